@@ -1,0 +1,207 @@
+"""The typed configuration: built-in defaults, then a model's own, a YAML file, flags, `--set`."""
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from rlvr_cli.algorithms import ALGORITHMS, Algorithm
+from rlvr_cli.types import UserError
+
+
+class Section(BaseModel):
+    """A part of the configuration: unknown keys are errors, values never change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class DataConfig(Section):
+    """Which problems, and how they are put to the policy."""
+
+    source: str = "arithmetic"
+    """A name in datasets_cfg, a YAML, JSONL or Parquet file, a hub id, or `-` for stdin."""
+    split: Literal["train", "test"] = "train"
+    limit: int | None = Field(None, ge=1)
+    skip_bad: bool = False
+    """Go on without the problems that cannot be read or do not fit the context."""
+    prompt: str | None = None
+    """A template of prompts.TEMPLATES; none means the problem set's own."""
+
+
+class RolloutConfig(Section):
+    """How one step samples."""
+
+    prompts: int = Field(32, ge=1)
+    samples: int = Field(8, ge=1)
+    max_tokens: int = Field(1024, ge=1)
+    temperature: float = Field(1.0, gt=0)
+    top_p: float = Field(1.0, gt=0, le=1)
+    kv_budget_mb: int = Field(1024, ge=1)
+    """Memory for the keys and values of the responses that are decoded together."""
+
+
+class OptimConfig(Section):
+    """AdamW and how a step's batch is cut."""
+
+    lr: float = Field(1e-6, ge=0)
+    warmup_steps: int = Field(10, ge=0)
+    weight_decay: float = Field(0.1, ge=0)
+    betas: tuple[float, float] = (0.9, 0.999)
+    grad_clip: float = Field(1.0, gt=0)
+    updates: int = Field(1, ge=1)
+    """Optimizer steps a batch, each on its own share of the groups."""
+    micro_tokens: int = Field(8192, ge=1)
+    """Tokens (padding included) in one forward pass; changes memory and speed, never the result."""
+
+
+class EvalConfig(Section):
+    """How pass@1 is measured, by `rlvr eval` and before and after training alike."""
+
+    source: str | None = None
+    """The problems measured before and after training; none means the `test` split of data.source."""
+    limit: int = Field(256, ge=0)
+    """How many of them, in training; 0 leaves the measurement out."""
+    samples: int = Field(4, ge=1)
+    temperature: float = Field(0.6, ge=0)
+    top_p: float = Field(0.95, gt=0, le=1)
+
+
+class Config(Section):
+    """Everything that decides a run; saved as it was resolved."""
+
+    algo: str = "dapo"
+    steps: int = Field(100, ge=1)
+    seed: int = 0
+    threads: int | None = Field(None, ge=1)
+    """Torch threads on a CPU; none means chosen by the size of the model."""
+    model: str = "tiny"
+    engine: Literal["auto", "transformers"] = "auto"
+    data: DataConfig = DataConfig()
+    rollout: RolloutConfig = RolloutConfig()
+    algorithm: Algorithm = ALGORITHMS["dapo"]
+    optim: OptimConfig = OptimConfig()
+    eval: EvalConfig = EvalConfig()
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Settings from one place, which error messages name."""
+
+    origin: str
+    values: dict[str, Any]
+
+
+def resolve(layers: Sequence[Layer]) -> Config:
+    """The configuration that the layers give, later ones winning.
+
+    Raises UserError naming the key and the layer it came from.
+    """
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        _check_keys(Config, layer.values, layer.origin, "")
+        merged = _merge(merged, layer.values)
+    algo = merged.get("algo", Config().algo)
+    if algo not in ALGORITHMS:
+        raise UserError(f"--algo {algo}: no such algorithm; choose from {', '.join(ALGORITHMS)}")
+    merged["algorithm"] = ALGORITHMS[algo].model_dump() | merged.get("algorithm", {})
+    try:
+        return Config.model_validate(merged)
+    except ValidationError as error:
+        first = error.errors()[0]
+        path = [str(part) for part in first["loc"] if isinstance(part, str)]
+        origin = _origin(layers, path)
+        raise UserError(f"{origin}: {'.'.join(path)}: {_lower(first['msg'])}") from None
+
+
+def yaml_layer(path: Path, origin: str | None = None) -> Layer:
+    """The settings of a YAML file. Raises UserError if it cannot be read or is not a mapping."""
+    origin = origin or f"--config {path}"
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{origin}: cannot be read ({error})") from None
+    except yaml.YAMLError as error:
+        where = getattr(error, "problem_mark", None)
+        line = f", line {where.line + 1}" if where else ""
+        raise UserError(f"{origin}{line}: not valid YAML") from None
+    if values is not None and not isinstance(values, dict):
+        raise UserError(f"{origin}: a mapping of settings is expected")
+    return Layer(origin, values or {})
+
+
+def set_layer(assignments: Sequence[str]) -> list[Layer]:
+    """One layer for each `section.key=value`; the value is read as YAML."""
+    layers = []
+    for assignment in assignments:
+        key, equals, text = assignment.partition("=")
+        if not equals or not key.strip():
+            raise UserError(f"--set {assignment}: write it as section.key=value")
+        try:
+            value: Any = yaml.safe_load(text)
+        except yaml.YAMLError:
+            value = text
+        for part in reversed(key.strip().split(".")):
+            value = {part: value}
+        layers.append(Layer(f"--set {assignment}", value))
+    return layers
+
+
+def as_yaml(config: Config) -> str:
+    """The resolved configuration, as `--config` reads it."""
+    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)
+
+
+def changed_cells(config: Config) -> dict[str, tuple[Any, Any]]:
+    """The cells of the algorithm that differ from its preset, as (preset, chosen)."""
+    preset = ALGORITHMS[config.algo].model_dump()
+    chosen = config.algorithm.model_dump()
+    return {cell: (preset[cell], chosen[cell]) for cell in preset if preset[cell] != chosen[cell]}
+
+
+def _check_keys(model: type[BaseModel], values: dict[str, Any], origin: str, prefix: str) -> None:
+    for key, value in values.items():
+        name = f"{prefix}{key}"
+        if key not in model.model_fields:
+            near = difflib.get_close_matches(str(key), model.model_fields, 1)
+            hint = f"did you mean {prefix}{near[0]}?" if near else f"known: {_known(model, prefix)}"
+            raise UserError(f"{origin}: {name} is not a setting; {hint}")
+        section = model.model_fields[key].annotation
+        if not (isinstance(section, type) and issubclass(section, BaseModel)):
+            continue
+        if not isinstance(value, dict):
+            raise UserError(f"{origin}: {name} is a section; set one of {_known(section, name)}")
+        _check_keys(section, value, origin, f"{name}.")
+
+
+def _known(model: type[BaseModel], prefix: str) -> str:
+    dot = "." if prefix and not prefix.endswith(".") else ""
+    return ", ".join(f"{prefix}{dot}{key}" for key in model.model_fields)
+
+
+def _merge(base: dict[str, Any], top: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in top.items():
+        old = merged.get(key)
+        merged[key] = (
+            _merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+        )
+    return merged
+
+
+def _origin(layers: Sequence[Layer], path: Sequence[str]) -> str:
+    """The last layer that sets the key."""
+    for layer in reversed(layers):
+        value: Any = layer.values
+        for part in path:
+            value = value.get(part) if isinstance(value, dict) else None
+        if value is not None:
+            return layer.origin
+    return "configuration"
+
+
+def _lower(message: str) -> str:
+    return message[:1].lower() + message[1:]

@@ -1,0 +1,94 @@
+"""The values that travel round the loop. Shape letters: P prompts, G group, B responses, T tokens."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from verifiers import Verdict, Verification
+
+FinishReason = Literal["stop", "length"]
+NO_SIGNAL = (Verdict.TIMEOUT, Verdict.UNPARSEABLE_GOLD)
+"""Verdicts that say nothing about the response: they neither reward nor punish."""
+
+
+class UserError(Exception):
+    """A mistake in the input: shown as one line on stderr, exit code 2, no traceback."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One problem as it was read; `answer` is None where no gold answer is known (sample)."""
+
+    id: str
+    problem: str
+    answer: str | None
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A problem rendered for the policy."""
+
+    problem: Problem
+    text: str
+    token_ids: tuple[int, ...]
+    think_open: bool
+    """The chat template has already opened `<think>`."""
+
+
+@dataclass(frozen=True)
+class SamplingParams:
+    """How the engine samples: `samples` responses a prompt, each of at most `max_tokens` tokens."""
+
+    samples: int
+    max_tokens: int
+    temperature: float = 1.0
+    top_p: float = 1.0
+
+
+@dataclass(frozen=True)
+class Completion:
+    """One sampled response; an end-of-sequence token is the last of `token_ids`."""
+
+    token_ids: Sequence[int]
+    logprobs: Sequence[float]
+    """Log-probability of each token under the distribution it was sampled from."""
+    finish_reason: FinishReason
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """One response with its verdict."""
+
+    prompt: Prompt
+    sample: int
+    completion: Completion
+    text: str
+    verification: Verification | None
+    """None where no gold answer is known."""
+    reward: float
+
+    @property
+    def gives_signal(self) -> bool:
+        """Whether the verdict is about the response: a timeout or an unreadable gold is not."""
+        return self.verification is not None and self.verification.verdict not in NO_SIGNAL
+
+    @property
+    def is_correct(self) -> bool:
+        """Whether the verdict is `correct` (which includes the format, where one is asked for)."""
+        return self.verification is not None and self.verification.verdict is Verdict.CORRECT
+
+
+@dataclass(frozen=True)
+class Group:
+    """The G responses to one prompt, and the number of the weights that sampled them."""
+
+    prompt: Prompt
+    rollouts: tuple[Rollout, ...]
+    weight_version: int
+
+    @property
+    def is_mixed(self) -> bool:
+        """DAPO's condition: 0 < number correct < number judged. Shaping never enters."""
+        judged = [rollout for rollout in self.rollouts if rollout.gives_signal]
+        return 0 < sum(rollout.is_correct for rollout in judged) < len(judged)
