@@ -1,0 +1,19 @@
+from verifiers import Attempt, Verdict, Verifier, check_format, verify
+
+
+def test_answer_tag_and_number() -> None:
+    found = verify("<think>a</think><answer>1,200</answer>", "1200", format="think_answer")
+    assert found.verdict is Verdict.CORRECT
+    assert found.format_ok
+    assert verify("<answer>1201</answer>", "1200").verdict is Verdict.WRONG
+
+
+def test_format_comes_first() -> None:
+    assert verify("<answer>3</answer>", "3", format="think_answer").verdict is Verdict.BAD_FORMAT
+    assert check_format("b</think>\n<answer>3</answer>", think_open=True)
+
+
+def test_worker_decides_what_strings_cannot() -> None:
+    with Verifier() as verifier:
+        found = verifier.verify_many([Attempt(r"\boxed{(x+1)^2}", "x^2+2x+1")])
+    assert found[0].verdict is Verdict.CORRECT

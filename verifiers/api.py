@@ -1,0 +1,126 @@
+"""The verifier: extraction, comparison in steps, and a pool for what may not return."""
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Self
+
+from verifiers.exact import read_number
+from verifiers.extract import extract
+from verifiers.formats import check_format
+from verifiers.normalise import gold_text, normalise
+from verifiers.pool import Pool
+from verifiers.types import Attempt, Format, Judgement, Verdict, Verification
+
+
+def compare_here(gold: str, answer: str) -> Judgement | None:
+    """Decide without a worker, or None if that is not possible."""
+    gold, answer = normalise(gold), normalise(answer)
+    if gold == answer:
+        return Judgement(True, "same string")
+    left, right = read_number(gold), read_number(answer)
+    if left is not None and right is not None:
+        return Judgement(left == right, "exact number")
+    return None
+
+
+class Verifier:
+    """Judges responses; safe to share between threads. Use as a context manager, or close it."""
+
+    def __init__(
+        self,
+        *,
+        format: Format = "any",
+        workers: int = 1,
+        timeout: float = 2.0,
+        memory_mb: int = 1024,
+    ) -> None:
+        self._format = format
+        self._workers = workers
+        self._pool = Pool(workers=workers, timeout=timeout, memory_mb=memory_mb)
+        self._cache: dict[tuple[str, str], Judgement] = {}
+
+    def verify(self, attempt: Attempt) -> Verification:
+        """Judge one response."""
+        format_ok = check_format(attempt.response, think_open=attempt.think_open)
+
+        def found(verdict: Verdict, reason: str, extracted: str | None = None) -> Verification:
+            return Verification(verdict, extracted, format_ok, reason)
+
+        gold = gold_text(attempt.gold)
+        if not self.check_gold(gold):
+            return found(Verdict.UNPARSEABLE_GOLD, "gold does not parse")
+        if self._format == "think_answer" and not format_ok:
+            if attempt.truncated:
+                return found(Verdict.TRUNCATED, "cut off before the format was complete")
+            return found(Verdict.BAD_FORMAT, "not <think>…</think> then <answer>…</answer>")
+        extraction = extract(attempt.response, think_open=attempt.think_open)
+        if extraction.text is None:
+            verdict = Verdict.TRUNCATED if attempt.truncated else Verdict.NO_ANSWER
+            return found(verdict, extraction.reason)
+        judgement = self._judge(gold, extraction.text)
+        return found(_verdict(judgement), judgement.reason, extraction.text)
+
+    def verify_many(self, attempts: Sequence[Attempt]) -> list[Verification]:
+        """Judge responses side by side; one verification each, in the same order."""
+        if self._workers == 1:
+            return [self.verify(attempt) for attempt in attempts]
+        with ThreadPoolExecutor(self._workers) as threads:
+            return list(threads.map(self.verify, attempts))
+
+    def check_gold(self, gold: str) -> bool:
+        """Say whether a gold answer can be read at all, and equals itself."""
+        return bool(normalise(gold_text(gold)))
+
+    def equal(self, a: str, b: str) -> Verdict:
+        """Compare two answers: correct, wrong, or timeout."""
+        return _verdict(self._judge(a, b))
+
+    def close(self) -> None:
+        """End the worker processes. The verifier cannot be used afterwards."""
+        self._pool.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _judge(self, gold: str, answer: str) -> Judgement:
+        key = (gold, answer)
+        judgement = self._cache.get(key)
+        if judgement is None:
+            judgement = compare_here(gold, answer) or self._pool.ask(gold, answer)
+            self._cache[key] = judgement
+        return judgement
+
+
+def _verdict(judgement: Judgement) -> Verdict:
+    if judgement.equal is None:
+        return Verdict.TIMEOUT
+    return Verdict.CORRECT if judgement.equal else Verdict.WRONG
+
+
+_shared: dict[Format, Verifier] = {}
+_shared_lock = threading.Lock()
+
+
+def verify(
+    response: str,
+    gold: str,
+    *,
+    format: Format = "any",
+    think_open: bool = False,
+    truncated: bool = False,
+) -> Verification:
+    """Judge one response with a verifier that this process keeps for such calls."""
+    with _shared_lock:
+        if format not in _shared:
+            _shared[format] = Verifier(format=format)
+    return _shared[format].verify(Attempt(response, gold, think_open, truncated))
