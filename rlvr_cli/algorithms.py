@@ -1,14 +1,14 @@
 """The table of presets: each algorithm is a row of cells over shared components.
 
-A cell names a component (`advantage.ADVANTAGES`, `objective.AGGREGATIONS`, …) or sets a number; every
-cell can be overridden on its own with `--set algorithm.CELL=VALUE`.
+A cell names a component (`advantage.ADVANTAGES`, `objective.AGGREGATIONS`, …) or sets a number;
+every cell can be overridden on its own with `--set algorithm.CELL=VALUE`.
 
 grpo: Shao et al. 2024, arXiv:2402.03300. dapo: Yu et al. 2025, arXiv:2503.14476.
 """
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class Algorithm(BaseModel):
@@ -31,6 +31,15 @@ class Algorithm(BaseModel):
     overlong: Literal["off", "soft"] = "off"
     overlong_cache: float = Field(0.2, gt=0, le=1)
     """The share of the longest length over which the soft penalty falls from 0 to -1."""
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> "Algorithm":
+        if (self.kl == "none") != (self.kl_coef == 0):
+            raise ValueError(
+                f"algorithm.kl {self.kl} with algorithm.kl_coef {self.kl_coef:g}: an estimator "
+                "and a coefficient above 0 need each other; set both or neither"
+            )
+        return self
 
 
 ALGORITHMS: dict[str, Algorithm] = {

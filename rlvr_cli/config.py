@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from rlvr_cli.algorithms import ALGORITHMS, Algorithm
 from rlvr_cli.types import UserError
@@ -24,7 +24,8 @@ class DataConfig(Section):
 
     source: str = "arithmetic"
     """A name in datasets_cfg, a YAML, JSONL or Parquet file, a hub id, or `-` for stdin."""
-    split: Literal["train", "test"] = "train"
+    split: Literal["train", "test"] | None = None
+    """None means `train` to train on and `test` to evaluate."""
     limit: int | None = Field(None, ge=1)
     skip_bad: bool = False
     """Go on without the problems that cannot be read or do not fit the context."""
@@ -62,7 +63,7 @@ class EvalConfig(Section):
     """How pass@1 is measured, by `rlvr eval` and before and after training alike."""
 
     source: str | None = None
-    """The problems measured before and after training; none means the `test` split of data.source."""
+    """Measured before and after training; none means the `test` split of data.source."""
     limit: int = Field(256, ge=0)
     """How many of them, in training; 0 leaves the measurement out."""
     samples: int = Field(4, ge=1)
@@ -85,6 +86,25 @@ class Config(Section):
     algorithm: Algorithm = ALGORITHMS["dapo"]
     optim: OptimConfig = OptimConfig()
     eval: EvalConfig = EvalConfig()
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> "Config":
+        if self.rollout.top_p != 1:
+            raise ValueError(
+                "rollout.top_p must be 1 in training: the objective's log-probabilities are "
+                "those of the whole distribution"
+            )
+        if self.rollout.samples < 2:
+            raise ValueError(
+                f"rollout.samples {self.rollout.samples} with algorithm.advantage "
+                f"{self.algorithm.advantage}: a group of one has no advantage; sample 2 or more"
+            )
+        if self.optim.updates > self.rollout.prompts:
+            raise ValueError(
+                f"optim.updates {self.optim.updates} is more than rollout.prompts "
+                f"{self.rollout.prompts}: every update needs a group of its own"
+            )
+        return self
 
 
 @dataclass(frozen=True)
@@ -113,8 +133,10 @@ def resolve(layers: Sequence[Layer]) -> Config:
     except ValidationError as error:
         first = error.errors()[0]
         path = [str(part) for part in first["loc"] if isinstance(part, str)]
-        origin = _origin(layers, path)
-        raise UserError(f"{origin}: {'.'.join(path)}: {_lower(first['msg'])}") from None
+        reason = first["msg"].removeprefix("Value error, ")
+        if "input" in first and path and not isinstance(first["input"], dict):
+            reason = f"{'.'.join(path)}: {reason[:1].lower()}{reason[1:]}, not {first['input']!r}"
+        raise UserError(f"{_origin(layers, path)}: {reason}") from None
 
 
 def yaml_layer(path: Path, origin: str | None = None) -> Layer:
@@ -131,6 +153,13 @@ def yaml_layer(path: Path, origin: str | None = None) -> Layer:
     if values is not None and not isinstance(values, dict):
         raise UserError(f"{origin}: a mapping of settings is expected")
     return Layer(origin, values or {})
+
+
+def flag_layer(key: str, value: Any) -> Layer:
+    """The setting `section.key` as a flag gave it."""
+    section, _, name = key.rpartition(".")
+    nested = {section: {name: value}} if section else {name: value}
+    return Layer(f"--{name.replace('_', '-')} {value}", nested)
 
 
 def set_layer(assignments: Sequence[str]) -> list[Layer]:
@@ -201,7 +230,3 @@ def _origin(layers: Sequence[Layer], path: Sequence[str]) -> str:
         if value is not None:
             return layer.origin
     return "configuration"
-
-
-def _lower(message: str) -> str:
-    return message[:1].lower() + message[1:]

@@ -1,4 +1,4 @@
-"""The values that travel round the loop. Shape letters: P prompts, G group, B responses, T tokens."""
+"""The values that travel round the loop. Shapes: P prompts, G group, B responses, T tokens."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,8 +1,8 @@
 """The recipe of the `tiny` policy: `python -m rlvr_cli.warm_start DIRECTORY`.
 
-A small Qwen2-style decoder learns worked solutions that are deliberately sloppy: about half of them
-hold one systematic slip (a digit off by one) and a third break the output format. The result is able but
-unreliable, as a base model is, so reinforcement learning has something to find.
+A small Qwen2-style decoder learns worked solutions that are deliberately sloppy: two steps in five
+hold the same slip (a carry too many), and half of the answers break the output format. The result
+is able but unreliable, as a base model is, so reinforcement learning has something to find.
 Only expressions of the train split are used: the held-out problems stay unseen.
 """
 
@@ -15,13 +15,15 @@ from pathlib import Path
 
 import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
 from rlvr_cli import arithmetic
 from rlvr_cli.arithmetic import Expression
 
-SLIP_RATE = 0.5
-BROKEN_FORMAT_RATE = 0.35
+SLIP_RATE = 0.42
+"""A step's chance of a slip."""
+NO_CLOSING_RATE, NO_ANSWER_TAG_RATE = 0.25, 0.3
+"""The chances of a thought that is never closed, and of a bare answer."""
 CHAT_TEMPLATE = (
     "{% for message in messages %}{% if message.role != 'system' %}"
     "<|{{ message.role }}|>{{ message.content }}<|end|>{% endif %}{% endfor %}"
@@ -70,37 +72,27 @@ def build_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen2ForCausal
 
 def solution(expression: Expression, rng: random.Random) -> str:
     """A worked solution in the output format, with the recipe's share of slips and breakages."""
-    slip = rng.randrange(len(expression.operations)) if rng.random() < SLIP_RATE else None
     value, steps = expression.first, []
-    for index, (op, operand) in enumerate(expression.operations):
-        step, value = _step(value, op, operand, index == slip, rng)
+    for op, operand in expression.operations:
+        step, value = _step(value, op, operand, rng.random() < SLIP_RATE)
         steps.append(step)
-    return _laid_out(", ".join(steps), str(value), rng)
+    thought = f"<think>{', '.join(steps)}"
+    if rng.random() >= NO_CLOSING_RATE:
+        thought += "</think>"
+    bare = rng.random() < NO_ANSWER_TAG_RATE
+    return thought + (str(value) if bare else f"<answer>{value}</answer>")
 
 
-def _step(left: int, op: str, right: int, slip: bool, rng: random.Random) -> tuple[str, int]:
-    """One step as text, with its value; a slip changes the value by one or ten."""
+def _step(left: int, op: str, right: int, slip: bool) -> tuple[str, int]:
+    """One step as text, with its value."""
     value = arithmetic.apply(op, left, right)
     if slip:
-        value += rng.choice([-10, -1, 1, 10]) if value > 10 else 1
+        value += 10 if abs(value) >= 10 else 1
     shown = f"{left}{op}{right}="
-    if op == "*" and left >= 10:
+    if op == "*":
         tens = left // 10 * 10
         shown += f"{tens}*{right}+{left % 10}*{right}={tens * right}+{left % 10 * right}="
     return f"{shown}{value}", value
-
-
-def _laid_out(thought: str, answer: str, rng: random.Random) -> str:
-    if rng.random() >= BROKEN_FORMAT_RATE:
-        return f"<think>{thought}</think><answer>{answer}</answer>"
-    return rng.choice(
-        [
-            f"<think>{thought}<answer>{answer}</answer>",
-            f"<think>{thought}</think>{answer}",
-            f"{thought}<answer>{answer}</answer>",
-            f"<think>{thought}</think><answer>{answer}",
-        ]
-    )
 
 
 def examples(tokenizer: PreTrainedTokenizerFast, seed: int) -> Iterator[tuple[list[int], int]]:
@@ -142,7 +134,9 @@ def train(
         schedule.step()
         if step % 100 == 0 or step == steps - 1:
             seconds = time.monotonic() - started
-            print(f"step {step} loss {loss.item():.4f} {seconds:.0f} s", file=sys.stderr, flush=True)
+            print(
+                f"step {step} loss {loss.item():.4f} {seconds:.0f} s", file=sys.stderr, flush=True
+            )
 
 
 def main(directory: str, steps: int = 2000, batch_size: int = 128, lr: float = 3e-3) -> None:
@@ -151,6 +145,9 @@ def main(directory: str, steps: int = 2000, batch_size: int = 128, lr: float = 3
     tokenizer = build_tokenizer()
     model = build_model(tokenizer, seed=0)
     train(model, examples(tokenizer, seed=0), steps, batch_size, lr)
+    model.generation_config = GenerationConfig(
+        eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id
+    )
     model.save_pretrained(directory)
     tokenizer.save_pretrained(directory)
     size = sum(path.stat().st_size for path in Path(directory).iterdir())
@@ -158,4 +155,4 @@ def main(directory: str, steps: int = 2000, batch_size: int = 128, lr: float = 3
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:2])
+    main(sys.argv[1])

@@ -1,0 +1,156 @@
+"""What people see, all on stderr: plain lines in a pipe, progress and colours on a terminal."""
+
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from rlvr_cli.types import Rollout
+
+CURVES = {
+    "reward": "reward",
+    "pass@1": "pass@1 (as sampled)",
+    "response_length": "response length",
+    "entropy": "entropy",
+    "mixed_share": "share of mixed groups",
+}
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CURVE_SIZE = (40, 9)
+
+
+class Display:
+    """Messages and progress on stderr; `quiet` leaves only errors and the result."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self.console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self.quiet = quiet
+
+    def say(self, label: str, text: str) -> None:
+        """One line of what is going on."""
+        if not self.quiet:
+            self.console.print(f"[bold cyan]{label:<11}[/]{escape(printable(text))}")
+
+    def result(self, label: str, text: str) -> None:
+        """One line that is shown even when quiet."""
+        self.console.print(f"[bold green]{label:<11}[/]{escape(printable(text))}")
+
+    def warn(self, text: str) -> None:
+        """One line of warning, shown even when quiet."""
+        self.console.print(f"[bold yellow]warning[/]    {escape(printable(text))}")
+
+    def print_curves(self, curves: str) -> None:
+        """The drawn curves, as they are."""
+        if not self.quiet:
+            self.console.print(Text.from_ansi(curves))
+
+    @contextmanager
+    def progress(self, what: str, total: int) -> Iterator["Ticker"]:
+        """A progress bar on a terminal; in a pipe, a line for each note."""
+        if self.quiet or not self.console.is_terminal:
+            yield Ticker(None if self.quiet else self.console)
+            return
+        columns = (
+            TextColumn("[bold cyan]{task.description:<10}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(compact=True),
+            TextColumn("{task.fields[note]}"),
+        )
+        with Progress(*columns, console=self.console, transient=True) as bar:
+            yield Ticker(None, bar, bar.add_task(what, total=total, note=""))
+
+
+class Ticker:
+    """Moves a progress bar, or prints notes where there is none."""
+
+    def __init__(
+        self, console: Console | None, bar: Progress | None = None, task: Any = None
+    ) -> None:
+        self.console, self.bar, self.task = console, bar, task
+
+    def tick(self, note: str = "", *, print_note: bool = True) -> None:
+        """One unit is done; the note says how it went."""
+        if self.bar is not None:
+            self.bar.update(self.task, advance=1, note=note)
+        elif self.console is not None and note and print_note:
+            self.console.print(escape(note))
+
+
+def step_note(metrics: Mapping[str, Any]) -> str:
+    """A step in one line."""
+    parts = [f"step {metrics['step']:>3}"]
+    for key, name in (
+        ("reward", "reward"),
+        ("pass@1", "pass@1"),
+        ("response_length", "length"),
+        ("entropy", "entropy"),
+        ("mixed_share", "mixed"),
+    ):
+        value = metrics.get(key)
+        parts.append(f"{name} {'-' if value is None else format(value, '.3g')}")
+    return "  ".join(parts)
+
+
+def draw_curves(history: Sequence[Mapping[str, Any]]) -> str:
+    """The curves of a run as text, two beside each other."""
+    charts = [
+        _chart(title, [(row["step"], row[key]) for row in history if row.get(key) is not None])
+        for key, title in CURVES.items()
+    ]
+    charts = [chart for chart in charts if chart]
+    lines = []
+    for left in range(0, len(charts), 2):
+        pair = charts[left : left + 2]
+        lines += ["".join(parts).rstrip() for parts in zip(*pair, strict=True)]
+    return "\n".join(lines)
+
+
+def printable(text: str) -> str:
+    """Text from a file or a model without control characters that a terminal would obey."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def show_response(rollout: Rollout) -> None:
+    """A response for reading: thought dimmed, answer bold, verdict if there is one."""
+    console = Console(highlight=False, soft_wrap=True)
+    thought, closing, rest = printable(rollout.text).rpartition("</think>")
+    text = Text.assemble((thought + closing, "dim"), (rest, "bold"))
+    console.print(text)
+    parts = [f"{len(rollout.completion.token_ids)} tokens"]
+    if rollout.completion.finish_reason == "length":
+        parts.append("cut off by --max-tokens")
+    if rollout.verification is not None:
+        parts.append(f"{rollout.verification.verdict}: {rollout.verification.reason}")
+    console.print(Text(printable("  ".join(parts)), style="cyan"))
+
+
+def fail(message: str) -> None:
+    """A mistake of the user's, on stderr."""
+    lines = printable(message).strip().splitlines()
+    for line in lines[:-1]:
+        print(line, file=sys.stderr)
+    print(f"rlvr: error: {lines[-1]}", file=sys.stderr)
+
+
+def _chart(title: str, points: Iterable[tuple[float, float]]) -> list[str]:
+    """One curve as lines of equal width."""
+    import plotext
+
+    listed = list(points)
+    if not listed:
+        return []
+    width, height = _CURVE_SIZE
+    figure = plotext
+    figure.clear_figure()
+    figure.theme("clear")
+    figure.plot_size(width, height)
+    figure.title(title)
+    figure.plot([x for x, _ in listed], [y for _, y in listed], marker="braille")
+    lines = plotext.uncolorize(figure.build()).splitlines()
+    return [line.ljust(width) for line in lines]

@@ -1,0 +1,50 @@
+"""Sampling one token a row, with a random number that belongs to the row alone."""
+
+import torch
+
+_GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15 as a signed 64-bit integer
+_MIX = (-4658895280553007687, -7723592293110705685)  # splitmix64's two multipliers
+
+
+def uniform(seeds_B: torch.Tensor, step: int) -> torch.Tensor:
+    """Float64 [B] in [0, 1): number `step` of each seed's own stream (splitmix64, Steele 2014)."""
+    z = seeds_B + (step + 1) * torch.tensor(_GOLDEN, device=seeds_B.device)
+    for shift, multiplier in zip((30, 27), _MIX, strict=True):
+        z = (z ^ _shifted_right(z, shift)) * multiplier
+    z = z ^ _shifted_right(z, 31)
+    return _shifted_right(z, 11).double() * 2.0**-53
+
+
+def sample(
+    logits_BV: torch.Tensor, uniform_B: torch.Tensor, temperature: float, top_p: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Token ids [B] and their log-probabilities [B] under the distribution sampled from.
+
+    The inverse of the cumulative distribution at `uniform_B`; temperature 0 takes the likeliest
+    token, with log-probability 0. Top-p keeps the smallest set of likeliest tokens whose mass
+    reaches `top_p` and renormalises (Holtzman et al. 2020).
+    """
+    if temperature == 0:
+        token_B = logits_BV.argmax(-1)
+        return token_B, torch.zeros_like(token_B, dtype=torch.float32)
+    logprobs_BV = torch.log_softmax(logits_BV.float() / temperature, -1)
+    if top_p < 1:
+        logprobs_BV = _nucleus(logprobs_BV, top_p)
+    cumulative_BV = logprobs_BV.double().exp().cumsum(-1)
+    target_B1 = uniform_B[:, None] * cumulative_BV[:, -1:]
+    token_B1 = torch.searchsorted(cumulative_BV, target_B1, right=True)
+    token_B1 = token_B1.clamp_max(logits_BV.shape[-1] - 1)
+    return token_B1[:, 0], logprobs_BV.gather(-1, token_B1)[:, 0]
+
+
+def _nucleus(logprobs_BV: torch.Tensor, top_p: float) -> torch.Tensor:
+    sorted_BV, order_BV = logprobs_BV.sort(-1, descending=True)
+    mass_before_BV = sorted_BV.exp().cumsum(-1) - sorted_BV.exp()
+    sorted_BV = sorted_BV.masked_fill(mass_before_BV >= top_p, -torch.inf)
+    kept_BV = torch.empty_like(sorted_BV).scatter_(-1, order_BV, sorted_BV)
+    return torch.log_softmax(kept_BV, -1)
+
+
+def _shifted_right(z: torch.Tensor, bits: int) -> torch.Tensor:
+    """Logical (not arithmetic) right shift of int64."""
+    return (z >> bits) & ((1 << (64 - bits)) - 1)

@@ -1,0 +1,160 @@
+"""Rollouts through any transformers causal model: one prefill a prompt, finished rows leave."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import torch
+from transformers import PreTrainedModel
+
+from rlvr_cli.engines.kv_cache import GroupCache
+from rlvr_cli.engines.sampling import sample, uniform
+from rlvr_cli.types import Completion, SamplingParams
+
+_COMPACT_BELOW = 0.9
+
+
+class TransformersEngine:
+    """Samples from `model`, which may be the trainer's own: then the weights are always the newest.
+
+    `vocab_size` is the tokenizer's: ids beyond it are never sampled. `kv_budget_mb` bounds the keys
+    and values of the rows that are decoded together (at least one group).
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        vocab_size: int,
+        stop_ids: Sequence[int],
+        kv_budget_mb: int,
+    ) -> None:
+        self.model, self.vocab_size = model, vocab_size
+        self.stop_ids = torch.tensor(list(stop_ids), device=model.device)
+        config = model.config.get_text_config()
+        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+        head_dim = getattr(config, "head_dim", None)
+        head_dim = head_dim or config.hidden_size // config.num_attention_heads
+        token_bytes = 2 * config.num_hidden_layers * heads * head_dim * model.dtype.itemsize
+        self._kv_tokens = (kv_budget_mb << 20) // token_bytes
+
+    def generate(
+        self, prompts: Sequence[Sequence[int]], params: SamplingParams, seeds: Sequence[int]
+    ) -> Iterator[tuple[int, list[Completion]]]:
+        """See `Engine.generate`; prompts of like length are decoded together."""
+        order = sorted(range(len(prompts)), key=lambda p: len(prompts[p]))
+        while order:
+            longest = len(prompts[order[-1]]) + params.max_tokens
+            count = max(1, self._kv_tokens // (longest * params.samples))
+            batch, order = order[:count], order[count:]
+            groups = self._decode([prompts[p] for p in batch], params, [seeds[p] for p in batch])
+            yield from zip(batch, groups, strict=True)
+
+    def sync_weights(self, named_parameters: Iterable[tuple[str, torch.Tensor]]) -> None:
+        own = dict(self.model.named_parameters())
+        with torch.no_grad():
+            for name, tensor in named_parameters:
+                if own[name] is not tensor:
+                    own[name].copy_(tensor)
+
+    def sleep(self) -> None:
+        """Nothing is held between calls."""
+
+    def wake(self) -> None:
+        """Nothing was freed."""
+
+    def close(self) -> None:
+        """Nothing to stop."""
+
+    @torch.inference_mode()
+    def _decode(
+        self, prompts: Sequence[Sequence[int]], params: SamplingParams, seeds: Sequence[int]
+    ) -> list[list[Completion]]:
+        device, G = self.model.device, params.samples
+        lengths_P = torch.tensor([len(prompt) for prompt in prompts], device=device)
+        cache = self._prefill(prompts, lengths_P)
+        group_B = torch.arange(len(prompts), device=device).repeat_interleave(G)
+        if cache.layers:
+            cache.select(group_B)
+        seeds_B = torch.tensor([seed + i for seed in seeds for i in range(G)], device=device)
+        lengths_B = lengths_P[group_B]
+        token_B = torch.tensor([prompt[-1] for prompt in prompts], device=device)[group_B]
+        row_B = torch.arange(len(group_B), device=device)
+        prefilled = cache.get_seq_length()
+        steps: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
+        done_B = torch.zeros_like(row_B, dtype=torch.bool)
+        for step in range(params.max_tokens):
+            logits_BV = self._next_logits(
+                cache, token_B, lengths_B - 1 + step, lengths_B, prefilled
+            )
+            token_B, logprob_B = sample(
+                logits_BV, uniform(seeds_B, step), params.temperature, params.top_p
+            )
+            alive = ~done_B
+            steps.append((row_B[alive], token_B[alive], logprob_B[alive]))
+            done_B |= torch.isin(token_B, self.stop_ids)
+            left = int((~done_B).sum())
+            if left == 0:
+                break
+            if left < _COMPACT_BELOW * len(row_B):
+                keep = (~done_B).nonzero()[:, 0]
+                cache.select(keep)
+                row_B, token_B, lengths_B = row_B[keep], token_B[keep], lengths_B[keep]
+                seeds_B, done_B = seeds_B[keep], done_B[keep]
+        return self._assembled(steps, len(prompts), G)
+
+    def _prefill(self, prompts: Sequence[Sequence[int]], lengths_P: torch.Tensor) -> GroupCache:
+        """Keys and values of every prompt but its last token, padded on the right.
+
+        Later tokens never change earlier ones in a causal model, so the padding needs no mask here;
+        decoding masks its positions out.
+        """
+        cache = GroupCache()
+        longest = int(lengths_P.max()) - 1
+        if longest > 0:
+            ids = torch.zeros(len(prompts), longest, dtype=torch.long)
+            for row, prompt in zip(ids, prompts, strict=True):
+                row[: len(prompt) - 1] = torch.tensor(prompt[:-1])
+            self.model.base_model(
+                input_ids=ids.to(self.model.device), past_key_values=cache, use_cache=True
+            )
+        return cache
+
+    def _next_logits(
+        self,
+        cache: GroupCache,
+        token_B: torch.Tensor,
+        position_B: torch.Tensor,
+        lengths_B: torch.Tensor,
+        prefilled: int,
+    ) -> torch.Tensor:
+        """Logits [B, V] after feeding one token a row at its own position."""
+        mask = None
+        if bool((lengths_B - 1 < prefilled).any()):
+            slot = torch.arange(cache.get_seq_length() + 1, device=token_B.device)
+            mask = (slot < lengths_B[:, None] - 1) | (slot >= prefilled)
+            mask = mask[:, None, None, :]
+        output = self.model(
+            input_ids=token_B[:, None],
+            position_ids=position_B[:, None],
+            attention_mask=mask,
+            past_key_values=cache,
+            use_cache=True,
+        )
+        return output.logits[:, -1, : self.vocab_size]
+
+    def _assembled(
+        self,
+        steps: Sequence[tuple[torch.Tensor, torch.Tensor, torch.Tensor]],
+        P: int,
+        G: int,
+    ) -> list[list[Completion]]:
+        token_ids: list[list[int]] = [[] for _ in range(P * G)]
+        logprobs: list[list[float]] = [[] for _ in range(P * G)]
+        for row, token, logprob in steps:
+            for i, t, p in zip(row.tolist(), token.tolist(), logprob.tolist(), strict=True):
+                token_ids[i].append(t)
+                logprobs[i].append(p)
+        stops = set(self.stop_ids.tolist())
+        completions = [
+            Completion(ids, values, "stop" if ids[-1] in stops else "length")
+            for ids, values in zip(token_ids, logprobs, strict=True)
+        ]
+        return [completions[p * G : (p + 1) * G] for p in range(P)]

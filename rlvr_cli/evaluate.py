@@ -1,0 +1,73 @@
+"""Measuring a policy: the first half of the training loop, with statistics."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+
+from rlvr_cli.metrics import pass_at_1, rollout_metrics, verdict_counts
+from rlvr_cli.rollout import Sampler, response_seed
+from rlvr_cli.types import Group, Prompt, SamplingParams
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The figures of one evaluation, with the settings they were measured at."""
+
+    pass_at_1: float
+    problems: int
+    samples: int
+    temperature: float
+    top_p: float
+    max_tokens: int
+    format_share: float
+    cut_off_share: float
+    response_length: float
+    verdicts: dict[str, int]
+
+    def as_json(self) -> dict[str, object]:
+        """For the summary of a run or an evaluation."""
+        values = asdict(self)
+        return {"pass@1": values.pop("pass_at_1"), **values}
+
+    @property
+    def settings(self) -> str:
+        """What the figures were measured on, in words."""
+        return (
+            f"{self.problems} problems x {self.samples} samples, temperature {self.temperature:g}, "
+            f"top-p {self.top_p:g}, at most {self.max_tokens} tokens"
+        )
+
+
+def evaluate(
+    sampler: Sampler,
+    prompts: Sequence[Prompt],
+    params: SamplingParams,
+    seed: int,
+    on_group: Callable[[Group], None] = lambda group: None,
+) -> list[Group]:
+    """Sample and judge every prompt; the groups come back in the order of the prompts.
+
+    The seed of a response depends on the run's seed, the problem and the sample number alone.
+    """
+    seeds = [response_seed(seed, prompt.problem.id, prompt.problem.problem) for prompt in prompts]
+    groups: list[Group | None] = [None] * len(prompts)
+    for index, group in sampler.groups(prompts, params, seeds):
+        groups[index] = group
+        on_group(group)
+    return [group for group in groups if group is not None]
+
+
+def summarise(groups: Sequence[Group], params: SamplingParams) -> Evaluation:
+    """The figures over all groups."""
+    metrics = rollout_metrics(groups)
+    return Evaluation(
+        pass_at_1=pass_at_1(groups) or 0.0,
+        problems=len(groups),
+        samples=params.samples,
+        temperature=params.temperature,
+        top_p=params.top_p,
+        max_tokens=params.max_tokens,
+        format_share=metrics["format_share"],
+        cut_off_share=metrics["cut_off_share"],
+        response_length=metrics["response_length"],
+        verdicts=verdict_counts(rollout for group in groups for rollout in group.rollouts),
+    )

@@ -1,0 +1,64 @@
+"""Dynamic sampling (DAPO, arXiv:2503.14476, section 3.2): sample until the batch is full of groups
+that carry a signal, at most so many times; what is left over waits for the next step."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from rlvr_cli.algorithms import Algorithm
+from rlvr_cli.types import Group
+
+_LEAST_SHARE = 0.25
+"""A refill never counts on a smaller share of mixed groups than this, so that none is huge."""
+
+
+def has_baseline(group: Group) -> bool:
+    """At least two responses were judged, so that a group advantage exists."""
+    return sum(rollout.gives_signal for rollout in group.rollouts) >= 2
+
+
+GROUP_FILTERS: dict[str, Callable[[Group], bool]] = {
+    "none": has_baseline,
+    "mixed": lambda group: group.is_mixed,
+}
+
+
+@dataclass
+class Collected:
+    """What one step has to train on, and all that was sampled for it."""
+
+    kept: list[Group] = field(default_factory=list)
+    sampled: list[Group] = field(default_factory=list)
+    gen_batches: int = 0
+    is_full: bool = True
+
+
+class GroupCollector:
+    """Fills batches of `size` groups; `carried` holds the surplus, oldest first."""
+
+    def __init__(
+        self, sample: Callable[[int], list[Group]], size: int, algorithm: Algorithm
+    ) -> None:
+        self.sample, self.size, self.algorithm = sample, size, algorithm
+        self.carried: list[Group] = []
+
+    def collect(self) -> Collected:
+        """The next batch: carried groups first, then freshly sampled ones until it is full."""
+        passes = GROUP_FILTERS[self.algorithm.group_filter]
+        refills = self.algorithm.group_filter != "none"
+        batch = Collected(kept=self.carried)
+        passed = 0
+        while len(batch.kept) < self.size and batch.gen_batches < self.algorithm.max_gen_batches:
+            missing = self.size - len(batch.kept)
+            share = max(passed / len(batch.sampled), _LEAST_SHARE) if batch.sampled else 1.0
+            groups = self.sample(math.ceil(missing / share))
+            fresh = [group for group in groups if passes(group)]
+            passed += len(fresh)
+            batch.kept = batch.kept + fresh
+            batch.sampled += groups
+            batch.gen_batches += 1
+            if not refills:
+                break
+        batch.is_full = len(batch.kept) >= self.size or not refills
+        batch.kept, self.carried = batch.kept[: self.size], batch.kept[self.size :]
+        return batch

@@ -1,0 +1,313 @@
+"""The command line. torch and transformers are imported inside the commands, so help is instant."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+_OUTPUT, _SAMPLING, _SETTINGS = "Input and output", "Sampling", "Settings"
+
+app = typer.Typer(
+    rich_markup_mode="rich",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Data = Annotated[
+    str | None,
+    typer.Argument(help="A problem set, a .jsonl or .parquet file, a hub id, or - for stdin."),
+]
+Model = Annotated[
+    str | None,
+    typer.Option(help="A hub id, a model directory, or a run; none means tiny, the built-in one."),
+]
+Engine = Annotated[str | None, typer.Option(help="auto or transformers.")]
+Samples = Annotated[
+    int | None,
+    typer.Option("-n", "--samples", help="Responses a problem.", rich_help_panel=_SAMPLING),
+]
+MaxTokens = Annotated[int | None, typer.Option(help="Longest response.", rich_help_panel=_SAMPLING)]
+Temperature = Annotated[
+    float | None, typer.Option(help="Sampling temperature.", rich_help_panel=_SAMPLING)
+]
+TopP = Annotated[
+    float | None, typer.Option(help="Nucleus sampling mass.", rich_help_panel=_SAMPLING)
+]
+Seed = Annotated[int | None, typer.Option(help="Seed of everything.", rich_help_panel=_SETTINGS)]
+Limit = Annotated[int | None, typer.Option(help="First problems only.", rich_help_panel=_OUTPUT)]
+SkipBad = Annotated[
+    bool,
+    typer.Option("--skip-bad", help="Go on without bad lines.", rich_help_panel=_OUTPUT),
+]
+Out = Annotated[
+    Path | None, typer.Option(help="A new file for the response rows.", rich_help_panel=_OUTPUT)
+]
+RunOut = Annotated[Path | None, typer.Option(help="A new run directory.", rich_help_panel=_OUTPUT)]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", help="A YAML file of settings.", rich_help_panel=_SETTINGS),
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Any setting: section.key=value.", rich_help_panel=_SETTINGS),
+]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Results only.", rich_help_panel=_OUTPUT)
+]
+
+
+@app.callback()
+def main() -> None:
+    """Reinforcement learning with verifiable rewards on math reasoning, on one node.
+
+    [bold]Examples[/]
+
+      rlvr train --algo dapo                   learn arithmetic with the built-in policy
+
+      rlvr eval --model runs/RUN               pass@1 on the held-out problems
+
+      rlvr sample "What is 47 * 6 + 15?"       one response, with its thought
+
+      cat problems.jsonl | rlvr train -        train on problems of your own
+    """
+
+
+@app.command()
+def train(
+    data: Data = None,
+    algo: Annotated[
+        str | None, typer.Option(help="dapo or grpo.", rich_help_panel="Training")
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="Training steps.", rich_help_panel="Training")
+    ] = None,
+    lr: Annotated[
+        float | None, typer.Option("--lr", help="Learning rate.", rich_help_panel="Training")
+    ] = None,
+    prompts: Annotated[
+        int | None, typer.Option(help="Problems a step.", rich_help_panel="Training")
+    ] = None,
+    model: Model = None,
+    engine: Engine = None,
+    samples: Samples = None,
+    max_tokens: MaxTokens = None,
+    temperature: Temperature = None,
+    top_p: TopP = None,
+    limit: Limit = None,
+    skip_bad: SkipBad = False,
+    out: RunOut = None,
+    quiet: Quiet = False,
+    seed: Seed = None,
+    config: ConfigFile = None,
+    set_: Set = None,
+) -> None:
+    """Train a policy on problems with known answers.
+
+    [bold]Examples[/]
+
+      rlvr train --algo dapo
+
+      rlvr train gsm8k --model Qwen/Qwen2.5-0.5B-Instruct --steps 200
+
+      cat problems.jsonl | rlvr train --algo grpo - --out runs/mine
+
+      rlvr train --set algorithm.clip_high=0.2 --set optim.updates=4
+
+    Piped, stdout carries one JSON object of metrics a step. Each --set key, its default and its
+    meaning stand in the run's config.yaml and in rlvr_cli/config.py.
+    """
+    flags = {
+        "algo": algo,
+        "steps": steps,
+        "optim.lr": lr,
+        "rollout.prompts": prompts,
+        "rollout.samples": samples,
+        "rollout.temperature": temperature,
+        "rollout.top_p": top_p,
+        **_shared(data, model, engine, max_tokens, limit, skip_bad, seed),
+    }
+    with _reported_errors():
+        from rlvr_cli.display import Display
+
+        resolved = _resolve(flags, config, set_, reads=None)
+        from rlvr_cli import commands
+
+        commands.train(resolved, out, Display(quiet))
+
+
+@app.command("eval")
+def eval_(
+    data: Data = None,
+    model: Model = None,
+    engine: Engine = None,
+    samples: Samples = None,
+    max_tokens: MaxTokens = None,
+    temperature: Temperature = None,
+    top_p: TopP = None,
+    limit: Limit = None,
+    skip_bad: SkipBad = False,
+    out: Out = None,
+    quiet: Quiet = False,
+    seed: Seed = None,
+    config: ConfigFile = None,
+    set_: Set = None,
+) -> None:
+    """Measure pass@1: the mean over problems and n samples each.
+
+    [bold]Examples[/]
+
+      rlvr eval --model runs/RUN
+
+      rlvr eval aime24 --model Qwen/Qwen2.5-Math-1.5B-Instruct -n 16 --max-tokens 3072
+
+      cat problems.jsonl | rlvr eval - --limit 50 > responses.jsonl
+
+    Piped, stdout carries one JSON object a response.
+    """
+    with _reported_errors():
+        from rlvr_cli.display import Display
+
+        flags = _eval_flags(
+            data, model, engine, samples, max_tokens, temperature, top_p, limit, skip_bad, seed
+        )
+        resolved = _resolve(flags, config, set_, reads=_READ_BY_EVAL)
+        from rlvr_cli import commands
+
+        commands.eval_(resolved, out, Display(quiet))
+
+
+@app.command()
+def sample(
+    inputs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="PROMPT|FILE|-", help="Texts, .jsonl files, or - for stdin."),
+    ] = None,
+    model: Model = None,
+    engine: Engine = None,
+    samples: Samples = 1,
+    max_tokens: MaxTokens = None,
+    temperature: Temperature = None,
+    top_p: TopP = None,
+    limit: Limit = None,
+    skip_bad: SkipBad = False,
+    out: Out = None,
+    quiet: Quiet = False,
+    seed: Seed = None,
+    config: ConfigFile = None,
+    set_: Set = None,
+) -> None:
+    """Read what a policy answers.
+
+    [bold]Examples[/]
+
+      rlvr sample "What is 47 * 6 + 15?" -n 3
+
+      rlvr sample --model runs/RUN "What is 12 + 7?"
+
+      cat problems.jsonl | rlvr sample - | jq .response
+
+    Piped, stdout carries one JSON object a response, in the rows of rlvr eval.
+    """
+    with _reported_errors():
+        from rlvr_cli.display import Display
+        from rlvr_cli.types import UserError
+
+        if not inputs:
+            raise UserError("sample: give a prompt, a .jsonl file, or - for stdin")
+        flags = _eval_flags(
+            None, model, engine, samples, max_tokens, temperature, top_p, limit, skip_bad, seed
+        )
+        resolved = _resolve(flags, config, set_, reads=_READ_BY_EVAL)
+        from rlvr_cli import commands
+
+        commands.sample(resolved, inputs, out, Display(quiet))
+
+
+_READ_BY_EVAL = ("seed", "threads", "model", "engine", "data", "eval", "rollout")
+
+
+def _shared(
+    data: str | None,
+    model: str | None,
+    engine: str | None,
+    max_tokens: int | None,
+    limit: int | None,
+    skip_bad: bool,
+    seed: int | None,
+) -> dict[str, Any]:
+    return {
+        "data.source": data,
+        "model": model,
+        "engine": engine,
+        "rollout.max_tokens": max_tokens,
+        "data.limit": limit,
+        "data.skip_bad": skip_bad or None,
+        "seed": seed,
+    }
+
+
+def _eval_flags(
+    data: str | None,
+    model: str | None,
+    engine: str | None,
+    samples: int | None,
+    max_tokens: int | None,
+    temperature: float | None,
+    top_p: float | None,
+    limit: int | None,
+    skip_bad: bool,
+    seed: int | None,
+) -> dict[str, Any]:
+    return {
+        "eval.samples": samples,
+        "eval.temperature": temperature,
+        "eval.top_p": top_p,
+        **_shared(data, model, engine, max_tokens, limit, skip_bad, seed),
+    }
+
+
+def _resolve(
+    flags: dict[str, Any], file: Path | None, assignments: list[str] | None, reads: Any
+) -> Any:
+    """The configuration from, in rising order: the model's own file, --config, flags, --set."""
+    from rlvr_cli import config
+    from rlvr_cli.models import DEFAULTS_FILE, model_directory
+    from rlvr_cli.types import UserError
+
+    layers = [config.yaml_layer(file)] if file else []
+    layers += [config.flag_layer(key, value) for key, value in flags.items() if value is not None]
+    sets = config.set_layer(assignments or [])
+    for layer in sets:
+        section = next(iter(layer.values))
+        if reads is not None and section not in reads and section in config.Config.model_fields:
+            raise UserError(f"{layer.origin}: only rlvr train reads {section}")
+    layers += sets
+    directory = Path(model_directory(config.resolve(layers).model))
+    defaults = directory / DEFAULTS_FILE
+    if defaults.is_file():
+        layers = [config.yaml_layer(defaults, str(defaults)), *layers]
+    return config.resolve(layers)
+
+
+@contextmanager
+def _reported_errors() -> Iterator[None]:
+    """One line and exit code 2 for a mistake of the user's; quiet ends for a pipe or Ctrl-C."""
+    from rlvr_cli.types import UserError
+
+    try:
+        yield
+    except UserError as error:
+        from rlvr_cli.display import fail
+
+        fail(str(error))
+        raise typer.Exit(2) from None
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(141) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None

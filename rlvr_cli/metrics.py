@@ -1,0 +1,41 @@
+"""Summaries of a step: pure functions from groups to numbers."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rlvr_cli.types import Group, Rollout
+
+
+def mean(values: Iterable[float]) -> float | None:
+    """The mean, or None of nothing."""
+    listed = list(values)
+    return sum(listed) / len(listed) if listed else None
+
+
+def pass_at_1(groups: Sequence[Group]) -> float | None:
+    """Mean over problems of the share of correct responses, over all responses sampled."""
+    return mean(mean(rollout.is_correct for rollout in group.rollouts) or 0.0 for group in groups)
+
+
+def verdict_counts(rollouts: Iterable[Rollout]) -> dict[str, int]:
+    """How many responses got each verdict."""
+    counted = Counter(r.verification.verdict.value for r in rollouts if r.verification)
+    return dict(sorted(counted.items()))
+
+
+def rollout_metrics(groups: Sequence[Group]) -> dict[str, Any]:
+    """Of everything that was sampled in a step, before any filter."""
+    rollouts = [rollout for group in groups for rollout in group.rollouts]
+    tokens = [len(rollout.completion.token_ids) for rollout in rollouts]
+    return {
+        "reward": mean(rollout.reward for rollout in rollouts),
+        "pass@1": pass_at_1(groups),
+        "response_length": mean(tokens),
+        "mixed_share": mean(group.is_mixed for group in groups),
+        "format_share": mean(r.verification.format_ok for r in rollouts if r.verification),
+        "cut_off_share": mean(r.completion.finish_reason == "length" for r in rollouts),
+        "groups_sampled": len(groups),
+        "tokens_sampled": sum(tokens),
+        "verdicts": verdict_counts(rollouts),
+    }

@@ -1,0 +1,93 @@
+"""Finding and loading a model: `tiny`, a directory, a run, or a hub id."""
+
+import re
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from rlvr_cli.types import UserError
+
+TINY = "tiny"
+DEFAULTS_FILE = "rlvr.yaml"
+"""A model directory may hold training settings of its own under this name."""
+_STEP = re.compile(r"step-(\d+)")
+_FALLBACK_CONTEXT = 4096
+
+
+def model_directory(name: str) -> Path | str:
+    """The directory behind a model's name, or the name itself where it is a hub id.
+
+    A run stands for its newest checkpoint. Raises UserError if a path holds no model.
+    """
+    if name == TINY:
+        return Path(str(resources.files("rlvr_cli") / "tiny"))
+    path = Path(name)
+    if (path / "config.json").is_file():
+        return path
+    checkpoints = [
+        (int(match[1]), directory)
+        for directory in path.glob("checkpoints/step-*")
+        if (match := _STEP.fullmatch(directory.name)) and (directory / "config.json").is_file()
+    ]
+    if checkpoints:
+        return max(checkpoints)[1]
+    if path.exists():
+        raise UserError(f"--model {name}: no config.json and no checkpoints/step-N in it")
+    if name.startswith((".", "/", "~")) or name.count("/") > 1:
+        raise UserError(f"--model {name}: no such directory")
+    return name
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A causal language model in evaluation mode (no dropout), with what sampling needs to know."""
+
+    model: Any
+    tokenizer: Any
+    stop_ids: tuple[int, ...]
+    """Every end token that the model, its generation settings or the tokenizer names."""
+    context: int
+    """The longest prompt and response together, in tokens."""
+    directory: Path | str
+
+
+def load_model(name: str) -> LoadedModel:
+    """Load in float32 on the GPU if there is one. Raises UserError if that cannot be done."""
+    directory = model_directory(name)
+
+    import torch
+    import transformers
+
+    from rlvr_cli.engines.kv_cache import ATTENTION
+
+    transformers.utils.logging.disable_progress_bar()
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
+        model = transformers.AutoModelForCausalLM.from_pretrained(
+            directory, dtype=torch.float32, attn_implementation=ATTENTION
+        )
+    except (OSError, ValueError, KeyError) as error:
+        reason = str(error).strip().split("\n")[0]
+        raise UserError(f"--model {name}: cannot be loaded ({reason})") from None
+    model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
+    config = model.config.get_text_config()
+    context = getattr(config, "max_position_embeddings", None) or _FALLBACK_CONTEXT
+    window = getattr(config, "sliding_window", None)
+    if window and window < context and "sliding_attention" in (config.layer_types or ()):
+        raise UserError(f"--model {name}: sliding-window attention is not supported yet")
+    stop_ids = _stop_ids(model, tokenizer)
+    if not stop_ids:
+        raise UserError(f"--model {name}: neither model nor tokenizer names an end token")
+    return LoadedModel(model, tokenizer, stop_ids, context, directory)
+
+
+def _stop_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
+    ids: set[int] = set()
+    for named in (
+        model.generation_config.eos_token_id,
+        model.config.get_text_config().eos_token_id,
+        tokenizer.eos_token_id,
+    ):
+        ids.update([named] if isinstance(named, int) else named or [])
+    return tuple(sorted(ids))

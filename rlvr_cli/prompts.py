@@ -1,0 +1,47 @@
+"""From a problem to the token ids the policy continues."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from rlvr_cli.types import Problem, Prompt, UserError
+
+TEMPLATES = {
+    "plain": "{problem}",
+    "think_answer": (
+        "{problem}\n\nThink step by step between <think> and </think>, then give only the final "
+        "answer between <answer> and </answer>."
+    ),
+}
+
+
+def render_prompts(
+    problems: Sequence[Problem], tokenizer: Any, template: str, context: int, max_tokens: int
+) -> tuple[list[Prompt], list[str]]:
+    """Every problem as a prompt, through the tokenizer's chat template if it has one.
+
+    Returns the prompts that leave room for `max_tokens` in a context of `context` tokens, and for
+    each other problem one line that says so. Raises UserError for an unknown template.
+    """
+    if template not in TEMPLATES:
+        raise UserError(f"prompt {template}: no such template; choose from {', '.join(TEMPLATES)}")
+    prompts, too_long = [], []
+    for problem in problems:
+        content = TEMPLATES[template].replace("{problem}", problem.problem)
+        text = _through_chat_template(content, tokenizer)
+        token_ids = tokenizer.encode(text, add_special_tokens=tokenizer.chat_template is None)
+        if len(token_ids) + max_tokens > context:
+            too_long.append(
+                f"problem {problem.id}: its prompt of {len(token_ids)} tokens and a response of "
+                f"{max_tokens} do not fit the model's context of {context}"
+            )
+            continue
+        think_open = text.rstrip().endswith("<think>")
+        prompts.append(Prompt(problem, text, tuple(token_ids), think_open))
+    return prompts, too_long
+
+
+def _through_chat_template(content: str, tokenizer: Any) -> str:
+    if tokenizer.chat_template is None:
+        return f"{content}\n"
+    chat = [{"role": "user", "content": content}]
+    return tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)

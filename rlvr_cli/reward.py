@@ -1,0 +1,17 @@
+"""From a verdict to a reward."""
+
+from verifiers import Verdict, Verification
+
+
+def reward(verification: Verification) -> float:
+    """+1 if the format holds and the answer is correct, else -1."""
+    return 1.0 if verification.verdict is Verdict.CORRECT else -1.0
+
+
+def overlong_penalty(n_tokens: int, max_tokens: int, cache: float) -> float:
+    """DAPO's soft punishment of length, arXiv:2503.14476, eq. 13.
+
+    0 up to L_max - L_cache, then linear to -1 at L_max, with L_cache = `cache` x L_max.
+    """
+    cache_tokens = cache * max_tokens
+    return -min(1.0, max(0.0, (n_tokens - (max_tokens - cache_tokens)) / cache_tokens))

@@ -1,0 +1,92 @@
+"""What train, eval and sample set up before they sample: model, engine, verifier, prompts."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+
+from rlvr_cli.config import Config
+from rlvr_cli.engines.base import Engine
+from rlvr_cli.engines.transformers import TransformersEngine
+from rlvr_cli.models import LoadedModel, load_model
+from rlvr_cli.problems import ProblemSet
+from rlvr_cli.prompts import render_prompts
+from rlvr_cli.rollout import Sampler
+from rlvr_cli.types import Prompt, UserError
+from verifiers import Verifier
+
+_SMALL_MODEL = 20_000_000
+_SHOWN_TOO_LONG = 3
+
+
+@dataclass(frozen=True)
+class Session:
+    """A loaded policy, ready to be sampled and judged."""
+
+    policy: LoadedModel
+    engine: Engine
+    sampler: Sampler
+    threads: int
+    engine_reason: str
+
+    @property
+    def description(self) -> str:
+        """Model, device and engine in one line."""
+        device = str(self.policy.model.device)
+        if device == "cpu":
+            device = f"cpu, {self.threads} thread{'s' if self.threads > 1 else ''}"
+        size = self.policy.model.num_parameters() / 1e6
+        return f"{size:.1f} M parameters on {device}; engine transformers ({self.engine_reason})"
+
+
+@contextmanager
+def open_session(config: Config) -> Iterator[Session]:
+    """Load the policy and start engine and verifier; all is stopped on leaving."""
+    policy = load_model(config.model)
+    threads = config.threads or choose_threads(policy.model.num_parameters())
+    torch.set_num_threads(threads)
+    engine = TransformersEngine(
+        policy.model, len(policy.tokenizer), policy.stop_ids, config.rollout.kv_budget_mb
+    )
+    reason = "the only one in this version" if config.engine == "auto" else "as asked"
+    with Verifier(format="think_answer") as verifier:
+        try:
+            sampler = Sampler(engine, policy.tokenizer, verifier)
+            yield Session(policy, engine, sampler, threads, reason)
+        finally:
+            engine.close()
+
+
+def choose_threads(parameters: int) -> int:
+    """Torch threads on a CPU: one for a small model, whose operations are too short to share out
+    (several threads collapse when another process competes), else one a core."""
+    return 1 if parameters < _SMALL_MODEL else os.cpu_count() or 1
+
+
+def prompts_for(
+    problems: ProblemSet, policy: LoadedModel, config: Config, max_tokens: int
+) -> list[Prompt]:
+    """The problems as prompts.
+
+    Those that do not fit the context stop the command; `--skip-bad` skips and counts them.
+    """
+    prompts, too_long = render_prompts(
+        problems.problems,
+        policy.tokenizer,
+        config.data.prompt or problems.prompt,
+        policy.context,
+        max_tokens,
+    )
+    if not too_long:
+        return prompts
+    shown = too_long[:_SHOWN_TOO_LONG]
+    if len(too_long) > len(shown):
+        shown.append(f"… and {len(too_long) - len(shown)} more")
+    if not (config.data.skip_bad and prompts):
+        advice = "lower --max-tokens, shorten them, or leave them out with --skip-bad"
+        raise UserError("\n".join([*shown, f"{len(too_long)} prompts are too long; {advice}"]))
+    print("\n".join([*shown, f"skipped {len(too_long)} prompts"]), file=sys.stderr)
+    return prompts

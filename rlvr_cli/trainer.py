@@ -1,0 +1,123 @@
+"""The training loop, top to bottom."""
+
+import random
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from copy import deepcopy
+from typing import Any
+
+from rlvr_cli.batch import group_rows
+from rlvr_cli.config import Config
+from rlvr_cli.evaluate import Evaluation, evaluate, summarise
+from rlvr_cli.group_filter import Collected, GroupCollector
+from rlvr_cli.metrics import rollout_metrics
+from rlvr_cli.policy import Policy
+from rlvr_cli.problems import ProblemCursor
+from rlvr_cli.rollout import response_seed
+from rlvr_cli.session import Session
+from rlvr_cli.tracking import Run
+from rlvr_cli.types import Group, Prompt, SamplingParams
+from rlvr_cli.update import Updater
+
+
+class Trainer:
+    """One run: `train_steps` yields the metrics of each step as it ends."""
+
+    def __init__(
+        self, config: Config, session: Session, prompts: list[Prompt], held_out: list[Prompt]
+    ) -> None:
+        self.config, self.session = config, session
+        self.prompts, self.held_out = prompts, held_out
+        rollout, model = config.rollout, session.policy.model
+        self.params = SamplingParams(
+            rollout.samples, rollout.max_tokens, rollout.temperature, rollout.top_p
+        )
+        vocab_size = len(session.policy.tokenizer)
+        policy = Policy(model, vocab_size, rollout.temperature)
+        reference = None
+        if config.algorithm.kl != "none":
+            reference = Policy(
+                deepcopy(model).requires_grad_(False), vocab_size, rollout.temperature
+            )
+        self.updater = Updater(policy, reference, config.algorithm, config.optim)
+        self.cursor = ProblemCursor(len(prompts), config.seed)
+        self.collector = GroupCollector(self._sample, rollout.prompts, config.algorithm)
+        self.rng = random.Random(config.seed)
+        self.weight_version = 0
+        self.stopped = False
+
+    def train_steps(self, run: Run) -> Iterator[dict[str, Any]]:
+        """The loop: `config.steps` steps, or fewer where `algorithm.on_cap` says stop."""
+        for step in range(1, self.config.steps + 1):
+            clock = Clock()
+            with clock.measure("rollout"):
+                batch = self.collector.collect()  # prompts, rollouts, verdicts, group filter
+            trains = self._trains_on(batch)
+            update_metrics: Mapping[str, float] = {}
+            if trains:
+                with clock.measure("update"):
+                    rows = [row for group in batch.kept for row in self._rows(group)]  # advantages
+                    update_metrics = self.updater.update(rows, self.rng)  # objective, optimizer
+                self.weight_version += 1
+                with clock.measure("sync"):
+                    self.session.engine.sync_weights(self.session.policy.model.named_parameters())
+            metrics = {
+                "step": step,
+                **rollout_metrics(batch.sampled),
+                "gen_batches": batch.gen_batches,
+                "groups_trained": len(batch.kept) if trains else 0,
+                "groups_carried": len(self.collector.carried),
+                **update_metrics,
+                **clock.seconds,
+            }
+            run.record_step(metrics, batch.sampled)
+            yield metrics
+            if self.stopped:
+                break
+
+    def measure(self) -> tuple[list[Group], Evaluation]:
+        """pass@1 on the held-out problems, exactly as `rlvr eval` measures it."""
+        config = self.config.eval
+        params = SamplingParams(
+            config.samples, self.params.max_tokens, config.temperature, config.top_p
+        )
+        groups = evaluate(self.session.sampler, self.held_out, params, self.config.seed)
+        return groups, summarise(groups, params)
+
+    def _sample(self, count: int) -> list[Group]:
+        """The next `count` problems as judged groups, in the order of the cursor."""
+        first = self.cursor.position
+        prompts = [self.prompts[index] for index in self.cursor.take(count)]
+        seeds = [response_seed(self.config.seed, "train", first + draw) for draw in range(count)]
+        groups = self.session.sampler.groups(prompts, self.params, seeds, self.weight_version)
+        return [group for _, group in sorted(groups, key=lambda indexed: indexed[0])]
+
+    def _rows(self, group: Group) -> list[Any]:
+        return group_rows(group, self.config.algorithm, self.params.max_tokens, self.weight_version)
+
+    def _trains_on(self, batch: Collected) -> bool:
+        """Whether the batch is trained on. One without a mixed group has no signal: an update would
+        only decay the weights. A batch that the cap left short goes the way of `on_cap`."""
+        if not batch.is_full and self.config.algorithm.on_cap != "train":
+            self.collector.carried = batch.kept + self.collector.carried
+            self.stopped = self.config.algorithm.on_cap == "stop"
+            return False
+        return any(group.is_mixed for group in batch.kept)
+
+
+class Clock:
+    """Seconds spent in each phase of a step."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def measure(self, phase: str) -> Iterator[None]:
+        """Add the time inside the block to `seconds_PHASE`."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            key = f"seconds_{phase}"
+            self.seconds[key] = self.seconds.get(key, 0.0) + time.perf_counter() - started
