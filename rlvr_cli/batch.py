@@ -56,7 +56,7 @@ def group_rows(
             )
             for value, rollout in zip(rewards, judged, strict=True)
         ]
-    advantages = ADVANTAGES[algorithm.advantage](torch.tensor(rewards))
+    advantages = ADVANTAGES[algorithm.advantage](torch.tensor(rewards, dtype=torch.float64))
     return [
         Row(
             prompt_ids=group.prompt.token_ids,
@@ -70,13 +70,16 @@ def group_rows(
 
 
 def micro_batches(
-    rows: Sequence[Row], micro_tokens: int, device: torch.device | str
+    rows: Sequence[Row], micro_tokens: int, like: torch.Tensor
 ) -> Iterator[MicroBatch]:
-    """Rows of like length together, at most `micro_tokens` tokens (padding included) at a time."""
+    """Rows of like length together, at most `micro_tokens` tokens (padding included) at a time.
+
+    Device and number type are those of `like`, a parameter of the model.
+    """
     ordered = sorted(rows, key=_length, reverse=True)
     while ordered:
         count = max(1, micro_tokens // _length(ordered[0]))
-        yield _padded(ordered[:count], device)
+        yield _padded(ordered[:count], like)
         ordered = ordered[count:]
 
 
@@ -92,15 +95,17 @@ def _length(row: Row) -> int:
     return len(row.prompt_ids) + len(row.response_ids)
 
 
-def _padded(rows: Sequence[Row], device: torch.device | str) -> MicroBatch:
+def _padded(rows: Sequence[Row], like: torch.Tensor) -> MicroBatch:
     lengths = torch.tensor([len(row.response_ids) for row in rows])
     T = int(lengths.max())
     ids = [torch.tensor([*row.prompt_ids, *row.response_ids]) for row in rows]
+    advantages = [[row.advantage] for row in rows]
+    rollout_logprobs = [torch.tensor(r.rollout_logprobs, dtype=torch.float64) for r in rows]
     return MicroBatch(
         rows=rows,
-        input_ids=padded(ids, max(map(_length, rows))).to(device),
-        prompt_lengths=torch.tensor([len(row.prompt_ids) for row in rows], device=device),
-        mask=(torch.arange(T) < lengths[:, None]).float().to(device),
-        advantages=torch.tensor([[row.advantage] for row in rows], device=device),
-        rollout_logprobs=padded([torch.tensor(row.rollout_logprobs) for row in rows], T).to(device),
+        input_ids=padded(ids, max(map(_length, rows))).to(like.device),
+        prompt_lengths=torch.tensor([len(row.prompt_ids) for row in rows], device=like.device),
+        mask=(torch.arange(T) < lengths[:, None]).to(like),
+        advantages=torch.tensor(advantages, dtype=torch.float64).to(like),
+        rollout_logprobs=padded(rollout_logprobs, T).to(like),
     )

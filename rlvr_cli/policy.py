@@ -33,7 +33,7 @@ class Policy:
         _check_head(model, self.head)
 
     def token_stats(self, batch: MicroBatch) -> TokenStats:
-        """The log-probability and entropy of every response token, in float32.
+        """The log-probability and entropy of every response token, at least in float32.
 
         Rows are padded on the right and the model is causal, so no attention mask is needed.
         """
@@ -46,7 +46,7 @@ class Policy:
         logprobs_N, entropy_N = self._through_head(
             hidden_N, batch.input_ids[row[where], position[where]]
         )
-        zeros = torch.zeros_like(batch.mask)
+        zeros = logprobs_N.new_zeros(where.shape)
         return TokenStats(
             zeros.masked_scatter(where, logprobs_N), zeros.masked_scatter(where, entropy_N)
         )
@@ -68,7 +68,8 @@ class Policy:
         self, hidden: torch.Tensor, target: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         logits = F.linear(hidden, self.head.weight, self.head.bias)[:, : self.vocab_size]
-        logprobs = torch.log_softmax(logits.float() / self.temperature, -1)
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        logprobs = torch.log_softmax(logits / self.temperature, -1)
         with torch.no_grad():
             entropy = -(logprobs.exp() * logprobs).sum(-1)
         return logprobs.gather(-1, target[:, None])[:, 0], entropy

@@ -240,7 +240,7 @@ def _parsed(
     if not skip_bad:
         found = f"{len(bad)} bad of {len(bad) + count} lines"
         raise UserError("\n".join([*shown, f"{found}; mend them, or go on with --skip-bad"]))
-    print("\n".join([*shown, f"skipped {len(bad)} bad lines"]), file=sys.stderr)
+    print("\n".join([*shown, f"bad lines skipped: {len(bad)}"]), file=sys.stderr)
 
 
 def _problem(

@@ -3,7 +3,7 @@
 import dataclasses
 import random
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 
@@ -29,7 +29,6 @@ class Updater:
     ) -> None:
         self.policy, self.reference = policy, reference
         self.algorithm, self.optim = algorithm, optim
-        self.device = next(policy.model.parameters()).device
         self.optimizer = torch.optim.AdamW(
             policy.model.parameters(),
             lr=optim.lr,
@@ -83,11 +82,11 @@ class Updater:
     def _step(self, rows: Sequence[Row], sums: defaultdict[str, float]) -> None:
         total_tokens = sum(len(row.response_ids) for row in rows)
         self.optimizer.zero_grad(set_to_none=True)
-        for batch in micro_batches(rows, self.optim.micro_tokens, self.device):
+        for batch in self._micro_batches(rows):
             stats = self.policy.token_stats(batch)
             loss, per_token = self.objective(batch, stats, total_tokens, len(rows))
             loss.backward()
-            sums["loss"] += float(loss)
+            sums["loss"] += float(loss.detach())
             for name, values in per_token.items():
                 sums[name] += float((values * batch.mask).sum())
         sums["lr"] += float(self.schedule.get_last_lr()[0])
@@ -98,12 +97,15 @@ class Updater:
         self.optimizer.step()
         self.schedule.step()
 
+    def _micro_batches(self, rows: Sequence[Row]) -> Iterator[MicroBatch]:
+        return micro_batches(rows, self.optim.micro_tokens, self.policy.head.weight)
+
     @torch.no_grad()
     def _with_old_logprobs(self, rows: Sequence[Row]) -> list[Row]:
         """The fresh rows' log-probabilities before the first of several updates changes them."""
         done = [row for row in rows if not row.is_fresh]
         fresh = [row for row in rows if row.is_fresh]
-        for batch in micro_batches(fresh, self.optim.micro_tokens, self.device):
+        for batch in self._micro_batches(fresh):
             logprobs = self.policy.token_stats(batch).logprobs
             done += [
                 dataclasses.replace(row, old_logprobs=values[: len(row.response_ids)])

@@ -1,0 +1,89 @@
+"""Shared by all tests: no network, small models made on the spot, the command line as a process."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import pytest
+import torch
+from transformers import (
+    AutoModelForCausalLM,
+    GPTNeoXConfig,
+    LlamaConfig,
+    PreTrainedModel,
+    Qwen2Config,
+    Qwen3Config,
+)
+
+from rlvr_cli.engines.kv_cache import ATTENTION
+
+SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
+VOCAB = 50
+
+_SIZES = {
+    "vocab_size": VOCAB,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 128,
+    "bos_token_id": None,
+    "eos_token_id": 1,
+    "pad_token_id": 0,
+}
+FAMILIES = {
+    "qwen2-tied": lambda: Qwen2Config(**_SIZES, num_key_value_heads=2, tie_word_embeddings=True),
+    "qwen2-untied": lambda: Qwen2Config(**_SIZES, num_key_value_heads=2, tie_word_embeddings=False),
+    "qwen3": lambda: Qwen3Config(**_SIZES, num_key_value_heads=1, head_dim=8),
+    "llama": lambda: LlamaConfig(**_SIZES, num_key_value_heads=4),
+    "gpt-neox": lambda: GPTNeoXConfig(**_SIZES),
+}
+
+
+def random_model(family: str = "qwen2-tied", seed: int = 0) -> PreTrainedModel:
+    """A model of a few thousand parameters whose next token is far from uniform."""
+    torch.manual_seed(seed)
+    model = AutoModelForCausalLM.from_config(FAMILIES[family](), attn_implementation=ATTENTION)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                parameter.mul_(8)
+    return model.eval()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture
+def rlvr(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run `rlvr ARGS…` in an empty directory, piped."""
+
+    def run(*args: str, stdin: str | bytes = b"") -> subprocess.CompletedProcess[str]:
+        data = stdin.encode() if isinstance(stdin, str) else stdin
+        done = subprocess.run(
+            [sys.executable, "-m", "rlvr_cli", *args],
+            input=data,
+            capture_output=True,
+            cwd=tmp_path,
+            timeout=600,
+            check=False,
+        )
+        return subprocess.CompletedProcess(
+            done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
+        )
+
+    return run
+
+
+@pytest.fixture
+def shared_data() -> Path:
+    """The real problem sets beside the checkout; tests that need them are skipped without."""
+    if not SHARED_DATA.is_dir():
+        pytest.skip("no ../shared/data beside this checkout")
+    return SHARED_DATA

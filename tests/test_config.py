@@ -1,0 +1,119 @@
+"""Settings: layers, names, and what a run saves."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from pydantic import BaseModel
+
+import rlvr_cli
+from rlvr_cli import advantage, group_filter, objective
+from rlvr_cli.algorithms import ALGORITHMS
+from rlvr_cli.config import (
+    Config,
+    Layer,
+    as_yaml,
+    changed_cells,
+    flag_layer,
+    resolve,
+    set_layer,
+    yaml_layer,
+)
+from rlvr_cli.types import UserError
+
+
+def test_later_layers_win_and_cells_of_the_preset_can_be_changed():
+    config = resolve(
+        [
+            Layer("file", {"algo": "grpo", "optim": {"lr": 0.5, "grad_clip": 2}}),
+            flag_layer("optim.lr", 0.25),
+            *set_layer(["algorithm.clip_high=0.3", "rollout.prompts=4"]),
+        ]
+    )
+    assert (config.optim.lr, config.optim.grad_clip, config.rollout.prompts) == (0.25, 2, 4)
+    assert config.algorithm == ALGORITHMS["grpo"].model_copy(update={"clip_high": 0.3})
+    assert changed_cells(config) == {"clip_high": (0.2, 0.3)}
+
+
+def test_a_saved_configuration_gives_the_same_run(tmp_path):
+    config = resolve(set_layer(["algo=grpo", "algorithm.kl_coef=0.1", "optim.betas=[0.9, 0.95]"]))
+    path = tmp_path / "config.yaml"
+    path.write_text(as_yaml(config))
+    assert resolve([yaml_layer(path)]) == config
+
+
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        ("rollout.promts=3", "did you mean rollout.prompts?"),
+        ("zzz=1", "zzz is not a setting; known: algo, steps"),
+        ("optim=3", "optim is a section; set one of optim.lr"),
+        ("steps", "write it as section.key=value"),
+        ("steps=0", "steps: input should be greater than or equal to 1, not 0"),
+        ("algorithm.clip_low=1.5", "algorithm.clip_low: input should be less than 1"),
+        ("algorithm.kl=k3", "set both or neither"),
+        ("rollout.samples=1", "a group of one has no advantage"),
+        ("rollout.top_p=0.9", "rollout.top_p must be 1 in training"),
+        ("optim.updates=100", "every update needs a group of its own"),
+    ],
+)
+def test_a_bad_setting_names_itself(assignment, message):
+    with pytest.raises(UserError, match=re.escape(message)) as error:
+        resolve(set_layer([assignment]))
+    assert f"--set {assignment}" in str(error.value) or "configuration" in str(error.value)
+
+
+def test_a_bad_file_is_named(tmp_path):
+    path = tmp_path / "c.yaml"
+    for text, message in [
+        ("a: [", "line 1: not valid YAML"),
+        ("- 1", "a mapping of settings is expected"),
+        ("rolout: {}", "did you mean rollout?"),
+    ]:
+        path.write_text(text)
+        with pytest.raises(UserError, match=re.escape(message)):
+            resolve([yaml_layer(path)])
+    with pytest.raises(UserError, match="cannot be read"):
+        yaml_layer(tmp_path / "none.yaml")
+
+
+def leaves(model: type[BaseModel]) -> list[str]:
+    names = []
+    for name, field in model.model_fields.items():
+        nested = isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
+        names += leaves(field.annotation) if nested else [name]
+    return names
+
+
+def test_every_setting_is_read_somewhere():
+    package = Path(rlvr_cli.__file__).parent
+    code = "\n".join(
+        path.read_text()
+        for path in package.rglob("*.py")
+        if path.name not in ("config.py", "algorithms.py", "main.py")
+    )
+    unread = [name for name in leaves(Config) if not re.search(rf"\.{name}\b", code)]
+    assert unread == []
+
+
+def test_every_cell_of_every_preset_names_a_component():
+    for row in ALGORITHMS.values():
+        assert row.advantage in advantage.ADVANTAGES
+        assert row.aggregation in objective.AGGREGATIONS
+        assert row.kl in {"none", *objective.KL_ESTIMATORS}
+        assert row.group_filter in group_filter.GROUP_FILTERS
+
+
+def test_the_presets_are_those_of_the_papers():
+    dapo, grpo = ALGORITHMS["dapo"], ALGORITHMS["grpo"]
+    assert (dapo.clip_low, dapo.clip_high, dapo.aggregation) == (0.2, 0.28, "token_mean")
+    assert (dapo.kl, dapo.group_filter, dapo.overlong) == ("none", "mixed", "soft")
+    assert (grpo.clip_low, grpo.clip_high, grpo.aggregation) == (0.2, 0.2, "sequence_mean")
+    assert (grpo.kl, grpo.group_filter, grpo.overlong) == ("k3", "none", "off")
+
+
+def test_the_shipped_training_settings_of_tiny_are_valid():
+    path = Path(rlvr_cli.__file__).parent / "tiny" / "rlvr.yaml"
+    assert resolve([yaml_layer(path)]).model == "tiny"
+    assert yaml.safe_load(path.read_text())["data"] == {"prompt": "plain"}

@@ -1,0 +1,163 @@
+"""Reading problem sets: every shape that people have, and a clear word about every bad line."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlvr_cli import arithmetic
+from rlvr_cli.problems import ProblemCursor, has_split, known_sets, load_problems
+from rlvr_cli.types import UserError
+
+
+def write(path, *lines):
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("row", "answer"),
+    [
+        ({"problem": "p", "answer": "204"}, "204"),
+        ({"question": "p", "answer": 27.0}, "27"),
+        ({"prompt": "p", "answer": 3}, "3"),
+        ({"problem": "p", "answer": 0.5}, "0.5"),
+        ({"question": "p", "answer": "9 + 9 = <<9+9=18>>18\n#### 18"}, "18"),
+        ({"question": "p", "answer": "so\n#### 1,234 "}, "1,234"),
+        ({"problem": "p", "answer": "\\frac{1}{2}"}, "\\frac{1}{2}"),
+    ],
+)
+def test_field_aliases_and_gold_answers(tmp_path, row, answer):
+    source = write(tmp_path / "p.jsonl", json.dumps({**row, "level": 3}))
+    (problem,) = load_problems(source, "train").problems
+    assert (problem.problem, problem.answer, problem.extra) == ("p", answer, {"level": 3})
+    assert problem.id == f"{source}-1"
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("not json", "not a JSON object"),
+        ("[1]", "not a JSON object"),
+        ("[" * 100_000, "not a JSON object"),
+        ('{"answer": 1}', "no field problem (or question, prompt)"),
+        ('{"problem": "  ", "answer": 1}', "field problem is not a text"),
+        ('{"problem": "p"}', "no field answer"),
+        ('{"problem": "p", "answer": ""}', "field answer is empty"),
+        ('{"problem": "p", "answer": "so\\n#### "}', "field answer is empty"),
+        ('{"problem": "p", "answer": true}', "field answer is neither a text nor a number"),
+        ('{"problem": "p", "answer": NaN}', "field answer is not a finite number"),
+    ],
+)
+def test_a_bad_line_stops_with_its_number_and_reason(tmp_path, capsys, line, reason):
+    good = '{"problem": "p", "answer": 1}'
+    source = write(tmp_path / "p.jsonl", good, "", line, good)
+    with pytest.raises(UserError) as error:
+        load_problems(source, "train")
+    assert f"{source}:3: {reason}" in str(error.value)
+    assert "1 bad of 3 lines" in str(error.value)
+    assert len(load_problems(source, "train", skip_bad=True).problems) == 2
+    assert "bad lines skipped: 1" in capsys.readouterr().err
+
+
+def test_bytes_that_are_not_utf8_are_a_bad_line(tmp_path):
+    path = tmp_path / "p.jsonl"
+    path.write_bytes(b'{"problem": "\xff", "answer": 1}\n')
+    with pytest.raises(UserError, match="p.jsonl:1: not UTF-8 text"):
+        load_problems(str(path), "train")
+
+
+def test_limit_reads_no_further(tmp_path):
+    source = write(tmp_path / "p.jsonl", '{"problem": "p", "answer": 1}', "bad")
+    assert len(load_problems(source, "train", limit=1).problems) == 1
+
+
+def test_parquet(tmp_path):
+    import pyarrow
+    import pyarrow.parquet
+
+    path = tmp_path / "p.parquet"
+    table = pyarrow.table({"question": ["p", "q"], "answer": [1.0, 2.5], "level": [1, 2]})
+    pyarrow.parquet.write_table(table, path)
+    problems = load_problems(str(path), "train").problems
+    assert [(p.problem, p.answer, p.extra["level"]) for p in problems] == [
+        ("p", "1", 1),
+        ("q", "2.5", 2),
+    ]
+
+
+def test_a_yaml_of_the_users_own(tmp_path):
+    write(tmp_path / "p.jsonl", '{"q": "p", "a": 1}')
+    spec = write(
+        tmp_path / "mine.yaml",
+        "description: mine",
+        "version: 1",
+        "licence: none",
+        "source: p.jsonl",
+        "fields: {problem: q, answer: a}",
+        "prompt: plain",
+    )
+    loaded = load_problems(spec, "train")
+    assert (loaded.problems[0].problem, loaded.prompt) == ("p", "plain")
+    write(tmp_path / "mine.yaml", "description: mine", "versoin: 1")
+    with pytest.raises(UserError, match=r"mine.yaml: version: Field required"):
+        load_problems(spec, "train")
+
+
+@pytest.mark.parametrize("name", ["nothing", "no/such/file.jsonl", "missing.parquet"])
+def test_a_source_that_does_not_exist(name):
+    with pytest.raises(UserError):
+        load_problems(name, "train")
+
+
+def test_the_shipped_sets_are_described():
+    assert set(known_sets()) >= {"arithmetic", "gsm8k", "math500", "aime24", "amc23"}
+    assert has_split("arithmetic", "test")
+    assert not has_split("math500", "train")
+
+
+@pytest.mark.parametrize(
+    ("file", "count", "first"),
+    [("gsm8k_test", 1319, "18"), ("aime24", 30, "204"), ("amc23", 40, "27"), ("math500", 500, None)],
+)
+def test_real_problem_sets_are_read_whole(shared_data, file, count, first):
+    problems = load_problems(str(shared_data / f"{file}.jsonl"), "test").problems
+    assert len(problems) == count
+    assert first in (None, problems[0].answer)
+
+
+def test_arithmetic_splits_never_overlap_whatever_the_seed():
+    held_out = {row["problem"] for seed in range(3) for row in arithmetic.problems("test", 256, seed)}
+    train = {row["problem"] for seed in range(3) for row in arithmetic.problems("train", 4096, seed)}
+    assert not held_out & train
+
+
+def test_arithmetic_is_right_seeded_and_has_every_level():
+    rows = arithmetic.problems("train", 500, seed=1)
+    assert rows == arithmetic.problems("train", 500, seed=1)
+    assert rows != arithmetic.problems("train", 500, seed=2)
+    assert len({row["problem"] for row in rows}) == 500
+    assert {row["level"] for row in rows} == set(arithmetic.LEVELS)
+    for row in rows:
+        total, op = 0, "+"
+        for word in row["problem"].removeprefix("What is ").rstrip("?").split():
+            if word in "+-*":
+                op = word
+            else:
+                number = int(word)
+                total = {"+": total + number, "-": total - number, "*": total * number}[op]
+        assert row["answer"] == str(total)
+
+
+@given(size=st.integers(1, 20), seed=st.integers(0, 99), counts=st.lists(st.integers(0, 30)))
+def test_the_cursor_draws_every_problem_once_an_epoch_and_can_be_saved(size, seed, counts):
+    cursor, resumed = ProblemCursor(size, seed), ProblemCursor(size, seed)
+    drawn = []
+    for count in counts:
+        part = cursor.take(count)
+        assert ProblemCursor(size, seed, resumed.position).take(count) == part
+        resumed.take(count)
+        drawn += part
+    for start in range(0, len(drawn) - size + 1, size):
+        assert sorted(drawn[start : start + size]) == list(range(size))
