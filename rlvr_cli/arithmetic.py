@@ -57,7 +57,7 @@ def expressions(split: str, seed: int) -> Iterator[Expression]:
     rng = random.Random(f"{seed}:{split}")
     while True:
         expression = _draw(rng.choice(list(LEVELS)), rng)
-        if expression.values()[-1] >= 0 and split_of(question(expression)) == split:
+        if min(expression.values()) >= 0 and split_of(question(expression)) == split:
             yield expression
 
 
@@ -94,7 +94,7 @@ def problems(split: str, size: int, seed: int) -> list[dict[str, str | int]]:
 
 
 def _draw(level: int, rng: random.Random) -> Expression:
-    """A random expression of the level; its value may be negative (the caller filters)."""
+    """A random expression of the level; its values may be negative (the caller filters)."""
     if level == 1:
         return Expression(1, rng.randint(1, 20), ((rng.choice("+-"), rng.randint(1, 20)),))
     if level == 2:

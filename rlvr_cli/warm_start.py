@@ -1,8 +1,9 @@
 """The recipe of the `tiny` policy: `python -m rlvr_cli.warm_start DIRECTORY`.
 
-A small Qwen2-style decoder learns worked solutions that are deliberately sloppy: two steps in five
-hold the same slip (a carry too many), and half of the answers break the output format. The result
-is able but unreliable, as a base model is, so reinforcement learning has something to find.
+A small Qwen2-style decoder learns worked solutions that are deliberately sloppy: more than half
+only guess the result, which is then mostly a carry off; the others work it out in steps, with a
+slip now and then; and half of the answers break the output format. The policy is able but
+unreliable, as a base model is: it has to find out that working it out, in the format, pays.
 Only expressions of the train split are used: the held-out problems stay unseen.
 """
 
@@ -20,10 +21,10 @@ from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen2Config,
 from rlvr_cli import arithmetic
 from rlvr_cli.arithmetic import Expression
 
-SLIP_RATE = 0.42
-"""A step's chance of a slip."""
+GUESS_RATE = 0.55
+GUESS_SLIP_RATE, STEP_SLIP_RATE = 0.65, 0.05
 NO_CLOSING_RATE, NO_ANSWER_TAG_RATE = 0.25, 0.3
-"""The chances of a thought that is never closed, and of a bare answer."""
+"""The chances of a thought that is never closed, and of an answer without its tags."""
 CHAT_TEMPLATE = (
     "{% for message in messages %}{% if message.role != 'system' %}"
     "<|{{ message.role }}|>{{ message.content }}<|end|>{% endif %}{% endfor %}"
@@ -72,27 +73,38 @@ def build_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen2ForCausal
 
 def solution(expression: Expression, rng: random.Random) -> str:
     """A worked solution in the output format, with the recipe's share of slips and breakages."""
+    if rng.random() < GUESS_RATE:
+        value = _slipped(expression.values()[-1], GUESS_SLIP_RATE, rng)
+        work = str(value)
+    else:
+        work, value = _worked_out(expression, rng)
+    closing = "" if rng.random() < NO_CLOSING_RATE else "</think>"
+    bare = rng.random() < NO_ANSWER_TAG_RATE
+    return f"<think>{work}{closing}" + (str(value) if bare else f"<answer>{value}</answer>")
+
+
+def _worked_out(expression: Expression, rng: random.Random) -> tuple[str, int]:
+    """Every operation by its tens and its ones: the work as text, and the value it arrives at."""
     value, steps = expression.first, []
     for op, operand in expression.operations:
-        step, value = _step(value, op, operand, rng.random() < SLIP_RATE)
-        steps.append(step)
-    thought = f"<think>{', '.join(steps)}"
-    if rng.random() >= NO_CLOSING_RATE:
-        thought += "</think>"
-    bare = rng.random() < NO_ANSWER_TAG_RATE
-    return thought + (str(value) if bare else f"<answer>{value}</answer>")
+        left = value
+        if op == "*":
+            parts = [left // 10 * 10 * operand, left % 10 * operand]
+            split = f"{left // 10 * 10}*{operand}+{left % 10}*{operand}={parts[0]}+{parts[1]}="
+        else:
+            tens = arithmetic.apply(op, left, operand // 10 * 10)
+            split = f"{left}{op}{operand // 10 * 10}{op}{operand % 10}={tens}{op}{operand % 10}="
+        value = _slipped(arithmetic.apply(op, left, operand), STEP_SLIP_RATE, rng)
+        small = left < 10 or (op != "*" and operand < 10)
+        steps.append(f"{left}{op}{operand}={'' if small else split}{value}")
+    return ", ".join(steps), value
 
 
-def _step(left: int, op: str, right: int, slip: bool) -> tuple[str, int]:
-    """One step as text, with its value."""
-    value = arithmetic.apply(op, left, right)
-    if slip:
-        value += 10 if abs(value) >= 10 else 1
-    shown = f"{left}{op}{right}="
-    if op == "*":
-        tens = left // 10 * 10
-        shown += f"{tens}*{right}+{left % 10}*{right}={tens * right}+{left % 10 * right}="
-    return f"{shown}{value}", value
+def _slipped(value: int, rate: float, rng: random.Random) -> int:
+    """The value, or at this rate one that is a carry too many."""
+    if rng.random() >= rate:
+        return value
+    return value + (10 if value >= 10 else 1)
 
 
 def examples(tokenizer: PreTrainedTokenizerFast, seed: int) -> Iterator[tuple[list[int], int]]:
@@ -118,8 +130,7 @@ def train(
         optimizer, lambda step: min((step + 1) / 100, 1 - step / steps)
     )
     started = time.monotonic()
-    for step in range(steps):
-        rows = list(itertools.islice(stream, batch_size))
+    for step, rows in enumerate(itertools.islice(_batches(stream, batch_size), steps)):
         longest = max(len(ids) for ids, _ in rows)
         ids = torch.zeros(batch_size, longest, dtype=torch.long)
         labels = torch.full((batch_size, longest), -100)
@@ -132,16 +143,27 @@ def train(
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         schedule.step()
-        if step % 100 == 0 or step == steps - 1:
+        if step % 100 == 99 or step == steps - 1:
             seconds = time.monotonic() - started
             print(
                 f"step {step} loss {loss.item():.4f} {seconds:.0f} s", file=sys.stderr, flush=True
             )
 
 
-def main(directory: str, steps: int = 2000, batch_size: int = 128, lr: float = 3e-3) -> None:
+def _batches(
+    stream: Iterator[tuple[list[int], int]], batch_size: int
+) -> Iterator[list[tuple[list[int], int]]]:
+    """Batches of examples of like length, so that little is padding."""
+    rng = random.Random(0)
+    while True:
+        window = sorted(itertools.islice(stream, 8 * batch_size), key=lambda row: len(row[0]))
+        batches = [window[i : i + batch_size] for i in range(0, len(window), batch_size)]
+        yield from rng.sample(batches, len(batches))
+
+
+def main(directory: str, steps: int = 1500, batch_size: int = 128, lr: float = 3e-3) -> None:
     """Train the policy and save it as a plain Hugging Face model directory."""
-    torch.set_num_threads(2)
+    torch.set_num_threads(1)
     tokenizer = build_tokenizer()
     model = build_model(tokenizer, seed=0)
     train(model, examples(tokenizer, seed=0), steps, batch_size, lr)

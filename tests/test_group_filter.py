@@ -37,9 +37,7 @@ class Source:
         self.counts.append(count)
         names = range(self.next, self.next + count)
         self.next += count
-        return [
-            make_group(n, RIGHT, WRONG if n % self.mixed_every == 0 else RIGHT) for n in names
-        ]
+        return [make_group(n, RIGHT, WRONG if n % self.mixed_every == 0 else RIGHT) for n in names]
 
 
 def names(groups: list[Group]) -> list[int]:

@@ -40,7 +40,9 @@ def imports(path: Path) -> set[str]:
 def modules() -> dict[str, Path]:
     package = Path(rlvr_cli.__file__).parent
     paths = {path.relative_to(package).with_suffix(""): path for path in package.rglob("*.py")}
-    return {".".join(p for p in name.parts if p != "__init__"): path for name, path in paths.items()}
+    return {
+        ".".join(p for p in name.parts if p != "__init__"): path for name, path in paths.items()
+    }
 
 
 def test_every_module_has_its_place():

@@ -119,7 +119,12 @@ def test_the_shipped_sets_are_described():
 
 @pytest.mark.parametrize(
     ("file", "count", "first"),
-    [("gsm8k_test", 1319, "18"), ("aime24", 30, "204"), ("amc23", 40, "27"), ("math500", 500, None)],
+    [
+        ("gsm8k_test", 1319, "18"),
+        ("aime24", 30, "204"),
+        ("amc23", 40, "27"),
+        ("math500", 500, None),
+    ],
 )
 def test_real_problem_sets_are_read_whole(shared_data, file, count, first):
     problems = load_problems(str(shared_data / f"{file}.jsonl"), "test").problems
@@ -128,8 +133,12 @@ def test_real_problem_sets_are_read_whole(shared_data, file, count, first):
 
 
 def test_arithmetic_splits_never_overlap_whatever_the_seed():
-    held_out = {row["problem"] for seed in range(3) for row in arithmetic.problems("test", 256, seed)}
-    train = {row["problem"] for seed in range(3) for row in arithmetic.problems("train", 4096, seed)}
+    held_out = {
+        row["problem"] for seed in range(3) for row in arithmetic.problems("test", 256, seed)
+    }
+    train = {
+        row["problem"] for seed in range(3) for row in arithmetic.problems("train", 4096, seed)
+    }
     assert not held_out & train
 
 

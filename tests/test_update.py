@@ -63,7 +63,11 @@ def slow_loss(updater: Updater, rows: list[Row]) -> torch.Tensor:
         logprobs = token_logprobs(updater.policy.model, row)
         ref = token_logprobs(updater.reference.model, row) if updater.reference else None
         for t, logprob in enumerate(logprobs):
-            old = logprob.detach() if row.is_fresh else torch.tensor(row.rollout_logprobs[t], dtype=torch.float64)
+            old = (
+                logprob.detach()
+                if row.is_fresh
+                else torch.tensor(row.rollout_logprobs[t], dtype=torch.float64)
+            )
             ratio = torch.exp(logprob - old)
             clipped = torch.clamp(ratio, 1 - cells.clip_low, 1 + cells.clip_high)
             term = -torch.min(ratio * row.advantage, clipped * row.advantage)

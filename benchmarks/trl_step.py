@@ -1,0 +1,206 @@
+"""One RL step of ours beside one of TRL's GRPOTrainer: same model, problems, group, length, update.
+
+    python benchmarks/trl_step.py --trl-python TRL_VENV/bin/python
+
+Both sides train the `tiny` policy on the CPU in float32 with one thread: 16 problems x 8 responses,
+the DAPO loss with equal clips, no reference model, one AdamW update a batch, the same reward (a
+parity of the text, so that nearly every group has a signal) and no group filter. Two arms: every
+response exactly 64 tokens long, or ended by its own end token (at most 64). The sides alternate as
+processes of their own; the first step of each is dropped. Medians of pairs are printed.
+
+TRL lives in a virtual environment of its own (`pip install 'trl==1.16.*'`), never beside ours.
+"""
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+PROMPTS, GROUP, MAX_TOKENS, STEPS = 16, 8, 64, 5
+ROOT = Path(__file__).parents[1]
+TINY = ROOT / "rlvr_cli" / "tiny"
+
+
+def reward(text: str) -> float:
+    """Cheap, and mixed in nearly every group."""
+    return 1.0 if (text.count("1") + text.count("4") + len(text)) % 2 else -1.0
+
+
+def questions() -> list[str]:
+    """The same problems in the same order for both."""
+    sys.path.insert(0, str(ROOT))
+    from rlvr_cli import arithmetic
+
+    return [str(row["problem"]) for row in arithmetic.problems("train", PROMPTS * STEPS, seed=0)]
+
+
+def peak_mib() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def ours(fixed: bool) -> dict[str, list[float] | float]:
+    sys.path.insert(0, str(ROOT))
+    import random
+
+    import torch
+
+    from rlvr_cli.advantage import group_normalised
+    from rlvr_cli.algorithms import ALGORITHMS
+    from rlvr_cli.batch import Row
+    from rlvr_cli.config import OptimConfig
+    from rlvr_cli.engines.transformers import TransformersEngine
+    from rlvr_cli.models import load_model
+    from rlvr_cli.policy import Policy
+    from rlvr_cli.prompts import render_prompts
+    from rlvr_cli.types import Problem, SamplingParams
+    from rlvr_cli.update import Updater
+
+    torch.set_num_threads(1)
+    texts = questions()
+    imported = peak_mib()
+    policy = load_model("tiny")
+    engine = TransformersEngine(
+        policy.model, len(policy.tokenizer), (-1,) if fixed else policy.stop_ids, 1024
+    )
+    prompts, _ = render_prompts(
+        [Problem("", text, None) for text in texts], policy.tokenizer, "plain", 2048, MAX_TOKENS
+    )
+    algorithm = ALGORITHMS["dapo"].model_copy(update={"clip_high": 0.2})
+    optim = OptimConfig(lr=1e-6, weight_decay=0.0, warmup_steps=0, micro_tokens=2048)
+    updater = Updater(
+        Policy(policy.model, len(policy.tokenizer), 1.0), None, algorithm, optim
+    )
+    params = SamplingParams(GROUP, MAX_TOKENS)
+    seconds, tokens = [], []
+    for step in range(STEPS):
+        started = time.perf_counter()
+        batch = [prompt.token_ids for prompt in prompts[step * PROMPTS : (step + 1) * PROMPTS]]
+        seeds = [1000 * (step * PROMPTS + p) for p in range(PROMPTS)]
+        rows = []
+        for index, group in engine.generate(batch, params, seeds):
+            decoded = policy.tokenizer.batch_decode([list(c.token_ids) for c in group])
+            advantages = group_normalised(torch.tensor([reward(text) for text in decoded]))
+            rows += [
+                Row(batch[index], c.token_ids, c.logprobs, advantage, True)
+                for c, advantage in zip(group, advantages.tolist(), strict=True)
+            ]
+        updater.update(rows, random.Random(step))
+        engine.sync_weights(policy.model.named_parameters())
+        seconds.append(time.perf_counter() - started)
+        tokens.append(sum(len(row.response_ids) for row in rows))
+    return {"seconds": seconds[1:], "tokens": tokens[1:], "mib": peak_mib() - imported}
+
+
+def trl(fixed: bool) -> dict[str, list[float] | float]:
+    import torch
+    from datasets import Dataset
+    from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
+    from trl import GRPOConfig, GRPOTrainer
+
+    torch.set_num_threads(1)
+    texts = questions()
+    imported = peak_mib()
+    tokenizer = AutoTokenizer.from_pretrained(TINY, padding_side="left")
+    model = AutoModelForCausalLM.from_pretrained(TINY, dtype=torch.float32)
+    data = Dataset.from_list([{"prompt": [{"role": "user", "content": text}]} for text in texts])
+    seconds: list[float] = []
+    tokens: list[int] = []
+
+    def score(completions: list, completion_ids: list, **_: object) -> list[float]:
+        tokens.append(sum(map(len, completion_ids)))
+        return [reward(completion[0]["content"]) for completion in completions]
+
+    class Timer(TrainerCallback):
+        def on_step_begin(self, *args: object, **kwargs: object) -> None:
+            self.started = time.perf_counter()
+
+        def on_step_end(self, *args: object, **kwargs: object) -> None:
+            seconds.append(time.perf_counter() - self.started)
+
+    with tempfile.TemporaryDirectory() as directory:
+        args = GRPOConfig(
+            output_dir=directory,
+            use_cpu=True,
+            bf16=False,
+            gradient_checkpointing=False,
+            per_device_train_batch_size=PROMPTS * GROUP,
+            gradient_accumulation_steps=1,
+            num_generations=GROUP,
+            max_completion_length=MAX_TOKENS,
+            generation_kwargs={"min_new_tokens": MAX_TOKENS} if fixed else None,
+            temperature=1.0,
+            top_p=1.0,
+            top_k=0,
+            beta=0.0,
+            num_iterations=1,
+            learning_rate=1e-6,
+            lr_scheduler_type="constant",
+            max_grad_norm=1.0,
+            loss_type="dapo",
+            scale_rewards="group",
+            max_steps=STEPS,
+            logging_strategy="no",
+            report_to=[],
+            save_strategy="no",
+            shuffle_dataset=False,
+            disable_tqdm=True,
+            dataloader_num_workers=0,
+        )
+        trainer = GRPOTrainer(
+            model=model, reward_funcs=score, args=args, train_dataset=data,
+            processing_class=tokenizer, callbacks=[Timer()],
+        )  # fmt: skip
+        trainer.train()
+    return {"seconds": seconds[1:], "tokens": tokens[1:STEPS], "mib": peak_mib() - imported}
+
+
+def run_side(python: str, side: str, fixed: bool) -> dict[str, float]:
+    command = [python, __file__, "--side", side, *(["--fixed"] if fixed else [])]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{side} failed:\n{done.stderr[-3000:]}")
+    found = json.loads(done.stdout.splitlines()[-1])
+    return {
+        "tokens/s": sum(found["tokens"]) / sum(found["seconds"]),
+        "step_s": statistics.median(found["seconds"]),
+        "MiB": found["mib"],
+        "tokens": sum(found["tokens"]),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--trl-python", help="python of a virtual environment with trl 1.16")
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--side", choices=["ours", "trl"])
+    parser.add_argument("--fixed", action="store_true")
+    args = parser.parse_args()
+    if args.side:
+        print(json.dumps({"ours": ours, "trl": trl}[args.side](args.fixed)))
+        return
+    for fixed in (True, False):
+        pairs = []
+        for pair in range(args.pairs):
+            both = {
+                "ours": run_side(sys.executable, "ours", fixed),
+                "trl": run_side(args.trl_python or sys.executable, "trl", fixed),
+            }
+            pairs.append(both)
+            print(f"{'fixed' if fixed else 'natural'} pair {pair + 1}: {both}", flush=True)
+        for figure in ("tokens/s", "step_s", "MiB"):
+            values = {side: statistics.median(p[side][figure] for p in pairs) for side in pairs[0]}
+            ratios = [p["ours"][figure] / p["trl"][figure] for p in pairs]
+            print(
+                f"{'fixed' if fixed else 'natural'} {figure}: ours {values['ours']:.4g}, "
+                f"trl {values['trl']:.4g}, median ratio {statistics.median(ratios):.2f} "
+                f"(range {min(ratios):.2f} to {max(ratios):.2f})"
+            )
+
+
+if __name__ == "__main__":
+    main()

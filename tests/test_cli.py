@@ -1,0 +1,187 @@
+"""The program as people run it: a process, pipes, files, and every mistake that is easy to make."""
+
+import json
+
+import pytest
+import yaml
+
+PROBLEMS = [
+    {"question": "What is 3 + 4?", "answer": 7.0, "topic": "sums"},
+    {"problem": "What is 60 * 8?", "answer": "480"},
+    {"prompt": "What is 30 - 12?", "answer": "30 less 12 is 18\n#### 18"},
+]
+STDIN = "".join(json.dumps(row) + "\n" for row in PROBLEMS)
+ROW_KEYS = [
+    "id",
+    "sample",
+    "problem",
+    "prompt",
+    "response",
+    "finish_reason",
+    "n_tokens",
+    "answer",
+    "extracted",
+    "verdict",
+    "format_ok",
+    "reward",
+]
+
+
+def rows(text: str) -> list[dict]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_eval_pipes_rows_and_says_the_figures(rlvr):
+    done = rlvr("eval", "-", "-n", "3", "--max-tokens", "70", stdin=STDIN)
+    assert done.returncode == 0, done.stderr
+    found = rows(done.stdout)
+    assert [(row["id"], row["sample"]) for row in found] == [
+        (f"stdin-{line}", sample) for line in (1, 2, 3) for sample in range(3)
+    ]
+    assert all(list(row)[: len(ROW_KEYS)] == ROW_KEYS for row in found)
+    assert found[0]["topic"] == "sums"
+    assert [row["answer"] for row in found[::3]] == ["7", "480", "18"]
+    correct = sum(row["verdict"] == "correct" for row in found)
+    assert all((row["reward"] == 1.0) == (row["verdict"] == "correct") for row in found)
+    assert f"{correct / 9:.4f} on stdin (3 problems x 3 samples" in done.stderr
+
+
+def test_eval_gives_the_same_rows_again_and_to_a_file(rlvr, tmp_path):
+    piped = rlvr("eval", "-", stdin=STDIN)
+    again = rlvr("eval", "-", "--out", "rows.jsonl", stdin=STDIN)
+    assert again.stdout == ""
+    assert (tmp_path / "rows.jsonl").read_text() == piped.stdout
+    third = rlvr("eval", "-", "--out", "rows.jsonl", stdin=STDIN)
+    assert third.returncode == 2
+    assert "rows.jsonl: it exists already" in third.stderr
+    assert (tmp_path / "rows.jsonl").read_text() == piped.stdout
+
+
+def test_eval_rows_do_not_depend_on_limit_or_order(rlvr):
+    by_problem = {
+        row["problem"]: row["response"]
+        for row in rows(rlvr("eval", "-", "-n", "1", stdin=STDIN).stdout)
+    }
+    first = rows(rlvr("eval", "-", "-n", "1", "--limit", "1", stdin=STDIN).stdout)
+    assert [by_problem[row["problem"]] for row in first] == [row["response"] for row in first]
+
+
+def test_sample_takes_text_files_and_stdin(rlvr, tmp_path):
+    (tmp_path / "p.jsonl").write_text('{"problem": "What is 1 + 1?"}\n')
+    done = rlvr("sample", "What is 2 + 2?", "p.jsonl", "-", "-n", "2", stdin=STDIN)
+    assert done.returncode == 0, done.stderr
+    found = rows(done.stdout)
+    assert [row["problem"] for row in found[::2]] == [
+        "What is 2 + 2?",
+        "What is 1 + 1?",
+        "What is 3 + 4?",
+        "What is 60 * 8?",
+        "What is 30 - 12?",
+    ]
+    assert "verdict" not in found[0]
+    assert "verdict" in found[-1]
+
+
+def test_train_on_piped_problems_writes_a_run(rlvr, tmp_path):
+    done = rlvr(
+        "train",
+        "--algo",
+        "grpo",
+        "-",
+        "--steps",
+        "2",
+        "--prompts",
+        "3",
+        "--out",
+        "run",
+        stdin=STDIN,
+    )
+    assert done.returncode == 0, done.stderr
+    assert [row["step"] for row in rows(done.stdout)] == [1, 2]
+    run = tmp_path / "run"
+    assert rows((run / "metrics.jsonl").read_text()) == rows(done.stdout)
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    assert (config["algo"], config["steps"], config["model"]) == ("grpo", 2, "tiny")
+    responses = rows((run / "rollouts" / "step-000002.jsonl").read_text())
+    assert len(responses) == 3 * 8
+    assert list(responses[0])[: len(ROW_KEYS)] == ROW_KEYS
+    assert (run / "checkpoints" / "step-2" / "model.safetensors").is_file()
+    again = rlvr("eval", "--model", "run", "-", "-n", "1", stdin=STDIN)
+    assert again.returncode == 0, again.stderr
+    refused = rlvr("train", "-", "--out", "run", stdin=STDIN)
+    assert refused.returncode == 2
+    assert "--out run: it exists already" in refused.stderr
+
+
+def test_the_run_is_repeated_by_its_own_configuration(rlvr, tmp_path):
+    first = rlvr("train", "--steps", "2", "--prompts", "4", "--set", "eval.limit=0", "--out", "a")
+    assert first.returncode == 0, first.stderr
+    second = rlvr("train", "--config", "a/config.yaml", "--out", "b")
+    assert second.returncode == 0, second.stderr
+    for name in ("rollouts/step-000002.jsonl", "checkpoints/step-2/model.safetensors"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_a_run_without_a_signal_says_so_and_leaves_the_policy_alone(rlvr, tmp_path):
+    impossible = '{"problem": "Prove it.", "answer": "no"}\n'
+    done = rlvr("train", "-", "--steps", "2", "--prompts", "2", "--out", "run", stdin=impossible)
+    assert done.returncode == 0, done.stderr
+    assert "no group gave a signal in 2 steps" in done.stderr
+    assert [row["groups_trained"] for row in rows(done.stdout)] == [0, 0]
+
+
+def test_bad_lines_stop_or_are_skipped(rlvr):
+    mixed = STDIN + "not json\n"
+    stopped = rlvr("eval", "-", stdin=mixed)
+    assert (stopped.returncode, stopped.stdout) == (2, "")
+    assert "stdin:4: not a JSON object" in stopped.stderr
+    skipped = rlvr("eval", "-", "-n", "1", "--skip-bad", stdin=mixed)
+    assert skipped.returncode == 0
+    assert len(rows(skipped.stdout)) == 3
+    assert "bad lines skipped: 1" in skipped.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("eval", "-"), "stdin: no problems in it"),
+        (("train", "nothing"), "nothing: no such problem set"),
+        (("eval", "missing.jsonl"), "missing.jsonl: cannot be read"),
+        (("eval", "--model", "./nowhere"), "--model ./nowhere: no such directory"),
+        (("train", "--set", "rollout.promts=3"), "did you mean rollout.prompts?"),
+        (("train", "--algo", "nothing"), "--algo nothing: no such algorithm"),
+        (("train", "-n", "1"), "a group of one has no advantage"),
+        (("train", "--top-p", "0.5"), "rollout.top_p must be 1 in training"),
+        (("eval", "--set", "optim.lr=1"), "only rlvr train reads optim"),
+        (("train", "--config", "none.yaml"), "--config none.yaml: cannot be read"),
+        (("train", "math500"), "math500: it has no train split"),
+        (("sample",), "give a prompt"),
+        (("sample", "What is 1 + 1?", "--max-tokens", "2040"), "do not fit the model's context"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(rlvr, tmp_path, args, message):
+    done = rlvr(*args)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("rlvr: error: ")
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["train", "eval", "sample"])
+def test_help_opens_with_examples(rlvr, command):
+    help_text = rlvr(command, "--help").stdout
+    assert (
+        help_text.index("Examples")
+        < help_text.index(f"rlvr {command} ")
+        < help_text.index("--model")
+    )
+
+
+def test_gsm8k_is_read_from_a_pipe(rlvr, shared_data):
+    first = "".join((shared_data / "gsm8k_test.jsonl").open().readlines()[:3])
+    done = rlvr("eval", "-", "-n", "1", "--max-tokens", "8", stdin=first)
+    assert done.returncode == 0, done.stderr
+    assert [row["answer"] for row in rows(done.stdout)] == ["18", "3", "70000"]
