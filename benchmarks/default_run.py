@@ -1,6 +1,6 @@
 """The default run, seed by seed: pass@1 before and after, and minutes.
 
-    python benchmarks/default_run.py --algo dapo --seeds 0 1 2
+python benchmarks/default_run.py --algo dapo --seeds 0 1 2
 """
 
 import argparse

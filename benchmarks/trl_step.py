@@ -72,9 +72,7 @@ def ours(fixed: bool) -> dict[str, list[float] | float]:
     )
     algorithm = ALGORITHMS["dapo"].model_copy(update={"clip_high": 0.2})
     optim = OptimConfig(lr=1e-6, weight_decay=0.0, warmup_steps=0, micro_tokens=2048)
-    updater = Updater(
-        Policy(policy.model, len(policy.tokenizer), 1.0), None, algorithm, optim
-    )
+    updater = Updater(Policy(policy.model, len(policy.tokenizer), 1.0), None, algorithm, optim)
     params = SamplingParams(GROUP, MAX_TOKENS)
     seconds, tokens = [], []
     for step in range(STEPS):

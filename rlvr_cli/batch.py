@@ -7,6 +7,7 @@ import torch
 
 from rlvr_cli.advantage import ADVANTAGES
 from rlvr_cli.algorithms import Algorithm
+from rlvr_cli.packing import Packed, pack
 from rlvr_cli.reward import overlong_penalty
 from rlvr_cli.types import Group
 
@@ -27,13 +28,10 @@ class Row:
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """Rows padded on the right. Masks come from lengths, never from token ids."""
+    """Rows for one forward pass. Masks come from lengths, never from token ids."""
 
     rows: Sequence[Row]
-    input_ids: torch.Tensor
-    """[B, prompt and response and padding]."""
-    prompt_lengths: torch.Tensor
-    """[B]."""
+    packed: Packed
     mask: torch.Tensor
     """[B, T]: 1 for the tokens of the response, its end token among them."""
     advantages: torch.Tensor
@@ -72,15 +70,26 @@ def group_rows(
 def micro_batches(
     rows: Sequence[Row], micro_tokens: int, like: torch.Tensor
 ) -> Iterator[MicroBatch]:
-    """Rows of like length together, at most `micro_tokens` tokens (padding included) at a time.
+    """Cut the rows into forward passes of at most `micro_tokens` tokens (but at least one row).
 
-    Device and number type are those of `like`, a parameter of the model.
+    Responses to one prompt stay together, for the prompt is passed once for all of them; responses
+    of like length stay together, for attention pads to the longest. Device and number type are
+    those of `like`, a parameter of the model.
     """
-    ordered = sorted(rows, key=_length, reverse=True)
-    while ordered:
-        count = max(1, micro_tokens // _length(ordered[0]))
-        yield _padded(ordered[:count], like)
-        ordered = ordered[count:]
+    groups: dict[tuple[int, ...], list[Row]] = {}
+    for row in sorted(rows, key=lambda row: len(row.response_ids)):
+        groups.setdefault(tuple(row.prompt_ids), []).append(row)
+    part: list[Row] = []
+    tokens = 0
+    for prompt, group in sorted(groups.items(), key=lambda item: len(item[1][-1].response_ids)):
+        tokens += len(prompt)
+        for row in group:
+            if part and tokens + len(row.response_ids) > micro_tokens:
+                yield _micro_batch(part, like)
+                part, tokens = [], len(prompt)
+            part.append(row)
+            tokens += len(row.response_ids)
+    yield _micro_batch(part, like)
 
 
 def padded(values: Sequence[torch.Tensor], width: int) -> torch.Tensor:
@@ -91,20 +100,14 @@ def padded(values: Sequence[torch.Tensor], width: int) -> torch.Tensor:
     return out
 
 
-def _length(row: Row) -> int:
-    return len(row.prompt_ids) + len(row.response_ids)
-
-
-def _padded(rows: Sequence[Row], like: torch.Tensor) -> MicroBatch:
+def _micro_batch(rows: Sequence[Row], like: torch.Tensor) -> MicroBatch:
     lengths = torch.tensor([len(row.response_ids) for row in rows])
     T = int(lengths.max())
-    ids = [torch.tensor([*row.prompt_ids, *row.response_ids]) for row in rows]
     advantages = [[row.advantage] for row in rows]
     rollout_logprobs = [torch.tensor(r.rollout_logprobs, dtype=torch.float64) for r in rows]
     return MicroBatch(
         rows=rows,
-        input_ids=padded(ids, max(map(_length, rows))).to(like.device),
-        prompt_lengths=torch.tensor([len(row.prompt_ids) for row in rows], device=like.device),
+        packed=pack([row.prompt_ids for row in rows], [row.response_ids for row in rows], like),
         mask=(torch.arange(T) < lengths[:, None]).to(like),
         advantages=torch.tensor(advantages, dtype=torch.float64).to(like),
         rollout_logprobs=padded(rollout_logprobs, T).to(like),

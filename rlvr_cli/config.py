@@ -56,7 +56,7 @@ class OptimConfig(Section):
     updates: int = Field(1, ge=1)
     """Optimizer steps a batch, each on its own share of the groups."""
     micro_tokens: int = Field(8192, ge=1)
-    """Tokens (padding included) in one forward pass; changes memory and speed, never the result."""
+    """Tokens in one forward pass; changes memory and speed, never the result."""
 
 
 class EvalConfig(Section):

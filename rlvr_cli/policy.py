@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch.utils.checkpoint import checkpoint
 
 from rlvr_cli.batch import MicroBatch
+from rlvr_cli.packing import Packed, pack
 from rlvr_cli.types import UserError
 
 _CHUNK_LOGITS = 1 << 24
@@ -30,21 +31,14 @@ class Policy:
     def __init__(self, model: Any, vocab_size: int, temperature: float) -> None:
         self.model, self.vocab_size, self.temperature = model, vocab_size, temperature
         self.head = model.get_output_embeddings()
-        _check_head(model, self.head)
+        _check(self)
 
     def token_stats(self, batch: MicroBatch) -> TokenStats:
-        """The log-probability and entropy of every response token, at least in float32.
-
-        Rows are padded on the right and the model is causal, so no attention mask is needed.
-        """
-        hidden = self.model.base_model(input_ids=batch.input_ids, use_cache=False).last_hidden_state
+        """The log-probability and entropy of every response token, at least in float32."""
+        hidden = _packed_hidden(self.model, batch.packed)
         where = batch.mask.bool()
-        T = torch.arange(batch.mask.shape[1], device=where.device)
-        position = (batch.prompt_lengths[:, None] + T).clamp_max(hidden.shape[1] - 1)
-        row = torch.arange(len(where), device=where.device)[:, None].expand_as(position)
-        hidden_N = hidden[row[where], position[where] - 1]
         logprobs_N, entropy_N = self._through_head(
-            hidden_N, batch.input_ids[row[where], position[where]]
+            hidden[batch.packed.predicted_from[where]], batch.packed.response_ids[where]
         )
         zeros = logprobs_N.new_zeros(where.shape)
         return TokenStats(
@@ -75,15 +69,31 @@ class Policy:
         return logprobs.gather(-1, target[:, None])[:, 0], entropy
 
 
-def _check_head(model: Any, head: Any) -> None:
-    """Raise UserError if the model's logits are not its output layer on its last hidden state."""
-    ids = torch.arange(1, 5, device=model.device)[None] % model.config.get_text_config().vocab_size
+def _packed_hidden(model: Any, packed: Packed) -> torch.Tensor:
+    """The last hidden state [N, H] of packed tokens. The model makes no mask of its own: the one
+    given has the shape of a finished mask, and `packed_attention` has no use for it."""
+    mask = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=packed.input_ids.device)
+    output = model.base_model(
+        input_ids=packed.input_ids,
+        position_ids=packed.position_ids,
+        attention_mask=mask,
+        layout=packed.layout,
+        use_cache=False,
+    )
+    return output.last_hidden_state[0]
+
+
+def _check(policy: Policy) -> None:
+    """Raise UserError if packing or the output layer do not give the model's own logits."""
+    model = policy.model
+    ids = torch.arange(2, 10, device=model.device) % policy.vocab_size
+    packed = pack([ids[:3].tolist()] * 2, [ids[3:].tolist(), ids[2:4].tolist()], policy.head.weight)
     with torch.no_grad():
-        expected = model(input_ids=ids, use_cache=False).logits
-        hidden = model.base_model(input_ids=ids, use_cache=False).last_hidden_state
-        logits = F.linear(hidden, head.weight, head.bias)
+        expected = model(input_ids=ids[None], use_cache=False).logits[0, 2:-1]
+        hidden = _packed_hidden(model, packed)[packed.predicted_from[0]]
+        logits = F.linear(hidden, policy.head.weight, policy.head.bias)
     if not torch.allclose(logits, expected, atol=1e-3, rtol=1e-3):
         raise UserError(
-            f"{type(model).__name__} changes its logits after the output layer (such as by "
-            "soft-capping or scaling); training such models is not supported yet"
+            f"{type(model).__name__} cannot be trained yet: its attention or what it does to its "
+            "logits after the output layer (such as soft-capping) is not of the common kind"
         )

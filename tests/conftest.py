@@ -55,6 +55,17 @@ def random_model(family: str = "qwen2-tied", seed: int = 0) -> PreTrainedModel:
     return model.eval()
 
 
+def double_model(seed: int = 0) -> PreTrainedModel:
+    """A Qwen2 model in float64 throughout (transformers' own norm computes in float32)."""
+    model = random_model(seed=seed).double()
+    for name, module in list(model.named_modules()):
+        if type(module).__name__ == "Qwen2RMSNorm":
+            norm = torch.nn.RMSNorm(len(module.weight), module.variance_epsilon).double()
+            norm.weight = module.weight
+            model.set_submodule(name, norm)
+    return model
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread() -> None:
     torch.set_num_threads(1)

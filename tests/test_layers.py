@@ -12,6 +12,7 @@ ORDER = [
     ["types", "arithmetic"],
     ["algorithms"],
     ["config", "problems", "prompts"],
+    ["packing"],
     ["engines.sampling", "engines.kv_cache", "engines.base"],
     ["engines.transformers", "models"],
     ["reward", "advantage", "objective"],

@@ -64,7 +64,7 @@ def test_a_bad_line_stops_with_its_number_and_reason(tmp_path, capsys, line, rea
 def test_bytes_that_are_not_utf8_are_a_bad_line(tmp_path):
     path = tmp_path / "p.jsonl"
     path.write_bytes(b'{"problem": "\xff", "answer": 1}\n')
-    with pytest.raises(UserError, match="p.jsonl:1: not UTF-8 text"):
+    with pytest.raises(UserError, match=r"p\.jsonl:1: not UTF-8 text"):
         load_problems(str(path), "train")
 
 

@@ -49,9 +49,8 @@ def test_a_model_without_a_chat_template_continues_the_text(tokenizer, monkeypat
 def test_a_prompt_that_leaves_no_room_is_named(tokenizer):
     prompts, too_long = render(tokenizer, context=90)
     assert prompts == []
-    assert too_long == [
-        "problem 1: its prompt of 17 tokens and a response of 80 do not fit the model's context of 90"
-    ]
+    (line,) = too_long
+    assert line.startswith("problem 1: its prompt of 17 tokens and a response of 80 do not fit")
 
 
 def test_an_unknown_template_is_an_error(tokenizer):

@@ -5,7 +5,7 @@ import random
 
 import pytest
 import torch
-from conftest import VOCAB, random_model
+from conftest import VOCAB, double_model
 
 from rlvr_cli.algorithms import ALGORITHMS
 from rlvr_cli.batch import Row
@@ -17,14 +17,15 @@ TEMPERATURE = 0.8
 
 
 def make_rows(count: int = 7) -> list[Row]:
-    """Rows of different lengths; every third is carried over from older weights."""
+    """Rows of different lengths and shared prompts; every third is carried over."""
     rng = random.Random(0)
+    prompts = [[rng.randrange(2, VOCAB) for _ in range(rng.randint(1, 6))] for _ in range(3)]
     rows = []
     for index in range(count):
         length = rng.randint(1, 9)
         rows.append(
             Row(
-                prompt_ids=[rng.randrange(2, VOCAB) for _ in range(rng.randint(1, 6))],
+                prompt_ids=prompts[index % 2 + index % 3 // 2],
                 response_ids=[rng.randrange(2, VOCAB) for _ in range(length)],
                 rollout_logprobs=[-rng.random() * 9 for _ in range(length)],
                 advantage=rng.gauss(0, 1),
@@ -35,8 +36,8 @@ def make_rows(count: int = 7) -> list[Row]:
 
 
 def make_updater(algo: str, micro_tokens: int = 10_000, **optim: object) -> Updater:
-    policy = Policy(random_model(seed=0).double(), VOCAB, TEMPERATURE)
-    reference = Policy(random_model(seed=1).double(), VOCAB, TEMPERATURE)
+    policy = Policy(double_model(seed=0), VOCAB, TEMPERATURE)
+    reference = Policy(double_model(seed=1), VOCAB, TEMPERATURE)
     settings = OptimConfig(lr=0.0, micro_tokens=micro_tokens, **optim)
     has_reference = ALGORITHMS[algo].kl != "none"
     return Updater(policy, reference if has_reference else None, ALGORITHMS[algo], settings)

@@ -9,6 +9,8 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
+from rlvr_cli.packing import packed_attention
+
 ATTENTION = "rlvr_sdpa"
 _GROWTH = 32
 
@@ -76,8 +78,11 @@ def _attention(
     attention_mask: torch.Tensor | None,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, None]:
-    """transformers' own sdpa, except for one query a row with grouped heads: the heads that share a
-    key become query positions, so that keys and values are not copied once a head."""
+    """transformers' own sdpa, but for two cases: packed tokens, and one query a row with grouped
+    heads, where the heads that share a key become query positions so that no key is copied."""
+    layout = kwargs.pop("layout", None)
+    if layout is not None:
+        return packed_attention(query, key, value, layout, kwargs.get("scaling")), None
     B, heads, length, D = query.shape
     kv_heads = key.shape[1]
     if length > 1 or heads == kv_heads or kwargs.get("position_bias") is not None:
