@@ -14,31 +14,43 @@ _OUTPUT, _SAMPLING, _SETTINGS = "Input and output", "Sampling", "Settings"
 app = typer.Typer(
     rich_markup_mode="rich",
     no_args_is_help=True,
+    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 Data = Annotated[
     str | None,
-    typer.Argument(help="A problem set, a .jsonl or .parquet file, a hub id, or - for stdin."),
+    typer.Argument(
+        help="A problem set (arithmetic, gsm8k, …), a .jsonl or .parquet file, a hub id, or -."
+    ),
 ]
 Model = Annotated[
     str | None,
     typer.Option(help="A hub id, a model directory, or a run; none means tiny, the built-in one."),
 ]
-Engine = Annotated[str | None, typer.Option(help="auto or transformers.")]
+Engine = Annotated[str | None, typer.Option(help="auto (default) or transformers.")]
 Samples = Annotated[
     int | None,
-    typer.Option("-n", "--samples", help="Responses a problem.", rich_help_panel=_SAMPLING),
+    typer.Option(
+        "-n",
+        "--samples",
+        help="Responses a problem: 8 in train, 4 in eval, 1 in sample.",
+        rich_help_panel=_SAMPLING,
+    ),
 ]
-MaxTokens = Annotated[int | None, typer.Option(help="Longest response.", rich_help_panel=_SAMPLING)]
+MaxTokens = Annotated[
+    int | None, typer.Option(help="Longest response: 1024 (tiny: 96).", rich_help_panel=_SAMPLING)
+]
 Temperature = Annotated[
-    float | None, typer.Option(help="Sampling temperature.", rich_help_panel=_SAMPLING)
+    float | None,
+    typer.Option(help="1 in train, 0.6 in eval and sample.", rich_help_panel=_SAMPLING),
 ]
 TopP = Annotated[
-    float | None, typer.Option(help="Nucleus sampling mass.", rich_help_panel=_SAMPLING)
+    float | None,
+    typer.Option(help="1 in train, 0.95 in eval and sample.", rich_help_panel=_SAMPLING),
 ]
-Seed = Annotated[int | None, typer.Option(help="Seed of everything.", rich_help_panel=_SETTINGS)]
+Seed = Annotated[int | None, typer.Option(help="Seed of everything: 0.", rich_help_panel=_SETTINGS)]
 Limit = Annotated[int | None, typer.Option(help="First problems only.", rich_help_panel=_OUTPUT)]
 SkipBad = Annotated[
     bool,
@@ -81,16 +93,16 @@ def main() -> None:
 def train(
     data: Data = None,
     algo: Annotated[
-        str | None, typer.Option(help="dapo or grpo.", rich_help_panel="Training")
+        str | None, typer.Option(help="dapo (default) or grpo.", rich_help_panel="Training")
     ] = None,
     steps: Annotated[
-        int | None, typer.Option(help="Training steps.", rich_help_panel="Training")
+        int | None, typer.Option(help="100 (tiny: its own).", rich_help_panel="Training")
     ] = None,
     lr: Annotated[
-        float | None, typer.Option("--lr", help="Learning rate.", rich_help_panel="Training")
+        float | None, typer.Option("--lr", help="1e-6 (tiny: its own).", rich_help_panel="Training")
     ] = None,
     prompts: Annotated[
-        int | None, typer.Option(help="Problems a step.", rich_help_panel="Training")
+        int | None, typer.Option(help="Problems a step: 32.", rich_help_panel="Training")
     ] = None,
     model: Model = None,
     engine: Engine = None,

@@ -1,9 +1,10 @@
 """The recipe of the `tiny` policy: `python -m rlvr_cli.warm_start DIRECTORY`.
 
-A small Qwen2-style decoder learns worked solutions that are deliberately sloppy: more than half
-only guess the result, which is then mostly a carry off; the others work it out in steps, with a
-slip now and then; and half of the answers break the output format. The policy is able but
-unreliable, as a base model is: it has to find out that working it out, in the format, pays.
+A small Qwen2-style decoder first learns to work problems out in steps. Then it learns from
+solutions that are deliberately sloppy: more than half only guess the result, which is then mostly a
+carry off; the others hold a slip now and then; and half of the answers break the output format. The
+policy is able but unreliable, as a base model is: it has to find out that working it out, in the
+format, pays.
 Only expressions of the train split are used: the held-out problems stay unseen.
 """
 
@@ -12,6 +13,7 @@ import random
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -21,10 +23,20 @@ from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen2Config,
 from rlvr_cli import arithmetic
 from rlvr_cli.arithmetic import Expression
 
-GUESS_RATE = 0.55
-GUESS_SLIP_RATE, STEP_SLIP_RATE = 0.65, 0.05
-NO_CLOSING_RATE, NO_ANSWER_TAG_RATE = 0.25, 0.3
-"""The chances of a thought that is never closed, and of an answer without its tags."""
+
+@dataclass(frozen=True)
+class Sloppiness:
+    """The chances of what goes wrong in a solution."""
+
+    guess: float = 0.0
+    slip_in_guess: float = 0.0
+    slip_in_step: float = 0.0
+    thought_not_closed: float = 0.0
+    answer_without_tags: float = 0.0
+
+
+CLEAN = Sloppiness()
+SLOPPY = Sloppiness(0.55, 0.65, 0.05, 0.25, 0.3)
 CHAT_TEMPLATE = (
     "{% for message in messages %}{% if message.role != 'system' %}"
     "<|{{ message.role }}|>{{ message.content }}<|end|>{% endif %}{% endfor %}"
@@ -71,32 +83,28 @@ def build_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen2ForCausal
     return Qwen2ForCausalLM(config)
 
 
-def solution(expression: Expression, rng: random.Random) -> str:
-    """A worked solution in the output format, with the recipe's share of slips and breakages."""
-    if rng.random() < GUESS_RATE:
-        value = _slipped(expression.values()[-1], GUESS_SLIP_RATE, rng)
+def solution(expression: Expression, sloppiness: Sloppiness, rng: random.Random) -> str:
+    """A solution in the output format, with its share of guesses, slips and breakages."""
+    if rng.random() < sloppiness.guess:
+        value = _slipped(expression.values()[-1], sloppiness.slip_in_guess, rng)
         work = str(value)
     else:
-        work, value = _worked_out(expression, rng)
-    closing = "" if rng.random() < NO_CLOSING_RATE else "</think>"
-    bare = rng.random() < NO_ANSWER_TAG_RATE
+        work, value = _worked_out(expression, sloppiness.slip_in_step, rng)
+    closing = "" if rng.random() < sloppiness.thought_not_closed else "</think>"
+    bare = rng.random() < sloppiness.answer_without_tags
     return f"<think>{work}{closing}" + (str(value) if bare else f"<answer>{value}</answer>")
 
 
-def _worked_out(expression: Expression, rng: random.Random) -> tuple[str, int]:
-    """Every operation by its tens and its ones: the work as text, and the value it arrives at."""
+def _worked_out(expression: Expression, slip: float, rng: random.Random) -> tuple[str, int]:
+    """One step an operation, products by tens and ones: the work, and the value it arrives at."""
     value, steps = expression.first, []
     for op, operand in expression.operations:
-        left = value
+        left, shown = value, f"{value}{op}{operand}="
         if op == "*":
-            parts = [left // 10 * 10 * operand, left % 10 * operand]
-            split = f"{left // 10 * 10}*{operand}+{left % 10}*{operand}={parts[0]}+{parts[1]}="
-        else:
-            tens = arithmetic.apply(op, left, operand // 10 * 10)
-            split = f"{left}{op}{operand // 10 * 10}{op}{operand % 10}={tens}{op}{operand % 10}="
-        value = _slipped(arithmetic.apply(op, left, operand), STEP_SLIP_RATE, rng)
-        small = left < 10 or (op != "*" and operand < 10)
-        steps.append(f"{left}{op}{operand}={'' if small else split}{value}")
+            tens, ones = left // 10 * 10, left % 10
+            shown += f"{tens}*{operand}+{ones}*{operand}={tens * operand}+{ones * operand}="
+        value = _slipped(arithmetic.apply(op, left, operand), slip, rng)
+        steps.append(f"{shown}{value}")
     return ", ".join(steps), value
 
 
@@ -107,13 +115,15 @@ def _slipped(value: int, rate: float, rng: random.Random) -> int:
     return value + (10 if value >= 10 else 1)
 
 
-def examples(tokenizer: PreTrainedTokenizerFast, seed: int) -> Iterator[tuple[list[int], int]]:
+def examples(
+    tokenizer: PreTrainedTokenizerFast, sloppiness: Sloppiness, seed: int
+) -> Iterator[tuple[list[int], int]]:
     """An endless stream of (token ids, prompt length)."""
     rng = random.Random(seed)
     for expression in arithmetic.expressions("train", seed):
         chat = [{"role": "user", "content": arithmetic.question(expression)}]
         prompt = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=False)
-        text = solution(expression, rng) + tokenizer.eos_token
+        text = solution(expression, sloppiness, rng) + tokenizer.eos_token
         yield prompt + tokenizer.encode(text, add_special_tokens=False), len(prompt)
 
 
@@ -127,7 +137,7 @@ def train(
     """Next-token training on the responses only, AdamW with linear warm-up and decay."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=0.01, betas=(0.9, 0.98))
     schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: min((step + 1) / 100, 1 - step / steps)
+        optimizer, lambda step: min((step + 1) / 50, 1 - step / steps)
     )
     started = time.monotonic()
     for step, rows in enumerate(itertools.islice(_batches(stream, batch_size), steps)):
@@ -161,12 +171,13 @@ def _batches(
         yield from rng.sample(batches, len(batches))
 
 
-def main(directory: str, steps: int = 1500, batch_size: int = 128, lr: float = 3e-3) -> None:
-    """Train the policy and save it as a plain Hugging Face model directory."""
-    torch.set_num_threads(1)
+def main(directory: str, steps: tuple[int, int] = (1500, 200), batch_size: int = 128) -> None:
+    """Train the policy, cleanly and then sloppily, and save it as a plain model directory."""
+    torch.set_num_threads(2)
     tokenizer = build_tokenizer()
     model = build_model(tokenizer, seed=0)
-    train(model, examples(tokenizer, seed=0), steps, batch_size, lr)
+    train(model, examples(tokenizer, CLEAN, seed=0), steps[0], batch_size, lr=3e-3)
+    train(model, examples(tokenizer, SLOPPY, seed=1), steps[1], batch_size, lr=1e-3)
     model.generation_config = GenerationConfig(
         eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id
     )

@@ -1,0 +1,134 @@
+"""The loop, in process, on a random model and made-up verdicts where a real one would take long."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import random_model
+
+from rlvr_cli.config import Config, resolve, set_layer
+from rlvr_cli.engines.transformers import TransformersEngine
+from rlvr_cli.models import LoadedModel
+from rlvr_cli.rollout import Sampler
+from rlvr_cli.session import Session
+from rlvr_cli.tracking import Run
+from rlvr_cli.trainer import Trainer
+from rlvr_cli.types import Problem, Prompt
+from verifiers import Verdict, Verification
+
+SMALL = ("rollout.prompts=3", "rollout.samples=4", "rollout.max_tokens=6", "optim.lr=0.01")
+
+
+class Tokenizer:
+    """Ids as text."""
+
+    def __len__(self) -> int:
+        return 50
+
+    def batch_decode(self, batch, skip_special_tokens):
+        return [" ".join(map(str, ids)) for ids in batch]
+
+
+class Judge:
+    """A verdict by a rule on the response's text."""
+
+    def __init__(self, is_right) -> None:
+        self.is_right = is_right
+
+    def verify_many(self, attempts):
+        return [
+            Verification(
+                Verdict.CORRECT if self.is_right(a.response) else Verdict.WRONG, None, True, ""
+            )
+            for a in attempts
+        ]
+
+
+def make_trainer(is_right, *settings: str) -> Trainer:
+    config: Config = resolve(set_layer([*SMALL, *settings]))
+    model = random_model()
+    engine = TransformersEngine(model, 50, (1,), 64)
+    policy = LoadedModel(model, Tokenizer(), (1,), 128, "")
+    session = Session(policy, engine, Sampler(engine, Tokenizer(), Judge(is_right)), 1, "")
+    prompts = [
+        Prompt(Problem(str(n), "?", "1"), "?", (2 + n, 3 + n, 4 + n), False) for n in range(9)
+    ]
+    return Trainer(config, session, prompts, [])
+
+
+def has_even(text: str) -> bool:
+    return any(int(word) % 5 == 0 for word in text.split())
+
+
+def weights(trainer: Trainer) -> list[torch.Tensor]:
+    return [p.detach().clone() for p in trainer.session.policy.model.parameters()]
+
+
+def steps(trainer: Trainer, directory: Path) -> list[dict]:
+    return list(trainer.train_steps(Run(directory, trainer.config)))
+
+
+@pytest.mark.parametrize("algo", ["dapo", "grpo"])
+def test_what_is_rewarded_becomes_likelier(tmp_path, algo):
+    trainer = make_trainer(has_even, f"algo={algo}", "steps=25", "optim.warmup_steps=0")
+    history = steps(trainer, tmp_path / "run")
+    shares = [row["pass@1"] for row in history if row["groups_sampled"]]
+    assert sum(shares[-5:]) > sum(shares[:5]) + 1
+
+
+def test_the_same_seed_gives_the_same_run(tmp_path):
+    runs = []
+    for name in ("a", "b"):
+        trainer = make_trainer(has_even, "steps=3")
+        steps(trainer, tmp_path / name)
+        runs.append(weights(trainer))
+    assert all(torch.equal(a, b) for a, b in zip(*runs, strict=True))
+    other = make_trainer(has_even, "steps=3", "seed=1")
+    steps(other, tmp_path / "c")
+    assert not all(torch.equal(a, b) for a, b in zip(runs[0], weights(other), strict=True))
+
+
+@pytest.mark.parametrize("algo", ["dapo", "grpo"])
+def test_without_a_signal_the_weights_stay_as_they_are(tmp_path, algo):
+    trainer = make_trainer(lambda text: False, f"algo={algo}", "steps=2")
+    before = weights(trainer)
+    history = steps(trainer, tmp_path / "run")
+    assert [row["groups_trained"] for row in history] == [0, 0]
+    assert all(torch.equal(a, b) for a, b in zip(before, weights(trainer), strict=True))
+
+
+def test_every_response_of_every_step_is_written(tmp_path):
+    trainer = make_trainer(has_even, "steps=2")
+    history = steps(trainer, tmp_path / "run")
+    for row in history:
+        path = tmp_path / "run" / "rollouts" / f"step-{row['step']:06d}.jsonl"
+        responses = [json.loads(line) for line in path.read_text().splitlines()]
+        assert len(responses) == row["groups_sampled"] * 4
+        assert sum(response["n_tokens"] for response in responses) == row["tokens_sampled"]
+        rewards = [response["reward"] for response in responses]
+        assert row["reward"] == pytest.approx(sum(rewards) / len(rewards))
+
+
+def test_the_engine_and_the_trainer_agree_on_fresh_tokens(tmp_path):
+    history = steps(make_trainer(has_even, "steps=3", "algo=grpo"), tmp_path / "run")
+    assert all(row["mismatch"] < 1e-5 for row in history)
+
+
+def test_at_the_cap_the_run_stops_if_so_asked(tmp_path):
+    trainer = make_trainer(lambda text: False, "steps=5", "algorithm.on_cap=stop")
+    assert len(steps(trainer, tmp_path / "run")) == 1
+    assert trainer.stopped
+
+
+def test_at_the_cap_a_skipped_step_keeps_its_groups(tmp_path):
+    settings = ("steps=6", "algorithm.on_cap=skip", "algorithm.max_gen_batches=1")
+    trainer = make_trainer(lambda text: text.startswith("5 "), *settings, "rollout.prompts=4")
+    history = steps(trainer, tmp_path / "run")
+    carried = 0
+    for row in history:
+        mixed = round((row["mixed_share"] or 0) * row["groups_sampled"])
+        assert row["groups_trained"] + row["groups_carried"] == carried + mixed
+        assert row["groups_trained"] in (0, 4)
+        carried = row["groups_carried"]
+    assert any(row["groups_trained"] == 0 for row in history)
