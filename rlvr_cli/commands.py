@@ -1,5 +1,6 @@
 """What `rlvr train`, `rlvr eval` and `rlvr sample` do, once their settings are resolved."""
 
+import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -15,7 +16,9 @@ from rlvr_cli.problems import FILE_TYPES, ProblemSet, has_split, load_problems
 from rlvr_cli.session import Session, open_session, prompts_for
 from rlvr_cli.tracking import Run, default_directory, write_jsonl_line, write_rollouts
 from rlvr_cli.trainer import Trainer
-from rlvr_cli.types import Group, Problem, Prompt, SamplingParams, UserError
+from rlvr_cli.types import NO_SIGNAL, Group, Problem, Prompt, SamplingParams, UserError
+
+_SHORT = 60
 
 
 def train(config: Config, out: Path | None, display: Display) -> None:
@@ -94,6 +97,9 @@ def _train(trainer: Trainer, run: Run, display: Display, started: float) -> None
                     write_jsonl_line(sys.stdout, metrics)
         except KeyboardInterrupt:
             interrupted = True
+        except UserError:
+            save_checkpoint(run.directory, len(history), trainer.session.policy)
+            raise
     model = save_checkpoint(run.directory, len(history), trainer.session.policy)
     after = None if interrupted else _measured(trainer, run, display, "after")
     minutes = (time.monotonic() - started) / 60
@@ -112,9 +118,15 @@ def _train(trainer: Trainer, run: Run, display: Display, started: float) -> None
         change = f"{before.pass_at_1:.3f} before, {after.pass_at_1:.3f} after training"
         display.result("pass@1", f"{change} ({after.settings})")
     done = "interrupted after" if interrupted else "done:"
-    display.result("run", f"{done} {len(history)} steps, {minutes:.1f} minutes; {run.directory}")
-    display.say("next", f"rlvr eval --model {run.directory}")
-    display.say("", f'rlvr sample --model {run.directory} "What is 47 * 6 + 15?"')
+    display.result("run", f"{done} {len(history)} steps, {minutes:.2f} minutes; {run.directory}")
+    source = trainer.config.data.source
+    problems = (
+        "PROBLEMS.jsonl " if source == "-" else f"{source} " if source != "arithmetic" else ""
+    )
+    display.say("next", f"rlvr eval {problems}--model {run.directory}")
+    question = trainer.prompts[0].problem.problem
+    if len(question) <= _SHORT:
+        display.say("", f"rlvr sample --model {run.directory} {shlex.quote(question)}")
     if interrupted:
         raise KeyboardInterrupt
 
@@ -165,6 +177,12 @@ def _show_evaluation(name: str, evaluation: Evaluation, display: Display) -> Non
     )
     counts = ", ".join(f"{count} {verdict}" for verdict, count in evaluation.verdicts.items())
     display.say("verdicts", counts)
+    unjudged = sum(evaluation.verdicts.get(verdict, 0) for verdict in NO_SIGNAL)
+    if unjudged:
+        display.warn(
+            f"{unjudged} responses could not be judged (timeout or unreadable gold answer); "
+            "pass@1 counts them as not correct"
+        )
 
 
 def _training_problems(config: Config) -> ProblemSet:

@@ -56,8 +56,8 @@ class Display:
             yield Ticker(None if self.quiet else self.console)
             return
         columns = (
-            TextColumn("[bold cyan]{task.description:<10}"),
-            BarColumn(bar_width=24),
+            TextColumn("[bold cyan]{task.description}"),
+            BarColumn(bar_width=12),
             MofNCompleteColumn(),
             TimeRemainingColumn(compact=True),
             TextColumn("{task.fields[note]}"),

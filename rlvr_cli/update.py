@@ -19,6 +19,7 @@ from rlvr_cli.objective import (
     kl_k1,
 )
 from rlvr_cli.policy import Policy, TokenStats
+from rlvr_cli.types import UserError
 
 
 class Updater:
@@ -90,9 +91,12 @@ class Updater:
             for name, values in per_token.items():
                 sums[name] += float((values * batch.mask).sum())
         sums["lr"] += float(self.schedule.get_last_lr()[0])
-        norm = torch.nn.utils.clip_grad_norm_(
-            self.policy.model.parameters(), self.optim.grad_clip, error_if_nonfinite=False
-        )
+        norm = torch.nn.utils.clip_grad_norm_(self.policy.model.parameters(), self.optim.grad_clip)
+        if not norm.isfinite():
+            raise UserError(
+                "the gradient is not finite, so this step was not taken; lower --lr or "
+                "--set optim.grad_clip"
+            )
         sums["grad_norm"] += float(norm)
         self.optimizer.step()
         self.schedule.step()

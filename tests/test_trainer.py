@@ -14,7 +14,7 @@ from rlvr_cli.rollout import Sampler
 from rlvr_cli.session import Session
 from rlvr_cli.tracking import Run
 from rlvr_cli.trainer import Trainer
-from rlvr_cli.types import Problem, Prompt
+from rlvr_cli.types import Problem, Prompt, UserError
 from verifiers import Verdict, Verification
 
 SMALL = ("rollout.prompts=3", "rollout.samples=4", "rollout.max_tokens=6", "optim.lr=0.01")
@@ -132,3 +132,13 @@ def test_at_the_cap_a_skipped_step_keeps_its_groups(tmp_path):
         assert row["groups_trained"] in (0, 4)
         carried = row["groups_carried"]
     assert any(row["groups_trained"] == 0 for row in history)
+
+
+def test_a_gradient_that_is_not_finite_never_reaches_the_weights(tmp_path):
+    trainer = make_trainer(has_even, "steps=2")
+    head = trainer.updater.policy.head.weight
+    head.register_hook(lambda gradient: gradient * float("nan"))
+    before = weights(trainer)
+    with pytest.raises(UserError, match="gradient is not finite"):
+        steps(trainer, tmp_path / "run")
+    assert all(torch.equal(a, b) for a, b in zip(before, weights(trainer), strict=True))
