@@ -120,10 +120,8 @@ def _train(trainer: Trainer, run: Run, display: Display, started: float) -> None
     done = "interrupted after" if interrupted else "done:"
     display.result("run", f"{done} {len(history)} steps, {minutes:.2f} minutes; {run.directory}")
     source = trainer.config.data.source
-    problems = (
-        "PROBLEMS.jsonl " if source == "-" else f"{source} " if source != "arithmetic" else ""
-    )
-    display.say("next", f"rlvr eval {problems}--model {run.directory}")
+    problems = "PROBLEMS.jsonl" if source == "-" else source
+    display.say("next", f"rlvr eval {problems} --model {run.directory}")
     question = trainer.prompts[0].problem.problem
     if len(question) <= _SHORT:
         display.say("", f"rlvr sample --model {run.directory} {shlex.quote(question)}")

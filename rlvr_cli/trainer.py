@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
 
-from rlvr_cli.batch import group_rows
+from rlvr_cli.batch import Row, group_rows
 from rlvr_cli.config import Config
 from rlvr_cli.evaluate import Evaluation, evaluate, summarise
 from rlvr_cli.group_filter import Collected, GroupCollector
@@ -49,6 +49,7 @@ class Trainer:
 
     def train_steps(self, run: Run) -> Iterator[dict[str, Any]]:
         """The loop: `config.steps` steps, or fewer where `algorithm.on_cap` says stop."""
+        engine, model = self.session.engine, self.session.policy.model
         for step in range(1, self.config.steps + 1):
             clock = Clock()
             with clock.measure("rollout"):
@@ -57,11 +58,13 @@ class Trainer:
             update_metrics: Mapping[str, float] = {}
             if trains:
                 with clock.measure("update"):
+                    engine.sleep()
                     rows = [row for group in batch.kept for row in self._rows(group)]  # advantages
                     update_metrics = self.updater.update(rows, self.rng)  # objective, optimizer
                 self.weight_version += 1
                 with clock.measure("sync"):
-                    self.session.engine.sync_weights(self.session.policy.model.named_parameters())
+                    engine.sync_weights(model.named_parameters())
+                    engine.wake()
             metrics = {
                 "step": step,
                 **rollout_metrics(batch.sampled),
@@ -93,7 +96,7 @@ class Trainer:
         groups = self.session.sampler.groups(prompts, self.params, seeds, self.weight_version)
         return [group for _, group in sorted(groups, key=lambda indexed: indexed[0])]
 
-    def _rows(self, group: Group) -> list[Any]:
+    def _rows(self, group: Group) -> list[Row]:
         return group_rows(group, self.config.algorithm, self.params.max_tokens, self.weight_version)
 
     def _trains_on(self, batch: Collected) -> bool:

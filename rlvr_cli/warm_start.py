@@ -140,7 +140,8 @@ def train(
         optimizer, lambda step: min((step + 1) / 50, 1 - step / steps)
     )
     started = time.monotonic()
-    for step, rows in enumerate(itertools.islice(_batches(stream, batch_size), steps)):
+    for step in range(steps):
+        rows = list(itertools.islice(stream, batch_size))
         longest = max(len(ids) for ids, _ in rows)
         ids = torch.zeros(batch_size, longest, dtype=torch.long)
         labels = torch.full((batch_size, longest), -100)
@@ -160,24 +161,13 @@ def train(
             )
 
 
-def _batches(
-    stream: Iterator[tuple[list[int], int]], batch_size: int
-) -> Iterator[list[tuple[list[int], int]]]:
-    """Batches of examples of like length, so that little is padding."""
-    rng = random.Random(0)
-    while True:
-        window = sorted(itertools.islice(stream, 8 * batch_size), key=lambda row: len(row[0]))
-        batches = [window[i : i + batch_size] for i in range(0, len(window), batch_size)]
-        yield from rng.sample(batches, len(batches))
-
-
-def main(directory: str, steps: tuple[int, int] = (1500, 200), batch_size: int = 128) -> None:
+def main(directory: str, steps: tuple[int, int] = (2400, 300), batch_size: int = 64) -> None:
     """Train the policy, cleanly and then sloppily, and save it as a plain model directory."""
     torch.set_num_threads(2)
     tokenizer = build_tokenizer()
     model = build_model(tokenizer, seed=0)
-    train(model, examples(tokenizer, CLEAN, seed=0), steps[0], batch_size, lr=3e-3)
-    train(model, examples(tokenizer, SLOPPY, seed=1), steps[1], batch_size, lr=1e-3)
+    train(model, examples(tokenizer, CLEAN, seed=0), steps[0], batch_size, lr=2e-3)
+    train(model, examples(tokenizer, SLOPPY, seed=1), steps[1], batch_size, lr=5e-4)
     model.generation_config = GenerationConfig(
         eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id
     )
