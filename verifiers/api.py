@@ -6,23 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Self
 
-from verifiers.exact import read_number
+from verifiers.compare import compare, readable
 from verifiers.extract import extract
 from verifiers.formats import check_format
-from verifiers.normalise import gold_text, normalise
+from verifiers.normalise import gold_text
 from verifiers.pool import Pool
 from verifiers.types import Attempt, Format, Judgement, Verdict, Verification
-
-
-def compare_here(gold: str, answer: str) -> Judgement | None:
-    """Decide without a worker, or None if that is not possible."""
-    gold, answer = normalise(gold), normalise(answer)
-    if gold == answer:
-        return Judgement(True, "same string")
-    left, right = read_number(gold), read_number(answer)
-    if left is not None and right is not None:
-        return Judgement(left == right, "exact number")
-    return None
 
 
 class Verifier:
@@ -71,7 +60,7 @@ class Verifier:
 
     def check_gold(self, gold: str) -> bool:
         """Say whether a gold answer can be read at all, and equals itself."""
-        return bool(normalise(gold_text(gold)))
+        return readable(gold_text(gold))
 
     def equal(self, a: str, b: str) -> Verdict:
         """Compare two answers: correct, wrong, or timeout."""
@@ -96,7 +85,7 @@ class Verifier:
         key = (gold, answer)
         judgement = self._cache.get(key)
         if judgement is None:
-            judgement = compare_here(gold, answer) or self._pool.ask(gold, answer)
+            judgement = compare(gold, answer)
             self._cache[key] = judgement
         return judgement
 

@@ -1,0 +1,451 @@
+"""Reading tokens: numbers, names, groups, functions, matrices."""
+
+import re
+from fractions import Fraction
+
+from verifiers.expr import Node, ParseError, TooLargeError, num
+from verifiers.lexer import Token
+from verifiers.vocabulary import (
+    BIG,
+    FILLERS,
+    FUNCTIONS,
+    GREEK,
+    INVERSES,
+    KNOWN_WORDS,
+    LISTED_FUNCTIONS,
+    MATRICES,
+    NUMBER_WORDS,
+)
+
+MAX_DEPTH = 50
+MAX_DIGITS = 4000
+MAX_DECIMAL_EXPONENT = 5000
+OPENERS = {"(": ")", "[": "]"}
+CONSTANTS = {"e": "e", "i": "i", "pi": "pi", "infinity": "inf", "oo": "inf", "inf": "inf"}
+APPLIED_NAMES = set("fghFGHPQ")
+RECURRING = re.compile(r"(\d*)\.(\d*)\(?\|(\d+)")
+END = Token("end_of_text", "")
+
+
+def read_literal(text: str) -> Node:
+    """An exact number from its digits; keeps how many significant ones a decimal has."""
+    if match := RECURRING.fullmatch(text):
+        return num(_recurring(match[1], match[2], match[3]))
+    plain = re.sub(r"[^\d.eE+-]", "", text)
+    mantissa, _, exponent = plain.lower().partition("e")
+    if len(mantissa) > MAX_DIGITS or abs(int(exponent or 0)) > MAX_DECIMAL_EXPONENT:
+        raise TooLargeError("too many digits")
+    whole, point, decimals = mantissa.partition(".")
+    value = Fraction(int((whole + decimals) or 0), 10 ** len(decimals))
+    value *= Fraction(10) ** int(exponent or 0)
+    significant = len((whole + decimals).lstrip("0")) if point else 0
+    return Node("num", value, (), significant)
+
+
+def _recurring(whole: str, fixed: str, period: str) -> Fraction:
+    base = Fraction(int((whole + fixed) or 0), 10 ** len(fixed))
+    return base + Fraction(int(period), (10 ** len(period) - 1) * 10 ** len(fixed))
+
+
+class AtomReader:
+    """The token cursor and the innermost level of the grammar; `Parser` adds the outer levels."""
+
+    def __init__(self, tokens: list[Token]) -> None:
+        self.tokens = tokens
+        self.position = 0
+        self.depth = 0
+        self.open_bars = 0
+        self.in_builder = False
+
+    # the cursor
+
+    def peek(self, ahead: int = 0) -> Token:
+        index = self.position + ahead
+        return self.tokens[index] if index < len(self.tokens) else END
+
+    def take(self) -> Token:
+        token = self.peek()
+        self.position += 1
+        return token
+
+    def at(self, kind: str, *texts: str) -> bool:
+        token = self.peek()
+        return token.kind == kind and (not texts or token.text in texts)
+
+    def accept(self, kind: str, *texts: str) -> bool:
+        found = self.at(kind, *texts)
+        self.position += found
+        return found
+
+    def expect(self, kind: str, text: str) -> None:
+        if not self.accept(kind, text):
+            raise ParseError(f"{text!r} expected")
+
+    # outer levels, defined by Parser
+
+    def answer(self) -> Node:
+        raise NotImplementedError
+
+    def sum(self) -> Node:
+        raise NotImplementedError
+
+    def power(self) -> Node:
+        raise NotImplementedError
+
+    # atoms
+
+    def atom(self) -> Node:
+        """One number, name, group or function with its argument."""
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise TooLargeError("nested too deeply")
+        token = self.take()
+        reader = {
+            "number": self._number,
+            "word": self._word,
+            "command": self._command,
+            "sign": self._sign,
+            "begin": self._matrix,
+            "setname": lambda name: Node("setname", name.text),
+        }.get(token.kind)
+        if reader is None:
+            raise ParseError(f"unexpected {token.text!r}")
+        node = reader(token)
+        self.depth -= 1
+        return node
+
+    def _number(self, token: Token) -> Node:
+        node = read_literal(token.text)
+        if self.at("command", "ldots", "dots", "cdots") and "." in token.text:
+            self.take()
+            return _continued(token.text, node)
+        if self.at("sign", "_"):
+            return self._based(node)
+        return self._mixed(node)
+
+    def _based(self, node: Node) -> Node:
+        self.take()
+        base = self._subscript()
+        words = {word: str(value) for word, value in NUMBER_WORDS.items()}
+        base = words.get(base, base)
+        value = node.value
+        if not base.isascii() or not base.isdigit() or not isinstance(value, Fraction):
+            raise ParseError("unreadable base")
+        return Node("base", (str(value), int(base)) if base != "10" else None, (node,))
+
+    def _mixed(self, node: Node) -> Node:
+        """2\\frac58 and 1 1/2 are sums, not products."""
+        start = self.position
+        whole = node.value
+        assert isinstance(whole, Fraction)
+        if node.digits or whole.denominator != 1:
+            return node
+        if self.accept("command", "frac"):
+            top, bottom = self.argument(), self.argument()
+            parts = (top.value, bottom.value)
+        elif self.at("number") and self.peek().spaced and self.peek(1).text == "/":
+            top, _, bottom_token = self.take(), self.take(), self.take()
+            if bottom_token.kind != "number":
+                self.position = start
+                return node
+            parts = (read_literal(top.text).value, read_literal(bottom_token.text).value)
+        else:
+            return node
+        first, second = parts
+        both = isinstance(first, Fraction) and isinstance(second, Fraction)
+        if not both or first.denominator != 1 or second.denominator != 1 or not second:  # type: ignore[union-attr]
+            self.position = start
+            return node
+        return num(whole + first / second)  # type: ignore[operator]
+
+    def argument(self) -> Node:
+        """What a LaTeX command takes: a group, or a single digit, letter or command."""
+        if self.accept("sign", "{"):
+            return self._braced()
+        token = self.peek()
+        if token.kind == "number" and len(token.text) > 1 and token.text.isdigit():
+            self.tokens[self.position] = Token("number", token.text[1:])
+            return num(int(token.text[0]))
+        if token.kind == "word" and len(token.text) > 1 and not token.text_mode:
+            self.tokens[self.position] = Token("word", token.text[1:])
+            return self._letter(token.text[0])
+        return self.atom()
+
+    def _braced(self) -> Node:
+        node = self.answer()
+        self.expect("sign", "}")
+        return node
+
+    def _subscript(self) -> str:
+        """The subscript as text; a subscript names things and is not computed with."""
+        if not self.accept("sign", "{"):
+            token = self.take()
+            if token.kind == "word" and len(token.text) > 1 and not token.text_mode:
+                self.position -= 1
+                self.tokens[self.position] = Token("word", token.text[1:])
+                return token.text[0]
+            return token.text
+        depth, parts = 1, []
+        while depth:
+            token = self.take()
+            if token is END:
+                raise ParseError("unclosed subscript")
+            depth += {"{": 1, "}": -1}.get(token.text, 0) if token.kind == "sign" else 0
+            parts.append(token.text)
+        return "".join(parts[:-1])
+
+    # words
+
+    def _word(self, token: Token) -> Node:
+        word = token.text
+        if word in FUNCTIONS or word == "sqrt":
+            return self._function(word)
+        if word in LISTED_FUNCTIONS:
+            return self._listed(word)
+        if word.lower() in FILLERS and self.peek() is not END:
+            return self.power()
+        if word in CONSTANTS and not (len(word) == 1 and token.text_mode):
+            return (
+                self._subscripted(word) if self.at("sign", "_") else Node("const", CONSTANTS[word])
+            )
+        if word.lower() in NUMBER_WORDS:
+            return num(NUMBER_WORDS[word.lower()])
+        if len(word) == 1:
+            return self._letter(word)
+        if token.text_mode or len(word) > 3 or word.lower() in KNOWN_WORDS:
+            return self._text(word)
+        self.position -= 1
+        self.tokens[self.position] = Token("word", word[1:])
+        return self._letter(word[0], run=True)
+
+    def _letter(self, letter: str, *, run: bool = False) -> Node:
+        if letter in CONSTANTS and not (self.at("sign", "_") and not run):
+            return Node("const", CONSTANTS[letter])
+        node = Node("sym", letter) if run else self._subscripted(letter)
+        while not run and self.accept("sign", "'"):
+            node = Node("sym", f"{node.value}'")
+        return self._applied(node) if not run else node
+
+    def _subscripted(self, name: str) -> Node:
+        return Node("sym", f"{name}_{self._subscript()}" if self.accept("sign", "_") else name)
+
+    def _applied(self, node: Node) -> Node:
+        """f(x), I(0): a name applied to an argument rather than a product."""
+        if not self.at("sign", "(") or self.peek().spaced:
+            return node
+        inner = self.peek(1)
+        number_only = inner.kind == "number" and self.peek(2).text == ")"
+        name = str(node.value)
+        if name[0] not in APPLIED_NAMES and not (number_only and name[0].isupper()):
+            return node
+        self.take()
+        inside = self._closed(")")
+        return Node("opaque", name, (inside,))
+
+    def _text(self, word: str) -> Node:
+        words = [word]
+        while self.at("word") and self.peek().text.lower() not in ("and", "or"):
+            words.append(self.take().text)
+        return Node("text", " ".join(words))
+
+    # signs and groups
+
+    def _sign(self, token: Token) -> Node:
+        sign = token.text
+        if sign in OPENERS:
+            return self._bracketed(sign)
+        if sign == "{":
+            node = self._braced()
+            if node.kind == "list":
+                return Node("set", None, node.args)
+            return self._based(node) if node.kind == "num" and self.at("sign", "_") else node
+        if sign == "|":
+            return self._absolute("sign", "|")
+        raise ParseError(f"unexpected {sign!r}")
+
+    def _bracketed(self, opening: str) -> Node:
+        outer = self.open_bars, self.in_builder
+        self.open_bars, self.in_builder = 0, False
+        inside = self.answer()
+        self.open_bars, self.in_builder = outer
+        closing = self.take().text
+        if closing not in (")", "]"):
+            raise ParseError("bracket not closed")
+        if inside.kind == "list" and inside.value == ",":
+            return Node("tuple", opening + closing, inside.args)
+        if closing != OPENERS[opening]:
+            raise ParseError("brackets do not match")
+        if inside.kind == "num" and self.at("sign", "_"):
+            return self._based(inside)
+        return inside
+
+    def _closed(self, closing: str) -> Node:
+        node = self.answer()
+        self.expect("sign", closing)
+        return node
+
+    def _absolute(self, kind: str, closing: str) -> Node:
+        self.open_bars += 1
+        inside = self.sum()
+        self.open_bars -= 1
+        self.expect(kind, closing)
+        return Node("call", "abs", (inside,))
+
+    # commands
+
+    def _command(self, token: Token) -> Node:
+        name = token.text
+        simple = {"pi": "pi", "infty": "inf"}
+        if name in simple:
+            return Node("const", simple[name])
+        if name in FUNCTIONS or name == "sqrt":
+            return self._function(name)
+        if name in LISTED_FUNCTIONS:
+            return self._listed(name)
+        if name in GREEK:
+            name = name.removeprefix("var")
+            return self._applied(self._subscripted(f"\\{name}"))
+        if name in BIG:
+            return self._big(name)
+        reader = {
+            "frac": self._fraction, "binom": self._binomial, "dbinom": self._binomial,
+            "tbinom": self._binomial, "{": self._set, "lbrace": self._set,
+            "langle": self._angled, "lvert": lambda: self._absolute("command", "rvert"),
+            "lfloor": lambda: self._rounded("floor", "rfloor"),
+            "lceil": lambda: self._rounded("ceil", "rceil"),
+            "emptyset": lambda: Node("empty"), "varnothing": lambda: Node("empty"),
+            "overline": self._overlined, "angle": self.atom, "triangle": self.atom,
+            "ldots": lambda: Node("dots"), "dots": lambda: Node("dots"),
+            "cdots": lambda: Node("dots"), "imath": lambda: Node("const", "i"),
+        }.get(name)  # fmt: skip
+        if reader is None:
+            raise ParseError(f"unknown command {name!r}")
+        return reader()
+
+    def _fraction(self) -> Node:
+        return Node("div", None, (self.argument(), self.argument()))
+
+    def _binomial(self) -> Node:
+        return Node("call", "binom", (self.argument(), self.argument()))
+
+    def _rounded(self, name: str, closing: str) -> Node:
+        inside = self.sum()
+        self.expect("command", closing)
+        return Node("call", name, (inside,))
+
+    def _angled(self) -> Node:
+        inside = self.answer()
+        self.expect("command", "rangle")
+        return Node("tuple", "<>", inside.args if inside.kind == "list" else (inside,))
+
+    def _overlined(self) -> Node:
+        inside = self.argument()
+        return inside if inside.kind == "mul" else Node("call", "conj", (inside,))
+
+    def _set(self) -> Node:
+        if self.accept("command", "}", "rbrace"):
+            return Node("empty")
+        outer, self.in_builder = (self.open_bars, self.in_builder), True
+        self.open_bars = 0
+        inside = self.answer()
+        if self.accept("sign", "|", ":") or self.accept("command", "mid", "colon", "vert"):
+            self.in_builder = False
+            inside = Node("builder", None, (inside, self.answer()))
+        self.open_bars, self.in_builder = outer
+        if not self.accept("command", "}", "rbrace"):
+            raise ParseError("set not closed")
+        if inside.kind == "builder":
+            return inside
+        return Node("set", None, inside.args if inside.kind == "list" else (inside,))
+
+    # functions
+
+    def _function(self, name: str) -> Node:
+        if name == "sqrt":
+            return self._root()
+        function = FUNCTIONS[name]
+        base: Node | None = None
+        exponent: Node | None = None
+        if function == "log" and self.accept("sign", "_"):
+            base = self.argument()
+        if self.accept("sign", "^"):
+            exponent = self.argument()
+            if exponent in (num(-1), Node("neg", None, (num(1),))) and function in INVERSES:
+                function, exponent = INVERSES[function], None
+        if function == "log" and base is None and self.accept("sign", "_"):
+            base = self.argument()
+        argument = self._function_argument()
+        args = (argument,) if base is None else (argument, base)
+        node = Node("call", function, args)
+        return node if exponent is None else Node("pow", None, (node, exponent))
+
+    def _function_argument(self) -> Node:
+        """A bracket, or the factors up to the next sign: sin 2x cos x is (sin 2x)(cos x)."""
+        if self.at("sign", "(") or self.at("sign", "{") or self.at("sign", "["):
+            return self.power()
+        factors = [self.power()]
+        while self._continues_argument():
+            factors.append(self.power())
+        return factors[0] if len(factors) == 1 else Node("mul", None, tuple(factors))
+
+    def _continues_argument(self) -> bool:
+        token = self.peek()
+        if token.text_mode or token.text in FUNCTIONS:
+            return False
+        if token.kind == "word":
+            return len(token.text) <= 3 and token.text not in ("and", "or", "U")
+        return token.kind == "command" and token.text in GREEK | {"pi", "sqrt", "frac"}
+
+    def _root(self) -> Node:
+        index: Node = num(2)
+        if self.accept("sign", "["):
+            index = self._closed("]")
+        token = self.peek()
+        radicand = self.atom() if token.kind == "number" else self.argument()
+        return Node("call", "root", (radicand, index))
+
+    def _listed(self, name: str) -> Node:
+        opening = self.take()
+        if opening.text not in ("(", "{"):
+            raise ParseError("argument list expected")
+        inside = self.answer()
+        if self.take().text not in (")", "}"):
+            raise ParseError("argument list not closed")
+        args = inside.args if inside.kind == "list" else (inside,)
+        return Node("call", LISTED_FUNCTIONS[name], args)
+
+    def _big(self, name: str) -> Node:
+        """A sum, product, integral or limit: kept as it stands, never evaluated."""
+        limits = []
+        while self.at("sign", "_") or self.at("sign", "^"):
+            self.take()
+            limits.append(self.argument())
+        return Node("big", name, (*limits, self.sum()))
+
+    def _matrix(self, token: Token) -> Node:
+        if token.text not in MATRICES or token.text in ("vmatrix", "Vmatrix"):
+            raise ParseError("unknown environment")
+        rows: list[list[Node]] = [[]]
+        while not self.at("end", token.text):
+            rows[-1].append(self.sum())
+            if self.accept("command", "\\"):
+                rows.append([])
+            elif not self.accept("sign", "&") and not self.at("end", token.text):
+                raise ParseError("unreadable matrix")
+        self.take()
+        if not rows[-1]:
+            rows.pop()
+        width = len(rows[0]) if rows else 0
+        if not width or any(len(row) != width for row in rows):
+            raise ParseError("ragged matrix")
+        return Node("matrix", (len(rows), width), tuple(cell for row in rows for cell in row))
+
+
+def _continued(text: str, node: Node) -> Node:
+    """0.333… repeats for ever; 3.14159… is a decimal whose rest is not said."""
+    whole, _, decimals = text.partition(".")
+    for length in range(1, len(decimals) // 3 + 1):
+        period = decimals[-length:]
+        if decimals.endswith(period * 3):
+            return num(_recurring(re.sub(r"\D", "", whole), decimals[:-length], period))
+    return node

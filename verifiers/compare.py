@@ -1,0 +1,71 @@
+"""Comparison of two answer texts, cheapest step first."""
+
+import re
+
+from verifiers.expr import Node, ParseError, TooLargeError
+from verifiers.normalise import bare_text, choices, normalise
+from verifiers.parser import parse
+from verifiers.structure import same_answer
+from verifiers.types import Judgement
+
+GROUP_COMMA = re.compile(r"\d,\d{3}")
+
+
+def compare(gold: str, answer: str) -> Judgement:
+    """Decide whether an answer equals the gold."""
+    gold, answer = normalise(gold), normalise(answer)
+    if not answer:
+        return Judgement(False, "empty answer")
+    if gold == answer:
+        return Judgement(True, "same string")
+    if (chosen := _same_choice(gold, answer)) is not None:
+        return Judgement(chosen, "choice")
+    left, right = _read(gold), _read(answer)
+    if isinstance(left, Node) and isinstance(right, Node):
+        found = same_answer(left, right)
+        if not found[0]:
+            found = _other_reading(gold, answer, left, right) or found
+        return Judgement(*found)
+    if bare_text(gold) == bare_text(answer) and bare_text(gold):
+        return Judgement(True, "same text")
+    failed = right if isinstance(right, ParseError) else left
+    return Judgement(False, f"not readable: {failed}")
+
+
+def _read(text: str, *, grouping: bool = True) -> Node | ParseError:
+    try:
+        return parse(text, grouping=grouping)
+    except ParseError as error:
+        return error
+
+
+def _other_reading(gold: str, answer: str, left: Node, right: Node) -> tuple[bool, str] | None:
+    """1,234 is one number or a list of two: try the list where the other side is one."""
+    for text, other, flip in ((answer, left, False), (gold, right, True)):
+        structured = other.kind in ("list", "tuple", "set")
+        if structured and GROUP_COMMA.search(text):
+            again = _read(text, grouping=False)
+            if isinstance(again, Node):
+                found = same_answer(again, other) if flip else same_answer(other, again)
+                if found[0]:
+                    return found
+    return None
+
+
+def _same_choice(gold: str, answer: str) -> bool | None:
+    wanted = choices(gold)
+    if not wanted:
+        return None
+    given = choices(answer, with_text=len(wanted) == 1)
+    return None if not given else wanted == given
+
+
+def readable(gold: str) -> bool:
+    """Whether a gold answer is text or mathematics that can equal anything."""
+    text = normalise(gold)
+    if not text:
+        return False
+    parsed = _read(text)
+    if isinstance(parsed, TooLargeError):
+        return True
+    return isinstance(parsed, Node) or bool(bare_text(text))

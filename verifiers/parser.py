@@ -1,0 +1,319 @@
+"""Tokens to one tree: lists, relations, sets, sums, products and powers, outermost first."""
+
+from fractions import Fraction
+
+from verifiers.atoms import END, AtomReader, read_literal
+from verifiers.expr import Node, ParseError, TooLargeError, num
+from verifiers.lexer import Token, tokenize
+from verifiers.units import CURRENCY_SIGNS, GENERIC, SAFE_SYMBOLS, unit_name
+from verifiers.vocabulary import FUNCTIONS, NOT_UNITS, NUMBER_WORDS, RELATIONS, SCALES
+
+MAX_TEXT = 12_000
+MAX_POSTFIXES = 8
+SET_OPERATORS = {"cup": "union", "cap": "inter", "setminus": "diff", "backslash": "diff"}
+CONNECTIVES = {"and": "and", "or": "or", "land": "and", "wedge": "and", "lor": "or", "vee": "or"}
+CURRENCY_COMMANDS = {"$": "dollar", "pounds": "gbp", "euro": "euro", "yen": "yen"}
+HALVES_OF_DAY = ("am", "pm", "AM", "PM")
+DEGREES = ("circ", "degree")
+
+
+def parse(text: str, *, grouping: bool = True) -> Node:
+    """Read an answer. Raises ParseError, or TooLargeError where the limits refuse it."""
+    if len(text) > MAX_TEXT:
+        raise TooLargeError("too long")
+    parser = Parser(tokenize(text, grouping=grouping))
+    try:
+        node = parser.answer()
+    except RecursionError as error:
+        raise TooLargeError("nested too deeply") from error
+    if parser.peek() is not END:
+        raise ParseError(f"unexpected {parser.peek().text!r}")
+    return node
+
+
+class Parser(AtomReader):
+    """Recursive descent with a depth limit; see AtomReader for the innermost level."""
+
+    def answer(self) -> Node:
+        """A comma list, "a or b", or a single item."""
+        items = [self.relation()]
+        connective = ""
+        while separator := self._separator():
+            if separator != ",":
+                connective = separator
+            if self._at_closing():
+                break
+            items.append(self.relation())
+        if len(items) == 1:
+            return items[0]
+        return Node("list", connective or ",", tuple(items))
+
+    def _separator(self) -> str:
+        """Take the separators that stand here; the strongest of them, or nothing."""
+        found = ""
+        while True:
+            token = self.peek()
+            word = token.text.lower() if token.kind in ("word", "command") else ""
+            if token.kind == "sign" and token.text in (",", ";", "&"):
+                found = found or ("and" if token.text == "&" else ",")
+            elif token.kind == "command" and token.text == "\\" and self.depth == 0:
+                found = found or ","
+            elif word in CONNECTIVES:
+                found = CONNECTIVES[word]
+            else:
+                return found
+            self.take()
+
+    def _at_closing(self) -> bool:
+        token = self.peek()
+        return token is END or token.text in (")", "]", "}", "rbrace")
+
+    def relation(self) -> Node:
+        if self.at("sign", "=") or self.at("command", "approx"):
+            self.take()
+        operands = [self.ratio()]
+        operators = []
+        while self.peek().kind in ("sign", "command") and self.peek().text in RELATIONS:
+            operators.append(RELATIONS[self.take().text])
+            operands.append(self.ratio())
+        if self.accept("command", "pmod"):
+            operands[-1] = Node("mod", None, (operands[-1], self.argument()))
+        if not operators:
+            return operands[0]
+        return Node("rel", tuple(operators), tuple(operands))
+
+    def ratio(self) -> Node:
+        terms = [self.set_expression()]
+        while not self.in_builder and (
+            self.accept("sign", ":") or self.accept("command", "colon") or self.accept("word", "to")
+        ):
+            terms.append(self.set_expression())
+        if len(terms) == 1:
+            return terms[0]
+        if len(terms) == 2 and terms[1].kind == "clock":
+            return Node("clock", terms[1].value, (terms[0], terms[1].args[0]))
+        return Node("ratio", None, tuple(terms))
+
+    def set_expression(self) -> Node:
+        node = self.sum()
+        while True:
+            token = self.peek()
+            if token.kind == "command" and token.text in SET_OPERATORS:
+                kind = SET_OPERATORS[token.text]
+            elif token.kind == "word" and token.text == "U" and node.kind in ("tuple", "union"):
+                kind = "union"
+            else:
+                return node
+            self.take()
+            right = self.sum()
+            same = node.kind == kind and kind != "diff"
+            node = Node(kind, None, (*node.args, right) if same else (node, right))
+
+    def sum(self) -> Node:
+        node: Node | None = None
+        terms: list[Node] = []
+        while True:
+            sign = self._signs()
+            if not sign and terms:
+                break
+            term = self.product()
+            if sign in ("pm", "mp"):
+                before = (
+                    (Node("add", None, tuple(terms)) if len(terms) > 1 else terms[0],)
+                    if terms
+                    else ()
+                )
+                node = Node("pm", "+" if sign == "pm" else "-", (*before, term))
+                terms = [node]
+                if sum(part.kind == "pm" for part in node.walk()) > 6:
+                    raise TooLargeError("too many signs")
+            else:
+                terms.append(Node("neg", None, (term,)) if sign == "-" else term)
+        return terms[0] if len(terms) == 1 else Node("add", None, tuple(terms))
+
+    def _signs(self) -> str:
+        """The sign before a term: "", "+", "-", "pm" or "mp"; two minus signs cancel."""
+        sign = ""
+        while True:
+            if self.accept("sign", "+"):
+                sign = sign or "+"
+            elif self.accept("sign", "-"):
+                sign = "+" if sign == "-" else "-"
+            elif self.at("command", "pm", "mp"):
+                sign = self.take().text
+            else:
+                return sign
+
+    def product(self) -> Node:
+        factors = [self.power()]
+        while True:
+            if self.accept("sign", "*") or self.accept("command", "cdot", "times", "ast"):
+                factors.append(self._signed_power())
+            elif self.accept("sign", "/") or self.accept("command", "div"):
+                factors.append(Node("pow", None, (self._signed_power(), num(-1))))
+            elif self._at_unit():
+                return self._with_unit(_product(factors))
+            elif self._starts_factor():
+                applied = len(factors) == 1 and factors[0].kind == "sym" and self.at("sign", "(")
+                tight = applied and not self.peek().spaced
+                factors.append(self.power())
+                if tight and factors[-1].kind in ("sym", "tuple") and not self._starts_factor():
+                    return Node("mul", "applied", tuple(factors))
+            else:
+                return _product(factors)
+
+    def _signed_power(self) -> Node:
+        sign = self._signs()
+        if sign in ("pm", "mp"):
+            raise ParseError("sign inside a product")
+        node = self.power()
+        return Node("neg", None, (node,)) if sign == "-" else node
+
+    def _starts_factor(self) -> bool:
+        token = self.peek()
+        if token.kind == "sign":
+            return token.text in "([{" or (
+                token.text == "|" and not self.open_bars and not self.in_builder
+            )
+        if token.kind == "word":
+            if token.text == "U" and self.peek(1).text in ("(", "["):
+                return False
+            return token.text.lower() not in NOT_UNITS and token.text != "to"
+        if token.kind == "number":
+            return self.tokens[self.position - 1].kind != "number"
+        if token.kind == "begin" or token.kind == "setname":
+            return token.kind == "begin"
+        return token.kind == "command" and token.text not in _NOT_FACTORS
+
+    def power(self) -> Node:
+        """An atom with its exponent and what may follow: factorials, degrees, per cent."""
+        if (money := self._currency()) is not None:
+            return Node("unit", ((money, 1),), (self.power(),))
+        node = self.atom()
+        for _ in range(MAX_POSTFIXES):
+            if self.accept("sign", "^"):
+                node = self._raised(node)
+            elif self.accept("sign", "!"):
+                node = Node("fact", None, (node,))
+            elif self.accept("sign", "%"):
+                node = Node("pct", None, (node,))
+            elif self.accept("command", *DEGREES):
+                node = Node("deg", None, (node,))
+            elif (money := self._currency()) is not None:
+                node = Node("unit", ((money, 1),), (node,))
+            else:
+                return node
+        raise TooLargeError("too many signs after a number")
+
+    def _currency(self) -> str | None:
+        token = self.peek()
+        names = CURRENCY_COMMANDS if token.kind == "command" else CURRENCY_SIGNS
+        if token.kind not in ("command", "sign") or token.text not in names:
+            return None
+        self.take()
+        return names[token.text]
+
+    def _raised(self, node: Node) -> Node:
+        self.depth += 1
+        braced = self.at("sign", "{")
+        ahead = self.peek(1) if braced else self.peek()
+        if ahead.kind == "command" and ahead.text in DEGREES:
+            self.position += 3 if braced else 1
+            self.depth -= 1
+            return Node("deg", None, (node,))
+        exponent = self._signed_exponent() if not braced else self.argument()
+        self.depth -= 1
+        return Node("pow", None, (node, exponent))
+
+    def _signed_exponent(self) -> Node:
+        negative = False
+        while self.at("sign", "-", "+"):
+            negative ^= self.take().text == "-"
+        node = self.atom()
+        if self.accept("sign", "^"):
+            node = self._raised(node)
+        return Node("neg", None, (node,)) if negative else node
+
+    # units and the other words that follow a number
+
+    def _at_unit(self) -> bool:
+        token = self.peek()
+        if token.kind != "word" or token.text.lower() in NOT_UNITS:
+            return False
+        if token.text in FUNCTIONS or token.text in ("pi", "sqrt", "to"):
+            return False
+        known = token.text in SAFE_SYMBOLS or token.text in ("per", "way") + HALVES_OF_DAY
+        return token.text_mode or len(token.text) > 3 or known
+
+    def _with_unit(self, node: Node) -> Node:
+        word = self.peek().text
+        if word.lower() in SCALES:
+            self.take()
+            node = _product([node, num(SCALES[word.lower()])])
+            return self._with_unit(node) if self._at_unit() else node
+        if word in HALVES_OF_DAY:
+            return Node("clock", self.take().text.lower(), (node, num(0)))
+        if word == "base":
+            self.take()
+            return self._in_base(node, self.take())
+        powers: dict[str, int] = {}
+        self._unit_words(powers, 1)
+        if powers == {"percent": 1}:
+            return Node("pct", None, (node,))
+        if powers == {"degree": 1}:
+            return Node("deg", None, (node,))
+        unit = tuple(sorted(powers.items()))
+        return Node("unit", unit, (node,)) if unit else node
+
+    def _in_base(self, node: Node, base: Token) -> Node:
+        text = str(NUMBER_WORDS.get(base.text.lower(), base.text))
+        if node.kind != "num" or not text.isdigit():
+            raise ParseError("unreadable base")
+        return Node("base", (str(node.value), int(text)), (node,))
+
+    def _unit_words(self, powers: dict[str, int], direction: int) -> None:
+        """cm^2, square feet, miles per hour, m/s: each word with its exponent."""
+        prefix = 1
+        while self.at("word") and (self._at_unit() or direction < 0):
+            word = self.take().text
+            lower = word.lower()
+            if lower in ("square", "sq", "cubic", "cu"):
+                prefix = 3 if lower.startswith("cu") else 2
+                continue
+            if lower in ("per", "an") or lower in GENERIC:
+                direction = -1 if lower == "per" else direction
+                continue
+            name = unit_name(word)
+            powers[name] = powers.get(name, 0) + direction * self._unit_exponent(prefix)
+            prefix = 1
+            if self.at("sign", "/") and self.peek(1).kind == "word":
+                self.take()
+                self._unit_words(powers, -1)
+
+    def _unit_exponent(self, prefix: int) -> int:
+        if self.accept("word", "squared", "cubed"):
+            return 2 if self.tokens[self.position - 1].text == "squared" else 3
+        if not self.at("sign", "^"):
+            return prefix
+        self.take()
+        exponent = self._signed_exponent() if not self.at("sign", "{") else self.argument()
+        value = exponent.args[0].value if exponent.kind == "neg" else exponent.value
+        if not isinstance(value, Fraction) or value.denominator != 1 or value > 9:
+            raise ParseError("unreadable unit")
+        return -int(value) if exponent.kind == "neg" else int(value)
+
+
+_NOT_FACTORS = (
+    set(RELATIONS)
+    | set(SET_OPERATORS)
+    | set(CONNECTIVES)
+    | set("pm mp cdot times div ast } rbrace rvert rfloor rceil rangle mid colon pmod \\".split())
+    | {"to", "rightarrow", "implies", "circ", "vert"}
+)
+
+
+def _product(factors: list[Node]) -> Node:
+    return factors[0] if len(factors) == 1 else Node("mul", None, tuple(factors))
+
+
+__all__ = ["parse", "read_literal"]
