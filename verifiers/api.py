@@ -7,11 +7,15 @@ from types import TracebackType
 from typing import Self
 
 from verifiers.compare import compare, readable
+from verifiers.effort import OutOfEffortError, limited
 from verifiers.extract import extract
 from verifiers.formats import check_format
 from verifiers.normalise import gold_text
 from verifiers.pool import Pool
 from verifiers.types import Attempt, Format, Judgement, Verdict, Verification
+
+EFFORT_HERE_S = 0.025
+CACHE_SIZE = 1_000_000
 
 
 class Verifier:
@@ -44,11 +48,19 @@ class Verifier:
             if attempt.truncated:
                 return found(Verdict.TRUNCATED, "cut off before the format was complete")
             return found(Verdict.BAD_FORMAT, "not <think>…</think> then <answer>…</answer>")
-        extraction = extract(attempt.response, think_open=attempt.think_open)
+        extraction = extract(
+            attempt.response,
+            format=self._format,
+            think_open=attempt.think_open,
+            cut_off=attempt.truncated,
+        )
         if extraction.text is None:
             verdict = Verdict.TRUNCATED if attempt.truncated else Verdict.NO_ANSWER
             return found(verdict, extraction.reason)
         judgement = self._judge(gold, extraction.text)
+        for rival in extraction.rivals:
+            if judgement.equal and not self._judge(gold, rival).equal:
+                judgement = Judgement(False, "two contradicting answers")
         return found(_verdict(judgement), judgement.reason, extraction.text)
 
     def verify_many(self, attempts: Sequence[Attempt]) -> list[Verification]:
@@ -85,8 +97,13 @@ class Verifier:
         key = (gold, answer)
         judgement = self._cache.get(key)
         if judgement is None:
-            judgement = compare(gold, answer)
-            self._cache[key] = judgement
+            try:
+                with limited(EFFORT_HERE_S):
+                    judgement = compare(gold, answer)
+            except (OutOfEffortError, RecursionError):
+                judgement = self._pool.ask(gold, answer)
+            if len(self._cache) < CACHE_SIZE:
+                self._cache[key] = judgement
         return judgement
 
 

@@ -3,7 +3,7 @@
 import re
 
 from verifiers.expr import Node, ParseError, TooLargeError
-from verifiers.normalise import bare_text, choices, normalise
+from verifiers.normalise import MAX_WORDS, choices, normalise, plain_words
 from verifiers.parser import parse
 from verifiers.structure import same_answer
 from verifiers.types import Judgement
@@ -18,6 +18,8 @@ def compare(gold: str, answer: str) -> Judgement:
         return Judgement(False, "empty answer")
     if gold == answer:
         return Judgement(True, "same string")
+    if _same_words(gold, answer):
+        return Judgement(True, "same words")
     if (chosen := _same_choice(gold, answer)) is not None:
         return Judgement(chosen, "choice")
     left, right = _read(gold), _read(answer)
@@ -26,10 +28,17 @@ def compare(gold: str, answer: str) -> Judgement:
         if not found[0]:
             found = _other_reading(gold, answer, left, right) or found
         return Judgement(*found)
-    if bare_text(gold) == bare_text(answer) and bare_text(gold):
-        return Judgement(True, "same text")
     failed = right if isinstance(right, ParseError) else left
     return Judgement(False, f"not readable: {failed}")
+
+
+def _same_words(gold: str, answer: str) -> bool:
+    """Words are compared without case, short ones (which may be variables) with it."""
+    left, right = plain_words(gold), plain_words(answer)
+    letters = left.replace(" ", "").replace("-", "")
+    if not letters.isalpha() or len(left) > MAX_WORDS:
+        return False
+    return left == right or (len(letters) > 3 and left.casefold() == right.casefold())
 
 
 def _read(text: str, *, grouping: bool = True) -> Node | ParseError:
@@ -42,7 +51,7 @@ def _read(text: str, *, grouping: bool = True) -> Node | ParseError:
 def _other_reading(gold: str, answer: str, left: Node, right: Node) -> tuple[bool, str] | None:
     """1,234 is one number or a list of two: try the list where the other side is one."""
     for text, other, flip in ((answer, left, False), (gold, right, True)):
-        structured = other.kind in ("list", "tuple", "set")
+        structured = other.has("list", "tuple", "set")
         if structured and GROUP_COMMA.search(text):
             again = _read(text, grouping=False)
             if isinstance(again, Node):
@@ -68,4 +77,4 @@ def readable(gold: str) -> bool:
     parsed = _read(text)
     if isinstance(parsed, TooLargeError):
         return True
-    return isinstance(parsed, Node) or bool(bare_text(text))
+    return isinstance(parsed, Node) or plain_words(text).replace(" ", "").isalpha()

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from fractions import Fraction
 
+from verifiers.effort import check
 from verifiers.expr import Node, TooLargeError
 
 MAX_BITS = 60_000
@@ -33,6 +34,7 @@ def exact(node: Node, values: Mapping[str, Fraction]) -> Fraction:
         if node.value not in values:
             raise InexactError(str(node.value))
         return values[str(node.value)]
+    check()
     if kind not in ("add", "mul", "neg", "div", "pow", "fact", "pct", "call", "base"):
         raise InexactError(kind)
     args = [exact(arg, values) for arg in node.args]

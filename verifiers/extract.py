@@ -1,95 +1,176 @@
-"""Where a response states its answer: its own place first, then the field's phrases."""
+"""Where a response states its answer: its own place first, then a phrase, then the last value."""
 
 import re
 from dataclasses import dataclass
 
 from verifiers.formats import after_thought
+from verifiers.normalise import normalise
+from verifiers.passages import boxes, final_text, math_spans, without_quotations
+from verifiers.statements import is_value, last_expression, read_statement, stated
+from verifiers.types import Format
 
-BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
-END_OF_TURN = re.compile(r"<\|(?:im_start|im_end|endoftext|eot_id)\|>|</s>")
-JOINED = re.compile(r"(?:[\s,;$.&]|\\[()\[\],;! ]|\\quad|\\text\s*\{\s*(?:and|or)\s*\}|and|or)*")
-HASHES = re.compile(r"####[ \t]*([^\n]+)")
-PHRASE = re.compile(
-    r"(?:final\s+answer|answer)(?:\s+is|\s*[:=])+\s*|^\s*A:\s*|\banswer\s+(?=\$|\\[(\[])",
-    re.I | re.M,
+ANSWER_TAG = re.compile(r"</?\s*answer\s*/?>", re.I)
+HASHES = re.compile(r"^[ \t]*####[ \t]*([^\n]+)", re.M)
+BETWEEN_BOXES = re.compile(
+    r"(?:[\s,;$.&]|\\[()\[\],;! ]|\\quad|\\qquad|\\text\s*\{\s*,?\s*(?:and|or)\s*\}|\b(?:and|or)\b)*"
 )
-ANSWER_TAG = re.compile(r"</?answer>")
-MAX_ANSWER = 20_000
+HEDGE = re.compile(
+    r"\b(?:alternativ\w*|or|maybe|perhaps|possibl\w+|could|might|also|another|either|not sure|"
+    r"otherwise|other (?:answer|option|possib\w+)|unless|if not|equally|any of)\b",
+    re.I,
+)
+CORRECTION = re.compile(
+    r"\b(?:wait|actually|mistake\w*|error|correct(?:ed|ing|ion)|instead|recheck\w*|re-?check\w*|"
+    r"wrong|incorrect|missed|forgot\w*|no,|scratch|revis\w+|double[- ]check\w*)",
+    re.I,
+)
+OR_AFTER = re.compile(r"[\s$.,)\]\\]*\b(?:or|alternatively)\b,?\s*(?:maybe|perhaps)?\s*", re.I)
+NEARBY = 160
+LONGEST_ANSWER = 30_000
+LONGEST_BARE = 300
 
 
 @dataclass(frozen=True)
 class Extraction:
-    """The text of the answer, or None with the reason why there is none."""
+    """The answer's text, or None and the reason; `rivals` are other answers given beside it."""
 
     text: str | None
     reason: str
+    rivals: tuple[str, ...] = ()
 
 
-def box_contents(text: str) -> list[tuple[int, int, str]]:
-    """Every outermost `\\boxed{…}` as (start, end, content); one linear scan."""
-    boxes = []
-    position = 0
-    while match := BOX.search(text, position):
-        depth, index = 1, match.end()
-        while index < len(text) and depth:
-            if text[index] == "\\":
-                index += 1
-            elif text[index] == "{":
-                depth += 1
-            elif text[index] == "}":
-                depth -= 1
-            index += 1
-        if depth:
-            break
-        boxes.append((match.start(), index, text[match.end() : index - 1]))
-        position = index
-    return boxes
+@dataclass(frozen=True)
+class _Place:
+    """A statement of an answer between two positions of the text."""
+
+    start: int
+    end: int
+    value: str
+    certain: bool
 
 
-def last_boxes(text: str) -> str | None:
-    """The last box, together with the boxes that stand right before it."""
-    boxes = box_contents(text)
-    if not boxes:
-        return None
-    group = [boxes[-1]]
-    for box in reversed(boxes[:-1]):
-        if not JOINED.fullmatch(text[box[1] : group[0][0]]):
-            break
-        group.insert(0, box)
-    return ", ".join(content for _, _, content in group)
+def extract(
+    response: str, *, format: Format = "any", think_open: bool = False, cut_off: bool = False
+) -> Extraction:
+    """Find the answer that a response states last.
 
-
-def phrase(text: str) -> str | None:
-    """What follows the last "the answer is", up to the end of its line or sentence."""
-    matches = list(PHRASE.finditer(text))
-    if not matches:
-        return None
-    last = matches[-1]
-    rest = text[last.end() : last.end() + MAX_ANSWER].lstrip("*").strip()
-    for opening, closing in (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]")):
-        if rest.startswith(opening):
-            end = rest.find(closing, len(opening))
-            if end > 0:
-                return rest[len(opening) : end]
-    return re.split(r"\n|\.\s|\.$", rest, maxsplit=1)[0].strip("* ")
-
-
-def extract(response: str, *, think_open: bool = False) -> Extraction:
-    """Find the answer that a response states last."""
+    With `cut_off` a value that only happens to stand at the end is no answer.
+    """
     text = after_thought(response, think_open=think_open)
     if text is None:
         return Extraction(None, "thought never closed")
-    text = END_OF_TURN.split(text, maxsplit=1)[0]
-    tags = ANSWER_TAG.findall(text)
-    if tags:
-        if tags != ["<answer>", "</answer>"]:
-            return Extraction(None, "malformed answer tags")
-        text = text.partition("<answer>")[2].partition("</answer>")[0]
-        found = last_boxes(text) or phrase(text) or text
-    else:
-        hashes = HASHES.findall(text)
-        found = last_boxes(text) or (hashes and hashes[-1]) or phrase(text) or ""
-    found = found.strip()
-    if not found or len(found) > MAX_ANSWER:
-        return Extraction(None, "no answer found")
-    return Extraction(found, "found")
+    text = final_text(text)
+    visible = without_quotations(text)
+    tags = list(ANSWER_TAG.finditer(visible))
+    if tags and format != "boxed":
+        if [tag.group() for tag in tags] != ["<answer>", "</answer>"]:
+            return Extraction(None, "answer tags nested, repeated or not closed")
+        inside = visible[tags[0].end() : tags[1].start()]
+        return _with_rivals(_in_block(inside), visible[tags[1].end() :])
+    places = _marked(visible)
+    if format == "boxed":
+        return _last_of(visible, places) or Extraction(None, "no box")
+    found = _last_of(visible, sorted(places + _phrased(visible, places), key=lambda p: p.end))
+    if found is None and not cut_off:
+        found = _unmarked(visible)
+    return found or Extraction(None, "no answer found")
+
+
+def _checked(text: str, reason: str, rivals: tuple[str, ...] = ()) -> Extraction:
+    if not normalise(text):
+        return Extraction(None, "empty answer")
+    if len(text) > LONGEST_ANSWER:
+        return Extraction(None, "answer too long")
+    return Extraction(text.strip(), reason, rivals)
+
+
+def _in_block(inside: str) -> Extraction:
+    found = _last_of(inside, _marked(inside))
+    if found is not None:
+        return found
+    whole = inside.strip()
+    if not whole or is_value(whole):
+        return _checked(whole, "answer tag")
+    phrases = stated(whole)
+    if phrases:
+        return _checked(phrases[-1][1], "phrase in answer tag")
+    return _checked(read_statement(whole) or whole, "answer tag")
+
+
+def _with_rivals(found: Extraction, after: str) -> Extraction:
+    """What is boxed or stated after the answer block must not contradict it."""
+    others = tuple(place.value for place in _marked(after)) + tuple(v for _, v in stated(after))
+    return Extraction(found.text, found.reason, found.rivals + others) if found.text else found
+
+
+def _marked(text: str) -> list[_Place]:
+    """Boxes, those that stand together as one list, and lines that start with ####."""
+    groups: list[_Place] = []
+    for start, end, content in boxes(text):
+        if groups and BETWEEN_BOXES.fullmatch(text[groups[-1].end : start]):
+            joined = f"{groups[-1].value}, {content}"
+            groups[-1] = _Place(groups[-1].start, end, joined, True)
+        else:
+            groups.append(_Place(start, end, content, True))
+    lines = [
+        _Place(match.start(), match.end(), match[1], True)
+        for match in HASHES.finditer(text)
+        if is_value(match[1]) or not text[match.end() :].strip()
+    ]
+    lines = [
+        line for line in lines if not any(g.start < line.end and line.start < g.end for g in groups)
+    ]
+    return sorted(groups + lines, key=lambda place: place.end)
+
+
+def _phrased(text: str, places: list[_Place]) -> list[_Place]:
+    """Statements in words; beside a marked answer only those that state a value count."""
+    last = places[-1] if places else None
+    offset = last.end if last else 0
+    found = [
+        _Place(offset + start, offset + start, value, False)
+        for start, value in stated(text[offset:])
+    ]
+    if last is None:
+        return found
+    return [place for place in found if is_value(place.value)]
+
+
+def _last_of(text: str, places: list[_Place]) -> Extraction | None:
+    """The last statement, with those before it that it does not replace but stands beside."""
+    if not places:
+        return None
+    last = places[-1]
+    rivals = [
+        before.value
+        for before, after in zip(places, places[1:], strict=False)
+        if _stands_beside(text[before.end : after.start], before, after)
+    ]
+    if last.certain and (match := OR_AFTER.match(text, last.end)):
+        value = read_statement(text[match.end() : match.end() + NEARBY])
+        rivals += [value] if value and is_value(value) else []
+    return _checked(last.value, "box or mark" if last.certain else "phrase", tuple(rivals))
+
+
+def _stands_beside(between: str, before: _Place, after: _Place) -> bool:
+    if CORRECTION.search(between[-2 * NEARBY :]):
+        return False
+    if before.certain and not after.certain:
+        return True
+    near = between if len(between) <= NEARBY else between[-NEARBY // 2 :]
+    return bool(HEDGE.search(near))
+
+
+def _unmarked(text: str) -> Extraction | None:
+    """No mark and no phrase: a short bare answer, or the last value of the last sentence."""
+    whole = text.strip()
+    if not whole:
+        return None
+    if len(whole) <= LONGEST_BARE and "\n" not in whole and (is_value(whole) or _few_words(whole)):
+        return _checked(whole, "whole response")
+    value = last_expression(text[-LONGEST_ANSWER:])
+    return _checked(value, "last expression") if value else None
+
+
+def _few_words(text: str) -> bool:
+    return len(text.split()) <= 3 and not math_spans(text)

@@ -1,7 +1,6 @@
 """One spelling for answers that differ only in markup; choices and plain words."""
 
 import re
-import unicodedata
 
 GOLD_MARK = "####"
 MAX_WORDS = 200
@@ -57,15 +56,6 @@ def plain_words(text: str) -> str:
     """The text with its markup groups opened and its spacing made single."""
     text = MARKUP.sub("", text).replace("}", "") if MARKUP.search(text) else text
     return SPACE.sub(" ", text.replace("$", "").replace("*", "")).strip().rstrip(EDGE)
-
-
-def bare_text(text: str) -> str:
-    """Letters and digits only, without case; empty for what is too long to be an answer."""
-    words = plain_words(text)
-    if len(words) > MAX_WORDS:
-        return ""
-    folded = unicodedata.normalize("NFC", words).casefold()
-    return "".join(char for char in folded if char.isalnum() or char in "+-=<>/^_")
 
 
 def choices(text: str, *, with_text: bool = False) -> frozenset[str]:

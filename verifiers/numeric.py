@@ -8,6 +8,7 @@ from typing import Any
 
 from mpmath import MPContext
 
+from verifiers.effort import check
 from verifiers.exact import InexactError, UndefinedError, exact
 from verifiers.expr import Node, TooLargeError
 
@@ -62,6 +63,7 @@ class Evaluator:
             return self._rational(self.rationals[str(node.value)])
         if kind == "const":
             return self._constant(str(node.value))
+        check()
         args = [self._evaluate(arg) for arg in node.args]
         if kind == "add":
             value = c.fsum(args)

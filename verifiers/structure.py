@@ -1,5 +1,6 @@
 """Equality of parsed answers: what is a list, a tuple, a set or a relation decides the rule."""
 
+from verifiers.effort import check
 from verifiers.equations import same_relation
 from verifiers.expr import Node, canonical
 from verifiers.matrices import as_matrix, is_vector
@@ -16,6 +17,7 @@ RESTATING_CALLS = {"max", "min", "gcd", "lcm", "conj", "re", "im"}
 
 def same_answer(gold: Node, answer: Node) -> tuple[bool, str]:
     """Compare two parsed answers; the reason names the rule that decided."""
+    check()
     gold, answer = _spelled_out(gold), _spelled_out(answer)
     if canonical(gold) == canonical(answer):
         return has_value(gold), "same structure"

@@ -1,0 +1,139 @@
+"""What a sentence states as its answer: after "the answer is", or as its last expression."""
+
+import re
+
+from verifiers.expr import Node, ParseError
+from verifiers.normalise import normalise
+from verifiers.parser import parse
+from verifiers.passages import BOILERPLATE, math_span, math_spans, sentences
+
+AFTER = re.compile(
+    r"\b(?:final|correct|right|required|desired)?\s*(?:answer|result)s?\b[*_]*"
+    r"(?:\s+(?:to|for|of)\s[^.:\n$\\]{1,60}?)?[*_]*"
+    r"(?:\s+(?:is|are|was|would\s+be|should\s+be|must\s+be|equals)\b|\s*[:=]|\s*[*_]*\n|"
+    r"(?=\s+(?:\$|\\[(\[])))[*_:=\s]*"
+    r"|^[ \t]*A:[ \t]*",
+    re.I | re.M,
+)
+BEFORE = re.compile(r"\bis (?:our|the|my) (?:final |correct )?answer\b", re.I)
+LEAD = re.compile(
+    r"^(?:[\s*_:\"“]|\\\"|\\quad|(?:therefore|thus|so|option|choice|just|simply|exactly|indeed)\b)+",
+    re.I,
+)
+CLAUSE = re.compile(
+    r",?\s+\(?(?:although|though|because|since|as|which|where|but|when|while|after|given|due|by|"
+    r"with|not|so|hence|therefore|thus|if|rather|instead|assuming|i\.e)\b|\s+\(|;|:\s|\s[-–—]\s"
+)
+JOIN = re.compile(r"[\s,;]*(?:\b(?:and|or)\b)?[\s,;]*")
+NUMBER_TEXT = r"[-−+]?(?:[$€£]\s?)?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:/\d+)?(?:\s?%|\\%|[€£°])?"
+NUMBER = re.compile(rf"(?<![\w.^_/\\{{]){NUMBER_TEXT}(?![\w^/]*\d)")
+NUMBER_LIST = re.compile(rf"{NUMBER_TEXT}(?:\s*(?:,|,?\s*\b(?:and|or)\b)\s*{NUMBER_TEXT})+")
+UNIT_AFTER = re.compile(r"(?:\s?[a-zA-Z]{1,3}(?:[²³]|\^\d)?)?(?=[\s.,;!?)]|$)")
+LONGEST_STATEMENT = 2_000
+LONGEST_TEXT_ANSWER = 120
+
+
+def is_value(text: str) -> bool:
+    """Whether a text can be read as mathematics or a short choice, not as prose."""
+    node = _parsed(text)
+    return node is not None and not node.has("text") and not _is_prose(text)
+
+
+def _is_prose(text: str) -> bool:
+    return bool(re.fullmatch(r"[a-z]{2,3}(?:\s+[a-z]+)*", normalise(text)))
+
+
+def _parsed(text: str) -> Node | None:
+    try:
+        return parse(normalise(text))
+    except ParseError:
+        return None
+
+
+def stated(text: str) -> list[tuple[int, str]]:
+    """Every "the answer is …" as (position, what it states), in order."""
+    found = []
+    for match in AFTER.finditer(text):
+        rest = text[match.end() : match.end() + LONGEST_STATEMENT]
+        value = read_statement(rest)
+        if value:
+            found.append((match.start(), value))
+    for match in BEFORE.finditer(text):
+        start = max(text.rfind("\n", 0, match.start()), text.rfind(". ", 0, match.start())) + 1
+        before = text[max(start, match.start() - LONGEST_STATEMENT) : match.start()]
+        value = last_expression(before)
+        if value:
+            found.append((match.start(), value))
+    return sorted(found)
+
+
+def read_statement(rest: str) -> str | None:
+    """The answer at the start of what follows "the answer is"."""
+    rest = rest[match.end() :] if (match := LEAD.match(rest)) else rest
+    if joined := _joined_spans(rest):
+        return joined
+    pieces = sentences(rest[:LONGEST_STATEMENT])
+    if not pieces:
+        return None
+    sentence = pieces[0].strip().strip('*_"” ')
+    clause = sentence[: match.start()] if (match := CLAUSE.search(sentence, 1)) else sentence
+    for part in (sentence, clause):
+        if _parsed(part) is not None:
+            return part
+    inner = last_expression(clause)
+    if inner:
+        return inner
+    return clause if len(clause) <= LONGEST_TEXT_ANSWER else None
+
+
+def _joined_spans(rest: str) -> str | None:
+    """$1$ and $2$: the delimited mathematics at the start, with what is joined to it."""
+    span = math_span(rest, 0)
+    if span is None or _parsed(span[1]) is None:
+        return None
+    end, content = span
+    parts = [content]
+    while (join := JOIN.match(rest, end)) and join.end() > end:
+        following = math_span(rest, join.end())
+        if following is None:
+            break
+        parts.append((" or " if "or" in join[0] else ", ") + following[1])
+        end = following[0]
+    return "".join(parts)
+
+
+def last_expression(text: str) -> str | None:
+    """The last mathematics or number of a passage; a list stays whole."""
+    text = BOILERPLATE.sub("", text)
+    for sentence in reversed(sentences(text)[-12:]):
+        spans = math_spans(sentence)
+        after = spans[-1][1] if spans else 0
+        if number := _last_number(sentence[after:]):
+            return number
+        if spans:
+            start = _first_joined(sentence, spans)
+            return _joined_spans(sentence[start:]) or spans[-1][2]
+    return None
+
+
+def _first_joined(sentence: str, spans: list[tuple[int, int, str]]) -> int:
+    start = spans[-1][0]
+    for before in reversed(spans[:-1]):
+        gap = sentence[before[1] : start]
+        if not gap.strip(" ") or not JOIN.fullmatch(gap):
+            break
+        start = before[0]
+    return start
+
+
+def _last_number(text: str) -> str | None:
+    lists = list(NUMBER_LIST.finditer(text))
+    numbers = list(NUMBER.finditer(text))
+    if not numbers:
+        return None
+    last = numbers[-1]
+    if lists and lists[-1].end() >= last.end():
+        return lists[-1][0]
+    unit = UNIT_AFTER.match(text, last.end())
+    whole = last[0] + (unit[0] if unit else "")
+    return whole if _parsed(whole) is not None else last[0]
