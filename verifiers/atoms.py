@@ -23,7 +23,7 @@ MAX_DECIMAL_EXPONENT = 5000
 OPENERS = {"(": ")", "[": "]"}
 CONSTANTS = {"e": "e", "i": "i", "pi": "pi", "infinity": "inf", "oo": "inf", "inf": "inf"}
 APPLIED_NAMES = set("fghFGHPQ")
-RECURRING = re.compile(r"(\d*)\.(\d*)\(?\|(\d+)")
+RECURRING = re.compile(r"(\d*)\.(\d*)\\(?:overline|bar)\s*\{\s*(\d+)\s*\}", re.ASCII)
 END = Token("end_of_text", "")
 
 
@@ -209,7 +209,7 @@ class AtomReader:
                 self._subscripted(word) if self.at("sign", "_") else Node("const", CONSTANTS[word])
             )
         if word.lower() in NUMBER_WORDS:
-            return num(NUMBER_WORDS[word.lower()])
+            return num(self._spelled_number(NUMBER_WORDS[word.lower()]))
         if len(word) == 1:
             return self._letter(word)
         if token.text_mode or len(word) > 3 or word.lower() in KNOWN_WORDS:
@@ -217,6 +217,15 @@ class AtomReader:
         self.position -= 1
         self.tokens[self.position] = Token("word", word[1:])
         return self._letter(word[0], run=True)
+
+    def _spelled_number(self, value: int) -> int:
+        """twenty-one, twenty one."""
+        hyphen = self.at("sign", "-")
+        ones = NUMBER_WORDS.get(self.peek(int(hyphen)).text.lower(), 0)
+        if value < 20 or value % 10 or not 0 < ones < 10:
+            return value
+        self.position += 1 + hyphen
+        return value + ones
 
     def _letter(self, letter: str, *, run: bool = False) -> Node:
         if letter in CONSTANTS and not (self.at("sign", "_") and not run):
@@ -254,6 +263,8 @@ class AtomReader:
         sign = token.text
         if sign in OPENERS:
             return self._bracketed(sign)
+        if sign == "{" and self.accept("sign", "}"):
+            return Node("empty")
         if sign == "{":
             node = self._braced()
             if node.kind == "list":

@@ -1,7 +1,7 @@
 """Equations and inequalities in several variables, up to rearrangement."""
 
 from verifiers.expr import Node, canonical
-from verifiers.values import proportional, same_value
+from verifiers.values import proportional, same_solution, same_value
 from verifiers.vocabulary import FLIPPED
 
 
@@ -16,7 +16,7 @@ def same_relation(gold: Node, answer: Node) -> bool:
     left, right = _difference(gold), _difference(answer)
     sign = proportional(left, right)
     if sign is None:
-        return False
+        return gold.value == answer.value == ("=",) and same_solution(left, right)
     operator, other = str(gold.value[0]), str(answer.value[0])  # type: ignore[index]
     return operator == (other if sign > 0 else FLIPPED.get(other, other))
 

@@ -23,9 +23,10 @@ EXPONENT = r"(?:[eE][-+]?\d{1,12}(?![\dA-Za-z]))?"
 LOOSE_SEPARATORS = r",|\{,\}|,\\!\s*|\\,|\\ | "
 TIGHT_SEPARATORS = r"\{,\}|,\\!\s*|\\,"
 NUMBER = {
-    grouping: re.compile(f"(?:{GROUPED % separators}|{PLAIN}){EXPONENT}")
+    grouping: re.compile(f"(?:{GROUPED % separators}|{PLAIN}){EXPONENT}", re.ASCII)
     for grouping, separators in ((True, LOOSE_SEPARATORS), (False, TIGHT_SEPARATORS))
 }
+RECURRING = re.compile(r"\d*\.\d*\\(?:overline|bar)\s*\{\s*\d+\s*\}", re.ASCII)
 LETTERS = re.compile(r"[A-Za-z]+")
 COMMAND = re.compile(r"\\(?:[A-Za-z]+|[\s\S])")
 SPACES = re.compile(r"\s+")
@@ -68,7 +69,7 @@ def tokenize(text: str, *, grouping: bool = True) -> list[Token]:
 
 class _Lexer:
     def __init__(self, text: str, grouping: bool) -> None:
-        self.text = CLOCK_HALF.sub(r"\1m ", text)
+        self.text = CLOCK_HALF.sub(lambda half: half[1].lower() + "m ", text).replace("{:}", ":")
         self.number = NUMBER[grouping]
         self.tokens: list[Token] = []
         self.position = 0
@@ -91,6 +92,8 @@ class _Lexer:
         if match := SPACES.match(self.text, self.position):
             self.position = match.end()
             self.spaced = True
+        elif match := RECURRING.match(self.text, self.position):
+            self._emit("number", match[0], match.end())
         elif match := self.number.match(self.text, self.position):
             self._emit("number", match[0], match.end())
         elif match := LETTERS.match(self.text, self.position):
@@ -112,10 +115,18 @@ class _Lexer:
             self._emit("command", "ldots", self.position + 3)
         elif char == "." and not self.text[self.position + 1 :].strip(" .$}*\n)\\]"):
             self.position += 1
-        elif char == "." and self.groups and self.groups[-1][1]:
+        elif char == "." and (self._in_words() or self._ends_abbreviation()):
             self.position += 1
         else:
             raise ParseError("full stop inside")
+
+    def _in_words(self) -> bool:
+        return bool(self.groups) and self.groups[-1][1]
+
+    def _ends_abbreviation(self) -> bool:
+        """The full stop of "sq. ft" stands after letters and before a space."""
+        around = self.text[self.position - 2 : self.position + 2]
+        return len(around) == 4 and around[:2].isalpha() and around[3] == " "
 
     def _emit(self, kind: str, text: str, end: int) -> None:
         text_mode = any(words for _, words in self.groups)

@@ -9,6 +9,9 @@ def as_matrix(node: Node) -> Node | None:
     """A matrix node for a matrix, its multiples, sums and transposes; None for all else."""
     if node.kind == "matrix":
         return node if len(node.args) <= MAX_CELLS else None
+    if node.kind == "tuple" and (rows := _nested_rows(node)):
+        cells = tuple(cell for row in rows for cell in row.args)
+        return Node("matrix", (len(rows), len(rows[0].args)), cells)
     if node.kind == "neg" and (inner := as_matrix(node.args[0])):
         return _map(inner, lambda cell: Node("neg", None, (cell,)))
     if node.kind == "div" and (inner := as_matrix(node.args[0])):
@@ -24,6 +27,13 @@ def as_matrix(node: Node) -> Node | None:
     if node.kind == "add":
         return _added(node)
     return None
+
+
+def _nested_rows(node: Node) -> tuple[Node, ...] | None:
+    """[[1, 2], [3, 4]]"""
+    rows = node.args
+    square = node.value == "[]" and all(row.kind == "tuple" and row.value == "[]" for row in rows)
+    return rows if square and len({len(row.args) for row in rows}) == 1 else None
 
 
 def is_vector(matrix: Node) -> bool:

@@ -21,7 +21,7 @@ def is_name(node: Node) -> bool:
     if node.kind in ("sym", "text"):
         return True
     if node.kind == "opaque":
-        return node.args[0].kind in ("sym", "tuple", "list") or not node.args[0].symbols()
+        return True
     if node.kind == "call" and node.value in ("abs", "conj"):
         return _is_segment(node.args[0])
     if node.kind == "tuple":
@@ -44,6 +44,11 @@ def _is_inverse_applied(node: Node) -> bool:
 
 def unname(node: Node) -> Named:
     """Take `name =` off; a chain such as `x = 6/2 = 3` is its last part if its parts agree."""
+    if node.kind == "mul" and node.value == "applied" and node.args[1].kind == "tuple":
+        return Named(node.args[0], node.args[1])
+    if node.kind != "rel":
+        return Named(None, node)
+    node = _without_approximations(node)
     if node.kind != "rel":
         return Named(None, node)
     operators = node.value
@@ -68,6 +73,18 @@ def unname(node: Node) -> Named:
     if first.kind == "sym" and str(first.value) in last.symbols():
         return Named(None, node)
     return Named(first_label, last)
+
+
+def _without_approximations(node: Node) -> Node:
+    """1/3 ≈ 0.33 says 1/3; only a name may stand before ≈ alone."""
+    operators = node.value
+    assert isinstance(operators, tuple)
+    if "~" not in operators:
+        return node
+    kept = operators.index("~") + 1
+    if kept == 1 and is_name(node.args[0]):
+        return Node("rel", ("=",), node.args[:2])
+    return node.args[0] if kept == 1 else Node("rel", operators[: kept - 1], node.args[:kept])
 
 
 def labels_agree(gold: Named, answer: Named) -> bool:

@@ -36,6 +36,8 @@ def normalise(text: str) -> str:
             text = text.rstrip(EDGE)
         elif text.endswith((r"\,", r"\;", r"\:", r"\!")):
             text = text[:-2]
+        if text.endswith("\\") and not text.endswith("\\\\"):
+            text = text[:-1]
         text = text.lstrip(" \t\r\n,;:")
         for opening, closing in WRAPPERS:
             inner = text[len(opening) : -len(closing)]

@@ -1,11 +1,12 @@
 """Tokens to one tree: lists, relations, sets, sums, products and powers, outermost first."""
 
+import re
 from fractions import Fraction
 
 from verifiers.atoms import END, AtomReader, read_literal
 from verifiers.expr import Node, ParseError, TooLargeError, num
 from verifiers.lexer import Token, tokenize
-from verifiers.units import CURRENCY_SIGNS, GENERIC, SAFE_SYMBOLS, unit_name
+from verifiers.units import COMPOUNDS, CURRENCY_SIGNS, GENERIC, SAFE_SYMBOLS, unit_name
 from verifiers.vocabulary import FUNCTIONS, NOT_UNITS, NUMBER_WORDS, RELATIONS, SCALES
 
 MAX_TEXT = 12_000
@@ -14,6 +15,12 @@ SET_OPERATORS = {"cup": "union", "cap": "inter", "setminus": "diff", "backslash"
 CONNECTIVES = {"and": "and", "or": "or", "land": "and", "wedge": "and", "lor": "or", "vee": "or"}
 CURRENCY_COMMANDS = {"$": "dollar", "pounds": "gbp", "euro": "euro", "yen": "yen"}
 HALVES_OF_DAY = ("am", "pm", "AM", "PM")
+ENDPOINTS = r"(\s*[^\s,;\[\]][^,;\[\]]*[,;][^,;\[\]]*[^\s,;\[\]]\s*)"
+OUTWARD_BRACKETS = [
+    (re.compile(rf"\]{ENDPOINTS}\["), r"(\1)"),
+    (re.compile(rf"\[{ENDPOINTS}\["), r"[\1)"),
+    (re.compile(rf"\]{ENDPOINTS}\]"), r"(\1]"),
+]
 DEGREES = ("circ", "degree")
 
 
@@ -21,7 +28,7 @@ def parse(text: str, *, grouping: bool = True) -> Node:
     """Read an answer. Raises ParseError, or TooLargeError where the limits refuse it."""
     if len(text) > MAX_TEXT:
         raise TooLargeError("too long")
-    parser = Parser(tokenize(text, grouping=grouping))
+    parser = Parser(tokenize(_usual_brackets(text), grouping=grouping))
     try:
         node = parser.answer()
     except RecursionError as error:
@@ -29,6 +36,15 @@ def parse(text: str, *, grouping: bool = True) -> Node:
     if parser.peek() is not END:
         raise ParseError(f"unexpected {parser.peek().text!r}")
     return node
+
+
+def _usual_brackets(text: str) -> str:
+    """Write ]a, b[ as (a, b)."""
+    if not (text.startswith("]") or text.endswith("[")):
+        return text
+    for pattern, usual in OUTWARD_BRACKETS:
+        text = pattern.sub(usual, text)
+    return text
 
 
 class Parser(AtomReader):
@@ -94,8 +110,17 @@ class Parser(AtomReader):
             return Node("clock", terms[1].value, (terms[0], terms[1].args[0]))
         return Node("ratio", None, tuple(terms))
 
-    def set_expression(self) -> Node:
+    def _stacked(self) -> Node:
+        """A sum, or the old commands that stand between two: {n \\choose k}, {a \\over b}."""
         node = self.sum()
+        if self.accept("command", "choose"):
+            return Node("call", "binom", (node, self.sum()))
+        if self.accept("command", "over"):
+            return Node("div", None, (node, self.sum()))
+        return node
+
+    def set_expression(self) -> Node:
+        node = self._stacked()
         while True:
             token = self.peek()
             if token.kind == "command" and token.text in SET_OPERATORS:
@@ -242,7 +267,7 @@ class Parser(AtomReader):
             return False
         if token.text in FUNCTIONS or token.text in ("pi", "sqrt", "to"):
             return False
-        known = token.text in SAFE_SYMBOLS or token.text in ("per", "way") + HALVES_OF_DAY
+        known = token.text in SAFE_SYMBOLS or token.text in ("per", "way", "sq", "cu", *HALVES_OF_DAY)
         return token.text_mode or len(token.text) > 3 or known
 
     def _with_unit(self, node: Node) -> Node:
@@ -258,6 +283,10 @@ class Parser(AtomReader):
             return self._in_base(node, self.take())
         powers: dict[str, int] = {}
         self._unit_words(powers, 1)
+        for compound in COMPOUNDS.keys() & powers.keys():
+            exponent = powers.pop(compound)
+            for name, power in COMPOUNDS[compound].items():
+                powers[name] = powers.get(name, 0) + power * exponent
         if powers == {"percent": 1}:
             return Node("pct", None, (node,))
         if powers == {"degree": 1}:
@@ -308,7 +337,7 @@ _NOT_FACTORS = (
     | set(SET_OPERATORS)
     | set(CONNECTIVES)
     | set("pm mp cdot times div ast } rbrace rvert rfloor rceil rangle mid colon pmod \\".split())
-    | {"to", "rightarrow", "implies", "circ", "vert"}
+    | {"to", "rightarrow", "implies", "circ", "vert", "choose", "over"}
 )
 
 

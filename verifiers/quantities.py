@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from verifiers.expr import Node, num
-from verifiers.units import LETTER_UNITS, UNITS, conversion
+from verifiers.units import LETTER_UNITS, UNITS, conversion, unit_name
 from verifiers.values import rational, same_value
 
 MINUTES_IN_HALF_DAY = 720
@@ -36,7 +36,25 @@ def read_quantity(node: Node) -> Quantity:
         if inner.unit:
             return Quantity(inner.value, "unit", tuple(sorted((*inner.unit, *unit))))
         return Quantity(inner.value, inner.mark or "unit", unit)
+    if node.kind in ("mul", "div") and node.has("unit"):
+        return _product_quantity(node)
     return Quantity(node)
+
+
+def _product_quantity(node: Node) -> Quantity:
+    """$3 million, or 10 m over 2 s: the units multiply as the numbers do."""
+    parts = [read_quantity(arg) for arg in node.args]
+    if any(part.mark not in ("", "unit") for part in parts):
+        return Quantity(node)
+    powers: dict[str, int] = {}
+    for index, part in enumerate(parts):
+        sign = -1 if node.kind == "div" and index == 1 else 1
+        for name, power in part.unit:
+            powers[name] = powers.get(name, 0) + sign * power
+    unit = tuple(sorted((name, power) for name, power in powers.items() if power))
+    return Quantity(
+        node.with_args(tuple(part.value for part in parts)), "unit" if unit else "", unit
+    )
 
 
 def same_quantity(gold: Node, answer: Node) -> tuple[bool, str]:
@@ -45,6 +63,10 @@ def same_quantity(gold: Node, answer: Node) -> tuple[bool, str]:
     if special is not None:
         return special
     left, right = read_quantity(gold), read_quantity(answer)
+    if left.unit and not right.mark:
+        right = _with_letter_unit(right)
+    elif right.unit and not left.mark:
+        left = _with_letter_unit(left)
     marks = {left.mark, right.mark} - {""}
     if marks == {"pct"}:
         return _one_sided(left, right, "pct", Fraction(1, 100)), "per cent"
@@ -100,6 +122,17 @@ def _plain(left: Node, right: Node) -> bool:
         if bare is not None and not other.symbols() and same_value(bare, other):
             return True
     return False
+
+
+def _with_letter_unit(quantity: Quantity) -> Quantity:
+    """Beside an answer in known units, the m of 5m is a unit too."""
+    bare = _without_letter_unit(quantity.value)
+    if bare is None:
+        return quantity
+    last = quantity.value.args[-1]
+    power = last.args[1].value if last.kind == "pow" else 1
+    letter = str((last.args[0] if last.kind == "pow" else last).value)
+    return Quantity(bare, "unit", ((unit_name(letter), int(str(power))),))
 
 
 def _without_letter_unit(node: Node) -> Node | None:
@@ -160,6 +193,8 @@ def _same_ratio(gold: Node, answer: Node) -> bool:
     if len(left) != len(right):
         return False
     pivots = left[0], right[0]
+    if any(rational(pivot) == 0 for pivot in pivots):
+        return False
     return all(
         same_value(Node("mul", None, (a, pivots[1])), Node("mul", None, (b, pivots[0])))
         for a, b in zip(left, right, strict=True)

@@ -26,7 +26,7 @@ CLAUSE = re.compile(
 )
 JOIN = re.compile(r"[\s,;]*(?:\b(?:and|or)\b)?[\s,;]*")
 NUMBER_TEXT = r"[-−+]?(?:[$€£]\s?)?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:/\d+)?(?:\s?%|\\%|[€£°])?"
-NUMBER = re.compile(rf"(?<![\w.^_/\\{{]){NUMBER_TEXT}(?![\w^/]*\d)")
+NUMBER = re.compile(rf"(?<![\w.^_/\\{{]){NUMBER_TEXT}(?![\w^/]*\d)", re.ASCII)
 NUMBER_LIST = re.compile(rf"{NUMBER_TEXT}(?:\s*(?:,|,?\s*\b(?:and|or)\b)\s*{NUMBER_TEXT})+")
 UNIT_AFTER = re.compile(r"(?:\s?[a-zA-Z]{1,3}(?:[²³]|\^\d)?)?(?=[\s.,;!?)]|$)")
 LONGEST_STATEMENT = 2_000

@@ -37,7 +37,20 @@ def _spelled_out(node: Node) -> Node:
             return Node("empty")
         if words in REAL_WORDS:
             return Node("setname", "R")
+    if node.kind == "pow" and node.args[0].kind == "tuple" and node.args[1] == Node("sym", "T"):
+        return node.args[0]
+    if node.kind == "list" and node.args[0].kind == "rel" and node.args[0].value == ("!=",):
+        return _all_excluded(node)
     return node
+
+
+def _all_excluded(node: Node) -> Node:
+    """x ≠ 1, 2 excludes both."""
+    name = node.args[0].args[0]
+    parts = tuple(
+        part if part.kind == "rel" else Node("rel", ("!=",), (name, part)) for part in node.args
+    )
+    return Node("list", "and", parts)
 
 
 def _restates(node: Node) -> bool:
@@ -111,14 +124,29 @@ def _same_lists(gold: list[Named], answer: list[Named]) -> tuple[bool, str]:
         if all(member.label is None for member in answer):
             values = [member.value for member in answer]
             return _same_ordered([member.value for member in gold], values), "named values in order"
-    return _same_members(gold, answer), "same members"
+    return _same_members(_one_name(gold), _one_name(answer)), "same members"
+
+
+def _one_name(members: list[Named]) -> list[Named]:
+    """x_1 and x_2 are two values of x."""
+    return [
+        Named(Node("sym", str(member.label.value).partition("_")[0]), member.value)
+        if member.label is not None and member.label.kind == "sym"
+        else member
+        for member in members
+    ]
 
 
 def _distinct_labels(members: list[Named]) -> bool:
     """Whether each member has a name of its own (x_1 and x_2 are two values of one name)."""
-    names = [str(member.label.value).partition("_")[0] + str(canonical(member.label)[2:])
-             for member in members if member.label is not None]  # fmt: skip
+    names = [_base_name(member.label) for member in members if member.label is not None]
     return len(members) > 1 and len(names) == len(members) == len(set(names))
+
+
+def _base_name(label: Node) -> str:
+    if label.kind == "sym":
+        return str(label.value).partition("_")[0]
+    return repr(canonical(label))
 
 
 def _by_name(members: list[Named]) -> list[Node]:

@@ -32,8 +32,6 @@ UNITS: dict[str, tuple[str, Fraction, str]] = {
     "gbp": ("gbp", Fraction(1), "GBP £ quid"),
     "yen": ("yen", Fraction(1), "yen ¥ JPY"),
     "rupee": ("rupee", Fraction(1), "rupee rupees ₹ Rs INR"),
-    "mph": ("mph", Fraction(1), "mph"),
-    "kph": ("kph", Fraction(1), "kph"),
     "Hz": ("frequency", Fraction(1), "Hz hertz"),
     "N": ("force", Fraction(1), "N newton newtons"),
     "J": ("energy", Fraction(1), "J joule joules"),
@@ -49,6 +47,7 @@ UNITS: dict[str, tuple[str, Fraction, str]] = {
     "radian": ("radian", Fraction(1), "radian radians rad rads"),
     "percent": ("percent", Fraction(1), "percent percents percentage pct"),
 }
+COMPOUNDS = {"mph": {"mile": 1, "hour": -1}, "kph": {"km": 1, "hour": -1}}
 SPELLINGS = {word: name for name, (_, _, spellings) in UNITS.items() for word in spellings.split()}
 # Read as a unit after a number even where letters could be variables.
 SAFE_SYMBOLS = words(

@@ -194,6 +194,37 @@ def _same_at(
     return _shrinks(low, high, LOW_AT_POINT, HIGH_AT_POINT)
 
 
+def same_solution(left: Node, right: Node) -> bool:
+    """Whether left = 0 and right = 0 can both be solved for one variable, with the same result."""
+    names = sorted(left.symbols() & right.symbols())
+    if left.symbols() != right.symbols() or not (is_arithmetic(left) and is_arithmetic(right)):
+        return False
+    return any(_same_solution_for(name, names, left, right) for name in names)
+
+
+def _same_solution_for(name: str, names: list[str], left: Node, right: Node) -> bool:
+    agreed = 0
+    for point in points(names, integers=False):
+        try:
+            solutions = [_linear_solution(side, name, point) for side in (left, right)]
+        except NO_VALUE:
+            continue
+        if None in solutions or not _close(solutions[0], solutions[1], LOW // 2):
+            return False
+        agreed += 1
+    return agreed >= ENOUGH_POINTS
+
+
+def _linear_solution(side: Node, name: str, point: dict[str, Fraction]) -> Number:
+    """The zero of an expression that is linear in one variable at this point, else None."""
+    at = [Evaluator(LOW, {**point, name: Fraction(x)}, real=True)(side) for x in (1, 2, 3, 7)]
+    slope = at[1] - at[0]
+    tolerance = 10.0 ** -(LOW // 2) * max(1, *(abs(value) for value in at))
+    if abs(slope) <= tolerance or abs(at[2] - at[1] - slope) > tolerance:
+        return None
+    return None if abs(at[3] - at[0] - 6 * slope) > tolerance else 1 - at[0] / slope
+
+
 def proportional(left: Node, right: Node) -> Fraction | None:
     """The sign of c (as ±1) if left = c·right for a constant c other than 0, else None."""
     names = sorted(left.symbols() | right.symbols())

@@ -56,8 +56,8 @@ MATH_GROUPS = words(
 RELATIONS = {
     "=": "=", "<": "<", ">": ">", "le": "<=", "leq": "<=", "leqslant": "<=", "ge": ">=",
     "geq": ">=", "geqslant": ">=", "lt": "<", "gt": ">", "ne": "!=", "neq": "!=",
-    "approx": "=", "in": "in", "equiv": "==", "leqq": "<=", "geqq": ">=",
-    "coloneqq": "=", "simeq": "=", "doteq": "=",
+    "approx": "~", "in": "in", "equiv": "==", "leqq": "<=", "geqq": ">=",
+    "coloneqq": "=", "simeq": "~", "doteq": "~",
 }  # fmt: skip
 FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "!=": "!="}
 
