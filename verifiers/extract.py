@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 from verifiers.formats import after_thought
 from verifiers.normalise import normalise
-from verifiers.passages import boxes, final_text, math_spans, without_quotations
+from verifiers.passages import MARKED, boxes, final_text, math_spans, without_quotations
 from verifiers.statements import is_value, last_expression, read_statement, stated
 from verifiers.types import Format
 
 ANSWER_TAG = re.compile(r"</?\s*answer\s*/?>", re.I)
 HASHES = re.compile(r"^[ \t]*####[ \t]*([^\n]+)", re.M)
 BETWEEN_BOXES = re.compile(
-    r"(?:[\s,;$.&]|\\[()\[\],;! ]|\\quad|\\qquad|\\text\s*\{\s*,?\s*(?:and|or)\s*\}|\b(?:and|or)\b)*"
+    r"(?:[a-zA-Z]\w?\s*=|[\s,;$.&]|\\[()\[\],;! ]|\\quad|\\qquad|\\text\s*\{\s*,?\s*(?:and|or)\s*\}|\b(?:and|or)\b)*"
 )
 HEDGE = re.compile(
     r"\b(?:alternativ\w*|or|maybe|perhaps|possibl\w+|could|might|also|another|either|not sure|"
@@ -24,6 +24,7 @@ CORRECTION = re.compile(
     r"wrong|incorrect|missed|forgot\w*|no,|scratch|revis\w+|double[- ]check\w*)",
     re.I,
 )
+NAME_BEFORE = re.compile(r"(?<![A-Za-z\\])([a-zA-Z](?:_\{?\w\}?)?)\s*=\s*$")
 OR_AFTER = re.compile(r"[\s$.,)\]\\]*\b(?:or|alternatively)\b,?\s*(?:maybe|perhaps)?\s*", re.I)
 NEARBY = 160
 LONGEST_ANSWER = 30_000
@@ -89,6 +90,9 @@ def _in_block(inside: str) -> Extraction:
     if found is not None:
         return found
     whole = inside.strip()
+    lines = [line.strip() for line in whole.splitlines() if line.strip()]
+    if len(lines) > 1 and not math_spans(whole) and all(map(is_value, lines)):
+        return _checked(", ".join(lines), "answer tag, several lines")
     if not whole or is_value(whole):
         return _checked(whole, "answer tag")
     phrases = stated(whole)
@@ -105,22 +109,33 @@ def _with_rivals(found: Extraction, after: str) -> Extraction:
 
 def _marked(text: str) -> list[_Place]:
     """Boxes, those that stand together as one list, and lines that start with ####."""
-    groups: list[_Place] = []
-    for start, end, content in boxes(text):
-        if groups and BETWEEN_BOXES.fullmatch(text[groups[-1].end : start]):
-            joined = f"{groups[-1].value}, {content}"
-            groups[-1] = _Place(groups[-1].start, end, joined, True)
+    groups: list[list[tuple[int, int, str]]] = []
+    for box in boxes(text):
+        if groups and BETWEEN_BOXES.fullmatch(text[groups[-1][-1][1] : box[0]]):
+            groups[-1].append(box)
         else:
-            groups.append(_Place(start, end, content, True))
+            groups.append([box])
+    places = [_Place(group[0][0], group[-1][1], _joined(text, group), True) for group in groups]
     lines = [
         _Place(match.start(), match.end(), match[1], True)
         for match in HASHES.finditer(text)
         if is_value(match[1]) or not text[match.end() :].strip()
     ]
     lines = [
-        line for line in lines if not any(g.start < line.end and line.start < g.end for g in groups)
+        line for line in lines if not any(p.start < line.end and line.start < p.end for p in places)
     ]
-    return sorted(groups + lines, key=lambda place: place.end)
+    return sorted(places + lines, key=lambda place: place.end)
+
+
+def _joined(text: str, group: list[tuple[int, int, str]]) -> str:
+    """Boxes that stand together as one list, each with the name before it: x = ⬚ and y = ⬚."""
+    if len(group) == 1:
+        return group[0][2]
+    parts = []
+    for start, _, content in group:
+        name = NAME_BEFORE.search(text, max(0, start - 12), start)
+        parts.append(f"{name[1]} = {content}" if name and "=" not in content else content)
+    return ", ".join(parts)
 
 
 def _phrased(text: str, places: list[_Place]) -> list[_Place]:
@@ -164,7 +179,7 @@ def _stands_beside(between: str, before: _Place, after: _Place) -> bool:
 def _unmarked(text: str) -> Extraction | None:
     """No mark and no phrase: a short bare answer, or the last value of the last sentence."""
     whole = text.strip()
-    if not whole:
+    if not whole or MARKED.search(whole):
         return None
     if len(whole) <= LONGEST_BARE and "\n" not in whole and (is_value(whole) or _few_words(whole)):
         return _checked(whole, "whole response")

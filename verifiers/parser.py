@@ -267,7 +267,13 @@ class Parser(AtomReader):
             return False
         if token.text in FUNCTIONS or token.text in ("pi", "sqrt", "to"):
             return False
-        known = token.text in SAFE_SYMBOLS or token.text in ("per", "way", "sq", "cu", *HALVES_OF_DAY)
+        known = token.text in SAFE_SYMBOLS or token.text in (
+            "per",
+            "way",
+            "sq",
+            "cu",
+            *HALVES_OF_DAY,
+        )
         return token.text_mode or len(token.text) > 3 or known
 
     def _with_unit(self, node: Node) -> Node:

@@ -6,11 +6,13 @@ from verifiers.expr import Node, ParseError
 from verifiers.normalise import normalise
 from verifiers.parser import parse
 from verifiers.passages import BOILERPLATE, math_span, math_spans, sentences
+from verifiers.units import SPELLINGS
+from verifiers.vocabulary import FUNCTIONS
 
 AFTER = re.compile(
     r"\b(?:final|correct|right|required|desired)?\s*(?:answer|result)s?\b[*_]*"
     r"(?:\s+(?:to|for|of)\s[^.:\n$\\]{1,60}?)?[*_]*"
-    r"(?:\s+(?:is|are|was|would\s+be|should\s+be|must\s+be|equals)\b|\s*[:=]|\s*[*_]*\n|"
+    r"(?:\s+(?:is|are|was|would\s+be|should\s+be|must\s+be|might\s+be|may\s+be|could\s+be|can\s+be|equals|becomes)\b|\s*[:=]|\s*[*_]*\n|"
     r"(?=\s+(?:\$|\\[(\[])))[*_:=\s]*"
     r"|^[ \t]*A:[ \t]*",
     re.I | re.M,
@@ -29,6 +31,11 @@ NUMBER_TEXT = r"[-−+]?(?:[$€£]\s?)?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:/
 NUMBER = re.compile(rf"(?<![\w.^_/\\{{]){NUMBER_TEXT}(?![\w^/]*\d)", re.ASCII)
 NUMBER_LIST = re.compile(rf"{NUMBER_TEXT}(?:\s*(?:,|,?\s*\b(?:and|or)\b)\s*{NUMBER_TEXT})+")
 UNIT_AFTER = re.compile(r"(?:\s?[a-zA-Z]{1,3}(?:[²³]|\^\d)?)?(?=[\s.,;!?)]|$)")
+PROSE_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
+TEXT_GROUP = re.compile(r"\\[A-Za-z]+\s*\{[^{}]*\}")
+NOT_PROSE = (
+    FUNCTIONS.keys() | SPELLINGS.keys() | {"and", "or", "sqrt", "pi", "per", "square", "cubic"}
+)
 LONGEST_STATEMENT = 2_000
 LONGEST_TEXT_ANSWER = 120
 
@@ -40,7 +47,13 @@ def is_value(text: str) -> bool:
 
 
 def _is_prose(text: str) -> bool:
-    return bool(re.fullmatch(r"[a-z]{2,3}(?:\s+[a-z]+)*", normalise(text)))
+    """Two words or more outside LaTeX that are neither functions, units nor connectives."""
+    if len(text) > LONGEST_STATEMENT:
+        return False
+    found = [
+        word for word in PROSE_WORD.findall(TEXT_GROUP.sub(" ", text)) if word not in NOT_PROSE
+    ]
+    return len(found) >= 2
 
 
 def _parsed(text: str) -> Node | None:
@@ -78,7 +91,7 @@ def read_statement(rest: str) -> str | None:
     sentence = pieces[0].strip().strip('*_"” ')
     clause = sentence[: match.start()] if (match := CLAUSE.search(sentence, 1)) else sentence
     for part in (sentence, clause):
-        if _parsed(part) is not None:
+        if _parsed(part) is not None and not _is_prose(part):
             return part
     inner = last_expression(clause)
     if inner:

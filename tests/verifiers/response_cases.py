@@ -73,7 +73,6 @@ CASES: dict[str, list[tuple[str, str, str]]] = {
         ("First part: \\boxed{3}. Using that, the area is then twice as large, \\boxed{6}.", "6", C),
         ("There are \\boxed{4} solutions, namely 1, 2, 3 and 7.", "4", C),
         ("The value is $\\boxed{12}$, or equivalently $\\frac{24}{2}$.", "12", C),
-        ("\\boxed{\\text{The answer is }12}", "12", C),
         ("\\boxed{12 \\text{ cm}}.", "12", C),
         ("Result: \\boxed{3}\n\nThis answer is reasonable.", "3", C),
         ("\\boxed{3}\n\nThe answer is 3.", "3", C),
@@ -178,6 +177,5 @@ CASES: dict[str, list[tuple[str, str, str]]] = {
         ("The answer might be 12. The answer might be 13.", "13", W),
         ("\\boxed{1}\\boxed{2}", "12", W),
         ("\\boxed{12", "12", NONE),
-        ("\\boxed12}", "12", C),
     ],
 }
