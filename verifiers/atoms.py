@@ -1,16 +1,17 @@
 """Reading tokens: numbers, names, groups, functions, matrices."""
 
-import re
 from fractions import Fraction
 
+from verifiers.cursor import END
 from verifiers.expr import Node, ParseError, TooLargeError, num
+from verifiers.functions import FunctionReader
 from verifiers.lexer import Token
+from verifiers.literals import continued, read_literal
 from verifiers.vocabulary import (
     BIG,
     FILLERS,
     FUNCTIONS,
     GREEK,
-    INVERSES,
     KNOWN_WORDS,
     LISTED_FUNCTIONS,
     MATRICES,
@@ -18,79 +19,13 @@ from verifiers.vocabulary import (
 )
 
 MAX_DEPTH = 50
-MAX_DIGITS = 4000
-MAX_DECIMAL_EXPONENT = 5000
 OPENERS = {"(": ")", "[": "]"}
 CONSTANTS = {"e": "e", "i": "i", "pi": "pi", "infinity": "inf", "oo": "inf", "inf": "inf"}
 APPLIED_NAMES = set("fghFGHPQ")
-RECURRING = re.compile(r"(\d*)\.(\d*)\\(?:overline|bar)\s*\{\s*(\d+)\s*\}", re.ASCII)
-END = Token("end_of_text", "")
 
 
-def read_literal(text: str) -> Node:
-    """An exact number from its digits; keeps how many significant ones a decimal has."""
-    if match := RECURRING.fullmatch(text):
-        return num(_recurring(match[1], match[2], match[3]))
-    plain = re.sub(r"[^\d.eE+-]", "", text)
-    mantissa, _, exponent = plain.lower().partition("e")
-    if len(mantissa) > MAX_DIGITS or abs(int(exponent or 0)) > MAX_DECIMAL_EXPONENT:
-        raise TooLargeError("too many digits")
-    whole, point, decimals = mantissa.partition(".")
-    value = Fraction(int((whole + decimals) or 0), 10 ** len(decimals))
-    value *= Fraction(10) ** int(exponent or 0)
-    significant = len((whole + decimals).lstrip("0")) if point else 0
-    return Node("num", value, (), significant)
-
-
-def _recurring(whole: str, fixed: str, period: str) -> Fraction:
-    base = Fraction(int((whole + fixed) or 0), 10 ** len(fixed))
-    return base + Fraction(int(period), (10 ** len(period) - 1) * 10 ** len(fixed))
-
-
-class AtomReader:
-    """The token cursor and the innermost level of the grammar; `Parser` adds the outer levels."""
-
-    def __init__(self, tokens: list[Token]) -> None:
-        self.tokens = tokens
-        self.position = 0
-        self.depth = 0
-        self.open_bars = 0
-        self.in_builder = False
-
-    # the cursor
-
-    def peek(self, ahead: int = 0) -> Token:
-        index = self.position + ahead
-        return self.tokens[index] if index < len(self.tokens) else END
-
-    def take(self) -> Token:
-        token = self.peek()
-        self.position += 1
-        return token
-
-    def at(self, kind: str, *texts: str) -> bool:
-        token = self.peek()
-        return token.kind == kind and (not texts or token.text in texts)
-
-    def accept(self, kind: str, *texts: str) -> bool:
-        found = self.at(kind, *texts)
-        self.position += found
-        return found
-
-    def expect(self, kind: str, text: str) -> None:
-        if not self.accept(kind, text):
-            raise ParseError(f"{text!r} expected")
-
-    # outer levels, defined by Parser
-
-    def answer(self) -> Node:
-        raise NotImplementedError
-
-    def sum(self) -> Node:
-        raise NotImplementedError
-
-    def power(self) -> Node:
-        raise NotImplementedError
+class AtomReader(FunctionReader):
+    """The innermost level of the grammar; `Parser` adds the outer levels."""
 
     # atoms
 
@@ -118,7 +53,7 @@ class AtomReader:
         node = read_literal(token.text)
         if self.at("command", "ldots", "dots", "cdots") and "." in token.text:
             self.take()
-            return _continued(token.text, node)
+            return continued(token.text, node)
         if self.at("sign", "_"):
             return self._based(node)
         return self._mixed(node)
@@ -140,23 +75,25 @@ class AtomReader:
         assert isinstance(whole, Fraction)
         if node.digits or whole.denominator != 1:
             return node
-        if self.accept("command", "frac"):
-            top, bottom = self.argument(), self.argument()
-            parts = (top.value, bottom.value)
-        elif self.at("number") and self.peek().spaced and self.peek(1).text == "/":
-            top, _, bottom_token = self.take(), self.take(), self.take()
-            if bottom_token.kind != "number":
-                self.position = start
-                return node
-            parts = (read_literal(top.text).value, read_literal(bottom_token.text).value)
-        else:
-            return node
-        first, second = parts
-        both = isinstance(first, Fraction) and isinstance(second, Fraction)
-        if not both or first.denominator != 1 or second.denominator != 1 or not second:  # type: ignore[union-attr]
+        parts = self._fraction_parts()
+        if not all(part.kind == "num" and part.value.denominator == 1 for part in parts):  # type: ignore[attr-defined]
+            parts = []
+        if not parts or not parts[1].value:
             self.position = start
             return node
-        return num(whole + first / second)  # type: ignore[operator]
+        top, bottom = (part.value for part in parts)
+        return num(whole + top / bottom)  # type: ignore[operator]
+
+    def _fraction_parts(self) -> list[Node]:
+        """The two parts of a fraction that stands right after a whole number."""
+        if self.accept("command", "frac"):
+            return [self.argument(), self.argument()]
+        following = self.peek(1).text == "/" and self.peek(2).kind == "number"
+        if self.at("number") and self.peek().spaced and following:
+            top, bottom = self.take(), self.tokens[self.position + 1]
+            self.position += 2
+            return [read_literal(top.text), read_literal(bottom.text)]
+        return []
 
     def argument(self) -> Node:
         """What a LaTeX command takes: a group, or a single digit, letter or command."""
@@ -199,9 +136,9 @@ class AtomReader:
     def _word(self, token: Token) -> Node:
         word = token.text
         if word in FUNCTIONS or word == "sqrt":
-            return self._function(word)
+            return self.function(word)
         if word in LISTED_FUNCTIONS:
-            return self._listed(word)
+            return self.listed(word)
         if word.lower() in FILLERS and self.peek() is not END:
             return self.power()
         if word in CONSTANTS and not (len(word) == 1 and token.text_mode):
@@ -248,7 +185,7 @@ class AtomReader:
         if name[0] not in APPLIED_NAMES and not (number_only and name[0].isupper()):
             return node
         self.take()
-        inside = self._closed(")")
+        inside = self.closed(")")
         return Node("opaque", name, (inside,))
 
     def _text(self, word: str) -> Node:
@@ -290,11 +227,6 @@ class AtomReader:
             return self._based(inside)
         return inside
 
-    def _closed(self, closing: str) -> Node:
-        node = self.answer()
-        self.expect("sign", closing)
-        return node
-
     def _absolute(self, kind: str, closing: str) -> Node:
         self.open_bars += 1
         inside = self.sum()
@@ -310,14 +242,14 @@ class AtomReader:
         if name in simple:
             return Node("const", simple[name])
         if name in FUNCTIONS or name == "sqrt":
-            return self._function(name)
+            return self.function(name)
         if name in LISTED_FUNCTIONS:
-            return self._listed(name)
+            return self.listed(name)
         if name in GREEK:
             name = name.removeprefix("var")
             return self._applied(self._subscripted(f"\\{name}"))
         if name in BIG:
-            return self._big(name)
+            return self.big(name)
         reader = {
             "frac": self._fraction, "binom": self._binomial, "dbinom": self._binomial,
             "tbinom": self._binomial, "{": self._set, "lbrace": self._set,
@@ -369,70 +301,6 @@ class AtomReader:
             return inside
         return Node("set", None, inside.args if inside.kind == "list" else (inside,))
 
-    # functions
-
-    def _function(self, name: str) -> Node:
-        if name == "sqrt":
-            return self._root()
-        function = FUNCTIONS[name]
-        base: Node | None = None
-        exponent: Node | None = None
-        if function == "log" and self.accept("sign", "_"):
-            base = self.argument()
-        if self.accept("sign", "^"):
-            exponent = self.argument()
-            if exponent in (num(-1), Node("neg", None, (num(1),))) and function in INVERSES:
-                function, exponent = INVERSES[function], None
-        if function == "log" and base is None and self.accept("sign", "_"):
-            base = self.argument()
-        argument = self._function_argument()
-        args = (argument,) if base is None else (argument, base)
-        node = Node("call", function, args)
-        return node if exponent is None else Node("pow", None, (node, exponent))
-
-    def _function_argument(self) -> Node:
-        """A bracket, or the factors up to the next sign: sin 2x cos x is (sin 2x)(cos x)."""
-        if self.at("sign", "(") or self.at("sign", "{") or self.at("sign", "["):
-            return self.power()
-        factors = [self.power()]
-        while self._continues_argument():
-            factors.append(self.power())
-        return factors[0] if len(factors) == 1 else Node("mul", None, tuple(factors))
-
-    def _continues_argument(self) -> bool:
-        token = self.peek()
-        if token.text_mode or token.text in FUNCTIONS:
-            return False
-        if token.kind == "word":
-            return len(token.text) <= 3 and token.text not in ("and", "or", "U")
-        return token.kind == "command" and token.text in GREEK | {"pi", "sqrt", "frac"}
-
-    def _root(self) -> Node:
-        index: Node = num(2)
-        if self.accept("sign", "["):
-            index = self._closed("]")
-        token = self.peek()
-        radicand = self.atom() if token.kind == "number" else self.argument()
-        return Node("call", "root", (radicand, index))
-
-    def _listed(self, name: str) -> Node:
-        opening = self.take()
-        if opening.text not in ("(", "{"):
-            raise ParseError("argument list expected")
-        inside = self.answer()
-        if self.take().text not in (")", "}"):
-            raise ParseError("argument list not closed")
-        args = inside.args if inside.kind == "list" else (inside,)
-        return Node("call", LISTED_FUNCTIONS[name], args)
-
-    def _big(self, name: str) -> Node:
-        """A sum, product, integral or limit: kept as it stands, never evaluated."""
-        limits = []
-        while self.at("sign", "_") or self.at("sign", "^"):
-            self.take()
-            limits.append(self.argument())
-        return Node("big", name, (*limits, self.sum()))
-
     def _matrix(self, token: Token) -> Node:
         if token.text not in MATRICES or token.text in ("vmatrix", "Vmatrix"):
             raise ParseError("unknown environment")
@@ -450,13 +318,3 @@ class AtomReader:
         if not width or any(len(row) != width for row in rows):
             raise ParseError("ragged matrix")
         return Node("matrix", (len(rows), width), tuple(cell for row in rows for cell in row))
-
-
-def _continued(text: str, node: Node) -> Node:
-    """0.333… repeats for ever; 3.14159… is a decimal whose rest is not said."""
-    whole, _, decimals = text.partition(".")
-    for length in range(1, len(decimals) // 3 + 1):
-        period = decimals[-length:]
-        if decimals.endswith(period * 3):
-            return num(_recurring(re.sub(r"\D", "", whole), decimals[:-length], period))
-    return node

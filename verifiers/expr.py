@@ -55,6 +55,10 @@ def num(value: int | Fraction) -> Node:
     return Node("num", Fraction(value))
 
 
+def product_of(factors: list[Node]) -> Node:
+    return factors[0] if len(factors) == 1 else Node("mul", None, tuple(factors))
+
+
 def replace_symbol(node: Node, old: str, new: str) -> Node:
     """Rename a variable."""
     if node.kind == "sym" and node.value == old:
@@ -76,7 +80,13 @@ def canonical(node: Node) -> tuple:
     keys = [canonical(arg) for arg in args]
     if kind in COMMUTATIVE:
         keys.sort(key=repr)
-    return (kind, str(node.value), *keys)
+    return (kind, _key(node.value), *keys)
+
+
+def _key(value: object) -> str:
+    if isinstance(value, Fraction):
+        return f"{value.numerator:x}/{value.denominator:x}"  # decimal digits are limited by Python
+    return str(value)
 
 
 def _flattened(kind: str, args: list[Node]) -> Iterator[Node]:

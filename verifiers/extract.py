@@ -2,17 +2,26 @@
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 
 from verifiers.formats import after_thought
 from verifiers.normalise import normalise
-from verifiers.passages import MARKED, boxes, final_text, math_spans, without_quotations
+from verifiers.passages import (
+    MARKED,
+    SENTENCE_END,
+    boxes,
+    final_text,
+    math_spans,
+    without_quotations,
+)
 from verifiers.statements import is_value, last_expression, read_statement, stated
 from verifiers.types import Format
 
 ANSWER_TAG = re.compile(r"</?\s*answer\s*/?>", re.I)
 HASHES = re.compile(r"^[ \t]*####[ \t]*([^\n]+)", re.M)
 BETWEEN_BOXES = re.compile(
-    r"(?:[a-zA-Z]\w?\s*=|[\s,;$.&]|\\[()\[\],;! ]|\\quad|\\qquad|\\text\s*\{\s*,?\s*(?:and|or)\s*\}|\b(?:and|or)\b)*"
+    r"(?:[a-zA-Z]\w?\s*=|[\s,;$.&]|\\[()\[\],;! ]|\\quad|\\qquad|"
+    r"\\text\s*\{\s*,?\s*(?:and|or)\s*\}|\b(?:and|or)\b)*"
 )
 HEDGE = re.compile(
     r"\b(?:alternativ\w*|or|maybe|perhaps|possibl\w+|could|might|also|another|either|not sure|"
@@ -25,10 +34,18 @@ CORRECTION = re.compile(
     re.I,
 )
 NAME_BEFORE = re.compile(r"(?<![A-Za-z\\])([a-zA-Z](?:_\{?\w\}?)?)\s*=\s*$")
-OR_AFTER = re.compile(r"[\s$.,)\]\\]*\b(?:or|alternatively)\b,?\s*(?:maybe|perhaps)?\s*", re.I)
+OR_AFTER = re.compile(
+    r"[\s$.,;()\]\\*_]*\b(?:or|alternatively|maybe|perhaps|possibly|"
+    r"(?:it|this|note:?)?\s*(?:could|might|may)(?: also)? be)\b"
+    r",?\s*(?:maybe|perhaps|even|it is)?\s*",
+    re.I,
+)
+TAG_LIKE = re.compile(r"</?[^\s<>=]{3,14}>")
 NEARBY = 160
 LONGEST_ANSWER = 30_000
 LONGEST_BARE = 300
+MOST_PLACES = 50
+MOST_RIVALS = 12
 
 
 @dataclass(frozen=True)
@@ -82,7 +99,7 @@ def _checked(text: str, reason: str, rivals: tuple[str, ...] = ()) -> Extraction
         return Extraction(None, "empty answer")
     if len(text) > LONGEST_ANSWER:
         return Extraction(None, "answer too long")
-    return Extraction(text.strip(), reason, rivals)
+    return Extraction(text.strip(), reason, tuple(dict.fromkeys(rivals))[-MOST_RIVALS:])
 
 
 def _in_block(inside: str) -> Extraction:
@@ -91,7 +108,7 @@ def _in_block(inside: str) -> Extraction:
         return found
     whole = inside.strip()
     lines = [line.strip() for line in whole.splitlines() if line.strip()]
-    if len(lines) > 1 and not math_spans(whole) and all(map(is_value, lines)):
+    if 1 < len(lines) <= MOST_PLACES and not math_spans(whole) and all(map(is_value, lines)):
         return _checked(", ".join(lines), "answer tag, several lines")
     if not whole or is_value(whole):
         return _checked(whole, "answer tag")
@@ -103,8 +120,18 @@ def _in_block(inside: str) -> Extraction:
 
 def _with_rivals(found: Extraction, after: str) -> Extraction:
     """What is boxed or stated after the answer block must not contradict it."""
-    others = tuple(place.value for place in _marked(after)) + tuple(v for _, v in stated(after))
-    return Extraction(found.text, found.reason, found.rivals + others) if found.text else found
+    if found.text is None:
+        return found
+    others = [place.value for place in _marked(after)] + [value for _, value in stated(after)]
+    others += _offered_after(after, 0)
+    return Extraction(found.text, found.reason, (*found.rivals, *others))
+
+
+def _offered_after(text: str, position: int) -> list[str]:
+    """What "or …", "maybe …" right after an answer offers beside it."""
+    match = OR_AFTER.match(text, position)
+    value = read_statement(text[match.end() : match.end() + NEARBY]) if match else None
+    return [value] if value and is_value(value) else []
 
 
 def _marked(text: str) -> list[_Place]:
@@ -118,7 +145,7 @@ def _marked(text: str) -> list[_Place]:
     places = [_Place(group[0][0], group[-1][1], _joined(text, group), True) for group in groups]
     lines = [
         _Place(match.start(), match.end(), match[1], True)
-        for match in HASHES.finditer(text)
+        for match in list(HASHES.finditer(text))[-MOST_PLACES:]
         if is_value(match[1]) or not text[match.end() :].strip()
     ]
     lines = [
@@ -155,15 +182,17 @@ def _last_of(text: str, places: list[_Place]) -> Extraction | None:
     """The last statement, with those before it that it does not replace but stands beside."""
     if not places:
         return None
+    places = places[-MOST_PLACES:]
     last = places[-1]
     rivals = [
         before.value
-        for before, after in zip(places, places[1:], strict=False)
+        for before, after in pairwise(places)
         if _stands_beside(text[before.end : after.start], before, after)
     ]
-    if last.certain and (match := OR_AFTER.match(text, last.end)):
-        value = read_statement(text[match.end() : match.end() + NEARBY])
-        rivals += [value] if value and is_value(value) else []
+    if last.certain:
+        rivals += _offered_after(text, last.end)
+    elif sentence_end := SENTENCE_END.search(text, last.start + 1):
+        rivals += _offered_after(text, sentence_end.end())
     return _checked(last.value, "box or mark" if last.certain else "phrase", tuple(rivals))
 
 
@@ -179,7 +208,7 @@ def _stands_beside(between: str, before: _Place, after: _Place) -> bool:
 def _unmarked(text: str) -> Extraction | None:
     """No mark and no phrase: a short bare answer, or the last value of the last sentence."""
     whole = text.strip()
-    if not whole or MARKED.search(whole):
+    if not whole or MARKED.search(whole) or TAG_LIKE.search(whole):
         return None
     if len(whole) <= LONGEST_BARE and "\n" not in whole and (is_value(whole) or _few_words(whole)):
         return _checked(whole, "whole response")

@@ -50,11 +50,13 @@ def plain_signs(text: str) -> str:
     """Write Unicode mathematics in LaTeX."""
     if text.isascii():
         return text
-    text = SUPERSCRIPT_RUN.sub(
-        lambda run: "^{" + "".join(map(SUPERSCRIPTS.get, run[0])) + "}", text
-    )
-    text = SUBSCRIPT_RUN.sub(lambda run: "_{" + "".join(map(SUBSCRIPTS.get, run[0])) + "}", text)
+    text = SUPERSCRIPT_RUN.sub(lambda run: _script("^", SUPERSCRIPTS, run[0]), text)
+    text = SUBSCRIPT_RUN.sub(lambda run: _script("_", SUBSCRIPTS, run[0]), text)
     return "".join(UNICODE.get(char, char) for char in text)
+
+
+def _script(mark: str, table: dict[str, str], run: str) -> str:
+    return mark + "{" + "".join(table[char] for char in run) + "}"
 
 
 def tokenize(text: str, *, grouping: bool = True) -> list[Token]:
@@ -92,9 +94,7 @@ class _Lexer:
         if match := SPACES.match(self.text, self.position):
             self.position = match.end()
             self.spaced = True
-        elif match := RECURRING.match(self.text, self.position):
-            self._emit("number", match[0], match.end())
-        elif match := self.number.match(self.text, self.position):
+        elif match := self._number():
             self._emit("number", match[0], match.end())
         elif match := LETTERS.match(self.text, self.position):
             self._emit("word", match[0], match.end())
@@ -110,15 +110,20 @@ class _Lexer:
         else:
             raise ParseError(f"unexpected character {char!r}")
 
+    def _number(self) -> re.Match[str] | None:
+        recurring = RECURRING.match(self.text, self.position)
+        return recurring or self.number.match(self.text, self.position)
+
     def _stop(self, char: str) -> None:
         if self.text.startswith("...", self.position):
             self._emit("command", "ldots", self.position + 3)
-        elif char == "." and not self.text[self.position + 1 :].strip(" .$}*\n)\\]"):
-            self.position += 1
-        elif char == "." and (self._in_words() or self._ends_abbreviation()):
+        elif char == "." and (self._at_end() or self._in_words() or self._ends_abbreviation()):
             self.position += 1
         else:
             raise ParseError("full stop inside")
+
+    def _at_end(self) -> bool:
+        return not self.text[self.position + 1 :].strip(" .$}*\n)\\]")
 
     def _in_words(self) -> bool:
         return bool(self.groups) and self.groups[-1][1]

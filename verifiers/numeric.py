@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from mpmath import MPContext
+from mpmath import MPContext  # type: ignore[import-untyped]
 
 from verifiers.effort import check
 from verifiers.exact import InexactError, UndefinedError, exact
@@ -178,11 +178,14 @@ class Evaluator:
             "conj": lambda: c.conj(x), "re": lambda: c.re(x), "im": lambda: c.im(x),
             "cis": lambda: c.cos(x) + c.j * c.sin(x), "gamma": lambda: self._gamma(x),
             "max": lambda: max(args), "min": lambda: min(args),
-            "binom": lambda: self._gamma(x + 1) / self._gamma(args[1] + 1) / self._gamma(x - args[1] + 1),
+            "binom": lambda: self._binomial(x, args[1]),
         }.get(name)  # fmt: skip
         if plain is None:
             raise InexactError(name)
         return plain()
+
+    def _binomial(self, n: Number, k: Number) -> Number:
+        return self._gamma(n + 1) / self._gamma(k + 1) / self._gamma(n - k + 1)
 
     def _root(self, value: Number, index: Number) -> Number:
         """Odd roots of negative numbers are real, as a reader of the radical sign expects."""

@@ -1,20 +1,17 @@
 """Tokens to one tree: lists, relations, sets, sums, products and powers, outermost first."""
 
 import re
-from fractions import Fraction
 
-from verifiers.atoms import END, AtomReader, read_literal
-from verifiers.expr import Node, ParseError, TooLargeError, num
-from verifiers.lexer import Token, tokenize
-from verifiers.units import COMPOUNDS, CURRENCY_SIGNS, GENERIC, SAFE_SYMBOLS, unit_name
-from verifiers.vocabulary import FUNCTIONS, NOT_UNITS, NUMBER_WORDS, RELATIONS, SCALES
+from verifiers.cursor import END
+from verifiers.expr import Node, ParseError, TooLargeError, num, product_of
+from verifiers.lexer import tokenize
+from verifiers.marks import MarkReader
+from verifiers.vocabulary import NOT_UNITS, RELATIONS, words
 
 MAX_TEXT = 12_000
 MAX_POSTFIXES = 8
 SET_OPERATORS = {"cup": "union", "cap": "inter", "setminus": "diff", "backslash": "diff"}
 CONNECTIVES = {"and": "and", "or": "or", "land": "and", "wedge": "and", "lor": "or", "vee": "or"}
-CURRENCY_COMMANDS = {"$": "dollar", "pounds": "gbp", "euro": "euro", "yen": "yen"}
-HALVES_OF_DAY = ("am", "pm", "AM", "PM")
 ENDPOINTS = r"(\s*[^\s,;\[\]][^,;\[\]]*[,;][^,;\[\]]*[^\s,;\[\]]\s*)"
 OUTWARD_BRACKETS = [
     (re.compile(rf"\]{ENDPOINTS}\["), r"(\1)"),
@@ -47,8 +44,8 @@ def _usual_brackets(text: str) -> str:
     return text
 
 
-class Parser(AtomReader):
-    """Recursive descent with a depth limit; see AtomReader for the innermost level."""
+class Parser(MarkReader):
+    """Recursive descent with a depth limit; see AtomReader and MarkReader for the inner levels."""
 
     def answer(self) -> Node:
         """A comma list, "a or b", or a single item."""
@@ -176,8 +173,8 @@ class Parser(AtomReader):
                 factors.append(self._signed_power())
             elif self.accept("sign", "/") or self.accept("command", "div"):
                 factors.append(Node("pow", None, (self._signed_power(), num(-1))))
-            elif self._at_unit():
-                return self._with_unit(_product(factors))
+            elif self.at_unit():
+                return self.with_unit(product_of(factors))
             elif self._starts_factor():
                 applied = len(factors) == 1 and factors[0].kind == "sym" and self.at("sign", "(")
                 tight = applied and not self.peek().spaced
@@ -185,7 +182,7 @@ class Parser(AtomReader):
                 if tight and factors[-1].kind in ("sym", "tuple") and not self._starts_factor():
                     return Node("mul", "applied", tuple(factors))
             else:
-                return _product(factors)
+                return product_of(factors)
 
     def _signed_power(self) -> Node:
         sign = self._signs()
@@ -212,7 +209,7 @@ class Parser(AtomReader):
 
     def power(self) -> Node:
         """An atom with its exponent and what may follow: factorials, degrees, per cent."""
-        if (money := self._currency()) is not None:
+        if (money := self.currency()) is not None:
             return Node("unit", ((money, 1),), (self.power(),))
         node = self.atom()
         for _ in range(MAX_POSTFIXES):
@@ -224,19 +221,11 @@ class Parser(AtomReader):
                 node = Node("pct", None, (node,))
             elif self.accept("command", *DEGREES):
                 node = Node("deg", None, (node,))
-            elif (money := self._currency()) is not None:
+            elif (money := self.currency()) is not None:
                 node = Node("unit", ((money, 1),), (node,))
             else:
                 return node
         raise TooLargeError("too many signs after a number")
-
-    def _currency(self) -> str | None:
-        token = self.peek()
-        names = CURRENCY_COMMANDS if token.kind == "command" else CURRENCY_SIGNS
-        if token.kind not in ("command", "sign") or token.text not in names:
-            return None
-        self.take()
-        return names[token.text]
 
     def _raised(self, node: Node) -> Node:
         self.depth += 1
@@ -246,11 +235,11 @@ class Parser(AtomReader):
             self.position += 3 if braced else 1
             self.depth -= 1
             return Node("deg", None, (node,))
-        exponent = self._signed_exponent() if not braced else self.argument()
+        exponent = self.signed_exponent() if not braced else self.argument()
         self.depth -= 1
         return Node("pow", None, (node, exponent))
 
-    def _signed_exponent(self) -> Node:
+    def signed_exponent(self) -> Node:
         negative = False
         while self.at("sign", "-", "+"):
             negative ^= self.take().text == "-"
@@ -259,96 +248,11 @@ class Parser(AtomReader):
             node = self._raised(node)
         return Node("neg", None, (node,)) if negative else node
 
-    # units and the other words that follow a number
-
-    def _at_unit(self) -> bool:
-        token = self.peek()
-        if token.kind != "word" or token.text.lower() in NOT_UNITS:
-            return False
-        if token.text in FUNCTIONS or token.text in ("pi", "sqrt", "to"):
-            return False
-        known = token.text in SAFE_SYMBOLS or token.text in (
-            "per",
-            "way",
-            "sq",
-            "cu",
-            *HALVES_OF_DAY,
-        )
-        return token.text_mode or len(token.text) > 3 or known
-
-    def _with_unit(self, node: Node) -> Node:
-        word = self.peek().text
-        if word.lower() in SCALES:
-            self.take()
-            node = _product([node, num(SCALES[word.lower()])])
-            return self._with_unit(node) if self._at_unit() else node
-        if word in HALVES_OF_DAY:
-            return Node("clock", self.take().text.lower(), (node, num(0)))
-        if word == "base":
-            self.take()
-            return self._in_base(node, self.take())
-        powers: dict[str, int] = {}
-        self._unit_words(powers, 1)
-        for compound in COMPOUNDS.keys() & powers.keys():
-            exponent = powers.pop(compound)
-            for name, power in COMPOUNDS[compound].items():
-                powers[name] = powers.get(name, 0) + power * exponent
-        if powers == {"percent": 1}:
-            return Node("pct", None, (node,))
-        if powers == {"degree": 1}:
-            return Node("deg", None, (node,))
-        unit = tuple(sorted(powers.items()))
-        return Node("unit", unit, (node,)) if unit else node
-
-    def _in_base(self, node: Node, base: Token) -> Node:
-        text = str(NUMBER_WORDS.get(base.text.lower(), base.text))
-        if node.kind != "num" or not text.isdigit():
-            raise ParseError("unreadable base")
-        return Node("base", (str(node.value), int(text)), (node,))
-
-    def _unit_words(self, powers: dict[str, int], direction: int) -> None:
-        """cm^2, square feet, miles per hour, m/s: each word with its exponent."""
-        prefix = 1
-        while self.at("word") and (self._at_unit() or direction < 0):
-            word = self.take().text
-            lower = word.lower()
-            if lower in ("square", "sq", "cubic", "cu"):
-                prefix = 3 if lower.startswith("cu") else 2
-                continue
-            if lower in ("per", "an") or lower in GENERIC:
-                direction = -1 if lower == "per" else direction
-                continue
-            name = unit_name(word)
-            powers[name] = powers.get(name, 0) + direction * self._unit_exponent(prefix)
-            prefix = 1
-            if self.at("sign", "/") and self.peek(1).kind == "word":
-                self.take()
-                self._unit_words(powers, -1)
-
-    def _unit_exponent(self, prefix: int) -> int:
-        if self.accept("word", "squared", "cubed"):
-            return 2 if self.tokens[self.position - 1].text == "squared" else 3
-        if not self.at("sign", "^"):
-            return prefix
-        self.take()
-        exponent = self._signed_exponent() if not self.at("sign", "{") else self.argument()
-        value = exponent.args[0].value if exponent.kind == "neg" else exponent.value
-        if not isinstance(value, Fraction) or value.denominator != 1 or value > 9:
-            raise ParseError("unreadable unit")
-        return -int(value) if exponent.kind == "neg" else int(value)
-
 
 _NOT_FACTORS = (
     set(RELATIONS)
     | set(SET_OPERATORS)
     | set(CONNECTIVES)
-    | set("pm mp cdot times div ast } rbrace rvert rfloor rceil rangle mid colon pmod \\".split())
-    | {"to", "rightarrow", "implies", "circ", "vert", "choose", "over"}
+    | words("pm mp cdot times div ast } rbrace rvert rfloor rceil rangle mid colon pmod \\")
+    | words("to rightarrow implies circ vert choose over")
 )
-
-
-def _product(factors: list[Node]) -> Node:
-    return factors[0] if len(factors) == 1 else Node("mul", None, tuple(factors))
-
-
-__all__ = ["parse", "read_literal"]

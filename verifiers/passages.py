@@ -14,11 +14,13 @@ SENTENCE_END = re.compile(r"[.!?][*_\"”')]*(?=\s|$)|\n+")
 MATH_OPENINGS = {"$$": "$$", "$": "$", r"\(": r"\)", r"\[": r"\]"}
 OPENING = re.compile(r"\$\$|(?<!\\)\$|\\\(|\\\[")
 LONGEST_SPAN = 20_000
+MOST_UNCLOSED = 20
+WINDOW = 200_000
 
 
 def final_text(text: str) -> str:
-    """The part of a response that speaks to the reader: one turn, without calculator notes."""
-    text = END_OF_TURN.split(text, maxsplit=1)[0]
+    """The end of the first turn of a response, without calculator notes."""
+    text = END_OF_TURN.split(text, maxsplit=1)[0][-WINDOW:]
     return CALCULATOR.sub("", text) if "<<" in text else text
 
 
@@ -79,14 +81,13 @@ def math_span(text: str, start: int) -> tuple[int, str] | None:
 def math_spans(text: str) -> list[tuple[int, int, str]]:
     """All delimited mathematics, as (start, end, content)."""
     spans: list[tuple[int, int, str]] = []
-    position = 0
-    while match := OPENING.search(text, position):
+    position = unclosed = 0
+    while unclosed < MOST_UNCLOSED and (match := OPENING.search(text, position)):
         span = math_span(text, match.start())
         if span is None:
             position = match.end()
-            if match[0] != "$":
-                continue
-            break
+            unclosed += 1
+            continue
         spans.append((match.start(), span[0], span[1]))
         position = span[0]
     return spans

@@ -176,7 +176,7 @@ def _minutes(node: Node) -> set[Fraction]:
     if len(parts) != 2:
         return set()
     hours, minutes = (rational(part) for part in parts)
-    if hours is None or minutes is None:
+    if hours is None or minutes is None or hours.denominator != 1:
         return set()
     if node.kind == "clock":
         late = node.value == "pm"

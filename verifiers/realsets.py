@@ -54,10 +54,8 @@ def looks_like_range(node: Node) -> bool:
 
 
 def _is_infinite(node: Node) -> bool:
-    return (
-        node.kind == "const"
-        and node.value == "inf"
-        or (node.kind == "neg" and _is_infinite(node.args[0]))
+    return (node.kind == "const" and node.value == "inf") or (
+        node.kind == "neg" and _is_infinite(node.args[0])
     )
 
 

@@ -10,9 +10,9 @@ from verifiers.units import SPELLINGS
 from verifiers.vocabulary import FUNCTIONS
 
 AFTER = re.compile(
-    r"\b(?:final|correct|right|required|desired)?\s*(?:answer|result)s?\b[*_]*"
-    r"(?:\s+(?:to|for|of)\s[^.:\n$\\]{1,60}?)?[*_]*"
-    r"(?:\s+(?:is|are|was|would\s+be|should\s+be|must\s+be|might\s+be|may\s+be|could\s+be|can\s+be|equals|becomes)\b|\s*[:=]|\s*[*_]*\n|"
+    r"\b(?:final|correct|right|required|desired)?\s*(?:answer|result)s?\b[*_]{0,3}"
+    r"(?:\s+(?:to|for|of)\s[^.:\n$\\]{1,60}?)?[*_]{0,3}"
+    r"(?:\s+(?:is|are|was|would\s+be|should\s+be|must\s+be|might\s+be|may\s+be|could\s+be|can\s+be|equals|becomes)\b|\s*[:=]|\s*[*_]{0,3}\n|"
     r"(?=\s+(?:\$|\\[(\[])))[*_:=\s]*"
     r"|^[ \t]*A:[ \t]*",
     re.I | re.M,
@@ -24,11 +24,16 @@ LEAD = re.compile(
 )
 CLAUSE = re.compile(
     r",?\s+\(?(?:although|though|because|since|as|which|where|but|when|while|after|given|due|by|"
-    r"with|not|so|hence|therefore|thus|if|rather|instead|assuming|i\.e)\b|\s+\(|;|:\s|\s[-–—]\s"
+    r"with|not|so|hence|therefore|thus|if|rather|instead|assuming|i\.e|unless|except)\b|\s+\(|;|:\s|\s[-–—]\s"
 )
 JOIN = re.compile(r"[\s,;]*(?:\b(?:and|or)\b)?[\s,;]*")
-NUMBER_TEXT = r"[-−+]?(?:[$€£]\s?)?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:/\d+)?(?:\s?%|\\%|[€£°])?"
-NUMBER = re.compile(rf"(?<![\w.^_/\\{{]){NUMBER_TEXT}(?![\w^/]*\d)", re.ASCII)
+NUMBER_TEXT = (
+    r"[-−+]?(?:[$€£]\s?)?(?>\d{1,3}(?:,\d{3})++|\d++)(?:\.\d++)?(?:/\d++)?(?:\s?%|\\%|[€£°])?"
+)
+INVISIBLE = "\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff"
+NUMBER = re.compile(
+    rf"(?<![\w.^_/\\{{{INVISIBLE}]){NUMBER_TEXT}(?![\w^/]*\d|[{INVISIBLE}])", re.ASCII
+)
 NUMBER_LIST = re.compile(rf"{NUMBER_TEXT}(?:\s*(?:,|,?\s*\b(?:and|or)\b)\s*{NUMBER_TEXT})+")
 UNIT_AFTER = re.compile(r"(?:\s?[a-zA-Z]{1,3}(?:[²³]|\^\d)?)?(?=[\s.,;!?)]|$)")
 PROSE_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
@@ -38,6 +43,7 @@ NOT_PROSE = (
 )
 LONGEST_STATEMENT = 2_000
 LONGEST_TEXT_ANSWER = 120
+LAST_STATEMENTS = 8
 
 
 def is_value(text: str) -> bool:
@@ -64,14 +70,14 @@ def _parsed(text: str) -> Node | None:
 
 
 def stated(text: str) -> list[tuple[int, str]]:
-    """Every "the answer is …" as (position, what it states), in order."""
+    """The last few "the answer is …" as (position, what it states), in order."""
     found = []
-    for match in AFTER.finditer(text):
+    for match in list(AFTER.finditer(text))[-LAST_STATEMENTS:]:
         rest = text[match.end() : match.end() + LONGEST_STATEMENT]
         value = read_statement(rest)
         if value:
             found.append((match.start(), value))
-    for match in BEFORE.finditer(text):
+    for match in list(BEFORE.finditer(text))[-LAST_STATEMENTS:]:
         start = max(text.rfind("\n", 0, match.start()), text.rfind(". ", 0, match.start())) + 1
         before = text[max(start, match.start() - LONGEST_STATEMENT) : match.start()]
         value = last_expression(before)

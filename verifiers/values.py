@@ -7,6 +7,7 @@ from fractions import Fraction
 from verifiers.exact import InexactError, UndefinedError, exact
 from verifiers.expr import Node, TooLargeError, canonical
 from verifiers.numeric import Evaluator, Number
+from verifiers.vocabulary import words
 
 LOW, HIGH = 50, 250  # digits of the first look and of the confirmation
 LOW_AT_POINT, HIGH_AT_POINT = 30, 100
@@ -16,7 +17,7 @@ MAX_NODES = 1500
 GRAIN = 997
 RANGES = ((0, 1), (1, 4), (-6, 6), (-60, 60))
 POINTS_IN_RANGE = 4
-ARITHMETIC = set("num sym const add mul neg div pow fact pct deg call opaque base".split())
+ARITHMETIC = words("num sym const add mul neg div pow fact pct deg call opaque base")
 NO_VALUE = (InexactError, UndefinedError, TooLargeError)
 
 
@@ -75,7 +76,7 @@ def _same_constant(left: Node, right: Node, decimal_log: bool) -> bool:
         return values[0] == values[1] or _repeats_digits(left, right, values)
     try:
         low = [Evaluator(LOW, {}, real=False, decimal_log=decimal_log)(n) for n in (left, right)]
-        if not _close(*low, LOW // 2):
+        if not _close(low[0], low[1], LOW // 2):
             return _near_literal(left, right, low)
         high = [Evaluator(HIGH, {}, real=False, decimal_log=decimal_log)(n) for n in (left, right)]
     except NO_VALUE:
@@ -186,7 +187,7 @@ def _same_at(
     options = {"real": real, "decimal_log": decimal_log}
     try:
         low = [Evaluator(LOW_AT_POINT, point, **options)(node) for node in (left, right)]
-        if not _close(*low, LOW_AT_POINT // 2):
+        if not _close(low[0], low[1], LOW_AT_POINT // 2):
             return False
         high = [Evaluator(HIGH_AT_POINT, point, **options)(node) for node in (left, right)]
     except NO_VALUE:
