@@ -103,9 +103,9 @@ def _checked(text: str, reason: str, rivals: tuple[str, ...] = ()) -> Extraction
 
 
 def _in_block(inside: str) -> Extraction:
-    found = _last_of(inside, _marked(inside))
-    if found is not None:
-        return found
+    marked = _marked(inside)
+    if marked:
+        return _checked(marked[-1].value, "answer tag", tuple(place.value for place in marked[:-1]))
     whole = inside.strip()
     lines = [line.strip() for line in whole.splitlines() if line.strip()]
     if 1 < len(lines) <= MOST_PLACES and not math_spans(whole) and all(map(is_value, lines)):
@@ -114,7 +114,8 @@ def _in_block(inside: str) -> Extraction:
         return _checked(whole, "answer tag")
     phrases = stated(whole)
     if phrases:
-        return _checked(phrases[-1][1], "phrase in answer tag")
+        others = tuple(value for _, value in phrases[:-1])
+        return _checked(phrases[-1][1], "phrase in answer tag", others)
     return _checked(read_statement(whole) or whole, "answer tag")
 
 

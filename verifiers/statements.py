@@ -34,7 +34,9 @@ INVISIBLE = "\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff"
 NUMBER = re.compile(
     rf"(?<![\w.^_/\\{{{INVISIBLE}]){NUMBER_TEXT}(?![\w^/]*\d|[{INVISIBLE}])", re.ASCII
 )
-NUMBER_LIST = re.compile(rf"{NUMBER_TEXT}(?:\s*(?:,|,?\s*\b(?:and|or)\b)\s*{NUMBER_TEXT})+")
+NUMBER_LIST = re.compile(
+    rf"(?<![\d.,]){NUMBER_TEXT}(?:\s*(?:,|,?\s*\b(?:and|or)\b)\s*{NUMBER_TEXT})+"
+)
 UNIT_AFTER = re.compile(r"(?:\s?[a-zA-Z]{1,3}(?:[²³]|\^\d)?)?(?=[\s.,;!?)]|$)")
 PROSE_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
 TEXT_GROUP = re.compile(r"\\[A-Za-z]+\s*\{[^{}]*\}")

@@ -188,7 +188,7 @@ CASES: dict[str, list[tuple[str, str, str]]] = {
         ("\\boxed{12}. It could also be 13.", "12", W),
         ("The answer is 12. Or maybe 13.", "12", W),
         ("<\u0430nswer>12</\u0430nswer>", "12", NONE),
-        ("\\b\u043exed{12}", "12", NONE),
+        ("\\b\u043exed{12}", "12", W),
         ("The answer is 4\u200b2.", "2", W),
         ("<ANSWER>12</ANSWER><answer>13</answer>", "13", NONE),
         ("<answer>12</answer>", "12.0000001", W),
