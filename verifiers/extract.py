@@ -104,8 +104,8 @@ def _checked(text: str, reason: str, rivals: tuple[str, ...] = ()) -> Extraction
 
 def _in_block(inside: str) -> Extraction:
     marked = _marked(inside)
-    if marked:
-        return _checked(marked[-1].value, "answer tag", tuple(place.value for place in marked[:-1]))
+    if marked and (found := _last_of(inside, marked)):
+        return _beside(found, [place.value for place in marked[:-1]])
     whole = inside.strip()
     lines = [line.strip() for line in whole.splitlines() if line.strip()]
     if 1 < len(lines) <= MOST_PLACES and not math_spans(whole) and all(map(is_value, lines)):
@@ -114,8 +114,9 @@ def _in_block(inside: str) -> Extraction:
         return _checked(whole, "answer tag")
     phrases = stated(whole)
     if phrases:
-        others = tuple(value for _, value in phrases[:-1])
-        return _checked(phrases[-1][1], "phrase in answer tag", others)
+        places = [_Place(start, start, value, False) for start, value in phrases]
+        if found := _last_of(whole, places):
+            return _beside(found, [value for _, value in phrases[:-1]])
     return _checked(read_statement(whole) or whole, "answer tag")
 
 
@@ -124,8 +125,11 @@ def _with_rivals(found: Extraction, after: str) -> Extraction:
     if found.text is None:
         return found
     others = [place.value for place in _marked(after)] + [value for _, value in stated(after)]
-    others += _offered_after(after, 0)
-    return Extraction(found.text, found.reason, (*found.rivals, *others))
+    return _beside(found, others + _offered_after(after, 0))
+
+
+def _beside(found: Extraction, others: list[str]) -> Extraction:
+    return Extraction(found.text, found.reason, (*found.rivals, *others)[-MOST_RIVALS:])
 
 
 def _offered_after(text: str, position: int) -> list[str]:
