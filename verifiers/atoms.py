@@ -3,8 +3,8 @@
 from fractions import Fraction
 
 from verifiers.cursor import END
+from verifiers.environments import EnvironmentReader
 from verifiers.expr import Node, ParseError, TooLargeError, num
-from verifiers.functions import FunctionReader
 from verifiers.lexer import Token
 from verifiers.literals import continued, read_literal
 from verifiers.vocabulary import (
@@ -14,7 +14,6 @@ from verifiers.vocabulary import (
     GREEK,
     KNOWN_WORDS,
     LISTED_FUNCTIONS,
-    MATRICES,
     NUMBER_WORDS,
 )
 
@@ -24,7 +23,7 @@ CONSTANTS = {"e": "e", "i": "i", "pi": "pi", "infinity": "inf", "oo": "inf", "in
 APPLIED_NAMES = set("fghFGHPQ")
 
 
-class AtomReader(FunctionReader):
+class AtomReader(EnvironmentReader):
     """The innermost level of the grammar; `Parser` adds the outer levels."""
 
     # atoms
@@ -40,7 +39,7 @@ class AtomReader(FunctionReader):
             "word": self._word,
             "command": self._command,
             "sign": self._sign,
-            "begin": self._matrix,
+            "begin": self.environment,
             "setname": lambda name: Node("setname", name.text),
         }.get(token.kind)
         if reader is None:
@@ -300,21 +299,3 @@ class AtomReader(FunctionReader):
         if inside.kind == "builder":
             return inside
         return Node("set", None, inside.args if inside.kind == "list" else (inside,))
-
-    def _matrix(self, token: Token) -> Node:
-        if token.text not in MATRICES or token.text in ("vmatrix", "Vmatrix"):
-            raise ParseError("unknown environment")
-        rows: list[list[Node]] = [[]]
-        while not self.at("end", token.text):
-            rows[-1].append(self.sum())
-            if self.accept("command", "\\"):
-                rows.append([])
-            elif not self.accept("sign", "&") and not self.at("end", token.text):
-                raise ParseError("unreadable matrix")
-        self.take()
-        if not rows[-1]:
-            rows.pop()
-        width = len(rows[0]) if rows else 0
-        if not width or any(len(row) != width for row in rows):
-            raise ParseError("ragged matrix")
-        return Node("matrix", (len(rows), width), tuple(cell for row in rows for cell in row))

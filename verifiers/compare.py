@@ -2,6 +2,7 @@
 
 import re
 
+from verifiers.conditions import align_parameters
 from verifiers.expr import Node, ParseError, TooLargeError
 from verifiers.normalise import MAX_WORDS, choices, normalise, plain_words
 from verifiers.parser import parse
@@ -24,6 +25,7 @@ def compare(gold: str, answer: str) -> Judgement:
         return Judgement(chosen, "choice")
     left, right = _read(gold), _read(answer)
     if isinstance(left, Node) and isinstance(right, Node):
+        left, right = align_parameters(left, right)
         found = same_answer(left, right)
         if not found[0]:
             found = _other_reading(gold, answer, left, right) or found
@@ -62,7 +64,7 @@ def _other_reading(gold: str, answer: str, left: Node, right: Node) -> tuple[boo
 
 
 def _same_choice(gold: str, answer: str) -> bool | None:
-    wanted = choices(gold)
+    wanted = choices(gold, with_text=True)
     if not wanted:
         return None
     given = choices(answer, with_text=len(wanted) == 1)

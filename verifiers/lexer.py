@@ -20,7 +20,7 @@ MAX_GROUP_DEPTH = 40
 GROUPED = r"[1-9]\d{0,2}(?:(?P<sep>%s)\d{3}(?:(?P=sep)\d{3})*)(?!\d)(?:\.\d+)?"
 PLAIN = r"\d+(?:\.\d+)?|\.\d+"
 EXPONENT = r"(?:[eE][-+]?\d{1,12}(?![\dA-Za-z]))?"
-LOOSE_SEPARATORS = r",|\{,\}|,\\!\s*|\\,|\\ | "
+LOOSE_SEPARATORS = r"\\!,\\!|,|\{,\}|,\\!\s*|\\,|\\ | "
 TIGHT_SEPARATORS = r"\{,\}|,\\!\s*|\\,"
 NUMBER = {
     grouping: re.compile(f"(?:{GROUPED % separators}|{PLAIN}){EXPONENT}", re.ASCII)

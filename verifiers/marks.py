@@ -82,6 +82,8 @@ class MarkReader(AtomReader):
                 continue
             if lower in ("per", "an") or lower in GENERIC:
                 direction = -1 if lower == "per" else direction
+                if lower in GENERIC:
+                    self._unit_exponent(prefix)
                 continue
             name = unit_name(word)
             powers[name] = powers.get(name, 0) + direction * self._unit_exponent(prefix)

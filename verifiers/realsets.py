@@ -151,7 +151,8 @@ def _list(node: Node) -> RealSet:
     if node.value == "or":
         return _joined(*sets)
     if all(arg.kind == "rel" for arg in node.args):
-        return _common(*sets)
+        common = _common(*sets)
+        return common if common.pieces or node.value == "and" else _joined(*sets)
     return _joined(*sets)
 
 

@@ -105,6 +105,9 @@ def _same_collection(gold: Node, answer: Node) -> tuple[bool, str]:
         return _same_named(named, others[0])
     assert members is not None
     if others is None:
+        named = unname(answer)
+        if named.value.kind == "tuple" and _distinct_labels(members):
+            return _same_ordered(_by_name(members), list(named.value.args)), "named components"
         if len(_without_repeats(members)) > 1:
             return False, "answers missing"
         others = [unname(answer)]

@@ -38,7 +38,7 @@ SPACING = words(", ; : ! > quad qquad thinspace enspace space hfill") | {" ", "\
 SILENT = words(
     "left right big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr Biggl Biggr middle displaystyle "
     "textstyle scriptstyle limits nolimits rm bf it sf tt normalsize large Large LARGE small "
-    "boldmath ( ) [ ] hline"
+    "boldmath therefore because ( ) [ ] hline"
 )
 SKIPPED_WITH_GROUP = words(
     "color hspace vspace phantom hphantom vphantom label tag textcolor colorbox definecolor"
@@ -82,10 +82,13 @@ GREEK = words(
     "rho varrho sigma varsigma tau upsilon phi varphi chi psi omega Delta Theta Lambda Xi "
     "Sigma Upsilon Phi Psi Omega ell hbar Pi"
 )
+SYSTEMS = words("cases aligned align gathered gather split equation rcases dcases")
 MATRICES = words(
     "matrix pmatrix bmatrix Bmatrix vmatrix Vmatrix smallmatrix psmallmatrix bsmallmatrix array"
 )
-FILLERS = words("about exactly only approximately roughly equals therefore thus hence so")
+FILLERS = words(
+    "if when for about exactly only approximately roughly equals therefore thus hence so"
+)
 NOT_UNITS = words(
     "or and not if for when where except but is are be to with without unless whenever while "
     "maybe either neither nor plus minus times divided all any no none both because since than "
