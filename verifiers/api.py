@@ -1,17 +1,18 @@
 """The verifier: extraction, comparison in steps, and a pool for what may not return."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
 from verifiers.compare import compare, readable
 from verifiers.effort import OutOfEffortError, limited
 from verifiers.extract import extract
-from verifiers.formats import check_format
+from verifiers.formats import check_format, is_incomplete
 from verifiers.normalise import gold_text
-from verifiers.pool import Pool
+from verifiers.pool import LATE, Pool
 from verifiers.types import Attempt, Format, Judgement, Verdict, Verification
 
 EFFORT_HERE_S = 0.025
@@ -33,9 +34,29 @@ class Verifier:
         self._workers = workers
         self._pool = Pool(workers=workers, timeout=timeout, memory_mb=memory_mb)
         self._cache: dict[tuple[str, str], Judgement] = {}
+        self._golds: dict[str, bool] = {}
 
     def verify(self, attempt: Attempt) -> Verification:
         """Judge one response."""
+        return self._verify(attempt, self._judge)
+
+    def verify_many(self, attempts: Sequence[Attempt]) -> list[Verification]:
+        """Judge responses; one verification each, in the same order.
+
+        What this process can decide is decided first; the rest goes to the workers side by side.
+        """
+        found: dict[int, Verification] = {}
+        for index, attempt in enumerate(attempts):
+            with suppress(OutOfEffortError, RecursionError):
+                found[index] = self._verify(attempt, self._judge_here)
+        hard = [index for index in range(len(attempts)) if index not in found]
+        if hard:
+            with ThreadPoolExecutor(self._workers) as threads:
+                late = threads.map(self.verify, [attempts[index] for index in hard])
+                found.update(zip(hard, late, strict=True))
+        return [found[index] for index in range(len(attempts))]
+
+    def _verify(self, attempt: Attempt, judge: Callable[[str, str], Judgement]) -> Verification:
         format_ok = check_format(attempt.response, think_open=attempt.think_open)
 
         def found(verdict: Verdict, reason: str, extracted: str | None = None) -> Verification:
@@ -45,7 +66,7 @@ class Verifier:
         if not self.check_gold(gold):
             return found(Verdict.UNPARSEABLE_GOLD, "gold does not parse")
         if self._format == "think_answer" and not format_ok:
-            if attempt.truncated:
+            if attempt.truncated and is_incomplete(attempt.response, think_open=attempt.think_open):
                 return found(Verdict.TRUNCATED, "cut off before the format was complete")
             return found(Verdict.BAD_FORMAT, "not <think>…</think> then <answer>…</answer>")
         extraction = extract(
@@ -57,22 +78,20 @@ class Verifier:
         if extraction.text is None:
             verdict = Verdict.TRUNCATED if attempt.truncated else Verdict.NO_ANSWER
             return found(verdict, extraction.reason)
-        judgement = self._judge(gold, extraction.text)
+        judgement = judge(gold, extraction.text)
         for rival in extraction.rivals:
-            if judgement.equal and not self._judge(gold, rival).equal:
-                judgement = Judgement(False, "two contradicting answers")
+            if judgement.equal:
+                beside = judge(gold, rival)
+                if beside.equal is not True:
+                    judgement = Judgement(beside.equal, "two contradicting answers")
         return found(_verdict(judgement), judgement.reason, extraction.text)
-
-    def verify_many(self, attempts: Sequence[Attempt]) -> list[Verification]:
-        """Judge responses side by side; one verification each, in the same order."""
-        if self._workers == 1:
-            return [self.verify(attempt) for attempt in attempts]
-        with ThreadPoolExecutor(self._workers) as threads:
-            return list(threads.map(self.verify, attempts))
 
     def check_gold(self, gold: str) -> bool:
         """Say whether a gold answer can be read at all, and equals itself."""
-        return readable(gold_text(gold))
+        gold = gold_text(gold)
+        if gold not in self._golds:
+            self._golds[gold] = readable(gold)
+        return self._golds[gold]
 
     def equal(self, a: str, b: str) -> Verdict:
         """Compare two answers: correct, wrong, or timeout."""
@@ -94,16 +113,29 @@ class Verifier:
         self.close()
 
     def _judge(self, gold: str, answer: str) -> Judgement:
-        key = (gold, answer)
-        judgement = self._cache.get(key)
-        if judgement is None:
-            try:
-                with limited(EFFORT_HERE_S):
-                    judgement = compare(gold, answer)
-            except (OutOfEffortError, RecursionError):
-                judgement = self._pool.ask(gold, answer)
-            if len(self._cache) < CACHE_SIZE:
-                self._cache[key] = judgement
+        try:
+            return self._judge_here(gold, answer)
+        except (OutOfEffortError, RecursionError):
+            judgement = self._pool.ask(gold, answer)
+        if judgement.equal is not None or judgement.reason == LATE:
+            self._cache[gold, answer] = judgement
+        return judgement
+
+    def _judge_here(self, gold: str, answer: str) -> Judgement:
+        """Decide in this process. Raises OutOfEffortError or RecursionError where it cannot."""
+        judgement = self._cache.get((gold, answer))
+        if judgement is not None:
+            return judgement
+        if len(self._cache) > CACHE_SIZE:
+            self._cache.clear()
+        try:
+            with limited(EFFORT_HERE_S):
+                judgement = compare(gold, answer)
+        except (OutOfEffortError, RecursionError):
+            raise
+        except Exception as error:  # a fault of ours must not end the caller's run
+            judgement = Judgement(False, f"not comparable ({type(error).__name__})")
+        self._cache[gold, answer] = judgement
         return judgement
 
 

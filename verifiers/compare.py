@@ -8,6 +8,7 @@ from verifiers.normalise import MAX_WORDS, choices, normalise, plain_words
 from verifiers.parser import parse
 from verifiers.structure import same_answer
 from verifiers.types import Judgement
+from verifiers.values import has_value
 
 GROUP_COMMA = re.compile(r"\d,\d{3}")
 
@@ -79,4 +80,6 @@ def readable(gold: str) -> bool:
     parsed = _read(text)
     if isinstance(parsed, TooLargeError):
         return True
-    return isinstance(parsed, Node) or plain_words(text).replace(" ", "").isalpha()
+    if isinstance(parsed, Node):
+        return has_value(parsed)
+    return plain_words(text).replace(" ", "").isalpha()

@@ -11,7 +11,7 @@ BAD = [
     "<think>a</think><answer>b", "<think>a</think>b</answer>", "<answer>b</answer><think>a</think>",
     "<think>a</think><answer>b</answer>.", "x<think>a</think><answer>b</answer>",
     "<think>a</think> so <answer>b</answer>", "<think>a</think><think>a</think><answer>b</answer>",
-    "<think>a</think><answer>b</answer><answer>b</answer>", 
+    "<think>a</think><answer>b</answer><answer>b</answer>",
     "<think><think>a</think></think><answer>b</answer>",
     "<think>a</think><answer><answer>b</answer></answer>", "<think>a<answer>b</answer></think>",
     "<Think>a</Think><answer>b</answer>", "<think >a</think><answer>b</answer>",
@@ -42,6 +42,7 @@ def test_verdicts_of_the_strict_format() -> None:
     assert verdict("<answer>3</answer>") is Verdict.BAD_FORMAT
     assert verdict("<think>3") is Verdict.BAD_FORMAT
     assert verdict("<think>3", truncated=True) is Verdict.TRUNCATED
+    assert verdict("<think>3</think><think>", truncated=True) is Verdict.BAD_FORMAT
     assert verdict("<think>a</think><answer></answer>") is Verdict.NO_ANSWER
     assert verdict("a</think><answer>3</answer>", think_open=True) is Verdict.CORRECT
     assert verdict("a</think><answer>3</answer>") is Verdict.BAD_FORMAT
@@ -64,7 +65,7 @@ def test_boxed_format_takes_only_boxes() -> None:
         assert verifier.verify(Attempt("The answer is 3.", "3")).verdict is Verdict.NO_ANSWER
 
 
-@pytest.mark.parametrize("gold", ["", "  ", "$$", r"\frac{1}{", "{", "####"])
+@pytest.mark.parametrize("gold", ["", "  ", "$$", r"\frac{1}{", r"\frac{3}{0}", "{", "####"])
 def test_a_gold_that_does_not_parse_is_not_the_models_fault(gold: str) -> None:
     with Verifier(format="think_answer") as verifier:
         assert verifier.verify(Attempt("no format", gold)).verdict is Verdict.UNPARSEABLE_GOLD

@@ -135,9 +135,8 @@ def test_workers_die_with_a_killed_parent() -> None:
         "print(*[l.split()[0] for l in out.splitlines() if 'verifiers.worker' in l], flush=True)\n"
         "time.sleep(60)\n"
     )
-    root = os.path.dirname(os.path.dirname(verifiers.api.__file__))
     parent = subprocess.Popen(
-        [sys.executable, "-c", script], stdout=subprocess.PIPE, cwd=root, text=True
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, cwd=ROOT, text=True
     )
     assert parent.stdout is not None
     (pid,) = map(int, parent.stdout.readline().split())
