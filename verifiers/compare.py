@@ -4,6 +4,7 @@ import re
 
 from verifiers.conditions import align_parameters
 from verifiers.expr import Node, ParseError, TooLargeError
+from verifiers.literals import plain_number
 from verifiers.normalise import MAX_WORDS, choices, normalise, plain_words
 from verifiers.parser import parse
 from verifiers.structure import same_answer
@@ -20,6 +21,9 @@ def compare(gold: str, answer: str) -> Judgement:
         return Judgement(False, "empty answer")
     if gold == answer:
         return Judgement(True, "same string")
+    numbers = plain_number(gold), plain_number(answer)
+    if numbers[0] is not None and numbers[1] is not None:
+        return Judgement(numbers[0] == numbers[1], "exact number")
     if _same_words(gold, answer):
         return Judgement(True, "same words")
     if (chosen := _same_choice(gold, answer)) is not None:
@@ -77,6 +81,8 @@ def readable(gold: str) -> bool:
     text = normalise(gold)
     if not text:
         return False
+    if plain_number(text) is not None:
+        return True
     parsed = _read(text)
     if isinstance(parsed, TooLargeError):
         return True

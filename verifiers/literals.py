@@ -6,8 +6,22 @@ from fractions import Fraction
 from verifiers.expr import Node, TooLargeError, num
 
 MAX_DIGITS = 4000
+LONGEST_PLAIN = 60
 MAX_DECIMAL_EXPONENT = 5000
 RECURRING = re.compile(r"(\d*)\.(\d*)\\(?:overline|bar)\s*\{\s*(\d+)\s*\}", re.ASCII)
+
+
+PLAIN_NUMBER = re.compile(r"([-+]?)\$?(\d{1,3}(?:,\d{3})+|\d{1,40})(?:\.(\d{1,12}))?", re.ASCII)
+
+
+def plain_number(text: str) -> Fraction | None:
+    """The value of a short plain number, the commonest answer by far; None for all else."""
+    match = PLAIN_NUMBER.fullmatch(text)
+    if match is None or len(text) > LONGEST_PLAIN:
+        return None
+    sign, whole, decimals = match.groups()
+    value = int(whole.replace(",", "") + (decimals or ""))
+    return Fraction(-value if sign == "-" else value, 10 ** len(decimals or ""))
 
 
 def read_literal(text: str) -> Node:

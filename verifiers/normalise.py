@@ -28,7 +28,10 @@ def gold_text(gold: str) -> str:
 
 def normalise(text: str) -> str:
     """Drop the wrappers and the punctuation around an answer."""
-    text = text.strip().strip(INVISIBLE_EDGE)
+    text = text.strip()
+    if text.isalnum() and text.isascii():
+        return text
+    text = text.strip(INVISIBLE_EDGE)
     for _ in range(4):
         before = text
         text = text.strip()

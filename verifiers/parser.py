@@ -1,6 +1,7 @@
 """Tokens to one tree: lists, relations, sets, sums, products and powers, outermost first."""
 
 import re
+from functools import lru_cache
 
 from verifiers.cursor import END
 from verifiers.expr import Node, ParseError, TooLargeError, num, product_of
@@ -9,6 +10,7 @@ from verifiers.marks import MarkReader
 from verifiers.vocabulary import NOT_UNITS, RELATIONS, words
 
 MAX_TEXT = 12_000
+LONGEST_KEPT = 200
 MAX_POSTFIXES = 8
 SET_OPERATORS = {"cup": "union", "cap": "inter", "setminus": "diff", "backslash": "diff"}
 CONNECTIVES = {"and": "and", "or": "or", "land": "and", "wedge": "and", "lor": "or", "vee": "or"}
@@ -25,6 +27,10 @@ def parse(text: str, *, grouping: bool = True) -> Node:
     """Read an answer. Raises ParseError, or TooLargeError where the limits refuse it."""
     if len(text) > MAX_TEXT:
         raise TooLargeError("too long")
+    return _parse(text, grouping) if len(text) > LONGEST_KEPT else _parse_kept(text, grouping)
+
+
+def _parse(text: str, grouping: bool) -> Node:
     parser = Parser(tokenize(_usual_brackets(text), grouping=grouping))
     try:
         node = parser.answer()
@@ -33,6 +39,9 @@ def parse(text: str, *, grouping: bool = True) -> Node:
     if parser.peek() is not END:
         raise ParseError(f"unexpected {parser.peek().text!r}")
     return node
+
+
+_parse_kept = lru_cache(maxsize=8192)(_parse)
 
 
 def _usual_brackets(text: str) -> str:

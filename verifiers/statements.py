@@ -3,6 +3,7 @@
 import re
 
 from verifiers.expr import Node, ParseError
+from verifiers.literals import plain_number
 from verifiers.normalise import normalise
 from verifiers.parser import parse
 from verifiers.passages import BOILERPLATE, math_span, math_spans, sentences
@@ -50,6 +51,8 @@ LAST_STATEMENTS = 8
 
 def is_value(text: str) -> bool:
     """Whether a text can be read as mathematics or a short choice, not as prose."""
+    if plain_number(text) is not None:
+        return True
     node = _parsed(text)
     return node is not None and not node.has("text") and not _is_prose(text)
 
@@ -99,7 +102,7 @@ def read_statement(rest: str) -> str | None:
     sentence = pieces[0].strip().strip('*_"” ')
     clause = sentence[: match.start()] if (match := CLAUSE.search(sentence, 1)) else sentence
     for part in (sentence, clause):
-        if _parsed(part) is not None and not _is_prose(part):
+        if plain_number(part) is not None or (_parsed(part) is not None and not _is_prose(part)):
             return part
     inner = last_expression(clause)
     if inner:

@@ -43,8 +43,8 @@ def test_easy_answers_start_no_worker() -> None:
 
 def test_a_worker_decides(only_workers) -> None:
     with Verifier() as verifier:
-        assert verifier.equal("1/2", "0.5") is Verdict.CORRECT
-        assert verifier.equal("1/2", "0.51") is Verdict.WRONG
+        assert verifier.equal("x/2", "0.5x") is Verdict.CORRECT
+        assert verifier.equal("x/2", "0.51x") is Verdict.WRONG
 
 
 def test_a_late_worker_costs_one_row_and_is_replaced() -> None:
@@ -61,11 +61,11 @@ def test_a_late_worker_costs_one_row_and_is_replaced() -> None:
 
 def test_a_killed_worker_costs_one_row(only_workers) -> None:
     with Verifier(timeout=20) as verifier:
-        assert verifier.equal("3", "3.0") is Verdict.CORRECT
+        assert verifier.equal("x+3", "3+x") is Verdict.CORRECT
         for pid in children():
             os.kill(pid, signal.SIGKILL)
-        assert verifier.equal("4", "4.0") is Verdict.TIMEOUT
-        assert verifier.equal("5", "5.0") is Verdict.CORRECT
+        assert verifier.equal("x+4", "4+x") is Verdict.TIMEOUT
+        assert verifier.equal("x+5", "5+x") is Verdict.CORRECT
 
 
 def test_memory_is_capped() -> None:
@@ -85,7 +85,7 @@ def test_threads_share_one_verifier(only_workers) -> None:
 
         def judge(number: int) -> None:
             answer = number if number % 2 else number + 1
-            results[number] = verifier.equal(f"{number}", f"{answer}.0")
+            results[number] = verifier.equal(f"x+{number}", f"{answer}+x")
 
         threads = [threading.Thread(target=judge, args=(n,)) for n in range(12)]
         for thread in threads:
@@ -97,31 +97,31 @@ def test_threads_share_one_verifier(only_workers) -> None:
 
 def test_a_worker_outlives_the_thread_that_asked_first(only_workers) -> None:
     with Verifier(timeout=20) as verifier:
-        first = threading.Thread(target=verifier.equal, args=("3", "3.0"))
+        first = threading.Thread(target=verifier.equal, args=("x+3", "3+x"))
         first.start()
         first.join()
         before = children()
-        assert verifier.equal("4", "4.0") is Verdict.CORRECT
+        assert verifier.equal("x+4", "4+x") is Verdict.CORRECT
         assert children() == before
 
 
 def test_many_keeps_order_and_rows(only_workers) -> None:
-    attempts = [Attempt(rf"\boxed{{{n}.0}}", str(n + n % 3)) for n in range(30)]
+    attempts = [Attempt(rf"\boxed{{{n}+x}}", f"x+{n + n % 3}") for n in range(30)]
     with Verifier(workers=2, timeout=20) as verifier:
         found = verifier.verify_many(attempts)
-    assert [item.extracted for item in found] == [f"{n}.0" for n in range(30)]
+    assert [item.extracted for item in found] == [f"{n}+x" for n in range(30)]
     assert [item.verdict is Verdict.CORRECT for item in found] == [n % 3 == 0 for n in range(30)]
 
 
 def test_close_ends_the_workers(only_workers) -> None:
     verifier = Verifier()
-    verifier.equal("3", "3.0")
+    verifier.equal("x+3", "3+x")
     assert children()
     verifier.close()
     verifier.close()
     assert not children()
     with pytest.raises(RuntimeError):
-        verifier.equal("6", "6.0")
+        verifier.equal("x+6", "6+x")
 
 
 def test_workers_die_with_a_killed_parent() -> None:
@@ -129,7 +129,7 @@ def test_workers_die_with_a_killed_parent() -> None:
         "import verifiers.api, os, subprocess, time\n"
         "verifiers.api.EFFORT_HERE_S = -1.0\n"
         "v = verifiers.api.Verifier()\n"
-        "v.equal('3', '3.0')\n"
+        "v.equal('x+3', '3+x')\n"
         "out = subprocess.run(['ps', '-o', 'pid=,args=', '--ppid', str(os.getpid())],"
         " capture_output=True, text=True).stdout\n"
         "print(*[l.split()[0] for l in out.splitlines() if 'verifiers.worker' in l], flush=True)\n"
