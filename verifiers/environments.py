@@ -28,6 +28,8 @@ class EnvironmentReader(FunctionReader):
         width = len(rows[0]) if rows else 0
         if not width or any(len(row) != width for row in rows):
             raise ParseError("ragged matrix")
+        if len(rows) == width == 1:
+            return rows[0][0]
         return Node("matrix", (len(rows), width), tuple(cell for row in rows for cell in row))
 
     def _holds_relation(self, environment: str) -> bool:

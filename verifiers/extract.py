@@ -14,7 +14,7 @@ from verifiers.passages import (
     math_spans,
     without_quotations,
 )
-from verifiers.statements import is_value, last_expression, read_statement, stated
+from verifiers.statements import YES_OR_NO, is_value, last_expression, read_statement, stated
 from verifiers.types import Format
 
 ANSWER_TAG = re.compile(r"</?\s*answer\s*/?>", re.I)
@@ -40,6 +40,7 @@ OR_AFTER = re.compile(
     r",?\s*(?:maybe|perhaps|even|it is)?\s*",
     re.I,
 )
+ASIDE = re.compile(r"\([^()]*[A-Za-z]{3}|\b(?:because|since|as|so)\b")
 TAG_LIKE = re.compile(r"</?[^\s<>=]{3,14}>")
 NEARBY = 160
 LONGEST_ANSWER = 30_000
@@ -110,7 +111,7 @@ def _in_block(inside: str) -> Extraction:
     lines = [line.strip() for line in whole.splitlines() if line.strip()]
     if 1 < len(lines) <= MOST_PLACES and not math_spans(whole) and all(map(is_value, lines)):
         return _checked(", ".join(lines), "answer tag, several lines")
-    if not whole or is_value(whole):
+    if not whole or (is_value(whole) and not ASIDE.search(whole)):
         return _checked(whole, "answer tag")
     phrases = stated(whole)
     if phrases:
@@ -178,9 +179,8 @@ def _phrased(text: str, places: list[_Place]) -> list[_Place]:
         _Place(offset + start, offset + start, value, False)
         for start, value in stated(text[offset:])
     ]
-    if last is None:
-        return found
-    return [place for place in found if is_value(place.value)]
+    values = [place for place in found if is_value(place.value)]
+    return values if values or last else found
 
 
 def _last_of(text: str, places: list[_Place]) -> Extraction | None:
@@ -215,6 +215,8 @@ def _unmarked(text: str) -> Extraction | None:
     whole = text.strip()
     if not whole or MARKED.search(whole) or TAG_LIKE.search(whole):
         return None
+    if match := YES_OR_NO.match(whole):
+        return _checked(match[1], "first word")
     if len(whole) <= LONGEST_BARE and "\n" not in whole and (is_value(whole) or _few_words(whole)):
         return _checked(whole, "whole response")
     value = last_expression(text[-LONGEST_ANSWER:])

@@ -32,6 +32,7 @@ COMMAND = re.compile(r"\\(?:[A-Za-z]+|[\s\S])")
 SPACES = re.compile(r"\s+")
 SUPERSCRIPT_RUN = re.compile(f"[{''.join(SUPERSCRIPTS)}]+")
 SUBSCRIPT_RUN = re.compile(f"[{''.join(SUBSCRIPTS)}]+")
+TIMES_TEN = re.compile(r"(\d)\s*[xX]\s*10\s*(?:\^|\*\*)", re.ASCII)
 CLOCK_HALF = re.compile(r"\b([ap])\.?\s?m\b\.?", re.IGNORECASE)
 SIGNS = set("+-*/^_=<>()[]{}|,;:!%&'$€£¥₹")
 
@@ -48,6 +49,7 @@ class Token:
 
 def plain_signs(text: str) -> str:
     """Write Unicode mathematics in LaTeX."""
+    text = TIMES_TEN.sub(r"\1 \\times 10^", text)
     if text.isascii():
         return text
     text = SUPERSCRIPT_RUN.sub(lambda run: _script("^", SUPERSCRIPTS, run[0]), text)

@@ -10,12 +10,17 @@ from verifiers.passages import BOILERPLATE, math_span, math_spans, sentences
 from verifiers.units import SPELLINGS
 from verifiers.vocabulary import FUNCTIONS
 
+NOUN = (
+    r"(?:\b(?:final|correct|right|required|desired)?\s*(?:answer|result|ans\b\.?)s?"
+    r"|\b(?:correct|right|best|proper)\s+(?:option|choice)|答案)"
+)
+VERB = (
+    r"\s+(?:is|are|was|would\s+be|should\s+be|must\s+be|might\s+be|may\s+be|could\s+be|can\s+be|"
+    r"equals|becomes)\b|\s*[是为：:=]|\s*[*_]{0,3}\n|(?=\s+(?:\$|\\[(\[]))"
+)
 AFTER = re.compile(
-    r"\b(?:final|correct|right|required|desired)?\s*(?:answer|result)s?\b[*_]{0,3}"
-    r"(?:\s+(?:to|for|of)\s[^.:\n$\\]{1,60}?)?[*_]{0,3}"
-    r"(?:\s+(?:is|are|was|would\s+be|should\s+be|must\s+be|might\s+be|may\s+be|could\s+be|can\s+be|equals|becomes)\b|\s*[:=]|\s*[*_]{0,3}\n|"
-    r"(?=\s+(?:\$|\\[(\[])))[*_:=\s]*"
-    r"|^[ \t]*A:[ \t]*",
+    rf"{NOUN}(?![a-z])[*_]{{0,3}}(?:\s+(?:to|for|of)\s[^.:\n$\\]{{1,60}}?)?[*_]{{0,3}}"
+    rf"(?:{VERB})[*_:=\s]*|^[ \t]*A:[ \t]*|^[ \t]*Ans\.[ \t]*",
     re.I | re.M,
 )
 BEFORE = re.compile(r"\bis (?:our|the|my) (?:final |correct )?answer\b", re.I)
@@ -25,20 +30,26 @@ LEAD = re.compile(
 )
 CLAUSE = re.compile(
     r",?\s+\(?(?:although|though|because|since|as|which|where|but|when|while|after|given|due|by|"
-    r"with|not|so|hence|therefore|thus|if|rather|instead|assuming|i\.e|unless|except)\b|\s+\(|;|:\s|\s[-–—]\s"
+    r"with|not|so|hence|therefore|thus|if|rather|instead|assuming|i\.e|unless|except|of|on)\b"
+    r"|\s+\((?=[^()]*[A-Za-z]{3})|[;:]\s+(?=[a-z]{3})|\s[–—]\s|\s-\s(?=[A-Za-z]{3})"
 )
+CHOICE_AND_TEXT = re.compile(r"\(?[A-J][).:]\s+\S")
+YES_OR_NO = re.compile(r"(yes|no|true|false)\b(?=[,.;!])", re.I)
+LINK = re.compile(r"\s(?:is|are|equals|be)\s+|:\s+")
 JOIN = re.compile(r"[\s,;]*(?:\b(?:and|or)\b)?[\s,;]*")
 NUMBER_TEXT = (
     r"[-−+]?(?:[$€£]\s?)?(?>\d{1,3}(?:,\d{3})++|\d++)(?:\.\d++)?(?:/\d++)?(?:\s?%|\\%|[€£°])?"
 )
 INVISIBLE = "\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff"
 NUMBER = re.compile(
-    rf"(?<![\w.^_/\\{{{INVISIBLE}]){NUMBER_TEXT}(?![\w^/]*\d|[{INVISIBLE}])", re.ASCII
+    rf"(?<![\w.^_/√\\{{{INVISIBLE}]){NUMBER_TEXT}(?![\w^/]*\d|[{INVISIBLE}])", re.ASCII
 )
 NUMBER_LIST = re.compile(
     rf"(?<![\d.,]){NUMBER_TEXT}(?:\s*(?:,|,?\s*\b(?:and|or)\b)\s*{NUMBER_TEXT})+"
 )
-UNIT_AFTER = re.compile(r"(?:\s?[a-zA-Z]{1,3}(?:[²³]|\^\d)?)?(?=[\s.,;!?)]|$)")
+ROOT_AFTER = re.compile(r"\s?(?:√\s?\d+\s?)?π?")
+UNIT_AFTER = re.compile(r"\s?([a-zA-Z]{1,3})(?:[²³]|\^\d)?(?=[\s.,;!?)]|$)")
+MATHEMATICAL = re.compile(r"[\d\\=<>+*/^_√π∞-]")
 PROSE_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
 TEXT_GROUP = re.compile(r"\\[A-Za-z]+\s*\{[^{}]*\}")
 NOT_PROSE = (
@@ -61,10 +72,10 @@ def _is_prose(text: str) -> bool:
     """Two words or more outside LaTeX that are neither functions, units nor connectives."""
     if len(text) > LONGEST_STATEMENT:
         return False
-    found = [
-        word for word in PROSE_WORD.findall(TEXT_GROUP.sub(" ", text)) if word not in NOT_PROSE
-    ]
-    return len(found) >= 2
+    found = set(PROSE_WORD.findall(TEXT_GROUP.sub(" ", text))) - {"and", "or"}
+    if not MATHEMATICAL.search(text) and len(text.split()) > 1:
+        return bool(found)
+    return len(found - NOT_PROSE) >= 2
 
 
 def _parsed(text: str) -> Node | None:
@@ -100,11 +111,15 @@ def read_statement(rest: str) -> str | None:
     if not pieces:
         return None
     sentence = pieces[0].strip().strip('*_"” ')
+    if CHOICE_AND_TEXT.match(sentence):
+        return sentence
+    if match := YES_OR_NO.match(sentence):
+        return match[1]
     clause = sentence[: match.start()] if (match := CLAUSE.search(sentence, 1)) else sentence
-    for part in (sentence, clause):
-        if plain_number(part) is not None or (_parsed(part) is not None and not _is_prose(part)):
+    for part in (clause, sentence):
+        if is_value(part) or (_parsed(part) is not None and not _is_prose(part)):
             return part
-    inner = last_expression(clause)
+    inner = last_expression(clause) or last_expression(sentence)
     if inner:
         return inner
     return clause if len(clause) <= LONGEST_TEXT_ANSWER else None
@@ -131,6 +146,8 @@ def last_expression(text: str) -> str | None:
     text = BOILERPLATE.sub("", text)
     for sentence in reversed(sentences(text)[-12:]):
         spans = math_spans(sentence)
+        if not spans and (linked := _linked_value(sentence)):
+            return linked
         after = spans[-1][1] if spans else 0
         if number := _last_number(sentence[after:]):
             return number
@@ -138,6 +155,14 @@ def last_expression(text: str) -> str | None:
             start = _first_joined(sentence, spans)
             return _joined_spans(sentence[start:]) or spans[-1][2]
     return None
+
+
+def _linked_value(sentence: str) -> str | None:
+    """What follows the last "is" of a sentence in words, if all of it is a value."""
+    links = list(LINK.finditer(sentence))
+    rest = sentence[links[-1].end() :].strip("*_ ") if links else ""
+    clause = rest[: match.start()] if (match := CLAUSE.search(rest, 1)) else rest
+    return clause if is_value(clause) and re.search(r"\d|=|√|π", clause) else None
 
 
 def _first_joined(sentence: str, spans: list[tuple[int, int, str]]) -> int:
@@ -158,6 +183,8 @@ def _last_number(text: str) -> str | None:
     last = numbers[-1]
     if lists and lists[-1].end() >= last.end():
         return lists[-1][0]
-    unit = UNIT_AFTER.match(text, last.end())
-    whole = last[0] + (unit[0] if unit else "")
+    root = ROOT_AFTER.match(text, last.end())
+    end = root.end() if root else last.end()
+    unit = UNIT_AFTER.match(text, end)
+    whole = text[last.start() : unit.end() if unit and unit[1] in SPELLINGS else end]
     return whole if _parsed(whole) is not None else last[0]
