@@ -14,7 +14,14 @@ from verifiers.passages import (
     math_spans,
     without_quotations,
 )
-from verifiers.statements import YES_OR_NO, is_value, last_expression, read_statement, stated
+from verifiers.statements import (
+    YES_OR_NO,
+    is_value,
+    last_expression,
+    only_value,
+    read_statement,
+    stated,
+)
 from verifiers.types import Format
 
 ANSWER_TAG = re.compile(r"</?\s*answer\s*/?>", re.I)
@@ -40,7 +47,7 @@ OR_AFTER = re.compile(
     r",?\s*(?:maybe|perhaps|even|it is)?\s*",
     re.I,
 )
-ASIDE = re.compile(r"\([^()]*[A-Za-z]{3}|\b(?:because|since|as|so)\b")
+ASIDE = re.compile(r"\([^()\\]*[A-Za-z]{3}|\b(?:because|since|as|so)\b")
 TAG_LIKE = re.compile(r"</?[^\s<>=]{3,14}>")
 NEARBY = 160
 LONGEST_ANSWER = 30_000
@@ -104,9 +111,12 @@ def _checked(text: str, reason: str, rivals: tuple[str, ...] = ()) -> Extraction
 
 
 def _in_block(inside: str) -> Extraction:
+    """The answer of an answer block: all that it states must agree."""
     marked = _marked(inside)
     if marked and (found := _last_of(inside, marked)):
-        return _beside(found, [place.value for place in marked[:-1]])
+        rest = [inside[: marked[0].start], inside[marked[-1].end :]]
+        others = [place.value for place in marked[:-1]] + [part for part in rest if is_value(part)]
+        return _beside(found, others)
     whole = inside.strip()
     lines = [line.strip() for line in whole.splitlines() if line.strip()]
     if 1 < len(lines) <= MOST_PLACES and not math_spans(whole) and all(map(is_value, lines)):
@@ -118,7 +128,7 @@ def _in_block(inside: str) -> Extraction:
         places = [_Place(start, start, value, False) for start, value in phrases]
         if found := _last_of(whole, places):
             return _beside(found, [value for _, value in phrases[:-1]])
-    return _checked(read_statement(whole) or whole, "answer tag")
+    return _checked(only_value(whole) or whole, "answer tag")
 
 
 def _with_rivals(found: Extraction, after: str) -> Extraction:

@@ -6,7 +6,8 @@ GOLD_MARK = "####"
 MAX_WORDS = 200
 WRAPPERS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ("**", "**"), ("`", "`"),
             ("__", "__"))  # fmt: skip
-EDGE = " \t\r\n.,;:!"
+EDGE = " \t\r\n.,;:"
+EXCLAMATION = re.compile(r"(?<=[A-Za-z]{3})!+$")
 INVISIBLE_EDGE = "\ufeff\u200b\u200c\u200d\u2060"
 MARKUP = re.compile(
     r"\\(?:text|textbf|textit|mathrm|mathbf|textrm|textnormal|mbox|boxed|fbox|emph|textsf|texttt)\s*\{"
@@ -35,8 +36,8 @@ def normalise(text: str) -> str:
     for _ in range(4):
         before = text
         text = text.strip()
-        if not text.endswith(("!", "...", r"\,", r"\;", r"\:", r"\!")):
-            text = text.rstrip(EDGE)
+        if not text.endswith(("...", r"\,", r"\;", r"\:", r"\!")):
+            text = EXCLAMATION.sub("", text.rstrip(EDGE))
         elif text.endswith((r"\,", r"\;", r"\:", r"\!")):
             text = text[:-2]
         if text.endswith("\\") and not text.endswith("\\\\"):

@@ -10,10 +10,12 @@ BOILERPLATE = re.compile(r"\bI hope (?:it|this) is correct\.?|\bI hope this help
 CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|<!--.*?(?:-->|\Z)", re.S)
 QUOTED = re.compile(r'(?<![\w\\])"[^"\n]{0,300}"|“[^”\n]{0,300}”|(?<!\w)\'[^\'\n]{0,300}\'(?!\w)')
 MARKED = re.compile(r"\\(?:boxed|fbox)|</?answer>|####")
-SENTENCE_END = re.compile(r"[.!?][*_\"”')]*(?=\s|$)|\n+")
+SENTENCE_END = re.compile(r"(?:(?<!\\)[.?]|(?<=[a-z]{3})!)[*_\"”')]*(?=\s|$)|\n+")
 MATH_OPENINGS = {"$$": "$$", "$": "$", r"\(": r"\)", r"\[": r"\]"}
+DISPLAY = re.compile(r"\\\[.{0,3000}?\\\]|\$\$.{0,3000}?\$\$", re.S)
 OPENING = re.compile(r"\$\$|(?<!\\)\$|\\\(|\\\[")
 LONGEST_SPAN = 20_000
+PROSE = re.compile(r"[A-Za-z]{2,}\s+[A-Za-z]{2,}")
 MOST_UNCLOSED = 20
 WINDOW = 200_000
 
@@ -62,7 +64,7 @@ def boxes(text: str) -> list[tuple[int, int, str]]:
 
 
 def math_span(text: str, start: int) -> tuple[int, str] | None:
-    """The mathematics delimited at `start`, as (end, content)."""
+    """The mathematics delimited at `start`, as (end, content); $5 and then $6 delimit none."""
     match = OPENING.match(text, start)
     if not match:
         return None
@@ -75,7 +77,10 @@ def math_span(text: str, start: int) -> tuple[int, str] | None:
         if closing[0] == "$" and text[end - 1] == "\\":
             end += 1
             continue
-        return end + len(closing), text[match.end() : end]
+        content = text[match.end() : end]
+        if closing == "$" and "\\" not in content and PROSE.search(content):
+            return None
+        return end + len(closing), content
 
 
 def math_spans(text: str) -> list[tuple[int, int, str]]:
@@ -94,7 +99,8 @@ def math_spans(text: str) -> list[tuple[int, int, str]]:
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences and lines of a text, in order, without empty ones."""
+    """The sentences and lines of a text, in order, without empty ones; a display is one line."""
+    text = DISPLAY.sub(lambda display: display[0].replace("\n", " "), text)
     pieces = []
     start = 0
     for match in SENTENCE_END.finditer(text):

@@ -30,10 +30,15 @@ LEAD = re.compile(
 )
 CLAUSE = re.compile(
     r",?\s+\(?(?:although|though|because|since|as|which|where|but|when|while|after|given|due|by|"
-    r"with|not|so|hence|therefore|thus|if|rather|instead|assuming|i\.e|unless|except|of|on)\b"
+    r"with|not|so|hence|therefore|thus|if|rather|instead|assuming|i\.e|unless|except|of|on|"
+    r"(?:or )?equivalently)\b"
     r"|\s+\((?=[^()]*[A-Za-z]{3})|[;:]\s+(?=[a-z]{3})|\s[–—]\s|\s-\s(?=[A-Za-z]{3})"
 )
 CHOICE_AND_TEXT = re.compile(r"\(?[A-J][).:]\s+\S")
+CODE_CALL = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}\(")
+EXPLANATION = re.compile(
+    r",?\s+(?:because|since|as|so|which|where|for|by|of|after|left|in total)\b|\s+\((?!or|maybe)"
+)
 YES_OR_NO = re.compile(r"(yes|no|true|false)\b(?=[,.;!])", re.I)
 LINK = re.compile(r"\s(?:is|are|equals|be)\s+|:\s+")
 JOIN = re.compile(r"[\s,;]*(?:\b(?:and|or)\b)?[\s,;]*")
@@ -50,11 +55,12 @@ NUMBER_LIST = re.compile(
 ROOT_AFTER = re.compile(r"\s?(?:√\s?\d+\s?)?π?")
 UNIT_AFTER = re.compile(r"\s?([a-zA-Z]{1,3})(?:[²³]|\^\d)?(?=[\s.,;!?)]|$)")
 MATHEMATICAL = re.compile(r"[\d\\=<>+*/^_√π∞-]")
-PROSE_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
+PROSE_WORD = re.compile(r"(?<![\\A-Za-z])(?![A-Z]{2,3}(?![A-Za-z]))[A-Za-z]{2,}")
 TEXT_GROUP = re.compile(r"\\[A-Za-z]+\s*\{[^{}]*\}")
 NOT_PROSE = (
     FUNCTIONS.keys() | SPELLINGS.keys() | {"and", "or", "sqrt", "pi", "per", "square", "cubic"}
 )
+UNITS_AFTER = SPELLINGS.keys() - {"in", "A", "min", "pt"}
 LONGEST_STATEMENT = 2_000
 LONGEST_TEXT_ANSWER = 120
 LAST_STATEMENTS = 8
@@ -165,6 +171,25 @@ def _linked_value(sentence: str) -> str | None:
     return clause if is_value(clause) and re.search(r"\d|=|√|π", clause) else None
 
 
+def only_value(text: str) -> str | None:
+    """The value of a text that has just one, or that gives one first and then explains it."""
+    if CHOICE_AND_TEXT.match(text):
+        return text
+    if match := YES_OR_NO.match(text):
+        return match[1]
+    if CODE_CALL.search(text):
+        return None
+    if (match := EXPLANATION.search(text)) and is_value(text[: match.start()]):
+        return text[: match.start()]
+    spans = math_spans(text)
+    outside = text
+    for start, end, _ in reversed(spans):
+        outside = f"{outside[:start]} {outside[end:]}"
+    found = {content.strip() for _, _, content in spans}
+    found |= {match[0] for match in NUMBER.finditer(outside)}
+    return last_expression(text) if len(found) == 1 else None
+
+
 def _first_joined(sentence: str, spans: list[tuple[int, int, str]]) -> int:
     start = spans[-1][0]
     for before in reversed(spans[:-1]):
@@ -186,5 +211,5 @@ def _last_number(text: str) -> str | None:
     root = ROOT_AFTER.match(text, last.end())
     end = root.end() if root else last.end()
     unit = UNIT_AFTER.match(text, end)
-    whole = text[last.start() : unit.end() if unit and unit[1] in SPELLINGS else end]
+    whole = text[last.start() : unit.end() if unit and unit[1] in UNITS_AFTER else end]
     return whole if _parsed(whole) is not None else last[0]
