@@ -17,6 +17,7 @@ from verifiers.types import Attempt, Format, Judgement, Verdict, Verification
 
 EFFORT_HERE_S = 0.025
 CACHE_SIZE = 1_000_000
+LONGEST_CACHED = 1_000
 
 
 class Verifier:
@@ -135,7 +136,8 @@ class Verifier:
             raise
         except Exception as error:  # a fault of ours must not end the caller's run
             judgement = Judgement(False, f"not comparable ({type(error).__name__})")
-        self._cache[gold, answer] = judgement
+        if len(answer) <= LONGEST_CACHED:
+            self._cache[gold, answer] = judgement
         return judgement
 
 

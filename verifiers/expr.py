@@ -19,7 +19,7 @@ class Node:
 
     Numbers and names: num (value Fraction), sym, const, text, setname, dots.
     Arithmetic: add, mul, div (two args), neg, pow, fact, call (value: function), pm (value: sign).
-    Quantities: unit, pct, deg, money (value: currency), base, ratio, clock, mod.
+    Quantities: unit, compound (5 ft 6 in), pct, deg, base, ratio, clock, mod.
     Structure: list (value: connective), tuple (value: brackets), set, builder, matrix (value:
     shape), rel (value: operators), union, inter, diff, empty.
     Unevaluated: big (sums, integrals, limits), opaque (value: name).

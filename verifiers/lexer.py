@@ -26,7 +26,7 @@ NUMBER = {
     grouping: re.compile(f"(?:{GROUPED % separators}|{PLAIN}){EXPONENT}", re.ASCII)
     for grouping, separators in ((True, LOOSE_SEPARATORS), (False, TIGHT_SEPARATORS))
 }
-RECURRING = re.compile(r"\d*\.\d*\\(?:overline|bar)\s*\{\s*\d+\s*\}", re.ASCII)
+RECURRING = re.compile(r"\d*\.\d*\\(?:overline|bar|dot)\s*\{\s*\d+\s*\}", re.ASCII)
 LETTERS = re.compile(r"[A-Za-z]+")
 COMMAND = re.compile(r"\\(?:[A-Za-z]+|[\s\S])")
 SPACES = re.compile(r"\s+")

@@ -15,6 +15,9 @@ HALVES_OF_DAY = ("am", "pm", "AM", "PM")
 class MarkReader(AtomReader):
     """Reads the marks of a quantity."""
 
+    def product(self) -> Node:
+        raise NotImplementedError
+
     def signed_exponent(self) -> Node:
         raise NotImplementedError
 
@@ -63,6 +66,8 @@ class MarkReader(AtomReader):
         if powers == {"degree": 1}:
             return Node("deg", None, (node,))
         unit = tuple(sorted(powers.items()))
+        if unit and self.at("number"):
+            return Node("compound", None, (Node("unit", unit, (node,)), self.product()))
         return Node("unit", unit, (node,)) if unit else node
 
     def _in_base(self, node: Node, base: Token) -> Node:

@@ -35,7 +35,9 @@ def is_name(node: Node) -> bool:
 
 def _is_segment(node: Node) -> bool:
     parts = node.args if node.kind == "mul" else (node,)
-    return all(part.kind == "sym" and str(part.value)[0].isupper() for part in parts)
+    return all(
+        part.kind == "sym" and (str(part.value)[0].isupper() or part.value == "z") for part in parts
+    )
 
 
 def _is_inverse_applied(node: Node) -> bool:

@@ -25,6 +25,8 @@ def read_quantity(node: Node) -> Quantity:
         return Quantity(Node("neg", None, (inner.value,)), inner.mark, inner.unit)
     if node.kind in ("pct", "deg"):
         return Quantity(node.args[0], node.kind)
+    if node.kind == "compound":
+        return _compound(node)
     if node.kind == "mod":
         return Quantity(read_quantity(node.args[0]).value)
     if node.kind == "unit":
@@ -39,6 +41,16 @@ def read_quantity(node: Node) -> Quantity:
     if node.kind in ("mul", "div") and node.has("unit"):
         return _product_quantity(node)
     return Quantity(node)
+
+
+def _compound(node: Node) -> Quantity:
+    """5 ft 6 in, 1 hour 30 minutes: all in the first unit."""
+    first, rest = (read_quantity(arg) for arg in node.args)
+    factor = conversion(dict(rest.unit), dict(first.unit))
+    if factor is None:
+        return Quantity(node)
+    value = Node("add", None, (first.value, _scaled(rest.value, factor)))
+    return Quantity(value, "unit", first.unit)
 
 
 def _product_quantity(node: Node) -> Quantity:
