@@ -118,9 +118,8 @@ def _in_block(inside: str) -> Extraction:
         others = [place.value for place in marked[:-1]] + [part for part in rest if is_value(part)]
         return _beside(found, others)
     whole = inside.strip()
-    lines = [line.strip() for line in whole.splitlines() if line.strip()]
-    if 1 < len(lines) <= MOST_PLACES and not math_spans(whole) and all(map(is_value, lines)):
-        return _checked(", ".join(lines), "answer tag, several lines")
+    if listed := _value_lines(whole):
+        return _checked(listed, "answer tag, several lines")
     if not whole or (is_value(whole) and not ASIDE.search(whole)):
         return _checked(whole, "answer tag")
     phrases = stated(whole)
@@ -129,6 +128,14 @@ def _in_block(inside: str) -> Extraction:
         if found := _last_of(whole, places):
             return _beside(found, [value for _, value in phrases[:-1]])
     return _checked(only_value(whole) or whole, "answer tag")
+
+
+def _value_lines(text: str) -> str | None:
+    """Lines that are nothing but values, as one list."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not 1 < len(lines) <= MOST_PLACES or math_spans(text):
+        return None
+    return ", ".join(lines) if all(map(is_value, lines)) else None
 
 
 def _with_rivals(found: Extraction, after: str) -> Extraction:
@@ -227,6 +234,8 @@ def _unmarked(text: str) -> Extraction | None:
         return None
     if match := YES_OR_NO.match(whole):
         return _checked(match[1], "first word")
+    if listed := _value_lines(whole):
+        return _checked(listed, "several lines")
     if len(whole) <= LONGEST_BARE and "\n" not in whole and (is_value(whole) or _few_words(whole)):
         return _checked(whole, "whole response")
     value = last_expression(text[-LONGEST_ANSWER:])

@@ -17,13 +17,24 @@ OPENING = re.compile(r"\$\$|(?<!\\)\$|\\\(|\\\[")
 LONGEST_SPAN = 20_000
 PROSE = re.compile(r"[A-Za-z]{2,}\s+[A-Za-z]{2,}")
 MOST_UNCLOSED = 20
-WINDOW = 200_000
+WINDOW = 100_000
+BEFORE_MARK = 1_000
 
 
 def final_text(text: str) -> str:
     """The end of the first turn of a response, without calculator notes."""
-    text = END_OF_TURN.split(text, maxsplit=1)[0][-WINDOW:]
+    text = _window(END_OF_TURN.split(text, maxsplit=1)[0].rstrip())
     return CALCULATOR.sub("", text) if "<<" in text else text
+
+
+def _window(text: str) -> str:
+    """The end of a very long text, or what surrounds its last mark if the end has none."""
+    end = text[-WINDOW:]
+    if len(text) <= WINDOW or MARKED.search(end):
+        return end
+    marked_at = max(text.rfind(mark) for mark in ("\\boxed", "\\fbox", "<answer>", "####"))
+    start = max(marked_at - BEFORE_MARK, 0)
+    return end if marked_at < 0 else text[start : start + WINDOW]
 
 
 def without_quotations(text: str) -> str:
@@ -100,7 +111,8 @@ def math_spans(text: str) -> list[tuple[int, int, str]]:
 
 def sentences(text: str) -> list[str]:
     """The sentences and lines of a text, in order, without empty ones; a display is one line."""
-    text = DISPLAY.sub(lambda display: display[0].replace("\n", " "), text)
+    if "\n" in text:
+        text = DISPLAY.sub(lambda display: display[0].replace("\n", " "), text)
     pieces = []
     start = 0
     for match in SENTENCE_END.finditer(text):

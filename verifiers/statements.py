@@ -50,7 +50,7 @@ NUMBER = re.compile(
     rf"(?<![\w.^_/√\\{{{INVISIBLE}]){NUMBER_TEXT}(?![\w^/]*\d|[{INVISIBLE}])", re.ASCII
 )
 NUMBER_LIST = re.compile(
-    rf"(?<![\d.,]){NUMBER_TEXT}(?:\s*(?:,|,?\s*\b(?:and|or)\b)\s*{NUMBER_TEXT})+"
+    rf"(?<![\d.,]){NUMBER_TEXT}(?:(?:\s*(?:,|,?\s*\b(?:and|or)\b)\s*|\s+){NUMBER_TEXT})+"
 )
 ROOT_AFTER = re.compile(r"\s?(?:√\s?\d+\s?)?π?")
 UNIT_AFTER = re.compile(r"\s?([a-zA-Z]{1,3})(?:[²³]|\^\d)?(?=[\s.,;!?)]|$)")
@@ -194,7 +194,7 @@ def _first_joined(sentence: str, spans: list[tuple[int, int, str]]) -> int:
     start = spans[-1][0]
     for before in reversed(spans[:-1]):
         gap = sentence[before[1] : start]
-        if not gap.strip(" ") or not JOIN.fullmatch(gap):
+        if not JOIN.fullmatch(gap):
             break
         start = before[0]
     return start

@@ -54,3 +54,14 @@ def test_a_trick_is_never_correct_with_the_strict_format() -> None:
                     response
                 )
                 assert verdict != "correct"
+
+
+@pytest.mark.parametrize(
+    "filler", ["\n", " ", "so it goes. ", "$x$ ", "The answer is 7. ", "\\(", '"a ']
+)
+def test_a_long_response_hides_no_box(verifier, filler: str) -> None:
+    padding = filler * (1_000_000 // len(filler))
+    found = verifier.verify(Attempt(padding + r"\boxed{42}", "42"))
+    assert found.verdict is Verdict.CORRECT
+    if not filler.strip() or "answer" not in filler:
+        assert verifier.verify(Attempt(r"\boxed{42} " + padding, "42")).verdict is Verdict.CORRECT
