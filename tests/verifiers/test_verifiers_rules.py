@@ -1,8 +1,8 @@
 """Every rule both ways, on invented answers and responses."""
 
 import pytest
-from conftest import equality_cases
-from response_cases import CASES as RESPONSES
+from verifier_case_files import equality_cases
+from verifier_response_cases import CASES as RESPONSES
 
 from verifiers import Attempt, Verdict, Verifier
 from verifiers.compare import compare

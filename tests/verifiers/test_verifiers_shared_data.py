@@ -4,7 +4,7 @@ import time
 from collections import Counter
 
 import pytest
-from conftest import shared_rows
+from verifier_case_files import shared_rows
 
 from verifiers import Attempt, Verdict, Verifier
 
