@@ -1,53 +1,64 @@
 """`python -m verifiers`: JSONL rows in (`answer`, `response`), one verdict a row out."""
 
 import argparse
+import io
 import json
 import sys
 from collections.abc import Iterator
 from itertools import islice
 
 from verifiers.api import Verifier
-from verifiers.types import Attempt
+from verifiers.types import Attempt, Verification
 
 BATCH = 256
 
 
-def read_rows(lines: Iterator[str]) -> Iterator[dict]:
-    """Parse rows; raises ValueError with the line's number for one that is not usable."""
+def read_rows(lines: Iterator[str], problems: list[str]) -> Iterator[dict]:
+    """Usable rows; what is wrong with the others is added to `problems`, with the line number."""
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
             row = json.loads(line)
             row["answer"], row["response"] = str(row["answer"]), str(row["response"])
-        except (ValueError, TypeError, KeyError) as error:
-            raise ValueError(f"line {number}: {type(error).__name__}: {error}") from error
-        yield row
+        except KeyError as error:
+            problems.append(f"line {number}: no field {error}")
+        except (ValueError, TypeError, RecursionError) as error:
+            problems.append(f"line {number}: {error}")
+        else:
+            yield row
+
+
+def record(row: dict, found: Verification) -> dict:
+    """The output row of one verification."""
+    return {
+        "id": row.get("id"),
+        "verdict": found.verdict,
+        "extracted": found.extracted,
+        "format_ok": found.format_ok,
+        "reason": found.reason,
+    }
 
 
 def main() -> int:
+    """Run the command; 1 if any line could not be used."""
     parser = argparse.ArgumentParser(prog="python -m verifiers", description=__doc__)
     parser.add_argument("--format", choices=["any", "think_answer", "boxed"], default="any")
-    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=1, help="worker processes for hard answers")
     options = parser.parse_args()
-    rows = read_rows(sys.stdin)
+    if options.workers < 1:
+        parser.error("--workers must be at least 1")
+    problems: list[str] = []
+    lines = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="surrogateescape")
+    rows = read_rows(iter(lines), problems)
     with Verifier(format=options.format, workers=options.workers) as verifier:
-        try:
-            while batch := list(islice(rows, BATCH)):
-                attempts = [Attempt(row["response"], row["answer"]) for row in batch]
-                for row, result in zip(batch, verifier.verify_many(attempts), strict=True):
-                    record = {
-                        "id": row.get("id"),
-                        "verdict": result.verdict,
-                        "extracted": result.extracted,
-                        "format_ok": result.format_ok,
-                        "reason": result.reason,
-                    }
-                    print(json.dumps(record))
-        except ValueError as error:
-            print(f"verifiers: {error}", file=sys.stderr)
-            return 1
-    return 0
+        while batch := list(islice(rows, BATCH)):
+            attempts = [Attempt(row["response"], row["answer"]) for row in batch]
+            for row, found in zip(batch, verifier.verify_many(attempts), strict=True):
+                print(json.dumps(record(row, found)))
+    for problem in problems:
+        print(f"verifiers: {problem}", file=sys.stderr)
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":

@@ -1,28 +1,23 @@
 """The verifier: extraction, comparison in steps, and a pool for what may not return."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from verifiers.exact import read_number
+from verifiers.compare import compare, readable
+from verifiers.effort import OutOfEffortError, limited
 from verifiers.extract import extract
-from verifiers.formats import check_format
-from verifiers.normalise import gold_text, normalise
-from verifiers.pool import Pool
+from verifiers.formats import check_format, is_incomplete
+from verifiers.normalise import gold_text
+from verifiers.pool import LATE, Pool
 from verifiers.types import Attempt, Format, Judgement, Verdict, Verification
 
-
-def compare_here(gold: str, answer: str) -> Judgement | None:
-    """Decide without a worker, or None if that is not possible."""
-    gold, answer = normalise(gold), normalise(answer)
-    if gold == answer:
-        return Judgement(True, "same string")
-    left, right = read_number(gold), read_number(answer)
-    if left is not None and right is not None:
-        return Judgement(left == right, "exact number")
-    return None
+EFFORT_HERE_S = 0.025
+CACHE_SIZE = 1_000_000
+LONGEST_CACHED = 1_000
 
 
 class Verifier:
@@ -40,9 +35,29 @@ class Verifier:
         self._workers = workers
         self._pool = Pool(workers=workers, timeout=timeout, memory_mb=memory_mb)
         self._cache: dict[tuple[str, str], Judgement] = {}
+        self._golds: dict[str, bool] = {}
 
     def verify(self, attempt: Attempt) -> Verification:
         """Judge one response."""
+        return self._verify(attempt, self._judge)
+
+    def verify_many(self, attempts: Sequence[Attempt]) -> list[Verification]:
+        """Judge responses; one verification each, in the same order.
+
+        What this process can decide is decided first; the rest goes to the workers side by side.
+        """
+        found: dict[int, Verification] = {}
+        for index, attempt in enumerate(attempts):
+            with suppress(OutOfEffortError, RecursionError):
+                found[index] = self._verify(attempt, self._judge_here)
+        hard = [index for index in range(len(attempts)) if index not in found]
+        if hard:
+            with ThreadPoolExecutor(self._workers) as threads:
+                late = threads.map(self.verify, [attempts[index] for index in hard])
+                found.update(zip(hard, late, strict=True))
+        return [found[index] for index in range(len(attempts))]
+
+    def _verify(self, attempt: Attempt, judge: Callable[[str, str], Judgement]) -> Verification:
         format_ok = check_format(attempt.response, think_open=attempt.think_open)
 
         def found(verdict: Verdict, reason: str, extracted: str | None = None) -> Verification:
@@ -52,26 +67,32 @@ class Verifier:
         if not self.check_gold(gold):
             return found(Verdict.UNPARSEABLE_GOLD, "gold does not parse")
         if self._format == "think_answer" and not format_ok:
-            if attempt.truncated:
+            if attempt.truncated and is_incomplete(attempt.response, think_open=attempt.think_open):
                 return found(Verdict.TRUNCATED, "cut off before the format was complete")
             return found(Verdict.BAD_FORMAT, "not <think>…</think> then <answer>…</answer>")
-        extraction = extract(attempt.response, think_open=attempt.think_open)
+        extraction = extract(
+            attempt.response,
+            format=self._format,
+            think_open=attempt.think_open,
+            cut_off=attempt.truncated,
+        )
         if extraction.text is None:
             verdict = Verdict.TRUNCATED if attempt.truncated else Verdict.NO_ANSWER
             return found(verdict, extraction.reason)
-        judgement = self._judge(gold, extraction.text)
+        judgement = judge(gold, extraction.text)
+        for rival in extraction.rivals:
+            if judgement.equal:
+                beside = judge(gold, rival)
+                if beside.equal is not True:
+                    judgement = Judgement(beside.equal, "two contradicting answers")
         return found(_verdict(judgement), judgement.reason, extraction.text)
-
-    def verify_many(self, attempts: Sequence[Attempt]) -> list[Verification]:
-        """Judge responses side by side; one verification each, in the same order."""
-        if self._workers == 1:
-            return [self.verify(attempt) for attempt in attempts]
-        with ThreadPoolExecutor(self._workers) as threads:
-            return list(threads.map(self.verify, attempts))
 
     def check_gold(self, gold: str) -> bool:
         """Say whether a gold answer can be read at all, and equals itself."""
-        return bool(normalise(gold_text(gold)))
+        gold = gold_text(gold)
+        if gold not in self._golds:
+            self._golds[gold] = readable(gold)
+        return self._golds[gold]
 
     def equal(self, a: str, b: str) -> Verdict:
         """Compare two answers: correct, wrong, or timeout."""
@@ -93,11 +114,30 @@ class Verifier:
         self.close()
 
     def _judge(self, gold: str, answer: str) -> Judgement:
-        key = (gold, answer)
-        judgement = self._cache.get(key)
-        if judgement is None:
-            judgement = compare_here(gold, answer) or self._pool.ask(gold, answer)
-            self._cache[key] = judgement
+        try:
+            return self._judge_here(gold, answer)
+        except (OutOfEffortError, RecursionError):
+            judgement = self._pool.ask(gold, answer)
+        if judgement.equal is not None or judgement.reason == LATE:
+            self._cache[gold, answer] = judgement
+        return judgement
+
+    def _judge_here(self, gold: str, answer: str) -> Judgement:
+        """Decide in this process. Raises OutOfEffortError or RecursionError where it cannot."""
+        judgement = self._cache.get((gold, answer))
+        if judgement is not None:
+            return judgement
+        if len(self._cache) > CACHE_SIZE:
+            self._cache.clear()
+        try:
+            with limited(EFFORT_HERE_S):
+                judgement = compare(gold, answer)
+        except (OutOfEffortError, RecursionError):
+            raise
+        except Exception as error:  # a fault of ours must not end the caller's run
+            judgement = Judgement(False, f"not comparable ({type(error).__name__})")
+        if len(answer) <= LONGEST_CACHED:
+            self._cache[gold, answer] = judgement
         return judgement
 
 

@@ -1,95 +1,246 @@
-"""Where a response states its answer: its own place first, then the field's phrases."""
+"""Where a response states its answer: its own place first, then a phrase, then the last value."""
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 
 from verifiers.formats import after_thought
-
-BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
-END_OF_TURN = re.compile(r"<\|(?:im_start|im_end|endoftext|eot_id)\|>|</s>")
-JOINED = re.compile(r"(?:[\s,;$.&]|\\[()\[\],;! ]|\\quad|\\text\s*\{\s*(?:and|or)\s*\}|and|or)*")
-HASHES = re.compile(r"####[ \t]*([^\n]+)")
-PHRASE = re.compile(
-    r"(?:final\s+answer|answer)(?:\s+is|\s*[:=])+\s*|^\s*A:\s*|\banswer\s+(?=\$|\\[(\[])",
-    re.I | re.M,
+from verifiers.normalise import normalise
+from verifiers.passages import (
+    MARKED,
+    SENTENCE_END,
+    boxes,
+    final_text,
+    math_spans,
+    without_quotations,
 )
-ANSWER_TAG = re.compile(r"</?answer>")
-MAX_ANSWER = 20_000
+from verifiers.statements import (
+    YES_OR_NO,
+    is_value,
+    last_expression,
+    only_value,
+    read_statement,
+    stated,
+)
+from verifiers.types import Format
+
+ANSWER_TAG = re.compile(r"</?\s*answer\s*/?>", re.I)
+HASHES = re.compile(r"^[ \t]*####[ \t]*([^\n]+)", re.M)
+BETWEEN_BOXES = re.compile(
+    r"(?:[a-zA-Z]\w?\s*=|[\s,;$.&]|\\[()\[\],;! ]|\\quad|\\qquad|"
+    r"\\text\s*\{\s*,?\s*(?:and|or)\s*\}|\b(?:and|or)\b)*"
+)
+HEDGE = re.compile(
+    r"\b(?:alternativ\w*|or|maybe|perhaps|possibl\w+|could|might|also|another|either|not sure|"
+    r"otherwise|other (?:answer|option|possib\w+)|unless|if not|equally|any of)\b",
+    re.I,
+)
+CORRECTION = re.compile(
+    r"\b(?:wait|actually|mistake\w*|error|correct(?:ed|ing|ion)|instead|recheck\w*|re-?check\w*|"
+    r"wrong|incorrect|missed|forgot\w*|no,|scratch|revis\w+|double[- ]check\w*)",
+    re.I,
+)
+NAME_BEFORE = re.compile(r"(?<![A-Za-z\\])([a-zA-Z](?:_\{?\w\}?)?)\s*=\s*$")
+OR_AFTER = re.compile(
+    r"[\s$.,;()\]\\*_]*\b(?:or|alternatively|maybe|perhaps|possibly|"
+    r"(?:it|this|note:?)?\s*(?:could|might|may)(?: also)? be)\b"
+    r",?\s*(?:maybe|perhaps|even|it is)?\s*",
+    re.I,
+)
+ASIDE = re.compile(r"\([^()\\]*[A-Za-z]{3}|\b(?:because|since|as|so)\b")
+TAG_LIKE = re.compile(r"</?[^\s<>=]{3,14}>")
+NEARBY = 160
+LONGEST_ANSWER = 30_000
+LONGEST_BARE = 300
+MOST_PLACES = 50
+MOST_RIVALS = 12
 
 
 @dataclass(frozen=True)
 class Extraction:
-    """The text of the answer, or None with the reason why there is none."""
+    """The answer's text, or None and the reason; `rivals` are other answers given beside it."""
 
     text: str | None
     reason: str
+    rivals: tuple[str, ...] = ()
 
 
-def box_contents(text: str) -> list[tuple[int, int, str]]:
-    """Every outermost `\\boxed{…}` as (start, end, content); one linear scan."""
-    boxes = []
-    position = 0
-    while match := BOX.search(text, position):
-        depth, index = 1, match.end()
-        while index < len(text) and depth:
-            if text[index] == "\\":
-                index += 1
-            elif text[index] == "{":
-                depth += 1
-            elif text[index] == "}":
-                depth -= 1
-            index += 1
-        if depth:
-            break
-        boxes.append((match.start(), index, text[match.end() : index - 1]))
-        position = index
-    return boxes
+@dataclass(frozen=True)
+class _Place:
+    """A statement of an answer between two positions of the text."""
+
+    start: int
+    end: int
+    value: str
+    certain: bool
 
 
-def last_boxes(text: str) -> str | None:
-    """The last box, together with the boxes that stand right before it."""
-    boxes = box_contents(text)
-    if not boxes:
-        return None
-    group = [boxes[-1]]
-    for box in reversed(boxes[:-1]):
-        if not JOINED.fullmatch(text[box[1] : group[0][0]]):
-            break
-        group.insert(0, box)
-    return ", ".join(content for _, _, content in group)
+def extract(
+    response: str, *, format: Format = "any", think_open: bool = False, cut_off: bool = False
+) -> Extraction:
+    """Find the answer that a response states last.
 
-
-def phrase(text: str) -> str | None:
-    """What follows the last "the answer is", up to the end of its line or sentence."""
-    matches = list(PHRASE.finditer(text))
-    if not matches:
-        return None
-    last = matches[-1]
-    rest = text[last.end() : last.end() + MAX_ANSWER].lstrip("*").strip()
-    for opening, closing in (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]")):
-        if rest.startswith(opening):
-            end = rest.find(closing, len(opening))
-            if end > 0:
-                return rest[len(opening) : end]
-    return re.split(r"\n|\.\s|\.$", rest, maxsplit=1)[0].strip("* ")
-
-
-def extract(response: str, *, think_open: bool = False) -> Extraction:
-    """Find the answer that a response states last."""
+    With `cut_off` a value that only happens to stand at the end is no answer.
+    """
     text = after_thought(response, think_open=think_open)
     if text is None:
         return Extraction(None, "thought never closed")
-    text = END_OF_TURN.split(text, maxsplit=1)[0]
-    tags = ANSWER_TAG.findall(text)
-    if tags:
-        if tags != ["<answer>", "</answer>"]:
-            return Extraction(None, "malformed answer tags")
-        text = text.partition("<answer>")[2].partition("</answer>")[0]
-        found = last_boxes(text) or phrase(text) or text
-    else:
-        hashes = HASHES.findall(text)
-        found = last_boxes(text) or (hashes and hashes[-1]) or phrase(text) or ""
-    found = found.strip()
-    if not found or len(found) > MAX_ANSWER:
-        return Extraction(None, "no answer found")
-    return Extraction(found, "found")
+    text = final_text(text)
+    visible = without_quotations(text)
+    tags = list(ANSWER_TAG.finditer(visible))
+    if tags and format != "boxed":
+        if [tag.group() for tag in tags] != ["<answer>", "</answer>"]:
+            return Extraction(None, "answer tags nested, repeated or not closed")
+        inside = visible[tags[0].end() : tags[1].start()]
+        return _with_rivals(_in_block(inside), visible[tags[1].end() :])
+    places = _marked(visible)
+    if format == "boxed":
+        return _last_of(visible, places) or Extraction(None, "no box")
+    found = _last_of(visible, sorted(places + _phrased(visible, places), key=lambda p: p.end))
+    if found is None and not cut_off:
+        found = _unmarked(visible)
+    return found or Extraction(None, "no answer found")
+
+
+def _checked(text: str, reason: str, rivals: tuple[str, ...] = ()) -> Extraction:
+    if not normalise(text):
+        return Extraction(None, "empty answer")
+    if len(text) > LONGEST_ANSWER:
+        return Extraction(None, "answer too long")
+    return Extraction(text.strip(), reason, tuple(dict.fromkeys(rivals))[-MOST_RIVALS:])
+
+
+def _in_block(inside: str) -> Extraction:
+    """The answer of an answer block: all that it states must agree."""
+    marked = _marked(inside)
+    if marked and (found := _last_of(inside, marked)):
+        rest = [inside[: marked[0].start], inside[marked[-1].end :]]
+        others = [place.value for place in marked[:-1]] + [part for part in rest if is_value(part)]
+        return _beside(found, others)
+    whole = inside.strip()
+    if listed := _value_lines(whole):
+        return _checked(listed, "answer tag, several lines")
+    if not whole or (is_value(whole) and not ASIDE.search(whole)):
+        return _checked(whole, "answer tag")
+    phrases = stated(whole)
+    if phrases:
+        places = [_Place(start, start, value, False) for start, value in phrases]
+        if found := _last_of(whole, places):
+            return _beside(found, [value for _, value in phrases[:-1]])
+    return _checked(only_value(whole) or whole, "answer tag")
+
+
+def _value_lines(text: str) -> str | None:
+    """Lines that are nothing but values, as one list."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not 1 < len(lines) <= MOST_PLACES or math_spans(text):
+        return None
+    return ", ".join(lines) if all(map(is_value, lines)) else None
+
+
+def _with_rivals(found: Extraction, after: str) -> Extraction:
+    """What is boxed or stated after the answer block must not contradict it."""
+    if found.text is None:
+        return found
+    others = [place.value for place in _marked(after)] + [value for _, value in stated(after)]
+    return _beside(found, others + _offered_after(after, 0))
+
+
+def _beside(found: Extraction, others: list[str]) -> Extraction:
+    return Extraction(found.text, found.reason, (*found.rivals, *others)[-MOST_RIVALS:])
+
+
+def _offered_after(text: str, position: int) -> list[str]:
+    """What "or …", "maybe …" right after an answer offers beside it."""
+    match = OR_AFTER.match(text, position)
+    value = read_statement(text[match.end() : match.end() + NEARBY]) if match else None
+    return [value] if value and is_value(value) else []
+
+
+def _marked(text: str) -> list[_Place]:
+    """Boxes, those that stand together as one list, and lines that start with ####."""
+    groups: list[list[tuple[int, int, str]]] = []
+    for box in boxes(text):
+        if groups and BETWEEN_BOXES.fullmatch(text[groups[-1][-1][1] : box[0]]):
+            groups[-1].append(box)
+        else:
+            groups.append([box])
+    places = [_Place(group[0][0], group[-1][1], _joined(text, group), True) for group in groups]
+    lines = [
+        _Place(match.start(), match.end(), match[1], True)
+        for match in list(HASHES.finditer(text))[-MOST_PLACES:]
+        if is_value(match[1]) or not text[match.end() :].strip()
+    ]
+    lines = [
+        line for line in lines if not any(p.start < line.end and line.start < p.end for p in places)
+    ]
+    return sorted(places + lines, key=lambda place: place.end)
+
+
+def _joined(text: str, group: list[tuple[int, int, str]]) -> str:
+    """Boxes that stand together as one list, each with the name before it: x = ⬚ and y = ⬚."""
+    if len(group) == 1:
+        return group[0][2]
+    parts = []
+    for start, _, content in group:
+        name = NAME_BEFORE.search(text, max(0, start - 12), start)
+        parts.append(f"{name[1]} = {content}" if name and "=" not in content else content)
+    return ", ".join(parts)
+
+
+def _phrased(text: str, places: list[_Place]) -> list[_Place]:
+    """Statements in words; beside a marked answer only those that state a value count."""
+    last = places[-1] if places else None
+    offset = last.end if last else 0
+    found = [
+        _Place(offset + start, offset + start, value, False)
+        for start, value in stated(text[offset:])
+    ]
+    values = [place for place in found if is_value(place.value)]
+    return values if values or last else found
+
+
+def _last_of(text: str, places: list[_Place]) -> Extraction | None:
+    """The last statement, with those before it that it does not replace but stands beside."""
+    if not places:
+        return None
+    places = places[-MOST_PLACES:]
+    last = places[-1]
+    rivals = [
+        before.value
+        for before, after in pairwise(places)
+        if _stands_beside(text[before.end : after.start], before, after)
+    ]
+    if last.certain:
+        rivals += _offered_after(text, last.end)
+    elif sentence_end := SENTENCE_END.search(text, last.start + 1):
+        rivals += _offered_after(text, sentence_end.end())
+    return _checked(last.value, "box or mark" if last.certain else "phrase", tuple(rivals))
+
+
+def _stands_beside(between: str, before: _Place, after: _Place) -> bool:
+    if CORRECTION.search(between[-2 * NEARBY :]):
+        return False
+    if before.certain and not after.certain:
+        return True
+    near = between if len(between) <= NEARBY else between[-NEARBY // 2 :]
+    return bool(HEDGE.search(near))
+
+
+def _unmarked(text: str) -> Extraction | None:
+    """No mark and no phrase: a short bare answer, or the last value of the last sentence."""
+    whole = text.strip()
+    if not whole or MARKED.search(whole) or TAG_LIKE.search(whole):
+        return None
+    if match := YES_OR_NO.match(whole):
+        return _checked(match[1], "first word")
+    if listed := _value_lines(whole):
+        return _checked(listed, "several lines")
+    if len(whole) <= LONGEST_BARE and "\n" not in whole and (is_value(whole) or _few_words(whole)):
+        return _checked(whole, "whole response")
+    value = last_expression(text[-LONGEST_ANSWER:])
+    return _checked(value, "last expression") if value else None
+
+
+def _few_words(text: str) -> bool:
+    return len(text.split()) <= 3 and not math_spans(text)

@@ -24,6 +24,13 @@ def check_format(response: str, *, think_open: bool = False) -> bool:
     return not (before.strip() or between.strip() or after.strip())
 
 
+def is_incomplete(response: str, *, think_open: bool = False) -> bool:
+    """Say whether a response that was cut off could still have come to hold the format."""
+    tags = [tag.group() for tag in TAG.finditer(response)]
+    expected = EXPECTED_TAGS[1:] if think_open else EXPECTED_TAGS
+    return len(tags) < len(expected) and tags == expected[: len(tags)]
+
+
 def after_thought(response: str, *, think_open: bool = False) -> str | None:
     """Return the text that follows the last thought, or None while a thought is still open."""
     closed_at = response.rfind("</think>")

@@ -1,10 +1,25 @@
-"""One spelling for answers that differ only in markup."""
+"""One spelling for answers that differ only in markup; choices and plain words."""
 
 import re
 
 GOLD_MARK = "####"
-DROPPED = re.compile(r"\\left|\\right|\\!|\\,|\\;|\\ |\\displaystyle|\$|\\\(|\\\)|\\\[|\\\]|\s")
-WRAPPER = re.compile(r"\\(?:text|textbf|mathrm|mathbf|boxed)\{([^{}]*)\}")
+MAX_WORDS = 200
+WRAPPERS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ("**", "**"), ("`", "`"),
+            ("__", "__"))  # fmt: skip
+EDGE = " \t\r\n.,;:"
+EXCLAMATION = re.compile(r"(?<=[A-Za-z]{3})!+$")
+INVISIBLE_EDGE = "\ufeff\u200b\u200c\u200d\u2060"
+MARKUP = re.compile(
+    r"\\(?:text|textbf|textit|mathrm|mathbf|textrm|textnormal|mbox|boxed|fbox|emph|textsf|texttt)\s*\{"
+)
+SPACE = re.compile(r"(?:\s|~|\\[,;:! ]|\\quad|\\qquad)+")
+LETTER = r"(?:\(([A-J])\)|\[([A-J])\]|([A-J]))"
+CHOICE = re.compile(
+    rf"(?:the )?(?:correct )?(?:option|choice|answer|answer is)?[:\s]*{LETTER}[.:)]?", re.I
+)
+CHOICE_WITH_TEXT = re.compile(r"(?:\(([A-J])\)|([A-J])[).:])\s*\S")
+SEVERAL = re.compile(rf"{LETTER}(?:(?:\s*(?:,|;|&|and)\s*)+{LETTER})+")
+RUN = re.compile(r"[A-J]{2,6}")
 
 
 def gold_text(gold: str) -> str:
@@ -13,7 +28,55 @@ def gold_text(gold: str) -> str:
 
 
 def normalise(text: str) -> str:
-    """Drop markup that does not change what is written."""
-    text = WRAPPER.sub(r"\1", text)
-    text = DROPPED.sub("", text)
-    return text.replace(r"\dfrac", r"\frac").replace(r"\tfrac", r"\frac").rstrip(".")
+    """Drop the wrappers and the punctuation around an answer."""
+    text = text.strip()
+    if text.isalnum() and text.isascii():
+        return text
+    text = text.strip(INVISIBLE_EDGE)
+    for _ in range(4):
+        before = text
+        text = text.strip()
+        if not text.endswith(("...", r"\,", r"\;", r"\:", r"\!")):
+            text = EXCLAMATION.sub("", text.rstrip(EDGE))
+        elif text.endswith((r"\,", r"\;", r"\:", r"\!")):
+            text = text[:-2]
+        if text.endswith("\\") and not text.endswith("\\\\"):
+            text = text[:-1]
+        text = text.lstrip(" \t\r\n,;:")
+        for opening, closing in WRAPPERS:
+            inner = text[len(opening) : -len(closing)]
+            long_enough = len(text) > len(opening) + len(closing)
+            if (
+                long_enough
+                and text.startswith(opening)
+                and text.endswith(closing)
+                and opening not in inner
+            ):
+                text = inner
+        if text == before:
+            break
+    return text
+
+
+def plain_words(text: str) -> str:
+    """The text with its markup groups opened and its spacing made single."""
+    text = MARKUP.sub("", text).replace("}", "") if MARKUP.search(text) else text
+    return SPACE.sub(" ", text.replace("$", "").replace("*", "")).strip().rstrip(EDGE)
+
+
+def choices(text: str, *, with_text: bool = False) -> frozenset[str]:
+    """The letters of a multiple-choice answer: B, (B), Option B, A and C; else nothing."""
+    if len(text) > MAX_WORDS:
+        return frozenset()
+    words = plain_words(text)
+    if match := CHOICE.fullmatch(words):
+        letter = next(group for group in match.groups() if group)
+        bracketed = match[3] is None
+        return frozenset({letter.upper()}) if letter.isupper() or bracketed else frozenset()
+    if SEVERAL.fullmatch(words):
+        return frozenset(re.findall(r"[A-J]\b", words))
+    if RUN.fullmatch(words) and list(words) == sorted(set(words)):
+        return frozenset(words)
+    if with_text and (match := CHOICE_WITH_TEXT.match(words)):
+        return frozenset({match[1] or match[2]})
+    return frozenset()

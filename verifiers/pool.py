@@ -15,6 +15,7 @@ from pathlib import Path
 from verifiers.types import Judgement
 
 START_LIMIT_S = 60.0
+LATE = "time limit"
 READ_CHUNK = 65536
 PACKAGE_ROOT = str(Path(__file__).resolve().parent.parent)
 
@@ -51,7 +52,7 @@ class _Worker:
             self._process.stdin.flush()
         except OSError as error:
             raise WorkerLostError("worker died") from error
-        reply = json.loads(self._read_line(limit, "time limit"))
+        reply = json.loads(self._read_line(limit, LATE))
         return Judgement(reply["equal"], reply["reason"])
 
     def _read_line(self, limit: float, late: str) -> bytes:

@@ -14,6 +14,8 @@ import signal
 import sys
 from typing import IO
 
+from verifiers.compare import compare
+
 PR_SET_PDEATHSIG = 1
 ALARM_SLACK_S = 1.0
 
@@ -43,14 +45,12 @@ def private_stdout() -> IO[str]:
 
 def serve(replies: IO[str]) -> None:
     """Answer questions until the parent closes the pipe."""
-    from verifiers.symbolic import decide
-
     print(json.dumps({"ready": True}), file=replies, flush=True)
     for line in sys.stdin:
         question = json.loads(line)
         signal.setitimer(signal.ITIMER_REAL, question["limit"] + ALARM_SLACK_S)
         try:
-            judgement = decide(question["gold"], question["answer"])
+            judgement = compare(question["gold"], question["answer"])
             reply = {"equal": judgement.equal, "reason": judgement.reason}
         except MemoryError:
             reply = {"equal": None, "reason": "out of memory"}

@@ -1,0 +1,47 @@
+"""`python -m verifiers` from rows to rows."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(text: str, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "verifiers", *options]
+    return subprocess.run(command, input=text, capture_output=True, text=True, cwd=ROOT)
+
+
+def test_one_row_out_for_each_row_in() -> None:
+    rows = [
+        {"id": "a", "answer": 12, "response": r"\boxed{12.0}"},
+        {"id": "b", "answer": "12", "response": "The answer is 13."},
+        {"answer": "12", "response": "no idea, sorry about that"},
+    ]
+    done = run("\n".join(map(json.dumps, rows)))
+    out = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["verdict"] for row in out] == ["correct", "wrong", "no_answer"]
+    assert [row["id"] for row in out] == ["a", "b", None]
+    assert list(out[0]) == ["id", "verdict", "extracted", "format_ok", "reason"]
+    assert done.returncode == 0
+
+
+def test_a_bad_line_is_reported_and_loses_no_other_row() -> None:
+    good = json.dumps({"answer": "1", "response": "1"})
+    done = run(f"{good}\n{{\n{json.dumps({'answer': '1'})}\n\n{good}\n", "--workers", "2")
+    assert len(done.stdout.splitlines()) == 2
+    assert "line 2" in done.stderr
+    assert "line 3: no field 'response'" in done.stderr
+    assert done.returncode == 1
+
+
+def test_the_strict_format_can_be_asked_for() -> None:
+    row = json.dumps({"answer": "1", "response": "1"})
+    assert json.loads(run(row, "--format", "think_answer").stdout)["verdict"] == "bad_format"
+
+
+def test_the_package_needs_neither_torch_nor_the_trainer() -> None:
+    script = "import sys, verifiers; print([m for m in ('torch', 'rlvr_cli') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout.strip() == "[]"

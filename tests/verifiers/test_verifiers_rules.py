@@ -1,0 +1,67 @@
+"""Every rule both ways, on invented answers and responses."""
+
+import pytest
+from verifier_case_files import equality_cases
+from verifier_response_cases import CASES as RESPONSES
+
+from verifiers import Attempt, Verdict, Verifier
+from verifiers.compare import compare
+
+EQUALITY = equality_cases()
+SPOKEN = [(kind, *case) for kind, cases in RESPONSES.items() for case in cases]
+
+
+@pytest.fixture(scope="module")
+def verifier():
+    with Verifier() as shared:
+        yield shared
+
+
+@pytest.mark.parametrize(("rule", "gold", "answer", "equal"), EQUALITY)
+def test_equality(rule: str, gold: str, answer: str, equal: bool) -> None:
+    judgement = compare(gold, answer)
+    assert judgement.equal is equal, judgement.reason
+
+
+def test_every_rule_is_tested_both_ways() -> None:
+    seen = {(rule, equal) for rule, _, _, equal in EQUALITY}
+    assert {rule for rule, _ in seen} == {
+        rule for rule, equal in seen if equal and (rule, False) in seen
+    }
+    assert len(EQUALITY) > 600
+
+
+@pytest.mark.parametrize(("kind", "response", "gold", "verdict"), SPOKEN)
+def test_response(verifier, kind: str, response: str, gold: str, verdict: str) -> None:
+    found = verifier.verify(Attempt(response, gold))
+    assert found.verdict == verdict, found
+
+
+@pytest.mark.parametrize(
+    "hidden", ["\u200b", "\u200d", "\u2060", "\u202e", "\ufeff", "\x00", "\xad"]
+)
+def test_hidden_characters_inside_a_number_do_not_pass(hidden: str) -> None:
+    assert compare("48", f"4{hidden}8").equal is False
+    assert compare("48", f"{hidden}4{hidden}8").equal is False
+
+
+def test_a_trick_is_never_correct_with_the_strict_format() -> None:
+    with Verifier(format="think_answer") as strict:
+        for kind, response, gold, verdict in SPOKEN:
+            wrapped = f"<think>t</think>\n<answer>{response}</answer>"
+            if kind == "tricks" and "<" not in response:
+                assert strict.verify(Attempt(wrapped, gold)).verdict is not Verdict.CORRECT, (
+                    response
+                )
+                assert verdict != "correct"
+
+
+@pytest.mark.parametrize(
+    "filler", ["\n", " ", "so it goes. ", "$x$ ", "The answer is 7. ", "\\(", '"a ']
+)
+def test_a_long_response_hides_no_box(verifier, filler: str) -> None:
+    padding = filler * (1_000_000 // len(filler))
+    found = verifier.verify(Attempt(padding + r"\boxed{42}", "42"))
+    assert found.verdict is Verdict.CORRECT
+    if not filler.strip() or "answer" not in filler:
+        assert verifier.verify(Attempt(r"\boxed{42} " + padding, "42")).verdict is Verdict.CORRECT

@@ -1,0 +1,101 @@
+"""Comparison of two answer texts, cheapest step first."""
+
+import re
+
+from verifiers.conditions import align_parameters
+from verifiers.expr import Node, ParseError, TooLargeError
+from verifiers.literals import plain_number
+from verifiers.normalise import MAX_WORDS, choices, normalise, plain_words
+from verifiers.parser import parse
+from verifiers.structure import same_answer
+from verifiers.types import Judgement
+from verifiers.values import has_value
+
+SIZE_COMMAND = re.compile(r"\\(?:left|right|displaystyle)(?![a-z])")
+LOOSE_SPACE = re.compile(r" +(?![A-Za-z0-9])|(?<![A-Za-z0-9]) +")
+GROUP_COMMA = re.compile(r"\d,\d{3}")
+
+
+def compare(gold: str, answer: str) -> Judgement:
+    """Decide whether an answer equals the gold."""
+    gold, answer = normalise(gold), normalise(answer)
+    if not answer:
+        return Judgement(False, "empty answer")
+    if gold == answer:
+        return Judgement(True, "same string")
+    numbers = plain_number(gold), plain_number(answer)
+    if numbers[0] is not None and numbers[1] is not None:
+        return Judgement(numbers[0] == numbers[1], "exact number")
+    if _same_words(gold, answer):
+        return Judgement(True, "same words")
+    if (chosen := _same_choice(gold, answer)) is not None:
+        return Judgement(chosen, "choice")
+    left, right = _read(gold), _read(answer)
+    if isinstance(left, Node) and isinstance(right, Node):
+        left, right = align_parameters(left, right)
+        found = same_answer(left, right)
+        if not found[0]:
+            found = _other_reading(gold, answer, left, right) or found
+        return Judgement(*found)
+    gold_is_words = isinstance(left, ParseError) and answer.count("{") == answer.count("}")
+    if gold_is_words and _squeezed(gold) == _squeezed(answer):
+        return Judgement(True, "same text")
+    failed = right if isinstance(right, ParseError) else left
+    return Judgement(False, f"not readable: {failed}")
+
+
+def _same_words(gold: str, answer: str) -> bool:
+    """Words are compared without case, short ones (which may be variables) with it."""
+    left, right = plain_words(gold), plain_words(answer)
+    letters = left.replace(" ", "").replace("-", "")
+    if not letters.isalpha() or len(left) > MAX_WORDS:
+        return False
+    return left == right or (len(letters) > 3 and left.casefold() == right.casefold())
+
+
+def _squeezed(text: str) -> str:
+    """What must be the same where the gold is words: all but spaces and markup."""
+    return LOOSE_SPACE.sub("", plain_words(SIZE_COMMAND.sub("", text)))
+
+
+def _read(text: str, *, grouping: bool = True) -> Node | ParseError:
+    try:
+        return parse(text, grouping=grouping)
+    except ParseError as error:
+        return error
+
+
+def _other_reading(gold: str, answer: str, left: Node, right: Node) -> tuple[bool, str] | None:
+    """1,234 is one number or a list of two: try the list where the other side is one."""
+    for text, other, flip in ((answer, left, False), (gold, right, True)):
+        structured = other.has("list", "tuple", "set")
+        if structured and GROUP_COMMA.search(text):
+            again = _read(text, grouping=False)
+            if isinstance(again, Node):
+                found = same_answer(again, other) if flip else same_answer(other, again)
+                if found[0]:
+                    return found
+    return None
+
+
+def _same_choice(gold: str, answer: str) -> bool | None:
+    wanted = choices(gold, with_text=True)
+    if not wanted:
+        return None
+    given = choices(answer, with_text=len(wanted) == 1)
+    return None if not given else wanted == given
+
+
+def readable(gold: str) -> bool:
+    """Whether a gold answer is text or mathematics that can equal anything."""
+    text = normalise(gold)
+    if not text:
+        return False
+    if plain_number(text) is not None:
+        return True
+    parsed = _read(text)
+    if isinstance(parsed, TooLargeError):
+        return True
+    if isinstance(parsed, Node):
+        return has_value(parsed)
+    return plain_words(text).replace(" ", "").isalpha()

@@ -1,0 +1,71 @@
+"""Functions with their arguments: sines, logarithms, roots, sums."""
+
+from verifiers.cursor import Cursor
+from verifiers.expr import Node, ParseError, num
+from verifiers.vocabulary import FUNCTIONS, GREEK, INVERSES, LISTED_FUNCTIONS
+
+
+class FunctionReader(Cursor):
+    """The level below atoms: what follows the name of a function."""
+
+    def function(self, name: str) -> Node:
+        if name == "sqrt":
+            return self._root()
+        function = FUNCTIONS[name]
+        base: Node | None = None
+        exponent: Node | None = None
+        if function == "log" and self.accept("sign", "_"):
+            base = self.argument()
+        if self.accept("sign", "^"):
+            exponent = self.argument()
+            if exponent in (num(-1), Node("neg", None, (num(1),))) and function in INVERSES:
+                function, exponent = INVERSES[function], None
+        if function == "log" and base is None and self.accept("sign", "_"):
+            base = self.argument()
+        argument = self._function_argument()
+        args = (argument,) if base is None else (argument, base)
+        node = Node("call", function, args)
+        return node if exponent is None else Node("pow", None, (node, exponent))
+
+    def _function_argument(self) -> Node:
+        """A bracket, or the factors up to the next sign: sin 2x cos x is (sin 2x)(cos x)."""
+        if self.at("sign", "(") or self.at("sign", "{") or self.at("sign", "["):
+            return self.power()
+        factors = [self.power()]
+        while self._continues_argument():
+            factors.append(self.power())
+        return factors[0] if len(factors) == 1 else Node("mul", None, tuple(factors))
+
+    def _continues_argument(self) -> bool:
+        token = self.peek()
+        if token.text_mode or token.text in FUNCTIONS:
+            return False
+        if token.kind == "word":
+            return len(token.text) <= 3 and token.text not in ("and", "or", "U")
+        return token.kind == "command" and token.text in GREEK | {"pi", "sqrt", "frac"}
+
+    def _root(self) -> Node:
+        index: Node = num(2)
+        if self.accept("sign", "["):
+            index = self.closed("]")
+        token = self.peek()
+        radicand = self.atom() if token.kind == "number" else self.argument()
+        return Node("call", "root", (radicand, index))
+
+    def listed(self, name: str) -> Node:
+        opening = self.take()
+        if opening.text not in ("(", "{"):
+            raise ParseError("argument list expected")
+        inside = self.answer()
+        if self.take().text not in (")", "}"):
+            raise ParseError("argument list not closed")
+        args = inside.args if inside.kind == "list" else (inside,)
+        return Node("call", LISTED_FUNCTIONS[name], args)
+
+    def big(self, name: str) -> Node:
+        """A sum, product, integral or limit: kept as it stands, never evaluated."""
+        limits = []
+        while self.at("sign", "_") or self.at("sign", "^"):
+            self.take()
+            limits.append(self.argument())
+        return Node("big", name, (*limits, self.sum()))

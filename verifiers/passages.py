@@ -1,0 +1,122 @@
+"""Cutting a response into the passages where an answer may stand; every scan is linear."""
+
+import re
+
+BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=\{)")
+BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s+([-+]?\d[\d.,]*|[A-Za-z](?![A-Za-z]))")
+END_OF_TURN = re.compile(r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text)\|>|</s>")
+CALCULATOR = re.compile(r"<<[^<>\n]{0,200}>>")
+BOILERPLATE = re.compile(r"\bI hope (?:it|this) is correct\.?|\bI hope this helps[.!]?", re.I)
+CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|<!--.*?(?:-->|\Z)", re.S)
+QUOTED = re.compile(r'(?<![\w\\])"[^"\n]{0,300}"|“[^”\n]{0,300}”|(?<!\w)\'[^\'\n]{0,300}\'(?!\w)')
+MARKED = re.compile(r"\\(?:boxed|fbox)|</?answer>|####")
+SENTENCE_END = re.compile(r"(?:(?<!\\)[.?]|(?<=[a-z]{3})!)[*_\"”')]*(?=\s|$)|\n+")
+MATH_OPENINGS = {"$$": "$$", "$": "$", r"\(": r"\)", r"\[": r"\]"}
+DISPLAY = re.compile(r"\\\[.{0,3000}?\\\]|\$\$.{0,3000}?\$\$", re.S)
+OPENING = re.compile(r"\$\$|(?<!\\)\$|\\\(|\\\[")
+LONGEST_SPAN = 20_000
+PROSE = re.compile(r"[A-Za-z]{2,}\s+[A-Za-z]{2,}")
+MOST_UNCLOSED = 20
+WINDOW = 100_000
+BEFORE_MARK = 1_000
+
+
+def final_text(text: str) -> str:
+    """The end of the first turn of a response, without calculator notes."""
+    text = _window(END_OF_TURN.split(text, maxsplit=1)[0].rstrip())
+    return CALCULATOR.sub("", text) if "<<" in text else text
+
+
+def _window(text: str) -> str:
+    """The end of a very long text, or what surrounds its last mark if the end has none."""
+    end = text[-WINDOW:]
+    if len(text) <= WINDOW or MARKED.search(end):
+        return end
+    marked_at = max(text.rfind(mark) for mark in ("\\boxed", "\\fbox", "<answer>", "####"))
+    start = max(marked_at - BEFORE_MARK, 0)
+    return end if marked_at < 0 else text[start : start + WINDOW]
+
+
+def without_quotations(text: str) -> str:
+    """Blank out boxes and tags that stand inside code or quotation marks; positions stay."""
+    if not MARKED.search(text):
+        return text
+
+    def blank(match: re.Match[str]) -> str:
+        return " " * len(match[0]) if MARKED.search(match[0]) else match[0]
+
+    return QUOTED.sub(blank, CODE.sub(blank, text))
+
+
+def group_end(text: str, opening: int) -> int:
+    """The position after the brace that closes the one at `opening`, or -1."""
+    depth = 0
+    for match in re.compile(r"\\.|[{}]", re.S).finditer(text, opening):
+        brace = match[0]
+        depth += (brace == "{") - (brace == "}")
+        if depth == 0 and brace == "}":
+            return match.end()
+    return -1
+
+
+def boxes(text: str) -> list[tuple[int, int, str]]:
+    """Every outermost box as (start, end, content); an unclosed box ends the search."""
+    found: list[tuple[int, int, str]] = []
+    position = 0
+    while match := BOX.search(text, position):
+        end = group_end(text, match.end())
+        if end < 0:
+            break
+        found.append((match.start(), end, text[match.end() + 1 : end - 1]))
+        position = end
+    if not found:
+        found = [(match.start(), match.end(), match[1]) for match in BARE_BOX.finditer(text)]
+    return found
+
+
+def math_span(text: str, start: int) -> tuple[int, str] | None:
+    """The mathematics delimited at `start`, as (end, content); $5 and then $6 delimit none."""
+    match = OPENING.match(text, start)
+    if not match:
+        return None
+    closing = MATH_OPENINGS[match[0]]
+    end = match.end()
+    while True:
+        end = text.find(closing, end, start + LONGEST_SPAN)
+        if end < 0:
+            return None
+        if closing[0] == "$" and text[end - 1] == "\\":
+            end += 1
+            continue
+        content = text[match.end() : end]
+        if closing == "$" and "\\" not in content and PROSE.search(content):
+            return None
+        return end + len(closing), content
+
+
+def math_spans(text: str) -> list[tuple[int, int, str]]:
+    """All delimited mathematics, as (start, end, content)."""
+    spans: list[tuple[int, int, str]] = []
+    position = unclosed = 0
+    while unclosed < MOST_UNCLOSED and (match := OPENING.search(text, position)):
+        span = math_span(text, match.start())
+        if span is None:
+            position = match.end()
+            unclosed += 1
+            continue
+        spans.append((match.start(), span[0], span[1]))
+        position = span[0]
+    return spans
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences and lines of a text, in order, without empty ones; a display is one line."""
+    if "\n" in text:
+        text = DISPLAY.sub(lambda display: display[0].replace("\n", " "), text)
+    pieces = []
+    start = 0
+    for match in SENTENCE_END.finditer(text):
+        pieces.append(text[start : match.end()])
+        start = match.end()
+    pieces.append(text[start:])
+    return [piece.strip() for piece in pieces if piece.strip()]

@@ -1,0 +1,221 @@
+"""Numbers with what is written around them: units, per cent, degrees, bases, ratios, clocks."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from verifiers.expr import Node, num
+from verifiers.units import LETTER_UNITS, UNITS, conversion, unit_name
+from verifiers.values import rational, same_value
+
+MINUTES_IN_HALF_DAY = 720
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A value and its mark: "pct", "deg", "rad", a unit, or nothing."""
+
+    value: Node
+    mark: str = ""
+    unit: tuple[tuple[str, int], ...] = ()
+
+
+def read_quantity(node: Node) -> Quantity:
+    if node.kind == "neg":
+        inner = read_quantity(node.args[0])
+        return Quantity(Node("neg", None, (inner.value,)), inner.mark, inner.unit)
+    if node.kind in ("pct", "deg"):
+        return Quantity(node.args[0], node.kind)
+    if node.kind == "compound":
+        return _compound(node)
+    if node.kind == "mod":
+        return Quantity(read_quantity(node.args[0]).value)
+    if node.kind == "unit":
+        unit = node.value
+        assert isinstance(unit, tuple)
+        inner = read_quantity(node.args[0])
+        if unit == (("radian", 1),):
+            return Quantity(inner.value, "rad")
+        if inner.unit:
+            return Quantity(inner.value, "unit", tuple(sorted((*inner.unit, *unit))))
+        return Quantity(inner.value, inner.mark or "unit", unit)
+    if node.kind in ("mul", "div") and node.has("unit"):
+        return _product_quantity(node)
+    return Quantity(node)
+
+
+def _compound(node: Node) -> Quantity:
+    """5 ft 6 in, 1 hour 30 minutes: all in the first unit."""
+    first, rest = (read_quantity(arg) for arg in node.args)
+    factor = conversion(dict(rest.unit), dict(first.unit))
+    if factor is None:
+        return Quantity(node)
+    value = Node("add", None, (first.value, _scaled(rest.value, factor)))
+    return Quantity(value, "unit", first.unit)
+
+
+def _product_quantity(node: Node) -> Quantity:
+    """$3 million, or 10 m over 2 s: the units multiply as the numbers do."""
+    parts = [read_quantity(arg) for arg in node.args]
+    if any(part.mark not in ("", "unit") for part in parts):
+        return Quantity(node)
+    powers: dict[str, int] = {}
+    for index, part in enumerate(parts):
+        sign = -1 if node.kind == "div" and index == 1 else 1
+        for name, power in part.unit:
+            powers[name] = powers.get(name, 0) + sign * power
+    unit = tuple(sorted((name, power) for name, power in powers.items() if power))
+    return Quantity(
+        node.with_args(tuple(part.value for part in parts)), "unit" if unit else "", unit
+    )
+
+
+def same_quantity(gold: Node, answer: Node) -> tuple[bool, str]:
+    """Compare two scalars with their units; the reason says which rule decided."""
+    special = _special(gold, answer)
+    if special is not None:
+        return special
+    left, right = read_quantity(gold), read_quantity(answer)
+    if left.unit and not right.mark:
+        right = _with_letter_unit(right)
+    elif right.unit and not left.mark:
+        left = _with_letter_unit(left)
+    marks = {left.mark, right.mark} - {""}
+    if marks == {"pct"}:
+        return _one_sided(left, right, "pct", Fraction(1, 100)), "per cent"
+    if "deg" in marks and marks <= {"deg", "rad"}:
+        return _angles(left, right), "degrees"
+    if len(marks) > 1 and marks != {"unit"}:
+        return False, "contradicting units"
+    if left.unit and right.unit:
+        return _with_units(left, right)
+    return _plain(left.value, right.value), "value"
+
+
+def _scaled(node: Node, factor: Fraction) -> Node:
+    return node if factor == 1 else Node("mul", None, (num(factor), node))
+
+
+def _one_sided(left: Quantity, right: Quantity, mark: str, factor: Fraction) -> bool:
+    """A mark on one side is ignored, or taken at its worth: 20 = 20% = 1/5."""
+    if same_value(left.value, right.value):
+        return True
+    if left.mark == right.mark:
+        return False
+    marked, plain = (left, right) if left.mark == mark else (right, left)
+    return same_value(_scaled(marked.value, factor), plain.value)
+
+
+def _angles(left: Quantity, right: Quantity) -> bool:
+    if left.mark == right.mark:
+        return same_value(left.value, right.value)
+    degrees, other = (left, right) if left.mark == "deg" else (right, left)
+    if other.mark != "rad" and same_value(degrees.value, other.value):
+        return True
+    return same_value(Node("deg", None, (degrees.value,)), other.value)
+
+
+def _with_units(left: Quantity, right: Quantity) -> tuple[bool, str]:
+    if dict(left.unit) == dict(right.unit):
+        return same_value(left.value, right.value), "value in the same unit"
+    known = all(name in UNITS for name, _ in left.unit + right.unit)
+    if not known:
+        return same_value(left.value, right.value), "value, nouns ignored"
+    factor = conversion(dict(left.unit), dict(right.unit))
+    if factor is None:
+        return False, "contradicting units"
+    return same_value(_scaled(left.value, factor), right.value), "value in another unit"
+
+
+def _plain(left: Node, right: Node) -> bool:
+    if same_value(left, right):
+        return True
+    for one, other in ((left, right), (right, left)):
+        bare = _without_letter_unit(one)
+        if bare is not None and not other.symbols() and same_value(bare, other):
+            return True
+    return False
+
+
+def _with_letter_unit(quantity: Quantity) -> Quantity:
+    """Beside an answer in known units, the m of 5m is a unit too."""
+    bare = _without_letter_unit(quantity.value)
+    if bare is None:
+        return quantity
+    last = quantity.value.args[-1]
+    power = last.args[1].value if last.kind == "pow" else 1
+    letter = str((last.args[0] if last.kind == "pow" else last).value)
+    return Quantity(bare, "unit", ((unit_name(letter), int(str(power))),))
+
+
+def _without_letter_unit(node: Node) -> Node | None:
+    """5m, 3 s, 2 m^2: a number times one letter that also names a unit."""
+    if node.kind != "mul" or node.args[0].symbols() or len(node.symbols()) != 1:
+        return None
+    last = node.args[-1]
+    if last.kind == "pow" and last.args[1] in (num(2), num(3)):
+        last = last.args[0]
+    if last.kind != "sym" or last.value not in LETTER_UNITS:
+        return None
+    rest = node.args[:-1]
+    return rest[0] if len(rest) == 1 else Node("mul", None, rest)
+
+
+def _special(gold: Node, answer: Node) -> tuple[bool, str] | None:
+    kinds = {gold.kind, answer.kind}
+    if "base" in kinds:
+        return _same_base(gold, answer), "base"
+    if "clock" in kinds:
+        return _same_time(gold, answer), "time of day"
+    if "ratio" in kinds:
+        return _same_ratio(gold, answer), "ratio"
+    return None
+
+
+def _same_base(gold: Node, answer: Node) -> bool:
+    plain = Node("base")
+    left = gold.value if gold.kind == "base" else plain
+    right = answer.value if answer.kind == "base" else plain
+    if left is None or right is None:  # written in base ten
+        return same_value(
+            *(node.args[0] if node.kind == "base" else node for node in (gold, answer))
+        )
+    return left == right
+
+
+def _minutes(node: Node) -> set[Fraction]:
+    """The minutes since midnight that a time may mean; without a half of the day, either."""
+    parts = node.args if node.kind in ("clock", "ratio") else (node, num(0))
+    if len(parts) != 2:
+        return set()
+    hours, minutes = (rational(part) for part in parts)
+    if hours is None or minutes is None or hours.denominator != 1:
+        return set()
+    if node.kind == "clock":
+        late = node.value == "pm"
+        return {hours % 12 * 60 + minutes + MINUTES_IN_HALF_DAY * late}
+    return {hours * 60 + minutes, hours % 12 * 60 + minutes + MINUTES_IN_HALF_DAY * (hours < 13)}
+
+
+def _same_time(gold: Node, answer: Node) -> bool:
+    return bool(_minutes(gold) & _minutes(answer))
+
+
+def _same_ratio(gold: Node, answer: Node) -> bool:
+    left, right = _terms(gold), _terms(answer)
+    if len(left) != len(right):
+        return False
+    pivots = left[0], right[0]
+    if any(rational(pivot) == 0 for pivot in pivots):
+        return False
+    return all(
+        same_value(Node("mul", None, (a, pivots[1])), Node("mul", None, (b, pivots[0])))
+        for a, b in zip(left, right, strict=True)
+    )
+
+
+def _terms(node: Node) -> tuple[Node, ...]:
+    if node.kind == "ratio":
+        return node.args
+    if node.kind == "div":
+        return node.args
+    return (node, num(1))

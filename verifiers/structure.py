@@ -1,0 +1,236 @@
+"""Equality of parsed answers: what is a list, a tuple, a set or a relation decides the rule."""
+
+from verifiers.effort import check
+from verifiers.equations import same_relation
+from verifiers.expr import Node, canonical
+from verifiers.matrices import as_matrix, is_vector
+from verifiers.naming import Named, collect, labels_agree, renamed_argument, unname
+from verifiers.quantities import same_quantity
+from verifiers.realsets import NotASetError, looks_like_range, read_set, same_set
+from verifiers.values import has_value
+from verifiers.vocabulary import EMPTY_WORDS, REAL_WORDS
+
+MAX_PAIRS = 2_500
+RESTATING = {"big"}
+RESTATING_CALLS = {"max", "min", "gcd", "lcm", "conj", "re", "im"}
+
+
+def same_answer(gold: Node, answer: Node) -> tuple[bool, str]:
+    """Compare two parsed answers; the reason names the rule that decided."""
+    check()
+    gold, answer = _spelled_out(gold), _spelled_out(answer)
+    if canonical(gold) == canonical(answer):
+        return has_value(gold), "same structure"
+    if _restates(answer) and not _restates(gold):
+        return False, "not evaluated"
+    if gold.has("dots") or answer.has("dots"):
+        return False, "continued list"
+    if looks_like_range(gold) or looks_like_range(answer):
+        return _same_range(gold, answer)
+    return _same_collection(gold, answer)
+
+
+def _spelled_out(node: Node) -> Node:
+    if node.kind == "text":
+        words = str(node.value).lower()
+        if words in EMPTY_WORDS:
+            return Node("empty")
+        if words in REAL_WORDS:
+            return Node("setname", "R")
+    if node.kind == "pow" and node.args[0].kind == "tuple" and node.args[1] == Node("sym", "T"):
+        return node.args[0]
+    if node.kind == "list" and node.args[0].kind == "rel" and node.args[0].value == ("!=",):
+        return _all_excluded(node)
+    return node
+
+
+def _all_excluded(node: Node) -> Node:
+    """x ≠ 1, 2 excludes both."""
+    name = node.args[0].args[0]
+    parts = tuple(
+        part if part.kind == "rel" else Node("rel", ("!=",), (name, part)) for part in node.args
+    )
+    return Node("list", "and", parts)
+
+
+def _restates(node: Node) -> bool:
+    """Whether the answer leaves the work to the reader, as an integral or a maximum does."""
+    return any(
+        part.kind in RESTATING or (part.kind == "call" and part.value in RESTATING_CALLS)
+        for part in node.walk()
+    )
+
+
+def _same_range(gold: Node, answer: Node) -> tuple[bool, str]:
+    try:
+        return same_set(read_set(gold), read_set(answer)), "sets of reals"
+    except NotASetError:
+        pass
+    kinds = (gold.kind, answer.kind)
+    if kinds == ("rel", "rel"):
+        return same_relation(gold, answer), "relation"
+    left, right = unname(gold).value, unname(answer).value
+    if left.kind == right.kind == "tuple":
+        return _same_tuple(left, right), "interval"
+    if left.kind == right.kind and left.kind in ("union", "list", "inter", "diff"):
+        return _same_parts(left, right), "sets, part by part"
+    if collect(gold) is not None and collect(answer) is not None:
+        return _same_collection(gold, answer)
+    if (left, right) != (gold, answer) and left.kind != "rel" and right.kind != "rel":
+        return same_answer(left, right)
+    return False, "not the same kind"
+
+
+def _same_parts(gold: Node, answer: Node) -> bool:
+    if len(gold.args) != len(answer.args):
+        return False
+    if gold.kind == "diff":
+        pairs = zip(gold.args, answer.args, strict=True)
+        return all(same_answer(left, right)[0] for left, right in pairs)
+    left = [Named(None, arg) for arg in gold.args]
+    return _same_members(left, [Named(None, arg) for arg in answer.args])
+
+
+def _same_collection(gold: Node, answer: Node) -> tuple[bool, str]:
+    members, others = collect(gold), collect(answer)
+    if members is None and others is None:
+        return _same_single(gold, answer)
+    if members is None and others is not None:
+        named = unname(gold)
+        if named.value.kind == "tuple" and _distinct_labels(others):
+            return _same_ordered(list(named.value.args), _by_name(others)), "named components"
+        others = _without_repeats(others)
+        if len(others) > 1:
+            return False, "several answers"
+        return _same_named(named, others[0])
+    assert members is not None
+    if others is None:
+        named = unname(answer)
+        if named.value.kind == "tuple" and _distinct_labels(members):
+            return _same_ordered(_by_name(members), list(named.value.args)), "named components"
+        if len(_without_repeats(members)) > 1:
+            return False, "answers missing"
+        others = [unname(answer)]
+    return _same_lists(members, others)
+
+
+def _same_lists(gold: list[Named], answer: list[Named]) -> tuple[bool, str]:
+    if _distinct_labels(gold):
+        if _distinct_labels(answer):
+            left, right = (
+                {canonical(m.label): m.value for m in side if m.label} for side in (gold, answer)
+            )
+            same = left.keys() == right.keys() and all(
+                same_answer(left[key], right[key])[0] for key in left
+            )
+            return same, "named values"
+        if all(member.label is None for member in answer):
+            values = [member.value for member in answer]
+            return _same_ordered([member.value for member in gold], values), "named values in order"
+    return _same_members(_one_name(gold), _one_name(answer)), "same members"
+
+
+def _one_name(members: list[Named]) -> list[Named]:
+    """x_1 and x_2 are two values of x."""
+    return [
+        Named(Node("sym", str(member.label.value).partition("_")[0]), member.value)
+        if member.label is not None and member.label.kind == "sym"
+        else member
+        for member in members
+    ]
+
+
+def _distinct_labels(members: list[Named]) -> bool:
+    """Whether each member has a name of its own (x_1 and x_2 are two values of one name)."""
+    names = [_base_name(member.label) for member in members if member.label is not None]
+    return len(members) > 1 and len(names) == len(members) == len(set(names))
+
+
+def _base_name(label: Node) -> str:
+    if label.kind == "sym":
+        return str(label.value).partition("_")[0]
+    return repr(canonical(label))
+
+
+def _by_name(members: list[Named]) -> list[Node]:
+    letters = all(member.label and member.label.kind == "sym" for member in members)
+    ordered = sorted(members, key=lambda m: str(m.label and m.label.value)) if letters else members
+    return [member.value for member in ordered]
+
+
+def _same_ordered(gold: list[Node], answer: list[Node]) -> bool:
+    return len(gold) == len(answer) and all(
+        same_answer(left, right)[0] for left, right in zip(gold, answer, strict=True)
+    )
+
+
+def _without_repeats(members: list[Named]) -> list[Named]:
+    kept: dict[tuple, Named] = {}
+    for member in members:
+        kept.setdefault(canonical(member.value), member)
+    distinct = list(kept.values())
+    if len(distinct) > 1 and all(_same_named(distinct[0], other)[0] for other in distinct[1:]):
+        return distinct[:1]
+    return distinct
+
+
+def _same_members(gold: list[Named], answer: list[Named]) -> bool:
+    """Each has its equal on the other side; where the gold repeats a value, the answer must."""
+    left, right = (_without_repeats(side) for side in (gold, answer))
+    if len(gold) > len(left) and len(gold) != len(answer):
+        return False
+    shared = {canonical(m.value) for m in left} & {canonical(m.value) for m in right}
+    left_rest, right_rest = (
+        [m for m in side if canonical(m.value) not in shared or m.label] for side in (left, right)
+    )
+    if len(left_rest) * len(right_rest) > MAX_PAIRS:
+        return False
+    return all(any(_same_named(m, other)[0] for other in right) for m in left_rest) and all(
+        any(_same_named(m, other)[0] for m in left) for other in right_rest
+    )
+
+
+def _same_named(gold: Named, answer: Named) -> tuple[bool, str]:
+    if not labels_agree(gold, answer):
+        return False, "another variable"
+    return same_answer(gold.value, renamed_argument(gold, answer))
+
+
+def _same_single(gold: Node, answer: Node) -> tuple[bool, str]:
+    left, right = unname(gold), unname(answer)
+    if left.label is not None or right.label is not None:
+        found = _same_named(left, right)
+        if found[0] or not (gold.kind == answer.kind == "rel"):
+            return found
+    if gold.kind == "rel" or answer.kind == "rel":
+        both = gold.kind == answer.kind == "rel"
+        if not both and (left.value, right.value) != (gold, answer):
+            return same_answer(left.value, right.value)
+        return both and same_relation(gold, answer), "equation"
+    return _same_value(gold, answer)
+
+
+def _same_value(gold: Node, answer: Node) -> tuple[bool, str]:
+    matrices = as_matrix(gold), as_matrix(answer)
+    if matrices[0] or matrices[1]:
+        return _same_matrix(gold, answer, *matrices), "matrix"
+    if gold.kind == answer.kind == "tuple":
+        return _same_tuple(gold, answer), "tuple"
+    if gold.kind == answer.kind == "text":
+        return str(gold.value).lower() == str(answer.value).lower(), "text"
+    return same_quantity(gold, answer)
+
+
+def _same_tuple(gold: Node, answer: Node) -> bool:
+    brackets = {str(node.value).replace("<", "(").replace(">", ")") for node in (gold, answer)}
+    return len(brackets) == 1 and _same_ordered(list(gold.args), list(answer.args))
+
+
+def _same_matrix(gold: Node, answer: Node, left: Node | None, right: Node | None) -> bool:
+    if left and right:
+        shapes_agree = left.value == right.value
+        return shapes_agree and _same_ordered(list(left.args), list(right.args))
+    matrix, other = (left, answer) if left else (right, gold)
+    if matrix is None or not is_vector(matrix) or other.kind != "tuple":
+        return False
+    return other.value in ("()", "<>") and _same_ordered(list(matrix.args), list(other.args))
