@@ -31,6 +31,7 @@ def train(config: Config, out: Path | None, display: Display) -> None:
     with open_session(config) as session:
         held_out = _held_out_prompts(config, session)
         prompts = prompts_for(problems, session.policy, config, config.rollout.max_tokens)
+        _warn_of_bad_golds(prompts, session, display)
         display.say("policy", f"{config.model}: {session.description}")
         display.say("problems", f"{len(prompts)} of {problems.name}; {len(held_out)} held out")
         display.say("algorithm", _algorithm_line(config))
@@ -50,6 +51,7 @@ def eval_(config: Config, out: Path | None, display: Display) -> None:
     )
     with _opened(out) as file, open_session(config) as session:
         prompts = prompts_for(problems, session.policy, config, config.rollout.max_tokens)
+        _warn_of_bad_golds(prompts, session, display)
         display.say("policy", f"{config.model}: {session.description}")
         params = _eval_params(config)
         with display.progress("evaluating", len(prompts)) as bar:
@@ -164,6 +166,15 @@ def _measured(trainer: Trainer, run: Run, display: Display, when: str) -> Evalua
     run.write_rollouts(f"held-out-{when}", groups)
     display.say("pass@1", f"{evaluation.pass_at_1:.3f} {when} training ({evaluation.settings})")
     return evaluation
+
+
+def _warn_of_bad_golds(prompts: Sequence[Prompt], session: Session, display: Display) -> None:
+    """Each gold answer that the verifier cannot read, once; its responses never train."""
+    verifier = session.sampler.verifier
+    for problem in (prompt.problem for prompt in prompts):
+        if problem.answer is not None and not verifier.check_gold(problem.answer):
+            gold = problem.answer[:_SHORT]
+            display.warn(f"problem {problem.id}: the gold answer {gold!r} cannot be read")
 
 
 def _show_evaluation(name: str, evaluation: Evaluation, display: Display) -> None:

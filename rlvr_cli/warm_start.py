@@ -161,7 +161,7 @@ def train(
             )
 
 
-def main(directory: str, steps: tuple[int, int] = (2400, 300), batch_size: int = 64) -> None:
+def main(directory: str, steps: tuple[int, int] = (4000, 300), batch_size: int = 64) -> None:
     """Train the policy, cleanly and then sloppily, and save it as a plain model directory."""
     torch.set_num_threads(2)
     tokenizer = build_tokenizer()

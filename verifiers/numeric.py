@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from mpmath import MPContext  # type: ignore[import-untyped]
+from mpmath import MPContext
 
 from verifiers.effort import check
 from verifiers.exact import InexactError, UndefinedError, exact
