@@ -66,7 +66,7 @@ def eval_(config: Config, out: Path | None, display: Display) -> None:
             write_rollouts(file, groups)
     _show_evaluation(problems.name, summarise(groups, params), display)
     if out:
-        display.say("responses", str(out))
+        display.say("rows", str(out))
 
 
 def sample(config: Config, inputs: Sequence[str], out: Path | None, display: Display) -> None:
