@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 class Algorithm(BaseModel):
     """One row: the cells that make an algorithm."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     advantage: Literal["group_normalised"] = "group_normalised"
     clip_low: float = Field(0.2, ge=0, lt=1)

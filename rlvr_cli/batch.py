@@ -44,8 +44,8 @@ def group_rows(
     group: Group, algorithm: Algorithm, max_tokens: int, weight_version: int
 ) -> list[Row]:
     """The judged responses of a group with their advantages, rewards shaped by length if asked."""
-    judged = [rollout for rollout in group.rollouts if rollout.gives_signal]
-    rewards = [rollout.reward for rollout in judged]
+    judged = group.judged
+    rewards = [rollout.reward or 0.0 for rollout in judged]
     if algorithm.overlong == "soft":
         rewards = [
             value
@@ -89,7 +89,8 @@ def micro_batches(
                 part, tokens = [], len(prompt)
             part.append(row)
             tokens += len(row.response_ids)
-    yield _micro_batch(part, like)
+    if part:
+        yield _micro_batch(part, like)
 
 
 def padded(values: Sequence[torch.Tensor], width: int) -> torch.Tensor:

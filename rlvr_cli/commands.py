@@ -1,8 +1,10 @@
 """What `rlvr train`, `rlvr eval` and `rlvr sample` do, once their settings are resolved."""
 
 import shlex
+import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -13,10 +15,11 @@ from rlvr_cli.config import Config, changed_cells
 from rlvr_cli.display import Display, draw_curves, show_response, step_note
 from rlvr_cli.evaluate import Evaluation, evaluate, summarise
 from rlvr_cli.problems import FILE_TYPES, ProblemSet, has_split, load_problems
+from rlvr_cli.reward import NO_SIGNAL
 from rlvr_cli.session import Session, open_session, prompts_for
 from rlvr_cli.tracking import Run, default_directory, write_jsonl_line, write_rollouts
 from rlvr_cli.trainer import Trainer
-from rlvr_cli.types import NO_SIGNAL, Group, Problem, Prompt, SamplingParams, UserError
+from rlvr_cli.types import Group, Problem, Prompt, SamplingParams, UserError
 
 _SHORT = 60
 
@@ -25,20 +28,22 @@ def train(config: Config, out: Path | None, display: Display) -> None:
     """The whole of `rlvr train`. Raises UserError for anything wrong with the input."""
     started = time.monotonic()
     directory = out or default_directory(config.algo, config.data.source)
-    if directory.exists():
-        raise UserError(f"--out {directory}: it exists already; name another or remove it")
+    _refuse_existing(directory)
     problems = _training_problems(config)
+    data = config.data.model_copy(update={"prompt": config.data.prompt or problems.prompt})
+    config = config.model_copy(update={"data": data})
     with open_session(config) as session:
         held_out = _held_out_prompts(config, session)
         prompts = prompts_for(problems, session.policy, config, config.rollout.max_tokens)
-        _warn_of_bad_golds(prompts, session, display)
+        _warn_of_bad_golds([*prompts, *held_out], session, display)
         display.say("policy", f"{config.model}: {session.description}")
         display.say("problems", f"{len(prompts)} of {problems.name}; {len(held_out)} held out")
         display.say("algorithm", _algorithm_line(config))
         display.say("optimizer", _optimizer_line(config))
+        trainer = Trainer(config, session, prompts, held_out)
         run = Run(directory, config.model_copy(update={"threads": session.threads}))
         display.say("run", f"{directory}")
-        _train(Trainer(config, session, prompts, held_out), run, display, started)
+        _train(trainer, run, display, started)
 
 
 def eval_(config: Config, out: Path | None, display: Display) -> None:
@@ -49,7 +54,8 @@ def eval_(config: Config, out: Path | None, display: Display) -> None:
         limit=config.data.limit,
         skip_bad=config.data.skip_bad,
     )
-    with _opened(out) as file, open_session(config) as session:
+    _refuse_existing(out)
+    with open_session(config) as session:
         prompts = prompts_for(problems, session.policy, config, config.rollout.max_tokens)
         _warn_of_bad_golds(prompts, session, display)
         display.say("policy", f"{config.model}: {session.description}")
@@ -62,6 +68,7 @@ def eval_(config: Config, out: Path | None, display: Display) -> None:
                 bar.tick(f"pass@1 {sum(correct) / len(correct):.3f}", print_note=False)
 
             groups = evaluate(session.sampler, prompts, params, config.seed, on_group)
+    with _opened(out) as file:
         if file is not None:
             write_rollouts(file, groups)
     _show_evaluation(problems.name, summarise(groups, params), display)
@@ -73,10 +80,13 @@ def sample(config: Config, inputs: Sequence[str], out: Path | None, display: Dis
     """The whole of `rlvr sample`: readable on a terminal, JSONL in a pipe or in `out`."""
     sets = [_sample_problems(text, config) for text in inputs]
     problems = ProblemSet("sample", tuple(p for one in sets for p in one.problems), sets[0].prompt)
-    with _opened(out) as file, open_session(config) as session:
+    _refuse_existing(out)
+    with open_session(config) as session:
         prompts = prompts_for(problems, session.policy, config, config.rollout.max_tokens)
         display.say("policy", f"{config.model}: {session.description}")
-        for group in evaluate(session.sampler, prompts, _eval_params(config), config.seed):
+        groups = evaluate(session.sampler, prompts, _eval_params(config), config.seed)
+    with _opened(out) as file:
+        for group in groups:
             if file is not None:
                 write_rollouts(file, [group])
                 continue
@@ -90,19 +100,18 @@ def _train(trainer: Trainer, run: Run, display: Display, started: float) -> None
     before = _measured(trainer, run, display, "before")
     history: list[dict[str, Any]] = []
     interrupted = False
-    with display.progress("training", trainer.config.steps) as bar:
-        try:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with display.progress("training", trainer.config.steps) as bar:
             for metrics in trainer.train_steps(run):
                 history.append(metrics)
                 bar.tick(step_note(metrics))
                 if not sys.stdout.isatty():
                     write_jsonl_line(sys.stdout, metrics)
-        except KeyboardInterrupt:
-            interrupted = True
-        except UserError:
-            save_checkpoint(run.directory, len(history), trainer.session.policy)
-            raise
-    model = save_checkpoint(run.directory, len(history), trainer.session.policy)
+    except KeyboardInterrupt:
+        interrupted = True
+    finally:
+        model = save_checkpoint(run.directory, len(history), trainer.session.policy, trainer.config)
     after = None if interrupted else _measured(trainer, run, display, "after")
     minutes = (time.monotonic() - started) / 60
     curves = draw_curves(history)
@@ -121,8 +130,8 @@ def _train(trainer: Trainer, run: Run, display: Display, started: float) -> None
         display.result("pass@1", f"{change} ({after.settings})")
     done = "interrupted after" if interrupted else "done:"
     display.result("run", f"{done} {len(history)} steps, {minutes:.2f} minutes; {run.directory}")
-    source = trainer.config.data.source
-    problems = "PROBLEMS.jsonl" if source == "-" else source
+    source = trainer.config.eval.source or trainer.config.data.source
+    problems = source if trainer.held_out else "PROBLEMS.jsonl"
     display.say("next", f"rlvr eval {problems} --model {run.directory}")
     question = trainer.prompts[0].problem.problem
     if len(question) <= _SHORT:
@@ -132,28 +141,28 @@ def _train(trainer: Trainer, run: Run, display: Display, started: float) -> None
 
 
 def _say_outcome(trainer: Trainer, history: Sequence[dict[str, Any]], display: Display) -> None:
-    """Plain words where a run learned nothing, or stopped early."""
+    """Plain words where a run learned nothing, skipped steps, or stopped early."""
+    steps = len(history)
+    short = sum(metrics["no_update"] == "batch not full" for metrics in history)
+    without_signal = sum(metrics["no_update"] == "no signal" for metrics in history)
+    cap = trainer.config.algorithm.max_gen_batches
     if trainer.stopped:
-        cap = trainer.config.algorithm.max_gen_batches
+        display.warn(f"stopped at step {steps} (algorithm.on_cap): see the next line")
+    if short:
         display.warn(
-            f"stopped at step {len(history)}: {cap} generation batches did not fill the batch with "
-            "mixed groups (algorithm.on_cap is stop)"
+            f"{short} of {steps} steps made no update: {cap} generation batches did not fill the "
+            "batch with mixed groups (algorithm.max_gen_batches)"
         )
-    signal = sum(bool(metrics["groups_trained"]) for metrics in history)
-    if signal == len(history):
+    if without_signal < steps or not steps:
+        if without_signal:
+            display.warn(f"{without_signal} of {steps} steps had no mixed group and no update")
         return
-    if signal:
-        display.warn(
-            f"{len(history) - signal} of {len(history)} steps had no mixed group and no update"
-        )
-        return
-    verdicts: dict[str, int] = {}
+    verdicts: Counter[str] = Counter()
     for metrics in history:
-        for verdict, count in metrics["verdicts"].items():
-            verdicts[verdict] = verdicts.get(verdict, 0) + count
+        verdicts.update(metrics["verdicts"])
     listed = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
     display.warn(
-        f"no group gave a signal in {len(history)} steps: in each, all responses were right or all "
+        f"no group gave a signal in {steps} steps: in each, all responses were right or all "
         f"were wrong ({listed}). The policy is unchanged. Take easier or harder problems, a "
         "stronger model, more samples a problem (-n), or longer responses (--max-tokens)"
     )
@@ -165,7 +174,17 @@ def _measured(trainer: Trainer, run: Run, display: Display, when: str) -> Evalua
     groups, evaluation = trainer.measure()
     run.write_rollouts(f"held-out-{when}", groups)
     display.say("pass@1", f"{evaluation.pass_at_1:.3f} {when} training ({evaluation.settings})")
+    _warn_of_unjudged(evaluation, display)
     return evaluation
+
+
+def _warn_of_unjudged(evaluation: Evaluation, display: Display) -> None:
+    unjudged = sum(evaluation.verdicts.get(verdict, 0) for verdict in NO_SIGNAL)
+    if unjudged:
+        display.warn(
+            f"{unjudged} responses could not be judged (timeout or unreadable gold answer); "
+            "pass@1 leaves them out"
+        )
 
 
 def _warn_of_bad_golds(prompts: Sequence[Prompt], session: Session, display: Display) -> None:
@@ -186,12 +205,7 @@ def _show_evaluation(name: str, evaluation: Evaluation, display: Display) -> Non
     )
     counts = ", ".join(f"{count} {verdict}" for verdict, count in evaluation.verdicts.items())
     display.say("verdicts", counts)
-    unjudged = sum(evaluation.verdicts.get(verdict, 0) for verdict in NO_SIGNAL)
-    if unjudged:
-        display.warn(
-            f"{unjudged} responses could not be judged (timeout or unreadable gold answer); "
-            "pass@1 counts them as not correct"
-        )
+    _warn_of_unjudged(evaluation, display)
 
 
 def _training_problems(config: Config) -> ProblemSet:
@@ -211,7 +225,7 @@ def _held_out_prompts(config: Config, session: Session) -> list[Prompt]:
     )
     if config.eval.limit == 0 or own_test:
         return []
-    problems = load_problems(source, "test", limit=config.eval.limit)
+    problems = load_problems(source, "test", limit=config.eval.limit, skip_bad=config.data.skip_bad)
     return prompts_for(problems, session.policy, config, config.rollout.max_tokens)
 
 
@@ -236,14 +250,17 @@ def _eval_params(config: Config) -> SamplingParams:
     )
 
 
+def _refuse_existing(out: Path | None) -> None:
+    if out is not None and out.exists():
+        raise UserError(f"--out {out}: it exists already; name another or remove it")
+
+
 def _opened(out: Path | None) -> Any:
     """Where response rows go: a new file, else a piped stdout, else nowhere."""
     if out is None:
         return nullcontext(None if sys.stdout.isatty() else sys.stdout)
     try:
         file: TextIO = out.open("x", encoding="utf-8")
-    except FileExistsError:
-        raise UserError(f"--out {out}: it exists already; name another or remove it") from None
     except OSError as error:
         raise UserError(f"--out {out}: cannot be written ({error.strerror})") from None
     return file

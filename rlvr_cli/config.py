@@ -1,10 +1,11 @@
 """The typed configuration: built-in defaults, then a model's own, a YAML file, flags, `--set`."""
 
 import difflib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -12,11 +13,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from rlvr_cli.algorithms import ALGORITHMS, Algorithm
 from rlvr_cli.types import UserError
 
+Beta = Annotated[float, Field(ge=0, lt=1)]
+
 
 class Section(BaseModel):
     """A part of the configuration: unknown keys are errors, values never change."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class DataConfig(Section):
@@ -51,10 +54,10 @@ class OptimConfig(Section):
     lr: float = Field(1e-6, ge=0)
     warmup_steps: int = Field(10, ge=0)
     weight_decay: float = Field(0.1, ge=0)
-    betas: tuple[float, float] = (0.9, 0.999)
+    betas: tuple[Beta, Beta] = (0.9, 0.999)
     grad_clip: float = Field(1.0, gt=0)
     updates: int = Field(1, ge=1)
-    """Optimizer steps a batch, each on its own share of the groups."""
+    """Optimizer steps a batch, each on its own share of the responses."""
     micro_tokens: int = Field(8192, ge=1)
     """Tokens in one forward pass; changes memory and speed, never the result."""
 
@@ -102,9 +105,20 @@ class Config(Section):
         if self.optim.updates > self.rollout.prompts:
             raise ValueError(
                 f"optim.updates {self.optim.updates} is more than rollout.prompts "
-                f"{self.rollout.prompts}: every update needs a group of its own"
+                f"{self.rollout.prompts}: every update needs a share of its own"
             )
         return self
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe YAML in which only true and false are truth values, so that `off` is a word."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    start: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:bool"]
+    for start, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("^(true|false)$"), list("tf"))
 
 
 @dataclass(frozen=True)
@@ -118,14 +132,17 @@ class Layer:
 def resolve(layers: Sequence[Layer]) -> Config:
     """The configuration that the layers give, later ones winning.
 
+    A layer that names another algorithm brings its whole row: cells set before it are dropped.
     Raises UserError naming the key and the layer it came from.
     """
     merged: dict[str, Any] = {}
     for layer in layers:
         _check_keys(Config, layer.values, layer.origin, "")
+        if layer.values.get("algo", merged.get("algo")) != merged.get("algo"):
+            merged.pop("algorithm", None)
         merged = _merge(merged, layer.values)
     algo = merged.get("algo", Config().algo)
-    if algo not in ALGORITHMS:
+    if not isinstance(algo, str) or algo not in ALGORITHMS:
         raise UserError(f"--algo {algo}: no such algorithm; choose from {', '.join(ALGORITHMS)}")
     merged["algorithm"] = ALGORITHMS[algo].model_dump() | merged.get("algorithm", {})
     try:
@@ -136,14 +153,15 @@ def resolve(layers: Sequence[Layer]) -> Config:
         reason = first["msg"].removeprefix("Value error, ")
         if "input" in first and path and not isinstance(first["input"], dict):
             reason = f"{'.'.join(path)}: {reason[:1].lower()}{reason[1:]}, not {first['input']!r}"
-        raise UserError(f"{_origin(layers, path)}: {reason}") from None
+        origin = f"{_origin(layers, path)}: " if path else ""
+        raise UserError(f"{origin}{reason}") from None
 
 
 def yaml_layer(path: Path, origin: str | None = None) -> Layer:
     """The settings of a YAML file. Raises UserError if it cannot be read or is not a mapping."""
     origin = origin or f"--config {path}"
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        values = yaml.load(path.read_text(encoding="utf-8"), _Loader)
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{origin}: cannot be read ({error})") from None
     except yaml.YAMLError as error:
@@ -170,7 +188,7 @@ def set_layer(assignments: Sequence[str]) -> list[Layer]:
         if not equals or not key.strip():
             raise UserError(f"--set {assignment}: write it as section.key=value")
         try:
-            value: Any = yaml.safe_load(text)
+            value: Any = yaml.load(text, _Loader)
         except yaml.YAMLError:
             value = text
         for part in reversed(key.strip().split(".")):

@@ -113,6 +113,7 @@ def draw_curves(history: Sequence[Mapping[str, Any]]) -> str:
 
 def printable(text: str) -> str:
     """Text from a file or a model without control characters that a terminal would obey."""
+    text = text.encode("utf-8", "replace").decode()
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 

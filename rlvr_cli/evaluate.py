@@ -1,5 +1,6 @@
 """Measuring a policy: the first half of the training loop, with statistics."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
@@ -46,9 +47,15 @@ def evaluate(
 ) -> list[Group]:
     """Sample and judge every prompt; the groups come back in the order of the prompts.
 
-    The seed of a response depends on the run's seed, the problem and the sample number alone.
+    The seed of a response depends on the run's seed, the problem's text (and how often it came
+    before) and the sample number alone.
     """
-    seeds = [response_seed(seed, prompt.problem.id, prompt.problem.problem) for prompt in prompts]
+    seen: Counter[str] = Counter()
+    seeds = []
+    for prompt in prompts:
+        text = prompt.problem.problem
+        seeds.append(response_seed(seed, "eval", text, seen[text]))
+        seen[text] += 1
     groups: list[Group | None] = [None] * len(prompts)
     for index, group in sampler.groups(prompts, params, seeds):
         groups[index] = group

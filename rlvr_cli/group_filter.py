@@ -14,7 +14,7 @@ _LEAST_SHARE = 0.25
 
 def has_baseline(group: Group) -> bool:
     """At least two responses were judged, so that a group advantage exists."""
-    return sum(rollout.gives_signal for rollout in group.rollouts) >= 2
+    return len(group.judged) >= 2
 
 
 GROUP_FILTERS: dict[str, Callable[[Group], bool]] = {

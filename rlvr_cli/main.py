@@ -240,7 +240,11 @@ def sample(
         commands.sample(resolved, inputs, out, Display(quiet))
 
 
-_READ_BY_EVAL = ("seed", "threads", "model", "engine", "data", "eval", "rollout")
+_READ_BY_EVAL = (
+    *("seed", "threads", "model", "engine", "rollout.max_tokens", "rollout.kv_budget_mb"),
+    *("data.source", "data.split", "data.limit", "data.skip_bad", "data.prompt"),
+    *("eval.samples", "eval.temperature", "eval.top_p"),
+)
 
 
 def _shared(
@@ -293,13 +297,12 @@ def _resolve(
 
     layers = [config.yaml_layer(file)] if file else []
     layers += [config.flag_layer(key, value) for key, value in flags.items() if value is not None]
-    sets = config.set_layer(assignments or [])
-    for layer in sets:
-        section = next(iter(layer.values))
-        if reads is not None and section not in reads and section in config.Config.model_fields:
-            raise UserError(f"{layer.origin}: only rlvr train reads {section}")
-    layers += sets
+    layers += config.set_layer(assignments or [])
     directory = Path(model_directory(config.resolve(layers).model))
+    for assignment in assignments or []:
+        key = assignment.partition("=")[0].strip()
+        if reads is not None and key not in reads:
+            raise UserError(f"--set {assignment}: only rlvr train reads {key}")
     defaults = directory / DEFAULTS_FILE
     if defaults.is_file():
         layers = [config.yaml_layer(defaults, str(defaults)), *layers]

@@ -14,8 +14,8 @@ def mean(values: Iterable[float]) -> float | None:
 
 
 def pass_at_1(groups: Sequence[Group]) -> float | None:
-    """Mean over problems of the share of correct responses, over all responses sampled."""
-    return mean(mean(rollout.is_correct for rollout in group.rollouts) or 0.0 for group in groups)
+    """Mean over problems of the share of correct responses; those not judged are left out."""
+    return mean(mean(r.is_correct for r in group.judged) or 0.0 for group in groups if group.judged)
 
 
 def verdict_counts(rollouts: Iterable[Rollout]) -> dict[str, int]:
@@ -29,11 +29,12 @@ def rollout_metrics(groups: Sequence[Group]) -> dict[str, Any]:
     rollouts = [rollout for group in groups for rollout in group.rollouts]
     tokens = [len(rollout.completion.token_ids) for rollout in rollouts]
     return {
-        "reward": mean(rollout.reward for rollout in rollouts),
+        "reward": mean(r.reward for r in rollouts if r.reward is not None),
         "pass@1": pass_at_1(groups),
         "response_length": mean(tokens),
         "mixed_share": mean(group.is_mixed for group in groups),
         "format_share": mean(r.verification.format_ok for r in rollouts if r.verification),
+        "unjudged_share": mean(r.reward is None for r in rollouts),
         "cut_off_share": mean(r.completion.finish_reason == "length" for r in rollouts),
         "groups_sampled": len(groups),
         "tokens_sampled": sum(tokens),

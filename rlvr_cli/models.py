@@ -67,7 +67,7 @@ def load_model(name: str) -> LoadedModel:
         model = transformers.AutoModelForCausalLM.from_pretrained(
             directory, dtype=torch.float32, attn_implementation=ATTENTION
         )
-    except (OSError, ValueError, KeyError) as error:
+    except Exception as error:  # whatever a file or a hub may hold
         reason = str(error).strip().split("\n")[0]
         raise UserError(f"--model {name}: cannot be loaded ({reason})") from None
     model.to("cuda" if torch.cuda.is_available() else "cpu").eval()

@@ -258,12 +258,22 @@ def _problem(
     text = row[keys["problem"]]
     if not isinstance(text, str) or not text.strip():
         raise _BadRowError(f"field {keys['problem']} is not a text with something in it")
+    if not _is_unicode(text):
+        raise _BadRowError(f"field {keys['problem']} is not Unicode text (a lone surrogate)")
     answer = _gold(row.get(keys["answer"])) if keys["answer"] else None
     if need_answer and answer is None:
         raise _BadRowError("no field answer, which holds the gold answer")
     identity = row[keys["id"]] if keys["id"] else default_id
     extra = {key: value for key, value in row.items() if key not in keys.values()}
     return Problem(str(identity), text, answer, extra)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _gold(value: Any) -> str:

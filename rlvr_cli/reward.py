@@ -2,9 +2,14 @@
 
 from verifiers import Verdict, Verification
 
+NO_SIGNAL = (Verdict.TIMEOUT, Verdict.UNPARSEABLE_GOLD)
+"""Verdicts that say nothing about the response: they neither reward nor punish."""
 
-def reward(verification: Verification) -> float:
-    """+1 if the format holds and the answer is correct, else -1."""
+
+def reward(verification: Verification) -> float | None:
+    """+1 if the format holds and the answer is correct, else -1; None where nothing was judged."""
+    if verification.verdict in NO_SIGNAL:
+        return None
     return 1.0 if verification.verdict is Verdict.CORRECT else -1.0
 
 

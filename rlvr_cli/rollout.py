@@ -9,6 +9,11 @@ from rlvr_cli.reward import reward
 from rlvr_cli.types import Completion, Group, Prompt, Rollout, SamplingParams
 from verifiers import Attempt, Verifier
 
+_ROW_KEYS = {
+    *("id", "sample", "problem", "prompt", "response", "finish_reason", "n_tokens", "answer"),
+    *("extracted", "verdict", "format_ok", "reward"),
+}
+
 
 def response_seed(seed: int, *name: object) -> int:
     """A 62-bit seed for the group called `name`: its sample i uses this number plus i."""
@@ -42,7 +47,7 @@ class Sampler:
         gold = prompt.problem.answer
         if gold is None:
             return [
-                Rollout(prompt, sample, completion, text, None, 0.0)
+                Rollout(prompt, sample, completion, text, None, None)
                 for sample, (completion, text) in enumerate(zip(completions, texts, strict=True))
             ]
         verifications = self.verifier.verify_many(
@@ -79,4 +84,4 @@ def response_row(rollout: Rollout) -> dict[str, Any]:
             "format_ok": verification.format_ok,
             "reward": rollout.reward,
         }
-    return row | {key: value for key, value in problem.extra.items() if key not in row}
+    return row | {key: value for key, value in problem.extra.items() if key not in _ROW_KEYS}

@@ -54,9 +54,9 @@ class Trainer:
             clock = Clock()
             with clock.measure("rollout"):
                 batch = self.collector.collect()  # prompts, rollouts, verdicts, group filter
-            trains = self._trains_on(batch)
+            no_update = self._reason_for_no_update(batch)
             update_metrics: Mapping[str, float] = {}
-            if trains:
+            if no_update is None:
                 with clock.measure("update"):
                     engine.sleep()
                     rows = [row for group in batch.kept for row in self._rows(group)]  # advantages
@@ -69,8 +69,9 @@ class Trainer:
                 "step": step,
                 **rollout_metrics(batch.sampled),
                 "gen_batches": batch.gen_batches,
-                "groups_trained": len(batch.kept) if trains else 0,
+                "groups_trained": 0 if no_update else len(batch.kept),
                 "groups_carried": len(self.collector.carried),
+                "no_update": no_update,
                 **update_metrics,
                 **clock.seconds,
             }
@@ -99,14 +100,14 @@ class Trainer:
     def _rows(self, group: Group) -> list[Row]:
         return group_rows(group, self.config.algorithm, self.params.max_tokens, self.weight_version)
 
-    def _trains_on(self, batch: Collected) -> bool:
-        """Whether the batch is trained on. One without a mixed group has no signal: an update would
-        only decay the weights. A batch that the cap left short goes the way of `on_cap`."""
+    def _reason_for_no_update(self, batch: Collected) -> str | None:
+        """A batch that the cap left short goes the way of `on_cap`; one without a mixed group has
+        no signal, and an update would only decay the weights."""
         if not batch.is_full and self.config.algorithm.on_cap != "train":
             self.collector.carried = batch.kept + self.collector.carried
             self.stopped = self.config.algorithm.on_cap == "stop"
-            return False
-        return any(group.is_mixed for group in batch.kept)
+            return "batch not full"
+        return None if any(group.is_mixed for group in batch.kept) else "no signal"
 
 
 class Clock:

@@ -7,8 +7,6 @@ from typing import Any, Literal
 from verifiers import Verdict, Verification
 
 FinishReason = Literal["stop", "length"]
-NO_SIGNAL = (Verdict.TIMEOUT, Verdict.UNPARSEABLE_GOLD)
-"""Verdicts that say nothing about the response: they neither reward nor punish."""
 
 
 class UserError(Exception):
@@ -66,12 +64,8 @@ class Rollout:
     text: str
     verification: Verification | None
     """None where no gold answer is known."""
-    reward: float
-
-    @property
-    def gives_signal(self) -> bool:
-        """Whether the verdict is about the response: a timeout or an unreadable gold is not."""
-        return self.verification is not None and self.verification.verdict not in NO_SIGNAL
+    reward: float | None
+    """None where the response was not judged: no gold, one that cannot be read, or a timeout."""
 
     @property
     def is_correct(self) -> bool:
@@ -90,5 +84,9 @@ class Group:
     @property
     def is_mixed(self) -> bool:
         """DAPO's condition: 0 < number correct < number judged. Shaping never enters."""
-        judged = [rollout for rollout in self.rollouts if rollout.gives_signal]
-        return 0 < sum(rollout.is_correct for rollout in judged) < len(judged)
+        return 0 < sum(rollout.is_correct for rollout in self.judged) < len(self.judged)
+
+    @property
+    def judged(self) -> list[Rollout]:
+        """The responses whose verdict is about them: not a timeout, not an unreadable gold."""
+        return [rollout for rollout in self.rollouts if rollout.reward is not None]

@@ -50,11 +50,10 @@ class Updater:
         for share in range(updates):
             self._step(shuffled[share::updates], sums)
         tokens = sum(len(row.response_ids) for row in rows)
-        per_update = {"loss", "grad_norm", "lr"}
-        return {
-            name: value / (updates if name in per_update else tokens)
-            for name, value in sums.items()
-        } | {"tokens_trained": tokens}
+        fresh = sum(len(row.response_ids) for row in rows if row.is_fresh)
+        counts = {"loss": updates, "grad_norm": updates, "lr": updates, "mismatch": max(fresh, 1)}
+        means = {name: value / counts.get(name, tokens) for name, value in sums.items()}
+        return means | {"tokens_trained": tokens}
 
     def objective(
         self, batch: MicroBatch, stats: TokenStats, total_tokens: int, total_responses: int

@@ -12,7 +12,7 @@ import itertools
 import random
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,8 +35,12 @@ class Sloppiness:
     answer_without_tags: float = 0.0
 
 
-CLEAN = Sloppiness()
-SLOPPY = Sloppiness(0.55, 0.65, 0.05, 0.25, 0.3)
+STAGES = (
+    (Sloppiness(), 4000, 2e-3),
+    (Sloppiness(0.55, 0.65, 0.05, 0.25, 0.3), 300, 5e-4),
+    (Sloppiness(0.6, 0.65, 0.02, 0.25, 0.3), 100, 3e-4),
+)
+"""What is learned one after the other: how sloppy, steps, learning rate."""
 CHAT_TEMPLATE = (
     "{% for message in messages %}{% if message.role != 'system' %}"
     "<|{{ message.role }}|>{{ message.content }}<|end|>{% endif %}{% endfor %}"
@@ -161,13 +165,17 @@ def train(
             )
 
 
-def main(directory: str, steps: tuple[int, int] = (4000, 300), batch_size: int = 64) -> None:
-    """Train the policy, cleanly and then sloppily, and save it as a plain model directory."""
+def main(
+    directory: str,
+    stages: Sequence[tuple[Sloppiness, int, float]] = STAGES,
+    batch_size: int = 64,
+) -> None:
+    """Train the policy stage by stage and save it as a plain model directory."""
     torch.set_num_threads(2)
     tokenizer = build_tokenizer()
     model = build_model(tokenizer, seed=0)
-    train(model, examples(tokenizer, CLEAN, seed=0), steps[0], batch_size, lr=2e-3)
-    train(model, examples(tokenizer, SLOPPY, seed=1), steps[1], batch_size, lr=5e-4)
+    for seed, (sloppiness, steps, lr) in enumerate(stages):
+        train(model, examples(tokenizer, sloppiness, seed), steps, batch_size, lr)
     model.generation_config = GenerationConfig(
         eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id
     )

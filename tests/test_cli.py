@@ -66,6 +66,30 @@ def test_eval_rows_do_not_depend_on_limit_or_order(rlvr):
     assert [by_problem[row["problem"]] for row in first] == [row["response"] for row in first]
 
 
+def test_eval_samples_the_same_from_a_file_and_a_pipe(rlvr, tmp_path):
+    (tmp_path / "p.jsonl").write_text(STDIN)
+    piped, from_file = rlvr("eval", "-", stdin=STDIN), rlvr("eval", "p.jsonl")
+    responses = [[row["response"] for row in rows(done.stdout)] for done in (piped, from_file)]
+    assert responses[0] == responses[1]
+
+
+def test_a_gold_that_cannot_be_read_is_named_and_left_out(rlvr):
+    bad = '{"problem": "What is 1 + 1?", "answer": "((("}\n'
+    done = rlvr("eval", "-", "-n", "2", stdin=bad)
+    assert done.returncode == 0
+    assert "problem stdin-1: the gold answer '(((' cannot be read" in done.stderr
+    assert "2 responses could not be judged" in done.stderr
+    assert {(row["verdict"], row["reward"]) for row in rows(done.stdout)} == {
+        ("unparseable_gold", None)
+    }
+
+
+def test_fields_that_json_does_not_have_come_back_as_well_as_they_can(rlvr):
+    odd = '{"problem": "What is 1 + 1?", "answer": 2, "x": NaN, "verdict": "correct"}\n'
+    (row,) = rows(rlvr("sample", "-", stdin=odd.replace('"answer": 2, ', "")).stdout)
+    assert (row["x"], "verdict" in row) == (None, False)
+
+
 def test_sample_takes_text_files_and_stdin(rlvr, tmp_path):
     (tmp_path / "p.jsonl").write_text('{"problem": "What is 1 + 1?"}\n')
     done = rlvr("sample", "What is 2 + 2?", "p.jsonl", "-", "-n", "2", stdin=STDIN)
@@ -92,6 +116,8 @@ def test_train_on_piped_problems_writes_a_run(rlvr, tmp_path):
         "2",
         "--prompts",
         "3",
+        "--max-tokens",
+        "50",
         "--out",
         "run",
         stdin=STDIN,
@@ -108,6 +134,7 @@ def test_train_on_piped_problems_writes_a_run(rlvr, tmp_path):
     assert (run / "checkpoints" / "step-2" / "model.safetensors").is_file()
     again = rlvr("eval", "--model", "run", "-", "-n", "1", stdin=STDIN)
     assert again.returncode == 0, again.stderr
+    assert "at most 50 tokens" in again.stderr
     refused = rlvr("train", "-", "--out", "run", stdin=STDIN)
     assert refused.returncode == 2
     assert "--out run: it exists already" in refused.stderr
@@ -152,7 +179,9 @@ def test_bad_lines_stop_or_are_skipped(rlvr):
         (("train", "--algo", "nothing"), "--algo nothing: no such algorithm"),
         (("train", "-n", "1"), "a group of one has no advantage"),
         (("train", "--top-p", "0.5"), "rollout.top_p must be 1 in training"),
-        (("eval", "--set", "optim.lr=1"), "only rlvr train reads optim"),
+        (("eval", "--set", "optim.lr=1"), "only rlvr train reads optim.lr"),
+        (("eval", "--set", "rollout.samples=3"), "only rlvr train reads rollout.samples"),
+        (("eval", "--model", "./nowhere", "--out", "new.jsonl"), "no such directory"),
         (("train", "--config", "none.yaml"), "--config none.yaml: cannot be read"),
         (("train", "math500"), "math500: it has no train split"),
         (("sample",), "give a prompt"),

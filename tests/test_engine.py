@@ -9,7 +9,7 @@ from rlvr_cli.engines.base import Engine
 from rlvr_cli.engines.sampling import sample, uniform
 from rlvr_cli.engines.transformers import TransformersEngine
 from rlvr_cli.policy import Policy
-from rlvr_cli.types import Completion, SamplingParams
+from rlvr_cli.types import Completion, SamplingParams, UserError
 
 STOP = 1
 PROMPTS = [[5, 6, 7, 8], [9], [10, 11], [12, 13, 14, 15, 16, 17]]
@@ -116,6 +116,14 @@ def test_new_weights_are_taken_over():
     before = ids(run(engine, params))
     engine.sync_weights(newer.named_parameters())
     assert ids(run(engine, params)) == ids(run(make_engine(newer), params)) != before
+
+
+def test_weights_that_are_not_numbers_are_an_error():
+    model = random_model()
+    with torch.no_grad():
+        model.get_output_embeddings().weight.fill_(float("nan"))
+    with pytest.raises(UserError, match="not finite"):
+        run(make_engine(model), SamplingParams(samples=2, max_tokens=3))
 
 
 def test_uniform_numbers_are_uniform_and_repeatable():

@@ -3,6 +3,8 @@
 from rlvr_cli.algorithms import ALGORITHMS
 from rlvr_cli.batch import group_rows
 from rlvr_cli.group_filter import GroupCollector
+from rlvr_cli.metrics import rollout_metrics
+from rlvr_cli.reward import reward
 from rlvr_cli.types import Completion, Group, Problem, Prompt, Rollout
 from verifiers import Verdict, Verification
 
@@ -20,7 +22,7 @@ def make_group(name: object, *verdicts: Verdict, n_tokens: int = 1, version: int
             completion,
             "",
             Verification(verdict, None, True, ""),
-            1.0 if verdict is RIGHT else -1.0,
+            reward(Verification(verdict, None, True, "")),
         )
         for sample, verdict in enumerate(verdicts)
     ]
@@ -55,6 +57,14 @@ def test_a_timeout_is_not_a_wrong_answer():
     group = make_group(0, RIGHT, WRONG, LATE, Verdict.UNPARSEABLE_GOLD)
     assert group.is_mixed
     assert len(group_rows(group, DAPO, max_tokens=10, weight_version=0)) == 2
+
+
+def test_what_was_not_judged_counts_in_no_figure():
+    bad_gold = make_group(1, Verdict.UNPARSEABLE_GOLD, Verdict.UNPARSEABLE_GOLD)
+    metrics = rollout_metrics([make_group(0, RIGHT, WRONG, RIGHT, LATE), bad_gold])
+    assert metrics["pass@1"] == 2 / 3
+    assert metrics["reward"] == 1 / 3
+    assert metrics["unjudged_share"] == 3 / 6
 
 
 def test_the_length_penalty_never_makes_a_group_mixed():

@@ -43,6 +43,7 @@ def test_field_aliases_and_gold_answers(tmp_path, row, answer):
         ("[" * 100_000, "not a JSON object"),
         ('{"answer": 1}', "no field problem (or question, prompt)"),
         ('{"problem": "  ", "answer": 1}', "field problem is not a text"),
+        ('{"problem": "p\\ud800", "answer": 1}', "field problem is not Unicode text"),
         ('{"problem": "p"}', "no field answer"),
         ('{"problem": "p", "answer": ""}', "field answer is empty"),
         ('{"problem": "p", "answer": "so\\n#### "}', "field answer is empty"),

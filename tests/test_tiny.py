@@ -32,7 +32,7 @@ def test_any_text_round_trips(text):
 
 
 def test_the_recipe_runs_and_makes_such_a_directory(tmp_path):
-    warm_start.main(str(tmp_path), steps=(1, 1), batch_size=2)
+    warm_start.main(str(tmp_path), stages=[(warm_start.Sloppiness(0.5), 1, 1e-3)], batch_size=2)
     made = AutoModelForCausalLM.from_pretrained(tmp_path)
     shipped = AutoModelForCausalLM.from_pretrained(TINY)
     assert {n: p.shape for n, p in made.named_parameters()} == {

@@ -118,7 +118,7 @@ def test_the_order_of_the_rows_changes_nothing(algo):
 def test_metrics_are_means_over_all_tokens_of_the_step():
     updater, rows = make_updater("dapo", micro_tokens=16), make_rows()
     metrics = updater.update(rows, random.Random(0))
-    clipped, old_minus_new, mismatch, tokens = 0, 0.0, 0.0, 0
+    clipped, old_minus_new, mismatch, tokens, fresh = 0, 0.0, 0.0, 0, 0
     for row in rows:
         for t, logprob in enumerate(token_logprobs(updater.policy.model, row)):
             new = logprob.item()
@@ -129,9 +129,10 @@ def test_metrics_are_means_over_all_tokens_of_the_step():
             old_minus_new += old - new
             mismatch += abs(row.rollout_logprobs[t] - old)
             tokens += 1
+            fresh += row.is_fresh
     assert metrics["clip_fraction"] == pytest.approx(clipped / tokens)
     assert metrics["approx_kl"] == pytest.approx(old_minus_new / tokens, abs=1e-12)
-    assert metrics["mismatch"] == pytest.approx(mismatch / tokens, abs=1e-12)
+    assert metrics["mismatch"] == pytest.approx(mismatch / fresh, abs=1e-12)
     assert metrics["tokens_trained"] == tokens
 
 
@@ -150,6 +151,12 @@ def test_several_updates_measure_the_ratio_against_the_weights_before_the_first(
             torch.testing.assert_close(row.old_logprobs, expected.detach())
         else:
             assert row.old_logprobs is None
+
+
+def test_several_updates_on_carried_rows_alone():
+    rows = [dataclasses.replace(row, is_fresh=False) for row in make_rows()]
+    metrics = make_updater("dapo", updates=2).update(rows, random.Random(0))
+    assert metrics["tokens_trained"] == sum(len(row.response_ids) for row in rows)
 
 
 def test_several_updates_train_every_row_once():

@@ -1,5 +1,7 @@
 """Rollouts through any transformers causal model: one prefill a prompt, finished rows leave."""
 
+import itertools
+import math
 from collections.abc import Iterable, Iterator, Sequence
 
 import torch
@@ -7,7 +9,7 @@ from transformers import PreTrainedModel
 
 from rlvr_cli.engines.kv_cache import GroupCache
 from rlvr_cli.engines.sampling import sample, uniform
-from rlvr_cli.types import Completion, SamplingParams
+from rlvr_cli.types import Completion, SamplingParams, UserError
 
 _COMPACT_BELOW = 0.9
 
@@ -152,6 +154,8 @@ class TransformersEngine:
             for i, t, p in zip(row.tolist(), token.tolist(), logprob.tolist(), strict=True):
                 token_ids[i].append(t)
                 logprobs[i].append(p)
+        if not all(map(math.isfinite, itertools.chain.from_iterable(logprobs))):
+            raise UserError("the model gives probabilities that are not finite")
         stops = set(self.stop_ids.tolist())
         completions = [
             Completion(ids, values, "stop" if ids[-1] in stops else "length")
