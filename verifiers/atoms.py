@@ -282,7 +282,9 @@ class AtomReader(EnvironmentReader):
 
     def _overlined(self) -> Node:
         inside = self.argument()
-        return inside if inside.kind == "mul" else Node("call", "conj", (inside,))
+        if inside.kind == "mul":
+            return inside
+        return Node("opaque" if inside.symbols() else "call", "conj", (inside,))
 
     def _set(self) -> Node:
         if self.accept("command", "}", "rbrace"):

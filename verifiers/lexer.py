@@ -27,6 +27,12 @@ NUMBER = {
     for grouping, separators in ((True, LOOSE_SEPARATORS), (False, TIGHT_SEPARATORS))
 }
 RECURRING = re.compile(r"\d*\.\d*\\(?:overline|bar|dot)\s*\{\s*\d+\s*\}", re.ASCII)
+ORDINAL = re.compile(
+    r"(?<!\d)(\d{1,6})\s?(?:\^?\{?\s*\\(?:text|mathrm|textrm)\s*\{\s*(st|nd|rd|th)\s*\}\s*\}?"
+    r"|\^\{\s*(st|nd|rd|th)\s*\}|(st|nd|rd|th))(?![A-Za-z])",
+    re.ASCII,
+)
+ROW_SPACE = re.compile(r"\*?\[\s*-?[\d.]+\s*(?:pt|em|ex|mm|cm|in|px)\s*\]", re.ASCII)
 LETTERS = re.compile(r"[A-Za-z]+")
 COMMAND = re.compile(r"\\(?:[A-Za-z]+|[\s\S])")
 SPACES = re.compile(r"\s+")
@@ -50,6 +56,7 @@ class Token:
 def plain_signs(text: str) -> str:
     """Write Unicode mathematics in LaTeX."""
     text = TIMES_TEN.sub(r"\1 \\times 10^", text)
+    text = ORDINAL.sub(_cardinal, text)
     if text.isascii():
         return text
     text = SUPERSCRIPT_RUN.sub(lambda run: _script("^", SUPERSCRIPTS, run[0]), text)
@@ -59,6 +66,14 @@ def plain_signs(text: str) -> str:
 
 def _script(mark: str, table: dict[str, str], run: str) -> str:
     return mark + "{" + "".join(table[char] for char in run) + "}"
+
+
+def _cardinal(match: re.Match[str]) -> str:
+    """14th is 14; 14rd is nothing."""
+    number, suffix = int(match[1]), match[2] or match[3] or match[4]
+    teen = number // 10 % 10 == 1
+    usual = "th" if teen else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return match[1] if suffix == usual else match[0]
 
 
 def tokenize(text: str, *, grouping: bool = True) -> list[Token]:
@@ -148,10 +163,14 @@ class _Lexer:
         elif pair in ("<=", ">=", "!="):
             name = {"<=": "le", ">=": "ge", "!=": "ne"}[pair]
             self._emit("command", name, self.position + 2)
+        elif self.text.startswith("+/-", self.position):
+            self._emit("command", "pm", self.position + 3)
         else:
             self._emit("sign", char, self.position + 1)
 
     def _command(self, name: str, end: int) -> None:
+        if name == "\\" and (match := ROW_SPACE.match(self.text, end)):
+            end = match.end()
         if name in SPACING:
             self.position, self.spaced = end, True
         elif name in ("left", "right") and self.text[end : end + 1] == ".":

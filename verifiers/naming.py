@@ -98,9 +98,11 @@ def labels_agree(gold: Named, answer: Named) -> bool:
         return True
     applied = [_function_name(label) for label in (left, right)]
     if all(applied):
-        return applied[0] == applied[1]
+        return applied[0] == applied[1] and all(_argument(label) for label in (left, right))
     plain = right if applied[0] else left
-    return any(applied) and plain.kind == "sym" and plain.value in ("y", "z")
+    return (
+        any(applied) and "conj" not in applied and plain.kind == "sym" and plain.value in ("y", "z")
+    )
 
 
 def _function_name(label: Node) -> str | None:
@@ -115,7 +117,8 @@ def _argument(label: Node | None) -> str | None:
     if label is None or not _function_name(label):
         return None
     inside = label.args[-1]
-    return str(inside.value) if inside.kind == "sym" else None
+    renamable = inside.kind == "sym" and not str(inside.value)[0].isupper()
+    return str(inside.value) if renamable else None
 
 
 def renamed_argument(gold: Named, answer: Named) -> Node:

@@ -74,6 +74,8 @@ def same_quantity(gold: Node, answer: Node) -> tuple[bool, str]:
     special = _special(gold, answer)
     if special is not None:
         return special
+    if gold.kind == answer.kind == "mod" and not same_value(gold.args[1], answer.args[1]):
+        return False, "another modulus"
     left, right = read_quantity(gold), read_quantity(answer)
     if left.unit and not right.mark:
         right = _with_letter_unit(right)
@@ -83,6 +85,9 @@ def same_quantity(gold: Node, answer: Node) -> tuple[bool, str]:
     if marks == {"pct"}:
         return _one_sided(left, right, "pct", Fraction(1, 100)), "per cent"
     if "deg" in marks and marks <= {"deg", "rad"}:
+        scales = {name[0] for name, _ in (*left.unit, *right.unit)}
+        if {"c", "f"} <= scales:
+            return False, "contradicting units"
         return _angles(left, right), "degrees"
     if len(marks) > 1 and marks != {"unit"}:
         return False, "contradicting units"
@@ -175,6 +180,8 @@ def _same_base(gold: Node, answer: Node) -> bool:
     plain = Node("base")
     left = gold.value if gold.kind == "base" else plain
     right = answer.value if answer.kind == "base" else plain
+    if left is not right and {left, right} - {None, plain}:
+        return left == right
     if left is None or right is None:  # written in base ten
         return same_value(
             *(node.args[0] if node.kind == "base" else node for node in (gold, answer))

@@ -25,6 +25,8 @@ def same_answer(gold: Node, answer: Node) -> tuple[bool, str]:
         return False, "not evaluated"
     if gold.has("dots") or answer.has("dots"):
         return False, "continued list"
+    if {gold.kind, answer.kind} == {"empty", "set"}:
+        return False, "an empty set is not a member"
     if looks_like_range(gold) or looks_like_range(answer):
         return _same_range(gold, answer)
     return _same_collection(gold, answer)

@@ -18,6 +18,7 @@ GRAIN = 997
 RANGES = ((0, 1), (1, 4), (-6, 6), (-60, 60))
 POINTS_IN_RANGE = 4
 ARITHMETIC = words("num sym const add mul neg div pow fact pct deg call opaque base")
+REAL_NAMES = words("x y z t u v")  # what is rounded may be any real; n and k are whole numbers
 NO_VALUE = (InexactError, UndefinedError, TooLargeError)
 
 
@@ -150,7 +151,9 @@ def is_discrete(*nodes: Node) -> bool:
     for node in nodes:
         for part in node.walk():
             name = part.value if part.kind == "call" else part.kind
-            if name in ("fact", "binom", "floor", "ceil", "gcd", "lcm") and part.symbols():
+            if name in ("fact", "binom", "gcd", "lcm") and part.symbols():
+                return True
+            if name in ("floor", "ceil") and part.symbols() and not part.symbols() & REAL_NAMES:
                 return True
             if part.kind == "pow" and part.args[1].symbols():
                 base = rational(part.args[0])
