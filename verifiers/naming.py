@@ -64,8 +64,11 @@ def unname(node: Node) -> Named:
     if not is_name(first):
         if len(operators) == 1 and (first.symbols() or last.symbols()):
             return Named(None, node)
-        if any(part.symbols() for part in node.args):
+        if any(part.symbols() for part in node.args[1:]):
             return Named(None, node)
+        if first.symbols():  # a + b = 2 + 5 = 7 has been worked out
+            worked_out = all(same_value(part, last) for part in node.args[1:-1])
+            return Named(None, last if worked_out else node)
         middle = node.args[:-1]
         first_label = None
     else:
