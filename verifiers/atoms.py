@@ -61,6 +61,7 @@ class AtomReader(EnvironmentReader):
         self.take()
         base = self._subscript()
         words = {word: str(value) for word, value in NUMBER_WORDS.items()}
+        base = base.strip("()").removeprefix("base")
         base = words.get(base, base)
         value = node.value
         if not base.isascii() or not base.isdigit() or not isinstance(value, Fraction):

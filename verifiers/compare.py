@@ -13,6 +13,7 @@ from verifiers.values import has_value
 
 SIZE_COMMAND = re.compile(r"\\(?:left|right|displaystyle)(?![a-z])")
 LOOSE_SPACE = re.compile(r" +(?![A-Za-z0-9])|(?<![A-Za-z0-9]) +")
+ARTICLE = re.compile(r"^(?:an?|the)\s+(?=[A-Za-z]{4,}(?: [A-Za-z]{4,})*$)", re.I)
 GROUP_COMMA = re.compile(r"\d,\d{3}")
 
 
@@ -51,6 +52,7 @@ def compare(gold: str, answer: str) -> Judgement:
 def _same_words(gold: str, answer: str) -> bool:
     """Words are compared without case, short ones (which may be variables) with it."""
     left, right = plain_words(gold), plain_words(answer)
+    left, right = (ARTICLE.sub("", words) for words in (left, right))
     letters = left.replace(" ", "").replace("-", "")
     if not letters.isalpha() or len(left) > MAX_WORDS:
         return False

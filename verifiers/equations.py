@@ -7,6 +7,9 @@ from verifiers.vocabulary import FLIPPED
 
 def same_relation(gold: Node, answer: Node) -> bool:
     """Whether two relations are rearrangements of each other."""
+    if len(gold.args) > 2 and FLIPPED.get(str(gold.value[0])) == answer.value[-1]:  # type: ignore[index]
+        operators = tuple(FLIPPED.get(sign, sign) for sign in answer.value[::-1])  # type: ignore[index]
+        answer = Node("rel", operators, answer.args[::-1])
     if gold.value != answer.value and not _single(gold, answer):
         return False
     if _same_operands(gold.args, answer.args) and gold.value == answer.value:

@@ -33,6 +33,12 @@ ORDINAL = re.compile(
     re.ASCII,
 )
 ROW_SPACE = re.compile(r"\*?\[\s*-?[\d.]+\s*(?:pt|em|ex|mm|cm|in|px)\s*\]", re.ASCII)
+MONEY_CODE = re.compile(
+    r"(?:\\text\s*\{\s*(?P<a>USD?|Rs|INR|EUR|GBP)\b\.?\s*\}|\b(?P<b>USD?|Rs|INR|EUR|GBP)\b\.?)"
+    r"\s*(?:\\?\$\s*)?(?=\d)"
+)
+MONEY_SIGNS = {"Rs": "₹", "INR": "₹", "EUR": "€", "GBP": "£"}
+IN_BASE = re.compile(r"\((?:in\s+)?base[ -]?(\w{1,8})\)|\bin base (?=\w)")
 LETTERS = re.compile(r"[A-Za-z]+")
 COMMAND = re.compile(r"\\(?:[A-Za-z]+|[\s\S])")
 SPACES = re.compile(r"\s+")
@@ -40,7 +46,7 @@ SUPERSCRIPT_RUN = re.compile(f"[{''.join(SUPERSCRIPTS)}]+")
 SUBSCRIPT_RUN = re.compile(f"[{''.join(SUBSCRIPTS)}]+")
 TIMES_TEN = re.compile(r"(\d)\s*[xX]\s*10\s*(?:\^|\*\*)", re.ASCII)
 CLOCK_HALF = re.compile(r"\b([ap])\.?\s?m\b\.?", re.IGNORECASE)
-SIGNS = set("+-*/^_=<>()[]{}|,;:!%&'$€£¥₹")
+SIGNS = set("+-*/^_=<>()[]{}|,;:!%&'$€£¥₹¢")
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,9 @@ def plain_signs(text: str) -> str:
     """Write Unicode mathematics in LaTeX."""
     text = TIMES_TEN.sub(r"\1 \\times 10^", text)
     text = ORDINAL.sub(_cardinal, text)
+    if "base" in text:
+        text = IN_BASE.sub(lambda match: f" base {match[1] or ''}", text)
+    text = MONEY_CODE.sub(lambda code: MONEY_SIGNS.get(code["a"] or code["b"], r"\$"), text)
     if text.isascii():
         return text
     text = SUPERSCRIPT_RUN.sub(lambda run: _script("^", SUPERSCRIPTS, run[0]), text)
@@ -180,6 +189,7 @@ class _Lexer:
         elif name in SILENT:
             self.position = end
         elif name in SKIPPED_WITH_GROUP:
+            end += self.text.startswith("*", end)
             self.position = self._group_end(self._skip_spaces(end)) + 1
         elif name in ("begin", "end"):
             self._environment(name, end)
@@ -189,10 +199,19 @@ class _Lexer:
             self._open_group(name, end)
         elif name in ("%", "$", "&", "_", "#"):
             self._emit("sign" if name != "$" else "command", "%" if name == "%" else name, end)
+        elif name in ("top", "intercal"):
+            self._emit("word", "T", end)
         elif name == "not":
             self._negated(end)
         else:
-            name = {"dfrac": "frac", "tfrac": "frac", "cfrac": "frac", "|": "Vert"}.get(name, name)
+            name = {
+                "mod": "pmod",
+                "bmod": "pmod",
+                "dfrac": "frac",
+                "tfrac": "frac",
+                "cfrac": "frac",
+                "|": "Vert",
+            }.get(name, name)
             self._emit("command", name, end)
 
     def _negated(self, end: int) -> None:

@@ -28,6 +28,11 @@ def is_name(node: Node) -> bool:
         return all(arg.kind == "sym" for arg in node.args)
     if node.kind == "pow":
         return node.args == (node.args[0], Node("neg", None, (num(1),))) and is_name(node.args[0])
+    if node.kind == "div":
+        return all(
+            part.kind == "mul" and len(part.args) == 2 and part.args[0] == Node("sym", "d")
+            for part in node.args
+        )
     if node.kind == "mul":
         return node.value == "applied" or _is_segment(node) or _is_inverse_applied(node)
     return False

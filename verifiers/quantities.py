@@ -69,6 +69,18 @@ def _product_quantity(node: Node) -> Quantity:
     )
 
 
+def joined_units(node: Node) -> Node:
+    """2 hours and 15 minutes is one quantity; 2 boys and 3 girls are two."""
+    first, second = node.args
+    if first.kind == second.kind == "unit":
+        units = dict(first.value), dict(second.value)  # type: ignore[call-overload]
+        known = all(name in UNITS for unit in units for name in unit)
+        factor = conversion(*units) if known else None
+        if factor is not None and factor > 1:
+            return Node("compound", None, node.args)
+    return node
+
+
 def same_quantity(gold: Node, answer: Node) -> tuple[bool, str]:
     """Compare two scalars with their units; the reason says which rule decided."""
     special = _special(gold, answer)
