@@ -53,33 +53,6 @@ def looks_like_range(node: Node) -> bool:
     return node.kind in ("union", "inter", "diff", "builder", "setname")
 
 
-def as_interval(node: Node) -> Node:
-    """a < x ≤ b, x ≥ a with letters for bounds, as the interval they name."""
-    operators = node.value
-    if node.kind != "rel" or not isinstance(operators, tuple):
-        return node
-    args = node.args
-    if all(operator in (">", ">=") for operator in operators):
-        operators, args = tuple(FLIPPED[sign] for sign in operators[::-1]), args[::-1]
-    if any(operator not in ("<", "<=") for operator in operators):
-        return node
-    marks = [operator == "<=" for operator in operators]
-    if len(args) == 2:
-        infinite = Node("const", "inf")
-        name = next((arg for arg in node.args if arg.kind == "sym"), None)
-        if args[0] == name:
-            args, marks = (Node("neg", None, (infinite,)), *args), [False, *marks]
-        else:
-            args, marks = (*args, infinite), [*marks, False]
-    if len(args) != 3 or args[1].kind != "sym" or args[1].symbols() & _bounds(args):
-        return node
-    return Node("tuple", "(["[marks[0]] + ")]"[marks[1]], (args[0], args[2]))
-
-
-def _bounds(args: tuple[Node, ...]) -> set[str]:
-    return args[0].symbols() | args[2].symbols()
-
-
 def _is_infinite(node: Node) -> bool:
     return (node.kind == "const" and node.value == "inf") or (
         node.kind == "neg" and _is_infinite(node.args[0])

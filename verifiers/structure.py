@@ -1,12 +1,12 @@
 """Equality of parsed answers: what is a list, a tuple, a set or a relation decides the rule."""
 
 from verifiers.effort import check
-from verifiers.equations import same_relation
+from verifiers.equations import as_interval, same_relation
 from verifiers.expr import Node, canonical
 from verifiers.matrices import as_matrix, is_vector
 from verifiers.naming import Named, collect, labels_agree, renamed_argument, unname
 from verifiers.quantities import joined_units, same_quantity
-from verifiers.realsets import NotASetError, as_interval, looks_like_range, read_set, same_set
+from verifiers.realsets import NotASetError, looks_like_range, read_set, same_set
 from verifiers.values import has_value
 from verifiers.vocabulary import EMPTY_WORDS, REAL_WORDS
 
