@@ -78,7 +78,8 @@ def unname(node: Node) -> Named:
         first_label = None
     else:
         first_label = first
-    if not all(is_name(part) or same_value(part, last) for part in middle):
+    chained = last.kind == "sym" and any(is_name(part) for part in middle)
+    if chained or not all(is_name(part) or same_value(part, last) for part in middle):
         return Named(None, node)
     if first.kind == "sym" and str(first.value) in last.symbols():
         return Named(None, node)

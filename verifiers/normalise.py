@@ -18,7 +18,7 @@ CHOICE = re.compile(
     rf"(?:the )?(?:correct )?(?:option|choice|answer|answer is)?[:\s]*{LETTER}[.:)]?", re.I
 )
 CHOICE_WITH_TEXT = re.compile(r"(?:(?:option|choice) )?(?:\(([A-J])\)|([A-J])[).:])\s*(?=\S)", re.I)
-OTHER_LABEL = re.compile(r"\([A-J]\)|(?<![\w.])[A-J][).]\s")
+OTHER_LABEL = re.compile(r"\([A-J]\)|(?<![\w.])[A-J][).:]\s")
 LABEL = re.compile(
     r"^\s*(?:\\text[a-z]*\s*\{\s*|\\math[a-z]*\s*\{\s*)?(?:(?:option|choice)\s+)?"
     r"(?:\([A-J]\)|[A-J][).:])\s*\}?(?:\\\s|~|\\[,;:! ]|\\quad)*",

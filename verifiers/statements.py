@@ -36,7 +36,7 @@ CLAUSE = re.compile(
 )
 CHOICE_AND_TEXT = re.compile(r"\(?[A-J][).:]\s+\S")
 CHOSEN = re.compile(
-    r"(?:^|[,:]\s+|\b(?:so|thus|hence|therefore)\s+)(?:option|choice|answer)?\s*"
+    r"(?:^|(?<![A-J)])[,:]\s+|\b(?:so|thus|hence|therefore)\s+)(?:option|choice|answer)?\s*"
     r"(?:\(([A-J])\)|\b([A-J]))\s+is\s+(?:the\s+)?(?:only\s+)?(?:correct|right|true|best)"
     r"(?:\s+(?:answer|option|choice|one|statement))?\W*$"
     r"|\b(?:choose|pick|select)\s+(?:option\s+|choice\s+|answer\s+)?"
@@ -184,7 +184,7 @@ def last_expression(text: str) -> str | None:
             return linked
         after = spans[-1][1] if spans else 0
         if number := _last_number(sentence[after:]):
-            return None if NEGATED.search(sentence[: sentence.rfind(number)]) else number
+            return None if NEGATED.search(sentence[: sentence.rfind(number)][-40:]) else number
         if spans:
             start = _first_joined(sentence, spans)
             return _joined_spans(sentence[start:]) or spans[-1][2]
@@ -194,6 +194,8 @@ def last_expression(text: str) -> str | None:
 def _linked_value(sentence: str) -> str | None:
     """What follows the last "is" of a sentence in words, if all of it is a value."""
     links = list(LINK.finditer(sentence))
+    if links and NEGATED.search(sentence[: links[-1].end()][-40:]):
+        return None
     rest = sentence[links[-1].end() :].strip("*_ ") if links else ""
     match = CLAUSE.search(rest, 1)
     clause = rest[: match.start()] if match else rest

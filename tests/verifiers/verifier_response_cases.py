@@ -445,6 +445,9 @@ CASES: dict[str, list[tuple[str, str, str]]] = {
     ],
     "not quite said": [
         ("The answer isn't 18.", "18", NONE),
+        ("It cannot be 18.", "18", NONE),
+        ("A, B is correct.", "B", NONE),
+        ("Neither A nor B is correct.", "B", NONE),
         ("The answer is less than 18.", "18", W),
         ("The answer is greater than 18.", "18", W),
         ("The answer is at least 18.", "18", W),
