@@ -61,6 +61,7 @@ class AtomReader(EnvironmentReader):
         self.take()
         base = self._subscript()
         words = {word: str(value) for word, value in NUMBER_WORDS.items()}
+        base = base.strip("()").removeprefix("base")
         base = words.get(base, base)
         value = node.value
         if not base.isascii() or not base.isdigit() or not isinstance(value, Fraction):
@@ -282,7 +283,9 @@ class AtomReader(EnvironmentReader):
 
     def _overlined(self) -> Node:
         inside = self.argument()
-        return inside if inside.kind == "mul" else Node("call", "conj", (inside,))
+        if inside.kind == "mul":
+            return inside
+        return Node("opaque" if inside.symbols() else "call", "conj", (inside,))
 
     def _set(self) -> Node:
         if self.accept("command", "}", "rbrace"):

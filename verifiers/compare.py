@@ -5,7 +5,7 @@ import re
 from verifiers.conditions import align_parameters
 from verifiers.expr import Node, ParseError, TooLargeError
 from verifiers.literals import plain_number
-from verifiers.normalise import MAX_WORDS, choices, normalise, plain_words
+from verifiers.normalise import MAX_WORDS, choices, label_and_text, normalise, plain_words
 from verifiers.parser import parse
 from verifiers.structure import same_answer
 from verifiers.types import Judgement
@@ -13,6 +13,7 @@ from verifiers.values import has_value
 
 SIZE_COMMAND = re.compile(r"\\(?:left|right|displaystyle)(?![a-z])")
 LOOSE_SPACE = re.compile(r" +(?![A-Za-z0-9])|(?<![A-Za-z0-9]) +")
+ARTICLE = re.compile(r"^(?:an?|the)\s+(?=[A-Za-z]{4,}(?: [A-Za-z]{4,})*$)", re.I)
 GROUP_COMMA = re.compile(r"\d,\d{3}")
 
 
@@ -30,6 +31,10 @@ def compare(gold: str, answer: str) -> Judgement:
         return Judgement(True, "same words")
     if (chosen := _same_choice(gold, answer)) is not None:
         return Judgement(chosen, "choice")
+    if (labelled := label_and_text(gold)) and compare(labelled[1], answer).equal:
+        return Judgement(True, "what the choice says")
+    if (labelled := label_and_text(answer)) and compare(gold, labelled[1]).equal:
+        return Judgement(True, "what the choice says")
     left, right = _read(gold), _read(answer)
     if isinstance(left, Node) and isinstance(right, Node):
         left, right = align_parameters(left, right)
@@ -47,6 +52,7 @@ def compare(gold: str, answer: str) -> Judgement:
 def _same_words(gold: str, answer: str) -> bool:
     """Words are compared without case, short ones (which may be variables) with it."""
     left, right = plain_words(gold), plain_words(answer)
+    left, right = (ARTICLE.sub("", words) for words in (left, right))
     letters = left.replace(" ", "").replace("-", "")
     if not letters.isalpha() or len(left) > MAX_WORDS:
         return False
@@ -83,7 +89,13 @@ def _same_choice(gold: str, answer: str) -> bool | None:
     if not wanted:
         return None
     given = choices(answer, with_text=len(wanted) == 1)
-    return None if not given else wanted == given
+    if not given or wanted != given:
+        return None if not given else False
+    labelled = label_and_text(gold), label_and_text(answer)
+    texts = [_read(pair[1]) for pair in labelled if pair]
+    if len(texts) == 2 and all(isinstance(t, Node) and not t.has("text") for t in texts):
+        return same_answer(*texts)[0]  # type: ignore[arg-type]
+    return True
 
 
 def readable(gold: str) -> bool:

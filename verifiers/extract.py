@@ -21,6 +21,7 @@ from verifiers.statements import (
     only_value,
     read_statement,
     stated,
+    words_stated,
 )
 from verifiers.types import Format
 
@@ -42,9 +43,14 @@ CORRECTION = re.compile(
 )
 NAME_BEFORE = re.compile(r"(?<![A-Za-z\\])([a-zA-Z](?:_\{?\w\}?)?)\s*=\s*$")
 OR_AFTER = re.compile(
-    r"[\s$.,;()\]\\*_]*\b(?:or|alternatively|maybe|perhaps|possibly|"
+    r"(?:[\s$.,;()\]\\*_]|\\text\s*\{)*\b(?:or|alternatively|maybe|perhaps|possibly|"
     r"(?:it|this|note:?)?\s*(?:could|might|may)(?: also)? be)\b"
-    r",?\s*(?:maybe|perhaps|even|it is)?\s*",
+    r"[,\s}\\]*(?:maybe|perhaps|possibly|probably|even|else|it is)?[,\s]*",
+    re.I,
+)
+TAKEN_BACK = re.compile(
+    r"\s*(?:wait|actually|no|sorry|correction|oops|hold on)\b[,:.!\s]*"
+    r"(?:(?:i meant|i mean|it is|it's|it should be|make that|that is)\s+)?",
     re.I,
 )
 ASIDE = re.compile(r"\([^()\\]*[A-Za-z]{3}|\b(?:because|since|as|so)\b")
@@ -143,16 +149,16 @@ def _with_rivals(found: Extraction, after: str) -> Extraction:
     if found.text is None:
         return found
     others = [place.value for place in _marked(after)] + [value for _, value in stated(after)]
-    return _beside(found, others + _offered_after(after, 0))
+    return _beside(found, others + _offered_after(after, 0) + _offered_after(after, 0, TAKEN_BACK))
 
 
 def _beside(found: Extraction, others: list[str]) -> Extraction:
     return Extraction(found.text, found.reason, (*found.rivals, *others)[-MOST_RIVALS:])
 
 
-def _offered_after(text: str, position: int) -> list[str]:
+def _offered_after(text: str, position: int, lead: re.Pattern[str] = OR_AFTER) -> list[str]:
     """What "or …", "maybe …" right after an answer offers beside it."""
-    match = OR_AFTER.match(text, position)
+    match = lead.match(text, position)
     value = read_statement(text[match.end() : match.end() + NEARBY]) if match else None
     return [value] if value and is_value(value) else []
 
@@ -238,6 +244,8 @@ def _unmarked(text: str) -> Extraction | None:
         return _checked(listed, "several lines")
     if len(whole) <= LONGEST_BARE and "\n" not in whole and (is_value(whole) or _few_words(whole)):
         return _checked(whole, "whole response")
+    if words := words_stated(text[-LONGEST_ANSWER:]):
+        return _checked(words, "last sentence")
     value = last_expression(text[-LONGEST_ANSWER:])
     return _checked(value, "last expression") if value else None
 

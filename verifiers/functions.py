@@ -24,7 +24,8 @@ class FunctionReader(Cursor):
             base = self.argument()
         argument = self._function_argument()
         args = (argument,) if base is None else (argument, base)
-        node = Node("call", function, args)
+        unknown_part = function in ("re", "im") and argument.symbols()
+        node = Node("opaque" if unknown_part else "call", function, args)
         return node if exponent is None else Node("pow", None, (node, exponent))
 
     def _function_argument(self) -> Node:

@@ -27,6 +27,18 @@ NUMBER = {
     for grouping, separators in ((True, LOOSE_SEPARATORS), (False, TIGHT_SEPARATORS))
 }
 RECURRING = re.compile(r"\d*\.\d*\\(?:overline|bar|dot)\s*\{\s*\d+\s*\}", re.ASCII)
+ORDINAL = re.compile(
+    r"(?<!\d)(\d{1,6})\s?(?:\^?\{?\s*\\(?:text|mathrm|textrm)\s*\{\s*(st|nd|rd|th)\s*\}\s*\}?"
+    r"|\^\{\s*(st|nd|rd|th)\s*\}|(st|nd|rd|th))(?![A-Za-z])",
+    re.ASCII,
+)
+ROW_SPACE = re.compile(r"\*?\[\s*-?[\d.]+\s*(?:pt|em|ex|mm|cm|in|px)\s*\]", re.ASCII)
+MONEY_CODE = re.compile(
+    r"(?:\\text\s*\{\s*(?P<a>USD?|Rs|INR|EUR|GBP)\b\.?\s*\}|\b(?P<b>USD?|Rs|INR|EUR|GBP)\b\.?)"
+    r"\s*(?:\\?\$\s*)?(?=\d)"
+)
+MONEY_SIGNS = {"Rs": "₹", "INR": "₹", "EUR": "€", "GBP": "£"}
+IN_BASE = re.compile(r"\((?:in\s+)?base[ -]?(\w{1,8})\)|\bin base (?=\w)")
 LETTERS = re.compile(r"[A-Za-z]+")
 COMMAND = re.compile(r"\\(?:[A-Za-z]+|[\s\S])")
 SPACES = re.compile(r"\s+")
@@ -34,7 +46,7 @@ SUPERSCRIPT_RUN = re.compile(f"[{''.join(SUPERSCRIPTS)}]+")
 SUBSCRIPT_RUN = re.compile(f"[{''.join(SUBSCRIPTS)}]+")
 TIMES_TEN = re.compile(r"(\d)\s*[xX]\s*10\s*(?:\^|\*\*)", re.ASCII)
 CLOCK_HALF = re.compile(r"\b([ap])\.?\s?m\b\.?", re.IGNORECASE)
-SIGNS = set("+-*/^_=<>()[]{}|,;:!%&'$€£¥₹")
+SIGNS = set("+-*/^_=<>()[]{}|,;:!%&'$€£¥₹¢")
 
 
 @dataclass(frozen=True)
@@ -50,6 +62,10 @@ class Token:
 def plain_signs(text: str) -> str:
     """Write Unicode mathematics in LaTeX."""
     text = TIMES_TEN.sub(r"\1 \\times 10^", text)
+    text = ORDINAL.sub(_cardinal, text)
+    if "base" in text:
+        text = IN_BASE.sub(lambda match: f" base {match[1] or ''}", text)
+    text = MONEY_CODE.sub(lambda code: MONEY_SIGNS.get(code["a"] or code["b"], r"\$"), text)
     if text.isascii():
         return text
     text = SUPERSCRIPT_RUN.sub(lambda run: _script("^", SUPERSCRIPTS, run[0]), text)
@@ -59,6 +75,14 @@ def plain_signs(text: str) -> str:
 
 def _script(mark: str, table: dict[str, str], run: str) -> str:
     return mark + "{" + "".join(table[char] for char in run) + "}"
+
+
+def _cardinal(match: re.Match[str]) -> str:
+    """14th is 14; 14rd is nothing."""
+    number, suffix = int(match[1]), match[2] or match[3] or match[4]
+    teen = number // 10 % 10 == 1
+    usual = "th" if teen else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return match[1] if suffix == usual else match[0]
 
 
 def tokenize(text: str, *, grouping: bool = True) -> list[Token]:
@@ -148,10 +172,14 @@ class _Lexer:
         elif pair in ("<=", ">=", "!="):
             name = {"<=": "le", ">=": "ge", "!=": "ne"}[pair]
             self._emit("command", name, self.position + 2)
+        elif self.text.startswith("+/-", self.position):
+            self._emit("command", "pm", self.position + 3)
         else:
             self._emit("sign", char, self.position + 1)
 
     def _command(self, name: str, end: int) -> None:
+        if name == "\\" and (match := ROW_SPACE.match(self.text, end)):
+            end = match.end()
         if name in SPACING:
             self.position, self.spaced = end, True
         elif name in ("left", "right") and self.text[end : end + 1] == ".":
@@ -161,6 +189,7 @@ class _Lexer:
         elif name in SILENT:
             self.position = end
         elif name in SKIPPED_WITH_GROUP:
+            end += self.text.startswith("*", end)
             self.position = self._group_end(self._skip_spaces(end)) + 1
         elif name in ("begin", "end"):
             self._environment(name, end)
@@ -170,10 +199,19 @@ class _Lexer:
             self._open_group(name, end)
         elif name in ("%", "$", "&", "_", "#"):
             self._emit("sign" if name != "$" else "command", "%" if name == "%" else name, end)
+        elif name in ("top", "intercal"):
+            self._emit("word", "T", end)
         elif name == "not":
             self._negated(end)
         else:
-            name = {"dfrac": "frac", "tfrac": "frac", "cfrac": "frac", "|": "Vert"}.get(name, name)
+            name = {
+                "mod": "pmod",
+                "bmod": "pmod",
+                "dfrac": "frac",
+                "tfrac": "frac",
+                "cfrac": "frac",
+                "|": "Vert",
+            }.get(name, name)
             self._emit("command", name, end)
 
     def _negated(self, end: int) -> None:

@@ -38,10 +38,13 @@ class MarkReader(AtomReader):
         known = token.text in SAFE_SYMBOLS or token.text in (
             "per",
             "way",
+            "old",
             "sq",
             "cu",
             *HALVES_OF_DAY,
         )
+        if token.text == "min":
+            return self.peek(1).text not in ("(", "{")
         return token.text_mode or len(token.text) > 3 or known
 
     def with_unit(self, node: Node) -> Node:

@@ -28,6 +28,11 @@ def is_name(node: Node) -> bool:
         return all(arg.kind == "sym" for arg in node.args)
     if node.kind == "pow":
         return node.args == (node.args[0], Node("neg", None, (num(1),))) and is_name(node.args[0])
+    if node.kind == "div":
+        return all(
+            part.kind == "mul" and len(part.args) == 2 and part.args[0] == Node("sym", "d")
+            for part in node.args
+        )
     if node.kind == "mul":
         return node.value == "applied" or _is_segment(node) or _is_inverse_applied(node)
     return False
@@ -64,13 +69,17 @@ def unname(node: Node) -> Named:
     if not is_name(first):
         if len(operators) == 1 and (first.symbols() or last.symbols()):
             return Named(None, node)
-        if any(part.symbols() for part in node.args):
+        if any(part.symbols() for part in node.args[1:]):
             return Named(None, node)
+        if first.symbols():  # a + b = 2 + 5 = 7 has been worked out
+            worked_out = all(same_value(part, last) for part in node.args[1:-1])
+            return Named(None, last if worked_out else node)
         middle = node.args[:-1]
         first_label = None
     else:
         first_label = first
-    if not all(is_name(part) or same_value(part, last) for part in middle):
+    chained = last.kind == "sym" and any(is_name(part) for part in middle)
+    if chained or not all(is_name(part) or same_value(part, last) for part in middle):
         return Named(None, node)
     if first.kind == "sym" and str(first.value) in last.symbols():
         return Named(None, node)
@@ -98,9 +107,11 @@ def labels_agree(gold: Named, answer: Named) -> bool:
         return True
     applied = [_function_name(label) for label in (left, right)]
     if all(applied):
-        return applied[0] == applied[1]
+        return applied[0] == applied[1] and all(_argument(label) for label in (left, right))
     plain = right if applied[0] else left
-    return any(applied) and plain.kind == "sym" and plain.value in ("y", "z")
+    return (
+        any(applied) and "conj" not in applied and plain.kind == "sym" and plain.value in ("y", "z")
+    )
 
 
 def _function_name(label: Node) -> str | None:
@@ -115,7 +126,8 @@ def _argument(label: Node | None) -> str | None:
     if label is None or not _function_name(label):
         return None
     inside = label.args[-1]
-    return str(inside.value) if inside.kind == "sym" else None
+    renamable = inside.kind == "sym" and not str(inside.value)[0].isupper()
+    return str(inside.value) if renamable else None
 
 
 def renamed_argument(gold: Named, answer: Named) -> Node:

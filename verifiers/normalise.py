@@ -17,7 +17,13 @@ LETTER = r"(?:\(([A-J])\)|\[([A-J])\]|([A-J]))"
 CHOICE = re.compile(
     rf"(?:the )?(?:correct )?(?:option|choice|answer|answer is)?[:\s]*{LETTER}[.:)]?", re.I
 )
-CHOICE_WITH_TEXT = re.compile(r"(?:\(([A-J])\)|([A-J])[).:])\s*\S")
+CHOICE_WITH_TEXT = re.compile(r"(?:(?:option|choice) )?(?:\(([A-J])\)|([A-J])[).:])\s*(?=\S)", re.I)
+OTHER_LABEL = re.compile(r"\([A-J]\)|(?<![\w.])[A-J][).:]\s")
+LABEL = re.compile(
+    r"^\s*(?:\\text[a-z]*\s*\{\s*|\\math[a-z]*\s*\{\s*)?(?:(?:option|choice)\s+)?"
+    r"(?:\([A-J]\)|[A-J][).:])\s*\}?(?:\\\s|~|\\[,;:! ]|\\quad)*",
+    re.I,
+)
 SEVERAL = re.compile(rf"{LETTER}(?:(?:\s*(?:,|;|&|and)\s*)+{LETTER})+")
 RUN = re.compile(r"[A-J]{2,6}")
 
@@ -77,6 +83,20 @@ def choices(text: str, *, with_text: bool = False) -> frozenset[str]:
         return frozenset(re.findall(r"[A-J]\b", words))
     if RUN.fullmatch(words) and list(words) == sorted(set(words)):
         return frozenset(words)
-    if with_text and (match := CHOICE_WITH_TEXT.match(words)):
-        return frozenset({match[1] or match[2]})
+    if with_text and (labelled := label_and_text(text)):
+        return frozenset({labelled[0]})
     return frozenset()
+
+
+def label_and_text(text: str) -> tuple[str, str] | None:
+    """The letter of a choice and what it labels, (C) 7; None where other choices follow."""
+    if len(text) > MAX_WORDS:
+        return None
+    words = plain_words(text)
+    match = CHOICE_WITH_TEXT.match(words)
+    letter = (match[1] or match[2]) if match else ""
+    if match is None or not letter.isupper() or OTHER_LABEL.search(words, match.end()):
+        return None
+    rest = LABEL.sub("", text, count=1).strip()
+    whole = rest.count("{") == rest.count("}")
+    return letter, rest if whole else words[match.end() :]

@@ -219,7 +219,7 @@ class Parser(MarkReader):
     def power(self) -> Node:
         """An atom with its exponent and what may follow: factorials, degrees, per cent."""
         if (money := self.currency()) is not None:
-            return Node("unit", ((money, 1),), (self.power(),))
+            return Node("unit", ((money, 1),), (self._signed_power(),))
         node = self.atom()
         for _ in range(MAX_POSTFIXES):
             if self.accept("sign", "^"):

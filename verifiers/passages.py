@@ -8,6 +8,7 @@ END_OF_TURN = re.compile(r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text)\|
 CALCULATOR = re.compile(r"<<[^<>\n]{0,200}>>")
 BOILERPLATE = re.compile(r"\bI hope (?:it|this) is correct\.?|\bI hope this helps[.!]?", re.I)
 CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|<!--.*?(?:-->|\Z)", re.S)
+HIDDEN = re.compile(r"\\[hv]?phantom\s*(?=\{)")
 QUOTED = re.compile(r'(?<![\w\\])"[^"\n]{0,300}"|“[^”\n]{0,300}”|(?<!\w)\'[^\'\n]{0,300}\'(?!\w)')
 MARKED = re.compile(r"\\(?:boxed|fbox)|</?answer>|####")
 SENTENCE_END = re.compile(r"(?:(?<!\\)[.?]|(?<=[a-z]{3})!)[*_\"”')]*(?=\s|$)|\n+")
@@ -45,7 +46,11 @@ def without_quotations(text: str) -> str:
     def blank(match: re.Match[str]) -> str:
         return " " * len(match[0]) if MARKED.search(match[0]) else match[0]
 
-    return QUOTED.sub(blank, CODE.sub(blank, text))
+    text = QUOTED.sub(blank, CODE.sub(blank, text))
+    for match in list(HIDDEN.finditer(text))[:MOST_UNCLOSED]:
+        end = max(group_end(text, match.end()), match.end())
+        text = text[: match.start()] + " " * (end - match.start()) + text[end:]
+    return text
 
 
 def group_end(text: str, opening: int) -> int:

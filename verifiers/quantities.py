@@ -69,11 +69,25 @@ def _product_quantity(node: Node) -> Quantity:
     )
 
 
+def joined_units(node: Node) -> Node:
+    """2 hours and 15 minutes is one quantity; 2 boys and 3 girls are two."""
+    first, second = node.args
+    if first.kind == second.kind == "unit":
+        units = dict(first.value), dict(second.value)  # type: ignore[call-overload]
+        known = all(name in UNITS for unit in units for name in unit)
+        factor = conversion(*units) if known else None
+        if factor is not None and factor > 1:
+            return Node("compound", None, node.args)
+    return node
+
+
 def same_quantity(gold: Node, answer: Node) -> tuple[bool, str]:
     """Compare two scalars with their units; the reason says which rule decided."""
     special = _special(gold, answer)
     if special is not None:
         return special
+    if gold.kind == answer.kind == "mod" and not same_value(gold.args[1], answer.args[1]):
+        return False, "another modulus"
     left, right = read_quantity(gold), read_quantity(answer)
     if left.unit and not right.mark:
         right = _with_letter_unit(right)
@@ -83,6 +97,9 @@ def same_quantity(gold: Node, answer: Node) -> tuple[bool, str]:
     if marks == {"pct"}:
         return _one_sided(left, right, "pct", Fraction(1, 100)), "per cent"
     if "deg" in marks and marks <= {"deg", "rad"}:
+        scales = {name[0] for name, _ in (*left.unit, *right.unit)}
+        if {"c", "f"} <= scales:
+            return False, "contradicting units"
         return _angles(left, right), "degrees"
     if len(marks) > 1 and marks != {"unit"}:
         return False, "contradicting units"
@@ -175,6 +192,8 @@ def _same_base(gold: Node, answer: Node) -> bool:
     plain = Node("base")
     left = gold.value if gold.kind == "base" else plain
     right = answer.value if answer.kind == "base" else plain
+    if left is not right and {left, right} - {None, plain}:
+        return left == right
     if left is None or right is None:  # written in base ten
         return same_value(
             *(node.args[0] if node.kind == "base" else node for node in (gold, answer))

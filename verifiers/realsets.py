@@ -1,12 +1,12 @@
 """Sets of real numbers: intervals, inequalities, unions, and what they have in common."""
 
 from dataclasses import dataclass
-from fractions import Fraction
 
-from verifiers.exact import InexactError, UndefinedError, exact
-from verifiers.expr import Node, TooLargeError, num
+from verifiers.exact import InexactError, UndefinedError
+from verifiers.expr import Node, TooLargeError
 from verifiers.numeric import Evaluator, Number
-from verifiers.values import is_arithmetic, rational
+from verifiers.polynomials import coefficients, real_roots
+from verifiers.values import is_arithmetic
 from verifiers.vocabulary import FLIPPED
 
 DIGITS = 60
@@ -230,7 +230,7 @@ def _relation(node: Node) -> RealSet:
 
 
 def _comparison(left: Node, operator: str, right: Node) -> RealSet:
-    """One comparison that is linear in one variable, or |linear| against a number."""
+    """One comparison of polynomials in one variable, or of |linear| with a number."""
     if operator not in FLIPPED:
         raise NotASetError("not an order")
     if right.kind == "call" and right.value == "abs":
@@ -246,24 +246,28 @@ def _comparison(left: Node, operator: str, right: Node) -> RealSet:
     elif right.kind == "sym" and not left.symbols():
         bound, operator = _endpoint(left), FLIPPED[operator]
     else:
-        slope, bound_value = _linear(left, right, name)
-        bound = Evaluator(DIGITS, {}, real=True)(num(bound_value))
-        operator = FLIPPED[operator] if slope < 0 else operator
+        return RealSet(_polynomial(left, operator, right, name), name)
     return RealSet(_ray(bound, operator), name)
 
 
-def _linear(left: Node, right: Node, name: str) -> tuple[Fraction, Fraction]:
-    """The slope of left - right, and its zero."""
-    difference = Node("add", None, (left, Node("neg", None, (right,))))
-    try:
-        values = [exact(difference, {name: Fraction(at)}) for at in (3, 4, 5, 11, 29)]
-    except (InexactError, UndefinedError, TooLargeError) as error:
-        raise NotASetError("not linear") from error
-    slope = values[1] - values[0]
-    expected = [values[0] + slope * (at - 3) for at in (3, 4, 5, 11, 29)]
-    if values != expected or not slope:
-        raise NotASetError("not linear")
-    return slope, 3 - values[0] / slope
+def _polynomial(left: Node, operator: str, right: Node, name: str) -> tuple[Piece, ...]:
+    """Where left - right, of at most the second degree, has the sign that is asked for."""
+    found = coefficients(Node("add", None, (left, Node("neg", None, (right,)))), name)
+    if found is None or found[:2] == (0, 0):
+        raise NotASetError("not a polynomial of low degree")
+    a, b, _ = found
+    roots = real_roots(*found, DIGITS)
+    operator = FLIPPED[operator] if (a or b) < 0 else operator
+    if not a:
+        return _ray(roots[0], operator)
+    points = tuple(Piece(root, True, root, True) for root in roots)
+    if operator in ("=", "!="):
+        return points if operator == "=" else _complement(points)
+    between: tuple[Piece, ...] = ()
+    if roots:
+        closed = operator in ("<=", ">")
+        between = _piece(roots[0], closed, roots[-1], closed)
+    return between if operator in ("<", "<=") else _complement(between)
 
 
 def _ray(bound: Number, operator: str) -> tuple[Piece, ...]:
@@ -279,8 +283,7 @@ def _ray(bound: Number, operator: str) -> tuple[Piece, ...]:
 
 
 def _absolute(inside: Node, operator: str, bound: Node) -> RealSet:
-    limit = rational(bound)
-    if limit is None or limit < 0:
+    if _endpoint(bound) < 0:
         raise NotASetError("bound of an absolute value")
     upper = _comparison(inside, operator, bound)
     lower = _comparison(inside, FLIPPED[operator], Node("neg", None, (bound,)))

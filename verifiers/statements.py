@@ -8,7 +8,7 @@ from verifiers.normalise import normalise
 from verifiers.parser import parse
 from verifiers.passages import BOILERPLATE, math_span, math_spans, sentences
 from verifiers.units import SPELLINGS
-from verifiers.vocabulary import FUNCTIONS
+from verifiers.vocabulary import FUNCTIONS, words
 
 NOUN = (
     r"(?:\b(?:final|correct|right|required|desired)?\s*(?:answer|result|ans\b\.?)s?"
@@ -35,10 +35,36 @@ CLAUSE = re.compile(
     r"|\s+\((?=[^()]*[A-Za-z]{3})|[;:]\s+(?=[a-z]{3})|\s[–—]\s|\s-\s(?=[A-Za-z]{3})"
 )
 CHOICE_AND_TEXT = re.compile(r"\(?[A-J][).:]\s+\S")
+CHOSEN = re.compile(
+    r"(?:^|(?<![A-J)])[,:]\s+|\b(?:so|thus|hence|therefore)\s+)(?:option|choice|answer)?\s*"
+    r"(?:\(([A-J])\)|\b([A-J]))\s+is\s+(?:the\s+)?(?:only\s+)?(?:correct|right|true|best)"
+    r"(?:\s+(?:answer|option|choice|one|statement))?\W*$"
+    r"|\b(?:choose|pick|select)\s+(?:option\s+|choice\s+|answer\s+)?"
+    r"(?:\(([A-J])\)|([A-J]))\W*$",
+    re.I,
+)
+NAMED_KIND = re.compile(
+    r"^\W*((?:so|thus|hence|therefore|then|consequently|finally|we conclude that|it follows that)"
+    r"[,:]?\s+)*(?:the|this|our)\s+(?:\w+\s+){1,4}?(?:is|are)\s+(?:an?\s+|the\s+)?([A-Za-z]{3,20})\W*$",
+    re.I,
+)
+UNCERTAIN = words(
+    "not neither either unknown unclear unsure here below above done wrong correct right given "
+    "that this complete finished same following true false answer result"
+)
 CODE_CALL = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}\(")
 EXPLANATION = re.compile(
     r",?\s+(?:because|since|as|so|which|where|for|by|of|after|left|in total)\b|\s+\((?!or|maybe)"
 )
+BOUND = re.compile(
+    r"(?:less|greater|more|fewer|smaller|larger|bigger|higher|lower|strictly\s+\w+) than\b|"
+    r"(?:at (?:least|most)|between|under|below|above)\b|"
+    r"(?:an?|some|any)\s+(?:\w+\s+)?(?:integer|number|value)s?\s+(?:from|between|in|less|greater)\b",
+    re.I,
+)
+MINUS_WORD = re.compile(r"(?:negative|minus)\s+(?=[\d$\\.])", re.I)
+NEGATED = re.compile(r"(?:\bnot|n't|\bnever|\bcannot be)\s+(?:(?:equal to|be)\s+)?[*_$\\(]*$", re.I)
+ENDS_ARGUMENT = re.compile(r",?\s+(?:so|hence|thus|therefore)$", re.I)
 YES_OR_NO = re.compile(r"(yes|no|true|false)\b(?=[,.;!])", re.I)
 LINK = re.compile(r"\s(?:is|are|equals|be)\s+|:\s+")
 JOIN = re.compile(r"[\s,;]*(?:\b(?:and|or)\b)?[\s,;]*")
@@ -117,10 +143,12 @@ def read_statement(rest: str) -> str | None:
     if not pieces:
         return None
     sentence = pieces[0].strip().strip('*_"” ')
-    if CHOICE_AND_TEXT.match(sentence):
+    if CHOICE_AND_TEXT.match(sentence) or BOUND.match(sentence):
         return sentence
     if match := YES_OR_NO.match(sentence):
         return match[1]
+    if match := MINUS_WORD.match(sentence):
+        sentence = "-" + sentence[match.end() :]
     clause = sentence[: match.start()] if (match := CLAUSE.search(sentence, 1)) else sentence
     for part in (clause, sentence):
         if is_value(part) or (_parsed(part) is not None and not _is_prose(part)):
@@ -156,7 +184,7 @@ def last_expression(text: str) -> str | None:
             return linked
         after = spans[-1][1] if spans else 0
         if number := _last_number(sentence[after:]):
-            return number
+            return None if NEGATED.search(sentence[: sentence.rfind(number)][-40:]) else number
         if spans:
             start = _first_joined(sentence, spans)
             return _joined_spans(sentence[start:]) or spans[-1][2]
@@ -166,9 +194,28 @@ def last_expression(text: str) -> str | None:
 def _linked_value(sentence: str) -> str | None:
     """What follows the last "is" of a sentence in words, if all of it is a value."""
     links = list(LINK.finditer(sentence))
+    if links and NEGATED.search(sentence[: links[-1].end()][-40:]):
+        return None
     rest = sentence[links[-1].end() :].strip("*_ ") if links else ""
-    clause = rest[: match.start()] if (match := CLAUSE.search(rest, 1)) else rest
+    match = CLAUSE.search(rest, 1)
+    clause = rest[: match.start()] if match else rest
+    if match and ENDS_ARGUMENT.match(match[0]) and NUMBER.search(rest, match.end()):
+        return None
     return clause if is_value(clause) and re.search(r"\d|=|√|π", clause) else None
+
+
+def words_stated(text: str) -> str | None:
+    """The choice or the single word that the last sentence of a text ends in."""
+    last = (sentences(BOILERPLATE.sub("", text)) or [""])[-1].strip('*_"” ')
+    if len(last) > LONGEST_TEXT_ANSWER:
+        return None
+    if match := CHOSEN.search(last):
+        letter = next(group for group in match.groups() if group)
+        return letter if letter.isupper() else None
+    match = NAMED_KIND.match(last)
+    if match is None or match[2].lower() in UNCERTAIN:
+        return None
+    return match[2] if match[1] or not last_expression(text) else None
 
 
 def only_value(text: str) -> str | None:

@@ -1,11 +1,11 @@
 """Equality of parsed answers: what is a list, a tuple, a set or a relation decides the rule."""
 
 from verifiers.effort import check
-from verifiers.equations import same_relation
+from verifiers.equations import as_interval, same_relation
 from verifiers.expr import Node, canonical
 from verifiers.matrices import as_matrix, is_vector
 from verifiers.naming import Named, collect, labels_agree, renamed_argument, unname
-from verifiers.quantities import same_quantity
+from verifiers.quantities import joined_units, same_quantity
 from verifiers.realsets import NotASetError, looks_like_range, read_set, same_set
 from verifiers.values import has_value
 from verifiers.vocabulary import EMPTY_WORDS, REAL_WORDS
@@ -25,6 +25,8 @@ def same_answer(gold: Node, answer: Node) -> tuple[bool, str]:
         return False, "not evaluated"
     if gold.has("dots") or answer.has("dots"):
         return False, "continued list"
+    if {gold.kind, answer.kind} == {"empty", "set"}:
+        return False, "an empty set is not a member"
     if looks_like_range(gold) or looks_like_range(answer):
         return _same_range(gold, answer)
     return _same_collection(gold, answer)
@@ -38,7 +40,13 @@ def _spelled_out(node: Node) -> Node:
         if words in REAL_WORDS:
             return Node("setname", "R")
     if node.kind == "pow" and node.args[0].kind == "tuple" and node.args[1] == Node("sym", "T"):
-        return node.args[0]
+        return Node("tuple", "()", node.args[0].args)
+    if node.kind == "add" and node.args[0].kind == "setname" and len(node.args) == 2:
+        without = node.args[1]
+        if without.kind == "neg" and without.args[0].kind == "set":
+            return Node("diff", None, (node.args[0], without.args[0]))
+    if node.kind == "list" and node.value == "and" and len(node.args) == 2:
+        return joined_units(node)
     if node.kind == "list" and node.args[0].kind == "rel" and node.args[0].value == ("!=",):
         return _all_excluded(node)
     return node
@@ -70,6 +78,8 @@ def _same_range(gold: Node, answer: Node) -> tuple[bool, str]:
     if kinds == ("rel", "rel"):
         return same_relation(gold, answer), "relation"
     left, right = unname(gold).value, unname(answer).value
+    if {left.kind, right.kind} == {"rel", "tuple"}:
+        left, right = as_interval(left), as_interval(right)
     if left.kind == right.kind == "tuple":
         return _same_tuple(left, right), "interval"
     if left.kind == right.kind and left.kind in ("union", "list", "inter", "diff"):

@@ -24,10 +24,16 @@ UNITS: dict[str, tuple[str, Fraction, str]] = {
     "hour": ("time", Fraction(3600), "h hr hrs hour hours"),
     "day": ("time", Fraction(86400), "day days"),
     "week": ("time", Fraction(604800), "week weeks wk wks"),
+    "month": ("months", Fraction(1), "month months"),
+    "year": ("months", Fraction(12), "year years yr yrs"),
+    "cup": ("cooking", Fraction(1), "cup cups"),
+    "pint": ("cooking", Fraction(2), "pint pints"),
+    "quart": ("cooking", Fraction(4), "quart quarts"),
+    "gallon": ("cooking", Fraction(16), "gallon gallons gal"),
     "liter": ("volume", Fraction(1), "L l liter liters litre litres"),
     "ml": ("volume", Fraction(1, 1000), "ml mL milliliter milliliters millilitre millilitres"),
     "dollar": ("money", Fraction(1), "dollar dollars USD bucks"),
-    "cent": ("money", Fraction(1, 100), "cent cents"),
+    "cent": ("money", Fraction(1, 100), "cent cents ¢"),
     "euro": ("euro", Fraction(1), "euro euros EUR €"),
     "gbp": ("gbp", Fraction(1), "GBP £ quid"),
     "yen": ("yen", Fraction(1), "yen ¥ JPY"),
@@ -55,7 +61,8 @@ SAFE_SYMBOLS = words(
 )
 # Single letters that a number may be followed by: dropped where the other side has no variables.
 LETTER_UNITS = words("m s g h L l N J W V A K")
-CURRENCY_SIGNS = {"$": "dollar", "€": "euro", "£": "gbp", "¥": "yen", "₹": "rupee"}
+CURRENCY_SIGNS = {"$": "dollar", "€": "euro", "£": "gbp", "¥": "yen", "₹": "rupee",
+                  "¢": "cent"}  # fmt: skip
 GENERIC = {"unit", "units", "square", "cubic", "sq", "cu"}
 
 

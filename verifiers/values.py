@@ -18,6 +18,8 @@ GRAIN = 997
 RANGES = ((0, 1), (1, 4), (-6, 6), (-60, 60))
 POINTS_IN_RANGE = 4
 ARITHMETIC = words("num sym const add mul neg div pow fact pct deg call opaque base")
+REAL_NAMES = words("x y z t u v")  # what is rounded may be any real; n and k are whole numbers
+PROBES = (1, 2, 3, 7, Fraction(-29, 2))  # |x| and floor(x) are linear at some of them only
 NO_VALUE = (InexactError, UndefinedError, TooLargeError)
 
 
@@ -150,7 +152,9 @@ def is_discrete(*nodes: Node) -> bool:
     for node in nodes:
         for part in node.walk():
             name = part.value if part.kind == "call" else part.kind
-            if name in ("fact", "binom", "floor", "ceil", "gcd", "lcm") and part.symbols():
+            if name in ("fact", "binom", "gcd", "lcm") and part.symbols():
+                return True
+            if name in ("floor", "ceil") and part.symbols() and not part.symbols() & REAL_NAMES:
                 return True
             if part.kind == "pow" and part.args[1].symbols():
                 base = rational(part.args[0])
@@ -218,12 +222,17 @@ def _same_solution_for(name: str, names: list[str], left: Node, right: Node) -> 
 
 def _linear_solution(side: Node, name: str, point: dict[str, Fraction]) -> Number:
     """The zero of an expression that is linear in one variable at this point, else None."""
-    at = [Evaluator(LOW, {**point, name: Fraction(x)}, real=True)(side) for x in (1, 2, 3, 7)]
+    at = [Evaluator(LOW, {**point, name: Fraction(x)}, real=True)(side) for x in PROBES]
     slope = at[1] - at[0]
     tolerance = 10.0 ** -(LOW // 2) * max(1, *(abs(value) for value in at))
     if abs(slope) <= tolerance or abs(at[2] - at[1] - slope) > tolerance:
         return None
-    return None if abs(at[3] - at[0] - 6 * slope) > tolerance else 1 - at[0] / slope
+    if any(
+        abs(value - at[0] - slope * (float(probe) - 1)) > tolerance
+        for value, probe in zip(at, PROBES, strict=True)
+    ):
+        return None
+    return 1 - at[0] / slope
 
 
 def proportional(left: Node, right: Node) -> Fraction | None:

@@ -24,7 +24,7 @@ UNICODE = {
     "¾": r"\frac{3}{4}", "⅕": r"\frac{1}{5}", "⅖": r"\frac{2}{5}", "⅗": r"\frac{3}{5}",
     "⅘": r"\frac{4}{5}", "⅙": r"\frac{1}{6}", "⅚": r"\frac{5}{6}", "⅛": r"\frac{1}{8}",
     "⅜": r"\frac{3}{8}", "⅝": r"\frac{5}{8}", "⅞": r"\frac{7}{8}", "⅐": r"\frac{1}{7}",
-    "⅑": r"\frac{1}{9}", "⅒": r"\frac{1}{10}",
+    "⅑": r"\frac{1}{9}", "⅒": r"\frac{1}{10}", "∛": r"\sqrt[3]", "∜": r"\sqrt[4]",
     "α": r"\alpha ", "β": r"\beta ", "γ": r"\gamma ", "δ": r"\delta ", "ε": r"\epsilon ",
     "θ": r"\theta ", "λ": r"\lambda ", "μ": r"\mu ", "π": r"\pi ", "ρ": r"\rho ",
     "σ": r"\sigma ", "τ": r"\tau ", "φ": r"\phi ", "ϕ": r"\phi ", "ω": r"\omega ",
@@ -38,7 +38,8 @@ SPACING = words(", ; : ! > quad qquad thinspace enspace space hfill") | {" ", "\
 SILENT = words(
     "left right big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr Biggl Biggr middle displaystyle "
     "textstyle scriptstyle limits nolimits rm bf it sf tt normalsize large Large LARGE small "
-    "boldmath therefore because ( ) [ ] hline"
+    "huge Huge tiny small footnotesize scriptsize mathstrut strut noindent centering mathord "
+    "mathbin boldmath therefore because ( ) [ ] hline"
 )
 SKIPPED_WITH_GROUP = words(
     "color hspace vspace phantom hphantom vphantom label tag textcolor colorbox definecolor"
@@ -46,11 +47,11 @@ SKIPPED_WITH_GROUP = words(
 TEXT_GROUPS = words(
     "text textbf textit textnormal textrm textsf texttt mbox hbox emph textup mathrm mathbf mathit "
     "mathsf mathtt mathnormal operatorname boldsymbol bm pmb underline boxed fbox ensuremath "
-    "mathop mathcal mathscr mathfrak vec overrightarrow hat bar widehat tilde"
+    "framebox mathop mathcal mathscr mathfrak vec overrightarrow hat bar widehat tilde"
 )
 MATH_GROUPS = words(
     "boxed fbox underline ensuremath boldsymbol bm pmb vec overrightarrow hat bar widehat tilde "
-    "mathbf mathit mathcal mathscr mathfrak"
+    "mathbf mathit mathcal mathscr mathfrak framebox"
 )
 
 RELATIONS = {
@@ -82,7 +83,7 @@ GREEK = words(
     "rho varrho sigma varsigma tau upsilon phi varphi chi psi omega Delta Theta Lambda Xi "
     "Sigma Upsilon Phi Psi Omega ell hbar Pi"
 )
-SYSTEMS = words("cases aligned align gathered gather split equation rcases dcases")
+SYSTEMS = words("cases aligned align gathered gather split equation rcases dcases center")
 MATRICES = words(
     "matrix pmatrix bmatrix Bmatrix vmatrix Vmatrix smallmatrix psmallmatrix bsmallmatrix array"
 )
