@@ -147,9 +147,9 @@ def train(
         from rlvr_cli.display import Display
 
         resolved = _resolve(flags, config, set_, reads=None)
-        from rlvr_cli import commands
+        from rlvr_cli.commands.train import train as command
 
-        commands.train(resolved, out, Display(quiet))
+        command(resolved, out, Display(quiet))
 
 
 @app.command("eval")
@@ -188,9 +188,9 @@ def eval_(
             data, model, engine, samples, max_tokens, temperature, top_p, limit, skip_bad, seed
         )
         resolved = _resolve(flags, config, set_, reads=_READ_BY_EVAL)
-        from rlvr_cli import commands
+        from rlvr_cli.commands.eval import eval_ as command
 
-        commands.eval_(resolved, out, Display(quiet))
+        command(resolved, out, Display(quiet))
 
 
 @app.command()
@@ -235,9 +235,9 @@ def sample(
             None, model, engine, samples, max_tokens, temperature, top_p, limit, skip_bad, seed
         )
         resolved = _resolve(flags, config, set_, reads=_READ_BY_EVAL)
-        from rlvr_cli import commands
+        from rlvr_cli.commands.sample import sample as command
 
-        commands.sample(resolved, inputs, out, Display(quiet))
+        command(resolved, inputs, out, Display(quiet))
 
 
 _READ_BY_EVAL = (

@@ -21,10 +21,11 @@ ORDER = [
     ["policy"],
     ["update", "session", "checkpoint", "tracking"],
     ["trainer", "display"],
-    ["commands"],
+    ["commands.common"],
+    ["commands.train", "commands.eval", "commands.sample"],
     ["main"],
 ]
-APART = {"", "__main__", "warm_start", "engines"}
+APART = {"", "__main__", "warm_start", "engines", "commands"}
 
 
 def imports(path: Path) -> set[str]:

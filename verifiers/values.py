@@ -19,7 +19,7 @@ RANGES = ((0, 1), (1, 4), (-6, 6), (-60, 60))
 POINTS_IN_RANGE = 4
 ARITHMETIC = words("num sym const add mul neg div pow fact pct deg call opaque base")
 REAL_NAMES = words("x y z t u v")  # what is rounded may be any real; n and k are whole numbers
-PROBES = (1, 2, 3, 7, Fraction(-29, 2))  # |x| and floor(x) are linear at some of them only
+PROBES = (*(Fraction(x) for x in (1, 2, 3, 7)), Fraction(-29, 2))  # |x|, floor(x): linear at some
 NO_VALUE = (InexactError, UndefinedError, TooLargeError)
 
 
@@ -222,7 +222,7 @@ def _same_solution_for(name: str, names: list[str], left: Node, right: Node) -> 
 
 def _linear_solution(side: Node, name: str, point: dict[str, Fraction]) -> Number:
     """The zero of an expression that is linear in one variable at this point, else None."""
-    at = [Evaluator(LOW, {**point, name: Fraction(x)}, real=True)(side) for x in PROBES]
+    at = [Evaluator(LOW, {**point, name: x}, real=True)(side) for x in PROBES]
     slope = at[1] - at[0]
     tolerance = 10.0 ** -(LOW // 2) * max(1, *(abs(value) for value in at))
     if abs(slope) <= tolerance or abs(at[2] - at[1] - slope) > tolerance:

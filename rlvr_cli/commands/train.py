@@ -1,4 +1,4 @@
-"""What `rlvr train`, `rlvr eval` and `rlvr sample` do, once their settings are resolved."""
+"""`rlvr train`, once its settings are resolved."""
 
 import shlex
 import signal
@@ -6,20 +6,23 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from rlvr_cli.checkpoint import save_checkpoint
+from rlvr_cli.commands.common import (
+    refuse_existing,
+    warn_of_bad_golds,
+    warn_of_unjudged,
+)
 from rlvr_cli.config import Config, changed_cells
-from rlvr_cli.display import Display, draw_curves, show_response, step_note
-from rlvr_cli.evaluate import Evaluation, evaluate, summarise
-from rlvr_cli.problems import FILE_TYPES, ProblemSet, has_split, load_problems
-from rlvr_cli.reward import NO_SIGNAL
+from rlvr_cli.display import Display, draw_curves, step_note
+from rlvr_cli.evaluate import Evaluation
+from rlvr_cli.problems import ProblemSet, has_split, load_problems
 from rlvr_cli.session import Session, open_session, prompts_for
-from rlvr_cli.tracking import Run, default_directory, write_jsonl_line, write_rollouts
+from rlvr_cli.tracking import Run, default_directory, write_jsonl_line
 from rlvr_cli.trainer import Trainer
-from rlvr_cli.types import Group, Problem, Prompt, SamplingParams, UserError
+from rlvr_cli.types import Prompt
 
 _SHORT = 60
 
@@ -28,14 +31,14 @@ def train(config: Config, out: Path | None, display: Display) -> None:
     """The whole of `rlvr train`. Raises UserError for anything wrong with the input."""
     started = time.monotonic()
     directory = out or default_directory(config.algo, config.data.source)
-    _refuse_existing(directory)
+    refuse_existing(directory)
     problems = _training_problems(config)
     data = config.data.model_copy(update={"prompt": config.data.prompt or problems.prompt})
     config = config.model_copy(update={"data": data})
     with open_session(config) as session:
         held_out = _held_out_prompts(config, session)
         prompts = prompts_for(problems, session.policy, config, config.rollout.max_tokens)
-        _warn_of_bad_golds([*prompts, *held_out], session, display)
+        warn_of_bad_golds([*prompts, *held_out], session, display)
         display.say("policy", f"{config.model}: {session.description}")
         display.say("problems", f"{len(prompts)} of {problems.name}; {len(held_out)} held out")
         display.say("algorithm", _algorithm_line(config))
@@ -44,55 +47,6 @@ def train(config: Config, out: Path | None, display: Display) -> None:
         run = Run(directory, config.model_copy(update={"threads": session.threads}))
         display.say("run", f"{directory}")
         _train(trainer, run, display, started)
-
-
-def eval_(config: Config, out: Path | None, display: Display) -> None:
-    """The whole of `rlvr eval`: rows to `out` or a pipe, figures to stderr."""
-    problems = load_problems(
-        config.data.source,
-        config.data.split or "test",
-        limit=config.data.limit,
-        skip_bad=config.data.skip_bad,
-    )
-    _refuse_existing(out)
-    with open_session(config) as session:
-        prompts = prompts_for(problems, session.policy, config, config.rollout.max_tokens)
-        _warn_of_bad_golds(prompts, session, display)
-        display.say("policy", f"{config.model}: {session.description}")
-        params = _eval_params(config)
-        with display.progress("evaluating", len(prompts)) as bar:
-            correct: list[float] = []
-
-            def on_group(group: Group) -> None:
-                correct.extend(float(rollout.is_correct) for rollout in group.rollouts)
-                bar.tick(f"pass@1 {sum(correct) / len(correct):.3f}", print_note=False)
-
-            groups = evaluate(session.sampler, prompts, params, config.seed, on_group)
-    with _opened(out) as file:
-        if file is not None:
-            write_rollouts(file, groups)
-    _show_evaluation(problems.name, summarise(groups, params), display)
-    if out:
-        display.say("rows", str(out))
-
-
-def sample(config: Config, inputs: Sequence[str], out: Path | None, display: Display) -> None:
-    """The whole of `rlvr sample`: readable on a terminal, JSONL in a pipe or in `out`."""
-    sets = [_sample_problems(text, config) for text in inputs]
-    problems = ProblemSet("sample", tuple(p for one in sets for p in one.problems), sets[0].prompt)
-    _refuse_existing(out)
-    with open_session(config) as session:
-        prompts = prompts_for(problems, session.policy, config, config.rollout.max_tokens)
-        display.say("policy", f"{config.model}: {session.description}")
-        groups = evaluate(session.sampler, prompts, _eval_params(config), config.seed)
-    with _opened(out) as file:
-        for group in groups:
-            if file is not None:
-                write_rollouts(file, [group])
-                continue
-            for rollout in group.rollouts:
-                display.say("problem", group.prompt.problem.problem)
-                show_response(rollout)
 
 
 def _train(trainer: Trainer, run: Run, display: Display, started: float) -> None:
@@ -174,38 +128,8 @@ def _measured(trainer: Trainer, run: Run, display: Display, when: str) -> Evalua
     groups, evaluation = trainer.measure()
     run.write_rollouts(f"held-out-{when}", groups)
     display.say("pass@1", f"{evaluation.pass_at_1:.3f} {when} training ({evaluation.settings})")
-    _warn_of_unjudged(evaluation, display)
+    warn_of_unjudged(evaluation, display)
     return evaluation
-
-
-def _warn_of_unjudged(evaluation: Evaluation, display: Display) -> None:
-    unjudged = sum(evaluation.verdicts.get(verdict, 0) for verdict in NO_SIGNAL)
-    if unjudged:
-        display.warn(
-            f"{unjudged} responses could not be judged (timeout or unreadable gold answer); "
-            "pass@1 leaves them out"
-        )
-
-
-def _warn_of_bad_golds(prompts: Sequence[Prompt], session: Session, display: Display) -> None:
-    """Each gold answer that the verifier cannot read, once; its responses never train."""
-    verifier = session.sampler.verifier
-    for problem in (prompt.problem for prompt in prompts):
-        if problem.answer is not None and not verifier.check_gold(problem.answer):
-            gold = problem.answer[:_SHORT]
-            display.warn(f"problem {problem.id}: the gold answer {gold!r} cannot be read")
-
-
-def _show_evaluation(name: str, evaluation: Evaluation, display: Display) -> None:
-    display.result("pass@1", f"{evaluation.pass_at_1:.4f} on {name} ({evaluation.settings})")
-    display.say(
-        "responses",
-        f"format right {evaluation.format_share:.1%}, cut off {evaluation.cut_off_share:.1%}, "
-        f"{evaluation.response_length:.1f} tokens on average",
-    )
-    counts = ", ".join(f"{count} {verdict}" for verdict, count in evaluation.verdicts.items())
-    display.say("verdicts", counts)
-    _warn_of_unjudged(evaluation, display)
 
 
 def _training_problems(config: Config) -> ProblemSet:
@@ -227,43 +151,6 @@ def _held_out_prompts(config: Config, session: Session) -> list[Prompt]:
         return []
     problems = load_problems(source, "test", limit=config.eval.limit, skip_bad=config.data.skip_bad)
     return prompts_for(problems, session.policy, config, config.rollout.max_tokens)
-
-
-def _sample_problems(text: str, config: Config) -> ProblemSet:
-    """Problems of a file or stdin, or the text itself as one; gold answers may be missing."""
-    if text == "-" or text.endswith(FILE_TYPES):
-        return load_problems(
-            text,
-            "test",
-            limit=config.data.limit,
-            skip_bad=config.data.skip_bad,
-            need_answer=False,
-        )
-    if not text.strip():
-        raise UserError("the prompt is empty; give a text, a .jsonl file, or - for stdin")
-    return ProblemSet("prompt", (Problem("prompt", text, None),), "think_answer")
-
-
-def _eval_params(config: Config) -> SamplingParams:
-    return SamplingParams(
-        config.eval.samples, config.rollout.max_tokens, config.eval.temperature, config.eval.top_p
-    )
-
-
-def _refuse_existing(out: Path | None) -> None:
-    if out is not None and out.exists():
-        raise UserError(f"--out {out}: it exists already; name another or remove it")
-
-
-def _opened(out: Path | None) -> Any:
-    """Where response rows go: a new file, else a piped stdout, else nowhere."""
-    if out is None:
-        return nullcontext(None if sys.stdout.isatty() else sys.stdout)
-    try:
-        file: TextIO = out.open("x", encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"--out {out}: cannot be written ({error.strerror})") from None
-    return file
 
 
 def _algorithm_line(config: Config) -> str:

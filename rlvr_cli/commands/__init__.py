@@ -1,0 +1,1 @@
+"""What the commands do, once their settings are resolved; `main` reads the command line."""

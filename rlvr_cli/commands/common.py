@@ -1,0 +1,59 @@
+"""What the commands share."""
+
+import sys
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, TextIO
+
+from rlvr_cli.config import Config
+from rlvr_cli.display import Display
+from rlvr_cli.evaluate import Evaluation
+from rlvr_cli.reward import NO_SIGNAL
+from rlvr_cli.session import Session
+from rlvr_cli.types import Prompt, SamplingParams, UserError
+
+_SHORT = 60
+
+
+def warn_of_unjudged(evaluation: Evaluation, display: Display) -> None:
+    """How many responses pass@1 leaves out, if any."""
+    unjudged = sum(evaluation.verdicts.get(verdict, 0) for verdict in NO_SIGNAL)
+    if unjudged:
+        display.warn(
+            f"{unjudged} responses could not be judged (timeout or unreadable gold answer); "
+            "pass@1 leaves them out"
+        )
+
+
+def warn_of_bad_golds(prompts: Sequence[Prompt], session: Session, display: Display) -> None:
+    """Each gold answer that the verifier cannot read, once; its responses never train."""
+    verifier = session.sampler.verifier
+    for problem in (prompt.problem for prompt in prompts):
+        if problem.answer is not None and not verifier.check_gold(problem.answer):
+            gold = problem.answer[:_SHORT]
+            display.warn(f"problem {problem.id}: the gold answer {gold!r} cannot be read")
+
+
+def eval_params(config: Config) -> SamplingParams:
+    """How `eval` and `sample` draw responses."""
+    return SamplingParams(
+        config.eval.samples, config.rollout.max_tokens, config.eval.temperature, config.eval.top_p
+    )
+
+
+def refuse_existing(out: Path | None) -> None:
+    """Raise UserError if there is something at `out` already."""
+    if out is not None and out.exists():
+        raise UserError(f"--out {out}: it exists already; name another or remove it")
+
+
+def opened(out: Path | None) -> Any:
+    """Where response rows go: a new file, else a piped stdout, else nowhere."""
+    if out is None:
+        return nullcontext(None if sys.stdout.isatty() else sys.stdout)
+    try:
+        file: TextIO = out.open("x", encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"--out {out}: cannot be written ({error.strerror})") from None
+    return file
