@@ -50,7 +50,7 @@ class Display:
             self.console.print(Text.from_ansi(curves))
 
     @contextmanager
-    def progress(self, what: str, total: int) -> Iterator["Ticker"]:
+    def progress(self, what: str, total: int, done: int = 0) -> Iterator["Ticker"]:
         """A progress bar on a terminal; in a pipe, a line for each note."""
         if self.quiet or not self.console.is_terminal:
             yield Ticker(None if self.quiet else self.console)
@@ -63,7 +63,7 @@ class Display:
             TextColumn("{task.fields[note]}"),
         )
         with Progress(*columns, console=self.console, transient=True) as bar:
-            yield Ticker(None, bar, bar.add_task(what, total=total, note=""))
+            yield Ticker(None, bar, bar.add_task(what, total=total, completed=done, note=""))
 
 
 class Ticker:

@@ -1,5 +1,7 @@
 """From a problem to the token ids the policy continues."""
 
+import hashlib
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -38,6 +40,15 @@ def render_prompts(
         think_open = text.rstrip().endswith("<think>")
         prompts.append(Prompt(problem, text, tuple(token_ids), think_open))
     return prompts, too_long
+
+
+def prompts_digest(prompts: Sequence[Prompt]) -> str:
+    """A checksum of the problems, their golds and how they are put to the policy."""
+    digest = hashlib.sha256()
+    for prompt in prompts:
+        row = (prompt.problem.id, prompt.problem.answer, prompt.text, prompt.token_ids)
+        digest.update(json.dumps(row).encode() + b"\n")
+    return digest.hexdigest()
 
 
 def _through_chat_template(content: str, tokenizer: Any) -> str:

@@ -2,8 +2,8 @@
 
 import random
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import deepcopy
 from typing import Any
 
@@ -14,6 +14,7 @@ from rlvr_cli.group_filter import Collected, GroupCollector
 from rlvr_cli.metrics import rollout_metrics
 from rlvr_cli.policy import Policy
 from rlvr_cli.problems import ProblemCursor
+from rlvr_cli.prompts import prompts_digest
 from rlvr_cli.rollout import response_seed
 from rlvr_cli.session import Session
 from rlvr_cli.tracking import Run
@@ -44,18 +45,28 @@ class Trainer:
         self.cursor = ProblemCursor(len(prompts), config.seed)
         self.collector = GroupCollector(self._sample, rollout.prompts, config.algorithm)
         self.rng = random.Random(config.seed)
+        self.problems_digest = prompts_digest([*prompts, *held_out])
         self.weight_version = 0
+        self.step = 0
+        self.settled = True
+        """Weights and optimizer are those of the end of a step."""
         self.stopped = False
 
-    def train_steps(self, run: Run) -> Iterator[dict[str, Any]]:
-        """The loop: `config.steps` steps, or fewer where `algorithm.on_cap` says stop."""
+    def train_steps(
+        self, run: Run, welcome: Callable[[], AbstractContextManager[None]] = nullcontext
+    ) -> Iterator[dict[str, Any]]:
+        """The loop: up to `config.steps` steps, or fewer where `algorithm.on_cap` says stop.
+
+        Sampling goes on inside `welcome()`: left there, the step has changed no weight.
+        """
         engine, model = self.session.engine, self.session.policy.model
-        for step in range(1, self.config.steps + 1):
+        for step in range(self.step + 1, self.config.steps + 1):
             clock = Clock()
-            with clock.measure("rollout"):
+            with welcome(), clock.measure("rollout"):
                 batch = self.collector.collect()  # prompts, rollouts, verdicts, group filter
             no_update = self._reason_for_no_update(batch)
             update_metrics: Mapping[str, float] = {}
+            self.settled = False
             if no_update is None:
                 with clock.measure("update"):
                     engine.sleep()
@@ -73,9 +84,11 @@ class Trainer:
                 "groups_carried": len(self.collector.carried),
                 "no_update": no_update,
                 **update_metrics,
+                **self._held_out(step, run),
                 **clock.seconds,
             }
             run.record_step(metrics, batch.sampled)
+            self.step, self.settled = step, True
             yield metrics
             if self.stopped:
                 break
@@ -88,6 +101,15 @@ class Trainer:
         )
         groups = evaluate(self.session.sampler, self.held_out, params, self.config.seed)
         return groups, summarise(groups, params)
+
+    def _held_out(self, step: int, run: Run) -> dict[str, float]:
+        """pass@1 on the held-out problems where `eval.every` asks for it at this step."""
+        every = self.config.eval.every
+        if not (every and self.held_out and step % every == 0):
+            return {}
+        groups, evaluation = self.measure()
+        run.write_rollouts(f"held-out-step-{step:06d}", groups)
+        return {"held_out_pass@1": evaluation.pass_at_1}
 
     def _sample(self, count: int) -> list[Group]:
         """The next `count` problems as judged groups, in the order of the cursor."""

@@ -12,7 +12,7 @@ from rlvr_cli.engines.transformers import TransformersEngine
 from rlvr_cli.models import LoadedModel
 from rlvr_cli.rollout import Sampler
 from rlvr_cli.session import Session
-from rlvr_cli.tracking import Run
+from rlvr_cli.tracking import create_run
 from rlvr_cli.trainer import Trainer
 from rlvr_cli.types import Problem, Prompt, UserError
 from verifiers import Verdict, Verification
@@ -66,7 +66,7 @@ def weights(trainer: Trainer) -> list[torch.Tensor]:
 
 
 def steps(trainer: Trainer, directory: Path) -> list[dict]:
-    return list(trainer.train_steps(Run(directory, trainer.config)))
+    return list(trainer.train_steps(create_run(directory, trainer.config)))
 
 
 @pytest.mark.parametrize("algo", ["dapo", "grpo"])
