@@ -13,6 +13,8 @@ _GRADIENT_AND_ADAM = 3
 """Copies of the trained weights beside themselves: the gradient and AdamW's two moments."""
 _KEPT_HIDDEN, _KEPT_INNER = 8, 4
 """Vectors a token that one layer keeps for the backward pass, of its two widths."""
+OF_WEIGHTS = ("gradient and AdamW", "reference policy", "critic")
+"""The parts that smaller batches do not make smaller."""
 _LOGITS_MB = 256
 """One chunk of logits, its log-softmax and its gradient (policy.py)."""
 
@@ -26,7 +28,8 @@ def memory_needed(model: Any, config: Config) -> dict[str, int]:
     activations = _FLOAT * kept * shape.num_hidden_layers * config.optim.micro_tokens
     needed = {
         "gradient and AdamW": _GRADIENT_AND_ADAM * weights,
-        "reference policy": weights if config.algorithm.kl != "none" else 0,
+        "reference policy": weights if config.algorithm.has_reference_model else 0,
+        "critic": (1 + _GRADIENT_AND_ADAM) * weights if config.algorithm.critic == "own" else 0,
         "forward and backward": activations + (_LOGITS_MB << 20),
         "keys and values": config.rollout.kv_budget_mb << 20,
     }

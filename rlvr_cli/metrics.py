@@ -1,10 +1,19 @@
 """Summaries of a step: pure functions from groups to numbers."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rlvr_cli.types import Group, Rollout
+
+TIMING = "seconds_"
+"""How the names of the metrics begin that say how long something took. All others are the same in
+every repetition of a run, and after a resume."""
+
+
+def without_timings(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """The metrics of a step that do not depend on the machine's speed."""
+    return {name: value for name, value in metrics.items() if not name.startswith(TIMING)}
 
 
 def mean(values: Iterable[float]) -> float | None:

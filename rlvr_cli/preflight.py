@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rlvr_cli.config import Config
-from rlvr_cli.memory import memory_free, memory_needed
+from rlvr_cli.group_filter import has_signal
+from rlvr_cli.memory import OF_WEIGHTS, memory_free, memory_needed
 from rlvr_cli.metrics import rollout_metrics, verdict_counts
 from rlvr_cli.rollout import response_seed
 from rlvr_cli.session import Session
@@ -34,6 +35,7 @@ def preflight(session: Session, prompts: Sequence[Prompt], config: Config) -> Re
     Its responses have seeds of their own, so a run after it is the same as one without.
     """
     groups = probe(session, prompts, config)
+    learns = has_signal(groups, config.algorithm)
     lines = [
         ("prompt", shortened(prompts[0].text)),
         ("template", _template_line(prompts[0], session)),
@@ -46,9 +48,9 @@ def preflight(session: Session, prompts: Sequence[Prompt], config: Config) -> Re
         *template_findings(prompts),
         *gold_findings(prompts, session.sampler.verifier.check_gold),
         *memory_findings(session, config),
-        *probe_findings(groups),
+        *probe_findings(groups, learns),
     ]
-    return Report(tuple(lines), tuple(findings), has_signal(groups))
+    return Report(tuple(lines), tuple(findings), learns)
 
 
 def probe(session: Session, prompts: Sequence[Prompt], config: Config) -> list[Group]:
@@ -61,13 +63,6 @@ def probe(session: Session, prompts: Sequence[Prompt], config: Config) -> list[G
     seeds = [response_seed(config.seed, "preflight", number) for number in chosen]
     groups = session.sampler.groups([prompts[number] for number in chosen], params, seeds)
     return [group for _, group in groups]
-
-
-def has_signal(groups: Sequence[Group]) -> bool:
-    """Some group is mixed, or, with one response a problem, some are right and some are not."""
-    if any(len(group.rollouts) > 1 for group in groups):
-        return any(group.is_mixed for group in groups)
-    return len({rollout.is_correct for group in groups for rollout in group.judged}) == 2
 
 
 def template_findings(prompts: Sequence[Prompt]) -> list[Finding]:
@@ -102,7 +97,7 @@ def memory_findings(session: Session, config: Config) -> list[Finding]:
     """More memory needed than there is."""
     model = session.policy.model
     needed, free = memory_needed(model, config), memory_free(model.device)
-    fixed = needed["gradient and AdamW"] + needed.get("reference policy", 0)
+    fixed = sum(needed.get(name, 0) for name in OF_WEIGHTS)
     if sum(needed.values()) <= free:
         return []
     return [
@@ -115,15 +110,16 @@ def memory_findings(session: Session, config: Config) -> list[Finding]:
     ]
 
 
-def probe_findings(groups: Sequence[Group]) -> list[Finding]:
+def probe_findings(groups: Sequence[Group], learns: bool) -> list[Finding]:
     """A policy that gives nothing to learn from, or hardly anything."""
     found, metrics = [], rollout_metrics(groups)
     verdicts = ", ".join(f"{n} {verdict}" for verdict, n in metrics["verdicts"].items())
-    if not has_signal(groups):
+    if not learns:
         found.append(
-            f"the probe found no signal: no problem of {len(groups)} had both right and wrong "
-            f"responses ({verdicts}). Such a run learns nothing: take easier or harder problems, "
-            "a stronger model, more samples a problem (-n), or longer responses (--max-tokens)"
+            f"the probe found no signal: on {len(groups)} problems nothing sets right responses "
+            f"apart from wrong ones ({verdicts}). Such a run learns nothing: take easier or harder "
+            "problems, a stronger model, more samples a problem (-n), or longer responses "
+            "(--max-tokens)"
         )
     if not metrics["format_share"]:
         found.append(

@@ -1,21 +1,23 @@
 """The training loop, top to bottom."""
 
-import random
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import deepcopy
 from typing import Any
 
+import torch
+
 from rlvr_cli.batch import Row, group_rows
 from rlvr_cli.config import Config
 from rlvr_cli.evaluate import Evaluation, evaluate, summarise
-from rlvr_cli.group_filter import Collected, GroupCollector
-from rlvr_cli.metrics import rollout_metrics
-from rlvr_cli.policy import Policy
+from rlvr_cli.group_filter import Collected, GroupCollector, has_signal
+from rlvr_cli.metrics import TIMING, rollout_metrics
+from rlvr_cli.policy import Critic, Policy, weights_digest
 from rlvr_cli.problems import ProblemCursor
 from rlvr_cli.prompts import prompts_digest
 from rlvr_cli.rollout import response_seed
+from rlvr_cli.scoring import Scorer, with_advantages
 from rlvr_cli.session import Session
 from rlvr_cli.tracking import Run
 from rlvr_cli.types import Group, Prompt, SamplingParams
@@ -34,17 +36,21 @@ class Trainer:
         self.params = SamplingParams(
             rollout.samples, rollout.max_tokens, rollout.temperature, rollout.top_p
         )
-        vocab_size = len(session.policy.tokenizer)
+        cells, vocab_size = config.algorithm, len(session.policy.tokenizer)
         policy = Policy(model, vocab_size, rollout.temperature)
-        reference = None
-        if config.algorithm.kl != "none":
-            reference = Policy(
-                deepcopy(model).requires_grad_(False), vocab_size, rollout.temperature
-            )
-        self.updater = Updater(policy, reference, config.algorithm, config.optim)
+        torch.manual_seed(config.seed)
+        self.reference, self.start_digest = None, ""
+        if cells.has_reference_model:
+            start = deepcopy(model).requires_grad_(False)
+            self.start_digest = weights_digest(start)
+            self.reference = Policy(start, vocab_size, rollout.temperature)
+        critic = Critic(model, cells.critic == "own") if cells.critic != "none" else None
+        self.scorer = Scorer(policy, self.reference, critic, cells, config.optim.micro_tokens)
+        self.updater = Updater(
+            policy, critic, cells, config.optim, rollout.max_tokens, config.steps
+        )
         self.cursor = ProblemCursor(len(prompts), config.seed)
         self.collector = GroupCollector(self._sample, rollout.prompts, config.algorithm)
-        self.rng = random.Random(config.seed)
         self.problems_digest = prompts_digest([*prompts, *held_out])
         self.weight_version = 0
         self.step = 0
@@ -70,12 +76,13 @@ class Trainer:
             if no_update is None:
                 with clock.measure("update"):
                     engine.sleep()
-                    rows = [row for group in batch.kept for row in self._rows(group)]  # advantages
-                    update_metrics = self.updater.update(rows, self.rng)  # objective, optimizer
+                    rows = self._rows(batch.kept)  # log-probabilities, values, advantages
+                    update_metrics = self.updater.update(rows, step, self.config.seed)
                 self.weight_version += 1
                 with clock.measure("sync"):
                     engine.sync_weights(model.named_parameters())
                     engine.wake()
+            self._renew_reference(step)
             metrics = {
                 "step": step,
                 **rollout_metrics(batch.sampled),
@@ -119,17 +126,27 @@ class Trainer:
         groups = self.session.sampler.groups(prompts, self.params, seeds, self.weight_version)
         return [group for _, group in sorted(groups, key=lambda indexed: indexed[0])]
 
-    def _rows(self, group: Group) -> list[Row]:
-        return group_rows(group, self.config.algorithm, self.params.max_tokens, self.weight_version)
+    def _rows(self, groups: Sequence[Group]) -> list[Row]:
+        cells = self.config.algorithm
+        rows = group_rows(groups, cells, self.params.max_tokens, self.weight_version)
+        return with_advantages(self.scorer.scored(rows), cells, self.updater.kl_coef)
+
+    def _renew_reference(self, step: int) -> None:
+        """Iterative GRPO: the reference becomes the policy every so many steps."""
+        cells = self.config.algorithm
+        if self.reference and cells.reference == "iterative" and step % cells.reference_every == 0:
+            self.reference.model.load_state_dict(self.session.policy.model.state_dict())
+            if cells.reference_resets_optimizer:
+                self.updater.reset_optimizer()
 
     def _reason_for_no_update(self, batch: Collected) -> str | None:
-        """A batch that the cap left short goes the way of `on_cap`; one without a mixed group has
-        no signal, and an update would only decay the weights."""
+        """A batch that the cap left short goes the way of `on_cap`; one in which nothing sets right
+        apart from wrong has no signal, and an update would only decay the weights."""
         if not batch.is_full and self.config.algorithm.on_cap != "train":
             self.collector.carried = batch.kept + self.collector.carried
             self.stopped = self.config.algorithm.on_cap == "stop"
             return "batch not full"
-        return None if any(group.is_mixed for group in batch.kept) else "no signal"
+        return None if has_signal(batch.kept, self.config.algorithm) else "no signal"
 
 
 class Clock:
@@ -140,10 +157,10 @@ class Clock:
 
     @contextmanager
     def measure(self, phase: str) -> Iterator[None]:
-        """Add the time inside the block to `seconds_PHASE`."""
+        """Add the time inside the block to the phase's seconds."""
         started = time.perf_counter()
         try:
             yield
         finally:
-            key = f"seconds_{phase}"
+            key = f"{TIMING}{phase}"
             self.seconds[key] = self.seconds.get(key, 0.0) + time.perf_counter() - started

@@ -10,9 +10,12 @@ from rlvr_cli.policy import Policy
 from rlvr_cli.types import UserError
 
 ROWS = [
-    Row([2, 3, 4], [5, 6, 7, 1], [0.0] * 4, 1.0, True),
-    Row([8], [9], [0.0], 1.0, True),
-    Row([2, 3, 4, 5, 6], [1, 1, 1], [0.0] * 3, 1.0, True),
+    Row(prompt, response, torch.zeros(len(response)), 1.0, 0, is_fresh=True, is_cut_off=False)
+    for prompt, response in [
+        ([2, 3, 4], [5, 6, 7, 1]),
+        ([8], [9]),
+        ([2, 3, 4, 5, 6], [1, 1, 1]),
+    ]
 ]
 
 
@@ -52,7 +55,10 @@ def test_chunks_give_the_same_values_and_gradients(monkeypatch):
 
 def test_ids_beyond_the_tokenizer_have_no_probability():
     policy = Policy(random_model().double(), 10, temperature=1.0)
-    rows = [Row([2], [token], [0.0], 1.0, True) for token in range(10)]
+    rows = [
+        Row([2], [token], torch.zeros(1), 1.0, 0, is_fresh=True, is_cut_off=False)
+        for token in range(10)
+    ]
     _, found = stats(policy, rows)
     assert found.logprobs.exp().sum().item() == pytest.approx(1)
 

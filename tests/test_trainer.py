@@ -14,7 +14,7 @@ from rlvr_cli.rollout import Sampler
 from rlvr_cli.session import Session
 from rlvr_cli.tracking import create_run
 from rlvr_cli.trainer import Trainer
-from rlvr_cli.types import Problem, Prompt, UserError
+from rlvr_cli.types import Problem, Prompt
 from verifiers import Verdict, Verification
 
 SMALL = ("rollout.prompts=3", "rollout.samples=4", "rollout.max_tokens=6", "optim.lr=0.01")
@@ -139,6 +139,5 @@ def test_a_gradient_that_is_not_finite_never_reaches_the_weights(tmp_path):
     head = trainer.updater.policy.head.weight
     head.register_hook(lambda gradient: gradient * float("nan"))
     before = weights(trainer)
-    with pytest.raises(UserError, match="gradient is not finite"):
-        steps(trainer, tmp_path / "run")
+    assert [row["updates_skipped"] for row in steps(trainer, tmp_path / "run")] == [1, 1]
     assert all(torch.equal(a, b) for a, b in zip(before, weights(trainer), strict=True))

@@ -1,5 +1,6 @@
 """`rlvr train`, once its settings are resolved."""
 
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -33,10 +34,11 @@ def train(config: Config, out: Path | None, check_only: bool, display: Display) 
     data = config.data.model_copy(update={"prompt": config.data.prompt or problems.prompt})
     config = config.model_copy(update={"data": data})
     with open_session(config) as session:
-        trainer = _trainer(config, session, problems, display)
-        _check(trainer, check_only, display)
+        prompts, held_out = _prompts(config, session, problems, display)
+        _check(session, prompts, config, check_only, display)
         if check_only:
             return
+        trainer = Trainer(config, session, prompts, held_out)
         kept = problems.problems if config.data.source == "-" else None
         run = create_run(directory, config.model_copy(update={"threads": session.threads}), kept)
         display.say("run", f"{directory}")
@@ -53,7 +55,8 @@ def resume(config: Config, directory: Path, display: Display) -> None:
         problems = _problems_again(config, directory)
         write_atomically(directory / "config.yaml", as_yaml(config))
         with open_session(config) as session:
-            trainer = _trainer(config, session, problems, display)
+            prompts, held_out = _prompts(config, session, problems, display)
+            trainer = Trainer(config, session, prompts, held_out)
             loop = Loop(trainer, run, display)
             if checkpoint is None:
                 run.cut_back(0)
@@ -67,11 +70,6 @@ def resume(config: Config, directory: Path, display: Display) -> None:
 def _restore(trainer: Trainer, loop: Loop, checkpoint: Checkpoint) -> None:
     """Put trainer and run directory where they were when the checkpoint was written."""
     state = checkpoint.load_state()
-    if state.values["problems"] != trainer.problems_digest:
-        raise UserError(
-            f"{trainer.config.data.source}: its problems, or the prompts made of them, are not "
-            f"those that {loop.run.directory} began with; restore them, or start a new run"
-        )
     load_weights(checkpoint, trainer.session.policy.model)
     restore(trainer, state)
     trainer.step = checkpoint.step
@@ -81,8 +79,10 @@ def _restore(trainer: Trainer, loop: Loop, checkpoint: Checkpoint) -> None:
     loop.resume(loop.run.cut_back(checkpoint.step), state.values["progress"])
 
 
-def _trainer(config: Config, session: Session, problems: ProblemSet, display: Display) -> Trainer:
-    """The trainer at its first step; says what it is going to do."""
+def _prompts(
+    config: Config, session: Session, problems: ProblemSet, display: Display
+) -> tuple[list[Prompt], list[Prompt]]:
+    """The problems to train on and those held out; says what the run is going to do."""
     held_out = _held_out_prompts(config, session)
     prompts = prompts_for(problems, session.policy, config, config.rollout.max_tokens)
     warn_of_bad_golds([*prompts, *held_out], session, display)
@@ -90,13 +90,15 @@ def _trainer(config: Config, session: Session, problems: ProblemSet, display: Di
     display.say("problems", f"{len(prompts)} of {problems.name}; {len(held_out)} held out")
     display.say("algorithm", _algorithm_line(config))
     display.say("optimizer", _optimizer_line(config))
-    return Trainer(config, session, prompts, held_out)
+    return prompts, held_out
 
 
-def _check(trainer: Trainer, strict: bool, display: Display) -> None:
+def _check(
+    session: Session, prompts: Sequence[Prompt], config: Config, strict: bool, display: Display
+) -> None:
     """The preflight. Raises UserError if the run cannot go well; `strict` (--check) counts a
     probe without a signal as such."""
-    report = preflight(trainer.session, trainer.prompts, trainer.config)
+    report = preflight(session, prompts, config)
     for label, text in report.lines:
         display.say(label, text)
     errors = [finding.text for finding in report.findings if finding.is_error]
@@ -140,17 +142,15 @@ def _held_out_prompts(config: Config, session: Session) -> list[Prompt]:
 
 
 def _algorithm_line(config: Config) -> str:
-    cells = config.algorithm.model_dump()
-    row = ", ".join(f"{name} {value}" for name, value in cells.items())
     changed = changed_cells(config)
     listed = ", ".join(f"{name} {old} -> {new}" for name, (old, new) in changed.items())
-    return f"{config.algo}: {row}; changed: {listed or 'nothing'}"
+    return f"{config.algo}: {config.algorithm}; changed: {listed or 'nothing'}"
 
 
 def _optimizer_line(config: Config) -> str:
-    rollout, optim = config.rollout, config.optim
+    rollout, optim, updates = config.rollout, config.optim, config.algorithm.updates
     return (
         f"{config.steps} steps of {rollout.prompts} problems x {rollout.samples} samples, at most "
-        f"{rollout.max_tokens} tokens, temperature {rollout.temperature:g}; {optim.updates} "
-        f"update{'s' if optim.updates > 1 else ''} a step, learning rate {optim.lr:g}"
+        f"{rollout.max_tokens} tokens, temperature {rollout.temperature:g}; {updates} "
+        f"update{'s' if updates > 1 else ''} a step, learning rate {optim.lr:g}"
     )
