@@ -1,7 +1,6 @@
 """What people see, all on stderr: plain lines in a pipe, progress and colours on a terminal."""
 
 import json
-import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from rich.text import Text
 
 from rlvr_cli.algorithms import ALGORITHMS
 from rlvr_cli.types import Rollout
+from rlvr_cli.untrusted import printable
 
 CURVES = {
     "reward": "reward",
@@ -23,7 +23,6 @@ CURVES = {
     "entropy": "entropy",
     "mixed_share": "share of mixed groups",
 }
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _CURVE_SIZE = (40, 9)
 
 
@@ -57,7 +56,8 @@ class Display:
 
     def warn(self, text: str) -> None:
         """One line of warning, shown even when quiet."""
-        self.console.print(f"[bold yellow]warning[/]    {escape(printable(text))}")
+        line = " ".join(printable(text).splitlines())
+        self.console.print(f"[bold yellow]warning[/]    {escape(line)}")
 
     def print_curves(self, curves: str) -> None:
         """The drawn curves, as they are."""
@@ -124,12 +124,6 @@ def draw_curves(history: Sequence[Mapping[str, Any]]) -> str:
         pair = charts[left : left + 2]
         lines += ["".join(parts).rstrip() for parts in zip(*pair, strict=True)]
     return "\n".join(lines)
-
-
-def printable(text: str) -> str:
-    """Text from a file or a model without control characters that a terminal would obey."""
-    text = text.encode("utf-8", "replace").decode()
-    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def show_response(rollout: Rollout) -> None:

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from rlvr_cli import arithmetic
 from rlvr_cli.types import Problem, UserError
+from rlvr_cli.untrusted import DEEPEST, LONGEST_ANSWER, is_too_deep, is_unicode, printable
 
 ALIASES = {"problem": ("problem", "question", "prompt"), "answer": ("answer",), "id": ("id",)}
 FILE_TYPES = (".jsonl", ".json", ".parquet", ".yaml", ".yml")
@@ -240,7 +241,7 @@ def _parsed(
     if not skip_bad:
         found = f"{len(bad)} bad of {len(bad) + count} lines"
         raise UserError("\n".join([*shown, f"{found}; mend them, or go on with --skip-bad"]))
-    print("\n".join([*shown, f"bad lines skipped: {len(bad)}"]), file=sys.stderr)
+    print(printable("\n".join([*shown, f"bad lines skipped: {len(bad)}"])), file=sys.stderr)
 
 
 def _problem(
@@ -258,22 +259,16 @@ def _problem(
     text = row[keys["problem"]]
     if not isinstance(text, str) or not text.strip():
         raise _BadRowError(f"field {keys['problem']} is not a text with something in it")
-    if not _is_unicode(text):
+    if not is_unicode(text):
         raise _BadRowError(f"field {keys['problem']} is not Unicode text (a lone surrogate)")
+    if is_too_deep(row):
+        raise _BadRowError(f"nested more than {DEEPEST} levels deep")
     answer = _gold(row.get(keys["answer"])) if keys["answer"] else None
     if need_answer and answer is None:
         raise _BadRowError("no field answer, which holds the gold answer")
     identity = row[keys["id"]] if keys["id"] else default_id
     extra = {key: value for key, value in row.items() if key not in keys.values()}
     return Problem(str(identity), text, answer, extra)
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _gold(value: Any) -> str:
@@ -289,6 +284,8 @@ def _gold(value: Any) -> str:
     text = hashes[1].strip() if hashes else text
     if not text:
         raise _BadRowError("field answer is empty")
+    if len(text) > LONGEST_ANSWER:
+        raise _BadRowError(f"field answer is longer than {LONGEST_ANSWER} characters")
     return text
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from rlvr_cli.types import Problem, Prompt, UserError
 
+_SHORT = 60
 TEMPLATES = {
     "plain": "{problem}",
     "think_answer": (
@@ -27,13 +28,19 @@ def render_prompts(
     if template not in TEMPLATES:
         raise UserError(f"prompt {template}: no such template; choose from {', '.join(TEMPLATES)}")
     prompts, too_long = [], []
+    longest = context * max(map(len, tokenizer.get_vocab()))
     for problem in problems:
+        name = f"problem {problem.id[:_SHORT]}"
+        if len(problem.problem) > longest:
+            length = len(problem.problem)
+            too_long.append(f"{name}: {length} characters cannot fit a context of {context} tokens")
+            continue
         content = TEMPLATES[template].replace("{problem}", problem.problem)
         text = _through_chat_template(content, tokenizer)
         token_ids = tokenizer.encode(text, add_special_tokens=tokenizer.chat_template is None)
         if len(token_ids) + max_tokens > context:
             too_long.append(
-                f"problem {problem.id}: its prompt of {len(token_ids)} tokens and a response of "
+                f"{name}: its prompt of {len(token_ids)} tokens and a response of "
                 f"{max_tokens} do not fit the model's context of {context}"
             )
             continue

@@ -9,7 +9,7 @@ import rlvr_cli
 import verifiers
 
 ORDER = [
-    ["types", "arithmetic"],
+    ["types", "arithmetic", "untrusted"],
     ["algorithms"],
     ["config", "problems", "prompts", "files", "interrupts"],
     ["packing"],
