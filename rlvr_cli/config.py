@@ -59,6 +59,8 @@ class OptimConfig(Section):
     schedule: Literal["constant", "linear", "cosine"] = "constant"
     """What the learning rate does after the warm-up: stay, or fall to 0 at the last step."""
     critic_lr: float = Field(1e-5, ge=0)
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Of the matrix products; auto is bfloat16 on a GPU. The weights are float32 always."""
     micro_tokens: int = Field(8192, ge=1)
     """Tokens in one forward pass; changes memory and speed, never the result."""
 

@@ -34,11 +34,13 @@ class Trainer:
             rollout.samples, rollout.max_tokens, rollout.temperature, rollout.top_p
         )
         cells, vocab_size = config.algorithm, len(session.policy.tokenizer)
-        policy = Policy(model, vocab_size, rollout.temperature)
+        precision = config.optim.precision
+        bfloat16 = precision == "bfloat16" or (precision == "auto" and model.device.type == "cuda")
+        policy = Policy(model, vocab_size, rollout.temperature, bfloat16)
         self.reference = None
         if cells.has_reference_model:
             start = deepcopy(model).requires_grad_(False)
-            self.reference = Policy(start, vocab_size, rollout.temperature)
+            self.reference = Policy(start, vocab_size, rollout.temperature, bfloat16)
         critic = Critic(model, cells.critic == "own") if cells.critic != "none" else None
         self.scorer = Scorer(policy, self.reference, critic, cells, config.optim.micro_tokens)
         self.updater = Updater(

@@ -162,3 +162,15 @@ def test_a_gradient_that_is_not_finite_never_reaches_the_weights(tmp_path):
     with pytest.raises(UserError, match="gradient is not finite"):
         steps(trainer, tmp_path / "run")
     assert all(torch.equal(a, b) for a, b in zip(before, weights(trainer), strict=True))
+
+
+@pytest.mark.parametrize("algo", ["dapo", "ppo"])
+def test_bfloat16_changes_little_and_leaves_the_weights_in_float32(tmp_path, algo):
+    settings = (f"algo={algo}", "steps=1", "algorithm.group_filter=none")
+    plain = make_trainer(has_even, *settings, "optim.precision=float32")
+    mixed = make_trainer(has_even, *settings, "optim.precision=bfloat16")
+    (exact,), (near,) = (steps(t, tmp_path / str(i)) for i, t in enumerate((plain, mixed)))
+    assert exact["entropy"] != near["entropy"]
+    assert near["entropy"] == pytest.approx(exact["entropy"], rel=0.05)
+    assert near["loss"] == pytest.approx(exact["loss"], abs=0.05)
+    assert {p.dtype for p in mixed.session.policy.model.parameters()} == {torch.float32}
