@@ -9,6 +9,7 @@ from typing import Any
 
 from rlvr_cli.batch import Row, group_rows
 from rlvr_cli.config import Config
+from rlvr_cli.engines.agreement import check_agreement
 from rlvr_cli.evaluate import Evaluation, evaluate, summarise
 from rlvr_cli.group_filter import Collected, GroupCollector
 from rlvr_cli.metrics import rollout_metrics
@@ -61,6 +62,8 @@ class Trainer:
                     engine.sleep()
                     rows = [row for group in batch.kept for row in self._rows(group)]  # advantages
                     update_metrics = self.updater.update(rows, self.rng)  # objective, optimizer
+                limit = self.config.rollout.mismatch_limit
+                check_agreement(update_metrics.get("mismatch"), limit, step)
                 self.weight_version += 1
                 with clock.measure("sync"):
                     engine.sync_weights(model.named_parameters())

@@ -35,7 +35,7 @@ def train(config: Config, out: Path | None, display: Display) -> None:
     problems = _training_problems(config)
     data = config.data.model_copy(update={"prompt": config.data.prompt or problems.prompt})
     config = config.model_copy(update={"data": data})
-    with open_session(config) as session:
+    with open_session(config, training=True) as session:
         held_out = _held_out_prompts(config, session)
         prompts = prompts_for(problems, session.policy, config, config.rollout.max_tokens)
         warn_of_bad_golds([*prompts, *held_out], session, display)
