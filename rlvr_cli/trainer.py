@@ -11,6 +11,7 @@ from rlvr_cli.batch import Row, group_rows
 from rlvr_cli.config import Config
 from rlvr_cli.engines.agreement import check_agreement
 from rlvr_cli.evaluate import Evaluation, evaluate, summarise
+from rlvr_cli.figures import StepFigures
 from rlvr_cli.group_filter import Collected, GroupCollector
 from rlvr_cli.metrics import rollout_metrics
 from rlvr_cli.policy import Policy
@@ -45,6 +46,7 @@ class Trainer:
         self.cursor = ProblemCursor(len(prompts), config.seed)
         self.collector = GroupCollector(self._sample, rollout.prompts, config.algorithm)
         self.rng = random.Random(config.seed)
+        self.figures = StepFigures(model, session.engine)
         self.weight_version = 0
         self.stopped = False
 
@@ -55,13 +57,17 @@ class Trainer:
             clock = Clock()
             with clock.measure("rollout"):
                 batch = self.collector.collect()  # prompts, rollouts, verdicts, group filter
+            clock.split("rollout", "verification", self.session.sampler.take_seconds())
+            self.figures.note_memory("awake")
             no_update = self._reason_for_no_update(batch)
             update_metrics: Mapping[str, float] = {}
             if no_update is None:
                 with clock.measure("update"):
                     engine.sleep()
+                    self.figures.note_memory("asleep")
                     rows = [row for group in batch.kept for row in self._rows(group)]  # advantages
                     update_metrics = self.updater.update(rows, self.rng)  # objective, optimizer
+                self.figures.note_memory("update")
                 limit = self.config.rollout.mismatch_limit
                 check_agreement(update_metrics.get("mismatch"), limit, step)
                 self.weight_version += 1
@@ -77,6 +83,9 @@ class Trainer:
                 "no_update": no_update,
                 **update_metrics,
                 **clock.seconds,
+                **self.figures.of_step(
+                    batch.sampled, [] if no_update else batch.kept, clock.seconds
+                ),
             }
             run.record_step(metrics, batch.sampled)
             yield metrics
@@ -128,3 +137,8 @@ class Clock:
         finally:
             key = f"seconds_{phase}"
             self.seconds[key] = self.seconds.get(key, 0.0) + time.perf_counter() - started
+
+    def split(self, phase: str, part: str, seconds: float) -> None:
+        """Count `seconds` of a phase as one of its own."""
+        self.seconds[f"seconds_{phase}"] -= seconds
+        self.seconds[f"seconds_{part}"] = seconds

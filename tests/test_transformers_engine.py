@@ -45,7 +45,7 @@ def test_sampled_logprobs_are_the_trainers(family, temperature):
 def test_a_small_memory_budget_changes_nothing():
     model, params = random_model(), SamplingParams(samples=4, max_tokens=20)
     small = make_engine(model)
-    small._kv_tokens = 1
+    small.kv_tokens = 1
     assert ids(run(small, params)) == ids(run(make_engine(model), params))
 
 

@@ -31,6 +31,15 @@ def test_five_steps_of_training_with_vllm(rlvr, tmp_path):
     assert all(step["mismatch"] < 1e-5 for step in steps)
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert summary["after"]["pass@1"] > summary["before"]["pass@1"]
+    figures = summary["figures"]
+    assert figures["tokens_sampled"] == sum(step["tokens_sampled"] for step in steps)
+    assert figures["mismatch_max"] == max(step["mismatch"] for step in steps)
+    for phase in ("rollout", "verification", "update", "sync"):
+        seconds = sum(step[f"seconds_{phase}"] for step in steps)
+        assert figures[f"seconds_{phase}"] == pytest.approx(seconds) != 0
+    for share in ("roof_gen", "mfu", "roof_step", "signal_share"):
+        assert 0 < figures[share]
+        assert f"{share} " in done.stderr or share == "signal_share"
 
 
 def test_eval_and_sample_with_vllm_take_the_weights_of_the_run(rlvr):

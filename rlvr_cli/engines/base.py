@@ -11,6 +11,11 @@ from rlvr_cli.types import Completion, SamplingParams, UserError
 class Engine(Protocol):
     """Samples responses from a copy of the policy, or from the trainer's where they share it."""
 
+    itemsize: int
+    """Bytes of a weight, a key or a value."""
+    kv_tokens: int
+    """Tokens whose keys and values fit at once."""
+
     def generate(
         self, prompts: Sequence[Sequence[int]], params: SamplingParams, seeds: Sequence[int]
     ) -> Iterator[tuple[int, list[Completion]]]:

@@ -37,7 +37,8 @@ class TransformersEngine:
         head_dim = getattr(config, "head_dim", None)
         head_dim = head_dim or config.hidden_size // config.num_attention_heads
         token_bytes = 2 * config.num_hidden_layers * heads * head_dim * model.dtype.itemsize
-        self._kv_tokens = (kv_budget_mb << 20) // token_bytes
+        self.itemsize = model.dtype.itemsize
+        self.kv_tokens = (kv_budget_mb << 20) // token_bytes
         self.context = getattr(config, "max_position_embeddings", None) or sys.maxsize
 
     def generate(
@@ -48,7 +49,7 @@ class TransformersEngine:
         order = sorted(range(len(prompts)), key=lambda p: len(prompts[p]))
         while order:
             longest = len(prompts[order[-1]]) + params.max_tokens
-            count = max(1, self._kv_tokens // (longest * params.samples))
+            count = max(1, self.kv_tokens // (longest * params.samples))
             batch, order = order[:count], order[count:]
             groups = self._decode([prompts[p] for p in batch], params, [seeds[p] for p in batch])
             yield from zip(batch, groups, strict=True)

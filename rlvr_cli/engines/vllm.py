@@ -77,6 +77,9 @@ class VllmEngine:
                 ) from None
         self._params = vllm.SamplingParams
         self.context = int(self.llm.model_config.max_model_len)
+        self.itemsize = 2 if self._on_gpu else 4
+        cache = self.llm.llm_engine.vllm_config.cache_config
+        self.kv_tokens = int(cache.num_gpu_blocks * cache.block_size)
         self._asleep = False
         self.sync_weights(model.named_parameters())
 
