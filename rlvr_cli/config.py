@@ -45,7 +45,15 @@ class RolloutConfig(Section):
     temperature: float = Field(1.0, gt=0)
     top_p: float = Field(1.0, gt=0, le=1)
     kv_budget_mb: int = Field(1024, ge=1)
-    """Memory for the keys and values of the responses that are decoded together."""
+    """Memory for the keys and values of the responses that are decoded together, but for vLLM on a
+    GPU, which has `gpu_share`."""
+    gpu_share: float = Field(0.5, gt=0, lt=1)
+    """The part of a GPU that vLLM takes while it samples: weights, keys and values."""
+    seeded: bool = True
+    """Every response has a seed of its own; false makes vLLM on a GPU faster, not repeatable."""
+    mismatch_limit: float = Field(0.1, gt=0)
+    """The run stops where engine and trainer disagree by more about log-probabilities, on average
+    over the tokens of a step."""
 
 
 class OptimConfig(Section):
@@ -86,7 +94,7 @@ class Config(Section):
     threads: int | None = Field(None, ge=1)
     """Torch threads on a CPU; none means chosen by the size of the model."""
     model: str = "tiny"
-    engine: Literal["auto", "transformers"] = "auto"
+    engine: Literal["auto", "vllm", "transformers"] = "auto"
     data: DataConfig = DataConfig()
     rollout: RolloutConfig = RolloutConfig()
     algorithm: Algorithm = ALGORITHMS["dapo"]

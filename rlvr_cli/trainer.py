@@ -1,14 +1,16 @@
 """The training loop, top to bottom."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
 
-from rlvr_cli.batch import Row, group_rows
+from rlvr_cli.batch import group_rows
 from rlvr_cli.config import Config
+from rlvr_cli.engines.agreement import check_agreement
 from rlvr_cli.evaluate import Evaluation, evaluate, summarise
+from rlvr_cli.figures import StepFigures
 from rlvr_cli.group_filter import Collected, GroupCollector, has_signal
 from rlvr_cli.metrics import rollout_metrics
 from rlvr_cli.policy import Critic, Policy
@@ -47,24 +49,39 @@ class Trainer:
             policy, critic, cells, config.optim, rollout.max_tokens, config.steps
         )
         self.cursor = ProblemCursor(len(prompts), config.seed)
-        self.collector = GroupCollector(self._sample, rollout.prompts, config.algorithm)
+        self.collector = GroupCollector(self._sample, rollout.prompts, cells)
+        self.figures = StepFigures(model, session.engine)
+        self.figures = StepFigures(model, session.engine)
         self.weight_version = 0
         self.stopped = False
 
     def train_steps(self, run: Run) -> Iterator[dict[str, Any]]:
         """The loop: `config.steps` steps, or fewer where `algorithm.on_cap` says stop."""
         engine, model = self.session.engine, self.session.policy.model
+        cells = self.config.algorithm
         for step in range(1, self.config.steps + 1):
             clock = Clock()
             with clock.measure("rollout"):
                 batch = self.collector.collect()  # prompts, rollouts, verdicts, group filter
+            clock.split("rollout", "verification", self.session.sampler.take_seconds())
+            self.figures.note_memory("awake")
             no_update = self._reason_for_no_update(batch)
             update_metrics: Mapping[str, float] = {}
             if no_update is None:
-                with clock.measure("update"):
+                with clock.measure("sync"):
                     engine.sleep()
-                    rows = self._rows(batch.kept)  # log-probabilities, values, advantages
+                self.figures.note_memory("asleep")
+                with clock.measure("logprobs"):
+                    rows = group_rows(
+                        batch.kept, cells, self.params.max_tokens, self.weight_version
+                    )
+                    rows = self.scorer.scored(rows)  # log-probabilities, values
+                rows = with_advantages(rows, cells, self.updater.kl_coef)
+                with clock.measure("update"):  # objective, optimizer step
                     update_metrics = self.updater.update(rows, step, self.config.seed)
+                self.figures.note_memory("update")
+                limit = self.config.rollout.mismatch_limit
+                check_agreement(update_metrics.get("mismatch"), limit, step)
                 self.weight_version += 1
                 with clock.measure("sync"):
                     engine.sync_weights(model.named_parameters())
@@ -79,6 +96,9 @@ class Trainer:
                 "no_update": no_update,
                 **update_metrics,
                 **clock.seconds,
+                **self.figures.of_step(
+                    batch.sampled, [] if no_update else batch.kept, clock.seconds
+                ),
             }
             run.record_step(metrics, batch.sampled)
             yield metrics
@@ -101,11 +121,6 @@ class Trainer:
         seeds = [response_seed(self.config.seed, "train", first + draw) for draw in range(count)]
         groups = self.session.sampler.groups(prompts, self.params, seeds, self.weight_version)
         return [group for _, group in sorted(groups, key=lambda indexed: indexed[0])]
-
-    def _rows(self, groups: Sequence[Group]) -> list[Row]:
-        cells = self.config.algorithm
-        rows = group_rows(groups, cells, self.params.max_tokens, self.weight_version)
-        return with_advantages(self.scorer.scored(rows), cells, self.updater.kl_coef)
 
     def _renew_reference(self, step: int) -> None:
         """Iterative GRPO: the reference becomes the policy every so many steps."""
@@ -140,3 +155,8 @@ class Clock:
         finally:
             key = f"seconds_{phase}"
             self.seconds[key] = self.seconds.get(key, 0.0) + time.perf_counter() - started
+
+    def split(self, phase: str, part: str, seconds: float) -> None:
+        """Count `seconds` of a phase as one of its own."""
+        self.seconds[f"seconds_{phase}"] -= seconds
+        self.seconds[f"seconds_{part}"] = seconds

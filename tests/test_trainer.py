@@ -9,6 +9,7 @@ from conftest import random_model
 
 from rlvr_cli.algorithms import ALGORITHMS
 from rlvr_cli.config import Config, resolve, set_layer
+from rlvr_cli.engines.choice import Choice
 from rlvr_cli.engines.transformers import TransformersEngine
 from rlvr_cli.models import LoadedModel
 from rlvr_cli.rollout import Sampler
@@ -51,7 +52,9 @@ def make_trainer(is_right, *settings: str) -> Trainer:
     model = random_model()
     engine = TransformersEngine(model, 50, (1,), 64)
     policy = LoadedModel(model, Tokenizer(), (1,), 128, "")
-    session = Session(policy, engine, Sampler(engine, Tokenizer(), Judge(is_right)), 1, "")
+    session = Session(
+        policy, engine, Sampler(engine, Tokenizer(), Judge(is_right)), 1, Choice("transformers", "")
+    )
     prompts = [
         Prompt(Problem(str(n), "?", "1"), "?", (2 + n, 3 + n, 4 + n), False) for n in range(9)
     ]
@@ -133,6 +136,13 @@ def test_every_response_of_every_step_is_written(tmp_path):
 def test_the_engine_and_the_trainer_agree_on_fresh_tokens(tmp_path):
     history = steps(make_trainer(has_even, "steps=3", "algo=grpo"), tmp_path / "run")
     assert all(row["mismatch"] < 1e-5 for row in history)
+
+
+def test_an_engine_with_other_weights_stops_the_run(tmp_path):
+    trainer = make_trainer(has_even, "steps=3")
+    trainer.session.engine.model = random_model(seed=1)
+    with pytest.raises(UserError, match=r"step 1: the engine and the trainer disagree by"):
+        steps(trainer, tmp_path / "run")
 
 
 def test_at_the_cap_the_run_stops_if_so_asked(tmp_path):

@@ -12,12 +12,14 @@ from typing import Any
 from rlvr_cli.checkpoint import save_checkpoint
 from rlvr_cli.commands.common import (
     refuse_existing,
+    say_figures,
     warn_of_bad_golds,
     warn_of_unjudged,
 )
 from rlvr_cli.config import Config, changed_cells
 from rlvr_cli.display import Display, draw_curves, step_note
 from rlvr_cli.evaluate import Evaluation
+from rlvr_cli.figures import run_figures
 from rlvr_cli.problems import ProblemSet, has_split, load_problems
 from rlvr_cli.session import Session, open_session, prompts_for
 from rlvr_cli.tracking import Run, default_directory, write_jsonl_line
@@ -35,7 +37,7 @@ def train(config: Config, out: Path | None, display: Display) -> None:
     problems = _training_problems(config)
     data = config.data.model_copy(update={"prompt": config.data.prompt or problems.prompt})
     config = config.model_copy(update={"data": data})
-    with open_session(config) as session:
+    with open_session(config, training=True) as session:
         held_out = _held_out_prompts(config, session)
         prompts = prompts_for(problems, session.policy, config, config.rollout.max_tokens)
         warn_of_bad_golds([*prompts, *held_out], session, display)
@@ -75,9 +77,11 @@ def _train(trainer: Trainer, run: Run, display: Display, started: float) -> None
         "before": before and before.as_json(),
         "after": after and after.as_json(),
         "model": str(model.relative_to(run.directory)),
+        "figures": run_figures(history),
     }
     run.write_summary(summary, curves)
     display.print_curves(curves)
+    say_figures(run_figures(history), trainer.figures.peaks.source, display)
     _say_outcome(trainer, history, display)
     if before and after:
         change = f"{before.pass_at_1:.3f} before, {after.pass_at_1:.3f} after training"
