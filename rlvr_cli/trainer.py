@@ -16,7 +16,7 @@ from rlvr_cli.metrics import rollout_metrics
 from rlvr_cli.policy import Critic, Policy
 from rlvr_cli.problems import ProblemCursor
 from rlvr_cli.rollout import response_seed
-from rlvr_cli.scoring import Scorer, with_advantages
+from rlvr_cli.scorer import Scorer, with_advantages
 from rlvr_cli.session import Session
 from rlvr_cli.tracking import Run
 from rlvr_cli.types import Group, Prompt, SamplingParams

@@ -21,7 +21,7 @@ ORDER = [
     ["loss", "rollout", "group_filter", "metrics", "figures"],
     ["batch", "evaluate"],
     ["policy"],
-    ["scoring"],
+    ["scorer"],
     ["update", "session", "checkpoint", "tracking"],
     ["trainer", "display"],
     ["commands.common"],
