@@ -4,7 +4,7 @@ python benchmarks/kill_resume.py [--algo dapo ppo] [--kills 100] [--seed 0] [-- 
 
 Half of the kills come at a random time, half inside a write: as a file is synced or renamed. Each
 life is a fork of this process, which has everything imported. Exits with 1 unless weights, state,
-metrics (but for the fields `seconds_…`) and rollouts equal the unbroken run's bit for bit.
+metrics (but for times, speeds and memory) and rollouts equal the unbroken run's bit for bit.
 """
 
 import argparse
@@ -24,7 +24,7 @@ import transformers  # noqa: F401  (so that no life has to import it)
 
 from rlvr_cli.commands import train  # noqa: F401  (the same)
 from rlvr_cli.main import app
-from rlvr_cli.metrics import without_timings
+from rlvr_cli.metrics import repeatable
 
 SMALL = ["--steps", "8", "--prompts", "4", "-n", "4", "--max-tokens", "40", "--limit", "64"]
 SMALL += ["--set", "eval.limit=4", "--set", "eval.every=3", "--set", "checkpoint.keep=2"]
@@ -116,7 +116,7 @@ def contents(path: Path) -> object:
     if not path.exists():
         return None
     if path.name == "metrics.jsonl":
-        return [without_timings(json.loads(line)) for line in path.open()]
+        return [repeatable(json.loads(line)) for line in path.open()]
     return path.read_bytes()
 
 

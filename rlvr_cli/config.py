@@ -45,7 +45,15 @@ class RolloutConfig(Section):
     temperature: float = Field(1.0, gt=0)
     top_p: float = Field(1.0, gt=0, le=1)
     kv_budget_mb: int = Field(1024, ge=1)
-    """Memory for the keys and values of the responses that are decoded together."""
+    """Memory for the keys and values of the responses that are decoded together, but for vLLM on a
+    GPU, which has `gpu_share`."""
+    gpu_share: float = Field(0.5, gt=0, lt=1)
+    """The part of a GPU that vLLM takes while it samples: weights, keys and values."""
+    seeded: bool = True
+    """Every response has a seed of its own; false makes vLLM on a GPU faster, not repeatable."""
+    mismatch_limit: float = Field(0.1, gt=0)
+    """The run stops where engine and trainer disagree by more about log-probabilities, on average
+    over the tokens of a step."""
 
 
 class OptimConfig(Section):
@@ -59,6 +67,8 @@ class OptimConfig(Section):
     schedule: Literal["constant", "linear", "cosine"] = "constant"
     """What the learning rate does after the warm-up: stay, or fall to 0 at the last step."""
     critic_lr: float = Field(1e-5, ge=0)
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Of the matrix products; auto is bfloat16 on a GPU. The weights are float32 always."""
     micro_tokens: int = Field(8192, ge=1)
     """Tokens in one forward pass; changes memory and speed, never the result."""
 
@@ -112,7 +122,7 @@ class Config(Section):
     threads: int | None = Field(None, ge=1)
     """Torch threads on a CPU; none means chosen by the size of the model."""
     model: str = "tiny"
-    engine: Literal["auto", "transformers"] = "auto"
+    engine: Literal["auto", "vllm", "transformers"] = "auto"
     data: DataConfig = DataConfig()
     rollout: RolloutConfig = RolloutConfig()
     algorithm: Algorithm = ALGORITHMS["dapo"]

@@ -29,7 +29,7 @@ Model = Annotated[
     str | None,
     typer.Option(help="A hub id, a model directory, or a run; none means tiny, the built-in one."),
 ]
-Engine = Annotated[str | None, typer.Option(help="auto (default) or transformers.")]
+Engine = Annotated[str | None, typer.Option(help="auto (default), vllm or transformers.")]
 Samples = Annotated[
     int | None,
     typer.Option(
@@ -267,6 +267,7 @@ def sample(
 
 _READ_BY_EVAL = (
     *("seed", "threads", "model", "engine", "rollout.max_tokens", "rollout.kv_budget_mb"),
+    *("rollout.gpu_share", "rollout.seeded"),
     *("data.source", "data.split", "data.limit", "data.skip_bad", "data.prompt"),
     *("eval.samples", "eval.temperature", "eval.top_p"),
 )

@@ -19,8 +19,11 @@ _LOGITS_MB = 256
 """One chunk of logits, its log-softmax and its gradient (policy.py)."""
 
 
-def memory_needed(model: Any, config: Config) -> dict[str, int]:
-    """Bytes beside the weights that are loaded already, by what they are for; a rough estimate."""
+def memory_needed(model: Any, config: Config, engine_has_own: bool) -> dict[str, int]:
+    """Bytes beside the weights that are loaded already, by what they are for; a rough estimate.
+
+    `engine_has_own`: keys and values are not ours to find room for.
+    """
     weights = _FLOAT * model.num_parameters()
     shape = model.config.get_text_config()
     inner = getattr(shape, "intermediate_size", None) or 4 * shape.hidden_size
@@ -31,16 +34,17 @@ def memory_needed(model: Any, config: Config) -> dict[str, int]:
         "reference policy": weights if config.algorithm.has_reference_model else 0,
         "critic": (1 + _GRADIENT_AND_ADAM) * weights if config.algorithm.critic == "own" else 0,
         "forward and backward": activations + (_LOGITS_MB << 20),
-        "keys and values": config.rollout.kv_budget_mb << 20,
+        "keys and values": 0 if engine_has_own else config.rollout.kv_budget_mb << 20,
     }
     return {name: size for name, size in needed.items() if size}
 
 
-def memory_free(device: torch.device) -> int:
-    """Bytes that can still be had on the device: of the card, or of this machine or container."""
+def memory_free(device: torch.device, lent_share: float) -> int:
+    """Bytes that can still be had on the device: of the card, where the engine gives `lent_share`
+    back while the policy is updated, or of this machine or container."""
     if device.type == "cuda":
-        free, _ = torch.cuda.mem_get_info(device)
-        return free
+        free, total = torch.cuda.mem_get_info(device)
+        return free + int(lent_share * total)
     return min(_machine_free(), _container_free())
 
 

@@ -6,14 +6,22 @@ from typing import Any
 
 from rlvr_cli.types import Group, Rollout
 
-TIMING = "seconds_"
-"""How the names of the metrics begin that say how long something took. All others are the same in
-every repetition of a run, and after a resume."""
+MEASURED = (
+    "seconds_",
+    "least_seconds_",
+    "tokens_per_second_",
+    "goodput",
+    "mfu",
+    "roof_",
+    "memory_",
+)
+"""How the names of the metrics begin that depend on the machine and the moment. All others are the
+same in every repetition of a run on a CPU, and after a resume."""
 
 
-def without_timings(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """The metrics of a step that do not depend on the machine's speed."""
-    return {name: value for name, value in metrics.items() if not name.startswith(TIMING)}
+def repeatable(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """The metrics of a step without the measured ones."""
+    return {name: value for name, value in metrics.items() if not name.startswith(MEASURED)}
 
 
 def mean(values: Iterable[float]) -> float | None:

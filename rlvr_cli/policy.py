@@ -28,12 +28,20 @@ class Policy:
     """A causal model seen as pi(token | prompt, tokens before) at a sampling temperature.
 
     Ids from `vocab_size` on (a padded output layer) have no probability, as in the engines.
+    `bfloat16`: matrix products in that type; the weights stay as they are.
     """
 
-    def __init__(self, model: Any, vocab_size: int, temperature: float) -> None:
+    def __init__(
+        self, model: Any, vocab_size: int, temperature: float, bfloat16: bool = False
+    ) -> None:
         self.model, self.vocab_size, self.temperature = model, vocab_size, temperature
+        self.bfloat16 = bfloat16
         self.head = model.get_output_embeddings()
         _check(self)
+
+    def mixed_precision(self) -> torch.autocast:
+        """The context of every forward pass."""
+        return torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.bfloat16)
 
     def token_stats(self, batch: MicroBatch) -> TokenStats:
         """The log-probability and entropy of every response token, at least in float32."""
@@ -102,7 +110,8 @@ class Critic(torch.nn.Module):
         else:
             raise ValueError("a critic on the policy's body needs the policy's hidden states")
         where = batch.mask.bool()
-        values_N = self.head(hidden_N[batch.packed.predicted_from[where]])[:, 0]
+        states_N = hidden_N[batch.packed.predicted_from[where]]
+        values_N = (states_N * self.head.weight).sum(-1) + self.head.bias  # not in bfloat16
         return values_N.new_zeros(where.shape).masked_scatter(where, values_N)
 
 

@@ -2,7 +2,7 @@
 
 import random
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rlvr_cli.config import Config
@@ -35,19 +35,20 @@ def preflight(session: Session, prompts: Sequence[Prompt], config: Config) -> Re
     Its responses have seeds of their own, so a run after it is the same as one without.
     """
     groups = probe(session, prompts, config)
+    memory = _memory(session, config)
     learns = has_signal(groups, config.algorithm)
     lines = [
         ("prompt", shortened(prompts[0].text)),
         ("template", _template_line(prompts[0], session)),
         ("golds", _golds_line(prompts, session)),
         ("lengths", _lengths_line(prompts, session, config)),
-        ("memory", _memory_line(session, config)),
+        ("memory", _memory_line(*memory)),
         ("probe", probe_line(groups)),
     ]
     findings = [
         *template_findings(prompts),
         *gold_findings(prompts, session.sampler.verifier.check_gold),
-        *memory_findings(session, config),
+        *memory_findings(*memory),
         *probe_findings(groups, learns),
     ]
     return Report(tuple(lines), tuple(findings), learns)
@@ -93,19 +94,16 @@ def gold_findings(prompts: Sequence[Prompt], readable: Callable[[str], bool]) ->
     ]
 
 
-def memory_findings(session: Session, config: Config) -> list[Finding]:
-    """More memory needed than there is."""
-    model = session.policy.model
-    needed, free = memory_needed(model, config), memory_free(model.device)
-    fixed = sum(needed.get(name, 0) for name in OF_WEIGHTS)
+def memory_findings(needed: Mapping[str, int], free: int) -> list[Finding]:
+    """More memory needed than there is, in bytes."""
     if sum(needed.values()) <= free:
         return []
     return [
         Finding(
             f"about {sum(needed.values()) / _GB:.1f} GB are needed beside the weights and "
             f"{free / _GB:.1f} GB are free: lower optim.micro_tokens or rollout.kv_budget_mb, "
-            "leave the reference out (algorithm.kl=none), or take a smaller model",
-            is_error=fixed > free,
+            "take an algorithm without reference and critic, or a smaller model",
+            is_error=sum(needed.get(name, 0) for name in OF_WEIGHTS) > free,
         )
     ]
 
@@ -173,11 +171,16 @@ def _lengths_line(prompts: Sequence[Prompt], session: Session, config: Config) -
     )
 
 
-def _memory_line(session: Session, config: Config) -> str:
-    model = session.policy.model
-    parts = memory_needed(model, config)
-    listed = ", ".join(f"{name} {size / _GB:.2f}" for name, size in parts.items())
-    return f"{memory_free(model.device) / _GB:.1f} GB free; needed at most, in GB: {listed}"
+def _memory(session: Session, config: Config) -> tuple[dict[str, int], int]:
+    """What is needed, by what it is for, and what is free."""
+    model, is_vllm = session.policy.model, session.engine_choice.name == "vllm"
+    lent = config.rollout.gpu_share if is_vllm else 0.0
+    return memory_needed(model, config, is_vllm), memory_free(model.device, lent)
+
+
+def _memory_line(needed: Mapping[str, int], free: int) -> str:
+    listed = ", ".join(f"{name} {size / _GB:.2f}" for name, size in needed.items())
+    return f"{free / _GB:.1f} GB free; needed at most, in GB: {listed}"
 
 
 def _unreadable(prompts: Sequence[Prompt], readable: Callable[[str], bool]) -> int:

@@ -1,23 +1,25 @@
 """The training loop, top to bottom."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import deepcopy
 from typing import Any
 
 import torch
 
-from rlvr_cli.batch import Row, group_rows
+from rlvr_cli.batch import group_rows
 from rlvr_cli.config import Config
+from rlvr_cli.engines.agreement import check_agreement
 from rlvr_cli.evaluate import Evaluation, evaluate, summarise
+from rlvr_cli.figures import StepFigures
 from rlvr_cli.group_filter import Collected, GroupCollector, has_signal
-from rlvr_cli.metrics import TIMING, rollout_metrics
+from rlvr_cli.metrics import rollout_metrics
 from rlvr_cli.policy import Critic, Policy, weights_digest
 from rlvr_cli.problems import ProblemCursor
 from rlvr_cli.prompts import prompts_digest
 from rlvr_cli.rollout import response_seed
-from rlvr_cli.scoring import Scorer, with_advantages
+from rlvr_cli.scorer import Scorer, with_advantages
 from rlvr_cli.session import Session
 from rlvr_cli.tracking import Run
 from rlvr_cli.types import Group, Prompt, SamplingParams
@@ -37,20 +39,23 @@ class Trainer:
             rollout.samples, rollout.max_tokens, rollout.temperature, rollout.top_p
         )
         cells, vocab_size = config.algorithm, len(session.policy.tokenizer)
-        policy = Policy(model, vocab_size, rollout.temperature)
+        precision = config.optim.precision
+        bfloat16 = precision == "bfloat16" or (precision == "auto" and model.device.type == "cuda")
+        policy = Policy(model, vocab_size, rollout.temperature, bfloat16)
         torch.manual_seed(config.seed)
         self.reference, self.start_digest = None, ""
         if cells.has_reference_model:
             start = deepcopy(model).requires_grad_(False)
             self.start_digest = weights_digest(start)
-            self.reference = Policy(start, vocab_size, rollout.temperature)
+            self.reference = Policy(start, vocab_size, rollout.temperature, bfloat16)
         critic = Critic(model, cells.critic == "own") if cells.critic != "none" else None
         self.scorer = Scorer(policy, self.reference, critic, cells, config.optim.micro_tokens)
         self.updater = Updater(
             policy, critic, cells, config.optim, rollout.max_tokens, config.steps
         )
         self.cursor = ProblemCursor(len(prompts), config.seed)
-        self.collector = GroupCollector(self._sample, rollout.prompts, config.algorithm)
+        self.collector = GroupCollector(self._sample, rollout.prompts, cells)
+        self.figures = StepFigures(model, session.engine)
         self.problems_digest = prompts_digest([*prompts, *held_out])
         self.weight_version = 0
         self.step = 0
@@ -66,18 +71,31 @@ class Trainer:
         Sampling goes on inside `welcome()`: left there, the step has changed no weight.
         """
         engine, model = self.session.engine, self.session.policy.model
+        cells = self.config.algorithm
         for step in range(self.step + 1, self.config.steps + 1):
             clock = Clock()
             with welcome(), clock.measure("rollout"):
                 batch = self.collector.collect()  # prompts, rollouts, verdicts, group filter
+            clock.split("rollout", "verification", self.session.sampler.take_seconds())
+            self.figures.note_memory("awake")
             no_update = self._reason_for_no_update(batch)
             update_metrics: Mapping[str, float] = {}
             self.settled = False
             if no_update is None:
-                with clock.measure("update"):
+                with clock.measure("sync"):
                     engine.sleep()
-                    rows = self._rows(batch.kept)  # log-probabilities, values, advantages
+                self.figures.note_memory("asleep")
+                with clock.measure("logprobs"):
+                    rows = group_rows(
+                        batch.kept, cells, self.params.max_tokens, self.weight_version
+                    )
+                    rows = self.scorer.scored(rows)  # log-probabilities, values
+                rows = with_advantages(rows, cells, self.updater.kl_coef)
+                with clock.measure("update"):  # objective, optimizer step
                     update_metrics = self.updater.update(rows, step, self.config.seed)
+                self.figures.note_memory("update")
+                limit = self.config.rollout.mismatch_limit
+                check_agreement(update_metrics.get("mismatch"), limit, step)
                 self.weight_version += 1
                 with clock.measure("sync"):
                     engine.sync_weights(model.named_parameters())
@@ -93,6 +111,9 @@ class Trainer:
                 **update_metrics,
                 **self._held_out(step, run),
                 **clock.seconds,
+                **self.figures.of_step(
+                    batch.sampled, [] if no_update else batch.kept, clock.seconds
+                ),
             }
             run.record_step(metrics, batch.sampled)
             self.step, self.settled = step, True
@@ -126,11 +147,6 @@ class Trainer:
         groups = self.session.sampler.groups(prompts, self.params, seeds, self.weight_version)
         return [group for _, group in sorted(groups, key=lambda indexed: indexed[0])]
 
-    def _rows(self, groups: Sequence[Group]) -> list[Row]:
-        cells = self.config.algorithm
-        rows = group_rows(groups, cells, self.params.max_tokens, self.weight_version)
-        return with_advantages(self.scorer.scored(rows), cells, self.updater.kl_coef)
-
     def _renew_reference(self, step: int) -> None:
         """Iterative GRPO: the reference becomes the policy every so many steps."""
         cells = self.config.algorithm
@@ -157,10 +173,15 @@ class Clock:
 
     @contextmanager
     def measure(self, phase: str) -> Iterator[None]:
-        """Add the time inside the block to the phase's seconds."""
+        """Add the time inside the block to `seconds_PHASE`."""
         started = time.perf_counter()
         try:
             yield
         finally:
-            key = f"{TIMING}{phase}"
+            key = f"seconds_{phase}"
             self.seconds[key] = self.seconds.get(key, 0.0) + time.perf_counter() - started
+
+    def split(self, phase: str, part: str, seconds: float) -> None:
+        """Count `seconds` of a phase as one of its own."""
+        self.seconds[f"seconds_{phase}"] -= seconds
+        self.seconds[f"seconds_{part}"] = seconds

@@ -132,7 +132,7 @@ class Updater:
         While only the critic learns, the policy is measured all the same.
         """
         cells = self.algorithm
-        with torch.set_grad_enabled(learns_policy):
+        with torch.set_grad_enabled(learns_policy), self.policy.mixed_precision():
             hidden = packed_hidden(self.policy.model.base_model, batch.packed)
             stats = self.policy.stats_of(hidden, batch, entropy_gradient=cells.entropy_coef > 0)
             tokens = self._policy_tokens(batch, stats)
@@ -140,7 +140,8 @@ class Updater:
         fresh = torch.tensor([[float(row.is_fresh)] for row in batch.rows]).to(batch.mask)
         per_token["mismatch"] = (tokens.rollout_logprobs - tokens.old_logprobs).abs() * fresh
         if self.critic is not None:
-            values = self.critic.values(batch, hidden)
+            with self.policy.mixed_precision():
+                values = self.critic.values(batch, hidden)
             old_values, returns = batch.column("old_values"), batch.column("returns")
             extra, per_token["value_loss"] = critic_loss(
                 cells, values, old_values, returns, batch.mask, totals

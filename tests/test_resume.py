@@ -13,7 +13,7 @@ from safetensors.torch import load, save
 from test_trainer import has_even, make_trainer, weights
 
 from rlvr_cli.checkpoint import State
-from rlvr_cli.metrics import without_timings
+from rlvr_cli.metrics import repeatable
 from rlvr_cli.state import restore, state_of
 from rlvr_cli.tracking import create_run
 from rlvr_cli.trainer import Trainer
@@ -58,13 +58,13 @@ def test_from_every_step_the_rest_is_the_same(tmp_path, preset):
     others = [copy(trainer, 0, settings)]
     expected = []
     for metrics in trainer.train_steps(create_run(tmp_path / "whole", trainer.config)):
-        expected.append(without_timings(metrics))
+        expected.append(repeatable(metrics))
         others.append(copy(trainer, metrics["step"], settings))
     assert any(row["groups_trained"] for row in expected)
     final = on_disk(state_of(trainer))
     for step, other in enumerate(others):
         run = create_run(tmp_path / str(step), other.config)
-        found = [without_timings(metrics) for metrics in other.train_steps(run)]
+        found = [repeatable(metrics) for metrics in other.train_steps(run)]
         assert found == expected[step:]
         assert all(map(torch.equal, weights(trainer), weights(other)))
         state = on_disk(state_of(other))

@@ -11,7 +11,7 @@ from rlvr_cli.algorithms import ALGORITHMS, Algorithm
 from rlvr_cli.batch import Row
 from rlvr_cli.config import OptimConfig
 from rlvr_cli.policy import Critic, Policy
-from rlvr_cli.scoring import Scorer, with_advantages
+from rlvr_cli.scorer import Scorer, with_advantages
 from rlvr_cli.update import SCHEDULES, Updater
 
 TEMPERATURE = 0.8

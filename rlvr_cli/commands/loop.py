@@ -8,9 +8,10 @@ from contextlib import suppress
 from typing import Any
 
 from rlvr_cli.checkpoint import State, checkpoints, outlived, remove_checkpoints, save_checkpoint
-from rlvr_cli.commands.common import warn_of_unjudged
+from rlvr_cli.commands.common import say_figures, warn_of_unjudged
 from rlvr_cli.commands.outcome import say_what_is_next, warn_of_outcome
 from rlvr_cli.display import Display, draw_curves, step_note
+from rlvr_cli.figures import run_figures
 from rlvr_cli.files import write_atomically
 from rlvr_cli.guards import check
 from rlvr_cli.interrupts import Interrupts
@@ -160,10 +161,12 @@ class Loop:
             "before": self.before,
             "after": after,
             "best": self.best,
+            "figures": run_figures(self.history),
             "model": f"checkpoints/step-{self._saved}" if self._saved else None,
         }
         self.run.write_summary(summary, curves)
         self.display.print_curves(curves)
+        say_figures(run_figures(self.history), self.trainer.figures.peaks.source, self.display)
         warn_of_outcome(self.trainer, self.history, self.display)
         if self.before and after:
             change = f"{self.before['pass@1']:.3f} before, {after['pass@1']:.3f} after training"

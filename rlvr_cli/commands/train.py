@@ -33,7 +33,7 @@ def train(config: Config, out: Path | None, check_only: bool, display: Display) 
     problems = _training_problems(config)
     data = config.data.model_copy(update={"prompt": config.data.prompt or problems.prompt})
     config = config.model_copy(update={"data": data})
-    with open_session(config) as session:
+    with open_session(config, training=True) as session:
         prompts, held_out = _prompts(config, session, problems, display)
         _check(session, prompts, config, check_only, display)
         if check_only:
@@ -54,7 +54,7 @@ def resume(config: Config, directory: Path, display: Display) -> None:
             display.warn(line)
         problems = _problems_again(config, directory)
         write_atomically(directory / "config.yaml", as_yaml(config))
-        with open_session(config) as session:
+        with open_session(config, training=True) as session:
             prompts, held_out = _prompts(config, session, problems, display)
             trainer = Trainer(config, session, prompts, held_out)
             loop = Loop(trainer, run, display)

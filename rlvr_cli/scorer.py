@@ -78,11 +78,12 @@ class Scorer:
     ) -> dict[int, torch.Tensor]:
         """`compute` [B, T] of every row, cut to its own [T], by the row's identity."""
         like = self.policy.head.weight
-        return {
-            id(row): values[: len(row.response_ids)]
-            for batch in micro_batches(rows, self.micro_tokens, like)
-            for row, values in zip(batch.rows, compute(batch), strict=True)
-        }
+        with self.policy.mixed_precision():
+            return {
+                id(row): values[: len(row.response_ids)]
+                for batch in micro_batches(rows, self.micro_tokens, like)
+                for row, values in zip(batch.rows, compute(batch), strict=True)
+            }
 
 
 def with_advantages(rows: Sequence[Row], cells: Algorithm, kl_coef: float) -> list[Row]:
