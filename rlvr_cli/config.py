@@ -97,7 +97,7 @@ class CheckpointConfig(Section):
 
 
 class GuardsConfig(Section):
-    """When a run is warned about or stopped; averages are over the last three steps."""
+    """When a run is warned about or stopped; averages are over the last three measured steps."""
 
     no_signal_steps: int = Field(10, ge=1)
     """So many steps in a row without a signal stop the run."""

@@ -1,5 +1,6 @@
 """Guards: what a run's own metrics say is going wrong. Pure functions of the steps so far."""
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -90,7 +91,7 @@ def kl_running_away(history: History, config: GuardsConfig) -> str | None:
         if kl is not None and kl > config.max_kl:
             return (
                 f"KL to {other} is {kl:.2g} nats a token and running away; lower --lr or "
-                "optim.updates, or raise algorithm.kl_coef (guards.max_kl)"
+                "algorithm.epochs, or raise algorithm.kl_coef (guards.max_kl)"
             )
     return None
 
@@ -129,6 +130,7 @@ def _run_length(history: History, holds: Callable[[Mapping[str, Any]], Any]) -> 
 
 
 def _recent(history: History, key: str) -> float | None:
-    """The mean over the last steps; None before there are enough that have it."""
-    values = [row[key] for row in history[-_WINDOW:] if row.get(key) is not None]
-    return mean(values) if len(values) == _WINDOW else None
+    """The mean over the last steps that have it; None before there are enough."""
+    values = (row[key] for row in reversed(history) if row.get(key) is not None)
+    newest = list(itertools.islice(values, _WINDOW))
+    return mean(newest) if len(newest) == _WINDOW else None

@@ -36,15 +36,10 @@ class Judge:
     """A verdict by a rule on the response's text."""
 
     def __init__(self, is_right) -> None:
-        self.is_right = is_right
+        self.judge = lambda text: Verdict.CORRECT if is_right(text) else Verdict.WRONG
 
     def verify_many(self, attempts):
-        return [
-            Verification(
-                Verdict.CORRECT if self.is_right(a.response) else Verdict.WRONG, None, True, ""
-            )
-            for a in attempts
-        ]
+        return [Verification(self.judge(a.response), None, True, "") for a in attempts]
 
 
 def make_trainer(is_right, *settings: str) -> Trainer:
