@@ -133,7 +133,7 @@ def train(
 
       cat problems.jsonl | rlvr train --algo grpo - --out runs/mine
 
-      rlvr train --algo ppo --set algorithm.epochs=4
+      rlvr train --algo ppo --set algorithm.epochs=2
 
       rlvr train --list
 
