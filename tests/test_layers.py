@@ -9,20 +9,23 @@ import rlvr_cli
 import verifiers
 
 ORDER = [
-    ["types", "arithmetic"],
+    ["types", "arithmetic", "statistics", "jsonl"],
     ["algorithms"],
+    ["sources"],
     ["config", "problems", "prompts"],
     ["packing"],
     ["engines.sampling", "engines.kv_cache", "engines.base"],
     ["engines.transformers", "models"],
     ["reward", "advantage", "objective"],
     ["rollout", "group_filter", "metrics"],
-    ["batch", "evaluate"],
+    ["batch", "evaluate", "fingerprint", "scoring"],
+    ["report"],
+    ["results"],
     ["policy"],
     ["update", "session", "checkpoint", "tracking"],
     ["trainer", "display"],
-    ["commands.common"],
-    ["commands.train", "commands.eval", "commands.sample"],
+    ["commands.common", "commands.publish"],
+    ["commands.train", "commands.score", "commands.sets", "commands.eval", "commands.sample"],
     ["main"],
 ]
 APART = {"", "__main__", "warm_start", "engines", "commands"}

@@ -7,8 +7,9 @@ from rlvr_cli.commands.common import eval_params, opened, refuse_existing
 from rlvr_cli.config import Config
 from rlvr_cli.display import Display, show_response
 from rlvr_cli.evaluate import evaluate
-from rlvr_cli.problems import FILE_TYPES, ProblemSet, load_problems
+from rlvr_cli.problems import ProblemSet, load_problems
 from rlvr_cli.session import open_session, prompts_for
+from rlvr_cli.sources import FILE_TYPES
 from rlvr_cli.tracking import write_rollouts
 from rlvr_cli.types import Problem, UserError
 
