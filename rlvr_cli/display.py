@@ -174,8 +174,9 @@ def show_response(rollout: Rollout) -> None:
     """A response for reading: thought dimmed, answer bold, verdict if there is one."""
     console = Console(highlight=False, soft_wrap=True)
     thought, closing, rest = printable(rollout.text).rpartition("</think>")
-    text = Text.assemble((thought + closing, "dim"), (rest, "bold"))
-    console.print(text)
+    if not closing and (rollout.prompt.think_open or rest.lstrip().startswith("<think>")):
+        thought, rest = rest, ""
+    console.print(Text.assemble((thought + closing, "dim"), (rest, "bold")))
     parts = [f"{len(rollout.completion.token_ids)} tokens"]
     if rollout.completion.finish_reason == "length":
         parts.append("cut off by --max-tokens")
