@@ -108,7 +108,7 @@ def file_names(pairs: Sequence[tuple[str, str]]) -> list[str]:
     """A file name for each (model, data), all different."""
     names: list[str] = []
     for model, data in pairs:
-        base = "--".join(re.sub(r"[^\w.-]+", "_", part).strip("_.") for part in (data, model))
+        base = "--".join(re.sub(r"[^\w.-]+", "_", part).strip("_.-") for part in (data, model))
         name, number = base, 2
         while name in names:
             name, number = f"{base}-{number}", number + 1
