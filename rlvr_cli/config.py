@@ -50,7 +50,15 @@ class RolloutConfig(Section):
     temperature: float = Field(1.0, gt=0)
     top_p: float = Field(1.0, gt=0, le=1)
     kv_budget_mb: int = Field(1024, ge=1)
-    """Memory for the keys and values of the responses that are decoded together."""
+    """Memory for the keys and values of the responses that are decoded together, but for vLLM on a
+    GPU, which has `gpu_share`."""
+    gpu_share: float = Field(0.5, gt=0, lt=1)
+    """The part of a GPU that vLLM takes while it samples: weights, keys and values."""
+    seeded: bool = True
+    """Every response has a seed of its own; false makes vLLM on a GPU faster, not repeatable."""
+    mismatch_limit: float = Field(0.1, gt=0)
+    """The run stops where engine and trainer disagree by more about log-probabilities, on average
+    over the tokens of a step."""
 
 
 class OptimConfig(Section):
@@ -61,8 +69,11 @@ class OptimConfig(Section):
     weight_decay: float = Field(0.1, ge=0)
     betas: tuple[Beta, Beta] = (0.9, 0.999)
     grad_clip: float = Field(1.0, gt=0)
-    updates: int = Field(1, ge=1)
-    """Optimizer steps a batch, each on its own share of the responses."""
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    """What the learning rate does after the warm-up: stay, or fall to 0 at the last step."""
+    critic_lr: float = Field(1e-5, ge=0)
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Of the matrix products; auto is bfloat16 on a GPU. The weights are float32 always."""
     micro_tokens: int = Field(8192, ge=1)
     """Tokens in one forward pass; changes memory and speed, never the result."""
 
@@ -88,7 +99,7 @@ class Config(Section):
     threads: int | None = Field(None, ge=1)
     """Torch threads on a CPU; none means chosen by the size of the model."""
     model: str = "tiny"
-    engine: Literal["auto", "transformers"] = "auto"
+    engine: Literal["auto", "vllm", "transformers"] = "auto"
     data: DataConfig = DataConfig()
     rollout: RolloutConfig = RolloutConfig()
     algorithm: Algorithm = ALGORITHMS["dapo"]
@@ -102,15 +113,22 @@ class Config(Section):
                 "rollout.top_p must be 1 in training: the objective's log-probabilities are "
                 "those of the whole distribution"
             )
-        if self.rollout.samples < 2:
+        cells, responses = self.algorithm, self.rollout.prompts * self.rollout.samples
+        if self.rollout.samples < 2 and cells.advantage_needs_group:
             raise ValueError(
                 f"rollout.samples {self.rollout.samples} with algorithm.advantage "
-                f"{self.algorithm.advantage}: a group of one has no advantage; sample 2 or more"
+                f"{cells.advantage}: a group of one has no advantage; sample 2 or more"
             )
-        if self.optim.updates > self.rollout.prompts:
+        if self.rollout.samples < 2 and cells.group_filter == "mixed":
             raise ValueError(
-                f"optim.updates {self.optim.updates} is more than rollout.prompts "
-                f"{self.rollout.prompts}: every update needs a share of its own"
+                f"rollout.samples {self.rollout.samples} with algorithm.group_filter mixed: a "
+                "group of one is never mixed; sample 2 or more"
+            )
+        if responses % cells.mini_batches:
+            raise ValueError(
+                f"algorithm.mini_batches {cells.mini_batches} does not divide the {responses} "
+                f"responses of a step (rollout.prompts {self.rollout.prompts} x rollout.samples "
+                f"{self.rollout.samples}); take a divisor"
             )
         return self
 

@@ -55,8 +55,9 @@ def judging(answer_format: Format) -> Fingerprint:
     }
 
 
-def sampling(params: SamplingParams, seed: int, template: str) -> Fingerprint:
-    """The part of a fingerprint about the settings that responses are drawn with."""
+def sampling(params: SamplingParams, seed: int, seeded: bool, template: str) -> Fingerprint:
+    """The part of a fingerprint about the settings that responses are drawn with; `seeded` says
+    whether every response has a seed of its own."""
     return {
         "prompt": template,
         "sampling": {
@@ -65,6 +66,7 @@ def sampling(params: SamplingParams, seed: int, template: str) -> Fingerprint:
             "top_p": params.top_p,
             "max_tokens": params.max_tokens,
             "seed": seed,
+            "seeded": seeded,
         },
     }
 

@@ -69,6 +69,27 @@ class LoadedModel:
     directory: Path | str
 
 
+def read_config(name: str) -> Any:
+    """The model's configuration, without its weights. Raises UserError if there is none."""
+    import transformers
+
+    try:
+        return transformers.AutoConfig.from_pretrained(model_directory(name))
+    except Exception as error:  # whatever a file or a hub may hold
+        reason = str(error).strip().split("\n")[0]
+        raise UserError(f"--model {name}: cannot be loaded ({reason})") from None
+
+
+def parameter_count(config: Any) -> int:
+    """Of the model that the configuration describes, which takes no memory for it."""
+    import torch
+    import transformers
+
+    with torch.device("meta"):
+        model = transformers.AutoModelForCausalLM.from_config(config)
+    return int(model.num_parameters())
+
+
 def load_model(name: str) -> LoadedModel:
     """Load in float32 on the GPU if there is one. Raises UserError if that cannot be done."""
     directory = model_directory(name)

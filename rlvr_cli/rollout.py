@@ -1,6 +1,7 @@
 """Sampling G responses a prompt and having them judged."""
 
 import hashlib
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -21,6 +22,12 @@ class Sampler:
 
     def __init__(self, engine: Engine, tokenizer: Any, verifier: Verifier) -> None:
         self.engine, self.tokenizer, self.verifier = engine, tokenizer, verifier
+        self._seconds = 0.0
+
+    def take_seconds(self) -> float:
+        """Spent on decoding and verdicts since the last call."""
+        seconds, self._seconds = self._seconds, 0.0
+        return seconds
 
     def groups(
         self,
@@ -32,7 +39,9 @@ class Sampler:
         """Yield (prompt index, its group) as the engine finishes them."""
         token_ids = [prompt.token_ids for prompt in prompts]
         for index, completions in self.engine.generate(token_ids, params, seeds):
+            started = time.perf_counter()
             rollouts = self._judged(prompts[index], completions)
+            self._seconds += time.perf_counter() - started
             yield index, Group(prompts[index], tuple(rollouts), weight_version)
 
     def _judged(self, prompt: Prompt, completions: Sequence[Completion]) -> list[Rollout]:

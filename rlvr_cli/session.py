@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import torch
 
-from rlvr_cli.config import Config, DataConfig
+from rlvr_cli.config import Config, DataConfig, RolloutConfig
 from rlvr_cli.engines.base import Engine
+from rlvr_cli.engines.choice import Choice, check_before_loading, choose_engine
 from rlvr_cli.engines.transformers import TransformersEngine
 from rlvr_cli.models import LoadedModel, load_model
 from rlvr_cli.problems import ProblemSet
@@ -30,34 +31,50 @@ class Session:
     engine: Engine
     sampler: Sampler
     threads: int
-    engine_reason: str
+    engine_choice: Choice
 
     @property
     def description(self) -> str:
         """Model, device and engine in one line."""
-        device = str(self.policy.model.device)
+        device = "cuda" if torch.cuda.is_available() else "cpu"
         if device == "cpu":
             device = f"cpu, {self.threads} thread{'s' if self.threads > 1 else ''}"
         size = self.policy.model.num_parameters() / 1e6
-        return f"{size:.1f} M parameters on {device}; engine transformers ({self.engine_reason})"
+        choice = self.engine_choice
+        return f"{size:.1f} M parameters on {device}; engine {choice.name} ({choice.reason})"
 
 
 @contextmanager
-def open_session(config: Config) -> Iterator[Session]:
+def open_session(config: Config, training: bool = False) -> Iterator[Session]:
     """Load the policy and start engine and verifier; all is stopped on leaving."""
+    choice = choose_engine(config.engine)
+    if choice.name == "vllm":
+        check_before_loading(config.model, config.rollout.gpu_share, training)
     policy = load_model(config.model)
     threads = config.threads or choose_threads(policy.model.num_parameters())
     torch.set_num_threads(threads)
-    engine = TransformersEngine(
-        policy.model, len(policy.tokenizer), policy.stop_ids, config.rollout.kv_budget_mb
-    )
-    reason = "the only one in this version" if config.engine == "auto" else "as asked"
     with Verifier(format=config.data.verifier or "think_answer") as verifier:
+        engine = _started(choice, policy, config.rollout, training)
         try:
             sampler = Sampler(engine, policy.tokenizer, verifier)
-            yield Session(policy, engine, sampler, threads, reason)
+            yield Session(policy, engine, sampler, threads, choice)
         finally:
             engine.close()
+
+
+def _started(choice: Choice, policy: LoadedModel, rollout: RolloutConfig, training: bool) -> Engine:
+    """The engine with the policy's weights. vLLM has a copy of its own, so that in evaluation the
+    model makes room for it."""
+    common = (policy.model, len(policy.tokenizer), policy.stop_ids, rollout.kv_budget_mb)
+    if choice.name == "transformers":
+        return TransformersEngine(*common)
+    from rlvr_cli.engines.vllm import VllmEngine
+
+    engine = VllmEngine(*common, rollout.gpu_share, rollout.seeded)
+    if not training:
+        policy.model.to("cpu")
+        torch.cuda.empty_cache()
+    return engine
 
 
 def choose_threads(parameters: int) -> int:

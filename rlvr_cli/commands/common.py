@@ -1,7 +1,7 @@
 """What the commands share."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, TextIO
@@ -36,6 +36,26 @@ def warn_of_bad_golds(prompts: Sequence[Prompt], session: Session, display: Disp
         if problem.answer is not None and not verifier.check_gold(problem.answer):
             gold = problem.answer[:_SHORT]
             display.warn(f"problem {problem.id}: the gold answer {gold!r} cannot be read")
+
+
+def say_figures(figures: Mapping[str, Any], peaks: str, display: Display) -> None:
+    """Speed, and nearness to what the machine could do, of a whole run."""
+
+    def shown(key: str, form: str) -> str:
+        return "-" if figures[key] is None else format(figures[key], form)
+
+    display.say(
+        "speed",
+        f"rollout {shown('tokens_per_second_rollout', ',.0f')} tokens/s, update "
+        f"{shown('tokens_per_second_update', ',.0f')} tokens/s; {shown('signal_share', '.0%')} of "
+        f"the sampled tokens gave a signal; peak memory {shown('memory_peak_gib', '.2f')} GiB",
+    )
+    display.say(
+        "machine",
+        f"roof_gen {shown('roof_gen', '.1%')}, mfu {shown('mfu', '.1%')}, roof_step "
+        f"{shown('roof_step', '.1%')} of its peaks by {peaks}; engine and trainer differ by at "
+        f"most {shown('mismatch_max', '.1e')} a step",
+    )
 
 
 def eval_params(config: Config, room: int | None = None) -> SamplingParams:

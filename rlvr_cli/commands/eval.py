@@ -66,12 +66,11 @@ class _Measurement:
         self.config, self.problems, self.session = config, problems, session
         self.format = answer_format(problems, config.data)
         self.prompts, self.params = _prompts_and_params(config, problems, session)
+        template = template_text(config.data.prompt or problems.prompt)
         self.fingerprint: Fingerprint = {
             "model": model_sha,
             "data": data_hash(prompt.problem for prompt in self.prompts),
-            **sampling(
-                self.params, config.seed, template_text(config.data.prompt or problems.prompt)
-            ),
+            **sampling(self.params, config.seed, config.rollout.seeded, template),
             **engine_versions(session.engine, session.threads),
             **judging(self.format),
         }

@@ -12,12 +12,14 @@ from typing import Any
 from rlvr_cli.checkpoint import save_checkpoint
 from rlvr_cli.commands.common import (
     refuse_existing,
+    say_figures,
     warn_of_bad_golds,
     warn_of_unjudged,
 )
 from rlvr_cli.config import Config, changed_cells
 from rlvr_cli.display import Display, draw_curves, step_note
 from rlvr_cli.evaluate import Evaluation
+from rlvr_cli.figures import run_figures
 from rlvr_cli.jsonl import write_jsonl_line
 from rlvr_cli.problems import ProblemSet, load_problems
 from rlvr_cli.session import Session, answer_format, open_session, prompts_for
@@ -41,7 +43,7 @@ def train(config: Config, out: Path | None, display: Display) -> None:
     }
     data = config.data.model_copy(update=chosen)
     config = config.model_copy(update={"data": data})
-    with open_session(config) as session:
+    with open_session(config, training=True) as session:
         held_out = _held_out_prompts(config, session)
         prompts = prompts_for(problems, session.policy, config, config.rollout.max_tokens)
         warn_of_bad_golds([*prompts, *held_out], session, display)
@@ -81,9 +83,11 @@ def _train(trainer: Trainer, run: Run, display: Display, started: float) -> None
         "before": before and before.as_json(),
         "after": after and after.as_json(),
         "model": str(model.relative_to(run.directory)),
+        "figures": run_figures(history),
     }
     run.write_summary(summary, curves)
     display.print_curves(curves)
+    say_figures(run_figures(history), trainer.figures.peaks.source, display)
     _say_outcome(trainer, history, display)
     if before and after:
         change = f"{before.pass_at_1:.3f} before, {after.pass_at_1:.3f} after training"
@@ -167,17 +171,15 @@ def _held_out_prompts(config: Config, session: Session) -> list[Prompt]:
 
 
 def _algorithm_line(config: Config) -> str:
-    cells = config.algorithm.model_dump()
-    row = ", ".join(f"{name} {value}" for name, value in cells.items())
     changed = changed_cells(config)
     listed = ", ".join(f"{name} {old} -> {new}" for name, (old, new) in changed.items())
-    return f"{config.algo}: {row}; changed: {listed or 'nothing'}"
+    return f"{config.algo}: {config.algorithm}; changed: {listed or 'nothing'}"
 
 
 def _optimizer_line(config: Config) -> str:
-    rollout, optim = config.rollout, config.optim
+    rollout, optim, updates = config.rollout, config.optim, config.algorithm.updates
     return (
         f"{config.steps} steps of {rollout.prompts} problems x {rollout.samples} samples, at most "
-        f"{rollout.max_tokens} tokens, temperature {rollout.temperature:g}; {optim.updates} "
-        f"update{'s' if optim.updates > 1 else ''} a step, learning rate {optim.lr:g}"
+        f"{rollout.max_tokens} tokens, temperature {rollout.temperature:g}; {updates} "
+        f"update{'s' if updates > 1 else ''} a step, learning rate {optim.lr:g}"
     )

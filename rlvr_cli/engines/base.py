@@ -5,11 +5,16 @@ from typing import Protocol
 
 import torch
 
-from rlvr_cli.types import Completion, SamplingParams
+from rlvr_cli.types import Completion, SamplingParams, UserError
 
 
 class Engine(Protocol):
     """Samples responses from a copy of the policy, or from the trainer's where they share it."""
+
+    itemsize: int
+    """Bytes of a weight, a key or a value."""
+    kv_tokens: int
+    """Tokens whose keys and values fit at once."""
 
     def generate(
         self, prompts: Sequence[Sequence[int]], params: SamplingParams, seeds: Sequence[int]
@@ -17,17 +22,33 @@ class Engine(Protocol):
         """Yield (prompt index, its G completions) as groups finish, in any order.
 
         Sample i of prompt p is drawn with seed `seeds[p] + i` and does not depend on what else is
-        sampled beside it, up to float rounding. Prompts are token ids and hold at least one.
+        sampled beside it, up to float rounding. Closing the iterator gives up the groups that are
+        not done. Raises UserError for a prompt without a token, one that leaves no room for
+        `max_tokens`, and for probabilities that are not finite.
         """
 
     def sync_weights(self, named_parameters: Iterable[tuple[str, torch.Tensor]]) -> None:
         """Take over the trainer's weights; call only while nothing is being generated."""
 
     def sleep(self) -> None:
-        """Free what the update can use; nothing is generated until `wake`."""
+        """Free what the update can use. Weights may be lost: before anything is generated again
+        come `sync_weights` and `wake`, in this order."""
 
     def wake(self) -> None:
         """Make ready to generate again."""
 
     def close(self) -> None:
         """Free everything."""
+
+
+def refuse_prompts(prompts: Sequence[Sequence[int]], max_tokens: int, context: int) -> None:
+    """Raise UserError naming the first prompt that cannot be continued."""
+    for index, prompt in enumerate(prompts):
+        if not prompt:
+            raise UserError(f"prompt {index + 1} of {len(prompts)} is empty: it holds no token")
+        if len(prompt) + max_tokens > context:
+            raise UserError(
+                f"prompt {index + 1} of {len(prompts)} has {len(prompt)} tokens, which with a "
+                f"response of {max_tokens} is more than the engine's context of {context}; lower "
+                "--max-tokens or leave the prompt out"
+            )

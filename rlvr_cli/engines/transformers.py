@@ -2,11 +2,13 @@
 
 import itertools
 import math
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 from transformers import PreTrainedModel
 
+from rlvr_cli.engines.base import refuse_prompts
 from rlvr_cli.engines.kv_cache import GroupCache
 from rlvr_cli.engines.sampling import sample, uniform
 from rlvr_cli.types import Completion, SamplingParams, UserError
@@ -35,16 +37,19 @@ class TransformersEngine:
         head_dim = getattr(config, "head_dim", None)
         head_dim = head_dim or config.hidden_size // config.num_attention_heads
         token_bytes = 2 * config.num_hidden_layers * heads * head_dim * model.dtype.itemsize
-        self._kv_tokens = (kv_budget_mb << 20) // token_bytes
+        self.itemsize = model.dtype.itemsize
+        self.kv_tokens = (kv_budget_mb << 20) // token_bytes
+        self.context = getattr(config, "max_position_embeddings", None) or sys.maxsize
 
     def generate(
         self, prompts: Sequence[Sequence[int]], params: SamplingParams, seeds: Sequence[int]
     ) -> Iterator[tuple[int, list[Completion]]]:
         """See `Engine.generate`; prompts of like length are decoded together."""
+        refuse_prompts(prompts, params.max_tokens, self.context)
         order = sorted(range(len(prompts)), key=lambda p: len(prompts[p]))
         while order:
             longest = len(prompts[order[-1]]) + params.max_tokens
-            count = max(1, self._kv_tokens // (longest * params.samples))
+            count = max(1, self.kv_tokens // (longest * params.samples))
             batch, order = order[:count], order[count:]
             groups = self._decode([prompts[p] for p in batch], params, [seeds[p] for p in batch])
             yield from zip(batch, groups, strict=True)

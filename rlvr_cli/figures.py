@@ -1,0 +1,118 @@
+"""How fast a step was, how near to what the machine could do, and the memory it took."""
+
+import resource
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from rlvr_cli.engines.base import Engine
+from rlvr_cli.roofline import (
+    Lengths,
+    generation_seconds,
+    machine_peaks,
+    model_shape,
+    update_seconds,
+)
+from rlvr_cli.types import Group
+
+_GIB = 1 << 30
+
+
+class StepFigures:
+    """The figures of each step of a run: pure arithmetic on lengths and seconds, and memory."""
+
+    def __init__(self, model: Any, engine: Engine) -> None:
+        self.engine, self.on_gpu = engine, model.device.type == "cuda"
+        self.shape = model_shape(model, engine.itemsize)
+        self.peaks = machine_peaks(model.device.type, torch.get_num_threads())
+        self.memory: dict[str, float] = {}
+
+    def note_memory(self, when: str) -> None:
+        """On a GPU, keep what is in use of it now as `memory_WHEN_gib`, whoever uses it."""
+        if self.on_gpu:
+            free, total = torch.cuda.mem_get_info()
+            self.memory[f"memory_{when}_gib"] = (total - free) / _GIB
+
+    def of_step(
+        self, sampled: Sequence[Group], trained: Sequence[Group], seconds: Mapping[str, float]
+    ) -> dict[str, float | None]:
+        """The figures of one step; `seconds` are those of its phases, `seconds_PHASE`."""
+        sampled_lengths, trained_lengths = _lengths(sampled), _lengths(trained)
+        row: dict[str, float | None] = {
+            "tokens_with_signal": _tokens(_lengths([g for g in trained if g.is_mixed])),
+            "seconds_step": sum(seconds.values()),
+            "least_seconds_rollout": generation_seconds(
+                self.shape, sampled_lengths, self._together(sampled_lengths), self.peaks
+            ),
+            "least_seconds_update": update_seconds(self.shape, trained_lengths, self.peaks),
+        }
+        counted = {
+            "tokens_sampled": _tokens(sampled_lengths),
+            "tokens_trained": _tokens(trained_lengths),
+        }
+        peak = max(self.memory.values(), default=0.0) if self.on_gpu else _process_peak() / _GIB
+        shares = _shares({**row, **seconds, **counted})
+        return {**row, **shares, **self.memory, "memory_peak_gib": peak}
+
+    def _together(self, lengths: Lengths) -> float:
+        """How many responses of the mean length the engine can hold at once."""
+        held = [prompt + tokens for prompt, group in lengths for tokens in group]
+        return max(1.0, self.engine.kv_tokens * len(held) / max(1, sum(held)))
+
+
+def run_figures(history: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The figures over all steps: ratios of sums, never means of ratios."""
+
+    def values(key: str) -> list[float]:
+        return [row[key] for row in history if row.get(key) is not None]
+
+    added = (
+        *("tokens_sampled", "tokens_trained", "tokens_with_signal", "seconds_step"),
+        *("seconds_rollout", "seconds_verification", "seconds_logprobs"),
+        *("seconds_update", "seconds_sync"),
+        *("least_seconds_rollout", "least_seconds_update"),
+    )
+    totals: dict[str, Any] = {key: sum(values(key)) for key in added}
+    largest = {
+        "mismatch_max": max(values("mismatch"), default=None),
+        "memory_peak_gib": max(values("memory_peak_gib"), default=None),
+    }
+    return {**totals, **_shares(totals), **largest}
+
+
+def _shares(row: Mapping[str, Any]) -> dict[str, float | None]:
+    rollout, update = row.get("seconds_rollout"), row.get("seconds_update")
+    step, least_rollout = row["seconds_step"], row["least_seconds_rollout"]
+    least_update = row["least_seconds_update"]
+    return {
+        "tokens_per_second_rollout": _ratio(row["tokens_sampled"], rollout),
+        "tokens_per_second_update": _ratio(row["tokens_trained"], update),
+        "goodput": _ratio(row["tokens_with_signal"], step),
+        "signal_share": _ratio(row["tokens_with_signal"], row["tokens_sampled"]),
+        "roof_gen": _ratio(least_rollout, rollout),
+        "mfu": _ratio(least_update, update),
+        "roof_step": _ratio(least_rollout + least_update, step),
+    }
+
+
+def _ratio(part: float, whole: float | None) -> float | None:
+    return part / whole if whole else None
+
+
+def _lengths(groups: Sequence[Group]) -> Lengths:
+    return [
+        (len(group.prompt.token_ids), [len(r.completion.token_ids) for r in group.rollouts])
+        for group in groups
+    ]
+
+
+def _tokens(lengths: Lengths) -> int:
+    return sum(sum(group) for _, group in lengths)
+
+
+def _process_peak() -> int:
+    """Bytes; macOS alone counts in bytes, the others in kibibytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

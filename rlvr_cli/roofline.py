@@ -1,0 +1,137 @@
+"""The least time a step could take on this machine, from lengths alone.
+
+Decoding reads every weight once a step and every key and value once a token; training computes 6
+operations a parameter and token. What was measured, divided by these, says how near a run is to
+the machine's limits.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+
+
+@dataclass(frozen=True)
+class Peaks:
+    """What a machine can do: matrix operations and bytes of memory, a second."""
+
+    flops: float
+    bandwidth: float
+    source: str
+
+
+GPUS = {
+    "B200": (2250e12, 8.0e12),
+    "H200": (989e12, 4.8e12),
+    "H100 PCIe": (756e12, 2.0e12),
+    "H100": (989e12, 3.35e12),
+    "A100-SXM4-80GB": (312e12, 2.04e12),
+    "A100 80GB": (312e12, 1.94e12),
+    "A100": (312e12, 1.56e12),
+    "L40S": (362e12, 0.864e12),
+    "L4": (121e12, 0.3e12),
+    "RTX 4090": (165e12, 1.01e12),
+}
+"""Dense bfloat16 operations and bytes a second by the makers' data sheets; the first name that is
+part of the device's own counts."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A decoder in numbers: parameters without embeddings and output layer (`body`), those of the
+    output layer (`head`), attention, and bytes a number in the engine."""
+
+    body: int
+    head: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    itemsize: int
+
+
+Lengths = Sequence[tuple[int, Sequence[int]]]
+"""Of each group: the tokens of its prompt, and of each of its responses."""
+
+
+def model_shape(model: Any, itemsize: int) -> Shape:
+    """The shape of a transformers model whose numbers take `itemsize` bytes in the engine."""
+    config = model.config.get_text_config()
+    embedding, head = model.get_input_embeddings().weight, model.get_output_embeddings().weight
+    outside = {id(weight): weight.numel() for weight in (embedding, head)}
+    heads = config.num_attention_heads
+    return Shape(
+        body=sum(parameter.numel() for parameter in model.parameters()) - sum(outside.values()),
+        head=head.numel(),
+        layers=config.num_hidden_layers,
+        heads=heads,
+        kv_heads=getattr(config, "num_key_value_heads", None) or heads,
+        head_dim=getattr(config, "head_dim", None) or config.hidden_size // heads,
+        itemsize=itemsize,
+    )
+
+
+def generation_seconds(shape: Shape, lengths: Lengths, together: float, peaks: Peaks) -> float:
+    """The least time to sample the groups, at most `together` responses at once."""
+    responses = [(prompt, tokens) for prompt, group in lengths for tokens in group]
+    if not responses:
+        return 0.0
+    total = sum(tokens for _, tokens in responses)
+    steps = max(max(tokens for _, tokens in responses), total / together)
+    weights = shape.itemsize * (shape.body + shape.head)
+    kv = 2 * shape.itemsize * shape.layers * shape.kv_heads * shape.head_dim
+    read = steps * weights + kv * sum(tokens * (p + tokens / 2) for p, tokens in responses)
+    computed = 2 * (shape.body + shape.head) * total
+    prefill = 2 * shape.body * sum(prompt for prompt, _ in lengths)
+    return max(read / peaks.bandwidth, computed / peaks.flops) + prefill / peaks.flops
+
+
+def update_seconds(shape: Shape, lengths: Lengths, peaks: Peaks) -> float:
+    """The least time for one forward and backward pass over the groups.
+
+    Causal attention; nothing is counted twice for being computed again. Every response counts its
+    prompt, so that passing a shared prompt once, as the trainer does, shows as speed.
+    """
+    responses = [(prompt, tokens) for prompt, group in lengths for tokens in group]
+    body = 6 * shape.body * sum(prompt + tokens for prompt, tokens in responses)
+    head = 6 * shape.head * sum(tokens for _, tokens in responses)
+    squares = sum((prompt + tokens) ** 2 for prompt, tokens in responses)
+    attention = 6 * shape.layers * shape.heads * shape.head_dim * squares
+    return (body + head + attention) / peaks.flops
+
+
+@cache
+def machine_peaks(device: str, threads: int) -> Peaks:
+    """Of a GPU in the table, from there; of anything else, measured once in a fraction of a second
+    (`threads` only tells measurements with different numbers of threads apart)."""
+    if device == "cuda":
+        name = torch.cuda.get_device_name(0)
+        for known, (flops, bandwidth) in GPUS.items():
+            if known in name:
+                return Peaks(flops, bandwidth, f"the data sheet of {known}")
+    return _measured(device)
+
+
+def _measured(device: str) -> Peaks:
+    size, dtype = (8192, torch.bfloat16) if device == "cuda" else (384, torch.float32)
+    square = torch.ones(size, size, device=device, dtype=dtype)
+    large = torch.ones((1 << 28) if device == "cuda" else (1 << 24), device=device)
+    target = torch.empty_like(large)
+    product = _fastest(lambda: torch.mm(square, square), device)
+    copied = _fastest(lambda: target.copy_(large), device)
+    return Peaks(2 * size**3 / product, 2 * large.nbytes / copied, "a short measurement")
+
+
+def _fastest(operation: Any, device: str) -> float:
+    """Seconds of the quickest run within a tenth of a second, and of five at least."""
+    seconds: list[float] = []
+    while len(seconds) < 5 or sum(seconds) < 0.1:
+        started = time.perf_counter()
+        operation()
+        if device == "cuda":
+            torch.cuda.synchronize()
+        seconds.append(time.perf_counter() - started)
+    return min(seconds)

@@ -1,0 +1,127 @@
+"""vLLM through the command line, as a process: a run, its mistakes, and what it leaves behind."""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from importlib import util
+from pathlib import Path
+
+import pytest
+import yaml
+
+pytestmark = pytest.mark.skipif(util.find_spec("vllm") is None, reason="vLLM is not installed here")
+_PATIENCE = 120
+
+
+def rows(text: str) -> list[dict]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_five_steps_of_training_with_vllm(rlvr, tmp_path):
+    done = rlvr("train", "--engine", "vllm", "--steps", "5", "--out", "run")
+    assert done.returncode == 0, done.stderr
+    assert "engine vllm (0." in done.stderr
+    assert "as asked" in done.stderr
+    steps = rows(done.stdout)
+    assert [step["step"] for step in steps] == [1, 2, 3, 4, 5]
+    assert all(step["mismatch"] < 1e-5 for step in steps)
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["after"]["pass@1"] > summary["before"]["pass@1"]
+    figures = summary["figures"]
+    assert figures["tokens_sampled"] == sum(step["tokens_sampled"] for step in steps)
+    assert figures["mismatch_max"] == max(step["mismatch"] for step in steps)
+    for phase in ("rollout", "verification", "update", "sync"):
+        seconds = sum(step[f"seconds_{phase}"] for step in steps)
+        assert figures[f"seconds_{phase}"] == pytest.approx(seconds) != 0
+    for share in ("roof_gen", "mfu", "roof_step", "signal_share"):
+        assert figures[share] > 0
+        assert f"{share} " in done.stderr or share == "signal_share"
+
+
+def test_eval_and_sample_with_vllm_take_the_weights_of_the_run(rlvr):
+    question = '{"problem": "What is 3 + 4?", "answer": 7}\n'
+    greedy = ("--temperature", "0", "-n", "2")
+    both = [
+        rlvr("eval", "-", "--engine", engine, *greedy, stdin=question)
+        for engine in ("vllm", "transformers")
+    ]
+    assert [done.returncode for done in both] == [0, 0], both[0].stderr
+    assert both[0].stdout == both[1].stdout
+    assert len(rows(both[0].stdout)) == 2
+    sampled = rlvr("sample", "What is 3 + 4?", "--engine", "vllm")
+    assert len(rows(sampled.stdout)) == 1, sampled.stderr
+
+
+def test_auto_takes_transformers_where_there_is_no_gpu(rlvr):
+    done = rlvr("sample", "What is 1 + 1?")
+    assert "engine transformers (auto: there is no GPU" in done.stderr
+
+
+def test_an_architecture_that_vllm_does_not_know_is_refused_before_loading(rlvr, tmp_path):
+    model = tmp_path / "model"
+    model.mkdir()
+    config = {"model_type": "codegen", "architectures": ["CodeGenForCausalLM"]}
+    (model / "config.json").write_text(json.dumps(config))
+    done = rlvr("sample", "Hello", "--engine", "vllm", "--model", "./model")
+    assert done.returncode == 2
+    assert "does not know the architecture CodeGenForCausalLM" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def family(ancestor: int) -> set[tuple[int, str]]:
+    """Pid and start time of the process, its descendants, and all in a session that it leads."""
+    stats = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, parent, _, session, *rest = path.read_text().rpartition(")")[2].split()
+            if state != "Z":
+                stats[int(path.parent.name)] = (int(parent), int(session), rest[15])
+    found = {pid for pid, (_, session, _) in stats.items() if ancestor in (pid, session)}
+    while more := {pid for pid, (parent, _, _) in stats.items() if parent in found} - found:
+        found |= more
+    return {(pid, stats[pid][2]) for pid in found}
+
+
+def living(processes: set[tuple[int, str]]) -> set[tuple[int, str]]:
+    return {process for process in processes if process in family(process[0])}
+
+
+@pytest.mark.parametrize("end", ["SIGINT", "SIGTERM", "SIGKILL", "exception"])
+def test_nothing_outlives_the_command(tmp_path, end):
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "rlvr_cli", "train", "--engine", "vllm", "--steps", "9999"),
+            *("--out", "run", "--set", "eval.limit=0"),
+        ],
+        cwd=tmp_path,
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        assert json.loads(process.stdout.readline())["step"] == 1
+        started = family(process.pid)
+        assert living(started) == started != set()
+        if end == "exception":
+            shutil.rmtree(tmp_path / "run" / "rollouts")
+        else:
+            process.send_signal(signal.Signals[end])
+        process.stdout.read()
+        code = process.wait(_PATIENCE)
+        deadline = time.monotonic() + _PATIENCE
+        while living(started) | family(process.pid) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert living(started) | family(process.pid) == set()
+    finally:
+        process.kill()
+        process.wait()
+    assert code == {"SIGINT": 130, "SIGTERM": 130, "SIGKILL": -9, "exception": 1}[end]
+    if end != "SIGKILL":
+        config = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
+        assert config["engine"] == "vllm"
+        assert list((tmp_path / "run" / "checkpoints").iterdir())
