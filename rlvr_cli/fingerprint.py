@@ -1,13 +1,14 @@
 """What a figure was measured with, so that two results can say in what they differ."""
 
 import hashlib
+import importlib
 import json
 import re
 from collections.abc import Iterable
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import rlvr_cli
 import verifiers
 from rlvr_cli.types import Problem, SamplingParams
 from verifiers import Format
@@ -50,7 +51,7 @@ def judging(answer_format: Format) -> Fingerprint:
     for path in sorted(Path(verifiers.__file__).parent.glob("*.py")):
         source.update(path.read_bytes())
     return {
-        "rlvr": metadata.version("rlvr-cli"),
+        "rlvr": rlvr_cli.__version__,
         "verifier": {"format": answer_format, "version": source.hexdigest()[:_SHORT]},
     }
 
@@ -80,7 +81,8 @@ def engine_versions(engine: object, threads: int) -> Fingerprint:
         {"device": torch.cuda.get_device_name()} if gpu else {"device": "cpu", "threads": threads}
     )
     library = type(engine).__module__.rpartition(".")[2]
-    versions = {name: metadata.version(name) for name in sorted({library, "torch", "transformers"})}
+    libraries = sorted({library, "torch", "transformers"})
+    versions = {name: importlib.import_module(name).__version__ for name in libraries}
     return {"engine": {"name": library, **versions, **where}}
 
 

@@ -262,7 +262,7 @@ def eval_(
 
             plain = _resolve(flags, config, set_, reads=_READ_BY_EVAL, own_defaults=False)
             return score(plain, responses, asked, Display(quiet))
-        models, sources = [*(model or (None,))], [*(data or (None,))]
+        models, sources = dict.fromkeys(model or (None,)), dict.fromkeys(data or (None,))
         pairs = [{"model": one, "data.source": source} for one in models for source in sources]
         configs = [_resolve(flags | pair, config, set_, reads=_READ_BY_EVAL) for pair in pairs]
         from rlvr_cli.commands.eval import eval_ as command

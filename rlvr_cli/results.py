@@ -142,17 +142,17 @@ def read_results(path: Path, cluster: Cluster) -> list[Result]:
     ]
 
 
-def matching(ours: Result, theirs: Sequence[Result], where: Path) -> Result:
-    """The one of their results that is on our problem set, of our model if there are several; a
+def matching(model: str, data: str, theirs: Sequence[Result], where: Path) -> Result:
+    """The one of their results that is on this problem set, of this model if there are several; a
     lone result is taken whatever its name. Raises UserError if it cannot be told which.
     """
-    same_data = [result for result in theirs if result.data == ours.data]
-    same_model = [result for result in same_data if result.model == ours.model]
+    same_data = [result for result in theirs if result.data == data]
+    same_model = [result for result in same_data if result.model == model]
     found = same_model or same_data or theirs[: len(theirs) == 1]
     if len(found) != 1:
         names = ", ".join(f"{result.model} on {result.data}" for result in theirs)
         count = "none" if not found else f"{len(found)} results"
-        raise UserError(f"--against {where}: it has {count} for {ours.data}; it holds {names}")
+        raise UserError(f"--against {where}: it has {count} for {data}; it holds {names}")
     return found[0]
 
 

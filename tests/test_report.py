@@ -108,11 +108,13 @@ def test_a_comparison_is_of_the_problems_in_common():
 
 def test_the_result_to_compare_with(tmp_path):
     one, two = result(ROWS, "m", "d"), result(ROWS, "n", "d")
-    assert matching(one, [one, two], tmp_path) is one
-    assert matching(result(ROWS, "new", "d"), [two], tmp_path) is two
-    assert matching(result(ROWS, "new", "e"), [two], tmp_path) is two
+    assert matching("m", "d", [one, two], tmp_path) is one
+    assert matching("new", "d", [two], tmp_path) is two
+    assert matching("new", "e", [two], tmp_path) is two
     with pytest.raises(UserError, match="it has 2 results for d; it holds m on d, n on d"):
-        matching(result(ROWS, "new", "d"), [one, two], tmp_path)
+        matching("new", "d", [one, two], tmp_path)
+    with pytest.raises(UserError, match="it has none for e; it holds m on d, n on d"):
+        matching("new", "e", [one, two], tmp_path)
 
 
 def test_a_fingerprint_says_in_what_two_results_differ(tmp_path):

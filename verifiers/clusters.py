@@ -22,11 +22,13 @@ def cluster(answers: Sequence[str], equal: Callable[[str, str], Verdict]) -> lis
         for number, first in enumerate(firsts):
             if late >= PATIENCE:
                 break
-            verdicts = equal(first, spelling), equal(spelling, first)
-            if Verdict.CORRECT in verdicts:
+            verdict = equal(first, spelling)
+            if verdict is Verdict.WRONG:
+                verdict = equal(spelling, first)
+            if verdict is Verdict.CORRECT:
                 found = number
                 break
-            if Verdict.TIMEOUT in verdicts:
+            if verdict is Verdict.TIMEOUT:
                 late += 1
                 break
         if found is None:

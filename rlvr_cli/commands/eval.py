@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from rlvr_cli.commands.common import eval_params, warn_of_bad_golds
-from rlvr_cli.commands.publish import Asked, publish
+from rlvr_cli.commands.publish import Asked, earlier_results, publish
 from rlvr_cli.config import Config
 from rlvr_cli.display import Display, Pace
 from rlvr_cli.evaluate import evaluate
@@ -40,6 +40,7 @@ def eval_(configs: Sequence[Config], asked: Asked, display: Display) -> None:
     names = dict(zip(pairs, file_names(pairs), strict=True))
     results = []
     with Verifier() as equality:
+        theirs = earlier_results(asked, pairs, equality)
         for model, of_model in groupby(configs, key=lambda config: config.model):
             listed = list(of_model)
             with open_session(listed[0]) as session:
@@ -54,7 +55,7 @@ def eval_(configs: Sequence[Config], asked: Asked, display: Display) -> None:
                     rows = unfinished.rows(prompt.problem.id for prompt in run.prompts)
                     judged = judged_problems(rows, equality.cluster)
                     results.append(Result(model, problems.name, run.fingerprint, judged))
-        publish(results, asked, directory, equality, display)
+        publish(results, asked, directory, theirs, display)
 
 
 class _Measurement:

@@ -1,7 +1,7 @@
 """The end of `rlvr eval`: figures to the terminal, rows to a pipe, everything to `--out`."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,11 +34,26 @@ class Asked:
     out: Path | None = None
 
 
+def earlier_results(
+    asked: Asked, pairs: Iterable[tuple[str, str]], verifier: Verifier
+) -> list[Result]:
+    """What `--against` is to be compared with; none if it was not given.
+
+    Raises UserError if there is nothing in it for one of our (model, problem set) pairs.
+    """
+    if asked.against is None:
+        return []
+    theirs = read_results(asked.against, verifier.cluster)
+    for model, data in pairs:
+        matching(model, data, theirs, asked.against)
+    return theirs
+
+
 def publish(
     results: Sequence[Result],
     asked: Asked,
     directory: ResultDirectory | None,
-    verifier: Verifier,
+    theirs: Sequence[Result],
     display: Display,
 ) -> None:
     """Report, compare and write. Raises UserError where `asked` does not fit the results."""
@@ -49,7 +64,7 @@ def publish(
         display.block(overview(entries))
     report: dict[str, Any] = {"results": entries}
     if asked.against is not None:
-        report["against"] = _comparisons(results, entries, asked.against, verifier, display)
+        report["against"] = _comparisons(results, entries, asked.against, theirs, display)
     if directory is not None:
         pairs = [(result.model, result.data) for result in results]
         rows = [[row for p in result.problems for row in p.rows] for result in results]
@@ -101,13 +116,12 @@ def _comparisons(
     results: Sequence[Result],
     entries: Sequence[dict[str, Any]],
     against: Path,
-    verifier: Verifier,
+    theirs: Sequence[Result],
     display: Display,
 ) -> dict[str, Any]:
-    theirs = read_results(against, verifier.cluster)
     found = []
     for result, entry in zip(results, entries, strict=True):
-        other = matching(result, theirs, against)
+        other = matching(result.model, result.data, theirs, against)
         comparison = compared(result, other, [int(k) for k in entry["pass@k"]])
         found.append(comparison)
         display.say("against", f"{other.model} on {result.data}, {comparison['problems']} problems")

@@ -2,7 +2,7 @@
 
 import os
 
-from rlvr_cli.commands.publish import Asked, publish
+from rlvr_cli.commands.publish import Asked, earlier_results, publish
 from rlvr_cli.config import Config
 from rlvr_cli.display import Display, Pace
 from rlvr_cli.fingerprint import data_hash, judging
@@ -23,6 +23,7 @@ def score(config: Config, source: str, asked: Asked, display: Display) -> None:
     answer_format = config.data.verifier or "any"
     results = []
     with Verifier(format=answer_format, workers=os.cpu_count() or 1) as verifier:
+        theirs = earlier_results(asked, labels, verifier)
         total = sum(len(row.responses) for row in given)
         with display.progress("judging", total) as bar:
             pace = Pace(total)
@@ -39,4 +40,4 @@ def score(config: Config, source: str, asked: Asked, display: Display) -> None:
                 judged = judged_problems(rows, verifier.cluster)
                 results.append(Result(*label, fingerprint, judged))
         display.say("judged", pace.summary("responses"))
-        publish(results, asked, directory, verifier, display)
+        publish(results, asked, directory, theirs, display)
