@@ -51,7 +51,6 @@ class Trainer:
         self.cursor = ProblemCursor(len(prompts), config.seed)
         self.collector = GroupCollector(self._sample, rollout.prompts, cells)
         self.figures = StepFigures(model, session.engine)
-        self.figures = StepFigures(model, session.engine)
         self.weight_version = 0
         self.stopped = False
 
