@@ -11,7 +11,7 @@ from rlvr_cli.models import DEFAULTS_FILE, LoadedModel
 
 _KEPT: Any = {
     "seed": True,
-    "data": {"prompt"},
+    "data": {"prompt", "verifier"},
     "rollout": True,
     "optim": True,
     "eval": {"samples", "temperature", "top_p"},

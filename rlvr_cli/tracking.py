@@ -1,13 +1,13 @@
 """The run directory: resolved configuration, a line a step, every rollout, the model."""
 
 import json
-import math
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
 from rlvr_cli.config import Config, as_yaml
+from rlvr_cli.jsonl import write_jsonl_line
 from rlvr_cli.rollout import response_row
 from rlvr_cli.types import Group, UserError
 
@@ -63,22 +63,3 @@ def write_rollouts(file: TextIO, groups: Iterable[Group]) -> None:
     for group in groups:
         for rollout in group.rollouts:
             write_jsonl_line(file, response_row(rollout))
-
-
-def write_jsonl_line(file: TextIO, row: Mapping[str, Any]) -> None:
-    """One JSON object, one line, at once."""
-    try:
-        text = json.dumps(row, default=str, allow_nan=False)
-    except ValueError:
-        text = json.dumps(_finite(row), default=str)
-    file.write(text + "\n")
-    file.flush()
-
-
-def _finite(value: Any) -> Any:
-    """The value with null for every number that JSON does not have."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, Mapping):
-        return {key: _finite(part) for key, part in value.items()}
-    return [_finite(part) for part in value] if isinstance(value, list | tuple) else value

@@ -9,8 +9,9 @@ import rlvr_cli
 import verifiers
 
 ORDER = [
-    ["types", "arithmetic"],
+    ["types", "arithmetic", "statistics", "jsonl"],
     ["algorithms"],
+    ["sources"],
     ["config", "problems", "prompts"],
     ["packing"],
     ["engines.sampling", "engines.kv_cache", "engines.base", "roofline"],
@@ -19,13 +20,15 @@ ORDER = [
     ["reward", "advantage", "kl"],
     ["objective"],
     ["loss", "rollout", "group_filter", "metrics", "figures"],
-    ["batch", "evaluate"],
+    ["batch", "evaluate", "fingerprint", "scoring"],
+    ["report"],
+    ["results"],
     ["policy"],
     ["scorer"],
     ["update", "session", "checkpoint", "tracking"],
     ["trainer", "display"],
-    ["commands.common"],
-    ["commands.train", "commands.eval", "commands.sample"],
+    ["commands.common", "commands.publish"],
+    ["commands.train", "commands.score", "commands.sets", "commands.eval", "commands.sample"],
     ["main"],
 ]
 APART = {"", "__main__", "warm_start", "engines", "commands"}

@@ -20,9 +20,11 @@ from rlvr_cli.config import Config, changed_cells
 from rlvr_cli.display import Display, draw_curves, step_note
 from rlvr_cli.evaluate import Evaluation
 from rlvr_cli.figures import run_figures
-from rlvr_cli.problems import ProblemSet, has_split, load_problems
-from rlvr_cli.session import Session, open_session, prompts_for
-from rlvr_cli.tracking import Run, default_directory, write_jsonl_line
+from rlvr_cli.jsonl import write_jsonl_line
+from rlvr_cli.problems import ProblemSet, load_problems
+from rlvr_cli.session import Session, answer_format, open_session, prompts_for
+from rlvr_cli.sources import has_split
+from rlvr_cli.tracking import Run, default_directory
 from rlvr_cli.trainer import Trainer
 from rlvr_cli.types import Prompt
 
@@ -35,7 +37,11 @@ def train(config: Config, out: Path | None, display: Display) -> None:
     directory = out or default_directory(config.algo, config.data.source)
     refuse_existing(directory)
     problems = _training_problems(config)
-    data = config.data.model_copy(update={"prompt": config.data.prompt or problems.prompt})
+    chosen = {
+        "prompt": config.data.prompt or problems.prompt,
+        "verifier": answer_format(problems, config.data),
+    }
+    data = config.data.model_copy(update=chosen)
     config = config.model_copy(update={"data": data})
     with open_session(config, training=True) as session:
         held_out = _held_out_prompts(config, session)
@@ -142,6 +148,7 @@ def _training_problems(config: Config) -> ProblemSet:
         config.data.split or "train",
         limit=config.data.limit,
         skip_bad=config.data.skip_bad,
+        root=config.data.root,
     )
 
 
@@ -153,7 +160,13 @@ def _held_out_prompts(config: Config, session: Session) -> list[Prompt]:
     )
     if config.eval.limit == 0 or own_test:
         return []
-    problems = load_problems(source, "test", limit=config.eval.limit, skip_bad=config.data.skip_bad)
+    problems = load_problems(
+        source,
+        "test",
+        limit=config.eval.limit,
+        skip_bad=config.data.skip_bad,
+        root=config.data.root,
+    )
     return prompts_for(problems, session.policy, config, config.rollout.max_tokens)
 
 
