@@ -245,11 +245,11 @@ _K1_IN_REWARD: dict[str, Any] = {"kl": "k1", "kl_in": "reward", "reference": "fi
 ALGORITHMS: dict[str, Algorithm] = {
     "ppo": Algorithm(
         advantage="gae",
+        gae_lambda=1.0,
         whiten=True,
         critic="own",
         critic_warmup=2,
         value_clip=0.2,
-        epochs=2,
         mini_batches=2,
         kl_coef=0.005,
         **_K1_IN_REWARD,

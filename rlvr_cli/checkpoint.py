@@ -20,7 +20,7 @@ from rlvr_cli.types import UserError
 
 _KEPT: Any = {
     "seed": True,
-    "data": {"prompt"},
+    "data": {"prompt", "verifier"},
     "rollout": True,
     "optim": True,
     "eval": {"samples", "temperature", "top_p"},

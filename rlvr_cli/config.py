@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from rlvr_cli.algorithms import ALGORITHMS, Algorithm
 from rlvr_cli.types import UserError
+from verifiers import Format
 
 Beta = Annotated[float, Field(ge=0, lt=1)]
 
@@ -26,14 +27,18 @@ class DataConfig(Section):
     """Which problems, and how they are put to the policy."""
 
     source: str = "arithmetic"
-    """A name in datasets_cfg, a YAML, JSONL or Parquet file, a hub id, or `-` for stdin."""
+    """A name in datasets_cfg, a YAML, JSONL, Parquet or CSV file, a hub id, or `-` for stdin."""
     split: Literal["train", "test"] | None = None
     """None means `train` to train on and `test` to evaluate."""
     limit: int | None = Field(None, ge=1)
     skip_bad: bool = False
     """Go on without the problems that cannot be read or do not fit the context."""
     prompt: str | None = None
-    """A template of prompts.TEMPLATES; none means the problem set's own."""
+    """A template of prompts.TEMPLATES or a file with {problem} in it; none means the set's own."""
+    verifier: Format | None = None
+    """How answers are judged; none means as the problem set says, or as the prompt asks for."""
+    root: str | None = None
+    """A directory of local copies of the hub's problem sets, such as gsm8k_test.jsonl."""
 
 
 class RolloutConfig(Section):

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -13,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rlvr_cli.algorithms import ALGORITHMS
-from rlvr_cli.types import Rollout
+from rlvr_cli.types import Group, Rollout
 from rlvr_cli.untrusted import printable
 
 CURVES = {
@@ -24,6 +25,7 @@ CURVES = {
     "mixed_share": "share of mixed groups",
 }
 _CURVE_SIZE = (40, 9)
+LINE_EVERY_S = 10.0
 
 
 def show_algorithms() -> None:
@@ -59,6 +61,11 @@ class Display:
         line = " ".join(printable(text).splitlines())
         self.console.print(f"[bold yellow]warning[/]    {escape(line)}")
 
+    def block(self, lines: Iterable[str]) -> None:
+        """A table, set apart."""
+        if not self.quiet:
+            self.console.print(Text(printable("\n".join(["", *lines, ""]))))
+
     def print_curves(self, curves: str) -> None:
         """The drawn curves, as they are."""
         if not self.quiet:
@@ -89,12 +96,58 @@ class Ticker:
     ) -> None:
         self.console, self.bar, self.task = console, bar, task
 
-    def tick(self, note: str = "", *, print_note: bool = True) -> None:
-        """One unit is done; the note says how it went."""
+    def tick(self, note: str = "", *, print_note: bool = True, advance: int = 1) -> None:
+        """Some units are done; the note says how it went."""
         if self.bar is not None:
-            self.bar.update(self.task, advance=1, note=note)
+            self.bar.update(self.task, advance=advance, note=note)
         elif self.console is not None and note and print_note:
             self.console.print(escape(note))
+
+
+class Pace:
+    """How fast a measurement goes, how long it still takes, and pass@1 so far."""
+
+    def __init__(self, total: int, done: int = 0) -> None:
+        self.total, self.skipped, self.done = total, done, 0
+        self.responses = 0
+        self._shares: list[float] = []
+        self._started = self._said = time.monotonic()
+
+    def note(self, group: Group) -> str:
+        """Another problem is done: pass@1 of those sampled now, rate, time left."""
+        judged = group.judged
+        if judged:
+            self._shares.append(sum(rollout.is_correct for rollout in judged) / len(judged))
+        running = sum(self._shares) / len(self._shares) if self._shares else 0.0
+        return f"pass@1 {running:.3f}  {self.count(1, len(group.rollouts))}"
+
+    def count(self, units: int, responses: int | None = None) -> str:
+        """More units are done, in words: how many, rate, time left."""
+        self.done += units
+        self.responses += units if responses is None else responses
+        left = self.total - self.skipped - self.done
+        seconds = left * self._elapsed / self.done
+        return (
+            f"{self.skipped + self.done}/{self.total}  "
+            f"{self.responses / self._elapsed:.3g} responses/s  {seconds / 60:.1f} min left"
+        )
+
+    def is_due(self) -> bool:
+        """Whether a line may be printed again: every `LINE_EVERY_S` seconds."""
+        now = time.monotonic()
+        due = now - self._said >= LINE_EVERY_S
+        if due:
+            self._said = now
+        return due
+
+    def summary(self, what: str) -> str:
+        """All that was done, and how fast."""
+        rate = self.responses / self._elapsed
+        return f"{self.responses} {what} in {self._elapsed:.1f} s, {rate:.0f} a second"
+
+    @property
+    def _elapsed(self) -> float:
+        return max(1e-6, time.monotonic() - self._started)
 
 
 def step_note(metrics: Mapping[str, Any]) -> str:
@@ -130,8 +183,9 @@ def show_response(rollout: Rollout) -> None:
     """A response for reading: thought dimmed, answer bold, verdict if there is one."""
     console = Console(highlight=False, soft_wrap=True)
     thought, closing, rest = printable(rollout.text).rpartition("</think>")
-    text = Text.assemble((thought + closing, "dim"), (rest, "bold"))
-    console.print(text)
+    if not closing and (rollout.prompt.think_open or rest.lstrip().startswith("<think>")):
+        thought, rest = rest, ""
+    console.print(Text.assemble((thought + closing, "dim"), (rest, "bold")))
     parts = [f"{len(rollout.completion.token_ids)} tokens"]
     if rollout.completion.finish_reason == "length":
         parts.append("cut off by --max-tokens")

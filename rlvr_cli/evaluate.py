@@ -1,7 +1,7 @@
 """Measuring a policy: the first half of the training loop, with statistics."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import asdict, dataclass
 
 from rlvr_cli.metrics import pass_at_1, rollout_metrics, verdict_counts
@@ -44,20 +44,24 @@ def evaluate(
     params: SamplingParams,
     seed: int,
     on_group: Callable[[Group], None] = lambda group: None,
+    done: Container[str] = (),
 ) -> list[Group]:
-    """Sample and judge every prompt; the groups come back in the order of the prompts.
+    """Sample and judge every prompt but those of the problems whose ids are `done`.
 
-    The seed of a response depends on the run's seed, the problem's text (and how often it came
-    before) and the sample number alone.
+    `on_group` sees the groups as they finish; they come back in the order of the prompts. The seed
+    of a response depends on the run's seed, the problem's text (and how often it came before) and
+    the sample number alone.
     """
     seen: Counter[str] = Counter()
-    seeds = []
+    todo, seeds = [], []
     for prompt in prompts:
         text = prompt.problem.problem
-        seeds.append(response_seed(seed, "eval", text, seen[text]))
+        if prompt.problem.id not in done:
+            todo.append(prompt)
+            seeds.append(response_seed(seed, "eval", text, seen[text]))
         seen[text] += 1
-    groups: list[Group | None] = [None] * len(prompts)
-    for index, group in sampler.groups(prompts, params, seeds):
+    groups: list[Group | None] = [None] * len(todo)
+    for index, group in sampler.groups(todo, params, seeds):
         groups[index] = group
         on_group(group)
     return [group for group in groups if group is not None]

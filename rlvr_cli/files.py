@@ -52,11 +52,11 @@ def remove_directory(path: Path) -> None:
 
 
 def append_line(path: Path, line: str) -> None:
-    """Append one whole line, on disk when this returns; where that fails, nothing of it is left."""
+    """Append a line with its end, synced; where that fails, nothing of it is left."""
     with path.open("ab") as file:
         end = file.tell()
         try:
-            file.write(line.encode() + b"\n")
+            file.write(line.encode())
             file.flush()
             os.fsync(file.fileno())
         except BaseException:

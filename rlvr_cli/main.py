@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-_OUTPUT, _SAMPLING, _SETTINGS = "Input and output", "Sampling", "Settings"
+_OUTPUT, _SAMPLING, _SETTINGS, _REPORT = "Input and output", "Sampling", "Settings", "Report"
 
 app = typer.Typer(
     rich_markup_mode="rich",
@@ -22,7 +22,7 @@ app = typer.Typer(
 Data = Annotated[
     str | None,
     typer.Argument(
-        help="A problem set (arithmetic, gsm8k, …), a .jsonl or .parquet file, a hub id, or -."
+        help="A problem set (arithmetic, gsm8k, …), a JSONL, Parquet or CSV file, a hub id, or -."
     ),
 ]
 Model = Annotated[
@@ -42,6 +42,20 @@ Samples = Annotated[
 MaxTokens = Annotated[
     int | None, typer.Option(help="Longest response: 1024 (tiny: 96).", rich_help_panel=_SAMPLING)
 ]
+EvalMaxTokens = Annotated[
+    int | None,
+    typer.Option(
+        help="Longest response: all that the context leaves, up to 32768 (a run: its own).",
+        rich_help_panel=_SAMPLING,
+    ),
+]
+PromptTemplate = Annotated[
+    str | None,
+    typer.Option(
+        help="think_answer, boxed, plain, or a file with {problem} in it; none: the set's own.",
+        rich_help_panel=_SAMPLING,
+    ),
+]
 Temperature = Annotated[
     float | None,
     typer.Option(help="1 in train, 0.6 in eval and sample.", rich_help_panel=_SAMPLING),
@@ -58,6 +72,10 @@ SkipBad = Annotated[
 ]
 Out = Annotated[
     Path | None, typer.Option(help="A new file for the response rows.", rich_help_panel=_OUTPUT)
+]
+ResultOut = Annotated[
+    Path | None,
+    typer.Option(help="A new directory for report and responses.", rich_help_panel=_OUTPUT),
 ]
 RunOut = Annotated[Path | None, typer.Option(help="A new run directory.", rich_help_panel=_OUTPUT)]
 ConfigFile = Annotated[
@@ -140,7 +158,7 @@ def train(
 
       cat problems.jsonl | rlvr train --algo grpo - --out runs/mine
 
-      rlvr train --algo ppo --set algorithm.epochs=4
+      rlvr train --algo ppo --set algorithm.epochs=2
 
       rlvr train --list
 
@@ -179,43 +197,93 @@ def train(
 
 @app.command("eval")
 def eval_(
-    data: Data = None,
-    model: Model = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Argument(help="Problem sets, as in train; several give one table."),
+    ] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(help="As in train; repeat it for several models."),
+    ] = None,
+    responses: Annotated[
+        str | None,
+        typer.Option(help="Judge the responses of a file or - instead.", rich_help_panel=_OUTPUT),
+    ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(help="An earlier result, to test against.", rich_help_panel=_REPORT),
+    ] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(help="Figures by a field of the problems, too.", rich_help_panel=_REPORT),
+    ] = None,
+    k: Annotated[
+        list[int] | None,
+        typer.Option("--k", min=1, help="Of pass@k: 1, 2, 4, … n.", rich_help_panel=_REPORT),
+    ] = None,
+    list_: Annotated[
+        bool, typer.Option("--list", help="Name the problem sets.", rich_help_panel=_OUTPUT)
+    ] = False,
+    prompt: PromptTemplate = None,
     engine: Engine = None,
     samples: Samples = None,
-    max_tokens: MaxTokens = None,
+    max_tokens: EvalMaxTokens = None,
     temperature: Temperature = None,
     top_p: TopP = None,
     limit: Limit = None,
     skip_bad: SkipBad = False,
-    out: Out = None,
+    out: ResultOut = None,
     quiet: Quiet = False,
     seed: Seed = None,
     config: ConfigFile = None,
     set_: Set = None,
 ) -> None:
-    """Measure pass@1: the mean over problems and n samples each.
+    """Measure pass@k and cons@k, with 95 % intervals over problems.
 
     [bold]Examples[/]
 
       rlvr eval --model runs/RUN
 
-      rlvr eval aime24 --model Qwen/Qwen2.5-Math-1.5B-Instruct -n 16 --max-tokens 3072
+      rlvr eval aime24 amc23 --model Qwen/Qwen2.5-Math-1.5B-Instruct -n 16 --out results/qwen
+
+      rlvr eval aime24 --model runs/RUN -n 16 --against results/qwen
+
+      cat responses.jsonl | rlvr eval --responses - --by level
 
       cat problems.jsonl | rlvr eval - --limit 50 > responses.jsonl
 
-    Piped, stdout carries one JSON object a response.
+    Piped, stdout carries one JSON object a response. With --out a stopped evaluation goes on
+    where it was when the command is given again.
     """
     with _reported_errors():
+        from rlvr_cli.types import UserError
+
+        if list_:
+            from rlvr_cli.commands.sets import list_sets
+
+            return list_sets()
+        from rlvr_cli.commands.publish import Asked
         from rlvr_cli.display import Display
 
+        asked = Asked(tuple(k or ()), tuple(by or ()), against, out)
         flags = _eval_flags(
-            data, model, engine, samples, max_tokens, temperature, top_p, limit, skip_bad, seed
+            None, None, engine, samples, max_tokens, temperature, top_p, limit, skip_bad, seed
         )
-        resolved = _resolve(flags, config, set_, reads=_READ_BY_EVAL)
+        flags["data.prompt"] = prompt
+        if responses is not None:
+            if data or model:
+                raise UserError("--responses needs neither a problem set nor --model")
+            from rlvr_cli.commands.score import score
+
+            plain = _resolve(flags, config, set_, reads=_READ_BY_EVAL, own_defaults=False)
+            return score(plain, responses, asked, Display(quiet))
+        models, sources = dict.fromkeys(model or (None,)), dict.fromkeys(data or (None,))
+        pairs = [{"model": one, "data.source": source} for one in models for source in sources]
+        configs = [_resolve(flags | pair, config, set_, reads=_READ_BY_EVAL) for pair in pairs]
         from rlvr_cli.commands.eval import eval_ as command
 
-        command(resolved, out, Display(quiet))
+        command(configs, asked, Display(quiet))
+        return None
 
 
 @app.command()
@@ -225,6 +293,7 @@ def sample(
         typer.Argument(metavar="PROMPT|FILE|-", help="Texts, .jsonl files, or - for stdin."),
     ] = None,
     model: Model = None,
+    prompt: PromptTemplate = None,
     engine: Engine = None,
     samples: Samples = 1,
     max_tokens: MaxTokens = None,
@@ -259,6 +328,7 @@ def sample(
         flags = _eval_flags(
             None, model, engine, samples, max_tokens, temperature, top_p, limit, skip_bad, seed
         )
+        flags["data.prompt"] = prompt
         resolved = _resolve(flags, config, set_, reads=_READ_BY_EVAL)
         from rlvr_cli.commands.sample import sample as command
 
@@ -269,6 +339,7 @@ _READ_BY_EVAL = (
     *("seed", "threads", "model", "engine", "rollout.max_tokens", "rollout.kv_budget_mb"),
     *("rollout.gpu_share", "rollout.seeded"),
     *("data.source", "data.split", "data.limit", "data.skip_bad", "data.prompt"),
+    *("data.verifier", "data.root"),
     *("eval.samples", "eval.temperature", "eval.top_p"),
 )
 
@@ -314,7 +385,11 @@ def _eval_flags(
 
 
 def _resolve(
-    flags: dict[str, Any], file: Path | None, assignments: list[str] | None, reads: Any
+    flags: dict[str, Any],
+    file: Path | None,
+    assignments: list[str] | None,
+    reads: Any,
+    own_defaults: bool = True,
 ) -> Any:
     """The configuration from, in rising order: the model's own file, --config, flags, --set."""
     from rlvr_cli import config
@@ -324,12 +399,13 @@ def _resolve(
     layers = [config.yaml_layer(file)] if file else []
     layers += [config.flag_layer(key, value) for key, value in flags.items() if value is not None]
     layers += config.set_layer(assignments or [])
-    directory = Path(model_directory(config.resolve(layers).model))
     for assignment in assignments or []:
         key = assignment.partition("=")[0].strip()
         if reads is not None and key not in reads:
             raise UserError(f"--set {assignment}: only rlvr train reads {key}")
-    defaults = directory / DEFAULTS_FILE
+    if not own_defaults:
+        return config.resolve(layers)
+    defaults = Path(model_directory(config.resolve(layers).model)) / DEFAULTS_FILE
     if defaults.is_file():
         layers = [config.yaml_layer(defaults, str(defaults)), *layers]
     return config.resolve(layers)

@@ -39,6 +39,23 @@ def model_directory(name: str) -> Path | str:
     return name
 
 
+def model_files(name: str) -> Path:
+    """The directory that holds the files of a model, which the hub's cache may do.
+
+    Raises UserError if the files of a hub id are not here.
+    """
+    directory = model_directory(name)
+    if isinstance(directory, Path):
+        return directory
+
+    from transformers.utils import cached_file
+
+    try:
+        return Path(cached_file(directory, "config.json")).parent
+    except Exception as error:  # whatever a hub may answer
+        raise UserError(f"--model {name}: its files cannot be found ({error})") from None
+
+
 @dataclass(frozen=True)
 class LoadedModel:
     """A causal language model in evaluation mode (no dropout), with what sampling needs to know."""

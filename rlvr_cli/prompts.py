@@ -3,9 +3,11 @@
 import hashlib
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from rlvr_cli.types import Problem, Prompt, UserError
+from verifiers import Format
 
 _SHORT = 60
 TEMPLATES = {
@@ -14,7 +16,12 @@ TEMPLATES = {
         "{problem}\n\nThink step by step between <think> and </think>, then give only the final "
         "answer between <answer> and </answer>."
     ),
+    "boxed": (
+        "{problem}\n\nPlease reason step by step, and put your final answer within \\boxed{}."
+    ),
 }
+FORMATS: dict[str, Format] = {"think_answer": "think_answer", "boxed": "boxed"}
+"""How answers are judged where a template asks for a format; elsewhere any form will do."""
 
 
 def render_prompts(
@@ -25,8 +32,7 @@ def render_prompts(
     Returns the prompts that leave room for `max_tokens` in a context of `context` tokens, and for
     each other problem one line that says so. Raises UserError for an unknown template.
     """
-    if template not in TEMPLATES:
-        raise UserError(f"prompt {template}: no such template; choose from {', '.join(TEMPLATES)}")
+    asked = template_text(template)
     prompts, too_long = [], []
     longest = context * max(map(len, tokenizer.get_vocab()))
     for problem in problems:
@@ -35,7 +41,7 @@ def render_prompts(
             length = len(problem.problem)
             too_long.append(f"{name}: {length} characters cannot fit a context of {context} tokens")
             continue
-        content = TEMPLATES[template].replace("{problem}", problem.problem)
+        content = asked.replace("{problem}", problem.problem)
         text = _through_chat_template(content, tokenizer)
         token_ids = tokenizer.encode(text, add_special_tokens=tokenizer.chat_template is None)
         if len(token_ids) + max_tokens > context:
@@ -56,6 +62,22 @@ def prompts_digest(prompts: Sequence[Prompt]) -> str:
         row = (prompt.problem.id, prompt.problem.answer, prompt.text, prompt.token_ids)
         digest.update(json.dumps(row).encode() + b"\n")
     return digest.hexdigest()
+
+
+def template_text(name: str) -> str:
+    """A template of TEMPLATES, or a file's. Raises UserError if it is neither, or asks nothing."""
+    if name in TEMPLATES:
+        return TEMPLATES[name]
+    known = f"choose from {', '.join(TEMPLATES)}, or give a file with {{problem}} in it"
+    if not Path(name).is_file():
+        raise UserError(f"prompt {name}: no such template; {known}")
+    try:
+        text = Path(name).read_text(encoding="utf-8").rstrip("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"prompt {name}: cannot be read ({error})") from None
+    if "{problem}" not in text:
+        raise UserError(f"prompt {name}: the file has no {{problem}} in it, where the problem goes")
+    return text
 
 
 def _through_chat_template(content: str, tokenizer: Any) -> str:

@@ -7,13 +7,8 @@ from typing import Any
 
 from rlvr_cli.engines.base import Engine
 from rlvr_cli.reward import reward
-from rlvr_cli.types import Completion, Group, Prompt, Rollout, SamplingParams
+from rlvr_cli.types import ROW_KEYS, Completion, Group, Prompt, Rollout, SamplingParams
 from verifiers import Attempt, Verifier
-
-_ROW_KEYS = {
-    *("id", "sample", "problem", "prompt", "response", "finish_reason", "n_tokens", "answer"),
-    *("extracted", "verdict", "format_ok", "reward"),
-}
 
 
 def response_seed(seed: int, *name: object) -> int:
@@ -93,4 +88,4 @@ def response_row(rollout: Rollout) -> dict[str, Any]:
             "format_ok": verification.format_ok,
             "reward": rollout.reward,
         }
-    return row | {key: value for key, value in problem.extra.items() if key not in _ROW_KEYS}
+    return row | {key: value for key, value in problem.extra.items() if key not in ROW_KEYS}

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 
 import torch
 
-from rlvr_cli.config import Config, RolloutConfig
+from rlvr_cli.config import Config, DataConfig, RolloutConfig
 from rlvr_cli.engines.base import Engine
 from rlvr_cli.engines.choice import Choice, check_before_loading, choose_engine
 from rlvr_cli.engines.transformers import TransformersEngine
 from rlvr_cli.models import LoadedModel, load_model
 from rlvr_cli.problems import ProblemSet
-from rlvr_cli.prompts import render_prompts
+from rlvr_cli.prompts import FORMATS, render_prompts
 from rlvr_cli.rollout import Sampler
 from rlvr_cli.types import Prompt, UserError
 from rlvr_cli.untrusted import printable
-from verifiers import Verifier
+from verifiers import Format, Verifier
 
 _SMALL_MODEL = 20_000_000
 _SHOWN_TOO_LONG = 3
@@ -54,7 +54,7 @@ def open_session(config: Config, training: bool = False) -> Iterator[Session]:
     policy = load_model(config.model)
     threads = config.threads or choose_threads(policy.model.num_parameters())
     torch.set_num_threads(threads)
-    with Verifier(format="think_answer") as verifier:
+    with Verifier(format=config.data.verifier or "think_answer") as verifier:
         engine = _started(choice, policy, config.rollout, training)
         try:
             sampler = Sampler(engine, policy.tokenizer, verifier)
@@ -82,6 +82,15 @@ def choose_threads(parameters: int) -> int:
     """Torch threads on a CPU: one for a small model, whose operations are too short to share out
     (several threads collapse when another process competes), else one a core."""
     return 1 if parameters < _SMALL_MODEL else os.cpu_count() or 1
+
+
+def answer_format(problems: ProblemSet, data: DataConfig) -> Format:
+    """How answers are judged: as asked, else as the set says, else as the prompt asks for them."""
+    if data.verifier is not None:
+        return data.verifier
+    if problems.verifier is not None and data.prompt in (None, problems.prompt):
+        return problems.verifier
+    return FORMATS.get(data.prompt or problems.prompt, "any")
 
 
 def prompts_for(

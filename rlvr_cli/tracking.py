@@ -11,6 +11,7 @@ from typing import Any, TextIO
 
 from rlvr_cli.config import Config, as_yaml
 from rlvr_cli.files import append_line, lock_directory, make_directory, write_atomically
+from rlvr_cli.jsonl import jsonl_line, write_jsonl_line
 from rlvr_cli.rollout import response_row
 from rlvr_cli.types import Group, Problem, UserError
 
@@ -120,32 +121,9 @@ def write_rollouts(file: TextIO, groups: Iterable[Group]) -> None:
             write_jsonl_line(file, response_row(rollout))
 
 
-def write_jsonl_line(file: TextIO, row: Mapping[str, Any]) -> None:
-    """One JSON object, one line, at once."""
-    file.write(jsonl_line(row) + "\n")
-    file.flush()
-
-
-def jsonl_line(row: Mapping[str, Any]) -> str:
-    """The row as one line of ASCII; null for every number that JSON does not have."""
-    try:
-        return json.dumps(row, default=str, allow_nan=False)
-    except ValueError:
-        return json.dumps(_finite(row), default=str)
-
-
 def _step(line: str) -> float:
     """The step of a line of metrics; infinite for a line that is not whole."""
     try:
         return float(json.loads(line)["step"]) if line.endswith("\n") else math.inf
     except (ValueError, TypeError, KeyError):
         return math.inf
-
-
-def _finite(value: Any) -> Any:
-    """The value with null for every number that JSON does not have."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, Mapping):
-        return {key: _finite(part) for key, part in value.items()}
-    return [_finite(part) for part in value] if isinstance(value, list | tuple) else value

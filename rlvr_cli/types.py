@@ -9,6 +9,13 @@ from verifiers import Verdict, Verification
 FinishReason = Literal["stop", "length"]
 
 
+ROW_KEYS = (
+    *("id", "sample", "problem", "prompt", "response", "finish_reason", "n_tokens", "answer"),
+    *("extracted", "verdict", "format_ok", "reward"),
+)
+"""The keys of a response row; the problem's own fields follow them."""
+
+
 class UserError(Exception):
     """A mistake in the input: shown as one line on stderr, exit code 2, no traceback."""
 

@@ -18,15 +18,6 @@ def printable(text: str) -> str:
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.encode("utf-8", "replace").decode())
 
 
-def is_unicode(text: str) -> bool:
-    """Whether it can be written as UTF-8: no lone surrogate in it."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def is_too_deep(value: Any) -> bool:
     """Whether lists and objects are nested more than `DEEPEST` levels."""
     level = [value]

@@ -46,15 +46,16 @@ def test_eval_pipes_rows_and_says_the_figures(rlvr):
     assert f"{correct / 9:.4f} on stdin (3 problems x 3 samples" in done.stderr
 
 
-def test_eval_gives_the_same_rows_again_and_to_a_file(rlvr, tmp_path):
+def test_eval_gives_the_same_rows_again_and_to_a_directory(rlvr, tmp_path):
     piped = rlvr("eval", "-", stdin=STDIN)
-    again = rlvr("eval", "-", "--out", "rows.jsonl", stdin=STDIN)
+    again = rlvr("eval", "-", "--out", "result", stdin=STDIN)
     assert again.stdout == ""
-    assert (tmp_path / "rows.jsonl").read_text() == piped.stdout
-    third = rlvr("eval", "-", "--out", "rows.jsonl", stdin=STDIN)
+    written = tmp_path / "result" / "responses" / "stdin--tiny.jsonl"
+    assert written.read_text() == piped.stdout
+    third = rlvr("eval", "-", "--out", "result", stdin=STDIN)
     assert third.returncode == 2
-    assert "rows.jsonl: it exists already" in third.stderr
-    assert (tmp_path / "rows.jsonl").read_text() == piped.stdout
+    assert "result: it exists already" in third.stderr
+    assert written.read_text() == piped.stdout
 
 
 def test_eval_rows_do_not_depend_on_limit_or_order(rlvr):

@@ -122,4 +122,7 @@ def test_the_presets_are_those_of_the_papers():
 def test_the_shipped_training_settings_of_tiny_are_valid():
     path = Path(rlvr_cli.__file__).parent / "tiny" / "rlvr.yaml"
     assert resolve([yaml_layer(path)]).model == "tiny"
-    assert yaml.safe_load(path.read_text())["data"] == {"prompt": "plain"}
+    assert yaml.safe_load(path.read_text())["data"] == {
+        "prompt": "plain",
+        "verifier": "think_answer",
+    }

@@ -33,12 +33,12 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
 
 def test_a_failed_append_leaves_nothing_of_its_line(tmp_path, monkeypatch):
     path = tmp_path / "lines"
-    append_line(path, "one")
+    append_line(path, "one\n")
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full_disk)
         with pytest.raises(OSError, match="No space left"):
-            append_line(path, "two")
-    append_line(path, "three")
+            append_line(path, "two\n")
+    append_line(path, "three\n")
     assert path.read_text() == "one\nthree\n"
 
 

@@ -9,8 +9,9 @@ import rlvr_cli
 import verifiers
 
 ORDER = [
-    ["types", "arithmetic", "untrusted"],
+    ["types", "arithmetic", "statistics", "jsonl", "untrusted"],
     ["algorithms"],
+    ["sources"],
     ["config", "problems", "prompts", "files", "interrupts"],
     ["packing"],
     ["engines.sampling", "engines.kv_cache", "engines.base", "roofline"],
@@ -19,14 +20,16 @@ ORDER = [
     ["reward", "advantage", "kl"],
     ["objective"],
     ["loss", "rollout", "group_filter", "metrics", "figures"],
-    ["batch", "evaluate", "guards", "memory"],
+    ["batch", "evaluate", "fingerprint", "scoring", "guards", "memory"],
+    ["report"],
+    ["results"],
     ["policy"],
     ["scorer"],
     ["update", "session", "checkpoint", "tracking"],
     ["trainer", "display", "preflight"],
-    ["state", "commands.common", "commands.outcome"],
+    ["state", "commands.common", "commands.outcome", "commands.publish"],
     ["commands.loop"],
-    ["commands.train", "commands.eval", "commands.sample"],
+    ["commands.train", "commands.score", "commands.sets", "commands.eval", "commands.sample"],
     ["main"],
 ]
 APART = {"", "__main__", "warm_start", "engines", "commands"}

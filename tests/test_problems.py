@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlvr_cli import arithmetic
-from rlvr_cli.problems import ProblemCursor, has_split, known_sets, load_problems
+from rlvr_cli.problems import ProblemCursor, load_problems
+from rlvr_cli.sources import has_split, known_sets
 from rlvr_cli.types import UserError
 
 

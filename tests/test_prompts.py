@@ -65,4 +65,4 @@ def test_qwen3s_template_is_rendered_as_it_stands(tokenizer, shared_data, monkey
     assert prompt.text.startswith("<|im_start|>user\nWhat is 1 + 1?\n\nThink step by step")
     assert prompt.text.endswith("<|im_end|>\n<|im_start|>assistant\n")
     assert not prompt.think_open
-    assert set(TEMPLATES) == {"plain", "think_answer"}
+    assert set(TEMPLATES) == {"plain", "think_answer", "boxed"}

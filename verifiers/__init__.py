@@ -1,7 +1,17 @@
 """Rule-based verification of mathematical answers: right, bounded, and usable alone."""
 
 from verifiers.api import Verifier, verify
+from verifiers.extract import boxed_answer
 from verifiers.formats import check_format
-from verifiers.types import Attempt, Verdict, Verification
+from verifiers.types import Attempt, Format, Verdict, Verification
 
-__all__ = ["Attempt", "Verdict", "Verification", "Verifier", "check_format", "verify"]
+__all__ = [
+    "Attempt",
+    "Format",
+    "Verdict",
+    "Verification",
+    "Verifier",
+    "boxed_answer",
+    "check_format",
+    "verify",
+]

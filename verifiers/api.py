@@ -7,9 +7,10 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
+from verifiers.clusters import cluster
 from verifiers.compare import compare, readable
 from verifiers.effort import OutOfEffortError, limited
-from verifiers.extract import extract
+from verifiers.extract import boxed_answer, extract
 from verifiers.formats import check_format, is_incomplete
 from verifiers.normalise import gold_text
 from verifiers.pool import LATE, Pool
@@ -66,6 +67,8 @@ class Verifier:
         gold = gold_text(attempt.gold)
         if not self.check_gold(gold):
             return found(Verdict.UNPARSEABLE_GOLD, "gold does not parse")
+        if self._format == "boxed":
+            format_ok = boxed_answer(attempt.response, think_open=attempt.think_open) is not None
         if self._format == "think_answer" and not format_ok:
             if attempt.truncated and is_incomplete(attempt.response, think_open=attempt.think_open):
                 return found(Verdict.TRUNCATED, "cut off before the format was complete")
@@ -97,6 +100,10 @@ class Verifier:
     def equal(self, a: str, b: str) -> Verdict:
         """Compare two answers: correct, wrong, or timeout."""
         return _verdict(self._judge(a, b))
+
+    def cluster(self, answers: Sequence[str]) -> list[int]:
+        """Number the answers, so that equal ones share a number."""
+        return cluster(answers, self.equal)
 
     def close(self) -> None:
         """End the worker processes. The verifier cannot be used afterwards."""

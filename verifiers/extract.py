@@ -108,6 +108,11 @@ def extract(
     return found or Extraction(None, "no answer found")
 
 
+def boxed_answer(text: str, *, think_open: bool = False) -> str | None:
+    """What the last box of a response or a written solution holds; None without one."""
+    return extract(text, format="boxed", think_open=think_open).text
+
+
 def _checked(text: str, reason: str, rivals: tuple[str, ...] = ()) -> Extraction:
     if not normalise(text):
         return Extraction(None, "empty answer")

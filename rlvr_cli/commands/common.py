@@ -14,6 +14,9 @@ from rlvr_cli.session import Session
 from rlvr_cli.types import Prompt, SamplingParams, UserError
 
 _SHORT, _SHOWN = 60, 5
+LONGEST_RESPONSE = 32_768
+"""Tokens of a response where the context would leave room for more: as reasoning models are
+published."""
 
 
 def warn_of_unjudged(evaluation: Evaluation, display: Display) -> None:
@@ -61,10 +64,11 @@ def say_figures(figures: Mapping[str, Any], peaks: str, display: Display) -> Non
     )
 
 
-def eval_params(config: Config) -> SamplingParams:
-    """How `eval` and `sample` draw responses."""
+def eval_params(config: Config, room: int | None = None) -> SamplingParams:
+    """How `eval` and `sample` draw responses; `room` is for their tokens, where none were asked."""
+    max_tokens = config.rollout.max_tokens if room is None else min(room, LONGEST_RESPONSE)
     return SamplingParams(
-        config.eval.samples, config.rollout.max_tokens, config.eval.temperature, config.eval.top_p
+        config.eval.samples, max_tokens, config.eval.temperature, config.eval.top_p
     )
 
 

@@ -1,60 +1,148 @@
 """`rlvr eval`, once its settings are resolved."""
 
-from pathlib import Path
+from collections.abc import Sequence
+from itertools import groupby
 
-from rlvr_cli.commands.common import (
-    eval_params,
-    opened,
-    refuse_existing,
-    warn_of_bad_golds,
-    warn_of_unjudged,
-)
+from rlvr_cli.commands.common import eval_params, warn_of_bad_golds
+from rlvr_cli.commands.publish import Asked, earlier_results, publish
 from rlvr_cli.config import Config
-from rlvr_cli.display import Display
-from rlvr_cli.evaluate import Evaluation, evaluate, summarise
-from rlvr_cli.problems import load_problems
-from rlvr_cli.session import open_session, prompts_for
-from rlvr_cli.tracking import write_rollouts
-from rlvr_cli.types import Group
+from rlvr_cli.display import Display, Pace
+from rlvr_cli.evaluate import evaluate
+from rlvr_cli.fingerprint import (
+    Fingerprint,
+    data_hash,
+    engine_versions,
+    judging,
+    model_hash,
+    sampling,
+)
+from rlvr_cli.models import model_files
+from rlvr_cli.problems import ProblemSet, load_problems
+from rlvr_cli.prompts import template_text
+from rlvr_cli.report import Result, check_fields, judged_problems
+from rlvr_cli.results import ResultDirectory, Unfinished, file_names
+from rlvr_cli.rollout import Sampler, response_row
+from rlvr_cli.scoring import check_problems
+from rlvr_cli.session import Session, answer_format, open_session, prompts_for
+from rlvr_cli.types import Group, Prompt, SamplingParams, UserError
+from verifiers import Verifier
 
 
-def eval_(config: Config, out: Path | None, display: Display) -> None:
-    """The whole of `rlvr eval`: rows to `out` or a pipe, figures to stderr."""
-    problems = load_problems(
-        config.data.source,
-        config.data.split or "test",
-        limit=config.data.limit,
-        skip_bad=config.data.skip_bad,
-    )
-    refuse_existing(out)
-    with open_session(config) as session:
-        prompts = prompts_for(problems, session.policy, config, config.rollout.max_tokens)
-        warn_of_bad_golds(prompts, session, display)
-        display.say("policy", f"{config.model}: {session.description}")
-        params = eval_params(config)
-        with display.progress("evaluating", len(prompts)) as bar:
-            correct: list[float] = []
+def eval_(configs: Sequence[Config], asked: Asked, display: Display) -> None:
+    """The whole of `rlvr eval` with models: one configuration for each model and problem set.
+
+    Those of one model stand together. Raises UserError for anything wrong with the input, before
+    a model is loaded where it can be known.
+    """
+    sets = _problem_sets(configs, asked)
+    directory = None if asked.out is None else ResultDirectory(asked.out)
+    pairs = [(config.model, sets[config.data.source].name) for config in configs]
+    names = dict(zip(pairs, file_names(pairs), strict=True))
+    results = []
+    with Verifier() as equality:
+        theirs = earlier_results(asked, pairs, equality)
+        for model, of_model in groupby(configs, key=lambda config: config.model):
+            listed = list(of_model)
+            with open_session(listed[0]) as session:
+                display.say("policy", f"{model}: {session.description}")
+                model_sha = model_hash(model_files(model))
+                for config in listed:
+                    problems = sets[config.data.source]
+                    name = names[model, problems.name]
+                    run = _Measurement(config, problems, session, model_sha)
+                    unfinished = run.unfinished(directory, name, display)
+                    run.sample(unfinished, display)
+                    rows = unfinished.rows(prompt.problem.id for prompt in run.prompts)
+                    judged = judged_problems(rows, equality.cluster)
+                    results.append(Result(model, problems.name, run.fingerprint, judged))
+        publish(results, asked, directory, theirs, display)
+
+
+class _Measurement:
+    """One model on one problem set."""
+
+    def __init__(
+        self, config: Config, problems: ProblemSet, session: Session, model_sha: str
+    ) -> None:
+        self.config, self.problems, self.session = config, problems, session
+        self.format = answer_format(problems, config.data)
+        self.prompts, self.params = _prompts_and_params(config, problems, session)
+        template = template_text(config.data.prompt or problems.prompt)
+        self.fingerprint: Fingerprint = {
+            "model": model_sha,
+            "data": data_hash(prompt.problem for prompt in self.prompts),
+            **sampling(self.params, config.seed, config.rollout.seeded, template),
+            **engine_versions(session.engine, session.threads),
+            **judging(self.format),
+        }
+
+    def unfinished(
+        self, directory: ResultDirectory | None, name: str, display: Display
+    ) -> Unfinished:
+        """What an earlier command left of it, if anything."""
+        samples = self.params.samples
+        if directory is None:
+            return Unfinished(None, self.fingerprint, samples)
+        found = directory.unfinished(name, self.fingerprint, samples)
+        if found.lines:
+            display.say(
+                "going on", f"{len(found.lines)} of {len(self.prompts)} problems are done already"
+            )
+        return found
+
+    def sample(self, unfinished: Unfinished, display: Display) -> None:
+        """Sample and judge the problems that are not done."""
+        warn_of_bad_golds(self.prompts, self.session, display)
+        done = set(unfinished.lines)
+        with (
+            Verifier(format=self.format) as verifier,
+            display.progress(f"{self.problems.name}", len(self.prompts)) as bar,
+        ):
+            pace = Pace(len(self.prompts), len(done))
+            bar.tick(advance=len(done))
 
             def on_group(group: Group) -> None:
-                correct.extend(float(rollout.is_correct) for rollout in group.rollouts)
-                bar.tick(f"pass@1 {sum(correct) / len(correct):.3f}", print_note=False)
+                rows = [response_row(rollout) for rollout in group.rollouts]
+                unfinished.add(group.prompt.problem.id, rows)
+                note = pace.note(group)
+                bar.tick(note, print_note=pace.is_due())
 
-            groups = evaluate(session.sampler, prompts, params, config.seed, on_group)
-    with opened(out) as file:
-        if file is not None:
-            write_rollouts(file, groups)
-    _show_evaluation(problems.name, summarise(groups, params), display)
-    if out:
-        display.say("rows", str(out))
+            sampler = Sampler(self.session.engine, self.session.policy.tokenizer, verifier)
+            evaluate(sampler, self.prompts, self.params, self.config.seed, on_group, done)
 
 
-def _show_evaluation(name: str, evaluation: Evaluation, display: Display) -> None:
-    display.result("pass@1", f"{evaluation.pass_at_1:.4f} on {name} ({evaluation.settings})")
-    display.say(
-        "responses",
-        f"format right {evaluation.format_share:.1%}, cut off {evaluation.cut_off_share:.1%}, "
-        f"{evaluation.response_length:.1f} tokens on average",
-    )
-    counts = ", ".join(f"{count} {verdict}" for verdict, count in evaluation.verdicts.items())
-    display.say("verdicts", counts)
-    warn_of_unjudged(evaluation, display)
+def _problem_sets(configs: Sequence[Config], asked: Asked) -> dict[str, ProblemSet]:
+    """The problems of each source, read once and checked."""
+    sets: dict[str, ProblemSet] = {}
+    for config in configs:
+        data = config.data
+        if max(asked.ks, default=1) > config.eval.samples:
+            raise UserError(
+                f"--k {max(asked.ks)}: larger than the {config.eval.samples} samples a problem (-n)"
+            )
+        if data.source in sets:
+            continue
+        found = load_problems(
+            data.source,
+            data.split or "test",
+            limit=data.limit,
+            skip_bad=data.skip_bad,
+            root=data.root,
+        )
+        check_problems(((found.name, problem) for problem in found.problems), repeated=False)
+        fields = {key for problem in found.problems for key in problem.extra}
+        check_fields(asked.by, fields, found.name)
+        sets[data.source] = found
+    return sets
+
+
+def _prompts_and_params(
+    config: Config, problems: ProblemSet, session: Session
+) -> tuple[list[Prompt], SamplingParams]:
+    """The prompts, and room for responses: as asked, else what the context leaves."""
+    params = eval_params(config)
+    if "max_tokens" in config.rollout.model_fields_set:
+        return prompts_for(problems, session.policy, config, params.max_tokens), params
+    prompts = prompts_for(problems, session.policy, config, 1)
+    longest = max(len(prompt.token_ids) for prompt in prompts)
+    return prompts, eval_params(config, room=session.policy.context - longest)

@@ -15,8 +15,9 @@ from rlvr_cli.figures import run_figures
 from rlvr_cli.files import write_atomically
 from rlvr_cli.guards import check
 from rlvr_cli.interrupts import Interrupts
+from rlvr_cli.jsonl import write_jsonl_line
 from rlvr_cli.state import state_of
-from rlvr_cli.tracking import Run, write_jsonl_line
+from rlvr_cli.tracking import Run
 from rlvr_cli.trainer import Trainer
 from rlvr_cli.types import RunStoppedError, UserError
 

@@ -1,5 +1,6 @@
 """`rlvr sample`, once its settings are resolved."""
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -7,29 +8,44 @@ from rlvr_cli.commands.common import eval_params, opened, refuse_existing
 from rlvr_cli.config import Config
 from rlvr_cli.display import Display, show_response
 from rlvr_cli.evaluate import evaluate
-from rlvr_cli.problems import FILE_TYPES, ProblemSet, load_problems
-from rlvr_cli.session import open_session, prompts_for
+from rlvr_cli.problems import ProblemSet, load_problems
+from rlvr_cli.rollout import Sampler
+from rlvr_cli.session import answer_format, open_session, prompts_for
+from rlvr_cli.sources import FILE_TYPES
 from rlvr_cli.tracking import write_rollouts
-from rlvr_cli.types import Problem, UserError
+from rlvr_cli.types import Group, Problem, UserError
+from verifiers import Verifier
 
 
 def sample(config: Config, inputs: Sequence[str], out: Path | None, display: Display) -> None:
-    """The whole of `rlvr sample`: readable on a terminal, JSONL in a pipe or in `out`."""
+    """The whole of `rlvr sample`: readable on a terminal, JSONL in a pipe or in `out`.
+
+    A terminal sees each problem's responses as soon as they are done, a pipe all in the order of
+    the problems.
+    """
     sets = [_sample_problems(text, config) for text in inputs]
-    problems = ProblemSet("sample", tuple(p for one in sets for p in one.problems), sets[0].prompt)
+    one = sets[0]
+    all_problems = tuple(problem for part in sets for problem in part.problems)
+    problems = ProblemSet("sample", all_problems, one.prompt, one.verifier)
     refuse_existing(out)
-    with open_session(config) as session:
+    readable = out is None and sys.stdout.isatty()
+
+    def on_group(group: Group) -> None:
+        for rollout in group.rollouts if readable else ():
+            display.say("problem", group.prompt.problem.problem)
+            show_response(rollout)
+
+    with (
+        open_session(config) as session,
+        Verifier(format=answer_format(problems, config.data)) as verifier,
+    ):
         prompts = prompts_for(problems, session.policy, config, config.rollout.max_tokens)
         display.say("policy", f"{config.model}: {session.description}")
-        groups = evaluate(session.sampler, prompts, eval_params(config), config.seed)
+        sampler = Sampler(session.engine, session.policy.tokenizer, verifier)
+        groups = evaluate(sampler, prompts, eval_params(config), config.seed, on_group)
     with opened(out) as file:
-        for group in groups:
-            if file is not None:
-                write_rollouts(file, [group])
-                continue
-            for rollout in group.rollouts:
-                display.say("problem", group.prompt.problem.problem)
-                show_response(rollout)
+        if file is not None:
+            write_rollouts(file, groups)
 
 
 def _sample_problems(text: str, config: Config) -> ProblemSet:
@@ -37,10 +53,11 @@ def _sample_problems(text: str, config: Config) -> ProblemSet:
     if text == "-" or text.endswith(FILE_TYPES):
         return load_problems(
             text,
-            "test",
+            config.data.split or "test",
             limit=config.data.limit,
             skip_bad=config.data.skip_bad,
             need_answer=False,
+            root=config.data.root,
         )
     if not text.strip():
         raise UserError("the prompt is empty; give a text, a .jsonl file, or - for stdin")

@@ -17,8 +17,9 @@ from rlvr_cli.config import Config, as_yaml, changed_cells
 from rlvr_cli.display import Display
 from rlvr_cli.files import write_atomically
 from rlvr_cli.preflight import preflight
-from rlvr_cli.problems import ProblemSet, has_split, load_problems
-from rlvr_cli.session import Session, open_session, prompts_for
+from rlvr_cli.problems import ProblemSet, load_problems
+from rlvr_cli.session import Session, answer_format, open_session, prompts_for
+from rlvr_cli.sources import has_split
 from rlvr_cli.state import restore
 from rlvr_cli.tracking import Run, create_run, default_directory, kept_problems
 from rlvr_cli.trainer import Trainer
@@ -31,7 +32,11 @@ def train(config: Config, out: Path | None, check_only: bool, display: Display) 
     if not check_only:
         refuse_existing(directory)
     problems = _training_problems(config)
-    data = config.data.model_copy(update={"prompt": config.data.prompt or problems.prompt})
+    chosen = {
+        "prompt": config.data.prompt or problems.prompt,
+        "verifier": answer_format(problems, config.data),
+    }
+    data = config.data.model_copy(update=chosen)
     config = config.model_copy(update={"data": data})
     with open_session(config, training=True) as session:
         prompts, held_out = _prompts(config, session, problems, display)
@@ -126,6 +131,7 @@ def _training_problems(config: Config) -> ProblemSet:
         config.data.split or "train",
         limit=config.data.limit,
         skip_bad=config.data.skip_bad,
+        root=config.data.root,
     )
 
 
@@ -137,7 +143,13 @@ def _held_out_prompts(config: Config, session: Session) -> list[Prompt]:
     )
     if config.eval.limit == 0 or own_test:
         return []
-    problems = load_problems(source, "test", limit=config.eval.limit, skip_bad=config.data.skip_bad)
+    problems = load_problems(
+        source,
+        "test",
+        limit=config.eval.limit,
+        skip_bad=config.data.skip_bad,
+        root=config.data.root,
+    )
     return prompts_for(problems, session.policy, config, config.rollout.max_tokens)
 
 

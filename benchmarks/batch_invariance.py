@@ -1,0 +1,55 @@
+"""How often a token depends on what is sampled beside it: one batch against other batches.
+
+python benchmarks/batch_invariance.py arithmetic --model tiny -n 16
+"""
+
+import argparse
+import random
+
+from rlvr_cli.config import resolve, set_layer
+from rlvr_cli.evaluate import evaluate
+from rlvr_cli.problems import load_problems
+from rlvr_cli.session import open_session, prompts_for
+from rlvr_cli.types import Group, SamplingParams
+
+
+def tokens(groups: list[Group]) -> dict[tuple[str, int], tuple[int, ...]]:
+    """The tokens of each response, by problem and sample."""
+    return {
+        (group.prompt.problem.id, rollout.sample): tuple(rollout.completion.token_ids)
+        for group in groups
+        for rollout in group.rollouts
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", nargs="?", default="arithmetic")
+    parser.add_argument("--model", default="tiny")
+    parser.add_argument("--engine", default="auto")
+    parser.add_argument("-n", "--samples", type=int, default=16)
+    parser.add_argument("--max-tokens", type=int, default=96)
+    parser.add_argument("--limit", type=int, default=256)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[64, 17, 5, 1])
+    args = parser.parse_args()
+    settings = [f"model={args.model}", f"engine={args.engine}", "data.prompt=plain"]
+    config = resolve(set_layer(settings))
+    params = SamplingParams(args.samples, args.max_tokens, 0.6, 0.95)
+    problems = load_problems(args.data, "test", limit=args.limit)
+    with open_session(config) as session:
+        prompts = prompts_for(problems, session.policy, config, args.max_tokens)
+        whole = tokens(evaluate(session.sampler, prompts, params, 0))
+        count = sum(map(len, whole.values()))
+        print(f"one call: {len(prompts)} problems, {len(whole)} responses, {count} tokens")
+        for size in args.sizes:
+            shuffled = random.Random(size).sample(prompts, len(prompts))
+            found = {}
+            for start in range(0, len(shuffled), size):
+                part = shuffled[start : start + size]
+                found |= tokens(evaluate(session.sampler, part, params, 0))
+            differing = sum(found[key] != whole[key] for key in whole)
+            print(f"{size} shuffled problems at a time: {differing} responses differ", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""The end of `rlvr eval`: figures to the terminal, rows to a pipe, everything to `--out`."""
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlvr_cli.display import Display
+from rlvr_cli.fingerprint import Fingerprint
+from rlvr_cli.jsonl import jsonl_line
+from rlvr_cli.report import (
+    Result,
+    by_difference,
+    by_field,
+    by_k,
+    chosen_ks,
+    compared,
+    overview,
+    report_entry,
+)
+from rlvr_cli.results import ResultDirectory, file_names, matching, read_results
+from rlvr_cli.scoring import LABELS
+from verifiers import Verifier
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be said about the results: `--k`, `--by`, `--against`, `--out`."""
+
+    ks: tuple[int, ...] = ()
+    by: tuple[str, ...] = ()
+    against: Path | None = None
+    out: Path | None = None
+
+
+def earlier_results(
+    asked: Asked, pairs: Iterable[tuple[str, str]], verifier: Verifier
+) -> list[Result]:
+    """What `--against` is to be compared with; none if it was not given.
+
+    Raises UserError if there is nothing in it for one of our (model, problem set) pairs.
+    """
+    if asked.against is None:
+        return []
+    theirs = read_results(asked.against, verifier.cluster)
+    for model, data in pairs:
+        matching(model, data, theirs, asked.against)
+    return theirs
+
+
+def publish(
+    results: Sequence[Result],
+    asked: Asked,
+    directory: ResultDirectory | None,
+    theirs: Sequence[Result],
+    display: Display,
+) -> None:
+    """Report, compare and write. Raises UserError where `asked` does not fit the results."""
+    entries = [report_entry(result, chosen_ks(asked.ks, result), asked.by) for result in results]
+    for entry in entries:
+        _show(entry, display)
+    if len(entries) > 1:
+        display.block(overview(entries))
+    report: dict[str, Any] = {"results": entries}
+    if asked.against is not None:
+        report["against"] = _comparisons(results, entries, asked.against, theirs, display)
+    if directory is not None:
+        pairs = [(result.model, result.data) for result in results]
+        rows = [[row for p in result.problems for row in p.rows] for result in results]
+        directory.finish(report, dict(zip(file_names(pairs), rows, strict=True)))
+        display.say("report", f"{directory.directory}/report.json, rows in responses/ beside it")
+    elif not sys.stdout.isatty():
+        _pipe(results)
+
+
+def _show(entry: dict[str, Any], display: Display) -> None:
+    first = entry["pass@k"]["1"]
+    value = "not measured" if first is None else f"{first['value']:.4f}"
+    display.result("pass@1", f"{value} on {entry['data']} ({_settings(entry)})")
+    length = entry["response_length"]
+    display.say(
+        "responses",
+        f"format right {entry['format_share']:.1%}, cut off {entry['cut_off_share']:.1%}"
+        + ("" if length is None else f", {length:.1f} tokens on average"),
+    )
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in entry["verdicts"].items())
+    display.say("verdicts", counts)
+    display.block(by_k(entry))
+    for field in entry.get("by", {}):
+        display.block(by_field(entry, field))
+    unjudged = entry["timeouts"] + entry["unparseable_golds"]
+    if unjudged:
+        display.warn(
+            f"{unjudged} responses could not be judged ({entry['timeouts']} timeouts, "
+            f"{entry['unparseable_golds']} with an unreadable gold answer); the figures leave "
+            "them out"
+        )
+
+
+def _settings(entry: dict[str, Any]) -> str:
+    """What the figures were measured on, in words."""
+    fingerprint: Fingerprint = entry["fingerprint"]
+    answers = f"answers judged as {fingerprint['verifier']['format']}"
+    if "sampling" not in fingerprint:
+        return f"{entry['problems']} problems, {entry['responses']} responses, {answers}"
+    drawn = fingerprint["sampling"]
+    return (
+        f"{entry['problems']} problems x {drawn['samples']} samples, temperature "
+        f"{drawn['temperature']:g}, top-p {drawn['top_p']:g}, at most {drawn['max_tokens']} "
+        f"tokens, seed {drawn['seed']}, {answers}"
+    )
+
+
+def _comparisons(
+    results: Sequence[Result],
+    entries: Sequence[dict[str, Any]],
+    against: Path,
+    theirs: Sequence[Result],
+    display: Display,
+) -> dict[str, Any]:
+    found = []
+    for result, entry in zip(results, entries, strict=True):
+        other = matching(result.model, result.data, theirs, against)
+        comparison = compared(result, other, [int(k) for k in entry["pass@k"]])
+        found.append(comparison)
+        display.say("against", f"{other.model} on {result.data}, {comparison['problems']} problems")
+        display.block(by_difference(comparison))
+        for difference in comparison["differs"] or ["nothing but chance: same fingerprint"]:
+            display.say("differs in", difference)
+        if comparison["left_out"]:
+            display.warn(f"{comparison['left_out']} problems of {result.data} are not in {against}")
+    return {"path": str(against), "results": found}
+
+
+def _pipe(results: Sequence[Result]) -> None:
+    """All rows; where there are several results, each row says which it belongs to."""
+    for result in results:
+        label = dict(zip(LABELS, (result.model, result.data), strict=True))
+        for problem in result.problems:
+            for row in problem.rows:
+                sys.stdout.write(jsonl_line(row | label if len(results) > 1 else row))
+    sys.stdout.flush()

@@ -1,0 +1,277 @@
+"""From judged response rows to the figures that people publish, as JSON and as a table."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from typing import Any
+
+from rlvr_cli.fingerprint import Fingerprint, differences
+from rlvr_cli.metrics import mean
+from rlvr_cli.statistics import (
+    Estimate,
+    Tally,
+    cons_at_k,
+    cons_estimate,
+    default_ks,
+    paired_difference,
+    pass_at_k,
+    pass_estimate,
+)
+from rlvr_cli.types import UserError
+
+ResponseRow = dict[str, Any]
+Cluster = Callable[[Sequence[str]], list[int]]
+_UNJUDGED = ("timeout", "unparseable_gold")
+
+
+@dataclass(frozen=True)
+class JudgedProblem:
+    """The responses to one problem, and what they add up to."""
+
+    id: str
+    rows: tuple[ResponseRow, ...]
+    tally: Tally
+
+    @property
+    def share_correct(self) -> float | None:
+        """The part of the judged responses that is right."""
+        return self.tally.correct / self.tally.n if self.tally.n else None
+
+
+@dataclass(frozen=True)
+class Result:
+    """One model on one problem set."""
+
+    model: str
+    data: str
+    fingerprint: Fingerprint
+    problems: tuple[JudgedProblem, ...]
+
+    @property
+    def samples(self) -> int:
+        """Responses a problem, of the problem that has the fewest."""
+        return min(len(problem.rows) for problem in self.problems)
+
+
+def judged_problems(rows: Iterable[ResponseRow], cluster: Cluster) -> tuple[JudgedProblem, ...]:
+    """The rows by problem; those of one problem stand together."""
+    grouped = [(key, tuple(part)) for key, part in groupby(rows, key=lambda row: row["id"])]
+    return tuple(JudgedProblem(key, part, tally_of(part, cluster)) for key, part in grouped)
+
+
+def tally_of(rows: Sequence[ResponseRow], cluster: Cluster) -> Tally:
+    """How the judged responses to one problem share out; all right ones are one answer."""
+    judged = [row for row in rows if row["verdict"] not in _UNJUDGED]
+    correct = sum(row["verdict"] == "correct" for row in judged)
+    wrong = [row["extracted"] for row in judged if row["verdict"] == "wrong" and row["extracted"]]
+    numbers = cluster(wrong)
+    sizes = sorted((numbers.count(number) for number in set(numbers)), reverse=True)
+    return Tally(correct, tuple(sizes), len(judged) - correct - len(wrong))
+
+
+def chosen_ks(asked: Sequence[int], result: Result) -> list[int]:
+    """The k of pass@k and cons@k, in order. Raises UserError if one is larger than n."""
+    largest = max(asked, default=1)
+    if largest > result.samples:
+        raise UserError(
+            f"--k {largest}: larger than the {result.samples} responses a problem of {result.data}"
+        )
+    return sorted({1, *asked}) if asked else default_ks(result.samples)
+
+
+def figures(problems: Sequence[JudgedProblem], ks: Sequence[int]) -> dict[str, Any]:
+    """Everything that is said about a set of problems.
+
+    pass@k and cons@k leave out responses that were not judged (timeouts, unreadable golds) and
+    problems with fewer than k others; shares and the mean length are over all responses.
+    """
+    tallies = [problem.tally for problem in problems]
+    rows = [row for problem in problems for row in problem.rows]
+    verdicts = sorted(row["verdict"] for row in rows)
+    lengths = [row["n_tokens"] for row in rows if row["n_tokens"] is not None]
+    return {
+        "problems": len(problems),
+        "responses": len(rows),
+        "pass@k": {str(k): _as_json(pass_estimate(tallies, k)) for k in ks},
+        "cons@k": {str(k): _as_json(cons_estimate(tallies, k)) for k in ks},
+        "format_share": mean(row["format_ok"] for row in rows),
+        "cut_off_share": mean(row["finish_reason"] == "length" for row in rows),
+        "timeouts": verdicts.count("timeout"),
+        "unparseable_golds": verdicts.count("unparseable_gold"),
+        "response_length": mean(lengths),
+        "verdicts": {verdict: len(list(same)) for verdict, same in groupby(verdicts)},
+    }
+
+
+def report_entry(result: Result, ks: Sequence[int], by: Sequence[str]) -> dict[str, Any]:
+    """One result as it stands in `report.json`."""
+    entry = {
+        "model": result.model,
+        "data": result.data,
+        "fingerprint": result.fingerprint,
+        **figures(result.problems, ks),
+    }
+    if by:
+        entry["by"] = {field: _by_value(result.problems, field, ks) for field in by}
+    return entry
+
+
+def check_fields(by: Sequence[str], known: Iterable[str], data: str) -> None:
+    """Raise UserError for a field that no problem of the set has."""
+    fields = sorted(set(known))
+    for field in by:
+        if field not in fields:
+            has = f"it has {', '.join(fields)}" if fields else "its problems have no fields"
+            raise UserError(f"--by {field}: no such field in {data}; {has}")
+
+
+def compared(ours: Result, theirs: Result, ks: Sequence[int]) -> dict[str, Any]:
+    """Two results problem by problem. Raises UserError if they share no problem."""
+    by_id = {problem.id: problem for problem in theirs.problems}
+    pairs = [(p, by_id[p.id]) for p in ours.problems if p.id in by_id and p.tally.n]
+    pairs = [(a, b) for a, b in pairs if b.tally.n]
+    for a, b in pairs:
+        texts = a.rows[0]["problem"], b.rows[0]["problem"]
+        if None not in texts and texts[0] != texts[1]:
+            raise UserError(f"--against: problem {a.id} of {ours.data} is another problem there")
+    if not pairs:
+        raise UserError(f"--against: no problem of {ours.data} is in it")
+    entry: dict[str, Any] = {
+        "model": ours.model,
+        "data": ours.data,
+        "against": theirs.model,
+        "problems": len(pairs),
+        "left_out": len(ours.problems) - len(pairs),
+        "differs": differences(ours.fingerprint, theirs.fingerprint),
+    }
+    for name, value in (("pass@k", _passed), ("cons@k", lambda t, k: cons_at_k(t, k)[0])):
+        entry[name] = {}
+        for k in ks:
+            both = [(a, b) for a, b in pairs if min(a.tally.n, b.tally.n) >= k]
+            if both:
+                found = paired_difference(
+                    [value(a.tally, k) for a, _ in both], [value(b.tally, k) for _, b in both]
+                )
+                entry[name][str(k)] = _as_json(found)
+    return entry
+
+
+def table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:
+    """Columns under each other, the first to the left and the others to the right."""
+    widths = [max(map(len, column)) for column in zip(header, *lines, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if place else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in (header, *lines)
+    ]
+
+
+def overview(entries: Sequence[dict[str, Any]]) -> list[str]:
+    """One line a result: the first and the last k, and how the responses look."""
+    k = max((int(k) for entry in entries for k in entry["pass@k"]), default=1)
+    header = ["model", "data", "problems", "pass@1 [95 %]", f"pass@{k}", f"cons@{k}"]
+    header += ["format", "cut off", "tokens"]
+    return table(
+        header,
+        [
+            [
+                entry["model"],
+                entry["data"],
+                str(entry["problems"]),
+                shown(entry["pass@k"]["1"]),
+                shown(entry["pass@k"].get(str(k))),
+                shown(entry["cons@k"].get(str(k))),
+                f"{entry['format_share']:.1%}",
+                f"{entry['cut_off_share']:.1%}",
+                "-" if entry["response_length"] is None else f"{entry['response_length']:.1f}",
+            ]
+            for entry in entries
+        ],
+    )
+
+
+def by_k(entry: dict[str, Any]) -> list[str]:
+    """pass@k and cons@k of one result, a line a k."""
+    return table(
+        ["k", "pass@k [95 %]", "cons@k [95 %]"],
+        [[k, shown(entry["pass@k"][k]), shown(entry["cons@k"][k])] for k in entry["pass@k"]],
+    )
+
+
+def by_field(entry: dict[str, Any], field: str) -> list[str]:
+    """The figures of one result by the values of a field."""
+    values = entry["by"][field]
+    last = list(entry["pass@k"])[-1]
+    return table(
+        [field, "problems", "pass@1 [95 %]", f"pass@{last}", f"cons@{last}"],
+        [
+            [
+                value,
+                str(part["problems"]),
+                shown(part["pass@k"]["1"]),
+                shown(part["pass@k"][last]),
+                shown(part["cons@k"][last]),
+            ]
+            for value, part in values.items()
+        ],
+    )
+
+
+def by_difference(entry: dict[str, Any]) -> list[str]:
+    """A comparison, a line a k."""
+    return table(
+        ["ours less theirs", "difference [95 %]", "p", "better", "worse"],
+        [
+            [
+                f"{name[:-1]}{k}",
+                shown(found),
+                f"{found['p']:.3f}",
+                str(found["better"]),
+                str(found["worse"]),
+            ]
+            for name in ("pass@k", "cons@k")
+            for k, found in entry[name].items()
+        ],
+    )
+
+
+def shown(estimate: dict[str, Any] | None) -> str:
+    """`0.433 [0.274, 0.608]`, with the error of drawn subsets where there is one."""
+    if estimate is None:
+        return "-"
+    low, high = estimate["interval"]
+    error = f" ±{estimate['error']:.3f}" if estimate.get("error") else ""
+    return f"{estimate['value']:.3f}{error} [{low:.3f}, {high:.3f}]"
+
+
+def _passed(tally: Tally, k: int) -> float:
+    return pass_at_k(tally.n, tally.correct, k)
+
+
+def _by_value(
+    problems: Sequence[JudgedProblem], field: str, ks: Sequence[int]
+) -> dict[str, dict[str, Any]]:
+    parts: dict[Any, list[JudgedProblem]] = {}
+    for problem in problems:
+        parts.setdefault(str(problem.rows[0].get(field)), []).append(problem)
+    return {value: figures(parts[value], ks) for value in sorted(parts, key=_numbers_first)}
+
+
+def _numbers_first(value: str) -> tuple[bool, float, str]:
+    try:
+        return False, float(value), value
+    except ValueError:
+        return True, 0.0, value
+
+
+def _as_json(found: Any) -> dict[str, Any] | None:
+    """An estimate or a difference, its interval as a pair."""
+    if found is None:
+        return None
+    values = asdict(found)
+    interval = [values.pop("low"), values.pop("high")]
+    if isinstance(found, Estimate) and not values["error"]:
+        del values["error"]
+    return {"value": values.pop("value"), "interval": interval, **values}

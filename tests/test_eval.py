@@ -1,0 +1,252 @@
+"""`rlvr eval` and `rlvr sample` as people run them: stopped and gone on with, piped, compared."""
+
+import json
+import os
+import pty
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import rlvr_cli
+
+TINY = Path(rlvr_cli.__file__).parent / "tiny"
+LIMIT = ("--limit", "40", "--set", "rollout.kv_budget_mb=1")
+
+
+def jsonl(*rows):
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def files(directory):
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in directory.rglob("*")
+        if path.is_file()
+    }
+
+
+def report(directory):
+    return json.loads((directory / "report.json").read_text())
+
+
+def killed_midway(directory, at_least):
+    """Start an evaluation and SIGKILL it once some problems are done; the unfinished file."""
+    command = [sys.executable, "-m", "rlvr_cli", "eval", *LIMIT, "--out", "broken"]
+    process = subprocess.Popen(command, cwd=directory, stderr=subprocess.DEVNULL)
+    unfinished = directory / "broken" / "unfinished" / "arithmetic--tiny.jsonl"
+    while not unfinished.exists() or unfinished.read_bytes().count(b"\n") < 1 + at_least:
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    return unfinished
+
+
+def test_a_killed_evaluation_goes_on_and_ends_byte_for_byte_the_same(rlvr, tmp_path):
+    unbroken = rlvr("eval", *LIMIT, "--out", "whole")
+    assert unbroken.returncode == 0, unbroken.stderr
+    unfinished = killed_midway(tmp_path, at_least=8)
+    done = unfinished.read_text().splitlines(keepends=True)
+    assert 1 + 8 <= len(done) < 1 + 40 * 4
+    unfinished.write_text("".join(done) + done[-1][:30])  # as a kill within a write leaves it
+
+    other = rlvr("eval", *LIMIT, "--out", "broken", "--temperature", "1", "--seed", "3")
+    assert other.returncode == 2
+    assert "--out broken: begun with other settings" in other.stderr
+    assert "sampling.temperature 1.0, theirs 0.6; sampling.seed 3, theirs 0" in other.stderr
+
+    again = rlvr("eval", *LIMIT, "--out", "broken")
+    assert again.returncode == 0, again.stderr
+    kept = (len(done) - 1) // 4
+    assert f"{kept} of 40 problems are done already" in again.stderr
+    assert files(tmp_path / "broken") == files(tmp_path / "whole")
+    assert sorted(files(tmp_path / "whole")) == ["report.json", "responses/arithmetic--tiny.jsonl"]
+
+
+def test_models_and_sets_in_one_table_and_tested_against_another(rlvr, tmp_path):
+    shutil.copytree(TINY, tmp_path / "other")
+    (tmp_path / "other" / "README").write_text("not of the model")
+    (tmp_path / "a.jsonl").write_text(
+        jsonl(*({"problem": f"What is {n} + 4?", "answer": n + 4, "n": n % 2} for n in range(6)))
+    )
+    (tmp_path / "b.csv").write_text("question,answer,n\nWhat is 3 + 9?,12,0\n")
+    first = rlvr("eval", "a.jsonl", "--seed", "1", "--out", "first")
+    assert first.returncode == 0, first.stderr
+    pair = ("a.jsonl", "b.csv", "--model", "tiny", "--model", "other", "--by", "n", "--out", "both")
+    both = rlvr("eval", *pair)
+    assert both.returncode == 0, both.stderr
+    results = report(tmp_path / "both")["results"]
+    assert [(entry["model"], entry["data"]) for entry in results] == [
+        ("tiny", "a.jsonl"),
+        ("tiny", "b.csv"),
+        ("other", "a.jsonl"),
+        ("other", "b.csv"),
+    ]
+    assert results[0]["fingerprint"] == results[2]["fingerprint"]  # the same model by another name
+    assert results[0]["pass@k"] == results[2]["pass@k"]
+    assert {value: part["problems"] for value, part in results[0]["by"]["n"].items()} == {
+        "0": 3,
+        "1": 3,
+    }
+    assert len((tmp_path / "both/responses/a.jsonl--other.jsonl").read_text().splitlines()) == 24
+    assert both.stderr.count("\na.jsonl") + both.stderr.count("\nother ") >= 2
+
+    rows = "both/responses/a.jsonl--tiny.jsonl"
+    judged = ("--set", "data.verifier=think_answer", "--against", "first", "--out", "again")
+    scored = rlvr("eval", "--responses", rows, *judged)
+    assert scored.returncode == 0, scored.stderr
+    again = report(tmp_path / "again")
+    for key in ("pass@k", "cons@k", "verdicts", "format_share", "response_length"):
+        assert again["results"][0][key] == results[0][key]
+    (comparison,) = again["against"]["results"]
+    earlier = report(tmp_path / "first")["results"][0]
+    for k in ("1", "4"):
+        expected = results[0]["pass@k"][k]["value"] - earlier["pass@k"][k]["value"]
+        assert comparison["pass@k"][k]["value"] == pytest.approx(expected)
+    assert any(text.startswith("sampling.seed") for text in comparison["differs"])
+
+
+ELSEWHERE = jsonl(
+    {"id": 1, "answer": "0.5", "responses": [r"\boxed{\frac12}", "2", "x = 2", "it is 2.0"]},
+    {"id": 2, "answer": 7, "responses": ["7", "so the answer is 7.", "8", "I do not know"]},
+)
+
+
+def test_responses_of_any_tool_by_hand(rlvr, tmp_path):
+    done = rlvr("eval", "--responses", "-", "--out", "scored", stdin=ELSEWHERE)
+    assert done.returncode == 0, done.stderr
+    (entry,) = report(tmp_path / "scored")["results"]
+    # Problem 1: one right, three times 2. Problem 2: two right, one 8, one silent.
+    values = {k: found["value"] for k, found in entry["pass@k"].items()}
+    assert values == pytest.approx({"1": 3 / 8, "2": (1 / 2 + 5 / 6) / 2, "4": 1.0})
+    # k = 2, problem 1: a right one beside a 2 ties, 3 of 6 pairs at 1/2. Problem 2: both right 1,
+    # right and 8 tie twice, right and silent win twice, 8 and silent lose: (1 + 1 + 2) / 6.
+    votes = {k: found["value"] for k, found in entry["cons@k"].items()}
+    assert votes == pytest.approx({"1": 3 / 8, "2": (1 / 4 + 4 / 6) / 2, "4": 1 / 2})
+    assert entry["verdicts"] == {"correct": 3, "no_answer": 1, "wrong": 4}
+    piped = rlvr("eval", "--responses", "-", stdin=ELSEWHERE)
+    assert (tmp_path / "scored/responses/stdin--responses.jsonl").read_text() == piped.stdout
+    once_more = rlvr("eval", "--responses", "-", stdin=piped.stdout)
+    assert once_more.stdout == piped.stdout
+
+
+GOOD = {"id": "a", "answer": 1, "response": "1"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        ((), (), "stdin: no responses in it"),
+        (({"response": "1"},), (), "stdin:1: no field answer, which holds the gold answer"),
+        (({"answer": 1},), (), "stdin:1: no field response (or responses, a list)"),
+        (({"answer": 1, "responses": [1]},), (), "field responses is neither a text nor a list"),
+        ((GOOD, {**GOOD, "answer": 2}), (), "stdin:2: problem a has two different gold answers"),
+        (
+            ({**GOOD, "problem": "p"}, {**GOOD, "problem": "q"}),
+            (),
+            "stdin:2: the id a is that of another problem (stdin:1)",
+        ),
+        (
+            ({**GOOD, "problem": "p"}, {**GOOD, "problem": "p", "id": "b", "answer": 2}),
+            (),
+            "stdin:2: problem b has two different gold answers, '2', '1' in stdin:1",
+        ),
+        ((GOOD,), ("--k", "2"), "--k 2: larger than the 1 responses a problem of stdin"),
+        ((GOOD,), ("--by", "level"), "--by level: no such field in stdin; its problems have no"),
+        (({**GOOD, "x": 1},), ("--by", "level"), "--by level: no such field in stdin; it has x"),
+        ((GOOD,), ("--against", "none"), "none: cannot be read"),
+        ((GOOD,), ("--model", "tiny"), "--responses needs neither a problem set nor --model"),
+    ],
+)
+def test_bad_responses_are_one_line(rlvr, rows, options, message):
+    done = rlvr("eval", "--responses", "-", *options, stdin=jsonl(*rows))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert done.stderr.strip().splitlines()[-1].startswith("rlvr: error: ")
+    assert "Traceback" not in done.stderr
+
+
+P = {"problem": "p", "answer": 1}
+
+
+@pytest.mark.parametrize(
+    ("args", "rows", "message"),
+    [
+        (("-", "--k", "5"), (P,), "--k 5: larger than the 4 samples a problem (-n)"),
+        (("-",), (P, {"problem": "q"}), "stdin:2: no field answer"),
+        (("-",), (P, {**P, "answer": 2}), "problem stdin-2 has two different gold answers"),
+        (
+            ("-",),
+            ({**P, "id": 1}, {"problem": "q", "answer": 1, "id": 1}),
+            "the id 1 is that of another problem",
+        ),
+        (("arithmetic", "--by", "topic"), (), "--by topic: no such field in arithmetic; it has"),
+        (("gsm8k",), (), "save a copy as DIR/gsm8k_test.jsonl and add --set data.root=DIR"),
+        (("gsm8k", "--set", "data.root=."), (), "gsm8k: . holds no gsm8k_test.jsonl"),
+        (("-", "--prompt", "none.txt"), (P,), "prompt none.txt: no such template; choose from"),
+        (("-", "--out", "taken"), (P,), "--out taken: it exists already"),
+    ],
+)
+def test_bad_evaluations_are_one_line(rlvr, tmp_path, args, rows, message):
+    (tmp_path / "taken").mkdir()
+    done = rlvr("eval", *args, stdin=jsonl(*rows))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert done.stderr.strip().splitlines()[-1].startswith("rlvr: error: ")
+    assert "Traceback" not in done.stderr
+
+
+def test_the_sets_are_listed_without_torch(rlvr):
+    done = rlvr("eval", "--list")
+    names = [json.loads(line)["name"] for line in done.stdout.splitlines()]
+    assert set(names) == {
+        *("arithmetic", "gsm8k", "math500", "math", "aime24", "aime25", "amc23", "minerva"),
+        *("olympiadbench", "dapo-math-17k", "deepscaler"),
+    }
+    code = (
+        "import sys; from rlvr_cli.commands.sets import list_sets; list_sets(); "
+        "from rlvr_cli.commands.score import score; "
+        "print({'torch', 'transformers', 'datasets'} & set(sys.modules), file=sys.stderr)"
+    )
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert loaded.stderr.strip() == "set()"
+
+
+def test_sample_on_a_terminal_dims_the_thought_and_judges_a_known_answer(tmp_path):
+    (tmp_path / "p.jsonl").write_text(jsonl({"problem": "What is 3 + 4?", "answer": 7}))
+    reader, writer = pty.openpty()
+    command = [sys.executable, "-m", "rlvr_cli", "sample", "p.jsonl", "-n", "2"]
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "200"}
+    environment.pop("NO_COLOR", None)
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=writer, stderr=subprocess.DEVNULL, env=environment
+    ) as process:
+        os.close(writer)
+        shown = b""
+        try:
+            while part := os.read(reader, 4096):
+                shown += part
+        except OSError:  # the terminal's other end is closed
+            pass
+    os.close(reader)
+    assert process.returncode == 0
+    text = shown.decode()
+    assert text.count(" tokens  ") == 2
+    assert "\x1b[2m" in text
+    assert "\x1b[36m" in text
+    assert any(verdict in text for verdict in ("correct: ", "wrong: ", "bad_format: "))
+    assert '"response"' not in text
+
+
+def test_a_model_without_a_chat_template_is_sampled(rlvr, tmp_path):
+    shutil.copytree(TINY, tmp_path / "base")
+    (tmp_path / "base" / "chat_template.jinja").unlink()
+    (tmp_path / "prompt.txt").write_text("Q: {problem}\nA:")
+    done = rlvr("sample", "What is 2 + 2?", "--model", "base", "--prompt", "prompt.txt", "-n", "2")
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["prompt"] for row in rows] == ["Q: What is 2 + 2?\nA:\n"] * 2

@@ -1,0 +1,174 @@
+"""Figures, fingerprints and result directories on rows made by hand."""
+
+import json
+
+import pytest
+
+from rlvr_cli.fingerprint import data_hash, differences, model_hash
+from rlvr_cli.prompts import template_text
+from rlvr_cli.report import (
+    Result,
+    chosen_ks,
+    compared,
+    figures,
+    judged_problems,
+    report_entry,
+    table,
+)
+from rlvr_cli.results import ResultDirectory, file_names, matching
+from rlvr_cli.statistics import Tally
+from rlvr_cli.types import Problem, UserError
+from verifiers import Verifier
+
+
+def row(identity, verdict, extracted=None, **more):
+    values = {"id": identity, "problem": f"p{identity}", "verdict": verdict}
+    values |= {"extracted": extracted, "format_ok": verdict == "correct", "n_tokens": 10}
+    return {**values, "finish_reason": "stop", **more}
+
+
+ROWS = [
+    row("1", "correct", "4"),
+    row("1", "correct", "8/2"),
+    row("1", "wrong", "1/2", finish_reason="length", n_tokens=30),
+    row("1", "wrong", "0.5", level=3),
+    row("2", "timeout", "9^9^9"),
+    row("2", "no_answer"),
+    row("2", "wrong", "2"),
+    row("2", "wrong", "3"),
+    *[row("3", "unparseable_gold")] * 4,
+]
+
+
+def judged(rows):
+    with Verifier() as verifier:
+        return judged_problems(rows, verifier.cluster)
+
+
+def result(rows, model="m", data="d"):
+    return Result(model, data, {"seed": model}, judged(rows))
+
+
+def test_tallies_cluster_and_leave_out_what_was_not_judged():
+    assert [problem.tally for problem in judged(ROWS)] == [
+        Tally(2, (2,), 0),
+        Tally(0, (1, 1), 1),
+        Tally(0, (), 0),
+    ]
+
+
+def test_figures_by_hand():
+    found = figures(judged(ROWS), [1, 4])
+    assert (found["problems"], found["responses"]) == (3, 12)
+    assert found["pass@k"]["1"]["value"] == 0.25  # 2 of 4, and 0 of 3; the third has no judged one
+    assert found["pass@k"]["1"]["problems"] == 2
+    assert (found["pass@k"]["4"]["value"], found["pass@k"]["4"]["problems"]) == (1.0, 1)
+    assert found["cons@k"]["4"]["value"] == 0.5
+    assert (found["timeouts"], found["unparseable_golds"]) == (1, 4)
+    assert found["cut_off_share"] == pytest.approx(1 / 12)
+    assert found["format_share"] == pytest.approx(2 / 12)
+    assert found["response_length"] == pytest.approx((11 * 10 + 30) / 12)
+
+
+def test_nothing_judged_is_not_zero():
+    found = figures(judged(ROWS[8:]), [1])
+    assert found["pass@k"]["1"] is None
+    assert found["unparseable_golds"] == 4
+
+
+def test_by_a_field_adds_up():
+    rows = [{**one, "level": int(one["id"]) % 2 + 9} for one in ROWS]
+    entry = report_entry(result(rows), [1], ["level"])
+    parts = entry["by"]["level"]
+    assert list(parts) == ["9", "10"]  # numbers in their own order
+    assert [part["problems"] for part in parts.values()] == [1, 2]
+    assert parts["10"]["pass@k"]["1"]["value"] == 0.5
+
+
+def test_ks():
+    assert chosen_ks((), result(ROWS)) == [1, 2, 4]
+    assert chosen_ks((3,), result(ROWS)) == [1, 3]
+    with pytest.raises(UserError, match="--k 5: larger than the 4 responses"):
+        chosen_ks((2, 5), result(ROWS))
+
+
+def test_a_comparison_is_of_the_problems_in_common():
+    ours = result([row("a", "correct", "1"), row("b", "wrong", "1"), row("c", "correct", "1")])
+    theirs = result([row("b", "wrong", "1"), row("a", "wrong", "2"), row("x", "correct", "1")], "n")
+    found = compared(ours, theirs, [1])
+    assert (found["problems"], found["left_out"]) == (2, 1)
+    assert found["pass@k"]["1"]["value"] == 0.5
+    assert (found["pass@k"]["1"]["better"], found["pass@k"]["1"]["worse"]) == (1, 0)
+    assert found["differs"] == ["seed 'm', theirs 'n'"]
+    with pytest.raises(UserError, match="no problem of d is in it"):
+        compared(ours, result([row("z", "correct", "1")]), [1])
+    with pytest.raises(UserError, match="problem a of d is another problem there"):
+        compared(ours, result([{**row("a", "correct", "1"), "problem": "other"}]), [1])
+
+
+def test_the_result_to_compare_with(tmp_path):
+    one, two = result(ROWS, "m", "d"), result(ROWS, "n", "d")
+    assert matching("m", "d", [one, two], tmp_path) is one
+    assert matching("new", "d", [two], tmp_path) is two
+    assert matching("new", "e", [two], tmp_path) is two
+    with pytest.raises(UserError, match="it has 2 results for d; it holds m on d, n on d"):
+        matching("new", "d", [one, two], tmp_path)
+    with pytest.raises(UserError, match="it has none for e; it holds m on d, n on d"):
+        matching("new", "e", [one, two], tmp_path)
+
+
+def test_a_fingerprint_says_in_what_two_results_differ(tmp_path):
+    ours = {"a": {"b": 1, "c": "x"}, "d": None}
+    assert differences(ours, ours) == []
+    assert differences(ours, {"a": {"b": 2, "c": "x"}, "e": 0}) == [
+        "a.b 1, theirs 2",
+        "e none, theirs 0",
+    ]
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
+    before = model_hash(tmp_path)
+    (tmp_path / "README.md").write_text("not of the model")
+    (tmp_path / "rlvr.yaml").write_text("seed: 1")
+    assert model_hash(tmp_path) == before
+    (tmp_path / "model.safetensors").write_bytes(b"weightz")
+    assert model_hash(tmp_path) != before
+    problem = Problem("1", "p", "2", {"level": 3})
+    assert data_hash([problem]) == data_hash([Problem("1", "p", "2", {"level": 3})])
+    assert data_hash([problem]) != data_hash([Problem("1", "p", "2", {"level": 4})])
+    assert data_hash([problem]) != data_hash([problem, problem])
+
+
+def test_unfinished_rows_come_back_whole_or_not_at_all(tmp_path):
+    out = tmp_path / "out"
+    first = ResultDirectory(out).unfinished("name", {"seed": 1}, samples=2)
+    first.add("b", [row("b", "correct", "1"), row("b", "wrong", "2")])
+    first.add("a", [row("a", "correct", "1"), row("a", "wrong", "2")])
+    with first.path.open("a") as file:
+        file.write(json.dumps(row("c", "correct", "1")) + "\n" + '{"id": "c", "ver')
+    again = ResultDirectory(out).unfinished("name", {"seed": 1}, samples=2)
+    assert set(again.lines) == {"a", "b"}
+    assert [r["id"] for r in again.rows(["a", "b"])] == ["a", "a", "b", "b"]
+    assert again.path.read_text().count("\n") == 5
+    with pytest.raises(UserError, match=r"begun with other settings.*seed 2, theirs 1"):
+        ResultDirectory(out).unfinished("name", {"seed": 2}, samples=2)
+
+
+def test_names_of_files_are_plain_and_different():
+    assert file_names([("org/m", "./a.jsonl"), ("org_m", "a.jsonl"), ("m", "..")]) == [
+        "a.jsonl--org_m",
+        "a.jsonl--org_m-2",
+        "--m",
+    ]
+
+
+def test_a_table_lines_up():
+    assert table(["a", "bb"], [["xyz", "1"]]) == ["a    bb", "xyz   1"]
+
+
+def test_a_template_of_the_users_own(tmp_path):
+    path = tmp_path / "prompt.txt"
+    path.write_text("Solve {problem} in {braces}.\n")
+    assert template_text(str(path)) == "Solve {problem} in {braces}."
+    path.write_text("Solve it.")
+    with pytest.raises(UserError, match=r"the file has no \{problem\} in it"):
+        template_text(str(path))

@@ -1,0 +1,62 @@
+"""Which answers are one answer, in any order and in bounded time."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from verifiers import Attempt, Verdict, Verifier, boxed_answer
+from verifiers.clusters import PATIENCE, cluster
+
+GROUPS = [["1/2", "0.5", r"\frac12"], ["2", "x = 2"], ["(1, 2)"], ["1, 2", "{2, 1}"], ["no", "No"]]
+
+
+def partition(numbers, answers):
+    return {
+        frozenset(a for a, n in zip(answers, numbers, strict=True) if n == number)
+        for number in numbers
+    }
+
+
+@given(st.permutations([answer for group in GROUPS for answer in group]))
+def test_equal_answers_share_a_number_in_any_order(answers):
+    with Verifier() as verifier:
+        numbers = verifier.cluster(answers)
+    assert partition(numbers, answers) == {frozenset(group) for group in GROUPS}
+
+
+def test_late_comparisons_leave_answers_alone_and_are_few():
+    asked = []
+
+    def never(gold, answer):
+        asked.append((gold, answer))
+        return Verdict.TIMEOUT
+
+    answers = [f"x^{i}" for i in range(50)]
+    assert sorted(cluster([*answers, *answers], never)) == sorted([*range(50), *range(50)])
+    assert len(asked) == PATIENCE
+
+
+def test_nothing_is_clustered_of_nothing():
+    with Verifier() as verifier:
+        assert verifier.cluster([]) == []
+
+
+@pytest.mark.parametrize(
+    ("response", "format_ok", "verdict"),
+    [
+        (r"so \boxed{4}", True, "correct"),
+        (r"<think>\boxed{5}</think> \boxed{4}", True, "correct"),
+        ("the answer is 4", False, "no_answer"),
+        ("<think>2 + 2</think><answer>4</answer>", False, "no_answer"),
+        (r"\boxed{}", False, "no_answer"),
+    ],
+)
+def test_the_boxed_format_is_a_box(response, format_ok, verdict):
+    with Verifier(format="boxed") as verifier:
+        found = verifier.verify(Attempt(response, "4"))
+    assert (found.format_ok, found.verdict) == (format_ok, verdict)
+
+
+def test_the_last_box_of_a_solution():
+    assert boxed_answer(r"First \boxed{1}, then $\boxed{\frac{1}{2}}$.") == r"\frac{1}{2}"
+    assert boxed_answer("none") is None

@@ -1,0 +1,38 @@
+"""Which of several answers are one answer: what a majority vote counts."""
+
+from collections.abc import Callable, Sequence
+
+from verifiers.types import Verdict
+
+PATIENCE = 3
+
+
+def cluster(answers: Sequence[str], equal: Callable[[str, str], Verdict]) -> list[int]:
+    """Number the answers, so that those that `equal` finds the same share a number.
+
+    Each spelling is compared with the first of every number so far, in the order of the alphabet:
+    the result does not depend on the order of the answers. A spelling whose comparison runs out of
+    time stands alone; after `PATIENCE` of those no more are compared, which bounds the time.
+    """
+    firsts: list[str] = []
+    number_of: dict[str, int] = {}
+    late = 0
+    for spelling in sorted(set(answers)):
+        found = None
+        for number, first in enumerate(firsts):
+            if late >= PATIENCE:
+                break
+            verdict = equal(first, spelling)
+            if verdict is Verdict.WRONG:
+                verdict = equal(spelling, first)
+            if verdict is Verdict.CORRECT:
+                found = number
+                break
+            if verdict is Verdict.TIMEOUT:
+                late += 1
+                break
+        if found is None:
+            found = len(firsts)
+            firsts.append(spelling)
+        number_of[spelling] = found
+    return [number_of[answer] for answer in answers]
