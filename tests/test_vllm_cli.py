@@ -38,7 +38,7 @@ def test_five_steps_of_training_with_vllm(rlvr, tmp_path):
         seconds = sum(step[f"seconds_{phase}"] for step in steps)
         assert figures[f"seconds_{phase}"] == pytest.approx(seconds) != 0
     for share in ("roof_gen", "mfu", "roof_step", "signal_share"):
-        assert 0 < figures[share]
+        assert figures[share] > 0
         assert f"{share} " in done.stderr or share == "signal_share"
 
 

@@ -6,6 +6,7 @@ from rlvr_cli.commands.common import (
     eval_params,
     opened,
     refuse_existing,
+    say_template,
     warn_of_bad_golds,
     warn_of_unjudged,
 )
@@ -30,6 +31,7 @@ def eval_(config: Config, out: Path | None, display: Display) -> None:
     with open_session(config) as session:
         prompts = prompts_for(problems, session.policy, config, config.rollout.max_tokens)
         warn_of_bad_golds(prompts, session, display)
+        say_template(prompts, session, display)
         display.say("policy", f"{config.model}: {session.description}")
         params = eval_params(config)
         with display.progress("evaluating", len(prompts)) as bar:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from rlvr_cli.commands.common import eval_params, opened, refuse_existing
+from rlvr_cli.commands.common import eval_params, opened, refuse_existing, say_template
 from rlvr_cli.config import Config
 from rlvr_cli.display import Display, show_response
 from rlvr_cli.evaluate import evaluate
@@ -20,6 +20,7 @@ def sample(config: Config, inputs: Sequence[str], out: Path | None, display: Dis
     refuse_existing(out)
     with open_session(config) as session:
         prompts = prompts_for(problems, session.policy, config, config.rollout.max_tokens)
+        say_template(prompts, session, display)
         display.say("policy", f"{config.model}: {session.description}")
         groups = evaluate(session.sampler, prompts, eval_params(config), config.seed)
     with opened(out) as file:
