@@ -1,6 +1,7 @@
-"""The default run, seed by seed: pass@1 before and after, and minutes.
+"""The default run, algorithm by algorithm and seed by seed: pass@1 before and after, and minutes.
 
-python benchmarks/default_run.py --algo dapo --seeds 0 1 2
+python benchmarks/default_run.py                              # dapo
+python benchmarks/default_run.py --algo all --seeds 0 1 2     # the table of the README
 """
 
 import argparse
@@ -11,27 +12,38 @@ import sys
 import tempfile
 from pathlib import Path
 
+from rlvr_cli.algorithms import ALGORITHMS
+
+
+def run(algo: str, seed: int, directory: Path, options: list[str]) -> dict:
+    """The summary of one run."""
+    command = [sys.executable, "-m", "rlvr_cli", "train", "--algo", algo, "--quiet"]
+    command += ["--seed", str(seed), "--out", str(directory), *options]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return json.loads((directory / "summary.json").read_text())
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--algo", default="dapo")
+    parser.add_argument("--algo", nargs="+", default=["dapo"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("options", nargs="*", help="more options of rlvr train, after --")
     args = parser.parse_args()
-    found = []
+    print("| algorithm | pass@1 before | pass@1 after | worst | median minutes |")
+    print("| --- | --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory() as directory:
-        for seed in args.seeds:
-            run = Path(directory) / str(seed)
-            command = [sys.executable, "-m", "rlvr_cli", "train", "--algo", args.algo, "--quiet"]
-            command += ["--seed", str(seed), "--out", str(run), *args.options]
-            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-            summary = json.loads((run / "summary.json").read_text())
-            found.append(summary)
-            before, after = summary["before"]["pass@1"], summary["after"]["pass@1"]
-            print(f"seed {seed}: {before:.3f} -> {after:.3f} in {summary['minutes']:.2f} minutes")
-    after = [summary["after"]["pass@1"] for summary in found]
-    minutes = statistics.median(summary["minutes"] for summary in found)
-    print(f"{args.algo}: worst {min(after):.3f}, median {minutes:.2f} minutes")
+        for algo in list(ALGORITHMS) if args.algo == ["all"] else args.algo:
+            found = []
+            for seed in args.seeds:
+                place = Path(directory) / f"{algo}-{seed}"
+                found.append(run(algo, seed, place, args.options))
+            before, after = (
+                [summary[when]["pass@1"] for summary in found] for when in ("before", "after")
+            )
+            minutes = statistics.median(summary["minutes"] for summary in found)
+            columns = (" ".join(f"{value:.3f}" for value in values) for values in (before, after))
+            print(f"| {algo} |", *(f"{c} |" for c in columns), f"{min(after):.3f} |", end="")
+            print(f" {minutes:.2f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -45,11 +45,8 @@ def peak_mib() -> float:
 
 def ours(fixed: bool) -> dict[str, list[float] | float]:
     sys.path.insert(0, str(ROOT))
-    import random
-
     import torch
 
-    from rlvr_cli.advantage import group_normalised
     from rlvr_cli.algorithms import ALGORITHMS
     from rlvr_cli.batch import Row
     from rlvr_cli.config import OptimConfig
@@ -57,6 +54,7 @@ def ours(fixed: bool) -> dict[str, list[float] | float]:
     from rlvr_cli.models import load_model
     from rlvr_cli.policy import Policy
     from rlvr_cli.prompts import render_prompts
+    from rlvr_cli.scorer import Scorer, with_advantages
     from rlvr_cli.types import Problem, SamplingParams
     from rlvr_cli.update import Updater
 
@@ -72,7 +70,9 @@ def ours(fixed: bool) -> dict[str, list[float] | float]:
     )
     algorithm = ALGORITHMS["dapo"].model_copy(update={"clip_high": 0.2})
     optim = OptimConfig(lr=1e-6, weight_decay=0.0, warmup_steps=0, micro_tokens=2048)
-    updater = Updater(Policy(policy.model, len(policy.tokenizer), 1.0), None, algorithm, optim)
+    learner = Policy(policy.model, len(policy.tokenizer), 1.0)
+    scorer = Scorer(learner, None, None, algorithm, optim.micro_tokens)
+    updater = Updater(learner, None, algorithm, optim, MAX_TOKENS, STEPS)
     params = SamplingParams(GROUP, MAX_TOKENS)
     seconds, tokens = [], []
     for step in range(STEPS):
@@ -82,12 +82,13 @@ def ours(fixed: bool) -> dict[str, list[float] | float]:
         rows = []
         for index, group in engine.generate(batch, params, seeds):
             decoded = policy.tokenizer.batch_decode([list(c.token_ids) for c in group])
-            advantages = group_normalised(torch.tensor([reward(text) for text in decoded]))
-            rows += [
-                Row(batch[index], c.token_ids, c.logprobs, advantage, True)
-                for c, advantage in zip(group, advantages.tolist(), strict=True)
-            ]
-        updater.update(rows, random.Random(step))
+            for completion, text in zip(group, decoded, strict=True):
+                logprobs = torch.tensor(completion.logprobs)
+                cut_off = completion.finish_reason == "length"
+                ids = completion.token_ids
+                rows.append(Row(batch[index], ids, logprobs, reward(text), index, True, cut_off))
+        rows = with_advantages(scorer.scored(rows), algorithm, 0.0)
+        updater.update(rows, step + 1, seed=0)
         engine.sync_weights(policy.model.named_parameters())
         seconds.append(time.perf_counter() - started)
         tokens.append(sum(len(row.response_ids) for row in rows))

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import torch
 
-from rlvr_cli.advantage import ADVANTAGES
 from rlvr_cli.algorithms import Algorithm
 from rlvr_cli.packing import Packed, pack
 from rlvr_cli.reward import overlong_penalty
@@ -14,16 +13,26 @@ from rlvr_cli.types import Group
 
 @dataclass(frozen=True)
 class Row:
-    """One response to train on."""
+    """One response to train on; tensors are [T], None where the algorithm has no use for them."""
 
     prompt_ids: Sequence[int]
     response_ids: Sequence[int]
-    rollout_logprobs: Sequence[float]
-    advantage: float
+    rollout_logprobs: torch.Tensor
+    reward: float
+    """Of the whole response, shaped by its length if so asked."""
+    group: int
+    """Equal numbers for responses to one prompt that were sampled together."""
     is_fresh: bool
     """Sampled by the weights as they are at the start of this step, not carried over."""
+    is_cut_off: bool
     old_logprobs: torch.Tensor | None = None
-    """[T]: set where several updates share the batch, so that the policy moves meanwhile."""
+    """None for a fresh row that trains once: the policy's own at that moment."""
+    ref_logprobs: torch.Tensor | None = None
+    old_values: torch.Tensor | None = None
+    end_value: float = 0.0
+    """V after the last token."""
+    advantages: torch.Tensor | None = None
+    returns: torch.Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -34,37 +43,41 @@ class MicroBatch:
     packed: Packed
     mask: torch.Tensor
     """[B, T]: 1 for the tokens of the response, its end token among them."""
-    advantages: torch.Tensor
-    """[B, 1]."""
-    rollout_logprobs: torch.Tensor
-    """[B, T], 0 in the padding."""
+
+    def column(self, name: str) -> torch.Tensor:
+        """The rows' tensors of this name as [B, T]; 0 in the padding and where a row has none."""
+        out = torch.zeros_like(self.mask)
+        for target, row in zip(out, self.rows, strict=True):
+            value = getattr(row, name)
+            if value is not None:
+                target[: len(value)] = value
+        return out
 
 
 def group_rows(
-    group: Group, algorithm: Algorithm, max_tokens: int, weight_version: int
+    groups: Sequence[Group], algorithm: Algorithm, max_tokens: int, weight_version: int
 ) -> list[Row]:
-    """The judged responses of a group with their advantages, rewards shaped by length if asked."""
-    judged = group.judged
-    rewards = [rollout.reward or 0.0 for rollout in judged]
-    if algorithm.overlong == "soft":
-        rewards = [
-            value
-            + overlong_penalty(
-                len(rollout.completion.token_ids), max_tokens, algorithm.overlong_cache
+    """The judged responses of the groups, rewards shaped by length if so asked."""
+    rows = []
+    for number, group in enumerate(groups):
+        for rollout in group.judged:
+            completion = rollout.completion
+            reward = rollout.reward or 0.0
+            if algorithm.overlong == "soft":
+                n_tokens = len(completion.token_ids)
+                reward += overlong_penalty(n_tokens, max_tokens, algorithm.overlong_cache)
+            rows.append(
+                Row(
+                    prompt_ids=group.prompt.token_ids,
+                    response_ids=completion.token_ids,
+                    rollout_logprobs=torch.tensor(completion.logprobs, dtype=torch.float64),
+                    reward=reward,
+                    group=number,
+                    is_fresh=group.weight_version == weight_version,
+                    is_cut_off=completion.finish_reason == "length",
+                )
             )
-            for value, rollout in zip(rewards, judged, strict=True)
-        ]
-    advantages = ADVANTAGES[algorithm.advantage](torch.tensor(rewards, dtype=torch.float64))
-    return [
-        Row(
-            prompt_ids=group.prompt.token_ids,
-            response_ids=rollout.completion.token_ids,
-            rollout_logprobs=rollout.completion.logprobs,
-            advantage=advantage,
-            is_fresh=group.weight_version == weight_version,
-        )
-        for rollout, advantage in zip(judged, advantages.tolist(), strict=True)
-    ]
+    return rows
 
 
 def micro_batches(
@@ -93,23 +106,10 @@ def micro_batches(
         yield _micro_batch(part, like)
 
 
-def padded(values: Sequence[torch.Tensor], width: int) -> torch.Tensor:
-    """Stack [t_i] tensors to [B, width] with zeros on the right."""
-    out = values[0].new_zeros(len(values), width)
-    for row, value in zip(out, values, strict=True):
-        row[: len(value)] = value
-    return out
-
-
 def _micro_batch(rows: Sequence[Row], like: torch.Tensor) -> MicroBatch:
     lengths = torch.tensor([len(row.response_ids) for row in rows])
-    T = int(lengths.max())
-    advantages = [[row.advantage] for row in rows]
-    rollout_logprobs = [torch.tensor(r.rollout_logprobs, dtype=torch.float64) for r in rows]
     return MicroBatch(
         rows=rows,
         packed=pack([row.prompt_ids for row in rows], [row.response_ids for row in rows], like),
-        mask=(torch.arange(T) < lengths[:, None]).to(like),
-        advantages=torch.tensor(advantages, dtype=torch.float64).to(like),
-        rollout_logprobs=padded(rollout_logprobs, T).to(like),
+        mask=(torch.arange(int(lengths.max())) < lengths[:, None]).to(like),
     )

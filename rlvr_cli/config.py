@@ -64,8 +64,11 @@ class OptimConfig(Section):
     weight_decay: float = Field(0.1, ge=0)
     betas: tuple[Beta, Beta] = (0.9, 0.999)
     grad_clip: float = Field(1.0, gt=0)
-    updates: int = Field(1, ge=1)
-    """Optimizer steps a batch, each on its own share of the responses."""
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    """What the learning rate does after the warm-up: stay, or fall to 0 at the last step."""
+    critic_lr: float = Field(1e-5, ge=0)
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Of the matrix products; auto is bfloat16 on a GPU. The weights are float32 always."""
     micro_tokens: int = Field(8192, ge=1)
     """Tokens in one forward pass; changes memory and speed, never the result."""
 
@@ -105,15 +108,22 @@ class Config(Section):
                 "rollout.top_p must be 1 in training: the objective's log-probabilities are "
                 "those of the whole distribution"
             )
-        if self.rollout.samples < 2:
+        cells, responses = self.algorithm, self.rollout.prompts * self.rollout.samples
+        if self.rollout.samples < 2 and cells.advantage_needs_group:
             raise ValueError(
                 f"rollout.samples {self.rollout.samples} with algorithm.advantage "
-                f"{self.algorithm.advantage}: a group of one has no advantage; sample 2 or more"
+                f"{cells.advantage}: a group of one has no advantage; sample 2 or more"
             )
-        if self.optim.updates > self.rollout.prompts:
+        if self.rollout.samples < 2 and cells.group_filter == "mixed":
             raise ValueError(
-                f"optim.updates {self.optim.updates} is more than rollout.prompts "
-                f"{self.rollout.prompts}: every update needs a share of its own"
+                f"rollout.samples {self.rollout.samples} with algorithm.group_filter mixed: a "
+                "group of one is never mixed; sample 2 or more"
+            )
+        if responses % cells.mini_batches:
+            raise ValueError(
+                f"algorithm.mini_batches {cells.mini_batches} does not divide the {responses} "
+                f"responses of a step (rollout.prompts {self.rollout.prompts} x rollout.samples "
+                f"{self.rollout.samples}); take a divisor"
             )
         return self
 

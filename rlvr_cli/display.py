@@ -1,5 +1,6 @@
 """What people see, all on stderr: plain lines in a pipe, progress and colours on a terminal."""
 
+import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,8 +10,10 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
 from rich.text import Text
 
+from rlvr_cli.algorithms import ALGORITHMS
 from rlvr_cli.types import Rollout
 
 CURVES = {
@@ -22,6 +25,18 @@ CURVES = {
 }
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _CURVE_SIZE = (40, 9)
+
+
+def show_algorithms() -> None:
+    """The table of presets; piped, one JSON object a row with every cell that has a meaning."""
+    if not sys.stdout.isatty():
+        for name, algorithm in ALGORITHMS.items():
+            print(json.dumps({"algo": name, **algorithm.used_cells()}))
+        return
+    table = Table.grid(padding=(0, 2))
+    for name, algorithm in ALGORITHMS.items():
+        table.add_row(f"[bold]{name}[/]", str(algorithm))
+    Console(highlight=False).print(table)
 
 
 class Display:

@@ -2,7 +2,7 @@
 that carry a signal, at most so many times; what is left over waits for the next step."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from rlvr_cli.algorithms import Algorithm
@@ -12,15 +12,19 @@ _LEAST_SHARE = 0.25
 """A refill never counts on a smaller share of mixed groups than this, so that none is huge."""
 
 
-def has_baseline(group: Group) -> bool:
-    """At least two responses were judged, so that a group advantage exists."""
-    return len(group.judged) >= 2
+def trains(group: Group, algorithm: Algorithm) -> bool:
+    """Enough responses were judged for an advantage; with a filter, some right and some wrong."""
+    if algorithm.group_filter == "mixed":
+        return group.is_mixed
+    return len(group.judged) >= (2 if algorithm.advantage_needs_group else 1)
 
 
-GROUP_FILTERS: dict[str, Callable[[Group], bool]] = {
-    "none": has_baseline,
-    "mixed": lambda group: group.is_mixed,
-}
+def has_signal(groups: Sequence[Group], algorithm: Algorithm) -> bool:
+    """Whether anything sets right apart from wrong: within a group where that is the baseline, else
+    within the batch."""
+    if algorithm.advantage_needs_group:
+        return any(group.is_mixed for group in groups)
+    return len({rollout.is_correct for group in groups for rollout in group.judged}) > 1
 
 
 @dataclass
@@ -44,7 +48,6 @@ class GroupCollector:
 
     def collect(self) -> Collected:
         """The next batch: carried groups first, then freshly sampled ones until it is full."""
-        passes = GROUP_FILTERS[self.algorithm.group_filter]
         refills = self.algorithm.group_filter != "none"
         batch = Collected(kept=self.carried)
         passed = 0
@@ -52,7 +55,7 @@ class GroupCollector:
             missing = self.size - len(batch.kept)
             share = max(passed / len(batch.sampled), _LEAST_SHARE) if batch.sampled else 1.0
             groups = self.sample(math.ceil(missing / share))
-            fresh = [group for group in groups if passes(group)]
+            fresh = [group for group in groups if trains(group, self.algorithm)]
             passed += len(fresh)
             batch.kept = batch.kept + fresh
             batch.sampled += groups

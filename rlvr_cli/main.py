@@ -93,8 +93,13 @@ def main() -> None:
 def train(
     data: Data = None,
     algo: Annotated[
-        str | None, typer.Option(help="dapo (default) or grpo.", rich_help_panel="Training")
+        str | None,
+        typer.Option(help="A row of --list; dapo is the default.", rich_help_panel="Training"),
     ] = None,
+    list_: Annotated[
+        bool,
+        typer.Option("--list", help="Show the table of algorithms.", rich_help_panel="Training"),
+    ] = False,
     steps: Annotated[
         int | None, typer.Option(help="100 (tiny: its own).", rich_help_panel="Training")
     ] = None,
@@ -128,7 +133,9 @@ def train(
 
       cat problems.jsonl | rlvr train --algo grpo - --out runs/mine
 
-      rlvr train --set algorithm.clip_high=0.2 --set optim.updates=4
+      rlvr train --algo ppo --set algorithm.epochs=4
+
+      rlvr train --list
 
     Piped, stdout carries one JSON object of metrics a step. Each --set key, its default and its
     meaning stand in the run's config.yaml and in rlvr_cli/config.py.
@@ -144,8 +151,11 @@ def train(
         **_shared(data, model, engine, max_tokens, limit, skip_bad, seed),
     }
     with _reported_errors():
-        from rlvr_cli.display import Display
+        from rlvr_cli.display import Display, show_algorithms
 
+        if list_:
+            show_algorithms()
+            return
         resolved = _resolve(flags, config, set_, reads=None)
         from rlvr_cli.commands.train import train as command
 

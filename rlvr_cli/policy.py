@@ -1,5 +1,6 @@
 """Log-probabilities and entropy of response tokens, without ever holding B x T x V."""
 
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,19 +27,34 @@ class Policy:
     """A causal model seen as pi(token | prompt, tokens before) at a sampling temperature.
 
     Ids from `vocab_size` on (a padded output layer) have no probability, as in the engines.
+    `bfloat16`: matrix products in that type; the weights stay as they are.
     """
 
-    def __init__(self, model: Any, vocab_size: int, temperature: float) -> None:
+    def __init__(
+        self, model: Any, vocab_size: int, temperature: float, bfloat16: bool = False
+    ) -> None:
         self.model, self.vocab_size, self.temperature = model, vocab_size, temperature
+        self.bfloat16 = bfloat16
         self.head = model.get_output_embeddings()
         _check(self)
 
+    def mixed_precision(self) -> torch.autocast:
+        """The context of every forward pass."""
+        return torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.bfloat16)
+
     def token_stats(self, batch: MicroBatch) -> TokenStats:
         """The log-probability and entropy of every response token, at least in float32."""
-        hidden = _packed_hidden(self.model, batch.packed)
+        return self.stats_of(packed_hidden(self.model.base_model, batch.packed), batch)
+
+    def stats_of(
+        self, hidden_N: torch.Tensor, batch: MicroBatch, entropy_gradient: bool = False
+    ) -> TokenStats:
+        """As `token_stats`, from hidden states [N, H] at hand; entropy has a gradient if asked."""
         where = batch.mask.bool()
         logprobs_N, entropy_N = self._through_head(
-            hidden[batch.packed.predicted_from[where]], batch.packed.response_ids[where]
+            hidden_N[batch.packed.predicted_from[where]],
+            batch.packed.response_ids[where],
+            entropy_gradient,
         )
         zeros = logprobs_N.new_zeros(where.shape)
         return TokenStats(
@@ -46,34 +62,63 @@ class Policy:
         )
 
     def _through_head(
-        self, hidden_N: torch.Tensor, target_N: torch.Tensor
+        self, hidden_N: torch.Tensor, target_N: torch.Tensor, entropy_gradient: bool
     ) -> tuple[torch.Tensor, torch.Tensor]:
         chunk = max(1, _CHUNK_LOGITS // self.vocab_size)
         if len(hidden_N) <= chunk:
-            return self._chunk(hidden_N, target_N)
+            return self._chunk(hidden_N, target_N, entropy_gradient)
         parts = [
-            checkpoint(self._chunk, hidden, target, use_reentrant=False)
+            checkpoint(self._chunk, hidden, target, entropy_gradient, use_reentrant=False)
             for hidden, target in zip(hidden_N.split(chunk), target_N.split(chunk), strict=True)
         ]
         logprobs, entropies = zip(*parts, strict=True)
         return torch.cat(logprobs), torch.cat(entropies)
 
     def _chunk(
-        self, hidden: torch.Tensor, target: torch.Tensor
+        self, hidden: torch.Tensor, target: torch.Tensor, entropy_gradient: bool
     ) -> tuple[torch.Tensor, torch.Tensor]:
         logits = F.linear(hidden, self.head.weight, self.head.bias)[:, : self.vocab_size]
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         logprobs = torch.log_softmax(logits / self.temperature, -1)
-        with torch.no_grad():
+        with torch.set_grad_enabled(entropy_gradient and torch.is_grad_enabled()):
             entropy = -(logprobs.exp() * logprobs).sum(-1)
         return logprobs.gather(-1, target[:, None])[:, 0], entropy
 
 
-def _packed_hidden(model: Any, packed: Packed) -> torch.Tensor:
+class Critic(torch.nn.Module):
+    """V(prompt, tokens before): a linear head, zero at first, on a body of its own or the policy's.
+
+    The output layer of a language model replaced by one number a token.
+    """
+
+    def __init__(self, model: Any, has_own_body: bool) -> None:
+        super().__init__()
+        self.body = deepcopy(model.base_model) if has_own_body else None
+        weight = model.get_output_embeddings().weight
+        self.head = torch.nn.Linear(weight.shape[1], 1).to(weight)
+        torch.nn.init.zeros_(self.head.weight)
+        torch.nn.init.zeros_(self.head.bias)
+
+    def values(self, batch: MicroBatch, policy_hidden_N: torch.Tensor | None) -> torch.Tensor:
+        """V before each response token, [B, T], 0 in the padding; a critic without a body of its
+        own needs the policy's hidden states."""
+        if self.body is not None:
+            hidden_N = packed_hidden(self.body, batch.packed)
+        elif policy_hidden_N is not None:
+            hidden_N = policy_hidden_N
+        else:
+            raise ValueError("a critic on the policy's body needs the policy's hidden states")
+        where = batch.mask.bool()
+        states_N = hidden_N[batch.packed.predicted_from[where]]
+        values_N = (states_N * self.head.weight).sum(-1) + self.head.bias  # not in bfloat16
+        return values_N.new_zeros(where.shape).masked_scatter(where, values_N)
+
+
+def packed_hidden(body: Any, packed: Packed) -> torch.Tensor:
     """The last hidden state [N, H] of packed tokens. The model makes no mask of its own: the one
     given has the shape of a finished mask, and `packed_attention` has no use for it."""
     mask = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=packed.input_ids.device)
-    output = model.base_model(
+    output = body(
         input_ids=packed.input_ids,
         position_ids=packed.position_ids,
         attention_mask=mask,
@@ -90,7 +135,7 @@ def _check(policy: Policy) -> None:
     packed = pack([ids[:3].tolist()] * 2, [ids[3:].tolist(), ids[2:4].tolist()], policy.head.weight)
     with torch.no_grad():
         expected = model(input_ids=ids[None], use_cache=False).logits[0, 2:-1]
-        hidden = _packed_hidden(model, packed)[packed.predicted_from[0]]
+        hidden = packed_hidden(model.base_model, packed)[packed.predicted_from[0]]
         logits = F.linear(hidden, policy.head.weight, policy.head.bias)
     if not torch.allclose(logits, expected, atol=1e-3, rtol=1e-3):
         raise UserError(

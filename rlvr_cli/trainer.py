@@ -1,22 +1,22 @@
 """The training loop, top to bottom."""
 
-import random
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
 
-from rlvr_cli.batch import Row, group_rows
+from rlvr_cli.batch import group_rows
 from rlvr_cli.config import Config
 from rlvr_cli.engines.agreement import check_agreement
 from rlvr_cli.evaluate import Evaluation, evaluate, summarise
 from rlvr_cli.figures import StepFigures
-from rlvr_cli.group_filter import Collected, GroupCollector
+from rlvr_cli.group_filter import Collected, GroupCollector, has_signal
 from rlvr_cli.metrics import rollout_metrics
-from rlvr_cli.policy import Policy
+from rlvr_cli.policy import Critic, Policy
 from rlvr_cli.problems import ProblemCursor
 from rlvr_cli.rollout import response_seed
+from rlvr_cli.scorer import Scorer, with_advantages
 from rlvr_cli.session import Session
 from rlvr_cli.tracking import Run
 from rlvr_cli.types import Group, Prompt, SamplingParams
@@ -35,24 +35,29 @@ class Trainer:
         self.params = SamplingParams(
             rollout.samples, rollout.max_tokens, rollout.temperature, rollout.top_p
         )
-        vocab_size = len(session.policy.tokenizer)
-        policy = Policy(model, vocab_size, rollout.temperature)
-        reference = None
-        if config.algorithm.kl != "none":
-            reference = Policy(
-                deepcopy(model).requires_grad_(False), vocab_size, rollout.temperature
-            )
-        self.updater = Updater(policy, reference, config.algorithm, config.optim)
+        cells, vocab_size = config.algorithm, len(session.policy.tokenizer)
+        precision = config.optim.precision
+        bfloat16 = precision == "bfloat16" or (precision == "auto" and model.device.type == "cuda")
+        policy = Policy(model, vocab_size, rollout.temperature, bfloat16)
+        self.reference = None
+        if cells.has_reference_model:
+            start = deepcopy(model).requires_grad_(False)
+            self.reference = Policy(start, vocab_size, rollout.temperature, bfloat16)
+        critic = Critic(model, cells.critic == "own") if cells.critic != "none" else None
+        self.scorer = Scorer(policy, self.reference, critic, cells, config.optim.micro_tokens)
+        self.updater = Updater(
+            policy, critic, cells, config.optim, rollout.max_tokens, config.steps
+        )
         self.cursor = ProblemCursor(len(prompts), config.seed)
-        self.collector = GroupCollector(self._sample, rollout.prompts, config.algorithm)
-        self.rng = random.Random(config.seed)
-        self.figures = StepFigures(model, session.engine)
+        self.collector = GroupCollector(self._sample, rollout.prompts, cells)
+        self.figures = StepFigures(model, session.engine, cells.advantage_needs_group)
         self.weight_version = 0
         self.stopped = False
 
     def train_steps(self, run: Run) -> Iterator[dict[str, Any]]:
         """The loop: `config.steps` steps, or fewer where `algorithm.on_cap` says stop."""
         engine, model = self.session.engine, self.session.policy.model
+        cells = self.config.algorithm
         for step in range(1, self.config.steps + 1):
             clock = Clock()
             with clock.measure("rollout"):
@@ -62,11 +67,17 @@ class Trainer:
             no_update = self._reason_for_no_update(batch)
             update_metrics: Mapping[str, float] = {}
             if no_update is None:
-                with clock.measure("update"):
+                with clock.measure("sync"):
                     engine.sleep()
-                    self.figures.note_memory("asleep")
-                    rows = [row for group in batch.kept for row in self._rows(group)]  # advantages
-                    update_metrics = self.updater.update(rows, self.rng)  # objective, optimizer
+                self.figures.note_memory("asleep")
+                with clock.measure("logprobs"):
+                    rows = group_rows(
+                        batch.kept, cells, self.params.max_tokens, self.weight_version
+                    )
+                    rows = self.scorer.scored(rows)  # log-probabilities, values
+                rows = with_advantages(rows, cells, self.updater.kl_coef)
+                with clock.measure("update"):  # objective, optimizer step
+                    update_metrics = self.updater.update(rows, step, self.config.seed)
                 self.figures.note_memory("update")
                 limit = self.config.rollout.mismatch_limit
                 check_agreement(update_metrics.get("mismatch"), limit, step)
@@ -74,6 +85,7 @@ class Trainer:
                 with clock.measure("sync"):
                     engine.sync_weights(model.named_parameters())
                     engine.wake()
+            self._renew_reference(step)
             metrics = {
                 "step": step,
                 **rollout_metrics(batch.sampled),
@@ -109,17 +121,22 @@ class Trainer:
         groups = self.session.sampler.groups(prompts, self.params, seeds, self.weight_version)
         return [group for _, group in sorted(groups, key=lambda indexed: indexed[0])]
 
-    def _rows(self, group: Group) -> list[Row]:
-        return group_rows(group, self.config.algorithm, self.params.max_tokens, self.weight_version)
+    def _renew_reference(self, step: int) -> None:
+        """Iterative GRPO: the reference becomes the policy every so many steps."""
+        cells = self.config.algorithm
+        if self.reference and cells.reference == "iterative" and step % cells.reference_every == 0:
+            self.reference.model.load_state_dict(self.session.policy.model.state_dict())
+            if cells.reference_resets_optimizer:
+                self.updater.reset_optimizer()
 
     def _reason_for_no_update(self, batch: Collected) -> str | None:
-        """A batch that the cap left short goes the way of `on_cap`; one without a mixed group has
-        no signal, and an update would only decay the weights."""
+        """A batch that the cap left short goes the way of `on_cap`; one in which nothing sets right
+        apart from wrong has no signal, and an update would only decay the weights."""
         if not batch.is_full and self.config.algorithm.on_cap != "train":
             self.collector.carried = batch.kept + self.collector.carried
             self.stopped = self.config.algorithm.on_cap == "stop"
             return "batch not full"
-        return None if any(group.is_mixed for group in batch.kept) else "no signal"
+        return None if has_signal(batch.kept, self.config.algorithm) else "no signal"
 
 
 class Clock:

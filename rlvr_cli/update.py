@@ -1,135 +1,189 @@
 """One batch to optimizer steps. The gradient does not depend on how the batch is cut."""
 
-import dataclasses
+import math
 import random
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 
 from rlvr_cli.algorithms import Algorithm
-from rlvr_cli.batch import MicroBatch, Row, micro_batches, padded
+from rlvr_cli.batch import MicroBatch, Row, micro_batches
 from rlvr_cli.config import OptimConfig
-from rlvr_cli.objective import (
-    AGGREGATIONS,
-    KL_ESTIMATORS,
-    clipped_surrogate,
-    importance_ratio,
-    is_clipped,
-    kl_k1,
-)
-from rlvr_cli.policy import Policy, TokenStats
+from rlvr_cli.kl import CONTROLS
+from rlvr_cli.loss import PolicyTokens, critic_loss, policy_loss
+from rlvr_cli.objective import Totals, explained_variance
+from rlvr_cli.policy import Critic, Policy, TokenStats, packed_hidden
 from rlvr_cli.types import UserError
+
+SCHEDULES: dict[str, Callable[[float], float]] = {
+    "constant": lambda done: 1.0,
+    "linear": lambda done: 1.0 - done,
+    "cosine": lambda done: (1 + math.cos(math.pi * done)) / 2,
+}
+"""The learning rate's share of its peak, by the share of the steps after the warm-up."""
 
 
 class Updater:
     """The optimizer and what one micro-batch contributes to the objective."""
 
     def __init__(
-        self, policy: Policy, reference: Policy | None, algorithm: Algorithm, optim: OptimConfig
+        self,
+        policy: Policy,
+        critic: Critic | None,
+        algorithm: Algorithm,
+        optim: OptimConfig,
+        max_tokens: int,
+        steps: int,
     ) -> None:
-        self.policy, self.reference = policy, reference
+        self.policy, self.critic = policy, critic
         self.algorithm, self.optim = algorithm, optim
-        self.optimizer = torch.optim.AdamW(
-            policy.model.parameters(),
-            lr=optim.lr,
-            betas=optim.betas,
-            weight_decay=optim.weight_decay,
-        )
-        self.schedule = torch.optim.lr_scheduler.LambdaLR(
-            self.optimizer, lambda step: min(1.0, (step + 1) / max(1, optim.warmup_steps))
-        )
+        self.max_tokens, self.steps = max_tokens, steps
+        self.kl_coef = algorithm.kl_coef
+        self.optimizer = self._new_optimizer()
 
-    def update(self, rows: Sequence[Row], rng: random.Random) -> dict[str, float]:
-        """`optim.updates` optimizer steps, each on its own share of the rows; their metrics."""
-        updates = min(self.optim.updates, len(rows))
-        if updates > 1:
-            rows = self._with_old_logprobs(rows)
-        shuffled = rng.sample(rows, len(rows))
-        sums: defaultdict[str, float] = defaultdict(float)
-        for share in range(updates):
-            self._step(shuffled[share::updates], sums)
-        tokens = sum(len(row.response_ids) for row in rows)
-        fresh = sum(len(row.response_ids) for row in rows if row.is_fresh)
-        counts = {"loss": updates, "grad_norm": updates, "lr": updates, "mismatch": max(fresh, 1)}
-        means = {name: value / counts.get(name, tokens) for name, value in sums.items()}
-        return means | {"tokens_trained": tokens}
+    def _new_optimizer(self) -> torch.optim.AdamW:
+        groups = [{"params": list(self.policy.model.parameters()), "peak": self.optim.lr}]
+        if self.critic is not None:
+            groups.append({"params": list(self.critic.parameters()), "peak": self.optim.critic_lr})
+        betas, weight_decay = self.optim.betas, self.optim.weight_decay
+        return torch.optim.AdamW(groups, lr=self.optim.lr, betas=betas, weight_decay=weight_decay)
 
-    def objective(
-        self, batch: MicroBatch, stats: TokenStats, total_tokens: int, total_responses: int
-    ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        """The micro-batch's share of the step's loss, and per-token metrics [B, T]."""
+    def reset_optimizer(self) -> None:
+        """Forget all moments."""
+        self.optimizer = self._new_optimizer()
+
+    def update(self, rows: Sequence[Row], step: int, seed: int) -> dict[str, float]:
+        """The epochs of one batch, each over shuffled mini-batches; metrics over all of them.
+
+        `rows` are scored and have advantages; `step` counts from 1.
+        """
         cells = self.algorithm
-        old_logprobs = old_policy_logprobs(batch, stats.logprobs)
-        ratio = importance_ratio(stats.logprobs, old_logprobs)
-        bounds = (cells.clip_low, cells.clip_high)
-        token_loss = -clipped_surrogate(ratio, batch.advantages, *bounds)
-        per_token = {
-            "entropy": stats.entropy,
-            "approx_kl": -kl_k1(stats.logprobs, old_logprobs).detach(),
-            "clip_fraction": is_clipped(ratio, batch.advantages, *bounds).float(),
-            "mismatch": (batch.rollout_logprobs - old_logprobs).abs(),
+        rate = self._set_learning_rate(step)
+        rng = random.Random(f"{seed}:{step}")
+        sums: defaultdict[str, float] = defaultdict(float)
+        epochs = 0
+        for _ in range(cells.epochs):
+            before = (sums["approx_kl"], sums["tokens"])
+            shuffled = rng.sample(rows, len(rows))
+            for share in range(min(cells.mini_batches, len(rows))):
+                mini_batch = shuffled[share :: cells.mini_batches]
+                self._optimizer_step(mini_batch, sums, learns_policy=step > cells.critic_warmup)
+            epochs += 1
+            approx_kl = (sums["approx_kl"] - before[0]) / (sums["tokens"] - before[1])
+            if cells.target_kl is not None and approx_kl > cells.target_kl:
+                break
+        metrics = self._means(sums)
+        metrics |= {
+            "lr": rate,
+            "epochs": epochs,
+            "tokens_trained": sum(len(row.response_ids) for row in rows),
         }
-        if self.reference is not None:
-            with torch.no_grad():
-                ref_logprobs = self.reference.token_stats(batch).logprobs
-            kl = KL_ESTIMATORS[cells.kl](stats.logprobs, ref_logprobs)
-            token_loss = token_loss + cells.kl_coef * kl
-            per_token["ref_kl"] = kl.detach()
-        weights = AGGREGATIONS[cells.aggregation](batch.mask, total_tokens, total_responses)
-        return (weights * token_loss).sum(), per_token
+        if self.critic is not None:
+            metrics["explained_variance"] = _explained_variance(rows)
+        if cells.kl != "none":
+            metrics["kl_coef"] = self.kl_coef
+            if cells.kl_target is not None:
+                control = CONTROLS[cells.kl_control]
+                self.kl_coef = control(self.kl_coef, metrics["ref_kl"], cells.kl_target)
+        return metrics
 
-    def _step(self, rows: Sequence[Row], sums: defaultdict[str, float]) -> None:
-        total_tokens = sum(len(row.response_ids) for row in rows)
+    def _set_learning_rate(self, step: int) -> float:
+        """Linear warm-up, then the schedule; returns the policy's rate."""
+        warmup = self.optim.warmup_steps
+        done = max(0, step - 1 - warmup) / max(1, self.steps - warmup)
+        factor = min(1.0, step / max(1, warmup)) * SCHEDULES[self.optim.schedule](done)
+        for group in self.optimizer.param_groups:
+            group["lr"] = group["peak"] * factor
+        return self.optim.lr * factor
+
+    def _optimizer_step(
+        self, rows: Sequence[Row], sums: defaultdict[str, float], learns_policy: bool
+    ) -> None:
+        totals = Totals(sum(len(row.response_ids) for row in rows), len(rows), self.max_tokens)
         self.optimizer.zero_grad(set_to_none=True)
-        for batch in self._micro_batches(rows):
-            stats = self.policy.token_stats(batch)
-            loss, per_token = self.objective(batch, stats, total_tokens, len(rows))
+        for batch in micro_batches(rows, self.optim.micro_tokens, self.policy.head.weight):
+            loss, per_token = self.loss(batch, totals, learns_policy)
             loss.backward()
             sums["loss"] += float(loss.detach())
             for name, values in per_token.items():
                 sums[name] += float((values * batch.mask).sum())
-        sums["lr"] += float(self.schedule.get_last_lr()[0])
-        norm = torch.nn.utils.clip_grad_norm_(self.policy.model.parameters(), self.optim.grad_clip)
+        sums["updates"] += 1
+        sums["tokens"] += totals.tokens
+        sums["fresh_tokens"] += sum(len(row.response_ids) for row in rows if row.is_fresh)
+        if learns_policy:
+            sums["grad_norm"] += self._clip_gradients(self.policy.model.parameters())
+        if self.critic is not None:
+            sums["critic_grad_norm"] += self._clip_gradients(self.critic.parameters())
+        self.optimizer.step()
+
+    def loss(
+        self, batch: MicroBatch, totals: Totals, learns_policy: bool = True
+    ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        """The micro-batch's share of the step's loss, and per-token metrics [B, T].
+
+        While only the critic learns, the policy is measured all the same.
+        """
+        cells = self.algorithm
+        with torch.set_grad_enabled(learns_policy), self.policy.mixed_precision():
+            hidden = packed_hidden(self.policy.model.base_model, batch.packed)
+            stats = self.policy.stats_of(hidden, batch, entropy_gradient=cells.entropy_coef > 0)
+            tokens = self._policy_tokens(batch, stats)
+            loss, per_token = policy_loss(cells, tokens, totals, self.kl_coef)
+        fresh = torch.tensor([[float(row.is_fresh)] for row in batch.rows]).to(batch.mask)
+        per_token["mismatch"] = (tokens.rollout_logprobs - tokens.old_logprobs).abs() * fresh
+        if self.critic is not None:
+            with self.policy.mixed_precision():
+                values = self.critic.values(batch, hidden)
+            old_values, returns = batch.column("old_values"), batch.column("returns")
+            extra, per_token["value_loss"] = critic_loss(
+                cells, values, old_values, returns, batch.mask, totals
+            )
+            loss = loss + extra if learns_policy else extra
+        return loss, per_token
+
+    def _policy_tokens(self, batch: MicroBatch, stats: TokenStats) -> PolicyTokens:
+        """A carried-over row's old log-probabilities are the engine's; a fresh row's those taken
+        before the first of several updates, else its own at this moment."""
+        rollout_logprobs = batch.column("rollout_logprobs")
+        own = torch.tensor([row.is_fresh and row.old_logprobs is None for row in batch.rows])
+        carried = torch.tensor([not row.is_fresh for row in batch.rows])
+        old_logprobs = batch.column("old_logprobs")
+        old_logprobs[own] = stats.logprobs.detach()[own]
+        old_logprobs[carried] = rollout_logprobs[carried]
+        return PolicyTokens(
+            logprobs=stats.logprobs,
+            entropy=stats.entropy,
+            old_logprobs=old_logprobs,
+            rollout_logprobs=rollout_logprobs,
+            ref_logprobs=batch.column("ref_logprobs"),
+            advantages=batch.column("advantages"),
+            mask=batch.mask,
+        )
+
+    def _clip_gradients(self, parameters: Iterable[torch.nn.Parameter]) -> float:
+        norm = torch.nn.utils.clip_grad_norm_(parameters, self.optim.grad_clip)
         if not norm.isfinite():
             raise UserError(
                 "the gradient is not finite, so this step was not taken; lower --lr or "
                 "--set optim.grad_clip"
             )
-        sums["grad_norm"] += float(norm)
-        self.optimizer.step()
-        self.schedule.step()
+        return float(norm)
 
-    def _micro_batches(self, rows: Sequence[Row]) -> Iterator[MicroBatch]:
-        return micro_batches(rows, self.optim.micro_tokens, self.policy.head.weight)
-
-    @torch.no_grad()
-    def _with_old_logprobs(self, rows: Sequence[Row]) -> list[Row]:
-        """The fresh rows' log-probabilities before the first of several updates changes them."""
-        done = [row for row in rows if not row.is_fresh]
-        fresh = [row for row in rows if row.is_fresh]
-        for batch in self._micro_batches(fresh):
-            logprobs = self.policy.token_stats(batch).logprobs
-            done += [
-                dataclasses.replace(row, old_logprobs=values[: len(row.response_ids)])
-                for row, values in zip(batch.rows, logprobs, strict=True)
-            ]
-        return done
+    def _means(self, sums: defaultdict[str, float]) -> dict[str, float]:
+        """Each sum by its own denominator over the whole step."""
+        counts = dict.fromkeys(("loss", "grad_norm", "critic_grad_norm"), sums["updates"])
+        counts["mismatch"] = max(1, sums["fresh_tokens"])
+        counters = ("updates", "tokens", "fresh_tokens")
+        return {
+            name: value / counts.get(name, sums["tokens"])
+            for name, value in sums.items()
+            if name not in counters
+        }
 
 
-def old_policy_logprobs(batch: MicroBatch, logprobs: torch.Tensor) -> torch.Tensor:
-    """[B, T] of the policy that sampled each row, without a gradient.
-
-    A carried-over row: the engine's own. A fresh row: those taken before the first of several
-    updates, else the policy's own at this moment, which costs no forward pass.
-    """
-    T = batch.mask.shape[1]
-    rows = []
-    for index, row in enumerate(batch.rows):
-        if not row.is_fresh:
-            rows.append(batch.rollout_logprobs[index])
-        elif row.old_logprobs is not None:
-            rows.append(padded([row.old_logprobs], T)[0])
-        else:
-            rows.append(logprobs[index].detach())
-    return torch.stack(rows)
+def _explained_variance(rows: Sequence[Row]) -> float:
+    """Of the values before the update, over all tokens of the step."""
+    values = torch.cat([row.old_values for row in rows if row.old_values is not None])
+    returns = torch.cat([row.returns for row in rows if row.returns is not None])
+    return explained_variance(values.to(returns), returns, torch.ones_like(returns))

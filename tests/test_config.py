@@ -8,7 +8,6 @@ import yaml
 from pydantic import BaseModel
 
 import rlvr_cli
-from rlvr_cli import advantage, group_filter, objective
 from rlvr_cli.algorithms import ALGORITHMS
 from rlvr_cli.config import (
     Config,
@@ -51,11 +50,11 @@ def test_a_saved_configuration_gives_the_same_run(tmp_path):
         ("optim=3", "optim is a section; set one of optim.lr"),
         ("steps", "write it as section.key=value"),
         ("steps=0", "steps: input should be greater than or equal to 1, not 0"),
-        ("algorithm.clip_low=1.5", "algorithm.clip_low: input should be less than 1"),
+        ("algorithm.clip_low=1.5", "algorithm.clip_low: input should be less than or equal to 1"),
         ("algorithm.kl=k3", "set both or neither"),
         ("rollout.samples=1", "a group of one has no advantage"),
         ("rollout.top_p=0.9", "rollout.top_p must be 1 in training"),
-        ("optim.updates=100", "every update needs a share of its own"),
+        ("algorithm.mini_batches=100", "does not divide"),
         ("optim.lr=.inf", "optim.lr: input should be a finite number"),
         ("optim.betas=[2, 3]", "optim.betas: input should be less than 1"),
         ("algo=[1]", "no such algorithm"),
@@ -110,14 +109,6 @@ def test_every_setting_is_read_somewhere():
     )
     unread = [name for name in leaves(Config) if not re.search(rf"\.{name}\b", code)]
     assert unread == []
-
-
-def test_every_cell_of_every_preset_names_a_component():
-    for row in ALGORITHMS.values():
-        assert row.advantage in advantage.ADVANTAGES
-        assert row.aggregation in objective.AGGREGATIONS
-        assert row.kl in {"none", *objective.KL_ESTIMATORS}
-        assert row.group_filter in group_filter.GROUP_FILTERS
 
 
 def test_the_presets_are_those_of_the_papers():

@@ -95,12 +95,16 @@ def ids(groups: dict[int, list[Completion]]) -> dict[int, list[list[int]]]:
 def assert_logprobs_are_the_trainers(
     model: PreTrainedModel, groups: dict[int, list[Completion]], temperature: float, vocab_size: int
 ) -> None:
-    rows = [Row(PROMPTS[p], c.token_ids, c.logprobs, 0.0, True) for p in groups for c in groups[p]]
+    rows = [
+        Row(PROMPTS[p], c.token_ids, torch.tensor(c.logprobs), 0.0, p, True, False)
+        for p in groups
+        for c in groups[p]
+    ]
     policy = Policy(model, vocab_size, temperature)
     for batch in micro_batches(rows, 40, model.get_output_embeddings().weight):
         with torch.no_grad():
             logprobs = policy.token_stats(batch).logprobs
-        torch.testing.assert_close(logprobs, batch.rollout_logprobs, atol=1e-5, rtol=0)
+        torch.testing.assert_close(logprobs, batch.column("rollout_logprobs"), atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("temperature", [0.7, 1.0, 1.3])

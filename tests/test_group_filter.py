@@ -2,7 +2,7 @@
 
 from rlvr_cli.algorithms import ALGORITHMS
 from rlvr_cli.batch import group_rows
-from rlvr_cli.group_filter import GroupCollector
+from rlvr_cli.group_filter import GroupCollector, has_signal
 from rlvr_cli.metrics import rollout_metrics
 from rlvr_cli.reward import reward
 from rlvr_cli.types import Completion, Group, Problem, Prompt, Rollout
@@ -56,7 +56,7 @@ def test_a_timeout_is_not_a_wrong_answer():
     assert not make_group(0, RIGHT, RIGHT, LATE).is_mixed
     group = make_group(0, RIGHT, WRONG, LATE, Verdict.UNPARSEABLE_GOLD)
     assert group.is_mixed
-    assert len(group_rows(group, DAPO, max_tokens=10, weight_version=0)) == 2
+    assert len(group_rows([group], DAPO, max_tokens=10, weight_version=0)) == 2
 
 
 def test_what_was_not_judged_counts_in_no_figure():
@@ -71,8 +71,17 @@ def test_the_length_penalty_never_makes_a_group_mixed():
     long, short = make_group(0, WRONG, n_tokens=10), make_group(0, WRONG, n_tokens=1)
     group = Group(long.prompt, long.rollouts + short.rollouts, 0)
     assert not group.is_mixed
-    first, second = group_rows(group, DAPO, max_tokens=10, weight_version=0)
-    assert first.advantage < 0 < second.advantage
+    first, second = group_rows([group], DAPO, max_tokens=10, weight_version=0)
+    assert (first.reward, second.reward) == (-2.0, -1.0)
+
+
+def test_a_signal_is_a_difference_within_a_group_or_within_the_batch():
+    ppo = ALGORITHMS["ppo"]
+    all_right, all_wrong = make_group(0, RIGHT, RIGHT), make_group(1, WRONG, WRONG)
+    assert not has_signal([all_right, all_wrong], GRPO)
+    assert has_signal([all_right, all_wrong], ppo)
+    assert not has_signal([all_wrong, all_wrong], ppo)
+    assert has_signal([make_group(2, RIGHT, WRONG)], GRPO)
 
 
 def test_the_batch_is_refilled_and_the_surplus_carried_over():
@@ -101,8 +110,8 @@ def test_carried_groups_come_first_and_count_as_stale():
     assert names(batch.kept) == [91, 92]
     assert batch.gen_batches == 0
     assert names(collector.carried) == [93]
-    stale = group_rows(batch.kept[0], DAPO, max_tokens=10, weight_version=4)
-    fresh = group_rows(batch.kept[0], DAPO, max_tokens=10, weight_version=3)
+    stale = group_rows(batch.kept[:1], DAPO, max_tokens=10, weight_version=4)
+    fresh = group_rows(batch.kept[:1], DAPO, max_tokens=10, weight_version=3)
     assert [row.is_fresh for row in stale + fresh] == [False, False, True, True]
 
 

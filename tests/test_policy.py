@@ -6,13 +6,16 @@ from conftest import FAMILIES, VOCAB, random_model
 
 import rlvr_cli.policy
 from rlvr_cli.batch import Row, micro_batches
-from rlvr_cli.policy import Policy
+from rlvr_cli.policy import Policy, packed_hidden
 from rlvr_cli.types import UserError
 
 ROWS = [
-    Row([2, 3, 4], [5, 6, 7, 1], [0.0] * 4, 1.0, True),
-    Row([8], [9], [0.0], 1.0, True),
-    Row([2, 3, 4, 5, 6], [1, 1, 1], [0.0] * 3, 1.0, True),
+    Row(prompt, response, torch.zeros(len(response)), 1.0, 0, is_fresh=True, is_cut_off=False)
+    for prompt, response in [
+        ([2, 3, 4], [5, 6, 7, 1]),
+        ([8], [9]),
+        ([2, 3, 4, 5, 6], [1, 1, 1]),
+    ]
 ]
 
 
@@ -52,7 +55,10 @@ def test_chunks_give_the_same_values_and_gradients(monkeypatch):
 
 def test_ids_beyond_the_tokenizer_have_no_probability():
     policy = Policy(random_model().double(), 10, temperature=1.0)
-    rows = [Row([2], [token], [0.0], 1.0, True) for token in range(10)]
+    rows = [
+        Row([2], [token], torch.zeros(1), 1.0, 0, is_fresh=True, is_cut_off=False)
+        for token in range(10)
+    ]
     _, found = stats(policy, rows)
     assert found.logprobs.exp().sum().item() == pytest.approx(1)
 
@@ -69,3 +75,18 @@ def test_a_model_that_changes_its_logits_is_refused():
     model.forward = capped
     with pytest.raises(UserError, match="soft-capping"):
         Policy(model, VOCAB, temperature=1.0)
+
+
+@pytest.mark.parametrize("chunk_logits", [1 << 24, VOCAB * 2])
+def test_the_entropy_has_its_gradient_where_asked(monkeypatch, chunk_logits):
+    monkeypatch.setattr(rlvr_cli.policy, "_CHUNK_LOGITS", chunk_logits)
+    policy = Policy(random_model().double(), VOCAB, temperature=0.7)
+    (batch,) = micro_batches(ROWS, 10_000, policy.head.weight)
+    hidden = packed_hidden(policy.model.base_model, batch.packed).detach().requires_grad_()
+    policy.stats_of(hidden, batch, entropy_gradient=True).entropy.sum().backward()
+    found, hidden.grad = hidden.grad, None
+    states = hidden[batch.packed.predicted_from[batch.mask.bool()]]
+    logits = policy.head(states) / 0.7
+    torch.distributions.Categorical(logits=logits).entropy().sum().backward()
+    torch.testing.assert_close(found, hidden.grad)
+    assert not policy.stats_of(hidden, batch).entropy.requires_grad

@@ -42,7 +42,7 @@ def test_the_recipe_runs_and_makes_such_a_directory(tmp_path):
     torch.manual_seed(0)
 
 
-@pytest.mark.parametrize("algo", ["dapo", "grpo"])
+@pytest.mark.parametrize("algo", ["dapo", "grpo", "ppo"])
 def test_the_default_run_learns(rlvr, tmp_path, algo):
     # The first part of the default run: the whole of it is measured in benchmarks/.
     done = rlvr("train", "--algo", algo, "--steps", "15", "--out", "run")

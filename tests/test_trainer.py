@@ -7,6 +7,7 @@ import pytest
 import torch
 from conftest import random_model
 
+from rlvr_cli.algorithms import ALGORITHMS
 from rlvr_cli.config import Config, resolve, set_layer
 from rlvr_cli.engines.choice import Choice
 from rlvr_cli.engines.transformers import TransformersEngine
@@ -72,7 +73,7 @@ def steps(trainer: Trainer, directory: Path) -> list[dict]:
     return list(trainer.train_steps(Run(directory, trainer.config)))
 
 
-@pytest.mark.parametrize("algo", ["dapo", "grpo"])
+@pytest.mark.parametrize("algo", ALGORITHMS)
 def test_what_is_rewarded_becomes_likelier(tmp_path, algo):
     trainer = make_trainer(has_even, f"algo={algo}", "steps=25", "optim.warmup_steps=0")
     history = steps(trainer, tmp_path / "run")
@@ -92,13 +93,32 @@ def test_the_same_seed_gives_the_same_run(tmp_path):
     assert not all(torch.equal(a, b) for a, b in zip(runs[0], weights(other), strict=True))
 
 
-@pytest.mark.parametrize("algo", ["dapo", "grpo"])
+@pytest.mark.parametrize("algo", ALGORITHMS)
 def test_without_a_signal_the_weights_stay_as_they_are(tmp_path, algo):
     trainer = make_trainer(lambda text: False, f"algo={algo}", "steps=2")
     before = weights(trainer)
     history = steps(trainer, tmp_path / "run")
     assert [row["groups_trained"] for row in history] == [0, 0]
     assert all(torch.equal(a, b) for a, b in zip(before, weights(trainer), strict=True))
+
+
+def test_an_iterative_reference_becomes_the_policy(tmp_path):
+    settings = ("algorithm.reference=iterative", "algorithm.reference_every=2")
+    trainer = make_trainer(has_even, "algo=grpo", "steps=3", "optim.warmup_steps=0", *settings)
+    history = steps(trainer, tmp_path / "run")
+    divergences = [row["ref_kl"] for row in history]
+    assert divergences[0] == pytest.approx(0, abs=1e-9)
+    assert divergences[1] > 1e-6
+    assert divergences[2] == pytest.approx(0, abs=1e-9)
+
+
+def test_a_reference_that_is_renewed_can_reset_the_optimizer(tmp_path):
+    settings = ("algorithm.reference=iterative", "algorithm.reference_every=1")
+    for reset, kept in (("true", 0), ("false", 1)):
+        option = f"algorithm.reference_resets_optimizer={reset}"
+        trainer = make_trainer(has_even, "algo=grpo", "steps=1", *settings, option)
+        steps(trainer, tmp_path / reset)
+        assert bool(trainer.updater.optimizer.state) == bool(kept)
 
 
 def test_every_response_of_every_step_is_written(tmp_path):
@@ -152,3 +172,15 @@ def test_a_gradient_that_is_not_finite_never_reaches_the_weights(tmp_path):
     with pytest.raises(UserError, match="gradient is not finite"):
         steps(trainer, tmp_path / "run")
     assert all(torch.equal(a, b) for a, b in zip(before, weights(trainer), strict=True))
+
+
+@pytest.mark.parametrize("algo", ["dapo", "ppo"])
+def test_bfloat16_changes_little_and_leaves_the_weights_in_float32(tmp_path, algo):
+    settings = (f"algo={algo}", "steps=1", "algorithm.group_filter=none")
+    plain = make_trainer(has_even, *settings, "optim.precision=float32")
+    mixed = make_trainer(has_even, *settings, "optim.precision=bfloat16")
+    (exact,), (near,) = (steps(t, tmp_path / str(i)) for i, t in enumerate((plain, mixed)))
+    assert exact["entropy"] != near["entropy"]
+    assert near["entropy"] == pytest.approx(exact["entropy"], rel=0.05)
+    assert near["loss"] == pytest.approx(exact["loss"], abs=0.05)
+    assert {p.dtype for p in mixed.session.policy.model.parameters()} == {torch.float32}

@@ -34,12 +34,16 @@ def test_sampled_logprobs_are_the_trainers(family, temperature):
     model = random_model(family)
     params = SamplingParams(samples=3, max_tokens=12, temperature=temperature)
     groups = run(make_engine(model), params)
-    rows = [Row(PROMPTS[p], c.token_ids, c.logprobs, 0.0, True) for p in groups for c in groups[p]]
+    rows = [
+        Row(PROMPTS[p], c.token_ids, torch.tensor(c.logprobs), 0.0, p, True, False)
+        for p in groups
+        for c in groups[p]
+    ]
     policy = Policy(model, VOCAB, temperature)
     for batch in micro_batches(rows, 40, model.get_output_embeddings().weight):
         with torch.no_grad():
             logprobs = policy.token_stats(batch).logprobs
-        torch.testing.assert_close(logprobs, batch.rollout_logprobs, atol=1e-5, rtol=0)
+        torch.testing.assert_close(logprobs, batch.column("rollout_logprobs"), atol=1e-5, rtol=0)
 
 
 def test_a_small_memory_budget_changes_nothing():

@@ -160,17 +160,15 @@ def _held_out_prompts(config: Config, session: Session) -> list[Prompt]:
 
 
 def _algorithm_line(config: Config) -> str:
-    cells = config.algorithm.model_dump()
-    row = ", ".join(f"{name} {value}" for name, value in cells.items())
     changed = changed_cells(config)
     listed = ", ".join(f"{name} {old} -> {new}" for name, (old, new) in changed.items())
-    return f"{config.algo}: {row}; changed: {listed or 'nothing'}"
+    return f"{config.algo}: {config.algorithm}; changed: {listed or 'nothing'}"
 
 
 def _optimizer_line(config: Config) -> str:
-    rollout, optim = config.rollout, config.optim
+    rollout, optim, updates = config.rollout, config.optim, config.algorithm.updates
     return (
         f"{config.steps} steps of {rollout.prompts} problems x {rollout.samples} samples, at most "
-        f"{rollout.max_tokens} tokens, temperature {rollout.temperature:g}; {optim.updates} "
-        f"update{'s' if optim.updates > 1 else ''} a step, learning rate {optim.lr:g}"
+        f"{rollout.max_tokens} tokens, temperature {rollout.temperature:g}; {updates} "
+        f"update{'s' if updates > 1 else ''} a step, learning rate {optim.lr:g}"
     )
