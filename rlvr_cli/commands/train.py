@@ -13,6 +13,7 @@ from rlvr_cli.checkpoint import save_checkpoint
 from rlvr_cli.commands.common import (
     refuse_existing,
     say_figures,
+    say_template,
     warn_of_bad_golds,
     warn_of_unjudged,
 )
@@ -47,6 +48,7 @@ def train(config: Config, out: Path | None, display: Display) -> None:
         held_out = _held_out_prompts(config, session)
         prompts = prompts_for(problems, session.policy, config, config.rollout.max_tokens)
         warn_of_bad_golds([*prompts, *held_out], session, display)
+        say_template(prompts, session, display)
         display.say("policy", f"{config.model}: {session.description}")
         display.say("problems", f"{len(prompts)} of {problems.name}; {len(held_out)} held out")
         display.say("algorithm", _algorithm_line(config))
