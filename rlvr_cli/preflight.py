@@ -46,7 +46,7 @@ def preflight(session: Session, prompts: Sequence[Prompt], config: Config) -> Re
         ("probe", probe_line(groups)),
     ]
     findings = [
-        *template_findings(prompts),
+        *template_findings(prompts, session.policy.tokenizer.chat_template is not None),
         *gold_findings(prompts, session.sampler.verifier.check_gold),
         *memory_findings(*memory),
         *probe_findings(groups, learns),
@@ -66,8 +66,10 @@ def probe(session: Session, prompts: Sequence[Prompt], config: Config) -> list[G
     return [group for _, group in groups]
 
 
-def template_findings(prompts: Sequence[Prompt]) -> list[Finding]:
-    """A chat template that loses the problem."""
+def template_findings(prompts: Sequence[Prompt], has_template: bool) -> list[Finding]:
+    """No chat template, or one that loses the problem."""
+    if not has_template:
+        return [Finding("the tokenizer has no chat template: prompts are put as plain text")]
     lost = sum(prompt.problem.problem.strip() not in prompt.text for prompt in prompts)
     if not lost:
         return []

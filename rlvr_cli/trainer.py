@@ -55,7 +55,7 @@ class Trainer:
         )
         self.cursor = ProblemCursor(len(prompts), config.seed)
         self.collector = GroupCollector(self._sample, rollout.prompts, cells)
-        self.figures = StepFigures(model, session.engine)
+        self.figures = StepFigures(model, session.engine, cells.advantage_needs_group)
         self.problems_digest = prompts_digest([*prompts, *held_out])
         self.weight_version = 0
         self.step = 0

@@ -34,12 +34,14 @@ def group(*verdicts: Verdict, cut_off: bool = False) -> Group:
 
 
 def test_a_template_that_loses_the_problem():
-    assert template_findings([prompt()] * 2) == []
-    (some,) = template_findings([prompt(), prompt(text="<nothing>")])
+    assert template_findings([prompt()] * 2, True) == []
+    (some,) = template_findings([prompt(), prompt(text="<nothing>")], True)
     assert not some.is_error
     assert "the text of 1 of 2 problems" in some.text
-    (all_of_them,) = template_findings([prompt(text="<nothing>")])
+    (all_of_them,) = template_findings([prompt(text="<nothing>")], True)
     assert all_of_them.is_error
+    (plain,) = template_findings([prompt()], False)
+    assert "no chat template" in plain.text
 
 
 def test_golds_that_cannot_be_read():

@@ -34,7 +34,7 @@ def test_five_steps_of_training_with_vllm(rlvr, tmp_path):
     figures = summary["figures"]
     assert figures["tokens_sampled"] == sum(step["tokens_sampled"] for step in steps)
     assert figures["mismatch_max"] == max(step["mismatch"] for step in steps)
-    for phase in ("rollout", "verification", "update", "sync"):
+    for phase in ("rollout", "verification", "logprobs", "update", "sync"):
         seconds = sum(step[f"seconds_{phase}"] for step in steps)
         assert figures[f"seconds_{phase}"] == pytest.approx(seconds) != 0
     for share in ("roof_gen", "mfu", "roof_step", "signal_share"):

@@ -44,6 +44,14 @@ def warn_of_bad_golds(prompts: Sequence[Prompt], session: Session, display: Disp
         display.warn(f"… and {len(bad) - _SHOWN} more gold answers")
 
 
+def say_template(prompts: Sequence[Prompt], session: Session, display: Display) -> None:
+    """What about the tokenizer's chat template a person should know."""
+    if session.policy.tokenizer.chat_template is None:
+        display.warn("the tokenizer has no chat template: prompts are put as plain text")
+    elif prompts and prompts[0].think_open:
+        display.say("template", "opens <think> by itself; responses are judged as if they began so")
+
+
 def say_figures(figures: Mapping[str, Any], peaks: str, display: Display) -> None:
     """Speed, and nearness to what the machine could do, of a whole run."""
 

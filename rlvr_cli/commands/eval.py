@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import groupby
 
-from rlvr_cli.commands.common import eval_params, warn_of_bad_golds
+from rlvr_cli.commands.common import eval_params, say_template, warn_of_bad_golds
 from rlvr_cli.commands.publish import Asked, earlier_results, publish
 from rlvr_cli.config import Config
 from rlvr_cli.display import Display, Pace
@@ -50,6 +50,7 @@ def eval_(configs: Sequence[Config], asked: Asked, display: Display) -> None:
                     problems = sets[config.data.source]
                     name = names[model, problems.name]
                     run = _Measurement(config, problems, session, model_sha)
+                    say_template(run.prompts, session, display)
                     unfinished = run.unfinished(directory, name, display)
                     run.sample(unfinished, display)
                     rows = unfinished.rows(prompt.problem.id for prompt in run.prompts)

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from rlvr_cli.commands.common import eval_params, opened, refuse_existing
+from rlvr_cli.commands.common import eval_params, opened, refuse_existing, say_template
 from rlvr_cli.config import Config
 from rlvr_cli.display import Display, show_response
 from rlvr_cli.evaluate import evaluate
@@ -40,6 +40,7 @@ def sample(config: Config, inputs: Sequence[str], out: Path | None, display: Dis
         Verifier(format=answer_format(problems, config.data)) as verifier,
     ):
         prompts = prompts_for(problems, session.policy, config, config.rollout.max_tokens)
+        say_template(prompts, session, display)
         display.say("policy", f"{config.model}: {session.description}")
         sampler = Sampler(session.engine, session.policy.tokenizer, verifier)
         groups = evaluate(sampler, prompts, eval_params(config), config.seed, on_group)

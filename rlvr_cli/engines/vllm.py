@@ -18,6 +18,7 @@ from rlvr_cli.types import Completion, SamplingParams, UserError
 
 _SEQUENCES = 512
 """Responses that are decoded together at most."""
+_BATCH_TOKENS = 8192
 _LOG_LEVEL, _QUIET = "VLLM_LOGGING_LEVEL", "CRITICAL"
 _ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # no process of its own: weights are handed over live
@@ -26,9 +27,6 @@ _ENVIRONMENT = {
     "VLLM_LOGGING_STREAM": "ext://sys.stderr",
     "VLLM_NO_USAGE_STATS": "1",
 }
-
-
-_BATCH_TOKENS = 8192
 
 
 class VllmEngine:
@@ -53,9 +51,7 @@ class VllmEngine:
         self._on_gpu = model.device.type == "cuda"
         self._vocab_size = min(vocab_size, model.get_output_embeddings().weight.shape[0])
         self._cut_names, self._aliases = _shared_names(model, with_aliases=not self._on_gpu)
-        device: dict[str, Any] = _on_a_cpu(model, kv_budget_mb)
-        if self._on_gpu:
-            device = _on_a_gpu(gpu_share)
+        device = _on_a_gpu(gpu_share) if self._on_gpu else _on_a_cpu(model, kv_budget_mb)
         with _unchanged_process(), tempfile.TemporaryDirectory() as directory:
             self._write_config(model, directory)
             vllm = import_vllm()
@@ -75,7 +71,6 @@ class VllmEngine:
                 raise UserError(
                     f"--engine vllm: vLLM cannot start ({reason}); {_LOG_LEVEL}=INFO shows more"
                 ) from None
-        self._params = vllm.SamplingParams
         self.context = int(self.llm.model_config.max_model_len)
         self.itemsize = 2 if self._on_gpu else 4
         cache = self.llm.llm_engine.vllm_config.cache_config
@@ -91,7 +86,7 @@ class VllmEngine:
         core = self.llm.llm_engine
         requests = self.llm.enqueue(
             [{"prompt_token_ids": list(prompt)} for prompt in prompts],
-            [self._sampling(params, seed) for seed in seeds],
+            [self.request(params, seed) for seed in seeds],
             use_tqdm=False,
         )
         index = {request.rsplit("-", 1)[0]: p for p, request in enumerate(requests)}
@@ -105,6 +100,21 @@ class VllmEngine:
         finally:
             if index:
                 core.abort_request(list(index))
+
+    def request(self, params: SamplingParams, seed: int) -> Any:
+        """vLLM's own settings for one group; greedy, it draws one response that stands for all."""
+        return import_vllm().SamplingParams(
+            n=params.samples if params.temperature > 0 else 1,
+            max_tokens=params.max_tokens,
+            temperature=params.temperature,
+            top_p=params.top_p,
+            seed=seed if self.seeded else None,
+            stop_token_ids=self.stop_ids,
+            ignore_eos=True,
+            logprobs=0,
+            flat_logprobs=True,
+            detokenize=False,
+        )
 
     def sync_weights(self, named_parameters: Iterable[tuple[str, torch.Tensor]]) -> None:
         """Copy into vLLM's own storage, without a file; what was cached of the old weights goes."""
@@ -124,6 +134,7 @@ class VllmEngine:
             self._asleep = True
 
     def wake(self) -> None:
+        """On a GPU, take room for keys and values again."""
         if self._asleep:
             self.llm.wake_up(tags=["kv_cache"])
             self._asleep = False
@@ -135,21 +146,6 @@ class VllmEngine:
         self.llm.llm_engine.engine_core.shutdown()
         del self.llm
         cleanup_dist_env_and_memory()
-
-    def _sampling(self, params: SamplingParams, seed: int) -> Any:
-        """vLLM draws one greedy response a prompt, which stands for the whole group."""
-        return self._params(
-            n=params.samples if params.temperature > 0 else 1,
-            max_tokens=params.max_tokens,
-            temperature=params.temperature,
-            top_p=params.top_p,
-            seed=seed if self.seeded else None,
-            stop_token_ids=self.stop_ids,
-            ignore_eos=True,
-            logprobs=0,
-            flat_logprobs=True,
-            detokenize=False,
-        )
 
     def _write_config(self, model: PreTrainedModel, directory: str) -> None:
         """The model's configuration with the tokenizer's vocabulary.
@@ -190,7 +186,7 @@ def _on_a_gpu(share: float) -> dict[str, Any]:
 
 def _on_a_cpu(model: PreTrainedModel, kv_budget_mb: int) -> dict[str, Any]:
     """A prompt is never read in chunks: vLLM cannot rewind a CPU generator between them."""
-    context = model.config.get_text_config().max_position_embeddings
+    context = getattr(model.config.get_text_config(), "max_position_embeddings", None) or 0
     return {
         "dtype": "float32",
         "enforce_eager": True,

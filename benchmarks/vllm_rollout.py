@@ -1,0 +1,94 @@
+"""Our rollout through vLLM beside bare `LLM.generate`: same engine, prompts, and lengths.
+
+    python benchmarks/vllm_rollout.py [--model MODEL] [--prompts 32] [--samples 8] [--rounds 9]
+
+Three sides alternate in one process on one vLLM: our rollout (prompts to judged groups, with the
+log-probabilities and a seed a response), `LLM.generate` with the same sampling settings, and
+`LLM.generate` that is asked for tokens alone. Every response has exactly 24 (short) or 384 (long)
+tokens. Printed are medians of the rounds' ratios of tokens a second, with their range.
+"""
+
+import argparse
+import os
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import torch
+
+from rlvr_cli.engines.vllm import VllmEngine, import_vllm
+from rlvr_cli.models import load_model
+from rlvr_cli.problems import load_problems
+from rlvr_cli.prompts import render_prompts
+from rlvr_cli.rollout import Sampler, response_seed
+from rlvr_cli.types import SamplingParams
+from verifiers import Verifier
+
+LENGTHS = {"short": 24, "long": 384}
+
+
+def tokens_per_second(side: Callable[[], int]) -> float:
+    started = time.perf_counter()
+    tokens = side()
+    return tokens / (time.perf_counter() - started)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--model", default="tiny")
+    parser.add_argument("--prompts", type=int, default=32)
+    parser.add_argument("--samples", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=9)
+    args = parser.parse_args()
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+    policy = load_model(args.model)
+    engine = VllmEngine(policy.model, len(policy.tokenizer), (), kv_budget_mb=1024, gpu_share=0.5)
+    problems = load_problems("arithmetic", "train", limit=args.prompts).problems
+    longest = max(LENGTHS.values())
+    prompts, _ = render_prompts(problems, policy.tokenizer, "plain", policy.context, longest)
+    ids: Any = [{"prompt_token_ids": list(prompt.token_ids)} for prompt in prompts]
+
+    with Verifier(format="think_answer") as verifier:
+        sampler = Sampler(engine, policy.tokenizer, verifier)
+        for name, length in LENGTHS.items():
+            params = SamplingParams(args.samples, length)
+            seeds = [response_seed(0, "bench", draw) for draw in range(len(prompts))]
+            same = [engine.request(params, seed) for seed in seeds]
+            plain = import_vllm().SamplingParams(
+                n=args.samples, max_tokens=length, ignore_eos=True, detokenize=False
+            )
+
+            def ours(params: Any = params, seeds: Any = seeds) -> int:
+                groups = [group for _, group in sampler.groups(prompts, params, seeds)]
+                return sum(len(r.completion.token_ids) for g in groups for r in g.rollouts)
+
+            def bare(settings: Any) -> Callable[[], int]:
+                def generate() -> int:
+                    outputs = engine.llm.generate(ids, settings, use_tqdm=False)
+                    return sum(len(c.token_ids) for o in outputs for c in o.outputs)
+
+                return generate
+
+            sides = {"ours": ours, "same": bare(same), "plain": bare(plain)}
+            for side in sides.values():
+                side()
+            rounds = []
+            for number in range(args.rounds):
+                order = list(sides) if number % 2 else list(reversed(sides))
+                rounds.append({side: tokens_per_second(sides[side]) for side in order})
+            print(f"{name}: {len(prompts)} x {args.samples} responses of {length} tokens")
+            for side in sides:
+                speed = statistics.median(figures[side] for figures in rounds)
+                print(f"  {side:<6} {speed:10,.0f} tokens/s (median)")
+            for side in ("same", "plain"):
+                ratios = sorted(figures["ours"] / figures[side] for figures in rounds)
+                middle = statistics.median(ratios)
+                print(f"  ours / {side}: {middle:.3f} ({ratios[0]:.3f} to {ratios[-1]:.3f})")
+    engine.close()
+
+
+if __name__ == "__main__":
+    main()
