@@ -46,9 +46,9 @@ def restore(trainer: Trainer, state: State) -> None:
     torch.set_rng_state(state.tensors["torch_rng"])
     _load_optimizer(updater.optimizer, state)
     if critic is not None:
-        critic.load_state_dict(_part("critic", state.tensors))
+        _load_module("critic", critic, state.tensors)
     if trainer.reference is not None and trainer.config.algorithm.reference == "iterative":
-        trainer.reference.model.load_state_dict(_part("reference", state.tensors))
+        _load_module("reference", trainer.reference.model, state.tensors)
 
 
 def _check_same(trainer: Trainer, values: Mapping[str, Any]) -> None:
@@ -109,8 +109,15 @@ def _rollout(prompt: Prompt, sample: int, row: dict[str, Any]) -> Rollout:
 
 
 def _store_module(name: str, module: torch.nn.Module, tensors: dict[str, torch.Tensor]) -> None:
-    """Parameters and buffers; those that share memory (tied weights) are stored apart."""
-    tensors |= {f"{name}.{key}": value.clone() for key, value in module.state_dict().items()}
+    """The parameters; tied ones once."""
+    tensors |= {f"{name}.{key}": value.detach() for key, value in module.named_parameters()}
+
+
+def _load_module(name: str, module: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> None:
+    found = _part(name, tensors)
+    with torch.no_grad():
+        for key, parameter in module.named_parameters():
+            parameter.copy_(found[key])
 
 
 def _store_optimizer(

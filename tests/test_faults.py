@@ -120,6 +120,16 @@ def test_the_newest_and_the_best_are_kept(run):
     assert best["pass@1"] == max(measured.values()) == measured[best["step"]]
 
 
+def test_the_best_checkpoint_outlives_newer_ones(tmp_path):
+    run = tmp_path / "run"
+    settings = ("--set", "eval.every=1", "--set", "checkpoint.keep=1", "--lr", "0.05", "--quiet")
+    assert invoke(*small_run("--steps", "4", *settings, "--out", str(run))).exit_code == 0
+    best = json.loads((run / "summary.json").read_text())["best"]["step"]
+    assert best < 4  # such a learning rate ruins the policy
+    found = {path.name for path in (run / "checkpoints").iterdir()}
+    assert found == {f"step-{best}", "step-4"}
+
+
 def test_a_run_in_use_is_refused(run):
     with (run / ".lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
