@@ -3,7 +3,7 @@
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -179,6 +179,27 @@ def draw_curves(history: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+class LiveResponse:
+    """One response on a terminal while it is written: thought dimmed, answer bold."""
+
+    def __init__(self, decode: Callable[[list[int]], str], think_open: bool) -> None:
+        self.console = Console(highlight=False, soft_wrap=True)
+        self.decode, self.think_open = decode, think_open
+        self.token_ids: list[int] = []
+        self.shown = ""
+
+    def __call__(self, prompt: int, sample: int, token_id: int) -> None:
+        """Print what the token adds, once its characters are whole."""
+        self.token_ids.append(token_id)
+        text = self.decode(self.token_ids)
+        if text.endswith("\ufffd") or not text.startswith(self.shown):
+            return
+        thinks = self.think_open or text.lstrip().startswith("<think>")
+        style = "dim" if thinks and "</think>" not in self.shown else "bold"
+        self.console.print(Text(printable(text[len(self.shown) :]), style=style), end="")
+        self.shown = text
+
+
 def show_response(rollout: Rollout) -> None:
     """A response for reading: thought dimmed, answer bold, verdict if there is one."""
     console = Console(highlight=False, soft_wrap=True)
@@ -186,12 +207,17 @@ def show_response(rollout: Rollout) -> None:
     if not closing and (rollout.prompt.think_open or rest.lstrip().startswith("<think>")):
         thought, rest = rest, ""
     console.print(Text.assemble((thought + closing, "dim"), (rest, "bold")))
+    show_verdict(rollout)
+
+
+def show_verdict(rollout: Rollout) -> None:
+    """How long the response is, and what the verifier says of it."""
     parts = [f"{len(rollout.completion.token_ids)} tokens"]
     if rollout.completion.finish_reason == "length":
         parts.append("cut off by --max-tokens")
     if rollout.verification is not None:
         parts.append(f"{rollout.verification.verdict}: {rollout.verification.reason}")
-    console.print(Text(printable("  ".join(parts)), style="cyan"))
+    Console(highlight=False).print(Text(printable("  ".join(parts)), style="cyan"))
 
 
 def fail(message: str) -> None:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Sequence
 from dataclasses import asdict, dataclass
 
+from rlvr_cli.engines.base import Listener
 from rlvr_cli.metrics import pass_at_1, rollout_metrics, verdict_counts
 from rlvr_cli.rollout import Sampler, response_seed
 from rlvr_cli.types import Group, Prompt, SamplingParams
@@ -45,6 +46,7 @@ def evaluate(
     seed: int,
     on_group: Callable[[Group], None] = lambda group: None,
     done: Container[str] = (),
+    listener: Listener | None = None,
 ) -> list[Group]:
     """Sample and judge every prompt but those of the problems whose ids are `done`.
 
@@ -61,7 +63,7 @@ def evaluate(
             seeds.append(response_seed(seed, "eval", text, seen[text]))
         seen[text] += 1
     groups: list[Group | None] = [None] * len(todo)
-    for index, group in sampler.groups(todo, params, seeds):
+    for index, group in sampler.groups(todo, params, seeds, listener=listener):
         groups[index] = group
         on_group(group)
     return [group for group in groups if group is not None]

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rlvr_cli.engines.base import Engine
+from rlvr_cli.engines.base import Engine, Listener
 from rlvr_cli.reward import reward
 from rlvr_cli.types import ROW_KEYS, Completion, Group, Prompt, Rollout, SamplingParams
 from verifiers import Attempt, Verifier
@@ -35,14 +35,20 @@ class Sampler:
         params: SamplingParams,
         seeds: Sequence[int],
         weight_version: int = 0,
+        listener: Listener | None = None,
     ) -> Iterator[tuple[int, Group]]:
         """Yield (prompt index, its group) as the engine finishes them."""
         token_ids = [prompt.token_ids for prompt in prompts]
-        for index, completions in self.engine.generate(token_ids, params, seeds):
+        for index, completions in self.engine.generate(token_ids, params, seeds, listener):
             started = time.perf_counter()
             rollouts = self._judged(prompts[index], completions)
             self._seconds += time.perf_counter() - started
             yield index, Group(prompts[index], tuple(rollouts), weight_version)
+
+    def decode(self, token_ids: list[int]) -> str:
+        """The text of a response."""
+        text: str = self.tokenizer.decode(token_ids, skip_special_tokens=True)
+        return text
 
     def _judged(self, prompt: Prompt, completions: Sequence[Completion]) -> list[Rollout]:
         texts = self.tokenizer.batch_decode(

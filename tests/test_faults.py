@@ -209,11 +209,11 @@ def test_an_engine_that_dies_in_a_step_loses_that_step_alone(tmp_path, whole, mo
     run, calls = tmp_path / "run", []
     generate = TransformersEngine.generate
 
-    def dying(self, *args):
+    def dying(self, *args, **options):
         calls.append(1)
         if len(calls) > 6:
             raise RuntimeError("CUDA error: an illegal memory access\nwas encountered")
-        yield from generate(self, *args)
+        yield from generate(self, *args, **options)
 
     settings = ("--set", f"checkpoint.keep={STEPS}", "--set", "eval.every=2", "--quiet")
     with monkeypatch.context() as patch:

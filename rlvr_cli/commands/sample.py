@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rlvr_cli.commands.common import eval_params, opened, refuse_existing, say_template
 from rlvr_cli.config import Config
-from rlvr_cli.display import Display, show_response
+from rlvr_cli.display import Display, LiveResponse, show_response, show_verdict
 from rlvr_cli.evaluate import evaluate
 from rlvr_cli.problems import ProblemSet, load_problems
 from rlvr_cli.rollout import Sampler
@@ -20,8 +20,8 @@ from verifiers import Verifier
 def sample(config: Config, inputs: Sequence[str], out: Path | None, display: Display) -> None:
     """The whole of `rlvr sample`: readable on a terminal, JSONL in a pipe or in `out`.
 
-    A terminal sees each problem's responses as soon as they are done, a pipe all in the order of
-    the problems.
+    A terminal sees a single response while it is written, and several as soon as a problem's are
+    done; a pipe has all in the order of the problems.
     """
     sets = [_sample_problems(text, config) for text in inputs]
     one = sets[0]
@@ -32,6 +32,10 @@ def sample(config: Config, inputs: Sequence[str], out: Path | None, display: Dis
 
     def on_group(group: Group) -> None:
         for rollout in group.rollouts if readable else ():
+            if live is not None:
+                print()
+                show_verdict(rollout)
+                continue
             display.say("problem", group.prompt.problem.problem)
             show_response(rollout)
 
@@ -43,7 +47,11 @@ def sample(config: Config, inputs: Sequence[str], out: Path | None, display: Dis
         say_template(prompts, session, display)
         display.say("policy", f"{config.model}: {session.description}")
         sampler = Sampler(session.engine, session.policy.tokenizer, verifier)
-        groups = evaluate(sampler, prompts, eval_params(config), config.seed, on_group)
+        params = eval_params(config)
+        live = None
+        if readable and len(prompts) == params.samples == 1:
+            live = LiveResponse(sampler.decode, prompts[0].think_open)
+        groups = evaluate(sampler, prompts, params, config.seed, on_group, listener=live)
     with opened(out) as file:
         if file is not None:
             write_rollouts(file, groups)

@@ -1,11 +1,14 @@
 """What every rollout engine does."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 import torch
 
 from rlvr_cli.types import Completion, SamplingParams, UserError
+
+Listener = Callable[[int, int, int], None]
+"""Hears of every token as it is drawn: (prompt index, sample, token id)."""
 
 
 class Engine(Protocol):
@@ -17,7 +20,11 @@ class Engine(Protocol):
     """Tokens whose keys and values fit at once."""
 
     def generate(
-        self, prompts: Sequence[Sequence[int]], params: SamplingParams, seeds: Sequence[int]
+        self,
+        prompts: Sequence[Sequence[int]],
+        params: SamplingParams,
+        seeds: Sequence[int],
+        listener: Listener | None = None,
     ) -> Iterator[tuple[int, list[Completion]]]:
         """Yield (prompt index, its G completions) as groups finish, in any order.
 

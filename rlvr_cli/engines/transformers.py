@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import torch
 from transformers import PreTrainedModel
 
-from rlvr_cli.engines.base import refuse_prompts
+from rlvr_cli.engines.base import Listener, refuse_prompts
 from rlvr_cli.engines.kv_cache import GroupCache
 from rlvr_cli.engines.sampling import sample, uniform
 from rlvr_cli.types import Completion, SamplingParams, UserError
@@ -42,7 +42,11 @@ class TransformersEngine:
         self.context = getattr(config, "max_position_embeddings", None) or sys.maxsize
 
     def generate(
-        self, prompts: Sequence[Sequence[int]], params: SamplingParams, seeds: Sequence[int]
+        self,
+        prompts: Sequence[Sequence[int]],
+        params: SamplingParams,
+        seeds: Sequence[int],
+        listener: Listener | None = None,
     ) -> Iterator[tuple[int, list[Completion]]]:
         """See `Engine.generate`; prompts of like length are decoded together."""
         refuse_prompts(prompts, params.max_tokens, self.context)
@@ -51,7 +55,10 @@ class TransformersEngine:
             longest = len(prompts[order[-1]]) + params.max_tokens
             count = max(1, self.kv_tokens // (longest * params.samples))
             batch, order = order[:count], order[count:]
-            groups = self._decode([prompts[p] for p in batch], params, [seeds[p] for p in batch])
+            hear = None if listener is None else _renumbered(listener, batch)
+            groups = self._decode(
+                [prompts[p] for p in batch], params, [seeds[p] for p in batch], hear
+            )
             yield from zip(batch, groups, strict=True)
 
     def sync_weights(self, named_parameters: Iterable[tuple[str, torch.Tensor]]) -> None:
@@ -72,7 +79,11 @@ class TransformersEngine:
 
     @torch.inference_mode()
     def _decode(
-        self, prompts: Sequence[Sequence[int]], params: SamplingParams, seeds: Sequence[int]
+        self,
+        prompts: Sequence[Sequence[int]],
+        params: SamplingParams,
+        seeds: Sequence[int],
+        listener: Listener | None,
     ) -> list[list[Completion]]:
         device, G = self.model.device, params.samples
         lengths_P = torch.tensor([len(prompt) for prompt in prompts], device=device)
@@ -96,6 +107,9 @@ class TransformersEngine:
             )
             alive = ~done_B
             steps.append((row_B[alive], token_B[alive], logprob_B[alive]))
+            if listener is not None:
+                for row, token in zip(row_B[alive].tolist(), token_B[alive].tolist(), strict=True):
+                    listener(row // G, row % G, token)
             done_B |= torch.isin(token_B, self.stop_ids)
             left = int((~done_B).sum())
             if left == 0:
@@ -167,3 +181,8 @@ class TransformersEngine:
             for ids, values in zip(token_ids, logprobs, strict=True)
         ]
         return [completions[p * G : (p + 1) * G] for p in range(P)]
+
+
+def _renumbered(listener: Listener, batch: Sequence[int]) -> Listener:
+    """The listener, told of prompts by their number in `batch`."""
+    return lambda index, sample, token: listener(batch[index], sample, token)

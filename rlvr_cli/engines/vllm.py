@@ -6,6 +6,7 @@ import os
 import random
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from rlvr_cli.engines.base import refuse_prompts
+from rlvr_cli.engines.base import Listener, refuse_prompts
 from rlvr_cli.types import Completion, SamplingParams, UserError
 
 _SEQUENCES = 512
@@ -79,7 +80,11 @@ class VllmEngine:
         self.sync_weights(model.named_parameters())
 
     def generate(
-        self, prompts: Sequence[Sequence[int]], params: SamplingParams, seeds: Sequence[int]
+        self,
+        prompts: Sequence[Sequence[int]],
+        params: SamplingParams,
+        seeds: Sequence[int],
+        listener: Listener | None = None,
     ) -> Iterator[tuple[int, list[Completion]]]:
         """See `Engine.generate`; groups come as they finish, and closing aborts the others."""
         refuse_prompts(prompts, params.max_tokens, self.context)
@@ -90,9 +95,12 @@ class VllmEngine:
             use_tqdm=False,
         )
         index = {request.rsplit("-", 1)[0]: p for p, request in enumerate(requests)}
+        heard: Counter[tuple[int, int]] = Counter()
         try:
             while index:
                 for output in core.step():
+                    if listener is not None:
+                        _tell(listener, index[output.request_id], output.outputs, heard)
                     if output.finished:
                         p = index.pop(output.request_id)
                         group = [_completion(c, params.temperature) for c in output.outputs]
@@ -216,6 +224,16 @@ def _shared_names(
         if with_aliases and name != first[id(parameter)]:
             aliases.setdefault(first[id(parameter)], []).append(name)
     return {first[key] for key in by_id if key in first}, aliases
+
+
+def _tell(
+    listener: Listener, prompt: int, outputs: Sequence[Any], heard: Counter[tuple[int, int]]
+) -> None:
+    """Tell of the tokens beyond those heard; an output holds all of a response so far."""
+    for output in outputs:
+        for token in output.token_ids[heard[prompt, output.index] :]:
+            listener(prompt, output.index, token)
+        heard[prompt, output.index] = len(output.token_ids)
 
 
 def _completion(output: Any, temperature: float) -> Completion:
