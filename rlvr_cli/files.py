@@ -51,6 +51,15 @@ def remove_directory(path: Path) -> None:
     shutil.rmtree(aside, ignore_errors=True)
 
 
+def clear_leftovers(directory: Path) -> None:
+    """Remove what a sudden end has left half written or half removed in a directory."""
+    for path in [*directory.glob(".*.partial"), *directory.glob(".*.removed")]:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
 def append_line(path: Path, line: str) -> None:
     """Append a line with its end, synced; where that fails, nothing of it is left."""
     with path.open("ab") as file:

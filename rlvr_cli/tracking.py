@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from rlvr_cli.config import Config, as_yaml
-from rlvr_cli.files import append_line, lock_directory, make_directory, write_atomically
+from rlvr_cli.files import (
+    append_line,
+    clear_leftovers,
+    lock_directory,
+    make_directory,
+    write_atomically,
+)
 from rlvr_cli.jsonl import jsonl_line, write_jsonl_line
 from rlvr_cli.rollout import response_row
 from rlvr_cli.types import Group, Problem, UserError
@@ -53,6 +59,8 @@ class Run:
 
     def cut_back(self, step: int) -> list[dict[str, Any]]:
         """Make the files those of the end of that step; returns the metrics up to it."""
+        for part in (".", "rollouts", "checkpoints"):
+            clear_leftovers(self.directory / part)
         for path in (self.directory / "rollouts").glob("*.jsonl"):
             number = _NUMBER.search(path.stem)
             if path.stem == "held-out-after" or (number and int(number[1]) > step):

@@ -100,6 +100,16 @@ def test_when_all_are_damaged_nothing_is_touched(run):
     assert (run / "metrics.jsonl").read_bytes() == metrics
 
 
+def test_what_a_sudden_end_left_behind_is_cleared(run, whole):
+    for name in ("checkpoints/.step-2.removed", "checkpoints/.step-5.partial"):
+        shutil.copytree(run / "checkpoints" / "step-2", run / name)
+    (run / "rollouts" / ".step-000005.jsonl.partial").write_text("{")
+    (run / ".summary.json.partial").write_text("{")
+    assert resumed(run).exit_code == 0
+    assert not [path for path in run.rglob(".*") if path.name != ".lock"]
+    assert_whole(run, whole)
+
+
 def test_half_a_line_of_metrics_is_cut_off(run, whole):
     damage(run, 4, "truncated")
     with (run / "metrics.jsonl").open("a") as file:
@@ -205,24 +215,27 @@ def test_a_data_file_that_is_gone_or_changed_is_one_line(tmp_path, change):
     assert (run / "checkpoints" / "step-1" / "model.safetensors").is_file()
 
 
-def test_an_engine_that_dies_in_a_step_loses_that_step_alone(tmp_path, whole, monkeypatch):
+@pytest.mark.parametrize("every", [1, 3])
+def test_an_engine_that_dies_in_a_step_loses_that_step_alone(tmp_path, whole, monkeypatch, every):
     run, calls = tmp_path / "run", []
     generate = TransformersEngine.generate
 
     def dying(self, *args, **options):
         calls.append(1)
-        if len(calls) > 6:
+        if len(calls) > 5:  # while a step samples, not while it measures
             raise RuntimeError("CUDA error: an illegal memory access\nwas encountered")
         yield from generate(self, *args, **options)
 
-    settings = ("--set", f"checkpoint.keep={STEPS}", "--set", "eval.every=2", "--quiet")
+    settings = ("--set", f"checkpoint.every={every}", "--set", "eval.every=2", "--quiet")
     with monkeypatch.context() as patch:
         patch.setattr(TransformersEngine, "generate", dying)
         done = invoke(*small_run("--steps", str(STEPS), *settings, "--out", str(run)))
     assert done.exit_code == 2
     last = done.stderr.strip().splitlines()[-1]
     assert "RuntimeError: CUDA error: an illegal memory access was encountered" in last
-    assert "go on with rlvr train --resume" in last
+    done_steps = len((run / "metrics.jsonl").read_text().splitlines())
+    assert 0 < done_steps < STEPS
+    assert f"saved up to step {done_steps}; go on with rlvr train --resume" in last
     assert "in dying" in (run / "error.txt").read_text()
     assert resumed(run).exit_code == 0
     assert_whole(run, whole)

@@ -11,8 +11,10 @@ import pytest
 import torch
 from safetensors.torch import load, save
 from test_trainer import has_even, make_trainer, weights
+from typer.testing import CliRunner
 
 from rlvr_cli.checkpoint import State
+from rlvr_cli.main import app
 from rlvr_cli.metrics import repeatable
 from rlvr_cli.state import restore, state_of
 from rlvr_cli.tracking import create_run
@@ -155,6 +157,22 @@ def test_signals_save_and_say_how_to_go_on(rlvr, tmp_path):
     assert done.returncode == 0, done.stderr
     assert same_files(tmp_path / "whole", tmp_path / "run", "rollouts/*.jsonl")
     assert same_files(tmp_path / "whole", tmp_path / "run", "checkpoints/*/model.safetensors")
+
+
+def test_an_end_before_the_first_step_is_one_to_go_on_from(tmp_path, monkeypatch):
+    run = tmp_path / "run"
+
+    def interrupted(self):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "measure", interrupted)
+        done = CliRunner().invoke(app, small_run("--steps", "1", "--out", str(run), "-q"))
+    assert done.exit_code == 130, done.stderr
+    assert "saved up to step 0; go on with rlvr train --resume" in done.stderr
+    again = CliRunner().invoke(app, ["train", "--resume", str(run), "-q"])
+    assert again.exit_code == 0, again.stderr
+    assert json.loads((run / "summary.json").read_text())["steps"] == 1
 
 
 def test_piped_problems_are_kept_and_the_run_made_longer(rlvr, tmp_path):

@@ -52,9 +52,10 @@ class Loop:
         try:
             self._go()
         except BrokenPipeError:
-            self._save()
+            self._rescue()
             raise
         except UserError as error:
+            self._rescue()
             raise UserError(f"{error}; {self._way_on()}") from None
         except OSError as error:
             reason = f"{error.filename or self.run.directory}: {error.strerror}"
@@ -64,6 +65,7 @@ class Loop:
         except RunStoppedError:
             raise
         except Exception as error:  # an engine, a driver, a fault of ours
+            self._rescue()
             raise UserError(self._reported(error)) from None
 
     def _go(self) -> None:
@@ -130,6 +132,11 @@ class Loop:
                     f"saving takes {share:.0%} of the time; with --set checkpoint.every=N it is "
                     "done every N steps, and a crash loses at most N"
                 )
+
+    def _rescue(self) -> None:
+        """Save what an end in the middle of a later step has left whole, if the disk lets us."""
+        with suppress(OSError):
+            self._save()
 
     def _note_best(self, metrics: dict[str, Any]) -> None:
         found = metrics.get("held_out_pass@1")
