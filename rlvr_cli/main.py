@@ -184,7 +184,8 @@ def train(
             show_algorithms()
             return
         if resume is not None:
-            resolved = _resolve_again(resume, {**flags, "--config": config, "--out": out}, set_)
+            others = {"--config": config, "--out": out, "--check": check or None}
+            resolved = _resolve_again(resume, flags | others, set_)
             from rlvr_cli.commands.train import resume as go_on
 
             go_on(resolved, resume, Display(quiet))
