@@ -28,7 +28,7 @@ from rlvr_cli.metrics import repeatable
 
 SMALL = ["--steps", "8", "--prompts", "4", "-n", "4", "--max-tokens", "40", "--limit", "64"]
 SMALL += ["--set", "eval.limit=4", "--set", "eval.every=3", "--set", "checkpoint.keep=2"]
-WRITES_A_STEP = 30
+WRITES_A_STEP, KILLS_A_RUN = 30, 10
 
 
 def life(args: list[str], log: Path, die_after: float | None, die_in_write: int | None) -> int:
@@ -76,8 +76,10 @@ def kill_in_write(number: int) -> None:
     Path.rename = dying(Path.rename)
 
 
-def broken_run(args: list[str], run: Path, kills: int, seconds: float, rng: random.Random) -> str:
-    """Live, die and resume until the run is done; what the deaths met."""
+def broken_run(
+    args: list[str], run: Path, kills: int, seconds: float, rng: random.Random
+) -> Counter[str]:
+    """Live, die (at most `kills` times) and resume until the run is done; what the deaths met."""
     log = run.with_suffix(".log")
     met: Counter[str] = Counter()
     while True:
@@ -95,7 +97,7 @@ def broken_run(args: list[str], run: Path, kills: int, seconds: float, rng: rand
         if os.WIFEXITED(status):
             if os.WEXITSTATUS(status):
                 raise SystemExit(f"a life failed:\n{log.read_text()[-2000:]}")
-            return ", ".join(f"{count} {what}" for what, count in met.items())
+            return met
         partial = any(run.parent.rglob(".*.partial"))
         met["inside a write" if partial else "elsewhere"] += 1
 
@@ -138,15 +140,17 @@ def main() -> None:
             if life([*args, "--out", str(whole)], whole.with_suffix(".log"), None, None):
                 raise SystemExit(whole.with_suffix(".log").read_text()[-2000:])
             seconds = time.monotonic() - started
-            done, met, wrong = 0, [], []
-            while done < given.kills:
-                runs = min(given.kills - done, 10)
+            met: Counter[str] = Counter()
+            wrong, runs = [], 0
+            while met.total() < given.kills:
                 shutil.rmtree(broken, ignore_errors=True)
-                met.append(broken_run(args, broken, runs, seconds / 2, rng))
+                left = given.kills - met.total()
+                met += broken_run(args, broken, min(left, KILLS_A_RUN), seconds / 2, rng)
                 wrong += differences(whole, broken)
-                done += runs
+                runs += 1
         failed = failed or bool(wrong)
-        print(f"{algo}: {done} kills ({'; '.join(met)}): ", end="")
+        counts = ", ".join(f"{count} {what}" for what, count in sorted(met.items()))
+        print(f"{algo}: {met.total()} kills of {runs} runs ({counts}): ", end="")
         print(f"{sorted(set(wrong))} differ" if wrong else "equal bit for bit", flush=True)
     sys.exit(failed)
 
