@@ -24,7 +24,7 @@ from rlvr_cli.models import TINY, model_directory
 from rlvr_cli.problems import load_problems
 from rlvr_cli.rollout import Sampler
 from rlvr_cli.session import open_session, prompts_for
-from rlvr_cli.tracking import Run
+from rlvr_cli.tracking import create_run
 from rlvr_cli.trainer import Trainer
 from verifiers import Attempt, Verdict, Verification
 
@@ -101,7 +101,7 @@ def main() -> None:
             print(session.description)
             trainer = Trainer(config, session, prompts, [])
             history = []
-            for metrics in trainer.train_steps(Run(Path(directory) / "run", config)):
+            for metrics in trainer.train_steps(create_run(Path(directory) / "run", config)):
                 history.append(metrics)
                 print(json.dumps(metrics), flush=True)
             print(json.dumps(run_figures(history[1:]), indent=2))

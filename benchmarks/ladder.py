@@ -18,7 +18,7 @@ from rlvr_cli.config import resolve, set_layer, yaml_layer
 from rlvr_cli.models import DEFAULTS_FILE, TINY, model_directory
 from rlvr_cli.problems import load_problems
 from rlvr_cli.session import open_session, prompts_for
-from rlvr_cli.tracking import Run
+from rlvr_cli.tracking import create_run
 from rlvr_cli.trainer import Trainer
 
 GRPO = ["algo=grpo", "algorithm.kl=none", "algorithm.kl_coef=0", "algorithm.reference=none"]
@@ -45,7 +45,7 @@ def climb(settings: list[str], seed: int, budget: int) -> tuple[float, float, in
         )
         trainer = Trainer(config, session, prompts, held_out[: config.eval.limit])
         tokens, entropies = 0, []
-        for metrics in trainer.train_steps(Run(Path(directory) / "run", config)):
+        for metrics in trainer.train_steps(create_run(Path(directory) / "run", config)):
             tokens += metrics["tokens_sampled"]
             entropies.append(metrics.get("entropy", 0.0))
             if tokens >= budget:

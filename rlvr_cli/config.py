@@ -85,9 +85,37 @@ class EvalConfig(Section):
     """Measured before and after training; none means the `test` split of data.source."""
     limit: int = Field(256, ge=0)
     """How many of them, in training; 0 leaves the measurement out."""
+    every: int = Field(0, ge=0)
+    """Measured every so many steps as well, so that the best checkpoint is kept; 0 means never."""
     samples: int = Field(4, ge=1)
     temperature: float = Field(0.6, ge=0)
     top_p: float = Field(0.95, gt=0, le=1)
+
+
+class CheckpointConfig(Section):
+    """What a crash may cost, and what is kept."""
+
+    every: int = Field(1, ge=1)
+    """Steps from one checkpoint to the next: a crash loses at most so many."""
+    keep: int = Field(2, ge=1)
+    """The newest ones; the best by held-out pass@1 is kept as well."""
+
+
+class GuardsConfig(Section):
+    """When a run is warned about or stopped; averages are over the last three measured steps."""
+
+    no_signal_steps: int = Field(10, ge=1)
+    """So many steps in a row without a signal stop the run."""
+    not_finite_steps: int = Field(3, ge=1)
+    """So many steps in a row with a loss or gradient that is not finite stop the run."""
+    cut_off_share: float = Field(0.5, gt=0, le=1)
+    """Warn when more of the responses reach --max-tokens."""
+    min_entropy: float = Field(0.005, ge=0)
+    """Warn when the policy's entropy, in nats a token, is lower, with less than 90 % right."""
+    max_kl: float = Field(0.5, gt=0)
+    """Warn when the policy is further from the one that sampled, or the reference; nats a token."""
+    timeout_share: float = Field(0.05, gt=0, le=1)
+    """Warn when the verifier runs out of time on more of the responses."""
 
 
 class Config(Section):
@@ -105,6 +133,8 @@ class Config(Section):
     algorithm: Algorithm = ALGORITHMS["dapo"]
     optim: OptimConfig = OptimConfig()
     eval: EvalConfig = EvalConfig()
+    checkpoint: CheckpointConfig = CheckpointConfig()
+    guards: GuardsConfig = GuardsConfig()
 
     @model_validator(mode="after")
     def _makes_sense(self) -> "Config":

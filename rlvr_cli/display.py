@@ -1,7 +1,6 @@
 """What people see, all on stderr: plain lines in a pipe, progress and colours on a terminal."""
 
 import json
-import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from rich.text import Text
 
 from rlvr_cli.algorithms import ALGORITHMS
 from rlvr_cli.types import Group, Rollout
+from rlvr_cli.untrusted import printable
 
 CURVES = {
     "reward": "reward",
@@ -24,7 +24,6 @@ CURVES = {
     "entropy": "entropy",
     "mixed_share": "share of mixed groups",
 }
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _CURVE_SIZE = (40, 9)
 LINE_EVERY_S = 10.0
 
@@ -59,7 +58,8 @@ class Display:
 
     def warn(self, text: str) -> None:
         """One line of warning, shown even when quiet."""
-        self.console.print(f"[bold yellow]warning[/]    {escape(printable(text))}")
+        line = " ".join(printable(text).splitlines())
+        self.console.print(f"[bold yellow]warning[/]    {escape(line)}")
 
     def block(self, lines: Iterable[str]) -> None:
         """A table, set apart."""
@@ -72,7 +72,7 @@ class Display:
             self.console.print(Text.from_ansi(curves))
 
     @contextmanager
-    def progress(self, what: str, total: int) -> Iterator["Ticker"]:
+    def progress(self, what: str, total: int, done: int = 0) -> Iterator["Ticker"]:
         """A progress bar on a terminal; in a pipe, a line for each note."""
         if self.quiet or not self.console.is_terminal:
             yield Ticker(None if self.quiet else self.console)
@@ -85,7 +85,7 @@ class Display:
             TextColumn("{task.fields[note]}"),
         )
         with Progress(*columns, console=self.console, transient=True) as bar:
-            yield Ticker(None, bar, bar.add_task(what, total=total, note=""))
+            yield Ticker(None, bar, bar.add_task(what, total=total, completed=done, note=""))
 
 
 class Ticker:
@@ -177,12 +177,6 @@ def draw_curves(history: Sequence[Mapping[str, Any]]) -> str:
         pair = charts[left : left + 2]
         lines += ["".join(parts).rstrip() for parts in zip(*pair, strict=True)]
     return "\n".join(lines)
-
-
-def printable(text: str) -> str:
-    """Text from a file or a model without control characters that a terminal would obey."""
-    text = text.encode("utf-8", "replace").decode()
-    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 class LiveResponse:

@@ -127,6 +127,13 @@ def train(
     prompts: Annotated[
         int | None, typer.Option(help="Problems a step: 32.", rich_help_panel="Training")
     ] = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="Go on with a run.", rich_help_panel="Training")
+    ] = None,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Only look whether it can learn.", rich_help_panel="Training"),
+    ] = False,
     model: Model = None,
     engine: Engine = None,
     samples: Samples = None,
@@ -155,6 +162,8 @@ def train(
 
       rlvr train --list
 
+      rlvr train --resume runs/RUN
+
     Piped, stdout carries one JSON object of metrics a step. Each --set key, its default and its
     meaning stand in the run's config.yaml and in rlvr_cli/config.py.
     """
@@ -174,10 +183,17 @@ def train(
         if list_:
             show_algorithms()
             return
+        if resume is not None:
+            others = {"--config": config, "--out": out, "--check": check or None}
+            resolved = _resolve_again(resume, flags | others, set_)
+            from rlvr_cli.commands.train import resume as go_on
+
+            go_on(resolved, resume, Display(quiet))
+            return
         resolved = _resolve(flags, config, set_, reads=None)
         from rlvr_cli.commands.train import train as command
 
-        command(resolved, out, Display(quiet))
+        command(resolved, out, check, Display(quiet))
 
 
 @app.command("eval")
@@ -396,18 +412,42 @@ def _resolve(
     return config.resolve(layers)
 
 
+_CHANGED_BY_RESUME = ("steps", "checkpoint.", "guards.")
+
+
+def _resolve_again(run: Path, flags: dict[str, Any], assignments: list[str] | None) -> Any:
+    """The run's own configuration; what it computes can only be made longer, not changed."""
+    from rlvr_cli import config
+    from rlvr_cli.types import UserError
+
+    given = {key: value for key, value in flags.items() if value is not None}
+    keys = [*given, *(text.partition("=")[0].strip() for text in assignments or [])]
+    for key in keys:
+        if not key.startswith(_CHANGED_BY_RESUME):
+            raise UserError(
+                f"--resume goes on with {run} as it was: {key} cannot change, only --steps and "
+                "--set checkpoint.… or guards.… can"
+            )
+    file = run / "config.yaml"
+    if not file.is_file():
+        raise UserError(f"--resume {run}: no config.yaml in it; give the directory of a run")
+    layers = [config.yaml_layer(file, str(file))]
+    layers += [config.flag_layer(key, value) for key, value in given.items()]
+    return config.resolve([*layers, *config.set_layer(assignments or [])])
+
+
 @contextmanager
 def _reported_errors() -> Iterator[None]:
     """One line and exit code 2 for a mistake of the user's; quiet ends for a pipe or Ctrl-C."""
-    from rlvr_cli.types import UserError
+    from rlvr_cli.types import RunStoppedError, UserError
 
     try:
         yield
-    except UserError as error:
+    except (UserError, RunStoppedError) as error:
         from rlvr_cli.display import fail
 
         fail(str(error))
-        raise typer.Exit(2) from None
+        raise typer.Exit(3 if isinstance(error, RunStoppedError) else 2) from None
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(141) from None

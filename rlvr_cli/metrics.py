@@ -1,10 +1,27 @@
 """Summaries of a step: pure functions from groups to numbers."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rlvr_cli.types import Group, Rollout
+
+MEASURED = (
+    "seconds_",
+    "least_seconds_",
+    "tokens_per_second_",
+    "goodput",
+    "mfu",
+    "roof_",
+    "memory_",
+)
+"""How the names of the metrics begin that depend on the machine and the moment. All others are the
+same in every repetition of a run on a CPU, and after a resume."""
+
+
+def repeatable(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """The metrics of a step without the measured ones."""
+    return {name: value for name, value in metrics.items() if not name.startswith(MEASURED)}
 
 
 def mean(values: Iterable[float]) -> float | None:

@@ -1,5 +1,6 @@
 """Log-probabilities and entropy of response tokens, without ever holding B x T x V."""
 
+import hashlib
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -112,6 +113,14 @@ class Critic(torch.nn.Module):
         states_N = hidden_N[batch.packed.predicted_from[where]]
         values_N = (states_N * self.head.weight).sum(-1) + self.head.bias  # not in bfloat16
         return values_N.new_zeros(where.shape).masked_scatter(where, values_N)
+
+
+def weights_digest(model: torch.nn.Module) -> str:
+    """A checksum of all weights."""
+    digest = hashlib.sha256()
+    for parameter in model.parameters():
+        digest.update(parameter.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def packed_hidden(body: Any, packed: Packed) -> torch.Tensor:

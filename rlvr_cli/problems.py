@@ -17,6 +17,7 @@ from rlvr_cli.sources import (
     source_rows,
 )
 from rlvr_cli.types import Problem, UserError
+from rlvr_cli.untrusted import DEEPEST, LONGEST_ANSWER, is_too_deep, printable
 from verifiers import Format, boxed_answer
 
 T = TypeVar("T")
@@ -108,6 +109,8 @@ def read_rows(
         try:
             if isinstance(row, BadRowError):
                 raise row
+            if is_too_deep(row):
+                raise BadRowError(f"nested more than {DEEPEST} levels deep")
             found = read(where, number, row)
         except BadRowError as reason:
             bad.append(f"{where}: {reason}")
@@ -122,7 +125,7 @@ def read_rows(
     if not skip_bad:
         found_bad = f"{len(bad)} bad of {len(bad) + count} lines"
         raise UserError("\n".join([*shown, f"{found_bad}; mend them, or go on with --skip-bad"]))
-    print("\n".join([*shown, f"bad lines skipped: {len(bad)}"]), file=sys.stderr)
+    print(printable("\n".join([*shown, f"bad lines skipped: {len(bad)}"])), file=sys.stderr)
 
 
 def _problem(
@@ -182,4 +185,6 @@ def gold_answer(value: Any, rule: Gold = "text") -> str:
     text = hashes[1].strip() if hashes else text
     if not text:
         raise BadRowError("field answer is empty")
+    if len(text) > LONGEST_ANSWER:
+        raise BadRowError(f"field answer is longer than {LONGEST_ANSWER} characters")
     return text

@@ -1,5 +1,7 @@
 """From a problem to the token ids the policy continues."""
 
+import hashlib
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -7,6 +9,7 @@ from typing import Any
 from rlvr_cli.types import Problem, Prompt, UserError
 from verifiers import Format
 
+_SHORT = 60
 TEMPLATES = {
     "plain": "{problem}",
     "think_answer": (
@@ -31,19 +34,34 @@ def render_prompts(
     """
     asked = template_text(template)
     prompts, too_long = [], []
+    longest = context * max(map(len, tokenizer.get_vocab()))
     for problem in problems:
+        name = f"problem {problem.id[:_SHORT]}"
+        if len(problem.problem) > longest:
+            length = len(problem.problem)
+            too_long.append(f"{name}: {length} characters cannot fit a context of {context} tokens")
+            continue
         content = asked.replace("{problem}", problem.problem)
         text = _through_chat_template(content, tokenizer)
         token_ids = tokenizer.encode(text, add_special_tokens=tokenizer.chat_template is None)
         if len(token_ids) + max_tokens > context:
             too_long.append(
-                f"problem {problem.id}: its prompt of {len(token_ids)} tokens and a response of "
+                f"{name}: its prompt of {len(token_ids)} tokens and a response of "
                 f"{max_tokens} do not fit the model's context of {context}"
             )
             continue
         think_open = text.rstrip().endswith("<think>")
         prompts.append(Prompt(problem, text, tuple(token_ids), think_open))
     return prompts, too_long
+
+
+def prompts_digest(prompts: Sequence[Prompt]) -> str:
+    """A checksum of the problems, their golds and how they are put to the policy."""
+    digest = hashlib.sha256()
+    for prompt in prompts:
+        row = (prompt.problem.id, prompt.problem.answer, prompt.text, prompt.token_ids)
+        digest.update(json.dumps(row).encode() + b"\n")
+    return digest.hexdigest()
 
 
 def template_text(name: str) -> str:

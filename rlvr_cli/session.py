@@ -17,6 +17,7 @@ from rlvr_cli.problems import ProblemSet
 from rlvr_cli.prompts import FORMATS, render_prompts
 from rlvr_cli.rollout import Sampler
 from rlvr_cli.types import Prompt, UserError
+from rlvr_cli.untrusted import printable
 from verifiers import Format, Verifier
 
 _SMALL_MODEL = 20_000_000
@@ -114,5 +115,5 @@ def prompts_for(
     if not (config.data.skip_bad and prompts):
         advice = "lower --max-tokens, shorten them, or leave them out with --skip-bad"
         raise UserError("\n".join([*shown, f"{len(too_long)} prompts are too long; {advice}"]))
-    print("\n".join([*shown, f"skipped {len(too_long)} prompts"]), file=sys.stderr)
+    print(printable("\n".join([*shown, f"skipped {len(too_long)} prompts"])), file=sys.stderr)
     return prompts

@@ -1,10 +1,12 @@
 """The training loop, top to bottom."""
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import deepcopy
 from typing import Any
+
+import torch
 
 from rlvr_cli.batch import group_rows
 from rlvr_cli.config import Config
@@ -13,8 +15,9 @@ from rlvr_cli.evaluate import Evaluation, evaluate, summarise
 from rlvr_cli.figures import StepFigures
 from rlvr_cli.group_filter import Collected, GroupCollector, has_signal
 from rlvr_cli.metrics import rollout_metrics
-from rlvr_cli.policy import Critic, Policy
+from rlvr_cli.policy import Critic, Policy, weights_digest
 from rlvr_cli.problems import ProblemCursor
+from rlvr_cli.prompts import prompts_digest
 from rlvr_cli.rollout import response_seed
 from rlvr_cli.scorer import Scorer, with_advantages
 from rlvr_cli.session import Session
@@ -39,9 +42,11 @@ class Trainer:
         precision = config.optim.precision
         bfloat16 = precision == "bfloat16" or (precision == "auto" and model.device.type == "cuda")
         policy = Policy(model, vocab_size, rollout.temperature, bfloat16)
-        self.reference = None
+        torch.manual_seed(config.seed)
+        self.reference, self.start_digest = None, ""
         if cells.has_reference_model:
             start = deepcopy(model).requires_grad_(False)
+            self.start_digest = weights_digest(start)
             self.reference = Policy(start, vocab_size, rollout.temperature, bfloat16)
         critic = Critic(model, cells.critic == "own") if cells.critic != "none" else None
         self.scorer = Scorer(policy, self.reference, critic, cells, config.optim.micro_tokens)
@@ -51,21 +56,31 @@ class Trainer:
         self.cursor = ProblemCursor(len(prompts), config.seed)
         self.collector = GroupCollector(self._sample, rollout.prompts, cells)
         self.figures = StepFigures(model, session.engine, cells.advantage_needs_group)
+        self.problems_digest = prompts_digest([*prompts, *held_out])
         self.weight_version = 0
+        self.step = 0
+        self.settled = True
+        """Weights and optimizer are those of the end of a step."""
         self.stopped = False
 
-    def train_steps(self, run: Run) -> Iterator[dict[str, Any]]:
-        """The loop: `config.steps` steps, or fewer where `algorithm.on_cap` says stop."""
+    def train_steps(
+        self, run: Run, welcome: Callable[[], AbstractContextManager[None]] = nullcontext
+    ) -> Iterator[dict[str, Any]]:
+        """The loop: up to `config.steps` steps, or fewer where `algorithm.on_cap` says stop.
+
+        Sampling goes on inside `welcome()`: left there, the step has changed no weight.
+        """
         engine, model = self.session.engine, self.session.policy.model
         cells = self.config.algorithm
-        for step in range(1, self.config.steps + 1):
+        for step in range(self.step + 1, self.config.steps + 1):
             clock = Clock()
-            with clock.measure("rollout"):
+            with welcome(), clock.measure("rollout"):
                 batch = self.collector.collect()  # prompts, rollouts, verdicts, group filter
             clock.split("rollout", "verification", self.session.sampler.take_seconds())
             self.figures.note_memory("awake")
             no_update = self._reason_for_no_update(batch)
             update_metrics: Mapping[str, float] = {}
+            self.settled = False
             if no_update is None:
                 with clock.measure("sync"):
                     engine.sleep()
@@ -94,12 +109,14 @@ class Trainer:
                 "groups_carried": len(self.collector.carried),
                 "no_update": no_update,
                 **update_metrics,
+                **self._held_out(step, run),
                 **clock.seconds,
                 **self.figures.of_step(
                     batch.sampled, [] if no_update else batch.kept, clock.seconds
                 ),
             }
             run.record_step(metrics, batch.sampled)
+            self.step, self.settled = step, True
             yield metrics
             if self.stopped:
                 break
@@ -112,6 +129,15 @@ class Trainer:
         )
         groups = evaluate(self.session.sampler, self.held_out, params, self.config.seed)
         return groups, summarise(groups, params)
+
+    def _held_out(self, step: int, run: Run) -> dict[str, float]:
+        """pass@1 on the held-out problems where `eval.every` asks for it at this step."""
+        every = self.config.eval.every
+        if not (every and self.held_out and step % every == 0):
+            return {}
+        groups, evaluation = self.measure()
+        run.write_rollouts(f"held-out-step-{step:06d}", groups)
+        return {"held_out_pass@1": evaluation.pass_at_1}
 
     def _sample(self, count: int) -> list[Group]:
         """The next `count` problems as judged groups, in the order of the cursor."""

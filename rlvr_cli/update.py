@@ -14,7 +14,6 @@ from rlvr_cli.kl import CONTROLS
 from rlvr_cli.loss import PolicyTokens, critic_loss, policy_loss
 from rlvr_cli.objective import Totals, explained_variance
 from rlvr_cli.policy import Critic, Policy, TokenStats, packed_hidden
-from rlvr_cli.types import UserError
 
 SCHEDULES: dict[str, Callable[[float], float]] = {
     "constant": lambda done: 1.0,
@@ -56,6 +55,7 @@ class Updater:
     def update(self, rows: Sequence[Row], step: int, seed: int) -> dict[str, float]:
         """The epochs of one batch, each over shuffled mini-batches; metrics over all of them.
 
+               An optimizer step whose loss or gradient is not finite is not taken, and counted.
         `rows` are scored and have advantages; `step` counts from 1.
         """
         cells = self.algorithm
@@ -70,7 +70,7 @@ class Updater:
                 mini_batch = shuffled[share :: cells.mini_batches]
                 self._optimizer_step(mini_batch, sums, learns_policy=step > cells.critic_warmup)
             epochs += 1
-            approx_kl = (sums["approx_kl"] - before[0]) / (sums["tokens"] - before[1])
+            approx_kl = (sums["approx_kl"] - before[0]) / max(1, sums["tokens"] - before[1])
             if cells.target_kl is not None and approx_kl > cells.target_kl:
                 break
         metrics = self._means(sums)
@@ -78,12 +78,13 @@ class Updater:
             "lr": rate,
             "epochs": epochs,
             "tokens_trained": sum(len(row.response_ids) for row in rows),
+            "updates_skipped": int(sums["updates_skipped"]),
         }
         if self.critic is not None:
             metrics["explained_variance"] = _explained_variance(rows)
         if cells.kl != "none":
             metrics["kl_coef"] = self.kl_coef
-            if cells.kl_target is not None:
+            if cells.kl_target is not None and "ref_kl" in metrics:
                 control = CONTROLS[cells.kl_control]
                 self.kl_coef = control(self.kl_coef, metrics["ref_kl"], cells.kl_target)
         return metrics
@@ -102,19 +103,25 @@ class Updater:
     ) -> None:
         totals = Totals(sum(len(row.response_ids) for row in rows), len(rows), self.max_tokens)
         self.optimizer.zero_grad(set_to_none=True)
+        found: defaultdict[str, float] = defaultdict(float)
         for batch in micro_batches(rows, self.optim.micro_tokens, self.policy.head.weight):
             loss, per_token = self.loss(batch, totals, learns_policy)
             loss.backward()
-            sums["loss"] += float(loss.detach())
+            found["loss"] += float(loss.detach())
             for name, values in per_token.items():
-                sums[name] += float((values * batch.mask).sum())
-        sums["updates"] += 1
-        sums["tokens"] += totals.tokens
-        sums["fresh_tokens"] += sum(len(row.response_ids) for row in rows if row.is_fresh)
+                found[name] += float((values * batch.mask).sum())
         if learns_policy:
-            sums["grad_norm"] += self._clip_gradients(self.policy.model.parameters())
+            found["grad_norm"] = self._clip_gradients(self.policy.model.parameters())
         if self.critic is not None:
-            sums["critic_grad_norm"] += self._clip_gradients(self.critic.parameters())
+            found["critic_grad_norm"] = self._clip_gradients(self.critic.parameters())
+        if not all(math.isfinite(value) for value in found.values()):
+            sums["updates_skipped"] += 1
+            return
+        found["updates"] = 1
+        found["tokens"] = totals.tokens
+        found["fresh_tokens"] = sum(len(row.response_ids) for row in rows if row.is_fresh)
+        for name, value in found.items():
+            sums[name] += value
         self.optimizer.step()
 
     def loss(
@@ -162,19 +169,15 @@ class Updater:
         )
 
     def _clip_gradients(self, parameters: Iterable[torch.nn.Parameter]) -> float:
-        norm = torch.nn.utils.clip_grad_norm_(parameters, self.optim.grad_clip)
-        if not norm.isfinite():
-            raise UserError(
-                "the gradient is not finite, so this step was not taken; lower --lr or "
-                "--set optim.grad_clip"
-            )
-        return float(norm)
+        return float(torch.nn.utils.clip_grad_norm_(parameters, self.optim.grad_clip))
 
     def _means(self, sums: defaultdict[str, float]) -> dict[str, float]:
-        """Each sum by its own denominator over the whole step."""
+        """Each sum by its own denominator over the whole step; nothing of a step not taken."""
+        if not sums["updates"]:
+            return {}
         counts = dict.fromkeys(("loss", "grad_norm", "critic_grad_norm"), sums["updates"])
         counts["mismatch"] = max(1, sums["fresh_tokens"])
-        counters = ("updates", "tokens", "fresh_tokens")
+        counters = ("updates", "updates_skipped", "tokens", "fresh_tokens")
         return {
             name: value / counts.get(name, sums["tokens"])
             for name, value in sums.items()

@@ -9,10 +9,10 @@ import rlvr_cli
 import verifiers
 
 ORDER = [
-    ["types", "arithmetic", "statistics", "jsonl"],
+    ["types", "arithmetic", "statistics", "jsonl", "untrusted"],
     ["algorithms"],
     ["sources"],
-    ["config", "problems", "prompts"],
+    ["config", "problems", "prompts", "files", "interrupts"],
     ["packing"],
     ["engines.sampling", "engines.kv_cache", "engines.base", "roofline"],
     ["engines.transformers", "engines.vllm", "engines.agreement", "models"],
@@ -20,14 +20,15 @@ ORDER = [
     ["reward", "advantage", "kl"],
     ["objective"],
     ["loss", "rollout", "group_filter", "metrics", "figures"],
-    ["batch", "evaluate", "fingerprint", "scoring"],
+    ["batch", "evaluate", "fingerprint", "scoring", "guards", "memory"],
     ["report"],
     ["results"],
     ["policy"],
     ["scorer"],
     ["update", "session", "checkpoint", "tracking"],
-    ["trainer", "display"],
-    ["commands.common", "commands.publish"],
+    ["trainer", "display", "preflight"],
+    ["state", "commands.common", "commands.outcome", "commands.publish"],
+    ["commands.loop"],
     ["commands.train", "commands.score", "commands.sets", "commands.eval", "commands.sample"],
     ["main"],
 ]

@@ -13,7 +13,7 @@ from rlvr_cli.reward import NO_SIGNAL
 from rlvr_cli.session import Session
 from rlvr_cli.types import Prompt, SamplingParams, UserError
 
-_SHORT = 60
+_SHORT, _SHOWN = 60, 5
 LONGEST_RESPONSE = 32_768
 """Tokens of a response where the context would leave room for more: as reasoning models are
 published."""
@@ -30,12 +30,18 @@ def warn_of_unjudged(evaluation: Evaluation, display: Display) -> None:
 
 
 def warn_of_bad_golds(prompts: Sequence[Prompt], session: Session, display: Display) -> None:
-    """Each gold answer that the verifier cannot read, once; its responses never train."""
+    """The first gold answers that the verifier cannot read; their responses never train."""
     verifier = session.sampler.verifier
-    for problem in (prompt.problem for prompt in prompts):
-        if problem.answer is not None and not verifier.check_gold(problem.answer):
-            gold = problem.answer[:_SHORT]
-            display.warn(f"problem {problem.id}: the gold answer {gold!r} cannot be read")
+    bad = [
+        problem
+        for problem in (prompt.problem for prompt in prompts)
+        if problem.answer is not None and not verifier.check_gold(problem.answer)
+    ]
+    for problem in bad[:_SHOWN]:
+        name, gold = problem.id[:_SHORT], (problem.answer or "")[:_SHORT]
+        display.warn(f"problem {name}: the gold answer {gold!r} cannot be read")
+    if len(bad) > _SHOWN:
+        display.warn(f"… and {len(bad) - _SHOWN} more gold answers")
 
 
 def say_template(prompts: Sequence[Prompt], session: Session, display: Display) -> None:

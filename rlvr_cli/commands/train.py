@@ -1,42 +1,36 @@
 """`rlvr train`, once its settings are resolved."""
 
-import shlex
-import signal
-import sys
-import time
-from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import Any
 
-from rlvr_cli.checkpoint import save_checkpoint
-from rlvr_cli.commands.common import (
-    refuse_existing,
-    say_figures,
-    say_template,
-    warn_of_bad_golds,
-    warn_of_unjudged,
+from rlvr_cli.checkpoint import (
+    Checkpoint,
+    checkpoints,
+    load_weights,
+    newest_sound,
+    remove_checkpoints,
 )
-from rlvr_cli.config import Config, changed_cells
-from rlvr_cli.display import Display, draw_curves, step_note
-from rlvr_cli.evaluate import Evaluation
-from rlvr_cli.figures import run_figures
-from rlvr_cli.jsonl import write_jsonl_line
+from rlvr_cli.commands.common import refuse_existing, warn_of_bad_golds
+from rlvr_cli.commands.loop import Loop
+from rlvr_cli.config import Config, as_yaml, changed_cells
+from rlvr_cli.display import Display
+from rlvr_cli.files import write_atomically
+from rlvr_cli.preflight import preflight
 from rlvr_cli.problems import ProblemSet, load_problems
 from rlvr_cli.session import Session, answer_format, open_session, prompts_for
 from rlvr_cli.sources import has_split
-from rlvr_cli.tracking import Run, default_directory
+from rlvr_cli.state import restore
+from rlvr_cli.tracking import Run, create_run, default_directory, kept_problems
 from rlvr_cli.trainer import Trainer
-from rlvr_cli.types import Prompt
-
-_SHORT = 60
+from rlvr_cli.types import Prompt, UserError
 
 
-def train(config: Config, out: Path | None, display: Display) -> None:
+def train(config: Config, out: Path | None, check_only: bool, display: Display) -> None:
     """The whole of `rlvr train`. Raises UserError for anything wrong with the input."""
-    started = time.monotonic()
     directory = out or default_directory(config.algo, config.data.source)
-    refuse_existing(directory)
+    if not check_only:
+        refuse_existing(directory)
     problems = _training_problems(config)
     chosen = {
         "prompt": config.data.prompt or problems.prompt,
@@ -45,103 +39,90 @@ def train(config: Config, out: Path | None, display: Display) -> None:
     data = config.data.model_copy(update=chosen)
     config = config.model_copy(update={"data": data})
     with open_session(config, training=True) as session:
-        held_out = _held_out_prompts(config, session)
-        prompts = prompts_for(problems, session.policy, config, config.rollout.max_tokens)
-        warn_of_bad_golds([*prompts, *held_out], session, display)
-        say_template(prompts, session, display)
-        display.say("policy", f"{config.model}: {session.description}")
-        display.say("problems", f"{len(prompts)} of {problems.name}; {len(held_out)} held out")
-        display.say("algorithm", _algorithm_line(config))
-        display.say("optimizer", _optimizer_line(config))
+        prompts, held_out = _prompts(config, session, problems, display)
+        _check(session, prompts, config, check_only, display)
+        if check_only:
+            return
         trainer = Trainer(config, session, prompts, held_out)
-        run = Run(directory, config.model_copy(update={"threads": session.threads}))
+        kept = problems.problems if config.data.source == "-" else None
+        run = create_run(directory, config.model_copy(update={"threads": session.threads}), kept)
         display.say("run", f"{directory}")
-        _train(trainer, run, display, started)
+        with closing(run):
+            Loop(trainer, run, display).go()
 
 
-def _train(trainer: Trainer, run: Run, display: Display, started: float) -> None:
-    """Measure, train, measure again, and say how it went."""
-    before = _measured(trainer, run, display, "before")
-    history: list[dict[str, Any]] = []
-    interrupted = False
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        with display.progress("training", trainer.config.steps) as bar:
-            for metrics in trainer.train_steps(run):
-                history.append(metrics)
-                bar.tick(step_note(metrics))
-                if not sys.stdout.isatty():
-                    write_jsonl_line(sys.stdout, metrics)
-    except KeyboardInterrupt:
-        interrupted = True
-    finally:
-        model = save_checkpoint(run.directory, len(history), trainer.session.policy, trainer.config)
-    after = None if interrupted else _measured(trainer, run, display, "after")
-    minutes = (time.monotonic() - started) / 60
-    curves = draw_curves(history)
-    summary = {
-        "steps": len(history),
-        "minutes": round(minutes, 3),
-        "before": before and before.as_json(),
-        "after": after and after.as_json(),
-        "model": str(model.relative_to(run.directory)),
-        "figures": run_figures(history),
-    }
-    run.write_summary(summary, curves)
-    display.print_curves(curves)
-    say_figures(run_figures(history), trainer.figures.peaks.source, display)
-    _say_outcome(trainer, history, display)
-    if before and after:
-        change = f"{before.pass_at_1:.3f} before, {after.pass_at_1:.3f} after training"
-        display.result("pass@1", f"{change} ({after.settings})")
-    done = "interrupted after" if interrupted else "done:"
-    display.result("run", f"{done} {len(history)} steps, {minutes:.2f} minutes; {run.directory}")
-    source = trainer.config.eval.source or trainer.config.data.source
-    problems = source if trainer.held_out else "PROBLEMS.jsonl"
-    display.say("next", f"rlvr eval {problems} --model {run.directory}")
-    question = trainer.prompts[0].problem.problem
-    if len(question) <= _SHORT:
-        display.say("", f"rlvr sample --model {run.directory} {shlex.quote(question)}")
-    if interrupted:
-        raise KeyboardInterrupt
+def resume(config: Config, directory: Path, display: Display) -> None:
+    """Go on with a run from its newest whole checkpoint. Raises UserError where that cannot be."""
+    with closing(Run(directory)) as run:
+        checkpoint, damaged = newest_sound(directory)
+        for line in damaged:
+            display.warn(line)
+        problems = _problems_again(config, directory)
+        write_atomically(directory / "config.yaml", as_yaml(config))
+        with open_session(config, training=True) as session:
+            prompts, held_out = _prompts(config, session, problems, display)
+            trainer = Trainer(config, session, prompts, held_out)
+            loop = Loop(trainer, run, display)
+            if checkpoint is None:
+                run.cut_back(0)
+                display.say("resume", f"{directory}: no step was saved yet, so from the start")
+            else:
+                _restore(trainer, loop, checkpoint)
+                display.say("resume", f"{directory}: from the end of step {checkpoint.step}")
+            loop.go()
 
 
-def _say_outcome(trainer: Trainer, history: Sequence[dict[str, Any]], display: Display) -> None:
-    """Plain words where a run learned nothing, skipped steps, or stopped early."""
-    steps = len(history)
-    short = sum(metrics["no_update"] == "batch not full" for metrics in history)
-    without_signal = sum(metrics["no_update"] == "no signal" for metrics in history)
-    cap = trainer.config.algorithm.max_gen_batches
-    if trainer.stopped:
-        display.warn(f"stopped at step {steps} (algorithm.on_cap): see the next line")
-    if short:
-        display.warn(
-            f"{short} of {steps} steps made no update: {cap} generation batches did not fill the "
-            "batch with mixed groups (algorithm.max_gen_batches)"
-        )
-    if without_signal < steps or not steps:
-        if without_signal:
-            display.warn(f"{without_signal} of {steps} steps had no mixed group and no update")
-        return
-    verdicts: Counter[str] = Counter()
-    for metrics in history:
-        verdicts.update(metrics["verdicts"])
-    listed = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
-    display.warn(
-        f"no group gave a signal in {steps} steps: in each, all responses were right or all "
-        f"were wrong ({listed}). The policy is unchanged. Take easier or harder problems, a "
-        "stronger model, more samples a problem (-n), or longer responses (--max-tokens)"
-    )
+def _restore(trainer: Trainer, loop: Loop, checkpoint: Checkpoint) -> None:
+    """Put trainer and run directory where they were when the checkpoint was written."""
+    state = checkpoint.load_state()
+    load_weights(checkpoint, trainer.session.policy.model)
+    restore(trainer, state)
+    trainer.step = checkpoint.step
+    trainer.session.engine.sync_weights(trainer.session.policy.model.named_parameters())
+    newer = {other.step for other in checkpoints(loop.run.directory)} - {checkpoint.step}
+    remove_checkpoints(loop.run.directory, {step for step in newer if step > checkpoint.step})
+    loop.resume(loop.run.cut_back(checkpoint.step), state.values["progress"])
 
 
-def _measured(trainer: Trainer, run: Run, display: Display, when: str) -> Evaluation | None:
-    if not trainer.held_out:
-        return None
-    groups, evaluation = trainer.measure()
-    run.write_rollouts(f"held-out-{when}", groups)
-    display.say("pass@1", f"{evaluation.pass_at_1:.3f} {when} training ({evaluation.settings})")
-    warn_of_unjudged(evaluation, display)
-    return evaluation
+def _prompts(
+    config: Config, session: Session, problems: ProblemSet, display: Display
+) -> tuple[list[Prompt], list[Prompt]]:
+    """The problems to train on and those held out; says what the run is going to do."""
+    held_out = _held_out_prompts(config, session)
+    prompts = prompts_for(problems, session.policy, config, config.rollout.max_tokens)
+    warn_of_bad_golds([*prompts, *held_out], session, display)
+    display.say("policy", f"{config.model}: {session.description}")
+    display.say("problems", f"{len(prompts)} of {problems.name}; {len(held_out)} held out")
+    display.say("algorithm", _algorithm_line(config))
+    display.say("optimizer", _optimizer_line(config))
+    return prompts, held_out
+
+
+def _check(
+    session: Session, prompts: Sequence[Prompt], config: Config, strict: bool, display: Display
+) -> None:
+    """The preflight. Raises UserError if the run cannot go well; `strict` (--check) counts a
+    probe without a signal as such."""
+    report = preflight(session, prompts, config)
+    for label, text in report.lines:
+        display.say(label, text)
+    errors = [finding.text for finding in report.findings if finding.is_error]
+    for finding in report.findings:
+        if not finding.is_error:
+            display.warn(finding.text)
+    if strict and not report.has_signal:
+        errors.append("a run like this would learn nothing: see the warning about the probe")
+    if errors:
+        raise UserError("\n".join(errors))
+    if strict:
+        display.result("check", "nothing stands in the way of this run")
+
+
+def _problems_again(config: Config, directory: Path) -> ProblemSet:
+    """The problems that the run began with: its own copy, or its source once more."""
+    if config.data.source != "-":
+        return _training_problems(config)
+    return ProblemSet("stdin", tuple(kept_problems(directory)), config.data.prompt or "")
 
 
 def _training_problems(config: Config) -> ProblemSet:

@@ -1,0 +1,159 @@
+"""A run killed with SIGKILL at random moments and resumed each time, beside an unbroken one.
+
+python benchmarks/kill_resume.py [--algo dapo ppo] [--kills 100] [--seed 0] [-- OPTIONS]
+
+Half of the kills come at a random time, half inside a write: as a file is synced or renamed. Each
+life is a fork of this process, which has everything imported. Exits with 1 unless weights, state,
+metrics (but for times, speeds and memory) and rollouts equal the unbroken run's bit for bit.
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import torch
+import transformers  # noqa: F401  (so that no life has to import it)
+
+from rlvr_cli.commands import train  # noqa: F401  (the same)
+from rlvr_cli.main import app
+from rlvr_cli.metrics import repeatable
+
+SMALL = ["--steps", "8", "--prompts", "4", "-n", "4", "--max-tokens", "40", "--limit", "64"]
+SMALL += ["--set", "eval.limit=4", "--set", "eval.every=3", "--set", "checkpoint.keep=2"]
+WRITES_A_STEP, KILLS_A_RUN = 30, 10
+
+
+def life(args: list[str], log: Path, die_after: float | None, die_in_write: int | None) -> int:
+    """The wait status of `rlvr ARGS`, killed after so many seconds or at its n-th write."""
+    child = os.fork()
+    if child == 0:
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        if die_in_write is not None:
+            kill_in_write(die_in_write)
+        try:
+            app(args, standalone_mode=False)
+        finally:
+            os._exit(0 if sys.exc_info()[0] is None else 1)
+    deadline = time.monotonic() + (die_after if die_after is not None else 600.0)
+    while True:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return status
+        if time.monotonic() > deadline:
+            os.kill(child, signal.SIGKILL)
+            return os.waitpid(child, 0)[1]
+        time.sleep(0.002)
+
+
+def kill_in_write(number: int) -> None:
+    """Let this process die at its `number`-th sync or rename, just before or just after it."""
+    left = [number]
+
+    def dying(function):
+        def wrapped(*args):
+            left[0] -= 1
+            if left[0] == 0 and number % 2:
+                os.kill(os.getpid(), signal.SIGKILL)
+            result = function(*args)
+            if left[0] == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return result
+
+        return wrapped
+
+    os.fsync = dying(os.fsync)
+    Path.rename = dying(Path.rename)
+
+
+def broken_run(
+    args: list[str], run: Path, kills: int, seconds: float, rng: random.Random
+) -> Counter[str]:
+    """Live, die (at most `kills` times) and resume until the run is done; what the deaths met."""
+    log = run.with_suffix(".log")
+    met: Counter[str] = Counter()
+    while True:
+        resumes = (run / "config.yaml").exists()
+        if not resumes:
+            shutil.rmtree(run, ignore_errors=True)
+        command = ["train", "--resume", str(run)] if resumes else [*args, "--out", str(run)]
+        after = number = None
+        if sum(met.values()) < kills:
+            if rng.random() < 0.5:
+                number = rng.randint(1, WRITES_A_STEP)
+            else:
+                after = rng.uniform(0, seconds)
+        status = life(command, log, after, number)
+        if os.WIFEXITED(status):
+            if os.WEXITSTATUS(status):
+                raise SystemExit(f"a life failed:\n{log.read_text()[-2000:]}")
+            return met
+        partial = any(run.parent.rglob(".*.partial"))
+        met["inside a write" if partial else "elsewhere"] += 1
+
+
+def differences(one: Path, other: Path) -> list[str]:
+    """The files that are not the same in both runs, but for what took how long."""
+    names = {str(p.relative_to(run)) for run in (one, other) for p in run.rglob("*") if p.is_file()}
+    timed = ("summary.json", "manifest.json", "trainer/state.json")
+    return sorted(
+        name
+        for name in names
+        if not name.endswith(timed) and contents(one / name) != contents(other / name)
+    )
+
+
+def contents(path: Path) -> object:
+    """What has to be equal in a file; None if it is not there."""
+    if not path.exists():
+        return None
+    if path.name == "metrics.jsonl":
+        return [repeatable(json.loads(line)) for line in path.open()]
+    return path.read_bytes()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--algo", nargs="+", default=["dapo", "ppo"])
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("options", nargs="*", default=SMALL, help="of rlvr train, after --")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    failed = False
+    for algo in given.algo:
+        rng = random.Random(f"{given.seed}:{algo}")
+        args = ["train", "--algo", algo, *given.options]
+        with tempfile.TemporaryDirectory() as place:
+            whole, broken = Path(place) / "whole", Path(place) / "broken"
+            started = time.monotonic()
+            if life([*args, "--out", str(whole)], whole.with_suffix(".log"), None, None):
+                raise SystemExit(whole.with_suffix(".log").read_text()[-2000:])
+            seconds = time.monotonic() - started
+            met: Counter[str] = Counter()
+            wrong, runs = [], 0
+            while met.total() < given.kills:
+                shutil.rmtree(broken, ignore_errors=True)
+                left = given.kills - met.total()
+                met += broken_run(args, broken, min(left, KILLS_A_RUN), seconds / 2, rng)
+                wrong += differences(whole, broken)
+                runs += 1
+        failed = failed or bool(wrong)
+        counts = ", ".join(f"{count} {what}" for what, count in sorted(met.items()))
+        print(f"{algo}: {met.total()} kills of {runs} runs ({counts}): ", end="")
+        print(f"{sorted(set(wrong))} differ" if wrong else "equal bit for bit", flush=True)
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""Files that a crash cannot spoil: written aside, synced, renamed; and a lock on a directory."""
+
+import fcntl
+import hashlib
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+from rlvr_cli.types import UserError
+
+_LOCK = ".lock"
+_CHUNK = 1 << 20
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """The whole text under that name, or what was there before; never a part of it."""
+    aside = path.with_name(f".{path.name}.partial")
+    with aside.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    aside.rename(path)
+    _sync(path.parent)
+
+
+def make_directory(path: Path, fill: Callable[[Path], None]) -> None:
+    """A new directory as `fill` leaves it, or none. Raises OSError if `path` exists and is no empty
+    directory."""
+    aside = path.with_name(f".{path.name}.partial")
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir(parents=True)
+    try:
+        fill(aside)
+        for file in aside.rglob("*"):
+            _sync(file)
+        _sync(aside)
+        aside.rename(path)
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+    _sync(path.parent)
+
+
+def remove_directory(path: Path) -> None:
+    """Remove a directory; one that is half removed never stands under its name."""
+    aside = path.with_name(f".{path.name}.removed")
+    shutil.rmtree(aside, ignore_errors=True)
+    path.rename(aside)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def clear_leftovers(directory: Path) -> None:
+    """Remove what a sudden end has left half written or half removed in a directory."""
+    for path in [*directory.glob(".*.partial"), *directory.glob(".*.removed")]:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def append_line(path: Path, line: str) -> None:
+    """Append a line with its end, synced; where that fails, nothing of it is left."""
+    with path.open("ab") as file:
+        end = file.tell()
+        try:
+            file.write(line.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        except BaseException:
+            os.truncate(path, end)
+            raise
+
+
+def sha256(path: Path) -> str:
+    """The checksum of a file, in hexadecimal."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def lock_directory(directory: Path) -> IO[str]:
+    """Hold the directory until the file returned is closed or the process ends.
+
+    Raises UserError if another process holds it, or if it cannot be written to.
+    """
+    try:
+        file = (directory / _LOCK).open("a", encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{directory}: cannot be written to ({error.strerror})") from None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise UserError(f"{directory}: another process is using this run; wait for it") from None
+    return file
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

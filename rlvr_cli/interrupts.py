@@ -1,0 +1,46 @@
+"""Ctrl-C and SIGTERM: the first is heeded as soon as nothing can be spoiled, the second at once."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_WAITING = b"\nstopping as soon as this step is saved; once more to leave at once\n"
+
+
+class Interrupts:
+    """While in force, a signal raises KeyboardInterrupt: at once inside `welcome`, elsewhere at
+    the next `welcome`; a second signal raises it wherever it comes."""
+
+    def __init__(self) -> None:
+        self._asked = 0
+        self._welcome = False
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> "Interrupts":
+        self._before = {name: signal.signal(name, self._handle) for name in _SIGNALS}
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for name, handler in self._before.items():
+            signal.signal(name, handler)
+
+    @contextmanager
+    def welcome(self) -> Iterator[None]:
+        """A block that can be left anywhere."""
+        self._welcome = True
+        try:
+            if self._asked:
+                raise KeyboardInterrupt
+            yield
+        finally:
+            self._welcome = False
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        self._asked += 1
+        if self._welcome or self._asked > 1:
+            raise KeyboardInterrupt
+        os.write(2, _WAITING)
