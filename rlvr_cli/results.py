@@ -119,41 +119,55 @@ def file_names(pairs: Sequence[tuple[str, str]]) -> list[str]:
 def read_results(path: Path, cluster: Cluster) -> list[Result]:
     """The results of a finished directory, or of a file of judged rows, to compare with.
 
+    Rows of a file say by `model` and `problem_set` which result they are of, if there are several.
     Raises UserError if it is neither.
     """
-    if path.is_dir():
-        try:
-            report = json.loads((path / _REPORT).read_text(encoding="utf-8"))
-            entries = report["results"]
-            pairs = [(entry["model"], entry["data"]) for entry in entries]
-        except (OSError, ValueError, KeyError):
-            raise UserError(f"--against {path}: no report.json of rlvr eval in it") from None
-        files = [path / _RESPONSES / f"{name}.jsonl" for name in file_names(pairs)]
-    else:
-        entries, files = [{"model": str(path), "data": "", "fingerprint": {}}], [path]
+    if not path.is_dir():
+        return [
+            Result(*label, {}, judged_problems(rows, cluster))
+            for label, rows in _by_label(path).items()
+        ]
+    try:
+        report = json.loads((path / _REPORT).read_text(encoding="utf-8"))
+        entries = report["results"]
+        pairs = [(entry["model"], entry["data"]) for entry in entries]
+    except (OSError, ValueError, KeyError):
+        raise UserError(f"--against {path}: no report.json of rlvr eval in it") from None
     return [
         Result(
             entry["model"],
             entry["data"],
             entry["fingerprint"],
-            judged_problems(_judged_file(file), cluster),
+            judged_problems(_judged_file(path / _RESPONSES / f"{name}.jsonl"), cluster),
         )
-        for entry, file in zip(entries, files, strict=True)
+        for entry, name in zip(entries, file_names(pairs), strict=True)
     ]
 
 
 def matching(model: str, data: str, theirs: Sequence[Result], where: Path) -> Result:
-    """The one of their results that is on this problem set, of this model if there are several; a
-    lone result is taken whatever its name. Raises UserError if it cannot be told which.
+    """The one of their results that is on this problem set (or on one without a name), of this
+    model if there are several; a lone result is taken whatever its name. Raises UserError if it
+    cannot be told which.
     """
-    same_data = [result for result in theirs if result.data == data]
+    same_data = [result for result in theirs if result.data in (data, "")]
     same_model = [result for result in same_data if result.model == model]
     found = same_model or same_data or theirs[: len(theirs) == 1]
     if len(found) != 1:
-        names = ", ".join(f"{result.model} on {result.data}" for result in theirs)
+        names = ", ".join(
+            f"{result.model} on {result.data or 'a set without name'}" for result in theirs
+        )
         count = "none" if not found else f"{len(found)} results"
         raise UserError(f"--against {where}: it has {count} for {data}; it holds {names}")
     return found[0]
+
+
+def _by_label(path: Path) -> dict[tuple[str, str], list[ResponseRow]]:
+    """The rows of a file by model (else the file's name) and problem set (else none)."""
+    parts: dict[tuple[str, str], list[ResponseRow]] = {}
+    for row in _judged_file(path):
+        label = str(row.get("model") or path), str(row.get("problem_set") or "")
+        parts.setdefault(label, []).append(row)
+    return parts
 
 
 def _judged_file(path: Path) -> list[ResponseRow]:

@@ -15,7 +15,7 @@ from rlvr_cli.report import (
     report_entry,
     table,
 )
-from rlvr_cli.results import ResultDirectory, file_names, matching
+from rlvr_cli.results import ResultDirectory, file_names, matching, read_results
 from rlvr_cli.statistics import Tally
 from rlvr_cli.types import Problem, UserError
 from verifiers import Verifier
@@ -115,6 +115,29 @@ def test_the_result_to_compare_with(tmp_path):
         matching("new", "d", [one, two], tmp_path)
     with pytest.raises(UserError, match="it has none for e; it holds m on d, n on d"):
         matching("new", "e", [one, two], tmp_path)
+
+
+def test_a_file_of_several_results_is_not_one(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    labelled = [
+        row("1", verdict, "1", model=model, problem_set=data)
+        for model, data, verdict in (
+            ("good", "d", "correct"),
+            ("bad", "d", "wrong"),
+            ("bad", "e", "correct"),
+        )
+    ]
+    path.write_text("".join(json.dumps(one) + "\n" for one in labelled))
+    with Verifier() as verifier:
+        found = read_results(path, verifier.cluster)
+    assert [(one.model, one.data) for one in found] == [("good", "d"), ("bad", "d"), ("bad", "e")]
+    assert [one.problems[0].tally for one in found] == [Tally(1), Tally(0, (1,)), Tally(1)]
+    assert matching("good", "d", found, path) is found[0]
+    assert matching("new", "e", found, path) is found[2]
+    with pytest.raises(UserError, match="it has 2 results for d"):
+        matching("new", "d", found, path)
+    unnamed = [result(ROWS, "m", ""), result(ROWS, "n", "")]
+    assert matching("n", "d", unnamed, path) is unnamed[1]
 
 
 def test_a_fingerprint_says_in_what_two_results_differ(tmp_path):
