@@ -52,6 +52,12 @@ class Result:
         """Responses a problem, of the problem that has the fewest."""
         return min(len(problem.rows) for problem in self.problems)
 
+    @property
+    def judged_samples(self) -> int:
+        """Judged responses a problem, of the problem that has the fewest but some."""
+        judged = (problem.tally.n for problem in self.problems if problem.tally.n)
+        return min(judged, default=self.samples)
+
 
 def judged_problems(rows: Iterable[ResponseRow], cluster: Cluster) -> tuple[JudgedProblem, ...]:
     """The rows by problem; those of one problem stand together."""
@@ -70,13 +76,16 @@ def tally_of(rows: Sequence[ResponseRow], cluster: Cluster) -> Tally:
 
 
 def chosen_ks(asked: Sequence[int], result: Result) -> list[int]:
-    """The k of pass@k and cons@k, in order. Raises UserError if one is larger than n."""
+    """The k of pass@k and cons@k, in order. Raises UserError if one is larger than n.
+
+    Where none is asked for, every k counts every problem with a judged response.
+    """
     largest = max(asked, default=1)
     if largest > result.samples:
         raise UserError(
             f"--k {largest}: larger than the {result.samples} responses a problem of {result.data}"
         )
-    return sorted({1, *asked}) if asked else default_ks(result.samples)
+    return sorted({1, *asked}) if asked else default_ks(result.judged_samples)
 
 
 def figures(problems: Sequence[JudgedProblem], ks: Sequence[int]) -> dict[str, Any]:
@@ -169,8 +178,8 @@ def table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:
 
 
 def overview(entries: Sequence[dict[str, Any]]) -> list[str]:
-    """One line a result: the first and the last k, and how the responses look."""
-    k = max((int(k) for entry in entries for k in entry["pass@k"]), default=1)
+    """One line a result: the first and the last k that all have, and how the responses look."""
+    k = max(set.intersection(*(set(map(int, entry["pass@k"])) for entry in entries)))
     header = ["model", "data", "problems", "pass@1 [95 %]", f"pass@{k}", f"cons@{k}"]
     header += ["format", "cut off", "tokens"]
     return table(
@@ -181,8 +190,8 @@ def overview(entries: Sequence[dict[str, Any]]) -> list[str]:
                 entry["data"],
                 str(entry["problems"]),
                 shown(entry["pass@k"]["1"]),
-                shown(entry["pass@k"].get(str(k))),
-                shown(entry["cons@k"].get(str(k))),
+                shown(entry["pass@k"][str(k)]),
+                shown(entry["cons@k"][str(k)]),
                 f"{entry['format_share']:.1%}",
                 f"{entry['cut_off_share']:.1%}",
                 "-" if entry["response_length"] is None else f"{entry['response_length']:.1f}",
@@ -193,10 +202,13 @@ def overview(entries: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def by_k(entry: dict[str, Any]) -> list[str]:
-    """pass@k and cons@k of one result, a line a k."""
+    """pass@k and cons@k of one result, a line a k, and how many problems they count."""
     return table(
-        ["k", "pass@k [95 %]", "cons@k [95 %]"],
-        [[k, shown(entry["pass@k"][k]), shown(entry["cons@k"][k])] for k in entry["pass@k"]],
+        ["k", "problems", "pass@k [95 %]", "cons@k [95 %]"],
+        [
+            [k, str(counted(found)), shown(found), shown(entry["cons@k"][k])]
+            for k, found in entry["pass@k"].items()
+        ],
     )
 
 
@@ -222,10 +234,11 @@ def by_field(entry: dict[str, Any], field: str) -> list[str]:
 def by_difference(entry: dict[str, Any]) -> list[str]:
     """A comparison, a line a k."""
     return table(
-        ["ours less theirs", "difference [95 %]", "p", "better", "worse"],
+        ["ours less theirs", "problems", "difference [95 %]", "p", "better", "worse"],
         [
             [
                 f"{name[:-1]}{k}",
+                str(counted(found)),
                 shown(found),
                 f"{found['p']:.3f}",
                 str(found["better"]),
@@ -235,6 +248,11 @@ def by_difference(entry: dict[str, Any]) -> list[str]:
             for k, found in entry[name].items()
         ],
     )
+
+
+def counted(estimate: dict[str, Any] | None) -> int:
+    """How many problems had enough judged responses for an estimate."""
+    return 0 if estimate is None else int(estimate["problems"])
 
 
 def shown(estimate: dict[str, Any] | None) -> str:

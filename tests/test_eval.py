@@ -134,6 +134,16 @@ def test_responses_of_any_tool_by_hand(rlvr, tmp_path):
     assert once_more.stdout == piped.stdout
 
 
+def test_problems_that_do_not_count_are_said(rlvr):
+    rows = jsonl(
+        {"id": 1, "answer": 1, "responses": ["1", "2"]},
+        {"id": 2, "answer": "a sentence that is no answer (", "responses": ["1", "2"]},
+    )
+    done = rlvr("eval", "--responses", "-", "--k", "2", stdin=rows)
+    assert done.returncode == 0, done.stderr
+    assert "k = 2: 1 of 2 problems have that many judged responses" in done.stderr
+
+
 GOOD = {"id": "a", "answer": 1, "response": "1"}
 
 

@@ -8,10 +8,13 @@ from rlvr_cli.fingerprint import data_hash, differences, model_hash
 from rlvr_cli.prompts import template_text
 from rlvr_cli.report import (
     Result,
+    by_difference,
+    by_k,
     chosen_ks,
     compared,
     figures,
     judged_problems,
+    overview,
     report_entry,
     table,
 )
@@ -86,10 +89,35 @@ def test_by_a_field_adds_up():
 
 
 def test_ks():
-    assert chosen_ks((), result(ROWS)) == [1, 2, 4]
+    assert chosen_ks((), result(ROWS)) == [1, 2, 3]  # one of the four responses to 2 timed out
+    assert chosen_ks((), result(ROWS[:4])) == [1, 2, 4]
+    assert chosen_ks((), result(ROWS[8:])) == [1, 2, 4]  # none was judged
     assert chosen_ks((3,), result(ROWS)) == [1, 3]
     with pytest.raises(UserError, match="--k 5: larger than the 4 responses"):
         chosen_ks((2, 5), result(ROWS))
+
+
+def test_a_timeout_drops_no_problem_from_a_default_k_and_tables_say_who_counts():
+    found = result(ROWS[:8])
+    entry = report_entry(found, chosen_ks((), found), [])
+    assert [estimate["problems"] for estimate in entry["pass@k"].values()] == [2, 2, 2]
+    asked = by_k(report_entry(found, chosen_ks((2, 4), found), []))
+    assert [line.split()[:2] for line in asked] == [
+        ["k", "problems"],
+        ["1", "2"],
+        ["2", "2"],
+        ["4", "1"],
+    ]
+    difference = by_difference(compared(found, result(ROWS[:8], "n"), [3, 4]))
+    assert [line.split()[:2] for line in difference[1:]] == [
+        ["pass@3", "2"],
+        ["pass@4", "1"],
+        ["cons@3", "2"],
+        ["cons@4", "1"],
+    ]
+    whole = result(ROWS[:4], "whole")
+    entries = [report_entry(one, chosen_ks((), one), []) for one in (found, whole)]
+    assert "pass@2 " in overview(entries)[0]  # the largest k that both have
 
 
 def test_a_comparison_is_of_the_problems_in_common():

@@ -16,6 +16,7 @@ from rlvr_cli.report import (
     by_k,
     chosen_ks,
     compared,
+    counted,
     overview,
     report_entry,
 )
@@ -95,6 +96,12 @@ def _show(entry: dict[str, Any], display: Display) -> None:
             f"{unjudged} responses could not be judged ({entry['timeouts']} timeouts, "
             f"{entry['unparseable_golds']} with an unreadable gold answer); the figures leave "
             "them out"
+        )
+    last, found = list(entry["pass@k"].items())[-1]
+    if counted(found) < entry["problems"]:
+        display.warn(
+            f"k = {last}: {counted(found)} of {entry['problems']} problems have that many judged "
+            "responses; the figures leave the others out"
         )
 
 
