@@ -77,16 +77,20 @@ def interval(values: Sequence[float], responses: int = 1) -> tuple[float, float]
     """A 95 % interval for the mean of values in [0, 1], one a problem.
 
     Wilson's score interval at the effective number of problems, which is that of yes-or-no values
-    with the spread seen, P m (1-m) / s^2 (Korn & Graubard 1998). Unlike m ± 1.96 s it has a width
-    where all problems are right or all wrong. `responses` a problem bound what a value can tell.
+    with the spread seen, P m (1-m) / s^2 (Korn & Graubard 1998); `responses` a problem bound what
+    a value can tell, and the spread of one problem is unknown. A kind of problem that is not among
+    these may exist: the upper end is never below that of 0 right of P, nor the lower end above that
+    of P right of P.
     """
     count, mean = len(values), sum(values) / len(values)
     spread = math.fsum((value - mean) ** 2 for value in values) / max(1, count - 1)
-    most = count * responses if 0 < mean < 1 else count
+    most = count * responses if 0 < mean < 1 and count > 1 else count
     size = min(most, count * mean * (1 - mean) / spread) if spread > 0 else most
     centre = (mean + Z**2 / (2 * size)) / (1 + Z**2 / size)
     half = Z / (1 + Z**2 / size) * math.sqrt(mean * (1 - mean) / size + Z**2 / (4 * size**2))
-    return max(0.0, min(mean, centre - half)), min(1.0, max(mean, centre + half))
+    unseen = _unseen(count)
+    low, high = min(mean, centre - half, 1 - unseen), max(mean, centre + half, unseen)
+    return max(0.0, low), min(1.0, high)
 
 
 def estimate(
@@ -158,6 +162,11 @@ def student(freedom: int) -> float:
         return mpmath.betainc(freedom / 2, 0.5, 0, x, regularized=True) - 0.05
 
     return float(mpmath.findroot(tail, (1.5, 13), solver="anderson"))
+
+
+def _unseen(count: int) -> float:
+    """Wilson's upper end of 0 of `count`: the part of all problems that these may not show."""
+    return Z**2 / (count + Z**2)
 
 
 def _check(n: int, k: int) -> None:

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import random
 from collections import Counter
 
 import pytest
@@ -151,6 +152,35 @@ def test_an_interval_by_hand():
     assert interval([0.5] * 4, responses=4) == pytest.approx(
         interval([1.0, 0.0] * 8 + [0.5], responses=1), abs=0.03
     )
+
+
+def test_one_right_response_is_no_surer_than_none():
+    # 0 of 30 ends at z^2 / (30 + z^2) = 3.8415 / 33.8415; 1 of 480 responses cannot end below it.
+    none, one = interval([0.0] * 30, 16), interval([1 / 16] + [0.0] * 29, 16)
+    assert none == pytest.approx((0, 0.113514), abs=1e-6)
+    assert one[0] <= 1 / 480
+    assert one[1] == pytest.approx(none[1])
+    highs = [interval([hits / 16] * 2 + [0.0] * 28, 16)[1] for hits in range(17)]
+    assert all(high <= more + 1e-9 for high, more in itertools.pairwise(highs))
+
+
+def test_one_problem_tells_as_much_as_one_problem():
+    # Wilson's interval of n = 1 with m = 1/2: 1/2 +- z / (1 + z^2) sqrt(1/4 + z^2 / 4).
+    half = 1.959964 / (1 + 1.959964**2) * math.sqrt((1 + 1.959964**2) / 4)
+    assert interval([0.5], 64) == pytest.approx((0.5 - half, 0.5 + half))
+
+
+@pytest.mark.parametrize(("a", "b"), [(0.02, 0.5), (0.5, 0.02), (0.05, 0.5), (0.3, 0.7)])
+def test_an_interval_covers_where_few_problems_hold_the_mean(a, b):
+    """30 problems x 64 samples, each problem's rate drawn from a Beta distribution."""
+    rng = random.Random(0)
+    covered = 0
+    for _ in range(400):
+        rates = [rng.betavariate(a, b) for _ in range(30)]
+        values = [sum(rng.random() < rate for _ in range(64)) / 64 for rate in rates]
+        low, high = interval(values, 64)
+        covered += low <= a / (a + b) <= high
+    assert covered / 400 >= 0.92
 
 
 @pytest.mark.parametrize("rate", [0.05, 0.1, 0.3, 0.5, 0.8, 0.95])
