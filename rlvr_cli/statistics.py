@@ -136,7 +136,9 @@ class Difference:
 def paired_difference(ours: Sequence[float], theirs: Sequence[float]) -> Difference:
     """The mean of the differences, with Student's 95 % interval and a sign-flip test.
 
-    Raises ValueError if the two are not of one length, or empty.
+    The interval reaches at least as far as a kind of problem that is not among these may move the
+    mean: equal differences do not make it certain. Raises ValueError if the two are not of one
+    length, or empty.
     """
     differences = [a - b for a, b in zip(ours, theirs, strict=True)]
     if not differences:
@@ -145,7 +147,7 @@ def paired_difference(ours: Sequence[float], theirs: Sequence[float]) -> Differe
     half = math.inf
     if count > 1:
         spread = math.fsum((d - value) ** 2 for d in differences) / (count - 1)
-        half = student(count - 1) * math.sqrt(spread / count)
+        half = max(student(count - 1) * math.sqrt(spread / count), _unseen(count))
     better = sum(d > 0 for d in differences)
     worse = sum(d < 0 for d in differences)
     low, high = max(-1.0, value - half), min(1.0, value + half)

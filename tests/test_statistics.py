@@ -210,6 +210,14 @@ def test_a_paired_difference_by_hand():
     assert found.p == 0.5  # of +-1 +-1/2, two of four are as far from 0 as 3/2
 
 
+def test_equal_differences_are_not_certain():
+    # z^2 / (P + z^2) to each side: 3.8415 / 6.8415 of three problems, 3.8415 / 33.8415 of thirty.
+    three = paired_difference([1, 1, 1], [0, 0, 0])
+    assert (three.low, three.high) == pytest.approx((1 - 0.561498, 1.0), abs=1e-6)
+    thirty = paired_difference([0.5] * 30, [0.5] * 30)
+    assert (thirty.low, thirty.high) == pytest.approx((-0.113514, 0.113514), abs=1e-6)
+
+
 @given(st.lists(st.tuples(UNIT, UNIT), min_size=1, max_size=10))
 def test_a_paired_difference_turns_round(pairs):
     ours, theirs = zip(*pairs, strict=True)
