@@ -10,7 +10,7 @@ from typing import Any
 
 import rlvr_cli
 import verifiers
-from rlvr_cli.types import Problem, SamplingParams
+from rlvr_cli.types import Problem, Prompt, SamplingParams
 from verifiers import Format
 
 _MODEL_FILES = re.compile(
@@ -42,6 +42,14 @@ def data_hash(problems: Iterable[Problem]) -> str:
     for problem in problems:
         row = [problem.id, problem.problem, problem.answer, problem.extra]
         whole.update(json.dumps(row, default=str, sort_keys=True).encode() + b"\n")
+    return whole.hexdigest()
+
+
+def prompts_hash(prompts: Iterable[Prompt]) -> str:
+    """SHA-256 over the token ids of the prompts: a chat template may write the date into them."""
+    whole = hashlib.sha256()
+    for prompt in prompts:
+        whole.update(json.dumps(prompt.token_ids).encode() + b"\n")
     return whole.hexdigest()
 
 

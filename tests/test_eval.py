@@ -67,6 +67,21 @@ def test_a_killed_evaluation_goes_on_and_ends_byte_for_byte_the_same(rlvr, tmp_p
     assert sorted(files(tmp_path / "whole")) == ["report.json", "responses/arithmetic--tiny.jsonl"]
 
 
+def test_a_dated_template_is_another_fingerprint_on_another_day(rlvr, tmp_path):
+    """The same files make other prompts: a template that tells the time, as others tell the date."""
+    model = tmp_path / "dated"
+    shutil.copytree(TINY, model)
+    asked = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
+    (model / "chat_template.jinja").write_text("{{ strftime_now('%f') }}\n" + asked)
+    command = ("eval", "--model", "dated", "--limit", "1", "-n", "1", "--max-tokens", "4")
+    first = rlvr(*command, "--out", "first")
+    assert first.returncode == 0, first.stderr
+    second = rlvr(*command, "--out", "second", "--against", "first")
+    assert second.returncode == 0, second.stderr
+    (comparison,) = report(tmp_path / "second")["against"]["results"]
+    assert [text.split()[0] for text in comparison["differs"]] == ["prompts"]
+
+
 def test_models_and_sets_in_one_table_and_tested_against_another(rlvr, tmp_path):
     shutil.copytree(TINY, tmp_path / "other")
     (tmp_path / "other" / "README").write_text("not of the model")

@@ -14,6 +14,7 @@ from rlvr_cli.fingerprint import (
     engine_versions,
     judging,
     model_hash,
+    prompts_hash,
     sampling,
 )
 from rlvr_cli.models import model_files
@@ -72,6 +73,7 @@ class _Measurement:
         self.fingerprint: Fingerprint = {
             "model": model_sha,
             "data": data_hash(prompt.problem for prompt in self.prompts),
+            "prompts": prompts_hash(self.prompts),
             **sampling(self.params, config.seed, config.rollout.seeded, template),
             **engine_versions(session.engine, session.threads),
             **judging(self.format),
