@@ -1,7 +1,7 @@
 """Responses made elsewhere, judged without a model."""
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,17 +34,18 @@ class Given:
 def read_responses(source: str, limit: int | None, skip_bad: bool) -> list[Given]:
     """The rows of a file or stdin (`-`): `answer` and `response`, a text or a list of texts.
 
-    Rows with the same `id`, or without one with the same `problem`, are of one problem.
+    Rows with the same `id`, or without one with the same `problem`, are of one problem; those of
+    the first `limit` problems of each result are kept.
     Raises UserError if the source cannot be read, holds nothing, or contradicts itself.
     """
     name = "stdin" if source == "-" else source
     rows = jsonl_rows("stdin", sys.stdin.buffer) if source == "-" else file_rows(Path(source))
-    given = list(read_rows(rows, _given, limit, skip_bad))
+    given = list(read_rows(rows, _given, None, skip_bad))
     if not given:
         raise UserError(f"{name}: no responses in it; one JSON object a line is expected")
     for label in {row.label for row in given}:
         check_problems([(row.where, row.problem) for row in given if row.label == label], True)
-    return given
+    return given if limit is None else list(_of_first_problems(given, limit))
 
 
 def check_problems(problems: Iterable[tuple[str, Problem]], repeated: bool) -> None:
@@ -101,6 +102,16 @@ def judged_rows(
             rows.append(dict(zip(ROW_KEYS, values, strict=True)) | row.problem.extra)
         on_batch(len(batch))
     return rows
+
+
+def _of_first_problems(given: Iterable[Given], limit: int) -> Iterator[Given]:
+    kept: dict[tuple[str, str], set[str]] = {}
+    for row in given:
+        of_label = kept.setdefault(row.label, set())
+        if len(of_label) < limit:
+            of_label.add(row.problem.id)
+        if row.problem.id in of_label:
+            yield row
 
 
 def _given(where: str, number: int, row: Any) -> Given:

@@ -149,6 +149,22 @@ def test_responses_of_any_tool_by_hand(rlvr, tmp_path):
     assert once_more.stdout == piped.stdout
 
 
+def test_a_limit_is_one_of_problems(rlvr):
+    rows = [
+        {"model": model, "id": identity, "answer": 1, "response": "1"}
+        for identity in ("a", "b", "c")
+        for model in ("m", "n")
+        for _ in range(2)
+    ]
+    apart = [*rows[::2], *rows[1::2]]  # the second responses of all problems come after the first
+    done = rlvr("eval", "--responses", "-", "--limit", "2", stdin=jsonl(*apart))
+    assert done.returncode == 0, done.stderr
+    kept = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(row["model"], row["id"], row["sample"]) for row in kept] == [
+        (model, identity, sample) for model in "mn" for identity in "ab" for sample in (0, 1)
+    ]
+
+
 def test_problems_that_do_not_count_are_said(rlvr):
     rows = jsonl(
         {"id": 1, "answer": 1, "responses": ["1", "2"]},
