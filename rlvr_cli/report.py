@@ -88,23 +88,27 @@ def chosen_ks(asked: Sequence[int], result: Result) -> list[int]:
     return sorted({1, *asked}) if asked else default_ks(result.judged_samples)
 
 
-def figures(problems: Sequence[JudgedProblem], ks: Sequence[int]) -> dict[str, Any]:
+def figures(
+    problems: Sequence[JudgedProblem], ks: Sequence[int], has_format: bool = True
+) -> dict[str, Any]:
     """Everything that is said about a set of problems.
 
     pass@k and cons@k leave out responses that were not judged (timeouts, unreadable golds) and
-    problems with fewer than k others; shares and the mean length are over all responses.
+    problems with fewer than k others; shares and the mean length are over all responses of which
+    they are known. Without `has_format` none was asked for, so that no share has it.
     """
     tallies = [problem.tally for problem in problems]
     rows = [row for problem in problems for row in problem.rows]
     verdicts = sorted(row["verdict"] for row in rows)
     lengths = [row["n_tokens"] for row in rows if row["n_tokens"] is not None]
+    ends = [row["finish_reason"] for row in rows if row["finish_reason"] is not None]
     return {
         "problems": len(problems),
         "responses": len(rows),
         "pass@k": {str(k): _as_json(pass_estimate(tallies, k)) for k in ks},
         "cons@k": {str(k): _as_json(cons_estimate(tallies, k)) for k in ks},
-        "format_share": mean(row["format_ok"] for row in rows),
-        "cut_off_share": mean(row["finish_reason"] == "length" for row in rows),
+        "format_share": mean(row["format_ok"] for row in rows) if has_format else None,
+        "cut_off_share": mean(end == "length" for end in ends),
         "timeouts": verdicts.count("timeout"),
         "unparseable_golds": verdicts.count("unparseable_gold"),
         "response_length": mean(lengths),
@@ -114,14 +118,21 @@ def figures(problems: Sequence[JudgedProblem], ks: Sequence[int]) -> dict[str, A
 
 def report_entry(result: Result, ks: Sequence[int], by: Sequence[str]) -> dict[str, Any]:
     """One result as it stands in `report.json`."""
+    has_format = result.fingerprint["verifier"]["format"] != "any"
     entry = {
         "model": result.model,
         "data": result.data,
         "fingerprint": result.fingerprint,
-        **figures(result.problems, ks),
+        **figures(result.problems, ks, has_format),
     }
     if by:
-        entry["by"] = {field: _by_value(result.problems, field, ks) for field in by}
+        entry["by"] = {
+            field: {
+                value: figures(part, ks, has_format)
+                for value, part in _by_value(result.problems, field).items()
+            }
+            for field in by
+        }
     return entry
 
 
@@ -192,8 +203,8 @@ def overview(entries: Sequence[dict[str, Any]]) -> list[str]:
                 shown(entry["pass@k"]["1"]),
                 shown(entry["pass@k"][str(k)]),
                 shown(entry["cons@k"][str(k)]),
-                f"{entry['format_share']:.1%}",
-                f"{entry['cut_off_share']:.1%}",
+                percent(entry["format_share"]),
+                percent(entry["cut_off_share"]),
                 "-" if entry["response_length"] is None else f"{entry['response_length']:.1f}",
             ]
             for entry in entries
@@ -255,6 +266,11 @@ def counted(estimate: dict[str, Any] | None) -> int:
     return 0 if estimate is None else int(estimate["problems"])
 
 
+def percent(share: float | None) -> str:
+    """`12.5%`, or `-` where it is not known."""
+    return "-" if share is None else f"{share:.1%}"
+
+
 def shown(estimate: dict[str, Any] | None) -> str:
     """`0.433 [0.274, 0.608]`, with the error of drawn subsets where there is one."""
     if estimate is None:
@@ -268,13 +284,11 @@ def _passed(tally: Tally, k: int) -> float:
     return pass_at_k(tally.n, tally.correct, k)
 
 
-def _by_value(
-    problems: Sequence[JudgedProblem], field: str, ks: Sequence[int]
-) -> dict[str, dict[str, Any]]:
-    parts: dict[Any, list[JudgedProblem]] = {}
+def _by_value(problems: Sequence[JudgedProblem], field: str) -> dict[str, list[JudgedProblem]]:
+    parts: dict[str, list[JudgedProblem]] = {}
     for problem in problems:
         parts.setdefault(str(problem.rows[0].get(field)), []).append(problem)
-    return {value: figures(parts[value], ks) for value in sorted(parts, key=_numbers_first)}
+    return {value: parts[value] for value in sorted(parts, key=_numbers_first)}
 
 
 def _numbers_first(value: str) -> tuple[bool, float, str]:

@@ -68,7 +68,7 @@ def test_a_killed_evaluation_goes_on_and_ends_byte_for_byte_the_same(rlvr, tmp_p
 
 
 def test_a_dated_template_is_another_fingerprint_on_another_day(rlvr, tmp_path):
-    """The same files make other prompts: a template that tells the time, as others tell the date."""
+    """The same files make other prompts: a template that tells the time, as others do the date."""
     model = tmp_path / "dated"
     shutil.copytree(TINY, model)
     asked = "{% for m in messages %}{{ m['content'] }}{% endfor %}"

@@ -48,8 +48,9 @@ def judged(rows):
         return judged_problems(rows, verifier.cluster)
 
 
-def result(rows, model="m", data="d"):
-    return Result(model, data, {"seed": model}, judged(rows))
+def result(rows, model="m", data="d", form="think_answer"):
+    fingerprint = {"seed": model, "verifier": {"format": form}}
+    return Result(model, data, fingerprint, judged(rows))
 
 
 def test_tallies_cluster_and_leave_out_what_was_not_judged():
@@ -71,6 +72,15 @@ def test_figures_by_hand():
     assert found["cut_off_share"] == pytest.approx(1 / 12)
     assert found["format_share"] == pytest.approx(2 / 12)
     assert found["response_length"] == pytest.approx((11 * 10 + 30) / 12)
+
+
+def test_a_share_is_of_the_responses_it_is_known_of():
+    ends = [row("1", "correct", "4", finish_reason=end) for end in ("length", "stop", None)]
+    assert figures(judged(ends), [1])["cut_off_share"] == 0.5
+    unknown = report_entry(result(ends[2:], form="any"), [1], [])
+    assert unknown["cut_off_share"] is None
+    assert unknown["format_share"] is None  # none was asked for
+    assert overview([unknown])[1].split()[-3:] == ["-", "-", "10.0"]
 
 
 def test_nothing_judged_is_not_zero():

@@ -59,7 +59,10 @@ class Verifier:
         return [found[index] for index in range(len(attempts))]
 
     def _verify(self, attempt: Attempt, judge: Callable[[str, str], Judgement]) -> Verification:
-        format_ok = check_format(attempt.response, think_open=attempt.think_open)
+        if self._format == "boxed":
+            format_ok = boxed_answer(attempt.response, think_open=attempt.think_open) is not None
+        else:
+            format_ok = check_format(attempt.response, think_open=attempt.think_open)
 
         def found(verdict: Verdict, reason: str, extracted: str | None = None) -> Verification:
             return Verification(verdict, extracted, format_ok, reason)
@@ -67,8 +70,6 @@ class Verifier:
         gold = gold_text(attempt.gold)
         if not self.check_gold(gold):
             return found(Verdict.UNPARSEABLE_GOLD, "gold does not parse")
-        if self._format == "boxed":
-            format_ok = boxed_answer(attempt.response, think_open=attempt.think_open) is not None
         if self._format == "think_answer" and not format_ok:
             if attempt.truncated and is_incomplete(attempt.response, think_open=attempt.think_open):
                 return found(Verdict.TRUNCATED, "cut off before the format was complete")

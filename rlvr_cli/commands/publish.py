@@ -18,6 +18,7 @@ from rlvr_cli.report import (
     compared,
     counted,
     overview,
+    percent,
     report_entry,
 )
 from rlvr_cli.results import ResultDirectory, file_names, matching, read_results
@@ -79,10 +80,11 @@ def _show(entry: dict[str, Any], display: Display) -> None:
     first = entry["pass@k"]["1"]
     value = "not measured" if first is None else f"{first['value']:.4f}"
     display.result("pass@1", f"{value} on {entry['data']} ({_settings(entry)})")
-    length = entry["response_length"]
+    format_share, length = entry["format_share"], entry["response_length"]
     display.say(
         "responses",
-        f"format right {entry['format_share']:.1%}, cut off {entry['cut_off_share']:.1%}"
+        ("" if format_share is None else f"format right {percent(format_share)}, ")
+        + f"cut off {percent(entry['cut_off_share'])}"
         + ("" if length is None else f", {length:.1f} tokens on average"),
     )
     counts = ", ".join(f"{count} {verdict}" for verdict, count in entry["verdicts"].items())

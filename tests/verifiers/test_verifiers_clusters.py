@@ -54,7 +54,9 @@ def test_nothing_is_clustered_of_nothing():
 def test_the_boxed_format_is_a_box(response, format_ok, verdict):
     with Verifier(format="boxed") as verifier:
         found = verifier.verify(Attempt(response, "4"))
+        unreadable = verifier.verify(Attempt(response, "a sentence that is no answer ("))
     assert (found.format_ok, found.verdict) == (format_ok, verdict)
+    assert (unreadable.format_ok, unreadable.verdict) == (format_ok, "unparseable_gold")
 
 
 def test_the_last_box_of_a_solution():
