@@ -117,6 +117,8 @@ def test_models_and_sets_in_one_table_and_tested_against_another(rlvr, tmp_path)
     again = report(tmp_path / "again")
     for key in ("pass@k", "cons@k", "verdicts", "format_share", "response_length"):
         assert again["results"][0][key] == results[0][key]
+    hashes = [entry["fingerprint"]["data"] for entry in (again["results"][0], results[0])]
+    assert hashes[0] == hashes[1]
     (comparison,) = again["against"]["results"]
     earlier = report(tmp_path / "first")["results"][0]
     for k in ("1", "4"):

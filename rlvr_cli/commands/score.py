@@ -9,6 +9,7 @@ from rlvr_cli.fingerprint import data_hash, judging
 from rlvr_cli.report import Result, check_fields, judged_problems
 from rlvr_cli.results import ResultDirectory
 from rlvr_cli.scoring import judged_rows, read_responses
+from rlvr_cli.types import Problem
 from verifiers import Verifier
 
 
@@ -35,7 +36,10 @@ def score(config: Config, source: str, asked: Asked, display: Display) -> None:
             for label in labels:
                 part = [row for row in given if row.label == label]
                 rows = judged_rows(part, verifier, on_batch)
-                fingerprint = {"data": data_hash(row.problem for row in part)}
+                problems: dict[str, Problem] = {}
+                for row in part:
+                    problems.setdefault(row.problem.id, row.problem)
+                fingerprint = {"data": data_hash(problems.values())}
                 fingerprint |= judging(answer_format)
                 judged = judged_problems(rows, verifier.cluster)
                 results.append(Result(*label, fingerprint, judged))
