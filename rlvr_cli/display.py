@@ -118,8 +118,8 @@ class Pace:
         judged = group.judged
         if judged:
             self._shares.append(sum(rollout.is_correct for rollout in judged) / len(judged))
-        running = sum(self._shares) / len(self._shares) if self._shares else 0.0
-        return f"pass@1 {running:.3f}  {self.count(1, len(group.rollouts))}"
+        running = sum(self._shares) / len(self._shares) if self._shares else None
+        return f"pass@1 {measured(running)}  {self.count(1, len(group.rollouts))}"
 
     def count(self, units: int, responses: int | None = None) -> str:
         """More units are done, in words: how many, rate, time left."""
@@ -148,6 +148,11 @@ class Pace:
     @property
     def _elapsed(self) -> float:
         return max(1e-6, time.monotonic() - self._started)
+
+
+def measured(value: float | None) -> str:
+    """`0.433`, or words where nothing could be judged."""
+    return "not measured" if value is None else f"{value:.3f}"
 
 
 def step_note(metrics: Mapping[str, Any]) -> str:

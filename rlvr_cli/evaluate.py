@@ -14,7 +14,8 @@ from rlvr_cli.types import Group, Prompt, SamplingParams
 class Evaluation:
     """The figures of one evaluation, with the settings they were measured at."""
 
-    pass_at_1: float
+    pass_at_1: float | None
+    """None where no response was judged."""
     problems: int
     samples: int
     temperature: float
@@ -73,7 +74,7 @@ def summarise(groups: Sequence[Group], params: SamplingParams) -> Evaluation:
     """The figures over all groups."""
     metrics = rollout_metrics(groups)
     return Evaluation(
-        pass_at_1=pass_at_1(groups) or 0.0,
+        pass_at_1=pass_at_1(groups),
         problems=len(groups),
         samples=params.samples,
         temperature=params.temperature,

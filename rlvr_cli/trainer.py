@@ -130,7 +130,7 @@ class Trainer:
         groups = evaluate(self.session.sampler, self.held_out, params, self.config.seed)
         return groups, summarise(groups, params)
 
-    def _held_out(self, step: int, run: Run) -> dict[str, float]:
+    def _held_out(self, step: int, run: Run) -> dict[str, float | None]:
         """pass@1 on the held-out problems where `eval.every` asks for it at this step."""
         every = self.config.eval.every
         if not (every and self.held_out and step % every == 0):

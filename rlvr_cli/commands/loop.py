@@ -10,7 +10,7 @@ from typing import Any
 from rlvr_cli.checkpoint import State, checkpoints, outlived, remove_checkpoints, save_checkpoint
 from rlvr_cli.commands.common import say_figures, warn_of_unjudged
 from rlvr_cli.commands.outcome import say_what_is_next, warn_of_outcome
-from rlvr_cli.display import Display, draw_curves, step_note
+from rlvr_cli.display import Display, draw_curves, measured, step_note
 from rlvr_cli.figures import run_figures
 from rlvr_cli.files import write_atomically
 from rlvr_cli.guards import check
@@ -149,7 +149,7 @@ class Loop:
         groups, evaluation = self.trainer.measure()
         self.run.write_rollouts(f"held-out-{when}", groups)
         self.display.say(
-            "pass@1", f"{evaluation.pass_at_1:.3f} {when} training ({evaluation.settings})"
+            "pass@1", f"{measured(evaluation.pass_at_1)} {when} training ({evaluation.settings})"
         )
         warn_of_unjudged(evaluation, self.display)
         return evaluation.as_json() | {"settings": evaluation.settings}
@@ -177,7 +177,8 @@ class Loop:
         say_figures(run_figures(self.history), self.trainer.figures.peaks.source, self.display)
         warn_of_outcome(self.trainer, self.history, self.display)
         if self.before and after:
-            change = f"{self.before['pass@1']:.3f} before, {after['pass@1']:.3f} after training"
+            before, now = measured(self.before["pass@1"]), measured(after["pass@1"])
+            change = f"{before} before, {now} after training"
             self.display.result("pass@1", f"{change} ({after['settings']})")
         if self.best:
             self.display.say(
