@@ -30,6 +30,7 @@ ORDER = [
     ["state", "commands.common", "commands.outcome", "commands.publish"],
     ["commands.loop"],
     ["commands.train", "commands.score", "commands.sets", "commands.eval", "commands.sample"],
+    ["options", "settings"],
     ["main"],
 ]
 APART = {"", "__main__", "warm_start", "engines", "commands"}
