@@ -190,6 +190,11 @@ _CONTRADICTIONS: tuple[tuple[Rule, str], ...] = (
         "{epochs}, algorithm.mini_batches {mini_batches}): after the first the samples are another "
         "policy's; use ratio or clip",
     ),
+    (
+        lambda a: a.surrogate == "policy_gradient" and a.group_filter != "none",
+        "algorithm.surrogate policy_gradient with algorithm.group_filter {group_filter}: groups "
+        "that are carried over are another policy's samples; use ratio or clip",
+    ),
 )
 
 _USES: tuple[tuple[str, Rule, str], ...] = (

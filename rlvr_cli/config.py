@@ -70,7 +70,7 @@ class OptimConfig(Section):
     betas: tuple[Beta, Beta] = (0.9, 0.999)
     grad_clip: float = Field(1.0, gt=0)
     schedule: Literal["constant", "linear", "cosine"] = "constant"
-    """What the learning rate does after the warm-up: stay, or fall to 0 at the last step."""
+    """What the learning rate does after the warm-up: stay, or fall to 0 behind the last step."""
     critic_lr: float = Field(1e-5, ge=0)
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Of the matrix products; auto is bfloat16 on a GPU. The weights are float32 always."""

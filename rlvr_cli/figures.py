@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from rlvr_cli.batch import Row
 from rlvr_cli.engines.base import Engine
 from rlvr_cli.roofline import (
     Lengths,
@@ -40,31 +41,37 @@ class StepFigures:
             self.memory[f"memory_{when}_gib"] = (total - free) / _GIB
 
     def of_step(
-        self, sampled: Sequence[Group], trained: Sequence[Group], seconds: Mapping[str, float]
+        self,
+        sampled: Sequence[Group],
+        trained: Lengths,
+        epochs: float,
+        seconds: Mapping[str, float],
     ) -> dict[str, float | None]:
-        """The figures of one step; `seconds` are those of its phases, `seconds_PHASE`."""
-        sampled_lengths, trained_lengths = _lengths(sampled), _lengths(trained)
-        telling = [group for group in trained if group.is_mixed or not self.group_signal]
+        """The figures of one step; `seconds` are those of its phases, `seconds_PHASE`.
+
+        `trained` are the lengths of what went through the update, `epochs` times. Only the
+        policy's own work counts: a critic's shows as time.
+        """
+        sampled_lengths = _lengths(sampled)
+        telling = [group for group in sampled if group.is_mixed or not self.group_signal]
         row: dict[str, float | None] = {
             "tokens_with_signal": _tokens(_lengths(telling)),
             "seconds_step": sum(seconds.values()),
             "least_seconds_rollout": generation_seconds(
                 self.shape, sampled_lengths, self._together(sampled_lengths), self.peaks
             ),
-            "least_seconds_update": update_seconds(self.shape, trained_lengths, self.peaks),
-        }
-        counted = {
-            "tokens_sampled": _tokens(sampled_lengths),
-            "tokens_trained": _tokens(trained_lengths),
+            "least_seconds_update": epochs * update_seconds(self.shape, trained, self.peaks),
+            "tokens_updated": epochs * _tokens(trained),
         }
         peak = max(self.memory.values(), default=0.0) if self.on_gpu else _process_peak() / _GIB
-        shares = _shares({**row, **seconds, **counted})
+        shares = _shares({**row, **seconds, "tokens_sampled": _tokens(sampled_lengths)})
         return {**row, **shares, **self.memory, "memory_peak_gib": peak}
 
     def _together(self, lengths: Lengths) -> float:
         """How many responses of the mean length the engine can hold at once."""
         held = [prompt + tokens for prompt, group in lengths for tokens in group]
-        return max(1.0, self.engine.kv_tokens * len(held) / max(1, sum(held)))
+        fit = self.engine.kv_tokens * len(held) / max(1, sum(held))
+        return max(1.0, min(fit, self.engine.max_sequences))
 
 
 def run_figures(history: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -74,7 +81,7 @@ def run_figures(history: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         return [row[key] for row in history if row.get(key) is not None]
 
     added = (
-        *("tokens_sampled", "tokens_trained", "tokens_with_signal", "seconds_step"),
+        *("tokens_sampled", "tokens_updated", "tokens_with_signal", "seconds_step"),
         *("seconds_rollout", "seconds_verification", "seconds_logprobs"),
         *("seconds_update", "seconds_sync"),
         *("least_seconds_rollout", "least_seconds_update"),
@@ -93,7 +100,7 @@ def _shares(row: Mapping[str, Any]) -> dict[str, float | None]:
     least_update = row["least_seconds_update"]
     return {
         "tokens_per_second_rollout": _ratio(row["tokens_sampled"], rollout),
-        "tokens_per_second_update": _ratio(row["tokens_trained"], update),
+        "tokens_per_second_update": _ratio(row["tokens_updated"], update),
         "goodput": _ratio(row["tokens_with_signal"], step),
         "signal_share": _ratio(row["tokens_with_signal"], row["tokens_sampled"]),
         "roof_gen": _ratio(least_rollout, rollout),
@@ -104,6 +111,14 @@ def _shares(row: Mapping[str, Any]) -> dict[str, float | None]:
 
 def _ratio(part: float, whole: float | None) -> float | None:
     return part / whole if whole else None
+
+
+def trained_lengths(rows: Sequence[Row]) -> Lengths:
+    """Of the rows that train, by their prompts."""
+    by_prompt: dict[tuple[int, ...], list[int]] = {}
+    for row in rows:
+        by_prompt.setdefault(tuple(row.prompt_ids), []).append(len(row.response_ids))
+    return [(len(prompt), lengths) for prompt, lengths in by_prompt.items()]
 
 
 def _lengths(groups: Sequence[Group]) -> Lengths:

@@ -1,15 +1,19 @@
 """The command line. torch and transformers are imported inside the commands, so help is instant."""
 
-import os
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-_OUTPUT, _SAMPLING, _SETTINGS, _REPORT = "Input and output", "Sampling", "Settings", "Report"
+from rlvr_cli import options
+from rlvr_cli.settings import (
+    READ_BY_EVAL,
+    eval_flags,
+    reported_errors,
+    resolve,
+    resolve_again,
+    shared_flags,
+)
 
 app = typer.Typer(
     rich_markup_mode="rich",
@@ -18,77 +22,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-Data = Annotated[
-    str | None,
-    typer.Argument(
-        help="A problem set (arithmetic, gsm8k, …), a JSONL, Parquet or CSV file, a hub id, or -."
-    ),
-]
-Model = Annotated[
-    str | None,
-    typer.Option(help="A hub id, a model directory, or a run; none means tiny, the built-in one."),
-]
-Engine = Annotated[str | None, typer.Option(help="auto (default), vllm or transformers.")]
-Samples = Annotated[
-    int | None,
-    typer.Option(
-        "-n",
-        "--samples",
-        help="Responses a problem: 8 in train, 4 in eval, 1 in sample.",
-        rich_help_panel=_SAMPLING,
-    ),
-]
-MaxTokens = Annotated[
-    int | None, typer.Option(help="Longest response: 1024 (tiny: 96).", rich_help_panel=_SAMPLING)
-]
-EvalMaxTokens = Annotated[
-    int | None,
-    typer.Option(
-        help="Longest response: all that the context leaves, up to 32768 (a run: its own).",
-        rich_help_panel=_SAMPLING,
-    ),
-]
-PromptTemplate = Annotated[
-    str | None,
-    typer.Option(
-        help="think_answer, boxed, plain, or a file with {problem} in it; none: the set's own.",
-        rich_help_panel=_SAMPLING,
-    ),
-]
-Temperature = Annotated[
-    float | None,
-    typer.Option(help="1 in train, 0.6 in eval and sample.", rich_help_panel=_SAMPLING),
-]
-TopP = Annotated[
-    float | None,
-    typer.Option(help="1 in train, 0.95 in eval and sample.", rich_help_panel=_SAMPLING),
-]
-Seed = Annotated[int | None, typer.Option(help="Seed of everything: 0.", rich_help_panel=_SETTINGS)]
-Limit = Annotated[int | None, typer.Option(help="First problems only.", rich_help_panel=_OUTPUT)]
-SkipBad = Annotated[
-    bool,
-    typer.Option("--skip-bad", help="Go on without bad lines.", rich_help_panel=_OUTPUT),
-]
-Out = Annotated[
-    Path | None, typer.Option(help="A new file for the response rows.", rich_help_panel=_OUTPUT)
-]
-ResultOut = Annotated[
-    Path | None,
-    typer.Option(help="A new directory for report and responses.", rich_help_panel=_OUTPUT),
-]
-RunOut = Annotated[Path | None, typer.Option(help="A new run directory.", rich_help_panel=_OUTPUT)]
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option("--config", help="A YAML file of settings.", rich_help_panel=_SETTINGS),
-]
-Set = Annotated[
-    list[str] | None,
-    typer.Option("--set", help="Any setting: section.key=value.", rich_help_panel=_SETTINGS),
-]
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Results only.", rich_help_panel=_OUTPUT)
-]
 
 
 @app.callback()
@@ -109,7 +42,7 @@ def main() -> None:
 
 @app.command()
 def train(
-    data: Data = None,
+    data: options.Data = None,
     algo: Annotated[
         str | None,
         typer.Option(help="A row of --list; dapo is the default.", rich_help_panel="Training"),
@@ -134,19 +67,19 @@ def train(
         bool,
         typer.Option("--check", help="Only look whether it can learn.", rich_help_panel="Training"),
     ] = False,
-    model: Model = None,
-    engine: Engine = None,
-    samples: Samples = None,
-    max_tokens: MaxTokens = None,
-    temperature: Temperature = None,
-    top_p: TopP = None,
-    limit: Limit = None,
-    skip_bad: SkipBad = False,
-    out: RunOut = None,
-    quiet: Quiet = False,
-    seed: Seed = None,
-    config: ConfigFile = None,
-    set_: Set = None,
+    model: options.Model = None,
+    engine: options.Engine = None,
+    samples: options.Samples = None,
+    max_tokens: options.MaxTokens = None,
+    temperature: options.Temperature = None,
+    top_p: options.TopP = None,
+    limit: options.Limit = None,
+    skip_bad: options.SkipBad = False,
+    out: options.RunOut = None,
+    quiet: options.Quiet = False,
+    seed: options.Seed = None,
+    config: options.ConfigFile = None,
+    set_: options.Set = None,
 ) -> None:
     """Train a policy on problems with known answers.
 
@@ -175,9 +108,9 @@ def train(
         "rollout.samples": samples,
         "rollout.temperature": temperature,
         "rollout.top_p": top_p,
-        **_shared(data, model, engine, max_tokens, limit, skip_bad, seed),
+        **shared_flags(data, model, engine, max_tokens, limit, skip_bad, seed),
     }
-    with _reported_errors():
+    with reported_errors():
         from rlvr_cli.display import Display, show_algorithms
 
         if list_:
@@ -185,12 +118,12 @@ def train(
             return
         if resume is not None:
             others = {"--config": config, "--out": out, "--check": check or None}
-            resolved = _resolve_again(resume, flags | others, set_)
+            resolved = resolve_again(resume, flags | others, set_)
             from rlvr_cli.commands.train import resume as go_on
 
             go_on(resolved, resume, Display(quiet))
             return
-        resolved = _resolve(flags, config, set_, reads=None)
+        resolved = resolve(flags, config, set_, reads=None)
         from rlvr_cli.commands.train import train as command
 
         command(resolved, out, check, Display(quiet))
@@ -208,36 +141,40 @@ def eval_(
     ] = None,
     responses: Annotated[
         str | None,
-        typer.Option(help="Judge the responses of a file or - instead.", rich_help_panel=_OUTPUT),
+        typer.Option(
+            help="Judge the responses of a file or - instead.", rich_help_panel=options.OUTPUT
+        ),
     ] = None,
     against: Annotated[
         Path | None,
-        typer.Option(help="An earlier result, to test against.", rich_help_panel=_REPORT),
+        typer.Option(help="An earlier result, to test against.", rich_help_panel=options.REPORT),
     ] = None,
     by: Annotated[
         list[str] | None,
-        typer.Option(help="Figures by a field of the problems, too.", rich_help_panel=_REPORT),
+        typer.Option(
+            help="Figures by a field of the problems, too.", rich_help_panel=options.REPORT
+        ),
     ] = None,
     k: Annotated[
         list[int] | None,
-        typer.Option("--k", min=1, help="Of pass@k: 1, 2, 4, … n.", rich_help_panel=_REPORT),
+        typer.Option("--k", min=1, help="Of pass@k: 1, 2, 4, … n.", rich_help_panel=options.REPORT),
     ] = None,
     list_: Annotated[
-        bool, typer.Option("--list", help="Name the problem sets.", rich_help_panel=_OUTPUT)
+        bool, typer.Option("--list", help="Name the problem sets.", rich_help_panel=options.OUTPUT)
     ] = False,
-    prompt: PromptTemplate = None,
-    engine: Engine = None,
-    samples: Samples = None,
-    max_tokens: EvalMaxTokens = None,
-    temperature: Temperature = None,
-    top_p: TopP = None,
-    limit: Limit = None,
-    skip_bad: SkipBad = False,
-    out: ResultOut = None,
-    quiet: Quiet = False,
-    seed: Seed = None,
-    config: ConfigFile = None,
-    set_: Set = None,
+    prompt: options.PromptTemplate = None,
+    engine: options.Engine = None,
+    samples: options.Samples = None,
+    max_tokens: options.EvalMaxTokens = None,
+    temperature: options.Temperature = None,
+    top_p: options.TopP = None,
+    limit: options.Limit = None,
+    skip_bad: options.SkipBad = False,
+    out: options.ResultOut = None,
+    quiet: options.Quiet = False,
+    seed: options.Seed = None,
+    config: options.ConfigFile = None,
+    set_: options.Set = None,
 ) -> None:
     """Measure pass@k and cons@k, with 95 % intervals over problems.
 
@@ -256,7 +193,7 @@ def eval_(
     Piped, stdout carries one JSON object a response. With --out a stopped evaluation goes on
     where it was when the command is given again.
     """
-    with _reported_errors():
+    with reported_errors():
         from rlvr_cli.types import UserError
 
         if list_:
@@ -267,7 +204,7 @@ def eval_(
         from rlvr_cli.display import Display
 
         asked = Asked(tuple(k or ()), tuple(by or ()), against, out)
-        flags = _eval_flags(
+        flags = eval_flags(
             None, None, engine, samples, max_tokens, temperature, top_p, limit, skip_bad, seed
         )
         flags["data.prompt"] = prompt
@@ -276,11 +213,11 @@ def eval_(
                 raise UserError("--responses needs neither a problem set nor --model")
             from rlvr_cli.commands.score import score
 
-            plain = _resolve(flags, config, set_, reads=_READ_BY_EVAL, own_defaults=False)
+            plain = resolve(flags, config, set_, reads=READ_BY_EVAL, own_defaults=False)
             return score(plain, responses, asked, Display(quiet))
         models, sources = dict.fromkeys(model or (None,)), dict.fromkeys(data or (None,))
         pairs = [{"model": one, "data.source": source} for one in models for source in sources]
-        configs = [_resolve(flags | pair, config, set_, reads=_READ_BY_EVAL) for pair in pairs]
+        configs = [resolve(flags | pair, config, set_, reads=READ_BY_EVAL) for pair in pairs]
         from rlvr_cli.commands.eval import eval_ as command
 
         command(configs, asked, Display(quiet))
@@ -293,20 +230,20 @@ def sample(
         list[str] | None,
         typer.Argument(metavar="PROMPT|FILE|-", help="Texts, .jsonl files, or - for stdin."),
     ] = None,
-    model: Model = None,
-    prompt: PromptTemplate = None,
-    engine: Engine = None,
-    samples: Samples = 1,
-    max_tokens: MaxTokens = None,
-    temperature: Temperature = None,
-    top_p: TopP = None,
-    limit: Limit = None,
-    skip_bad: SkipBad = False,
-    out: Out = None,
-    quiet: Quiet = False,
-    seed: Seed = None,
-    config: ConfigFile = None,
-    set_: Set = None,
+    model: options.Model = None,
+    prompt: options.PromptTemplate = None,
+    engine: options.Engine = None,
+    samples: options.Samples = 1,
+    max_tokens: options.MaxTokens = None,
+    temperature: options.Temperature = None,
+    top_p: options.TopP = None,
+    limit: options.Limit = None,
+    skip_bad: options.SkipBad = False,
+    out: options.Out = None,
+    quiet: options.Quiet = False,
+    seed: options.Seed = None,
+    config: options.ConfigFile = None,
+    set_: options.Set = None,
 ) -> None:
     """Read what a policy answers.
 
@@ -320,136 +257,17 @@ def sample(
 
     Piped, stdout carries one JSON object a response, in the rows of rlvr eval.
     """
-    with _reported_errors():
+    with reported_errors():
         from rlvr_cli.display import Display
         from rlvr_cli.types import UserError
 
         if not inputs:
             raise UserError("sample: give a prompt, a .jsonl file, or - for stdin")
-        flags = _eval_flags(
+        flags = eval_flags(
             None, model, engine, samples, max_tokens, temperature, top_p, limit, skip_bad, seed
         )
         flags["data.prompt"] = prompt
-        resolved = _resolve(flags, config, set_, reads=_READ_BY_EVAL)
+        resolved = resolve(flags, config, set_, reads=READ_BY_EVAL)
         from rlvr_cli.commands.sample import sample as command
 
         command(resolved, inputs, out, Display(quiet))
-
-
-_READ_BY_EVAL = (
-    *("seed", "threads", "model", "engine", "rollout.max_tokens", "rollout.kv_budget_mb"),
-    *("rollout.gpu_share", "rollout.seeded"),
-    *("data.source", "data.split", "data.limit", "data.skip_bad", "data.prompt"),
-    *("data.verifier", "data.root"),
-    *("eval.samples", "eval.temperature", "eval.top_p"),
-)
-
-
-def _shared(
-    data: str | None,
-    model: str | None,
-    engine: str | None,
-    max_tokens: int | None,
-    limit: int | None,
-    skip_bad: bool,
-    seed: int | None,
-) -> dict[str, Any]:
-    return {
-        "data.source": data,
-        "model": model,
-        "engine": engine,
-        "rollout.max_tokens": max_tokens,
-        "data.limit": limit,
-        "data.skip_bad": skip_bad or None,
-        "seed": seed,
-    }
-
-
-def _eval_flags(
-    data: str | None,
-    model: str | None,
-    engine: str | None,
-    samples: int | None,
-    max_tokens: int | None,
-    temperature: float | None,
-    top_p: float | None,
-    limit: int | None,
-    skip_bad: bool,
-    seed: int | None,
-) -> dict[str, Any]:
-    return {
-        "eval.samples": samples,
-        "eval.temperature": temperature,
-        "eval.top_p": top_p,
-        **_shared(data, model, engine, max_tokens, limit, skip_bad, seed),
-    }
-
-
-def _resolve(
-    flags: dict[str, Any],
-    file: Path | None,
-    assignments: list[str] | None,
-    reads: Any,
-    own_defaults: bool = True,
-) -> Any:
-    """The configuration from, in rising order: the model's own file, --config, flags, --set."""
-    from rlvr_cli import config
-    from rlvr_cli.models import DEFAULTS_FILE, model_directory
-    from rlvr_cli.types import UserError
-
-    layers = [config.yaml_layer(file)] if file else []
-    layers += [config.flag_layer(key, value) for key, value in flags.items() if value is not None]
-    layers += config.set_layer(assignments or [])
-    for assignment in assignments or []:
-        key = assignment.partition("=")[0].strip()
-        if reads is not None and key not in reads:
-            raise UserError(f"--set {assignment}: only rlvr train reads {key}")
-    if not own_defaults:
-        return config.resolve(layers)
-    defaults = Path(model_directory(config.resolve(layers).model)) / DEFAULTS_FILE
-    if defaults.is_file():
-        layers = [config.yaml_layer(defaults, str(defaults)), *layers]
-    return config.resolve(layers)
-
-
-_CHANGED_BY_RESUME = ("steps", "checkpoint.", "guards.")
-
-
-def _resolve_again(run: Path, flags: dict[str, Any], assignments: list[str] | None) -> Any:
-    """The run's own configuration; what it computes can only be made longer, not changed."""
-    from rlvr_cli import config
-    from rlvr_cli.types import UserError
-
-    given = {key: value for key, value in flags.items() if value is not None}
-    keys = [*given, *(text.partition("=")[0].strip() for text in assignments or [])]
-    for key in keys:
-        if not key.startswith(_CHANGED_BY_RESUME):
-            raise UserError(
-                f"--resume goes on with {run} as it was: {key} cannot change, only --steps and "
-                "--set checkpoint.… or guards.… can"
-            )
-    file = run / "config.yaml"
-    if not file.is_file():
-        raise UserError(f"--resume {run}: no config.yaml in it; give the directory of a run")
-    layers = [config.yaml_layer(file, str(file))]
-    layers += [config.flag_layer(key, value) for key, value in given.items()]
-    return config.resolve([*layers, *config.set_layer(assignments or [])])
-
-
-@contextmanager
-def _reported_errors() -> Iterator[None]:
-    """One line and exit code 2 for a mistake of the user's; quiet ends for a pipe or Ctrl-C."""
-    from rlvr_cli.types import RunStoppedError, UserError
-
-    try:
-        yield
-    except (UserError, RunStoppedError) as error:
-        from rlvr_cli.display import fail
-
-        fail(str(error))
-        raise typer.Exit(3 if isinstance(error, RunStoppedError) else 2) from None
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(141) from None
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None

@@ -5,6 +5,7 @@ operations a parameter and token. What was measured, divided by these, says how 
 the machine's limits.
 """
 
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,8 +36,8 @@ GPUS = {
     "L4": (121e12, 0.3e12),
     "RTX 4090": (165e12, 1.01e12),
 }
-"""Dense bfloat16 operations and bytes a second by the makers' data sheets; the first name that is
-part of the device's own counts."""
+"""Dense bfloat16 operations and bytes a second by the makers' data sheets; the first name that
+stands in the device's own as a whole counts, kin with other numbers (NVL, laptops) left out."""
 
 
 @dataclass(frozen=True)
@@ -107,12 +108,16 @@ def update_seconds(shape: Shape, lengths: Lengths, peaks: Peaks) -> float:
 def machine_peaks(device: str, threads: int) -> Peaks:
     """Of a GPU in the table, from there; of anything else, measured once in a fraction of a second
     (`threads` only tells measurements with different numbers of threads apart)."""
-    if device == "cuda":
-        name = torch.cuda.get_device_name(0)
-        for known, (flops, bandwidth) in GPUS.items():
-            if known in name:
-                return Peaks(flops, bandwidth, f"the data sheet of {known}")
-    return _measured(device)
+    known = sheet_peaks(torch.cuda.get_device_name(0)) if device == "cuda" else None
+    return known or _measured(device)
+
+
+def sheet_peaks(name: str) -> Peaks | None:
+    """Of a GPU by its name, None if it is not in the table."""
+    for known, (flops, bandwidth) in GPUS.items():
+        if re.search(rf"\b{known}\b(?! (NVL|Laptop))", name):
+            return Peaks(flops, bandwidth, f"the data sheet of {known}")
+    return None
 
 
 def _measured(device: str) -> Peaks:

@@ -177,8 +177,10 @@ def _hub_rows(
     if root is not None:
         return file_rows(_local_copy(hub_id, split, Path(root), [split]))
     import datasets
+    import huggingface_hub
 
     datasets.disable_progress_bars()
+    huggingface_hub.logging.set_verbosity_error()
     try:
         data = datasets.load_dataset(hub_id, subset, split=split)
     except Exception as error:

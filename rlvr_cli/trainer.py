@@ -8,11 +8,10 @@ from typing import Any
 
 import torch
 
-from rlvr_cli.batch import group_rows
+from rlvr_cli.batch import Row, group_rows
 from rlvr_cli.config import Config
-from rlvr_cli.engines.agreement import check_agreement
 from rlvr_cli.evaluate import Evaluation, evaluate, summarise
-from rlvr_cli.figures import StepFigures
+from rlvr_cli.figures import StepFigures, trained_lengths
 from rlvr_cli.group_filter import Collected, GroupCollector, has_signal
 from rlvr_cli.metrics import rollout_metrics
 from rlvr_cli.policy import Critic, Policy, weights_digest
@@ -51,7 +50,13 @@ class Trainer:
         critic = Critic(model, cells.critic == "own") if cells.critic != "none" else None
         self.scorer = Scorer(policy, self.reference, critic, cells, config.optim.micro_tokens)
         self.updater = Updater(
-            policy, critic, cells, config.optim, rollout.max_tokens, config.steps
+            policy,
+            critic,
+            cells,
+            config.optim,
+            rollout.max_tokens,
+            config.steps,
+            rollout.mismatch_limit,
         )
         self.cursor = ProblemCursor(len(prompts), config.seed)
         self.collector = GroupCollector(self._sample, rollout.prompts, cells)
@@ -79,6 +84,7 @@ class Trainer:
             clock.split("rollout", "verification", self.session.sampler.take_seconds())
             self.figures.note_memory("awake")
             no_update = self._reason_for_no_update(batch)
+            rows: list[Row] = []
             update_metrics: Mapping[str, float] = {}
             self.settled = False
             if no_update is None:
@@ -94,8 +100,6 @@ class Trainer:
                 with clock.measure("update"):  # objective, optimizer step
                     update_metrics = self.updater.update(rows, step, self.config.seed)
                 self.figures.note_memory("update")
-                limit = self.config.rollout.mismatch_limit
-                check_agreement(update_metrics.get("mismatch"), limit, step)
                 self.weight_version += 1
                 with clock.measure("sync"):
                     engine.sync_weights(model.named_parameters())
@@ -112,7 +116,10 @@ class Trainer:
                 **self._held_out(step, run),
                 **clock.seconds,
                 **self.figures.of_step(
-                    batch.sampled, [] if no_update else batch.kept, clock.seconds
+                    batch.sampled,
+                    trained_lengths(rows),
+                    update_metrics.get("epochs", 1),
+                    clock.seconds,
                 ),
             }
             run.record_step(metrics, batch.sampled)
@@ -162,6 +169,12 @@ class Trainer:
             self.collector.carried = batch.kept + self.collector.carried
             self.stopped = self.config.algorithm.on_cap == "stop"
             return "batch not full"
+        if self.config.algorithm.overlong == "mask" and all(
+            rollout.completion.finish_reason == "length"
+            for group in batch.kept
+            for rollout in group.judged
+        ):
+            return "all cut off"
         return None if has_signal(batch.kept, self.config.algorithm) else "no signal"
 
 

@@ -10,6 +10,7 @@ import torch
 from rlvr_cli.algorithms import Algorithm
 from rlvr_cli.batch import MicroBatch, Row, micro_batches
 from rlvr_cli.config import OptimConfig
+from rlvr_cli.engines.agreement import check_agreement
 from rlvr_cli.kl import CONTROLS
 from rlvr_cli.loss import PolicyTokens, critic_loss, policy_loss
 from rlvr_cli.objective import Totals, explained_variance
@@ -34,8 +35,9 @@ class Updater:
         optim: OptimConfig,
         max_tokens: int,
         steps: int,
+        mismatch_limit: float = math.inf,
     ) -> None:
-        self.policy, self.critic = policy, critic
+        self.policy, self.critic, self.mismatch_limit = policy, critic, mismatch_limit
         self.algorithm, self.optim = algorithm, optim
         self.max_tokens, self.steps = max_tokens, steps
         self.kl_coef = algorithm.kl_coef
@@ -55,8 +57,9 @@ class Updater:
     def update(self, rows: Sequence[Row], step: int, seed: int) -> dict[str, float]:
         """The epochs of one batch, each over shuffled mini-batches; metrics over all of them.
 
-               An optimizer step whose loss or gradient is not finite is not taken, and counted.
-        `rows` are scored and have advantages; `step` counts from 1.
+        `rows` are scored and have advantages; `step` counts from 1. An optimizer step whose loss or
+        gradient is not finite is not taken, and counted. Raises UserError, with the weights as they
+        were, where engine and trainer disagree.
         """
         cells = self.algorithm
         rate = self._set_learning_rate(step)
@@ -68,7 +71,7 @@ class Updater:
             shuffled = rng.sample(rows, len(rows))
             for share in range(min(cells.mini_batches, len(rows))):
                 mini_batch = shuffled[share :: cells.mini_batches]
-                self._optimizer_step(mini_batch, sums, learns_policy=step > cells.critic_warmup)
+                self._optimizer_step(mini_batch, sums, step)
             epochs += 1
             approx_kl = (sums["approx_kl"] - before[0]) / max(1, sums["tokens"] - before[1])
             if cells.target_kl is not None and approx_kl > cells.target_kl:
@@ -84,7 +87,8 @@ class Updater:
             metrics["explained_variance"] = _explained_variance(rows)
         if cells.kl != "none":
             metrics["kl_coef"] = self.kl_coef
-            if cells.kl_target is not None and "ref_kl" in metrics:
+            learns_policy = step > cells.critic_warmup
+            if cells.kl_target is not None and learns_policy and "ref_kl" in metrics:
                 control = CONTROLS[cells.kl_control]
                 self.kl_coef = control(self.kl_coef, metrics["ref_kl"], cells.kl_target)
         return metrics
@@ -99,8 +103,9 @@ class Updater:
         return self.optim.lr * factor
 
     def _optimizer_step(
-        self, rows: Sequence[Row], sums: defaultdict[str, float], learns_policy: bool
+        self, rows: Sequence[Row], sums: defaultdict[str, float], step: int
     ) -> None:
+        learns_policy = step > self.algorithm.critic_warmup
         totals = Totals(sum(len(row.response_ids) for row in rows), len(rows), self.max_tokens)
         self.optimizer.zero_grad(set_to_none=True)
         found: defaultdict[str, float] = defaultdict(float)
@@ -120,6 +125,8 @@ class Updater:
         found["updates"] = 1
         found["tokens"] = totals.tokens
         found["fresh_tokens"] = sum(len(row.response_ids) for row in rows if row.is_fresh)
+        if found["fresh_tokens"]:
+            check_agreement(found["mismatch"] / found["fresh_tokens"], self.mismatch_limit, step)
         for name, value in found.items():
             sums[name] += value
         self.optimizer.step()
@@ -176,12 +183,14 @@ class Updater:
         if not sums["updates"]:
             return {}
         counts = dict.fromkeys(("loss", "grad_norm", "critic_grad_norm"), sums["updates"])
-        counts["mismatch"] = max(1, sums["fresh_tokens"])
-        counters = ("updates", "updates_skipped", "tokens", "fresh_tokens")
+        counts["mismatch"] = sums["fresh_tokens"]
+        left_out = {"updates", "updates_skipped", "tokens", "fresh_tokens"}
+        if not sums["fresh_tokens"]:
+            left_out.add("mismatch")
         return {
             name: value / counts.get(name, sums["tokens"])
             for name, value in sums.items()
-            if name not in counters
+            if name not in left_out
         }
 
 

@@ -64,9 +64,13 @@ def test_the_presets_of_the_design():
         (["algorithm.kl_control=doubling", "algorithm.kl_target=1"], ("kl_control", "kl none")),
         (["algo=ppo", "algorithm.surrogate=sequence_clip"], ("sequence_clip", "advantage gae")),
         (["algo=rloo", "algorithm.epochs=2"], ("policy_gradient", "epochs 2")),
+        (
+            ["algo=rloo", "algorithm.group_filter=mixed"],
+            ("policy_gradient", "group_filter mixed", "another policy"),
+        ),
         (["rollout.samples=1"], ("samples 1", "advantage group_normalised")),
         (
-            ["algo=reinforce", "rollout.samples=1", "algorithm.group_filter=mixed"],
+            ["algo=reinforce++", "rollout.samples=1", "algorithm.group_filter=mixed"],
             ("samples 1", "group_filter mixed"),
         ),
         (

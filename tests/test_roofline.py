@@ -11,6 +11,7 @@ from rlvr_cli.roofline import (
     generation_seconds,
     machine_peaks,
     model_shape,
+    sheet_peaks,
     update_seconds,
 )
 
@@ -78,7 +79,7 @@ def test_this_machine_is_measured_once():
 def test_a_run_is_summed_before_it_is_divided():
     row = {
         "tokens_sampled": 100,
-        "tokens_trained": 50,
+        "tokens_updated": 50,
         "tokens_with_signal": 40,
         "seconds_rollout": 2.0,
         "seconds_verification": 1.0,
@@ -106,3 +107,21 @@ def test_a_run_is_summed_before_it_is_divided():
     assert figures["roof_step"] == pytest.approx(0.05)
     assert (figures["mismatch_max"], figures["memory_peak_gib"]) == (0.01, 3.0)
     assert run_figures([])["roof_step"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("NVIDIA H100 80GB HBM3", "the data sheet of H100"),
+        ("NVIDIA H100 PCIe", "the data sheet of H100 PCIe"),
+        ("NVIDIA L4", "the data sheet of L4"),
+        ("NVIDIA L40S", "the data sheet of L40S"),
+        ("NVIDIA L40", None),
+        ("NVIDIA H100 NVL", None),
+        ("NVIDIA GH200 480GB", None),
+        ("NVIDIA GeForce RTX 4090 Laptop GPU", None),
+    ],
+)
+def test_a_gpu_counts_by_its_whole_name(name, source):
+    peaks = sheet_peaks(name)
+    assert (peaks and peaks.source) == source

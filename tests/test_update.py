@@ -12,6 +12,7 @@ from rlvr_cli.batch import Row
 from rlvr_cli.config import OptimConfig
 from rlvr_cli.policy import Critic, Policy
 from rlvr_cli.scorer import Scorer, with_advantages
+from rlvr_cli.types import UserError
 from rlvr_cli.update import SCHEDULES, Updater
 
 TEMPERATURE = 0.8
@@ -293,6 +294,31 @@ def test_the_coefficient_adapts_to_the_divergence():
     assert metrics["ref_kl"] > 1.5e-3
     assert metrics["kl_coef"] == 0.1
     assert made.updater.kl_coef == 0.2
+
+
+def test_the_coefficient_rests_while_only_the_critic_learns():
+    adapting = {"kl_control": "doubling", "kl_target": 0.01}
+    made = Made(ALGORITHMS["ppo"].model_copy(update=adapting))
+    rows = made.rows(make_rows())
+    made.updater.update(rows, LAST_WARMUP_STEP, 0)
+    assert made.updater.kl_coef == ALGORITHMS["ppo"].kl_coef
+    made.updater.update(rows, STEP, 0)
+    assert made.updater.kl_coef != ALGORITHMS["ppo"].kl_coef
+
+
+def test_weights_stay_where_engine_and_trainer_disagree():
+    made = Made(Algorithm(), lr=0.1, warmup_steps=0)
+    made.updater.mismatch_limit = 0.1
+    before = [p.clone() for p in made.policy.model.parameters()]
+    with pytest.raises(UserError, match="step 3: the engine and the trainer disagree"):
+        made.update(make_rows())
+    after = made.policy.model.parameters()
+    assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+
+
+def test_nothing_fresh_has_no_mismatch():
+    stale = [dataclasses.replace(row, is_fresh=False) for row in make_rows()]
+    assert "mismatch" not in Made(Algorithm()).update(stale)
 
 
 def test_the_learning_rate_warms_up_and_then_follows_its_schedule():

@@ -18,6 +18,8 @@ class Engine(Protocol):
     """Bytes of a weight, a key or a value."""
     kv_tokens: int
     """Tokens whose keys and values fit at once."""
+    max_sequences: int
+    """Responses that are decoded together at most."""
 
     def generate(
         self,

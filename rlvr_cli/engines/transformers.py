@@ -39,6 +39,7 @@ class TransformersEngine:
         token_bytes = 2 * config.num_hidden_layers * heads * head_dim * model.dtype.itemsize
         self.itemsize = model.dtype.itemsize
         self.kv_tokens = (kv_budget_mb << 20) // token_bytes
+        self.max_sequences = sys.maxsize
         self.context = getattr(config, "max_position_embeddings", None) or sys.maxsize
 
     def generate(

@@ -73,6 +73,7 @@ class VllmEngine:
                     f"--engine vllm: vLLM cannot start ({reason}); {_LOG_LEVEL}=INFO shows more"
                 ) from None
         self.context = int(self.llm.model_config.max_model_len)
+        self.max_sequences = _SEQUENCES
         self.itemsize = 2 if self._on_gpu else 4
         cache = self.llm.llm_engine.vllm_config.cache_config
         self.kv_tokens = int(cache.num_gpu_blocks * cache.block_size)

@@ -1,0 +1,131 @@
+"""From what the command line says to a configuration; errors and ends as exit codes.
+
+Imports stay inside the functions: help needs none of them.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import typer
+
+READ_BY_EVAL = (
+    *("seed", "threads", "model", "engine", "rollout.max_tokens", "rollout.kv_budget_mb"),
+    *("rollout.gpu_share", "rollout.seeded"),
+    *("data.source", "data.split", "data.limit", "data.skip_bad", "data.prompt"),
+    *("data.verifier", "data.root"),
+    *("eval.samples", "eval.temperature", "eval.top_p"),
+)
+
+
+def shared_flags(
+    data: str | None,
+    model: str | None,
+    engine: str | None,
+    max_tokens: int | None,
+    limit: int | None,
+    skip_bad: bool,
+    seed: int | None,
+) -> dict[str, Any]:
+    return {
+        "data.source": data,
+        "model": model,
+        "engine": engine,
+        "rollout.max_tokens": max_tokens,
+        "data.limit": limit,
+        "data.skip_bad": skip_bad or None,
+        "seed": seed,
+    }
+
+
+def eval_flags(
+    data: str | None,
+    model: str | None,
+    engine: str | None,
+    samples: int | None,
+    max_tokens: int | None,
+    temperature: float | None,
+    top_p: float | None,
+    limit: int | None,
+    skip_bad: bool,
+    seed: int | None,
+) -> dict[str, Any]:
+    return {
+        "eval.samples": samples,
+        "eval.temperature": temperature,
+        "eval.top_p": top_p,
+        **shared_flags(data, model, engine, max_tokens, limit, skip_bad, seed),
+    }
+
+
+def resolve(
+    flags: dict[str, Any],
+    file: Path | None,
+    assignments: list[str] | None,
+    reads: Any,
+    own_defaults: bool = True,
+) -> Any:
+    """The configuration from, in rising order: the model's own file, --config, flags, --set."""
+    from rlvr_cli import config
+    from rlvr_cli.models import DEFAULTS_FILE, model_directory
+    from rlvr_cli.types import UserError
+
+    layers = [config.yaml_layer(file)] if file else []
+    layers += [config.flag_layer(key, value) for key, value in flags.items() if value is not None]
+    layers += config.set_layer(assignments or [])
+    for assignment in assignments or []:
+        key = assignment.partition("=")[0].strip()
+        if reads is not None and key not in reads:
+            raise UserError(f"--set {assignment}: only rlvr train reads {key}")
+    if not own_defaults:
+        return config.resolve(layers)
+    defaults = Path(model_directory(config.resolve(layers).model)) / DEFAULTS_FILE
+    if defaults.is_file():
+        layers = [config.yaml_layer(defaults, str(defaults)), *layers]
+    return config.resolve(layers)
+
+
+_CHANGED_BY_RESUME = ("steps", "checkpoint.", "guards.")
+
+
+def resolve_again(run: Path, flags: dict[str, Any], assignments: list[str] | None) -> Any:
+    """The run's own configuration; what it computes can only be made longer, not changed."""
+    from rlvr_cli import config
+    from rlvr_cli.types import UserError
+
+    given = {key: value for key, value in flags.items() if value is not None}
+    keys = [*given, *(text.partition("=")[0].strip() for text in assignments or [])]
+    for key in keys:
+        if not key.startswith(_CHANGED_BY_RESUME):
+            raise UserError(
+                f"--resume goes on with {run} as it was: {key} cannot change, only --steps and "
+                "--set checkpoint.… or guards.… can"
+            )
+    file = run / "config.yaml"
+    if not file.is_file():
+        raise UserError(f"--resume {run}: no config.yaml in it; give the directory of a run")
+    layers = [config.yaml_layer(file, str(file))]
+    layers += [config.flag_layer(key, value) for key, value in given.items()]
+    return config.resolve([*layers, *config.set_layer(assignments or [])])
+
+
+@contextmanager
+def reported_errors() -> Iterator[None]:
+    """One line and exit code 2 for a mistake of the user's; quiet ends for a pipe or Ctrl-C."""
+    from rlvr_cli.types import RunStoppedError, UserError
+
+    try:
+        yield
+    except (UserError, RunStoppedError) as error:
+        from rlvr_cli.display import fail
+
+        fail(str(error))
+        raise typer.Exit(3 if isinstance(error, RunStoppedError) else 2) from None
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(141) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
