@@ -148,20 +148,23 @@ def check_fields(by: Sequence[str], known: Iterable[str], data: str) -> None:
 def compared(ours: Result, theirs: Result, ks: Sequence[int]) -> dict[str, Any]:
     """Two results problem by problem. Raises UserError if they share no problem."""
     by_id = {problem.id: problem for problem in theirs.problems}
-    pairs = [(p, by_id[p.id]) for p in ours.problems if p.id in by_id and p.tally.n]
-    pairs = [(a, b) for a, b in pairs if b.tally.n]
-    for a, b in pairs:
+    shared = [(p, by_id[p.id]) for p in ours.problems if p.id in by_id]
+    for a, b in shared:
         texts = a.rows[0]["problem"], b.rows[0]["problem"]
         if None not in texts and texts[0] != texts[1]:
             raise UserError(f"--against: problem {a.id} of {ours.data} is another problem there")
-    if not pairs:
+    if not shared:
         raise UserError(f"--against: no problem of {ours.data} is in it")
+    pairs = [(a, b) for a, b in shared if a.tally.n and b.tally.n]
+    if not pairs:
+        raise UserError(f"--against: no problem of {ours.data} has judged responses on both sides")
     entry: dict[str, Any] = {
         "model": ours.model,
         "data": ours.data,
         "against": theirs.model,
         "problems": len(pairs),
-        "left_out": len(ours.problems) - len(pairs),
+        "missing": len(ours.problems) - len(shared),
+        "unjudged": len(shared) - len(pairs),
         "differs": differences(ours.fingerprint, theirs.fingerprint),
     }
     for name, value in (("pass@k", _passed), ("cons@k", lambda t, k: cons_at_k(t, k)[0])):

@@ -80,6 +80,7 @@ def test_a_gold_that_cannot_be_read_is_named_and_left_out(rlvr):
     assert done.returncode == 0
     assert "problem stdin-1: the gold answer '(((' cannot be read" in done.stderr
     assert "2 responses could not be judged" in done.stderr
+    assert "pass@1     not measured on stdin" in done.stderr
     assert {(row["verdict"], row["reward"]) for row in rows(done.stdout)} == {
         ("unparseable_gold", None)
     }

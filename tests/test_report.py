@@ -134,10 +134,15 @@ def test_a_comparison_is_of_the_problems_in_common():
     ours = result([row("a", "correct", "1"), row("b", "wrong", "1"), row("c", "correct", "1")])
     theirs = result([row("b", "wrong", "1"), row("a", "wrong", "2"), row("x", "correct", "1")], "n")
     found = compared(ours, theirs, [1])
-    assert (found["problems"], found["left_out"]) == (2, 1)
+    assert (found["problems"], found["missing"], found["unjudged"]) == (2, 1, 0)
     assert found["pass@k"]["1"]["value"] == 0.5
     assert (found["pass@k"]["1"]["better"], found["pass@k"]["1"]["worse"]) == (1, 0)
     assert found["differs"] == ["seed 'm', theirs 'n'"]
+    late = result([row("a", "timeout"), row("b", "wrong", "1"), row("c", "timeout")], "n")
+    found = compared(result([row("a", "correct", "1"), row("b", "wrong", "1")]), late, [1])
+    assert (found["problems"], found["missing"], found["unjudged"]) == (1, 0, 1)
+    with pytest.raises(UserError, match="no problem of d has judged responses on both sides"):
+        compared(result([row("a", "correct", "1")]), late, [1])
     with pytest.raises(UserError, match="no problem of d is in it"):
         compared(ours, result([row("z", "correct", "1")]), [1])
     with pytest.raises(UserError, match="problem a of d is another problem there"):

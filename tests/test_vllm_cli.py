@@ -120,7 +120,7 @@ def test_nothing_outlives_the_command(tmp_path, end):
     finally:
         process.kill()
         process.wait()
-    assert code == {"SIGINT": 130, "SIGTERM": 130, "SIGKILL": -9, "exception": 1}[end]
+    assert code == {"SIGINT": 130, "SIGTERM": 130, "SIGKILL": -9, "exception": 2}[end]
     if end != "SIGKILL":
         config = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
         assert config["engine"] == "vllm"

@@ -137,8 +137,13 @@ def _comparisons(
         display.block(by_difference(comparison))
         for difference in comparison["differs"] or ["nothing but chance: same fingerprint"]:
             display.say("differs in", difference)
-        if comparison["left_out"]:
-            display.warn(f"{comparison['left_out']} problems of {result.data} are not in {against}")
+        if comparison["missing"]:
+            display.warn(f"{comparison['missing']} problems of {result.data} are not in {against}")
+        if comparison["unjudged"]:
+            display.warn(
+                f"{comparison['unjudged']} problems have no judged response on one side or on "
+                "both; the differences leave them out"
+            )
     return {"path": str(against), "results": found}
 
 
