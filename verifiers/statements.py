@@ -90,6 +90,8 @@ UNITS_AFTER = SPELLINGS.keys() - {"in", "A", "min", "pt"}
 LONGEST_STATEMENT = 2_000
 LONGEST_TEXT_ANSWER = 120
 LAST_STATEMENTS = 8
+STATING_WORDS = ("answer", "result", "ans", "option", "choice", "答案", "a:")
+LONGEST_QUALIFIER = 40
 
 
 def is_value(text: str) -> bool:
@@ -119,13 +121,18 @@ def _parsed(text: str) -> Node | None:
 
 def stated(text: str) -> list[tuple[int, str]]:
     """The last few "the answer is …" as (position, what it states), in order."""
+    lowered = text.lower()
+    first = min((at for word in STATING_WORDS if (at := lowered.find(word)) >= 0), default=None)
+    if first is None:
+        return []
+    begin = max(0, first - LONGEST_QUALIFIER) if len(lowered) == len(text) else 0
     found = []
-    for match in list(AFTER.finditer(text))[-LAST_STATEMENTS:]:
+    for match in list(AFTER.finditer(text, begin))[-LAST_STATEMENTS:]:
         rest = text[match.end() : match.end() + LONGEST_STATEMENT]
         value = read_statement(rest)
         if value:
             found.append((match.start(), value))
-    for match in list(BEFORE.finditer(text))[-LAST_STATEMENTS:]:
+    for match in list(BEFORE.finditer(text, begin))[-LAST_STATEMENTS:]:
         start = max(text.rfind("\n", 0, match.start()), text.rfind(". ", 0, match.start())) + 1
         before = text[max(start, match.start() - LONGEST_STATEMENT) : match.start()]
         value = last_expression(before)
