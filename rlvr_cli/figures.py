@@ -19,6 +19,12 @@ from rlvr_cli.roofline import (
 from rlvr_cli.types import Group
 
 _GIB = 1 << 30
+_TOKENS_OF = {
+    "rollout": "tokens_sampled",
+    "verification": "tokens_sampled",
+    "logprobs": "tokens_scored",
+    "update": "tokens_updated",
+}
 
 
 class StepFigures:
@@ -44,13 +50,15 @@ class StepFigures:
         self,
         sampled: Sequence[Group],
         trained: Lengths,
+        scored: int,
         epochs: float,
         seconds: Mapping[str, float],
     ) -> dict[str, float | None]:
         """The figures of one step; `seconds` are those of its phases, `seconds_PHASE`.
 
-        `trained` are the lengths of what went through the update, `epochs` times. Only the
-        policy's own work counts: a critic's shows as time.
+        `trained` are the lengths of what went through the update, `epochs` times; `scored` counts
+        the tokens of the forward passes before it. In the least times only the policy's own work
+        counts: a critic's shows as time.
         """
         sampled_lengths = _lengths(sampled)
         telling = [group for group in sampled if group.is_mixed or not self.group_signal]
@@ -62,6 +70,7 @@ class StepFigures:
             ),
             "least_seconds_update": epochs * update_seconds(self.shape, trained, self.peaks),
             "tokens_updated": epochs * _tokens(trained),
+            "tokens_scored": scored,
         }
         peak = max(self.memory.values(), default=0.0) if self.on_gpu else _process_peak() / _GIB
         shares = _shares({**row, **seconds, "tokens_sampled": _tokens(sampled_lengths)})
@@ -81,7 +90,8 @@ def run_figures(history: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         return [row[key] for row in history if row.get(key) is not None]
 
     added = (
-        *("tokens_sampled", "tokens_updated", "tokens_with_signal", "seconds_step"),
+        *("tokens_sampled", "tokens_scored", "tokens_updated", "tokens_with_signal"),
+        "seconds_step",
         *("seconds_rollout", "seconds_verification", "seconds_logprobs"),
         *("seconds_update", "seconds_sync"),
         *("least_seconds_rollout", "least_seconds_update"),
@@ -98,9 +108,14 @@ def _shares(row: Mapping[str, Any]) -> dict[str, float | None]:
     rollout, update = row.get("seconds_rollout"), row.get("seconds_update")
     step, least_rollout = row["seconds_step"], row["least_seconds_rollout"]
     least_update = row["least_seconds_update"]
+    speeds = {
+        f"tokens_per_second_{phase}": _ratio(row[tokens], row.get(f"seconds_{phase}"))
+        if row[tokens]
+        else None
+        for phase, tokens in _TOKENS_OF.items()
+    }
     return {
-        "tokens_per_second_rollout": _ratio(row["tokens_sampled"], rollout),
-        "tokens_per_second_update": _ratio(row["tokens_updated"], update),
+        **speeds,
         "goodput": _ratio(row["tokens_with_signal"], step),
         "signal_share": _ratio(row["tokens_with_signal"], row["tokens_sampled"]),
         "roof_gen": _ratio(least_rollout, rollout),

@@ -25,6 +25,12 @@ class Scorer:
     ) -> None:
         self.policy, self.reference, self.critic = policy, reference, critic
         self.algorithm, self.micro_tokens = algorithm, micro_tokens
+        self._tokens = 0
+
+    def take_tokens(self) -> int:
+        """How many response tokens went through a forward pass since the last call."""
+        tokens, self._tokens = self._tokens, 0
+        return tokens
 
     @torch.no_grad()
     def scored(self, rows: Sequence[Row]) -> list[Row]:
@@ -78,6 +84,7 @@ class Scorer:
     ) -> dict[int, torch.Tensor]:
         """`compute` [B, T] of every row, cut to its own [T], by the row's identity."""
         like = self.policy.head.weight
+        self._tokens += sum(len(row.response_ids) for row in rows)
         with self.policy.mixed_precision():
             return {
                 id(row): values[: len(row.response_ids)]

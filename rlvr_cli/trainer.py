@@ -118,6 +118,7 @@ class Trainer:
                 **self.figures.of_step(
                     batch.sampled,
                     trained_lengths(rows),
+                    self.scorer.take_tokens(),
                     update_metrics.get("epochs", 1),
                     clock.seconds,
                 ),

@@ -79,10 +79,12 @@ def test_this_machine_is_measured_once():
 def test_a_run_is_summed_before_it_is_divided():
     row = {
         "tokens_sampled": 100,
+        "tokens_scored": 30,
         "tokens_updated": 50,
         "tokens_with_signal": 40,
         "seconds_rollout": 2.0,
         "seconds_verification": 1.0,
+        "seconds_logprobs": 0.5,
         "seconds_update": 1.0,
         "seconds_sync": 1.0,
         "seconds_step": 5.0,
@@ -100,7 +102,10 @@ def test_a_run_is_summed_before_it_is_divided():
     del idle["mismatch"]
     figures = run_figures([row, idle])
     assert figures["tokens_per_second_rollout"] == 20
+    assert figures["tokens_per_second_verification"] == 200
+    assert figures["tokens_per_second_logprobs"] == 60
     assert figures["tokens_per_second_update"] == 50
+    assert run_figures([idle])["tokens_per_second_logprobs"] is None
     assert figures["signal_share"] == 0.2
     assert figures["goodput"] == pytest.approx(40 / 15)
     assert (figures["roof_gen"], figures["mfu"]) == (0.05, 0.25)
