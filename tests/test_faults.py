@@ -130,9 +130,11 @@ def test_the_newest_and_the_best_are_kept(run):
     assert best["pass@1"] == max(measured.values()) == measured[best["step"]]
 
 
-def test_the_best_checkpoint_outlives_newer_ones(tmp_path):
+@pytest.mark.parametrize("every", [1, 4])
+def test_the_best_checkpoint_outlives_newer_ones(tmp_path, every):
     run = tmp_path / "run"
     settings = ("--set", "eval.every=1", "--set", "checkpoint.keep=1", "--lr", "0.05", "--quiet")
+    settings += ("--set", f"checkpoint.every={every}")
     assert invoke(*small_run("--steps", "4", *settings, "--out", str(run))).exit_code == 0
     best = json.loads((run / "summary.json").read_text())["best"]["step"]
     assert best < 4  # such a learning rate ruins the policy

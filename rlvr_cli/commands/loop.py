@@ -91,11 +91,11 @@ class Loop:
         with self.display.progress("training", steps, done=len(self.history)) as bar:
             for metrics in self.trainer.train_steps(self.run, interrupts.welcome):
                 self.history.append(metrics)
-                self._note_best(metrics)
+                is_best = self._note_best(metrics)
                 self._state = self._snapshot()
                 findings = check(self.history, config.guards)
                 stop = next((finding.text for finding in findings if finding.is_error), None)
-                if self.trainer.step % config.checkpoint.every == 0 or stop:
+                if self.trainer.step % config.checkpoint.every == 0 or is_best or stop:
                     self._save()
                 bar.tick(step_note(metrics))
                 if not sys.stdout.isatty():
@@ -138,10 +138,13 @@ class Loop:
         with suppress(OSError):
             self._save()
 
-    def _note_best(self, metrics: dict[str, Any]) -> None:
+    def _note_best(self, metrics: dict[str, Any]) -> bool:
+        """Whether the step is the best measured so far."""
         found = metrics.get("held_out_pass@1")
-        if found is not None and (self.best is None or found > self.best["pass@1"]):
-            self.best = {"step": metrics["step"], "pass@1": found}
+        if found is None or (self.best is not None and found <= self.best["pass@1"]):
+            return False
+        self.best = {"step": metrics["step"], "pass@1": found}
+        return True
 
     def _measured(self, when: str) -> dict[str, Any] | None:
         if not self.trainer.held_out:
