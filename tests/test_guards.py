@@ -145,3 +145,15 @@ def test_a_run_without_a_signal_is_stopped_and_can_go_on(rlvr, tmp_path):
     assert longer.returncode == 3
     assert "step 4: no signal for 4 steps" in longer.stderr
     assert len((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()) == 4
+
+
+def test_a_batch_that_cannot_be_filled_stops_the_run_if_so_asked(rlvr):
+    problem = '{"problem": "Prove it.", "answer": "no"}\n'
+    few = ("--prompts", "2", "-n", "4", "--max-tokens", "8", "--set", "algorithm.on_cap=stop")
+    done = rlvr("train", "-", "--steps", "9", *few, "--out", "run", stdin=problem)
+    assert done.returncode == 3
+    assert len(done.stdout.splitlines()) == 1
+    assert "stopped after 1 step" in done.stderr
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("rlvr: error: step 1: 4 generation batches did not fill the batch")
+    assert last.endswith("saved up to step 1; go on with rlvr train --resume run")

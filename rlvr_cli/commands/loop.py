@@ -105,6 +105,13 @@ class Loop:
                 if stop:
                     raise RunStoppedError(f"{stop}; {self._way_on()}")
         self._save()
+        if self.trainer.stopped:
+            cap = config.algorithm.max_gen_batches
+            raise RunStoppedError(
+                f"step {self.trainer.step}: {cap} generation batches did not fill the batch with "
+                "mixed groups (algorithm.on_cap stop); take easier or harder problems, more samples "
+                f"(-n) or a higher algorithm.max_gen_batches in a new run; {self._way_on()}"
+            )
 
     def _snapshot(self) -> State:
         state = state_of(self.trainer)

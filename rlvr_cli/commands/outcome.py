@@ -13,14 +13,12 @@ _SHORT = 60
 
 
 def warn_of_outcome(trainer: Trainer, history: Sequence[dict[str, Any]], display: Display) -> None:
-    """Plain words where a run learned nothing, skipped steps, or stopped early."""
+    """Plain words where a run learned nothing, or skipped steps."""
     steps = len(history)
     short = sum(metrics["no_update"] == "batch not full" for metrics in history)
     without_signal = sum(metrics["no_update"] == "no signal" for metrics in history)
     cap = trainer.config.algorithm.max_gen_batches
-    if trainer.stopped:
-        display.warn(f"stopped at step {steps} (algorithm.on_cap): see the next line")
-    if short:
+    if short and not trainer.stopped:
         display.warn(
             f"{short} of {steps} steps made no update: {cap} generation batches did not fill the "
             "batch with mixed groups (algorithm.max_gen_batches)"
