@@ -92,7 +92,10 @@ _CHANGED_BY_RESUME = ("steps", "checkpoint.", "guards.")
 
 
 def resolve_again(run: Path, flags: dict[str, Any], assignments: list[str] | None) -> Any:
-    """The run's own configuration; what it computes can only be made longer, not changed."""
+    """The run's own configuration; what it computes can only be made longer, not changed.
+
+    Raises UserError for a setting that would change it.
+    """
     from rlvr_cli import config
     from rlvr_cli.types import UserError
 
@@ -107,9 +110,16 @@ def resolve_again(run: Path, flags: dict[str, Any], assignments: list[str] | Non
     file = run / "config.yaml"
     if not file.is_file():
         raise UserError(f"--resume {run}: no config.yaml in it; give the directory of a run")
-    layers = [config.yaml_layer(file, str(file))]
-    layers += [config.flag_layer(key, value) for key, value in given.items()]
-    return config.resolve([*layers, *config.set_layer(assignments or [])])
+    saved = config.yaml_layer(file, str(file))
+    layers = [saved, *(config.flag_layer(key, value) for key, value in given.items())]
+    resolved = config.resolve([*layers, *config.set_layer(assignments or [])])
+    schedule = resolved.optim.schedule
+    if schedule != "constant" and resolved.steps != config.resolve([saved]).steps:
+        raise UserError(
+            f"--resume goes on with {run} as it was: steps cannot change with optim.schedule "
+            f"{schedule}, which sets the learning rate by the share of all steps"
+        )
+    return resolved
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from rlvr_cli.config import (
     set_layer,
     yaml_layer,
 )
+from rlvr_cli.settings import resolve_again
 from rlvr_cli.types import UserError
 
 
@@ -71,6 +72,16 @@ def test_another_algorithm_brings_its_whole_row():
     config = resolve([saved, flag_layer("algo", "grpo"), *set_layer(["algorithm.clip_low=0.3"])])
     assert config.algorithm == ALGORITHMS["grpo"].model_copy(update={"clip_low": 0.3})
     assert resolve([saved]).algorithm.clip_low == 0.1
+
+
+@pytest.mark.parametrize("schedule", ["linear", "cosine"])
+def test_a_schedule_over_all_steps_keeps_their_number(tmp_path, schedule):
+    config = resolve(set_layer([f"optim.schedule={schedule}", "steps=4"]))
+    (tmp_path / "config.yaml").write_text(as_yaml(config))
+    assert resolve_again(tmp_path, {"steps": 4}, None) == config
+    for flags, assignments in (({"steps": 8}, None), ({}, ["steps=8"])):
+        with pytest.raises(UserError, match=f"steps cannot change with optim.schedule {schedule}"):
+            resolve_again(tmp_path, flags, assignments)
 
 
 def test_off_is_a_word_and_not_a_truth_value():
