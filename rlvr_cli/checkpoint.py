@@ -13,7 +13,7 @@ import yaml
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from rlvr_cli.config import Config
+from rlvr_cli.config import Config, OptimConfig
 from rlvr_cli.files import make_directory, remove_directory, sha256
 from rlvr_cli.models import DEFAULTS_FILE, LoadedModel
 from rlvr_cli.types import UserError
@@ -22,7 +22,7 @@ _KEPT: Any = {
     "seed": True,
     "data": {"prompt", "verifier"},
     "rollout": True,
-    "optim": True,
+    "optim": set(OptimConfig.model_fields) - {"precision"},
     "eval": {"samples", "temperature", "top_p"},
 }
 _MANIFEST = "manifest.json"

@@ -43,9 +43,10 @@ def train(config: Config, out: Path | None, check_only: bool, display: Display) 
         _check(session, prompts, config, check_only, display)
         if check_only:
             return
+        config = as_chosen(config, session)
         trainer = Trainer(config, session, prompts, held_out)
         kept = problems.problems if config.data.source == "-" else None
-        run = create_run(directory, config.model_copy(update={"threads": session.threads}), kept)
+        run = create_run(directory, config, kept)
         display.say("run", f"{directory}")
         with closing(run):
             Loop(trainer, run, display).go()
@@ -58,8 +59,9 @@ def resume(config: Config, directory: Path, display: Display) -> None:
         for line in damaged:
             display.warn(line)
         problems = _problems_again(config, directory)
-        write_atomically(directory / "config.yaml", as_yaml(config))
         with open_session(config, training=True) as session:
+            config = as_chosen(config, session)
+            write_atomically(directory / "config.yaml", as_yaml(config))
             prompts, held_out = _prompts(config, session, problems, display)
             trainer = Trainer(config, session, prompts, held_out)
             loop = Loop(trainer, run, display)
@@ -70,6 +72,21 @@ def resume(config: Config, directory: Path, display: Display) -> None:
                 _restore(trainer, loop, checkpoint)
                 display.say("resume", f"{directory}: from the end of step {checkpoint.step}")
             loop.go()
+
+
+def as_chosen(config: Config, session: Session) -> Config:
+    """With what was left to this machine as it was chosen here, so that the run goes on like that
+    wherever it is resumed."""
+    precision = config.optim.precision
+    if precision == "auto":
+        precision = "bfloat16" if session.policy.model.device.type == "cuda" else "float32"
+    return config.model_copy(
+        update={
+            "threads": session.threads,
+            "engine": session.engine_choice.name,
+            "optim": config.optim.model_copy(update={"precision": precision}),
+        }
+    )
 
 
 def _restore(trainer: Trainer, loop: Loop, checkpoint: Checkpoint) -> None:
