@@ -109,8 +109,8 @@ class Loop:
             cap = config.algorithm.max_gen_batches
             raise RunStoppedError(
                 f"step {self.trainer.step}: {cap} generation batches did not fill the batch with "
-                "mixed groups (algorithm.on_cap stop); in a new run take easier or harder problems, "
-                f"more samples (-n) or algorithm.max_gen_batches; {self._way_on()}"
+                "mixed groups (algorithm.on_cap stop); for a new run take easier or harder "
+                f"problems, more samples (-n) or algorithm.max_gen_batches; {self._way_on()}"
             )
 
     def _snapshot(self) -> State:
