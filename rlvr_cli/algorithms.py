@@ -58,6 +58,7 @@ class Algorithm(BaseModel):
     kl_control: Literal["fixed", "proportional", "doubling"] = "fixed"
     """How the coefficient follows the measured divergence (`kl.CONTROLS`)."""
     kl_target: float | None = Field(None, gt=0)
+    """The divergence it is steered to, in nats a token; Ziegler et al. count a whole response's."""
     reference: Literal["none", "fixed", "iterative", "old"] = "none"
     """The start policy, the policy of some steps ago, or the one that sampled the batch."""
     reference_every: int = Field(50, ge=1)
