@@ -97,6 +97,39 @@ def test_without_a_signal_the_weights_stay_as_they_are(tmp_path, algo):
     assert all(torch.equal(a, b) for a, b in zip(before, weights(trainer), strict=True))
 
 
+def test_no_response_of_any_step_shares_its_seed(tmp_path):
+    trainer = make_trainer(has_even, "algo=grpo", "steps=2", "rollout.prompts=9")
+    generate, drawn = trainer.session.engine.generate, []
+
+    def spy(prompts, params, seeds, *rest):
+        drawn.extend(seed + sample for seed in seeds for sample in range(params.samples))
+        return generate(prompts, params, seeds, *rest)
+
+    trainer.session.engine.generate = spy
+    steps(trainer, tmp_path / "run")
+    assert len(set(drawn)) == len(drawn) == 2 * 9 * 4
+
+
+def test_the_verifier_is_told_what_was_cut_off(tmp_path):
+    trainer = make_trainer(has_even, "steps=1")
+    verifier, told = trainer.session.sampler.verifier, []
+    verify = verifier.verify_many
+    verifier.verify_many = lambda attempts: told.extend(attempts) or verify(attempts)
+    (row,) = steps(trainer, tmp_path / "run")
+    assert 0 < row["cut_off_share"] < 1
+    assert sum(attempt.truncated for attempt in told) / len(told) == row["cut_off_share"]
+    assert all(attempt.truncated == (attempt.response.split()[-1] != "1") for attempt in told)
+
+
+def test_every_epoch_counts_in_the_least_time_of_an_update(tmp_path):
+    once, twice = (
+        steps(make_trainer(has_even, "algo=grpo", "steps=1", f"algorithm.epochs={n}"), tmp_path / n)
+        for n in "12"
+    )
+    assert twice[0]["epochs"] == 2
+    assert twice[0]["least_seconds_update"] == pytest.approx(2 * once[0]["least_seconds_update"])
+
+
 def test_an_iterative_reference_becomes_the_policy(tmp_path):
     settings = ("algorithm.reference=iterative", "algorithm.reference_every=2")
     trainer = make_trainer(has_even, "algo=grpo", "steps=3", "optim.warmup_steps=0", *settings)

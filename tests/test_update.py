@@ -16,7 +16,7 @@ from rlvr_cli.types import UserError
 from rlvr_cli.update import SCHEDULES, Updater
 
 TEMPERATURE = 0.8
-MAX_TOKENS = 9
+MAX_TOKENS, LONGEST = 11, 9
 LAST_WARMUP_STEP = 2
 STEP = LAST_WARMUP_STEP + 1
 SHARED = Algorithm(
@@ -31,7 +31,7 @@ def make_rows(count: int = 9) -> list[Row]:
     prompts = [[rng.randrange(2, VOCAB) for _ in range(rng.randint(1, 6))] for _ in range(3)]
     rows = []
     for index in range(count):
-        length = rng.randint(1, MAX_TOKENS)
+        length = rng.randint(1, LONGEST)
         rows.append(
             Row(
                 prompt_ids=prompts[index % 3],
@@ -240,6 +240,21 @@ def test_the_divergence_in_the_reward_stands_on_every_token():
         assert row.advantages.tolist() == pytest.approx(expected, abs=1e-10)
 
 
+def test_the_critic_learns_the_reward_to_go():
+    cells = ALGORITHMS["ppo"]
+    for row in Made(cells).rows(make_rows()):
+        penalty = cells.kl_coef * (row.old_logprobs - row.ref_logprobs)
+        expected = row.reward - penalty.flip(0).cumsum(0).flip(0)
+        torch.testing.assert_close(row.returns, expected, atol=1e-10, rtol=0)
+
+
+def test_whitening_leaves_out_what_does_not_train():
+    cells = Algorithm(advantage="batch_baseline", whiten=True, overlong="mask")
+    advantages = torch.cat([row.advantages for row in Made(cells).rows(make_rows())])
+    assert advantages.mean().item() == pytest.approx(0, abs=1e-10)
+    assert advantages.std().item() == pytest.approx(1, abs=1e-6)
+
+
 def test_masked_responses_count_in_the_baseline_and_do_not_train():
     rows = make_rows()
     everything = Made(Algorithm()).rows(rows)
@@ -283,6 +298,14 @@ def test_in_the_warm_up_only_the_critic_learns():
     assert metrics["entropy"] > 0
     made.updater.update(made.rows(make_rows()), STEP, 0)
     assert not torch.equal(policy[0], next(made.policy.model.parameters()))
+
+
+def test_the_critic_has_a_learning_rate_of_its_own():
+    made = Made(ALGORITHMS["ppo"], lr=0.0, critic_lr=0.1, warmup_steps=0)
+    policy, critic = ([p.clone() for p in m.parameters()] for m in (made.policy.model, made.critic))
+    made.update(make_rows())
+    assert all(map(torch.equal, policy, made.policy.model.parameters()))
+    assert not any(map(torch.equal, critic, made.critic.parameters()))
 
 
 def test_the_coefficient_adapts_to_the_divergence():
