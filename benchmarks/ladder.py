@@ -13,6 +13,7 @@ import itertools
 import statistics
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from rlvr_cli.config import resolve, set_layer, yaml_layer
 from rlvr_cli.models import DEFAULTS_FILE, TINY, model_directory
@@ -34,7 +35,7 @@ LAST_STEPS = 5
 
 
 def climb(settings: list[str], seed: int, budget: int) -> tuple[float, float, int]:
-    """(held-out pass@1, entropy over the last steps, steps) at `budget` generated tokens."""
+    """(held-out pass@1, entropy of the last updates, steps) at `budget` generated tokens."""
     defaults = yaml_layer(Path(model_directory(TINY)) / DEFAULTS_FILE)
     config = resolve([defaults, *set_layer([*GRPO, *COMMON, *settings, f"seed={seed}"])])
     with open_session(config) as session, tempfile.TemporaryDirectory() as directory:
@@ -44,14 +45,20 @@ def climb(settings: list[str], seed: int, budget: int) -> tuple[float, float, in
             for problems in (train, test)
         )
         trainer = Trainer(config, session, prompts, held_out[: config.eval.limit])
-        tokens, entropies = 0, []
+        tokens, history = 0, []
         for metrics in trainer.train_steps(create_run(Path(directory) / "run", config)):
             tokens += metrics["tokens_sampled"]
-            entropies.append(metrics.get("entropy", 0.0))
+            history.append(metrics)
             if tokens >= budget:
                 break
         _, evaluation = trainer.measure()
-    return evaluation.pass_at_1, statistics.mean(entropies[-LAST_STEPS:]), len(entropies)
+    return evaluation.pass_at_1, last_entropy(history), len(history)
+
+
+def last_entropy(history: list[dict[str, Any]]) -> float:
+    """Mean over the last steps that made an update, in nats a token; the others have none."""
+    entropies = [metrics["entropy"] for metrics in history if "entropy" in metrics]
+    return statistics.mean(entropies[-LAST_STEPS:])
 
 
 def main() -> None:
