@@ -1,5 +1,6 @@
 """Settings: layers, names, and what a run saves."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -103,23 +104,56 @@ def test_a_bad_file_is_named(tmp_path):
         yaml_layer(tmp_path / "none.yaml")
 
 
-def leaves(model: type[BaseModel]) -> list[str]:
-    names = []
-    for name, field in model.model_fields.items():
-        nested = isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
-        names += leaves(field.annotation) if nested else [name]
-    return names
+def sections() -> dict[str, type[BaseModel]]:
+    """The parts of the configuration by name; what stands on top is the part `config`."""
+    fields = {name: field.annotation for name, field in Config.model_fields.items()}
+    nested = {n: a for n, a in fields.items() if isinstance(a, type) and issubclass(a, BaseModel)}
+    return {"config": Config, **nested}
+
+
+def last_name(node: ast.AST | None) -> str | None:
+    """`c` of the expression `a.b.c`, `a` of `a`."""
+    return getattr(node, "attr", getattr(node, "id", None))
+
+
+def reads(tree: ast.AST) -> set[tuple[str, str]]:
+    """(section, setting) of every `…section.setting` in a module, and of every `x.setting` where
+    `x` is annotated with the section's type or assigned from `…section`."""
+    nodes = list(ast.walk(tree))
+    types = {kind.__name__: name for name, kind in sections().items()}
+    named = {(name, name) for name in sections()}
+    for node in nodes:
+        if isinstance(node, ast.arg) and last_name(node.annotation) in types:
+            named.add((node.arg, types[last_name(node.annotation)]))
+        elif isinstance(node, ast.Assign):
+            left, right = node.targets[0], node.value
+            pairs = zip(
+                getattr(left, "elts", [left]), getattr(right, "elts", [right]), strict=False
+            )
+            named |= {(last_name(to), last_name(of)) for to, of in pairs}
+    return {
+        (name, node.attr)
+        for node in nodes
+        if isinstance(node, ast.Attribute)
+        for alias, name in named
+        if alias == last_name(node.value)
+    }
 
 
 def test_every_setting_is_read_somewhere():
     package = Path(rlvr_cli.__file__).parent
-    code = "\n".join(
-        path.read_text()
-        for path in package.rglob("*.py")
-        if path.name not in ("config.py", "algorithms.py", "main.py")
-    )
-    unread = [name for name in leaves(Config) if not re.search(rf"\.{name}\b", code)]
-    assert unread == []
+    found = set()
+    for path in package.rglob("*.py"):
+        if path.name not in ("config.py", "algorithms.py", "main.py"):
+            found |= reads(ast.parse(path.read_text()))
+    settings = {(name, key) for name, kind in sections().items() for key in kind.model_fields}
+    assert settings - found - {("config", name) for name in sections()} == set()
+
+
+def test_a_setting_is_not_read_because_another_has_its_name():
+    module = "every = config.eval.every\noptim, b = self.optim, 1\nprint(optim.lr, 'data.root')"
+    assert {("eval", "every"), ("optim", "lr")} <= reads(ast.parse(module))
+    assert not {("checkpoint", "every"), ("data", "root")} & reads(ast.parse(module))
 
 
 def test_the_presets_are_those_of_the_papers():
