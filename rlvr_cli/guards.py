@@ -85,6 +85,7 @@ def kl_running_away(history: History, config: GuardsConfig) -> str | None:
     """The policy leaves the one that sampled, or the reference."""
     for key, other in (
         ("approx_kl", "the policy that sampled"),
+        ("approx_kl_after", "the policy that sampled"),
         ("ref_kl", "the reference policy"),
     ):
         kl = _recent(history, key)
