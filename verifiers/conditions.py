@@ -1,8 +1,12 @@
 """Conditions such as `k ∈ Z` beside an answer: dropped, and their parameter's name aligned."""
 
+import re
+
 from verifiers.expr import Node, replace_symbol
 
-DISCRETE = ("Z", "N", "N^*", "N_+", "Z^+", "Z_+")
+CONSTANTS = ("C", "c", "K", "k")
+INDEXED = re.compile(r"[cC]_\d")
+DISCRETE = ("Z", "N", "N^*", "N^+", "N_+", "Z^*", "Z^+", "Z_+")
 
 
 def align_parameters(gold: Node, answer: Node) -> tuple[Node, Node]:
@@ -12,6 +16,27 @@ def align_parameters(gold: Node, answer: Node) -> tuple[Node, Node]:
     if len(wanted) == len(present) == 1 and wanted != present:
         answer = replace_symbol(answer, present.pop(), wanted.pop())
     return gold, answer
+
+
+def with_constants_of(gold: Node, answer: Node) -> Node:
+    """The answer with its constants of integration called as in the gold: c_1 and C_1, + c and
+    + C."""
+    wanted, present = gold.symbols() - answer.symbols(), answer.symbols() - gold.symbols()
+    if len(wanted) == len(present) == 1 and _adds(gold, *wanted) and _adds(answer, *present):
+        return replace_symbol(answer, *present, *wanted)
+    for name in sorted(present):
+        if INDEXED.fullmatch(name) and name.swapcase() in wanted:
+            answer = replace_symbol(answer, name, name.swapcase())
+    return answer
+
+
+def _adds(node: Node, name: str) -> bool:
+    """Whether the name is a constant of integration: a term by itself, and nowhere else."""
+    sides = node.args if node.kind == "rel" else (node,)
+    terms = [term for side in sides if side.kind == "add" for term in side.args]
+    symbol = Node("sym", name)
+    once = sum(part == symbol for part in node.walk()) == 1
+    return name in CONSTANTS and once and symbol in terms
 
 
 def _is_condition(node: Node) -> bool:

@@ -1,4 +1,4 @@
-"""Functions with their arguments: sines, logarithms, roots, sums."""
+"""Functions with their arguments: sines, logarithms, roots, fractions, sums."""
 
 from verifiers.cursor import Cursor
 from verifiers.expr import Node, ParseError, num
@@ -30,12 +30,20 @@ class FunctionReader(Cursor):
 
     def _function_argument(self) -> Node:
         """A bracket, or the factors up to the next sign: sin 2x cos x is (sin 2x)(cos x)."""
-        if self.at("sign", "(") or self.at("sign", "{") or self.at("sign", "["):
+        if self.at("sign", "{"):
             return self.power()
+        if self.at("sign", "(", "["):
+            inside = self.atom()
+            squared = self.at("sign", "^") and not self._at_degrees()
+            return inside if squared else self.postfixed(inside)  # sin(x)^2 is (sin x)^2
         factors = [self.power()]
         while self._continues_argument():
             factors.append(self.power())
         return factors[0] if len(factors) == 1 else Node("mul", None, tuple(factors))
+
+    def _at_degrees(self) -> bool:
+        braced = self.peek(1).text == "{"
+        return self.peek(1 + braced).text in ("circ", "degree")
 
     def _continues_argument(self) -> bool:
         token = self.peek()
@@ -68,5 +76,38 @@ class FunctionReader(Cursor):
         limits = []
         while self.at("sign", "_") or self.at("sign", "^"):
             self.take()
+            self.in_limits = True
             limits.append(self.argument())
+            self.in_limits = False
         return Node("big", name, (*limits, self.sum()))
+
+    def fraction(self) -> Node:
+        return Node("div", None, (self.argument(), self.argument()))
+
+    def binomial(self) -> Node:
+        return Node("call", "binom", (self.argument(), self.argument()))
+
+    def rounded(self, name: str, closing: str) -> Node:
+        inside = self.sum()
+        self.expect("command", closing)
+        return Node("call", name, (inside,))
+
+    def overlined(self) -> Node:
+        inside = self.argument()
+        if inside.kind == "mul":
+            return inside
+        if inside.kind == "sym" and self.at("sign", "_"):
+            inside = self.subscripted(str(inside.value))
+        return Node("opaque" if inside.symbols() else "call", "conj", (inside,))
+
+    def dotted(self, dots: str) -> Node:
+        """A derivative by the time is a name of its own, whether x or x_0 carries the dot."""
+        inside = self.argument()
+        if inside.kind != "sym":
+            raise ParseError("dot over an expression")
+        name, mark, index = str(inside.value).partition("_")
+        return (
+            self.subscripted(f"{name} {dots}")
+            if not mark
+            else Node("sym", f"{name} {dots}_{index}")
+        )

@@ -107,7 +107,10 @@ class Parser(MarkReader):
     def ratio(self) -> Node:
         terms = [self.set_expression()]
         while not self.in_builder and (
-            self.accept("sign", ":") or self.accept("command", "colon") or self.accept("word", "to")
+            self.accept("sign", ":")
+            or self.accept("command", "colon")
+            or self.accept("word", "to")
+            or (self.in_limits and self.accept("command", "to", "rightarrow"))
         ):
             terms.append(self.set_expression())
         if len(terms) == 1:
@@ -220,7 +223,9 @@ class Parser(MarkReader):
         """An atom with its exponent and what may follow: factorials, degrees, per cent."""
         if (money := self.currency()) is not None:
             return Node("unit", ((money, 1),), (self._signed_power(),))
-        node = self.atom()
+        return self.postfixed(self.atom())
+
+    def postfixed(self, node: Node) -> Node:
         for _ in range(MAX_POSTFIXES):
             if self.accept("sign", "^"):
                 node = self._raised(node)
