@@ -190,7 +190,7 @@ class AtomReader(EnvironmentReader):
 
     def _text(self, word: str) -> Node:
         words = [word]
-        while self.at("word") and self.peek().text.lower() not in ("and", "or"):
+        while self.at("word") and self.peek().text.lower() not in ("and", "or", "except"):
             words.append(self.take().text)
         return Node("text", " ".join(words))
 

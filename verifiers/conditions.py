@@ -39,21 +39,22 @@ def _adds(node: Node, name: str) -> bool:
     return name in CONSTANTS and once and symbol in terms
 
 
-def _is_condition(node: Node) -> bool:
-    return (
-        node.kind == "rel"
-        and node.value == ("in",)
-        and node.args[0].kind == "sym"
-        and node.args[1].kind == "setname"
-        and node.args[1].value in DISCRETE
-    )
+def _is_condition(node: Node, beside: Node) -> bool:
+    if node.kind != "rel" or node.value != ("in",) or node.args[0].kind != "sym":
+        return False
+    over = node.args[1]
+    if over == Node("setname", "R"):  # not x ∈ R, x ≠ 2, which is a set of reals
+        others = [arg for arg in beside.args if arg is not node]
+        values = all(other.kind != "rel" or other.value == ("=",) for other in others)
+        return values and all(node.symbols() <= other.symbols() for other in others)
+    return over.kind == "setname" and over.value in DISCRETE
 
 
 def _without_conditions(node: Node) -> tuple[Node, set[str]]:
     names: set[str] = set()
     args = []
     for arg in node.args:
-        if node.kind in ("list", "mul") and len(node.args) > 1 and _is_condition(arg):
+        if node.kind in ("list", "mul") and len(node.args) > 1 and _is_condition(arg, node):
             names.add(str(arg.args[0].value))
         elif arg.args:
             arg, inner = _without_conditions(arg)

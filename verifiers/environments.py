@@ -19,6 +19,7 @@ class EnvironmentReader(FunctionReader):
         while not self.at("end", token.text):
             rows[-1].append(self.sum())
             if self.accept("command", "\\"):
+                self.accept("command", "\\")  # escaped twice
                 rows.append([])
             elif not self.accept("sign", "&") and not self.at("end", token.text):
                 raise ParseError("unreadable matrix")

@@ -49,6 +49,7 @@ TIMES_TEN = re.compile(r"(\d)\s*[xX]\s*10\s*(?:\^|\*\*)", re.ASCII)
 CLOCK_HALF = re.compile(r"\b([ap])\.?\s?m\b\.?", re.IGNORECASE)
 PRIMES = re.compile(r"\^\s*(?:\{\s*((?:\\prime\s*|')+)\}|(\\prime)(?![a-z]))")
 WRITTEN_MOD = re.compile(r"\(\s*\\(?:text|mathrm|operatorname)\s*\{\s*mod\s*\}\s*(\w+)\s*\)")
+COMPOSED = re.compile(r"\(\s*([A-Za-z])\s*\\circ\s*([A-Za-z])\s*\)\s*\(\s*(\w+)\s*\)")
 ARROW_NAME = re.compile(r"\s*([A-Z])\s*([A-Z])\s*")
 SET_MARK = re.compile(r"\s*[_^]\s*(?:\{\s*([^{}]{1,12}?)\s*\}|([-+*]))")
 SIGNS = set("+-*/^_=<>()[]{}|,;:!%&'$€£¥₹¢")
@@ -72,6 +73,8 @@ def plain_signs(text: str) -> str:
         text = IN_BASE.sub(lambda match: f" base {match[1] or ''}", text)
     if "prime" in text or "^{'" in text:
         text = PRIMES.sub(lambda run: "'" * (run[0].count("prime") + run[0].count("'")), text)
+    if "circ" in text:
+        text = COMPOSED.sub(r"\1(\2(\3))", text)
     if "mod" in text:
         text = WRITTEN_MOD.sub(r"\\pmod{\1}", text)
     text = MONEY_CODE.sub(lambda code: MONEY_SIGNS.get(code["a"] or code["b"], r"\$"), text)

@@ -1,10 +1,12 @@
 """Other ways to write a list or a tuple: named components, progressions, vectors of i, j, k."""
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from verifiers.expr import Node, num
+from verifiers.expr import Node, canonical, num
 from verifiers.naming import Named
+from verifiers.realsets import NotASetError, read_set
 from verifiers.values import is_arithmetic, same_value
 
 MAX_PROGRESSION = 400
@@ -27,7 +29,13 @@ def base_name(label: Node) -> str:
     return str(label.value).partition("_")[0] if label.kind == "sym" else repr(label)
 
 
-def by_name(members: list[Named]) -> list[Node]:
+def by_name(members: list[Named], order: Node | None = None) -> list[Node]:
+    """The values in the order of a label such as (n, k), else of their names."""
+    named = {canonical(member.label): member.value for member in members if member.label}
+    if order is not None and order.kind == "tuple":
+        wanted = [canonical(name) for name in order.args]
+        if sorted(wanted) == sorted(named):
+            return [named[name] for name in wanted]
     letters = all(member.label and member.label.kind == "sym" for member in members)
     ordered = sorted(members, key=lambda m: str(m.label and m.label.value)) if letters else members
     return [member.value for member in ordered]
@@ -37,6 +45,8 @@ def as_tuples(members: list[Named], others: list[Named]) -> list[Named]:
     """x = 1, y = 2 or x = 2, y = 1 as two tuples, where the other side lists tuples."""
     tuples = [other.value for other in others if other.value.kind == "tuple"]
     if not tuples or len(tuples) != len(others):
+        return members
+    if any(member.value.kind == "tuple" for member in members):
         return members
     size = len(tuples[0].args)
     labels = [member.label for member in members]
@@ -51,6 +61,15 @@ def as_tuples(members: list[Named], others: list[Named]) -> list[Named]:
     if not distinct_labels(groups[0]):
         return members
     return [Named(None, Node("tuple", "()", tuple(by_name(group)))) for group in groups]
+
+
+def named_alike(node: Node) -> list[Named]:
+    """The components that x = y = z = 1 names, all with one value."""
+    names, value = node.args[:-1], node.args[-1:]
+    equations = node.kind == "rel" and isinstance(node.value, tuple) and {*node.value} == {"="}
+    if not equations or len(names) < 2 or any(name.kind != "sym" for name in names):
+        return []
+    return [] if value[0].symbols() else [Named(name, value[0]) for name in names]
 
 
 def written_out(node: Node) -> Node:
@@ -69,6 +88,28 @@ def written_out(node: Node) -> Node:
     members = list(range(values[0], values[-1] + (1 if step > 0 else -1), step))
     fits = members[:gap] == values[:gap] and members[gap - len(values) :] == values[gap:]
     return node.with_args(tuple(num(value) for value in members)) if fits else node
+
+
+def whole_numbers(node: Node) -> Node:
+    """{x ∈ Z | -1 ≤ x < 3} with all its members."""
+    over, condition = node.args
+    if over.kind != "rel" or over.value != ("in",) or over.args[1] != Node("setname", "Z"):
+        return node
+    try:
+        pieces = read_set(condition).pieces
+    except NotASetError:
+        return node
+    members: list[Node] = []
+    for piece in pieces:
+        if not abs(piece.low) + abs(piece.high) < MAX_PROGRESSION**2:
+            return node
+        low, high = math.ceil(piece.low), math.floor(piece.high)
+        low += low == piece.low and not piece.low_closed
+        high -= high == piece.high and not piece.high_closed
+        if high - low > MAX_PROGRESSION:
+            return node
+        members.extend(num(value) for value in range(low, high + 1))
+    return Node("set", None, tuple(members)) if members else Node("empty")
 
 
 def _whole(node: Node) -> int | None:

@@ -8,6 +8,7 @@ from verifiers.vocabulary import words
 
 MAX_ITEMS = 400
 DIFFERENTIALS = (Node("sym", "d"), Node("sym", "\\partial"))
+OPERATORS = ("\\nabla", "\\complement")
 ANGLE_FUNCTIONS = words("sin cos tan cot sec csc")
 
 
@@ -27,22 +28,27 @@ def is_name(node: Node) -> bool:
         return _is_segment(node.args[0])
     if node.kind == "call" and node.value in ANGLE_FUNCTIONS:
         return node.args[0].kind == "sym" or _is_segment(node.args[0])
-    if node.kind == "ratio":
+    if node.kind in ("ratio", "inter", "union"):
         return all(is_name(arg) for arg in node.args)
-    if node.kind == "tuple":
+    if node.kind in ("tuple", "matrix"):
         return all(arg.kind == "sym" for arg in node.args)
     if node.kind == "pow":
         return node.args == (node.args[0], Node("neg", None, (num(1),))) and is_name(node.args[0])
     if node.kind == "div":
-        return all(
-            part.kind == "mul" and len(part.args) == 2 and part.args[0] in DIFFERENTIALS
-            for part in node.args
-        )
+        return all(_is_differential(part) for part in node.args)
     if node.kind == "mul":
-        gradient = node.args[0] == Node("sym", "\\nabla") and len(node.args) == 2
+        operator = str(node.args[0].value).partition("_")[0] in OPERATORS and len(node.args) == 2
         applied = node.value == "applied" or _is_inverse_applied(node)
-        return applied or gradient or _is_segment(node)
+        return applied or operator or _is_segment(node)
     return False
+
+
+def _is_differential(node: Node) -> bool:
+    """dy, dx^2 or d^2 y, as in a derivative."""
+    if node.kind != "mul" or len(node.args) != 2:
+        return False
+    mark = node.args[0]
+    return (mark.args[0] if mark.kind == "pow" else mark) in DIFFERENTIALS
 
 
 def _is_segment(node: Node) -> bool:
@@ -60,6 +66,8 @@ def unname(node: Node) -> Named:
     """Take `name =` off; a chain such as `x = 6/2 = 3` is its last part if its parts agree."""
     if node.kind == "mul" and node.value == "applied" and node.args[1].kind == "tuple":
         return Named(node.args[0], node.args[1])
+    if node.kind == "ratio" and len(node.args) == 2 and node.args[0].kind == "text":
+        return Named(*node.args)  # Range: [0, 1]
     if node.kind != "rel":
         return Named(None, node)
     node = _without_approximations(node)
@@ -122,7 +130,9 @@ def labels_agree(gold: Named, answer: Named) -> bool:
     applied = [_function_name(label) for label in (left, right)]
     if all(applied):
         return applied[0] == applied[1] and all(_argument(label) for label in (left, right))
-    plain = right if applied[0] else left
+    plain, function = (right, left) if applied[0] else (left, right)
+    if any(applied) and plain.value in applied and _argument(function):
+        return True  # f = 0 and f(x) = 0
     return (
         any(applied) and "conj" not in applied and plain.kind == "sym" and plain.value in ("y", "z")
     )

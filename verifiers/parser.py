@@ -7,12 +7,14 @@ from verifiers.cursor import END
 from verifiers.expr import Node, ParseError, TooLargeError, num, product_of
 from verifiers.lexer import tokenize
 from verifiers.marks import MarkReader
-from verifiers.vocabulary import NOT_UNITS, RELATIONS, words
+from verifiers.vocabulary import NOT_UNITS, REAL_WORDS, RELATIONS, words
 
 MAX_TEXT = 12_000
 LONGEST_KEPT = 200
 MAX_POSTFIXES = 8
 SET_OPERATORS = {"cup": "union", "cap": "inter", "setminus": "diff", "backslash": "diff"}
+NUMBERS = ("num", "neg", "div", "const", "call")
+LEFT_OF_EXCEPT = ("text", "setname", "tuple", "union")
 CONNECTIVES = {"and": "and", "or": "or", "land": "and", "wedge": "and", "lor": "or", "vee": "or"}
 ENDPOINTS = r"(\s*[^\s,;\[\]][^,;\[\]]*[,;][^,;\[\]]*[^\s,;\[\]]\s*)"
 OUTWARD_BRACKETS = [
@@ -82,6 +84,8 @@ class Parser(MarkReader):
                 found = found or ","
             elif word in CONNECTIVES:
                 found = CONNECTIVES[word]
+            elif token.kind == "command" and word in ("cup", "cap"):
+                found = "or" if word == "cup" else "and"
             else:
                 return found
             self.take()
@@ -134,6 +138,10 @@ class Parser(MarkReader):
             token = self.peek()
             if token.kind == "command" and token.text in SET_OPERATORS:
                 kind = SET_OPERATORS[token.text]
+                if kind in ("union", "inter") and node.kind in NUMBERS:
+                    return node  # x < 0 ∪ x > 4 joins inequalities
+            elif node.kind in LEFT_OF_EXCEPT and self.accept("word", "except"):
+                return self._except(node)
             elif token.kind == "word" and token.text == "U" and node.kind in ("tuple", "union"):
                 kind = "union"
             else:
@@ -142,6 +150,17 @@ class Parser(MarkReader):
             right = self.sum()
             same = node.kind == kind and kind != "diff"
             node = Node(kind, None, (*node.args, right) if same else (node, right))
+
+    def _except(self, node: Node) -> Node:
+        """All real numbers except 0 and x = 2."""
+        self.accept("word", "for")
+        inside = self.answer()
+        items = inside.args if inside.kind == "list" else (inside,)
+        points = tuple(item.args[-1] if item.kind == "rel" else item for item in items)
+        whole = node if node.kind != "text" else Node("setname", "R")
+        if node.kind == "text" and str(node.value).lower() not in REAL_WORDS:
+            raise ParseError("exception from words")
+        return Node("diff", None, (whole, Node("set", None, points)))
 
     def sum(self) -> Node:
         node: Node | None = None

@@ -2,6 +2,7 @@
 
 import re
 
+MAX_LENGTH = 400
 CLAUSE = re.compile(r"\b(?:for (?:all|any|every|each|some)|where)\b")
 TOKEN = re.compile(r"\\[A-Za-z]+|[A-Za-z]+|\S")
 BEFORE = re.compile(r"(?:[\s,;.($~]|\\[,;:! ]|\\(?:quad|qquad)\b|\\(?:text|textrm|mathrm)\s*\{)+$")
@@ -27,7 +28,9 @@ MATHEMATICAL_SET = re.compile(r"\\mathbb\s*\{?\s*([RZNQC])")
 def without_clauses(gold: str, answer: str) -> tuple[str, str]:
     """Both answers without a clause that only says what a variable may be, unless the clauses
     contradict each other."""
-    if not (CLAUSE.search(gold) or CLAUSE.search(answer)):
+    if max(len(gold), len(answer)) > MAX_LENGTH or not (
+        CLAUSE.search(gold) or CLAUSE.search(answer)
+    ):
         return gold, answer
     left, right = _split(gold), _split(answer)
     if left[1] and right[1] and left[1] != right[1]:

@@ -9,10 +9,20 @@ from verifiers.lists import (
     by_name,
     components,
     distinct_labels,
+    named_alike,
+    whole_numbers,
     written_out,
 )
 from verifiers.matrices import as_matrix, is_vector, scaled_tuple
-from verifiers.naming import Named, as_equation, collect, labels_agree, renamed_argument, unname
+from verifiers.naming import (
+    Named,
+    as_equation,
+    collect,
+    labels_agree,
+    renamed_argument,
+    unname,
+    with_sign,
+)
 from verifiers.quantities import joined_units, same_quantity
 from verifiers.realsets import NotASetError, looks_like_range, read_set, same_set
 from verifiers.values import has_value
@@ -59,6 +69,11 @@ def _spelled_out(node: Node) -> Node:
         return vector
     if node.kind == "list" and node.value == "and" and len(node.args) == 2:
         return joined_units(node)
+    if node.kind == "builder":
+        return whole_numbers(node)
+    if node.kind == "rel" and node.value == ("!=",) and node.args[1].kind == "pm":
+        signs = (with_sign(node, plus) for plus in (True, False))
+        return Node("list", "and", tuple(signs))
     if node.kind == "list" and node.args[0].kind == "rel" and node.args[0].value == ("!=",):
         return _all_excluded(node)
     return node
@@ -117,11 +132,16 @@ def _same_parts(gold: Node, answer: Node) -> bool:
 def _same_collection(gold: Node, answer: Node) -> tuple[bool, str]:
     members, others = collect(gold), collect(answer)
     if members is None and others is None:
-        return _same_single(gold, answer)
+        if "tuple" in (gold.kind, answer.kind):
+            members, others = named_alike(gold) or None, named_alike(answer) or None
+        if members is None and others is None:
+            return _same_single(gold, answer)
     if members is None and others is not None:
         named = unname(gold)
         if named.value.kind == "tuple" and components(others):
-            return _same_ordered(list(named.value.args), by_name(others)), "named components"
+            return _same_ordered(
+                list(named.value.args), by_name(others, named.label)
+            ), "named components"
         others = _without_repeats(others)
         if len(others) > 1:
             return False, "several answers"
@@ -130,7 +150,9 @@ def _same_collection(gold: Node, answer: Node) -> tuple[bool, str]:
     if others is None:
         named = unname(answer)
         if named.value.kind == "tuple" and components(members):
-            return _same_ordered(by_name(members), list(named.value.args)), "named components"
+            return _same_ordered(
+                by_name(members, named.label), list(named.value.args)
+            ), "named components"
         if len(_without_repeats(members)) > 1:
             return False, "answers missing"
         others = [unname(answer)]
@@ -240,18 +262,22 @@ def _same_throughout(gold: Node, answer: Node) -> bool:
 
 
 def _same_value(gold: Node, answer: Node) -> tuple[bool, str]:
+    gold, answer = _on_axes(gold, answer), _on_axes(answer, gold)
     matrices = as_matrix(gold), as_matrix(answer)
     if matrices[0] or matrices[1]:
         return _same_matrix(gold, answer, *matrices), "matrix"
     if gold.kind == answer.kind == "tuple":
         return _same_tuple(gold, answer), "tuple"
-    if gold.kind == "tuple" and (vector := along_axes(answer, len(gold.args))):
-        return _same_ordered(list(gold.args), list(vector.args)), "vector"
-    if answer.kind == "tuple" and (vector := along_axes(gold, len(answer.args))):
-        return _same_ordered(list(vector.args), list(answer.args)), "vector"
     if gold.kind == answer.kind == "text":
         return str(gold.value).lower() == str(answer.value).lower(), "text"
     return same_quantity(gold, answer)
+
+
+def _on_axes(node: Node, other: Node) -> Node:
+    """2i + 3j as a tuple where the other side is a vector."""
+    if other.kind not in ("tuple", "matrix") or node.kind not in ("add", "mul", "neg", "sym"):
+        return node
+    return along_axes(node, len(other.args)) or node
 
 
 def _same_tuple(gold: Node, answer: Node) -> bool:
@@ -266,4 +292,4 @@ def _same_matrix(gold: Node, answer: Node, left: Node | None, right: Node | None
     matrix, other = (left, answer) if left else (right, gold)
     if matrix is None or not is_vector(matrix) or other.kind != "tuple":
         return False
-    return other.value in ("()", "<>") and _same_ordered(list(matrix.args), list(other.args))
+    return other.value in ("()", "<>", "[]") and _same_ordered(list(matrix.args), list(other.args))

@@ -84,7 +84,7 @@ BIG = words("sum prod int iint iiint oint lim limsup liminf bigcup bigcap")
 GREEK = words(
     "alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi "
     "rho varrho sigma varsigma tau upsilon phi varphi chi psi omega Delta Theta Lambda Xi "
-    "Sigma Upsilon Phi Psi Omega ell hbar Pi partial nabla"
+    "Sigma Upsilon Phi Psi Omega ell hbar Pi partial nabla complement"
 )
 SYSTEMS = words("cases aligned align gathered gather split equation rcases dcases center")
 MATRICES = words(
