@@ -274,9 +274,22 @@ class AtomReader(EnvironmentReader):
         self.expect("command", "rangle")
         return Node("tuple", "<>", inside.args if inside.kind == "list" else (inside,))
 
+    def _without_braces(self) -> None:
+        """\\{ {x | x > 1} \\} is \\{x | x > 1\\}."""
+        depth = 0
+        for index in range(self.position, len(self.tokens)):
+            token = self.tokens[index]
+            depth += {"{": 1, "}": -1}.get(token.text, 0) if token.kind == "sign" else 0
+            if depth <= 0:
+                following = self.tokens[index + 1 : index + 2]
+                if index > self.position and following and following[0].text in ("}", "rbrace"):
+                    del self.tokens[index], self.tokens[self.position]
+                return
+
     def _set(self) -> Node:
         if self.accept("command", "}", "rbrace"):
             return Node("empty")
+        self._without_braces()
         outer, self.in_builder = (self.open_bars, self.in_builder), True
         self.open_bars = 0
         inside = self.answer()

@@ -7,7 +7,7 @@ from verifiers.expr import Node, ParseError, TooLargeError
 from verifiers.literals import plain_number
 from verifiers.normalise import MAX_WORDS, choices, label_and_text, normalise, plain_words
 from verifiers.parser import parse
-from verifiers.qualifiers import without_clauses
+from verifiers.qualifiers import without_clause, without_clauses
 from verifiers.structure import same_answer
 from verifiers.types import Judgement
 from verifiers.values import has_value
@@ -109,7 +109,7 @@ def readable(gold: str) -> bool:
         return False
     if plain_number(text) is not None:
         return True
-    parsed = _read(text)
+    parsed = _read(without_clause(text))
     if isinstance(parsed, TooLargeError):
         return True
     if isinstance(parsed, Node):

@@ -15,13 +15,13 @@ class FunctionReader(Cursor):
         base: Node | None = None
         exponent: Node | None = None
         if function == "log" and self.accept("sign", "_"):
-            base = self.argument()
+            base = self._log_base()
         if self.accept("sign", "^"):
             exponent = self.argument()
             if exponent in (num(-1), Node("neg", None, (num(1),))) and function in INVERSES:
                 function, exponent = INVERSES[function], None
         if function == "log" and base is None and self.accept("sign", "_"):
-            base = self.argument()
+            base = self._log_base()
         argument = self._function_argument()
         args = (argument,) if base is None else (argument, base)
         unknown_part = function in ("re", "im") and argument.symbols()
@@ -40,6 +40,18 @@ class FunctionReader(Cursor):
         while self._continues_argument():
             factors.append(self.power())
         return factors[0] if len(factors) == 1 else Node("mul", None, tuple(factors))
+
+    def _log_base(self) -> Node:
+        """log_10 5 has the base 10; log_25 is what LaTeX shows as the log of 5 to the base 2."""
+        token, following = self.peek(), self.peek(1)
+        argument_follows = following.kind in ("number", "word", "command") or following.text in (
+            "(",
+            "{",
+            "[",
+        )
+        if token.kind == "number" and token.text.isdigit() and argument_follows:
+            return num(int(self.take().text))
+        return self.argument()
 
     def _at_degrees(self) -> bool:
         braced = self.peek(1).text == "{"
@@ -95,7 +107,9 @@ class FunctionReader(Cursor):
     def overlined(self) -> Node:
         inside = self.argument()
         if inside.kind == "mul":
-            return inside
+            digits = [str(part.value) for part in inside.args if part.kind in ("sym", "num")]
+            number = len(digits) == len(inside.args) and not "".join(digits).isupper()
+            return Node("sym", " ".join(["digits", *digits])) if number else inside
         if inside.kind == "sym" and self.at("sign", "_"):
             inside = self.subscripted(str(inside.value))
         return Node("opaque" if inside.symbols() else "call", "conj", (inside,))

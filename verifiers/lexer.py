@@ -50,8 +50,14 @@ CLOCK_HALF = re.compile(r"\b([ap])\.?\s?m\b\.?", re.IGNORECASE)
 PRIMES = re.compile(r"\^\s*(?:\{\s*((?:\\prime\s*|')+)\}|(\\prime)(?![a-z]))")
 WRITTEN_MOD = re.compile(r"\(\s*\\(?:text|mathrm|operatorname)\s*\{\s*mod\s*\}\s*(\w+)\s*\)")
 COMPOSED = re.compile(r"\(\s*([A-Za-z])\s*\\circ\s*([A-Za-z])\s*\)\s*\(\s*(\w+)\s*\)")
+IN_SET = re.compile(
+    r"(\\in(?![a-z])|∈)\s*(?:\\(?:mathbf|mathrm|text)\s*\{\s*([ZNQR])\s*\}|([ZNQR])(?![A-Za-z(]))"
+)
+HALF_OPEN_BAR = re.compile(
+    r"\\left\s*(\|)((?:(?!\\left|\\right).)*)\\right\s*\.|\\left\s*\.((?:(?!\\left|\\right).)*)\\right\s*\|"
+)
 ARROW_NAME = re.compile(r"\s*([A-Z])\s*([A-Z])\s*")
-SET_MARK = re.compile(r"\s*[_^]\s*(?:\{\s*([^{}]{1,12}?)\s*\}|([-+*]))")
+SET_MARK = re.compile(r"\s*[_^]\s*(?:\{\s*([^{}]{1,12}?)\s*\}|([-+*]|\w(?!\w)))")
 SIGNS = set("+-*/^_=<>()[]{}|,;:!%&'$€£¥₹¢")
 
 
@@ -75,6 +81,12 @@ def plain_signs(text: str) -> str:
         text = PRIMES.sub(lambda run: "'" * (run[0].count("prime") + run[0].count("'")), text)
     if "circ" in text:
         text = COMPOSED.sub(r"\1(\2(\3))", text)
+    if "\\in" in text or "∈" in text:
+        text = IN_SET.sub(lambda found: rf"\in \mathbb{{{found[2] or found[3]}}}", text)
+    if "right" in text and "." in text:
+        text = HALF_OPEN_BAR.sub(
+            lambda bar: rf"\mid {bar[2]}" if bar[1] else rf"{bar[3]} \mid ", text
+        )
     if "mod" in text:
         text = WRITTEN_MOD.sub(r"\\pmod{\1}", text)
     text = MONEY_CODE.sub(lambda code: MONEY_SIGNS.get(code["a"] or code["b"], r"\$"), text)
