@@ -15,6 +15,7 @@ from verifiers.vocabulary import (
     KNOWN_WORDS,
     LISTED_FUNCTIONS,
     NUMBER_WORDS,
+    OPERATORS,
 )
 
 MAX_DEPTH = 50
@@ -185,8 +186,8 @@ class AtomReader(EnvironmentReader):
         if name[0] not in APPLIED_NAMES and not (number_only and name[0].isupper()):
             return node
         self.take()
-        inside = self.closed(")")
-        return Node("opaque", name, (inside,))
+        inside = self.event() if name == "P" else None
+        return Node("opaque", name, (inside or self.closed(")"),))
 
     def _text(self, word: str) -> Node:
         words = [word]
@@ -250,6 +251,8 @@ class AtomReader(EnvironmentReader):
             return self._applied(self.subscripted(f"\\{name}"))
         if name in BIG:
             return self.big(name)
+        if name in OPERATORS:
+            return self.operator(name)
         reader = {
             "frac": self.fraction, "binom": self.binomial, "dbinom": self.binomial,
             "tbinom": self.binomial, "{": self._set, "lbrace": self._set,
@@ -260,6 +263,7 @@ class AtomReader(EnvironmentReader):
             "overline": self.overlined, "dot": lambda: self.dotted(name),
             "ddot": lambda: self.dotted(name), "dddot": lambda: self.dotted(name),
              "angle": self.atom, "triangle": self.atom,
+            "Vert": lambda: self.norm("Vert"), "lVert": lambda: self.norm("rVert"),
             "ldots": lambda: Node("dots"), "dots": lambda: Node("dots"),
             "cdots": lambda: Node("dots"), "imath": lambda: Node("const", "i"),
         }.get(name)  # fmt: skip
@@ -274,22 +278,10 @@ class AtomReader(EnvironmentReader):
         self.expect("command", "rangle")
         return Node("tuple", "<>", inside.args if inside.kind == "list" else (inside,))
 
-    def _without_braces(self) -> None:
-        """\\{ {x | x > 1} \\} is \\{x | x > 1\\}."""
-        depth = 0
-        for index in range(self.position, len(self.tokens)):
-            token = self.tokens[index]
-            depth += {"{": 1, "}": -1}.get(token.text, 0) if token.kind == "sign" else 0
-            if depth <= 0:
-                following = self.tokens[index + 1 : index + 2]
-                if index > self.position and following and following[0].text in ("}", "rbrace"):
-                    del self.tokens[index], self.tokens[self.position]
-                return
-
     def _set(self) -> Node:
         if self.accept("command", "}", "rbrace"):
             return Node("empty")
-        self._without_braces()
+        self.drop_braces()
         outer, self.in_builder = (self.open_bars, self.in_builder), True
         self.open_bars = 0
         inside = self.answer()

@@ -2,7 +2,10 @@
 
 from verifiers.cursor import Cursor
 from verifiers.expr import Node, ParseError, num
+from verifiers.literals import read_literal
 from verifiers.vocabulary import FUNCTIONS, GREEK, INVERSES, LISTED_FUNCTIONS
+
+MAX_EVENT = 12
 
 
 class FunctionReader(Cursor):
@@ -50,7 +53,7 @@ class FunctionReader(Cursor):
             "[",
         )
         if token.kind == "number" and token.text.isdigit() and argument_follows:
-            return num(int(self.take().text))
+            return read_literal(self.take().text)
         return self.argument()
 
     def _at_degrees(self) -> bool:
@@ -76,12 +79,25 @@ class FunctionReader(Cursor):
     def listed(self, name: str) -> Node:
         opening = self.take()
         if opening.text not in ("(", "{"):
-            raise ParseError("argument list expected")
+            self.position -= 1
+            return self.operator(name)
         inside = self.answer()
         if self.take().text not in (")", "}"):
             raise ParseError("argument list not closed")
         args = inside.args if inside.kind == "list" else (inside,)
         return Node("call", LISTED_FUNCTIONS[name], args)
+
+    def operator(self, name: str) -> Node:
+        """det A, max f: the name of a quantity that is never evaluated."""
+        under = (self.argument(),) if self.accept("sign", "_") else ()
+        return Node("opaque", name, (self._function_argument(), *under))
+
+    def norm(self, closing: str) -> Node:
+        self.open_bars += 1
+        inside = self.sum()
+        self.open_bars -= 1
+        self.expect("command", closing)
+        return Node("opaque", "norm", (inside,))
 
     def big(self, name: str) -> Node:
         """A sum, product, integral or limit: kept as it stands, never evaluated."""
@@ -125,3 +141,13 @@ class FunctionReader(Cursor):
             if not mark
             else Node("sym", f"{name} {dots}_{index}")
         )
+
+    def event(self) -> Node | None:
+        """The events of P(A | B), which are named and not computed with."""
+        ahead = [token.text for token in self.tokens[self.position : self.position + MAX_EVENT]]
+        end = ahead.index(")") if ")" in ahead else 0
+        event = ["|" if text == "mid" else text for text in ahead[:end]]
+        if "|" not in event or "(" in event:
+            return None
+        self.position += end + 1
+        return Node("sym", " ".join(event))

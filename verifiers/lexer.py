@@ -300,6 +300,9 @@ class _Lexer:
             name = self.text[opening + 1 : end - 1].strip()
         else:
             name, end = self.text[opening : opening + 1], opening + 1
+        if name in ("P", "E") and self.text[end : end + 1] in ("(", "["):
+            self._emit("word", name, end)  # a probability, an expected value
+            return
         if mark := SET_MARK.match(self.text, end):
             name = f"{name}{mark[0].strip()[0]}{mark[1] or mark[2]}"
             end = mark.end()

@@ -38,7 +38,9 @@ def is_name(node: Node) -> bool:
         return all(_is_differential(part) for part in node.args)
     if node.kind == "mul":
         operator = str(node.args[0].value).partition("_")[0] in OPERATORS and len(node.args) == 2
-        applied = node.value == "applied" or _is_inverse_applied(node)
+        applied = (
+            node.value == "applied" or node.args[0].kind == "text" or _is_inverse_applied(node)
+        )
         return applied or operator or _is_segment(node)
     return False
 

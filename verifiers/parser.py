@@ -236,6 +236,8 @@ class Parser(MarkReader):
             return self.tokens[self.position - 1].kind != "number"
         if token.kind == "begin" or token.kind == "setname":
             return token.kind == "begin"
+        if token.text in ("Vert", "rVert"):
+            return not self.open_bars
         return token.kind == "command" and token.text not in _NOT_FACTORS
 
     def power(self) -> Node:

@@ -35,7 +35,7 @@ UNICODE = {
     "ϵ": r"\epsilon ", "ϑ": r"\theta ", "″": "''", "⋃": r"\cup ", "⋂": r"\cap ", "→": r"\to ",
 }  # fmt: skip
 SUPERSCRIPTS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿ", "0123456789-+n", strict=True))
-SUBSCRIPTS = dict(zip("₀₁₂₃₄₅₆₇₈₉", "0123456789", strict=True))
+SUBSCRIPTS = dict(zip("₀₁₂₃₄₅₆₇₈₉₊₋ₙₖᵢⱼₘₓ", "0123456789+-nkijmx", strict=True))
 
 SPACING = words(", ; : ! > quad qquad thinspace enspace space hfill") | {" ", "\n", "\t"}
 SILENT = words(
@@ -80,6 +80,7 @@ INVERSES = {
     "sinh": "asinh", "cosh": "acosh", "tanh": "atanh",
 }  # fmt: skip
 LISTED_FUNCTIONS = {"max": "max", "min": "min", "gcd": "gcd", "lcm": "lcm"}
+OPERATORS = words("det deg dim Pr rank ker")
 BIG = words("sum prod int iint iiint oint lim limsup liminf bigcup bigcap")
 GREEK = words(
     "alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi "
