@@ -27,7 +27,7 @@ NUMBER = {
     for grouping, separators in ((True, LOOSE_SEPARATORS), (False, TIGHT_SEPARATORS))
 }
 SCRIPT_NUMBER = re.compile(PLAIN, re.ASCII)  # \log_2 128 has no thousands
-RECURRING = re.compile(r"\d*\.\d*\\(?:overline|bar|dot)\s*\{\s*\d+\s*\}", re.ASCII)
+RECURRING = re.compile(r"\d*\.\d*\\(?:overline|bar|dot)\s*(?:\{\s*\d+\s*\}|\d)", re.ASCII)
 ORDINAL = re.compile(
     r"(?<!\d)(\d{1,6})\s?(?:\^?\{?\s*\\(?:text|mathrm|textrm)\s*\{\s*(st|nd|rd|th)\s*\}\s*\}?"
     r"|\^\{\s*(st|nd|rd|th)\s*\}|(st|nd|rd|th))(?![A-Za-z])",
