@@ -2,11 +2,12 @@
 
 import re
 
-from verifiers.conditions import align_parameters
+from verifiers.conditions import align_parameters, with_constants_of
 from verifiers.expr import Node, ParseError, TooLargeError
 from verifiers.literals import plain_number
 from verifiers.normalise import MAX_WORDS, choices, label_and_text, normalise, plain_words
 from verifiers.parser import parse
+from verifiers.qualifiers import without_clause, without_clauses
 from verifiers.structure import same_answer
 from verifiers.types import Judgement
 from verifiers.values import has_value
@@ -35,9 +36,12 @@ def compare(gold: str, answer: str) -> Judgement:
         return Judgement(True, "what the choice says")
     if (labelled := label_and_text(answer)) and compare(gold, labelled[1]).equal:
         return Judgement(True, "what the choice says")
+    gold, answer = without_clauses(gold, answer)
     left, right = _read(gold), _read(answer)
     if isinstance(left, Node) and isinstance(right, Node):
         left, right = align_parameters(left, right)
+        if "C" in gold or "C" in answer:
+            right = with_constants_of(left, right)
         found = same_answer(left, right)
         if not found[0]:
             found = _other_reading(gold, answer, left, right) or found
@@ -105,7 +109,7 @@ def readable(gold: str) -> bool:
         return False
     if plain_number(text) is not None:
         return True
-    parsed = _read(text)
+    parsed = _read(without_clause(text))
     if isinstance(parsed, TooLargeError):
         return True
     if isinstance(parsed, Node):

@@ -40,6 +40,8 @@ def read_quantity(node: Node) -> Quantity:
         return Quantity(inner.value, inner.mark or "unit", unit)
     if node.kind in ("mul", "div") and node.has("unit"):
         return _product_quantity(node)
+    if node.kind in ("mul", "div") and node.has("deg"):
+        return _multiple_of_degrees(node)
     return Quantity(node)
 
 
@@ -67,6 +69,16 @@ def _product_quantity(node: Node) -> Quantity:
     return Quantity(
         node.with_args(tuple(part.value for part in parts)), "unit" if unit else "", unit
     )
+
+
+def _multiple_of_degrees(node: Node) -> Quantity:
+    """(n - 2)·180°, 360°/n: one factor carries the mark."""
+    first = node.args[:1] if node.kind == "div" else node.args
+    marked = [arg for arg in first if arg.kind == "deg"]
+    if len(marked) != 1 or sum(part.kind == "deg" for part in node.walk()) != 1:
+        return Quantity(node)
+    bare = tuple(arg.args[0] if arg is marked[0] else arg for arg in node.args)
+    return Quantity(node.with_args(bare), "deg")
 
 
 def joined_units(node: Node) -> Node:
