@@ -4,10 +4,12 @@ import re
 
 BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=\{)")
 BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s+([-+]?\d[\d.,]*|[A-Za-z](?![A-Za-z]))")
-END_OF_TURN = re.compile(r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text)\|>|</s>")
+END_OF_TURN = re.compile(r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text)\|>|</s>|<｜end▁of▁sentence｜>")
 CALCULATOR = re.compile(r"<<[^<>\n]{0,200}>>")
 BOILERPLATE = re.compile(r"\bI hope (?:it|this) is correct\.?|\bI hope this helps[.!]?", re.I)
-CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|<!--.*?(?:-->|\Z)", re.S)
+CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.S)
+COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.S)
+BOLD = re.compile(r"(?<![\w)*])\*\*(?=[^\s*])((?:(?!\*\*)[^\n]){1,300})(?<=[^\s*])\*\*(?![\w(*])")
 HIDDEN = re.compile(r"\\[hv]?phantom\s*(?=\{)")
 QUOTED = re.compile(
     r'"(?<![\w\\]")[^"\n]{0,300}"|“[^”\n]{0,300}”|\'(?<!\w\')[^\'\n]{0,300}\'(?!\w)'
@@ -25,9 +27,11 @@ BEFORE_MARK = 1_000
 
 
 def final_text(text: str) -> str:
-    """The end of the first turn of a response, without calculator notes."""
+    """The end of the first turn of a response, without calculator notes, comments and bold."""
     text = _window(END_OF_TURN.split(text, maxsplit=1)[0].rstrip())
-    return CALCULATOR.sub("", text) if "<<" in text else text
+    text = CALCULATOR.sub("", text) if "<<" in text else text
+    text = COMMENT.sub(" ", text) if "<!--" in text else text
+    return BOLD.sub(r"\1", text) if "**" in text else text
 
 
 def _window(text: str) -> str:

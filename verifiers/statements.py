@@ -2,13 +2,14 @@
 
 import re
 
+from verifiers.endings import LONGEST_TEXT_ANSWER, chosen, last_sentence, named_kind
 from verifiers.expr import Node, ParseError
 from verifiers.literals import plain_number
 from verifiers.normalise import normalise
 from verifiers.parser import parse
 from verifiers.passages import BOILERPLATE, math_span, math_spans, sentences
 from verifiers.units import SPELLINGS
-from verifiers.vocabulary import FUNCTIONS, words
+from verifiers.vocabulary import FUNCTIONS
 
 NOUN = (
     r"(?:\b(?:final|correct|right|required|desired)?\s*(?:answer|result|ans\b\.?)s?"
@@ -35,23 +36,6 @@ CLAUSE = re.compile(
     r"|\s+\((?=[^()]*[A-Za-z]{3})|[;:]\s+(?=[a-z]{3})|\s[–—]\s|\s-\s(?=[A-Za-z]{3})"
 )
 CHOICE_AND_TEXT = re.compile(r"\(?[A-J][).:]\s+\S")
-CHOSEN = re.compile(
-    r"(?:^|(?<![A-J)])[,:]\s+|\b(?:so|thus|hence|therefore)\s+)(?:option|choice|answer)?\s*"
-    r"(?:\(([A-J])\)|\b([A-J]))\s+is\s+(?:the\s+)?(?:only\s+)?(?:correct|right|true|best)"
-    r"(?:\s+(?:answer|option|choice|one|statement))?\W*$"
-    r"|\b(?:choose|pick|select)\s+(?:option\s+|choice\s+|answer\s+)?"
-    r"(?:\(([A-J])\)|([A-J]))\W*$",
-    re.I,
-)
-NAMED_KIND = re.compile(
-    r"^\W*((?:so|thus|hence|therefore|then|consequently|finally|we conclude that|it follows that)"
-    r"[,:]?\s+)*(?:the|this|our)\s+(?:\w+\s+){1,4}?(?:is|are)\s+(?:an?\s+|the\s+)?([A-Za-z]{3,20})\W*$",
-    re.I,
-)
-UNCERTAIN = words(
-    "not neither either unknown unclear unsure here below above done wrong correct right given "
-    "that this complete finished same following true false answer result"
-)
 CODE_CALL = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}\(")
 EXPLANATION = re.compile(
     r",?\s+(?:because|since|as|so|which|where|for|by|of|after|left|in total)\b|\s+\((?!or|maybe)"
@@ -88,7 +72,6 @@ NOT_PROSE = (
 )
 UNITS_AFTER = SPELLINGS.keys() - {"in", "A", "min", "pt"}
 LONGEST_STATEMENT = 2_000
-LONGEST_TEXT_ANSWER = 120
 LAST_STATEMENTS = 8
 STATING_WORDS = ("answer", "result", "ans", "option", "choice", "答案", "a:")
 LONGEST_QUALIFIER = 40
@@ -213,16 +196,13 @@ def _linked_value(sentence: str) -> str | None:
 
 def words_stated(text: str) -> str | None:
     """The choice or the single word that the last sentence of a text ends in."""
-    last = (sentences(BOILERPLATE.sub("", text)) or [""])[-1].strip('*_"” ')
-    if len(last) > LONGEST_TEXT_ANSWER:
-        return None
-    if match := CHOSEN.search(last):
-        letter = next(group for group in match.groups() if group)
-        return letter if letter.isupper() else None
-    match = NAMED_KIND.match(last)
-    if match is None or match[2].lower() in UNCERTAIN:
-        return None
-    return match[2] if match[1] or not last_expression(text) else None
+    last = last_sentence(text)
+    if letter := chosen(last):
+        return letter
+    if kind := named_kind(last):
+        word, concludes = kind
+        return word if concludes or not last_expression(text) else None
+    return None
 
 
 def only_value(text: str) -> str | None:

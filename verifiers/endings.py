@@ -1,0 +1,50 @@
+"""The choice or the single word that the last sentence of a response ends in."""
+
+import re
+
+from verifiers.passages import BOILERPLATE, sentences
+from verifiers.vocabulary import words
+
+LONGEST_TEXT_ANSWER = 120
+LETTER = r"(?:\(([A-J])\)|\b([A-J])\b\)?)"
+CHOICE_NOUN = r"(?:(?:option|choice|answer(?:\s+choice)?|statement|letter)\s+)"
+CHOSEN = re.compile(
+    rf"(?:^|(?<!\b[A-J])(?<!\))[,:]\s+|\b(?:so|thus|hence|therefore)\s+){CHOICE_NOUN}?{LETTER}\s+is\s+"
+    r"(?:the\s+)?(?:only\s+)?(?:correct|right|true|best)"
+    r"(?:\s+(?:answer|option|choice|one|statement))?\W*$"
+    rf"|(?<!not )(?<!n't )(?<!never )\b(?:choose|pick|select)\s+{CHOICE_NOUN}?{LETTER}\W*$"
+    rf"|(?<!not )(?<!n't )(?<!never )\b(?:is|corresponds?\s+to|corresponding\s+to|match(?:es|ing)?)"
+    rf"\s+(?:the\s+)?{CHOICE_NOUN}{LETTER}\W*$"
+    rf"|^(?:so|thus|hence|therefore),?\s+{CHOICE_NOUN}?{LETTER}\W*$",
+    re.I,
+)
+NAMED_KIND = re.compile(
+    r"^\W*((?:so|thus|hence|therefore|then|consequently|finally|we conclude that|it follows that)"
+    r"[,:]?\s+)*(?:the|this|our)\s+(?:\w+\s+){1,4}?(?:is|are)\s+(?:an?\s+|the\s+)?([A-Za-z]{3,20})\W*$",
+    re.I,
+)
+UNCERTAIN = words(
+    "not neither either unknown unclear unsure here below above done wrong correct right given "
+    "that this complete finished same following true false answer result"
+)
+
+
+def chosen(text: str) -> str | None:
+    """The letter of the choice that a sentence says is right."""
+    match = CHOSEN.search(text)
+    letter = next(group for group in match.groups() if group) if match else ""
+    return letter if letter.isupper() else None
+
+
+def last_sentence(text: str) -> str:
+    """The last sentence of a text, unless it is too long to end in a word that answers."""
+    last = (sentences(BOILERPLATE.sub("", text)) or [""])[-1].strip('*_"” ')
+    return last if len(last) <= LONGEST_TEXT_ANSWER else ""
+
+
+def named_kind(sentence: str) -> tuple[str, bool] | None:
+    """The word in "the function is odd", and whether the sentence says that it concludes."""
+    match = NAMED_KIND.match(sentence)
+    if match is None or match[2].lower() in UNCERTAIN:
+        return None
+    return match[2], bool(match[1])
