@@ -23,6 +23,23 @@ NAMED_KIND = re.compile(
     r"[,:]?\s+)*(?:the|this|our)\s+(?:\w+\s+){1,4}?(?:is|are)\s+(?:an?\s+|the\s+)?([A-Za-z]{3,20})\W*$",
     re.I,
 )
+COUNTED = re.compile(
+    r"\bthere\s+(?:are|is|were|was|will\s+be|remain|exist)\s+(?:exactly\s+|only\s+|a\s+total\s+of\s+)?"
+    r"(?:[^A-Za-z,;:$\\]{1,60}(?=\s[A-Za-z])|\$[^$]{1,200}\$|\\\(.{1,200}?\\\))",
+    re.I,
+)
+GOES_ON = re.compile(
+    r"[,;:=]|\b(?:so|thus|hence|therefore|then|making|giving|total|which|each|is|are|was|were|"
+    r"equals?|and|but|or)\b",
+    re.I,
+)
+RANGE = re.compile(r"\bbetween\b[^,;:=]*?\band\b", re.I)
+ATTAINED = re.compile(
+    r"(?:\b(?:is|equals|be|of|becomes)\s+(?:\$[^$]+\$|\\\([^$]+?\\\)|[^\s$\\]*\d[^\s$\\]*))"
+    r"(,?\s+(?:which\s+)?(?:(?:is\s+)?(?:occurs?|happens|attained|achieved|reached)\s+)?"
+    r"(?:when|where|at|for|if)\s+(?:\$|\\\()?\s*[A-Za-z](?:_\w)?\s*="
+    r"(?:(?!\b(?:and|is|equals|so)\b)[^,;])*)$",
+)
 UNCERTAIN = words(
     "not neither either unknown unclear unsure here below above done wrong correct right given "
     "that this complete finished same following true false answer result"
@@ -40,6 +57,15 @@ def last_sentence(text: str) -> str:
     """The last sentence of a text, unless it is too long to end in a word that answers."""
     last = (sentences(BOILERPLATE.sub("", text)) or [""])[-1].strip('*_"” ')
     return last if len(last) <= LONGEST_TEXT_ANSWER else ""
+
+
+def main_clause(sentence: str) -> str:
+    """The part that states the value: "there are 6" of "there are 6 integers below 9"."""
+    if match := COUNTED.search(sentence):
+        rest = RANGE.sub("", sentence[match.end() :])
+        return sentence if GOES_ON.search(rest) else sentence[: match.end()]
+    match = ATTAINED.search(sentence) if "=" in sentence else None
+    return sentence[: match.start(1)] if match else sentence
 
 
 def named_kind(sentence: str) -> tuple[str, bool] | None:

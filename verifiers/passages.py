@@ -4,12 +4,16 @@ import re
 
 BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=\{)")
 BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s+([-+]?\d[\d.,]*|[A-Za-z](?![A-Za-z]))")
-END_OF_TURN = re.compile(r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text)\|>|</s>|<｜end▁of▁sentence｜>")
+END_OF_TURN = re.compile(
+    r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text)\|>|</s>|<｜end▁of▁sentence｜>"
+)
 CALCULATOR = re.compile(r"<<[^<>\n]{0,200}>>")
 BOILERPLATE = re.compile(r"\bI hope (?:it|this) is correct\.?|\bI hope this helps[.!]?", re.I)
 CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.S)
 COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.S)
-BOLD = re.compile(r"(?<![\w)*])\*\*(?=[^\s*])((?:(?!\*\*)[^\n]){1,300})(?<=[^\s*])\*\*(?![\w(*])")
+BOLD = re.compile(
+    r"\*\*(?<![\w)*]\*\*)(?=[^\s*])([^*\n]{1,300}(?:\*[^*\n]{1,300}){0,9})(?<=[^\s*])\*\*(?![\w(*])"
+)
 HIDDEN = re.compile(r"\\[hv]?phantom\s*(?=\{)")
 QUOTED = re.compile(
     r'"(?<![\w\\]")[^"\n]{0,300}"|“[^”\n]{0,300}”|\'(?<!\w\')[^\'\n]{0,300}\'(?!\w)'

@@ -2,18 +2,18 @@
 
 import re
 
-from verifiers.endings import LONGEST_TEXT_ANSWER, chosen, last_sentence, named_kind
+from verifiers.endings import LONGEST_TEXT_ANSWER, chosen, last_sentence, main_clause, named_kind
 from verifiers.expr import Node, ParseError
 from verifiers.literals import plain_number
 from verifiers.normalise import normalise
 from verifiers.parser import parse
-from verifiers.passages import BOILERPLATE, math_span, math_spans, sentences
+from verifiers.passages import BOILERPLATE, QUOTED, math_span, math_spans, sentences
 from verifiers.units import SPELLINGS
 from verifiers.vocabulary import FUNCTIONS
 
 NOUN = (
     r"(?:\b(?:final|correct|right|required|desired)?\s*(?:answer|result|ans\b\.?)s?"
-    r"|\b(?:correct|right|best|proper)\s+(?:option|choice)|答案)"
+    r"|\b(?:correct|right|best|proper)\s+(?:option|choice|letter)|答案)"
 )
 VERB = (
     r"\s+(?:is|are|was|would\s+be|should\s+be|must\s+be|might\s+be|may\s+be|could\s+be|can\s+be|"
@@ -21,12 +21,14 @@ VERB = (
 )
 AFTER = re.compile(
     rf"{NOUN}(?![a-z])[*_]{{0,3}}(?:\s+(?:to|for|of)\s[^.:\n$\\]{{1,60}}?)?[*_]{{0,3}}"
-    rf"(?:{VERB})[*_:=\s]*|^[ \t]*A:[ \t]*|^[ \t]*Ans\.[ \t]*",
+    rf"(?:{VERB})[*_:=\s]*|^[ \t]*A:[ \t]*|^[ \t]*Ans\.[ \t]*"
+    r"|^[ \t]*Answer[ \t]+(?=[-+]?\d[\d.,/]*\W*$)",
     re.I | re.M,
 )
 BEFORE = re.compile(r"\bis (?:our|the|my) (?:final |correct )?answer\b", re.I)
 LEAD = re.compile(
-    r"^(?:[\s*_:\"“]|\\\"|\\quad|(?:therefore|thus|so|option|choice|just|simply|exactly|indeed)\b)+",
+    r"^(?:[\s*_:\"“]|\\\"|\\quad|(?:therefore|thus|so|option|choice|just|simply|exactly|indeed)\b"
+    r"|not\s+[^\s,.;]{1,40},?\s+but\s+(?:rather\s+)?)+",
     re.I,
 )
 CLAUSE = re.compile(
@@ -41,15 +43,36 @@ EXPLANATION = re.compile(
     r",?\s+(?:because|since|as|so|which|where|for|by|of|after|left|in total)\b|\s+\((?!or|maybe)"
 )
 BOUND = re.compile(
-    r"(?:less|greater|more|fewer|smaller|larger|bigger|higher|lower|strictly\s+\w+) than\b|"
+    r"(?:(?:no|not)\s+)?(?:less|greater|more|fewer|smaller|larger|bigger|higher|lower|strictly\s+\w+)"
+    r" than\b|(?:up to|close to|anything|everything)\b|"
+    r"\$?\s*(?:[<>≤≥≠]|\\(?:leq?|geq?|neq?|[lg]t)\b)|"
     r"(?:at (?:least|most)|between|under|below|above)\b|"
     r"(?:an?|some|any)\s+(?:\w+\s+)?(?:integer|number|value)s?\s+(?:from|between|in|less|greater)\b",
     re.I,
 )
 MINUS_WORD = re.compile(r"(?:negative|minus)\s+(?=[\d$\\.])", re.I)
 NEGATED = re.compile(r"(?:\bnot|n't|\bnever|\bcannot be)\s+(?:(?:equal to|be)\s+)?[*_$\\(]*$", re.I)
-ENDS_ARGUMENT = re.compile(r",?\s+(?:so|hence|thus|therefore)$", re.I)
-YES_OR_NO = re.compile(r"(yes|no|true|false)\b(?=[,.;!])", re.I)
+ENDS_ARGUMENT = re.compile(r",?\s+(?:but|so|hence|thus|therefore)$", re.I)
+YES_OR_NO = re.compile(
+    r"(yes|no|true|false)\b(?=[,.;!])(?!\W+(?:(?:and|or|but|maybe|perhaps)\W+){0,2}(?:yes|no|not|true|false|maybe|perhaps)"
+    r"\s*(?:[^\w\s]|$))",
+    re.I,
+)
+CONDITIONAL = re.compile(
+    r"[^.\n]{0,200}?\b(?:unless|depend(?:s|ing) on)\b"
+    r"|[^.\n]{1,200}?\bif\b[^.\n]{1,200}?\b(?:else|otherwise|and\b[^.\n]{1,80}?\bif)\b",
+    re.I,
+)
+APPROXIMATELY = re.compile(
+    r"[\s$(]*(?:approximately|approx\.?|about|roughly|around|nearly|≈|~|\\approx|\\simeq)", re.I
+)
+OTHERS_SAY = re.compile(
+    r"(?:\b(?:reference|expected|gold|official|ground[- ]truth|user's|student's|textbook's|book's|"
+    r"model)\s*|\b(?:user|problem|question|prompt|key|solution|he|she|they|someone|people|some|"
+    r"many|textbook|book|students?)\s+(?:says?|said|claims?|claimed|states?|stated|suggests?|"
+    r"thinks?|thought|writes?|wrote)[,:]?(?:\s+that)?(?:\s+the)?\s*)[\"“']?(?:the\b\s*)?$",
+    re.I,
+)
 LINK = re.compile(r"\s(?:is|are|equals|be)\s+|:\s+")
 JOIN = re.compile(r"[\s,;]*(?:\b(?:and|or)\b)?[\s,;]*")
 NUMBER_TEXT = (
@@ -71,9 +94,11 @@ NOT_PROSE = (
     FUNCTIONS.keys() | SPELLINGS.keys() | {"and", "or", "sqrt", "pi", "per", "square", "cubic"}
 )
 UNITS_AFTER = SPELLINGS.keys() - {"in", "A", "min", "pt"}
+UNLESS_OR_IF = re.compile(r"\b(?:unless|if|depend)", re.I)
+LONGEST_CONDITION = 200
 LONGEST_STATEMENT = 2_000
 LAST_STATEMENTS = 8
-STATING_WORDS = ("answer", "result", "ans", "option", "choice", "答案", "a:")
+STATING_WORDS = ("answer", "result", "ans", "option", "choice", "letter", "答案", "a:")
 LONGEST_QUALIFIER = 40
 
 
@@ -109,9 +134,12 @@ def stated(text: str) -> list[tuple[int, str]]:
     if first is None:
         return []
     begin = max(0, first - LONGEST_QUALIFIER) if len(lowered) == len(text) else 0
+    quoted = [match.span() for match in QUOTED.finditer(text)] if '"' in text or "“" in text else []
     found = []
     for match in list(AFTER.finditer(text, begin))[-LAST_STATEMENTS:]:
         rest = text[match.end() : match.end() + LONGEST_STATEMENT]
+        if _not_its_own(text, match, quoted):
+            continue
         value = read_statement(rest)
         if value:
             found.append((match.start(), value))
@@ -124,9 +152,24 @@ def stated(text: str) -> list[tuple[int, str]]:
     return sorted(found)
 
 
+def _not_its_own(text: str, match: re.Match[str], quoted: list[tuple[int, int]]) -> bool:
+    """Whether others are said to give this answer, or it stands between quotation marks."""
+    start, end = match.span()
+    if start and text[start - 1] != "\n":
+        before = max(0, start - LONGEST_QUALIFIER)
+        if OTHERS_SAY.search(text, before, start):
+            return True
+    return any(opening < start and end < closing < len(text) for opening, closing in quoted)
+
+
 def read_statement(rest: str) -> str | None:
     """The answer at the start of what follows "the answer is"."""
+    if plain_number(whole := rest.strip()) is not None:
+        return whole
     rest = rest[match.end() :] if (match := LEAD.match(rest)) else rest
+    condition = CONDITIONAL.match(rest) if UNLESS_OR_IF.search(rest, 0, LONGEST_CONDITION) else None
+    if condition:
+        return rest[: condition.end()]
     if joined := _joined_spans(rest):
         return joined
     pieces = sentences(rest[:LONGEST_STATEMENT])
@@ -168,7 +211,8 @@ def _joined_spans(rest: str) -> str | None:
 def last_expression(text: str) -> str | None:
     """The last mathematics or number of a passage; a list stays whole."""
     text = BOILERPLATE.sub("", text)
-    for sentence in reversed(sentences(text)[-12:]):
+    for whole in reversed(sentences(text)[-12:]):
+        sentence = main_clause(whole)
         spans = math_spans(sentence)
         if not spans and (linked := _linked_value(sentence)):
             return linked
@@ -211,7 +255,7 @@ def only_value(text: str) -> str | None:
         return text
     if match := YES_OR_NO.match(text):
         return match[1]
-    if CODE_CALL.search(text):
+    if CODE_CALL.search(text) or BOUND.match(text):
         return None
     if (match := EXPLANATION.search(text)) and is_value(text[: match.start()]):
         return text[: match.start()]
