@@ -22,6 +22,7 @@ MARKED = re.compile(r"\\(?:boxed|fbox)|</?answer>|####")
 SENTENCE_END = re.compile(r"(?:(?<!\\)[.?]|(?<=[a-z]{3})!)[*_\"”')]*(?=\s|$)|\n+")
 MATH_OPENINGS = {"$$": "$$", "$": "$", r"\(": r"\)", r"\[": r"\]"}
 DISPLAY = re.compile(r"\\\[.{0,3000}?\\\]|\$\$.{0,3000}?\$\$", re.S)
+STOP_AT_END = re.compile(r"\.\s+(?=(?:\\\]|\$\$)$)")
 OPENING = re.compile(r"\$\$|(?<!\\)\$|\\\(|\\\[")
 LONGEST_SPAN = 20_000
 PROSE = re.compile(r"[A-Za-z]{2,}\s+[A-Za-z]{2,}")
@@ -124,10 +125,15 @@ def math_spans(text: str) -> list[tuple[int, int, str]]:
     return spans
 
 
+def _one_line(display: re.Match[str]) -> str:
+    """A display without its line breaks and the full stop before its end."""
+    return STOP_AT_END.sub(" ", display[0].replace("\n", " "))
+
+
 def sentences(text: str) -> list[str]:
     """The sentences and lines of a text, in order, without empty ones; a display is one line."""
-    if "\n" in text:
-        text = DISPLAY.sub(lambda display: display[0].replace("\n", " "), text)
+    if "\\]" in text or "$$" in text:
+        text = DISPLAY.sub(_one_line, text)
     pieces = []
     start = 0
     for match in SENTENCE_END.finditer(text):

@@ -94,6 +94,12 @@ CASES: dict[str, list[tuple[str, str, str]]] = {
         ("Answer 37", "37", C),
         ("See answer 37 of them.", "38", W),
     ],
+    "displays": [
+        ("Hence the required value is\n\\[\n\\frac{3}{8}.\n\\]", "3/8", C),
+        ("Hence the required value is\n\\[\n\\frac{3}{8}.\n\\]", "8", W),
+        ("Hence it is $$ 4\\sqrt{5}. $$", "4\\sqrt5", C),
+        ("Hence it is $$ 4\\sqrt{5}. $$", "4", W),
+    ],
     "main clause": [
         ("The maximum value is 37 when $x = 5$.", "37", C),
         ("The maximum value is 5 when $x = 37$.", "37", W),
