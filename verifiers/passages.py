@@ -22,6 +22,10 @@ MARKED = re.compile(r"\\(?:boxed|fbox)|</?answer>|####")
 SENTENCE_END = re.compile(r"(?:(?<!\\)[.?]|(?<=[a-z]{3})!)[*_\"”')]*(?=\s|$)|\n+")
 MATH_OPENINGS = {"$$": "$$", "$": "$", r"\(": r"\)", r"\[": r"\]"}
 DISPLAY = re.compile(r"\\\[.{0,3000}?\\\]|\$\$.{0,3000}?\$\$", re.S)
+ALIGNED = re.compile(
+    r"\\begin\{((?:align|gather|eqnarray|equation|multline|flalign)\*?)\}(.{0,3000}?)\\end\{\1\}",
+    re.S,
+)
 STOP_AT_END = re.compile(r"\.\s+(?=(?:\\\]|\$\$)$)")
 OPENING = re.compile(r"\$\$|(?<!\\)\$|\\\(|\\\[")
 LONGEST_SPAN = 20_000
@@ -125,6 +129,12 @@ def math_spans(text: str) -> list[tuple[int, int, str]]:
     return spans
 
 
+def _last_row(block: re.Match[str]) -> str:
+    """A block of aligned steps as a display of its last one."""
+    rows = [row for row in block[2].replace("&", " ").split(r"\\") if row.strip()]
+    return rf"\[{rows[-1].strip().rstrip('.,')}\]" if rows else " "
+
+
 def _one_line(display: re.Match[str]) -> str:
     """A display without its line breaks and the full stop before its end."""
     return STOP_AT_END.sub(" ", display[0].replace("\n", " "))
@@ -132,6 +142,8 @@ def _one_line(display: re.Match[str]) -> str:
 
 def sentences(text: str) -> list[str]:
     """The sentences and lines of a text, in order, without empty ones; a display is one line."""
+    if "\\begin" in text:
+        text = ALIGNED.sub(_last_row, text)
     if "\\]" in text or "$$" in text:
         text = DISPLAY.sub(_one_line, text)
     pieces = []

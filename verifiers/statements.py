@@ -27,7 +27,7 @@ AFTER = re.compile(
 )
 BEFORE = re.compile(r"\bis (?:our|the|my) (?:final |correct )?answer\b", re.I)
 LEAD = re.compile(
-    r"^(?:[\s*_:\"“]|\\\"|\\quad|(?:therefore|thus|so|option|choice|just|simply|exactly|indeed)\b"
+    r"^(?:[\s*_:\"“}]|\\\"|\\quad|(?:therefore|thus|so|option|choice|just|simply|exactly|indeed)\b"
     r"|not\s+[^\s,.;]{1,40},?\s+but\s+(?:rather\s+)?)+",
     re.I,
 )

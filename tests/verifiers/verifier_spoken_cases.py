@@ -99,6 +99,9 @@ CASES: dict[str, list[tuple[str, str, str]]] = {
         ("Hence the required value is\n\\[\n\\frac{3}{8}.\n\\]", "8", W),
         ("Hence it is $$ 4\\sqrt{5}. $$", "4\\sqrt5", C),
         ("Hence it is $$ 4\\sqrt{5}. $$", "4", W),
+        ("So\n\\begin{align*}\nS &= 7+x \\\\\n&= 4\\sqrt{5}.\n\\end{align*}", "4\\sqrt5", C),
+        ("So\n\\begin{align*}\nS &= 4\\sqrt{5} \\\\\n&= 9.\n\\end{align*}", "4\\sqrt5", W),
+        ("\\textbf{Answer:} $(-\\infty, 4) \\cup (7, \\infty)$", "x<4 or x>7", C),
     ],
     "main clause": [
         ("The maximum value is 37 when $x = 5$.", "37", C),
