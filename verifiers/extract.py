@@ -14,9 +14,9 @@ from verifiers.passages import (
     math_spans,
     without_quotations,
 )
+from verifiers.qualifiers import BOUND
 from verifiers.rivals import changed_to, offered_after, stands_beside
 from verifiers.statements import (
-    BOUND,
     YES_OR_NO,
     is_value,
     last_expression,

@@ -2,8 +2,9 @@
 
 import re
 
+from verifiers.qualifiers import APPROXIMATELY
 from verifiers.rounding import is_rounding
-from verifiers.statements import APPROXIMATELY, is_value, last_expression, read_statement
+from verifiers.statements import is_value, last_expression, read_statement
 
 HEDGE = re.compile(
     r"\b(?:alternativ\w*|or|maybe|perhaps|possibl\w+|could|might|also|another|either|not sure|"
@@ -37,10 +38,14 @@ TAKEN_BACK = re.compile(
     re.I,
 )
 RETRACTED = re.compile(
-    r"(?<!if )(?<!case )\b(?:(?:that|this|it)(?:'s| is| was)\s+(?:clearly |simply )?(?:wrong|"
-    r"incorrect|not (?:right|correct))|(?:that|this)(?:'s| is| was) (?:a|my) mistake|"
-    r"i(?:'m| am| was)\s+(?:wrong|mistaken|kidding|joking)|"
-    r"i (?:have )?made (?:a|an) (?:\w+ )?(?:mistake|error)|just kidding|scratch that|"
+    r"[\s$.,;)\]\\*]*(?:(?:h+m+|oh|oops|wait|no|sorry|actually)\b[,.!\s]*)*"
+    r"(?:that|this|it)(?:'s| is| was)\s+(?:clearly |simply )?"
+    r"(?:wrong|incorrect|not (?:right|correct)|(?:a|my) mistake)\b(?=\s*[.,;!\n]|\s*$)",
+    re.I,
+)
+CONFESSED = re.compile(
+    r"\b(?:i(?:'m| am| was)\s+(?:wrong|mistaken|kidding|joking)|just kidding|scratch that|"
+    r"i (?:have )?made (?:a|an) (?:\w+ )?(?:mistake|error)|"
     r"ignore (?:that|the above|my (?:previous )?answer))\b",
     re.I,
 )
@@ -66,7 +71,7 @@ def changed_to(text: str, position: int) -> str | None:
         value = read_statement(rest)
         if value and is_value(value) and rest.lstrip("$*( ").startswith(value.strip()):
             return value
-    if match := RETRACTED.search(text, position):
+    if match := RETRACTED.match(text, position) or CONFESSED.search(text, position):
         return last_expression(text[match.end() :]) or ""
     return None
 

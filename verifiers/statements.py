@@ -2,26 +2,41 @@
 
 import re
 
-from verifiers.endings import LONGEST_TEXT_ANSWER, chosen, last_sentence, main_clause, named_kind
+from verifiers.endings import (
+    LONGEST_TEXT_ANSWER,
+    chosen,
+    chosen_last,
+    last_sentence,
+    main_clause,
+    named_kind,
+)
 from verifiers.expr import Node, ParseError
 from verifiers.literals import plain_number
 from verifiers.normalise import normalise
 from verifiers.parser import parse
 from verifiers.passages import BOILERPLATE, QUOTED, math_span, math_spans, sentences
+from verifiers.qualifiers import (
+    BOUND,
+    DENIED,
+    HEDGED,
+    LONGEST_QUALIFIER,
+    conditional,
+    not_its_own,
+)
 from verifiers.units import SPELLINGS
 from verifiers.vocabulary import FUNCTIONS
 
 NOUN = (
     r"(?:\b(?:final|correct|right|required|desired)?\s*(?:answer|result|ans\b\.?)s?"
-    r"|\b(?:correct|right|best|proper)\s+(?:option|choice|letter)|答案)"
+    r"|\b(?:correct|right|best|proper)\s+(?:option|choice|letter|statement)|答案)"
 )
 VERB = (
     r"\s+(?:is|are|was|would\s+be|should\s+be|must\s+be|might\s+be|may\s+be|could\s+be|can\s+be|"
-    r"equals|becomes)\b|\s*[是为：:=]|\s*[*_]{0,3}\n|(?=\s+(?:\$|\\[(\[]))"
+    r"equals|becomes)\b|\s*(?:[=-]>|[→➜⇒是为：:=])|\s*[*_]{0,3}\n|(?=\s+(?:\$|\\[(\[]))"
 )
 AFTER = re.compile(
     rf"{NOUN}(?![a-z])[*_]{{0,3}}(?:\s+(?:to|for|of)\s[^.:\n$\\]{{1,60}}?)?[*_]{{0,3}}"
-    rf"(?:{VERB})[*_:=\s]*|^[ \t]*A:[ \t]*|^[ \t]*Ans\.[ \t]*"
+    rf"(?:{VERB})(?:[*_:=\s]|(?<=\n)(?:>[ ]|-{{3,}}\n))*|^[ \t]*A:[ \t]*|^[ \t]*Ans\.[ \t]*"
     r"|^[ \t]*Answer[ \t]+(?=[-+]?\d[\d.,/]*\W*$)",
     re.I | re.M,
 )
@@ -32,7 +47,7 @@ LEAD = re.compile(
     re.I,
 )
 CLAUSE = re.compile(
-    r",?\s+\(?(?:although|though|because|since|as|which|where|but|when|while|after|given|due|by|"
+    r",?\s+\(?(?:although|though|because|since|as|which|where|but|when|while|after|for|given|due|by|"
     r"with|not|so|hence|therefore|thus|if|rather|instead|assuming|i\.e|unless|except|of|on|"
     r"(?:or )?equivalently)\b"
     r"|\s+\((?=[^()]*[A-Za-z]{3})|[;:]\s+(?=[a-z]{3})|\s[–—]\s|\s-\s(?=[A-Za-z]{3})"
@@ -42,14 +57,6 @@ CODE_CALL = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}\(")
 EXPLANATION = re.compile(
     r",?\s+(?:because|since|as|so|which|where|for|by|of|after|left|in total)\b|\s+\((?!or|maybe)"
 )
-BOUND = re.compile(
-    r"(?:(?:no|not)\s+)?(?:less|greater|more|fewer|smaller|larger|bigger|higher|lower|strictly\s+\w+)"
-    r" than\b|(?:up to|close to|anything|everything)\b|"
-    r"\$?\s*(?:[<>≤≥≠]|\\(?:leq?|geq?|neq?|[lg]t)\b)|"
-    r"(?:at (?:least|most)|between|under|below|above)\b|"
-    r"(?:an?|some|any)\s+(?:\w+\s+)?(?:integer|number|value)s?\s+(?:from|between|in|less|greater)\b",
-    re.I,
-)
 MINUS_WORD = re.compile(r"(?:negative|minus)\s+(?=[\d$\\.])", re.I)
 NEGATED = re.compile(r"(?:\bnot|n't|\bnever|\bcannot be)\s+(?:(?:equal to|be)\s+)?[*_$\\(]*$", re.I)
 ENDS_ARGUMENT = re.compile(r",?\s+(?:but|so|hence|thus|therefore)$", re.I)
@@ -58,25 +65,11 @@ YES_OR_NO = re.compile(
     r"\s*(?:[^\w\s]|$))",
     re.I,
 )
-CONDITIONAL = re.compile(
-    r"[^.\n]{0,200}?\b(?:unless|depend(?:s|ing) on)\b"
-    r"|[^.\n]{1,200}?\bif\b[^.\n]{1,200}?\b(?:else|otherwise|and\b[^.\n]{1,80}?\bif)\b",
-    re.I,
-)
-APPROXIMATELY = re.compile(
-    r"[\s$(]*(?:approximately|approx\.?|about|roughly|around|nearly|≈|~|\\approx|\\simeq)", re.I
-)
-OTHERS_SAY = re.compile(
-    r"(?:\b(?:reference|expected|gold|official|ground[- ]truth|user's|student's|textbook's|book's|"
-    r"model)\s*|\b(?:user|problem|question|prompt|key|solution|he|she|they|someone|people|some|"
-    r"many|textbook|book|students?)\s+(?:says?|said|claims?|claimed|states?|stated|suggests?|"
-    r"thinks?|thought|writes?|wrote)[,:]?(?:\s+that)?(?:\s+the)?\s*)[\"“']?(?:the\b\s*)?$",
-    re.I,
-)
 LINK = re.compile(r"\s(?:is|are|equals|be)\s+|:\s+")
 JOIN = re.compile(r"[\s,;]*(?:\b(?:and|or)\b)?[\s,;]*")
 NUMBER_TEXT = (
-    r"[-−+]?(?:[$€£]\s?)?(?>\d{1,3}(?:,\d{3})++|\d++)(?:\.\d++)?(?:/\d++)?(?:\s?%|\\%|[€£°])?"
+    r"[-−+]?(?:[$€£]\s?)?(?>\d{1,3}(?:,\d{3})++|\d++)(?:\.\d++|(?::\d\d?+){1,3}(?:\s?[aApP]\.?[mM]\b)?)?"
+    r"(?:/\d++)?(?:\s?%|\\%|[€£°])?"
 )
 INVISIBLE = "\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff"
 NUMBER = re.compile(
@@ -94,12 +87,9 @@ NOT_PROSE = (
     FUNCTIONS.keys() | SPELLINGS.keys() | {"and", "or", "sqrt", "pi", "per", "square", "cubic"}
 )
 UNITS_AFTER = SPELLINGS.keys() - {"in", "A", "min", "pt"}
-UNLESS_OR_IF = re.compile(r"\b(?:unless|if|depend)", re.I)
-LONGEST_CONDITION = 200
 LONGEST_STATEMENT = 2_000
 LAST_STATEMENTS = 8
-STATING_WORDS = ("answer", "result", "ans", "option", "choice", "letter", "答案", "a:")
-LONGEST_QUALIFIER = 40
+STATING_WORDS = ("answer", "result", "ans", "option", "choice", "letter", "statement", "答案", "a:")
 
 
 def is_value(text: str) -> bool:
@@ -138,7 +128,7 @@ def stated(text: str) -> list[tuple[int, str]]:
     found = []
     for match in list(AFTER.finditer(text, begin))[-LAST_STATEMENTS:]:
         rest = text[match.end() : match.end() + LONGEST_STATEMENT]
-        if _not_its_own(text, match, quoted):
+        if not_its_own(text, match, quoted):
             continue
         value = read_statement(rest)
         if value:
@@ -152,31 +142,20 @@ def stated(text: str) -> list[tuple[int, str]]:
     return sorted(found)
 
 
-def _not_its_own(text: str, match: re.Match[str], quoted: list[tuple[int, int]]) -> bool:
-    """Whether others are said to give this answer, or it stands between quotation marks."""
-    start, end = match.span()
-    if start and text[start - 1] != "\n":
-        before = max(0, start - LONGEST_QUALIFIER)
-        if OTHERS_SAY.search(text, before, start):
-            return True
-    return any(opening < start and end < closing < len(text) for opening, closing in quoted)
-
-
 def read_statement(rest: str) -> str | None:
     """The answer at the start of what follows "the answer is"."""
     if plain_number(whole := rest.strip()) is not None:
         return whole
     rest = rest[match.end() :] if (match := LEAD.match(rest)) else rest
-    condition = CONDITIONAL.match(rest) if UNLESS_OR_IF.search(rest, 0, LONGEST_CONDITION) else None
-    if condition:
-        return rest[: condition.end()]
+    if condition := conditional(rest):
+        return condition
     if joined := _joined_spans(rest):
         return joined
     pieces = sentences(rest[:LONGEST_STATEMENT])
     if not pieces:
         return None
     sentence = pieces[0].strip().strip('*_"” ')
-    if CHOICE_AND_TEXT.match(sentence) or BOUND.match(sentence):
+    if CHOICE_AND_TEXT.match(sentence) or BOUND.match(sentence) or HEDGED.search(sentence):
         return sentence
     if match := YES_OR_NO.match(sentence):
         return match[1]
@@ -186,6 +165,8 @@ def read_statement(rest: str) -> str | None:
     for part in (clause, sentence):
         if is_value(part) or (_parsed(part) is not None and not _is_prose(part)):
             return part
+    if sentence.endswith("?") and len(pieces) > 1 and is_value(pieces[1].rstrip("?")):
+        return f"{sentence.rstrip('?')}, {pieces[1].rstrip('?')}"
     inner = last_expression(clause) or last_expression(sentence)
     if inner:
         return inner
@@ -241,8 +222,8 @@ def _linked_value(sentence: str) -> str | None:
 def words_stated(text: str) -> str | None:
     """The choice or the single word that the last sentence of a text ends in."""
     last = last_sentence(text)
-    if letter := chosen(last):
-        return letter
+    if chosen(last) and (letters := chosen_last(text)):
+        return letters
     if kind := named_kind(last):
         word, concludes = kind
         return word if concludes or not last_expression(text) else None
@@ -265,7 +246,9 @@ def only_value(text: str) -> str | None:
         outside = f"{outside[:start]} {outside[end:]}"
     found = {content.strip() for _, _, content in spans}
     found |= {match[0] for match in NUMBER.finditer(outside)}
-    return last_expression(text) if len(found) == 1 else None
+    if len(found) != 1 or HEDGED.search(text) or DENIED.search(text):
+        return None
+    return last_expression(text)
 
 
 def _first_joined(sentence: str, spans: list[tuple[int, int, str]]) -> int:
