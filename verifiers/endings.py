@@ -23,7 +23,7 @@ CHOSEN = re.compile(
 )
 NAMED_KIND = re.compile(
     r"^\W*((?:so|thus|hence|therefore|then|consequently|finally|we conclude that|it follows that)"
-    r"[,:]?\s+)*(?:the|this|our)\s+(?:\w+\s+){1,4}?(?:is|are)\s+(?:an?\s+|the\s+)?([A-Za-z]{3,20})\W*$",
+    r"[,:]?\s+)*(?:(?:the|this|our)\s+(?:\w+\s+){1,4}?|(\$[^$]{1,30}\$\s+))(?:is|are)\s+(?:an?\s+|the\s+)?([A-Za-z]{3,20})\W*$",
     re.I,
 )
 COUNTED = re.compile(
@@ -42,6 +42,9 @@ ATTAINED = re.compile(
     r"(,?\s+(?:which\s+)?(?:(?:is\s+)?(?:occurs?|happens|attained|achieved|reached)\s+)?"
     r"(?:when|where|at|for|if)\s+(?:\$|\\\()?\s*[A-Za-z](?:_\w)?\s*="
     r"(?:(?!\b(?:and|is|equals|so)\b)[^,;]){0,120})$",
+)
+EXPLAINED = re.compile(
+    r"\d[^()]{0,60}(\s\((?!(?:so|a|total|which|or|that)\b)[^()=]{0,60}[A-Za-z]{2}[^()=]{0,60}\)\W*)$"
 )
 OBTAINED = re.compile(
     r"\b(?:needs?|takes?|took|requires?|has|have|had|pays?|paid|earns?|earned|costs?|spends?|spent)\s+"
@@ -80,6 +83,8 @@ def main_clause(sentence: str) -> str:
     if match := COUNTED.search(sentence):
         rest = RANGE.sub("", sentence[match.end() :])
         return sentence if GOES_ON.search(rest) else sentence[: match.end()]
+    if match := EXPLAINED.search(sentence):
+        sentence = sentence[: match.start(1)]
     if match := OBTAINED.search(sentence):
         return sentence if GOES_ON.search(match[1]) else sentence[: match.start(1)]
     match = ATTAINED.search(sentence) if "=" in sentence else None
@@ -89,6 +94,6 @@ def main_clause(sentence: str) -> str:
 def named_kind(sentence: str) -> tuple[str, bool] | None:
     """The word in "the function is odd", and whether the sentence says that it concludes."""
     match = NAMED_KIND.match(sentence)
-    if match is None or match[2].lower() in UNCERTAIN:
+    if match is None or match[3].lower() in UNCERTAIN:
         return None
-    return match[2], bool(match[1])
+    return match[3], bool(match[1] or match[2])

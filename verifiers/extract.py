@@ -33,6 +33,9 @@ BETWEEN_BOXES = re.compile(
     r"\\text\s*\{\s*,?\s*(?:and|or)\s*\}|\b(?:and|or)\b)*"
 )
 NAME_BEFORE = re.compile(r"(?<![A-Za-z\\])([a-zA-Z](?:_\{?\w\}?)?)\s*=\s*$")
+VALUE_ASIDE = re.compile(
+    r"(.{1,200}[\d}])(?:\s|\\[ ,;:]|~)+\(([\d\s./+*×%\\-]{0,60}\d[\s%\\]{0,3})\)[.\s$]*"
+)
 NOT_SPACE = re.compile(r"\S")
 LABEL = re.compile(
     r"^(\\text(?:bf)?\s*\{)?\s*(?:the\s+)?(?:final\s+|correct\s+)?(?:answer|solution|result|total|output|ans)"
@@ -106,6 +109,8 @@ def _checked(text: str, reason: str, rivals: tuple[str, ...] = ()) -> Extraction
     text = text.strip()
     if not text[0].isdigit():
         text = LABEL.sub(r"\1", text, count=1)
+    if "(" in text and (aside := VALUE_ASIDE.fullmatch(text)):
+        text, rivals = aside[1], (*rivals, aside[2])
     return Extraction(text, reason, tuple(dict.fromkeys(rivals))[-MOST_RIVALS:])
 
 
@@ -115,6 +120,7 @@ def _in_block(inside: str) -> Extraction:
     if marked and (found := _last_of(inside, marked)):
         rest = [inside[: marked[0].start], inside[marked[-1].end :]]
         others = [place.value for place in marked[:-1]] + [part for part in rest if is_value(part)]
+        others += [value for part in rest for _, value in stated(part) if is_value(value)]
         return _beside(found, others)
     whole = inside.strip()
     if listed := _value_lines(whole):

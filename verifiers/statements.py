@@ -42,7 +42,7 @@ AFTER = re.compile(
 )
 BEFORE = re.compile(r"\bis (?:our|the|my) (?:final |correct )?answer\b", re.I)
 LEAD = re.compile(
-    r"^(?:[\s*_:\"“}]|\\\"|\\quad|(?:therefore|thus|so|option|choice|just|simply|exactly|indeed)\b"
+    r"^(?:[\s*_:\"“}]|\\\"|\\quad|(?:therefore|thus|so|option|choice|just|simply|exactly|indeed|it\s+is|it's)\b"
     r"|not\s+[^\s,.;]{1,40},?\s+but\s+(?:rather\s+)?)+",
     re.I,
 )
@@ -50,7 +50,7 @@ CLAUSE = re.compile(
     r",?\s+\(?(?:although|though|because|since|as|which|where|but|when|while|after|for|given|due|by|"
     r"with|not|so|hence|therefore|thus|if|rather|instead|assuming|i\.e|unless|except|of|on|"
     r"(?:or )?equivalently)\b"
-    r"|\s+\((?=[^()]*[A-Za-z]{3})|[;:]\s+(?=[a-z]{3})|\s[–—]\s|\s-\s(?=[A-Za-z]{3})"
+    r"|\s+\((?=[^()]*[A-Za-z]{3})|[;:]\s+(?=(?:\d+\s+)?[a-z]{3})|\s[–—]\s|\s-\s(?=[A-Za-z]{3})"
 )
 CHOICE_AND_TEXT = re.compile(r"\(?[A-J][).:]\s+\S")
 CODE_CALL = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}\(")
@@ -61,7 +61,7 @@ MINUS_WORD = re.compile(r"(?:negative|minus)\s+(?=[\d$\\.])", re.I)
 NEGATED = re.compile(r"(?:\bnot|n't|\bnever|\bcannot be)\s+(?:(?:equal to|be)\s+)?[*_$\\(]*$", re.I)
 ENDS_ARGUMENT = re.compile(r",?\s+(?:but|so|hence|thus|therefore)$", re.I)
 YES_OR_NO = re.compile(
-    r"(yes|no|true|false)\b(?=[,.;!])(?!\W+(?:(?:and|or|but|maybe|perhaps)\W+){0,2}(?:yes|no|not|true|false|maybe|perhaps)"
+    r"(yes|no|true|false)\b(?=[,.;!]|\s+[—–-]\s)(?!\W+(?:(?:and|or|but|maybe|perhaps)\W+){0,2}(?:yes|no|not|true|false|maybe|perhaps)"
     r"\s*(?:[^\w\s]|$))",
     re.I,
 )
