@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 from verifiers.effort import OutOfEffortError, limited
-from verifiers.expr import Node, ParseError
+from verifiers.expr import Node, ParseError, num
 from verifiers.normalise import normalise
 from verifiers.numeric import Evaluator
 from verifiers.parser import parse
@@ -17,11 +17,13 @@ EFFORT_S = 0.01
 def is_rounding(exact: str, decimal: str) -> bool:
     """1.41 is a rounding of \\sqrt{2}, and 1.42 is not."""
     try:
-        whole = read_quantity(parse(normalise(exact))).value
-        rounded = read_quantity(parse(normalise(decimal))).value
+        whole = read_quantity(parse(normalise(exact)))
+        rounded = read_quantity(parse(normalise(decimal)))
     except ParseError:
         return False
-    return rounds_to(whole, rounded)
+    per_cent = rounded.mark == "pct" and whole.mark != "pct"
+    value = Node("mul", None, (num(100), whole.value)) if per_cent else whole.value
+    return rounds_to(value, rounded.value)
 
 
 def rounds_to(exact: Node, decimal: Node) -> bool:

@@ -53,6 +53,11 @@ CLAUSE = re.compile(
     r"|\s+\((?=[^()]*[A-Za-z]{3})|[;:]\s+(?=(?:\d+\s+)?[a-z]{3})|\s[–—]\s|\s-\s(?=[A-Za-z]{3})"
 )
 CHOICE_AND_TEXT = re.compile(r"\(?[A-J][).:]\s+\S")
+OR_ABOUT = re.compile(
+    r"^(.{0,300}[\d$)}].{0,40}?),?\s+or\s+(?:approximately|about|roughly|around)\s+\$?(-?\d[\d,]*\.\d+)\$?"
+    r"(?:\s[A-Za-z ]{1,40})?\W*$"
+)
+NOT_THE_OTHER = re.compile(r",?\s+(?:and\s+|but\s+)?(?:not|rather than|instead of)\s.*$")
 CODE_CALL = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}\(")
 EXPLANATION = re.compile(
     r",?\s+(?:because|since|as|so|which|where|for|by|of|after|left|in total)\b|\s+\((?!or|maybe)"
@@ -155,7 +160,9 @@ def read_statement(rest: str) -> str | None:
     if not pieces:
         return None
     sentence = pieces[0].strip().strip('*_"” ')
-    if CHOICE_AND_TEXT.match(sentence) or BOUND.match(sentence) or HEDGED.search(sentence):
+    if CHOICE_AND_TEXT.match(sentence):
+        return NOT_THE_OTHER.sub("", sentence)
+    if BOUND.match(sentence) or HEDGED.search(sentence):
         return sentence
     if match := YES_OR_NO.match(sentence):
         return match[1]
@@ -194,6 +201,8 @@ def last_expression(text: str) -> str | None:
     text = BOILERPLATE.sub("", text)
     for whole in reversed(sentences(text)[-12:]):
         sentence = main_clause(whole)
+        if (about := OR_ABOUT.search(sentence)) and (exact := last_expression(about[1])):
+            return rf"{exact} \approx {about[2]}"
         spans = math_spans(sentence)
         if not spans and (linked := _linked_value(sentence)):
             return linked

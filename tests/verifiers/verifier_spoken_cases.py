@@ -84,6 +84,16 @@ CASES: dict[str, list[tuple[str, str, str]]] = {
         ("\\boxed{38 \\approx 37.0}", "37", W),
         ("\\boxed{\\frac{8}{3} \\approx 2.67}", "2.67", C),
     ],
+    "rounded in prose": [
+        ("The side is $2\\sqrt{3}$ units, or approximately 3.46 units.", "2\\sqrt{3}", C),
+        ("The side is $2\\sqrt{3}$ units, or approximately 3.46 units.", "3.46", C),
+        ("The side is $2\\sqrt{3}$ units, or approximately 3.47 units.", "3.47", W),
+        ("It is \\boxed{\\frac16}, or about 16.7\\%.", "1/6", C),
+        ("It is \\boxed{\\frac16}, or about 17.6\\%.", "1/6", W),
+        ("The answer is 37. Alternatively 38.", "37", W),
+        ("The answer is (D) 37, not (E) 38.", "D", C),
+        ("The answer is (D) 37, not (E) 38.", "E", W),
+    ],
     "labels": [
         ("\\boxed{\\text{The answer is } 37}", "37", C),
         ("\\boxed{\\text{The answer is } 38}", "37", W),
