@@ -2,12 +2,14 @@
 
 import re
 
+from verifiers.clauses import without_clause, without_clauses
 from verifiers.conditions import align_parameters, with_constants_of
 from verifiers.expr import Node, ParseError, TooLargeError
 from verifiers.literals import plain_number
 from verifiers.normalise import MAX_WORDS, choices, label_and_text, normalise, plain_words
 from verifiers.parser import parse
-from verifiers.qualifiers import without_clause, without_clauses
+from verifiers.quantities import read_quantity
+from verifiers.rounding import rounds_to
 from verifiers.structure import same_answer
 from verifiers.types import Judgement
 from verifiers.values import has_value
@@ -44,7 +46,7 @@ def compare(gold: str, answer: str) -> Judgement:
             right = with_constants_of(left, right)
         found = same_answer(left, right)
         if not found[0]:
-            found = _other_reading(gold, answer, left, right) or found
+            found = _other_reading(gold, answer, left, right) or _rounded(left, right) or found
         return Judgement(*found)
     gold_is_words = isinstance(left, ParseError) and answer.count("{") == answer.count("}")
     if gold_is_words and _squeezed(gold) == _squeezed(answer):
@@ -86,6 +88,16 @@ def _other_reading(gold: str, answer: str, left: Node, right: Node) -> tuple[boo
                 if found[0]:
                     return found
     return None
+
+
+def _rounded(gold: Node, answer: Node) -> tuple[bool, str] | None:
+    """10/3 ≈ 3.33 says 3.33 too, if that is how 10/3 is rounded."""
+    if answer.kind != "rel" or not isinstance(answer.value, tuple) or answer.value[-1] != "~":
+        return None
+    exact, decimal = (read_quantity(part).value for part in answer.args[-2:])
+    if not rounds_to(exact, decimal):
+        return None
+    return same_answer(gold, answer.args[-1])[0], "what is said after ≈"
 
 
 def _same_choice(gold: str, answer: str) -> bool | None:

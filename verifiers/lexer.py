@@ -39,7 +39,11 @@ MONEY_CODE = re.compile(
     r"\s*(?:\\?\$\s*)?(?=\d)"
 )
 MONEY_SIGNS = {"Rs": "₹", "INR": "₹", "EUR": "€", "GBP": "£"}
-IN_BASE = re.compile(r"\((?:in\s+)?base[ -]?(\w{1,8})\)|\bin base (?=\w)")
+IN_BASE = re.compile(r"\((?:in\s+)?base[ -]?(\w{1,8})\)|\bin base (?=[\s}$]*\w)")
+DIGITS_IN_WORDS = re.compile(r"\\(?:text|mathrm|textrm|textbf)\{([0-9A-F]{1,12})\}(?=[0-9A-F]*_)")
+TEMPERATURE = re.compile(
+    r"(\\circ\s*\}?(?:\\[,;: ]|\s|~)*)(?:\\(?:text|mathrm|textrm)\s*\{\s*([CF])\s*\}|([CF])\b(?!_))"
+)
 LETTERS = re.compile(r"[A-Za-z]+")
 COMMAND = re.compile(r"\\(?:[A-Za-z]+|[\s\S])")
 SPACES = re.compile(r"\s+")
@@ -90,8 +94,16 @@ def plain_signs(text: str) -> str:
     if "mod" in text:
         text = WRITTEN_MOD.sub(r"\\pmod{\1}", text)
     text = MONEY_CODE.sub(lambda code: MONEY_SIGNS.get(code["a"] or code["b"], r"\$"), text)
-    if text.isascii():
-        return text
+    if "}" in text and "_" in text:
+        text = DIGITS_IN_WORDS.sub(r"\1", text)
+    if not text.isascii():
+        text = _in_ascii(text)
+    if "circ" in text:
+        text = TEMPERATURE.sub(lambda scale: rf"{scale[1]}\text{{{scale[2] or scale[3]}}}", text)
+    return text
+
+
+def _in_ascii(text: str) -> str:
     text = SUPERSCRIPT_RUN.sub(lambda run: _script("^", SUPERSCRIPTS, run[0]), text)
     text = SUBSCRIPT_RUN.sub(lambda run: _script("_", SUBSCRIPTS, run[0]), text)
     return "".join(UNICODE.get(char, char) for char in text)

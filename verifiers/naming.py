@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from verifiers.expr import Node, canonical, num, replace_symbol
+from verifiers.quantities import same_quantity
 from verifiers.values import rational, same_value
 from verifiers.vocabulary import words
 
@@ -89,14 +90,14 @@ def unname(node: Node) -> Named:
         if any(part.symbols() for part in node.args[1:]):
             return Named(None, node)
         if first.symbols():  # a + b = 2 + 5 = 7 has been worked out
-            worked_out = all(same_value(part, last) for part in node.args[1:-1])
+            worked_out = all(_agree(part, last) for part in node.args[1:-1])
             return Named(None, last if worked_out else node)
         middle = node.args[:-1]
         first_label = None
     else:
         first_label = first
     chained = last.kind == "sym" and any(is_name(part) for part in middle)
-    if chained or not all(is_name(part) or same_value(part, last) for part in middle):
+    if chained or not all(is_name(part) or _agree(part, last) for part in middle):
         return Named(None, node)
     if first.kind == "sym" and str(first.value) in last.symbols():
         return Named(None, node)
@@ -108,6 +109,11 @@ def unname(node: Node) -> Named:
 def _is_other_number(value: Node) -> bool:
     """Not 0: sin x = 0 may restate the problem whose answer is x = 0."""
     return not value.symbols() and rational(value) != 0
+
+
+def _agree(part: Node, last: Node) -> bool:
+    """Whether two parts of a chain have one value: 2 + 1 = 3 bolts, 10 km = 10000 m."""
+    return same_quantity(part, last)[0] if last.has("unit", "pct") else same_value(part, last)
 
 
 def _without_approximations(node: Node) -> Node:

@@ -1,54 +1,57 @@
-"""Clauses such as "for all real x" or "where c is a constant" around an answer."""
+"""What is said around a value so that it is no answer: bounds, conditions, doubts, other voices."""
 
 import re
 
-MAX_LENGTH = 400
-CLAUSE = re.compile(r"\b(?:for|where|with)\b")
-LEADING = re.compile(
-    r"(?:\\text\s*\{)?\s*(?:all|any)((?: [a-z]+){0,3})\s*\}?\s*"
-    r"(?=[a-z]\s*(?:[<>=≥≤≠]|\\(?:[gl]eq?|[gl]eqslant|neq?|in)(?![a-z])))",
-    re.IGNORECASE,
+BOUND = re.compile(
+    r"(?:(?:no|not)\s+)?(?:less|greater|more|fewer|smaller|larger|bigger|higher|lower|strictly\s+\w+)"
+    r" than\b|(?:up to|close to|anything|everything)\b|"
+    r"\$?\s*(?:[<>≤≥≠]|\\(?:leq?|geq?|neq?|[lg]t)\b)|"
+    r"(?:at (?:least|most)|between|under|below|above)\b|"
+    r"(?:an?|some|any)\s+(?:\w+\s+)?(?:integer|number|value)s?\s+(?:from|between|in|less|greater)\b",
+    re.I,
 )
-TOKEN = re.compile(r"\\[A-Za-z]+|[A-Za-z]+|\S")
-BEFORE = re.compile(r"(?:[\s,;.($~]|\\[,;:! ]|\\(?:quad|qquad)\b|\\(?:text|textrm|mathrm)\s*\{)+$")
-DOMAINS = {"real": "R", "reals": "R", "integer": "Z", "integers": "Z", "natural": "N"}
-DOMAINS |= {"rational": "Q", "complex": "C", "positive": "+", "negative": "-", "nonzero": "0"}
-DOMAINS |= {"even": "even", "odd": "odd", "R": "R", "Z": "Z", "N": "N", "Q": "Q", "C": "C"}
-FREE = {"for", "all", "any", "every", "each", "some", "where", "with", "is", "are", "a", "an"}
-FREE |= {"number", "numbers", "constant", "constants", "arbitrary", "value", "values", "of"}
-FREE |= {"and", "in", "fixed", "\\in", "\\text", "\\textrm", "\\mathrm", "\\quad"}
-FREE |= {*"{}(),.$\\~;"}
-MATHEMATICAL_SET = re.compile(r"\\mathbb\s*\{?\s*([RZNQC])")
+CONDITIONAL = re.compile(
+    r"[^.\n]{0,200}?\b(?:unless|depend(?:s|ing) on)\b"
+    r"|[^.\n]{1,200}?\bif\b[^.\n]{1,200}?\b(?:else|otherwise|and\b[^.\n]{1,80}?\bif)\b",
+    re.I,
+)
+HEDGED = re.compile(
+    r"\.\.\s*\d|\d\s*\+\W*$|\d\s*\((?:possibly|maybe|perhaps|could|might|alternatively)\b|"
+    r"\b(?:or (?:more|less|fewer|greater|higher|above|below)|xor|and/or)\b"
+    r"|\d.{0,40}\bor\s+is\s+it\b",
+    re.I,
+)
+DENIED = re.compile(r"\b(?:wrong|incorrect|not|including|except|unsure|know)\b|n't\b", re.I)
+APPROXIMATELY = re.compile(
+    r"[\s$(]*(?:approximately|approx\.?|about|roughly|around|nearly|≈|~|\\approx|\\simeq)", re.I
+)
+OTHERS_SAY = re.compile(
+    r"(?:\b(?:reference|expected|gold|official|ground[- ]truth|"
+    r"backup|alternat(?:iv)?e|previous|initial|wrong|incorrect|"
+    r"user's|student's|textbook's|book's|"
+    r"model)\s*|\b(?:user|problem|question|prompt|key|solution|he|she|they|someone|people|some|"
+    r"many|textbook|book|students?)\s+(?:says?|said|claims?|claimed|states?|stated|suggests?|"
+    r"thinks?|thought|writes?|wrote)[,:]?(?:\s+that)?(?:\s+the)?\s*)[\"“']?(?:the\b\s*)?$",
+    re.I,
+)
+UNLESS_OR_IF = re.compile(r"\b(?:unless|if|depend)", re.I)
+LONGEST_CONDITION = 200
+LONGEST_QUALIFIER = 40
 
 
-def without_clauses(gold: str, answer: str) -> tuple[str, str]:
-    """Both answers without a clause that only says what a variable may be, unless the clauses
-    contradict each other."""
-    left, right = _split(gold), _split(answer)
-    if left[1] and right[1] and left[1] != right[1]:
-        return gold, answer
-    return left[0], right[0]
+def conditional(rest: str) -> str | None:
+    """The beginning of a statement that holds only under a condition."""
+    if not UNLESS_OR_IF.search(rest, 0, LONGEST_CONDITION):
+        return None
+    match = CONDITIONAL.match(rest)
+    return rest[: match.end()] if match else None
 
 
-def without_clause(text: str) -> str:
-    return _split(text)[0]
-
-
-def _split(text: str) -> tuple[str, frozenset[str]]:
-    """An answer, and the domains its clause names; the whole text where the clause says more."""
-    if len(text) > MAX_LENGTH:
-        return text, frozenset()
-    if match := CLAUSE.search(text):
-        head, clause = BEFORE.sub("", text[: match.start()]), text[match.start() :]
-    elif match := LEADING.match(text):
-        head, clause = text[match.end() :], match[1]
-    else:
-        return text, frozenset()
-    tokens = TOKEN.findall(MATHEMATICAL_SET.sub(r" \\in \1 ", clause))
-    names = {token for token in tokens if len(token) == 1 and token.isalpha()}
-    domains = frozenset(DOMAINS[token] for token in tokens if token in DOMAINS)
-    known = names | FREE | DOMAINS.keys()
-    balanced = all(head.count(opening) == head.count(closing) for opening, closing in ("{}", "()"))
-    if not head or not balanced or any(token not in known for token in tokens):
-        return text, frozenset()
-    return head, domains
+def not_its_own(text: str, match: re.Match[str], quoted: list[tuple[int, int]]) -> bool:
+    """Whether others are said to give this answer, or it stands between quotation marks."""
+    start, end = match.span()
+    if start and text[start - 1] != "\n":
+        before = max(0, start - LONGEST_QUALIFIER)
+        if OTHERS_SAY.search(text, before, start):
+            return True
+    return any(opening < start and end < closing < len(text) for opening, closing in quoted)
