@@ -37,7 +37,8 @@ def no_signal(history: History, config: GuardsConfig) -> str | None:
         return None
     return (
         f"no signal for {steps} steps: every group was all right or all wrong; take easier or "
-        "harder problems, a stronger model, more samples (-n) or longer responses (--max-tokens)"
+        "harder problems, a stronger model, more samples (-n) or longer responses (--max-tokens), "
+        "or wait longer (guards.no_signal_steps)"
     )
 
 

@@ -3,6 +3,7 @@
 import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import torch
 from transformers import PreTrainedModel
@@ -19,7 +20,7 @@ class TransformersEngine:
     """Samples from `model`, which may be the trainer's own: then the weights are always the newest.
 
     `vocab_size` is the tokenizer's: ids beyond it are never sampled. `kv_budget_mb` bounds the keys
-    and values of the rows that are decoded together (at least one group).
+    and values of the rows that are decoded together (at least one).
     """
 
     def __init__(
@@ -53,11 +54,18 @@ class TransformersEngine:
         order = sorted(range(len(prompts)), key=lambda p: len(prompts[p]))
         while order:
             longest = len(prompts[order[-1]]) + params.max_tokens
-            count = max(1, self.kv_tokens // (longest * params.samples))
-            batch, order = order[:count], order[count:]
-            hear = None if listener is None else _renumbered(listener, batch)
+            rows = max(1, self.kv_tokens // longest)
+            batch = order[: max(1, rows // params.samples)]
+            order = order[len(batch) :]
+            if rows < params.samples:
+                p = batch[0]
+                yield p, self._in_parts(prompts[p], params, seeds[p], rows, p, listener)
+                continue
             groups = self._decode(
-                [prompts[p] for p in batch], params, [seeds[p] for p in batch], hear
+                [prompts[p] for p in batch],
+                params,
+                [seeds[p] for p in batch],
+                _renumbered(listener, batch),
             )
             for place, completions in groups:
                 yield batch[place], completions
@@ -77,6 +85,24 @@ class TransformersEngine:
 
     def close(self) -> None:
         """Nothing to stop."""
+
+    def _in_parts(
+        self,
+        prompt: Sequence[int],
+        params: SamplingParams,
+        seed: int,
+        rows: int,
+        p: int,
+        listener: Listener | None,
+    ) -> list[Completion]:
+        """One group whose keys and values do not fit at once, `rows` samples at a time."""
+        completions: list[Completion] = []
+        for first in range(0, params.samples, rows):
+            part = replace(params, samples=min(rows, params.samples - first))
+            hear = _renumbered(listener, [p], first)
+            ((_, found),) = self._decode([prompt], part, [seed + first], hear)
+            completions += found
+        return completions
 
     @torch.inference_mode()
     def _decode(
@@ -206,6 +232,8 @@ class _Drawn:
         ]
 
 
-def _renumbered(listener: Listener, batch: Sequence[int]) -> Listener:
-    """The listener, told of prompts by their number in `batch`."""
-    return lambda index, sample, token: listener(batch[index], sample, token)
+def _renumbered(listener: Listener | None, batch: Sequence[int], first: int = 0) -> Listener | None:
+    """The listener, told of prompts by their number in `batch` and of samples from `first` on."""
+    if listener is None:
+        return None
+    return lambda index, sample, token: listener(batch[index], first + sample, token)
