@@ -193,6 +193,25 @@ def test_signals_save_and_say_how_to_go_on(rlvr, tmp_path):
     assert same_files(tmp_path / "whole", tmp_path / "run", "checkpoints/*/model.safetensors")
 
 
+def test_without_a_reader_a_run_says_how_to_go_on(tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rlvr_cli", *small_run("--steps", "9", "--out", "run")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.readline()
+    process.stdout.close()
+    said = process.stderr.read()
+    assert process.wait(120) == 141, said
+    assert "nobody reads stdout any more" in said
+    assert "go on with rlvr train --resume run" in said
+    assert "Traceback" not in said
+
+
 def test_an_end_before_the_first_step_is_one_to_go_on_from(tmp_path, monkeypatch):
     run = tmp_path / "run"
 
@@ -224,6 +243,10 @@ def test_piped_problems_are_kept_and_the_run_made_longer(rlvr, tmp_path):
     assert [json.loads(line)["step"] for line in done.stdout.splitlines()] == [2, 3]
     assert same_files(tmp_path / "whole", tmp_path / "run", "rollouts/*.jsonl")
     assert same_files(tmp_path / "whole", tmp_path / "run", "checkpoints/*/model.safetensors")
+    assert "steps: 3" in (tmp_path / "run" / "config.yaml").read_text()
+    fewer = rlvr("train", "--resume", "run", "--steps", "2")
+    assert fewer.returncode == 2
+    assert "3 steps are done, more than the 2 asked for" in fewer.stderr
     assert "steps: 3" in (tmp_path / "run" / "config.yaml").read_text()
     refused = rlvr("train", "--resume", "run", "--lr", "0.1")
     assert refused.returncode == 2

@@ -53,6 +53,7 @@ class Loop:
             self._go()
         except BrokenPipeError:
             self._rescue()
+            self.display.result("resume", f"nobody reads stdout any more; {self._way_on()}")
             raise
         except UserError as error:
             self._rescue()

@@ -58,6 +58,11 @@ def resume(config: Config, directory: Path, display: Display) -> None:
         checkpoint, damaged = newest_sound(directory)
         for line in damaged:
             display.warn(line)
+        if checkpoint is not None and config.steps < checkpoint.step:
+            raise UserError(
+                f"--resume {directory}: {checkpoint.step} steps are done, more than the "
+                f"{config.steps} asked for; give more or leave --steps out"
+            )
         problems = _problems_again(config, directory)
         with open_session(config, training=True) as session:
             config = as_chosen(config, session)
@@ -108,6 +113,13 @@ def _prompts(
     held_out = _held_out_prompts(config, session)
     prompts = prompts_for(problems, session.policy, config, config.rollout.max_tokens)
     warn_of_bad_golds([*prompts, *held_out], session, display)
+    known = {prompt.problem.problem for prompt in prompts}
+    shared = sum(prompt.problem.problem in known for prompt in held_out)
+    if shared:
+        display.warn(
+            f"{shared} of {len(held_out)} held-out problems are also trained on, so pass@1 on them "
+            "says little; take another eval.source"
+        )
     display.say("policy", f"{config.model}: {session.description}")
     display.say("problems", f"{len(prompts)} of {problems.name}; {len(held_out)} held out")
     display.say("algorithm", _algorithm_line(config))
