@@ -243,6 +243,15 @@ def test_bad_evaluations_are_one_line(rlvr, tmp_path, args, rows, message):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("prompt", "judged"), [("boxed", "boxed"), ("think_answer", "think_answer"), ("plain", "any")]
+)
+def test_answers_are_judged_as_the_prompt_asks_for_them(rlvr, prompt, judged):
+    done = rlvr("eval", "-", "--prompt", prompt, "-n", "1", stdin=jsonl(P))
+    assert done.returncode == 0, done.stderr
+    assert f"answers judged as {judged})" in done.stderr
+
+
 def test_the_sets_are_listed_without_torch(rlvr):
     done = rlvr("eval", "--list")
     names = [json.loads(line)["name"] for line in done.stdout.splitlines()]
