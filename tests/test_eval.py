@@ -177,6 +177,30 @@ def test_problems_that_do_not_count_are_said(rlvr):
     assert "k = 2: 1 of 2 problems have that many judged responses" in done.stderr
 
 
+def test_a_thought_that_the_prompt_opens_is_judged_as_open(rlvr):
+    row = {"prompt": "2 + 2? <think>", "response": "…</think><answer>4</answer>", "answer": "4"}
+    rows = jsonl(row, {**row, "problem": "2 + 2?"})
+    strict = ("--set", "data.verifier=think_answer")
+    done = rlvr("eval", "--responses", "-", *strict, stdin=rows)
+    assert [json.loads(line)["verdict"] for line in done.stdout.splitlines()] == ["correct"] * 2
+
+
+def test_ids_of_a_foreign_file_match_whatever_their_type(rlvr, tmp_path):
+    theirs = [{"id": i, "verdict": "wrong", "answer": 1, "response": "2"} for i in ("b", 1)]
+    (tmp_path / "theirs.jsonl").write_text(jsonl(*theirs))
+    ours = jsonl(*({"id": i, "answer": 1, "response": "1"} for i in (1, "b")))
+    done = rlvr("eval", "--responses", "-", "--against", "theirs.jsonl", stdin=ours)
+    assert done.returncode == 0, done.stderr
+    assert "against    theirs.jsonl on stdin, 2 problems" in done.stderr
+
+
+def test_a_colon_in_a_path_is_part_of_the_name(rlvr, tmp_path):
+    (tmp_path / "x:y").mkdir()
+    (tmp_path / "x:y" / "r.jsonl").write_text(jsonl(GOOD))
+    done = rlvr("eval", "--responses", "x:y/r.jsonl")
+    assert "on x:y/r.jsonl (1 problems" in done.stderr
+
+
 GOOD = {"id": "a", "answer": 1, "response": "1"}
 
 

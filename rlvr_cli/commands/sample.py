@@ -23,7 +23,7 @@ def sample(config: Config, inputs: Sequence[str], out: Path | None, display: Dis
     A terminal sees a single response while it is written, and several as soon as a problem's are
     done; a pipe has all in the order of the problems.
     """
-    sets = [_sample_problems(text, config) for text in inputs]
+    sets = [_sample_problems(text, f"prompt-{n}", config) for n, text in enumerate(inputs, 1)]
     one = sets[0]
     all_problems = tuple(problem for part in sets for problem in part.problems)
     problems = ProblemSet("sample", all_problems, one.prompt, one.verifier)
@@ -57,8 +57,9 @@ def sample(config: Config, inputs: Sequence[str], out: Path | None, display: Dis
             write_rollouts(file, groups)
 
 
-def _sample_problems(text: str, config: Config) -> ProblemSet:
-    """Problems of a file or stdin, or the text itself as one; gold answers may be missing."""
+def _sample_problems(text: str, name: str, config: Config) -> ProblemSet:
+    """Problems of a file or stdin, or the text itself as one of that name; gold answers may be
+    missing."""
     if text == "-" or text.endswith(FILE_TYPES):
         return load_problems(
             text,
@@ -70,4 +71,4 @@ def _sample_problems(text: str, config: Config) -> ProblemSet:
         )
     if not text.strip():
         raise UserError("the prompt is empty; give a text, a .jsonl file, or - for stdin")
-    return ProblemSet("prompt", (Problem("prompt", text, None),), "think_answer")
+    return ProblemSet("prompt", (Problem(name, text, None),), "think_answer")
