@@ -205,7 +205,7 @@ def eval_(
 
         asked = Asked(tuple(k or ()), tuple(by or ()), against, out)
         flags = eval_flags(
-            None, None, engine, samples, max_tokens, temperature, top_p, limit, skip_bad, seed
+            None, engine, samples, max_tokens, temperature, top_p, limit, skip_bad, seed
         )
         flags["data.prompt"] = prompt
         if responses is not None:
@@ -264,7 +264,7 @@ def sample(
         if not inputs:
             raise UserError("sample: give a prompt, a .jsonl file, or - for stdin")
         flags = eval_flags(
-            None, model, engine, samples, max_tokens, temperature, top_p, limit, skip_bad, seed
+            model, engine, samples, max_tokens, temperature, top_p, limit, skip_bad, seed
         )
         flags["data.prompt"] = prompt
         resolved = resolve(flags, config, set_, reads=READ_BY_EVAL)

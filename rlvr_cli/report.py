@@ -32,11 +32,6 @@ class JudgedProblem:
     rows: tuple[ResponseRow, ...]
     tally: Tally
 
-    @property
-    def share_correct(self) -> float | None:
-        """The part of the judged responses that is right."""
-        return self.tally.correct / self.tally.n if self.tally.n else None
-
 
 @dataclass(frozen=True)
 class Result:
