@@ -21,7 +21,8 @@ class Evaluation:
     temperature: float
     top_p: float
     max_tokens: int
-    format_share: float
+    format_share: float | None
+    """None where no format was asked for."""
     cut_off_share: float
     response_length: float
     verdicts: dict[str, int]
@@ -70,9 +71,11 @@ def evaluate(
     return [group for group in groups if group is not None]
 
 
-def summarise(groups: Sequence[Group], params: SamplingParams) -> Evaluation:
-    """The figures over all groups."""
-    metrics = rollout_metrics(groups)
+def summarise(
+    groups: Sequence[Group], params: SamplingParams, has_format: bool = True
+) -> Evaluation:
+    """The figures over all groups; without `has_format` the responses were asked for none."""
+    metrics = rollout_metrics(groups, has_format)
     return Evaluation(
         pass_at_1=pass_at_1(groups),
         problems=len(groups),
