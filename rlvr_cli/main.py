@@ -255,7 +255,8 @@ def sample(
 
       cat problems.jsonl | rlvr sample - | jq .response
 
-    Piped, stdout carries one JSON object a response, in the rows of rlvr eval.
+    A terminal shows each response while it is written. Piped, stdout carries one JSON object a
+    response, in the rows of rlvr eval.
     """
     with reported_errors():
         from rlvr_cli.display import Display

@@ -108,16 +108,6 @@ def test_sample_takes_text_files_and_stdin(rlvr, tmp_path):
     assert "verdict" in found[-1]
 
 
-def test_responses_to_several_texts_can_be_judged(rlvr):
-    done = rlvr("sample", "What is 2 + 2?", "What is 1 + 1?", "--max-tokens", "4")
-    found = [{**row, "answer": "2"} for row in rows(done.stdout)]
-    assert [row["id"] for row in found] == ["prompt-1", "prompt-2"]
-    judged = rlvr(
-        "eval", "--responses", "-", stdin="".join(json.dumps(row) + "\n" for row in found)
-    )
-    assert judged.returncode == 0, judged.stderr
-
-
 def test_train_on_piped_problems_writes_a_run(rlvr, tmp_path):
     done = rlvr(
         "train",

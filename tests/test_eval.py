@@ -1,8 +1,6 @@
-"""`rlvr eval` and `rlvr sample` as people run them: stopped and gone on with, piped, compared."""
+"""`rlvr eval` as people run it: stopped and gone on with, piped, compared."""
 
 import json
-import os
-import pty
 import shutil
 import subprocess
 import sys
@@ -10,15 +8,12 @@ import time
 from pathlib import Path
 
 import pytest
+from conftest import jsonl
 
 import rlvr_cli
 
 TINY = Path(rlvr_cli.__file__).parent / "tiny"
 LIMIT = ("--limit", "40", "--set", "rollout.kv_budget_mb=1")
-
-
-def jsonl(*rows):
-    return "".join(json.dumps(row) + "\n" for row in rows)
 
 
 def files(directory):
@@ -125,6 +120,20 @@ def test_models_and_sets_in_one_table_and_tested_against_another(rlvr, tmp_path)
         expected = results[0]["pass@k"][k]["value"] - earlier["pass@k"][k]["value"]
         assert comparison["pass@k"][k]["value"] == pytest.approx(expected)
     assert any(text.startswith("sampling.seed") for text in comparison["differs"])
+
+
+def test_a_limit_leaves_the_same_room_for_responses(rlvr, tmp_path):
+    model = tmp_path / "bare"
+    shutil.copytree(TINY, model)
+    (model / "rlvr.yaml").unlink()
+    problems = jsonl(P, {"problem": "q" * 1200, "answer": 1})
+    command = ("eval", "-", "--model", "bare", "-n", "1", "--prompt", "plain")
+    whole = rlvr(*command, stdin=problems)
+    first = rlvr(*command, "--limit", "1", stdin=problems)
+    for done in (whole, first):
+        assert done.returncode == 0, done.stderr
+        assert f"at most {2048 - 1200 - 3} tokens" in done.stderr
+    assert first.stdout == whole.stdout.splitlines(keepends=True)[0]
 
 
 ELSEWHERE = jsonl(
@@ -290,39 +299,3 @@ def test_the_sets_are_listed_without_torch(rlvr):
     )
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert loaded.stderr.strip() == "set()"
-
-
-def test_sample_on_a_terminal_dims_the_thought_and_judges_a_known_answer(tmp_path):
-    (tmp_path / "p.jsonl").write_text(jsonl({"problem": "What is 3 + 4?", "answer": 7}))
-    reader, writer = pty.openpty()
-    command = [sys.executable, "-m", "rlvr_cli", "sample", "p.jsonl", "-n", "2"]
-    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "200"}
-    environment.pop("NO_COLOR", None)
-    with subprocess.Popen(
-        command, cwd=tmp_path, stdout=writer, stderr=subprocess.DEVNULL, env=environment
-    ) as process:
-        os.close(writer)
-        shown = b""
-        try:
-            while part := os.read(reader, 4096):
-                shown += part
-        except OSError:  # the terminal's other end is closed
-            pass
-    os.close(reader)
-    assert process.returncode == 0
-    text = shown.decode()
-    assert text.count(" tokens  ") == 2
-    assert "\x1b[2m" in text
-    assert "\x1b[36m" in text
-    assert any(verdict in text for verdict in ("correct: ", "wrong: ", "bad_format: "))
-    assert '"response"' not in text
-
-
-def test_a_model_without_a_chat_template_is_sampled(rlvr, tmp_path):
-    shutil.copytree(TINY, tmp_path / "base")
-    (tmp_path / "base" / "chat_template.jinja").unlink()
-    (tmp_path / "prompt.txt").write_text("Q: {problem}\nA:")
-    done = rlvr("sample", "What is 2 + 2?", "--model", "base", "--prompt", "prompt.txt", "-n", "2")
-    assert done.returncode == 0, done.stderr
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [row["prompt"] for row in rows] == ["Q: What is 2 + 2?\nA:\n"] * 2

@@ -82,9 +82,9 @@ def refuse_existing(out: Path | None) -> None:
 
 
 def opened(out: Path | None) -> Any:
-    """Where response rows go: a new file, else a piped stdout, else nowhere."""
+    """Where response rows go: a new file, else stdout."""
     if out is None:
-        return nullcontext(None if sys.stdout.isatty() else sys.stdout)
+        return nullcontext(sys.stdout)
     try:
         file: TextIO = out.open("x", encoding="utf-8")
     except OSError as error:
