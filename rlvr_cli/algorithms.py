@@ -74,7 +74,7 @@ class Algorithm(BaseModel):
     mini_batches: int = Field(1, ge=1)
     """Optimizer steps an epoch, each on its own share of the responses."""
     target_kl: float | None = Field(None, gt=0)
-    """The epochs of a step end early once approx_kl is past this."""
+    """Epochs end early once approx_kl, taken after each, is past this (nats a token)."""
     entropy_coef: float = Field(0.0, ge=0)
 
     group_filter: Literal["none", "mixed"] = "none"
@@ -82,6 +82,9 @@ class Algorithm(BaseModel):
     """How often one step may sample to fill its batch with groups that pass the filter."""
     on_cap: Literal["train", "skip", "stop"] = "train"
     """When the cap is reached: train on what there is, skip the update, or stop the run."""
+    surplus: Literal["carry", "abort"] = "carry"
+    """Prompts beyond those that fill a batch: finished, and their groups carried over to the next
+    step; or given up, in the order of the prompts and not of their ends, and drawn again."""
     overlong: Literal["off", "soft", "mask"] = "off"
     """soft: DAPO's penalty of length; mask: cut-off responses do not train."""
     overlong_cache: float = Field(0.2, gt=0, le=1)
@@ -91,6 +94,11 @@ class Algorithm(BaseModel):
     def updates(self) -> int:
         """Optimizer steps a batch, if no epoch is cut short."""
         return self.epochs * self.mini_batches
+
+    @property
+    def controls_own_kl(self) -> bool:
+        """The coefficient follows how far the updates moved the policy (PPO's penalty form)."""
+        return self.reference == "old" and self.kl_control != "fixed"
 
     @property
     def advantage_needs_group(self) -> bool:
@@ -237,7 +245,7 @@ _USES: tuple[tuple[str, Rule, str], ...] = (
     ),
     ("target_kl", lambda a: a.epochs > 1, "with algorithm.epochs 1"),
     (
-        "max_gen_batches on_cap",
+        "max_gen_batches on_cap surplus",
         lambda a: a.group_filter != "none",
         "with algorithm.group_filter none",
     ),

@@ -14,8 +14,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from rlvr_cli.config import Config
-from rlvr_cli.files import make_directory, remove_directory, sha256
-from rlvr_cli.models import DEFAULTS_FILE, LoadedModel
+from rlvr_cli.files import MANIFEST, damage, make_directory, remove_directory, sha256
+from rlvr_cli.models import DEFAULTS_FILE, TRAINER_STATE, LoadedModel
 from rlvr_cli.types import UserError
 
 _KEPT: Any = {
@@ -25,8 +25,7 @@ _KEPT: Any = {
     "optim": True,
     "eval": {"samples", "temperature", "top_p"},
 }
-_MANIFEST = "manifest.json"
-_VALUES, _TENSORS = "trainer/state.json", "trainer/state.safetensors"
+_VALUES, _TENSORS = f"{TRAINER_STATE}/state.json", f"{TRAINER_STATE}/state.safetensors"
 _STEP = re.compile(r"step-(\d+)")
 
 
@@ -44,19 +43,6 @@ class Checkpoint:
 
     step: int
     path: Path
-
-    def damage(self) -> str | None:
-        """What is wrong with it by its own checksums, or None."""
-        try:
-            listed = json.loads((self.path / _MANIFEST).read_text(encoding="utf-8"))
-            for name, checksum in listed.items():
-                if sha256(self.path / name) != checksum:
-                    return f"the checksum of {name} differs"
-        except OSError as error:
-            return f"{Path(str(error.filename)).name}: {error.strerror}"
-        except (ValueError, AttributeError):
-            return f"{_MANIFEST} cannot be read"
-        return None
 
     def load_state(self) -> State:
         """The state beside the weights."""
@@ -83,7 +69,7 @@ def save_checkpoint(
         save_file(state.tensors, directory / _TENSORS)
         files = sorted(path for path in directory.rglob("*") if path.is_file())
         manifest = {str(path.relative_to(directory)): sha256(path) for path in files}
-        (directory / _MANIFEST).write_text(json.dumps(manifest, indent=2), encoding="utf-8")
+        (directory / MANIFEST).write_text(json.dumps(manifest, indent=2), encoding="utf-8")
 
     target = run / "checkpoints" / f"step-{step}"
     try:
@@ -114,7 +100,7 @@ def newest_sound(run: Path) -> tuple[Checkpoint | None, list[str]]:
     newer one that is not. Raises UserError if all are damaged."""
     damaged: list[str] = []
     for checkpoint in checkpoints(run):
-        reason = checkpoint.damage()
+        reason = damage(checkpoint.path)
         if reason is None:
             return checkpoint, damaged
         damaged.append(f"{checkpoint.path} is damaged: {reason}")

@@ -47,7 +47,7 @@ class RolloutConfig(Section):
     prompts: int = Field(32, ge=1)
     samples: int = Field(8, ge=1)
     max_tokens: int = Field(1024, ge=1)
-    temperature: float = Field(1.0, gt=0)
+    temperature: float = Field(1.0, gt=0, le=100)
     top_p: float = Field(1.0, gt=0, le=1)
     kv_budget_mb: int = Field(1024, ge=1)
     """Memory for the keys and values of the responses that are decoded together, but for vLLM on a
@@ -64,14 +64,14 @@ class RolloutConfig(Section):
 class OptimConfig(Section):
     """AdamW and how a step's batch is cut."""
 
-    lr: float = Field(1e-6, ge=0)
+    lr: float = Field(1e-6, ge=0, le=1)
     warmup_steps: int = Field(10, ge=0)
     weight_decay: float = Field(0.1, ge=0)
     betas: tuple[Beta, Beta] = (0.9, 0.999)
     grad_clip: float = Field(1.0, gt=0)
     schedule: Literal["constant", "linear", "cosine"] = "constant"
     """What the learning rate does after the warm-up: stay, or fall to 0 behind the last step."""
-    critic_lr: float = Field(1e-5, ge=0)
+    critic_lr: float = Field(1e-5, ge=0, le=1)
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Of the matrix products; auto is bfloat16 on a GPU. The weights are float32 always."""
     micro_tokens: int = Field(8192, ge=1)
@@ -88,7 +88,7 @@ class EvalConfig(Section):
     every: int = Field(0, ge=0)
     """Measured every so many steps as well, so that the best checkpoint is kept; 0 means never."""
     samples: int = Field(4, ge=1)
-    temperature: float = Field(0.6, ge=0)
+    temperature: float = Field(0.6, ge=0, le=100)
     top_p: float = Field(0.95, gt=0, le=1)
 
 

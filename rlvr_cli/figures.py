@@ -19,18 +19,13 @@ from rlvr_cli.roofline import (
 from rlvr_cli.types import Group
 
 _GIB = 1 << 30
-_TOKENS_OF = {
-    "rollout": "tokens_sampled",
-    "verification": "tokens_sampled",
-    "logprobs": "tokens_scored",
-    "update": "tokens_updated",
-}
 
 
 class StepFigures:
     """The figures of each step of a run: pure arithmetic on lengths and seconds, and memory.
 
-    `group_signal`: only a group with both right and wrong responses gives a training signal.
+    `group_signal`: only a group with both right and wrong responses gives a training signal; else
+    the batch does as a whole.
     """
 
     def __init__(self, model: Any, engine: Engine, group_signal: bool) -> None:
@@ -49,6 +44,7 @@ class StepFigures:
     def of_step(
         self,
         sampled: Sequence[Group],
+        given_up: int,
         trained: Lengths,
         scored: int,
         epochs: float,
@@ -56,14 +52,13 @@ class StepFigures:
     ) -> dict[str, float | None]:
         """The figures of one step; `seconds` are those of its phases, `seconds_PHASE`.
 
-        `trained` are the lengths of what went through the update, `epochs` times; `scored` counts
-        the tokens of the forward passes before it. In the least times only the policy's own work
-        counts: a critic's shows as time.
+        `given_up` counts the tokens of groups that were broken off, `scored` those of the forward
+        passes before the update; `trained` are the lengths of what went through it, `epochs` times.
+        In the least times only the policy's own work counts: a critic's shows as time.
         """
         sampled_lengths = _lengths(sampled)
-        telling = [group for group in sampled if group.is_mixed or not self.group_signal]
         row: dict[str, float | None] = {
-            "tokens_with_signal": _tokens(_lengths(telling)),
+            "tokens_with_signal": self._tokens_with_signal(sampled),
             "seconds_step": sum(seconds.values()),
             "least_seconds_rollout": generation_seconds(
                 self.shape, sampled_lengths, self._together(sampled_lengths), self.peaks
@@ -73,8 +68,21 @@ class StepFigures:
             "tokens_scored": scored,
         }
         peak = max(self.memory.values(), default=0.0) if self.on_gpu else _process_peak() / _GIB
-        shares = _shares({**row, **seconds, "tokens_sampled": _tokens(sampled_lengths)})
+        sampled_tokens = {"tokens_sampled": _tokens(sampled_lengths), "tokens_given_up": given_up}
+        shares = _shares({**row, **seconds, **sampled_tokens})
         return {**row, **shares, **self.memory, "memory_peak_gib": peak}
+
+    def _tokens_with_signal(self, sampled: Sequence[Group]) -> int:
+        """Of the judged responses that have both right and wrong ones to be compared with."""
+        compared = [group.judged for group in sampled]
+        if not self.group_signal:
+            compared = [[rollout for judged in compared for rollout in judged]]
+        return sum(
+            len(rollout.completion.token_ids)
+            for judged in compared
+            if len({rollout.is_correct for rollout in judged}) > 1
+            for rollout in judged
+        )
 
     def _together(self, lengths: Lengths) -> float:
         """How many responses of the mean length the engine can hold at once."""
@@ -90,7 +98,13 @@ def run_figures(history: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         return [row[key] for row in history if row.get(key) is not None]
 
     added = (
-        *("tokens_sampled", "tokens_scored", "tokens_updated", "tokens_with_signal"),
+        *(
+            "tokens_sampled",
+            "tokens_given_up",
+            "tokens_scored",
+            "tokens_updated",
+            "tokens_with_signal",
+        ),
         "seconds_step",
         *("seconds_rollout", "seconds_verification", "seconds_logprobs"),
         *("seconds_update", "seconds_sync"),
@@ -108,16 +122,22 @@ def _shares(row: Mapping[str, Any]) -> dict[str, float | None]:
     rollout, update = row.get("seconds_rollout"), row.get("seconds_update")
     step, least_rollout = row["seconds_step"], row["least_seconds_rollout"]
     least_update = row["least_seconds_update"]
-    speeds = {
-        f"tokens_per_second_{phase}": _ratio(row[tokens], row.get(f"seconds_{phase}"))
-        if row[tokens]
-        else None
-        for phase, tokens in _TOKENS_OF.items()
+    drawn = row["tokens_sampled"] + row["tokens_given_up"]
+    work = {
+        "rollout": drawn,
+        "verification": row["tokens_sampled"],
+        "logprobs": row["tokens_scored"],
+        "update": row["tokens_updated"],
     }
     return {
-        **speeds,
+        **{
+            f"tokens_per_second_{phase}": _ratio(tokens, row.get(f"seconds_{phase}"))
+            if tokens
+            else None
+            for phase, tokens in work.items()
+        },
         "goodput": _ratio(row["tokens_with_signal"], step),
-        "signal_share": _ratio(row["tokens_with_signal"], row["tokens_sampled"]),
+        "signal_share": _ratio(row["tokens_with_signal"], drawn),
         "roof_gen": _ratio(least_rollout, rollout),
         "mfu": _ratio(least_update, update),
         "roof_step": _ratio(least_rollout + least_update, step),

@@ -2,14 +2,16 @@
 
 import fcntl
 import hashlib
+import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from pathlib import Path
 from typing import IO
 
 from rlvr_cli.types import UserError
 
+MANIFEST = "manifest.json"
 _LOCK = ".lock"
 _CHUNK = 1 << 20
 
@@ -80,6 +82,21 @@ def sha256(path: Path) -> str:
         while chunk := file.read(_CHUNK):
             digest.update(chunk)
     return digest.hexdigest()
+
+
+def damage(directory: Path, spared: Container[str] = ()) -> str | None:
+    """What is wrong with a directory by its own MANIFEST of checksums, or None; the files in its
+    folders `spared` are not looked at."""
+    try:
+        listed = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
+        for name, checksum in listed.items():
+            if name.split("/")[0] not in spared and sha256(directory / name) != checksum:
+                return f"the checksum of {name} differs"
+    except OSError as error:
+        return f"{Path(str(error.filename)).name}: {error.strerror}"
+    except (ValueError, AttributeError):
+        return f"{MANIFEST} cannot be read"
+    return None
 
 
 def lock_directory(directory: Path) -> IO[str]:

@@ -2,7 +2,8 @@
 that carry a signal, at most so many times; what is left over waits for the next step."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 
 from rlvr_cli.algorithms import Algorithm
@@ -27,6 +28,26 @@ def has_signal(groups: Sequence[Group], algorithm: Algorithm) -> bool:
     return len({rollout.is_correct for group in groups for rollout in group.judged}) > 1
 
 
+def in_order(
+    groups: Generator[tuple[int, Group]], is_enough: Callable[[Sequence[Group]], bool]
+) -> list[Group]:
+    """Groups 0, 1, 2, … up to the first with which it is enough; what is under way is given up.
+
+    The order is that of the prompts, not of their ends, so that the lengths of the responses choose
+    nothing.
+    """
+    found: dict[int, Group] = {}
+    ready: list[Group] = []
+    with closing(groups):
+        for index, group in groups:
+            found[index] = group
+            while len(ready) in found:
+                ready.append(found.pop(len(ready)))
+                if is_enough(ready):
+                    return ready
+    return ready
+
+
 @dataclass
 class Collected:
     """What one step has to train on, and all that was sampled for it."""
@@ -38,10 +59,14 @@ class Collected:
 
 
 class GroupCollector:
-    """Fills batches of `size` groups; `carried` holds the surplus, oldest first."""
+    """Fills batches of `size` groups; `carried` holds the surplus, oldest first.
+
+    `sample(count, enough)` draws up to `count` groups, and may end after the first `enough` of them
+    that train.
+    """
 
     def __init__(
-        self, sample: Callable[[int], list[Group]], size: int, algorithm: Algorithm
+        self, sample: Callable[[int, int], list[Group]], size: int, algorithm: Algorithm
     ) -> None:
         self.sample, self.size, self.algorithm = sample, size, algorithm
         self.carried: list[Group] = []
@@ -54,7 +79,7 @@ class GroupCollector:
         while len(batch.kept) < self.size and batch.gen_batches < self.algorithm.max_gen_batches:
             missing = self.size - len(batch.kept)
             share = max(passed / len(batch.sampled), _LEAST_SHARE) if batch.sampled else 1.0
-            groups = self.sample(math.ceil(missing / share))
+            groups = self.sample(math.ceil(missing / share), missing)
             fresh = [group for group in groups if trains(group, self.algorithm)]
             passed += len(fresh)
             batch.kept = batch.kept + fresh

@@ -37,7 +37,8 @@ def no_signal(history: History, config: GuardsConfig) -> str | None:
         return None
     return (
         f"no signal for {steps} steps: every group was all right or all wrong; take easier or "
-        "harder problems, a stronger model, more samples (-n) or longer responses (--max-tokens)"
+        "harder problems, a stronger model, more samples (-n) or longer responses (--max-tokens), "
+        "or wait longer (guards.no_signal_steps)"
     )
 
 
@@ -85,6 +86,7 @@ def kl_running_away(history: History, config: GuardsConfig) -> str | None:
     """The policy leaves the one that sampled, or the reference."""
     for key, other in (
         ("approx_kl", "the policy that sampled"),
+        ("approx_kl_after", "the policy that sampled"),
         ("ref_kl", "the reference policy"),
     ):
         kl = _recent(history, key)

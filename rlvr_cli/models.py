@@ -6,11 +6,14 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from rlvr_cli.files import MANIFEST, damage
 from rlvr_cli.types import UserError
 
 TINY = "tiny"
 DEFAULTS_FILE = "rlvr.yaml"
 """A model directory may hold training settings of its own under this name."""
+TRAINER_STATE = "trainer"
+"""The folder of a checkpoint that only a resumed run reads."""
 _STEP = re.compile(r"step-(\d+)")
 _FALLBACK_CONTEXT = 4096
 
@@ -93,6 +96,8 @@ def parameter_count(config: Any) -> int:
 def load_model(name: str) -> LoadedModel:
     """Load in float32 on the GPU if there is one. Raises UserError if that cannot be done."""
     directory = model_directory(name)
+    if isinstance(directory, Path):
+        _refuse_damaged(name, directory)
 
     import torch
     import transformers
@@ -118,6 +123,16 @@ def load_model(name: str) -> LoadedModel:
     if not stop_ids:
         raise UserError(f"--model {name}: neither model nor tokenizer names an end token")
     return LoadedModel(model, tokenizer, stop_ids, context, directory)
+
+
+def _refuse_damaged(name: str, directory: Path) -> None:
+    """A checkpoint of ours has checksums. Raises UserError where they differ."""
+    if not (directory / MANIFEST).exists():
+        return
+    if reason := damage(directory, spared=(TRAINER_STATE,)):
+        raise UserError(
+            f"--model {name}: {directory} is damaged: {reason}; take another checkpoint"
+        )
 
 
 def _stop_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:

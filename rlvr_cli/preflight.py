@@ -49,6 +49,7 @@ def preflight(session: Session, prompts: Sequence[Prompt], config: Config) -> Re
         ("probe", probe_line(groups, answer_format != "any")),
     ]
     findings = [
+        *settings_findings(config, len(prompts)),
         *template_findings(prompts, session.policy.tokenizer.chat_template is not None),
         *gold_findings(bad_golds, len(prompts)),
         *memory_findings(*memory),
@@ -67,6 +68,25 @@ def probe(session: Session, prompts: Sequence[Prompt], config: Config) -> list[G
     seeds = [response_seed(config.seed, "preflight", number) for number in chosen]
     groups = session.sampler.groups([prompts[number] for number in chosen], params, seeds)
     return [group for _, group in groups]
+
+
+def settings_findings(config: Config, problems: int) -> list[Finding]:
+    """Settings that are allowed and hardly meant."""
+    cells, drawn = config.algorithm, config.rollout.prompts
+    found = []
+    if not config.optim.lr:
+        found.append("the learning rate is 0, so the policy will not change: set --lr")
+    if cells.critic != "none" and config.steps <= cells.critic_warmup:
+        found.append(
+            f"in the first {cells.critic_warmup} steps only the critic learns, and the run has "
+            f"{config.steps}: raise --steps or lower algorithm.critic_warmup"
+        )
+    if drawn > problems:
+        found.append(
+            f"a step draws {drawn} of {problems} problems, some of them several times: lower "
+            "--prompts or add problems"
+        )
+    return [Finding(text) for text in found]
 
 
 def template_findings(prompts: Sequence[Prompt], has_template: bool) -> list[Finding]:

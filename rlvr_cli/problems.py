@@ -90,6 +90,10 @@ class ProblemCursor:
             self.position += 1
         return indices
 
+    def put_back(self, count: int) -> None:
+        """Undo the last `count` draws: they come again."""
+        self.position -= count
+
 
 def read_rows(
     rows: Iterable[Row],

@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 from rlvr_cli.engines.base import Engine, Listener
@@ -22,12 +22,8 @@ class Sampler:
 
     def __init__(self, engine: Engine, tokenizer: Any, verifier: Verifier) -> None:
         self.engine, self.tokenizer, self.verifier = engine, tokenizer, verifier
-        self._seconds = 0.0
-
-    def take_seconds(self) -> float:
-        """Spent on decoding and verdicts since the last call."""
-        seconds, self._seconds = self._seconds, 0.0
-        return seconds
+        self.seconds = 0.0
+        """Spent on decoding and verdicts since the start."""
 
     def groups(
         self,
@@ -36,13 +32,13 @@ class Sampler:
         seeds: Sequence[int],
         weight_version: int = 0,
         listener: Listener | None = None,
-    ) -> Iterator[tuple[int, Group]]:
+    ) -> Generator[tuple[int, Group]]:
         """Yield (prompt index, its group) as the engine finishes them."""
         token_ids = [prompt.token_ids for prompt in prompts]
         for index, completions in self.engine.generate(token_ids, params, seeds, listener):
             started = time.perf_counter()
             rollouts = self._judged(prompts[index], completions)
-            self._seconds += time.perf_counter() - started
+            self.seconds += time.perf_counter() - started
             yield index, Group(prompts[index], tuple(rollouts), weight_version)
 
     def decode(self, token_ids: list[int]) -> str:

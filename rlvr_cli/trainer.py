@@ -1,6 +1,7 @@
 """The training loop, top to bottom."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import deepcopy
@@ -12,7 +13,7 @@ from rlvr_cli.batch import Row, group_rows
 from rlvr_cli.config import Config
 from rlvr_cli.evaluate import Evaluation, evaluate, summarise
 from rlvr_cli.figures import StepFigures, trained_lengths
-from rlvr_cli.group_filter import Collected, GroupCollector, has_signal
+from rlvr_cli.group_filter import Collected, GroupCollector, has_signal, in_order, trains
 from rlvr_cli.metrics import rollout_metrics
 from rlvr_cli.policy import Critic, Policy, weights_digest
 from rlvr_cli.problems import ProblemCursor
@@ -62,6 +63,7 @@ class Trainer:
         self.collector = GroupCollector(self._sample, rollout.prompts, cells)
         self.figures = StepFigures(model, session.engine, cells.advantage_needs_group)
         self.problems_digest = prompts_digest([*prompts, *held_out])
+        self.tokens_given_up = 0
         self.weight_version = 0
         self.step = 0
         self.settled = True
@@ -75,13 +77,14 @@ class Trainer:
 
         Sampling goes on inside `welcome()`: left there, the step has changed no weight.
         """
-        engine, model = self.session.engine, self.session.policy.model
+        engine, sampler = self.session.engine, self.session.sampler
+        model = self.session.policy.model
         cells = self.config.algorithm
         for step in range(self.step + 1, self.config.steps + 1):
-            clock = Clock()
+            clock, judging, self.tokens_given_up = Clock(), sampler.seconds, 0
             with welcome(), clock.measure("rollout"):
                 batch = self.collector.collect()  # prompts, rollouts, verdicts, group filter
-            clock.split("rollout", "verification", self.session.sampler.take_seconds())
+            clock.split("rollout", "verification", sampler.seconds - judging)
             self.figures.note_memory("awake")
             no_update = self._reason_for_no_update(batch)
             rows: list[Row] = []
@@ -108,6 +111,7 @@ class Trainer:
             metrics = {
                 "step": step,
                 **rollout_metrics(batch.sampled),
+                "tokens_given_up": self.tokens_given_up,
                 "gen_batches": batch.gen_batches,
                 "groups_trained": 0 if no_update else len(batch.kept),
                 "groups_carried": len(self.collector.carried),
@@ -117,6 +121,7 @@ class Trainer:
                 **clock.seconds,
                 **self.figures.of_step(
                     batch.sampled,
+                    self.tokens_given_up,
                     trained_lengths(rows),
                     self.scorer.take_tokens(),
                     update_metrics.get("epochs", 1),
@@ -147,13 +152,28 @@ class Trainer:
         run.write_rollouts(f"held-out-step-{step:06d}", groups)
         return {"held_out_pass@1": evaluation.pass_at_1}
 
-    def _sample(self, count: int) -> list[Group]:
-        """The next `count` problems as judged groups, in the order of the cursor."""
-        first = self.cursor.position
+    def _sample(self, count: int, enough: int) -> list[Group]:
+        """The next `count` problems as judged groups, in the order of the cursor; with `surplus`
+        abort only the first of them that hold `enough` groups that train."""
+        cells, first = self.config.algorithm, self.cursor.position
+        aborts = cells.surplus == "abort"
         prompts = [self.prompts[index] for index in self.cursor.take(count)]
         seeds = [response_seed(self.config.seed, "train", first + draw) for draw in range(count)]
-        groups = self.session.sampler.groups(prompts, self.params, seeds, self.weight_version)
-        return [group for _, group in sorted(groups, key=lambda indexed: indexed[0])]
+        drawn: Counter[int] = Counter()
+        running = self.session.sampler.groups(
+            prompts,
+            self.params,
+            seeds,
+            self.weight_version,
+            (lambda index, *_: drawn.update([index])) if aborts else None,
+        )
+        groups = in_order(
+            running,
+            lambda ready: aborts and sum(trains(group, cells) for group in ready) >= enough,
+        )
+        self.cursor.put_back(count - len(groups))
+        self.tokens_given_up += sum(drawn[index] for index in range(len(groups), count))
+        return groups
 
     def _renew_reference(self, step: int) -> None:
         """Iterative GRPO: the reference becomes the policy every so many steps."""

@@ -64,19 +64,21 @@ class Updater:
         cells = self.algorithm
         rate = self._set_learning_rate(step)
         rng = random.Random(f"{seed}:{step}")
+        self._check_old_logprobs(rows, step)
         sums: defaultdict[str, float] = defaultdict(float)
+        moved: dict[str, float] = {}
         epochs = 0
-        for _ in range(cells.epochs):
-            before = (sums["approx_kl"], sums["tokens"])
+        while epochs < cells.epochs:
             shuffled = rng.sample(rows, len(rows))
             for share in range(min(cells.mini_batches, len(rows))):
                 mini_batch = shuffled[share :: cells.mini_batches]
                 self._optimizer_step(mini_batch, sums, step)
             epochs += 1
-            approx_kl = (sums["approx_kl"] - before[0]) / max(1, sums["tokens"] - before[1])
-            if cells.target_kl is not None and approx_kl > cells.target_kl:
+            if cells.target_kl is not None or (cells.controls_own_kl and epochs == cells.epochs):
+                moved = self._moved(rows)
+            if cells.target_kl is not None and moved["approx_kl_after"] > cells.target_kl:
                 break
-        metrics = self._means(sums)
+        metrics = self._means(sums) | moved
         metrics |= {
             "lr": rate,
             "epochs": epochs,
@@ -88,10 +90,34 @@ class Updater:
         if cells.kl != "none":
             metrics["kl_coef"] = self.kl_coef
             learns_policy = step > cells.critic_warmup
-            if cells.kl_target is not None and learns_policy and "ref_kl" in metrics:
+            measured = metrics.get("ref_kl_after" if cells.controls_own_kl else "ref_kl")
+            if cells.kl_target is not None and learns_policy and measured is not None:
                 control = CONTROLS[cells.kl_control]
-                self.kl_coef = control(self.kl_coef, metrics["ref_kl"], cells.kl_target)
+                self.kl_coef = control(self.kl_coef, measured, cells.kl_target)
         return metrics
+
+    @torch.no_grad()
+    def _moved(self, rows: Sequence[Row]) -> dict[str, float]:
+        """The divergences of the policy as it is now, nats a token: means over the whole batch."""
+        totals = Totals(sum(len(row.response_ids) for row in rows), len(rows), self.max_tokens)
+        found: defaultdict[str, float] = defaultdict(float)
+        with self.policy.mixed_precision():
+            for batch in micro_batches(rows, self.optim.micro_tokens, self.policy.head.weight):
+                tokens = self._policy_tokens(batch, self.policy.token_stats(batch))
+                _, per_token = policy_loss(self.algorithm, tokens, totals, self.kl_coef)
+                for name in per_token.keys() & {"approx_kl", "ref_kl"}:
+                    found[f"{name}_after"] += float((per_token[name] * batch.mask).sum())
+        return {name: value / totals.tokens for name, value in sorted(found.items())}
+
+    def _check_old_logprobs(self, rows: Sequence[Row], step: int) -> None:
+        """Several updates have log-probabilities from before the first: compare the engine's."""
+        gaps = [
+            (row.old_logprobs - row.rollout_logprobs).abs()
+            for row in rows
+            if row.is_fresh and row.old_logprobs is not None
+        ]
+        if gaps:
+            check_agreement(float(torch.cat(gaps).mean()), self.mismatch_limit, step)
 
     def _set_learning_rate(self, step: int) -> float:
         """Linear warm-up, then the schedule; returns the policy's rate."""
@@ -125,7 +151,7 @@ class Updater:
         found["updates"] = 1
         found["tokens"] = totals.tokens
         found["fresh_tokens"] = sum(len(row.response_ids) for row in rows if row.is_fresh)
-        if found["fresh_tokens"]:
+        if found["fresh_tokens"] and self.algorithm.updates == 1:
             check_agreement(found["mismatch"] / found["fresh_tokens"], self.mismatch_limit, step)
         for name, value in found.items():
             sums[name] += value

@@ -247,6 +247,18 @@ def test_closing_gives_up_the_rest_and_leaves_the_engine_usable(engines):
     assert ids(run(engine, params)) != expected
 
 
+def test_a_group_comes_while_others_are_still_being_sampled(engines):
+    heard = []
+    groups = engines(make_model()).generate(
+        PROMPTS * 8, SamplingParams(2, 60), range(0, 3200, 100), lambda *token: heard.append(token)
+    )
+    _, first = next(groups)
+    heard_by_then = len(heard)
+    lengths = [len(c.token_ids) for group in (first, *dict(groups).values()) for c in group]
+    assert max(len(c.token_ids) for c in first) < max(lengths)
+    assert sum(len(c.token_ids) for c in first) <= heard_by_then < len(heard) == sum(lengths)
+
+
 def test_weights_that_are_not_numbers_are_an_error(engines):
     model = make_model()
     with torch.no_grad():

@@ -16,7 +16,7 @@ from test_resume import same_files, small_run
 from typer.testing import CliRunner
 
 from rlvr_cli import files
-from rlvr_cli.checkpoint import Checkpoint, newest_sound, outlived
+from rlvr_cli.checkpoint import newest_sound, outlived
 from rlvr_cli.engines.transformers import TransformersEngine
 from rlvr_cli.main import app
 from rlvr_cli.types import UserError
@@ -71,7 +71,6 @@ def damage(run: Path, step: int, how: str) -> None:
 @pytest.mark.parametrize("how", ["truncated", "one bit", "file gone", "", "[]", '{"a": 1}'])
 def test_a_damaged_checkpoint_is_seen(run, how):
     damage(run, 4, how)
-    assert Checkpoint(4, run / "checkpoints" / "step-4").damage()
     found, lines = newest_sound(run)
     assert found is not None
     assert found.step == 3
@@ -88,6 +87,18 @@ def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before(run, whole, ho
     assert "step-4 is damaged: the checksum of model.safetensors differs" in done.stderr
     assert [json.loads(line)["step"] for line in done.stdout.splitlines()] == [3, 4]
     assert_whole(run, whole)
+
+
+def test_a_damaged_checkpoint_is_not_measured(run):
+    damage(run, 4, "one bit")
+    done = invoke("sample", "What is 1 + 1?", "--model", str(run))
+    assert done.exit_code == 2
+    assert "step-4 is damaged: the checksum of model.safetensors differs; take another" in (
+        done.stderr
+    )
+    shutil.rmtree(run / "checkpoints" / "step-3" / "trainer")
+    step = str(run / "checkpoints" / "step-3")
+    assert invoke("sample", "What is 1 + 1?", "--model", step).exit_code == 0
 
 
 def test_when_all_are_damaged_nothing_is_touched(run):

@@ -2,7 +2,7 @@
 
 from rlvr_cli.algorithms import ALGORITHMS
 from rlvr_cli.batch import group_rows
-from rlvr_cli.group_filter import GroupCollector, has_signal
+from rlvr_cli.group_filter import GroupCollector, has_signal, in_order
 from rlvr_cli.metrics import rollout_metrics
 from rlvr_cli.reward import reward
 from rlvr_cli.types import Completion, Group, Problem, Prompt, Rollout
@@ -35,7 +35,7 @@ class Source:
     def __init__(self, mixed_every: int) -> None:
         self.mixed_every, self.next, self.counts = mixed_every, 0, []
 
-    def __call__(self, count: int) -> list[Group]:
+    def __call__(self, count: int, _enough: int) -> list[Group]:
         self.counts.append(count)
         names = range(self.next, self.next + count)
         self.next += count
@@ -130,3 +130,20 @@ def test_without_a_filter_one_batch_is_taken_as_it_is():
     batch = GroupCollector(source, 4, GRPO).collect()
     assert source.counts == [4]
     assert names(batch.kept) == [0, 1, 2, 3]
+
+
+def test_the_first_prompts_fill_a_batch_not_the_first_to_end():
+    ended = []
+
+    def running():
+        try:
+            for index in (3, 0, 4, 1, 2, 5):
+                ended.append(index)
+                yield index, make_group(index, RIGHT, WRONG if index else RIGHT)
+        finally:
+            ended.append("closed")
+
+    enough = in_order(running(), lambda ready: sum(group.is_mixed for group in ready) == 2)
+    assert names(enough) == [0, 1, 2]
+    assert ended == [3, 0, 4, 1, 2, "closed"]
+    assert names(in_order(running(), lambda ready: False)) == [0, 1, 2, 3, 4, 5]

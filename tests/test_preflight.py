@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from rlvr_cli.config import resolve, set_layer
 from rlvr_cli.evaluate import summarise
 from rlvr_cli.memory import memory_free, memory_needed
 from rlvr_cli.metrics import rollout_metrics
@@ -11,6 +12,7 @@ from rlvr_cli.preflight import (
     gold_findings,
     memory_findings,
     probe_findings,
+    settings_findings,
     shortened,
     template_findings,
 )
@@ -44,6 +46,23 @@ def test_a_template_that_loses_the_problem():
     assert all_of_them.is_error
     (plain,) = template_findings([prompt()], False)
     assert "no chat template" in plain.text
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ((), None),
+        (("optim.lr=0",), "the learning rate is 0"),
+        (("algo=ppo", "steps=2"), "in the first 2 steps only the critic learns"),
+        (("algo=ppo", "steps=3"), None),
+        (("rollout.prompts=10",), None),
+        (("rollout.prompts=11",), "a step draws 11 of 10 problems"),
+    ],
+)
+def test_settings_that_are_hardly_meant(settings, text):
+    config = resolve(set_layer(["rollout.prompts=9", *settings]))
+    found = [finding.text for finding in settings_findings(config, 10)]
+    assert [text in finding for finding in found] == ([True] if text else [])
 
 
 def test_golds_that_cannot_be_read():

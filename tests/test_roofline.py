@@ -78,7 +78,8 @@ def test_this_machine_is_measured_once():
 
 def test_a_run_is_summed_before_it_is_divided():
     row = {
-        "tokens_sampled": 100,
+        "tokens_sampled": 60,
+        "tokens_given_up": 40,
         "tokens_scored": 30,
         "tokens_updated": 50,
         "tokens_with_signal": 40,
@@ -102,7 +103,7 @@ def test_a_run_is_summed_before_it_is_divided():
     del idle["mismatch"]
     figures = run_figures([row, idle])
     assert figures["tokens_per_second_rollout"] == 20
-    assert figures["tokens_per_second_verification"] == 200
+    assert figures["tokens_per_second_verification"] == 160
     assert figures["tokens_per_second_logprobs"] == 60
     assert figures["tokens_per_second_update"] == 50
     assert run_figures([idle])["tokens_per_second_logprobs"] is None

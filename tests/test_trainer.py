@@ -60,6 +60,10 @@ def has_even(text: str) -> bool:
     return any(int(word) % 5 == 0 for word in text.split())
 
 
+def starts_small(text: str) -> bool:
+    return int(text.split()[0]) < 3
+
+
 def weights(trainer: Trainer) -> list[torch.Tensor]:
     return [p.detach().clone() for p in trainer.session.policy.model.parameters()]
 
@@ -94,6 +98,7 @@ def test_without_a_signal_the_weights_stay_as_they_are(tmp_path, algo):
     before = weights(trainer)
     history = steps(trainer, tmp_path / "run")
     assert [row["groups_trained"] for row in history] == [0, 0]
+    assert [row["signal_share"] for row in history] == [0, 0]
     assert all(torch.equal(a, b) for a, b in zip(before, weights(trainer), strict=True))
 
 
@@ -126,6 +131,33 @@ def test_every_response_of_every_step_is_written(tmp_path):
         assert sum(response["n_tokens"] for response in responses) == row["tokens_sampled"]
         rewards = [response["reward"] for response in responses]
         assert row["reward"] == pytest.approx(sum(rewards) / len(rewards))
+
+
+def test_judging_before_a_step_is_no_time_of_the_step(tmp_path):
+    trainer = make_trainer(has_even, "steps=2", "algo=grpo")
+    trainer.session.sampler.seconds = 1e6
+    for row in steps(trainer, tmp_path / "run"):
+        assert row["seconds_rollout"] > 0
+        assert 0 < row["seconds_verification"] < row["seconds_step"]
+
+
+def test_surplus_is_given_up_in_the_order_of_the_prompts(tmp_path):
+    settings = ("rollout.prompts=5", "algorithm.max_gen_batches=9")
+    trainer = make_trainer(starts_small, "steps=2", "algorithm.surplus=abort", *settings)
+    carrying = make_trainer(starts_small, "steps=1", *settings)
+    history = steps(trainer, tmp_path / "abort")
+    (kept,) = steps(carrying, tmp_path / "carry")
+    assert all(row["groups_carried"] == 0 for row in history)
+    assert kept["groups_carried"] > 0
+    files = [tmp_path / name / "rollouts" / "step-000001.jsonl" for name in ("abort", "carry")]
+    ours, all_drawn = (path.read_text().splitlines() for path in files)
+    assert ours == all_drawn[: len(ours)]
+    tokens = [json.loads(line)["n_tokens"] for line in ours]
+    assert history[0]["tokens_sampled"] == sum(tokens)
+    given_up = history[0]["tokens_given_up"]
+    assert 0 < given_up <= kept["tokens_sampled"] - sum(tokens)
+    drawn = sum(row["groups_sampled"] for row in history)
+    assert trainer.cursor.position == drawn
 
 
 def test_the_engine_and_the_trainer_agree_on_fresh_tokens(tmp_path):

@@ -48,9 +48,31 @@ def test_sampled_logprobs_are_the_trainers(family, temperature):
 
 def test_a_small_memory_budget_changes_nothing():
     model, params = random_model(), SamplingParams(samples=4, max_tokens=20)
-    small = make_engine(model)
-    small.kv_tokens = 1
-    assert ids(run(small, params)) == ids(run(make_engine(model), params))
+    expected = ids(run(make_engine(model), params))
+    for rows, longest in ((1, 1), (3, 26), (5, 26)):
+        small = make_engine(model)
+        small.kv_tokens = rows * longest
+        heard: dict[tuple[int, int], list[int]] = {}
+
+        def listener(p: int, sample: int, token: int, heard=heard) -> None:
+            heard.setdefault((p, sample), []).append(token)
+
+        assert ids(dict(small.generate(PROMPTS, params, SEEDS, listener))) == expected
+        assert heard == {(p, i): found for p in expected for i, found in enumerate(expected[p])}
+
+
+def test_a_group_is_decoded_in_parts_where_it_does_not_fit(monkeypatch):
+    engine, sizes = make_engine(random_model()), []
+    decode = engine._decode
+
+    def counting(prompts, params, *rest):
+        sizes.append(len(prompts) * params.samples)
+        return decode(prompts, params, *rest)
+
+    monkeypatch.setattr(engine, "_decode", counting)
+    engine.kv_tokens = 3 * 26
+    run(engine, SamplingParams(samples=4, max_tokens=20), [PROMPTS[3]], [0])
+    assert sizes == [3, 1]
 
 
 def test_uniform_numbers_are_uniform_and_repeatable():

@@ -1,6 +1,7 @@
 """Scoring, advantages and the update on a model in float64: a loop over tokens, and invariances."""
 
 import dataclasses
+import math
 import random
 
 import pytest
@@ -271,6 +272,51 @@ def test_the_epochs_end_early_past_the_target():
     assert bound["epochs"] < 4
 
 
+def gaps_by_hand(made: Made, rows: list[Row]) -> list[float]:
+    """Old minus present log-probability of every token of scored rows."""
+    return [
+        float(old - new.detach())
+        for row in rows
+        for old, new in zip(row.old_logprobs, token_logprobs(made.policy, row), strict=True)
+    ]
+
+
+@pytest.mark.parametrize("epochs", [2, 3])
+def test_the_target_is_held_against_what_the_epoch_has_done(epochs):
+    """With one mini-batch the first epoch itself sees no divergence: the policy has not moved."""
+    fresh = [dataclasses.replace(row, is_fresh=True) for row in make_rows()]
+    made = Made(Algorithm(epochs=epochs, target_kl=1e-9), lr=0.05, warmup_steps=0)
+    rows = made.rows(fresh)
+    metrics = made.updater.update(rows, STEP, 0)
+    assert metrics["epochs"] == 1
+    assert metrics["approx_kl"] == pytest.approx(0, abs=1e-12)
+    assert metrics["approx_kl_after"] > 1e-9
+    gaps = gaps_by_hand(made, rows)
+    assert metrics["approx_kl_after"] == pytest.approx(sum(gaps) / len(gaps), abs=1e-10)
+
+
+def test_the_penalty_form_follows_the_divergence_after_the_updates():
+    """PPO, section 4: beta is doubled where d, taken after the updates, is past 1.5 targets."""
+    cells = Algorithm(
+        surrogate="ratio",
+        kl="k3",
+        kl_coef=0.1,
+        reference="old",
+        epochs=2,
+        kl_control="doubling",
+        kl_target=1e-3,
+    )
+    fresh = [dataclasses.replace(row, is_fresh=True) for row in make_rows()]
+    made = Made(cells, lr=0.02, warmup_steps=0)
+    rows = made.rows(fresh)
+    metrics = made.updater.update(rows, STEP, 0)
+    gaps = gaps_by_hand(made, rows)
+    after = sum(math.exp(-gap) - 1 + gap for gap in gaps) / len(gaps)
+    assert metrics["ref_kl_after"] == pytest.approx(after, abs=1e-10)
+    assert after > 1.5e-3
+    assert made.updater.kl_coef == 0.2
+
+
 def test_in_the_warm_up_only_the_critic_learns():
     made = Made(ALGORITHMS["ppo"], lr=0.1, critic_lr=0.1, weight_decay=0.1, warmup_steps=0)
     policy = [p.clone() for p in made.policy.model.parameters()]
@@ -314,6 +360,23 @@ def test_weights_stay_where_engine_and_trainer_disagree():
         made.update(make_rows())
     after = made.policy.model.parameters()
     assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+
+
+def test_engine_and_trainer_are_compared_over_the_whole_batch_before_the_first_update():
+    rows = [dataclasses.replace(row, is_fresh=True) for row in make_rows()]
+    made = Made(Algorithm(epochs=2, mini_batches=len(rows)), lr=0.1, warmup_steps=0)
+    rows = made.rows(rows)
+    exact = [dataclasses.replace(row, rollout_logprobs=row.old_logprobs) for row in rows]
+    off = dataclasses.replace(exact[0], rollout_logprobs=exact[0].old_logprobs - 1)
+    mean_gap = len(off.response_ids) / sum(len(row.response_ids) for row in rows)
+    before = [p.clone() for p in made.policy.model.parameters()]
+    made.updater.mismatch_limit = 0.99 * mean_gap
+    with pytest.raises(UserError, match=f"disagree by {mean_gap:.3g} "):
+        made.updater.update([*exact[1:], off], STEP, 0)
+    after = made.policy.model.parameters()
+    assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+    made.updater.mismatch_limit = 1.01 * mean_gap
+    assert made.updater.update([*exact[1:], off], STEP, 0)["mismatch"] > 0
 
 
 def test_nothing_fresh_has_no_mismatch():

@@ -13,6 +13,14 @@ from verifiers.types import Attempt, Verification
 BATCH = 256
 
 
+def text(row: dict, field: str) -> str:
+    """A field's text; a number is one. Raises KeyError or TypeError for anything else."""
+    value = row[field]
+    if not isinstance(value, str | int | float) or isinstance(value, bool):
+        raise TypeError(f"{field} must be a text or a number, not {json.dumps(value)[:40]}")
+    return str(value)
+
+
 def read_rows(lines: Iterator[str], problems: list[str]) -> Iterator[dict]:
     """Usable rows; what is wrong with the others is added to `problems`, with the line number."""
     for number, line in enumerate(lines, 1):
@@ -20,7 +28,9 @@ def read_rows(lines: Iterator[str], problems: list[str]) -> Iterator[dict]:
             continue
         try:
             row = json.loads(line)
-            row["answer"], row["response"] = str(row["answer"]), str(row["response"])
+            if not isinstance(row, dict):
+                raise TypeError("not a JSON object")
+            row["answer"], row["response"] = text(row, "answer"), text(row, "response")
         except KeyError as error:
             problems.append(f"line {number}: no field {error}")
         except (ValueError, TypeError, RecursionError) as error:
@@ -41,7 +51,7 @@ def record(row: dict, found: Verification) -> dict:
 
 
 def main() -> int:
-    """Run the command; 1 if any line could not be used."""
+    """Run the command; 2 if any line could not be used."""
     parser = argparse.ArgumentParser(prog="python -m verifiers", description=__doc__)
     parser.add_argument("--format", choices=["any", "think_answer", "boxed"], default="any")
     parser.add_argument("--workers", type=int, default=1, help="worker processes for hard answers")
@@ -58,7 +68,7 @@ def main() -> int:
                 print(json.dumps(record(row, found)))
     for problem in problems:
         print(f"verifiers: {problem}", file=sys.stderr)
-    return 1 if problems else 0
+    return 2 if problems else 0
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from verifiers.vocabulary import (
     KNOWN_WORDS,
     LISTED_FUNCTIONS,
     NUMBER_WORDS,
+    OPERATORS,
 )
 
 MAX_DEPTH = 50
@@ -143,7 +144,7 @@ class AtomReader(EnvironmentReader):
             return self.power()
         if word in CONSTANTS and not (len(word) == 1 and token.text_mode):
             return (
-                self._subscripted(word) if self.at("sign", "_") else Node("const", CONSTANTS[word])
+                self.subscripted(word) if self.at("sign", "_") else Node("const", CONSTANTS[word])
             )
         if word.lower() in NUMBER_WORDS:
             return num(self._spelled_number(NUMBER_WORDS[word.lower()]))
@@ -167,12 +168,12 @@ class AtomReader(EnvironmentReader):
     def _letter(self, letter: str, *, run: bool = False) -> Node:
         if letter in CONSTANTS and not (self.at("sign", "_") and not run):
             return Node("const", CONSTANTS[letter])
-        node = Node("sym", letter) if run else self._subscripted(letter)
+        node = Node("sym", letter) if run else self.subscripted(letter)
         while not run and self.accept("sign", "'"):
             node = Node("sym", f"{node.value}'")
         return self._applied(node) if not run else node
 
-    def _subscripted(self, name: str) -> Node:
+    def subscripted(self, name: str) -> Node:
         return Node("sym", f"{name}_{self._subscript()}" if self.accept("sign", "_") else name)
 
     def _applied(self, node: Node) -> Node:
@@ -185,12 +186,12 @@ class AtomReader(EnvironmentReader):
         if name[0] not in APPLIED_NAMES and not (number_only and name[0].isupper()):
             return node
         self.take()
-        inside = self.closed(")")
-        return Node("opaque", name, (inside,))
+        inside = self.event() if name == "P" else None
+        return Node("opaque", name, (inside or self.closed(")"),))
 
     def _text(self, word: str) -> Node:
         words = [word]
-        while self.at("word") and self.peek().text.lower() not in ("and", "or"):
+        while self.at("word") and self.peek().text.lower() not in ("and", "or", "except"):
             words.append(self.take().text)
         return Node("text", " ".join(words))
 
@@ -247,49 +248,40 @@ class AtomReader(EnvironmentReader):
             return self.listed(name)
         if name in GREEK:
             name = name.removeprefix("var")
-            return self._applied(self._subscripted(f"\\{name}"))
+            return self._applied(self.subscripted(f"\\{name}"))
         if name in BIG:
             return self.big(name)
+        if name in OPERATORS:
+            return self.operator(name)
         reader = {
-            "frac": self._fraction, "binom": self._binomial, "dbinom": self._binomial,
-            "tbinom": self._binomial, "{": self._set, "lbrace": self._set,
+            "frac": self.fraction, "binom": self.binomial, "dbinom": self.binomial,
+            "tbinom": self.binomial, "{": self._set, "lbrace": self._set,
             "langle": self._angled, "lvert": lambda: self._absolute("command", "rvert"),
-            "lfloor": lambda: self._rounded("floor", "rfloor"),
-            "lceil": lambda: self._rounded("ceil", "rceil"),
+            "lfloor": lambda: self.rounded("floor", "rfloor"),
+            "lceil": lambda: self.rounded("ceil", "rceil"),
             "emptyset": lambda: Node("empty"), "varnothing": lambda: Node("empty"),
-            "overline": self._overlined, "angle": self.atom, "triangle": self.atom,
+            "overline": self.overlined, "dot": lambda: self.dotted(name),
+            "ddot": lambda: self.dotted(name), "dddot": lambda: self.dotted(name),
+             "angle": self.atom, "triangle": self.atom,
+            "Vert": lambda: self.norm("Vert"), "lVert": lambda: self.norm("rVert"),
             "ldots": lambda: Node("dots"), "dots": lambda: Node("dots"),
             "cdots": lambda: Node("dots"), "imath": lambda: Node("const", "i"),
         }.get(name)  # fmt: skip
+        if reader is None and name.endswith(" arrow"):
+            return Node("sym", name)
         if reader is None:
             raise ParseError(f"unknown command {name!r}")
         return reader()
-
-    def _fraction(self) -> Node:
-        return Node("div", None, (self.argument(), self.argument()))
-
-    def _binomial(self) -> Node:
-        return Node("call", "binom", (self.argument(), self.argument()))
-
-    def _rounded(self, name: str, closing: str) -> Node:
-        inside = self.sum()
-        self.expect("command", closing)
-        return Node("call", name, (inside,))
 
     def _angled(self) -> Node:
         inside = self.answer()
         self.expect("command", "rangle")
         return Node("tuple", "<>", inside.args if inside.kind == "list" else (inside,))
 
-    def _overlined(self) -> Node:
-        inside = self.argument()
-        if inside.kind == "mul":
-            return inside
-        return Node("opaque" if inside.symbols() else "call", "conj", (inside,))
-
     def _set(self) -> Node:
         if self.accept("command", "}", "rbrace"):
             return Node("empty")
+        self.drop_braces()
         outer, self.in_builder = (self.open_bars, self.in_builder), True
         self.open_bars = 0
         inside = self.answer()
@@ -298,6 +290,8 @@ class AtomReader(EnvironmentReader):
             inside = Node("builder", None, (inside, self.answer()))
         self.open_bars, self.in_builder = outer
         if not self.accept("command", "}", "rbrace"):
+            if self.peek(-1).kind == "end":  # a brace before a system is never closed
+                return inside
             raise ParseError("set not closed")
         if inside.kind == "builder":
             return inside

@@ -2,11 +2,14 @@
 
 import re
 
-from verifiers.conditions import align_parameters
+from verifiers.clauses import without_clause, without_clauses
+from verifiers.conditions import align_parameters, with_constants_of
 from verifiers.expr import Node, ParseError, TooLargeError
 from verifiers.literals import plain_number
 from verifiers.normalise import MAX_WORDS, choices, label_and_text, normalise, plain_words
 from verifiers.parser import parse
+from verifiers.quantities import read_quantity
+from verifiers.rounding import rounds_to
 from verifiers.structure import same_answer
 from verifiers.types import Judgement
 from verifiers.values import has_value
@@ -35,12 +38,15 @@ def compare(gold: str, answer: str) -> Judgement:
         return Judgement(True, "what the choice says")
     if (labelled := label_and_text(answer)) and compare(gold, labelled[1]).equal:
         return Judgement(True, "what the choice says")
+    gold, answer = without_clauses(gold, answer)
     left, right = _read(gold), _read(answer)
     if isinstance(left, Node) and isinstance(right, Node):
         left, right = align_parameters(left, right)
+        if "C" in gold or "C" in answer:
+            right = with_constants_of(left, right)
         found = same_answer(left, right)
         if not found[0]:
-            found = _other_reading(gold, answer, left, right) or found
+            found = _other_reading(gold, answer, left, right) or _rounded(left, right) or found
         return Judgement(*found)
     gold_is_words = isinstance(left, ParseError) and answer.count("{") == answer.count("}")
     if gold_is_words and _squeezed(gold) == _squeezed(answer):
@@ -84,6 +90,16 @@ def _other_reading(gold: str, answer: str, left: Node, right: Node) -> tuple[boo
     return None
 
 
+def _rounded(gold: Node, answer: Node) -> tuple[bool, str] | None:
+    """10/3 ≈ 3.33 says 3.33 too, if that is how 10/3 is rounded."""
+    if answer.kind != "rel" or not isinstance(answer.value, tuple) or answer.value[-1] != "~":
+        return None
+    exact, decimal = (read_quantity(part).value for part in answer.args[-2:])
+    if not rounds_to(exact, decimal):
+        return None
+    return same_answer(gold, answer.args[-1])[0], "what is said after ≈"
+
+
 def _same_choice(gold: str, answer: str) -> bool | None:
     wanted = choices(gold, with_text=True)
     if not wanted:
@@ -105,7 +121,7 @@ def readable(gold: str) -> bool:
         return False
     if plain_number(text) is not None:
         return True
-    parsed = _read(text)
+    parsed = _read(without_clause(text))
     if isinstance(parsed, TooLargeError):
         return True
     if isinstance(parsed, Node):

@@ -1,8 +1,12 @@
 """Conditions such as `k ∈ Z` beside an answer: dropped, and their parameter's name aligned."""
 
+import re
+
 from verifiers.expr import Node, replace_symbol
 
-DISCRETE = ("Z", "N", "N^*", "N_+", "Z^+", "Z_+")
+CONSTANTS = ("C", "c", "K", "k")
+INDEXED = re.compile(r"[cC]_\d")
+DISCRETE = ("Z", "N", "N^*", "N^+", "N_+", "Z^*", "Z^+", "Z_+")
 
 
 def align_parameters(gold: Node, answer: Node) -> tuple[Node, Node]:
@@ -14,21 +18,43 @@ def align_parameters(gold: Node, answer: Node) -> tuple[Node, Node]:
     return gold, answer
 
 
-def _is_condition(node: Node) -> bool:
-    return (
-        node.kind == "rel"
-        and node.value == ("in",)
-        and node.args[0].kind == "sym"
-        and node.args[1].kind == "setname"
-        and node.args[1].value in DISCRETE
-    )
+def with_constants_of(gold: Node, answer: Node) -> Node:
+    """The answer with its constants of integration called as in the gold: c_1 and C_1, + c and
+    + C."""
+    wanted, present = gold.symbols() - answer.symbols(), answer.symbols() - gold.symbols()
+    if len(wanted) == len(present) == 1 and _adds(gold, *wanted) and _adds(answer, *present):
+        return replace_symbol(answer, *present, *wanted)
+    for name in sorted(present):
+        if INDEXED.fullmatch(name) and name.swapcase() in wanted:
+            answer = replace_symbol(answer, name, name.swapcase())
+    return answer
+
+
+def _adds(node: Node, name: str) -> bool:
+    """Whether the name is a constant of integration: a term by itself, and nowhere else."""
+    sides = node.args if node.kind == "rel" else (node,)
+    terms = [term for side in sides if side.kind == "add" for term in side.args]
+    symbol = Node("sym", name)
+    once = sum(part == symbol for part in node.walk()) == 1
+    return name in CONSTANTS and once and symbol in terms
+
+
+def _is_condition(node: Node, beside: Node) -> bool:
+    if node.kind != "rel" or node.value != ("in",) or node.args[0].kind != "sym":
+        return False
+    over = node.args[1]
+    if over == Node("setname", "R"):  # not x ∈ R, x ≠ 2, which is a set of reals
+        others = [arg for arg in beside.args if arg is not node]
+        values = all(other.kind != "rel" or other.value == ("=",) for other in others)
+        return values and all(node.symbols() <= other.symbols() for other in others)
+    return over.kind == "setname" and over.value in DISCRETE
 
 
 def _without_conditions(node: Node) -> tuple[Node, set[str]]:
     names: set[str] = set()
     args = []
     for arg in node.args:
-        if node.kind in ("list", "mul") and len(node.args) > 1 and _is_condition(arg):
+        if node.kind in ("list", "mul") and len(node.args) > 1 and _is_condition(arg, node):
             names.add(str(arg.args[0].value))
         elif arg.args:
             arg, inner = _without_conditions(arg)

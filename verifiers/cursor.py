@@ -15,6 +15,7 @@ class Cursor:
         self.depth = 0
         self.open_bars = 0
         self.in_builder = False
+        self.in_limits = False
 
     def peek(self, ahead: int = 0) -> Token:
         index = self.position + ahead
@@ -50,7 +51,13 @@ class Cursor:
     def atom(self) -> Node:
         raise NotImplementedError
 
+    def postfixed(self, node: Node) -> Node:
+        raise NotImplementedError
+
     def argument(self) -> Node:
+        raise NotImplementedError
+
+    def subscripted(self, name: str) -> Node:
         raise NotImplementedError
 
     def closed(self, closing: str) -> Node:

@@ -19,6 +19,7 @@ class EnvironmentReader(FunctionReader):
         while not self.at("end", token.text):
             rows[-1].append(self.sum())
             if self.accept("command", "\\"):
+                self.accept("command", "\\")  # escaped twice
                 rows.append([])
             elif not self.accept("sign", "&") and not self.at("end", token.text):
                 raise ParseError("unreadable matrix")
@@ -76,3 +77,15 @@ class EnvironmentReader(FunctionReader):
             ahead += 1
         self.tokens[start:ahead] = kept
         return self.answer()
+
+    def drop_braces(self) -> None:
+        """\\{ {x | x > 1} \\} is \\{x | x > 1\\}."""
+        depth = 0
+        for index in range(self.position, len(self.tokens)):
+            token = self.tokens[index]
+            depth += {"{": 1, "}": -1}.get(token.text, 0) if token.kind == "sign" else 0
+            if depth <= 0:
+                following = self.tokens[index + 1 : index + 2]
+                if index > self.position and following and following[0].text in ("}", "rbrace"):
+                    del self.tokens[index], self.tokens[self.position]
+                return

@@ -1,7 +1,7 @@
 """Equations and inequalities in several variables, up to rearrangement."""
 
 from verifiers.expr import Node, canonical
-from verifiers.values import proportional, same_solution, same_value
+from verifiers.values import proportional, rational, same_solution, same_value
 from verifiers.vocabulary import FLIPPED
 
 MAX_GRAPH = 60
@@ -9,13 +9,18 @@ MAX_GRAPH = 60
 
 def same_relation(gold: Node, answer: Node) -> bool:
     """Whether two relations are rearrangements of each other."""
-    if len(gold.args) > 2 and FLIPPED.get(str(gold.value[0])) == answer.value[-1]:  # type: ignore[index]
-        operators = tuple(FLIPPED.get(sign, sign) for sign in answer.value[::-1])  # type: ignore[index]
-        answer = Node("rel", operators, answer.args[::-1])
+    signs, others = gold.value, answer.value
+    assert isinstance(signs, tuple)
+    assert isinstance(others, tuple)
+    if len(gold.args) > 2 and signs[0] != "=" and FLIPPED.get(signs[0]) == others[-1]:
+        flipped = tuple(FLIPPED.get(sign, sign) for sign in others[::-1])
+        answer = Node("rel", flipped, answer.args[::-1])
     if gold.value != answer.value and not _single(gold, answer):
         return False
     if _same_operands(gold.args, answer.args) and gold.value == answer.value:
         return True
+    if gold.value == answer.value == ("==",):
+        return _same_residues(gold, answer)
     if not _single(gold, answer):
         return False
     left, right = _difference(gold), _difference(answer)
@@ -26,6 +31,18 @@ def same_relation(gold: Node, answer: Node) -> bool:
         return same_solution(left, right) or _same_graph(gold, answer)
     operator, other = str(gold.value[0]), str(answer.value[0])  # type: ignore[index]
     return operator == (other if sign > 0 else FLIPPED.get(other, other))
+
+
+def _same_residues(gold: Node, answer: Node) -> bool:
+    """n ≡ 1 and n ≡ -2 (mod 3)."""
+    residues = gold.args[1], answer.args[1]
+    if any(residue.kind != "mod" for residue in residues):
+        return False
+    modulus, other = (rational(residue.args[1]) for residue in residues)
+    left, right = (rational(residue.args[0]) for residue in residues)
+    if left is None or right is None or not modulus or modulus != other:
+        return False
+    return (left - right) % modulus == 0 and same_value(gold.args[0], answer.args[0])
 
 
 def _single(*relations: Node) -> bool:

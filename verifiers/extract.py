@@ -14,12 +14,13 @@ from verifiers.passages import (
     math_spans,
     without_quotations,
 )
+from verifiers.qualifiers import BOUND
+from verifiers.rivals import changed_to, offered_after, stands_beside
 from verifiers.statements import (
     YES_OR_NO,
     is_value,
     last_expression,
     only_value,
-    read_statement,
     stated,
     words_stated,
 )
@@ -31,31 +32,18 @@ BETWEEN_BOXES = re.compile(
     r"(?:[a-zA-Z]\w?\s*=|[\s,;$.&]|\\[()\[\],;! ]|\\quad|\\qquad|"
     r"\\text\s*\{\s*,?\s*(?:and|or)\s*\}|\b(?:and|or)\b)*"
 )
-HEDGE = re.compile(
-    r"\b(?:alternativ\w*|or|maybe|perhaps|possibl\w+|could|might|also|another|either|not sure|"
-    r"otherwise|other (?:answer|option|possib\w+)|unless|if not|equally|any of)\b",
-    re.I,
-)
-CORRECTION = re.compile(
-    r"\b(?:wait|actually|mistake\w*|error|correct(?:ed|ing|ion)|instead|recheck\w*|re-?check\w*|"
-    r"wrong|incorrect|missed|forgot\w*|no,|scratch|revis\w+|double[- ]check\w*)",
-    re.I,
-)
 NAME_BEFORE = re.compile(r"(?<![A-Za-z\\])([a-zA-Z](?:_\{?\w\}?)?)\s*=\s*$")
-OR_AFTER = re.compile(
-    r"(?:[\s$.,;()\]\\*_]|\\text\s*\{)*\b(?:or|alternatively|maybe|perhaps|possibly|"
-    r"(?:it|this|note:?)?\s*(?:could|might|may)(?: also)? be)\b"
-    r"[,\s}\\]*(?:maybe|perhaps|possibly|probably|even|else|it is)?[,\s]*",
-    re.I,
+VALUE_ASIDE = re.compile(
+    r"(.{1,200}[\d}])(?:\s|\\[ ,;:]|~)+\(([\d\s./+*×%\\-]{0,60}\d[\s%\\]{0,3})\)[.\s$]*"
 )
-TAKEN_BACK = re.compile(
-    r"\s*(?:wait|actually|no|sorry|correction|oops|hold on)\b[,:.!\s]*"
-    r"(?:(?:i meant|i mean|it is|it's|it should be|make that|that is)\s+)?",
+NOT_SPACE = re.compile(r"\S")
+LABEL = re.compile(
+    r"^(\\text(?:bf)?\s*\{)?\s*(?:the\s+)?(?:final\s+|correct\s+)?(?:answer|solution|result|total|output|ans)"
+    r"(?:\s+is:?\s|\s*[:=])\s*(?=[^\s}]|\}\s*\S)",
     re.I,
 )
 ASIDE = re.compile(r"\([^()\\]*[A-Za-z]{3}|\b(?:because|since|as|so)\b")
 TAG_LIKE = re.compile(r"</?[^\s<>=]{3,14}>")
-NEARBY = 160
 LONGEST_ANSWER = 30_000
 LONGEST_BARE = 300
 MOST_PLACES = 50
@@ -118,7 +106,12 @@ def _checked(text: str, reason: str, rivals: tuple[str, ...] = ()) -> Extraction
         return Extraction(None, "empty answer")
     if len(text) > LONGEST_ANSWER:
         return Extraction(None, "answer too long")
-    return Extraction(text.strip(), reason, tuple(dict.fromkeys(rivals))[-MOST_RIVALS:])
+    text = text.strip()
+    if not text[0].isdigit():
+        text = LABEL.sub(r"\1", text, count=1)
+    if "(" in text and (aside := VALUE_ASIDE.fullmatch(text)):
+        text, rivals = aside[1], (*rivals, aside[2])
+    return Extraction(text, reason, tuple(dict.fromkeys(rivals))[-MOST_RIVALS:])
 
 
 def _in_block(inside: str) -> Extraction:
@@ -127,11 +120,12 @@ def _in_block(inside: str) -> Extraction:
     if marked and (found := _last_of(inside, marked)):
         rest = [inside[: marked[0].start], inside[marked[-1].end :]]
         others = [place.value for place in marked[:-1]] + [part for part in rest if is_value(part)]
+        others += [value for part in rest for _, value in stated(part) if is_value(value)]
         return _beside(found, others)
     whole = inside.strip()
     if listed := _value_lines(whole):
         return _checked(listed, "answer tag, several lines")
-    if not whole or (is_value(whole) and not ASIDE.search(whole)):
+    if not whole or BOUND.match(whole) or (is_value(whole) and not ASIDE.search(whole)):
         return _checked(whole, "answer tag")
     phrases = stated(whole)
     if phrases:
@@ -154,18 +148,13 @@ def _with_rivals(found: Extraction, after: str) -> Extraction:
     if found.text is None:
         return found
     others = [place.value for place in _marked(after)] + [value for _, value in stated(after)]
-    return _beside(found, others + _offered_after(after, 0) + _offered_after(after, 0, TAKEN_BACK))
+    changed = changed_to(after, 0)
+    others += offered_after(after, 0, found.text)
+    return _beside(found, others if changed is None else [*others, changed])
 
 
 def _beside(found: Extraction, others: list[str]) -> Extraction:
     return Extraction(found.text, found.reason, (*found.rivals, *others)[-MOST_RIVALS:])
-
-
-def _offered_after(text: str, position: int, lead: re.Pattern[str] = OR_AFTER) -> list[str]:
-    """What "or …", "maybe …" right after an answer offers beside it."""
-    match = lead.match(text, position)
-    value = read_statement(text[match.end() : match.end() + NEARBY]) if match else None
-    return [value] if value and is_value(value) else []
 
 
 def _marked(text: str) -> list[_Place]:
@@ -195,6 +184,8 @@ def _joined(text: str, group: list[tuple[int, int, str]]) -> str:
     parts = []
     for start, _, content in group:
         name = NAME_BEFORE.search(text, max(0, start - 12), start)
+        if not content.strip():
+            return ""
         parts.append(f"{name[1]} = {content}" if name and "=" not in content else content)
     return ", ".join(parts)
 
@@ -217,25 +208,23 @@ def _last_of(text: str, places: list[_Place]) -> Extraction | None:
         return None
     places = places[-MOST_PLACES:]
     last = places[-1]
-    rivals = [
-        before.value
-        for before, after in pairwise(places)
-        if _stands_beside(text[before.end : after.start], before, after)
-    ]
-    if last.certain:
-        rivals += _offered_after(text, last.end)
-    elif sentence_end := SENTENCE_END.search(text, last.start + 1):
-        rivals += _offered_after(text, sentence_end.end())
+    rivals: list[str] = []
+    for before, after in reversed(list(pairwise(places))):
+        between = text[before.end : after.start]
+        if stands_beside(between, certain=(before.certain, after.certain)):
+            rivals.insert(0, before.value)
+        elif before.certain:
+            break
+    end = last.end
+    if not last.certain:
+        sentence_end = SENTENCE_END.search(text, last.start + 1)
+        end = sentence_end.end() if sentence_end else len(text)
+    if not NOT_SPACE.search(text, end):
+        return _checked(last.value, "box or mark" if last.certain else "phrase", tuple(rivals))
+    if (changed := changed_to(text, end)) is not None:
+        return _checked(changed, "taken back")
+    rivals += offered_after(text, end, last.value)
     return _checked(last.value, "box or mark" if last.certain else "phrase", tuple(rivals))
-
-
-def _stands_beside(between: str, before: _Place, after: _Place) -> bool:
-    if CORRECTION.search(between[-2 * NEARBY :]):
-        return False
-    if before.certain and not after.certain:
-        return True
-    near = between if len(between) <= NEARBY else between[-NEARBY // 2 :]
-    return bool(HEDGE.search(near))
 
 
 def _unmarked(text: str) -> Extraction | None:
@@ -247,8 +236,11 @@ def _unmarked(text: str) -> Extraction | None:
         return _checked(match[1], "first word")
     if listed := _value_lines(whole):
         return _checked(listed, "several lines")
-    if len(whole) <= LONGEST_BARE and "\n" not in whole and (is_value(whole) or _few_words(whole)):
-        return _checked(whole, "whole response")
+    if len(whole) <= LONGEST_BARE and "\n" not in whole:
+        if is_value(whole):
+            return _checked(whole, "whole response")
+        if _few_words(whole):
+            return _checked(words_stated(whole) or only_value(whole) or whole, "whole response")
     if words := words_stated(text[-LONGEST_ANSWER:]):
         return _checked(words, "last sentence")
     value = last_expression(text[-LONGEST_ANSWER:])

@@ -26,7 +26,8 @@ NUMBER = {
     grouping: re.compile(f"(?:{GROUPED % separators}|{PLAIN}){EXPONENT}", re.ASCII)
     for grouping, separators in ((True, LOOSE_SEPARATORS), (False, TIGHT_SEPARATORS))
 }
-RECURRING = re.compile(r"\d*\.\d*\\(?:overline|bar|dot)\s*\{\s*\d+\s*\}", re.ASCII)
+SCRIPT_NUMBER = re.compile(PLAIN, re.ASCII)  # \log_2 128 has no thousands
+RECURRING = re.compile(r"\d*\.\d*\\(?:overline|bar|dot)\s*(?:\{\s*\d+\s*\}|\d)", re.ASCII)
 ORDINAL = re.compile(
     r"(?<!\d)(\d{1,6})\s?(?:\^?\{?\s*\\(?:text|mathrm|textrm)\s*\{\s*(st|nd|rd|th)\s*\}\s*\}?"
     r"|\^\{\s*(st|nd|rd|th)\s*\}|(st|nd|rd|th))(?![A-Za-z])",
@@ -38,7 +39,11 @@ MONEY_CODE = re.compile(
     r"\s*(?:\\?\$\s*)?(?=\d)"
 )
 MONEY_SIGNS = {"Rs": "₹", "INR": "₹", "EUR": "€", "GBP": "£"}
-IN_BASE = re.compile(r"\((?:in\s+)?base[ -]?(\w{1,8})\)|\bin base (?=\w)")
+IN_BASE = re.compile(r"\((?:in\s+)?base[ -]?(\w{1,8})\)|\bin base (?=[\s}$]*\w)")
+DIGITS_IN_WORDS = re.compile(r"\\(?:text|mathrm|textrm|textbf)\{([0-9A-F]{1,12})\}(?=[0-9A-F]*_)")
+TEMPERATURE = re.compile(
+    r"(\\circ\s*\}?(?:\\[,;: ]|\s|~)*)(?:\\(?:text|mathrm|textrm)\s*\{\s*([CF])\s*\}|([CF])\b(?!_))"
+)
 LETTERS = re.compile(r"[A-Za-z]+")
 COMMAND = re.compile(r"\\(?:[A-Za-z]+|[\s\S])")
 SPACES = re.compile(r"\s+")
@@ -46,6 +51,17 @@ SUPERSCRIPT_RUN = re.compile(f"[{''.join(SUPERSCRIPTS)}]+")
 SUBSCRIPT_RUN = re.compile(f"[{''.join(SUBSCRIPTS)}]+")
 TIMES_TEN = re.compile(r"(\d)\s*[xX]\s*10\s*(?:\^|\*\*)", re.ASCII)
 CLOCK_HALF = re.compile(r"\b([ap])\.?\s?m\b\.?", re.IGNORECASE)
+PRIMES = re.compile(r"\^\s*(?:\{\s*((?:\\prime\s*|')+)\}|(\\prime)(?![a-z]))")
+WRITTEN_MOD = re.compile(r"\(\s*\\(?:text|mathrm|operatorname)\s*\{\s*mod\s*\}\s*(\w+)\s*\)")
+COMPOSED = re.compile(r"\(\s*([A-Za-z])\s*\\circ\s*([A-Za-z])\s*\)\s*\(\s*(\w+)\s*\)")
+IN_SET = re.compile(
+    r"(\\in(?![a-z])|∈)\s*(?:\\(?:mathbf|mathrm|text)\s*\{\s*([ZNQR])\s*\}|([ZNQR])(?![A-Za-z(]))"
+)
+HALF_OPEN_BAR = re.compile(
+    r"\\left\s*(\|)((?:(?!\\left|\\right).)*)\\right\s*\.|\\left\s*\.((?:(?!\\left|\\right).)*)\\right\s*\|"
+)
+ARROW_NAME = re.compile(r"\s*([A-Z])\s*([A-Z])\s*")
+SET_MARK = re.compile(r"\s*[_^]\s*(?:\{\s*([^{}]{1,12}?)\s*\}|([-+*]|\w(?!\w)))")
 SIGNS = set("+-*/^_=<>()[]{}|,;:!%&'$€£¥₹¢")
 
 
@@ -65,9 +81,29 @@ def plain_signs(text: str) -> str:
     text = ORDINAL.sub(_cardinal, text)
     if "base" in text:
         text = IN_BASE.sub(lambda match: f" base {match[1] or ''}", text)
+    if "prime" in text or "^{'" in text:
+        text = PRIMES.sub(lambda run: "'" * (run[0].count("prime") + run[0].count("'")), text)
+    if "circ" in text:
+        text = COMPOSED.sub(r"\1(\2(\3))", text)
+    if "\\in" in text or "∈" in text:
+        text = IN_SET.sub(lambda found: rf"\in \mathbb{{{found[2] or found[3]}}}", text)
+    if "right" in text and "." in text:
+        text = HALF_OPEN_BAR.sub(
+            lambda bar: rf"\mid {bar[2]}" if bar[1] else rf"{bar[3]} \mid ", text
+        )
+    if "mod" in text:
+        text = WRITTEN_MOD.sub(r"\\pmod{\1}", text)
     text = MONEY_CODE.sub(lambda code: MONEY_SIGNS.get(code["a"] or code["b"], r"\$"), text)
-    if text.isascii():
-        return text
+    if "}" in text and "_" in text:
+        text = DIGITS_IN_WORDS.sub(r"\1", text)
+    if not text.isascii():
+        text = _in_ascii(text)
+    if "circ" in text:
+        text = TEMPERATURE.sub(lambda scale: rf"{scale[1]}\text{{{scale[2] or scale[3]}}}", text)
+    return text
+
+
+def _in_ascii(text: str) -> str:
     text = SUPERSCRIPT_RUN.sub(lambda run: _script("^", SUPERSCRIPTS, run[0]), text)
     text = SUBSCRIPT_RUN.sub(lambda run: _script("_", SUBSCRIPTS, run[0]), text)
     return "".join(UNICODE.get(char, char) for char in text)
@@ -137,6 +173,8 @@ class _Lexer:
             raise ParseError(f"unexpected character {char!r}")
 
     def _number(self) -> re.Match[str] | None:
+        if self.position and self.text[self.position - 1] in "_^":
+            return SCRIPT_NUMBER.match(self.text, self.position)
         recurring = RECURRING.match(self.text, self.position)
         return recurring or self.number.match(self.text, self.position)
 
@@ -211,6 +249,9 @@ class _Lexer:
                 "tfrac": "frac",
                 "cfrac": "frac",
                 "|": "Vert",
+                "bar": "overline",
+                "cr": "\\",
+                "newline": "\\",
             }.get(name, name)
             self._emit("command", name, end)
 
@@ -245,6 +286,9 @@ class _Lexer:
             raise TooLargeError("groups too deep")
         closing = self._group_end(opening)
         content = self.text[opening + 1 : closing]
+        if name in ("vec", "overrightarrow") and (letters := ARROW_NAME.fullmatch(content)):
+            self._emit("command", f"{letters[1]}{letters[2]} arrow", closing + 1)
+            return
         one_letter = len(content.strip()) == 1 and name != "text"
         self.groups.append((closing, name not in MATH_GROUPS and not one_letter))
         self.position = opening + 1
@@ -264,7 +308,14 @@ class _Lexer:
     def _set_name(self, end: int) -> None:
         opening = self._skip_spaces(end)
         if self.text[opening : opening + 1] == "{":
-            closing = self._group_end(opening)
-            self._emit("setname", self.text[opening + 1 : closing].strip(), closing + 1)
+            end = self._group_end(opening) + 1
+            name = self.text[opening + 1 : end - 1].strip()
         else:
-            self._emit("setname", self.text[opening : opening + 1], opening + 1)
+            name, end = self.text[opening : opening + 1], opening + 1
+        if name in ("P", "E") and self.text[end : end + 1] in ("(", "["):
+            self._emit("word", name, end)  # a probability, an expected value
+            return
+        if mark := SET_MARK.match(self.text, end):
+            name = f"{name}{mark[0].strip()[0]}{mark[1] or mark[2]}"
+            end = mark.end()
+        self._emit("setname", name, end)

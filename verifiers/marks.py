@@ -5,7 +5,7 @@ from fractions import Fraction
 from verifiers.atoms import AtomReader
 from verifiers.expr import Node, ParseError, num, product_of
 from verifiers.lexer import Token
-from verifiers.units import COMPOUNDS, CURRENCY_SIGNS, GENERIC, SAFE_SYMBOLS, unit_name
+from verifiers.units import COMPOUNDS, CURRENCY_SIGNS, GENERIC, SAFE_SYMBOLS, UNITS, unit_name
 from verifiers.vocabulary import FUNCTIONS, NOT_UNITS, NUMBER_WORDS, SCALES
 
 CURRENCY_COMMANDS = {"$": "dollar", "pounds": "gbp", "euro": "euro", "yen": "yen"}
@@ -64,10 +64,11 @@ class MarkReader(AtomReader):
             exponent = powers.pop(compound)
             for name, power in COMPOUNDS[compound].items():
                 powers[name] = powers.get(name, 0) + power * exponent
-        if powers == {"percent": 1}:
+        if powers.get("percent") == 1 and not powers.keys() & UNITS.keys() - {"percent"}:
             return Node("pct", None, (node,))
-        if powers == {"degree": 1}:
-            return Node("deg", None, (node,))
+        if powers.get("degree") == 1 and powers.keys() <= {"degree", "c", "f"}:
+            del powers["degree"]
+            node = Node("deg", None, (node,))
         unit = tuple(sorted(powers.items()))
         if unit and self.at("number"):
             return Node("compound", None, (Node("unit", unit, (node,)), self.product()))
@@ -85,6 +86,9 @@ class MarkReader(AtomReader):
         while self.at("word") and (self.at_unit() or direction < 0):
             word = self.take().text
             lower = word.lower()
+            if lower == "per" and self.accept("word", "cent"):
+                powers["percent"] = 1
+                continue
             if lower in ("square", "sq", "cubic", "cu"):
                 prefix = 3 if lower.startswith("cu") else 2
                 continue

@@ -1,6 +1,6 @@
 """Matrix arithmetic that answers leave open, such as a scalar before a matrix."""
 
-from verifiers.expr import Node
+from verifiers.expr import Node, num
 
 MAX_CELLS = 400
 
@@ -27,6 +27,19 @@ def as_matrix(node: Node) -> Node | None:
     if node.kind == "add":
         return _added(node)
     return None
+
+
+def scaled_tuple(node: Node) -> Node | None:
+    """-(1, 2) and 3(1, 2) with the factor at each component; f(1, 2) is no product."""
+    vectors = [arg for arg in node.args if arg.kind == "tuple" and arg.value in ("()", "<>")]
+    factors = tuple(arg for arg in node.args if arg.kind != "tuple")
+    if node.value == "applied" or len(vectors) != 1 or len(factors) != len(node.args) - 1:
+        return None
+    if any(factor.symbols() for factor in factors):
+        return None
+    sign = (num(-1),) if node.kind == "neg" else ()
+    cells = tuple(Node("mul", None, (*sign, *factors, cell)) for cell in vectors[0].args)
+    return vectors[0].with_args(cells)
 
 
 def _nested_rows(node: Node) -> tuple[Node, ...] | None:

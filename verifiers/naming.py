@@ -3,9 +3,14 @@
 from dataclasses import dataclass
 
 from verifiers.expr import Node, canonical, num, replace_symbol
-from verifiers.values import same_value
+from verifiers.quantities import same_quantity
+from verifiers.values import rational, same_value
+from verifiers.vocabulary import words
 
 MAX_ITEMS = 400
+DIFFERENTIALS = (Node("sym", "d"), Node("sym", "\\partial"))
+OPERATORS = ("\\nabla", "\\complement")
+ANGLE_FUNCTIONS = words("sin cos tan cot sec csc")
 
 
 @dataclass(frozen=True)
@@ -18,24 +23,35 @@ class Named:
 
 def is_name(node: Node) -> bool:
     """Whether the left side of an equation only gives a name to the right side."""
-    if node.kind in ("sym", "text"):
-        return True
-    if node.kind == "opaque":
+    if node.kind in ("sym", "text", "opaque", "big"):
         return True
     if node.kind == "call" and node.value in ("abs", "conj"):
         return _is_segment(node.args[0])
-    if node.kind == "tuple":
+    if node.kind == "call" and node.value in ANGLE_FUNCTIONS:
+        return node.args[0].kind == "sym" or _is_segment(node.args[0])
+    if node.kind in ("ratio", "inter", "union"):
+        return all(is_name(arg) for arg in node.args)
+    if node.kind in ("tuple", "matrix"):
         return all(arg.kind == "sym" for arg in node.args)
     if node.kind == "pow":
         return node.args == (node.args[0], Node("neg", None, (num(1),))) and is_name(node.args[0])
     if node.kind == "div":
-        return all(
-            part.kind == "mul" and len(part.args) == 2 and part.args[0] == Node("sym", "d")
-            for part in node.args
-        )
+        return all(_is_differential(part) for part in node.args)
     if node.kind == "mul":
-        return node.value == "applied" or _is_segment(node) or _is_inverse_applied(node)
+        operator = str(node.args[0].value).partition("_")[0] in OPERATORS and len(node.args) == 2
+        applied = (
+            node.value == "applied" or node.args[0].kind == "text" or _is_inverse_applied(node)
+        )
+        return applied or operator or _is_segment(node)
     return False
+
+
+def _is_differential(node: Node) -> bool:
+    """dy, dx^2 or d^2 y, as in a derivative."""
+    if node.kind != "mul" or len(node.args) != 2:
+        return False
+    mark = node.args[0]
+    return (mark.args[0] if mark.kind == "pow" else mark) in DIFFERENTIALS
 
 
 def _is_segment(node: Node) -> bool:
@@ -53,6 +69,8 @@ def unname(node: Node) -> Named:
     """Take `name =` off; a chain such as `x = 6/2 = 3` is its last part if its parts agree."""
     if node.kind == "mul" and node.value == "applied" and node.args[1].kind == "tuple":
         return Named(node.args[0], node.args[1])
+    if node.kind == "ratio" and len(node.args) == 2 and node.args[0].kind == "text":
+        return Named(*node.args)  # Range: [0, 1]
     if node.kind != "rel":
         return Named(None, node)
     node = _without_approximations(node)
@@ -72,18 +90,30 @@ def unname(node: Node) -> Named:
         if any(part.symbols() for part in node.args[1:]):
             return Named(None, node)
         if first.symbols():  # a + b = 2 + 5 = 7 has been worked out
-            worked_out = all(same_value(part, last) for part in node.args[1:-1])
+            worked_out = all(_agree(part, last) for part in node.args[1:-1])
             return Named(None, last if worked_out else node)
         middle = node.args[:-1]
         first_label = None
     else:
         first_label = first
     chained = last.kind == "sym" and any(is_name(part) for part in middle)
-    if chained or not all(is_name(part) or same_value(part, last) for part in middle):
+    if chained or not all(is_name(part) or _agree(part, last) for part in middle):
         return Named(None, node)
     if first.kind == "sym" and str(first.value) in last.symbols():
         return Named(None, node)
+    if first.kind == "call" and first.value in ANGLE_FUNCTIONS and not _is_other_number(last):
+        return Named(None, node)
     return Named(first_label, last)
+
+
+def _is_other_number(value: Node) -> bool:
+    """Not 0: sin x = 0 may restate the problem whose answer is x = 0."""
+    return not value.symbols() and rational(value) != 0
+
+
+def _agree(part: Node, last: Node) -> bool:
+    """Whether two parts of a chain have one value: 2 + 1 = 3 bolts, 10 km = 10000 m."""
+    return same_quantity(part, last)[0] if last.has("unit", "pct") else same_value(part, last)
 
 
 def _without_approximations(node: Node) -> Node:
@@ -108,7 +138,9 @@ def labels_agree(gold: Named, answer: Named) -> bool:
     applied = [_function_name(label) for label in (left, right)]
     if all(applied):
         return applied[0] == applied[1] and all(_argument(label) for label in (left, right))
-    plain = right if applied[0] else left
+    plain, function = (right, left) if applied[0] else (left, right)
+    if any(applied) and plain.value in applied and _argument(function):
+        return True  # f = 0 and f(x) = 0
     return (
         any(applied) and "conj" not in applied and plain.kind == "sym" and plain.value in ("y", "z")
     )
@@ -136,6 +168,15 @@ def renamed_argument(gold: Named, answer: Named) -> Node:
     if wanted and present and wanted != present and wanted not in answer.value.symbols():
         return replace_symbol(answer.value, present, wanted)
     return answer.value
+
+
+def as_equation(member: Named) -> Node | None:
+    """The member of a list as the equation it was written as, if it says more than a value."""
+    label, value = member.label, member.value
+    if label is None:
+        return value if value.kind == "rel" and value.value == ("=",) else None
+    plain = label.kind == "sym" and (value.symbols() or value.kind == "num")
+    return Node("rel", ("=",), (label, value)) if plain else None
 
 
 def has_choice_of_sign(node: Node) -> bool:

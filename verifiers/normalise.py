@@ -30,7 +30,7 @@ RUN = re.compile(r"[A-J]{2,6}")
 
 def gold_text(gold: str) -> str:
     """The answer inside a gold field; GSM8K writes its solution first and then `#### answer`."""
-    return gold.rpartition(GOLD_MARK)[2].strip()
+    return gold.rpartition(GOLD_MARK)[2].strip().strip(INVISIBLE_EDGE)
 
 
 def normalise(text: str) -> str:
@@ -38,7 +38,6 @@ def normalise(text: str) -> str:
     text = text.strip()
     if text.isalnum() and text.isascii():
         return text
-    text = text.strip(INVISIBLE_EDGE)
     for _ in range(4):
         before = text
         text = text.strip()

@@ -7,12 +7,14 @@ from verifiers.cursor import END
 from verifiers.expr import Node, ParseError, TooLargeError, num, product_of
 from verifiers.lexer import tokenize
 from verifiers.marks import MarkReader
-from verifiers.vocabulary import NOT_UNITS, RELATIONS, words
+from verifiers.vocabulary import NOT_UNITS, REAL_WORDS, RELATIONS, words
 
 MAX_TEXT = 12_000
 LONGEST_KEPT = 200
 MAX_POSTFIXES = 8
 SET_OPERATORS = {"cup": "union", "cap": "inter", "setminus": "diff", "backslash": "diff"}
+NUMBERS = ("num", "neg", "div", "const", "call")
+LEFT_OF_EXCEPT = ("text", "setname", "tuple", "union")
 CONNECTIVES = {"and": "and", "or": "or", "land": "and", "wedge": "and", "lor": "or", "vee": "or"}
 ENDPOINTS = r"(\s*[^\s,;\[\]][^,;\[\]]*[,;][^,;\[\]]*[^\s,;\[\]]\s*)"
 OUTWARD_BRACKETS = [
@@ -82,6 +84,8 @@ class Parser(MarkReader):
                 found = found or ","
             elif word in CONNECTIVES:
                 found = CONNECTIVES[word]
+            elif token.kind == "command" and word in ("cup", "cap"):
+                found = "or" if word == "cup" else "and"
             else:
                 return found
             self.take()
@@ -107,7 +111,10 @@ class Parser(MarkReader):
     def ratio(self) -> Node:
         terms = [self.set_expression()]
         while not self.in_builder and (
-            self.accept("sign", ":") or self.accept("command", "colon") or self.accept("word", "to")
+            self.accept("sign", ":")
+            or self.accept("command", "colon")
+            or self.accept("word", "to")
+            or (self.in_limits and self.accept("command", "to", "rightarrow"))
         ):
             terms.append(self.set_expression())
         if len(terms) == 1:
@@ -131,6 +138,10 @@ class Parser(MarkReader):
             token = self.peek()
             if token.kind == "command" and token.text in SET_OPERATORS:
                 kind = SET_OPERATORS[token.text]
+                if kind in ("union", "inter") and node.kind in NUMBERS:
+                    return node  # x < 0 ∪ x > 4 joins inequalities
+            elif node.kind in LEFT_OF_EXCEPT and self.accept("word", "except"):
+                return self._except(node)
             elif token.kind == "word" and token.text == "U" and node.kind in ("tuple", "union"):
                 kind = "union"
             else:
@@ -139,6 +150,17 @@ class Parser(MarkReader):
             right = self.sum()
             same = node.kind == kind and kind != "diff"
             node = Node(kind, None, (*node.args, right) if same else (node, right))
+
+    def _except(self, node: Node) -> Node:
+        """All real numbers except 0 and x = 2."""
+        self.accept("word", "for")
+        inside = self.answer()
+        items = inside.args if inside.kind == "list" else (inside,)
+        points = tuple(item.args[-1] if item.kind == "rel" else item for item in items)
+        whole = node if node.kind != "text" else Node("setname", "R")
+        if node.kind == "text" and str(node.value).lower() not in REAL_WORDS:
+            raise ParseError("exception from words")
+        return Node("diff", None, (whole, Node("set", None, points)))
 
     def sum(self) -> Node:
         node: Node | None = None
@@ -214,13 +236,17 @@ class Parser(MarkReader):
             return self.tokens[self.position - 1].kind != "number"
         if token.kind == "begin" or token.kind == "setname":
             return token.kind == "begin"
+        if token.text in ("Vert", "rVert"):
+            return not self.open_bars
         return token.kind == "command" and token.text not in _NOT_FACTORS
 
     def power(self) -> Node:
         """An atom with its exponent and what may follow: factorials, degrees, per cent."""
         if (money := self.currency()) is not None:
             return Node("unit", ((money, 1),), (self._signed_power(),))
-        node = self.atom()
+        return self.postfixed(self.atom())
+
+    def postfixed(self, node: Node) -> Node:
         for _ in range(MAX_POSTFIXES):
             if self.accept("sign", "^"):
                 node = self._raised(node)

@@ -4,10 +4,16 @@ import re
 
 BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=\{)")
 BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s+([-+]?\d[\d.,]*|[A-Za-z](?![A-Za-z]))")
-END_OF_TURN = re.compile(r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text)\|>|</s>")
+END_OF_TURN = re.compile(
+    r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text)\|>|</s>|<｜end▁of▁sentence｜>"
+)
 CALCULATOR = re.compile(r"<<[^<>\n]{0,200}>>")
 BOILERPLATE = re.compile(r"\bI hope (?:it|this) is correct\.?|\bI hope this helps[.!]?", re.I)
-CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|<!--.*?(?:-->|\Z)", re.S)
+CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.S)
+COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.S)
+BOLD = re.compile(
+    r"\*\*(?<![\w)*]\*\*)(?=[^\s*])([^*\n]{1,300}(?:\*[^*\n]{1,300}){0,9})(?<=[^\s*])\*\*(?![\w(*])"
+)
 HIDDEN = re.compile(r"\\[hv]?phantom\s*(?=\{)")
 QUOTED = re.compile(
     r'"(?<![\w\\]")[^"\n]{0,300}"|“[^”\n]{0,300}”|\'(?<!\w\')[^\'\n]{0,300}\'(?!\w)'
@@ -16,6 +22,11 @@ MARKED = re.compile(r"\\(?:boxed|fbox)|</?answer>|####")
 SENTENCE_END = re.compile(r"(?:(?<!\\)[.?]|(?<=[a-z]{3})!)[*_\"”')]*(?=\s|$)|\n+")
 MATH_OPENINGS = {"$$": "$$", "$": "$", r"\(": r"\)", r"\[": r"\]"}
 DISPLAY = re.compile(r"\\\[.{0,3000}?\\\]|\$\$.{0,3000}?\$\$", re.S)
+ALIGNED = re.compile(
+    r"\\begin\{((?:align|gather|eqnarray|equation|multline|flalign)\*?)\}(.{0,3000}?)\\end\{\1\}",
+    re.S,
+)
+STOP_AT_END = re.compile(r"\.\s+(?=(?:\\\]|\$\$)$)")
 OPENING = re.compile(r"\$\$|(?<!\\)\$|\\\(|\\\[")
 LONGEST_SPAN = 20_000
 PROSE = re.compile(r"[A-Za-z]{2,}\s+[A-Za-z]{2,}")
@@ -25,9 +36,11 @@ BEFORE_MARK = 1_000
 
 
 def final_text(text: str) -> str:
-    """The end of the first turn of a response, without calculator notes."""
+    """The end of the first turn of a response, without calculator notes, comments and bold."""
     text = _window(END_OF_TURN.split(text, maxsplit=1)[0].rstrip())
-    return CALCULATOR.sub("", text) if "<<" in text else text
+    text = CALCULATOR.sub("", text) if "<<" in text else text
+    text = COMMENT.sub(" ", text) if "<!--" in text else text
+    return BOLD.sub(r"\1", text) if "**" in text else text
 
 
 def _window(text: str) -> str:
@@ -116,10 +129,23 @@ def math_spans(text: str) -> list[tuple[int, int, str]]:
     return spans
 
 
+def _last_row(block: re.Match[str]) -> str:
+    """A block of aligned steps as a display of its last one."""
+    rows = [row for row in block[2].replace("&", " ").split(r"\\") if row.strip()]
+    return rf"\[{rows[-1].strip().rstrip('.,')}\]" if rows else " "
+
+
+def _one_line(display: re.Match[str]) -> str:
+    """A display without its line breaks and the full stop before its end."""
+    return STOP_AT_END.sub(" ", display[0].replace("\n", " "))
+
+
 def sentences(text: str) -> list[str]:
     """The sentences and lines of a text, in order, without empty ones; a display is one line."""
-    if "\n" in text:
-        text = DISPLAY.sub(lambda display: display[0].replace("\n", " "), text)
+    if "\\begin" in text:
+        text = ALIGNED.sub(_last_row, text)
+    if "\\]" in text or "$$" in text:
+        text = DISPLAY.sub(_one_line, text)
     pieces = []
     start = 0
     for match in SENTENCE_END.finditer(text):

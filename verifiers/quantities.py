@@ -40,6 +40,8 @@ def read_quantity(node: Node) -> Quantity:
         return Quantity(inner.value, inner.mark or "unit", unit)
     if node.kind in ("mul", "div") and node.has("unit"):
         return _product_quantity(node)
+    if node.kind in ("mul", "div") and node.has("deg"):
+        return _multiple_of_degrees(node)
     return Quantity(node)
 
 
@@ -67,6 +69,16 @@ def _product_quantity(node: Node) -> Quantity:
     return Quantity(
         node.with_args(tuple(part.value for part in parts)), "unit" if unit else "", unit
     )
+
+
+def _multiple_of_degrees(node: Node) -> Quantity:
+    """(n - 2)·180°, 360°/n: one factor carries the mark."""
+    first = node.args[:1] if node.kind == "div" else node.args
+    marked = [arg for arg in first if arg.kind == "deg"]
+    if len(marked) != 1 or sum(part.kind == "deg" for part in node.walk()) != 1:
+        return Quantity(node)
+    bare = tuple(arg.args[0] if arg is marked[0] else arg for arg in node.args)
+    return Quantity(node.with_args(bare), "deg")
 
 
 def joined_units(node: Node) -> Node:
@@ -154,27 +166,39 @@ def _plain(left: Node, right: Node) -> bool:
 
 
 def _with_letter_unit(quantity: Quantity) -> Quantity:
-    """Beside an answer in known units, the m of 5m is a unit too."""
+    """Beside an answer in known units, the m of 5m is a unit too, and so are those of 5 m/s."""
     bare = _without_letter_unit(quantity.value)
     if bare is None:
         return quantity
-    last = quantity.value.args[-1]
-    power = last.args[1].value if last.kind == "pow" else 1
-    letter = str((last.args[0] if last.kind == "pow" else last).value)
-    return Quantity(bare, "unit", ((unit_name(letter), int(str(power))),))
+    powers = [_letter_power(factor) for factor in quantity.value.args]
+    unit = [(unit_name(power[0]), power[1]) for power in powers if power]
+    return Quantity(bare, "unit", tuple(sorted(unit)))
 
 
 def _without_letter_unit(node: Node) -> Node | None:
-    """5m, 3 s, 2 m^2: a number times one letter that also names a unit."""
-    if node.kind != "mul" or node.args[0].symbols() or len(node.symbols()) != 1:
+    """5m, 2 m^2, 3 m/s: a number times a letter that names a unit, or a quotient of such."""
+    if node.kind != "mul" or node.args[0].symbols():
         return None
-    last = node.args[-1]
-    if last.kind == "pow" and last.args[1] in (num(2), num(3)):
-        last = last.args[0]
-    if last.kind != "sym" or last.value not in LETTER_UNITS:
+    numbers = [factor for factor in node.args if not factor.symbols()]
+    powers = [_letter_power(factor) for factor in node.args[len(numbers) :]]
+    if not all(powers) or not 0 < len(node.symbols()) == len(powers):
         return None
-    rest = node.args[:-1]
-    return rest[0] if len(rest) == 1 else Node("mul", None, rest)
+    quotient = any(power is not None and power[1] < 0 for power in powers)
+    if len(powers) > 1 and not quotient:
+        return None
+    return numbers[0] if len(numbers) == 1 else Node("mul", None, tuple(numbers))
+
+
+def _letter_power(node: Node) -> tuple[str, int] | None:
+    """A letter that names a unit, with its exponent: m, s^2, s^{-1}."""
+    exponent = 1
+    while node.kind == "pow":
+        power = rational(node.args[1])
+        if power is None or power.denominator != 1 or abs(power) > 3:
+            return None
+        node, exponent = node.args[0], exponent * int(power)
+    known = node.kind == "sym" and node.value in LETTER_UNITS
+    return (str(node.value), exponent) if known else None
 
 
 def _special(gold: Node, answer: Node) -> tuple[bool, str] | None:

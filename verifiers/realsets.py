@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from verifiers.exact import InexactError, UndefinedError
-from verifiers.expr import Node, TooLargeError
+from verifiers.expr import Node, TooLargeError, num
 from verifiers.numeric import Evaluator, Number
 from verifiers.polynomials import coefficients, real_roots
 from verifiers.values import is_arithmetic
@@ -13,6 +13,9 @@ DIGITS = 60
 TOLERANCE = 10.0**-40
 ORDERS = ("<", "<=", ">", ">=")
 MAX_PIECES = 400
+HALF_LINES = {"R^+": ">", "R^-": "<", "R_>0": ">", "R_<0": "<"}
+HALF_LINES |= {f"R_\\{sign}0": ">=" for sign in ("ge", "geq", "geqslant")}
+HALF_LINES |= {f"R_\\{sign}0": "<=" for sign in ("le", "leq", "leqslant")}
 
 
 class NotASetError(ValueError):
@@ -127,9 +130,12 @@ def _everything() -> Piece:
 
 
 def _named(node: Node) -> RealSet:
-    if node.value != "R":
+    if node.value == "R":
+        return RealSet((_everything(),))
+    operator = HALF_LINES.get(str(node.value).replace(" ", ""))
+    if operator is None:
         raise NotASetError("not the reals")
-    return RealSet((_everything(),))
+    return RealSet(_ray(_endpoint(num(0)), operator))
 
 
 def _points(node: Node) -> RealSet:

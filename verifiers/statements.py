@@ -2,74 +2,79 @@
 
 import re
 
+from verifiers.endings import (
+    LONGEST_TEXT_ANSWER,
+    chosen,
+    chosen_last,
+    last_sentence,
+    main_clause,
+    named_kind,
+)
 from verifiers.expr import Node, ParseError
 from verifiers.literals import plain_number
 from verifiers.normalise import normalise
 from verifiers.parser import parse
-from verifiers.passages import BOILERPLATE, math_span, math_spans, sentences
+from verifiers.passages import BOILERPLATE, QUOTED, math_span, math_spans, sentences
+from verifiers.qualifiers import (
+    BOUND,
+    DENIED,
+    HEDGED,
+    LONGEST_QUALIFIER,
+    conditional,
+    not_its_own,
+)
 from verifiers.units import SPELLINGS
-from verifiers.vocabulary import FUNCTIONS, words
+from verifiers.vocabulary import FUNCTIONS
 
 NOUN = (
     r"(?:\b(?:final|correct|right|required|desired)?\s*(?:answer|result|ans\b\.?)s?"
-    r"|\b(?:correct|right|best|proper)\s+(?:option|choice)|答案)"
+    r"|\b(?:correct|right|best|proper)\s+(?:option|choice|letter|statement)|答案)"
 )
 VERB = (
     r"\s+(?:is|are|was|would\s+be|should\s+be|must\s+be|might\s+be|may\s+be|could\s+be|can\s+be|"
-    r"equals|becomes)\b|\s*[是为：:=]|\s*[*_]{0,3}\n|(?=\s+(?:\$|\\[(\[]))"
+    r"equals|becomes)\b|\s*(?:[=-]>|[→➜⇒是为：:=])|\s*[*_]{0,3}\n|(?=\s+(?:\$|\\[(\[]))"
 )
 AFTER = re.compile(
     rf"{NOUN}(?![a-z])[*_]{{0,3}}(?:\s+(?:to|for|of)\s[^.:\n$\\]{{1,60}}?)?[*_]{{0,3}}"
-    rf"(?:{VERB})[*_:=\s]*|^[ \t]*A:[ \t]*|^[ \t]*Ans\.[ \t]*",
+    rf"(?:{VERB})(?:[*_:=\s]|(?<=\n)(?:>[ ]|-{{3,}}\n))*|^[ \t]*A:[ \t]*|^[ \t]*Ans\.[ \t]*"
+    r"|^[ \t]*Answer[ \t]+(?=[-+]?\d[\d.,/]*\W*$)",
     re.I | re.M,
 )
 BEFORE = re.compile(r"\bis (?:our|the|my) (?:final |correct )?answer\b", re.I)
 LEAD = re.compile(
-    r"^(?:[\s*_:\"“]|\\\"|\\quad|(?:therefore|thus|so|option|choice|just|simply|exactly|indeed)\b)+",
+    r"^(?:[\s*_:\"“}]|\\\"|\\quad|(?:therefore|thus|so|option|choice|just|simply|exactly|indeed|it\s+is|it's)\b"
+    r"|not\s+[^\s,.;]{1,40},?\s+but\s+(?:rather\s+)?)+",
     re.I,
 )
 CLAUSE = re.compile(
-    r",?\s+\(?(?:although|though|because|since|as|which|where|but|when|while|after|given|due|by|"
+    r",?\s+\(?(?:although|though|because|since|as|which|where|but|when|while|after|for|given|due|by|"
     r"with|not|so|hence|therefore|thus|if|rather|instead|assuming|i\.e|unless|except|of|on|"
     r"(?:or )?equivalently)\b"
-    r"|\s+\((?=[^()]*[A-Za-z]{3})|[;:]\s+(?=[a-z]{3})|\s[–—]\s|\s-\s(?=[A-Za-z]{3})"
+    r"|\s+\((?=[^()]*[A-Za-z]{3})|[;:]\s+(?=(?:\d+\s+)?[a-z]{3})|\s[–—]\s|\s-\s(?=[A-Za-z]{3})"
 )
 CHOICE_AND_TEXT = re.compile(r"\(?[A-J][).:]\s+\S")
-CHOSEN = re.compile(
-    r"(?:^|(?<![A-J)])[,:]\s+|\b(?:so|thus|hence|therefore)\s+)(?:option|choice|answer)?\s*"
-    r"(?:\(([A-J])\)|\b([A-J]))\s+is\s+(?:the\s+)?(?:only\s+)?(?:correct|right|true|best)"
-    r"(?:\s+(?:answer|option|choice|one|statement))?\W*$"
-    r"|\b(?:choose|pick|select)\s+(?:option\s+|choice\s+|answer\s+)?"
-    r"(?:\(([A-J])\)|([A-J]))\W*$",
-    re.I,
+OR_ABOUT = re.compile(
+    r"^(.{0,300}[\d$)}].{0,40}?),?\s+or\s+(?:approximately|about|roughly|around)\s+\$?(-?\d[\d,]*\.\d+)\$?"
+    r"(?:\s[A-Za-z ]{1,40})?\W*$"
 )
-NAMED_KIND = re.compile(
-    r"^\W*((?:so|thus|hence|therefore|then|consequently|finally|we conclude that|it follows that)"
-    r"[,:]?\s+)*(?:the|this|our)\s+(?:\w+\s+){1,4}?(?:is|are)\s+(?:an?\s+|the\s+)?([A-Za-z]{3,20})\W*$",
-    re.I,
-)
-UNCERTAIN = words(
-    "not neither either unknown unclear unsure here below above done wrong correct right given "
-    "that this complete finished same following true false answer result"
-)
+NOT_THE_OTHER = re.compile(r",?\s+(?:and\s+|but\s+)?(?:not|rather than|instead of)\s.*$")
 CODE_CALL = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}\(")
 EXPLANATION = re.compile(
     r",?\s+(?:because|since|as|so|which|where|for|by|of|after|left|in total)\b|\s+\((?!or|maybe)"
 )
-BOUND = re.compile(
-    r"(?:less|greater|more|fewer|smaller|larger|bigger|higher|lower|strictly\s+\w+) than\b|"
-    r"(?:at (?:least|most)|between|under|below|above)\b|"
-    r"(?:an?|some|any)\s+(?:\w+\s+)?(?:integer|number|value)s?\s+(?:from|between|in|less|greater)\b",
-    re.I,
-)
 MINUS_WORD = re.compile(r"(?:negative|minus)\s+(?=[\d$\\.])", re.I)
 NEGATED = re.compile(r"(?:\bnot|n't|\bnever|\bcannot be)\s+(?:(?:equal to|be)\s+)?[*_$\\(]*$", re.I)
-ENDS_ARGUMENT = re.compile(r",?\s+(?:so|hence|thus|therefore)$", re.I)
-YES_OR_NO = re.compile(r"(yes|no|true|false)\b(?=[,.;!])", re.I)
+ENDS_ARGUMENT = re.compile(r",?\s+(?:but|so|hence|thus|therefore)$", re.I)
+YES_OR_NO = re.compile(
+    r"(yes|no|true|false)\b(?=[,.;!]|\s+[—–-]\s)(?!\W+(?:(?:and|or|but|maybe|perhaps)\W+){0,2}(?:yes|no|not|true|false|maybe|perhaps)"
+    r"\s*(?:[^\w\s]|$))",
+    re.I,
+)
 LINK = re.compile(r"\s(?:is|are|equals|be)\s+|:\s+")
 JOIN = re.compile(r"[\s,;]*(?:\b(?:and|or)\b)?[\s,;]*")
 NUMBER_TEXT = (
-    r"[-−+]?(?:[$€£]\s?)?(?>\d{1,3}(?:,\d{3})++|\d++)(?:\.\d++)?(?:/\d++)?(?:\s?%|\\%|[€£°])?"
+    r"[-−+]?(?:[$€£]\s?)?(?>\d{1,3}(?:,\d{3})++|\d++)(?:\.\d++|(?::\d\d?+){1,3}(?:\s?[aApP]\.?[mM]\b)?)?"
+    r"(?:/\d++)?(?:\s?%|\\%|[€£°])?"
 )
 INVISIBLE = "\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff"
 NUMBER = re.compile(
@@ -88,10 +93,8 @@ NOT_PROSE = (
 )
 UNITS_AFTER = SPELLINGS.keys() - {"in", "A", "min", "pt"}
 LONGEST_STATEMENT = 2_000
-LONGEST_TEXT_ANSWER = 120
 LAST_STATEMENTS = 8
-STATING_WORDS = ("answer", "result", "ans", "option", "choice", "答案", "a:")
-LONGEST_QUALIFIER = 40
+STATING_WORDS = ("answer", "result", "ans", "option", "choice", "letter", "statement", "答案", "a:")
 
 
 def is_value(text: str) -> bool:
@@ -126,9 +129,12 @@ def stated(text: str) -> list[tuple[int, str]]:
     if first is None:
         return []
     begin = max(0, first - LONGEST_QUALIFIER) if len(lowered) == len(text) else 0
+    quoted = [match.span() for match in QUOTED.finditer(text)] if '"' in text or "“" in text else []
     found = []
     for match in list(AFTER.finditer(text, begin))[-LAST_STATEMENTS:]:
         rest = text[match.end() : match.end() + LONGEST_STATEMENT]
+        if not_its_own(text, match, quoted):
+            continue
         value = read_statement(rest)
         if value:
             found.append((match.start(), value))
@@ -143,14 +149,20 @@ def stated(text: str) -> list[tuple[int, str]]:
 
 def read_statement(rest: str) -> str | None:
     """The answer at the start of what follows "the answer is"."""
+    if plain_number(whole := rest.strip()) is not None:
+        return whole
     rest = rest[match.end() :] if (match := LEAD.match(rest)) else rest
+    if condition := conditional(rest):
+        return condition
     if joined := _joined_spans(rest):
         return joined
     pieces = sentences(rest[:LONGEST_STATEMENT])
     if not pieces:
         return None
     sentence = pieces[0].strip().strip('*_"” ')
-    if CHOICE_AND_TEXT.match(sentence) or BOUND.match(sentence):
+    if CHOICE_AND_TEXT.match(sentence):
+        return NOT_THE_OTHER.sub("", sentence)
+    if BOUND.match(sentence) or HEDGED.search(sentence):
         return sentence
     if match := YES_OR_NO.match(sentence):
         return match[1]
@@ -160,6 +172,8 @@ def read_statement(rest: str) -> str | None:
     for part in (clause, sentence):
         if is_value(part) or (_parsed(part) is not None and not _is_prose(part)):
             return part
+    if sentence.endswith("?") and len(pieces) > 1 and is_value(pieces[1].rstrip("?")):
+        return f"{sentence.rstrip('?')}, {pieces[1].rstrip('?')}"
     inner = last_expression(clause) or last_expression(sentence)
     if inner:
         return inner
@@ -185,7 +199,10 @@ def _joined_spans(rest: str) -> str | None:
 def last_expression(text: str) -> str | None:
     """The last mathematics or number of a passage; a list stays whole."""
     text = BOILERPLATE.sub("", text)
-    for sentence in reversed(sentences(text)[-12:]):
+    for whole in reversed(sentences(text)[-12:]):
+        sentence = main_clause(whole)
+        if (about := OR_ABOUT.search(sentence)) and (exact := last_expression(about[1])):
+            return rf"{exact} \approx {about[2]}"
         spans = math_spans(sentence)
         if not spans and (linked := _linked_value(sentence)):
             return linked
@@ -213,16 +230,13 @@ def _linked_value(sentence: str) -> str | None:
 
 def words_stated(text: str) -> str | None:
     """The choice or the single word that the last sentence of a text ends in."""
-    last = (sentences(BOILERPLATE.sub("", text)) or [""])[-1].strip('*_"” ')
-    if len(last) > LONGEST_TEXT_ANSWER:
-        return None
-    if match := CHOSEN.search(last):
-        letter = next(group for group in match.groups() if group)
-        return letter if letter.isupper() else None
-    match = NAMED_KIND.match(last)
-    if match is None or match[2].lower() in UNCERTAIN:
-        return None
-    return match[2] if match[1] or not last_expression(text) else None
+    last = last_sentence(text)
+    if chosen(last) and (letters := chosen_last(text)):
+        return letters
+    if kind := named_kind(last):
+        word, concludes = kind
+        return word if concludes or not last_expression(text) else None
+    return None
 
 
 def only_value(text: str) -> str | None:
@@ -231,7 +245,7 @@ def only_value(text: str) -> str | None:
         return text
     if match := YES_OR_NO.match(text):
         return match[1]
-    if CODE_CALL.search(text):
+    if CODE_CALL.search(text) or BOUND.match(text):
         return None
     if (match := EXPLANATION.search(text)) and is_value(text[: match.start()]):
         return text[: match.start()]
@@ -241,7 +255,9 @@ def only_value(text: str) -> str | None:
         outside = f"{outside[:start]} {outside[end:]}"
     found = {content.strip() for _, _, content in spans}
     found |= {match[0] for match in NUMBER.finditer(outside)}
-    return last_expression(text) if len(found) == 1 else None
+    if len(found) != 1 or HEDGED.search(text) or DENIED.search(text):
+        return None
+    return last_expression(text)
 
 
 def _first_joined(sentence: str, spans: list[tuple[int, int, str]]) -> int:

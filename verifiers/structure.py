@@ -3,8 +3,26 @@
 from verifiers.effort import check
 from verifiers.equations import as_interval, same_relation
 from verifiers.expr import Node, canonical
-from verifiers.matrices import as_matrix, is_vector
-from verifiers.naming import Named, collect, labels_agree, renamed_argument, unname
+from verifiers.lists import (
+    along_axes,
+    as_tuples,
+    by_name,
+    components,
+    distinct_labels,
+    named_alike,
+    whole_numbers,
+    written_out,
+)
+from verifiers.matrices import as_matrix, is_vector, scaled_tuple
+from verifiers.naming import (
+    Named,
+    as_equation,
+    collect,
+    labels_agree,
+    renamed_argument,
+    unname,
+    with_sign,
+)
 from verifiers.quantities import joined_units, same_quantity
 from verifiers.realsets import NotASetError, looks_like_range, read_set, same_set
 from verifiers.values import has_value
@@ -24,7 +42,9 @@ def same_answer(gold: Node, answer: Node) -> tuple[bool, str]:
     if _restates(answer) and not _restates(gold):
         return False, "not evaluated"
     if gold.has("dots") or answer.has("dots"):
-        return False, "continued list"
+        gold, answer = written_out(gold), written_out(answer)
+        if gold.has("dots") or answer.has("dots"):
+            return False, "continued list"
     if {gold.kind, answer.kind} == {"empty", "set"}:
         return False, "an empty set is not a member"
     if looks_like_range(gold) or looks_like_range(answer):
@@ -45,8 +65,15 @@ def _spelled_out(node: Node) -> Node:
         without = node.args[1]
         if without.kind == "neg" and without.args[0].kind == "set":
             return Node("diff", None, (node.args[0], without.args[0]))
+    if node.kind in ("neg", "mul") and (vector := scaled_tuple(node)):
+        return vector
     if node.kind == "list" and node.value == "and" and len(node.args) == 2:
         return joined_units(node)
+    if node.kind == "builder":
+        return whole_numbers(node)
+    if node.kind == "rel" and node.value == ("!=",) and node.args[1].kind == "pm":
+        signs = (with_sign(node, plus) for plus in (True, False))
+        return Node("list", "and", tuple(signs))
     if node.kind == "list" and node.args[0].kind == "rel" and node.args[0].value == ("!=",):
         return _all_excluded(node)
     return node
@@ -63,6 +90,7 @@ def _all_excluded(node: Node) -> Node:
 
 def _restates(node: Node) -> bool:
     """Whether the answer leaves the work to the reader, as an integral or a maximum does."""
+    node = unname(node).value
     return any(
         part.kind in RESTATING or (part.kind == "call" and part.value in RESTATING_CALLS)
         for part in node.walk()
@@ -104,11 +132,16 @@ def _same_parts(gold: Node, answer: Node) -> bool:
 def _same_collection(gold: Node, answer: Node) -> tuple[bool, str]:
     members, others = collect(gold), collect(answer)
     if members is None and others is None:
-        return _same_single(gold, answer)
+        if "tuple" in (gold.kind, answer.kind):
+            members, others = named_alike(gold) or None, named_alike(answer) or None
+        if members is None and others is None:
+            return _same_single(gold, answer)
     if members is None and others is not None:
         named = unname(gold)
-        if named.value.kind == "tuple" and _distinct_labels(others):
-            return _same_ordered(list(named.value.args), _by_name(others)), "named components"
+        if named.value.kind == "tuple" and components(others):
+            return _same_ordered(
+                list(named.value.args), by_name(others, named.label)
+            ), "named components"
         others = _without_repeats(others)
         if len(others) > 1:
             return False, "several answers"
@@ -116,8 +149,10 @@ def _same_collection(gold: Node, answer: Node) -> tuple[bool, str]:
     assert members is not None
     if others is None:
         named = unname(answer)
-        if named.value.kind == "tuple" and _distinct_labels(members):
-            return _same_ordered(_by_name(members), list(named.value.args)), "named components"
+        if named.value.kind == "tuple" and components(members):
+            return _same_ordered(
+                by_name(members, named.label), list(named.value.args)
+            ), "named components"
         if len(_without_repeats(members)) > 1:
             return False, "answers missing"
         others = [unname(answer)]
@@ -125,8 +160,9 @@ def _same_collection(gold: Node, answer: Node) -> tuple[bool, str]:
 
 
 def _same_lists(gold: list[Named], answer: list[Named]) -> tuple[bool, str]:
-    if _distinct_labels(gold):
-        if _distinct_labels(answer):
+    gold, answer = as_tuples(gold, answer), as_tuples(answer, gold)
+    if distinct_labels(gold):
+        if distinct_labels(answer):
             left, right = (
                 {canonical(m.label): m.value for m in side if m.label} for side in (gold, answer)
             )
@@ -150,24 +186,6 @@ def _one_name(members: list[Named]) -> list[Named]:
     ]
 
 
-def _distinct_labels(members: list[Named]) -> bool:
-    """Whether each member has a name of its own (x_1 and x_2 are two values of one name)."""
-    names = [_base_name(member.label) for member in members if member.label is not None]
-    return len(members) > 1 and len(names) == len(members) == len(set(names))
-
-
-def _base_name(label: Node) -> str:
-    if label.kind == "sym":
-        return str(label.value).partition("_")[0]
-    return repr(canonical(label))
-
-
-def _by_name(members: list[Named]) -> list[Node]:
-    letters = all(member.label and member.label.kind == "sym" for member in members)
-    ordered = sorted(members, key=lambda m: str(m.label and m.label.value)) if letters else members
-    return [member.value for member in ordered]
-
-
 def _same_ordered(gold: list[Node], answer: list[Node]) -> bool:
     return len(gold) == len(answer) and all(
         same_answer(left, right)[0] for left, right in zip(gold, answer, strict=True)
@@ -187,7 +205,7 @@ def _without_repeats(members: list[Named]) -> list[Named]:
 def _same_members(gold: list[Named], answer: list[Named]) -> bool:
     """Each has its equal on the other side; where the gold repeats a value, the answer must."""
     left, right = (_without_repeats(side) for side in (gold, answer))
-    if len(gold) > len(left) and len(gold) != len(answer):
+    if len(gold) > len(left) and not _same_repeats(left, gold, answer):
         return False
     shared = {canonical(m.value) for m in left} & {canonical(m.value) for m in right}
     left_rest, right_rest = (
@@ -200,10 +218,24 @@ def _same_members(gold: list[Named], answer: list[Named]) -> bool:
     )
 
 
+def _same_repeats(members: list[Named], gold: list[Named], answer: list[Named]) -> bool:
+    if len(gold) != len(answer) or len(members) * len(answer) > MAX_PAIRS:
+        return False
+    return all(
+        sum(_same_named(member, other)[0] for other in gold)
+        == sum(_same_named(member, other)[0] for other in answer)
+        for member in members
+    )
+
+
 def _same_named(gold: Named, answer: Named) -> tuple[bool, str]:
-    if not labels_agree(gold, answer):
-        return False, "another variable"
-    return same_answer(gold.value, renamed_argument(gold, answer))
+    agreed = labels_agree(gold, answer)
+    if agreed and (found := same_answer(gold.value, renamed_argument(gold, answer)))[0]:
+        return found
+    left, right = as_equation(gold), as_equation(answer)
+    if left and right:
+        return same_relation(left, right), "equation"
+    return found if agreed else (False, "another variable")
 
 
 def _same_single(gold: Node, answer: Node) -> tuple[bool, str]:
@@ -216,11 +248,21 @@ def _same_single(gold: Node, answer: Node) -> tuple[bool, str]:
         both = gold.kind == answer.kind == "rel"
         if not both and (left.value, right.value) != (gold, answer):
             return same_answer(left.value, right.value)
-        return both and same_relation(gold, answer), "equation"
+        if not both:
+            return _same_throughout(gold, answer), "identity"
+        return same_relation(gold, answer), "equation"
     return _same_value(gold, answer)
 
 
+def _same_throughout(gold: Node, answer: Node) -> bool:
+    """x^2 - 1 and x^2 - 1 = (x - 1)(x + 1): every side of an equation is the expression."""
+    relation, other = (gold, answer) if gold.kind == "rel" else (answer, gold)
+    equations = isinstance(relation.value, tuple) and {*relation.value} == {"="}
+    return equations and all(same_quantity(other, side)[0] for side in relation.args)
+
+
 def _same_value(gold: Node, answer: Node) -> tuple[bool, str]:
+    gold, answer = _on_axes(gold, answer), _on_axes(answer, gold)
     matrices = as_matrix(gold), as_matrix(answer)
     if matrices[0] or matrices[1]:
         return _same_matrix(gold, answer, *matrices), "matrix"
@@ -229,6 +271,13 @@ def _same_value(gold: Node, answer: Node) -> tuple[bool, str]:
     if gold.kind == answer.kind == "text":
         return str(gold.value).lower() == str(answer.value).lower(), "text"
     return same_quantity(gold, answer)
+
+
+def _on_axes(node: Node, other: Node) -> Node:
+    """2i + 3j as a tuple where the other side is a vector."""
+    if other.kind not in ("tuple", "matrix") or node.kind not in ("add", "mul", "neg", "sym"):
+        return node
+    return along_axes(node, len(other.args)) or node
 
 
 def _same_tuple(gold: Node, answer: Node) -> bool:
@@ -243,4 +292,4 @@ def _same_matrix(gold: Node, answer: Node, left: Node | None, right: Node | None
     matrix, other = (left, answer) if left else (right, gold)
     if matrix is None or not is_vector(matrix) or other.kind != "tuple":
         return False
-    return other.value in ("()", "<>") and _same_ordered(list(matrix.args), list(other.args))
+    return other.value in ("()", "<>", "[]") and _same_ordered(list(matrix.args), list(other.args))

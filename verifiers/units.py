@@ -49,6 +49,20 @@ UNITS: dict[str, tuple[str, Fraction, str]] = {
     "A": ("current", Fraction(1), "A amp amps ampere amperes"),
     "K": ("temperature", Fraction(1), "K kelvin kelvins"),
     "mol": ("amount", Fraction(1), "mol mole moles"),
+    "nm": ("length", Fraction(1, 10**9), "nm nanometer nanometers nanometre nanometres"),
+    "micrometer": ("length", Fraction(1, 10**6), "micrometer micrometers micron microns"),
+    "ms": ("time", Fraction(1, 1000), "ms millisecond milliseconds"),
+    "decade": ("months", Fraction(120), "decade decades"),
+    "kHz": ("frequency", Fraction(1000), "kHz kilohertz"),
+    "MHz": ("frequency", Fraction(10**6), "MHz megahertz"),
+    "GHz": ("frequency", Fraction(10**9), "GHz gigahertz"),
+    "MW": ("power", Fraction(10**6), "MW megawatt megawatts"),
+    "kPa": ("pressure", Fraction(1000), "kPa kilopascal kilopascals"),
+    "eV": ("electron energy", Fraction(1), "eV"),
+    "keV": ("electron energy", Fraction(1000), "keV"),
+    "MeV": ("electron energy", Fraction(10**6), "MeV"),
+    "c": ("celsius", Fraction(1), "celsius Celsius"),
+    "f": ("fahrenheit", Fraction(1), "fahrenheit Fahrenheit"),
     "degree": ("angle", Fraction(1), "degree degrees deg"),
     "radian": ("radian", Fraction(1), "radian radians rad rads"),
     "percent": ("percent", Fraction(1), "percent percents percentage pct"),
@@ -57,7 +71,8 @@ COMPOUNDS = {"mph": {"mile": 1, "hour": -1}, "kph": {"km": 1, "hour": -1}}
 SPELLINGS = {word: name for name, (_, _, spellings) in UNITS.items() for word in spellings.split()}
 # Read as a unit after a number even where letters could be variables.
 SAFE_SYMBOLS = words(
-    "cm mm km kg mg ft lb lbs oz Hz mph kph kJ kW mL ml USD EUR GBP hrs hr sec yd gal mol Pa"
+    "cm mm km kg mg ft lb lbs oz Hz mph kph kJ kW mL ml USD EUR GBP hrs hr sec yd gal mol Pa nm "
+    "kHz MHz GHz kPa keV MeV day cup yen deg rad yrs wks pct"
 )
 # Single letters that a number may be followed by: dropped where the other side has no variables.
 LETTER_UNITS = words("m s g h L l N J W V A K")

@@ -30,9 +30,12 @@ UNICODE = {
     "σ": r"\sigma ", "τ": r"\tau ", "φ": r"\phi ", "ϕ": r"\phi ", "ω": r"\omega ",
     "Δ": r"\Delta ", "Ω": r"\Omega ", "ζ": r"\zeta ", "η": r"\eta ", "κ": r"\kappa ",
     "ξ": r"\xi ", "χ": r"\chi ", "ψ": r"\psi ", "ν": r"\nu ", "Γ": r"\Gamma ",
+    "Θ": r"\Theta ", "Λ": r"\Lambda ", "Σ": r"\Sigma ", "Φ": r"\Phi ", "Ψ": r"\Psi ",
+    "ħ": r"\hbar ", "ℓ": r"\ell ", "∂": r"\partial ", "∇": r"\nabla ", "∆": r"\Delta ",
+    "ϵ": r"\epsilon ", "ϑ": r"\theta ", "″": "''", "⋃": r"\cup ", "⋂": r"\cap ", "→": r"\to ",
 }  # fmt: skip
 SUPERSCRIPTS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿ", "0123456789-+n", strict=True))
-SUBSCRIPTS = dict(zip("₀₁₂₃₄₅₆₇₈₉", "0123456789", strict=True))
+SUBSCRIPTS = dict(zip("₀₁₂₃₄₅₆₇₈₉₊₋ₙₖᵢⱼₘₓ", "0123456789+-nkijmx", strict=True))
 
 SPACING = words(", ; : ! > quad qquad thinspace enspace space hfill") | {" ", "\n", "\t"}
 SILENT = words(
@@ -47,10 +50,10 @@ SKIPPED_WITH_GROUP = words(
 TEXT_GROUPS = words(
     "text textbf textit textnormal textrm textsf texttt mbox hbox emph textup mathrm mathbf mathit "
     "mathsf mathtt mathnormal operatorname boldsymbol bm pmb underline boxed fbox ensuremath "
-    "framebox mathop mathcal mathscr mathfrak vec overrightarrow hat bar widehat tilde"
+    "framebox mathop mathcal mathscr mathfrak vec overrightarrow hat widehat tilde"
 )
 MATH_GROUPS = words(
-    "boxed fbox underline ensuremath boldsymbol bm pmb vec overrightarrow hat bar widehat tilde "
+    "boxed fbox underline ensuremath boldsymbol bm pmb vec overrightarrow hat widehat tilde "
     "mathbf mathit mathcal mathscr mathfrak framebox"
 )
 
@@ -77,18 +80,20 @@ INVERSES = {
     "sinh": "asinh", "cosh": "acosh", "tanh": "atanh",
 }  # fmt: skip
 LISTED_FUNCTIONS = {"max": "max", "min": "min", "gcd": "gcd", "lcm": "lcm"}
+OPERATORS = words("det deg dim Pr rank ker")
 BIG = words("sum prod int iint iiint oint lim limsup liminf bigcup bigcap")
 GREEK = words(
     "alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi "
     "rho varrho sigma varsigma tau upsilon phi varphi chi psi omega Delta Theta Lambda Xi "
-    "Sigma Upsilon Phi Psi Omega ell hbar Pi"
+    "Sigma Upsilon Phi Psi Omega ell hbar Pi partial nabla complement"
 )
 SYSTEMS = words("cases aligned align gathered gather split equation rcases dcases center")
 MATRICES = words(
     "matrix pmatrix bmatrix Bmatrix vmatrix Vmatrix smallmatrix psmallmatrix bsmallmatrix array"
 )
 FILLERS = words(
-    "if when for about exactly only approximately roughly equals therefore thus hence so"
+    "either both if when for about exactly only approximately roughly equals therefore "
+    "thus hence so"
 )
 NOT_UNITS = words(
     "or and not if for when where except but is are be to with without unless whenever while "

@@ -1,9 +1,9 @@
 """Rollouts through any transformers causal model: one prefill a prompt, finished rows leave."""
 
-import itertools
 import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import torch
 from transformers import PreTrainedModel
@@ -20,7 +20,7 @@ class TransformersEngine:
     """Samples from `model`, which may be the trainer's own: then the weights are always the newest.
 
     `vocab_size` is the tokenizer's: ids beyond it are never sampled. `kv_budget_mb` bounds the keys
-    and values of the rows that are decoded together (at least one group).
+    and values of the rows that are decoded together (at least one).
     """
 
     def __init__(
@@ -54,13 +54,21 @@ class TransformersEngine:
         order = sorted(range(len(prompts)), key=lambda p: len(prompts[p]))
         while order:
             longest = len(prompts[order[-1]]) + params.max_tokens
-            count = max(1, self.kv_tokens // (longest * params.samples))
-            batch, order = order[:count], order[count:]
-            hear = None if listener is None else _renumbered(listener, batch)
+            rows = max(1, self.kv_tokens // longest)
+            batch = order[: max(1, rows // params.samples)]
+            order = order[len(batch) :]
+            if rows < params.samples:
+                p = batch[0]
+                yield p, self._in_parts(prompts[p], params, seeds[p], rows, p, listener)
+                continue
             groups = self._decode(
-                [prompts[p] for p in batch], params, [seeds[p] for p in batch], hear
+                [prompts[p] for p in batch],
+                params,
+                [seeds[p] for p in batch],
+                _renumbered(listener, batch),
             )
-            yield from zip(batch, groups, strict=True)
+            for place, completions in groups:
+                yield batch[place], completions
 
     def sync_weights(self, named_parameters: Iterable[tuple[str, torch.Tensor]]) -> None:
         own = dict(self.model.named_parameters())
@@ -78,6 +86,24 @@ class TransformersEngine:
     def close(self) -> None:
         """Nothing to stop."""
 
+    def _in_parts(
+        self,
+        prompt: Sequence[int],
+        params: SamplingParams,
+        seed: int,
+        rows: int,
+        p: int,
+        listener: Listener | None,
+    ) -> list[Completion]:
+        """One group whose keys and values do not fit at once, `rows` samples at a time."""
+        completions: list[Completion] = []
+        for first in range(0, params.samples, rows):
+            part = replace(params, samples=min(rows, params.samples - first))
+            hear = _renumbered(listener, [p], first)
+            ((_, found),) = self._decode([prompt], part, [seed + first], hear)
+            completions += found
+        return completions
+
     @torch.inference_mode()
     def _decode(
         self,
@@ -85,7 +111,7 @@ class TransformersEngine:
         params: SamplingParams,
         seeds: Sequence[int],
         listener: Listener | None,
-    ) -> list[list[Completion]]:
+    ) -> Iterator[tuple[int, list[Completion]]]:
         device, G = self.model.device, params.samples
         lengths_P = torch.tensor([len(prompt) for prompt in prompts], device=device)
         cache = self._prefill(prompts, lengths_P)
@@ -97,7 +123,7 @@ class TransformersEngine:
         token_B = torch.tensor([prompt[-1] for prompt in prompts], device=device)[group_B]
         row_B = torch.arange(len(group_B), device=device)
         prefilled = cache.get_seq_length()
-        steps: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
+        drawn = _Drawn(len(prompts), params, set(self.stop_ids.tolist()), listener)
         done_B = torch.zeros_like(row_B, dtype=torch.bool)
         for step in range(params.max_tokens):
             logits_BV = self._next_logits(
@@ -107,10 +133,7 @@ class TransformersEngine:
                 logits_BV, uniform(seeds_B, step), params.temperature, params.top_p
             )
             alive = ~done_B
-            steps.append((row_B[alive], token_B[alive], logprob_B[alive]))
-            if listener is not None:
-                for row, token in zip(row_B[alive].tolist(), token_B[alive].tolist(), strict=True):
-                    listener(row // G, row % G, token)
+            yield from drawn.add(row_B[alive], token_B[alive], logprob_B[alive])
             done_B |= torch.isin(token_B, self.stop_ids)
             left = int((~done_B).sum())
             if left == 0:
@@ -120,7 +143,6 @@ class TransformersEngine:
                 cache.select(keep)
                 row_B, token_B, lengths_B = row_B[keep], token_B[keep], lengths_B[keep]
                 seeds_B, done_B = seeds_B[keep], done_B[keep]
-        return self._assembled(steps, len(prompts), G)
 
     def _prefill(self, prompts: Sequence[Sequence[int]], lengths_P: torch.Tensor) -> GroupCache:
         """Keys and values of every prompt but its last token, padded on the right.
@@ -162,28 +184,56 @@ class TransformersEngine:
         )
         return output.logits[:, -1, : self.vocab_size]
 
-    def _assembled(
-        self,
-        steps: Sequence[tuple[torch.Tensor, torch.Tensor, torch.Tensor]],
-        P: int,
-        G: int,
-    ) -> list[list[Completion]]:
-        token_ids: list[list[int]] = [[] for _ in range(P * G)]
-        logprobs: list[list[float]] = [[] for _ in range(P * G)]
-        for row, token, logprob in steps:
-            for i, t, p in zip(row.tolist(), token.tolist(), logprob.tolist(), strict=True):
-                token_ids[i].append(t)
-                logprobs[i].append(p)
-        if not all(map(math.isfinite, itertools.chain.from_iterable(logprobs))):
+
+class _Drawn:
+    """The tokens of each row so far."""
+
+    def __init__(
+        self, P: int, params: SamplingParams, stop_ids: set[int], listener: Listener | None
+    ) -> None:
+        self.samples, self.max_tokens = params.samples, params.max_tokens
+        self.stop_ids, self.listener = stop_ids, listener
+        self.token_ids: list[list[int]] = [[] for _ in range(P * self.samples)]
+        self.logprobs: list[list[float]] = [[] for _ in range(P * self.samples)]
+        self.unfinished = [self.samples] * P
+
+    def add(
+        self, row_B: torch.Tensor, token_B: torch.Tensor, logprob_B: torch.Tensor
+    ) -> Iterator[tuple[int, list[Completion]]]:
+        """One more token for each of these rows; yields the groups that are finished by it.
+
+        Raises UserError for a log-probability that is not finite.
+        """
+        logprobs = logprob_B.tolist()
+        if not all(map(math.isfinite, logprobs)):
             raise UserError("the model gives probabilities that are not finite")
-        stops = set(self.stop_ids.tolist())
-        completions = [
-            Completion(ids, values, "stop" if ids[-1] in stops else "length")
-            for ids, values in zip(token_ids, logprobs, strict=True)
+        finished = []
+        for row, token, logprob in zip(row_B.tolist(), token_B.tolist(), logprobs, strict=True):
+            self.token_ids[row].append(token)
+            self.logprobs[row].append(logprob)
+            p, sample = divmod(row, self.samples)
+            if self.listener is not None:
+                self.listener(p, sample, token)
+            if token in self.stop_ids or len(self.token_ids[row]) == self.max_tokens:
+                self.unfinished[p] -= 1
+                if not self.unfinished[p]:
+                    finished.append(p)
+        for p in finished:
+            yield p, self._completions(p)
+
+    def _completions(self, p: int) -> list[Completion]:
+        return [
+            Completion(ids, logprobs, "stop" if ids[-1] in self.stop_ids else "length")
+            for ids, logprobs in zip(
+                self.token_ids[p * self.samples : (p + 1) * self.samples],
+                self.logprobs[p * self.samples : (p + 1) * self.samples],
+                strict=True,
+            )
         ]
-        return [completions[p * G : (p + 1) * G] for p in range(P)]
 
 
-def _renumbered(listener: Listener, batch: Sequence[int]) -> Listener:
-    """The listener, told of prompts by their number in `batch`."""
-    return lambda index, sample, token: listener(batch[index], sample, token)
+def _renumbered(listener: Listener | None, batch: Sequence[int], first: int = 0) -> Listener | None:
+    """The listener, told of prompts by their number in `batch` and of samples from `first` on."""
+    if listener is None:
+        return None
+    return lambda index, sample, token: listener(batch[index], first + sample, token)

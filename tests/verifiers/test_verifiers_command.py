@@ -29,11 +29,15 @@ def test_one_row_out_for_each_row_in() -> None:
 
 def test_a_bad_line_is_reported_and_loses_no_other_row() -> None:
     good = json.dumps({"answer": "1", "response": "1"})
-    done = run(f"{good}\n{{\n{json.dumps({'answer': '1'})}\n\n{good}\n", "--workers", "2")
+    null = json.dumps({"answer": None, "response": None})
+    lines = (good, "{", json.dumps({"answer": "1"}), "", null, "[1]", good)
+    done = run("\n".join(lines), "--workers", "2")
     assert len(done.stdout.splitlines()) == 2
     assert "line 2" in done.stderr
     assert "line 3: no field 'response'" in done.stderr
-    assert done.returncode == 1
+    assert "line 5: answer must be a text or a number, not null" in done.stderr
+    assert "line 6: not a JSON object" in done.stderr
+    assert done.returncode == 2
 
 
 def test_the_strict_format_can_be_asked_for() -> None:

@@ -367,6 +367,7 @@ CASES: dict[str, list[tuple[str, str, str]]] = {
         ('The format is "<answer>12</answer>".', "12", NONE),
         ("<!-- \\boxed{12} --> \\boxed{13}", "12", W),
         ("\\boxed{4\u200b2}", "42", W),
+        ("\\boxed{42\u200b}", "42", W),
         ("\\boxed{\u202e24}", "42", W),
         ("<ans\u200bwer>12</answer>", "12", NONE),
         ("\\boxed{１２}", "12", W),
