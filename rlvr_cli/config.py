@@ -174,6 +174,9 @@ _Loader.yaml_implicit_resolvers = {
 _Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("^(true|false)$"), list("tf"))
 
 
+_DROPPING = re.compile(r"\s*(algo|data\.prompt)\s*=")
+
+
 @dataclass(frozen=True)
 class Layer:
     """Settings from one place, which error messages name."""
@@ -185,14 +188,17 @@ class Layer:
 def resolve(layers: Sequence[Layer]) -> Config:
     """The configuration that the layers give, later ones winning.
 
-    A layer that names another algorithm brings its whole row: cells set before it are dropped.
-    Raises UserError naming the key and the layer it came from.
+    A layer that names another algorithm than one before brings its whole row: cells set before it
+    are dropped. One that sets the prompt without the verifier drops the verifier that went with
+    the prompt before. Raises UserError naming the key and the layer it came from.
     """
     merged: dict[str, Any] = {}
     for layer in layers:
         _check_keys(Config, layer.values, layer.origin, "")
-        if layer.values.get("algo", merged.get("algo")) != merged.get("algo"):
+        if "algo" in merged and layer.values.get("algo", merged["algo"]) != merged["algo"]:
             merged.pop("algorithm", None)
+        if "prompt" in layer.values.get("data", {}) and "data" in merged:
+            merged["data"] = {**merged["data"], "verifier": None}
         merged = _merge(merged, layer.values)
     algo = merged.get("algo", Config().algo)
     if not isinstance(algo, str) or algo not in ALGORITHMS:
@@ -234,9 +240,12 @@ def flag_layer(key: str, value: Any) -> Layer:
 
 
 def set_layer(assignments: Sequence[str]) -> list[Layer]:
-    """One layer for each `section.key=value`; the value is read as YAML."""
+    """One layer for each `section.key=value`; the value is read as YAML.
+
+    What drops the settings of earlier layers comes first: the order of the others is free.
+    """
     layers = []
-    for assignment in assignments:
+    for assignment in sorted(assignments, key=lambda text: not _DROPPING.match(text)):
         key, equals, text = assignment.partition("=")
         if not equals or not key.strip():
             raise UserError(f"--set {assignment}: write it as section.key=value")

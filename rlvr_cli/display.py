@@ -205,16 +205,6 @@ class LiveResponse:
         self.shown = text
 
 
-def show_response(rollout: Rollout) -> None:
-    """A response for reading: thought dimmed, answer bold, verdict if there is one."""
-    console = Console(highlight=False, soft_wrap=True)
-    thought, closing, rest = printable(rollout.text).rpartition("</think>")
-    if not closing and (rollout.prompt.think_open or rest.lstrip().startswith("<think>")):
-        thought, rest = rest, ""
-    console.print(Text.assemble((thought + closing, "dim"), (rest, "bold")))
-    show_verdict(rollout)
-
-
 def show_verdict(rollout: Rollout) -> None:
     """How long the response is, and what the verifier says of it."""
     parts = [f"{len(rollout.completion.token_ids)} tokens"]

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Callable, Container, Sequence
 from dataclasses import asdict, dataclass
 
-from rlvr_cli.engines.base import Listener
 from rlvr_cli.metrics import pass_at_1, rollout_metrics, verdict_counts
 from rlvr_cli.rollout import Sampler, response_seed
 from rlvr_cli.types import Group, Prompt, SamplingParams
@@ -21,7 +20,8 @@ class Evaluation:
     temperature: float
     top_p: float
     max_tokens: int
-    format_share: float
+    format_share: float | None
+    """None where no format was asked for."""
     cut_off_share: float
     response_length: float
     verdicts: dict[str, int]
@@ -47,32 +47,38 @@ def evaluate(
     seed: int,
     on_group: Callable[[Group], None] = lambda group: None,
     done: Container[str] = (),
-    listener: Listener | None = None,
 ) -> list[Group]:
     """Sample and judge every prompt but those of the problems whose ids are `done`.
 
-    `on_group` sees the groups as they finish; they come back in the order of the prompts. The seed
-    of a response depends on the run's seed, the problem's text (and how often it came before) and
-    the sample number alone.
+    `on_group` sees the groups as they finish; they come back in the order of the prompts.
     """
-    seen: Counter[str] = Counter()
-    todo, seeds = [], []
-    for prompt in prompts:
-        text = prompt.problem.problem
-        if prompt.problem.id not in done:
-            todo.append(prompt)
-            seeds.append(response_seed(seed, "eval", text, seen[text]))
-        seen[text] += 1
+    pairs = zip(prompts, prompt_seeds(prompts, seed), strict=True)
+    left = [(prompt, first) for prompt, first in pairs if prompt.problem.id not in done]
+    todo, seeds = [prompt for prompt, _ in left], [first for _, first in left]
     groups: list[Group | None] = [None] * len(todo)
-    for index, group in sampler.groups(todo, params, seeds, listener=listener):
+    for index, group in sampler.groups(todo, params, seeds):
         groups[index] = group
         on_group(group)
     return [group for group in groups if group is not None]
 
 
-def summarise(groups: Sequence[Group], params: SamplingParams) -> Evaluation:
-    """The figures over all groups."""
-    metrics = rollout_metrics(groups)
+def prompt_seeds(prompts: Sequence[Prompt], seed: int) -> list[int]:
+    """The seed of each prompt's first response; they depend on the run's seed, the problem's text
+    and how often it came before, and nothing else."""
+    seen: Counter[str] = Counter()
+    seeds = []
+    for prompt in prompts:
+        text = prompt.problem.problem
+        seeds.append(response_seed(seed, "eval", text, seen[text]))
+        seen[text] += 1
+    return seeds
+
+
+def summarise(
+    groups: Sequence[Group], params: SamplingParams, has_format: bool = True
+) -> Evaluation:
+    """The figures over all groups; without `has_format` the responses were asked for none."""
+    metrics = rollout_metrics(groups, has_format)
     return Evaluation(
         pass_at_1=pass_at_1(groups),
         problems=len(groups),

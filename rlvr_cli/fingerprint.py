@@ -10,6 +10,7 @@ from typing import Any
 
 import rlvr_cli
 import verifiers
+from rlvr_cli.files import sha256
 from rlvr_cli.types import Problem, Prompt, SamplingParams
 from verifiers import Format
 
@@ -17,7 +18,6 @@ _MODEL_FILES = re.compile(
     r"(?:generation_|adapter_)?config\.json|.*\.(?:safetensors|bin|model|jinja)|"
     r"(?:tokenizer|vocab|merges|special_tokens|added_tokens|chat_template)[^/]*"
 )
-_BLOCK = 1 << 20
 _SHORT = 16
 
 Fingerprint = dict[str, Any]
@@ -28,11 +28,7 @@ def model_hash(directory: Path) -> str:
     whole = hashlib.sha256()
     for path in sorted(directory.iterdir()):
         if path.is_file() and _MODEL_FILES.fullmatch(path.name):
-            part = hashlib.sha256()
-            with path.open("rb") as file:
-                while block := file.read(_BLOCK):
-                    part.update(block)
-            whole.update(f"{path.name} {part.hexdigest()}\n".encode())
+            whole.update(f"{path.name} {sha256(path)}\n".encode())
     return whole.hexdigest()
 
 

@@ -205,7 +205,7 @@ def eval_(
 
         asked = Asked(tuple(k or ()), tuple(by or ()), against, out)
         flags = eval_flags(
-            None, None, engine, samples, max_tokens, temperature, top_p, limit, skip_bad, seed
+            None, engine, samples, max_tokens, temperature, top_p, limit, skip_bad, seed
         )
         flags["data.prompt"] = prompt
         if responses is not None:
@@ -255,7 +255,8 @@ def sample(
 
       cat problems.jsonl | rlvr sample - | jq .response
 
-    Piped, stdout carries one JSON object a response, in the rows of rlvr eval.
+    A terminal shows each response while it is written. Piped, stdout carries one JSON object a
+    response, in the rows of rlvr eval.
     """
     with reported_errors():
         from rlvr_cli.display import Display
@@ -264,7 +265,7 @@ def sample(
         if not inputs:
             raise UserError("sample: give a prompt, a .jsonl file, or - for stdin")
         flags = eval_flags(
-            None, model, engine, samples, max_tokens, temperature, top_p, limit, skip_bad, seed
+            model, engine, samples, max_tokens, temperature, top_p, limit, skip_bad, seed
         )
         flags["data.prompt"] = prompt
         resolved = resolve(flags, config, set_, reads=READ_BY_EVAL)

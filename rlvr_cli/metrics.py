@@ -41,16 +41,18 @@ def verdict_counts(rollouts: Iterable[Rollout]) -> dict[str, int]:
     return dict(sorted(counted.items()))
 
 
-def rollout_metrics(groups: Sequence[Group]) -> dict[str, Any]:
-    """Of everything that was sampled in a step, before any filter."""
+def rollout_metrics(groups: Sequence[Group], has_format: bool = True) -> dict[str, Any]:
+    """Of everything that was sampled in a step, before any filter. Without `has_format` none was
+    asked for, so that no share has it."""
     rollouts = [rollout for group in groups for rollout in group.rollouts]
+    formats = [r.verification.format_ok for r in rollouts if r.verification]
     tokens = [len(rollout.completion.token_ids) for rollout in rollouts]
     return {
         "reward": mean(r.reward for r in rollouts if r.reward is not None),
         "pass@1": pass_at_1(groups),
         "response_length": mean(tokens),
         "mixed_share": mean(group.is_mixed for group in groups),
-        "format_share": mean(r.verification.format_ok for r in rollouts if r.verification),
+        "format_share": mean(formats) if has_format else None,
         "unjudged_share": mean(r.reward is None for r in rollouts),
         "cut_off_share": mean(r.completion.finish_reason == "length" for r in rollouts),
         "groups_sampled": len(groups),

@@ -2,7 +2,7 @@
 
 import random
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rlvr_cli.config import Config
@@ -10,13 +10,15 @@ from rlvr_cli.group_filter import has_signal
 from rlvr_cli.memory import OF_WEIGHTS, memory_free, memory_needed
 from rlvr_cli.metrics import rollout_metrics, verdict_counts
 from rlvr_cli.rollout import response_seed
-from rlvr_cli.session import Session
+from rlvr_cli.session import NO_TEMPLATE, Session, training_format, unreadable_golds
 from rlvr_cli.types import Finding, Group, Prompt, SamplingParams
+from verifiers import Format
 
 PROBE_PROBLEMS = 8
 _SHOWN = 600
 _OFTEN = 0.5
 _GB = 1 << 30
+_FORMATS = {"think_answer": "<think>…</think><answer>…</answer>", "boxed": "\\boxed{…}"}
 
 
 @dataclass(frozen=True)
@@ -35,22 +37,23 @@ def preflight(session: Session, prompts: Sequence[Prompt], config: Config) -> Re
     Its responses have seeds of their own, so a run after it is the same as one without.
     """
     groups = probe(session, prompts, config)
-    memory = _memory(session, config)
+    memory, answer_format = _memory(session, config), training_format(config.data)
+    bad_golds = len(unreadable_golds(prompts, session.sampler.verifier))
     learns = has_signal(groups, config.algorithm)
     lines = [
         ("prompt", shortened(prompts[0].text)),
         ("template", _template_line(prompts[0], session)),
-        ("golds", _golds_line(prompts, session)),
+        ("golds", f"{len(prompts) - bad_golds} of {len(prompts)} can be read"),
         ("lengths", _lengths_line(prompts, session, config)),
         ("memory", _memory_line(*memory)),
-        ("probe", probe_line(groups)),
+        ("probe", probe_line(groups, answer_format != "any")),
     ]
     findings = [
         *settings_findings(config, len(prompts)),
         *template_findings(prompts, session.policy.tokenizer.chat_template is not None),
-        *gold_findings(prompts, session.sampler.verifier.check_gold),
+        *gold_findings(bad_golds, len(prompts)),
         *memory_findings(*memory),
-        *probe_findings(groups, learns),
+        *probe_findings(groups, learns, answer_format),
     ]
     return Report(tuple(lines), tuple(findings), learns)
 
@@ -89,7 +92,7 @@ def settings_findings(config: Config, problems: int) -> list[Finding]:
 def template_findings(prompts: Sequence[Prompt], has_template: bool) -> list[Finding]:
     """No chat template, or one that loses the problem."""
     if not has_template:
-        return [Finding("the tokenizer has no chat template: prompts are put as plain text")]
+        return [Finding(NO_TEMPLATE)]
     lost = sum(prompt.problem.problem.strip() not in prompt.text for prompt in prompts)
     if not lost:
         return []
@@ -102,16 +105,15 @@ def template_findings(prompts: Sequence[Prompt], has_template: bool) -> list[Fin
     ]
 
 
-def gold_findings(prompts: Sequence[Prompt], readable: Callable[[str], bool]) -> list[Finding]:
-    """Gold answers that the verifier cannot read, which never train."""
-    bad = _unreadable(prompts, readable)
+def gold_findings(bad: int, problems: int) -> list[Finding]:
+    """So many gold answers that the verifier cannot read, which never train."""
     if not bad:
         return []
     return [
         Finding(
-            f"{bad} of {len(prompts)} gold answers cannot be read, and their problems never "
+            f"{bad} of {problems} gold answers cannot be read, and their problems never "
             "train: mend them, or cut the answer out with a YAML like those in datasets_cfg",
-            is_error=bad == len(prompts),
+            is_error=bad == problems,
         )
     ]
 
@@ -130,7 +132,7 @@ def memory_findings(needed: Mapping[str, int], free: int) -> list[Finding]:
     ]
 
 
-def probe_findings(groups: Sequence[Group], learns: bool) -> list[Finding]:
+def probe_findings(groups: Sequence[Group], learns: bool, answer_format: Format) -> list[Finding]:
     """A policy that gives nothing to learn from, or hardly anything."""
     found, metrics = [], rollout_metrics(groups)
     verdicts = ", ".join(f"{n} {verdict}" for verdict, n in metrics["verdicts"].items())
@@ -141,10 +143,10 @@ def probe_findings(groups: Sequence[Group], learns: bool) -> list[Finding]:
             "problems, a stronger model, more samples a problem (-n), or longer responses "
             "(--max-tokens)"
         )
-    if not metrics["format_share"]:
+    if answer_format != "any" and not metrics["format_share"]:
         found.append(
-            "no response had the format <think>…</think><answer>…</answer>, so none can be "
-            "rewarded: take a model that follows instructions, or data.prompt=think_answer"
+            f"no response had the format {_FORMATS[answer_format]}, so none can be rewarded: take "
+            f"a model that follows instructions, or data.prompt={answer_format}"
         )
     if metrics["cut_off_share"] > _OFTEN:
         found.append(
@@ -154,14 +156,15 @@ def probe_findings(groups: Sequence[Group], learns: bool) -> list[Finding]:
     return [Finding(text) for text in found]
 
 
-def probe_line(groups: Sequence[Group]) -> str:
-    """The probe in one line."""
+def probe_line(groups: Sequence[Group], has_format: bool) -> str:
+    """The probe in one line; the share of responses in the format, where one is asked for."""
     metrics = rollout_metrics(groups)
+    share = f"format right {metrics['format_share']:.0%}, " if has_format else ""
     verdicts = verdict_counts(rollout for group in groups for rollout in group.rollouts)
     responses = sum(verdicts.values())
     return (
-        f"{len(groups)} problems, {responses} responses: format right "
-        f"{metrics['format_share']:.0%}, correct {verdicts.get('correct', 0) / responses:.0%}, "
+        f"{len(groups)} problems, {responses} responses: {share}"
+        f"correct {verdicts.get('correct', 0) / responses:.0%}, "
         f"mixed groups {metrics['mixed_share']:.0%}, cut off {metrics['cut_off_share']:.0%}"
     )
 
@@ -178,11 +181,6 @@ def _template_line(prompt: Prompt, session: Session) -> str:
     opened = "opens <think> by itself" if prompt.think_open else "leaves <think> to the policy"
     stops = session.policy.tokenizer.convert_ids_to_tokens(list(session.policy.stop_ids))
     return f"{opened}; a response ends with {' or '.join(map(str, stops))}"
-
-
-def _golds_line(prompts: Sequence[Prompt], session: Session) -> str:
-    bad = _unreadable(prompts, session.sampler.verifier.check_gold)
-    return f"{len(prompts) - bad} of {len(prompts)} can be read"
 
 
 def _lengths_line(prompts: Sequence[Prompt], session: Session, config: Config) -> str:
@@ -203,7 +201,3 @@ def _memory(session: Session, config: Config) -> tuple[dict[str, int], int]:
 def _memory_line(needed: Mapping[str, int], free: int) -> str:
     listed = ", ".join(f"{name} {size / _GB:.2f}" for name, size in needed.items())
     return f"{free / _GB:.1f} GB free; needed at most, in GB: {listed}"
-
-
-def _unreadable(prompts: Sequence[Prompt], readable: Callable[[str], bool]) -> int:
-    return sum(not readable(prompt.problem.answer or "") for prompt in prompts)

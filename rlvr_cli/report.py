@@ -1,4 +1,4 @@
-"""From judged response rows to the figures that people publish, as JSON and as a table."""
+"""From judged response rows to the figures that people publish, as JSON."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -31,11 +31,6 @@ class JudgedProblem:
     id: str
     rows: tuple[ResponseRow, ...]
     tally: Tally
-
-    @property
-    def share_correct(self) -> float | None:
-        """The part of the judged responses that is right."""
-        return self.tally.correct / self.tally.n if self.tally.n else None
 
 
 @dataclass(frozen=True)
@@ -177,110 +172,6 @@ def compared(ours: Result, theirs: Result, ks: Sequence[int]) -> dict[str, Any]:
                 )
                 entry[name][str(k)] = _as_json(found)
     return entry
-
-
-def table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:
-    """Columns under each other, the first to the left and the others to the right."""
-    widths = [max(map(len, column)) for column in zip(header, *lines, strict=True)]
-    return [
-        "  ".join(
-            cell.rjust(width) if place else cell.ljust(width)
-            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in (header, *lines)
-    ]
-
-
-def overview(entries: Sequence[dict[str, Any]]) -> list[str]:
-    """One line a result: the first and the last k that all have, and how the responses look."""
-    k = max(set.intersection(*(set(map(int, entry["pass@k"])) for entry in entries)))
-    header = ["model", "data", "problems", "pass@1 [95 %]", f"pass@{k}", f"cons@{k}"]
-    header += ["format", "cut off", "tokens"]
-    return table(
-        header,
-        [
-            [
-                entry["model"],
-                entry["data"],
-                str(entry["problems"]),
-                shown(entry["pass@k"]["1"]),
-                shown(entry["pass@k"][str(k)]),
-                shown(entry["cons@k"][str(k)]),
-                percent(entry["format_share"]),
-                percent(entry["cut_off_share"]),
-                "-" if entry["response_length"] is None else f"{entry['response_length']:.1f}",
-            ]
-            for entry in entries
-        ],
-    )
-
-
-def by_k(entry: dict[str, Any]) -> list[str]:
-    """pass@k and cons@k of one result, a line a k, and how many problems they count."""
-    return table(
-        ["k", "problems", "pass@k [95 %]", "cons@k [95 %]"],
-        [
-            [k, str(counted(found)), shown(found), shown(entry["cons@k"][k])]
-            for k, found in entry["pass@k"].items()
-        ],
-    )
-
-
-def by_field(entry: dict[str, Any], field: str) -> list[str]:
-    """The figures of one result by the values of a field."""
-    values = entry["by"][field]
-    last = list(entry["pass@k"])[-1]
-    return table(
-        [field, "problems", "pass@1 [95 %]", f"pass@{last}", f"cons@{last}"],
-        [
-            [
-                value,
-                str(part["problems"]),
-                shown(part["pass@k"]["1"]),
-                shown(part["pass@k"][last]),
-                shown(part["cons@k"][last]),
-            ]
-            for value, part in values.items()
-        ],
-    )
-
-
-def by_difference(entry: dict[str, Any]) -> list[str]:
-    """A comparison, a line a k."""
-    return table(
-        ["ours less theirs", "problems", "difference [95 %]", "p", "better", "worse"],
-        [
-            [
-                f"{name[:-1]}{k}",
-                str(counted(found)),
-                shown(found),
-                f"{found['p']:.3f}",
-                str(found["better"]),
-                str(found["worse"]),
-            ]
-            for name in ("pass@k", "cons@k")
-            for k, found in entry[name].items()
-        ],
-    )
-
-
-def counted(estimate: dict[str, Any] | None) -> int:
-    """How many problems had enough judged responses for an estimate."""
-    return 0 if estimate is None else int(estimate["problems"])
-
-
-def percent(share: float | None) -> str:
-    """`12.5%`, or `-` where it is not known."""
-    return "-" if share is None else f"{share:.1%}"
-
-
-def shown(estimate: dict[str, Any] | None) -> str:
-    """`0.433 [0.274, 0.608]`, with the error of drawn subsets where there is one."""
-    if estimate is None:
-        return "-"
-    low, high = estimate["interval"]
-    error = f" ±{estimate['error']:.3f}" if estimate.get("error") else ""
-    return f"{estimate['value']:.3f}{error} [{low:.3f}, {high:.3f}]"
 
 
 def _passed(tally: Tally, k: int) -> float:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rlvr_cli.files import write_atomically
 from rlvr_cli.fingerprint import Fingerprint, differences
 from rlvr_cli.jsonl import jsonl_line
 from rlvr_cli.report import Cluster, ResponseRow, Result, judged_problems
@@ -32,9 +33,7 @@ class Unfinished:
             return
         header = jsonl_line({"fingerprint": fingerprint})
         kept = header + "".join(self._read(path, header, samples)) if path.exists() else header
-        aside = path.with_suffix(".partial")
-        aside.write_text(kept, encoding="utf-8")
-        aside.replace(path)
+        write_atomically(path, kept)
 
     def _read(self, path: Path, header: str, samples: int) -> Iterable[str]:
         """The whole groups of the file; what was cut off in the middle of writing is dropped."""
@@ -92,15 +91,15 @@ class ResultDirectory:
         what lay unfinished is removed."""
         try:
             (self.directory / _RESPONSES).mkdir(parents=True, exist_ok=True)
+            for name, listed in rows.items():
+                text = "".join(map(jsonl_line, listed))
+                write_atomically(self.directory / _RESPONSES / f"{name}.jsonl", text)
+            text = json.dumps(report, indent=2, ensure_ascii=False, default=str) + "\n"
+            write_atomically(self.directory / _REPORT, text)
         except OSError as error:
             raise UserError(
                 f"--out {self.directory}: cannot be written ({error.strerror})"
             ) from None
-        for name, listed in rows.items():
-            text = "".join(map(jsonl_line, listed))
-            _write_whole(self.directory / _RESPONSES / f"{name}.jsonl", text)
-        text = json.dumps(report, indent=2, ensure_ascii=False, default=str) + "\n"
-        _write_whole(self.directory / _REPORT, text)
         shutil.rmtree(self.directory / _UNFINISHED, ignore_errors=True)
 
 
@@ -175,15 +174,11 @@ def _judged_file(path: Path) -> list[ResponseRow]:
     for where, _, row in file_rows(path):
         if isinstance(row, BadRowError):
             raise UserError(f"{where}: {row}")
-        if not isinstance(row, dict) or "verdict" not in row or "id" not in row:
-            raise UserError(f"{where}: no verdict; judge it first with rlvr eval --responses")
-        rows.append({"problem": None, "extracted": None, **row})
+        if not isinstance(row, dict) or "verdict" not in row or row.get("id") is None:
+            raise UserError(
+                f"{where}: no id or no verdict; judge it first with rlvr eval --responses"
+            )
+        rows.append({"problem": None, "extracted": None, **row, "id": str(row["id"])})
     if not rows:
         raise UserError(f"--against {path}: no rows in it")
     return sorted(rows, key=lambda row: row["id"])
-
-
-def _write_whole(path: Path, text: str) -> None:
-    aside = path.with_name(f".{path.name}.partial")
-    aside.write_text(text, encoding="utf-8")
-    aside.replace(path)

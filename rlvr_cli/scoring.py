@@ -128,17 +128,17 @@ def _given(where: str, number: int, row: Any) -> Given:
         raise BadRowError(f"field {field} is neither a text nor a list of texts")
     asked = next((key for key in ALIASES["problem"] if row.get(key) is not None), None)
     text = checked_text(row, asked) if asked else ""
-    own = f"{where.rsplit(':', 1)[0]}-{number}"
-    identity = row["id"] if row.get("id") is not None else text or own
+    source = where.rsplit(":", 1)[0]
+    identity = row["id"] if row.get("id") is not None else text or f"{source}-{number}"
     used = {*ROW_KEYS, *LABELS, "responses", asked}
     extra = {key: value for key, value in row.items() if key not in used}
     tokens, prompt = row.get("n_tokens"), row.get("prompt")
     return Given(
         where,
-        (str(row.get("model") or "responses"), str(row.get("problem_set") or where.rsplit(":")[0])),
+        (str(row.get("model") or "responses"), str(row.get("problem_set") or source)),
         Problem(str(identity), text, gold, extra),
         tuple(responses),
         row.get("finish_reason") if isinstance(row.get("finish_reason"), str) else None,
         tokens if isinstance(tokens, int) and not isinstance(tokens, bool) else None,
-        prompt if isinstance(prompt, str) and asked != "prompt" else None,
+        prompt if isinstance(prompt, str) else None,
     )

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -16,10 +16,11 @@ from rlvr_cli.models import LoadedModel, load_model
 from rlvr_cli.problems import ProblemSet
 from rlvr_cli.prompts import FORMATS, render_prompts
 from rlvr_cli.rollout import Sampler
-from rlvr_cli.types import Prompt, UserError
+from rlvr_cli.types import Problem, Prompt, UserError
 from rlvr_cli.untrusted import printable
 from verifiers import Format, Verifier
 
+NO_TEMPLATE = "the tokenizer has no chat template: prompts are put as plain text"
 _SMALL_MODEL = 20_000_000
 _SHOWN_TOO_LONG = 3
 
@@ -54,7 +55,7 @@ def open_session(config: Config, training: bool = False) -> Iterator[Session]:
     policy = load_model(config.model)
     threads = config.threads or choose_threads(policy.model.num_parameters())
     torch.set_num_threads(threads)
-    with Verifier(format=config.data.verifier or "think_answer") as verifier:
+    with Verifier(format=training_format(config.data)) as verifier:
         engine = _started(choice, policy, config.rollout, training)
         try:
             sampler = Sampler(engine, policy.tokenizer, verifier)
@@ -84,6 +85,11 @@ def choose_threads(parameters: int) -> int:
     return 1 if parameters < _SMALL_MODEL else os.cpu_count() or 1
 
 
+def training_format(data: DataConfig) -> Format:
+    """How the session's own verifier judges; `rlvr train` has resolved it."""
+    return data.verifier or "think_answer"
+
+
 def answer_format(problems: ProblemSet, data: DataConfig) -> Format:
     """How answers are judged: as asked, else as the set says, else as the prompt asks for them."""
     if data.verifier is not None:
@@ -91,6 +97,12 @@ def answer_format(problems: ProblemSet, data: DataConfig) -> Format:
     if problems.verifier is not None and data.prompt in (None, problems.prompt):
         return problems.verifier
     return FORMATS.get(data.prompt or problems.prompt, "any")
+
+
+def unreadable_golds(prompts: Sequence[Prompt], verifier: Verifier) -> list[Problem]:
+    """The problems whose gold answer the verifier cannot read, which never train."""
+    problems = (prompt.problem for prompt in prompts)
+    return [problem for problem in problems if not verifier.check_gold(problem.answer or "")]
 
 
 def prompts_for(

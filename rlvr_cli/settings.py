@@ -42,7 +42,6 @@ def shared_flags(
 
 
 def eval_flags(
-    data: str | None,
     model: str | None,
     engine: str | None,
     samples: int | None,
@@ -57,7 +56,7 @@ def eval_flags(
         "eval.samples": samples,
         "eval.temperature": temperature,
         "eval.top_p": top_p,
-        **shared_flags(data, model, engine, max_tokens, limit, skip_bad, seed),
+        **shared_flags(None, model, engine, max_tokens, limit, skip_bad, seed),
     }
 
 

@@ -20,7 +20,7 @@ from rlvr_cli.problems import ProblemCursor
 from rlvr_cli.prompts import prompts_digest
 from rlvr_cli.rollout import response_seed
 from rlvr_cli.scorer import Scorer, with_advantages
-from rlvr_cli.session import Session
+from rlvr_cli.session import Session, training_format
 from rlvr_cli.tracking import Run
 from rlvr_cli.types import Group, Prompt, SamplingParams
 from rlvr_cli.update import Updater
@@ -63,6 +63,7 @@ class Trainer:
         self.collector = GroupCollector(self._sample, rollout.prompts, cells)
         self.figures = StepFigures(model, session.engine, cells.advantage_needs_group)
         self.problems_digest = prompts_digest([*prompts, *held_out])
+        self.has_format = training_format(config.data) != "any"
         self.tokens_given_up = 0
         self.weight_version = 0
         self.step = 0
@@ -110,7 +111,7 @@ class Trainer:
             self._renew_reference(step)
             metrics = {
                 "step": step,
-                **rollout_metrics(batch.sampled),
+                **rollout_metrics(batch.sampled, self.has_format),
                 "tokens_given_up": self.tokens_given_up,
                 "gen_batches": batch.gen_batches,
                 "groups_trained": 0 if no_update else len(batch.kept),
@@ -141,7 +142,7 @@ class Trainer:
             config.samples, self.params.max_tokens, config.temperature, config.top_p
         )
         groups = evaluate(self.session.sampler, self.held_out, params, self.config.seed)
-        return groups, summarise(groups, params)
+        return groups, summarise(groups, params, self.has_format)
 
     def _held_out(self, step: int, run: Run) -> dict[str, float | None]:
         """pass@1 on the held-out problems where `eval.every` asks for it at this step."""

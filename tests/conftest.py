@@ -1,5 +1,6 @@
 """Shared by all tests: no network, small models made on the spot, the command line as a process."""
 
+import json
 import os
 import subprocess
 import sys
@@ -64,6 +65,11 @@ def double_model(seed: int = 0) -> PreTrainedModel:
             norm.weight = module.weight
             model.set_submodule(name, norm)
     return model
+
+
+def jsonl(*rows: object) -> str:
+    """The rows as JSON lines."""
+    return "".join(json.dumps(row) + "\n" for row in rows)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -85,6 +85,30 @@ def test_a_schedule_over_all_steps_keeps_their_number(tmp_path, schedule):
             resolve_again(tmp_path, flags, assignments)
 
 
+@pytest.mark.parametrize("algo", ["dapo", "grpo", "ppo"])
+def test_cells_of_a_file_that_names_no_algorithm_hold_for_any(algo):
+    file = Layer("file", {"algorithm": {"clip_high": 0.4}})
+    config = resolve([file, flag_layer("algo", algo)])
+    assert config.algorithm == ALGORITHMS[algo].model_copy(update={"clip_high": 0.4})
+    assert changed_cells(config)["clip_high"] == (ALGORITHMS[algo].clip_high, 0.4)
+
+
+def test_another_prompt_drops_the_verifier_of_the_one_before():
+    model = Layer("model", {"data": {"prompt": "plain", "verifier": "think_answer"}})
+    assert resolve([model]).data.verifier == "think_answer"
+    boxed = flag_layer("data.prompt", "boxed")
+    assert resolve([model, boxed]).data.verifier is None
+    assert resolve([model, boxed, *set_layer(["data.verifier=any"])]).data.verifier == "any"
+    assert model.values["data"]["verifier"] == "think_answer"  # the layer itself is as it was
+
+
+def test_the_order_of_set_does_not_matter():
+    pairs = ["data.verifier=any", "data.prompt=boxed", "algorithm.clip_high=0.4", "algo=grpo"]
+    config = resolve([flag_layer("algo", "dapo"), *set_layer(pairs)])
+    assert config == resolve([flag_layer("algo", "dapo"), *set_layer(pairs[::-1])])
+    assert (config.data.verifier, config.algorithm.clip_high) == ("any", 0.4)
+
+
 def test_off_is_a_word_and_not_a_truth_value():
     assert resolve(set_layer(["algorithm.overlong=off"])).algorithm.overlong == "off"
     assert resolve(set_layer(["data.skip_bad=true"])).data.skip_bad is True

@@ -1,8 +1,6 @@
-"""`rlvr eval` and `rlvr sample` as people run them: stopped and gone on with, piped, compared."""
+"""`rlvr eval` as people run it: stopped and gone on with, piped, compared."""
 
 import json
-import os
-import pty
 import shutil
 import subprocess
 import sys
@@ -10,15 +8,12 @@ import time
 from pathlib import Path
 
 import pytest
+from conftest import jsonl
 
 import rlvr_cli
 
 TINY = Path(rlvr_cli.__file__).parent / "tiny"
 LIMIT = ("--limit", "40", "--set", "rollout.kv_budget_mb=1")
-
-
-def jsonl(*rows):
-    return "".join(json.dumps(row) + "\n" for row in rows)
 
 
 def files(directory):
@@ -127,6 +122,20 @@ def test_models_and_sets_in_one_table_and_tested_against_another(rlvr, tmp_path)
     assert any(text.startswith("sampling.seed") for text in comparison["differs"])
 
 
+def test_a_limit_leaves_the_same_room_for_responses(rlvr, tmp_path):
+    model = tmp_path / "bare"
+    shutil.copytree(TINY, model)
+    (model / "rlvr.yaml").unlink()
+    problems = jsonl(P, {"problem": "q" * 1200, "answer": 1})
+    command = ("eval", "-", "--model", "bare", "-n", "1", "--prompt", "plain")
+    whole = rlvr(*command, stdin=problems)
+    first = rlvr(*command, "--limit", "1", stdin=problems)
+    for done in (whole, first):
+        assert done.returncode == 0, done.stderr
+        assert f"at most {2048 - 1200 - 3} tokens" in done.stderr
+    assert first.stdout == whole.stdout.splitlines(keepends=True)[0]
+
+
 ELSEWHERE = jsonl(
     {"id": 1, "answer": "0.5", "responses": [r"\boxed{\frac12}", "2", "x = 2", "it is 2.0"]},
     {"id": 2, "answer": 7, "responses": ["7", "so the answer is 7.", "8", "I do not know"]},
@@ -175,6 +184,30 @@ def test_problems_that_do_not_count_are_said(rlvr):
     done = rlvr("eval", "--responses", "-", "--k", "2", stdin=rows)
     assert done.returncode == 0, done.stderr
     assert "k = 2: 1 of 2 problems have that many judged responses" in done.stderr
+
+
+def test_a_thought_that_the_prompt_opens_is_judged_as_open(rlvr):
+    row = {"prompt": "2 + 2? <think>", "response": "…</think><answer>4</answer>", "answer": "4"}
+    rows = jsonl(row, {**row, "problem": "2 + 2?"})
+    strict = ("--set", "data.verifier=think_answer")
+    done = rlvr("eval", "--responses", "-", *strict, stdin=rows)
+    assert [json.loads(line)["verdict"] for line in done.stdout.splitlines()] == ["correct"] * 2
+
+
+def test_ids_of_a_foreign_file_match_whatever_their_type(rlvr, tmp_path):
+    theirs = [{"id": i, "verdict": "wrong", "answer": 1, "response": "2"} for i in ("b", 1)]
+    (tmp_path / "theirs.jsonl").write_text(jsonl(*theirs))
+    ours = jsonl(*({"id": i, "answer": 1, "response": "1"} for i in (1, "b")))
+    done = rlvr("eval", "--responses", "-", "--against", "theirs.jsonl", stdin=ours)
+    assert done.returncode == 0, done.stderr
+    assert "against    theirs.jsonl on stdin, 2 problems" in done.stderr
+
+
+def test_a_colon_in_a_path_is_part_of_the_name(rlvr, tmp_path):
+    (tmp_path / "x:y").mkdir()
+    (tmp_path / "x:y" / "r.jsonl").write_text(jsonl(GOOD))
+    done = rlvr("eval", "--responses", "x:y/r.jsonl")
+    assert "on x:y/r.jsonl (1 problems" in done.stderr
 
 
 GOOD = {"id": "a", "answer": 1, "response": "1"}
@@ -243,6 +276,15 @@ def test_bad_evaluations_are_one_line(rlvr, tmp_path, args, rows, message):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("prompt", "judged"), [("boxed", "boxed"), ("think_answer", "think_answer"), ("plain", "any")]
+)
+def test_answers_are_judged_as_the_prompt_asks_for_them(rlvr, prompt, judged):
+    done = rlvr("eval", "-", "--prompt", prompt, "-n", "1", stdin=jsonl(P))
+    assert done.returncode == 0, done.stderr
+    assert f"answers judged as {judged})" in done.stderr
+
+
 def test_the_sets_are_listed_without_torch(rlvr):
     done = rlvr("eval", "--list")
     names = [json.loads(line)["name"] for line in done.stdout.splitlines()]
@@ -257,39 +299,3 @@ def test_the_sets_are_listed_without_torch(rlvr):
     )
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert loaded.stderr.strip() == "set()"
-
-
-def test_sample_on_a_terminal_dims_the_thought_and_judges_a_known_answer(tmp_path):
-    (tmp_path / "p.jsonl").write_text(jsonl({"problem": "What is 3 + 4?", "answer": 7}))
-    reader, writer = pty.openpty()
-    command = [sys.executable, "-m", "rlvr_cli", "sample", "p.jsonl", "-n", "2"]
-    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "200"}
-    environment.pop("NO_COLOR", None)
-    with subprocess.Popen(
-        command, cwd=tmp_path, stdout=writer, stderr=subprocess.DEVNULL, env=environment
-    ) as process:
-        os.close(writer)
-        shown = b""
-        try:
-            while part := os.read(reader, 4096):
-                shown += part
-        except OSError:  # the terminal's other end is closed
-            pass
-    os.close(reader)
-    assert process.returncode == 0
-    text = shown.decode()
-    assert text.count(" tokens  ") == 2
-    assert "\x1b[2m" in text
-    assert "\x1b[36m" in text
-    assert any(verdict in text for verdict in ("correct: ", "wrong: ", "bad_format: "))
-    assert '"response"' not in text
-
-
-def test_a_model_without_a_chat_template_is_sampled(rlvr, tmp_path):
-    shutil.copytree(TINY, tmp_path / "base")
-    (tmp_path / "base" / "chat_template.jinja").unlink()
-    (tmp_path / "prompt.txt").write_text("Q: {problem}\nA:")
-    done = rlvr("sample", "What is 2 + 2?", "--model", "base", "--prompt", "prompt.txt", "-n", "2")
-    assert done.returncode == 0, done.stderr
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [row["prompt"] for row in rows] == ["Q: What is 2 + 2?\nA:\n"] * 2

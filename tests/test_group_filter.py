@@ -61,10 +61,11 @@ def test_a_timeout_is_not_a_wrong_answer():
 
 def test_what_was_not_judged_counts_in_no_figure():
     bad_gold = make_group(1, Verdict.UNPARSEABLE_GOLD, Verdict.UNPARSEABLE_GOLD)
-    metrics = rollout_metrics([make_group(0, RIGHT, WRONG, RIGHT, LATE), bad_gold])
-    assert metrics["pass@1"] == 2 / 3
-    assert metrics["reward"] == 1 / 3
-    assert metrics["unjudged_share"] == 3 / 6
+    groups = [make_group(0, RIGHT, WRONG, RIGHT, LATE), bad_gold, make_group(2, WRONG, LATE)]
+    metrics = rollout_metrics(groups)
+    assert metrics["pass@1"] == (2 / 3 + 0) / 2  # over problems; over responses it would be 2 / 4
+    assert metrics["reward"] == 0.0
+    assert metrics["unjudged_share"] == 4 / 8
 
 
 def test_the_length_penalty_never_makes_a_group_mixed():

@@ -5,7 +5,9 @@ import json
 import pytest
 
 from rlvr_cli.config import resolve, set_layer
+from rlvr_cli.evaluate import summarise
 from rlvr_cli.memory import memory_free, memory_needed
+from rlvr_cli.metrics import rollout_metrics
 from rlvr_cli.preflight import (
     gold_findings,
     memory_findings,
@@ -14,7 +16,7 @@ from rlvr_cli.preflight import (
     shortened,
     template_findings,
 )
-from rlvr_cli.types import Completion, Group, Problem, Prompt, Rollout
+from rlvr_cli.types import Completion, Group, Problem, Prompt, Rollout, SamplingParams
 from verifiers import Verdict, Verification
 
 FEW = ("--prompts", "2", "-n", "4", "--max-tokens", "40", "--limit", "16")
@@ -64,14 +66,11 @@ def test_settings_that_are_hardly_meant(settings, text):
 
 
 def test_golds_that_cannot_be_read():
-    def readable(gold):
-        return gold != "((("
-
-    assert gold_findings([prompt()], readable) == []
-    (some,) = gold_findings([prompt(), prompt(answer="(((")], readable)
+    assert gold_findings(0, 1) == []
+    (some,) = gold_findings(1, 2)
     assert not some.is_error
     assert some.text.startswith("1 of 2 gold answers cannot be read")
-    (none,) = gold_findings([prompt(answer="(((")], readable)
+    (none,) = gold_findings(1, 1)
     assert none.is_error
 
 
@@ -90,15 +89,37 @@ def test_memory_that_is_not_there():
     [
         ([group(Verdict.CORRECT, Verdict.WRONG)], True, []),
         ([group(Verdict.WRONG, Verdict.WRONG)], False, ["no signal"]),
-        ([group(Verdict.BAD_FORMAT, Verdict.BAD_FORMAT)], False, ["no signal", "had the format"]),
+        (
+            [group(Verdict.BAD_FORMAT, Verdict.BAD_FORMAT)],
+            False,
+            ["no signal", "had the format <think>…</think><answer>…</answer>"],
+        ),
         ([group(Verdict.CORRECT, Verdict.WRONG, cut_off=True)], True, ["100% of the responses"]),
     ],
 )
 def test_what_the_probe_can_find(groups, learns, texts):
-    found = probe_findings(groups, learns)
+    found = probe_findings(groups, learns, "think_answer")
     assert len(found) == len(texts)
     assert all(text in finding.text for text, finding in zip(texts, found, strict=True))
     assert not any(finding.is_error for finding in found)
+
+
+def test_the_format_in_use_is_the_one_that_is_missed():
+    groups = [group(Verdict.BAD_FORMAT, Verdict.CORRECT)]
+    without = [Group(groups[0].prompt, groups[0].rollouts[:1], 0)]
+    (missed,) = probe_findings(without, True, "boxed")
+    assert "no response had the format \\boxed{…}" in missed.text
+    assert missed.text.endswith("data.prompt=boxed")
+    assert probe_findings(without, True, "any") == []
+
+
+def test_no_share_of_a_format_that_nobody_asked_for(rlvr):
+    assert rollout_metrics([group(Verdict.BAD_FORMAT)], has_format=False)["format_share"] is None
+    summary = summarise([group(Verdict.BAD_FORMAT)], SamplingParams(1, 1), has_format=False)
+    assert summary.as_json()["format_share"] is None
+    done = rlvr("train", "--check", *FEW, "--set", "data.verifier=any", "--max-tokens", "2")
+    assert "probe      8 problems, 32 responses: correct " in done.stderr
+    assert "the format <think>" not in done.stderr
 
 
 def test_memory_by_hand():

@@ -8,18 +8,15 @@ from rlvr_cli.fingerprint import data_hash, differences, model_hash
 from rlvr_cli.prompts import template_text
 from rlvr_cli.report import (
     Result,
-    by_difference,
-    by_k,
     chosen_ks,
     compared,
     figures,
     judged_problems,
-    overview,
     report_entry,
-    table,
 )
 from rlvr_cli.results import ResultDirectory, file_names, matching, read_results
 from rlvr_cli.statistics import Tally
+from rlvr_cli.tables import by_difference, by_k, overview, table
 from rlvr_cli.types import Problem, UserError
 from verifiers import Verifier
 

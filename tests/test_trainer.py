@@ -193,6 +193,13 @@ def test_surplus_is_given_up_in_the_order_of_the_prompts(tmp_path):
     assert trainer.cursor.position == drawn
 
 
+def test_without_a_format_asked_for_none_has_a_share(tmp_path):
+    for verifier, share in (("any", None), ("boxed", 1.0)):
+        trainer = make_trainer(has_even, "steps=1", f"data.verifier={verifier}")
+        (metrics,) = steps(trainer, tmp_path / verifier)
+        assert metrics["format_share"] == share
+
+
 def test_the_engine_and_the_trainer_agree_on_fresh_tokens(tmp_path):
     history = steps(make_trainer(has_even, "steps=3", "algo=grpo"), tmp_path / "run")
     assert all(row["mismatch"] < 1e-5 for row in history)

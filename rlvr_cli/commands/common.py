@@ -10,7 +10,7 @@ from rlvr_cli.config import Config
 from rlvr_cli.display import Display
 from rlvr_cli.evaluate import Evaluation
 from rlvr_cli.reward import NO_SIGNAL
-from rlvr_cli.session import Session
+from rlvr_cli.session import NO_TEMPLATE, Session, unreadable_golds
 from rlvr_cli.types import Prompt, SamplingParams, UserError
 
 _SHORT, _SHOWN = 60, 5
@@ -31,12 +31,7 @@ def warn_of_unjudged(evaluation: Evaluation, display: Display) -> None:
 
 def warn_of_bad_golds(prompts: Sequence[Prompt], session: Session, display: Display) -> None:
     """The first gold answers that the verifier cannot read; their responses never train."""
-    verifier = session.sampler.verifier
-    bad = [
-        problem
-        for problem in (prompt.problem for prompt in prompts)
-        if problem.answer is not None and not verifier.check_gold(problem.answer)
-    ]
+    bad = unreadable_golds(prompts, session.sampler.verifier)
     for problem in bad[:_SHOWN]:
         name, gold = problem.id[:_SHORT], (problem.answer or "")[:_SHORT]
         display.warn(f"problem {name}: the gold answer {gold!r} cannot be read")
@@ -47,7 +42,7 @@ def warn_of_bad_golds(prompts: Sequence[Prompt], session: Session, display: Disp
 def say_template(prompts: Sequence[Prompt], session: Session, display: Display) -> None:
     """What about the tokenizer's chat template a person should know."""
     if session.policy.tokenizer.chat_template is None:
-        display.warn("the tokenizer has no chat template: prompts are put as plain text")
+        display.warn(NO_TEMPLATE)
     elif prompts and prompts[0].think_open:
         display.say("template", "opens <think> by itself; responses are judged as if they began so")
 
@@ -87,9 +82,9 @@ def refuse_existing(out: Path | None) -> None:
 
 
 def opened(out: Path | None) -> Any:
-    """Where response rows go: a new file, else a piped stdout, else nowhere."""
+    """Where response rows go: a new file, else stdout."""
     if out is None:
-        return nullcontext(None if sys.stdout.isatty() else sys.stdout)
+        return nullcontext(sys.stdout)
     try:
         file: TextIO = out.open("x", encoding="utf-8")
     except OSError as error:

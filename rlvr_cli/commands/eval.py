@@ -1,6 +1,7 @@
 """`rlvr eval`, once its settings are resolved."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import groupby
 
 from rlvr_cli.commands.common import eval_params, say_template, warn_of_bad_golds
@@ -115,7 +116,7 @@ class _Measurement:
 
 
 def _problem_sets(configs: Sequence[Config], asked: Asked) -> dict[str, ProblemSet]:
-    """The problems of each source, read once and checked."""
+    """The problems of each source, read once and checked: all of them, whatever the limit."""
     sets: dict[str, ProblemSet] = {}
     for config in configs:
         data = config.data
@@ -128,7 +129,6 @@ def _problem_sets(configs: Sequence[Config], asked: Asked) -> dict[str, ProblemS
         found = load_problems(
             data.source,
             data.split or "test",
-            limit=data.limit,
             skip_bad=data.skip_bad,
             root=data.root,
         )
@@ -142,10 +142,12 @@ def _problem_sets(configs: Sequence[Config], asked: Asked) -> dict[str, ProblemS
 def _prompts_and_params(
     config: Config, problems: ProblemSet, session: Session
 ) -> tuple[list[Prompt], SamplingParams]:
-    """The prompts, and room for responses: as asked, else what the context leaves."""
-    params = eval_params(config)
+    """The prompts of the first `limit` problems, and room for responses: as asked, else what the
+    context leaves beside the longest prompt of the whole set, so that `limit` changes no answer."""
+    params, limit = eval_params(config), config.data.limit
     if "max_tokens" in config.rollout.model_fields_set:
-        return prompts_for(problems, session.policy, config, params.max_tokens), params
+        first = replace(problems, problems=problems.problems[:limit])
+        return prompts_for(first, session.policy, config, params.max_tokens), params
     prompts = prompts_for(problems, session.policy, config, 1)
     longest = max(len(prompt.token_ids) for prompt in prompts)
-    return prompts, eval_params(config, room=session.policy.context - longest)
+    return prompts[:limit], eval_params(config, room=session.policy.context - longest)

@@ -9,20 +9,10 @@ from typing import Any
 from rlvr_cli.display import Display
 from rlvr_cli.fingerprint import Fingerprint
 from rlvr_cli.jsonl import jsonl_line
-from rlvr_cli.report import (
-    Result,
-    by_difference,
-    by_field,
-    by_k,
-    chosen_ks,
-    compared,
-    counted,
-    overview,
-    percent,
-    report_entry,
-)
+from rlvr_cli.report import Result, chosen_ks, compared, report_entry
 from rlvr_cli.results import ResultDirectory, file_names, matching, read_results
 from rlvr_cli.scoring import LABELS
+from rlvr_cli.tables import by_difference, by_field, by_k, counted, overview, percent
 from verifiers import Verifier
 
 

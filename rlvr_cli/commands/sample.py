@@ -2,43 +2,29 @@
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rlvr_cli.commands.common import eval_params, opened, refuse_existing, say_template
 from rlvr_cli.config import Config
-from rlvr_cli.display import Display, LiveResponse, show_response, show_verdict
-from rlvr_cli.evaluate import evaluate
+from rlvr_cli.display import Display, LiveResponse, show_verdict
+from rlvr_cli.evaluate import evaluate, prompt_seeds
 from rlvr_cli.problems import ProblemSet, load_problems
 from rlvr_cli.rollout import Sampler
 from rlvr_cli.session import answer_format, open_session, prompts_for
 from rlvr_cli.sources import FILE_TYPES
 from rlvr_cli.tracking import write_rollouts
-from rlvr_cli.types import Group, Problem, UserError
+from rlvr_cli.types import Problem, Prompt, SamplingParams, UserError
 from verifiers import Verifier
 
 
 def sample(config: Config, inputs: Sequence[str], out: Path | None, display: Display) -> None:
-    """The whole of `rlvr sample`: readable on a terminal, JSONL in a pipe or in `out`.
-
-    A terminal sees a single response while it is written, and several as soon as a problem's are
-    done; a pipe has all in the order of the problems.
-    """
-    sets = [_sample_problems(text, config) for text in inputs]
+    """The whole of `rlvr sample`: readable on a terminal, JSONL in a pipe or in `out`."""
+    sets = [_sample_problems(text, f"prompt-{n}", config) for n, text in enumerate(inputs, 1)]
     one = sets[0]
     all_problems = tuple(problem for part in sets for problem in part.problems)
     problems = ProblemSet("sample", all_problems, one.prompt, one.verifier)
     refuse_existing(out)
-    readable = out is None and sys.stdout.isatty()
-
-    def on_group(group: Group) -> None:
-        for rollout in group.rollouts if readable else ():
-            if live is not None:
-                print()
-                show_verdict(rollout)
-                continue
-            display.say("problem", group.prompt.problem.problem)
-            show_response(rollout)
-
     with (
         open_session(config) as session,
         Verifier(format=answer_format(problems, config.data)) as verifier,
@@ -48,17 +34,35 @@ def sample(config: Config, inputs: Sequence[str], out: Path | None, display: Dis
         display.say("policy", f"{config.model}: {session.description}")
         sampler = Sampler(session.engine, session.policy.tokenizer, verifier)
         params = eval_params(config)
-        live = None
-        if readable and len(prompts) == params.samples == 1:
-            live = LiveResponse(sampler.decode, prompts[0].think_open)
-        groups = evaluate(sampler, prompts, params, config.seed, on_group, listener=live)
+        if out is None and sys.stdout.isatty():
+            _show_live(sampler, prompts, params, config.seed, display)
+            return
+        groups = evaluate(sampler, prompts, params, config.seed)
     with opened(out) as file:
-        if file is not None:
-            write_rollouts(file, groups)
+        write_rollouts(file, groups)
 
 
-def _sample_problems(text: str, config: Config) -> ProblemSet:
-    """Problems of a file or stdin, or the text itself as one; gold answers may be missing."""
+def _show_live(
+    sampler: Sampler,
+    prompts: Sequence[Prompt],
+    params: SamplingParams,
+    seed: int,
+    display: Display,
+) -> None:
+    """Each response while it is written, one after the other: those that a pipe would get."""
+    one = replace(params, samples=1)
+    for prompt, first in zip(prompts, prompt_seeds(prompts, seed), strict=True):
+        display.say("problem", prompt.problem.problem)
+        for number in range(params.samples):
+            live = LiveResponse(sampler.decode, prompt.think_open)
+            for _, group in sampler.groups([prompt], one, [first + number], listener=live):
+                print()
+                show_verdict(group.rollouts[0])
+
+
+def _sample_problems(text: str, name: str, config: Config) -> ProblemSet:
+    """Problems of a file or stdin, or the text itself as one of that name; gold answers may be
+    missing."""
     if text == "-" or text.endswith(FILE_TYPES):
         return load_problems(
             text,
@@ -70,4 +74,4 @@ def _sample_problems(text: str, config: Config) -> ProblemSet:
         )
     if not text.strip():
         raise UserError("the prompt is empty; give a text, a .jsonl file, or - for stdin")
-    return ProblemSet("prompt", (Problem("prompt", text, None),), "think_answer")
+    return ProblemSet("prompt", (Problem(name, text, None),), "think_answer")

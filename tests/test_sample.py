@@ -1,0 +1,71 @@
+"""`rlvr sample` as people run it: on a terminal, with models and texts of their own."""
+
+import json
+import os
+import pty
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from conftest import jsonl
+
+import rlvr_cli
+
+TINY = Path(rlvr_cli.__file__).parent / "tiny"
+
+
+def on_a_terminal(directory, *args):
+    """What a terminal gets of `rlvr ARGS…`."""
+    reader, writer = pty.openpty()
+    command = [sys.executable, "-m", "rlvr_cli", *args]
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "200"}
+    environment.pop("NO_COLOR", None)
+    with subprocess.Popen(
+        command, cwd=directory, stdout=writer, stderr=subprocess.DEVNULL, env=environment
+    ) as process:
+        os.close(writer)
+        shown = b""
+        try:
+            while part := os.read(reader, 4096):
+                shown += part
+        except OSError:  # the terminal's other end is closed
+            pass
+    os.close(reader)
+    assert process.returncode == 0
+    return shown.decode().replace("\r\n", "\n")
+
+
+def test_sample_on_a_terminal_shows_each_response_while_it_is_written(rlvr, tmp_path):
+    problems = ({"problem": f"What is {n} + 4?", "answer": n + 4} for n in (3, 5))
+    (tmp_path / "p.jsonl").write_text(jsonl(*problems))
+    command = ("sample", "p.jsonl", "-n", "2")
+    text = on_a_terminal(tmp_path, *command)
+    rows = [json.loads(line) for line in rlvr(*command).stdout.splitlines()]
+    plain, place = re.sub(r"\x1b\[[0-9;]*m", "", text), 0
+    for row in rows:
+        shown = f"{row['response']}\n{row['n_tokens']} tokens  {row['verdict']}: "
+        assert shown in plain[place:]
+        place = plain.index(shown, place) + len(shown)
+    assert text.count("\x1b[2m") > 2 * len(rows)  # the thought, dimmed piece by piece
+    assert text.count("\x1b[36m") == len(rows)
+    assert '"response"' not in text
+
+
+def test_a_model_without_a_chat_template_is_sampled(rlvr, tmp_path):
+    shutil.copytree(TINY, tmp_path / "base")
+    (tmp_path / "base" / "chat_template.jinja").unlink()
+    (tmp_path / "prompt.txt").write_text("Q: {problem}\nA:")
+    done = rlvr("sample", "What is 2 + 2?", "--model", "base", "--prompt", "prompt.txt", "-n", "2")
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["prompt"] for row in rows] == ["Q: What is 2 + 2?\nA:\n"] * 2
+
+
+def test_responses_to_several_texts_can_be_judged(rlvr):
+    done = rlvr("sample", "What is 2 + 2?", "What is 1 + 1?", "--max-tokens", "4")
+    found = [{**json.loads(line), "answer": "2"} for line in done.stdout.splitlines()]
+    assert [row["id"] for row in found] == ["prompt-1", "prompt-2"]
+    judged = rlvr("eval", "--responses", "-", stdin=jsonl(*found))
+    assert judged.returncode == 0, judged.stderr
