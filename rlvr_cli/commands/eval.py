@@ -37,11 +37,14 @@ def eval_(configs: Sequence[Config], asked: Asked, display: Display) -> None:
     """
     sets = _problem_sets(configs, asked)
     directory = None if asked.out is None else ResultDirectory(asked.out)
-    pairs = [(config.model, sets[config.data.source].name) for config in configs]
-    names = dict(zip(pairs, file_names(pairs), strict=True))
+    ours = {
+        (config.model, sets[config.data.source].name): sets[config.data.source].problems
+        for config in configs
+    }
+    names = dict(zip(ours, file_names(list(ours)), strict=True))
     results = []
     with Verifier() as equality:
-        theirs = earlier_results(asked, pairs, equality)
+        theirs = earlier_results(asked, ours, equality)
         for model, of_model in groupby(configs, key=lambda config: config.model):
             listed = list(of_model)
             with open_session(listed[0]) as session:

@@ -1,7 +1,7 @@
 """The end of `rlvr eval`: figures to the terminal, rows to a pipe, everything to `--out`."""
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from rlvr_cli.report import (
     by_difference,
     by_field,
     by_k,
+    check_comparable,
     chosen_ks,
     compared,
     counted,
@@ -23,6 +24,7 @@ from rlvr_cli.report import (
 )
 from rlvr_cli.results import ResultDirectory, file_names, matching, read_results
 from rlvr_cli.scoring import LABELS
+from rlvr_cli.types import Problem, UserError
 from verifiers import Verifier
 
 
@@ -37,17 +39,18 @@ class Asked:
 
 
 def earlier_results(
-    asked: Asked, pairs: Iterable[tuple[str, str]], verifier: Verifier
+    asked: Asked, ours: Mapping[tuple[str, str], Sequence[Problem]], verifier: Verifier
 ) -> list[Result]:
     """What `--against` is to be compared with; none if it was not given.
 
-    Raises UserError if there is nothing in it for one of our (model, problem set) pairs.
+    Raises UserError if the problems of one of our (model, problem set) pairs cannot be compared.
     """
     if asked.against is None:
         return []
     theirs = read_results(asked.against, verifier.cluster)
-    for model, data in pairs:
-        matching(model, data, theirs, asked.against)
+    for (model, data), problems in ours.items():
+        texts = {problem.id: problem.problem or None for problem in problems}
+        check_comparable(data, texts, matching(model, data, theirs, asked.against))
     return theirs
 
 
@@ -58,15 +61,23 @@ def publish(
     theirs: Sequence[Result],
     display: Display,
 ) -> None:
-    """Report, compare and write. Raises UserError where `asked` does not fit the results."""
+    """Report, compare and write.
+
+    Raises UserError where `asked` does not fit the results; for a comparison that fails, once all
+    else is written.
+    """
     entries = [report_entry(result, chosen_ks(asked.ks, result), asked.by) for result in results]
     for entry in entries:
         _show(entry, display)
     if len(entries) > 1:
         display.block(overview(entries))
     report: dict[str, Any] = {"results": entries}
+    failed = None
     if asked.against is not None:
-        report["against"] = _comparisons(results, entries, asked.against, theirs, display)
+        try:
+            report["against"] = _comparisons(results, entries, asked.against, theirs, display)
+        except UserError as error:
+            failed = error
     if directory is not None:
         pairs = [(result.model, result.data) for result in results]
         rows = [[row for p in result.problems for row in p.rows] for result in results]
@@ -74,6 +85,8 @@ def publish(
         display.say("report", f"{directory.directory}/report.json, rows in responses/ beside it")
     elif not sys.stdout.isatty():
         _pipe(results)
+    if failed is not None:
+        raise failed
 
 
 def _show(entry: dict[str, Any], display: Display) -> None:

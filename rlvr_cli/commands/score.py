@@ -16,15 +16,18 @@ from verifiers import Verifier
 def score(config: Config, source: str, asked: Asked, display: Display) -> None:
     """Judge the rows of a file or stdin and publish the figures. Raises UserError."""
     given = read_responses(source, config.data.limit, config.data.skip_bad)
-    labels = list(dict.fromkeys(row.label for row in given))
-    for _, data in labels:
+    ours: dict[tuple[str, str], dict[str, Problem]] = {}
+    for row in given:
+        ours.setdefault(row.label, {}).setdefault(row.problem.id, row.problem)
+    problems = {label: tuple(by_id.values()) for label, by_id in ours.items()}
+    for _, data in problems:
         fields = {key for row in given if row.label[1] == data for key in row.problem.extra}
         check_fields(asked.by, fields, data)
     directory = None if asked.out is None else ResultDirectory(asked.out)
     answer_format = config.data.verifier or "any"
     results = []
     with Verifier(format=answer_format, workers=os.cpu_count() or 1) as verifier:
-        theirs = earlier_results(asked, labels, verifier)
+        theirs = earlier_results(asked, problems, verifier)
         total = sum(len(row.responses) for row in given)
         with display.progress("judging", total) as bar:
             pace = Pace(total)
@@ -33,13 +36,10 @@ def score(config: Config, source: str, asked: Asked, display: Display) -> None:
                 note = pace.count(size)
                 bar.tick(note, advance=size, print_note=pace.is_due())
 
-            for label in labels:
+            for label in problems:
                 part = [row for row in given if row.label == label]
                 rows = judged_rows(part, verifier, on_batch)
-                problems: dict[str, Problem] = {}
-                for row in part:
-                    problems.setdefault(row.problem.id, row.problem)
-                fingerprint = {"data": data_hash(problems.values())}
+                fingerprint = {"data": data_hash(problems[label])}
                 fingerprint |= judging(answer_format)
                 judged = judged_problems(rows, verifier.cluster)
                 results.append(Result(*label, fingerprint, judged))
