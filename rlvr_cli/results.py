@@ -15,7 +15,7 @@ from typing import Any
 from rlvr_cli.fingerprint import Fingerprint, differences
 from rlvr_cli.jsonl import jsonl_line
 from rlvr_cli.report import Cluster, ResponseRow, Result, judged_problems
-from rlvr_cli.sources import BadRowError, file_rows
+from rlvr_cli.sources import BadRowError, bare_name, file_rows
 from rlvr_cli.types import UserError
 
 _REPORT, _RESPONSES, _UNFINISHED = "report.json", "responses", "unfinished"
@@ -145,11 +145,12 @@ def read_results(path: Path, cluster: Cluster) -> list[Result]:
 
 
 def matching(model: str, data: str, theirs: Sequence[Result], where: Path) -> Result:
-    """The one of their results that is on this problem set (or on one without a name), of this
-    model if there are several; a lone result is taken whatever its name. Raises UserError if it
-    cannot be told which.
+    """The one of their results that is on this problem set (or on one without a name; a file may
+    lie elsewhere), of this model if there are several; a lone result is taken whatever its name.
+    Raises UserError if it cannot be told which.
     """
-    same_data = [result for result in theirs if result.data in (data, "")]
+    name = bare_name(data)
+    same_data = [result for result in theirs if bare_name(result.data) in (name, "")]
     same_model = [result for result in same_data if result.model == model]
     found = same_model or same_data or theirs[: len(theirs) == 1]
     if len(found) != 1:

@@ -128,7 +128,7 @@ def _given(where: str, number: int, row: Any) -> Given:
         raise BadRowError(f"field {field} is neither a text nor a list of texts")
     asked = next((key for key in ALIASES["problem"] if row.get(key) is not None), None)
     text = checked_text(row, asked) if asked else ""
-    own = f"{where.rsplit(':', 1)[0]}-{number}"
+    own = f"{Path(where.rsplit(':', 1)[0]).name}-{number}"
     identity = row["id"] if row.get("id") is not None else text or own
     used = {*ROW_KEYS, *LABELS, "responses", asked}
     extra = {key: value for key, value in row.items() if key not in used}

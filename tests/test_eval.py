@@ -225,7 +225,7 @@ P = {"problem": "p", "answer": 1}
         (
             ("-",),
             ({**P, "id": 1}, {"problem": "q", "answer": 1, "id": 1}),
-            "the id 1 is that of another problem",
+            "stdin:2: the id 1 is that of another problem (stdin:1)",
         ),
         (("arithmetic", "--by", "topic"), (), "--by topic: no such field in arithmetic; it has"),
         (("gsm8k",), (), "save a copy as DIR/gsm8k_test.jsonl and add --set data.root=DIR"),

@@ -154,6 +154,8 @@ def test_the_result_to_compare_with(tmp_path):
     assert matching("m", "d", [one, two], tmp_path) is one
     assert matching("new", "d", [two], tmp_path) is two
     assert matching("new", "e", [two], tmp_path) is two
+    moved, other = result(ROWS, "n", "there/d.jsonl"), result(ROWS, "n", "e.jsonl")
+    assert matching("new", "here/d.jsonl", [moved, other], tmp_path) is moved
     with pytest.raises(UserError, match="it has 2 results for d; it holds m on d, n on d"):
         matching("new", "d", [one, two], tmp_path)
     with pytest.raises(UserError, match="it has none for e; it holds m on d, n on d"):

@@ -135,7 +135,7 @@ def _problem_sets(configs: Sequence[Config], asked: Asked) -> dict[str, ProblemS
             skip_bad=data.skip_bad,
             root=data.root,
         )
-        check_problems(((found.name, problem) for problem in found.problems), repeated=False)
+        check_problems(zip(found.places, found.problems, strict=True), repeated=False)
         fields = {key for problem in found.problems for key in problem.extra}
         check_fields(asked.by, fields, found.name)
         sets[data.source] = found
