@@ -24,6 +24,7 @@ ROW_KEYS = [
     "verdict",
     "format_ok",
     "reward",
+    "verifier",
 ]
 
 

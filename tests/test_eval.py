@@ -111,9 +111,9 @@ def test_models_and_sets_in_one_table_and_tested_against_another(rlvr, tmp_path)
     assert both.stderr.count("\na.jsonl") + both.stderr.count("\nother ") >= 2
 
     rows = "both/responses/a.jsonl--tiny.jsonl"
-    judged = ("--set", "data.verifier=think_answer", "--against", "first", "--out", "again")
-    scored = rlvr("eval", "--responses", rows, *judged)
+    scored = rlvr("eval", "--responses", rows, "--against", "first", "--out", "again")
     assert scored.returncode == 0, scored.stderr
+    assert "think_answer, as the rows say" in scored.stderr
     again = report(tmp_path / "again")
     for key in ("pass@k", "cons@k", "verdicts", "format_share", "response_length"):
         assert again["results"][0][key] == results[0][key]
@@ -197,6 +197,11 @@ GOOD = {"id": "a", "answer": 1, "response": "1"}
             ({**GOOD, "problem": "p"}, {**GOOD, "problem": "p", "id": "b", "answer": 2}),
             (),
             "stdin:2: problem b has two different gold answers, '2', '1' in stdin:1",
+        ),
+        (
+            ({**GOOD, "verifier": "boxed"}, GOOD),
+            (),
+            "judged in different ways (stdin:1: verifier boxed; stdin:2: verifier None)",
         ),
         ((GOOD,), ("--k", "2"), "--k 2: larger than the 1 responses a problem of stdin"),
         ((GOOD,), ("--by", "level"), "--by level: no such field in stdin; its problems have no"),

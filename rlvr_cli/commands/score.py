@@ -8,7 +8,7 @@ from rlvr_cli.display import Display, Pace
 from rlvr_cli.fingerprint import data_hash, judging
 from rlvr_cli.report import Result, check_fields, judged_problems
 from rlvr_cli.results import ResultDirectory
-from rlvr_cli.scoring import judged_rows, read_responses
+from rlvr_cli.scoring import format_of_rows, judged_rows, read_responses
 from rlvr_cli.types import Problem
 from verifiers import Verifier
 
@@ -24,24 +24,27 @@ def score(config: Config, source: str, asked: Asked, display: Display) -> None:
         fields = {key for row in given if row.label[1] == data for key in row.problem.extra}
         check_fields(asked.by, fields, data)
     directory = None if asked.out is None else ResultDirectory(asked.out)
-    answer_format = config.data.verifier or "any"
+    parts = {label: [row for row in given if row.label == label] for label in problems}
+    formats = {label: config.data.verifier or format_of_rows(part) for label, part in parts.items()}
+    with Verifier() as equality:
+        theirs = earlier_results(asked, problems, equality)
     results = []
-    with Verifier(format=answer_format, workers=os.cpu_count() or 1) as verifier:
-        theirs = earlier_results(asked, problems, verifier)
-        total = sum(len(row.responses) for row in given)
-        with display.progress("judging", total) as bar:
-            pace = Pace(total)
+    total = sum(len(row.responses) for row in given)
+    with display.progress("judging", total) as bar:
+        pace = Pace(total)
 
-            def on_batch(size: int) -> None:
-                note = pace.count(size)
-                bar.tick(note, advance=size, print_note=pace.is_due())
+        def on_batch(size: int) -> None:
+            note = pace.count(size)
+            bar.tick(note, advance=size, print_note=pace.is_due())
 
-            for label in problems:
-                part = [row for row in given if row.label == label]
+        for label, part in parts.items():
+            with Verifier(format=formats[label], workers=os.cpu_count() or 1) as verifier:
                 rows = judged_rows(part, verifier, on_batch)
                 fingerprint = {"data": data_hash(problems[label])}
-                fingerprint |= judging(answer_format)
+                fingerprint |= judging(formats[label])
                 judged = judged_problems(rows, verifier.cluster)
-                results.append(Result(*label, fingerprint, judged))
-        display.say("judged", pace.summary("responses"))
-        publish(results, asked, directory, theirs, display)
+            results.append(Result(*label, fingerprint, judged))
+    display.say("judged", pace.summary("responses"))
+    if config.data.verifier is None and any(row.judged_as for row in given):
+        display.say("judged as", f"{', '.join(dict.fromkeys(formats.values()))}, as the rows say")
+    publish(results, asked, directory, theirs, display)
