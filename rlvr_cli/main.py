@@ -8,6 +8,7 @@ import typer
 from rlvr_cli import options
 from rlvr_cli.settings import (
     READ_BY_EVAL,
+    READ_BY_RESPONSES,
     eval_flags,
     reported_errors,
     resolve,
@@ -213,7 +214,7 @@ def eval_(
                 raise UserError("--responses needs neither a problem set nor --model")
             from rlvr_cli.commands.score import score
 
-            plain = resolve(flags, config, set_, reads=READ_BY_EVAL, own_defaults=False)
+            plain = resolve(flags, config, set_, reads=READ_BY_RESPONSES, own_defaults=False)
             return score(plain, responses, asked, Display(quiet))
         models, sources = dict.fromkeys(model or (None,)), dict.fromkeys(data or (None,))
         pairs = [{"model": one, "data.source": source} for one in models for source in sources]

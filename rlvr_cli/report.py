@@ -76,14 +76,14 @@ def tally_of(rows: Sequence[ResponseRow], cluster: Cluster) -> Tally:
 
 
 def chosen_ks(asked: Sequence[int], result: Result) -> list[int]:
-    """The k of pass@k and cons@k, in order. Raises UserError if one is larger than n.
+    """The k of pass@k and cons@k, in order. Raises UserError if no problem has as many responses.
 
     Where none is asked for, every k counts every problem with a judged response.
     """
-    largest = max(asked, default=1)
-    if largest > result.samples:
+    largest, most = max(asked, default=1), max(len(problem.rows) for problem in result.problems)
+    if largest > most:
         raise UserError(
-            f"--k {largest}: larger than the {result.samples} responses a problem of {result.data}"
+            f"--k {largest}: no problem of {result.data} has more than {most} responses"
         )
     return sorted({1, *asked}) if asked else default_ks(result.judged_samples)
 

@@ -19,6 +19,8 @@ READ_BY_EVAL = (
     *("data.verifier", "data.root"),
     *("eval.samples", "eval.temperature", "eval.top_p"),
 )
+READ_BY_RESPONSES = ("data.limit", "data.skip_bad", "data.verifier")
+"""What `rlvr eval --responses` reads."""
 
 
 def shared_flags(
@@ -68,21 +70,29 @@ def resolve(
     reads: Any,
     own_defaults: bool = True,
 ) -> Any:
-    """The configuration from, in rising order: the model's own file, --config, flags, --set."""
+    """The configuration from, in rising order: the model's own file, --config, flags, --set.
+
+    Raises UserError for a flag or an assignment that is not among the keys that the command reads.
+    """
     from rlvr_cli import config
     from rlvr_cli.models import DEFAULTS_FILE, model_directory
     from rlvr_cli.types import UserError
 
     layers = [config.yaml_layer(file)] if file else []
-    layers += [config.flag_layer(key, value) for key, value in flags.items() if value is not None]
-    layers += config.set_layer(assignments or [])
-    for assignment in assignments or []:
-        key = assignment.partition("=")[0].strip()
+    flags = {key: value for key, value in flags.items() if value is not None}
+    given = [(config.flag_layer(key, value), key) for key, value in flags.items()]
+    keys = [text.partition("=")[0].strip() for text in assignments or []]
+    given += zip(config.set_layer(assignments or []), keys, strict=True)
+    layers += [layer for layer, _ in given]
+    resolved = config.resolve(layers)
+    for layer, key in given:
         if reads is not None and key not in reads:
-            raise UserError(f"--set {assignment}: only rlvr train reads {key}")
+            at_all = key in READ_BY_EVAL
+            who = f"--responses does not read {key}" if at_all else f"only rlvr train reads {key}"
+            raise UserError(f"{layer.origin}: {who}")
     if not own_defaults:
-        return config.resolve(layers)
-    defaults = Path(model_directory(config.resolve(layers).model)) / DEFAULTS_FILE
+        return resolved
+    defaults = Path(model_directory(resolved.model)) / DEFAULTS_FILE
     if defaults.is_file():
         layers = [config.yaml_layer(defaults, str(defaults)), *layers]
     return config.resolve(layers)

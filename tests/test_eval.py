@@ -203,7 +203,7 @@ GOOD = {"id": "a", "answer": 1, "response": "1"}
             (),
             "judged in different ways (stdin:1: verifier boxed; stdin:2: verifier None)",
         ),
-        ((GOOD,), ("--k", "2"), "--k 2: larger than the 1 responses a problem of stdin"),
+        ((GOOD,), ("--k", "2"), "--k 2: no problem of stdin has more than 1 responses"),
         ((GOOD,), ("--by", "level"), "--by level: no such field in stdin; its problems have no"),
         (({**GOOD, "x": 1},), ("--by", "level"), "--by level: no such field in stdin; it has x"),
         ((GOOD,), ("--against", "none"), "none: cannot be read"),

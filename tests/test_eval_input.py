@@ -67,3 +67,20 @@ def test_a_comparison_that_fails_loses_nothing(tmp_path):
         publish([result("correct")], asked, ResultDirectory(out), late, Display(quiet=True))
     assert len(json.loads((out / "report.json").read_text())["results"]) == 1
     assert len((out / "responses/d--m.jsonl").read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ("eval --responses - --temperature 1", "--temperature 1.0: --responses does not read"),
+        ("eval --responses - -n 0", "--samples 0"),
+        ("eval --responses - --seed 0", "--seed 0: --responses does not read seed"),
+        ("eval --responses - --prompt boxed", "--prompt boxed: --responses does not read"),
+        ("eval --responses - --set data.split=test", "--responses does not read data.split"),
+        ("eval --responses - --set optim.lr=1", "only rlvr train reads optim.lr"),
+        ("eval --set data.rooot=1", "data.rooot is not a setting; did you mean data.root?"),
+        ("sample x --set foo=1", "foo is not a setting; known: algo"),
+    ],
+)
+def test_an_option_that_is_not_read_is_refused(args, message):
+    assert message in refused(*args.split())
