@@ -7,6 +7,8 @@ import typer
 
 from rlvr_cli import options
 from rlvr_cli.settings import (
+    KEPT,
+    NOTHING_KEPT,
     READ_BY_EVAL,
     READ_BY_RESPONSES,
     eval_flags,
@@ -194,7 +196,8 @@ def eval_(
     Piped, stdout carries one JSON object a response. With --out a stopped evaluation goes on
     where it was when the command is given again.
     """
-    with reported_errors():
+    kept = NOTHING_KEPT if out is None else KEPT.format(out)
+    with reported_errors(kept if responses is None else "nothing is kept"):
         from rlvr_cli.types import UserError
 
         if list_:
@@ -258,7 +261,7 @@ def sample(
 
     Piped, stdout carries one JSON object a response, in the rows of rlvr eval.
     """
-    with reported_errors():
+    with reported_errors("responses that are not written yet are lost"):
         from rlvr_cli.display import Display
         from rlvr_cli.types import UserError
 

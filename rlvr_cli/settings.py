@@ -21,6 +21,8 @@ READ_BY_EVAL = (
 )
 READ_BY_RESPONSES = ("data.limit", "data.skip_bad", "data.verifier")
 """What `rlvr eval --responses` reads."""
+KEPT = "what was sampled is kept in {}; give the same command again to go on"
+NOTHING_KEPT = "nothing is kept; rlvr eval with --out DIR keeps what was sampled"
 
 
 def shared_flags(
@@ -123,12 +125,17 @@ def resolve_again(run: Path, flags: dict[str, Any], assignments: list[str] | Non
 
 
 @contextmanager
-def reported_errors() -> Iterator[None]:
-    """One line and exit code 2 for a mistake of the user's; quiet ends for a pipe or Ctrl-C."""
+def reported_errors(interrupted: str = "") -> Iterator[None]:
+    """One line and exit code 2 for a mistake of the user's; a quiet end for a pipe.
+
+    Ctrl-C and SIGTERM end it with what the KeyboardInterrupt says, else with `interrupted`.
+    """
+    from rlvr_cli.interrupts import Interrupts
     from rlvr_cli.types import RunStoppedError, UserError
 
     try:
-        yield
+        with Interrupts() as interrupts, interrupts.welcome():
+            yield
     except (UserError, RunStoppedError) as error:
         from rlvr_cli.display import fail
 
@@ -137,5 +144,7 @@ def reported_errors() -> Iterator[None]:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(141) from None
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
+        if note := str(error) or interrupted:
+            print(f"rlvr: interrupted; {note}", file=sys.stderr)
         raise typer.Exit(130) from None

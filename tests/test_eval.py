@@ -3,7 +3,9 @@
 import json
 import os
 import pty
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -65,6 +67,27 @@ def test_a_killed_evaluation_goes_on_and_ends_byte_for_byte_the_same(rlvr, tmp_p
     assert f"{kept} of 40 problems are done already" in again.stderr
     assert files(tmp_path / "broken") == files(tmp_path / "whole")
     assert sorted(files(tmp_path / "whole")) == ["report.json", "responses/arithmetic--tiny.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("number", "out", "said"),
+    [
+        (signal.SIGINT, ("--out", "result"), r"kept \d+ of 256 problems of arithmetic with tiny; "),
+        (signal.SIGTERM, (), "nothing is kept; rlvr eval with --out DIR keeps"),
+    ],
+)
+def test_an_interrupted_evaluation_says_what_is_kept(tmp_path, number, out, said):
+    command = [sys.executable, "-m", "rlvr_cli", "eval", "-n", "32", *out]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        for line in process.stderr:
+            if line.startswith("policy"):
+                break
+        time.sleep(0.5)
+        process.send_signal(number)
+        rest = process.stderr.read()
+    assert process.returncode == 130
+    assert re.search(f"^rlvr: interrupted; {said}", rest, re.MULTILINE)
+    assert "Traceback" not in rest
 
 
 def test_a_dated_template_is_another_fingerprint_on_another_day(rlvr, tmp_path):

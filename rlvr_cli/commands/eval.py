@@ -97,7 +97,7 @@ class _Measurement:
         return found
 
     def sample(self, unfinished: Unfinished, display: Display) -> None:
-        """Sample and judge the problems that are not done."""
+        """Sample and judge the problems that are not done. An interrupt says how many are."""
         warn_of_bad_golds(self.prompts, self.session, display)
         done = set(unfinished.lines)
         with (
@@ -114,7 +114,17 @@ class _Measurement:
                 bar.tick(note, print_note=pace.is_due())
 
             sampler = Sampler(self.session.engine, self.session.policy.tokenizer, verifier)
-            evaluate(sampler, self.prompts, self.params, self.config.seed, on_group, done)
+            try:
+                evaluate(sampler, self.prompts, self.params, self.config.seed, on_group, done)
+            except KeyboardInterrupt:
+                raise KeyboardInterrupt(self._kept(unfinished)) from None
+
+    def _kept(self, unfinished: Unfinished) -> str:
+        """What an interrupt leaves, in words."""
+        if unfinished.path is None:
+            return ""
+        done = f"{len(unfinished.lines)} of {len(self.prompts)} problems of {self.problems.name}"
+        return f"kept {done} with {self.config.model}; give the same command again to go on"
 
 
 def _problem_sets(configs: Sequence[Config], asked: Asked) -> dict[str, ProblemSet]:
