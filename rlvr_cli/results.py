@@ -10,8 +10,9 @@ import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+from rlvr_cli.files import lock_directory
 from rlvr_cli.fingerprint import Fingerprint, differences
 from rlvr_cli.jsonl import jsonl_line
 from rlvr_cli.report import Cluster, ResponseRow, Result, judged_problems
@@ -66,20 +67,34 @@ class Unfinished:
 
 
 class ResultDirectory:
-    """Where `--out` points. Raises UserError if something else is there, or it is finished."""
+    """Where `--out` points; held by this process from the first write, or where something is there
+    to go on with. Raises UserError if something else is there, it is finished, or held by another.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        if (directory / _REPORT).exists():
-            raise UserError(f"--out {directory}: it exists already, finished; name another")
-        going_on = (directory / _UNFINISHED).is_dir()
-        if directory.exists() and not going_on:
+        self._lock: IO[str] | None = None
+        self._refuse_finished()
+        if (directory / _UNFINISHED).is_dir():
+            self._hold()
+        elif directory.exists():
             raise UserError(f"--out {directory}: it exists already; name another or remove it")
+
+    def _refuse_finished(self) -> None:
+        if (self.directory / _REPORT).exists():
+            raise UserError(f"--out {self.directory}: it exists already, finished; name another")
+
+    def _hold(self) -> None:
+        """Hold the directory until the process ends. Raises OSError if it cannot be made."""
+        if self._lock is None:
+            (self.directory / _UNFINISHED).mkdir(parents=True, exist_ok=True)
+            self._lock = lock_directory(self.directory / _UNFINISHED)
+            self._refuse_finished()
 
     def unfinished(self, name: str, fingerprint: Fingerprint, samples: int) -> Unfinished:
         """What is there of a result; `name` is that of its file."""
         try:
-            (self.directory / _UNFINISHED).mkdir(parents=True, exist_ok=True)
+            self._hold()
             path = self.directory / _UNFINISHED / f"{name}.jsonl"
             return Unfinished(path, fingerprint, samples)
         except OSError as error:
@@ -91,6 +106,7 @@ class ResultDirectory:
         """Write the rows in the order of the problems, then the report, each whole or not at all;
         what lay unfinished is removed."""
         try:
+            self._hold()
             (self.directory / _RESPONSES).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UserError(
@@ -117,11 +133,13 @@ def file_names(pairs: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def read_results(path: Path, cluster: Cluster) -> list[Result]:
-    """The results of a finished directory, or of a file of judged rows, to compare with.
+    """The results of a finished directory (or its report), or of a file of judged rows.
 
     Rows of a file say by `model` and `problem_set` which result they are of, if there are several.
     Raises UserError if it is neither.
     """
+    if path.name == _REPORT:
+        path = path.parent
     if not path.is_dir():
         return [
             Result(*label, {}, judged_problems(rows, cluster))

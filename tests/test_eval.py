@@ -134,7 +134,7 @@ def test_models_and_sets_in_one_table_and_tested_against_another(rlvr, tmp_path)
     assert both.stderr.count("\na.jsonl") + both.stderr.count("\nother ") >= 2
 
     rows = "both/responses/a.jsonl--tiny.jsonl"
-    scored = rlvr("eval", "--responses", rows, "--against", "first", "--out", "again")
+    scored = rlvr("eval", "--responses", rows, "--against", "first/report.json", "--out", "again")
     assert scored.returncode == 0, scored.stderr
     assert "think_answer, as the rows say" in scored.stderr
     again = report(tmp_path / "again")

@@ -84,3 +84,11 @@ def test_a_comparison_that_fails_loses_nothing(tmp_path):
 )
 def test_an_option_that_is_not_read_is_refused(args, message):
     assert message in refused(*args.split())
+
+
+def test_quiet_results_name_their_model_and_show_what_was_asked_for():
+    rows = [{"model": m, "id": 1, "answer": 1, "response": "1", "level": 3} for m in "ab"]
+    done = invoke("eval", "--responses", "-", "-q", "--by", "level", stdin=jsonl(*rows))
+    assert "1.0000 with a on stdin (" in done.stderr
+    assert "1.0000 with b on stdin (" in done.stderr
+    assert done.stderr.count("\nlevel  problems ") == 2

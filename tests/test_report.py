@@ -222,6 +222,18 @@ def test_unfinished_rows_come_back_whole_or_not_at_all(tmp_path):
         ResultDirectory(out).unfinished("name", {"seed": 2}, samples=2)
 
 
+def test_a_result_directory_in_use_is_refused(tmp_path):
+    early, late = ResultDirectory(tmp_path / "out"), ResultDirectory(tmp_path / "out")
+    early.unfinished("name", {"seed": 1}, samples=1)
+    with pytest.raises(UserError, match="another process is using it"):
+        ResultDirectory(tmp_path / "out")
+    with pytest.raises(UserError, match="another process is using it"):
+        late.unfinished("name", {"seed": 1}, samples=1)
+    early.finish({"results": []}, {})
+    with pytest.raises(UserError, match="it exists already, finished"):
+        late.unfinished("name", {"seed": 1}, samples=1)
+
+
 def test_names_of_files_are_plain_and_different():
     assert file_names([("org/m", "./a.jsonl"), ("org_m", "a.jsonl"), ("m", "..")]) == [
         "a.jsonl--org_m",

@@ -68,7 +68,7 @@ def publish(
     """
     entries = [report_entry(result, chosen_ks(asked.ks, result), asked.by) for result in results]
     for entry in entries:
-        _show(entry, display)
+        _show(entry, len(entries) > 1, display)
     if len(entries) > 1:
         display.block(overview(entries))
     report: dict[str, Any] = {"results": entries}
@@ -89,10 +89,11 @@ def publish(
         raise failed
 
 
-def _show(entry: dict[str, Any], display: Display) -> None:
+def _show(entry: dict[str, Any], name_model: bool, display: Display) -> None:
+    what = f"with {entry['model']} on {entry['data']}" if name_model else f"on {entry['data']}"
     first = entry["pass@k"]["1"]
     value = "not measured" if first is None else f"{first['value']:.4f}"
-    display.result("pass@1", f"{value} on {entry['data']} ({_settings(entry)})")
+    display.result("pass@1", f"{value} {what} ({_settings(entry)})")
     format_share, length = entry["format_share"], entry["response_length"]
     display.say(
         "responses",
@@ -104,7 +105,7 @@ def _show(entry: dict[str, Any], display: Display) -> None:
     display.say("verdicts", counts)
     display.block(by_k(entry))
     for field in entry.get("by", {}):
-        display.block(by_field(entry, field))
+        display.block(by_field(entry, field), asked=True)
     unjudged = entry["timeouts"] + entry["unparseable_golds"]
     if unjudged:
         display.warn(
