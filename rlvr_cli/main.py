@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from rlvr_cli import options
+from rlvr_cli import __version__, options
 from rlvr_cli.settings import (
     KEPT,
     NOTHING_KEPT,
@@ -27,8 +27,18 @@ app = typer.Typer(
 )
 
 
+def _say_version(asked: bool) -> None:
+    if asked:
+        print(f"rlvr {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def main() -> None:
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Say it.")
+    ] = False,
+) -> None:
     """Reinforcement learning with verifiable rewards on math reasoning, on one node.
 
     [bold]Examples[/]

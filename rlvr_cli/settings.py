@@ -6,7 +6,7 @@ Imports stay inside the functions: help needs none of them.
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +136,7 @@ def reported_errors(interrupted: str = "") -> Iterator[None]:
     try:
         with Interrupts() as interrupts, interrupts.welcome():
             yield
+            sys.stdout.flush()
     except (UserError, RunStoppedError) as error:
         from rlvr_cli.display import fail
 
@@ -144,6 +145,13 @@ def reported_errors(interrupted: str = "") -> Iterator[None]:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(141) from None
+    except OSError as error:
+        from rlvr_cli.display import fail
+
+        fail(f"{error.filename or 'output'}: {error.strerror or error}")
+        with suppress(OSError):  # what stdout still holds cannot be written at the end either
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(2) from None
     except KeyboardInterrupt as error:
         if note := str(error) or interrupted:
             print(f"rlvr: interrupted; {note}", file=sys.stderr)
