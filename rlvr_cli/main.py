@@ -203,8 +203,8 @@ def eval_(
 
       cat problems.jsonl | rlvr eval - --limit 50 > responses.jsonl
 
-    Piped, stdout carries one JSON object a response. With --out a stopped evaluation goes on
-    where it was when the command is given again.
+    Piped, stdout carries one JSON object a response. With --out it stays empty, and a stopped
+    evaluation goes on where it was when the command is given again.
     """
     kept = NOTHING_KEPT if out is None else KEPT.format(out)
     with reported_errors(kept if responses is None else "nothing is kept"):
@@ -269,7 +269,8 @@ def sample(
 
       cat problems.jsonl | rlvr sample - | jq .response
 
-    Piped, stdout carries one JSON object a response, in the rows of rlvr eval.
+    Piped, stdout carries one JSON object a response, in the rows of rlvr eval; with --out it
+    stays empty.
     """
     with reported_errors("responses that are not written yet are lost"):
         from rlvr_cli.display import Display

@@ -18,6 +18,7 @@ from rlvr_cli.statistics import (
     pass_estimate,
 )
 from rlvr_cli.types import UserError
+from rlvr_cli.words import plural
 
 ResponseRow = dict[str, Any]
 Cluster = Callable[[Sequence[str]], list[int]]
@@ -83,7 +84,7 @@ def chosen_ks(asked: Sequence[int], result: Result) -> list[int]:
     largest, most = max(asked, default=1), max(len(problem.rows) for problem in result.problems)
     if largest > most:
         raise UserError(
-            f"--k {largest}: no problem of {result.data} has more than {most} responses"
+            f"--k {largest}: no problem of {result.data} has more than {plural(most, 'response')}"
         )
     return sorted({1, *asked}) if asked else default_ks(result.judged_samples)
 
@@ -266,7 +267,7 @@ def by_difference(entry: dict[str, Any]) -> list[str]:
                 f"{name[:-1]}{k}",
                 str(counted(found)),
                 shown(found),
-                f"{found['p']:.3f}",
+                "<0.001" if found["p"] < 0.001 else f"{found['p']:.3f}",
                 str(found["better"]),
                 str(found["worse"]),
             ]

@@ -197,7 +197,7 @@ def test_problems_that_do_not_count_are_said(rlvr):
     )
     done = rlvr("eval", "--responses", "-", "--k", "2", stdin=rows)
     assert done.returncode == 0, done.stderr
-    assert "k = 2: 1 of 2 problems have that many judged responses" in done.stderr
+    assert "k = 2: 1 of 2 problems with that many judged responses" in done.stderr
 
 
 GOOD = {"id": "a", "answer": 1, "response": "1"}
@@ -226,7 +226,7 @@ GOOD = {"id": "a", "answer": 1, "response": "1"}
             (),
             "judged in different ways (stdin:1: verifier boxed; stdin:2: verifier None)",
         ),
-        ((GOOD,), ("--k", "2"), "--k 2: no problem of stdin has more than 1 responses"),
+        ((GOOD,), ("--k", "2"), "--k 2: no problem of stdin has more than 1 response"),
         ((GOOD,), ("--by", "level"), "--by level: no such field in stdin; its problems have no"),
         (({**GOOD, "x": 1},), ("--by", "level"), "--by level: no such field in stdin; it has x"),
         ((GOOD,), ("--against", "none"), "none: cannot be read"),

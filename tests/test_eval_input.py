@@ -89,6 +89,6 @@ def test_an_option_that_is_not_read_is_refused(args, message):
 def test_quiet_results_name_their_model_and_show_what_was_asked_for():
     rows = [{"model": m, "id": 1, "answer": 1, "response": "1", "level": 3} for m in "ab"]
     done = invoke("eval", "--responses", "-", "-q", "--by", "level", stdin=jsonl(*rows))
-    assert "1.0000 with a on stdin (" in done.stderr
+    assert "1.0000 with a on stdin (1 problem, 1 response, " in done.stderr
     assert "1.0000 with b on stdin (" in done.stderr
     assert done.stderr.count("\nlevel  problems ") == 2

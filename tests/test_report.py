@@ -126,6 +126,10 @@ def test_a_timeout_drops_no_problem_from_a_default_k_and_tables_say_who_counts()
         ["cons@3", "2"],
         ["cons@4", "1"],
     ]
+    many = [row(str(n), "correct", "1") for n in range(20)]
+    worse = [row(str(n), "wrong", "2") for n in range(20)]
+    certain = by_difference(compared(result(many), result(worse, "n"), [1]))
+    assert certain[1].split()[-3:] == ["<0.001", "20", "0"]
     whole = result(ROWS[:4], "whole")
     entries = [report_entry(one, chosen_ks((), one), []) for one in (found, whole)]
     assert "pass@2 " in overview(entries)[0]  # the largest k that both have

@@ -25,6 +25,7 @@ from rlvr_cli.report import (
 from rlvr_cli.results import ResultDirectory, file_names, matching, read_results
 from rlvr_cli.scoring import LABELS
 from rlvr_cli.types import Problem, UserError
+from rlvr_cli.words import plural
 from verifiers import Verifier
 
 
@@ -109,15 +110,16 @@ def _show(entry: dict[str, Any], name_model: bool, display: Display) -> None:
     unjudged = entry["timeouts"] + entry["unparseable_golds"]
     if unjudged:
         display.warn(
-            f"{unjudged} responses could not be judged ({entry['timeouts']} timeouts, "
+            f"{plural(unjudged, 'response')} could not be judged "
+            f"({plural(entry['timeouts'], 'timeout')}, "
             f"{entry['unparseable_golds']} with an unreadable gold answer); the figures leave "
             "them out"
         )
     last, found = list(entry["pass@k"].items())[-1]
     if counted(found) < entry["problems"]:
         display.warn(
-            f"k = {last}: {counted(found)} of {entry['problems']} problems have that many judged "
-            "responses; the figures leave the others out"
+            f"k = {last}: {counted(found)} of {plural(entry['problems'], 'problem')} with "
+            "that many judged responses; the figures leave the others out"
         )
 
 
@@ -125,11 +127,12 @@ def _settings(entry: dict[str, Any]) -> str:
     """What the figures were measured on, in words."""
     fingerprint: Fingerprint = entry["fingerprint"]
     answers = f"answers judged as {fingerprint['verifier']['format']}"
+    problems = plural(entry["problems"], "problem")
     if "sampling" not in fingerprint:
-        return f"{entry['problems']} problems, {entry['responses']} responses, {answers}"
+        return f"{problems}, {plural(entry['responses'], 'response')}, {answers}"
     drawn = fingerprint["sampling"]
     return (
-        f"{entry['problems']} problems x {drawn['samples']} samples, temperature "
+        f"{problems} x {plural(drawn['samples'], 'sample')}, temperature "
         f"{drawn['temperature']:g}, top-p {drawn['top_p']:g}, at most {drawn['max_tokens']} "
         f"tokens, seed {drawn['seed']}, {answers}"
     )
@@ -147,16 +150,19 @@ def _comparisons(
         other = matching(result.model, result.data, theirs, against)
         comparison = compared(result, other, [int(k) for k in entry["pass@k"]])
         found.append(comparison)
-        display.say("against", f"{other.model} on {result.data}, {comparison['problems']} problems")
+        problems = plural(comparison["problems"], "problem")
+        display.say("against", f"{other.model} on {result.data}, {problems}")
         display.block(by_difference(comparison))
         for difference in comparison["differs"] or ["nothing but chance: same fingerprint"]:
             display.say("differs in", difference)
         if comparison["missing"]:
-            display.warn(f"{comparison['missing']} problems of {result.data} are not in {against}")
+            display.warn(
+                f"not in {against}: {plural(comparison['missing'], 'problem')} of {result.data}"
+            )
         if comparison["unjudged"]:
             display.warn(
-                f"{comparison['unjudged']} problems have no judged response on one side or on "
-                "both; the differences leave them out"
+                f"{plural(comparison['unjudged'], 'problem')} without a judged response on one "
+                "side or on both: the differences leave them out"
             )
     return {"path": str(against), "results": found}
 
