@@ -233,7 +233,7 @@ def test_help_opens_with_examples(rlvr, command):
     help_text = rlvr(command, "--help").stdout
     assert (
         help_text.index("Examples")
-        < help_text.index(f"rlvr {command} ")
+        < help_text.index(f"  rlvr {command} ")
         < help_text.index("--model")
     )
 
