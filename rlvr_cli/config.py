@@ -222,7 +222,8 @@ def yaml_layer(path: Path, origin: str | None = None) -> Layer:
     try:
         values = yaml.load(path.read_text(encoding="utf-8"), _Loader)
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{origin}: cannot be read ({error})") from None
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"{origin}: cannot be read ({reason})") from None
     except yaml.YAMLError as error:
         where = getattr(error, "problem_mark", None)
         line = f", line {where.line + 1}" if where else ""

@@ -61,9 +61,9 @@ class Display:
         line = " ".join(printable(text).splitlines())
         self.console.print(f"[bold yellow]warning[/]    {escape(line)}")
 
-    def block(self, lines: Iterable[str]) -> None:
-        """A table, set apart."""
-        if not self.quiet:
+    def block(self, lines: Iterable[str], asked: bool = False) -> None:
+        """A table, set apart; one that was asked for is shown even when quiet."""
+        if asked or not self.quiet:
             self.console.print(Text(printable("\n".join(["", *lines, ""]))))
 
     def print_curves(self, curves: str) -> None:

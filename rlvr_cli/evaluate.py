@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from rlvr_cli.metrics import pass_at_1, rollout_metrics, verdict_counts
 from rlvr_cli.rollout import Sampler, response_seed
 from rlvr_cli.types import Group, Prompt, SamplingParams
+from rlvr_cli.words import plural
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,9 @@ class Evaluation:
     def settings(self) -> str:
         """What the figures were measured on, in words."""
         return (
-            f"{self.problems} problems x {self.samples} samples, temperature {self.temperature:g}, "
-            f"top-p {self.top_p:g}, at most {self.max_tokens} tokens"
+            f"{plural(self.problems, 'problem')} x {plural(self.samples, 'sample')}, "
+            f"temperature {self.temperature:g}, top-p {self.top_p:g}, "
+            f"at most {self.max_tokens} tokens"
         )
 
 

@@ -112,7 +112,7 @@ def lock_directory(directory: Path) -> IO[str]:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         file.close()
-        raise UserError(f"{directory}: another process is using this run; wait for it") from None
+        raise UserError(f"{directory}: another process is using it; wait for it") from None
     return file
 
 

@@ -5,9 +5,12 @@ from typing import Annotated
 
 import typer
 
-from rlvr_cli import options
+from rlvr_cli import __version__, options
 from rlvr_cli.settings import (
+    KEPT,
+    NOTHING_KEPT,
     READ_BY_EVAL,
+    READ_BY_RESPONSES,
     eval_flags,
     reported_errors,
     resolve,
@@ -24,8 +27,18 @@ app = typer.Typer(
 )
 
 
+def _say_version(asked: bool) -> None:
+    if asked:
+        print(f"rlvr {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def main() -> None:
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Say it.")
+    ] = False,
+) -> None:
     """Reinforcement learning with verifiable rewards on math reasoning, on one node.
 
     [bold]Examples[/]
@@ -190,10 +203,11 @@ def eval_(
 
       cat problems.jsonl | rlvr eval - --limit 50 > responses.jsonl
 
-    Piped, stdout carries one JSON object a response. With --out a stopped evaluation goes on
-    where it was when the command is given again.
+    Piped, stdout carries one JSON object a response. With --out it stays empty, and a stopped
+    evaluation goes on where it was when the command is given again.
     """
-    with reported_errors():
+    kept = NOTHING_KEPT if out is None else KEPT.format(out)
+    with reported_errors(kept if responses is None else "nothing is kept"):
         from rlvr_cli.types import UserError
 
         if list_:
@@ -213,7 +227,7 @@ def eval_(
                 raise UserError("--responses needs neither a problem set nor --model")
             from rlvr_cli.commands.score import score
 
-            plain = resolve(flags, config, set_, reads=READ_BY_EVAL, own_defaults=False)
+            plain = resolve(flags, config, set_, reads=READ_BY_RESPONSES, own_defaults=False)
             return score(plain, responses, asked, Display(quiet))
         models, sources = dict.fromkeys(model or (None,)), dict.fromkeys(data or (None,))
         pairs = [{"model": one, "data.source": source} for one in models for source in sources]
@@ -256,9 +270,9 @@ def sample(
       cat problems.jsonl | rlvr sample - | jq .response
 
     A terminal shows each response while it is written. Piped, stdout carries one JSON object a
-    response, in the rows of rlvr eval.
+    response, in the rows of rlvr eval; with --out it stays empty.
     """
-    with reported_errors():
+    with reported_errors("responses that are not written yet are lost"):
         from rlvr_cli.display import Display
         from rlvr_cli.types import UserError
 

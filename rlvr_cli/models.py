@@ -37,7 +37,7 @@ def model_directory(name: str) -> Path | str:
         return max(checkpoints)[1]
     if path.exists():
         raise UserError(f"--model {name}: no config.json and no checkpoints/step-N in it")
-    if name.startswith((".", "/", "~")) or name.count("/") > 1:
+    if name.startswith((".", "/", "~", "runs/")) or name.count("/") > 1:
         raise UserError(f"--model {name}: no such directory")
     return name
 
@@ -56,7 +56,7 @@ def model_files(name: str) -> Path:
     try:
         return Path(cached_file(directory, "config.json")).parent
     except Exception as error:  # whatever a hub may answer
-        raise UserError(f"--model {name}: its files cannot be found ({error})") from None
+        raise _not_loaded(name, error) from None
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,7 @@ def read_config(name: str) -> Any:
     try:
         return transformers.AutoConfig.from_pretrained(model_directory(name))
     except Exception as error:  # whatever a file or a hub may hold
-        reason = str(error).strip().split("\n")[0]
-        raise UserError(f"--model {name}: cannot be loaded ({reason})") from None
+        raise _not_loaded(name, error) from None
 
 
 def parameter_count(config: Any) -> int:
@@ -111,8 +110,7 @@ def load_model(name: str) -> LoadedModel:
             directory, dtype=torch.float32, attn_implementation=ATTENTION
         )
     except Exception as error:  # whatever a file or a hub may hold
-        reason = str(error).strip().split("\n")[0]
-        raise UserError(f"--model {name}: cannot be loaded ({reason})") from None
+        raise _not_loaded(name, error) from None
     model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
     config = model.config.get_text_config()
     context = getattr(config, "max_position_embeddings", None) or _FALLBACK_CONTEXT
@@ -133,6 +131,13 @@ def _refuse_damaged(name: str, directory: Path) -> None:
         raise UserError(
             f"--model {name}: {directory} is damaged: {reason}; take another checkpoint"
         )
+
+
+def _not_loaded(name: str, error: Exception) -> UserError:
+    """The mistake in one line; a name that is no directory here was taken for a hub id."""
+    reason = str(error).strip().split("\n")[0]
+    here = "" if Path(name).is_dir() or name == TINY else "no such directory, and as a hub id it "
+    return UserError(f"--model {name}: {here}cannot be loaded ({reason})")
 
 
 def _stop_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:

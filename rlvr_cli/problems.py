@@ -13,6 +13,7 @@ from rlvr_cli.sources import (
     BadRowError,
     Gold,
     Row,
+    bare_name,
     find_spec,
     source_rows,
 )
@@ -36,6 +37,8 @@ class ProblemSet:
     """Name of the prompt template that fits the set."""
     verifier: Format | None = None
     """How answers to that prompt are judged; none means as the template asks for them."""
+    places: tuple[str, ...] = ()
+    """Where each problem stands, as messages say it (`file:line`)."""
 
 
 def load_problems(
@@ -55,16 +58,19 @@ def load_problems(
     spec = find_spec(source)
     name = "stdin" if source == "-" else source
     fields, gold = (spec.fields, spec.gold) if spec else (None, "text")
+    places, prefix = [], bare_name(name)
 
     def read(where: str, number: int, row: Any) -> Problem:
-        return _problem(row, fields, gold, f"{where.rsplit(':', 1)[0]}-{number}", need_answer)
+        problem = _problem(row, fields, gold, f"{prefix}-{number}", need_answer)
+        places.append(where)
+        return problem
 
     problems = tuple(read_rows(source_rows(source, split, root), read, limit, skip_bad))
     if not problems:
         raise UserError(f"{name}: no problems in it; one JSON object a line is expected")
     if spec is None:
-        return ProblemSet(name, problems, DEFAULT_PROMPT)
-    return ProblemSet(name, problems, spec.prompt, spec.verifier)
+        return ProblemSet(name, problems, DEFAULT_PROMPT, places=tuple(places))
+    return ProblemSet(name, problems, spec.prompt, spec.verifier, tuple(places))
 
 
 class ProblemCursor:

@@ -1,6 +1,6 @@
 """From judged response rows to the figures that people publish, as JSON."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
@@ -18,6 +18,7 @@ from rlvr_cli.statistics import (
     pass_estimate,
 )
 from rlvr_cli.types import UserError
+from rlvr_cli.words import plural
 
 ResponseRow = dict[str, Any]
 Cluster = Callable[[Sequence[str]], list[int]]
@@ -71,14 +72,14 @@ def tally_of(rows: Sequence[ResponseRow], cluster: Cluster) -> Tally:
 
 
 def chosen_ks(asked: Sequence[int], result: Result) -> list[int]:
-    """The k of pass@k and cons@k, in order. Raises UserError if one is larger than n.
+    """The k of pass@k and cons@k, in order. Raises UserError if no problem has as many responses.
 
     Where none is asked for, every k counts every problem with a judged response.
     """
-    largest = max(asked, default=1)
-    if largest > result.samples:
+    largest, most = max(asked, default=1), max(len(problem.rows) for problem in result.problems)
+    if largest > most:
         raise UserError(
-            f"--k {largest}: larger than the {result.samples} responses a problem of {result.data}"
+            f"--k {largest}: no problem of {result.data} has more than {plural(most, 'response')}"
         )
     return sorted({1, *asked}) if asked else default_ks(result.judged_samples)
 
@@ -140,16 +141,28 @@ def check_fields(by: Sequence[str], known: Iterable[str], data: str) -> None:
             raise UserError(f"--by {field}: no such field in {data}; {has}")
 
 
+def check_comparable(data: str, ours: Mapping[str, str | None], theirs: Result) -> None:
+    """Raise UserError if the problems of a set (texts by id, None where not known) share none with
+    their result, or an id is that of another problem there."""
+    known = {problem.id: problem.rows[0]["problem"] for problem in theirs.problems}
+    shared = ours.keys() & known.keys()
+    for identity in sorted(shared):
+        texts = ours[identity], known[identity]
+        if None not in texts and texts[0] != texts[1]:
+            raise UserError(f"--against: problem {identity} of {data} is another problem there")
+    if not shared:
+        raise UserError(
+            f"--against: no problem of {data} is in it: the ids here are such as "
+            f"{next(iter(ours))}, there {next(iter(known))}"
+        )
+
+
 def compared(ours: Result, theirs: Result, ks: Sequence[int]) -> dict[str, Any]:
-    """Two results problem by problem. Raises UserError if they share no problem."""
+    """Two results problem by problem. Raises UserError if none can be compared."""
+    texts = {problem.id: problem.rows[0]["problem"] for problem in ours.problems}
+    check_comparable(ours.data, texts, theirs)
     by_id = {problem.id: problem for problem in theirs.problems}
     shared = [(p, by_id[p.id]) for p in ours.problems if p.id in by_id]
-    for a, b in shared:
-        texts = a.rows[0]["problem"], b.rows[0]["problem"]
-        if None not in texts and texts[0] != texts[1]:
-            raise UserError(f"--against: problem {a.id} of {ours.data} is another problem there")
-    if not shared:
-        raise UserError(f"--against: no problem of {ours.data} is in it")
     pairs = [(a, b) for a, b in shared if a.tally.n and b.tally.n]
     if not pairs:
         raise UserError(f"--against: no problem of {ours.data} has judged responses on both sides")

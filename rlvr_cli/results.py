@@ -10,13 +10,13 @@ import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from rlvr_cli.files import write_atomically
+from rlvr_cli.files import lock_directory, write_atomically
 from rlvr_cli.fingerprint import Fingerprint, differences
 from rlvr_cli.jsonl import jsonl_line
 from rlvr_cli.report import Cluster, ResponseRow, Result, judged_problems
-from rlvr_cli.sources import BadRowError, file_rows
+from rlvr_cli.sources import BadRowError, bare_name, file_rows
 from rlvr_cli.types import UserError
 
 _REPORT, _RESPONSES, _UNFINISHED = "report.json", "responses", "unfinished"
@@ -65,20 +65,34 @@ class Unfinished:
 
 
 class ResultDirectory:
-    """Where `--out` points. Raises UserError if something else is there, or it is finished."""
+    """Where `--out` points; held by this process from the first write, or where something is there
+    to go on with. Raises UserError if something else is there, it is finished, or held by another.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        if (directory / _REPORT).exists():
-            raise UserError(f"--out {directory}: it exists already, finished; name another")
-        going_on = (directory / _UNFINISHED).is_dir()
-        if directory.exists() and not going_on:
+        self._lock: IO[str] | None = None
+        self._refuse_finished()
+        if (directory / _UNFINISHED).is_dir():
+            self._hold()
+        elif directory.exists():
             raise UserError(f"--out {directory}: it exists already; name another or remove it")
+
+    def _refuse_finished(self) -> None:
+        if (self.directory / _REPORT).exists():
+            raise UserError(f"--out {self.directory}: it exists already, finished; name another")
+
+    def _hold(self) -> None:
+        """Hold the directory until the process ends. Raises OSError if it cannot be made."""
+        if self._lock is None:
+            (self.directory / _UNFINISHED).mkdir(parents=True, exist_ok=True)
+            self._lock = lock_directory(self.directory / _UNFINISHED)
+            self._refuse_finished()
 
     def unfinished(self, name: str, fingerprint: Fingerprint, samples: int) -> Unfinished:
         """What is there of a result; `name` is that of its file."""
         try:
-            (self.directory / _UNFINISHED).mkdir(parents=True, exist_ok=True)
+            self._hold()
             path = self.directory / _UNFINISHED / f"{name}.jsonl"
             return Unfinished(path, fingerprint, samples)
         except OSError as error:
@@ -90,6 +104,7 @@ class ResultDirectory:
         """Write the rows in the order of the problems, then the report, each whole or not at all;
         what lay unfinished is removed."""
         try:
+            self._hold()
             (self.directory / _RESPONSES).mkdir(parents=True, exist_ok=True)
             for name, listed in rows.items():
                 text = "".join(map(jsonl_line, listed))
@@ -116,11 +131,13 @@ def file_names(pairs: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def read_results(path: Path, cluster: Cluster) -> list[Result]:
-    """The results of a finished directory, or of a file of judged rows, to compare with.
+    """The results of a finished directory (or its report), or of a file of judged rows.
 
     Rows of a file say by `model` and `problem_set` which result they are of, if there are several.
     Raises UserError if it is neither.
     """
+    if path.name == _REPORT:
+        path = path.parent
     if not path.is_dir():
         return [
             Result(*label, {}, judged_problems(rows, cluster))
@@ -144,11 +161,12 @@ def read_results(path: Path, cluster: Cluster) -> list[Result]:
 
 
 def matching(model: str, data: str, theirs: Sequence[Result], where: Path) -> Result:
-    """The one of their results that is on this problem set (or on one without a name), of this
-    model if there are several; a lone result is taken whatever its name. Raises UserError if it
-    cannot be told which.
+    """The one of their results that is on this problem set (or on one without a name; a file may
+    lie elsewhere), of this model if there are several; a lone result is taken whatever its name.
+    Raises UserError if it cannot be told which.
     """
-    same_data = [result for result in theirs if result.data in (data, "")]
+    name = bare_name(data)
+    same_data = [result for result in theirs if bare_name(result.data) in (name, "")]
     same_model = [result for result in same_data if result.model == model]
     found = same_model or same_data or theirs[: len(theirs) == 1]
     if len(found) != 1:

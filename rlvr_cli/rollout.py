@@ -89,5 +89,6 @@ def response_row(rollout: Rollout) -> dict[str, Any]:
             "verdict": verification.verdict.value,
             "format_ok": verification.format_ok,
             "reward": rollout.reward,
+            "verifier": verification.format,
         }
     return row | {key: value for key, value in problem.extra.items() if key not in ROW_KEYS}

@@ -4,13 +4,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from rlvr_cli.problems import ALIASES, checked_text, gold_answer, read_rows
 from rlvr_cli.reward import reward
 from rlvr_cli.sources import BadRowError, file_rows, jsonl_rows
 from rlvr_cli.types import ROW_KEYS, Problem, UserError
-from verifiers import Attempt, Verifier
+from verifiers import Attempt, Format, Verifier
 
 LABELS = ("model", "problem_set")
 """Rows of several results in one stream say by these keys which result they belong to."""
@@ -29,6 +29,8 @@ class Given:
     finish_reason: str | None
     n_tokens: int | None
     prompt: str | None
+    judged_as: Format | None
+    """How the row says that its own verdict came about, if it does."""
 
 
 def read_responses(source: str, limit: int | None, skip_bad: bool) -> list[Given]:
@@ -75,6 +77,20 @@ def check_problems(problems: Iterable[tuple[str, Problem]], repeated: bool) -> N
                 )
 
 
+def format_of_rows(given: Sequence[Given]) -> Format:
+    """How the rows of one result say that they were judged; any form will do where none says it.
+
+    Raises UserError if they disagree.
+    """
+    first: dict[Format | None, Given] = {}
+    for row in given:
+        first.setdefault(row.judged_as, row)
+    if len(first) > 1:
+        said = "; ".join(f"{row.where}: verifier {form}" for form, row in first.items())
+        raise UserError(f"rows were judged in different ways ({said}); --set data.verifier=…")
+    return given[0].judged_as or "any"
+
+
 def judged_rows(
     given: Sequence[Given], verifier: Verifier, on_batch: Callable[[int], None]
 ) -> list[dict[str, Any]]:
@@ -99,6 +115,7 @@ def judged_rows(
             values = [row.problem.id, sample, row.problem.problem or None, row.prompt, text]
             values += [row.finish_reason, row.n_tokens, row.problem.answer]
             values += [found.extracted, found.verdict.value, found.format_ok, reward(found)]
+            values.append(found.format)
             rows.append(dict(zip(ROW_KEYS, values, strict=True)) | row.problem.extra)
         on_batch(len(batch))
     return rows
@@ -129,7 +146,8 @@ def _given(where: str, number: int, row: Any) -> Given:
     asked = next((key for key in ALIASES["problem"] if row.get(key) is not None), None)
     text = checked_text(row, asked) if asked else ""
     source = where.rsplit(":", 1)[0]
-    identity = row["id"] if row.get("id") is not None else text or f"{source}-{number}"
+    own = f"{Path(source).name}-{number}"
+    identity = row["id"] if row.get("id") is not None else text or own
     used = {*ROW_KEYS, *LABELS, "responses", asked}
     extra = {key: value for key, value in row.items() if key not in used}
     tokens, prompt = row.get("n_tokens"), row.get("prompt")
@@ -141,4 +159,5 @@ def _given(where: str, number: int, row: Any) -> Given:
         row.get("finish_reason") if isinstance(row.get("finish_reason"), str) else None,
         tokens if isinstance(tokens, int) and not isinstance(tokens, bool) else None,
         prompt if isinstance(prompt, str) else None,
+        row["verifier"] if row.get("verifier") in get_args(Format) else None,
     )

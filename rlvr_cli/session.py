@@ -18,6 +18,7 @@ from rlvr_cli.prompts import FORMATS, render_prompts
 from rlvr_cli.rollout import Sampler
 from rlvr_cli.types import Problem, Prompt, UserError
 from rlvr_cli.untrusted import printable
+from rlvr_cli.words import plural
 from verifiers import Format, Verifier
 
 NO_TEMPLATE = "the tokenizer has no chat template: prompts are put as plain text"
@@ -126,6 +127,9 @@ def prompts_for(
         shown.append(f"… and {len(too_long) - len(shown)} more")
     if not (config.data.skip_bad and prompts):
         advice = "lower --max-tokens, shorten them, or leave them out with --skip-bad"
-        raise UserError("\n".join([*shown, f"{len(too_long)} prompts are too long; {advice}"]))
-    print(printable("\n".join([*shown, f"skipped {len(too_long)} prompts"])), file=sys.stderr)
+        raise UserError("\n".join([*shown, f"prompts too long: {len(too_long)}; {advice}"]))
+    print(
+        printable("\n".join([*shown, f"skipped {plural(len(too_long), 'prompt')}"])),
+        file=sys.stderr,
+    )
     return prompts

@@ -6,7 +6,7 @@ Imports stay inside the functions: help needs none of them.
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,10 @@ READ_BY_EVAL = (
     *("data.verifier", "data.root"),
     *("eval.samples", "eval.temperature", "eval.top_p"),
 )
+READ_BY_RESPONSES = ("data.limit", "data.skip_bad", "data.verifier")
+"""What `rlvr eval --responses` reads."""
+KEPT = "what was sampled is kept in {}; give the same command again to go on"
+NOTHING_KEPT = "nothing is kept; rlvr eval with --out DIR keeps what was sampled"
 
 
 def shared_flags(
@@ -67,21 +71,29 @@ def resolve(
     reads: Any,
     own_defaults: bool = True,
 ) -> Any:
-    """The configuration from, in rising order: the model's own file, --config, flags, --set."""
+    """The configuration from, in rising order: the model's own file, --config, flags, --set.
+
+    Raises UserError for a flag or an assignment that is not among the keys that the command reads.
+    """
     from rlvr_cli import config
     from rlvr_cli.models import DEFAULTS_FILE, model_directory
     from rlvr_cli.types import UserError
 
     layers = [config.yaml_layer(file)] if file else []
-    layers += [config.flag_layer(key, value) for key, value in flags.items() if value is not None]
-    layers += config.set_layer(assignments or [])
-    for assignment in assignments or []:
-        key = assignment.partition("=")[0].strip()
+    flags = {key: value for key, value in flags.items() if value is not None}
+    given = [(config.flag_layer(key, value), key) for key, value in flags.items()]
+    keys = [text.partition("=")[0].strip() for text in assignments or []]
+    given += zip(config.set_layer(assignments or []), keys, strict=True)
+    layers += [layer for layer, _ in given]
+    resolved = config.resolve(layers)
+    for layer, key in given:
         if reads is not None and key not in reads:
-            raise UserError(f"--set {assignment}: only rlvr train reads {key}")
+            at_all = key in READ_BY_EVAL
+            who = f"--responses does not read {key}" if at_all else f"only rlvr train reads {key}"
+            raise UserError(f"{layer.origin}: {who}")
     if not own_defaults:
-        return config.resolve(layers)
-    defaults = Path(model_directory(config.resolve(layers).model)) / DEFAULTS_FILE
+        return resolved
+    defaults = Path(model_directory(resolved.model)) / DEFAULTS_FILE
     if defaults.is_file():
         layers = [config.yaml_layer(defaults, str(defaults)), *layers]
     return config.resolve(layers)
@@ -122,12 +134,18 @@ def resolve_again(run: Path, flags: dict[str, Any], assignments: list[str] | Non
 
 
 @contextmanager
-def reported_errors() -> Iterator[None]:
-    """One line and exit code 2 for a mistake of the user's; quiet ends for a pipe or Ctrl-C."""
+def reported_errors(interrupted: str = "") -> Iterator[None]:
+    """One line and exit code 2 for a mistake of the user's; a quiet end for a pipe.
+
+    Ctrl-C and SIGTERM end it with what the KeyboardInterrupt says, else with `interrupted`.
+    """
+    from rlvr_cli.interrupts import Interrupts
     from rlvr_cli.types import RunStoppedError, UserError
 
     try:
-        yield
+        with Interrupts() as interrupts, interrupts.welcome():
+            yield
+            sys.stdout.flush()
     except (UserError, RunStoppedError) as error:
         from rlvr_cli.display import fail
 
@@ -136,5 +154,14 @@ def reported_errors() -> Iterator[None]:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(141) from None
-    except KeyboardInterrupt:
+    except OSError as error:
+        from rlvr_cli.display import fail
+
+        fail(f"{error.filename or 'output'}: {error.strerror or error}")
+        with suppress(OSError):  # what stdout still holds cannot be written at the end either
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(2) from None
+    except KeyboardInterrupt as error:
+        if note := str(error) or interrupted:
+            print(f"rlvr: interrupted; {note}", file=sys.stderr)
         raise typer.Exit(130) from None

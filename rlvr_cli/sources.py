@@ -82,6 +82,13 @@ def find_spec(source: str) -> ProblemSetSpec | None:
         raise UserError(f"{source}: {key}: {first['msg']}") from None
 
 
+def bare_name(source: str) -> str:
+    """What ids of problems begin with: the name of a set, or of a file without its directory, so
+    that they are the same wherever it lies."""
+    is_file = source.endswith(FILE_TYPES) or Path(source).exists()
+    return Path(source).name if is_file else source
+
+
 def has_split(source: str, split: str) -> bool:
     """Whether the source describes such a split of its own (files and stdin have none)."""
     spec = find_spec(source)

@@ -79,7 +79,7 @@ def by_difference(entry: dict[str, Any]) -> list[str]:
                 f"{name[:-1]}{k}",
                 str(counted(found)),
                 shown(found),
-                f"{found['p']:.3f}",
+                "<0.001" if found["p"] < 0.001 else f"{found['p']:.3f}",
                 str(found["better"]),
                 str(found["worse"]),
             ]

@@ -11,7 +11,7 @@ FinishReason = Literal["stop", "length"]
 
 ROW_KEYS = (
     *("id", "sample", "problem", "prompt", "response", "finish_reason", "n_tokens", "answer"),
-    *("extracted", "verdict", "format_ok", "reward"),
+    *("extracted", "verdict", "format_ok", "reward", "verifier"),
 )
 """The keys of a response row; the problem's own fields follow them."""
 

@@ -1,9 +1,13 @@
 """The program as people run it: a process, pipes, files, and every mistake that is easy to make."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 import yaml
+
+import rlvr_cli
 
 PROBLEMS = [
     {"question": "What is 3 + 4?", "answer": 7.0, "topic": "sums"},
@@ -24,6 +28,7 @@ ROW_KEYS = [
     "verdict",
     "format_ok",
     "reward",
+    "verifier",
 ]
 
 
@@ -184,7 +189,13 @@ def test_bad_lines_stop_or_are_skipped(rlvr):
         (("eval", "--set", "optim.lr=1"), "only rlvr train reads optim.lr"),
         (("eval", "--set", "rollout.samples=3"), "only rlvr train reads rollout.samples"),
         (("eval", "--model", "./nowhere", "--out", "new.jsonl"), "no such directory"),
-        (("train", "--config", "none.yaml"), "--config none.yaml: cannot be read"),
+        (("train", "--config", "none.yaml"), "cannot be read (No such file or directory)"),
+        (("eval", "--model", "runs/nope"), "--model runs/nope: no such directory"),
+        (("eval", "--model", "a/b"), "--model a/b: no such directory, and as a hub id it cannot"),
+        (("eval", "--k", "0"), "Invalid value for '--k': "),
+        (("sample", "-n", "1.5"), " (rlvr sample --help)"),
+        (("--no",), "No such option: --no"),
+        (("sample", b"\xff\xfe"), "'\\udcff\\udcfe': not UTF-8 text"),
         (("train", "math500"), "math500: it has no train split"),
         (("sample",), "give a prompt"),
         (("sample", "What is 1 + 1?", "--max-tokens", "2040"), "do not fit the model's context"),
@@ -201,12 +212,28 @@ def test_a_mistake_is_one_line_and_exit_code_2(rlvr, tmp_path, args, message):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("args", [("train", "--list"), ("eval", "--responses", "-")])
+def test_a_full_disk_behind_stdout_is_one_line(args):
+    command = [sys.executable, "-m", "rlvr_cli", *args]
+    row = b'{"answer": 1, "response": "1"}'
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, input=row, stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 2
+    assert done.stderr.endswith(b"rlvr: error: output: No space left on device\n")
+    assert b"Traceback" not in done.stderr
+
+
+def test_the_version_is_said(rlvr):
+    done = rlvr("--version")
+    assert (done.returncode, done.stdout) == (0, f"rlvr {rlvr_cli.__version__}\n")
+
+
 @pytest.mark.parametrize("command", ["train", "eval", "sample"])
 def test_help_opens_with_examples(rlvr, command):
     help_text = rlvr(command, "--help").stdout
     assert (
         help_text.index("Examples")
-        < help_text.index(f"rlvr {command} ")
+        < help_text.index(f"  rlvr {command} ")
         < help_text.index("--model")
     )
 

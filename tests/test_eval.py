@@ -1,7 +1,9 @@
 """`rlvr eval` as people run it: stopped and gone on with, piped, compared."""
 
 import json
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -62,6 +64,27 @@ def test_a_killed_evaluation_goes_on_and_ends_byte_for_byte_the_same(rlvr, tmp_p
     assert sorted(files(tmp_path / "whole")) == ["report.json", "responses/arithmetic--tiny.jsonl"]
 
 
+@pytest.mark.parametrize(
+    ("number", "out", "said"),
+    [
+        (signal.SIGINT, ("--out", "result"), r"kept \d+ of 256 problems of arithmetic with tiny; "),
+        (signal.SIGTERM, (), "nothing is kept; rlvr eval with --out DIR keeps"),
+    ],
+)
+def test_an_interrupted_evaluation_says_what_is_kept(tmp_path, number, out, said):
+    command = [sys.executable, "-m", "rlvr_cli", "eval", "-n", "32", *out]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        for line in process.stderr:
+            if line.startswith("policy"):
+                break
+        time.sleep(0.5)
+        process.send_signal(number)
+        rest = process.stderr.read()
+    assert process.returncode == 130
+    assert re.search(f"^rlvr: interrupted; {said}", rest, re.MULTILINE)
+    assert "Traceback" not in rest
+
+
 def test_a_dated_template_is_another_fingerprint_on_another_day(rlvr, tmp_path):
     """The same files make other prompts: a template that tells the time, as others do the date."""
     model = tmp_path / "dated"
@@ -106,9 +129,9 @@ def test_models_and_sets_in_one_table_and_tested_against_another(rlvr, tmp_path)
     assert both.stderr.count("\na.jsonl") + both.stderr.count("\nother ") >= 2
 
     rows = "both/responses/a.jsonl--tiny.jsonl"
-    judged = ("--set", "data.verifier=think_answer", "--against", "first", "--out", "again")
-    scored = rlvr("eval", "--responses", rows, *judged)
+    scored = rlvr("eval", "--responses", rows, "--against", "first/report.json", "--out", "again")
     assert scored.returncode == 0, scored.stderr
+    assert "think_answer, as the rows say" in scored.stderr
     again = report(tmp_path / "again")
     for key in ("pass@k", "cons@k", "verdicts", "format_share", "response_length"):
         assert again["results"][0][key] == results[0][key]
@@ -183,7 +206,7 @@ def test_problems_that_do_not_count_are_said(rlvr):
     )
     done = rlvr("eval", "--responses", "-", "--k", "2", stdin=rows)
     assert done.returncode == 0, done.stderr
-    assert "k = 2: 1 of 2 problems have that many judged responses" in done.stderr
+    assert "k = 2: 1 of 2 problems with that many judged responses" in done.stderr
 
 
 def test_a_thought_that_the_prompt_opens_is_judged_as_open(rlvr):
@@ -207,7 +230,7 @@ def test_a_colon_in_a_path_is_part_of_the_name(rlvr, tmp_path):
     (tmp_path / "x:y").mkdir()
     (tmp_path / "x:y" / "r.jsonl").write_text(jsonl(GOOD))
     done = rlvr("eval", "--responses", "x:y/r.jsonl")
-    assert "on x:y/r.jsonl (1 problems" in done.stderr
+    assert "on x:y/r.jsonl (1 problem," in done.stderr
 
 
 GOOD = {"id": "a", "answer": 1, "response": "1"}
@@ -231,7 +254,12 @@ GOOD = {"id": "a", "answer": 1, "response": "1"}
             (),
             "stdin:2: problem b has two different gold answers, '2', '1' in stdin:1",
         ),
-        ((GOOD,), ("--k", "2"), "--k 2: larger than the 1 responses a problem of stdin"),
+        (
+            ({**GOOD, "verifier": "boxed"}, GOOD),
+            (),
+            "judged in different ways (stdin:1: verifier boxed; stdin:2: verifier None)",
+        ),
+        ((GOOD,), ("--k", "2"), "--k 2: no problem of stdin has more than 1 response"),
         ((GOOD,), ("--by", "level"), "--by level: no such field in stdin; its problems have no"),
         (({**GOOD, "x": 1},), ("--by", "level"), "--by level: no such field in stdin; it has x"),
         ((GOOD,), ("--against", "none"), "none: cannot be read"),
@@ -258,7 +286,7 @@ P = {"problem": "p", "answer": 1}
         (
             ("-",),
             ({**P, "id": 1}, {"problem": "q", "answer": 1, "id": 1}),
-            "the id 1 is that of another problem",
+            "stdin:2: the id 1 is that of another problem (stdin:1)",
         ),
         (("arithmetic", "--by", "topic"), (), "--by topic: no such field in arithmetic; it has"),
         (("gsm8k",), (), "save a copy as DIR/gsm8k_test.jsonl and add --set data.root=DIR"),

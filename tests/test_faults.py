@@ -158,7 +158,7 @@ def test_a_run_in_use_is_refused(run):
         fcntl.flock(lock, fcntl.LOCK_EX)
         done = resumed(run)
     assert done.exit_code == 2
-    assert "another process is using this run" in done.stderr
+    assert "another process is using it" in done.stderr
 
 
 def test_a_full_disk_stops_the_run_clearly_and_spoils_nothing(tmp_path, whole, monkeypatch):

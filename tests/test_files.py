@@ -77,7 +77,7 @@ def test_a_lock_is_for_one_process_and_ends_with_it(tmp_path):
     )
     assert holder.stdout is not None
     assert holder.stdout.readline() == b"held\n"
-    with pytest.raises(UserError, match="another process is using this run"):
+    with pytest.raises(UserError, match="another process is using it"):
         lock_directory(tmp_path)
     holder.kill()
     holder.wait()

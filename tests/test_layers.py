@@ -9,7 +9,7 @@ import rlvr_cli
 import verifiers
 
 ORDER = [
-    ["types", "arithmetic", "statistics", "jsonl", "untrusted", "tables"],
+    ["types", "arithmetic", "statistics", "jsonl", "untrusted", "tables", "words"],
     ["algorithms"],
     ["sources"],
     ["config", "problems", "prompts", "files", "interrupts"],

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlvr_cli import arithmetic
+from rlvr_cli.fingerprint import data_hash
 from rlvr_cli.problems import ProblemCursor, load_problems
 from rlvr_cli.sources import has_split, known_sets
 from rlvr_cli.types import UserError
@@ -33,7 +34,22 @@ def test_field_aliases_and_gold_answers(tmp_path, row, answer):
     source = write(tmp_path / "p.jsonl", json.dumps({**row, "level": 3}))
     (problem,) = load_problems(source, "train").problems
     assert (problem.problem, problem.answer, problem.extra) == ("p", answer, {"level": 3})
-    assert problem.id == f"{source}-1"
+    assert problem.id == "p.jsonl-1"
+
+
+def test_ids_do_not_depend_on_where_a_file_lies(tmp_path):
+    line = '{"problem": "p", "answer": "#### 1", "question": "p"}'
+    for place in ("here", "there"):
+        (tmp_path / place).mkdir()
+        write(tmp_path / place / "gsm8k_test.jsonl", line)
+    here, there = tmp_path / "here", tmp_path / "there"
+    files = [load_problems(str(d / "gsm8k_test.jsonl"), "test") for d in (here, there)]
+    sets = [load_problems("gsm8k", "test", root=str(d)) for d in (here, there)]
+    assert [found.problems[0].id for found in files] == ["gsm8k_test.jsonl-1"] * 2
+    assert [found.problems[0].id for found in sets] == ["gsm8k-1"] * 2
+    for pair in (files, sets):
+        assert len({data_hash(found.problems) for found in pair}) == 1
+    assert files[1].places == (f"{there / 'gsm8k_test.jsonl'}:1",)
 
 
 @pytest.mark.parametrize(

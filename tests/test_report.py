@@ -100,7 +100,8 @@ def test_ks():
     assert chosen_ks((), result(ROWS[:4])) == [1, 2, 4]
     assert chosen_ks((), result(ROWS[8:])) == [1, 2, 4]  # none was judged
     assert chosen_ks((3,), result(ROWS)) == [1, 3]
-    with pytest.raises(UserError, match="--k 5: larger than the 4 responses"):
+    assert chosen_ks((4,), result([*ROWS, row("4", "wrong", "1")])) == [1, 4]
+    with pytest.raises(UserError, match="--k 5: no problem of d has more than 4 responses"):
         chosen_ks((2, 5), result(ROWS))
 
 
@@ -122,6 +123,10 @@ def test_a_timeout_drops_no_problem_from_a_default_k_and_tables_say_who_counts()
         ["cons@3", "2"],
         ["cons@4", "1"],
     ]
+    many = [row(str(n), "correct", "1") for n in range(20)]
+    worse = [row(str(n), "wrong", "2") for n in range(20)]
+    certain = by_difference(compared(result(many), result(worse, "n"), [1]))
+    assert certain[1].split()[-3:] == ["<0.001", "20", "0"]
     whole = result(ROWS[:4], "whole")
     entries = [report_entry(one, chosen_ks((), one), []) for one in (found, whole)]
     assert "pass@2 " in overview(entries)[0]  # the largest k that both have
@@ -151,6 +156,8 @@ def test_the_result_to_compare_with(tmp_path):
     assert matching("m", "d", [one, two], tmp_path) is one
     assert matching("new", "d", [two], tmp_path) is two
     assert matching("new", "e", [two], tmp_path) is two
+    moved, other = result(ROWS, "n", "there/d.jsonl"), result(ROWS, "n", "e.jsonl")
+    assert matching("new", "here/d.jsonl", [moved, other], tmp_path) is moved
     with pytest.raises(UserError, match="it has 2 results for d; it holds m on d, n on d"):
         matching("new", "d", [one, two], tmp_path)
     with pytest.raises(UserError, match="it has none for e; it holds m on d, n on d"):
@@ -214,6 +221,18 @@ def test_unfinished_rows_come_back_whole_or_not_at_all(tmp_path):
     assert again.path.read_text().count("\n") == 5
     with pytest.raises(UserError, match=r"begun with other settings.*seed 2, theirs 1"):
         ResultDirectory(out).unfinished("name", {"seed": 2}, samples=2)
+
+
+def test_a_result_directory_in_use_is_refused(tmp_path):
+    early, late = ResultDirectory(tmp_path / "out"), ResultDirectory(tmp_path / "out")
+    early.unfinished("name", {"seed": 1}, samples=1)
+    with pytest.raises(UserError, match="another process is using it"):
+        ResultDirectory(tmp_path / "out")
+    with pytest.raises(UserError, match="another process is using it"):
+        late.unfinished("name", {"seed": 1}, samples=1)
+    early.finish({"results": []}, {})
+    with pytest.raises(UserError, match="it exists already, finished"):
+        late.unfinished("name", {"seed": 1}, samples=1)
 
 
 def test_names_of_files_are_plain_and_different():

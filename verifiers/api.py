@@ -65,7 +65,7 @@ class Verifier:
             format_ok = check_format(attempt.response, think_open=attempt.think_open)
 
         def found(verdict: Verdict, reason: str, extracted: str | None = None) -> Verification:
-            return Verification(verdict, extracted, format_ok, reason)
+            return Verification(verdict, extracted, format_ok, reason, self._format)
 
         gold = gold_text(attempt.gold)
         if not self.check_gold(gold):

@@ -27,6 +27,8 @@ class Verification:
     extracted: str | None
     format_ok: bool
     reason: str
+    format: Format = "any"
+    """How it was judged."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from rlvr_cli.evaluate import Evaluation
 from rlvr_cli.reward import NO_SIGNAL
 from rlvr_cli.session import NO_TEMPLATE, Session, unreadable_golds
 from rlvr_cli.types import Prompt, SamplingParams, UserError
+from rlvr_cli.words import plural
 
 _SHORT, _SHOWN = 60, 5
 LONGEST_RESPONSE = 32_768
@@ -24,8 +25,8 @@ def warn_of_unjudged(evaluation: Evaluation, display: Display) -> None:
     unjudged = sum(evaluation.verdicts.get(verdict, 0) for verdict in NO_SIGNAL)
     if unjudged:
         display.warn(
-            f"{unjudged} responses could not be judged (timeout or unreadable gold answer); "
-            "pass@1 leaves them out"
+            f"{plural(unjudged, 'response')} could not be judged (timeout or unreadable gold "
+            "answer); pass@1 leaves them out"
         )
 
 

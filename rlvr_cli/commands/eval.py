@@ -38,11 +38,14 @@ def eval_(configs: Sequence[Config], asked: Asked, display: Display) -> None:
     """
     sets = _problem_sets(configs, asked)
     directory = None if asked.out is None else ResultDirectory(asked.out)
-    pairs = [(config.model, sets[config.data.source].name) for config in configs]
-    names = dict(zip(pairs, file_names(pairs), strict=True))
+    ours = {
+        (config.model, sets[config.data.source].name): sets[config.data.source].problems
+        for config in configs
+    }
+    names = dict(zip(ours, file_names(list(ours)), strict=True))
     results = []
     with Verifier() as equality:
-        theirs = earlier_results(asked, pairs, equality)
+        theirs = earlier_results(asked, ours, equality)
         for model, of_model in groupby(configs, key=lambda config: config.model):
             listed = list(of_model)
             with open_session(listed[0]) as session:
@@ -95,7 +98,7 @@ class _Measurement:
         return found
 
     def sample(self, unfinished: Unfinished, display: Display) -> None:
-        """Sample and judge the problems that are not done."""
+        """Sample and judge the problems that are not done. An interrupt says how many are."""
         warn_of_bad_golds(self.prompts, self.session, display)
         done = set(unfinished.lines)
         with (
@@ -112,7 +115,17 @@ class _Measurement:
                 bar.tick(note, print_note=pace.is_due())
 
             sampler = Sampler(self.session.engine, self.session.policy.tokenizer, verifier)
-            evaluate(sampler, self.prompts, self.params, self.config.seed, on_group, done)
+            try:
+                evaluate(sampler, self.prompts, self.params, self.config.seed, on_group, done)
+            except KeyboardInterrupt:
+                raise KeyboardInterrupt(self._kept(unfinished)) from None
+
+    def _kept(self, unfinished: Unfinished) -> str:
+        """What an interrupt leaves, in words."""
+        if unfinished.path is None:
+            return ""
+        done = f"{len(unfinished.lines)} of {len(self.prompts)} problems of {self.problems.name}"
+        return f"kept {done} with {self.config.model}; give the same command again to go on"
 
 
 def _problem_sets(configs: Sequence[Config], asked: Asked) -> dict[str, ProblemSet]:
@@ -132,7 +145,7 @@ def _problem_sets(configs: Sequence[Config], asked: Asked) -> dict[str, ProblemS
             skip_bad=data.skip_bad,
             root=data.root,
         )
-        check_problems(((found.name, problem) for problem in found.problems), repeated=False)
+        check_problems(zip(found.places, found.problems, strict=True), repeated=False)
         fields = {key for problem in found.problems for key in problem.extra}
         check_fields(asked.by, fields, found.name)
         sets[data.source] = found

@@ -8,6 +8,7 @@ from typing import Any
 
 from rlvr_cli.display import Display
 from rlvr_cli.trainer import Trainer
+from rlvr_cli.words import plural
 
 _SHORT = 60
 
@@ -32,8 +33,8 @@ def warn_of_outcome(trainer: Trainer, history: Sequence[dict[str, Any]], display
         verdicts.update(metrics["verdicts"])
     listed = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
     display.warn(
-        f"no group gave a signal in {steps} steps: in each, all responses were right or all "
-        f"were wrong ({listed}). The policy is unchanged. Take easier or harder problems, a "
+        f"no group gave a signal in {plural(steps, 'step')}: in each, all responses were right or "
+        f"all were wrong ({listed}). The policy is unchanged. Take easier or harder problems, a "
         "stronger model, more samples a problem (-n), or longer responses (--max-tokens)"
     )
 

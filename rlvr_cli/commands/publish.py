@@ -1,7 +1,7 @@
 """The end of `rlvr eval`: figures to the terminal, rows to a pipe, everything to `--out`."""
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,10 +9,12 @@ from typing import Any
 from rlvr_cli.display import Display
 from rlvr_cli.fingerprint import Fingerprint
 from rlvr_cli.jsonl import jsonl_line
-from rlvr_cli.report import Result, chosen_ks, compared, report_entry
+from rlvr_cli.report import Result, check_comparable, chosen_ks, compared, report_entry
 from rlvr_cli.results import ResultDirectory, file_names, matching, read_results
 from rlvr_cli.scoring import LABELS
 from rlvr_cli.tables import by_difference, by_field, by_k, counted, overview, percent
+from rlvr_cli.types import Problem, UserError
+from rlvr_cli.words import plural
 from verifiers import Verifier
 
 
@@ -27,17 +29,18 @@ class Asked:
 
 
 def earlier_results(
-    asked: Asked, pairs: Iterable[tuple[str, str]], verifier: Verifier
+    asked: Asked, ours: Mapping[tuple[str, str], Sequence[Problem]], verifier: Verifier
 ) -> list[Result]:
     """What `--against` is to be compared with; none if it was not given.
 
-    Raises UserError if there is nothing in it for one of our (model, problem set) pairs.
+    Raises UserError if the problems of one of our (model, problem set) pairs cannot be compared.
     """
     if asked.against is None:
         return []
     theirs = read_results(asked.against, verifier.cluster)
-    for model, data in pairs:
-        matching(model, data, theirs, asked.against)
+    for (model, data), problems in ours.items():
+        texts = {problem.id: problem.problem or None for problem in problems}
+        check_comparable(data, texts, matching(model, data, theirs, asked.against))
     return theirs
 
 
@@ -48,15 +51,23 @@ def publish(
     theirs: Sequence[Result],
     display: Display,
 ) -> None:
-    """Report, compare and write. Raises UserError where `asked` does not fit the results."""
+    """Report, compare and write.
+
+    Raises UserError where `asked` does not fit the results; for a comparison that fails, once all
+    else is written.
+    """
     entries = [report_entry(result, chosen_ks(asked.ks, result), asked.by) for result in results]
     for entry in entries:
-        _show(entry, display)
+        _show(entry, len(entries) > 1, display)
     if len(entries) > 1:
         display.block(overview(entries))
     report: dict[str, Any] = {"results": entries}
+    failed = None
     if asked.against is not None:
-        report["against"] = _comparisons(results, entries, asked.against, theirs, display)
+        try:
+            report["against"] = _comparisons(results, entries, asked.against, theirs, display)
+        except UserError as error:
+            failed = error
     if directory is not None:
         pairs = [(result.model, result.data) for result in results]
         rows = [[row for p in result.problems for row in p.rows] for result in results]
@@ -64,12 +75,15 @@ def publish(
         display.say("report", f"{directory.directory}/report.json, rows in responses/ beside it")
     elif not sys.stdout.isatty():
         _pipe(results)
+    if failed is not None:
+        raise failed
 
 
-def _show(entry: dict[str, Any], display: Display) -> None:
+def _show(entry: dict[str, Any], name_model: bool, display: Display) -> None:
+    what = f"with {entry['model']} on {entry['data']}" if name_model else f"on {entry['data']}"
     first = entry["pass@k"]["1"]
     value = "not measured" if first is None else f"{first['value']:.4f}"
-    display.result("pass@1", f"{value} on {entry['data']} ({_settings(entry)})")
+    display.result("pass@1", f"{value} {what} ({_settings(entry)})")
     format_share, length = entry["format_share"], entry["response_length"]
     display.say(
         "responses",
@@ -81,19 +95,20 @@ def _show(entry: dict[str, Any], display: Display) -> None:
     display.say("verdicts", counts)
     display.block(by_k(entry))
     for field in entry.get("by", {}):
-        display.block(by_field(entry, field))
+        display.block(by_field(entry, field), asked=True)
     unjudged = entry["timeouts"] + entry["unparseable_golds"]
     if unjudged:
         display.warn(
-            f"{unjudged} responses could not be judged ({entry['timeouts']} timeouts, "
+            f"{plural(unjudged, 'response')} could not be judged "
+            f"({plural(entry['timeouts'], 'timeout')}, "
             f"{entry['unparseable_golds']} with an unreadable gold answer); the figures leave "
             "them out"
         )
     last, found = list(entry["pass@k"].items())[-1]
     if counted(found) < entry["problems"]:
         display.warn(
-            f"k = {last}: {counted(found)} of {entry['problems']} problems have that many judged "
-            "responses; the figures leave the others out"
+            f"k = {last}: {counted(found)} of {plural(entry['problems'], 'problem')} with "
+            "that many judged responses; the figures leave the others out"
         )
 
 
@@ -101,11 +116,12 @@ def _settings(entry: dict[str, Any]) -> str:
     """What the figures were measured on, in words."""
     fingerprint: Fingerprint = entry["fingerprint"]
     answers = f"answers judged as {fingerprint['verifier']['format']}"
+    problems = plural(entry["problems"], "problem")
     if "sampling" not in fingerprint:
-        return f"{entry['problems']} problems, {entry['responses']} responses, {answers}"
+        return f"{problems}, {plural(entry['responses'], 'response')}, {answers}"
     drawn = fingerprint["sampling"]
     return (
-        f"{entry['problems']} problems x {drawn['samples']} samples, temperature "
+        f"{problems} x {plural(drawn['samples'], 'sample')}, temperature "
         f"{drawn['temperature']:g}, top-p {drawn['top_p']:g}, at most {drawn['max_tokens']} "
         f"tokens, seed {drawn['seed']}, {answers}"
     )
@@ -123,16 +139,19 @@ def _comparisons(
         other = matching(result.model, result.data, theirs, against)
         comparison = compared(result, other, [int(k) for k in entry["pass@k"]])
         found.append(comparison)
-        display.say("against", f"{other.model} on {result.data}, {comparison['problems']} problems")
+        problems = plural(comparison["problems"], "problem")
+        display.say("against", f"{other.model} on {result.data}, {problems}")
         display.block(by_difference(comparison))
         for difference in comparison["differs"] or ["nothing but chance: same fingerprint"]:
             display.say("differs in", difference)
         if comparison["missing"]:
-            display.warn(f"{comparison['missing']} problems of {result.data} are not in {against}")
+            display.warn(
+                f"not in {against}: {plural(comparison['missing'], 'problem')} of {result.data}"
+            )
         if comparison["unjudged"]:
             display.warn(
-                f"{comparison['unjudged']} problems have no judged response on one side or on "
-                "both; the differences leave them out"
+                f"{plural(comparison['unjudged'], 'problem')} without a judged response on one "
+                "side or on both: the differences leave them out"
             )
     return {"path": str(against), "results": found}
 

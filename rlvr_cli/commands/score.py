@@ -8,7 +8,7 @@ from rlvr_cli.display import Display, Pace
 from rlvr_cli.fingerprint import data_hash, judging
 from rlvr_cli.report import Result, check_fields, judged_problems
 from rlvr_cli.results import ResultDirectory
-from rlvr_cli.scoring import judged_rows, read_responses
+from rlvr_cli.scoring import format_of_rows, judged_rows, read_responses
 from rlvr_cli.types import Problem
 from verifiers import Verifier
 
@@ -16,32 +16,35 @@ from verifiers import Verifier
 def score(config: Config, source: str, asked: Asked, display: Display) -> None:
     """Judge the rows of a file or stdin and publish the figures. Raises UserError."""
     given = read_responses(source, config.data.limit, config.data.skip_bad)
-    labels = list(dict.fromkeys(row.label for row in given))
-    for _, data in labels:
+    ours: dict[tuple[str, str], dict[str, Problem]] = {}
+    for row in given:
+        ours.setdefault(row.label, {}).setdefault(row.problem.id, row.problem)
+    problems = {label: tuple(by_id.values()) for label, by_id in ours.items()}
+    for _, data in problems:
         fields = {key for row in given if row.label[1] == data for key in row.problem.extra}
         check_fields(asked.by, fields, data)
     directory = None if asked.out is None else ResultDirectory(asked.out)
-    answer_format = config.data.verifier or "any"
+    parts = {label: [row for row in given if row.label == label] for label in problems}
+    formats = {label: config.data.verifier or format_of_rows(part) for label, part in parts.items()}
+    with Verifier() as equality:
+        theirs = earlier_results(asked, problems, equality)
     results = []
-    with Verifier(format=answer_format, workers=os.cpu_count() or 1) as verifier:
-        theirs = earlier_results(asked, labels, verifier)
-        total = sum(len(row.responses) for row in given)
-        with display.progress("judging", total) as bar:
-            pace = Pace(total)
+    total = sum(len(row.responses) for row in given)
+    with display.progress("judging", total) as bar:
+        pace = Pace(total)
 
-            def on_batch(size: int) -> None:
-                note = pace.count(size)
-                bar.tick(note, advance=size, print_note=pace.is_due())
+        def on_batch(size: int) -> None:
+            note = pace.count(size)
+            bar.tick(note, advance=size, print_note=pace.is_due())
 
-            for label in labels:
-                part = [row for row in given if row.label == label]
+        for label, part in parts.items():
+            with Verifier(format=formats[label], workers=os.cpu_count() or 1) as verifier:
                 rows = judged_rows(part, verifier, on_batch)
-                problems: dict[str, Problem] = {}
-                for row in part:
-                    problems.setdefault(row.problem.id, row.problem)
-                fingerprint = {"data": data_hash(problems.values())}
-                fingerprint |= judging(answer_format)
+                fingerprint = {"data": data_hash(problems[label])}
+                fingerprint |= judging(formats[label])
                 judged = judged_problems(rows, verifier.cluster)
-                results.append(Result(*label, fingerprint, judged))
-        display.say("judged", pace.summary("responses"))
-        publish(results, asked, directory, theirs, display)
+            results.append(Result(*label, fingerprint, judged))
+    display.say("judged", pace.summary("responses"))
+    if config.data.verifier is None and any(row.judged_as for row in given):
+        display.say("judged as", f"{', '.join(dict.fromkeys(formats.values()))}, as the rows say")
+    publish(results, asked, directory, theirs, display)
