@@ -1,11 +1,12 @@
 """The embedded default: small, plain, lossless, able but unreliable, and it learns."""
 
 import json
+import unicodedata
 from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -25,9 +26,11 @@ def test_it_is_a_small_plain_model_directory():
 
 
 @given(st.text())
+@example("\uf900")
 def test_any_text_round_trips(text):
+    """Up to Unicode's canonical form, which transformers puts before every tokenizer of Qwen2's."""
     ids = TOKENIZER.encode(text, add_special_tokens=False)
-    assert TOKENIZER.decode(ids, skip_special_tokens=False) == text
+    assert TOKENIZER.decode(ids, skip_special_tokens=False) == unicodedata.normalize("NFC", text)
     assert all(0 <= token < len(TOKENIZER) for token in ids)
 
 
