@@ -10,8 +10,14 @@ from rlvr_cli.group_filter import has_signal
 from rlvr_cli.memory import OF_WEIGHTS, memory_free, memory_needed
 from rlvr_cli.metrics import rollout_metrics, verdict_counts
 from rlvr_cli.rollout import response_seed
-from rlvr_cli.session import NO_TEMPLATE, Session, training_format, unreadable_golds
-from rlvr_cli.types import Finding, Group, Prompt, SamplingParams
+from rlvr_cli.session import (
+    NO_TEMPLATE,
+    Session,
+    training_format,
+    training_params,
+    unreadable_golds,
+)
+from rlvr_cli.types import Finding, Group, Prompt
 from verifiers import Format
 
 PROBE_PROBLEMS = 8
@@ -63,10 +69,10 @@ def probe(session: Session, prompts: Sequence[Prompt], config: Config) -> list[G
     chosen = random.Random(f"{config.seed}:preflight").sample(
         range(len(prompts)), min(PROBE_PROBLEMS, len(prompts))
     )
-    rollout = config.rollout
-    params = SamplingParams(rollout.samples, rollout.max_tokens, rollout.temperature, rollout.top_p)
     seeds = [response_seed(config.seed, "preflight", number) for number in chosen]
-    groups = session.sampler.groups([prompts[number] for number in chosen], params, seeds)
+    groups = session.sampler.groups(
+        [prompts[number] for number in chosen], training_params(config), seeds
+    )
     return [group for _, group in groups]
 
 

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 
@@ -16,12 +17,15 @@ from rlvr_cli.models import LoadedModel, load_model
 from rlvr_cli.problems import ProblemSet
 from rlvr_cli.prompts import FORMATS, render_prompts
 from rlvr_cli.rollout import Sampler
-from rlvr_cli.types import Problem, Prompt, UserError
+from rlvr_cli.types import Problem, Prompt, SamplingParams, UserError
 from rlvr_cli.untrusted import printable
 from rlvr_cli.words import plural
 from verifiers import Format, Verifier
 
 NO_TEMPLATE = "the tokenizer has no chat template: prompts are put as plain text"
+LONGEST_RESPONSE = 32_768
+"""Tokens of a response where the context would leave room for more: as reasoning models are
+published."""
 _SMALL_MODEL = 20_000_000
 _SHOWN_TOO_LONG = 3
 
@@ -84,6 +88,28 @@ def choose_threads(parameters: int) -> int:
     """Torch threads on a CPU: one for a small model, whose operations are too short to share out
     (several threads collapse when another process competes), else one a core."""
     return 1 if parameters < _SMALL_MODEL else os.cpu_count() or 1
+
+
+def precision_on(device: torch.device, asked: Literal["auto", "float32", "bfloat16"]) -> str:
+    """How the trainer multiplies matrices on a device: as asked, else bfloat16 on a GPU."""
+    if asked != "auto":
+        return asked
+    return "bfloat16" if device.type == "cuda" else "float32"
+
+
+def training_params(config: Config) -> SamplingParams:
+    """How training draws responses."""
+    rollout = config.rollout
+    return SamplingParams(rollout.samples, rollout.max_tokens, rollout.temperature, rollout.top_p)
+
+
+def eval_params(config: Config, room: int | None = None) -> SamplingParams:
+    """How an evaluation draws responses, within a run too; `room` is for their tokens, where none
+    were asked."""
+    max_tokens = config.rollout.max_tokens if room is None else min(room, LONGEST_RESPONSE)
+    return SamplingParams(
+        config.eval.samples, max_tokens, config.eval.temperature, config.eval.top_p
+    )
 
 
 def training_format(data: DataConfig) -> Format:

@@ -20,9 +20,15 @@ from rlvr_cli.problems import ProblemCursor
 from rlvr_cli.prompts import prompts_digest
 from rlvr_cli.rollout import response_seed
 from rlvr_cli.scorer import Scorer, with_advantages
-from rlvr_cli.session import Session, training_format
+from rlvr_cli.session import (
+    Session,
+    eval_params,
+    precision_on,
+    training_format,
+    training_params,
+)
 from rlvr_cli.tracking import Run
-from rlvr_cli.types import Group, Prompt, SamplingParams
+from rlvr_cli.types import Group, Prompt
 from rlvr_cli.update import Updater
 
 
@@ -35,12 +41,9 @@ class Trainer:
         self.config, self.session = config, session
         self.prompts, self.held_out = prompts, held_out
         rollout, model = config.rollout, session.policy.model
-        self.params = SamplingParams(
-            rollout.samples, rollout.max_tokens, rollout.temperature, rollout.top_p
-        )
+        self.params = training_params(config)
         cells, vocab_size = config.algorithm, len(session.policy.tokenizer)
-        precision = config.optim.precision
-        bfloat16 = precision == "bfloat16" or (precision == "auto" and model.device.type == "cuda")
+        bfloat16 = precision_on(model.device, config.optim.precision) == "bfloat16"
         policy = Policy(model, vocab_size, rollout.temperature, bfloat16)
         torch.manual_seed(config.seed)
         self.reference, self.start_digest = None, ""
@@ -137,10 +140,7 @@ class Trainer:
 
     def measure(self) -> tuple[list[Group], Evaluation]:
         """pass@1 on the held-out problems, exactly as `rlvr eval` measures it."""
-        config = self.config.eval
-        params = SamplingParams(
-            config.samples, self.params.max_tokens, config.temperature, config.top_p
-        )
+        params = eval_params(self.config)
         groups = evaluate(self.session.sampler, self.held_out, params, self.config.seed)
         return groups, summarise(groups, params, self.has_format)
 

@@ -99,7 +99,7 @@ class Updater:
     @torch.no_grad()
     def _moved(self, rows: Sequence[Row]) -> dict[str, float]:
         """The divergences of the policy as it is now, nats a token: means over the whole batch."""
-        totals = Totals(sum(len(row.response_ids) for row in rows), len(rows), self.max_tokens)
+        totals = self._totals(rows)
         found: defaultdict[str, float] = defaultdict(float)
         with self.policy.mixed_precision():
             for batch in micro_batches(rows, self.optim.micro_tokens, self.policy.head.weight):
@@ -108,6 +108,9 @@ class Updater:
                 for name in per_token.keys() & {"approx_kl", "ref_kl"}:
                     found[f"{name}_after"] += float((per_token[name] * batch.mask).sum())
         return {name: value / totals.tokens for name, value in sorted(found.items())}
+
+    def _totals(self, rows: Sequence[Row]) -> Totals:
+        return Totals(sum(len(row.response_ids) for row in rows), len(rows), self.max_tokens)
 
     def _check_old_logprobs(self, rows: Sequence[Row], step: int) -> None:
         """Several updates have log-probabilities from before the first: compare the engine's."""
@@ -132,7 +135,7 @@ class Updater:
         self, rows: Sequence[Row], sums: defaultdict[str, float], step: int
     ) -> None:
         learns_policy = step > self.algorithm.critic_warmup
-        totals = Totals(sum(len(row.response_ids) for row in rows), len(rows), self.max_tokens)
+        totals = self._totals(rows)
         self.optimizer.zero_grad(set_to_none=True)
         found: defaultdict[str, float] = defaultdict(float)
         for batch in micro_batches(rows, self.optim.micro_tokens, self.policy.head.weight):

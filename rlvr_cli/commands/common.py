@@ -6,18 +6,14 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, TextIO
 
-from rlvr_cli.config import Config
 from rlvr_cli.display import Display
 from rlvr_cli.evaluate import Evaluation
 from rlvr_cli.reward import NO_SIGNAL
 from rlvr_cli.session import NO_TEMPLATE, Session, unreadable_golds
-from rlvr_cli.types import Prompt, SamplingParams, UserError
+from rlvr_cli.types import Prompt, UserError
 from rlvr_cli.words import plural
 
 _SHORT, _SHOWN = 60, 5
-LONGEST_RESPONSE = 32_768
-"""Tokens of a response where the context would leave room for more: as reasoning models are
-published."""
 
 
 def warn_of_unjudged(evaluation: Evaluation, display: Display) -> None:
@@ -65,14 +61,6 @@ def say_figures(figures: Mapping[str, Any], peaks: str, display: Display) -> Non
         f"roof_gen {shown('roof_gen', '.1%')}, mfu {shown('mfu', '.1%')}, roof_step "
         f"{shown('roof_step', '.1%')} of its peaks by {peaks}; engine and trainer differ by at "
         f"most {shown('mismatch_max', '.1e')} a step",
-    )
-
-
-def eval_params(config: Config, room: int | None = None) -> SamplingParams:
-    """How `eval` and `sample` draw responses; `room` is for their tokens, where none were asked."""
-    max_tokens = config.rollout.max_tokens if room is None else min(room, LONGEST_RESPONSE)
-    return SamplingParams(
-        config.eval.samples, max_tokens, config.eval.temperature, config.eval.top_p
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from rlvr_cli.commands.common import eval_params, say_template, warn_of_bad_golds
+from rlvr_cli.commands.common import say_template, warn_of_bad_golds
 from rlvr_cli.commands.publish import Asked, earlier_results, publish
 from rlvr_cli.config import Config
 from rlvr_cli.display import Display, Pace
@@ -25,7 +25,7 @@ from rlvr_cli.report import Result, check_fields, judged_problems
 from rlvr_cli.results import ResultDirectory, Unfinished, file_names
 from rlvr_cli.rollout import Sampler, response_row
 from rlvr_cli.scoring import check_problems
-from rlvr_cli.session import Session, answer_format, open_session, prompts_for
+from rlvr_cli.session import Session, answer_format, eval_params, open_session, prompts_for
 from rlvr_cli.types import Group, Prompt, SamplingParams, UserError
 from verifiers import Verifier
 

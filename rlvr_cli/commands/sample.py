@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rlvr_cli.commands.common import eval_params, opened, refuse_existing, say_template
+from rlvr_cli.commands.common import opened, refuse_existing, say_template
 from rlvr_cli.config import Config
 from rlvr_cli.display import Display, LiveResponse, show_verdict
 from rlvr_cli.evaluate import evaluate, prompt_seeds
 from rlvr_cli.problems import ProblemSet, load_problems
 from rlvr_cli.rollout import Sampler
-from rlvr_cli.session import answer_format, open_session, prompts_for
+from rlvr_cli.session import answer_format, eval_params, open_session, prompts_for
 from rlvr_cli.sources import FILE_TYPES
 from rlvr_cli.tracking import write_rollouts
 from rlvr_cli.types import Problem, Prompt, SamplingParams, UserError

@@ -18,7 +18,7 @@ from rlvr_cli.display import Display
 from rlvr_cli.files import write_atomically
 from rlvr_cli.preflight import preflight
 from rlvr_cli.problems import ProblemSet, load_problems
-from rlvr_cli.session import Session, answer_format, open_session, prompts_for
+from rlvr_cli.session import Session, answer_format, open_session, precision_on, prompts_for
 from rlvr_cli.sources import has_split
 from rlvr_cli.state import restore
 from rlvr_cli.tracking import Run, create_run, default_directory, kept_problems
@@ -82,9 +82,7 @@ def resume(config: Config, directory: Path, display: Display) -> None:
 def as_chosen(config: Config, session: Session) -> Config:
     """With what was left to this machine as it was chosen here, so that the run goes on like that
     wherever it is resumed."""
-    precision = config.optim.precision
-    if precision == "auto":
-        precision = "bfloat16" if session.policy.model.device.type == "cuda" else "float32"
+    precision = precision_on(session.policy.model.device, config.optim.precision)
     return config.model_copy(
         update={
             "threads": session.threads,
