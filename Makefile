@@ -23,7 +23,7 @@ lint: $(VENV)/installed-dev
 
 # The recipe of the built-in policy, about 25 minutes; it makes the shipped weights bit for bit.
 tiny: $(VENV)/installed
-	$(BIN)/python -m rlvr_cli.warm_start rlvr_cli/tiny
+	$(BIN)/python -m rlvr_cli.tiny.recipe rlvr_cli/tiny
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)

@@ -19,13 +19,13 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen2Config
 
 from rlvr_cli.config import resolve, set_layer
-from rlvr_cli.figures import run_figures
-from rlvr_cli.models import TINY, model_directory
-from rlvr_cli.problems import load_problems
-from rlvr_cli.rollout import Sampler
-from rlvr_cli.session import open_session, prompts_for
-from rlvr_cli.tracking import create_run
-from rlvr_cli.trainer import Trainer
+from rlvr_cli.data.problems import load_problems
+from rlvr_cli.model.loading import TINY, model_directory
+from rlvr_cli.rollout.sampler import Sampler
+from rlvr_cli.rollout.session import open_session, prompts_for
+from rlvr_cli.runs.run_dir import create_run
+from rlvr_cli.training.throughput import run_figures
+from rlvr_cli.training.trainer import Trainer
 from verifiers import Attempt, Verdict, Verification
 
 SHAPES = {  # width, inner width, layers, heads, key heads

@@ -24,9 +24,9 @@ from typing import Any
 import torch
 import transformers  # noqa: F401  (so that no life has to import it)
 
-from rlvr_cli.commands import train  # noqa: F401  (the same)
-from rlvr_cli.main import app
-from rlvr_cli.metrics import repeatable
+from rlvr_cli.cli import train  # noqa: F401  (the same)
+from rlvr_cli.cli.main import app
+from rlvr_cli.evaluation.metrics import repeatable
 
 SMALL = ["--steps", "8", "--prompts", "4", "-n", "4", "--max-tokens", "40", "--limit", "64"]
 SMALL += ["--set", "eval.limit=4", "--set", "eval.every=3", "--set", "checkpoint.keep=2"]

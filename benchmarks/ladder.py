@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from rlvr_cli.config import resolve, set_layer, yaml_layer
-from rlvr_cli.models import DEFAULTS_FILE, TINY, model_directory
-from rlvr_cli.problems import load_problems
-from rlvr_cli.session import open_session, prompts_for
-from rlvr_cli.tracking import create_run
-from rlvr_cli.trainer import Trainer
+from rlvr_cli.data.problems import load_problems
+from rlvr_cli.model.loading import DEFAULTS_FILE, TINY, model_directory
+from rlvr_cli.rollout.session import open_session, prompts_for
+from rlvr_cli.runs.run_dir import create_run
+from rlvr_cli.training.trainer import Trainer
 
 GRPO = ["algo=grpo", "algorithm.kl=none", "algorithm.kl_coef=0", "algorithm.reference=none"]
 TECHNIQUES = {

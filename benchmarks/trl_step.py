@@ -34,7 +34,7 @@ def reward(text: str) -> float:
 def questions() -> list[str]:
     """The same problems in the same order for both."""
     sys.path.insert(0, str(ROOT))
-    from rlvr_cli import arithmetic
+    from rlvr_cli.data import arithmetic
 
     return [str(row["problem"]) for row in arithmetic.problems("train", PROMPTS * STEPS, seed=0)]
 
@@ -47,16 +47,16 @@ def ours(fixed: bool) -> dict[str, list[float] | float]:
     sys.path.insert(0, str(ROOT))
     import torch
 
-    from rlvr_cli.algorithms import ALGORITHMS
-    from rlvr_cli.batch import Row
+    from rlvr_cli.algorithm.presets import ALGORITHMS
     from rlvr_cli.config import OptimConfig
-    from rlvr_cli.engines.transformers import TransformersEngine
-    from rlvr_cli.models import load_model
-    from rlvr_cli.policy import Policy
-    from rlvr_cli.prompts import render_prompts
-    from rlvr_cli.scorer import Scorer, with_advantages
-    from rlvr_cli.types import Problem, SamplingParams
-    from rlvr_cli.update import Updater
+    from rlvr_cli.core.types import Problem, SamplingParams
+    from rlvr_cli.data.prompts import render_prompts
+    from rlvr_cli.model.loading import load_model
+    from rlvr_cli.model.policy import Policy
+    from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
+    from rlvr_cli.training.batch import Row
+    from rlvr_cli.training.forward import Scorer, with_advantages
+    from rlvr_cli.training.update import Updater
 
     torch.set_num_threads(1)
     texts = questions()

@@ -19,12 +19,12 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import torch
 
-from rlvr_cli.engines.vllm import VllmEngine, import_vllm
-from rlvr_cli.models import load_model
-from rlvr_cli.problems import load_problems
-from rlvr_cli.prompts import render_prompts
-from rlvr_cli.rollout import Sampler, response_seed
-from rlvr_cli.types import SamplingParams
+from rlvr_cli.core.types import SamplingParams
+from rlvr_cli.data.problems import load_problems
+from rlvr_cli.data.prompts import render_prompts
+from rlvr_cli.model.loading import load_model
+from rlvr_cli.rollout.engines.vllm_engine import VllmEngine, import_vllm
+from rlvr_cli.rollout.sampler import Sampler, response_seed
 from verifiers import Verifier
 
 LENGTHS = {"short": 24, "long": 384}

@@ -1,1 +1,1 @@
-"""Problem sets as data: one YAML each, read by rlvr_cli.problems."""
+"""Problem sets as data: one YAML each, read by rlvr_cli.data.problems."""

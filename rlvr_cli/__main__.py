@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from rlvr_cli.main import app
+from rlvr_cli.cli.main import app
 
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 """click's own, which newer versions of typer bring along under another name."""
@@ -26,7 +26,7 @@ def main() -> None:
 
 
 def _fail(message: str) -> None:
-    from rlvr_cli.display import fail
+    from rlvr_cli.console.display import fail
 
     fail(message)
     sys.exit(2)

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from rlvr_cli.algorithms import ALGORITHMS, Algorithm
-from rlvr_cli.types import UserError
+from rlvr_cli.algorithm.presets import ALGORITHMS, Algorithm
+from rlvr_cli.core.types import UserError
 from verifiers import Format
 
 Beta = Annotated[float, Field(ge=0, lt=1)]

@@ -20,7 +20,7 @@ from transformers import (
     Qwen3Config,
 )
 
-from rlvr_cli.engines.kv_cache import ATTENTION
+from rlvr_cli.model.attention import ATTENTION
 
 SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
 VOCAB = 50

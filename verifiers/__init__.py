@@ -1,8 +1,8 @@
 """Rule-based verification of mathematical answers: right, bounded, and usable alone."""
 
 from verifiers.api import Verifier, verify
-from verifiers.extract import boxed_answer
-from verifiers.formats import check_format
+from verifiers.extraction.extract import boxed_answer
+from verifiers.extraction.formats import check_format
 from verifiers.types import Attempt, Format, Verdict, Verification
 
 __all__ = [

@@ -7,14 +7,14 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from verifiers.clusters import cluster
-from verifiers.compare import compare, readable
-from verifiers.effort import OutOfEffortError, limited
-from verifiers.extract import boxed_answer, extract
-from verifiers.formats import check_format, is_incomplete
-from verifiers.normalise import gold_text
-from verifiers.pool import LATE, Pool
+from verifiers.equality.clusters import cluster
+from verifiers.equality.compare import compare, readable
+from verifiers.extraction.extract import boxed_answer, extract
+from verifiers.extraction.formats import check_format, is_incomplete
+from verifiers.grammar.normalize import gold_text
 from verifiers.types import Attempt, Format, Judgement, Verdict, Verification
+from verifiers.values.effort import OutOfEffortError, limited
+from verifiers.workers.pool import LATE, Pool
 
 EFFORT_HERE_S = 0.025
 CACHE_SIZE = 1_000_000

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from verifiers import Attempt, Verdict, Verifier, boxed_answer
-from verifiers.clusters import PATIENCE, cluster
+from verifiers.equality.clusters import PATIENCE, cluster
 
 GROUPS = [["1/2", "0.5", r"\frac12"], ["2", "x = 2"], ["(1, 2)"], ["1, 2", "{2, 1}"], ["no", "No"]]
 

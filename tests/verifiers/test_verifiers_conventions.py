@@ -2,7 +2,7 @@
 
 import pytest
 
-from verifiers.compare import compare
+from verifiers.equality.compare import compare
 
 EQUAL = [
     ("1/3", "0.3333333333333"),

@@ -12,7 +12,7 @@ import pytest
 
 import verifiers.api
 from verifiers import Attempt, Verdict, Verifier
-from verifiers.pool import Pool
+from verifiers.workers.pool import Pool
 
 ROOT = Path(__file__).resolve().parents[2]
 SLACK_S = 10.0
@@ -28,9 +28,7 @@ def children() -> set[int]:
     listing = subprocess.run(
         ["ps", "-o", "pid=,args=", "--ppid", str(os.getpid())], capture_output=True, text=True
     )
-    return {
-        int(line.split()[0]) for line in listing.stdout.splitlines() if "verifiers.worker" in line
-    }
+    return {int(line.split()[0]) for line in listing.stdout.splitlines() if "workers.child" in line}
 
 
 def test_easy_answers_start_no_worker() -> None:
@@ -71,7 +69,7 @@ def test_a_killed_worker_costs_one_row(only_workers) -> None:
 def test_memory_is_capped() -> None:
     script = (
         "import os\n"
-        "from verifiers.worker import confine\n"
+        "from verifiers.workers.child import confine\n"
         "confine(os.getppid(), 512)\n"
         "try:\n    bytearray(2 * 1024**3)\nexcept MemoryError:\n    print('refused')\n"
     )
@@ -132,7 +130,7 @@ def test_workers_die_with_a_killed_parent() -> None:
         "v.equal('x+3', '3+x')\n"
         "out = subprocess.run(['ps', '-o', 'pid=,args=', '--ppid', str(os.getpid())],"
         " capture_output=True, text=True).stdout\n"
-        "print(*[l.split()[0] for l in out.splitlines() if 'verifiers.worker' in l], flush=True)\n"
+        "print(*[l.split()[0] for l in out.splitlines() if 'workers.child' in l], flush=True)\n"
         "time.sleep(60)\n"
     )
     parent = subprocess.Popen(

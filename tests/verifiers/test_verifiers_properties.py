@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from verifiers import Attempt, Verdict, Verifier, check_format
-from verifiers.compare import compare
+from verifiers.equality.compare import compare
 
 numbers = st.integers(-(10**12), 10**12)
 letters = st.sampled_from(["x", "y", "a", "b", "n"])

@@ -6,7 +6,7 @@ from verifier_response_cases import CASES as RESPONSES
 from verifier_spoken_cases import CASES as SPOKEN_RESPONSES
 
 from verifiers import Attempt, Verdict, Verifier
-from verifiers.compare import compare
+from verifiers.equality.compare import compare
 
 EQUALITY = equality_cases()
 SPOKEN = [

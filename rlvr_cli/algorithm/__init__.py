@@ -1,0 +1,1 @@
+"""What the papers change, in the order of the loop, as pure functions."""

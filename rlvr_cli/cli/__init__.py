@@ -1,0 +1,1 @@
+"""What people type: commands, options, and the settings they resolve to."""

@@ -1,0 +1,166 @@
+"""`rlvr eval`, once its settings are resolved."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from rlvr_cli.cli.publish import Asked, earlier_results, publish
+from rlvr_cli.config import Config
+from rlvr_cli.console.display import Display, Pace
+from rlvr_cli.core.types import Group, Prompt, SamplingParams, UserError
+from rlvr_cli.data.problems import ProblemSet, load_problems
+from rlvr_cli.data.prompts import template_text
+from rlvr_cli.evaluation.fingerprint import (
+    Fingerprint,
+    data_hash,
+    engine_versions,
+    judging,
+    model_hash,
+    prompts_hash,
+    sampling,
+)
+from rlvr_cli.evaluation.measure import evaluate
+from rlvr_cli.evaluation.report import Result, check_fields, judged_problems
+from rlvr_cli.evaluation.responses import check_problems
+from rlvr_cli.evaluation.result_dir import ResultDirectory, Unfinished, file_names
+from rlvr_cli.model.loading import model_files
+from rlvr_cli.rollout.sampler import Sampler, response_row
+from rlvr_cli.rollout.session import Session, answer_format, eval_params, open_session, prompts_for
+from rlvr_cli.runs.narration import say_template, warn_of_bad_golds
+from verifiers import Verifier
+
+
+def eval_(configs: Sequence[Config], asked: Asked, display: Display) -> None:
+    """The whole of `rlvr eval` with models: one configuration for each model and problem set.
+
+    Those of one model stand together. Raises UserError for anything wrong with the input, before
+    a model is loaded where it can be known.
+    """
+    sets = _problem_sets(configs, asked)
+    directory = None if asked.out is None else ResultDirectory(asked.out)
+    ours = {
+        (config.model, sets[config.data.source].name): sets[config.data.source].problems
+        for config in configs
+    }
+    names = dict(zip(ours, file_names(list(ours)), strict=True))
+    results = []
+    with Verifier() as equality:
+        theirs = earlier_results(asked, ours, equality)
+        for model, of_model in groupby(configs, key=lambda config: config.model):
+            listed = list(of_model)
+            with open_session(listed[0]) as session:
+                display.say("policy", f"{model}: {session.description}")
+                model_sha = model_hash(model_files(model))
+                for config in listed:
+                    problems = sets[config.data.source]
+                    name = names[model, problems.name]
+                    run = _Measurement(config, problems, session, model_sha)
+                    say_template(run.prompts, session, display)
+                    unfinished = run.unfinished(directory, name, display)
+                    run.sample(unfinished, display)
+                    rows = unfinished.rows(prompt.problem.id for prompt in run.prompts)
+                    judged = judged_problems(rows, equality.cluster)
+                    results.append(Result(model, problems.name, run.fingerprint, judged))
+        publish(results, asked, directory, theirs, display)
+
+
+class _Measurement:
+    """One model on one problem set."""
+
+    def __init__(
+        self, config: Config, problems: ProblemSet, session: Session, model_sha: str
+    ) -> None:
+        self.config, self.problems, self.session = config, problems, session
+        self.format = answer_format(problems, config.data)
+        self.prompts, self.params = _prompts_and_params(config, problems, session)
+        template = template_text(config.data.prompt or problems.prompt)
+        self.fingerprint: Fingerprint = {
+            "model": model_sha,
+            "data": data_hash(prompt.problem for prompt in self.prompts),
+            "prompts": prompts_hash(self.prompts),
+            **sampling(self.params, config.seed, config.rollout.seeded, template),
+            **engine_versions(session.engine, session.threads),
+            **judging(self.format),
+        }
+
+    def unfinished(
+        self, directory: ResultDirectory | None, name: str, display: Display
+    ) -> Unfinished:
+        """What an earlier command left of it, if anything."""
+        samples = self.params.samples
+        if directory is None:
+            return Unfinished(None, self.fingerprint, samples)
+        found = directory.unfinished(name, self.fingerprint, samples)
+        if found.lines:
+            display.say(
+                "going on", f"{len(found.lines)} of {len(self.prompts)} problems are done already"
+            )
+        return found
+
+    def sample(self, unfinished: Unfinished, display: Display) -> None:
+        """Sample and judge the problems that are not done. An interrupt says how many are."""
+        warn_of_bad_golds(self.prompts, self.session, display)
+        done = set(unfinished.lines)
+        with (
+            Verifier(format=self.format) as verifier,
+            display.progress(f"{self.problems.name}", len(self.prompts)) as bar,
+        ):
+            pace = Pace(len(self.prompts), len(done))
+            bar.tick(advance=len(done))
+
+            def on_group(group: Group) -> None:
+                rows = [response_row(rollout) for rollout in group.rollouts]
+                unfinished.add(group.prompt.problem.id, rows)
+                note = pace.note(group)
+                bar.tick(note, print_note=pace.is_due())
+
+            sampler = Sampler(self.session.engine, self.session.policy.tokenizer, verifier)
+            try:
+                evaluate(sampler, self.prompts, self.params, self.config.seed, on_group, done)
+            except KeyboardInterrupt:
+                raise KeyboardInterrupt(self._kept(unfinished)) from None
+
+    def _kept(self, unfinished: Unfinished) -> str:
+        """What an interrupt leaves, in words."""
+        if unfinished.path is None:
+            return ""
+        done = f"{len(unfinished.lines)} of {len(self.prompts)} problems of {self.problems.name}"
+        return f"kept {done} with {self.config.model}; give the same command again to go on"
+
+
+def _problem_sets(configs: Sequence[Config], asked: Asked) -> dict[str, ProblemSet]:
+    """The problems of each source, read once and checked: all of them, whatever the limit."""
+    sets: dict[str, ProblemSet] = {}
+    for config in configs:
+        data = config.data
+        if max(asked.ks, default=1) > config.eval.samples:
+            raise UserError(
+                f"--k {max(asked.ks)}: larger than the {config.eval.samples} samples a problem (-n)"
+            )
+        if data.source in sets:
+            continue
+        found = load_problems(
+            data.source,
+            data.split or "test",
+            skip_bad=data.skip_bad,
+            root=data.root,
+        )
+        check_problems(zip(found.places, found.problems, strict=True), repeated=False)
+        fields = {key for problem in found.problems for key in problem.extra}
+        check_fields(asked.by, fields, found.name)
+        sets[data.source] = found
+    return sets
+
+
+def _prompts_and_params(
+    config: Config, problems: ProblemSet, session: Session
+) -> tuple[list[Prompt], SamplingParams]:
+    """The prompts of the first `limit` problems, and room for responses: as asked, else what the
+    context leaves beside the longest prompt of the whole set, so that `limit` changes no answer."""
+    params, limit = eval_params(config), config.data.limit
+    if "max_tokens" in config.rollout.model_fields_set:
+        first = replace(problems, problems=problems.problems[:limit])
+        return prompts_for(first, session.policy, config, params.max_tokens), params
+    prompts = prompts_for(problems, session.policy, config, 1)
+    longest = max(len(prompt.token_ids) for prompt in prompts)
+    return prompts[:limit], eval_params(config, room=session.policy.context - longest)

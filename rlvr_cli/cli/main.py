@@ -1,0 +1,289 @@
+"""The command line. torch and transformers are imported inside the commands, so help is instant."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rlvr_cli import __version__
+from rlvr_cli.cli import options
+from rlvr_cli.cli.resolve import (
+    KEPT,
+    NOTHING_KEPT,
+    READ_BY_EVAL,
+    READ_BY_RESPONSES,
+    eval_flags,
+    reported_errors,
+    resolve,
+    resolve_again,
+    shared_flags,
+)
+
+app = typer.Typer(
+    rich_markup_mode="rich",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        print(f"rlvr {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Say it.")
+    ] = False,
+) -> None:
+    """Reinforcement learning with verifiable rewards on math reasoning, on one node.
+
+    [bold]Examples[/]
+
+      rlvr train --algo dapo                   learn arithmetic with the built-in policy
+
+      rlvr eval --model runs/RUN               pass@1 on the held-out problems
+
+      rlvr sample "What is 47 * 6 + 15?"       one response, with its thought
+
+      cat problems.jsonl | rlvr train -        train on problems of your own
+    """
+
+
+@app.command()
+def train(
+    data: options.Data = None,
+    algo: Annotated[
+        str | None,
+        typer.Option(help="A row of --list; dapo is the default.", rich_help_panel="Training"),
+    ] = None,
+    list_: Annotated[
+        bool,
+        typer.Option("--list", help="Show the table of algorithms.", rich_help_panel="Training"),
+    ] = False,
+    steps: Annotated[
+        int | None, typer.Option(help="100 (tiny: its own).", rich_help_panel="Training")
+    ] = None,
+    lr: Annotated[
+        float | None, typer.Option("--lr", help="1e-6 (tiny: its own).", rich_help_panel="Training")
+    ] = None,
+    prompts: Annotated[
+        int | None, typer.Option(help="Problems a step: 32.", rich_help_panel="Training")
+    ] = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="Go on with a run.", rich_help_panel="Training")
+    ] = None,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Only look whether it can learn.", rich_help_panel="Training"),
+    ] = False,
+    model: options.Model = None,
+    engine: options.Engine = None,
+    samples: options.Samples = None,
+    max_tokens: options.MaxTokens = None,
+    temperature: options.Temperature = None,
+    top_p: options.TopP = None,
+    limit: options.Limit = None,
+    skip_bad: options.SkipBad = False,
+    out: options.RunOut = None,
+    quiet: options.Quiet = False,
+    seed: options.Seed = None,
+    config: options.ConfigFile = None,
+    set_: options.Set = None,
+) -> None:
+    """Train a policy on problems with known answers.
+
+    [bold]Examples[/]
+
+      rlvr train --algo dapo
+
+      rlvr train gsm8k --model Qwen/Qwen2.5-0.5B-Instruct --steps 200
+
+      cat problems.jsonl | rlvr train --algo grpo - --out runs/mine
+
+      rlvr train --algo ppo --set algorithm.epochs=2
+
+      rlvr train --list
+
+      rlvr train --resume runs/RUN
+
+    Piped, stdout carries one JSON object of metrics a step. Each --set key, its default and its
+    meaning stand in the run's config.yaml and in rlvr_cli/config.py.
+    """
+    flags = {
+        "algo": algo,
+        "steps": steps,
+        "optim.lr": lr,
+        "rollout.prompts": prompts,
+        "rollout.samples": samples,
+        "rollout.temperature": temperature,
+        "rollout.top_p": top_p,
+        **shared_flags(data, model, engine, max_tokens, limit, skip_bad, seed),
+    }
+    with reported_errors():
+        from rlvr_cli.console.display import Display, show_algorithms
+
+        if list_:
+            show_algorithms()
+            return
+        if resume is not None:
+            others = {"--config": config, "--out": out, "--check": check or None}
+            resolved = resolve_again(resume, flags | others, set_)
+            from rlvr_cli.cli.train import resume as go_on
+
+            go_on(resolved, resume, Display(quiet))
+            return
+        resolved = resolve(flags, config, set_, reads=None)
+        from rlvr_cli.cli.train import train as command
+
+        command(resolved, out, check, Display(quiet))
+
+
+@app.command("eval")
+def eval_(
+    data: Annotated[
+        list[str] | None,
+        typer.Argument(help="Problem sets, as in train; several give one table."),
+    ] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(help="As in train; repeat it for several models."),
+    ] = None,
+    responses: Annotated[
+        str | None,
+        typer.Option(
+            help="Judge the responses of a file or - instead.", rich_help_panel=options.OUTPUT
+        ),
+    ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(help="An earlier result, to test against.", rich_help_panel=options.REPORT),
+    ] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Figures by a field of the problems, too.", rich_help_panel=options.REPORT
+        ),
+    ] = None,
+    k: Annotated[
+        list[int] | None,
+        typer.Option("--k", min=1, help="Of pass@k: 1, 2, 4, … n.", rich_help_panel=options.REPORT),
+    ] = None,
+    list_: Annotated[
+        bool, typer.Option("--list", help="Name the problem sets.", rich_help_panel=options.OUTPUT)
+    ] = False,
+    prompt: options.PromptTemplate = None,
+    engine: options.Engine = None,
+    samples: options.Samples = None,
+    max_tokens: options.EvalMaxTokens = None,
+    temperature: options.Temperature = None,
+    top_p: options.TopP = None,
+    limit: options.Limit = None,
+    skip_bad: options.SkipBad = False,
+    out: options.ResultOut = None,
+    quiet: options.Quiet = False,
+    seed: options.Seed = None,
+    config: options.ConfigFile = None,
+    set_: options.Set = None,
+) -> None:
+    """Measure pass@k and cons@k, with 95 % intervals over problems.
+
+    [bold]Examples[/]
+
+      rlvr eval --model runs/RUN
+
+      rlvr eval aime24 amc23 --model Qwen/Qwen2.5-Math-1.5B-Instruct -n 16 --out results/qwen
+
+      rlvr eval aime24 --model runs/RUN -n 16 --against results/qwen
+
+      cat responses.jsonl | rlvr eval --responses - --by level
+
+      cat problems.jsonl | rlvr eval - --limit 50 > responses.jsonl
+
+    Piped, stdout carries one JSON object a response. With --out it stays empty, and a stopped
+    evaluation goes on where it was when the command is given again.
+    """
+    kept = NOTHING_KEPT if out is None else KEPT.format(out)
+    with reported_errors(kept if responses is None else "nothing is kept"):
+        from rlvr_cli.core.types import UserError
+
+        if list_:
+            from rlvr_cli.cli.problem_sets import list_sets
+
+            return list_sets()
+        from rlvr_cli.cli.publish import Asked
+        from rlvr_cli.console.display import Display
+
+        asked = Asked(tuple(k or ()), tuple(by or ()), against, out)
+        flags = eval_flags(
+            None, engine, samples, max_tokens, temperature, top_p, limit, skip_bad, seed
+        )
+        flags["data.prompt"] = prompt
+        if responses is not None:
+            if data or model:
+                raise UserError("--responses needs neither a problem set nor --model")
+            from rlvr_cli.cli.responses import score
+
+            plain = resolve(flags, config, set_, reads=READ_BY_RESPONSES, own_defaults=False)
+            return score(plain, responses, asked, Display(quiet))
+        models, sources = dict.fromkeys(model or (None,)), dict.fromkeys(data or (None,))
+        pairs = [{"model": one, "data.source": source} for one in models for source in sources]
+        configs = [resolve(flags | pair, config, set_, reads=READ_BY_EVAL) for pair in pairs]
+        from rlvr_cli.cli.eval import eval_ as command
+
+        command(configs, asked, Display(quiet))
+        return None
+
+
+@app.command()
+def sample(
+    inputs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="PROMPT|FILE|-", help="Texts, .jsonl files, or - for stdin."),
+    ] = None,
+    model: options.Model = None,
+    prompt: options.PromptTemplate = None,
+    engine: options.Engine = None,
+    samples: options.Samples = 1,
+    max_tokens: options.MaxTokens = None,
+    temperature: options.Temperature = None,
+    top_p: options.TopP = None,
+    limit: options.Limit = None,
+    skip_bad: options.SkipBad = False,
+    out: options.Out = None,
+    quiet: options.Quiet = False,
+    seed: options.Seed = None,
+    config: options.ConfigFile = None,
+    set_: options.Set = None,
+) -> None:
+    """Read what a policy answers.
+
+    [bold]Examples[/]
+
+      rlvr sample "What is 47 * 6 + 15?" -n 3
+
+      rlvr sample --model runs/RUN "What is 12 + 7?"
+
+      cat problems.jsonl | rlvr sample - | jq .response
+
+    A terminal shows each response while it is written. Piped, stdout carries one JSON object a
+    response, in the rows of rlvr eval; with --out it stays empty.
+    """
+    with reported_errors("responses that are not written yet are lost"):
+        from rlvr_cli.console.display import Display
+        from rlvr_cli.core.types import UserError
+
+        if not inputs:
+            raise UserError("sample: give a prompt, a .jsonl file, or - for stdin")
+        flags = eval_flags(
+            model, engine, samples, max_tokens, temperature, top_p, limit, skip_bad, seed
+        )
+        flags["data.prompt"] = prompt
+        resolved = resolve(flags, config, set_, reads=READ_BY_EVAL)
+        from rlvr_cli.cli.sample import sample as command
+
+        command(resolved, inputs, out, Display(quiet))

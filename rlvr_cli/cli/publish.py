@@ -1,0 +1,166 @@
+"""The end of `rlvr eval`: figures to the terminal, rows to a pipe, everything to `--out`."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlvr_cli.console.display import Display
+from rlvr_cli.console.tables import by_difference, by_field, by_k, counted, overview, percent
+from rlvr_cli.core.jsonl import jsonl_line
+from rlvr_cli.core.text import plural
+from rlvr_cli.core.types import Problem, UserError
+from rlvr_cli.evaluation.fingerprint import Fingerprint
+from rlvr_cli.evaluation.report import Result, check_comparable, chosen_ks, compared, report_entry
+from rlvr_cli.evaluation.responses import LABELS
+from rlvr_cli.evaluation.result_dir import ResultDirectory, file_names, matching, read_results
+from verifiers import Verifier
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be said about the results: `--k`, `--by`, `--against`, `--out`."""
+
+    ks: tuple[int, ...] = ()
+    by: tuple[str, ...] = ()
+    against: Path | None = None
+    out: Path | None = None
+
+
+def earlier_results(
+    asked: Asked, ours: Mapping[tuple[str, str], Sequence[Problem]], verifier: Verifier
+) -> list[Result]:
+    """What `--against` is to be compared with; none if it was not given.
+
+    Raises UserError if the problems of one of our (model, problem set) pairs cannot be compared.
+    """
+    if asked.against is None:
+        return []
+    theirs = read_results(asked.against, verifier.cluster)
+    for (model, data), problems in ours.items():
+        texts = {problem.id: problem.problem or None for problem in problems}
+        check_comparable(data, texts, matching(model, data, theirs, asked.against))
+    return theirs
+
+
+def publish(
+    results: Sequence[Result],
+    asked: Asked,
+    directory: ResultDirectory | None,
+    theirs: Sequence[Result],
+    display: Display,
+) -> None:
+    """Report, compare and write.
+
+    Raises UserError where `asked` does not fit the results; for a comparison that fails, once all
+    else is written.
+    """
+    entries = [report_entry(result, chosen_ks(asked.ks, result), asked.by) for result in results]
+    for entry in entries:
+        _show(entry, len(entries) > 1, display)
+    if len(entries) > 1:
+        display.block(overview(entries))
+    report: dict[str, Any] = {"results": entries}
+    failed = None
+    if asked.against is not None:
+        try:
+            report["against"] = _comparisons(results, entries, asked.against, theirs, display)
+        except UserError as error:
+            failed = error
+    if directory is not None:
+        pairs = [(result.model, result.data) for result in results]
+        rows = [[row for p in result.problems for row in p.rows] for result in results]
+        directory.finish(report, dict(zip(file_names(pairs), rows, strict=True)))
+        display.say("report", f"{directory.directory}/report.json, rows in responses/ beside it")
+    elif not sys.stdout.isatty():
+        _pipe(results)
+    if failed is not None:
+        raise failed
+
+
+def _show(entry: dict[str, Any], name_model: bool, display: Display) -> None:
+    what = f"with {entry['model']} on {entry['data']}" if name_model else f"on {entry['data']}"
+    first = entry["pass@k"]["1"]
+    value = "not measured" if first is None else f"{first['value']:.4f}"
+    display.result("pass@1", f"{value} {what} ({_settings(entry)})")
+    format_share, length = entry["format_share"], entry["response_length"]
+    display.say(
+        "responses",
+        ("" if format_share is None else f"format right {percent(format_share)}, ")
+        + f"cut off {percent(entry['cut_off_share'])}"
+        + ("" if length is None else f", {length:.1f} tokens on average"),
+    )
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in entry["verdicts"].items())
+    display.say("verdicts", counts)
+    display.block(by_k(entry))
+    for field in entry.get("by", {}):
+        display.block(by_field(entry, field), asked=True)
+    unjudged = entry["timeouts"] + entry["unparseable_golds"]
+    if unjudged:
+        display.warn(
+            f"{plural(unjudged, 'response')} could not be judged "
+            f"({plural(entry['timeouts'], 'timeout')}, "
+            f"{entry['unparseable_golds']} with an unreadable gold answer); the figures leave "
+            "them out"
+        )
+    last, found = list(entry["pass@k"].items())[-1]
+    if counted(found) < entry["problems"]:
+        display.warn(
+            f"k = {last}: {counted(found)} of {plural(entry['problems'], 'problem')} with "
+            "that many judged responses; the figures leave the others out"
+        )
+
+
+def _settings(entry: dict[str, Any]) -> str:
+    """What the figures were measured on, in words."""
+    fingerprint: Fingerprint = entry["fingerprint"]
+    answers = f"answers judged as {fingerprint['verifier']['format']}"
+    problems = plural(entry["problems"], "problem")
+    if "sampling" not in fingerprint:
+        return f"{problems}, {plural(entry['responses'], 'response')}, {answers}"
+    drawn = fingerprint["sampling"]
+    return (
+        f"{problems} x {plural(drawn['samples'], 'sample')}, temperature "
+        f"{drawn['temperature']:g}, top-p {drawn['top_p']:g}, at most {drawn['max_tokens']} "
+        f"tokens, seed {drawn['seed']}, {answers}"
+    )
+
+
+def _comparisons(
+    results: Sequence[Result],
+    entries: Sequence[dict[str, Any]],
+    against: Path,
+    theirs: Sequence[Result],
+    display: Display,
+) -> dict[str, Any]:
+    found = []
+    for result, entry in zip(results, entries, strict=True):
+        other = matching(result.model, result.data, theirs, against)
+        comparison = compared(result, other, [int(k) for k in entry["pass@k"]])
+        found.append(comparison)
+        problems = plural(comparison["problems"], "problem")
+        display.say("against", f"{other.model} on {result.data}, {problems}")
+        display.block(by_difference(comparison))
+        for difference in comparison["differs"] or ["nothing but chance: same fingerprint"]:
+            display.say("differs in", difference)
+        if comparison["missing"]:
+            display.warn(
+                f"not in {against}: {plural(comparison['missing'], 'problem')} of {result.data}"
+            )
+        if comparison["unjudged"]:
+            display.warn(
+                f"{plural(comparison['unjudged'], 'problem')} without a judged response on one "
+                "side or on both: the differences leave them out"
+            )
+    return {"path": str(against), "results": found}
+
+
+def _pipe(results: Sequence[Result]) -> None:
+    """All rows; where there are several results, each row says which it belongs to."""
+    for result in results:
+        label = dict(zip(LABELS, (result.model, result.data), strict=True))
+        for problem in result.problems:
+            for row in problem.rows:
+                sys.stdout.write(jsonl_line(row | label if len(results) > 1 else row))
+    sys.stdout.flush()

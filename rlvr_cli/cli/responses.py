@@ -1,0 +1,50 @@
+"""`rlvr eval --responses`: the same report for responses made elsewhere, without a model."""
+
+import os
+
+from rlvr_cli.cli.publish import Asked, earlier_results, publish
+from rlvr_cli.config import Config
+from rlvr_cli.console.display import Display, Pace
+from rlvr_cli.core.types import Problem
+from rlvr_cli.evaluation.fingerprint import data_hash, judging
+from rlvr_cli.evaluation.report import Result, check_fields, judged_problems
+from rlvr_cli.evaluation.responses import format_of_rows, judged_rows, read_responses
+from rlvr_cli.evaluation.result_dir import ResultDirectory
+from verifiers import Verifier
+
+
+def score(config: Config, source: str, asked: Asked, display: Display) -> None:
+    """Judge the rows of a file or stdin and publish the figures. Raises UserError."""
+    given = read_responses(source, config.data.limit, config.data.skip_bad)
+    ours: dict[tuple[str, str], dict[str, Problem]] = {}
+    for row in given:
+        ours.setdefault(row.label, {}).setdefault(row.problem.id, row.problem)
+    problems = {label: tuple(by_id.values()) for label, by_id in ours.items()}
+    for _, data in problems:
+        fields = {key for row in given if row.label[1] == data for key in row.problem.extra}
+        check_fields(asked.by, fields, data)
+    directory = None if asked.out is None else ResultDirectory(asked.out)
+    parts = {label: [row for row in given if row.label == label] for label in problems}
+    formats = {label: config.data.verifier or format_of_rows(part) for label, part in parts.items()}
+    with Verifier() as equality:
+        theirs = earlier_results(asked, problems, equality)
+    results = []
+    total = sum(len(row.responses) for row in given)
+    with display.progress("judging", total) as bar:
+        pace = Pace(total)
+
+        def on_batch(size: int) -> None:
+            note = pace.count(size)
+            bar.tick(note, advance=size, print_note=pace.is_due())
+
+        for label, part in parts.items():
+            with Verifier(format=formats[label], workers=os.cpu_count() or 1) as verifier:
+                rows = judged_rows(part, verifier, on_batch)
+                fingerprint = {"data": data_hash(problems[label])}
+                fingerprint |= judging(formats[label])
+                judged = judged_problems(rows, verifier.cluster)
+            results.append(Result(*label, fingerprint, judged))
+    display.say("judged", pace.summary("responses"))
+    if config.data.verifier is None and any(row.judged_as for row in given):
+        display.say("judged as", f"{', '.join(dict.fromkeys(formats.values()))}, as the rows say")
+    publish(results, asked, directory, theirs, display)

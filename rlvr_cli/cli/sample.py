@@ -1,0 +1,77 @@
+"""`rlvr sample`, once its settings are resolved."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rlvr_cli.config import Config
+from rlvr_cli.console.display import Display, LiveResponse, show_verdict
+from rlvr_cli.core.types import Problem, Prompt, SamplingParams, UserError
+from rlvr_cli.data.problems import ProblemSet, load_problems
+from rlvr_cli.data.sources import FILE_TYPES
+from rlvr_cli.evaluation.measure import evaluate, prompt_seeds
+from rlvr_cli.rollout.sampler import Sampler
+from rlvr_cli.rollout.session import answer_format, eval_params, open_session, prompts_for
+from rlvr_cli.runs.narration import opened, refuse_existing, say_template
+from rlvr_cli.runs.run_dir import write_rollouts
+from verifiers import Verifier
+
+
+def sample(config: Config, inputs: Sequence[str], out: Path | None, display: Display) -> None:
+    """The whole of `rlvr sample`: readable on a terminal, JSONL in a pipe or in `out`."""
+    sets = [_sample_problems(text, f"prompt-{n}", config) for n, text in enumerate(inputs, 1)]
+    one = sets[0]
+    all_problems = tuple(problem for part in sets for problem in part.problems)
+    problems = ProblemSet("sample", all_problems, one.prompt, one.verifier)
+    refuse_existing(out)
+    with (
+        open_session(config) as session,
+        Verifier(format=answer_format(problems, config.data)) as verifier,
+    ):
+        prompts = prompts_for(problems, session.policy, config, config.rollout.max_tokens)
+        say_template(prompts, session, display)
+        display.say("policy", f"{config.model}: {session.description}")
+        sampler = Sampler(session.engine, session.policy.tokenizer, verifier)
+        params = eval_params(config)
+        if out is None and sys.stdout.isatty():
+            _show_live(sampler, prompts, params, config.seed, display)
+            return
+        groups = evaluate(sampler, prompts, params, config.seed)
+    with opened(out) as file:
+        write_rollouts(file, groups)
+
+
+def _show_live(
+    sampler: Sampler,
+    prompts: Sequence[Prompt],
+    params: SamplingParams,
+    seed: int,
+    display: Display,
+) -> None:
+    """Each response while it is written, one after the other: those that a pipe would get."""
+    one = replace(params, samples=1)
+    for prompt, first in zip(prompts, prompt_seeds(prompts, seed), strict=True):
+        display.say("problem", prompt.problem.problem)
+        for number in range(params.samples):
+            live = LiveResponse(sampler.decode, prompt.think_open)
+            for _, group in sampler.groups([prompt], one, [first + number], listener=live):
+                print()
+                show_verdict(group.rollouts[0])
+
+
+def _sample_problems(text: str, name: str, config: Config) -> ProblemSet:
+    """Problems of a file or stdin, or the text itself as one of that name; gold answers may be
+    missing."""
+    if text == "-" or text.endswith(FILE_TYPES):
+        return load_problems(
+            text,
+            config.data.split or "test",
+            limit=config.data.limit,
+            skip_bad=config.data.skip_bad,
+            need_answer=False,
+            root=config.data.root,
+        )
+    if not text.strip():
+        raise UserError("the prompt is empty; give a text, a .jsonl file, or - for stdin")
+    return ProblemSet("prompt", (Problem(name, text, None),), "think_answer")

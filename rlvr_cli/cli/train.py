@@ -1,0 +1,195 @@
+"""`rlvr train`, once its settings are resolved."""
+
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+from rlvr_cli.config import Config, as_yaml, changed_cells
+from rlvr_cli.console.display import Display
+from rlvr_cli.core.files import write_atomically
+from rlvr_cli.core.types import Prompt, UserError
+from rlvr_cli.data.problems import ProblemSet, load_problems
+from rlvr_cli.data.sources import has_split
+from rlvr_cli.rollout.session import Session, answer_format, open_session, precision_on, prompts_for
+from rlvr_cli.runs.checkpoint import (
+    Checkpoint,
+    checkpoints,
+    load_weights,
+    newest_sound,
+    remove_checkpoints,
+)
+from rlvr_cli.runs.lifecycle import Loop
+from rlvr_cli.runs.narration import refuse_existing, warn_of_bad_golds
+from rlvr_cli.runs.preflight import preflight
+from rlvr_cli.runs.run_dir import Run, create_run, default_directory, kept_problems
+from rlvr_cli.runs.state import restore
+from rlvr_cli.training.trainer import Trainer
+
+
+def train(config: Config, out: Path | None, check_only: bool, display: Display) -> None:
+    """The whole of `rlvr train`. Raises UserError for anything wrong with the input."""
+    directory = out or default_directory(config.algo, config.data.source)
+    if not check_only:
+        refuse_existing(directory)
+    problems = _training_problems(config)
+    chosen = {
+        "prompt": config.data.prompt or problems.prompt,
+        "verifier": answer_format(problems, config.data),
+    }
+    data = config.data.model_copy(update=chosen)
+    config = config.model_copy(update={"data": data})
+    with open_session(config, training=True) as session:
+        prompts, held_out = _prompts(config, session, problems, display)
+        _check(session, prompts, config, check_only, display)
+        if check_only:
+            return
+        config = as_chosen(config, session)
+        trainer = Trainer(config, session, prompts, held_out)
+        kept = problems.problems if config.data.source == "-" else None
+        run = create_run(directory, config, kept)
+        display.say("run", f"{directory}")
+        with closing(run):
+            Loop(trainer, run, display).go()
+
+
+def resume(config: Config, directory: Path, display: Display) -> None:
+    """Go on with a run from its newest whole checkpoint. Raises UserError where that cannot be."""
+    with closing(Run(directory)) as run:
+        checkpoint, damaged = newest_sound(directory)
+        for line in damaged:
+            display.warn(line)
+        if checkpoint is not None and config.steps < checkpoint.step:
+            raise UserError(
+                f"--resume {directory}: {checkpoint.step} steps are done, more than the "
+                f"{config.steps} asked for; give more or leave --steps out"
+            )
+        problems = _problems_again(config, directory)
+        with open_session(config, training=True) as session:
+            config = as_chosen(config, session)
+            write_atomically(directory / "config.yaml", as_yaml(config))
+            prompts, held_out = _prompts(config, session, problems, display)
+            trainer = Trainer(config, session, prompts, held_out)
+            loop = Loop(trainer, run, display)
+            if checkpoint is None:
+                run.cut_back(0)
+                display.say("resume", f"{directory}: no step was saved yet, so from the start")
+            else:
+                _restore(trainer, loop, checkpoint)
+                display.say("resume", f"{directory}: from the end of step {checkpoint.step}")
+            loop.go()
+
+
+def as_chosen(config: Config, session: Session) -> Config:
+    """With what was left to this machine as it was chosen here, so that the run goes on like that
+    wherever it is resumed."""
+    precision = precision_on(session.policy.model.device, config.optim.precision)
+    return config.model_copy(
+        update={
+            "threads": session.threads,
+            "engine": session.engine_choice.name,
+            "optim": config.optim.model_copy(update={"precision": precision}),
+        }
+    )
+
+
+def _restore(trainer: Trainer, loop: Loop, checkpoint: Checkpoint) -> None:
+    """Put trainer and run directory where they were when the checkpoint was written."""
+    state = checkpoint.load_state()
+    load_weights(checkpoint, trainer.session.policy.model)
+    restore(trainer, state)
+    trainer.step = checkpoint.step
+    trainer.session.engine.sync_weights(trainer.session.policy.model.named_parameters())
+    newer = {other.step for other in checkpoints(loop.run.directory)} - {checkpoint.step}
+    remove_checkpoints(loop.run.directory, {step for step in newer if step > checkpoint.step})
+    loop.resume(loop.run.cut_back(checkpoint.step), state.values["progress"])
+
+
+def _prompts(
+    config: Config, session: Session, problems: ProblemSet, display: Display
+) -> tuple[list[Prompt], list[Prompt]]:
+    """The problems to train on and those held out; says what the run is going to do."""
+    held_out = _held_out_prompts(config, session)
+    prompts = prompts_for(problems, session.policy, config, config.rollout.max_tokens)
+    warn_of_bad_golds([*prompts, *held_out], session, display)
+    known = {prompt.problem.problem for prompt in prompts}
+    shared = sum(prompt.problem.problem in known for prompt in held_out)
+    if shared:
+        display.warn(
+            f"{shared} of {len(held_out)} held-out problems are also trained on, so pass@1 on them "
+            "says little; take another eval.source"
+        )
+    display.say("policy", f"{config.model}: {session.description}")
+    display.say("problems", f"{len(prompts)} of {problems.name}; {len(held_out)} held out")
+    display.say("algorithm", _algorithm_line(config))
+    display.say("optimizer", _optimizer_line(config))
+    return prompts, held_out
+
+
+def _check(
+    session: Session, prompts: Sequence[Prompt], config: Config, strict: bool, display: Display
+) -> None:
+    """The preflight. Raises UserError if the run cannot go well; `strict` (--check) counts a
+    probe without a signal as such."""
+    report = preflight(session, prompts, config)
+    for label, text in report.lines:
+        display.say(label, text)
+    errors = [finding.text for finding in report.findings if finding.is_error]
+    for finding in report.findings:
+        if not finding.is_error:
+            display.warn(finding.text)
+    if strict and not report.has_signal:
+        errors.append("a run like this would learn nothing: see the warning about the probe")
+    if errors:
+        raise UserError("\n".join(errors))
+    if strict:
+        display.result("check", "nothing stands in the way of this run")
+
+
+def _problems_again(config: Config, directory: Path) -> ProblemSet:
+    """The problems that the run began with: its own copy, or its source once more."""
+    if config.data.source != "-":
+        return _training_problems(config)
+    return ProblemSet("stdin", tuple(kept_problems(directory)), config.data.prompt or "")
+
+
+def _training_problems(config: Config) -> ProblemSet:
+    return load_problems(
+        config.data.source,
+        config.data.split or "train",
+        limit=config.data.limit,
+        skip_bad=config.data.skip_bad,
+        root=config.data.root,
+    )
+
+
+def _held_out_prompts(config: Config, session: Session) -> list[Prompt]:
+    """The problems of the measurement; none where the source has no test split or trains on it."""
+    source = config.eval.source or config.data.source
+    own_test = config.eval.source is None and (
+        config.data.split == "test" or not has_split(source, "test")
+    )
+    if config.eval.limit == 0 or own_test:
+        return []
+    problems = load_problems(
+        source,
+        "test",
+        limit=config.eval.limit,
+        skip_bad=config.data.skip_bad,
+        root=config.data.root,
+    )
+    return prompts_for(problems, session.policy, config, config.rollout.max_tokens)
+
+
+def _algorithm_line(config: Config) -> str:
+    changed = changed_cells(config)
+    listed = ", ".join(f"{name} {old} -> {new}" for name, (old, new) in changed.items())
+    return f"{config.algo}: {config.algorithm}; changed: {listed or 'nothing'}"
+
+
+def _optimizer_line(config: Config) -> str:
+    rollout, optim, updates = config.rollout, config.optim, config.algorithm.updates
+    return (
+        f"{config.steps} steps of {rollout.prompts} problems x {rollout.samples} samples, at most "
+        f"{rollout.max_tokens} tokens, temperature {rollout.temperature:g}; {updates} "
+        f"update{'s' if updates > 1 else ''} a step, learning rate {optim.lr:g}"
+    )

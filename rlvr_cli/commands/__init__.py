@@ -1,1 +1,0 @@
-"""What the commands do, once their settings are resolved; `main` reads the command line."""

@@ -1,0 +1,241 @@
+"""What people see, all on stderr: plain lines in a pipe, progress and colours on a terminal."""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from rlvr_cli.algorithm.presets import ALGORITHMS
+from rlvr_cli.core.text import printable
+from rlvr_cli.core.types import Group, Rollout
+
+CURVES = {
+    "reward": "reward",
+    "pass@1": "pass@1 (as sampled)",
+    "response_length": "response length",
+    "entropy": "entropy",
+    "mixed_share": "share of mixed groups",
+}
+_CURVE_SIZE = (40, 9)
+LINE_EVERY_S = 10.0
+
+
+def show_algorithms() -> None:
+    """The table of presets; piped, one JSON object a row with every cell that has a meaning."""
+    if not sys.stdout.isatty():
+        for name, algorithm in ALGORITHMS.items():
+            print(json.dumps({"algo": name, **algorithm.used_cells()}))
+        return
+    table = Table.grid(padding=(0, 2))
+    for name, algorithm in ALGORITHMS.items():
+        table.add_row(f"[bold]{name}[/]", str(algorithm))
+    Console(highlight=False).print(table)
+
+
+class Display:
+    """Messages and progress on stderr; `quiet` leaves only errors and the result."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self.console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self.quiet = quiet
+
+    def say(self, label: str, text: str) -> None:
+        """One line of what is going on."""
+        if not self.quiet:
+            self.console.print(f"[bold cyan]{label:<11}[/]{escape(printable(text))}")
+
+    def result(self, label: str, text: str) -> None:
+        """One line that is shown even when quiet."""
+        self.console.print(f"[bold green]{label:<11}[/]{escape(printable(text))}")
+
+    def warn(self, text: str) -> None:
+        """One line of warning, shown even when quiet."""
+        line = " ".join(printable(text).splitlines())
+        self.console.print(f"[bold yellow]warning[/]    {escape(line)}")
+
+    def block(self, lines: Iterable[str], asked: bool = False) -> None:
+        """A table, set apart; one that was asked for is shown even when quiet."""
+        if asked or not self.quiet:
+            self.console.print(Text(printable("\n".join(["", *lines, ""]))))
+
+    def print_curves(self, curves: str) -> None:
+        """The drawn curves, as they are."""
+        if not self.quiet:
+            self.console.print(Text.from_ansi(curves))
+
+    @contextmanager
+    def progress(self, what: str, total: int, done: int = 0) -> Iterator["Ticker"]:
+        """A progress bar on a terminal; in a pipe, a line for each note."""
+        if self.quiet or not self.console.is_terminal:
+            yield Ticker(None if self.quiet else self.console)
+            return
+        columns = (
+            TextColumn("[bold cyan]{task.description}"),
+            BarColumn(bar_width=12),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(compact=True),
+            TextColumn("{task.fields[note]}"),
+        )
+        with Progress(*columns, console=self.console, transient=True) as bar:
+            yield Ticker(None, bar, bar.add_task(what, total=total, completed=done, note=""))
+
+
+class Ticker:
+    """Moves a progress bar, or prints notes where there is none."""
+
+    def __init__(
+        self, console: Console | None, bar: Progress | None = None, task: Any = None
+    ) -> None:
+        self.console, self.bar, self.task = console, bar, task
+
+    def tick(self, note: str = "", *, print_note: bool = True, advance: int = 1) -> None:
+        """Some units are done; the note says how it went."""
+        if self.bar is not None:
+            self.bar.update(self.task, advance=advance, note=note)
+        elif self.console is not None and note and print_note:
+            self.console.print(escape(note))
+
+
+class Pace:
+    """How fast a measurement goes, how long it still takes, and pass@1 so far."""
+
+    def __init__(self, total: int, done: int = 0) -> None:
+        self.total, self.skipped, self.done = total, done, 0
+        self.responses = 0
+        self._shares: list[float] = []
+        self._started = self._said = time.monotonic()
+
+    def note(self, group: Group) -> str:
+        """Another problem is done: pass@1 of those sampled now, rate, time left."""
+        judged = group.judged
+        if judged:
+            self._shares.append(sum(rollout.is_correct for rollout in judged) / len(judged))
+        running = sum(self._shares) / len(self._shares) if self._shares else None
+        return f"pass@1 {measured(running)}  {self.count(1, len(group.rollouts))}"
+
+    def count(self, units: int, responses: int | None = None) -> str:
+        """More units are done, in words: how many, rate, time left."""
+        self.done += units
+        self.responses += units if responses is None else responses
+        left = self.total - self.skipped - self.done
+        seconds = left * self._elapsed / self.done
+        return (
+            f"{self.skipped + self.done}/{self.total}  "
+            f"{self.responses / self._elapsed:.3g} responses/s  {seconds / 60:.1f} min left"
+        )
+
+    def is_due(self) -> bool:
+        """Whether a line may be printed again: every `LINE_EVERY_S` seconds."""
+        now = time.monotonic()
+        due = now - self._said >= LINE_EVERY_S
+        if due:
+            self._said = now
+        return due
+
+    def summary(self, what: str) -> str:
+        """All that was done, and how fast."""
+        rate = self.responses / self._elapsed
+        return f"{self.responses} {what} in {self._elapsed:.1f} s, {rate:.0f} a second"
+
+    @property
+    def _elapsed(self) -> float:
+        return max(1e-6, time.monotonic() - self._started)
+
+
+def measured(value: float | None) -> str:
+    """`0.433`, or words where nothing could be judged."""
+    return "not measured" if value is None else f"{value:.3f}"
+
+
+def step_note(metrics: Mapping[str, Any]) -> str:
+    """A step in one line."""
+    parts = [f"step {metrics['step']:>3}"]
+    for key, name in (
+        ("reward", "reward"),
+        ("pass@1", "pass@1"),
+        ("response_length", "length"),
+        ("entropy", "entropy"),
+        ("mixed_share", "mixed"),
+    ):
+        value = metrics.get(key)
+        parts.append(f"{name} {'-' if value is None else format(value, '.3g')}")
+    return "  ".join(parts)
+
+
+def draw_curves(history: Sequence[Mapping[str, Any]]) -> str:
+    """The curves of a run as text, two beside each other."""
+    charts = [
+        _chart(title, [(row["step"], row[key]) for row in history if row.get(key) is not None])
+        for key, title in CURVES.items()
+    ]
+    charts = [chart for chart in charts if chart]
+    lines = []
+    for left in range(0, len(charts), 2):
+        pair = charts[left : left + 2]
+        lines += ["".join(parts).rstrip() for parts in zip(*pair, strict=True)]
+    return "\n".join(lines)
+
+
+class LiveResponse:
+    """One response on a terminal while it is written: thought dimmed, answer bold."""
+
+    def __init__(self, decode: Callable[[list[int]], str], think_open: bool) -> None:
+        self.console = Console(highlight=False, soft_wrap=True)
+        self.decode, self.think_open = decode, think_open
+        self.token_ids: list[int] = []
+        self.shown = ""
+
+    def __call__(self, prompt: int, sample: int, token_id: int) -> None:
+        """Print what the token adds, once its characters are whole."""
+        self.token_ids.append(token_id)
+        text = self.decode(self.token_ids)
+        if text.endswith("\ufffd") or not text.startswith(self.shown):
+            return
+        thinks = self.think_open or text.lstrip().startswith("<think>")
+        style = "dim" if thinks and "</think>" not in self.shown else "bold"
+        self.console.print(Text(printable(text[len(self.shown) :]), style=style), end="")
+        self.shown = text
+
+
+def show_verdict(rollout: Rollout) -> None:
+    """How long the response is, and what the verifier says of it."""
+    parts = [f"{len(rollout.completion.token_ids)} tokens"]
+    if rollout.completion.finish_reason == "length":
+        parts.append("cut off by --max-tokens")
+    if rollout.verification is not None:
+        parts.append(f"{rollout.verification.verdict}: {rollout.verification.reason}")
+    Console(highlight=False).print(Text(printable("  ".join(parts)), style="cyan"))
+
+
+def fail(message: str) -> None:
+    """A mistake of the user's, on stderr."""
+    lines = printable(message).strip().splitlines()
+    for line in lines[:-1]:
+        print(line, file=sys.stderr)
+    print(f"rlvr: error: {lines[-1]}", file=sys.stderr)
+
+
+def _chart(title: str, points: Iterable[tuple[float, float]]) -> list[str]:
+    """One curve as lines of equal width."""
+    import plotext
+
+    listed = list(points)
+    if not listed:
+        return []
+    width, height = _CURVE_SIZE
+    figure = plotext
+    figure.clear_figure()
+    figure.theme("clear")
+    figure.plot_size(width, height)
+    figure.title(title)
+    figure.plot([x for x, _ in listed], [y for _, y in listed], marker="braille")
+    lines = plotext.uncolorize(figure.build()).splitlines()
+    return [line.ljust(width) for line in lines]

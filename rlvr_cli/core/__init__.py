@@ -1,0 +1,1 @@
+"""Types, errors, files and text that every room shares."""

@@ -1,0 +1,36 @@
+"""Text for people: what a terminal may be shown, and numbers in sentences."""
+
+import re
+from typing import Any
+
+LONGEST_ANSWER = 10_000
+"""Characters of a gold answer; a longer one is a mistake, and every response would carry it."""
+DEEPEST = 100
+"""Levels of nesting in a problem's own fields."""
+_CONTROL = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 and C1 but for tab and newline
+    r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # what turns the direction of text round
+)
+
+
+def printable(text: str) -> str:
+    """The text with a replacement character for all that a terminal would obey."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.encode("utf-8", "replace").decode())
+
+
+def is_too_deep(value: Any) -> bool:
+    """Whether lists and objects are nested more than `DEEPEST` levels."""
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [
+            part
+            for whole in level
+            if isinstance(whole, dict | list)
+            for part in (whole.values() if isinstance(whole, dict) else whole)
+        ]
+    return bool(level)
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 problem`, `2 problems`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

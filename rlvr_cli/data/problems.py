@@ -1,0 +1,200 @@
+"""Problem sets: a name in datasets_cfg, a file, a hub id or stdin, all to `Problem`s."""
+
+import math
+import random
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from rlvr_cli.core.text import DEEPEST, LONGEST_ANSWER, is_too_deep, printable
+from rlvr_cli.core.types import Problem, UserError
+from rlvr_cli.data.sources import (
+    DEFAULT_PROMPT,
+    BadRowError,
+    Gold,
+    Row,
+    bare_name,
+    find_spec,
+    source_rows,
+)
+from verifiers import Format, boxed_answer
+
+T = TypeVar("T")
+ALIASES = {"problem": ("problem", "question", "prompt"), "answer": ("answer",), "id": ("id",)}
+_SHOWN_BAD_LINES = 5
+_AFTER_HASHES = re.compile(r"####[ \t]*([^\n]*)\s*\Z")
+
+
+@dataclass(frozen=True)
+class ProblemSet:
+    """Problems of one split, in their order."""
+
+    name: str
+    problems: tuple[Problem, ...]
+    prompt: str
+    """Name of the prompt template that fits the set."""
+    verifier: Format | None = None
+    """How answers to that prompt are judged; none means as the template asks for them."""
+    places: tuple[str, ...] = ()
+    """Where each problem stands, as messages say it (`file:line`)."""
+
+
+def load_problems(
+    source: str,
+    split: str,
+    *,
+    limit: int | None = None,
+    skip_bad: bool = False,
+    need_answer: bool = True,
+    root: str | None = None,
+) -> ProblemSet:
+    """The problems of a source; `root` is a directory of local copies of the hub's sets.
+
+    Bad rows are reported on stderr with their line; they stop the load unless `skip_bad`.
+    Raises UserError if the source cannot be found or read, or holds no problem.
+    """
+    spec = find_spec(source)
+    name = "stdin" if source == "-" else source
+    fields, gold = (spec.fields, spec.gold) if spec else (None, "text")
+    places, prefix = [], bare_name(name)
+
+    def read(where: str, number: int, row: Any) -> Problem:
+        problem = _problem(row, fields, gold, f"{prefix}-{number}", need_answer)
+        places.append(where)
+        return problem
+
+    problems = tuple(read_rows(source_rows(source, split, root), read, limit, skip_bad))
+    if not problems:
+        raise UserError(f"{name}: no problems in it; one JSON object a line is expected")
+    if spec is None:
+        return ProblemSet(name, problems, DEFAULT_PROMPT, places=tuple(places))
+    return ProblemSet(name, problems, spec.prompt, spec.verifier, tuple(places))
+
+
+class ProblemCursor:
+    """Seeded order over `size` problems: every epoch a new shuffle, none repeated within one.
+
+    `position` counts the draws so far and is the whole state.
+    """
+
+    def __init__(self, size: int, seed: int, position: int = 0) -> None:
+        self.size, self.seed, self.position = size, seed, position
+        self._epoch = -1
+        self._order: list[int] = []
+
+    def take(self, count: int) -> list[int]:
+        """The indices of the next `count` problems."""
+        indices = []
+        for _ in range(count):
+            epoch, offset = divmod(self.position, self.size)
+            if epoch != self._epoch:
+                self._epoch, self._order = epoch, list(range(self.size))
+                random.Random(f"{self.seed}:{epoch}").shuffle(self._order)
+            indices.append(self._order[offset])
+            self.position += 1
+        return indices
+
+    def put_back(self, count: int) -> None:
+        """Undo the last `count` draws: they come again."""
+        self.position -= count
+
+
+def read_rows(
+    rows: Iterable[Row],
+    read: Callable[[str, int, Any], T],
+    limit: int | None,
+    skip_bad: bool,
+) -> Iterator[T]:
+    """What `read` makes of the first `limit` good rows; bad ones (BadRowError) are counted.
+
+    They are reported on stderr with their line and, unless skipped, raise UserError at the end.
+    """
+    bad: list[str] = []
+    count = 0
+    for where, number, row in rows:
+        if count == limit:
+            break
+        try:
+            if isinstance(row, BadRowError):
+                raise row
+            if is_too_deep(row):
+                raise BadRowError(f"nested more than {DEEPEST} levels deep")
+            found = read(where, number, row)
+        except BadRowError as reason:
+            bad.append(f"{where}: {reason}")
+            continue
+        count += 1
+        yield found
+    if not bad:
+        return
+    shown = bad[:_SHOWN_BAD_LINES]
+    if len(bad) > len(shown):
+        shown.append(f"… and {len(bad) - len(shown)} more")
+    if not skip_bad:
+        found_bad = f"{len(bad)} bad of {len(bad) + count} lines"
+        raise UserError("\n".join([*shown, f"{found_bad}; mend them, or go on with --skip-bad"]))
+    print(printable("\n".join([*shown, f"bad lines skipped: {len(bad)}"])), file=sys.stderr)
+
+
+def _problem(
+    row: Any, fields: dict[str, str] | None, gold: Gold, default_id: str, need_answer: bool
+) -> Problem:
+    if not isinstance(row, dict):
+        raise BadRowError("not a JSON object")
+    keys = {}
+    for field, aliases in ALIASES.items():
+        names = (fields[field],) if fields and field in fields else aliases
+        keys[field] = next((name for name in names if row.get(name) is not None), None)
+    if keys["problem"] is None:
+        wanted = (fields or {}).get("problem", "problem (or question, prompt)")
+        raise BadRowError(f"no field {wanted}")
+    text = checked_text(row, keys["problem"])
+    answer = gold_answer(row[keys["answer"]], gold) if keys["answer"] else None
+    if need_answer and answer is None:
+        wanted = (fields or {}).get("answer", "answer")
+        raise BadRowError(f"no field {wanted}, which holds the gold answer")
+    identity = row[keys["id"]] if keys["id"] else default_id
+    extra = {key: value for key, value in row.items() if key not in keys.values()}
+    return Problem(str(identity), text, answer, extra)
+
+
+def checked_text(row: dict[str, Any], field: str) -> str:
+    """The text of a field. Raises BadRowError if it is none, empty, or not Unicode."""
+    text = row[field]
+    if not isinstance(text, str) or not text.strip():
+        raise BadRowError(f"field {field} is not a text with something in it")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise BadRowError(f"field {field} is not Unicode text (a lone surrogate)") from None
+    return text
+
+
+def gold_answer(value: Any, rule: Gold = "text") -> str:
+    """The gold answer as text: numbers plainly (27.0 is 27), several joined by commas, GSM8K's
+    reasoning cut at `####`, a solution's at its last box. Raises BadRowError if there is none."""
+    if isinstance(value, list | tuple) and value and rule == "text":
+        return ", ".join(gold_answer(part) for part in value)
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise BadRowError("field answer is neither a text nor a number")
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise BadRowError("field answer is not a finite number")
+        return str(int(value)) if value.is_integer() else repr(value)
+    text = str(value).strip()
+    if rule == "boxed":
+        boxed = boxed_answer(text)
+        if boxed is None:
+            raise BadRowError("the solution has no box that holds the gold answer")
+        return boxed
+    hashes = _AFTER_HASHES.search(text)
+    if rule == "hashes" and not hashes:
+        raise BadRowError("field answer has no #### before the gold answer")
+    text = hashes[1].strip() if hashes else text
+    if not text:
+        raise BadRowError("field answer is empty")
+    if len(text) > LONGEST_ANSWER:
+        raise BadRowError(f"field answer is longer than {LONGEST_ANSWER} characters")
+    return text

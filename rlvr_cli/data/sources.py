@@ -1,0 +1,200 @@
+"""Where the rows of a problem set come from: datasets_cfg, the hub, a local copy, a file, stdin."""
+
+import csv
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from rlvr_cli.core.types import UserError
+from rlvr_cli.data import arithmetic
+from verifiers import Format
+
+FILE_TYPES = (".jsonl", ".json", ".parquet", ".csv", ".yaml", ".yml")
+DEFAULT_PROMPT = "think_answer"
+_PROCEDURAL = "procedural:arithmetic"
+_COPIES = (".jsonl", ".json", ".parquet", ".csv")
+
+Row = tuple[str, int, Any]
+"""Where the row stands (`file:line`), its number from 1, its value or why it has none."""
+Gold = Literal["text", "hashes", "boxed"]
+
+
+class ProblemSetSpec(BaseModel):
+    """A YAML of datasets_cfg, or a user's own."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    description: str
+    version: int
+    licence: str
+    source: str
+    """`procedural:arithmetic`, a hub id, or a file beside the YAML."""
+    subset: str | None = None
+    sizes: dict[str, int] | None = None
+    splits: dict[str, str] | None = None
+    """From `train` and `test` to the source's own names; one that is not named does not exist."""
+    fields: dict[str, str] | None = None
+    gold: Gold = "text"
+    """Where the gold answer stands in its field: the whole, after `####`, or in the last box."""
+    prompt: str = DEFAULT_PROMPT
+    verifier: Format | None = None
+    """How answers are judged; none means as the prompt asks for them."""
+
+    def split_names(self) -> list[str]:
+        """The splits that it has."""
+        return list(self.sizes or self.splits or ("train", "test"))
+
+
+class BadRowError(Exception):
+    """Why a row is not a problem, or not a response."""
+
+
+def known_sets() -> list[str]:
+    """The names in datasets_cfg."""
+    files = resources.files("datasets_cfg").iterdir()
+    return sorted(file.name[:-5] for file in files if file.name.endswith(".yaml"))
+
+
+def find_spec(source: str) -> ProblemSetSpec | None:
+    """What the YAML of a name or a path says; None for any other source. Raises UserError."""
+    if source in known_sets():
+        text = (resources.files("datasets_cfg") / f"{source}.yaml").read_text(encoding="utf-8")
+    elif source.endswith((".yaml", ".yml")):
+        try:
+            text = Path(source).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"{source}: cannot be read ({error})") from None
+    else:
+        return None
+    try:
+        return ProblemSetSpec.model_validate(yaml.safe_load(text))
+    except yaml.YAMLError as error:
+        raise UserError(f"{source}: not valid YAML ({' '.join(str(error).split())})") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise UserError(f"{source}: {key}: {first['msg']}") from None
+
+
+def bare_name(source: str) -> str:
+    """What ids of problems begin with: the name of a set, or of a file without its directory, so
+    that they are the same wherever it lies."""
+    is_file = source.endswith(FILE_TYPES) or Path(source).exists()
+    return Path(source).name if is_file else source
+
+
+def has_split(source: str, split: str) -> bool:
+    """Whether the source describes such a split of its own (files and stdin have none)."""
+    spec = find_spec(source)
+    return spec is not None and split in spec.split_names()
+
+
+def source_rows(source: str, split: str, root: str | None) -> Iterator[Row]:
+    """The rows of any source; `root` is a directory of local copies. Raises UserError."""
+    spec = find_spec(source)
+    if spec is not None:
+        return _spec_rows(source, spec, split, root)
+    if source == "-":
+        return jsonl_rows("stdin", sys.stdin.buffer)
+    if source.endswith(FILE_TYPES) or Path(source).exists():
+        return file_rows(Path(source))
+    if "/" in source:
+        return _hub_rows(source, source, None, split, root)
+    raise UserError(
+        f"{source}: no such problem set; give one of {', '.join(known_sets())}, "
+        "a .jsonl, .parquet or .csv file, a hub id, or - for stdin"
+    )
+
+
+def file_rows(path: Path) -> Iterator[Row]:
+    """The rows of a JSONL, Parquet or CSV file. Raises UserError if it cannot be read."""
+    if path.suffix == ".parquet":
+        import pyarrow
+        import pyarrow.parquet
+
+        try:
+            table = pyarrow.parquet.read_table(path)
+        except (OSError, pyarrow.ArrowException) as error:
+            raise UserError(f"{path}: cannot be read ({str(error).splitlines()[0]})") from None
+        yield from ((f"{path}:{n}", n, row) for n, row in enumerate(table.to_pylist(), 1))
+        return
+    try:
+        if path.suffix == ".csv":
+            with path.open(encoding="utf-8-sig", newline="") as text:
+                for n, row in enumerate(csv.DictReader(text), 1):
+                    yield f"{path}:{n}", n, {key: row[key] for key in row if key is not None}
+            return
+        with path.open("rb") as lines:
+            yield from jsonl_rows(str(path), lines)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise UserError(f"{path}: cannot be read ({error})") from None
+
+
+def jsonl_rows(name: str, lines: Iterable[bytes]) -> Iterator[Row]:
+    """The rows of JSON lines; one that is none comes as a BadRowError."""
+    for number, line in enumerate(lines, 1):
+        where = f"{name}:{number}"
+        try:
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+            if text:
+                yield where, number, json.loads(text)
+        except UnicodeDecodeError:
+            yield where, number, BadRowError("not UTF-8 text")
+        except (ValueError, RecursionError):
+            yield where, number, BadRowError("not a JSON object")
+
+
+def _spec_rows(name: str, spec: ProblemSetSpec, split: str, root: str | None) -> Iterator[Row]:
+    if split not in spec.split_names():
+        raise UserError(f"{name}: it has no {split} split; it has {', '.join(spec.split_names())}")
+    if spec.source == _PROCEDURAL:
+        size = (spec.sizes or {})[split]
+        rows = arithmetic.problems(split, size, seed=spec.version)
+        return ((f"{name}:{n}", n, row) for n, row in enumerate(rows, 1))
+    if spec.source.endswith(FILE_TYPES):
+        return file_rows(Path(name).parent / spec.source)
+    if root is not None:
+        return file_rows(_local_copy(name, split, Path(root), spec.split_names()))
+    their_split = (spec.splits or {}).get(split, split)
+    return _hub_rows(name, spec.source, spec.subset, their_split, None)
+
+
+def _local_copy(name: str, split: str, root: Path, splits: list[str]) -> Path:
+    """`NAME_SPLIT` or `NAME/SPLIT` under the root, and plain `NAME` where it has one split."""
+    stems = [f"{name}_{split}", f"{name}/{split}", *([name] if splits == [split] else [])]
+    for stem in stems:
+        for suffix in _COPIES:
+            if (root / f"{stem}{suffix}").is_file():
+                return root / f"{stem}{suffix}"
+    looked = " or ".join(f"{stem}.jsonl" for stem in stems)
+    raise UserError(f"{name}: {root} holds no {looked} (nor .parquet, nor .csv)")
+
+
+def _hub_rows(
+    name: str, hub_id: str, subset: str | None, split: str, root: str | None
+) -> Iterator[Row]:
+    if root is not None:
+        return file_rows(_local_copy(hub_id, split, Path(root), [split]))
+    import datasets
+    import huggingface_hub
+
+    datasets.disable_progress_bars()
+    huggingface_hub.logging.set_verbosity_error()
+    try:
+        data = datasets.load_dataset(hub_id, subset, split=split)
+    except Exception as error:
+        reason = str(error).strip().split("\n")[0]
+        copy = f"{name}_{split}.jsonl" if name != hub_id else f"{hub_id}.jsonl"
+        raise UserError(
+            f"{hub_id}: the problem set cannot be loaded from the hub ({reason}); save a copy as "
+            f"DIR/{copy} and add --set data.root=DIR, or give a .jsonl, .parquet or .csv file"
+        ) from None
+    return ((f"{hub_id}:{n}", n, dict(row)) for n, row in enumerate(data, 1))

@@ -1,0 +1,1 @@
+"""Figures to publish: estimators, reports, responses from elsewhere, fingerprints."""

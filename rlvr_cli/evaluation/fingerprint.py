@@ -1,0 +1,113 @@
+"""What a figure was measured with, so that two results can say in what they differ."""
+
+import hashlib
+import importlib
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import rlvr_cli
+import verifiers
+from rlvr_cli.core.files import sha256
+from rlvr_cli.core.types import Problem, Prompt, SamplingParams
+from rlvr_cli.rollout.engines.base import Engine
+from verifiers import Format
+
+_MODEL_FILES = re.compile(
+    r"(?:generation_|adapter_)?config\.json|.*\.(?:safetensors|bin|model|jinja)|"
+    r"(?:tokenizer|vocab|merges|special_tokens|added_tokens|chat_template)[^/]*"
+)
+_SHORT = 16
+
+Fingerprint = dict[str, Any]
+
+
+def model_hash(directory: Path) -> str:
+    """SHA-256 over the names and contents of the files that make the model."""
+    whole = hashlib.sha256()
+    for path in sorted(directory.iterdir()):
+        if path.is_file() and _MODEL_FILES.fullmatch(path.name):
+            whole.update(f"{path.name} {sha256(path)}\n".encode())
+    return whole.hexdigest()
+
+
+def data_hash(problems: Iterable[Problem]) -> str:
+    """SHA-256 over ids, texts, gold answers and fields, in order."""
+    whole = hashlib.sha256()
+    for problem in problems:
+        row = [problem.id, problem.problem, problem.answer, problem.extra]
+        whole.update(json.dumps(row, default=str, sort_keys=True).encode() + b"\n")
+    return whole.hexdigest()
+
+
+def prompts_hash(prompts: Iterable[Prompt]) -> str:
+    """SHA-256 over the token ids of the prompts: a chat template may write the date into them."""
+    whole = hashlib.sha256()
+    for prompt in prompts:
+        whole.update(json.dumps(prompt.token_ids).encode() + b"\n")
+    return whole.hexdigest()
+
+
+def judging(answer_format: Format) -> Fingerprint:
+    """The part of a fingerprint about the verdicts; the version is that of the rules' source."""
+    source = hashlib.sha256()
+    for path in sorted(Path(verifiers.__file__).parent.rglob("*.py")):
+        source.update(path.read_bytes())
+    return {
+        "rlvr": rlvr_cli.__version__,
+        "verifier": {"format": answer_format, "version": source.hexdigest()[:_SHORT]},
+    }
+
+
+def sampling(params: SamplingParams, seed: int, seeded: bool, template: str) -> Fingerprint:
+    """The part of a fingerprint about the settings that responses are drawn with; `seeded` says
+    whether every response has a seed of its own."""
+    return {
+        "prompt": template,
+        "sampling": {
+            "samples": params.samples,
+            "temperature": params.temperature,
+            "top_p": params.top_p,
+            "max_tokens": params.max_tokens,
+            "seed": seed,
+            "seeded": seeded,
+        },
+    }
+
+
+def engine_versions(engine: Engine, threads: int) -> Fingerprint:
+    """The part of a fingerprint about what computed."""
+    import torch
+
+    gpu = torch.cuda.is_available()
+    where = (
+        {"device": torch.cuda.get_device_name()} if gpu else {"device": "cpu", "threads": threads}
+    )
+    libraries = sorted({engine.name, "torch", "transformers"})
+    versions = {name: importlib.import_module(name).__version__ for name in libraries}
+    return {"engine": {"name": engine.name, **versions, **where}}
+
+
+def differences(ours: Fingerprint, theirs: Fingerprint) -> list[str]:
+    """One text for each part in which two fingerprints differ: `sampling.seed 0, theirs 1`."""
+    left, right = dict(_leaves(ours)), dict(_leaves(theirs))
+    return [
+        f"{key} {_shown(left.get(key))}, theirs {_shown(right.get(key))}"
+        for key in dict.fromkeys([*left, *right])
+        if left.get(key) != right.get(key)
+    ]
+
+
+def _leaves(value: Fingerprint, prefix: str = "") -> Iterable[tuple[str, Any]]:
+    for key, part in value.items():
+        if isinstance(part, dict):
+            yield from _leaves(part, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", part
+
+
+def _shown(value: Any) -> str:
+    text = "none" if value is None else str(value) if not isinstance(value, str) else repr(value)
+    return text if len(text) <= 2 * _SHORT else f"{text[:_SHORT]}…"

@@ -1,0 +1,61 @@
+"""Summaries of a step: pure functions from groups to numbers."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rlvr_cli.core.types import Group, Rollout
+
+MEASURED = (
+    "seconds_",
+    "least_seconds_",
+    "tokens_per_second_",
+    "goodput",
+    "mfu",
+    "roof_",
+    "memory_",
+)
+"""How the names of the metrics begin that depend on the machine and the moment. All others are the
+same in every repetition of a run on a CPU, and after a resume."""
+
+
+def repeatable(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """The metrics of a step without the measured ones."""
+    return {name: value for name, value in metrics.items() if not name.startswith(MEASURED)}
+
+
+def mean(values: Iterable[float]) -> float | None:
+    """The mean, or None of nothing."""
+    listed = list(values)
+    return sum(listed) / len(listed) if listed else None
+
+
+def pass_at_1(groups: Sequence[Group]) -> float | None:
+    """Mean over problems of the share of correct responses; those not judged are left out."""
+    return mean(mean(r.is_correct for r in group.judged) or 0.0 for group in groups if group.judged)
+
+
+def verdict_counts(rollouts: Iterable[Rollout]) -> dict[str, int]:
+    """How many responses got each verdict."""
+    counted = Counter(r.verification.verdict.value for r in rollouts if r.verification)
+    return dict(sorted(counted.items()))
+
+
+def rollout_metrics(groups: Sequence[Group], has_format: bool = True) -> dict[str, Any]:
+    """Of everything that was sampled in a step, before any filter. Without `has_format` none was
+    asked for, so that no share has it."""
+    rollouts = [rollout for group in groups for rollout in group.rollouts]
+    formats = [r.verification.format_ok for r in rollouts if r.verification]
+    tokens = [len(rollout.completion.token_ids) for rollout in rollouts]
+    return {
+        "reward": mean(r.reward for r in rollouts if r.reward is not None),
+        "pass@1": pass_at_1(groups),
+        "response_length": mean(tokens),
+        "mixed_share": mean(group.is_mixed for group in groups),
+        "format_share": mean(formats) if has_format else None,
+        "unjudged_share": mean(r.reward is None for r in rollouts),
+        "cut_off_share": mean(r.completion.finish_reason == "length" for r in rollouts),
+        "groups_sampled": len(groups),
+        "tokens_sampled": sum(tokens),
+        "verdicts": verdict_counts(rollouts),
+    }

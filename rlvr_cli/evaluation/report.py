@@ -1,0 +1,216 @@
+"""From judged response rows to the figures that people publish, as JSON."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from typing import Any
+
+from rlvr_cli.core.text import plural
+from rlvr_cli.core.types import UserError
+from rlvr_cli.evaluation.estimators import (
+    Estimate,
+    Tally,
+    cons_at_k,
+    cons_estimate,
+    default_ks,
+    paired_difference,
+    pass_at_k,
+    pass_estimate,
+)
+from rlvr_cli.evaluation.fingerprint import Fingerprint, differences
+from rlvr_cli.evaluation.metrics import mean
+
+ResponseRow = dict[str, Any]
+Cluster = Callable[[Sequence[str]], list[int]]
+_UNJUDGED = ("timeout", "unparseable_gold")
+
+
+@dataclass(frozen=True)
+class JudgedProblem:
+    """The responses to one problem, and what they add up to."""
+
+    id: str
+    rows: tuple[ResponseRow, ...]
+    tally: Tally
+
+
+@dataclass(frozen=True)
+class Result:
+    """One model on one problem set."""
+
+    model: str
+    data: str
+    fingerprint: Fingerprint
+    problems: tuple[JudgedProblem, ...]
+
+    @property
+    def samples(self) -> int:
+        """Responses a problem, of the problem that has the fewest."""
+        return min(len(problem.rows) for problem in self.problems)
+
+    @property
+    def judged_samples(self) -> int:
+        """Judged responses a problem, of the problem that has the fewest but some."""
+        judged = (problem.tally.n for problem in self.problems if problem.tally.n)
+        return min(judged, default=self.samples)
+
+
+def judged_problems(rows: Iterable[ResponseRow], cluster: Cluster) -> tuple[JudgedProblem, ...]:
+    """The rows by problem; those of one problem stand together."""
+    grouped = [(key, tuple(part)) for key, part in groupby(rows, key=lambda row: row["id"])]
+    return tuple(JudgedProblem(key, part, tally_of(part, cluster)) for key, part in grouped)
+
+
+def tally_of(rows: Sequence[ResponseRow], cluster: Cluster) -> Tally:
+    """How the judged responses to one problem share out; all right ones are one answer."""
+    judged = [row for row in rows if row["verdict"] not in _UNJUDGED]
+    correct = sum(row["verdict"] == "correct" for row in judged)
+    wrong = [row["extracted"] for row in judged if row["verdict"] == "wrong" and row["extracted"]]
+    numbers = cluster(wrong)
+    sizes = sorted((numbers.count(number) for number in set(numbers)), reverse=True)
+    return Tally(correct, tuple(sizes), len(judged) - correct - len(wrong))
+
+
+def chosen_ks(asked: Sequence[int], result: Result) -> list[int]:
+    """The k of pass@k and cons@k, in order. Raises UserError if no problem has as many responses.
+
+    Where none is asked for, every k counts every problem with a judged response.
+    """
+    largest, most = max(asked, default=1), max(len(problem.rows) for problem in result.problems)
+    if largest > most:
+        raise UserError(
+            f"--k {largest}: no problem of {result.data} has more than {plural(most, 'response')}"
+        )
+    return sorted({1, *asked}) if asked else default_ks(result.judged_samples)
+
+
+def figures(
+    problems: Sequence[JudgedProblem], ks: Sequence[int], has_format: bool = True
+) -> dict[str, Any]:
+    """Everything that is said about a set of problems.
+
+    pass@k and cons@k leave out responses that were not judged (timeouts, unreadable golds) and
+    problems with fewer than k others; shares and the mean length are over all responses of which
+    they are known. Without `has_format` none was asked for, so that no share has it.
+    """
+    tallies = [problem.tally for problem in problems]
+    rows = [row for problem in problems for row in problem.rows]
+    verdicts = sorted(row["verdict"] for row in rows)
+    lengths = [row["n_tokens"] for row in rows if row["n_tokens"] is not None]
+    ends = [row["finish_reason"] for row in rows if row["finish_reason"] is not None]
+    return {
+        "problems": len(problems),
+        "responses": len(rows),
+        "pass@k": {str(k): _as_json(pass_estimate(tallies, k)) for k in ks},
+        "cons@k": {str(k): _as_json(cons_estimate(tallies, k)) for k in ks},
+        "format_share": mean(row["format_ok"] for row in rows) if has_format else None,
+        "cut_off_share": mean(end == "length" for end in ends),
+        "timeouts": verdicts.count("timeout"),
+        "unparseable_golds": verdicts.count("unparseable_gold"),
+        "response_length": mean(lengths),
+        "verdicts": {verdict: len(list(same)) for verdict, same in groupby(verdicts)},
+    }
+
+
+def report_entry(result: Result, ks: Sequence[int], by: Sequence[str]) -> dict[str, Any]:
+    """One result as it stands in `report.json`."""
+    has_format = result.fingerprint["verifier"]["format"] != "any"
+    entry = {
+        "model": result.model,
+        "data": result.data,
+        "fingerprint": result.fingerprint,
+        **figures(result.problems, ks, has_format),
+    }
+    if by:
+        entry["by"] = {
+            field: {
+                value: figures(part, ks, has_format)
+                for value, part in _by_value(result.problems, field).items()
+            }
+            for field in by
+        }
+    return entry
+
+
+def check_fields(by: Sequence[str], known: Iterable[str], data: str) -> None:
+    """Raise UserError for a field that no problem of the set has."""
+    fields = sorted(set(known))
+    for field in by:
+        if field not in fields:
+            has = f"it has {', '.join(fields)}" if fields else "its problems have no fields"
+            raise UserError(f"--by {field}: no such field in {data}; {has}")
+
+
+def check_comparable(data: str, ours: Mapping[str, str | None], theirs: Result) -> None:
+    """Raise UserError if the problems of a set (texts by id, None where not known) share none with
+    their result, or an id is that of another problem there."""
+    known = {problem.id: problem.rows[0]["problem"] for problem in theirs.problems}
+    shared = ours.keys() & known.keys()
+    for identity in sorted(shared):
+        texts = ours[identity], known[identity]
+        if None not in texts and texts[0] != texts[1]:
+            raise UserError(f"--against: problem {identity} of {data} is another problem there")
+    if not shared:
+        raise UserError(
+            f"--against: no problem of {data} is in it: the ids here are such as "
+            f"{next(iter(ours))}, there {next(iter(known))}"
+        )
+
+
+def compared(ours: Result, theirs: Result, ks: Sequence[int]) -> dict[str, Any]:
+    """Two results problem by problem. Raises UserError if none can be compared."""
+    texts = {problem.id: problem.rows[0]["problem"] for problem in ours.problems}
+    check_comparable(ours.data, texts, theirs)
+    by_id = {problem.id: problem for problem in theirs.problems}
+    shared = [(p, by_id[p.id]) for p in ours.problems if p.id in by_id]
+    pairs = [(a, b) for a, b in shared if a.tally.n and b.tally.n]
+    if not pairs:
+        raise UserError(f"--against: no problem of {ours.data} has judged responses on both sides")
+    entry: dict[str, Any] = {
+        "model": ours.model,
+        "data": ours.data,
+        "against": theirs.model,
+        "problems": len(pairs),
+        "missing": len(ours.problems) - len(shared),
+        "unjudged": len(shared) - len(pairs),
+        "differs": differences(ours.fingerprint, theirs.fingerprint),
+    }
+    for name, value in (("pass@k", _passed), ("cons@k", lambda t, k: cons_at_k(t, k)[0])):
+        entry[name] = {}
+        for k in ks:
+            both = [(a, b) for a, b in pairs if min(a.tally.n, b.tally.n) >= k]
+            if both:
+                found = paired_difference(
+                    [value(a.tally, k) for a, _ in both], [value(b.tally, k) for _, b in both]
+                )
+                entry[name][str(k)] = _as_json(found)
+    return entry
+
+
+def _passed(tally: Tally, k: int) -> float:
+    return pass_at_k(tally.n, tally.correct, k)
+
+
+def _by_value(problems: Sequence[JudgedProblem], field: str) -> dict[str, list[JudgedProblem]]:
+    parts: dict[str, list[JudgedProblem]] = {}
+    for problem in problems:
+        parts.setdefault(str(problem.rows[0].get(field)), []).append(problem)
+    return {value: parts[value] for value in sorted(parts, key=_numbers_first)}
+
+
+def _numbers_first(value: str) -> tuple[bool, float, str]:
+    try:
+        return False, float(value), value
+    except ValueError:
+        return True, 0.0, value
+
+
+def _as_json(found: Any) -> dict[str, Any] | None:
+    """An estimate or a difference, its interval as a pair."""
+    if found is None:
+        return None
+    values = asdict(found)
+    interval = [values.pop("low"), values.pop("high")]
+    if isinstance(found, Estimate) and not values["error"]:
+        del values["error"]
+    return {"value": values.pop("value"), "interval": interval, **values}

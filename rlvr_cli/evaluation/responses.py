@@ -1,0 +1,163 @@
+"""Responses made elsewhere, judged without a model."""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+from rlvr_cli.algorithm.reward import reward
+from rlvr_cli.core.types import ROW_KEYS, Problem, UserError
+from rlvr_cli.data.problems import ALIASES, checked_text, gold_answer, read_rows
+from rlvr_cli.data.sources import BadRowError, file_rows, jsonl_rows
+from verifiers import Attempt, Format, Verifier
+
+LABELS = ("model", "problem_set")
+"""Rows of several results in one stream say by these keys which result they belong to."""
+_BATCH = 512
+_SHORT = 40
+
+
+@dataclass(frozen=True)
+class Given:
+    """A row of responses as it was read: one response or several to one problem."""
+
+    where: str
+    label: tuple[str, str]
+    problem: Problem
+    responses: tuple[str, ...]
+    finish_reason: str | None
+    n_tokens: int | None
+    prompt: str | None
+    judged_as: Format | None
+    """How the row says that its own verdict came about, if it does."""
+
+
+def read_responses(source: str, limit: int | None, skip_bad: bool) -> list[Given]:
+    """The rows of a file or stdin (`-`): `answer` and `response`, a text or a list of texts.
+
+    Rows with the same `id`, or without one with the same `problem`, are of one problem; those of
+    the first `limit` problems of each result are kept.
+    Raises UserError if the source cannot be read, holds nothing, or contradicts itself.
+    """
+    name = "stdin" if source == "-" else source
+    rows = jsonl_rows("stdin", sys.stdin.buffer) if source == "-" else file_rows(Path(source))
+    given = list(read_rows(rows, _given, None, skip_bad))
+    if not given:
+        raise UserError(f"{name}: no responses in it; one JSON object a line is expected")
+    for label in {row.label for row in given}:
+        check_problems([(row.where, row.problem) for row in given if row.label == label], True)
+    return given if limit is None else list(_of_first_problems(given, limit))
+
+
+def check_problems(problems: Iterable[tuple[str, Problem]], repeated: bool) -> None:
+    """Raise UserError if two problems share an id, or one problem has two gold answers.
+
+    `problems` come with where they stand; with `repeated` the same problem may come again.
+    """
+    by_id: dict[str, tuple[str, Problem]] = {}
+    by_text: dict[str, tuple[str, Problem]] = {}
+    for where, problem in problems:
+        before, first = by_id.setdefault(problem.id, (where, problem))
+        same = first.problem == problem.problem
+        if first is not problem and not (repeated and same):
+            raise UserError(
+                f"{where}: the id {problem.id} is that of another problem ({before}); "
+                "every problem needs an id of its own"
+            )
+        twins = [(before, first)]
+        if problem.problem:
+            twins.append(by_text.setdefault(problem.problem, (where, problem)))
+        for before, twin in twins:
+            if twin.answer != problem.answer:
+                golds = f"{(problem.answer or '')[:_SHORT]!r}, {(twin.answer or '')[:_SHORT]!r}"
+                raise UserError(
+                    f"{where}: problem {problem.id} has two different gold answers, {golds} "
+                    f"in {before}"
+                )
+
+
+def format_of_rows(given: Sequence[Given]) -> Format:
+    """How the rows of one result say that they were judged; any form will do where none says it.
+
+    Raises UserError if they disagree.
+    """
+    first: dict[Format | None, Given] = {}
+    for row in given:
+        first.setdefault(row.judged_as, row)
+    if len(first) > 1:
+        said = "; ".join(f"{row.where}: verifier {form}" for form, row in first.items())
+        raise UserError(f"rows were judged in different ways ({said}); --set data.verifier=…")
+    return given[0].judged_as or "any"
+
+
+def judged_rows(
+    given: Sequence[Given], verifier: Verifier, on_batch: Callable[[int], None]
+) -> list[dict[str, Any]]:
+    """A response row each, those of a problem together, problems in the order they first came."""
+    together: dict[str, list[tuple[Given, str]]] = {}
+    for row in given:
+        together.setdefault(row.problem.id, []).extend((row, text) for text in row.responses)
+    listed = [(*pair, n) for pairs in together.values() for n, pair in enumerate(pairs)]
+    rows = []
+    for start in range(0, len(listed), _BATCH):
+        batch = listed[start : start + _BATCH]
+        attempts = [
+            Attempt(
+                text,
+                row.problem.answer or "",
+                (row.prompt or "").rstrip().endswith("<think>"),
+                row.finish_reason == "length",
+            )
+            for row, text, _ in batch
+        ]
+        for (row, text, sample), found in zip(batch, verifier.verify_many(attempts), strict=True):
+            values = [row.problem.id, sample, row.problem.problem or None, row.prompt, text]
+            values += [row.finish_reason, row.n_tokens, row.problem.answer]
+            values += [found.extracted, found.verdict.value, found.format_ok, reward(found)]
+            values.append(found.format)
+            rows.append(dict(zip(ROW_KEYS, values, strict=True)) | row.problem.extra)
+        on_batch(len(batch))
+    return rows
+
+
+def _of_first_problems(given: Iterable[Given], limit: int) -> Iterator[Given]:
+    kept: dict[tuple[str, str], set[str]] = {}
+    for row in given:
+        of_label = kept.setdefault(row.label, set())
+        if len(of_label) < limit:
+            of_label.add(row.problem.id)
+        if row.problem.id in of_label:
+            yield row
+
+
+def _given(where: str, number: int, row: Any) -> Given:
+    if not isinstance(row, dict):
+        raise BadRowError("not a JSON object")
+    if row.get("answer") is None:
+        raise BadRowError("no field answer, which holds the gold answer")
+    gold = gold_answer(row["answer"])
+    field = next((key for key in ("response", "responses") if row.get(key) is not None), None)
+    if field is None:
+        raise BadRowError("no field response (or responses, a list)")
+    responses = row[field] if isinstance(row[field], list) else [row[field]]
+    if not responses or not all(isinstance(text, str) for text in responses):
+        raise BadRowError(f"field {field} is neither a text nor a list of texts")
+    asked = next((key for key in ALIASES["problem"] if row.get(key) is not None), None)
+    text = checked_text(row, asked) if asked else ""
+    source = where.rsplit(":", 1)[0]
+    own = f"{Path(source).name}-{number}"
+    identity = row["id"] if row.get("id") is not None else text or own
+    used = {*ROW_KEYS, *LABELS, "responses", asked}
+    extra = {key: value for key, value in row.items() if key not in used}
+    tokens, prompt = row.get("n_tokens"), row.get("prompt")
+    return Given(
+        where,
+        (str(row.get("model") or "responses"), str(row.get("problem_set") or source)),
+        Problem(str(identity), text, gold, extra),
+        tuple(responses),
+        row.get("finish_reason") if isinstance(row.get("finish_reason"), str) else None,
+        tokens if isinstance(tokens, int) and not isinstance(tokens, bool) else None,
+        prompt if isinstance(prompt, str) else None,
+        row["verifier"] if row.get("verifier") in get_args(Format) else None,
+    )

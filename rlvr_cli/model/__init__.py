@@ -1,0 +1,1 @@
+"""The policy: loading, attention, packing, log-probabilities."""

@@ -1,0 +1,42 @@
+"""Attention of the policy, as transformers calls it: packed rows, and one query a row."""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
+
+from rlvr_cli.model.packing import packed_attention
+
+ATTENTION = "rlvr_sdpa"
+"""The name under which transformers finds it."""
+
+
+def _attention(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    **kwargs: Any,
+) -> tuple[torch.Tensor, None]:
+    """transformers' own sdpa, but for two cases: packed tokens, and one query a row with grouped
+    heads, where the heads that share a key become query positions so that no key is copied."""
+    layout = kwargs.pop("layout", None)
+    if layout is not None:
+        return packed_attention(query, key, value, layout, kwargs.get("scaling")), None
+    B, heads, length, D = query.shape
+    kv_heads = key.shape[1]
+    if length > 1 or heads == kv_heads or kwargs.get("position_bias") is not None:
+        return sdpa_attention_forward(module, query, key, value, attention_mask, **kwargs)
+    grouped = query.reshape(B, kv_heads, heads // kv_heads, D)
+    output = F.scaled_dot_product_attention(
+        grouped, key, value, attn_mask=attention_mask, scale=kwargs.get("scaling")
+    )
+    return output.reshape(B, 1, heads, D), None
+
+
+AttentionInterface.register(ATTENTION, _attention)
+AttentionMaskInterface.register(ATTENTION, sdpa_mask)

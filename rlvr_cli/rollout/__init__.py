@@ -1,0 +1,1 @@
+"""Sampling: the sampler and the engines behind one protocol."""

@@ -1,0 +1,1 @@
+"""Engines that sample: one protocol, transformers and vLLM behind it."""

@@ -1,0 +1,65 @@
+"""What every rollout engine does."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol
+
+import torch
+
+from rlvr_cli.core.types import Completion, SamplingParams, UserError
+
+Listener = Callable[[int, int, int], None]
+"""Hears of every token as it is drawn: (prompt index, sample, token id)."""
+
+
+class Engine(Protocol):
+    """Samples responses from a copy of the policy, or from the trainer's where they share it."""
+
+    name: str
+    """The library that samples, as it is imported."""
+    itemsize: int
+    """Bytes of a weight, a key or a value."""
+    kv_tokens: int
+    """Tokens whose keys and values fit at once."""
+    max_sequences: int
+    """Responses that are decoded together at most."""
+
+    def generate(
+        self,
+        prompts: Sequence[Sequence[int]],
+        params: SamplingParams,
+        seeds: Sequence[int],
+        listener: Listener | None = None,
+    ) -> Iterator[tuple[int, list[Completion]]]:
+        """Yield (prompt index, its G completions) as groups finish, in any order.
+
+        Sample i of prompt p is drawn with seed `seeds[p] + i` and does not depend on what else is
+        sampled beside it, up to float rounding. Closing the iterator gives up the groups that are
+        not done. Raises UserError for a prompt without a token, one that leaves no room for
+        `max_tokens`, and for probabilities that are not finite.
+        """
+
+    def sync_weights(self, named_parameters: Iterable[tuple[str, torch.Tensor]]) -> None:
+        """Take over the trainer's weights; call only while nothing is being generated."""
+
+    def sleep(self) -> None:
+        """Free what the update can use. Weights may be lost: before anything is generated again
+        come `sync_weights` and `wake`, in this order."""
+
+    def wake(self) -> None:
+        """Make ready to generate again."""
+
+    def close(self) -> None:
+        """Free everything."""
+
+
+def refuse_prompts(prompts: Sequence[Sequence[int]], max_tokens: int, context: int) -> None:
+    """Raise UserError naming the first prompt that cannot be continued."""
+    for index, prompt in enumerate(prompts):
+        if not prompt:
+            raise UserError(f"prompt {index + 1} of {len(prompts)} is empty: it holds no token")
+        if len(prompt) + max_tokens > context:
+            raise UserError(
+                f"prompt {index + 1} of {len(prompts)} has {len(prompt)} tokens, which with a "
+                f"response of {max_tokens} is more than the engine's context of {context}; lower "
+                "--max-tokens or leave the prompt out"
+            )

@@ -1,0 +1,241 @@
+"""Rollouts through any transformers causal model: one prefill a prompt, finished rows leave."""
+
+import math
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import torch
+from transformers import PreTrainedModel
+
+from rlvr_cli.core.types import Completion, SamplingParams, UserError
+from rlvr_cli.rollout.engines.base import Listener, refuse_prompts
+from rlvr_cli.rollout.engines.kv_cache import GroupCache
+from rlvr_cli.rollout.engines.sampling import sample, uniform
+
+_COMPACT_BELOW = 0.9
+
+
+class TransformersEngine:
+    """Samples from `model`, which may be the trainer's own: then the weights are always the newest.
+
+    `vocab_size` is the tokenizer's: ids beyond it are never sampled. `kv_budget_mb` bounds the keys
+    and values of the rows that are decoded together (at least one).
+    """
+
+    name = "transformers"
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        vocab_size: int,
+        stop_ids: Sequence[int],
+        kv_budget_mb: int,
+    ) -> None:
+        self.model, self.vocab_size = model, vocab_size
+        self.stop_ids = torch.tensor(list(stop_ids), device=model.device)
+        config = model.config.get_text_config()
+        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+        head_dim = getattr(config, "head_dim", None)
+        head_dim = head_dim or config.hidden_size // config.num_attention_heads
+        token_bytes = 2 * config.num_hidden_layers * heads * head_dim * model.dtype.itemsize
+        self.itemsize = model.dtype.itemsize
+        self.kv_tokens = (kv_budget_mb << 20) // token_bytes
+        self.max_sequences = sys.maxsize
+        self.context = getattr(config, "max_position_embeddings", None) or sys.maxsize
+
+    def generate(
+        self,
+        prompts: Sequence[Sequence[int]],
+        params: SamplingParams,
+        seeds: Sequence[int],
+        listener: Listener | None = None,
+    ) -> Iterator[tuple[int, list[Completion]]]:
+        """See `Engine.generate`; prompts of like length are decoded together."""
+        refuse_prompts(prompts, params.max_tokens, self.context)
+        order = sorted(range(len(prompts)), key=lambda p: len(prompts[p]))
+        while order:
+            longest = len(prompts[order[-1]]) + params.max_tokens
+            rows = max(1, self.kv_tokens // longest)
+            batch = order[: max(1, rows // params.samples)]
+            order = order[len(batch) :]
+            if rows < params.samples:
+                p = batch[0]
+                yield p, self._in_parts(prompts[p], params, seeds[p], rows, p, listener)
+                continue
+            groups = self._decode(
+                [prompts[p] for p in batch],
+                params,
+                [seeds[p] for p in batch],
+                _renumbered(listener, batch),
+            )
+            for place, completions in groups:
+                yield batch[place], completions
+
+    def sync_weights(self, named_parameters: Iterable[tuple[str, torch.Tensor]]) -> None:
+        own = dict(self.model.named_parameters())
+        with torch.no_grad():
+            for name, tensor in named_parameters:
+                if own[name] is not tensor:
+                    own[name].copy_(tensor)
+
+    def sleep(self) -> None:
+        """Nothing is held between calls."""
+
+    def wake(self) -> None:
+        """Nothing was freed."""
+
+    def close(self) -> None:
+        """Nothing to stop."""
+
+    def _in_parts(
+        self,
+        prompt: Sequence[int],
+        params: SamplingParams,
+        seed: int,
+        rows: int,
+        p: int,
+        listener: Listener | None,
+    ) -> list[Completion]:
+        """One group whose keys and values do not fit at once, `rows` samples at a time."""
+        completions: list[Completion] = []
+        for first in range(0, params.samples, rows):
+            part = replace(params, samples=min(rows, params.samples - first))
+            hear = _renumbered(listener, [p], first)
+            ((_, found),) = self._decode([prompt], part, [seed + first], hear)
+            completions += found
+        return completions
+
+    @torch.inference_mode()
+    def _decode(
+        self,
+        prompts: Sequence[Sequence[int]],
+        params: SamplingParams,
+        seeds: Sequence[int],
+        listener: Listener | None,
+    ) -> Iterator[tuple[int, list[Completion]]]:
+        device, G = self.model.device, params.samples
+        lengths_P = torch.tensor([len(prompt) for prompt in prompts], device=device)
+        cache = self._prefill(prompts, lengths_P)
+        group_B = torch.arange(len(prompts), device=device).repeat_interleave(G)
+        if cache.layers:
+            cache.select(group_B)
+        seeds_B = torch.tensor([seed + i for seed in seeds for i in range(G)], device=device)
+        lengths_B = lengths_P[group_B]
+        token_B = torch.tensor([prompt[-1] for prompt in prompts], device=device)[group_B]
+        row_B = torch.arange(len(group_B), device=device)
+        prefilled = cache.get_seq_length()
+        drawn = _Drawn(len(prompts), params, set(self.stop_ids.tolist()), listener)
+        done_B = torch.zeros_like(row_B, dtype=torch.bool)
+        for step in range(params.max_tokens):
+            logits_BV = self._next_logits(
+                cache, token_B, lengths_B - 1 + step, lengths_B, prefilled
+            )
+            token_B, logprob_B = sample(
+                logits_BV, uniform(seeds_B, step), params.temperature, params.top_p
+            )
+            alive = ~done_B
+            yield from drawn.add(row_B[alive], token_B[alive], logprob_B[alive])
+            done_B |= torch.isin(token_B, self.stop_ids)
+            left = int((~done_B).sum())
+            if left == 0:
+                break
+            if left < _COMPACT_BELOW * len(row_B):
+                keep = (~done_B).nonzero()[:, 0]
+                cache.select(keep)
+                row_B, token_B, lengths_B = row_B[keep], token_B[keep], lengths_B[keep]
+                seeds_B, done_B = seeds_B[keep], done_B[keep]
+
+    def _prefill(self, prompts: Sequence[Sequence[int]], lengths_P: torch.Tensor) -> GroupCache:
+        """Keys and values of every prompt but its last token, padded on the right.
+
+        Later tokens never change earlier ones in a causal model, so the padding needs no mask here;
+        decoding masks its positions out.
+        """
+        cache = GroupCache()
+        longest = int(lengths_P.max()) - 1
+        if longest > 0:
+            ids = torch.zeros(len(prompts), longest, dtype=torch.long)
+            for row, prompt in zip(ids, prompts, strict=True):
+                row[: len(prompt) - 1] = torch.tensor(prompt[:-1])
+            self.model.base_model(
+                input_ids=ids.to(self.model.device), past_key_values=cache, use_cache=True
+            )
+        return cache
+
+    def _next_logits(
+        self,
+        cache: GroupCache,
+        token_B: torch.Tensor,
+        position_B: torch.Tensor,
+        lengths_B: torch.Tensor,
+        prefilled: int,
+    ) -> torch.Tensor:
+        """Logits [B, V] after feeding one token a row at its own position."""
+        mask = None
+        if bool((lengths_B - 1 < prefilled).any()):
+            slot = torch.arange(cache.get_seq_length() + 1, device=token_B.device)
+            mask = (slot < lengths_B[:, None] - 1) | (slot >= prefilled)
+            mask = mask[:, None, None, :]
+        output = self.model(
+            input_ids=token_B[:, None],
+            position_ids=position_B[:, None],
+            attention_mask=mask,
+            past_key_values=cache,
+            use_cache=True,
+        )
+        return output.logits[:, -1, : self.vocab_size]
+
+
+class _Drawn:
+    """The tokens of each row so far."""
+
+    def __init__(
+        self, P: int, params: SamplingParams, stop_ids: set[int], listener: Listener | None
+    ) -> None:
+        self.samples, self.max_tokens = params.samples, params.max_tokens
+        self.stop_ids, self.listener = stop_ids, listener
+        self.token_ids: list[list[int]] = [[] for _ in range(P * self.samples)]
+        self.logprobs: list[list[float]] = [[] for _ in range(P * self.samples)]
+        self.unfinished = [self.samples] * P
+
+    def add(
+        self, row_B: torch.Tensor, token_B: torch.Tensor, logprob_B: torch.Tensor
+    ) -> Iterator[tuple[int, list[Completion]]]:
+        """One more token for each of these rows; yields the groups that are finished by it.
+
+        Raises UserError for a log-probability that is not finite.
+        """
+        logprobs = logprob_B.tolist()
+        if not all(map(math.isfinite, logprobs)):
+            raise UserError("the model gives probabilities that are not finite")
+        finished = []
+        for row, token, logprob in zip(row_B.tolist(), token_B.tolist(), logprobs, strict=True):
+            self.token_ids[row].append(token)
+            self.logprobs[row].append(logprob)
+            p, sample = divmod(row, self.samples)
+            if self.listener is not None:
+                self.listener(p, sample, token)
+            if token in self.stop_ids or len(self.token_ids[row]) == self.max_tokens:
+                self.unfinished[p] -= 1
+                if not self.unfinished[p]:
+                    finished.append(p)
+        for p in finished:
+            yield p, self._completions(p)
+
+    def _completions(self, p: int) -> list[Completion]:
+        return [
+            Completion(ids, logprobs, "stop" if ids[-1] in self.stop_ids else "length")
+            for ids, logprobs in zip(
+                self.token_ids[p * self.samples : (p + 1) * self.samples],
+                self.logprobs[p * self.samples : (p + 1) * self.samples],
+                strict=True,
+            )
+        ]
+
+
+def _renumbered(listener: Listener | None, batch: Sequence[int], first: int = 0) -> Listener | None:
+    """The listener, told of prompts by their number in `batch` and of samples from `first` on."""
+    if listener is None:
+        return None
+    return lambda index, sample, token: listener(batch[index], first + sample, token)

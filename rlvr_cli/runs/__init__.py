@@ -1,0 +1,1 @@
+"""One run from start to end: lifecycle, preflight, guards, run directory, checkpoints, state."""

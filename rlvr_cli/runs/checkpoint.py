@@ -1,0 +1,121 @@
+"""A checkpoint: a plain Hugging Face model directory, the trainer's state in `trainer/` beside it,
+and the checksums of it all. No pickle: safetensors and JSON."""
+
+import json
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from rlvr_cli.config import Config, OptimConfig
+from rlvr_cli.core.files import MANIFEST, damage, make_directory, remove_directory, sha256
+from rlvr_cli.core.types import UserError
+from rlvr_cli.model.loading import DEFAULTS_FILE, TRAINER_STATE, LoadedModel
+
+_KEPT: Any = {
+    "seed": True,
+    "data": {"prompt", "verifier"},
+    "rollout": True,
+    "optim": set(OptimConfig.model_fields) - {"precision"},
+    "eval": {"samples", "temperature", "top_p"},
+}
+_VALUES, _TENSORS = f"{TRAINER_STATE}/state.json", f"{TRAINER_STATE}/state.safetensors"
+_STEP = re.compile(r"step-(\d+)")
+
+
+@dataclass(frozen=True)
+class State:
+    """All that a run needs to go on beside the weights: what JSON holds, and named tensors."""
+
+    values: dict[str, Any]
+    tensors: dict[str, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint on disk."""
+
+    step: int
+    path: Path
+
+    def load_state(self) -> State:
+        """The state beside the weights."""
+        values = json.loads((self.path / _VALUES).read_text(encoding="utf-8"))
+        return State(values, load_file(self.path / _TENSORS))
+
+
+def save_checkpoint(
+    run: Path, step: int, policy: LoadedModel, config: Config, state: State
+) -> Path:
+    """Write `checkpoints/step-N`, whole or not at all.
+
+    The settings that the policy was trained and measured with go along, so that `rlvr eval` on the
+    run measures the same thing. Raises OSError if it cannot be written.
+    """
+
+    def fill(directory: Path) -> None:
+        policy.model.save_pretrained(directory)
+        policy.tokenizer.save_pretrained(directory)
+        settings = yaml.safe_dump(config.model_dump(mode="json", include=_KEPT), sort_keys=False)
+        (directory / DEFAULTS_FILE).write_text(settings, encoding="utf-8")
+        (directory / _VALUES).parent.mkdir()
+        (directory / _VALUES).write_text(json.dumps(state.values), encoding="utf-8")
+        save_file(state.tensors, directory / _TENSORS)
+        files = sorted(path for path in directory.rglob("*") if path.is_file())
+        manifest = {str(path.relative_to(directory)): sha256(path) for path in files}
+        (directory / MANIFEST).write_text(json.dumps(manifest, indent=2), encoding="utf-8")
+
+    target = run / "checkpoints" / f"step-{step}"
+    try:
+        make_directory(target, fill)
+    except SafetensorError as error:
+        raise OSError(0, str(error), str(target)) from None
+    return target
+
+
+def load_weights(checkpoint: Checkpoint, model: Any) -> None:
+    """Copy the checkpoint's weights into `model`, which has the same shape."""
+    loaded = type(model).from_pretrained(checkpoint.path, dtype=model.dtype)
+    model.load_state_dict(loaded.state_dict())
+
+
+def checkpoints(run: Path) -> list[Checkpoint]:
+    """The run's checkpoints, newest first, damaged ones among them."""
+    found = [
+        Checkpoint(int(match[1]), path)
+        for path in run.glob("checkpoints/step-*")
+        if (match := _STEP.fullmatch(path.name))
+    ]
+    return sorted(found, key=lambda checkpoint: -checkpoint.step)
+
+
+def newest_sound(run: Path) -> tuple[Checkpoint | None, list[str]]:
+    """The newest checkpoint that is whole (None if there never was one), and a line for each
+    newer one that is not. Raises UserError if all are damaged."""
+    damaged: list[str] = []
+    for checkpoint in checkpoints(run):
+        reason = damage(checkpoint.path)
+        if reason is None:
+            return checkpoint, damaged
+        damaged.append(f"{checkpoint.path} is damaged: {reason}")
+    if damaged:
+        raise UserError("\n".join([*damaged, f"{run}: no checkpoint is whole; start a new run"]))
+    return None, []
+
+
+def remove_checkpoints(run: Path, steps: Collection[int]) -> None:
+    """Remove the checkpoints of those steps."""
+    for checkpoint in checkpoints(run):
+        if checkpoint.step in steps:
+            remove_directory(checkpoint.path)
+
+
+def outlived(steps: Collection[int], keep: int, best: int | None) -> set[int]:
+    """The steps to remove: all but the newest `keep` and the best."""
+    return set(sorted(steps)[:-keep]) - {best}

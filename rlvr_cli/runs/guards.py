@@ -1,0 +1,138 @@
+"""Guards: what a run's own metrics say is going wrong. Pure functions of the steps so far."""
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from rlvr_cli.config import GuardsConfig
+from rlvr_cli.core.types import Finding
+from rlvr_cli.evaluation.metrics import mean
+
+History = Sequence[Mapping[str, Any]]
+"""The metrics of each step, oldest first."""
+Guard = Callable[[History, GuardsConfig], str | None]
+"""What is wrong at the newest step and the way out, or None."""
+
+_WINDOW = 3
+_MOSTLY_RIGHT = 0.9
+
+
+def check(history: History, config: GuardsConfig) -> list[Finding]:
+    """The findings of the newest step, one line each.
+
+    A warning is given when its condition begins to hold and not again while it lasts.
+    """
+    step = history[-1]["step"]
+    found = [Finding(text, True) for guard in STOPPING if (text := guard(history, config))]
+    for guard in WARNING:
+        if (text := guard(history, config)) and not guard(history[:-1], config):
+            found.append(Finding(text))
+    return [Finding(f"step {step}: {finding.text}", finding.is_error) for finding in found]
+
+
+def no_signal(history: History, config: GuardsConfig) -> str | None:
+    """No group with both right and wrong responses for many steps."""
+    steps = _run_length(history, lambda row: row["no_update"] and not row["mixed_share"])
+    if steps < config.no_signal_steps:
+        return None
+    return (
+        f"no signal for {steps} steps: every group was all right or all wrong; take easier or "
+        "harder problems, a stronger model, more samples (-n) or longer responses (--max-tokens), "
+        "or wait longer (guards.no_signal_steps)"
+    )
+
+
+def not_finite(history: History, config: GuardsConfig) -> str | None:
+    """Loss or gradient not finite for a few steps; each was skipped."""
+    steps = _run_length(history, lambda row: row.get("updates_skipped", 0) > 0)
+    if steps < config.not_finite_steps:
+        return None
+    return (
+        f"loss or gradient was not finite in {steps} steps in a row, whose updates were skipped; "
+        "lower --lr, or go back to an earlier checkpoint with --model"
+    )
+
+
+def skipped_updates(history: History, config: GuardsConfig) -> str | None:
+    """The newest step was skipped for a loss or gradient that is not finite."""
+    if not history or not history[-1].get("updates_skipped", 0):
+        return None
+    return (
+        "the loss or the gradient is not finite, so the update was skipped; after "
+        f"{config.not_finite_steps} such steps in a row the run stops; lower --lr if it comes again"
+    )
+
+
+def cut_off(history: History, config: GuardsConfig) -> str | None:
+    """Most responses reach the length limit."""
+    share = _recent(history, "cut_off_share")
+    if share is None or share <= config.cut_off_share:
+        return None
+    return f"{share:.0%} of the responses are cut off; raise --max-tokens (guards.cut_off_share)"
+
+
+def entropy_collapsed(history: History, config: GuardsConfig) -> str | None:
+    """The policy always says the same, and it is not simply right."""
+    entropy, right = _recent(history, "entropy"), _recent(history, "pass@1")
+    if entropy is None or entropy >= config.min_entropy or (right or 0.0) >= _MOSTLY_RIGHT:
+        return None
+    return (
+        f"entropy has collapsed to {entropy:.2g} nats a token, with {right or 0.0:.0%} right: "
+        "nothing new is tried; lower --lr or raise algorithm.clip_high (guards.min_entropy)"
+    )
+
+
+def kl_running_away(history: History, config: GuardsConfig) -> str | None:
+    """The policy leaves the one that sampled, or the reference."""
+    for key, other in (
+        ("approx_kl", "the policy that sampled"),
+        ("approx_kl_after", "the policy that sampled"),
+        ("ref_kl", "the reference policy"),
+    ):
+        kl = _recent(history, key)
+        if kl is not None and kl > config.max_kl:
+            return (
+                f"KL to {other} is {kl:.2g} nats a token and running away; lower --lr or "
+                "algorithm.epochs, or raise algorithm.kl_coef (guards.max_kl)"
+            )
+    return None
+
+
+def verifier_timeouts(history: History, config: GuardsConfig) -> str | None:
+    """The verifier does not get to the end of many responses, which then cannot train."""
+    recent = [row["verdicts"] for row in history[-_WINDOW:]]
+    judged = sum(sum(verdicts.values()) for verdicts in recent)
+    share = sum(verdicts.get("timeout", 0) for verdicts in recent) / max(1, judged)
+    if len(history) < _WINDOW or share <= config.timeout_share:
+        return None
+    return (
+        f"the verifier ran out of time on {share:.0%} of the responses, which do not train; look "
+        "at their rows in rollouts/ and leave such problems out (guards.timeout_share)"
+    )
+
+
+STOPPING: tuple[Guard, ...] = (no_signal, not_finite)
+WARNING: tuple[Guard, ...] = (
+    skipped_updates,
+    cut_off,
+    entropy_collapsed,
+    kl_running_away,
+    verifier_timeouts,
+)
+
+
+def _run_length(history: History, holds: Callable[[Mapping[str, Any]], Any]) -> int:
+    """How many steps in a row it has held, up to the newest."""
+    count = 0
+    for row in reversed(history):
+        if not holds(row):
+            break
+        count += 1
+    return count
+
+
+def _recent(history: History, key: str) -> float | None:
+    """The mean over the last steps that have it; None before there are enough."""
+    values = (row[key] for row in reversed(history) if row.get(key) is not None)
+    newest = list(itertools.islice(values, _WINDOW))
+    return mean(newest) if len(newest) == _WINDOW else None

@@ -1,0 +1,217 @@
+"""A run under way: measure, train step by step, guard, save, measure again, say how it went."""
+
+import shlex
+import sys
+import time
+import traceback
+from contextlib import suppress
+from typing import Any
+
+from rlvr_cli.console.display import Display, draw_curves, measured, step_note
+from rlvr_cli.core.files import write_atomically
+from rlvr_cli.core.jsonl import write_jsonl_line
+from rlvr_cli.core.signals import Interrupts
+from rlvr_cli.core.types import RunStoppedError, UserError
+from rlvr_cli.runs.checkpoint import (
+    State,
+    checkpoints,
+    outlived,
+    remove_checkpoints,
+    save_checkpoint,
+)
+from rlvr_cli.runs.guards import check
+from rlvr_cli.runs.narration import say_figures, warn_of_unjudged
+from rlvr_cli.runs.outcome import say_what_is_next, warn_of_outcome
+from rlvr_cli.runs.run_dir import Run
+from rlvr_cli.runs.state import state_of
+from rlvr_cli.training.throughput import run_figures
+from rlvr_cli.training.trainer import Trainer
+
+_SAVING_SHARE, _SAVING_STEPS = 0.1, 5
+_ERRORS = "error.txt"
+
+
+class Loop:
+    """One life of a run, from its first step or from a checkpoint to its end or a stop."""
+
+    def __init__(self, trainer: Trainer, run: Run, display: Display) -> None:
+        self.trainer, self.run, self.display = trainer, run, display
+        self.history: list[dict[str, Any]] = []
+        self.before: dict[str, Any] | None = None
+        self.best: dict[str, Any] | None = None
+        self.seconds = 0.0
+        """Of earlier lives."""
+        self._started = time.monotonic()
+        self._state: State | None = None
+        self._saved = 0
+        self._saving = 0.0
+
+    def resume(self, history: list[dict[str, Any]], progress: dict[str, Any]) -> None:
+        """Go on from what an earlier life had saved."""
+        self.history, self._saved = history, self.trainer.step
+        self.before, self.best = progress["before"], progress["best"]
+        self.seconds = progress["seconds"]
+
+    def go(self) -> None:
+        """The whole of it. Raises UserError, RunStoppedError or KeyboardInterrupt where the run
+        ends before its last step; whatever the reason, it can be resumed."""
+        try:
+            self._go()
+        except BrokenPipeError:
+            self._rescue()
+            self.display.result("resume", f"nobody reads stdout any more; {self._way_on()}")
+            raise
+        except UserError as error:
+            self._rescue()
+            raise UserError(f"{error}; {self._way_on()}") from None
+        except OSError as error:
+            reason = f"{error.filename or self.run.directory}: {error.strerror}"
+            raise UserError(
+                f"the run cannot be written, {reason}; what is on disk is good: {self._way_on()}"
+            ) from None
+        except RunStoppedError:
+            raise
+        except Exception as error:  # an engine, a driver, a fault of ours
+            self._rescue()
+            raise UserError(self._reported(error)) from None
+
+    def _go(self) -> None:
+        try:
+            with Interrupts() as interrupts:
+                with interrupts.welcome():
+                    self.before = self.before or self._measured("before")
+                self._train(interrupts)
+                with interrupts.welcome():
+                    after = self._measured("after")
+        except KeyboardInterrupt:
+            self._save()
+            self._conclude("interrupted after")
+            self.display.result("resume", self._way_on())
+            raise
+        except RunStoppedError:
+            self._conclude("stopped after")
+            raise
+        self._conclude("done:", after)
+
+    def _train(self, interrupts: Interrupts) -> None:
+        config, steps = self.trainer.config, self.trainer.config.steps
+        with self.display.progress("training", steps, done=len(self.history)) as bar:
+            for metrics in self.trainer.train_steps(self.run, interrupts.welcome):
+                self.history.append(metrics)
+                is_best = self._note_best(metrics)
+                self._state = self._snapshot()
+                findings = check(self.history, config.guards)
+                stop = next((finding.text for finding in findings if finding.is_error), None)
+                if self.trainer.step % config.checkpoint.every == 0 or is_best or stop:
+                    self._save()
+                bar.tick(step_note(metrics))
+                if not sys.stdout.isatty():
+                    write_jsonl_line(sys.stdout, metrics)
+                for finding in findings:
+                    self.display.warn(finding.text)
+                if stop:
+                    raise RunStoppedError(f"{stop}; {self._way_on()}")
+        self._save()
+        if self.trainer.stopped:
+            cap = config.algorithm.max_gen_batches
+            raise RunStoppedError(
+                f"step {self.trainer.step}: {cap} generation batches did not fill the batch with "
+                "mixed groups (algorithm.on_cap stop); for a new run take easier or harder "
+                f"problems, more samples (-n) or algorithm.max_gen_batches; {self._way_on()}"
+            )
+
+    def _snapshot(self) -> State:
+        state = state_of(self.trainer)
+        seconds = self.seconds + time.monotonic() - self._started
+        progress = {"before": self.before, "best": self.best, "seconds": seconds}
+        return State(state.values | {"progress": progress}, state.tensors)
+
+    def _save(self) -> None:
+        """Save the end of the newest step, if it is not saved yet and still in memory."""
+        step = len(self.history)
+        if self._state is None or step == self._saved or not self.trainer.settled:
+            return
+        started = time.monotonic()
+        trainer, directory = self.trainer, self.run.directory
+        save_checkpoint(directory, step, trainer.session.policy, trainer.config, self._state)
+        self._saved = step
+        steps = [checkpoint.step for checkpoint in checkpoints(directory)]
+        best = self.best["step"] if self.best else None
+        remove_checkpoints(directory, outlived(steps, trainer.config.checkpoint.keep, best))
+        self._saving += time.monotonic() - started
+        if step == _SAVING_STEPS * trainer.config.checkpoint.every:
+            share = self._saving / (time.monotonic() - self._started)
+            if share > _SAVING_SHARE:
+                self.display.warn(
+                    f"saving takes {share:.0%} of the time; with --set checkpoint.every=N it is "
+                    "done every N steps, and a crash loses at most N"
+                )
+
+    def _rescue(self) -> None:
+        """Save what an end in the middle of a later step has left whole, if the disk lets us."""
+        with suppress(OSError):
+            self._save()
+
+    def _note_best(self, metrics: dict[str, Any]) -> bool:
+        """Whether the step is the best measured so far."""
+        found = metrics.get("held_out_pass@1")
+        if found is None or (self.best is not None and found <= self.best["pass@1"]):
+            return False
+        self.best = {"step": metrics["step"], "pass@1": found}
+        return True
+
+    def _measured(self, when: str) -> dict[str, Any] | None:
+        if not self.trainer.held_out:
+            return None
+        groups, evaluation = self.trainer.measure()
+        self.run.write_rollouts(f"held-out-{when}", groups)
+        self.display.say(
+            "pass@1", f"{measured(evaluation.pass_at_1)} {when} training ({evaluation.settings})"
+        )
+        warn_of_unjudged(evaluation, self.display)
+        return evaluation.as_json() | {"settings": evaluation.settings}
+
+    def _way_on(self) -> str:
+        command = f"rlvr train --resume {shlex.quote(str(self.run.directory))}"
+        return f"saved up to step {self._saved}; go on with {command}"
+
+    def _conclude(self, how: str, after: dict[str, Any] | None = None) -> None:
+        """Write the summary and say how it went."""
+        steps, directory = len(self.history), self.run.directory
+        minutes = (self.seconds + time.monotonic() - self._started) / 60
+        curves = draw_curves(self.history)
+        summary = {
+            "steps": steps,
+            "minutes": round(minutes, 3),
+            "before": self.before,
+            "after": after,
+            "best": self.best,
+            "figures": run_figures(self.history),
+            "model": f"checkpoints/step-{self._saved}" if self._saved else None,
+        }
+        self.run.write_summary(summary, curves)
+        self.display.print_curves(curves)
+        say_figures(run_figures(self.history), self.trainer.figures.peaks.source, self.display)
+        warn_of_outcome(self.trainer, self.history, self.display)
+        if self.before and after:
+            before, now = measured(self.before["pass@1"]), measured(after["pass@1"])
+            change = f"{before} before, {now} after training"
+            self.display.result("pass@1", f"{change} ({after['settings']})")
+        if self.best:
+            self.display.say(
+                "best", f"pass@1 {self.best['pass@1']:.3f} at checkpoints/step-{self.best['step']}"
+            )
+        self.display.result("run", f"{how} {steps} steps, {minutes:.2f} minutes; {directory}")
+        if self._saved:
+            say_what_is_next(self.trainer, directory, self.display)
+
+    def _reported(self, error: Exception) -> str:
+        """The error in one line; its traceback goes to a file."""
+        path = self.run.directory / _ERRORS
+        with suppress(OSError):
+            write_atomically(path, "".join(traceback.format_exception(error)))
+        reason = " ".join(str(error).split()) or "no reason given"
+        return (
+            f"step {len(self.history) + 1} failed: {type(error).__name__}: {reason} "
+            f"(see {path}); {self._way_on()}"
+        )

@@ -1,0 +1,81 @@
+"""What the commands share."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, TextIO
+
+from rlvr_cli.algorithm.reward import NO_SIGNAL
+from rlvr_cli.console.display import Display
+from rlvr_cli.core.text import plural
+from rlvr_cli.core.types import Prompt, UserError
+from rlvr_cli.evaluation.measure import Evaluation
+from rlvr_cli.rollout.session import NO_TEMPLATE, Session, unreadable_golds
+
+_SHORT, _SHOWN = 60, 5
+
+
+def warn_of_unjudged(evaluation: Evaluation, display: Display) -> None:
+    """How many responses pass@1 leaves out, if any."""
+    unjudged = sum(evaluation.verdicts.get(verdict, 0) for verdict in NO_SIGNAL)
+    if unjudged:
+        display.warn(
+            f"{plural(unjudged, 'response')} could not be judged (timeout or unreadable gold "
+            "answer); pass@1 leaves them out"
+        )
+
+
+def warn_of_bad_golds(prompts: Sequence[Prompt], session: Session, display: Display) -> None:
+    """The first gold answers that the verifier cannot read; their responses never train."""
+    bad = unreadable_golds(prompts, session.sampler.verifier)
+    for problem in bad[:_SHOWN]:
+        name, gold = problem.id[:_SHORT], (problem.answer or "")[:_SHORT]
+        display.warn(f"problem {name}: the gold answer {gold!r} cannot be read")
+    if len(bad) > _SHOWN:
+        display.warn(f"… and {len(bad) - _SHOWN} more gold answers")
+
+
+def say_template(prompts: Sequence[Prompt], session: Session, display: Display) -> None:
+    """What about the tokenizer's chat template a person should know."""
+    if session.policy.tokenizer.chat_template is None:
+        display.warn(NO_TEMPLATE)
+    elif prompts and prompts[0].think_open:
+        display.say("template", "opens <think> by itself; responses are judged as if they began so")
+
+
+def say_figures(figures: Mapping[str, Any], peaks: str, display: Display) -> None:
+    """Speed, and nearness to what the machine could do, of a whole run."""
+
+    def shown(key: str, form: str) -> str:
+        return "-" if figures[key] is None else format(figures[key], form)
+
+    display.say(
+        "speed",
+        f"rollout {shown('tokens_per_second_rollout', ',.0f')} tokens/s, update "
+        f"{shown('tokens_per_second_update', ',.0f')} tokens/s; {shown('signal_share', '.0%')} of "
+        f"the sampled tokens gave a signal; peak memory {shown('memory_peak_gib', '.2f')} GiB",
+    )
+    display.say(
+        "machine",
+        f"roof_gen {shown('roof_gen', '.1%')}, mfu {shown('mfu', '.1%')}, roof_step "
+        f"{shown('roof_step', '.1%')} of its peaks by {peaks}; engine and trainer differ by at "
+        f"most {shown('mismatch_max', '.1e')} a step",
+    )
+
+
+def refuse_existing(out: Path | None) -> None:
+    """Raise UserError if there is something at `out` already."""
+    if out is not None and out.exists():
+        raise UserError(f"--out {out}: it exists already; name another or remove it")
+
+
+def opened(out: Path | None) -> Any:
+    """Where response rows go: a new file, else stdout."""
+    if out is None:
+        return nullcontext(sys.stdout)
+    try:
+        file: TextIO = out.open("x", encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"--out {out}: cannot be written ({error.strerror})") from None
+    return file

@@ -1,0 +1,49 @@
+"""How a run went, in words."""
+
+import shlex
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rlvr_cli.console.display import Display
+from rlvr_cli.core.text import plural
+from rlvr_cli.training.trainer import Trainer
+
+_SHORT = 60
+
+
+def warn_of_outcome(trainer: Trainer, history: Sequence[dict[str, Any]], display: Display) -> None:
+    """Plain words where a run learned nothing, or skipped steps."""
+    steps = len(history)
+    short = sum(metrics["no_update"] == "batch not full" for metrics in history)
+    without_signal = sum(metrics["no_update"] == "no signal" for metrics in history)
+    cap = trainer.config.algorithm.max_gen_batches
+    if short and not trainer.stopped:
+        display.warn(
+            f"{short} of {steps} steps made no update: {cap} generation batches did not fill the "
+            "batch with mixed groups (algorithm.max_gen_batches)"
+        )
+    if without_signal < steps or not steps:
+        if without_signal:
+            display.warn(f"{without_signal} of {steps} steps had no mixed group and no update")
+        return
+    verdicts: Counter[str] = Counter()
+    for metrics in history:
+        verdicts.update(metrics["verdicts"])
+    listed = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
+    display.warn(
+        f"no group gave a signal in {plural(steps, 'step')}: in each, all responses were right or "
+        f"all were wrong ({listed}). The policy is unchanged. Take easier or harder problems, a "
+        "stronger model, more samples a problem (-n), or longer responses (--max-tokens)"
+    )
+
+
+def say_what_is_next(trainer: Trainer, directory: Path, display: Display) -> None:
+    """The commands that come after a run."""
+    source = trainer.config.eval.source or trainer.config.data.source
+    problems = source if trainer.held_out else "PROBLEMS.jsonl"
+    display.say("next", f"rlvr eval {problems} --model {directory}")
+    question = trainer.prompts[0].problem.problem
+    if len(question) <= _SHORT:
+        display.say("", f"rlvr sample --model {directory} {shlex.quote(question)}")

@@ -1,0 +1,209 @@
+"""What can be known before step one, in seconds: would this run learn anything at all?"""
+
+import random
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rlvr_cli.algorithm.group_filter import has_signal
+from rlvr_cli.config import Config
+from rlvr_cli.core.types import Finding, Group, Prompt
+from rlvr_cli.evaluation.metrics import rollout_metrics, verdict_counts
+from rlvr_cli.rollout.sampler import response_seed
+from rlvr_cli.rollout.session import (
+    NO_TEMPLATE,
+    Session,
+    training_format,
+    training_params,
+    unreadable_golds,
+)
+from rlvr_cli.runs.memory import OF_WEIGHTS, memory_free, memory_needed
+from verifiers import Format
+
+PROBE_PROBLEMS = 8
+_SHOWN = 600
+_OFTEN = 0.5
+_GB = 1 << 30
+_FORMATS = {"think_answer": "<think>…</think><answer>…</answer>", "boxed": "\\boxed{…}"}
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was seen, as (label, text) lines, and what is wrong with it."""
+
+    lines: tuple[tuple[str, str], ...]
+    findings: tuple[Finding, ...]
+    has_signal: bool
+    """The probe found responses to learn from."""
+
+
+def preflight(session: Session, prompts: Sequence[Prompt], config: Config) -> Report:
+    """Look at the prompts, the gold answers, the memory and a few responses of the policy.
+
+    Its responses have seeds of their own, so a run after it is the same as one without.
+    """
+    groups = probe(session, prompts, config)
+    memory, answer_format = _memory(session, config), training_format(config.data)
+    bad_golds = len(unreadable_golds(prompts, session.sampler.verifier))
+    learns = has_signal(groups, config.algorithm)
+    lines = [
+        ("prompt", shortened(prompts[0].text)),
+        ("template", _template_line(prompts[0], session)),
+        ("golds", f"{len(prompts) - bad_golds} of {len(prompts)} can be read"),
+        ("lengths", _lengths_line(prompts, session, config)),
+        ("memory", _memory_line(*memory)),
+        ("probe", probe_line(groups, answer_format != "any")),
+    ]
+    findings = [
+        *settings_findings(config, len(prompts)),
+        *template_findings(prompts, session.policy.tokenizer.chat_template is not None),
+        *gold_findings(bad_golds, len(prompts)),
+        *memory_findings(*memory),
+        *probe_findings(groups, learns, answer_format),
+    ]
+    return Report(tuple(lines), tuple(findings), learns)
+
+
+def probe(session: Session, prompts: Sequence[Prompt], config: Config) -> list[Group]:
+    """A few problems, answered and judged as in training."""
+    chosen = random.Random(f"{config.seed}:preflight").sample(
+        range(len(prompts)), min(PROBE_PROBLEMS, len(prompts))
+    )
+    seeds = [response_seed(config.seed, "preflight", number) for number in chosen]
+    groups = session.sampler.groups(
+        [prompts[number] for number in chosen], training_params(config), seeds
+    )
+    return [group for _, group in groups]
+
+
+def settings_findings(config: Config, problems: int) -> list[Finding]:
+    """Settings that are allowed and hardly meant."""
+    cells, drawn = config.algorithm, config.rollout.prompts
+    found = []
+    if not config.optim.lr:
+        found.append("the learning rate is 0, so the policy will not change: set --lr")
+    if cells.critic != "none" and config.steps <= cells.critic_warmup:
+        found.append(
+            f"in the first {cells.critic_warmup} steps only the critic learns, and the run has "
+            f"{config.steps}: raise --steps or lower algorithm.critic_warmup"
+        )
+    if drawn > problems:
+        found.append(
+            f"a step draws {drawn} of {problems} problems, some of them several times: lower "
+            "--prompts or add problems"
+        )
+    return [Finding(text) for text in found]
+
+
+def template_findings(prompts: Sequence[Prompt], has_template: bool) -> list[Finding]:
+    """No chat template, or one that loses the problem."""
+    if not has_template:
+        return [Finding(NO_TEMPLATE)]
+    lost = sum(prompt.problem.problem.strip() not in prompt.text for prompt in prompts)
+    if not lost:
+        return []
+    return [
+        Finding(
+            f"the chat template leaves out or changes the text of {lost} of {len(prompts)} "
+            "problems: look at the prompt above; take a model with another template",
+            is_error=lost == len(prompts),
+        )
+    ]
+
+
+def gold_findings(bad: int, problems: int) -> list[Finding]:
+    """So many gold answers that the verifier cannot read, which never train."""
+    if not bad:
+        return []
+    return [
+        Finding(
+            f"{bad} of {problems} gold answers cannot be read, and their problems never "
+            "train: mend them, or cut the answer out with a YAML like those in datasets_cfg",
+            is_error=bad == problems,
+        )
+    ]
+
+
+def memory_findings(needed: Mapping[str, int], free: int) -> list[Finding]:
+    """More memory needed than there is, in bytes."""
+    if sum(needed.values()) <= free:
+        return []
+    return [
+        Finding(
+            f"about {sum(needed.values()) / _GB:.1f} GB are needed beside the weights and "
+            f"{free / _GB:.1f} GB are free: lower optim.micro_tokens or rollout.kv_budget_mb, "
+            "take an algorithm without reference and critic, or a smaller model",
+            is_error=sum(needed.get(name, 0) for name in OF_WEIGHTS) > free,
+        )
+    ]
+
+
+def probe_findings(groups: Sequence[Group], learns: bool, answer_format: Format) -> list[Finding]:
+    """A policy that gives nothing to learn from, or hardly anything."""
+    found, metrics = [], rollout_metrics(groups)
+    verdicts = ", ".join(f"{n} {verdict}" for verdict, n in metrics["verdicts"].items())
+    if not learns:
+        found.append(
+            f"the probe found no signal: on {len(groups)} problems nothing sets right responses "
+            f"apart from wrong ones ({verdicts}). Such a run learns nothing: take easier or harder "
+            "problems, a stronger model, more samples a problem (-n), or longer responses "
+            "(--max-tokens)"
+        )
+    if answer_format != "any" and not metrics["format_share"]:
+        found.append(
+            f"no response had the format {_FORMATS[answer_format]}, so none can be rewarded: take "
+            f"a model that follows instructions, or data.prompt={answer_format}"
+        )
+    if metrics["cut_off_share"] > _OFTEN:
+        found.append(
+            f"{metrics['cut_off_share']:.0%} of the responses were cut off at --max-tokens: raise "
+            "it, or take a model whose responses end"
+        )
+    return [Finding(text) for text in found]
+
+
+def probe_line(groups: Sequence[Group], has_format: bool) -> str:
+    """The probe in one line; the share of responses in the format, where one is asked for."""
+    metrics = rollout_metrics(groups)
+    share = f"format right {metrics['format_share']:.0%}, " if has_format else ""
+    verdicts = verdict_counts(rollout for group in groups for rollout in group.rollouts)
+    responses = sum(verdicts.values())
+    return (
+        f"{len(groups)} problems, {responses} responses: {share}"
+        f"correct {verdicts.get('correct', 0) / responses:.0%}, "
+        f"mixed groups {metrics['mixed_share']:.0%}, cut off {metrics['cut_off_share']:.0%}"
+    )
+
+
+def shortened(text: str) -> str:
+    """The text, its middle left out where it is long."""
+    if len(text) <= _SHOWN:
+        return text
+    half = _SHOWN // 2
+    return f"{text[:half]} … {text[-half:]}"
+
+
+def _template_line(prompt: Prompt, session: Session) -> str:
+    opened = "opens <think> by itself" if prompt.think_open else "leaves <think> to the policy"
+    stops = session.policy.tokenizer.convert_ids_to_tokens(list(session.policy.stop_ids))
+    return f"{opened}; a response ends with {' or '.join(map(str, stops))}"
+
+
+def _lengths_line(prompts: Sequence[Prompt], session: Session, config: Config) -> str:
+    lengths = [len(prompt.token_ids) for prompt in prompts]
+    return (
+        f"prompts of {statistics.median(lengths):.0f} tokens (longest {max(lengths)}), responses "
+        f"of at most {config.rollout.max_tokens}, context {session.policy.context}"
+    )
+
+
+def _memory(session: Session, config: Config) -> tuple[dict[str, int], int]:
+    """What is needed, by what it is for, and what is free."""
+    model, is_vllm = session.policy.model, session.engine_choice.name == "vllm"
+    lent = config.rollout.gpu_share if is_vllm else 0.0
+    return memory_needed(model, config, is_vllm), memory_free(model.device, lent)
+
+
+def _memory_line(needed: Mapping[str, int], free: int) -> str:
+    listed = ", ".join(f"{name} {size / _GB:.2f}" for name, size in needed.items())
+    return f"{free / _GB:.1f} GB free; needed at most, in GB: {listed}"

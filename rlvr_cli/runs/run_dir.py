@@ -1,0 +1,137 @@
+"""The run directory: resolved configuration, a line a step, every rollout, the model."""
+
+import io
+import json
+import math
+import re
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TextIO
+
+from rlvr_cli.config import Config, as_yaml
+from rlvr_cli.core.files import (
+    append_line,
+    clear_leftovers,
+    lock_directory,
+    make_directory,
+    write_atomically,
+)
+from rlvr_cli.core.jsonl import jsonl_line, write_jsonl_line
+from rlvr_cli.core.types import Group, Problem, UserError
+from rlvr_cli.rollout.sampler import response_row
+
+PROBLEMS = "problems.jsonl"
+"""Where a run keeps problems that came through a pipe."""
+_NUMBER = re.compile(r"step-(\d+)")
+
+
+class Run:
+    """A run directory, held by this process until it ends or calls `close`.
+
+    Raises UserError if another process holds it. Writing raises OSError where that fails.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._lock = lock_directory(directory)
+
+    def close(self) -> None:
+        """Let others use the directory."""
+        self._lock.close()
+
+    def record_step(self, metrics: Mapping[str, Any], groups: Iterable[Group]) -> None:
+        """Write the step's rollouts and append its metrics."""
+        self.write_rollouts(f"step-{metrics['step']:06d}", groups)
+        append_line(self.directory / "metrics.jsonl", jsonl_line(metrics))
+
+    def write_rollouts(self, name: str, groups: Iterable[Group]) -> None:
+        """Write `rollouts/NAME.jsonl`, a line a response."""
+        text = io.StringIO()
+        write_rollouts(text, groups)
+        write_atomically(self.directory / "rollouts" / f"{name}.jsonl", text.getvalue())
+
+    def write_summary(self, summary: Mapping[str, Any], curves: str) -> None:
+        """Write how the run went, for programs and for people."""
+        text = json.dumps(summary, indent=2, ensure_ascii=False)
+        write_atomically(self.directory / "curves.txt", curves + "\n")
+        write_atomically(self.directory / "summary.json", text + "\n")
+
+    def cut_back(self, step: int) -> list[dict[str, Any]]:
+        """Make the files those of the end of that step; returns the metrics up to it."""
+        for part in (".", "rollouts", "checkpoints"):
+            clear_leftovers(self.directory / part)
+        for path in (self.directory / "rollouts").glob("*.jsonl"):
+            number = _NUMBER.search(path.stem)
+            if path.stem == "held-out-after" or (number and int(number[1]) > step):
+                path.unlink()
+        (self.directory / "summary.json").unlink(missing_ok=True)
+        metrics = self.directory / "metrics.jsonl"
+        text = metrics.read_text(encoding="utf-8", errors="replace") if metrics.exists() else ""
+        lines = [line for line in text.splitlines(keepends=True) if _step(line) <= step]
+        write_atomically(metrics, "".join(lines))
+        return [json.loads(line) for line in lines]
+
+
+def create_run(directory: Path, config: Config, problems: Iterable[Problem] | None = None) -> Run:
+    """A new run directory, and a copy of the problems where they cannot be read again.
+
+    Raises UserError if it exists (nothing is ever overwritten) or cannot be made.
+    """
+
+    def fill(aside: Path) -> None:
+        (aside / "rollouts").mkdir()
+        (aside / "config.yaml").write_text(as_yaml(config), encoding="utf-8")
+        if problems is not None:
+            with (aside / PROBLEMS).open("w", encoding="utf-8") as file:
+                for problem in problems:
+                    file.write(json.dumps(vars(problem)) + "\n")
+
+    try:
+        if directory.exists():
+            raise FileExistsError
+        make_directory(directory, fill)
+    except FileExistsError:
+        raise UserError(
+            f"--out {directory}: it exists already; name another directory, remove it, or go on "
+            f"with --resume {directory}"
+        ) from None
+    except OSError as error:
+        raise UserError(f"--out {directory}: cannot be made ({error.strerror})") from None
+    return Run(directory)
+
+
+def kept_problems(directory: Path) -> list[Problem]:
+    """The copy that `create_run` made. Raises UserError if it cannot be read."""
+    path = directory / PROBLEMS
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        return [Problem(**json.loads(line)) for line in lines]
+    except (OSError, ValueError, TypeError) as error:
+        raise UserError(f"{path}: cannot be read ({error})") from None
+
+
+def default_directory(algo: str, data: str) -> Path:
+    """`runs/ALGO-DATA-TIME`, one that does not exist yet."""
+    data = "stdin" if data == "-" else Path(data).stem
+    base = Path("runs") / f"{algo}-{data}-{time.strftime('%Y%m%d-%H%M%S')}"
+    candidate, number = base, 2
+    while candidate.exists():
+        candidate = base.with_name(f"{base.name}-{number}")
+        number += 1
+    return candidate
+
+
+def write_rollouts(file: TextIO, groups: Iterable[Group]) -> None:
+    """A line a response."""
+    for group in groups:
+        for rollout in group.rollouts:
+            write_jsonl_line(file, response_row(rollout))
+
+
+def _step(line: str) -> float:
+    """The step of a line of metrics; infinite for a line that is not whole."""
+    try:
+        return float(json.loads(line)["step"]) if line.endswith("\n") else math.inf
+    except (ValueError, TypeError, KeyError):
+        return math.inf

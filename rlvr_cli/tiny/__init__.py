@@ -1,0 +1,1 @@
+"""The built-in policy: its weights and the recipe that makes them."""

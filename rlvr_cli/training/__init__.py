@@ -1,0 +1,1 @@
+"""The loop, top to bottom: batches, forward passes, update, throughput."""

@@ -1,0 +1,173 @@
+"""How fast a step was, how near to what the machine could do, and the memory it took."""
+
+import resource
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from rlvr_cli.core.types import Group
+from rlvr_cli.rollout.engines.base import Engine
+from rlvr_cli.training.batch import Row
+from rlvr_cli.training.roofline import (
+    Lengths,
+    generation_seconds,
+    machine_peaks,
+    model_shape,
+    update_seconds,
+)
+
+_GIB = 1 << 30
+
+
+class StepFigures:
+    """The figures of each step of a run: pure arithmetic on lengths and seconds, and memory.
+
+    `group_signal`: only a group with both right and wrong responses gives a training signal; else
+    the batch does as a whole.
+    """
+
+    def __init__(self, model: Any, engine: Engine, group_signal: bool) -> None:
+        self.group_signal = group_signal
+        self.engine, self.on_gpu = engine, model.device.type == "cuda"
+        self.shape = model_shape(model, engine.itemsize)
+        self.peaks = machine_peaks(model.device.type, torch.get_num_threads())
+        self.memory: dict[str, float] = {}
+
+    def note_memory(self, when: str) -> None:
+        """On a GPU, keep what is in use of it now as `memory_WHEN_gib`, whoever uses it."""
+        if self.on_gpu:
+            free, total = torch.cuda.mem_get_info()
+            self.memory[f"memory_{when}_gib"] = (total - free) / _GIB
+
+    def of_step(
+        self,
+        sampled: Sequence[Group],
+        given_up: int,
+        trained: Lengths,
+        scored: int,
+        epochs: float,
+        seconds: Mapping[str, float],
+    ) -> dict[str, float | None]:
+        """The figures of one step; `seconds` are those of its phases, `seconds_PHASE`.
+
+        `given_up` counts the tokens of groups that were broken off, `scored` those of the forward
+        passes before the update; `trained` are the lengths of what went through it, `epochs` times.
+        In the least times only the policy's own work counts: a critic's shows as time.
+        """
+        sampled_lengths = _lengths(sampled)
+        row: dict[str, float | None] = {
+            "tokens_with_signal": self._tokens_with_signal(sampled),
+            "seconds_step": sum(seconds.values()),
+            "least_seconds_rollout": generation_seconds(
+                self.shape, sampled_lengths, self._together(sampled_lengths), self.peaks
+            ),
+            "least_seconds_update": epochs * update_seconds(self.shape, trained, self.peaks),
+            "tokens_updated": epochs * _tokens(trained),
+            "tokens_scored": scored,
+        }
+        peak = max(self.memory.values(), default=0.0) if self.on_gpu else _process_peak() / _GIB
+        sampled_tokens = {"tokens_sampled": _tokens(sampled_lengths), "tokens_given_up": given_up}
+        shares = _shares({**row, **seconds, **sampled_tokens})
+        return {**row, **shares, **self.memory, "memory_peak_gib": peak}
+
+    def _tokens_with_signal(self, sampled: Sequence[Group]) -> int:
+        """Of the judged responses that have both right and wrong ones to be compared with."""
+        compared = [group.judged for group in sampled]
+        if not self.group_signal:
+            compared = [[rollout for judged in compared for rollout in judged]]
+        return sum(
+            len(rollout.completion.token_ids)
+            for judged in compared
+            if len({rollout.is_correct for rollout in judged}) > 1
+            for rollout in judged
+        )
+
+    def _together(self, lengths: Lengths) -> float:
+        """How many responses of the mean length the engine can hold at once."""
+        held = [prompt + tokens for prompt, group in lengths for tokens in group]
+        fit = self.engine.kv_tokens * len(held) / max(1, sum(held))
+        return max(1.0, min(fit, self.engine.max_sequences))
+
+
+def run_figures(history: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The figures over all steps: ratios of sums, never means of ratios."""
+
+    def values(key: str) -> list[float]:
+        return [row[key] for row in history if row.get(key) is not None]
+
+    added = (
+        *(
+            "tokens_sampled",
+            "tokens_given_up",
+            "tokens_scored",
+            "tokens_updated",
+            "tokens_with_signal",
+        ),
+        "seconds_step",
+        *("seconds_rollout", "seconds_verification", "seconds_logprobs"),
+        *("seconds_update", "seconds_sync"),
+        *("least_seconds_rollout", "least_seconds_update"),
+    )
+    totals: dict[str, Any] = {key: sum(values(key)) for key in added}
+    largest = {
+        "mismatch_max": max(values("mismatch"), default=None),
+        "memory_peak_gib": max(values("memory_peak_gib"), default=None),
+    }
+    return {**totals, **_shares(totals), **largest}
+
+
+def _shares(row: Mapping[str, Any]) -> dict[str, float | None]:
+    rollout, update = row.get("seconds_rollout"), row.get("seconds_update")
+    step, least_rollout = row["seconds_step"], row["least_seconds_rollout"]
+    least_update = row["least_seconds_update"]
+    drawn = row["tokens_sampled"] + row["tokens_given_up"]
+    work = {
+        "rollout": drawn,
+        "verification": row["tokens_sampled"],
+        "logprobs": row["tokens_scored"],
+        "update": row["tokens_updated"],
+    }
+    return {
+        **{
+            f"tokens_per_second_{phase}": _ratio(tokens, row.get(f"seconds_{phase}"))
+            if tokens
+            else None
+            for phase, tokens in work.items()
+        },
+        "goodput": _ratio(row["tokens_with_signal"], step),
+        "signal_share": _ratio(row["tokens_with_signal"], drawn),
+        "roof_gen": _ratio(least_rollout, rollout),
+        "mfu": _ratio(least_update, update),
+        "roof_step": _ratio(least_rollout + least_update, step),
+    }
+
+
+def _ratio(part: float, whole: float | None) -> float | None:
+    return part / whole if whole else None
+
+
+def trained_lengths(rows: Sequence[Row]) -> Lengths:
+    """Of the rows that train, by their prompts."""
+    by_prompt: dict[tuple[int, ...], list[int]] = {}
+    for row in rows:
+        by_prompt.setdefault(tuple(row.prompt_ids), []).append(len(row.response_ids))
+    return [(len(prompt), lengths) for prompt, lengths in by_prompt.items()]
+
+
+def _lengths(groups: Sequence[Group]) -> Lengths:
+    return [
+        (len(group.prompt.token_ids), [len(r.completion.token_ids) for r in group.rollouts])
+        for group in groups
+    ]
+
+
+def _tokens(lengths: Lengths) -> int:
+    return sum(sum(group) for _, group in lengths)
+
+
+def _process_peak() -> int:
+    """Bytes; macOS alone counts in bytes, the others in kibibytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

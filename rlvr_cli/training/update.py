@@ -1,0 +1,230 @@
+"""One batch to optimizer steps. The gradient does not depend on how the batch is cut."""
+
+import math
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+
+import torch
+
+from rlvr_cli.algorithm.kl import CONTROLS
+from rlvr_cli.algorithm.loss import PolicyTokens, critic_loss, policy_loss
+from rlvr_cli.algorithm.objective import Totals, explained_variance
+from rlvr_cli.algorithm.presets import Algorithm
+from rlvr_cli.config import OptimConfig
+from rlvr_cli.model.policy import Critic, Policy, TokenStats, packed_hidden
+from rlvr_cli.training.agreement import check_agreement
+from rlvr_cli.training.batch import MicroBatch, Row, micro_batches
+
+SCHEDULES: dict[str, Callable[[float], float]] = {
+    "constant": lambda done: 1.0,
+    "linear": lambda done: 1.0 - done,
+    "cosine": lambda done: (1 + math.cos(math.pi * done)) / 2,
+}
+"""The learning rate's share of its peak, by the share of the steps after the warm-up."""
+
+
+class Updater:
+    """The optimizer and what one micro-batch contributes to the objective."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        critic: Critic | None,
+        algorithm: Algorithm,
+        optim: OptimConfig,
+        max_tokens: int,
+        steps: int,
+        mismatch_limit: float = math.inf,
+    ) -> None:
+        self.policy, self.critic, self.mismatch_limit = policy, critic, mismatch_limit
+        self.algorithm, self.optim = algorithm, optim
+        self.max_tokens, self.steps = max_tokens, steps
+        self.kl_coef = algorithm.kl_coef
+        self.optimizer = self._new_optimizer()
+
+    def _new_optimizer(self) -> torch.optim.AdamW:
+        groups = [{"params": list(self.policy.model.parameters()), "peak": self.optim.lr}]
+        if self.critic is not None:
+            groups.append({"params": list(self.critic.parameters()), "peak": self.optim.critic_lr})
+        betas, weight_decay = self.optim.betas, self.optim.weight_decay
+        return torch.optim.AdamW(groups, lr=self.optim.lr, betas=betas, weight_decay=weight_decay)
+
+    def reset_optimizer(self) -> None:
+        """Forget all moments."""
+        self.optimizer = self._new_optimizer()
+
+    def update(self, rows: Sequence[Row], step: int, seed: int) -> dict[str, float]:
+        """The epochs of one batch, each over shuffled mini-batches; metrics over all of them.
+
+        `rows` are scored and have advantages; `step` counts from 1. An optimizer step whose loss or
+        gradient is not finite is not taken, and counted. Raises UserError, with the weights as they
+        were, where engine and trainer disagree.
+        """
+        cells = self.algorithm
+        rate = self._set_learning_rate(step)
+        rng = random.Random(f"{seed}:{step}")
+        self._check_old_logprobs(rows, step)
+        sums: defaultdict[str, float] = defaultdict(float)
+        moved: dict[str, float] = {}
+        epochs = 0
+        while epochs < cells.epochs:
+            shuffled = rng.sample(rows, len(rows))
+            for share in range(min(cells.mini_batches, len(rows))):
+                mini_batch = shuffled[share :: cells.mini_batches]
+                self._optimizer_step(mini_batch, sums, step)
+            epochs += 1
+            if cells.target_kl is not None or (cells.controls_own_kl and epochs == cells.epochs):
+                moved = self._moved(rows)
+            if cells.target_kl is not None and moved["approx_kl_after"] > cells.target_kl:
+                break
+        metrics = self._means(sums) | moved
+        metrics |= {
+            "lr": rate,
+            "epochs": epochs,
+            "tokens_trained": sum(len(row.response_ids) for row in rows),
+            "updates_skipped": int(sums["updates_skipped"]),
+        }
+        if self.critic is not None:
+            metrics["explained_variance"] = _explained_variance(rows)
+        if cells.kl != "none":
+            metrics["kl_coef"] = self.kl_coef
+            learns_policy = step > cells.critic_warmup
+            measured = metrics.get("ref_kl_after" if cells.controls_own_kl else "ref_kl")
+            if cells.kl_target is not None and learns_policy and measured is not None:
+                control = CONTROLS[cells.kl_control]
+                self.kl_coef = control(self.kl_coef, measured, cells.kl_target)
+        return metrics
+
+    @torch.no_grad()
+    def _moved(self, rows: Sequence[Row]) -> dict[str, float]:
+        """The divergences of the policy as it is now, nats a token: means over the whole batch."""
+        totals = self._totals(rows)
+        found: defaultdict[str, float] = defaultdict(float)
+        with self.policy.mixed_precision():
+            for batch in micro_batches(rows, self.optim.micro_tokens, self.policy.head.weight):
+                tokens = self._policy_tokens(batch, self.policy.token_stats(batch))
+                _, per_token = policy_loss(self.algorithm, tokens, totals, self.kl_coef)
+                for name in per_token.keys() & {"approx_kl", "ref_kl"}:
+                    found[f"{name}_after"] += float((per_token[name] * batch.mask).sum())
+        return {name: value / totals.tokens for name, value in sorted(found.items())}
+
+    def _totals(self, rows: Sequence[Row]) -> Totals:
+        return Totals(sum(len(row.response_ids) for row in rows), len(rows), self.max_tokens)
+
+    def _check_old_logprobs(self, rows: Sequence[Row], step: int) -> None:
+        """Several updates have log-probabilities from before the first: compare the engine's."""
+        gaps = [
+            (row.old_logprobs - row.rollout_logprobs).abs()
+            for row in rows
+            if row.is_fresh and row.old_logprobs is not None
+        ]
+        if gaps:
+            check_agreement(float(torch.cat(gaps).mean()), self.mismatch_limit, step)
+
+    def _set_learning_rate(self, step: int) -> float:
+        """Linear warm-up, then the schedule; returns the policy's rate."""
+        warmup = self.optim.warmup_steps
+        done = max(0, step - 1 - warmup) / max(1, self.steps - warmup)
+        factor = min(1.0, step / max(1, warmup)) * SCHEDULES[self.optim.schedule](done)
+        for group in self.optimizer.param_groups:
+            group["lr"] = group["peak"] * factor
+        return self.optim.lr * factor
+
+    def _optimizer_step(
+        self, rows: Sequence[Row], sums: defaultdict[str, float], step: int
+    ) -> None:
+        learns_policy = step > self.algorithm.critic_warmup
+        totals = self._totals(rows)
+        self.optimizer.zero_grad(set_to_none=True)
+        found: defaultdict[str, float] = defaultdict(float)
+        for batch in micro_batches(rows, self.optim.micro_tokens, self.policy.head.weight):
+            loss, per_token = self.loss(batch, totals, learns_policy)
+            loss.backward()
+            found["loss"] += float(loss.detach())
+            for name, values in per_token.items():
+                found[name] += float((values * batch.mask).sum())
+        if learns_policy:
+            found["grad_norm"] = self._clip_gradients(self.policy.model.parameters())
+        if self.critic is not None:
+            found["critic_grad_norm"] = self._clip_gradients(self.critic.parameters())
+        if not all(math.isfinite(value) for value in found.values()):
+            sums["updates_skipped"] += 1
+            return
+        found["updates"] = 1
+        found["tokens"] = totals.tokens
+        found["fresh_tokens"] = sum(len(row.response_ids) for row in rows if row.is_fresh)
+        if found["fresh_tokens"] and self.algorithm.updates == 1:
+            check_agreement(found["mismatch"] / found["fresh_tokens"], self.mismatch_limit, step)
+        for name, value in found.items():
+            sums[name] += value
+        self.optimizer.step()
+
+    def loss(
+        self, batch: MicroBatch, totals: Totals, learns_policy: bool = True
+    ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        """The micro-batch's share of the step's loss, and per-token metrics [B, T].
+
+        While only the critic learns, the policy is measured all the same.
+        """
+        cells = self.algorithm
+        with torch.set_grad_enabled(learns_policy), self.policy.mixed_precision():
+            hidden = packed_hidden(self.policy.model.base_model, batch.packed)
+            stats = self.policy.stats_of(hidden, batch, entropy_gradient=cells.entropy_coef > 0)
+            tokens = self._policy_tokens(batch, stats)
+            loss, per_token = policy_loss(cells, tokens, totals, self.kl_coef)
+        fresh = torch.tensor([[float(row.is_fresh)] for row in batch.rows]).to(batch.mask)
+        per_token["mismatch"] = (tokens.rollout_logprobs - tokens.old_logprobs).abs() * fresh
+        if self.critic is not None:
+            with self.policy.mixed_precision():
+                values = self.critic.values(batch, hidden)
+            old_values, returns = batch.column("old_values"), batch.column("returns")
+            extra, per_token["value_loss"] = critic_loss(
+                cells, values, old_values, returns, batch.mask, totals
+            )
+            loss = loss + extra if learns_policy else extra
+        return loss, per_token
+
+    def _policy_tokens(self, batch: MicroBatch, stats: TokenStats) -> PolicyTokens:
+        """A carried-over row's old log-probabilities are the engine's; a fresh row's those taken
+        before the first of several updates, else its own at this moment."""
+        rollout_logprobs = batch.column("rollout_logprobs")
+        own = torch.tensor([row.is_fresh and row.old_logprobs is None for row in batch.rows])
+        carried = torch.tensor([not row.is_fresh for row in batch.rows])
+        old_logprobs = batch.column("old_logprobs")
+        old_logprobs[own] = stats.logprobs.detach()[own]
+        old_logprobs[carried] = rollout_logprobs[carried]
+        return PolicyTokens(
+            logprobs=stats.logprobs,
+            entropy=stats.entropy,
+            old_logprobs=old_logprobs,
+            rollout_logprobs=rollout_logprobs,
+            ref_logprobs=batch.column("ref_logprobs"),
+            advantages=batch.column("advantages"),
+            mask=batch.mask,
+        )
+
+    def _clip_gradients(self, parameters: Iterable[torch.nn.Parameter]) -> float:
+        return float(torch.nn.utils.clip_grad_norm_(parameters, self.optim.grad_clip))
+
+    def _means(self, sums: defaultdict[str, float]) -> dict[str, float]:
+        """Each sum by its own denominator over the whole step; nothing of a step not taken."""
+        if not sums["updates"]:
+            return {}
+        counts = dict.fromkeys(("loss", "grad_norm", "critic_grad_norm"), sums["updates"])
+        counts["mismatch"] = sums["fresh_tokens"]
+        left_out = {"updates", "updates_skipped", "tokens", "fresh_tokens"}
+        if not sums["fresh_tokens"]:
+            left_out.add("mismatch")
+        return {
+            name: value / counts.get(name, sums["tokens"])
+            for name, value in sums.items()
+            if name not in left_out
+        }
+
+
+def _explained_variance(rows: Sequence[Row]) -> float:
+    """Of the values before the update, over all tokens of the step."""
+    values = torch.cat([row.old_values for row in rows if row.old_values is not None])
+    returns = torch.cat([row.returns for row in rows if row.returns is not None])
+    return explained_variance(values.to(returns), returns, torch.ones_like(returns))

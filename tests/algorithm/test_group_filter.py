@@ -1,0 +1,149 @@
+"""Dynamic sampling: what is kept, refilled, carried over, and what happens at the cap."""
+
+from rlvr_cli.algorithm.group_filter import GroupCollector, has_signal, in_order
+from rlvr_cli.algorithm.presets import ALGORITHMS
+from rlvr_cli.algorithm.reward import reward
+from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout
+from rlvr_cli.evaluation.metrics import rollout_metrics
+from rlvr_cli.training.batch import group_rows
+from verifiers import Verdict, Verification
+
+DAPO, GRPO = ALGORITHMS["dapo"], ALGORITHMS["grpo"]
+RIGHT, WRONG, LATE = Verdict.CORRECT, Verdict.WRONG, Verdict.TIMEOUT
+
+
+def make_group(name: object, *verdicts: Verdict, n_tokens: int = 1, version: int = 0) -> Group:
+    prompt = Prompt(Problem(str(name), "?", "1"), "?", (5,), False)
+    completion = Completion([7] * n_tokens, [-1.0] * n_tokens, "stop")
+    rollouts = [
+        Rollout(
+            prompt,
+            sample,
+            completion,
+            "",
+            Verification(verdict, None, True, ""),
+            reward(Verification(verdict, None, True, "")),
+        )
+        for sample, verdict in enumerate(verdicts)
+    ]
+    return Group(prompt, tuple(rollouts), version)
+
+
+class Source:
+    """Groups named 0, 1, 2, …; every `mixed_every`-th is mixed."""
+
+    def __init__(self, mixed_every: int) -> None:
+        self.mixed_every, self.next, self.counts = mixed_every, 0, []
+
+    def __call__(self, count: int, _enough: int) -> list[Group]:
+        self.counts.append(count)
+        names = range(self.next, self.next + count)
+        self.next += count
+        return [make_group(n, RIGHT, WRONG if n % self.mixed_every == 0 else RIGHT) for n in names]
+
+
+def names(groups: list[Group]) -> list[int]:
+    return [int(group.prompt.problem.id) for group in groups]
+
+
+def test_all_right_and_all_wrong_groups_are_not_mixed():
+    assert make_group(0, RIGHT, WRONG, WRONG).is_mixed
+    assert not make_group(0, RIGHT, RIGHT).is_mixed
+    assert not make_group(0, WRONG, Verdict.BAD_FORMAT).is_mixed
+
+
+def test_a_timeout_is_not_a_wrong_answer():
+    assert not make_group(0, RIGHT, RIGHT, LATE).is_mixed
+    group = make_group(0, RIGHT, WRONG, LATE, Verdict.UNPARSEABLE_GOLD)
+    assert group.is_mixed
+    assert len(group_rows([group], DAPO, max_tokens=10, weight_version=0)) == 2
+
+
+def test_what_was_not_judged_counts_in_no_figure():
+    bad_gold = make_group(1, Verdict.UNPARSEABLE_GOLD, Verdict.UNPARSEABLE_GOLD)
+    groups = [make_group(0, RIGHT, WRONG, RIGHT, LATE), bad_gold, make_group(2, WRONG, LATE)]
+    metrics = rollout_metrics(groups)
+    assert metrics["pass@1"] == (2 / 3 + 0) / 2  # over problems; over responses it would be 2 / 4
+    assert metrics["reward"] == 0.0
+    assert metrics["unjudged_share"] == 4 / 8
+
+
+def test_the_length_penalty_never_makes_a_group_mixed():
+    long, short = make_group(0, WRONG, n_tokens=10), make_group(0, WRONG, n_tokens=1)
+    group = Group(long.prompt, long.rollouts + short.rollouts, 0)
+    assert not group.is_mixed
+    first, second = group_rows([group], DAPO, max_tokens=10, weight_version=0)
+    assert (first.reward, second.reward) == (-2.0, -1.0)
+
+
+def test_a_signal_is_a_difference_within_a_group_or_within_the_batch():
+    ppo = ALGORITHMS["ppo"]
+    all_right, all_wrong = make_group(0, RIGHT, RIGHT), make_group(1, WRONG, WRONG)
+    assert not has_signal([all_right, all_wrong], GRPO)
+    assert has_signal([all_right, all_wrong], ppo)
+    assert not has_signal([all_wrong, all_wrong], ppo)
+    assert has_signal([make_group(2, RIGHT, WRONG)], GRPO)
+
+
+def test_the_batch_is_refilled_and_the_surplus_carried_over():
+    source = Source(mixed_every=2)
+    collector = GroupCollector(source, 4, DAPO)
+    batch = collector.collect()
+    assert source.counts == [4, 4]
+    assert names(batch.kept) == [0, 2, 4, 6]
+    assert len(batch.sampled) == 8
+    assert batch.is_full
+    assert collector.carried == []
+
+
+def test_no_group_is_lost_or_trained_twice_over_many_steps():
+    source = Source(mixed_every=3)
+    collector = GroupCollector(source, 4, DAPO)
+    trained = [name for _ in range(20) for name in names(collector.collect().kept)]
+    waiting = names(collector.carried)
+    assert trained + waiting == list(range(0, source.next, 3))
+
+
+def test_carried_groups_come_first_and_count_as_stale():
+    collector = GroupCollector(Source(mixed_every=1), 2, DAPO)
+    collector.carried = [make_group(n, RIGHT, WRONG, version=3) for n in (91, 92, 93)]
+    batch = collector.collect()
+    assert names(batch.kept) == [91, 92]
+    assert batch.gen_batches == 0
+    assert names(collector.carried) == [93]
+    stale = group_rows(batch.kept[:1], DAPO, max_tokens=10, weight_version=4)
+    fresh = group_rows(batch.kept[:1], DAPO, max_tokens=10, weight_version=3)
+    assert [row.is_fresh for row in stale + fresh] == [False, False, True, True]
+
+
+def test_the_cap_ends_a_hopeless_search():
+    source = Source(mixed_every=10**9)
+    source.next = 1
+    batch = GroupCollector(source, 4, DAPO).collect()
+    assert batch.gen_batches == DAPO.max_gen_batches == len(source.counts)
+    assert not batch.is_full
+    assert batch.kept == []
+
+
+def test_without_a_filter_one_batch_is_taken_as_it_is():
+    source = Source(mixed_every=2)
+    batch = GroupCollector(source, 4, GRPO).collect()
+    assert source.counts == [4]
+    assert names(batch.kept) == [0, 1, 2, 3]
+
+
+def test_the_first_prompts_fill_a_batch_not_the_first_to_end():
+    ended = []
+
+    def running():
+        try:
+            for index in (3, 0, 4, 1, 2, 5):
+                ended.append(index)
+                yield index, make_group(index, RIGHT, WRONG if index else RIGHT)
+        finally:
+            ended.append("closed")
+
+    enough = in_order(running(), lambda ready: sum(group.is_mixed for group in ready) == 2)
+    assert names(enough) == [0, 1, 2]
+    assert ended == [3, 0, 4, 1, 2, "closed"]
+    assert names(in_order(running(), lambda ready: False)) == [0, 1, 2, 3, 4, 5]

@@ -1,0 +1,193 @@
+"""Objectives against numbers that can be checked by hand."""
+
+import math
+
+import pytest
+import torch
+
+from rlvr_cli.algorithm.kl import doubling, k1, k2, k3, k3_k2, proportional
+from rlvr_cli.algorithm.objective import (
+    Bounds,
+    Tokens,
+    Totals,
+    cispo,
+    clipped_surrogate,
+    constant_length,
+    dual_clip,
+    explained_variance,
+    importance_ratio,
+    is_clipped,
+    masked_weight,
+    sequence_mean,
+    sequence_ratio,
+    sequence_sum,
+    token_mean,
+    truncated_weight,
+    value_loss,
+)
+from rlvr_cli.algorithm.reward import overlong_penalty
+
+
+def tensor(*values: float) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "advantage", "value", "gradient"),
+    [
+        (1.1, 2.0, 2.2, 2.0),
+        (0.7, 2.0, 1.4, 2.0),
+        (1.4, 2.0, 2.4, 0.0),
+        (1.1, -2.0, -2.2, -2.0),
+        (0.7, -2.0, -1.6, 0.0),
+        (1.4, -2.0, -2.8, -2.0),
+    ],
+)
+def test_the_clip_table_value_and_gradient(ratio, advantage, value, gradient):
+    ratios = tensor(ratio).requires_grad_()
+    surrogate = clipped_surrogate(ratios, tensor(advantage), 0.2, 0.2)
+    surrogate.sum().backward()
+    assert surrogate.item() == pytest.approx(value)
+    assert ratios.grad.item() == pytest.approx(gradient)
+    assert is_clipped(ratios, tensor(advantage), 0.2, 0.2).item() == (gradient == 0)
+
+
+def test_clip_higher_leaves_more_room_above():
+    ratio, advantage = tensor(1.35), tensor(1.0)
+    assert clipped_surrogate(ratio, advantage, 0.2, 0.28).item() == pytest.approx(1.28)
+    assert clipped_surrogate(ratio, advantage, 0.2, 0.2).item() == pytest.approx(1.2)
+
+
+def one_token(ratio: float, advantage: float) -> Tokens:
+    logprobs = tensor(math.log(ratio))[None].requires_grad_()
+    zero = torch.zeros_like(logprobs)
+    return Tokens(logprobs, zero, zero + advantage, zero + 1)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "advantage", "value", "gradient"),
+    [
+        (2.0, -1.0, -2.0, -2.0),  # clipped surrogate alone: unbounded below
+        (5.0, -1.0, -3.0, 0.0),  # not past 3 A
+        (5.0, 1.0, 1.2, 0.0),
+        (0.5, -1.0, -0.8, 0.0),
+    ],
+)
+def test_the_dual_clip_bounds_what_a_bad_token_costs(ratio, advantage, value, gradient):
+    tokens = one_token(ratio, advantage)
+    surrogate, clipped = dual_clip(tokens, Bounds(0.2, 0.2, 3.0))
+    surrogate.sum().backward()
+    assert surrogate.item() == pytest.approx(value)
+    assert tokens.logprobs.grad.item() == pytest.approx(gradient)
+    assert clipped.item() == (gradient == 0)
+
+
+def test_cispo_clips_the_weight_and_keeps_the_gradient():
+    tokens = one_token(7.0, 2.0)
+    surrogate, clipped = cispo(tokens, Bounds(1.0, 4.0, 3.0))
+    surrogate.sum().backward()
+    assert tokens.logprobs.grad.item() == pytest.approx(5.0 * 2.0)
+    assert clipped.item()
+
+
+def test_the_sequence_ratio_is_the_geometric_mean_over_the_tokens():
+    logprobs = torch.tensor([[math.log(2.0), math.log(8.0), 50.0]]).double()
+    mask = torch.tensor([[1.0, 1.0, 0.0]]).double()
+    ratio = sequence_ratio(logprobs, torch.zeros_like(logprobs), mask)
+    assert ratio.tolist()[0] == pytest.approx([4.0] * 3)
+
+
+def test_the_ratio_never_overflows():
+    ratio = importance_ratio(tensor(0.0, -1000.0), tensor(-1000.0, 0.0))
+    assert torch.isfinite(ratio).all()
+
+
+def test_the_estimators_of_the_divergence():
+    logprobs, other = tensor(-1.0, -1.0, -2.0), tensor(-1.0, -2.0, -1.0)
+    assert k1(logprobs, other).tolist() == [0, 1, -1]
+    assert k2(logprobs, other).tolist() == [0, 0.5, 0.5]
+    expected = [0.0, math.exp(-1), math.e - 2]
+    assert k3(logprobs, other).tolist() == pytest.approx(expected)
+    assert k3_k2(logprobs, other).tolist() == pytest.approx(expected)
+
+
+def test_k3_k2_has_the_gradient_of_k2():
+    gradients = []
+    for estimate in (k2, k3_k2, k3):
+        logprobs = tensor(-1.0, -2.5).requires_grad_()
+        estimate(logprobs, tensor(-2.0, -2.0)).sum().backward()
+        gradients.append(logprobs.grad.tolist())
+    assert gradients[0] == pytest.approx([1.0, -0.5])
+    assert gradients[1] == pytest.approx(gradients[0])
+    assert gradients[2] == pytest.approx([1 - math.exp(-1), 1 - math.exp(0.5)])
+
+
+def test_the_gradients_of_k2_and_k3_against_the_true_divergence():
+    # Over all tokens of one categorical policy, weighted by their probabilities: k2's expected
+    # gradient is that of KL(pi|ref), k1's is 0 and k3's is another number.
+    logits = tensor(0.3, -0.2, 1.1)
+    ref = torch.log_softmax(tensor(1.0, 0.4, -0.5), 0)
+
+    def gradient(of):
+        leaf = logits.clone().requires_grad_()
+        of(torch.log_softmax(leaf, 0)).backward()
+        return leaf.grad
+
+    truth = gradient(lambda lp: (lp.exp() * (lp - ref)).sum())
+
+    def expected(k):
+        return gradient(lambda lp: (lp.exp().detach() * k(lp, ref)).sum())
+
+    torch.testing.assert_close(expected(k2), truth)
+    torch.testing.assert_close(expected(k3_k2), truth)
+    torch.testing.assert_close(expected(k1), torch.zeros(3).double(), atol=1e-12, rtol=0)
+    assert not torch.allclose(expected(k3), truth, atol=1e-2)
+
+
+def test_the_coefficient_follows_the_divergence():
+    assert doubling(1.0, 0.16, 0.1) == 2.0
+    assert doubling(1.0, 0.06, 0.1) == 0.5
+    assert doubling(1.0, 0.1, 0.1) == 1.0
+    assert proportional(1.0, 0.11, 0.1) == pytest.approx(1.01)
+    assert proportional(1.0, 9.0, 0.1) == pytest.approx(1.02)
+    assert proportional(1.0, 0.0, 0.1) == pytest.approx(0.98)
+
+
+def test_the_aggregations_differ_on_unequal_lengths():
+    # Two responses of 1 and 3 tokens with token losses 4 and 1, 1, 1; at most 5 tokens allowed.
+    mask = torch.tensor([[1.0, 0.0, 0.0], [1.0, 1.0, 1.0]], dtype=torch.float64)
+    losses = torch.tensor([[4.0, 9.0, 9.0], [1.0, 1.0, 1.0]], dtype=torch.float64)
+    totals = Totals(tokens=4, responses=2, max_tokens=5)
+    assert (token_mean(mask, totals) * losses).sum().item() == pytest.approx(7 / 4)
+    assert (sequence_mean(mask, totals) * losses).sum().item() == pytest.approx((4 + 1) / 2)
+    assert (sequence_sum(mask, totals) * losses).sum().item() == pytest.approx((4 + 3) / 2)
+    assert (constant_length(mask, totals) * losses).sum().item() == pytest.approx(7 / (2 * 5))
+
+
+def test_weights_for_a_sampler_that_differs():
+    log_weight = tensor(math.log(3.0), math.log(1.5), math.log(0.4))
+    assert truncated_weight(log_weight, 2.0).tolist() == pytest.approx([2.0, 1.5, 0.4])
+    assert masked_weight(log_weight, 2.0).tolist() == pytest.approx([0.0, 1.5, 0.0])
+
+
+def test_the_value_loss_and_its_clip():
+    values, old, returns = tensor(1.0, 0.1), tensor(0.0, 0.0), tensor(2.0, 2.0)
+    assert value_loss(values, old, returns, None).tolist() == pytest.approx([1.0, 1.9**2])
+    # clipped to 0.2 of the old value: (0.2 - 2)^2 is worse than (1 - 2)^2
+    assert value_loss(values, old, returns, 0.2).tolist() == pytest.approx([1.8**2, 1.9**2])
+
+
+def test_explained_variance():
+    returns, mask = tensor(1, 2, 3, 99)[None], tensor(1, 1, 1, 0)[None]
+    assert explained_variance(returns, returns, mask) == 1.0
+    assert explained_variance(tensor(2, 2, 2, 0)[None], returns, mask) == pytest.approx(0.0)
+    # errors 0, 0, 1: variance 2/9 against 2/3
+    assert explained_variance(tensor(1, 2, 2, 0)[None], returns, mask) == pytest.approx(2 / 3)
+    assert explained_variance(returns, torch.ones_like(returns), mask) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("n_tokens", "penalty"), [(1, 0), (80, 0), (85, -0.25), (90, -0.5), (100, -1)]
+)
+def test_the_overlong_penalty_falls_over_the_cache(n_tokens, penalty):
+    assert overlong_penalty(n_tokens, max_tokens=100, cache=0.2) == pytest.approx(penalty)

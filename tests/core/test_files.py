@@ -1,0 +1,84 @@
+"""Files that a crash cannot spoil."""
+
+import errno
+import os
+import subprocess
+import sys
+
+import pytest
+
+from rlvr_cli.core.files import (
+    append_line,
+    lock_directory,
+    make_directory,
+    remove_directory,
+    sha256,
+    write_atomically,
+)
+from rlvr_cli.core.types import UserError
+
+
+def full_disk(*args):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    write_atomically(path, "old")
+    monkeypatch.setattr(os, "fsync", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        write_atomically(path, "new")
+    assert path.read_text() == "old"
+
+
+def test_a_failed_append_leaves_nothing_of_its_line(tmp_path, monkeypatch):
+    path = tmp_path / "lines"
+    append_line(path, "one\n")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full_disk)
+        with pytest.raises(OSError, match="No space left"):
+            append_line(path, "two\n")
+    append_line(path, "three\n")
+    assert path.read_text() == "one\nthree\n"
+
+
+def test_a_directory_is_made_whole_or_not_at_all(tmp_path):
+    def fill(path):
+        (path / "a").write_text("1")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        make_directory(tmp_path / "new", fill)
+    assert list(tmp_path.iterdir()) == []
+    make_directory(tmp_path / "new", lambda path: (path / "a").write_text("1"))
+    assert (tmp_path / "new" / "a").read_text() == "1"
+    with pytest.raises(OSError, match="not empty"):
+        make_directory(tmp_path / "new", lambda path: None)
+    assert (tmp_path / "new" / "a").read_text() == "1"
+    remove_directory(tmp_path / "new")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_checksum_is_sha256(tmp_path):
+    (tmp_path / "file").write_bytes(b"abc")
+    known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert sha256(tmp_path / "file") == known
+
+
+def test_a_lock_is_for_one_process_and_ends_with_it(tmp_path):
+    code = (
+        "import sys; from pathlib import Path; from rlvr_cli.core.files import lock_directory\n"
+        "lock = lock_directory(Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
+    )
+    holder = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == b"held\n"
+    with pytest.raises(UserError, match="another process is using it"):
+        lock_directory(tmp_path)
+    holder.kill()
+    holder.wait()
+    lock_directory(tmp_path).close()

@@ -1,0 +1,97 @@
+"""The shipped problem sets: rows in the shape of the hub, local copies, every gold at hand."""
+
+import json
+
+import pytest
+
+from rlvr_cli.config import DataConfig
+from rlvr_cli.core.types import Problem, UserError
+from rlvr_cli.data.problems import ProblemSet, load_problems
+from rlvr_cli.data.sources import find_spec, known_sets
+from rlvr_cli.rollout.session import answer_format
+from verifiers import Verdict, Verifier
+
+SOLUTION = r"First \boxed{1}? No: $\boxed{\frac{3}{4}}$."
+HUB_ROWS = {
+    "gsm8k": ({"question": "p", "answer": "2 + 2 = 4\n#### 4"}, "4"),
+    "math500": ({"problem": "p", "answer": r"\frac12", "unique_id": "u", "level": 2}, r"\frac12"),
+    "math": ({"problem": "p", "solution": SOLUTION, "type": "Algebra"}, r"\frac{3}{4}"),
+    "aime24": ({"id": 60, "problem": "p", "answer": "204", "year": "2024"}, "204"),
+    "aime25": ({"id": 0, "problem": "p", "answer": "70"}, "70"),
+    "amc23": ({"id": 0, "question": "p", "answer": 27.0}, "27"),
+    "minerva": ({"question": "p", "answer": "1e-3"}, "1e-3"),
+    "olympiadbench": ({"id": 1606, "question": "p", "final_answer": ["$2$", "$3$"]}, "$2$, $3$"),
+    "dapo-math-17k": ({"prompt": "p", "solution": "34", "ability": "MATH"}, "34"),
+    "deepscaler": ({"problem": "p", "answer": "-\\frac{2}{3}", "solution": ""}, "-\\frac{2}{3}"),
+}
+
+
+def test_every_shipped_set_is_tested():
+    assert set(HUB_ROWS) | {"arithmetic"} == set(known_sets())
+
+
+@pytest.mark.parametrize("name", HUB_ROWS)
+def test_a_row_of_the_hub_is_read_from_a_local_copy(tmp_path, name):
+    row, gold = HUB_ROWS[name]
+    spec = find_spec(name)
+    split = spec.split_names()[0]
+    (tmp_path / f"{name}_{split}.jsonl").write_text(json.dumps(row) + "\n")
+    problems = load_problems(name, split, root=str(tmp_path))
+    assert [(p.problem, p.answer) for p in problems.problems] == [("p", gold)]
+    assert (problems.prompt, problems.verifier) == (spec.prompt, spec.verifier)
+    with Verifier() as verifier:
+        assert verifier.check_gold(gold)
+
+
+def test_a_local_copy_may_be_named_plainly_or_lie_in_a_folder(tmp_path):
+    (tmp_path / "aime24.jsonl").write_text('{"problem": "p", "answer": 1}\n')
+    assert load_problems("aime24", "test", root=str(tmp_path)).problems[0].answer == "1"
+    (tmp_path / "gsm8k").mkdir()
+    (tmp_path / "gsm8k" / "train.csv").write_text("question,answer\np,#### 3\n")
+    assert load_problems("gsm8k", "train", root=str(tmp_path)).problems[0].answer == "3"
+    with pytest.raises(UserError, match=r"holds no gsm8k_test.jsonl or gsm8k/test.jsonl"):
+        load_problems("gsm8k", "test", root=str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "reason"),
+    [
+        ("math", {"problem": "p", "solution": "so it is 3"}, "the solution has no box"),
+        ("gsm8k", {"question": "p", "answer": "so it is 3"}, "field answer has no ####"),
+        ("olympiadbench", {"question": "p", "final_answer": []}, "neither a text nor a number"),
+        ("minerva", {"question": "p"}, "no field answer, which holds the gold answer"),
+    ],
+)
+def test_a_gold_that_the_rule_does_not_find_is_a_bad_line(tmp_path, name, row, reason):
+    (tmp_path / f"{name}_test.jsonl").write_text(json.dumps(row) + "\n")
+    with pytest.raises(UserError, match=reason):
+        load_problems(name, "test", root=str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("name", "count"), [("aime24", 30), ("amc23", 40), ("math500", 500), ("gsm8k", 1319)]
+)
+def test_every_gold_at_hand_is_read_and_equals_itself(shared_data, name, count):
+    problems = load_problems(name, "test", root=str(shared_data)).problems
+    assert len(problems) == count
+    assert len({problem.id for problem in problems}) == count
+    with Verifier() as verifier:
+        unreadable = [p.id for p in problems if not verifier.check_gold(p.answer)]
+        unequal = [p.id for p in problems if verifier.equal(p.answer, p.answer) != Verdict.CORRECT]
+    assert (unreadable, unequal) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("chosen", "of_the_set", "expected"),
+    [
+        ({}, ("plain", "think_answer"), "think_answer"),
+        ({}, ("think_answer", None), "think_answer"),
+        ({"prompt": "boxed"}, ("think_answer", "think_answer"), "boxed"),
+        ({"prompt": "mine.txt"}, ("think_answer", "think_answer"), "any"),
+        ({"prompt": "plain"}, ("think_answer", "think_answer"), "any"),
+        ({"prompt": "boxed", "verifier": "any"}, ("plain", None), "any"),
+    ],
+)
+def test_answers_are_judged_as_the_prompt_asks_for_them(chosen, of_the_set, expected):
+    problems = ProblemSet("set", (Problem("1", "p", "1"),), *of_the_set)
+    assert answer_format(problems, DataConfig(**chosen)) == expected

@@ -1,0 +1,190 @@
+"""Reading problem sets: every shape that people have, and a clear word about every bad line."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlvr_cli.core.types import UserError
+from rlvr_cli.data import arithmetic
+from rlvr_cli.data.problems import ProblemCursor, load_problems
+from rlvr_cli.data.sources import has_split, known_sets
+from rlvr_cli.evaluation.fingerprint import data_hash
+
+
+def write(path, *lines):
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("row", "answer"),
+    [
+        ({"problem": "p", "answer": "204"}, "204"),
+        ({"question": "p", "answer": 27.0}, "27"),
+        ({"prompt": "p", "answer": 3}, "3"),
+        ({"problem": "p", "answer": 0.5}, "0.5"),
+        ({"question": "p", "answer": "9 + 9 = <<9+9=18>>18\n#### 18"}, "18"),
+        ({"question": "p", "answer": "so\n#### 1,234 "}, "1,234"),
+        ({"problem": "p", "answer": "\\frac{1}{2}"}, "\\frac{1}{2}"),
+    ],
+)
+def test_field_aliases_and_gold_answers(tmp_path, row, answer):
+    source = write(tmp_path / "p.jsonl", json.dumps({**row, "level": 3}))
+    (problem,) = load_problems(source, "train").problems
+    assert (problem.problem, problem.answer, problem.extra) == ("p", answer, {"level": 3})
+    assert problem.id == "p.jsonl-1"
+
+
+def test_ids_do_not_depend_on_where_a_file_lies(tmp_path):
+    line = '{"problem": "p", "answer": "#### 1", "question": "p"}'
+    for place in ("here", "there"):
+        (tmp_path / place).mkdir()
+        write(tmp_path / place / "gsm8k_test.jsonl", line)
+    here, there = tmp_path / "here", tmp_path / "there"
+    files = [load_problems(str(d / "gsm8k_test.jsonl"), "test") for d in (here, there)]
+    sets = [load_problems("gsm8k", "test", root=str(d)) for d in (here, there)]
+    assert [found.problems[0].id for found in files] == ["gsm8k_test.jsonl-1"] * 2
+    assert [found.problems[0].id for found in sets] == ["gsm8k-1"] * 2
+    for pair in (files, sets):
+        assert len({data_hash(found.problems) for found in pair}) == 1
+    assert files[1].places == (f"{there / 'gsm8k_test.jsonl'}:1",)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("not json", "not a JSON object"),
+        ("[1]", "not a JSON object"),
+        ("[" * 100_000, "not a JSON object"),
+        ('{"answer": 1}', "no field problem (or question, prompt)"),
+        ('{"problem": "  ", "answer": 1}', "field problem is not a text"),
+        ('{"problem": "p\\ud800", "answer": 1}', "field problem is not Unicode text"),
+        ('{"problem": "p"}', "no field answer"),
+        ('{"problem": "p", "answer": ""}', "field answer is empty"),
+        ('{"problem": "p", "answer": "so\\n#### "}', "field answer is empty"),
+        ('{"problem": "p", "answer": true}', "field answer is neither a text nor a number"),
+        ('{"problem": "p", "answer": NaN}', "field answer is not a finite number"),
+    ],
+)
+def test_a_bad_line_stops_with_its_number_and_reason(tmp_path, capsys, line, reason):
+    good = '{"problem": "p", "answer": 1}'
+    source = write(tmp_path / "p.jsonl", good, "", line, good)
+    with pytest.raises(UserError) as error:
+        load_problems(source, "train")
+    assert f"{source}:3: {reason}" in str(error.value)
+    assert "1 bad of 3 lines" in str(error.value)
+    assert len(load_problems(source, "train", skip_bad=True).problems) == 2
+    assert "bad lines skipped: 1" in capsys.readouterr().err
+
+
+def test_bytes_that_are_not_utf8_are_a_bad_line(tmp_path):
+    path = tmp_path / "p.jsonl"
+    path.write_bytes(b'{"problem": "\xff", "answer": 1}\n')
+    with pytest.raises(UserError, match=r"p\.jsonl:1: not UTF-8 text"):
+        load_problems(str(path), "train")
+
+
+def test_limit_reads_no_further(tmp_path):
+    source = write(tmp_path / "p.jsonl", '{"problem": "p", "answer": 1}', "bad")
+    assert len(load_problems(source, "train", limit=1).problems) == 1
+
+
+def test_parquet(tmp_path):
+    import pyarrow
+    import pyarrow.parquet
+
+    path = tmp_path / "p.parquet"
+    table = pyarrow.table({"question": ["p", "q"], "answer": [1.0, 2.5], "level": [1, 2]})
+    pyarrow.parquet.write_table(table, path)
+    problems = load_problems(str(path), "train").problems
+    assert [(p.problem, p.answer, p.extra["level"]) for p in problems] == [
+        ("p", "1", 1),
+        ("q", "2.5", 2),
+    ]
+
+
+def test_a_yaml_of_the_users_own(tmp_path):
+    write(tmp_path / "p.jsonl", '{"q": "p", "a": 1}')
+    spec = write(
+        tmp_path / "mine.yaml",
+        "description: mine",
+        "version: 1",
+        "licence: none",
+        "source: p.jsonl",
+        "fields: {problem: q, answer: a}",
+        "prompt: plain",
+    )
+    loaded = load_problems(spec, "train")
+    assert (loaded.problems[0].problem, loaded.prompt) == ("p", "plain")
+    write(tmp_path / "mine.yaml", "description: mine", "versoin: 1")
+    with pytest.raises(UserError, match=r"mine.yaml: version: Field required"):
+        load_problems(spec, "train")
+
+
+@pytest.mark.parametrize("name", ["nothing", "no/such/file.jsonl", "missing.parquet"])
+def test_a_source_that_does_not_exist(name):
+    with pytest.raises(UserError):
+        load_problems(name, "train")
+
+
+def test_the_shipped_sets_are_described():
+    assert set(known_sets()) >= {"arithmetic", "gsm8k", "math500", "aime24", "amc23"}
+    assert has_split("arithmetic", "test")
+    assert not has_split("math500", "train")
+
+
+@pytest.mark.parametrize(
+    ("file", "count", "first"),
+    [
+        ("gsm8k_test", 1319, "18"),
+        ("aime24", 30, "204"),
+        ("amc23", 40, "27"),
+        ("math500", 500, None),
+    ],
+)
+def test_real_problem_sets_are_read_whole(shared_data, file, count, first):
+    problems = load_problems(str(shared_data / f"{file}.jsonl"), "test").problems
+    assert len(problems) == count
+    assert first in (None, problems[0].answer)
+
+
+def test_arithmetic_splits_never_overlap_whatever_the_seed():
+    held_out = {
+        row["problem"] for seed in range(3) for row in arithmetic.problems("test", 256, seed)
+    }
+    train = {
+        row["problem"] for seed in range(3) for row in arithmetic.problems("train", 4096, seed)
+    }
+    assert not held_out & train
+
+
+def test_arithmetic_is_right_seeded_and_has_every_level():
+    rows = arithmetic.problems("train", 500, seed=1)
+    assert rows == arithmetic.problems("train", 500, seed=1)
+    assert rows != arithmetic.problems("train", 500, seed=2)
+    assert len({row["problem"] for row in rows}) == 500
+    assert {row["level"] for row in rows} == set(arithmetic.LEVELS)
+    for row in rows:
+        total, op = 0, "+"
+        for word in row["problem"].removeprefix("What is ").rstrip("?").split():
+            if word in "+-*":
+                op = word
+            else:
+                number = int(word)
+                total = {"+": total + number, "-": total - number, "*": total * number}[op]
+        assert row["answer"] == str(total)
+
+
+@given(size=st.integers(1, 20), seed=st.integers(0, 99), counts=st.lists(st.integers(0, 30)))
+def test_the_cursor_draws_every_problem_once_an_epoch_and_can_be_saved(size, seed, counts):
+    cursor, resumed = ProblemCursor(size, seed), ProblemCursor(size, seed)
+    drawn = []
+    for count in counts:
+        part = cursor.take(count)
+        assert ProblemCursor(size, seed, resumed.position).take(count) == part
+        resumed.take(count)
+        drawn += part
+    for start in range(0, len(drawn) - size + 1, size):
+        assert sorted(drawn[start : start + size]) == list(range(size))

@@ -1,0 +1,236 @@
+"""pass@k, cons@k, ties, intervals and pairs against every subset, every outcome, every sign."""
+
+import itertools
+import math
+import random
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlvr_cli.evaluation import estimators as statistics
+from rlvr_cli.evaluation.estimators import (
+    Tally,
+    cons_at_k,
+    cons_estimate,
+    default_ks,
+    interval,
+    paired_difference,
+    pass_at_k,
+    pass_estimate,
+    student,
+)
+
+TALLIES = st.builds(
+    lambda correct, wrong, silent: Tally(correct, tuple(sorted(wrong, reverse=True)), silent),
+    st.integers(0, 4),
+    st.lists(st.integers(1, 4), max_size=3),
+    st.integers(0, 3),
+).filter(lambda tally: 1 <= tally.n <= 9)
+
+
+def votes(tally):
+    """The responses one by one: `right`, a number for each wrong answer, None for silence."""
+    listed = ["right"] * tally.correct + [None] * tally.silent
+    for answer, size in enumerate(tally.wrong):
+        listed += [answer] * size
+    return listed
+
+
+def majority(subset):
+    counts = Counter(vote for vote in subset if vote is not None)
+    winners = [vote for vote in counts if counts[vote] == max(counts.values())]
+    return winners.count("right") / len(winners) if winners else 0.0
+
+
+def mean_over_subsets(tally, k, value):
+    found = [value(subset) for subset in itertools.combinations(votes(tally), k)]
+    return sum(found) / len(found)
+
+
+@given(TALLIES, st.data())
+def test_pass_and_cons_are_the_means_over_all_subsets(tally, data):
+    k = data.draw(st.integers(1, tally.n))
+    assert pass_at_k(tally.n, tally.correct, k) == pytest.approx(
+        mean_over_subsets(tally, k, lambda subset: "right" in subset)
+    )
+    value, error = cons_at_k(tally, k)
+    assert value == pytest.approx(mean_over_subsets(tally, k, majority))
+    assert error == 0
+
+
+@pytest.mark.parametrize(
+    ("tally", "k", "expected"),
+    [
+        (Tally(2, (2,)), 4, 1 / 2),  # a tie of two
+        (Tally(1, (1, 1), 5), 8, 1 / 3),  # a tie of three; silence does not vote
+        (Tally(3, (2,)), 5, 1.0),
+        (Tally(2, (3,)), 5, 0.0),
+        (Tally(0, (), 4), 4, 0.0),  # nobody votes
+        (Tally(1, (), 3), 4, 1.0),
+        (Tally(1, (2,)), 2, 1 / 3),  # {r,w} twice at 1/2, {w,w} at 0
+    ],
+)
+def test_cons_by_hand(tally, k, expected):
+    assert cons_at_k(tally, k)[0] == pytest.approx(expected)
+
+
+@given(TALLIES)
+def test_k_of_one_is_the_share_of_right_responses(tally):
+    assert cons_at_k(tally, 1)[0] == pytest.approx(tally.correct / tally.n)
+    assert pass_at_k(tally.n, tally.correct, 1) == pytest.approx(tally.correct / tally.n)
+
+
+@pytest.mark.parametrize("k", [0, 5])
+def test_k_beyond_the_responses_is_an_error(k):
+    with pytest.raises(ValueError, match=f"k {k} is not between 1 and the 4 responses"):
+        pass_at_k(4, 2, k)
+    with pytest.raises(ValueError, match=f"k {k} "):
+        cons_at_k(Tally(2, (2,)), k)
+
+
+def test_drawn_subsets_agree_with_exact_ones_within_their_error(monkeypatch):
+    tally = Tally(20, (15, 9, 4), 12)
+    for k in (2, 8, 31, 60):
+        exact, _ = cons_at_k(tally, k)
+        with monkeypatch.context() as patch:
+            patch.setattr(statistics, "EXACT_UP_TO", 10)
+            drawn, error = cons_at_k(tally, k)
+            assert (drawn, error) == cons_at_k(tally, k)
+        assert abs(drawn - exact) <= 4 * error + 1e-12
+        assert error <= 0.5 / math.sqrt(statistics.DRAWS - 1)
+
+
+def test_cons_of_64_is_exact():
+    assert cons_at_k(Tally(30, (20, 14)), 64) == (1.0, 0.0)
+    singles = Tally(2, (1,) * 62)
+    # Of k = 2 the pair of right ones wins, a mixed pair ties, of 64 * 63 / 2 = 2016 pairs.
+    assert cons_at_k(singles, 2)[0] == pytest.approx((1 + 2 * 62 / 2) / 2016)
+
+
+def test_problems_with_too_few_judged_responses_do_not_enter():
+    tallies = [Tally(1, (1,)), Tally(4)]
+    assert pass_estimate(tallies, 4).problems == 1
+    assert cons_estimate(tallies, 2).value == pytest.approx((0.5 + 1) / 2)
+    assert pass_estimate(tallies, 8) is None
+
+
+def test_ks_are_powers_of_two_and_n():
+    assert [default_ks(n) for n in (1, 4, 6, 16)] == [
+        [1],
+        [1, 2, 4],
+        [1, 2, 4, 6],
+        [1, 2, 4, 8, 16],
+    ]
+
+
+UNIT = st.integers(0, 16).map(lambda sixteenths: sixteenths / 16)
+
+
+@given(st.lists(UNIT, min_size=1, max_size=20), st.integers(1, 16))
+def test_an_interval_holds_the_mean_and_mirrors(values, responses):
+    low, high = interval(values, responses)
+    mean = sum(values) / len(values)
+    assert 0 <= low <= mean + 1e-9
+    assert mean - 1e-9 <= high <= 1
+    assert high > low
+    assert interval(values[::-1], responses) == pytest.approx((low, high), abs=1e-9)
+    mirrored = interval([1 - value for value in values], responses)
+    assert mirrored == pytest.approx((1 - high, 1 - low), abs=1e-6)
+
+
+def test_an_interval_by_hand():
+    # Ten of ten: Wilson's lower end is n / (n + z^2) = 10 / 13.8415.
+    assert interval([1.0] * 10) == pytest.approx((10 / (10 + 1.959964**2), 1.0))
+    # Yes-or-no values: s^2 = m (1-m) P / (P-1), so Wilson's interval of P - 1 = 10 with m = 6/11.
+    z2, m = 1.959964**2, 6 / 11
+    centre, half = m + z2 / 20, 1.959964 * math.sqrt(m * (1 - m) / 10 + z2 / 400)
+    expected = ((centre - half) / (1 + z2 / 10), (centre + half) / (1 + z2 / 10))
+    assert interval([1.0] * 6 + [0.0] * 5) == pytest.approx(expected)
+    # Problems that all stand at 1/2 tell as much as their responses, not infinitely much.
+    assert interval([0.5] * 4, responses=4) == pytest.approx(
+        interval([1.0, 0.0] * 8 + [0.5], responses=1), abs=0.03
+    )
+
+
+def test_one_right_response_is_no_surer_than_none():
+    # 0 of 30 ends at z^2 / (30 + z^2) = 3.8415 / 33.8415; 1 of 480 responses cannot end below it.
+    none, one = interval([0.0] * 30, 16), interval([1 / 16] + [0.0] * 29, 16)
+    assert none == pytest.approx((0, 0.113514), abs=1e-6)
+    assert one[0] <= 1 / 480
+    assert one[1] == pytest.approx(none[1])
+    highs = [interval([hits / 16] * 2 + [0.0] * 28, 16)[1] for hits in range(17)]
+    assert all(high <= more + 1e-9 for high, more in itertools.pairwise(highs))
+
+
+def test_one_problem_tells_as_much_as_one_problem():
+    # Wilson's interval of n = 1 with m = 1/2: 1/2 +- z / (1 + z^2) sqrt(1/4 + z^2 / 4).
+    half = 1.959964 / (1 + 1.959964**2) * math.sqrt((1 + 1.959964**2) / 4)
+    assert interval([0.5], 64) == pytest.approx((0.5 - half, 0.5 + half))
+
+
+@pytest.mark.parametrize(("a", "b"), [(0.02, 0.5), (0.5, 0.02), (0.05, 0.5), (0.3, 0.7)])
+def test_an_interval_covers_where_few_problems_hold_the_mean(a, b):
+    """30 problems x 64 samples, each problem's rate drawn from a Beta distribution."""
+    rng = random.Random(0)
+    covered = 0
+    for _ in range(400):
+        rates = [rng.betavariate(a, b) for _ in range(30)]
+        values = [sum(rng.random() < rate for _ in range(64)) / 64 for rate in rates]
+        low, high = interval(values, 64)
+        covered += low <= a / (a + b) <= high
+    assert covered / 400 >= 0.92
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.1, 0.3, 0.5, 0.8, 0.95])
+@pytest.mark.parametrize("problems", [10, 30])
+def test_an_interval_covers_over_all_outcomes(rate, problems):
+    """Exact coverage: every possible number of right problems, weighted by its chance."""
+    covered = 0.0
+    for right in range(problems + 1):
+        low, high = interval([1.0] * right + [0.0] * (problems - right))
+        chance = math.comb(problems, right) * rate**right * (1 - rate) ** (problems - right)
+        covered += chance * (low <= rate <= high)
+    assert covered >= 0.9
+
+
+def test_students_quantiles():
+    assert student(1) == pytest.approx(12.7062, abs=1e-4)
+    assert student(9) == pytest.approx(2.2622, abs=1e-4)
+    assert student(499) == pytest.approx(1.9647, abs=1e-4)
+
+
+def test_a_paired_difference_by_hand():
+    found = paired_difference([1, 1, 0.5, 1], [0, 1, 0.5, 0.5])
+    # Differences 1, 0, 0, 1/2: mean 3/8, s^2 = (25 + 9 + 9 + 1) / 64 / 3, t(3) = 3.1824.
+    half = 3.1824 * math.sqrt(44 / 64 / 3 / 4)
+    assert (found.value, found.better, found.worse, found.problems) == (0.375, 2, 0, 4)
+    assert (found.low, found.high) == pytest.approx((0.375 - half, 1.0), abs=1e-4)
+    assert found.p == 0.5  # of +-1 +-1/2, two of four are as far from 0 as 3/2
+
+
+def test_equal_differences_are_not_certain():
+    # z^2 / (P + z^2) to each side: 3.8415 / 6.8415 of three problems, 3.8415 / 33.8415 of thirty.
+    three = paired_difference([1, 1, 1], [0, 0, 0])
+    assert (three.low, three.high) == pytest.approx((1 - 0.561498, 1.0), abs=1e-6)
+    thirty = paired_difference([0.5] * 30, [0.5] * 30)
+    assert (thirty.low, thirty.high) == pytest.approx((-0.113514, 0.113514), abs=1e-6)
+
+
+@given(st.lists(st.tuples(UNIT, UNIT), min_size=1, max_size=10))
+def test_a_paired_difference_turns_round(pairs):
+    ours, theirs = zip(*pairs, strict=True)
+    one, other = paired_difference(ours, theirs), paired_difference(theirs, ours)
+    assert (one.value, one.low, one.high) == pytest.approx((-other.value, -other.high, -other.low))
+    assert one.p == other.p
+    assert 0 < one.p <= 1
+    assert one.low <= one.value <= one.high
+
+
+def test_many_pairs_are_tested_by_drawn_signs():
+    clear = paired_difference([1.0] * 40, [0.0] * 40)
+    assert clear.p < 0.001
+    even = paired_difference([1.0, 0.0] * 20, [0.0, 1.0] * 20)
+    assert even.value == 0
+    assert even.p == 1

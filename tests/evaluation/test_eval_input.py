@@ -1,0 +1,94 @@
+"""What `rlvr eval` and `rlvr sample` make of files that are compared, judged again or moved, and of
+options that do not fit. Through the real command line, in this process."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from rlvr_cli.cli.main import app
+from rlvr_cli.cli.publish import Asked, publish
+from rlvr_cli.console.display import Display
+from rlvr_cli.core.types import UserError
+from rlvr_cli.evaluation.report import Result, judged_problems
+from rlvr_cli.evaluation.result_dir import ResultDirectory
+
+PROBLEM = {"problem": "What is 3 + 4?", "answer": 7}
+QUICK = ("-n", "1", "--max-tokens", "3")
+
+
+def jsonl(*rows):
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def invoke(*args, stdin=""):
+    done = CliRunner().invoke(app, list(map(str, args)), input=stdin)
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done
+
+
+def refused(*args, stdin=""):
+    """The one line of a mistake."""
+    done = invoke(*args, stdin=stdin)
+    assert (done.exit_code, done.stdout) == (2, ""), done.stderr
+    (line,) = done.stderr.strip().splitlines()
+    return line
+
+
+def judged_row(identity, verdict, **more):
+    row = {"id": identity, "problem": "p", "verdict": verdict, "extracted": "1"}
+    return {**row, "format_ok": True, "n_tokens": 1, "finish_reason": "stop", **more}
+
+
+@pytest.mark.parametrize(
+    ("theirs", "message"),
+    [
+        ({"id": "b"}, "no problem of stdin is in it: the ids here are such as a, there b"),
+        ({"id": "a", "problem": "q"}, "problem a of stdin is another problem there"),
+    ],
+)
+@pytest.mark.parametrize("command", ["eval -", "eval --responses -"])
+def test_a_comparison_is_checked_before_anything_is_sampled(tmp_path, command, theirs, message):
+    path = tmp_path / "rows.jsonl"
+    path.write_text(jsonl(judged_row("a", "correct") | theirs))
+    ours = jsonl({"id": "a", "problem": "p", "answer": 1, "response": "1"})
+    assert message in refused(*command.split(), "--against", path, stdin=ours)
+
+
+def test_a_comparison_that_fails_loses_nothing(tmp_path):
+    def result(verdict):
+        problems = judged_problems([judged_row("a", verdict)], lambda answers: [0] * len(answers))
+        return Result("m", "d", {"verifier": {"format": "any"}}, problems)
+
+    out = tmp_path / "out"
+    asked = Asked(against=tmp_path, out=out)
+    late = [result("timeout")]
+    with pytest.raises(UserError, match="no problem of d has judged responses on both sides"):
+        publish([result("correct")], asked, ResultDirectory(out), late, Display(quiet=True))
+    assert len(json.loads((out / "report.json").read_text())["results"]) == 1
+    assert len((out / "responses/d--m.jsonl").read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ("eval --responses - --temperature 1", "--temperature 1.0: --responses does not read"),
+        ("eval --responses - -n 0", "--samples 0"),
+        ("eval --responses - --seed 0", "--seed 0: --responses does not read seed"),
+        ("eval --responses - --prompt boxed", "--prompt boxed: --responses does not read"),
+        ("eval --responses - --set data.split=test", "--responses does not read data.split"),
+        ("eval --responses - --set optim.lr=1", "only rlvr train reads optim.lr"),
+        ("eval --set data.rooot=1", "data.rooot is not a setting; did you mean data.root?"),
+        ("sample x --set foo=1", "foo is not a setting; known: algo"),
+    ],
+)
+def test_an_option_that_is_not_read_is_refused(args, message):
+    assert message in refused(*args.split())
+
+
+def test_quiet_results_name_their_model_and_show_what_was_asked_for():
+    rows = [{"model": m, "id": 1, "answer": 1, "response": "1", "level": 3} for m in "ab"]
+    done = invoke("eval", "--responses", "-", "-q", "--by", "level", stdin=jsonl(*rows))
+    assert "1.0000 with a on stdin (1 problem, 1 response, " in done.stderr
+    assert "1.0000 with b on stdin (" in done.stderr
+    assert done.stderr.count("\nlevel  problems ") == 2

@@ -1,0 +1,256 @@
+"""Figures, fingerprints and result directories on rows made by hand."""
+
+import json
+
+import pytest
+
+from rlvr_cli.console.tables import by_difference, by_k, overview, table
+from rlvr_cli.core.types import Problem, UserError
+from rlvr_cli.data.prompts import template_text
+from rlvr_cli.evaluation.estimators import Tally
+from rlvr_cli.evaluation.fingerprint import data_hash, differences, model_hash
+from rlvr_cli.evaluation.report import (
+    Result,
+    chosen_ks,
+    compared,
+    figures,
+    judged_problems,
+    report_entry,
+)
+from rlvr_cli.evaluation.result_dir import ResultDirectory, file_names, matching, read_results
+from verifiers import Verifier
+
+
+def row(identity, verdict, extracted=None, **more):
+    values = {"id": identity, "problem": f"p{identity}", "verdict": verdict}
+    values |= {"extracted": extracted, "format_ok": verdict == "correct", "n_tokens": 10}
+    return {**values, "finish_reason": "stop", **more}
+
+
+ROWS = [
+    row("1", "correct", "4"),
+    row("1", "correct", "8/2"),
+    row("1", "wrong", "1/2", finish_reason="length", n_tokens=30),
+    row("1", "wrong", "0.5", level=3),
+    row("2", "timeout", "9^9^9"),
+    row("2", "no_answer"),
+    row("2", "wrong", "2"),
+    row("2", "wrong", "3"),
+    *[row("3", "unparseable_gold")] * 4,
+]
+
+
+def judged(rows):
+    with Verifier() as verifier:
+        return judged_problems(rows, verifier.cluster)
+
+
+def result(rows, model="m", data="d", form="think_answer"):
+    fingerprint = {"seed": model, "verifier": {"format": form}}
+    return Result(model, data, fingerprint, judged(rows))
+
+
+def test_tallies_cluster_and_leave_out_what_was_not_judged():
+    assert [problem.tally for problem in judged(ROWS)] == [
+        Tally(2, (2,), 0),
+        Tally(0, (1, 1), 1),
+        Tally(0, (), 0),
+    ]
+
+
+def test_figures_by_hand():
+    found = figures(judged(ROWS), [1, 4])
+    assert (found["problems"], found["responses"]) == (3, 12)
+    assert found["pass@k"]["1"]["value"] == 0.25  # 2 of 4, and 0 of 3; the third has no judged one
+    assert found["pass@k"]["1"]["problems"] == 2
+    assert (found["pass@k"]["4"]["value"], found["pass@k"]["4"]["problems"]) == (1.0, 1)
+    assert found["cons@k"]["4"]["value"] == 0.5
+    assert (found["timeouts"], found["unparseable_golds"]) == (1, 4)
+    assert found["cut_off_share"] == pytest.approx(1 / 12)
+    assert found["format_share"] == pytest.approx(2 / 12)
+    assert found["response_length"] == pytest.approx((11 * 10 + 30) / 12)
+
+
+def test_a_share_is_of_the_responses_it_is_known_of():
+    ends = [row("1", "correct", "4", finish_reason=end) for end in ("length", "stop", None)]
+    assert figures(judged(ends), [1])["cut_off_share"] == 0.5
+    unknown = report_entry(result(ends[2:], form="any"), [1], [])
+    assert unknown["cut_off_share"] is None
+    assert unknown["format_share"] is None  # none was asked for
+    assert overview([unknown])[1].split()[-3:] == ["-", "-", "10.0"]
+
+
+def test_nothing_judged_is_not_zero():
+    found = figures(judged(ROWS[8:]), [1])
+    assert found["pass@k"]["1"] is None
+    assert found["unparseable_golds"] == 4
+
+
+def test_by_a_field_adds_up():
+    rows = [{**one, "level": int(one["id"]) % 2 + 9} for one in ROWS]
+    entry = report_entry(result(rows), [1], ["level"])
+    parts = entry["by"]["level"]
+    assert list(parts) == ["9", "10"]  # numbers in their own order
+    assert [part["problems"] for part in parts.values()] == [1, 2]
+    assert parts["10"]["pass@k"]["1"]["value"] == 0.5
+
+
+def test_ks():
+    assert chosen_ks((), result(ROWS)) == [1, 2, 3]  # one of the four responses to 2 timed out
+    assert chosen_ks((), result(ROWS[:4])) == [1, 2, 4]
+    assert chosen_ks((), result(ROWS[8:])) == [1, 2, 4]  # none was judged
+    assert chosen_ks((3,), result(ROWS)) == [1, 3]
+    assert chosen_ks((4,), result([*ROWS, row("4", "wrong", "1")])) == [1, 4]
+    with pytest.raises(UserError, match="--k 5: no problem of d has more than 4 responses"):
+        chosen_ks((2, 5), result(ROWS))
+
+
+def test_a_timeout_drops_no_problem_from_a_default_k_and_tables_say_who_counts():
+    found = result(ROWS[:8])
+    entry = report_entry(found, chosen_ks((), found), [])
+    assert [estimate["problems"] for estimate in entry["pass@k"].values()] == [2, 2, 2]
+    asked = by_k(report_entry(found, chosen_ks((2, 4), found), []))
+    assert [line.split()[:2] for line in asked] == [
+        ["k", "problems"],
+        ["1", "2"],
+        ["2", "2"],
+        ["4", "1"],
+    ]
+    difference = by_difference(compared(found, result(ROWS[:8], "n"), [3, 4]))
+    assert [line.split()[:2] for line in difference[1:]] == [
+        ["pass@3", "2"],
+        ["pass@4", "1"],
+        ["cons@3", "2"],
+        ["cons@4", "1"],
+    ]
+    many = [row(str(n), "correct", "1") for n in range(20)]
+    worse = [row(str(n), "wrong", "2") for n in range(20)]
+    certain = by_difference(compared(result(many), result(worse, "n"), [1]))
+    assert certain[1].split()[-3:] == ["<0.001", "20", "0"]
+    whole = result(ROWS[:4], "whole")
+    entries = [report_entry(one, chosen_ks((), one), []) for one in (found, whole)]
+    assert "pass@2 " in overview(entries)[0]  # the largest k that both have
+
+
+def test_a_comparison_is_of_the_problems_in_common():
+    ours = result([row("a", "correct", "1"), row("b", "wrong", "1"), row("c", "correct", "1")])
+    theirs = result([row("b", "wrong", "1"), row("a", "wrong", "2"), row("x", "correct", "1")], "n")
+    found = compared(ours, theirs, [1])
+    assert (found["problems"], found["missing"], found["unjudged"]) == (2, 1, 0)
+    assert found["pass@k"]["1"]["value"] == 0.5
+    assert (found["pass@k"]["1"]["better"], found["pass@k"]["1"]["worse"]) == (1, 0)
+    assert found["differs"] == ["seed 'm', theirs 'n'"]
+    late = result([row("a", "timeout"), row("b", "wrong", "1"), row("c", "timeout")], "n")
+    found = compared(result([row("a", "correct", "1"), row("b", "wrong", "1")]), late, [1])
+    assert (found["problems"], found["missing"], found["unjudged"]) == (1, 0, 1)
+    with pytest.raises(UserError, match="no problem of d has judged responses on both sides"):
+        compared(result([row("a", "correct", "1")]), late, [1])
+    with pytest.raises(UserError, match="no problem of d is in it"):
+        compared(ours, result([row("z", "correct", "1")]), [1])
+    with pytest.raises(UserError, match="problem a of d is another problem there"):
+        compared(ours, result([{**row("a", "correct", "1"), "problem": "other"}]), [1])
+
+
+def test_the_result_to_compare_with(tmp_path):
+    one, two = result(ROWS, "m", "d"), result(ROWS, "n", "d")
+    assert matching("m", "d", [one, two], tmp_path) is one
+    assert matching("new", "d", [two], tmp_path) is two
+    assert matching("new", "e", [two], tmp_path) is two
+    moved, other = result(ROWS, "n", "there/d.jsonl"), result(ROWS, "n", "e.jsonl")
+    assert matching("new", "here/d.jsonl", [moved, other], tmp_path) is moved
+    with pytest.raises(UserError, match="it has 2 results for d; it holds m on d, n on d"):
+        matching("new", "d", [one, two], tmp_path)
+    with pytest.raises(UserError, match="it has none for e; it holds m on d, n on d"):
+        matching("new", "e", [one, two], tmp_path)
+
+
+def test_a_file_of_several_results_is_not_one(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    labelled = [
+        row("1", verdict, "1", model=model, problem_set=data)
+        for model, data, verdict in (
+            ("good", "d", "correct"),
+            ("bad", "d", "wrong"),
+            ("bad", "e", "correct"),
+        )
+    ]
+    path.write_text("".join(json.dumps(one) + "\n" for one in labelled))
+    with Verifier() as verifier:
+        found = read_results(path, verifier.cluster)
+    assert [(one.model, one.data) for one in found] == [("good", "d"), ("bad", "d"), ("bad", "e")]
+    assert [one.problems[0].tally for one in found] == [Tally(1), Tally(0, (1,)), Tally(1)]
+    assert matching("good", "d", found, path) is found[0]
+    assert matching("new", "e", found, path) is found[2]
+    with pytest.raises(UserError, match="it has 2 results for d"):
+        matching("new", "d", found, path)
+    unnamed = [result(ROWS, "m", ""), result(ROWS, "n", "")]
+    assert matching("n", "d", unnamed, path) is unnamed[1]
+
+
+def test_a_fingerprint_says_in_what_two_results_differ(tmp_path):
+    ours = {"a": {"b": 1, "c": "x"}, "d": None}
+    assert differences(ours, ours) == []
+    assert differences(ours, {"a": {"b": 2, "c": "x"}, "e": 0}) == [
+        "a.b 1, theirs 2",
+        "e none, theirs 0",
+    ]
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
+    before = model_hash(tmp_path)
+    (tmp_path / "README.md").write_text("not of the model")
+    (tmp_path / "rlvr.yaml").write_text("seed: 1")
+    assert model_hash(tmp_path) == before
+    (tmp_path / "model.safetensors").write_bytes(b"weightz")
+    assert model_hash(tmp_path) != before
+    problem = Problem("1", "p", "2", {"level": 3})
+    assert data_hash([problem]) == data_hash([Problem("1", "p", "2", {"level": 3})])
+    assert data_hash([problem]) != data_hash([Problem("1", "p", "2", {"level": 4})])
+    assert data_hash([problem]) != data_hash([problem, problem])
+
+
+def test_unfinished_rows_come_back_whole_or_not_at_all(tmp_path):
+    out = tmp_path / "out"
+    first = ResultDirectory(out).unfinished("name", {"seed": 1}, samples=2)
+    first.add("b", [row("b", "correct", "1"), row("b", "wrong", "2")])
+    first.add("a", [row("a", "correct", "1"), row("a", "wrong", "2")])
+    with first.path.open("a") as file:
+        file.write(json.dumps(row("c", "correct", "1")) + "\n" + '{"id": "c", "ver')
+    again = ResultDirectory(out).unfinished("name", {"seed": 1}, samples=2)
+    assert set(again.lines) == {"a", "b"}
+    assert [r["id"] for r in again.rows(["a", "b"])] == ["a", "a", "b", "b"]
+    assert again.path.read_text().count("\n") == 5
+    with pytest.raises(UserError, match=r"begun with other settings.*seed 2, theirs 1"):
+        ResultDirectory(out).unfinished("name", {"seed": 2}, samples=2)
+
+
+def test_a_result_directory_in_use_is_refused(tmp_path):
+    early, late = ResultDirectory(tmp_path / "out"), ResultDirectory(tmp_path / "out")
+    early.unfinished("name", {"seed": 1}, samples=1)
+    with pytest.raises(UserError, match="another process is using it"):
+        ResultDirectory(tmp_path / "out")
+    with pytest.raises(UserError, match="another process is using it"):
+        late.unfinished("name", {"seed": 1}, samples=1)
+    early.finish({"results": []}, {})
+    with pytest.raises(UserError, match="it exists already, finished"):
+        late.unfinished("name", {"seed": 1}, samples=1)
+
+
+def test_names_of_files_are_plain_and_different():
+    assert file_names([("org/m", "./a.jsonl"), ("org_m", "a.jsonl"), ("m", "..")]) == [
+        "a.jsonl--org_m",
+        "a.jsonl--org_m-2",
+        "--m",
+    ]
+
+
+def test_a_table_lines_up():
+    assert table(["a", "bb"], [["xyz", "1"]]) == ["a    bb", "xyz   1"]
+
+
+def test_a_template_of_the_users_own(tmp_path):
+    path = tmp_path / "prompt.txt"
+    path.write_text("Solve {problem} in {braces}.\n")
+    assert template_text(str(path)) == "Solve {problem} in {braces}."
+    path.write_text("Solve it.")
+    with pytest.raises(UserError, match=r"the file has no \{problem\} in it"):
+        template_text(str(path))

@@ -1,0 +1,107 @@
+"""What is the transformers engine's own: every model family, its memory budget, its sampling."""
+
+import pytest
+import torch
+from conftest import FAMILIES, VOCAB, random_model
+
+from rlvr_cli.core.types import Completion, SamplingParams
+from rlvr_cli.model.policy import Policy
+from rlvr_cli.rollout.engines.base import Engine
+from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
+from rlvr_cli.rollout.engines.sampling import sample, uniform
+from rlvr_cli.training.batch import Row, micro_batches
+
+STOP = 1
+PROMPTS = [[5, 6, 7, 8], [9], [10, 11], [12, 13, 14, 15, 16, 17]]
+SEEDS = [100, 200, 300, 400]
+
+
+def make_engine(model: torch.nn.Module, stop_ids: tuple[int, ...] = (STOP,), **kwargs) -> Engine:
+    return TransformersEngine(model, VOCAB, stop_ids, **{"kv_budget_mb": 64, **kwargs})
+
+
+def run(engine: Engine, params: SamplingParams, prompts=PROMPTS, seeds=SEEDS):
+    return dict(engine.generate(prompts, params, seeds))
+
+
+def ids(groups: dict[int, list[Completion]]) -> dict[int, list[list[int]]]:
+    return {p: [list(c.token_ids) for c in group] for p, group in groups.items()}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("temperature", [0.7, 1.0, 1.3])
+def test_sampled_logprobs_are_the_trainers(family, temperature):
+    model = random_model(family)
+    params = SamplingParams(samples=3, max_tokens=12, temperature=temperature)
+    groups = run(make_engine(model), params)
+    rows = [
+        Row(PROMPTS[p], c.token_ids, torch.tensor(c.logprobs), 0.0, p, True, False)
+        for p in groups
+        for c in groups[p]
+    ]
+    policy = Policy(model, VOCAB, temperature)
+    for batch in micro_batches(rows, 40, model.get_output_embeddings().weight):
+        with torch.no_grad():
+            logprobs = policy.token_stats(batch).logprobs
+        torch.testing.assert_close(logprobs, batch.column("rollout_logprobs"), atol=1e-5, rtol=0)
+
+
+def test_a_small_memory_budget_changes_nothing():
+    model, params = random_model(), SamplingParams(samples=4, max_tokens=20)
+    expected = ids(run(make_engine(model), params))
+    for rows, longest in ((1, 1), (3, 26), (5, 26)):
+        small = make_engine(model)
+        small.kv_tokens = rows * longest
+        heard: dict[tuple[int, int], list[int]] = {}
+
+        def listener(p: int, sample: int, token: int, heard=heard) -> None:
+            heard.setdefault((p, sample), []).append(token)
+
+        assert ids(dict(small.generate(PROMPTS, params, SEEDS, listener))) == expected
+        assert heard == {(p, i): found for p in expected for i, found in enumerate(expected[p])}
+
+
+def test_a_group_is_decoded_in_parts_where_it_does_not_fit(monkeypatch):
+    engine, sizes = make_engine(random_model()), []
+    decode = engine._decode
+
+    def counting(prompts, params, *rest):
+        sizes.append(len(prompts) * params.samples)
+        return decode(prompts, params, *rest)
+
+    monkeypatch.setattr(engine, "_decode", counting)
+    engine.kv_tokens = 3 * 26
+    run(engine, SamplingParams(samples=4, max_tokens=20), [PROMPTS[3]], [0])
+    assert sizes == [3, 1]
+
+
+def test_uniform_numbers_are_uniform_and_repeatable():
+    seeds = torch.arange(1000)
+    numbers = torch.stack([uniform(seeds, step) for step in range(100)])
+    assert ((numbers >= 0) & (numbers < 1)).all()
+    assert numbers.mean().item() == pytest.approx(0.5, abs=0.005)
+    assert numbers.var().item() == pytest.approx(1 / 12, abs=0.002)
+    assert torch.corrcoef(numbers[:, :2].T)[0, 1].abs() < 0.3
+    assert torch.equal(uniform(seeds, 7), numbers[7])
+    # splitmix64's published first output for seed 1234567: 6457827717110365317.
+    first = uniform(torch.tensor([1234567]), 0).item()
+    assert first == pytest.approx(6457827717110365317 / 2**64, abs=1e-15)
+
+
+def test_sampling_follows_the_distribution():
+    probabilities = torch.tensor([0.5, 0.3, 0.15, 0.05])
+    logits = probabilities.log().expand(20_000, 4)
+    draws = uniform(torch.arange(20_000), 0)
+    token, logprob = sample(logits, draws, temperature=1.0, top_p=1.0)
+    shares = torch.bincount(token, minlength=4) / len(token)
+    torch.testing.assert_close(shares, probabilities, atol=0.015, rtol=0)
+    torch.testing.assert_close(logprob, probabilities.log()[token])
+
+
+def test_top_p_keeps_the_smallest_set_that_reaches_the_mass():
+    probabilities = torch.tensor([0.15, 0.5, 0.3, 0.05])
+    draws = uniform(torch.arange(2000), 0)
+    token, logprob = sample(probabilities.log().expand(2000, 4), draws, 1.0, top_p=0.79)
+    assert set(token.tolist()) == {1, 2}
+    expected = torch.where(token == 1, 0.5 / 0.8, 0.3 / 0.8).log()
+    torch.testing.assert_close(logprob, expected)

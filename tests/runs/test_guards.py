@@ -1,0 +1,159 @@
+"""Each guard fires on a run built to trigger it, says so once, and is silent on a good run."""
+
+import pytest
+import torch
+from test_trainer import has_even, make_trainer
+
+from rlvr_cli.config import GuardsConfig
+from rlvr_cli.runs.guards import check
+from rlvr_cli.runs.run_dir import create_run
+from verifiers import Verdict
+
+GOOD = {
+    "no_update": None,
+    "mixed_share": 0.6,
+    "updates_skipped": 0,
+    "cut_off_share": 0.0,
+    "entropy": 0.3,
+    "pass@1": 0.4,
+    "approx_kl": 0.001,
+    "ref_kl": 0.01,
+    "verdicts": {"correct": 40, "wrong": 60},
+}
+WARNED = {
+    "cut off": ({"cut_off_share": 0.9}, "90% of the responses are cut off; raise --max-tokens"),
+    "entropy": ({"entropy": 0.001}, "entropy has collapsed to 0.001 nats a token, with 40% right"),
+    "old": ({"approx_kl": 2.0}, "KL to the policy that sampled is 2 nats a token"),
+    "reference": ({"ref_kl": 3.0}, "KL to the reference policy is 3 nats a token"),
+    "timeouts": (
+        {"verdicts": {"timeout": 10, "wrong": 90}},
+        "the verifier ran out of time on 10% of the responses",
+    ),
+}
+
+
+def run_of(*rows: dict) -> list[dict]:
+    return [{**GOOD, **row, "step": step} for step, row in enumerate(rows, 1)]
+
+
+def findings(history: list[dict], config: GuardsConfig) -> list[tuple[int, str, bool]]:
+    """(number of steps so far, text, stops) as a run would meet them."""
+    return [
+        (step, finding.text, finding.is_error)
+        for step in range(1, len(history) + 1)
+        for finding in check(history[:step], config)
+    ]
+
+
+@pytest.mark.parametrize("name", WARNED)
+def test_a_warning_is_given_once_and_again_after_it_was_over(name):
+    row, text = WARNED[name]
+    bad, good = [row] * 5, [{}] * 5
+    found = findings(run_of(*bad, *good, *bad), GuardsConfig())
+    assert [stops for _, _, stops in found] == [False, False]
+    assert found[0][0] == 3
+    assert found[0][1].startswith(f"step 3: {text}")
+    assert found[1][0] > 10
+
+
+def sometimes_late(text: str) -> Verdict:
+    late = int(text.split()[0]) % 3 == 0
+    return Verdict.TIMEOUT if late else RULE[has_even(text)]
+
+
+RULE = {True: Verdict.CORRECT, False: Verdict.WRONG}
+BUILT = {
+    "are cut off; raise --max-tokens": ("algo=grpo", "rollout.max_tokens=2"),
+    "KL to the policy that sampled": ("algo=grpo", "algorithm.epochs=8", "optim.lr=1"),
+    "KL to the reference policy": ("algo=grpo", "optim.lr=0.02"),
+    "entropy has collapsed": ("algo=reinforce", "optim.lr=0", "steps=20"),
+    "the verifier ran out of time": ("algo=grpo",),
+}
+
+
+@pytest.mark.parametrize("text", BUILT)
+def test_each_warning_comes_of_a_run_built_for_it(tmp_path, text):
+    trainer = make_trainer(has_even, "steps=8", "optim.warmup_steps=0", *BUILT[text])
+    if "time" in text:
+        trainer.session.sampler.verifier.judge = sometimes_late
+    if "entropy" in text:
+        with torch.no_grad():
+            trainer.session.policy.model.model.norm.weight.mul_(999)  # always the likeliest token
+    history = list(trainer.train_steps(create_run(tmp_path / "run", trainer.config)))
+    assert any(text in found for _, found, _ in findings(history, trainer.config.guards))
+
+
+def test_nothing_is_said_of_a_good_run():
+    assert findings(run_of(*[{}] * 30), GuardsConfig()) == []
+
+
+def test_low_entropy_of_a_policy_that_is_right_is_no_collapse():
+    assert findings(run_of(*[{"entropy": 0.001, "pass@1": 0.95}] * 5), GuardsConfig()) == []
+
+
+def test_no_signal_stops_at_its_number_of_steps_in_a_row():
+    silent = {"no_update": "no signal", "mixed_share": 0.0}
+    config = GuardsConfig(no_signal_steps=4)
+    assert findings(run_of(*[silent] * 3, {}, *[silent] * 3), config) == []
+    ((step, text, stops),) = findings(run_of({}, *[silent] * 4), config)
+    assert (step, stops) == (5, True)
+    assert text.startswith("step 5: no signal for 4 steps")
+
+
+def test_a_step_that_waits_for_a_full_batch_has_a_signal():
+    waiting = {"no_update": "batch not full", "mixed_share": 0.1}
+    assert findings(run_of(*[waiting] * 20), GuardsConfig()) == []
+
+
+def test_a_gradient_that_is_not_finite_is_skipped_warned_of_and_then_stops(tmp_path):
+    trainer = make_trainer(has_even, "algo=grpo", "steps=5", "guards.not_finite_steps=3")
+    head = trainer.updater.policy.head.weight
+    head.register_hook(lambda gradient: gradient * float("inf"))
+    run = create_run(tmp_path / "run", trainer.config)
+    history: list[dict] = []
+    stopped = 0
+    for metrics in trainer.train_steps(run):
+        history.append(metrics)
+        found = check(history, trainer.config.guards)
+        if any(finding.is_error for finding in found):
+            stopped = metrics["step"]
+            break
+        assert [finding.text[:12] for finding in found] == ["step 1: the "] * (len(history) == 1)
+    assert stopped == 3
+    assert [row["updates_skipped"] for row in history] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("algo", ["dapo", "grpo", "ppo"])
+def test_a_run_that_learns_is_left_alone(tmp_path, algo):
+    trainer = make_trainer(has_even, f"algo={algo}", "steps=12", "rollout.max_tokens=20")
+    history = list(trainer.train_steps(create_run(tmp_path / "run", trainer.config)))
+    own_limits = GuardsConfig(cut_off_share=1.0, max_kl=5.0)  # a random model, large steps
+    assert findings(history, own_limits) == []
+
+
+def test_a_run_without_a_signal_is_stopped_and_can_go_on(rlvr, tmp_path):
+    problem = '{"problem": "Prove it.", "answer": "no"}\n'
+    few = ("--prompts", "2", "-n", "4", "--max-tokens", "8", "--set", "guards.no_signal_steps=2")
+    done = rlvr("train", "-", "--steps", "9", *few, "--out", "run", stdin=problem)
+    assert done.returncode == 3
+    assert len(done.stdout.splitlines()) == 2
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("rlvr: error: step 2: no signal for 2 steps")
+    assert last.endswith("saved up to step 2; go on with rlvr train --resume run")
+    assert "Traceback" not in done.stderr
+    longer = rlvr("train", "--resume", "run", "--set", "guards.no_signal_steps=4")
+    assert longer.returncode == 3
+    assert "step 4: no signal for 4 steps" in longer.stderr
+    assert len((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()) == 4
+
+
+def test_a_batch_that_cannot_be_filled_stops_the_run_if_so_asked(rlvr):
+    problem = '{"problem": "Prove it.", "answer": "no"}\n'
+    few = ("--prompts", "2", "-n", "4", "--max-tokens", "8", "--set", "algorithm.on_cap=stop")
+    done = rlvr("train", "-", "--steps", "9", *few, "--out", "run", stdin=problem)
+    assert done.returncode == 3
+    assert len(done.stdout.splitlines()) == 1
+    assert "stopped after 1 step" in done.stderr
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("rlvr: error: step 1: 4 generation batches did not fill the batch")
+    assert last.endswith("saved up to step 1; go on with rlvr train --resume run")

@@ -1,0 +1,182 @@
+"""The preflight shows what a run would be, and each finding fires on a run built for it."""
+
+import json
+
+import pytest
+
+from rlvr_cli.config import resolve, set_layer
+from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout, SamplingParams
+from rlvr_cli.evaluation.measure import summarise
+from rlvr_cli.evaluation.metrics import rollout_metrics
+from rlvr_cli.runs.memory import memory_free, memory_needed
+from rlvr_cli.runs.preflight import (
+    gold_findings,
+    memory_findings,
+    probe_findings,
+    settings_findings,
+    shortened,
+    template_findings,
+)
+from verifiers import Verdict, Verification
+
+FEW = ("--prompts", "2", "-n", "4", "--max-tokens", "40", "--limit", "16")
+
+
+def prompt(problem: str = "What is 1 + 1?", answer: str = "2", text: str | None = None) -> Prompt:
+    return Prompt(Problem("1", problem, answer), text or f"<{problem}>", (1, 2, 3), False)
+
+
+def group(*verdicts: Verdict, cut_off: bool = False) -> Group:
+    completion = Completion([1], [0.0], "length" if cut_off else "stop")
+    rollouts = [
+        Rollout(
+            prompt(), n, completion, "", Verification(v, None, v is not Verdict.BAD_FORMAT, ""), 0.0
+        )
+        for n, v in enumerate(verdicts)
+    ]
+    return Group(prompt(), tuple(rollouts), 0)
+
+
+def test_a_template_that_loses_the_problem():
+    assert template_findings([prompt()] * 2, True) == []
+    (some,) = template_findings([prompt(), prompt(text="<nothing>")], True)
+    assert not some.is_error
+    assert "the text of 1 of 2 problems" in some.text
+    (all_of_them,) = template_findings([prompt(text="<nothing>")], True)
+    assert all_of_them.is_error
+    (plain,) = template_findings([prompt()], False)
+    assert "no chat template" in plain.text
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ((), None),
+        (("optim.lr=0",), "the learning rate is 0"),
+        (("algo=ppo", "steps=2"), "in the first 2 steps only the critic learns"),
+        (("algo=ppo", "steps=3"), None),
+        (("rollout.prompts=10",), None),
+        (("rollout.prompts=11",), "a step draws 11 of 10 problems"),
+    ],
+)
+def test_settings_that_are_hardly_meant(settings, text):
+    config = resolve(set_layer(["rollout.prompts=9", *settings]))
+    found = [finding.text for finding in settings_findings(config, 10)]
+    assert [text in finding for finding in found] == ([True] if text else [])
+
+
+def test_golds_that_cannot_be_read():
+    assert gold_findings(0, 1) == []
+    (some,) = gold_findings(1, 2)
+    assert not some.is_error
+    assert some.text.startswith("1 of 2 gold answers cannot be read")
+    (none,) = gold_findings(1, 1)
+    assert none.is_error
+
+
+def test_memory_that_is_not_there():
+    needed = {"gradient and AdamW": 6 << 30, "critic": 2 << 30, "keys and values": 1 << 30}
+    assert memory_findings(needed, 9 << 30) == []
+    (tight,) = memory_findings(needed, (9 << 30) - 1)
+    assert not tight.is_error
+    assert tight.text.startswith("about 9.0 GB are needed beside the weights and 9.0 GB are free")
+    (hopeless,) = memory_findings(needed, 7 << 30)
+    assert hopeless.is_error
+
+
+@pytest.mark.parametrize(
+    ("groups", "learns", "texts"),
+    [
+        ([group(Verdict.CORRECT, Verdict.WRONG)], True, []),
+        ([group(Verdict.WRONG, Verdict.WRONG)], False, ["no signal"]),
+        (
+            [group(Verdict.BAD_FORMAT, Verdict.BAD_FORMAT)],
+            False,
+            ["no signal", "had the format <think>…</think><answer>…</answer>"],
+        ),
+        ([group(Verdict.CORRECT, Verdict.WRONG, cut_off=True)], True, ["100% of the responses"]),
+    ],
+)
+def test_what_the_probe_can_find(groups, learns, texts):
+    found = probe_findings(groups, learns, "think_answer")
+    assert len(found) == len(texts)
+    assert all(text in finding.text for text, finding in zip(texts, found, strict=True))
+    assert not any(finding.is_error for finding in found)
+
+
+def test_the_format_in_use_is_the_one_that_is_missed():
+    groups = [group(Verdict.BAD_FORMAT, Verdict.CORRECT)]
+    without = [Group(groups[0].prompt, groups[0].rollouts[:1], 0)]
+    (missed,) = probe_findings(without, True, "boxed")
+    assert "no response had the format \\boxed{…}" in missed.text
+    assert missed.text.endswith("data.prompt=boxed")
+    assert probe_findings(without, True, "any") == []
+
+
+def test_no_share_of_a_format_that_nobody_asked_for(rlvr):
+    assert rollout_metrics([group(Verdict.BAD_FORMAT)], has_format=False)["format_share"] is None
+    summary = summarise([group(Verdict.BAD_FORMAT)], SamplingParams(1, 1), has_format=False)
+    assert summary.as_json()["format_share"] is None
+    done = rlvr("train", "--check", *FEW, "--set", "data.verifier=any", "--max-tokens", "2")
+    assert "probe      8 problems, 32 responses: correct " in done.stderr
+    assert "the format <think>" not in done.stderr
+
+
+def test_memory_by_hand():
+    from test_trainer import has_even, make_trainer
+
+    trainer = make_trainer(has_even, "algo=ppo", "rollout.kv_budget_mb=3")
+    model = trainer.session.policy.model
+    needed = memory_needed(model, trainer.config, engine_has_own=False)
+    weights = 4 * sum(parameter.numel() for parameter in model.parameters())
+    assert needed["gradient and AdamW"] == 3 * weights
+    assert needed["reference policy"] == weights
+    assert needed["critic"] == 4 * weights
+    assert needed["keys and values"] == 3 << 20
+    assert "keys and values" not in memory_needed(model, trainer.config, engine_has_own=True)
+    assert 0 < memory_free(model.device, 0.0) < 1 << 50
+
+
+def test_long_prompts_are_shown_from_both_ends():
+    assert shortened("short") == "short"
+    assert len(shortened("ab" * 5000)) < 700
+
+
+def test_check_says_it_all_and_starts_nothing(rlvr, tmp_path):
+    done = rlvr("train", "--check", *FEW)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    for line in (
+        "prompt     <|user|>What is",
+        "template   leaves <think> to the policy; a response ends with <|end|>",
+        "golds      16 of 16 can be read",
+        "GB free; needed at most, in GB: gradient and AdamW 0.01",
+        "probe      8 problems, 32 responses: format right ",
+        "check      nothing stands in the way of this run",
+    ):
+        assert line in done.stderr
+    assert "warning" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_signal_is_a_loud_warning_and_an_error_of_check(rlvr):
+    problems = "".join(
+        json.dumps({"problem": f"Prove the {n}th theorem.", "answer": "no"}) + "\n"
+        for n in range(9)
+    )
+    few = ("-", "--prompts", "2", "-n", "2", "--max-tokens", "8")
+    done = rlvr("train", *few, "--check", stdin=problems)
+    assert done.returncode == 2
+    assert "warning    the probe found no signal: on 8 problems nothing sets" in done.stderr
+    assert "a run like this would learn nothing" in done.stderr.splitlines()[-1]
+    run = rlvr("train", *few, "--steps", "1", "--quiet", stdin=problems)
+    assert run.returncode == 0
+    assert "warning    the probe found no signal" in run.stderr
+
+
+def test_golds_that_nobody_can_read_refuse_the_run(rlvr, tmp_path):
+    problem = '{"problem": "What is 1 + 1?", "answer": "((("}\n'
+    done = rlvr("train", "-", "--steps", "1", stdin=problem)
+    assert done.returncode == 2
+    assert "1 of 1 gold answers cannot be read" in done.stderr.splitlines()[-1]
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,253 @@
+"""A run that goes on is the run that never stopped: bit for bit, from any step, after any death."""
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+import yaml
+from safetensors.torch import load, save
+from test_trainer import has_even, make_trainer, weights
+from typer.testing import CliRunner
+
+from rlvr_cli.cli.main import app
+from rlvr_cli.cli.train import as_chosen
+from rlvr_cli.core.types import UserError
+from rlvr_cli.evaluation.metrics import repeatable
+from rlvr_cli.rollout.engines.selection import Choice, choose
+from rlvr_cli.rollout.sampler import session
+from rlvr_cli.runs.checkpoint import State
+from rlvr_cli.runs.run_dir import create_run
+from rlvr_cli.runs.state import restore, state_of
+from rlvr_cli.training.trainer import Trainer
+
+BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "kill_resume.py"
+PRESETS = {
+    "dapo": ("algo=dapo", "rollout.prompts=2"),
+    "grpo": ("algo=grpo",),
+    "iterative": (
+        *("algo=grpo", "algorithm.reference=iterative", "algorithm.reference_every=2"),
+        "algorithm.reference_resets_optimizer=true",
+    ),
+    "ppo": ("algo=ppo", "algorithm.critic_warmup=1"),
+    "shared critic": ("algo=ppo", "algorithm.critic=shared", "algorithm.critic_warmup=0"),
+    "adaptive": ("algo=ppo", "algorithm.kl_control=doubling", "algorithm.kl_target=0.001"),
+    "cosine": ("algo=rloo", "optim.schedule=cosine"),
+}
+STEPS = 4
+
+
+def on_disk(state: State) -> State:
+    """The state as it comes back from JSON and safetensors."""
+    values = json.loads(json.dumps(state.values))
+    return State(values, load(save({k: t.contiguous() for k, t in state.tensors.items()})))
+
+
+def copy(trainer: Trainer, step: int, settings: tuple[str, ...]) -> Trainer:
+    """Another trainer, put where this one is."""
+    state = on_disk(state_of(trainer))
+    other = make_trainer(has_even, *settings)
+    other.session.policy.model.load_state_dict(trainer.session.policy.model.state_dict())
+    restore(other, state)
+    other.step = step
+    return other
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_from_every_step_the_rest_is_the_same(tmp_path, preset):
+    settings = (*PRESETS[preset], f"steps={STEPS}")
+    trainer = make_trainer(has_even, *settings)
+    others = [copy(trainer, 0, settings)]
+    expected = []
+    for metrics in trainer.train_steps(create_run(tmp_path / "whole", trainer.config)):
+        expected.append(repeatable(metrics))
+        others.append(copy(trainer, metrics["step"], settings))
+    assert any(row["groups_trained"] for row in expected)
+    final = on_disk(state_of(trainer))
+    for step, other in enumerate(others):
+        run = create_run(tmp_path / str(step), other.config)
+        found = [repeatable(metrics) for metrics in other.train_steps(run)]
+        assert found == expected[step:]
+        assert all(map(torch.equal, weights(trainer), weights(other)))
+        state = on_disk(state_of(other))
+        assert state.values == final.values
+        assert state.tensors.keys() == final.tensors.keys()
+        assert all(torch.equal(final.tensors[k], t) for k, t in state.tensors.items())
+        for path in run.directory.glob("rollouts/*"):
+            assert path.read_bytes() == (tmp_path / "whole" / "rollouts" / path.name).read_bytes()
+
+
+def test_carried_groups_are_part_of_the_state(tmp_path):
+    settings = ("algo=dapo", "rollout.prompts=4", "steps=6")
+    trainer = make_trainer(lambda text: text.startswith("5 "), *settings)
+    for _ in trainer.train_steps(create_run(tmp_path / "run", trainer.config)):
+        if trainer.collector.carried:
+            break
+    groups = trainer.collector.carried
+    assert groups
+    other = copy(trainer, trainer.step, settings)
+    for group, again in zip(groups, other.collector.carried, strict=True):
+        assert again.prompt is other.prompts[trainer.prompts.index(group.prompt)]
+        assert (again.rollouts, again.weight_version) == (group.rollouts, group.weight_version)
+        assert again.is_mixed
+
+
+@pytest.mark.parametrize("what", ["problems", "start"])
+def test_another_start_is_refused(what):
+    trainer = make_trainer(has_even, "algo=grpo")
+    state = state_of(trainer)
+    state.values[what] = "0" * 64
+    with pytest.raises(UserError, match="not those that the run began with"):
+        restore(trainer, state)
+
+
+@pytest.mark.parametrize("algo", ["dapo", "ppo"])
+def test_killed_at_twenty_random_moments_it_is_the_unbroken_run(algo, tmp_path):
+    done = subprocess.run(
+        [sys.executable, str(BENCHMARK), "--algo", algo, "--kills", "20"],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{algo}: 20 kills of " in done.stdout
+    assert "inside a write" in done.stdout
+    assert done.stdout.endswith("equal bit for bit\n")
+
+
+def small_run(*extra: str) -> list[str]:
+    """`rlvr train` of a few short steps."""
+    return [
+        *("train", "--prompts", "4", "-n", "4", "--max-tokens", "40", "--limit", "32"),
+        *("--set", "eval.limit=4", *extra),
+    ]
+
+
+def same_files(one: Path, other: Path, pattern: str) -> bool:
+    names = {path.relative_to(run) for run in (one, other) for path in run.glob(pattern)}
+    return bool(names) and all(
+        (one / name).read_bytes() == (other / name).read_bytes() for name in names
+    )
+
+
+@pytest.mark.parametrize(
+    ("device", "asked", "precision"),
+    [("cuda", "auto", "bfloat16"), ("cpu", "auto", "float32"), ("cuda", "float32", "float32")],
+)
+def test_what_is_left_to_the_machine_is_settled(device, asked, precision):
+    trainer = make_trainer(has_even, f"optim.precision={asked}")
+    model = SimpleNamespace(device=torch.device(device))
+    policy = dataclasses.replace(trainer.session.policy, model=model)
+    choice = Choice("vllm", "")
+    opened = dataclasses.replace(trainer.session, policy=policy, engine_choice=choice, threads=3)
+    config = as_chosen(trainer.config, opened)
+    assert (config.engine, config.optim.precision, config.threads) == ("vllm", precision, 3)
+
+
+def test_a_run_goes_on_with_the_engine_it_began_with(tmp_path, monkeypatch):
+    run = tmp_path / "run"
+    done = CliRunner().invoke(app, small_run("--steps", "1", "--out", str(run), "-q"))
+    assert done.exit_code == 0, done.stderr
+    monkeypatch.setattr(session, "choose_engine", lambda asked: choose(asked, "0.32.0", True))
+    again = CliRunner().invoke(app, ["train", "--resume", str(run), "--steps", "2"])
+    assert again.exit_code == 0, again.stderr
+    assert "engine transformers (as asked)" in again.stderr
+    saved = yaml.safe_load((run / "config.yaml").read_text())
+    assert (saved["engine"], saved["optim"]["precision"]) == ("transformers", "float32")
+    defaults = yaml.safe_load((run / "checkpoints" / "step-2" / "rlvr.yaml").read_text())
+    assert "precision" not in defaults["optim"]
+
+
+def test_signals_save_and_say_how_to_go_on(rlvr, tmp_path):
+    whole = rlvr(*small_run("--steps", "6", "--out", "whole"))
+    assert whole.returncode == 0, whole.stderr
+    command = small_run("--steps", "6", "--out", "run")
+    for number in (signal.SIGINT, signal.SIGTERM):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "rlvr_cli", *command],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=tmp_path,
+            text=True,
+        )
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(number)
+        _, said = process.communicate(timeout=120)
+        assert process.returncode == 130, said
+        assert "interrupted after" in said
+        assert "go on with rlvr train --resume run" in said
+        assert "Traceback" not in said
+        command = ["train", "--resume", "run"]
+    done = rlvr(*command, "--quiet")
+    assert done.returncode == 0, done.stderr
+    assert same_files(tmp_path / "whole", tmp_path / "run", "rollouts/*.jsonl")
+    assert same_files(tmp_path / "whole", tmp_path / "run", "checkpoints/*/model.safetensors")
+
+
+def test_without_a_reader_a_run_says_how_to_go_on(tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rlvr_cli", *small_run("--steps", "9", "--out", "run")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.readline()
+    process.stdout.close()
+    said = process.stderr.read()
+    assert process.wait(120) == 141, said
+    assert "nobody reads stdout any more" in said
+    assert "go on with rlvr train --resume run" in said
+    assert "Traceback" not in said
+
+
+def test_an_end_before_the_first_step_is_one_to_go_on_from(tmp_path, monkeypatch):
+    run = tmp_path / "run"
+
+    def interrupted(self):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "measure", interrupted)
+        done = CliRunner().invoke(app, small_run("--steps", "1", "--out", str(run), "-q"))
+    assert done.exit_code == 130, done.stderr
+    assert "saved up to step 0; go on with rlvr train --resume" in done.stderr
+    again = CliRunner().invoke(app, ["train", "--resume", str(run), "-q"])
+    assert again.exit_code == 0, again.stderr
+    assert json.loads((run / "summary.json").read_text())["steps"] == 1
+
+
+def test_piped_problems_are_kept_and_the_run_made_longer(rlvr, tmp_path):
+    problems = "".join(
+        json.dumps({"question": f"What is {n} + {n}?", "answer": 2 * n, "x": [n]}) + "\n"
+        for n in range(1, 9)
+    )
+    args = ("train", "-", "--prompts", "2", "-n", "4", "--max-tokens", "40")
+    whole = rlvr(*args, "--steps", "3", "--out", "whole", stdin=problems)
+    assert whole.returncode == 0, whole.stderr
+    first = rlvr(*args, "--steps", "1", "--out", "run", stdin=problems)
+    assert first.returncode == 0, first.stderr
+    done = rlvr("train", "--resume", "run", "--steps", "3")
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line)["step"] for line in done.stdout.splitlines()] == [2, 3]
+    assert same_files(tmp_path / "whole", tmp_path / "run", "rollouts/*.jsonl")
+    assert same_files(tmp_path / "whole", tmp_path / "run", "checkpoints/*/model.safetensors")
+    assert "steps: 3" in (tmp_path / "run" / "config.yaml").read_text()
+    fewer = rlvr("train", "--resume", "run", "--steps", "2")
+    assert fewer.returncode == 2
+    assert "3 steps are done, more than the 2 asked for" in fewer.stderr
+    assert "steps: 3" in (tmp_path / "run" / "config.yaml").read_text()
+    refused = rlvr("train", "--resume", "run", "--lr", "0.1")
+    assert refused.returncode == 2
+    assert "optim.lr cannot change" in refused.stderr

@@ -1,0 +1,252 @@
+"""The loop, in process, on a random model and made-up verdicts where a real one would take long."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import random_model
+
+from rlvr_cli.algorithm.presets import ALGORITHMS
+from rlvr_cli.config import Config, resolve, set_layer
+from rlvr_cli.core.types import Problem, Prompt, UserError
+from rlvr_cli.model.loading import LoadedModel
+from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
+from rlvr_cli.rollout.engines.selection import Choice
+from rlvr_cli.rollout.sampler import Sampler
+from rlvr_cli.rollout.session import Session
+from rlvr_cli.runs.run_dir import create_run
+from rlvr_cli.training.trainer import Trainer
+from verifiers import Verdict, Verification
+
+SMALL = ("rollout.prompts=3", "rollout.samples=4", "rollout.max_tokens=6", "optim.lr=0.01")
+
+
+class Tokenizer:
+    """Ids as text."""
+
+    def __len__(self) -> int:
+        return 50
+
+    def batch_decode(self, batch, skip_special_tokens):
+        return [" ".join(map(str, ids)) for ids in batch]
+
+
+class Judge:
+    """A verdict by a rule on the response's text."""
+
+    def __init__(self, is_right) -> None:
+        self.judge = lambda text: Verdict.CORRECT if is_right(text) else Verdict.WRONG
+
+    def verify_many(self, attempts):
+        return [Verification(self.judge(a.response), None, True, "") for a in attempts]
+
+
+def make_trainer(is_right, *settings: str) -> Trainer:
+    config: Config = resolve(set_layer([*SMALL, *settings]))
+    model = random_model()
+    engine = TransformersEngine(model, 50, (1,), 64)
+    policy = LoadedModel(model, Tokenizer(), (1,), 128, "")
+    session = Session(
+        policy, engine, Sampler(engine, Tokenizer(), Judge(is_right)), 1, Choice("transformers", "")
+    )
+    prompts = [
+        Prompt(Problem(str(n), "?", "1"), "?", (2 + n, 3 + n, 4 + n), False) for n in range(9)
+    ]
+    return Trainer(config, session, prompts, [])
+
+
+def has_even(text: str) -> bool:
+    return any(int(word) % 5 == 0 for word in text.split())
+
+
+def starts_small(text: str) -> bool:
+    return int(text.split()[0]) < 3
+
+
+def weights(trainer: Trainer) -> list[torch.Tensor]:
+    return [p.detach().clone() for p in trainer.session.policy.model.parameters()]
+
+
+def steps(trainer: Trainer, directory: Path) -> list[dict]:
+    return list(trainer.train_steps(create_run(directory, trainer.config)))
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_what_is_rewarded_becomes_likelier(tmp_path, algo):
+    trainer = make_trainer(has_even, f"algo={algo}", "steps=25", "optim.warmup_steps=0")
+    history = steps(trainer, tmp_path / "run")
+    shares = [row["pass@1"] for row in history if row["groups_sampled"]]
+    assert sum(shares[-5:]) > sum(shares[:5]) + 1
+
+
+def test_the_same_seed_gives_the_same_run(tmp_path):
+    runs = []
+    for name in ("a", "b"):
+        trainer = make_trainer(has_even, "steps=3")
+        steps(trainer, tmp_path / name)
+        runs.append(weights(trainer))
+    assert all(torch.equal(a, b) for a, b in zip(*runs, strict=True))
+    other = make_trainer(has_even, "steps=3", "seed=1")
+    steps(other, tmp_path / "c")
+    assert not all(torch.equal(a, b) for a, b in zip(runs[0], weights(other), strict=True))
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_without_a_signal_the_weights_stay_as_they_are(tmp_path, algo):
+    trainer = make_trainer(lambda text: False, f"algo={algo}", "steps=2")
+    before = weights(trainer)
+    history = steps(trainer, tmp_path / "run")
+    assert [row["groups_trained"] for row in history] == [0, 0]
+    assert [row["signal_share"] for row in history] == [0, 0]
+    assert all(torch.equal(a, b) for a, b in zip(before, weights(trainer), strict=True))
+
+
+def test_no_response_of_any_step_shares_its_seed(tmp_path):
+    trainer = make_trainer(has_even, "algo=grpo", "steps=2", "rollout.prompts=9")
+    generate, drawn = trainer.session.engine.generate, []
+
+    def spy(prompts, params, seeds, *rest):
+        drawn.extend(seed + sample for seed in seeds for sample in range(params.samples))
+        return generate(prompts, params, seeds, *rest)
+
+    trainer.session.engine.generate = spy
+    steps(trainer, tmp_path / "run")
+    assert len(set(drawn)) == len(drawn) == 2 * 9 * 4
+
+
+def test_the_verifier_is_told_what_was_cut_off(tmp_path):
+    trainer = make_trainer(has_even, "steps=1")
+    verifier, told = trainer.session.sampler.verifier, []
+    verify = verifier.verify_many
+    verifier.verify_many = lambda attempts: told.extend(attempts) or verify(attempts)
+    (row,) = steps(trainer, tmp_path / "run")
+    assert 0 < row["cut_off_share"] < 1
+    assert sum(attempt.truncated for attempt in told) / len(told) == row["cut_off_share"]
+    assert all(attempt.truncated == (attempt.response.split()[-1] != "1") for attempt in told)
+
+
+def test_every_epoch_counts_in_the_least_time_of_an_update(tmp_path):
+    once, twice = (
+        steps(make_trainer(has_even, "algo=grpo", "steps=1", f"algorithm.epochs={n}"), tmp_path / n)
+        for n in "12"
+    )
+    assert twice[0]["epochs"] == 2
+    assert twice[0]["least_seconds_update"] == pytest.approx(2 * once[0]["least_seconds_update"])
+
+
+def test_an_iterative_reference_becomes_the_policy(tmp_path):
+    settings = ("algorithm.reference=iterative", "algorithm.reference_every=2")
+    trainer = make_trainer(has_even, "algo=grpo", "steps=3", "optim.warmup_steps=0", *settings)
+    history = steps(trainer, tmp_path / "run")
+    divergences = [row["ref_kl"] for row in history]
+    assert divergences[0] == pytest.approx(0, abs=1e-9)
+    assert divergences[1] > 1e-6
+    assert divergences[2] == pytest.approx(0, abs=1e-9)
+
+
+def test_a_reference_that_is_renewed_can_reset_the_optimizer(tmp_path):
+    settings = ("algorithm.reference=iterative", "algorithm.reference_every=1")
+    for reset, kept in (("true", 0), ("false", 1)):
+        option = f"algorithm.reference_resets_optimizer={reset}"
+        trainer = make_trainer(has_even, "algo=grpo", "steps=1", *settings, option)
+        steps(trainer, tmp_path / reset)
+        assert bool(trainer.updater.optimizer.state) == bool(kept)
+
+
+def test_every_response_of_every_step_is_written(tmp_path):
+    trainer = make_trainer(has_even, "steps=2")
+    history = steps(trainer, tmp_path / "run")
+    for row in history:
+        path = tmp_path / "run" / "rollouts" / f"step-{row['step']:06d}.jsonl"
+        responses = [json.loads(line) for line in path.read_text().splitlines()]
+        assert len(responses) == row["groups_sampled"] * 4
+        assert sum(response["n_tokens"] for response in responses) == row["tokens_sampled"]
+        rewards = [response["reward"] for response in responses]
+        assert row["reward"] == pytest.approx(sum(rewards) / len(rewards))
+
+
+def test_judging_before_a_step_is_no_time_of_the_step(tmp_path):
+    trainer = make_trainer(has_even, "steps=2", "algo=grpo")
+    trainer.session.sampler.seconds = 1e6
+    for row in steps(trainer, tmp_path / "run"):
+        assert row["seconds_rollout"] > 0
+        assert 0 < row["seconds_verification"] < row["seconds_step"]
+
+
+def test_surplus_is_given_up_in_the_order_of_the_prompts(tmp_path):
+    settings = ("rollout.prompts=5", "algorithm.max_gen_batches=9")
+    trainer = make_trainer(starts_small, "steps=2", "algorithm.surplus=abort", *settings)
+    carrying = make_trainer(starts_small, "steps=1", *settings)
+    history = steps(trainer, tmp_path / "abort")
+    (kept,) = steps(carrying, tmp_path / "carry")
+    assert all(row["groups_carried"] == 0 for row in history)
+    assert kept["groups_carried"] > 0
+    files = [tmp_path / name / "rollouts" / "step-000001.jsonl" for name in ("abort", "carry")]
+    ours, all_drawn = (path.read_text().splitlines() for path in files)
+    assert ours == all_drawn[: len(ours)]
+    tokens = [json.loads(line)["n_tokens"] for line in ours]
+    assert history[0]["tokens_sampled"] == sum(tokens)
+    given_up = history[0]["tokens_given_up"]
+    assert 0 < given_up <= kept["tokens_sampled"] - sum(tokens)
+    drawn = sum(row["groups_sampled"] for row in history)
+    assert trainer.cursor.position == drawn
+
+
+def test_without_a_format_asked_for_none_has_a_share(tmp_path):
+    for verifier, share in (("any", None), ("boxed", 1.0)):
+        trainer = make_trainer(has_even, "steps=1", f"data.verifier={verifier}")
+        (metrics,) = steps(trainer, tmp_path / verifier)
+        assert metrics["format_share"] == share
+
+
+def test_the_engine_and_the_trainer_agree_on_fresh_tokens(tmp_path):
+    history = steps(make_trainer(has_even, "steps=3", "algo=grpo"), tmp_path / "run")
+    assert all(row["mismatch"] < 1e-5 for row in history)
+
+
+def test_an_engine_with_other_weights_stops_the_run(tmp_path):
+    trainer = make_trainer(has_even, "steps=3")
+    trainer.session.engine.model = random_model(seed=1)
+    with pytest.raises(UserError, match=r"step 1: the engine and the trainer disagree by"):
+        steps(trainer, tmp_path / "run")
+
+
+def test_at_the_cap_the_run_stops_if_so_asked(tmp_path):
+    trainer = make_trainer(lambda text: False, "steps=5", "algorithm.on_cap=stop")
+    assert len(steps(trainer, tmp_path / "run")) == 1
+    assert trainer.stopped
+
+
+def test_at_the_cap_a_skipped_step_keeps_its_groups(tmp_path):
+    settings = ("steps=6", "algorithm.on_cap=skip", "algorithm.max_gen_batches=1")
+    trainer = make_trainer(lambda text: text.startswith("5 "), *settings, "rollout.prompts=4")
+    history = steps(trainer, tmp_path / "run")
+    carried = 0
+    for row in history:
+        mixed = round((row["mixed_share"] or 0) * row["groups_sampled"])
+        assert row["groups_trained"] + row["groups_carried"] == carried + mixed
+        assert row["groups_trained"] in (0, 4)
+        carried = row["groups_carried"]
+    assert any(row["groups_trained"] == 0 for row in history)
+
+
+def test_a_gradient_that_is_not_finite_never_reaches_the_weights(tmp_path):
+    trainer = make_trainer(has_even, "steps=2")
+    head = trainer.updater.policy.head.weight
+    head.register_hook(lambda gradient: gradient * float("nan"))
+    before = weights(trainer)
+    assert [row["updates_skipped"] for row in steps(trainer, tmp_path / "run")] == [1, 1]
+    assert all(torch.equal(a, b) for a, b in zip(before, weights(trainer), strict=True))
+
+
+@pytest.mark.parametrize("algo", ["dapo", "ppo"])
+def test_bfloat16_changes_little_and_leaves_the_weights_in_float32(tmp_path, algo):
+    settings = (f"algo={algo}", "steps=1", "algorithm.group_filter=none")
+    plain = make_trainer(has_even, *settings, "optim.precision=float32")
+    mixed = make_trainer(has_even, *settings, "optim.precision=bfloat16")
+    (exact,), (near,) = (steps(t, tmp_path / str(i)) for i, t in enumerate((plain, mixed)))
+    assert exact["entropy"] != near["entropy"]
+    assert near["entropy"] == pytest.approx(exact["entropy"], rel=0.05)
+    assert near["loss"] == pytest.approx(exact["loss"], abs=0.05)
+    assert {p.dtype for p in mixed.session.policy.model.parameters()} == {torch.float32}

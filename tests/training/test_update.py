@@ -1,0 +1,414 @@
+"""Scoring, advantages and the update on a model in float64: a loop over tokens, and invariances."""
+
+import dataclasses
+import math
+import random
+
+import pytest
+import torch
+from conftest import VOCAB, double_model
+
+from rlvr_cli.algorithm.presets import ALGORITHMS, Algorithm
+from rlvr_cli.config import OptimConfig
+from rlvr_cli.core.types import UserError
+from rlvr_cli.model.policy import Critic, Policy
+from rlvr_cli.training.batch import Row
+from rlvr_cli.training.forward import Scorer, with_advantages
+from rlvr_cli.training.update import SCHEDULES, Updater
+
+TEMPERATURE = 0.8
+MAX_TOKENS, LONGEST = 11, 9
+LAST_WARMUP_STEP = 2
+STEP = LAST_WARMUP_STEP + 1
+SHARED = Algorithm(
+    advantage="gae", critic="shared", cut_off_value="bootstrap", entropy_coef=0.01, gamma=0.9
+)
+ROWS = ALGORITHMS | {"shared critic": SHARED, "masked": Algorithm(overlong="mask")}
+
+
+def make_rows(count: int = 9) -> list[Row]:
+    """Rows of different lengths in three groups; the last group is carried over."""
+    rng = random.Random(0)
+    prompts = [[rng.randrange(2, VOCAB) for _ in range(rng.randint(1, 6))] for _ in range(3)]
+    rows = []
+    for index in range(count):
+        length = rng.randint(1, LONGEST)
+        rows.append(
+            Row(
+                prompt_ids=prompts[index % 3],
+                response_ids=[rng.randrange(2, VOCAB) for _ in range(length)],
+                rollout_logprobs=torch.tensor([-rng.random() * 9 for _ in range(length)]).double(),
+                reward=rng.choice([-1.0, 1.0]) + rng.random() / 9,
+                group=index % 3,
+                is_fresh=index % 3 < 2,
+                is_cut_off=index % 4 == 0,
+            )
+        )
+    return rows
+
+
+class Made:
+    """Everything one step needs, on small random models; the critic's head is not zero."""
+
+    def __init__(self, cells: Algorithm, micro_tokens: int = 10_000, **optim: object) -> None:
+        model = double_model(seed=0)
+        self.cells = cells
+        self.policy = Policy(model, VOCAB, TEMPERATURE)
+        self.reference, self.critic = None, None
+        if cells.has_reference_model:
+            self.reference = Policy(double_model(seed=1), VOCAB, TEMPERATURE)
+        if cells.critic != "none":
+            self.critic = Critic(model, cells.critic == "own")
+            torch.manual_seed(2)
+            torch.nn.init.normal_(self.critic.head.weight)
+        settings = OptimConfig(**{"lr": 0.0, "critic_lr": 0.0, "grad_clip": 1e9} | optim)
+        settings = settings.model_copy(update={"micro_tokens": micro_tokens})
+        self.scorer = Scorer(self.policy, self.reference, self.critic, cells, micro_tokens)
+        self.updater = Updater(self.policy, self.critic, cells, settings, MAX_TOKENS, steps=10)
+
+    def rows(self, rows: list[Row]) -> list[Row]:
+        return with_advantages(self.scorer.scored(rows), self.cells, self.cells.kl_coef)
+
+    def update(self, rows: list[Row], seed: int = 0) -> dict[str, float]:
+        return self.updater.update(self.rows(rows), STEP, seed)
+
+    def gradients(self) -> dict[str, torch.Tensor]:
+        named = dict(self.policy.model.named_parameters(prefix="policy"))
+        if self.critic is not None:
+            named |= dict(self.critic.named_parameters(prefix="critic"))
+        return {name: p.grad.clone() for name, p in named.items() if p.grad is not None}
+
+
+def once(cells: Algorithm) -> Algorithm:
+    """One update a batch, so that the last gradient is that of the whole batch."""
+    return cells.model_copy(update={"epochs": 1, "mini_batches": 1})
+
+
+def token_logprobs(policy: Policy, row: Row) -> list[torch.Tensor]:
+    """One token at a time, through the model's own logits."""
+    ids = [*row.prompt_ids, *row.response_ids]
+    logits = policy.model(input_ids=torch.tensor([ids])).logits[0] / TEMPERATURE
+    start = len(row.prompt_ids)
+    return [torch.log_softmax(logits[t - 1], -1)[ids[t]] for t in range(start, len(ids))]
+
+
+def token_values(made: Made, row: Row) -> list[torch.Tensor]:
+    """V before every token of the response and after the last, from the body's hidden states."""
+    ids = torch.tensor([[*row.prompt_ids, *row.response_ids]])
+    body = made.critic.body or made.policy.model.base_model
+    hidden = body(input_ids=ids).last_hidden_state[0, len(row.prompt_ids) - 1 :]
+    return list(made.critic.head(hidden)[:, 0])
+
+
+def slow_policy_loss(made: Made, rows: list[Row]) -> torch.Tensor:
+    """The clipped objectives of the presets with one update, row by row and token by token."""
+    cells = made.cells
+    total_tokens = sum(len(row.response_ids) for row in rows)
+    loss = torch.zeros((), dtype=torch.float64)
+    for row in rows:
+        logprobs = torch.stack(token_logprobs(made.policy, row))
+        old = logprobs.detach() if row.is_fresh else row.rollout_logprobs
+        ratio = torch.exp(logprobs - old)
+        if cells.surrogate == "sequence_clip":
+            ratio = torch.exp((logprobs - old).mean()).expand(len(logprobs))
+        near = torch.clamp(ratio, 1 - cells.clip_low, 1 + cells.clip_high)
+        advantages = row.advantages
+        terms = -torch.min(ratio * advantages, near * advantages)
+        if cells.surrogate == "policy_gradient":
+            terms = -advantages * logprobs
+        if cells.surrogate == "cispo":
+            terms = -near.detach() * advantages * logprobs
+        if cells.kl != "none" and cells.kl_in == "loss":
+            delta = torch.stack(token_logprobs(made.reference, row)).detach() - logprobs
+            terms = terms + cells.kl_coef * (torch.exp(delta) - delta - 1)
+        loss = (
+            loss
+            + {
+                "token_mean": terms.sum() / total_tokens,
+                "sequence_mean": terms.mean() / len(rows),
+                "sequence_sum": terms.sum() / len(rows),
+                "constant_length": terms.sum() / (len(rows) * MAX_TOKENS),
+            }[cells.aggregation]
+        )
+    return loss
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_loss_and_gradient_equal_the_loop_over_tokens(name):
+    made = Made(once(ALGORITHMS[name]))
+    rows = made.rows(make_rows())
+    metrics = made.updater.update(rows, STEP, 0)
+    ours = made.gradients()
+    made.updater.optimizer.zero_grad()
+    expected = slow_policy_loss(made, rows)
+    if made.critic is not None:
+        tokens = sum(len(row.response_ids) for row in rows)
+        for row in rows:
+            values = torch.stack(token_values(made, row)[:-1])
+            expected = expected + 0.5 * (values - row.returns).square().sum() / tokens
+    expected.backward()
+    assert metrics["loss"] == pytest.approx(expected.item(), abs=1e-10)
+    for key, gradient in made.gradients().items():
+        torch.testing.assert_close(ours[key], gradient, atol=1e-10, rtol=1e-8)
+
+
+@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("micro_tokens", [1, 16, 30, 60])
+def test_cutting_the_batch_changes_nothing(name, micro_tokens):
+    whole, cut = Made(ROWS[name]), Made(ROWS[name], micro_tokens)
+    assert cut.update(make_rows()) == pytest.approx(whole.update(make_rows()), abs=1e-10)
+    for key, gradient in whole.gradients().items():
+        torch.testing.assert_close(cut.gradients()[key], gradient, atol=1e-10, rtol=1e-8)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_the_order_of_the_rows_changes_nothing(name):
+    cells = once(ROWS[name])
+    expected = Made(cells).update(make_rows())
+    assert Made(cells).update(make_rows()[::-1], seed=5) == pytest.approx(expected, abs=1e-10)
+
+
+def test_metrics_are_means_over_all_tokens_of_the_step():
+    made = Made(ALGORITHMS["dapo"], micro_tokens=16)
+    rows = made.rows(make_rows())
+    metrics = made.updater.update(rows, STEP, 0)
+    clipped, old_minus_new, mismatch, tokens, fresh = 0, 0.0, 0.0, 0, 0
+    for row in rows:
+        for t, logprob in enumerate(token_logprobs(made.policy, row)):
+            new, advantage = logprob.item(), row.advantages[t].item()
+            old = new if row.is_fresh else row.rollout_logprobs[t].item()
+            ratio = torch.tensor(new - old).exp().item()
+            clipped += (ratio > 1.28 and advantage > 0) or (ratio < 0.8 and advantage < 0)
+            old_minus_new += old - new
+            mismatch += abs(row.rollout_logprobs[t].item() - old)
+            tokens += 1
+            fresh += row.is_fresh
+    assert metrics["clip_fraction"] == pytest.approx(clipped / tokens)
+    assert metrics["approx_kl"] == pytest.approx(old_minus_new / tokens, abs=1e-12)
+    assert metrics["mismatch"] == pytest.approx(
+        mismatch / sum(len(row.response_ids) for row in rows if row.is_fresh), abs=1e-12
+    )
+    assert metrics["tokens_trained"] == tokens
+
+
+def test_explained_variance_is_over_all_tokens_of_the_step():
+    made = Made(ALGORITHMS["ppo"], micro_tokens=16)
+    rows = made.rows(make_rows())
+    values = torch.cat([torch.stack(token_values(made, row)[:-1]) for row in rows]).detach()
+    returns = torch.cat([row.returns for row in rows])
+    expected = 1 - ((returns - values).var(correction=0) / returns.var(correction=0)).item()
+    metrics = made.updater.update(rows, STEP, 0)
+    assert metrics["explained_variance"] == pytest.approx(expected, abs=1e-10)
+
+
+def test_scoring_finds_the_log_probabilities_of_each_policy():
+    made = Made(ALGORITHMS["ppo"], micro_tokens=30)
+    for row in made.scorer.scored(make_rows()):
+        own = torch.stack(token_logprobs(made.policy, row)).detach()
+        old = own if row.is_fresh else row.rollout_logprobs
+        torch.testing.assert_close(row.old_logprobs, old)
+        reference = torch.stack(token_logprobs(made.reference, row)).detach()
+        torch.testing.assert_close(row.ref_logprobs, reference)
+        values = torch.stack(token_values(made, row)[:-1]).detach()
+        torch.testing.assert_close(row.old_values, values)
+        assert row.end_value == 0
+
+
+def test_a_cut_off_response_ends_in_the_value_after_it_if_asked():
+    made = Made(SHARED, micro_tokens=30)
+    for row in made.scorer.scored(make_rows()):
+        expected = token_values(made, row)[-1].item() if row.is_cut_off else 0.0
+        assert row.end_value == pytest.approx(expected, abs=1e-10)
+
+
+def test_nothing_is_scored_that_is_not_needed():
+    for row in Made(ALGORITHMS["dapo"]).scorer.scored(make_rows()):
+        assert row.old_logprobs is row.ref_logprobs is row.old_values is None
+
+
+def test_the_divergence_in_the_reward_stands_on_every_token():
+    cells = Algorithm(
+        advantage="return", kl="k1", kl_in="reward", kl_coef=0.3, reference="fixed", gamma=0.5
+    )
+    for row in Made(cells).rows(make_rows()):
+        penalty = 0.3 * (row.old_logprobs - row.ref_logprobs)
+        rewards = [-float(value) for value in penalty]
+        rewards[-1] += row.reward
+        expected = [
+            sum(0.5 ** (s - t) * rewards[s] for s in range(t, len(rewards)))
+            for t in range(len(rewards))
+        ]
+        assert row.advantages.tolist() == pytest.approx(expected, abs=1e-10)
+
+
+def test_the_critic_learns_the_reward_to_go():
+    cells = ALGORITHMS["ppo"]
+    for row in Made(cells).rows(make_rows()):
+        penalty = cells.kl_coef * (row.old_logprobs - row.ref_logprobs)
+        expected = row.reward - penalty.flip(0).cumsum(0).flip(0)
+        torch.testing.assert_close(row.returns, expected, atol=1e-10, rtol=0)
+
+
+def test_whitening_leaves_out_what_does_not_train():
+    cells = Algorithm(advantage="batch_baseline", whiten=True, overlong="mask")
+    advantages = torch.cat([row.advantages for row in Made(cells).rows(make_rows())])
+    assert advantages.mean().item() == pytest.approx(0, abs=1e-10)
+    assert advantages.std().item() == pytest.approx(1, abs=1e-6)
+
+
+def test_masked_responses_count_in_the_baseline_and_do_not_train():
+    rows = make_rows()
+    everything = Made(Algorithm()).rows(rows)
+    kept = Made(Algorithm(overlong="mask")).rows(rows)
+    expected = [row for row in everything if not row.is_cut_off]
+    assert 0 < len(kept) < len(rows)
+    for row, same in zip(kept, expected, strict=True):
+        assert torch.equal(row.advantages, same.advantages)
+
+
+def test_several_updates_train_every_row_once_an_epoch():
+    made = Made(Algorithm(epochs=2, mini_batches=3))
+    seen: list[Row] = []
+    step = made.updater._optimizer_step
+    made.updater._optimizer_step = lambda rows, *a, **k: (seen.extend(rows), step(rows, *a, **k))
+    rows = make_rows()
+    metrics = made.update(rows)
+    assert metrics["epochs"] == 2
+    found = sorted(tuple(row.response_ids) for row in seen)
+    assert found == sorted(2 * [tuple(row.response_ids) for row in rows])
+
+
+def test_the_epochs_end_early_past_the_target():
+    moving = {"lr": 0.05, "warmup_steps": 0}
+    fresh = [dataclasses.replace(row, is_fresh=True) for row in make_rows()]
+    free = Made(Algorithm(epochs=4, mini_batches=3), **moving).update(fresh)
+    bound = Made(Algorithm(epochs=4, mini_batches=3, target_kl=1e-6), **moving).update(fresh)
+    assert free["epochs"] == 4
+    assert bound["epochs"] < 4
+
+
+def gaps_by_hand(made: Made, rows: list[Row]) -> list[float]:
+    """Old minus present log-probability of every token of scored rows."""
+    return [
+        float(old - new.detach())
+        for row in rows
+        for old, new in zip(row.old_logprobs, token_logprobs(made.policy, row), strict=True)
+    ]
+
+
+@pytest.mark.parametrize("epochs", [2, 3])
+def test_the_target_is_held_against_what_the_epoch_has_done(epochs):
+    """With one mini-batch the first epoch itself sees no divergence: the policy has not moved."""
+    fresh = [dataclasses.replace(row, is_fresh=True) for row in make_rows()]
+    made = Made(Algorithm(epochs=epochs, target_kl=1e-9), lr=0.05, warmup_steps=0)
+    rows = made.rows(fresh)
+    metrics = made.updater.update(rows, STEP, 0)
+    assert metrics["epochs"] == 1
+    assert metrics["approx_kl"] == pytest.approx(0, abs=1e-12)
+    assert metrics["approx_kl_after"] > 1e-9
+    gaps = gaps_by_hand(made, rows)
+    assert metrics["approx_kl_after"] == pytest.approx(sum(gaps) / len(gaps), abs=1e-10)
+
+
+def test_the_penalty_form_follows_the_divergence_after_the_updates():
+    """PPO, section 4: beta is doubled where d, taken after the updates, is past 1.5 targets."""
+    cells = Algorithm(
+        surrogate="ratio",
+        kl="k3",
+        kl_coef=0.1,
+        reference="old",
+        epochs=2,
+        kl_control="doubling",
+        kl_target=1e-3,
+    )
+    fresh = [dataclasses.replace(row, is_fresh=True) for row in make_rows()]
+    made = Made(cells, lr=0.02, warmup_steps=0)
+    rows = made.rows(fresh)
+    metrics = made.updater.update(rows, STEP, 0)
+    gaps = gaps_by_hand(made, rows)
+    after = sum(math.exp(-gap) - 1 + gap for gap in gaps) / len(gaps)
+    assert metrics["ref_kl_after"] == pytest.approx(after, abs=1e-10)
+    assert after > 1.5e-3
+    assert made.updater.kl_coef == 0.2
+
+
+def test_in_the_warm_up_only_the_critic_learns():
+    made = Made(ALGORITHMS["ppo"], lr=0.1, critic_lr=0.1, weight_decay=0.1, warmup_steps=0)
+    policy = [p.clone() for p in made.policy.model.parameters()]
+    critic = [p.clone() for p in made.critic.parameters()]
+    metrics = made.updater.update(made.rows(make_rows()), LAST_WARMUP_STEP, 0)
+    assert all(
+        torch.equal(a, b) for a, b in zip(policy, made.policy.model.parameters(), strict=True)
+    )
+    assert not any(torch.equal(a, b) for a, b in zip(critic, made.critic.parameters(), strict=True))
+    assert metrics["entropy"] > 0
+    made.updater.update(made.rows(make_rows()), STEP, 0)
+    assert not torch.equal(policy[0], next(made.policy.model.parameters()))
+
+
+def test_the_critic_has_a_learning_rate_of_its_own():
+    made = Made(ALGORITHMS["ppo"], lr=0.0, critic_lr=0.1, warmup_steps=0)
+    policy, critic = ([p.clone() for p in m.parameters()] for m in (made.policy.model, made.critic))
+    made.update(make_rows())
+    assert all(map(torch.equal, policy, made.policy.model.parameters()))
+    assert not any(map(torch.equal, critic, made.critic.parameters()))
+
+
+def test_the_coefficient_adapts_to_the_divergence():
+    cells = Algorithm(
+        kl="k3", kl_coef=0.1, reference="fixed", kl_control="doubling", kl_target=1e-3
+    )
+    made = Made(cells)
+    metrics = made.update(make_rows())
+    assert metrics["ref_kl"] > 1.5e-3
+    assert metrics["kl_coef"] == 0.1
+    assert made.updater.kl_coef == 0.2
+
+
+def test_the_coefficient_rests_while_only_the_critic_learns():
+    adapting = {"kl_control": "doubling", "kl_target": 0.01}
+    made = Made(ALGORITHMS["ppo"].model_copy(update=adapting))
+    rows = made.rows(make_rows())
+    made.updater.update(rows, LAST_WARMUP_STEP, 0)
+    assert made.updater.kl_coef == ALGORITHMS["ppo"].kl_coef
+    made.updater.update(rows, STEP, 0)
+    assert made.updater.kl_coef != ALGORITHMS["ppo"].kl_coef
+
+
+def test_weights_stay_where_engine_and_trainer_disagree():
+    made = Made(Algorithm(), lr=0.1, warmup_steps=0)
+    made.updater.mismatch_limit = 0.1
+    before = [p.clone() for p in made.policy.model.parameters()]
+    with pytest.raises(UserError, match="step 3: the engine and the trainer disagree"):
+        made.update(make_rows())
+    after = made.policy.model.parameters()
+    assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+
+
+def test_engine_and_trainer_are_compared_over_the_whole_batch_before_the_first_update():
+    rows = [dataclasses.replace(row, is_fresh=True) for row in make_rows()]
+    made = Made(Algorithm(epochs=2, mini_batches=len(rows)), lr=0.1, warmup_steps=0)
+    rows = made.rows(rows)
+    exact = [dataclasses.replace(row, rollout_logprobs=row.old_logprobs) for row in rows]
+    off = dataclasses.replace(exact[0], rollout_logprobs=exact[0].old_logprobs - 1)
+    mean_gap = len(off.response_ids) / sum(len(row.response_ids) for row in rows)
+    before = [p.clone() for p in made.policy.model.parameters()]
+    made.updater.mismatch_limit = 0.99 * mean_gap
+    with pytest.raises(UserError, match=f"disagree by {mean_gap:.3g} "):
+        made.updater.update([*exact[1:], off], STEP, 0)
+    after = made.policy.model.parameters()
+    assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+    made.updater.mismatch_limit = 1.01 * mean_gap
+    assert made.updater.update([*exact[1:], off], STEP, 0)["mismatch"] > 0
+
+
+def test_nothing_fresh_has_no_mismatch():
+    stale = [dataclasses.replace(row, is_fresh=False) for row in make_rows()]
+    assert "mismatch" not in Made(Algorithm()).update(stale)
+
+
+def test_the_learning_rate_warms_up_and_then_follows_its_schedule():
+    made = Made(Algorithm(), lr=1.0, warmup_steps=2, schedule="linear")
+    rates = [made.updater._set_learning_rate(step) for step in range(1, 11)]
+    assert rates == pytest.approx([0.5, 1, 1, 7 / 8, 6 / 8, 5 / 8, 4 / 8, 3 / 8, 2 / 8, 1 / 8])
+    assert SCHEDULES["cosine"](0.5) == pytest.approx(0.5)

@@ -1,0 +1,129 @@
+"""Comparison of two answer texts, cheapest step first."""
+
+import re
+
+from verifiers.equality.clauses import without_clause, without_clauses
+from verifiers.equality.conditions import align_parameters, with_constants_of
+from verifiers.equality.equivalence import same_answer
+from verifiers.equality.quantities import read_quantity
+from verifiers.equality.rounding import rounds_to
+from verifiers.grammar.literals import plain_number
+from verifiers.grammar.normalize import MAX_WORDS, choices, label_and_text, normalise, plain_words
+from verifiers.grammar.parser import parse
+from verifiers.grammar.tree import Node, ParseError, TooLargeError
+from verifiers.types import Judgement
+from verifiers.values.same_value import has_value
+
+SIZE_COMMAND = re.compile(r"\\(?:left|right|displaystyle)(?![a-z])")
+LOOSE_SPACE = re.compile(r" +(?![A-Za-z0-9])|(?<![A-Za-z0-9]) +")
+ARTICLE = re.compile(r"^(?:an?|the)\s+(?=[A-Za-z]{4,}(?: [A-Za-z]{4,})*$)", re.I)
+GROUP_COMMA = re.compile(r"\d,\d{3}")
+
+
+def compare(gold: str, answer: str) -> Judgement:
+    """Decide whether an answer equals the gold."""
+    gold, answer = normalise(gold), normalise(answer)
+    if not answer:
+        return Judgement(False, "empty answer")
+    if gold == answer:
+        return Judgement(True, "same string")
+    numbers = plain_number(gold), plain_number(answer)
+    if numbers[0] is not None and numbers[1] is not None:
+        return Judgement(numbers[0] == numbers[1], "exact number")
+    if _same_words(gold, answer):
+        return Judgement(True, "same words")
+    if (chosen := _same_choice(gold, answer)) is not None:
+        return Judgement(chosen, "choice")
+    if (labelled := label_and_text(gold)) and compare(labelled[1], answer).equal:
+        return Judgement(True, "what the choice says")
+    if (labelled := label_and_text(answer)) and compare(gold, labelled[1]).equal:
+        return Judgement(True, "what the choice says")
+    gold, answer = without_clauses(gold, answer)
+    left, right = _read(gold), _read(answer)
+    if isinstance(left, Node) and isinstance(right, Node):
+        left, right = align_parameters(left, right)
+        if "C" in gold or "C" in answer:
+            right = with_constants_of(left, right)
+        found = same_answer(left, right)
+        if not found[0]:
+            found = _other_reading(gold, answer, left, right) or _rounded(left, right) or found
+        return Judgement(*found)
+    gold_is_words = isinstance(left, ParseError) and answer.count("{") == answer.count("}")
+    if gold_is_words and _squeezed(gold) == _squeezed(answer):
+        return Judgement(True, "same text")
+    failed = right if isinstance(right, ParseError) else left
+    return Judgement(False, f"not readable: {failed}")
+
+
+def _same_words(gold: str, answer: str) -> bool:
+    """Words are compared without case, short ones (which may be variables) with it."""
+    left, right = plain_words(gold), plain_words(answer)
+    left, right = (ARTICLE.sub("", words) for words in (left, right))
+    letters = left.replace(" ", "").replace("-", "")
+    if not letters.isalpha() or len(left) > MAX_WORDS:
+        return False
+    return left == right or (len(letters) > 3 and left.casefold() == right.casefold())
+
+
+def _squeezed(text: str) -> str:
+    """What must be the same where the gold is words: all but spaces and markup."""
+    return LOOSE_SPACE.sub("", plain_words(SIZE_COMMAND.sub("", text)))
+
+
+def _read(text: str, *, grouping: bool = True) -> Node | ParseError:
+    try:
+        return parse(text, grouping=grouping)
+    except ParseError as error:
+        return error
+
+
+def _other_reading(gold: str, answer: str, left: Node, right: Node) -> tuple[bool, str] | None:
+    """1,234 is one number or a list of two: try the list where the other side is one."""
+    for text, other, flip in ((answer, left, False), (gold, right, True)):
+        structured = other.has("list", "tuple", "set")
+        if structured and GROUP_COMMA.search(text):
+            again = _read(text, grouping=False)
+            if isinstance(again, Node):
+                found = same_answer(again, other) if flip else same_answer(other, again)
+                if found[0]:
+                    return found
+    return None
+
+
+def _rounded(gold: Node, answer: Node) -> tuple[bool, str] | None:
+    """10/3 ≈ 3.33 says 3.33 too, if that is how 10/3 is rounded."""
+    if answer.kind != "rel" or not isinstance(answer.value, tuple) or answer.value[-1] != "~":
+        return None
+    exact, decimal = (read_quantity(part).value for part in answer.args[-2:])
+    if not rounds_to(exact, decimal):
+        return None
+    return same_answer(gold, answer.args[-1])[0], "what is said after ≈"
+
+
+def _same_choice(gold: str, answer: str) -> bool | None:
+    wanted = choices(gold, with_text=True)
+    if not wanted:
+        return None
+    given = choices(answer, with_text=len(wanted) == 1)
+    if not given or wanted != given:
+        return None if not given else False
+    labelled = label_and_text(gold), label_and_text(answer)
+    texts = [_read(pair[1]) for pair in labelled if pair]
+    if len(texts) == 2 and all(isinstance(t, Node) and not t.has("text") for t in texts):
+        return same_answer(*texts)[0]  # type: ignore[arg-type]
+    return True
+
+
+def readable(gold: str) -> bool:
+    """Whether a gold answer is text or mathematics that can equal anything."""
+    text = normalise(gold)
+    if not text:
+        return False
+    if plain_number(text) is not None:
+        return True
+    parsed = _read(without_clause(text))
+    if isinstance(parsed, TooLargeError):
+        return True
+    if isinstance(parsed, Node):
+        return has_value(parsed)
+    return plain_words(text).replace(" ", "").isalpha()

@@ -1,0 +1,295 @@
+"""Equality of parsed answers: what is a list, a tuple, a set or a relation decides the rule."""
+
+from verifiers.equality.equations import as_interval, same_relation
+from verifiers.equality.labels import (
+    Named,
+    as_equation,
+    collect,
+    labels_agree,
+    renamed_argument,
+    unname,
+    with_sign,
+)
+from verifiers.equality.lists import (
+    along_axes,
+    as_tuples,
+    by_name,
+    components,
+    distinct_labels,
+    named_alike,
+    whole_numbers,
+    written_out,
+)
+from verifiers.equality.matrices import as_matrix, is_vector, scaled_tuple
+from verifiers.equality.quantities import joined_units, same_quantity
+from verifiers.equality.realsets import NotASetError, looks_like_range, read_set, same_set
+from verifiers.grammar.tree import Node, canonical
+from verifiers.grammar.vocabulary import EMPTY_WORDS, REAL_WORDS
+from verifiers.values.effort import check
+from verifiers.values.same_value import has_value
+
+MAX_PAIRS = 2_500
+RESTATING = {"big"}
+RESTATING_CALLS = {"max", "min", "gcd", "lcm", "conj", "re", "im"}
+
+
+def same_answer(gold: Node, answer: Node) -> tuple[bool, str]:
+    """Compare two parsed answers; the reason names the rule that decided."""
+    check()
+    gold, answer = _spelled_out(gold), _spelled_out(answer)
+    if canonical(gold) == canonical(answer):
+        return has_value(gold), "same structure"
+    if _restates(answer) and not _restates(gold):
+        return False, "not evaluated"
+    if gold.has("dots") or answer.has("dots"):
+        gold, answer = written_out(gold), written_out(answer)
+        if gold.has("dots") or answer.has("dots"):
+            return False, "continued list"
+    if {gold.kind, answer.kind} == {"empty", "set"}:
+        return False, "an empty set is not a member"
+    if looks_like_range(gold) or looks_like_range(answer):
+        return _same_range(gold, answer)
+    return _same_collection(gold, answer)
+
+
+def _spelled_out(node: Node) -> Node:
+    if node.kind == "text":
+        words = str(node.value).lower()
+        if words in EMPTY_WORDS:
+            return Node("empty")
+        if words in REAL_WORDS:
+            return Node("setname", "R")
+    if node.kind == "pow" and node.args[0].kind == "tuple" and node.args[1] == Node("sym", "T"):
+        return Node("tuple", "()", node.args[0].args)
+    if node.kind == "add" and node.args[0].kind == "setname" and len(node.args) == 2:
+        without = node.args[1]
+        if without.kind == "neg" and without.args[0].kind == "set":
+            return Node("diff", None, (node.args[0], without.args[0]))
+    if node.kind in ("neg", "mul") and (vector := scaled_tuple(node)):
+        return vector
+    if node.kind == "list" and node.value == "and" and len(node.args) == 2:
+        return joined_units(node)
+    if node.kind == "builder":
+        return whole_numbers(node)
+    if node.kind == "rel" and node.value == ("!=",) and node.args[1].kind == "pm":
+        signs = (with_sign(node, plus) for plus in (True, False))
+        return Node("list", "and", tuple(signs))
+    if node.kind == "list" and node.args[0].kind == "rel" and node.args[0].value == ("!=",):
+        return _all_excluded(node)
+    return node
+
+
+def _all_excluded(node: Node) -> Node:
+    """x ≠ 1, 2 excludes both."""
+    name = node.args[0].args[0]
+    parts = tuple(
+        part if part.kind == "rel" else Node("rel", ("!=",), (name, part)) for part in node.args
+    )
+    return Node("list", "and", parts)
+
+
+def _restates(node: Node) -> bool:
+    """Whether the answer leaves the work to the reader, as an integral or a maximum does."""
+    node = unname(node).value
+    return any(
+        part.kind in RESTATING or (part.kind == "call" and part.value in RESTATING_CALLS)
+        for part in node.walk()
+    )
+
+
+def _same_range(gold: Node, answer: Node) -> tuple[bool, str]:
+    try:
+        return same_set(read_set(gold), read_set(answer)), "sets of reals"
+    except NotASetError:
+        pass
+    kinds = (gold.kind, answer.kind)
+    if kinds == ("rel", "rel"):
+        return same_relation(gold, answer), "relation"
+    left, right = unname(gold).value, unname(answer).value
+    if {left.kind, right.kind} == {"rel", "tuple"}:
+        left, right = as_interval(left), as_interval(right)
+    if left.kind == right.kind == "tuple":
+        return _same_tuple(left, right), "interval"
+    if left.kind == right.kind and left.kind in ("union", "list", "inter", "diff"):
+        return _same_parts(left, right), "sets, part by part"
+    if collect(gold) is not None and collect(answer) is not None:
+        return _same_collection(gold, answer)
+    if (left, right) != (gold, answer) and left.kind != "rel" and right.kind != "rel":
+        return same_answer(left, right)
+    return False, "not the same kind"
+
+
+def _same_parts(gold: Node, answer: Node) -> bool:
+    if len(gold.args) != len(answer.args):
+        return False
+    if gold.kind == "diff":
+        pairs = zip(gold.args, answer.args, strict=True)
+        return all(same_answer(left, right)[0] for left, right in pairs)
+    left = [Named(None, arg) for arg in gold.args]
+    return _same_members(left, [Named(None, arg) for arg in answer.args])
+
+
+def _same_collection(gold: Node, answer: Node) -> tuple[bool, str]:
+    members, others = collect(gold), collect(answer)
+    if members is None and others is None:
+        if "tuple" in (gold.kind, answer.kind):
+            members, others = named_alike(gold) or None, named_alike(answer) or None
+        if members is None and others is None:
+            return _same_single(gold, answer)
+    if members is None and others is not None:
+        named = unname(gold)
+        if named.value.kind == "tuple" and components(others):
+            return _same_ordered(
+                list(named.value.args), by_name(others, named.label)
+            ), "named components"
+        others = _without_repeats(others)
+        if len(others) > 1:
+            return False, "several answers"
+        return _same_named(named, others[0])
+    assert members is not None
+    if others is None:
+        named = unname(answer)
+        if named.value.kind == "tuple" and components(members):
+            return _same_ordered(
+                by_name(members, named.label), list(named.value.args)
+            ), "named components"
+        if len(_without_repeats(members)) > 1:
+            return False, "answers missing"
+        others = [unname(answer)]
+    return _same_lists(members, others)
+
+
+def _same_lists(gold: list[Named], answer: list[Named]) -> tuple[bool, str]:
+    gold, answer = as_tuples(gold, answer), as_tuples(answer, gold)
+    if distinct_labels(gold):
+        if distinct_labels(answer):
+            left, right = (
+                {canonical(m.label): m.value for m in side if m.label} for side in (gold, answer)
+            )
+            same = left.keys() == right.keys() and all(
+                same_answer(left[key], right[key])[0] for key in left
+            )
+            return same, "named values"
+        if all(member.label is None for member in answer):
+            values = [member.value for member in answer]
+            return _same_ordered([member.value for member in gold], values), "named values in order"
+    return _same_members(_one_name(gold), _one_name(answer)), "same members"
+
+
+def _one_name(members: list[Named]) -> list[Named]:
+    """x_1 and x_2 are two values of x."""
+    return [
+        Named(Node("sym", str(member.label.value).partition("_")[0]), member.value)
+        if member.label is not None and member.label.kind == "sym"
+        else member
+        for member in members
+    ]
+
+
+def _same_ordered(gold: list[Node], answer: list[Node]) -> bool:
+    return len(gold) == len(answer) and all(
+        same_answer(left, right)[0] for left, right in zip(gold, answer, strict=True)
+    )
+
+
+def _without_repeats(members: list[Named]) -> list[Named]:
+    kept: dict[tuple, Named] = {}
+    for member in members:
+        kept.setdefault(canonical(member.value), member)
+    distinct = list(kept.values())
+    if len(distinct) > 1 and all(_same_named(distinct[0], other)[0] for other in distinct[1:]):
+        return distinct[:1]
+    return distinct
+
+
+def _same_members(gold: list[Named], answer: list[Named]) -> bool:
+    """Each has its equal on the other side; where the gold repeats a value, the answer must."""
+    left, right = (_without_repeats(side) for side in (gold, answer))
+    if len(gold) > len(left) and not _same_repeats(left, gold, answer):
+        return False
+    shared = {canonical(m.value) for m in left} & {canonical(m.value) for m in right}
+    left_rest, right_rest = (
+        [m for m in side if canonical(m.value) not in shared or m.label] for side in (left, right)
+    )
+    if len(left_rest) * len(right_rest) > MAX_PAIRS:
+        return False
+    return all(any(_same_named(m, other)[0] for other in right) for m in left_rest) and all(
+        any(_same_named(m, other)[0] for m in left) for other in right_rest
+    )
+
+
+def _same_repeats(members: list[Named], gold: list[Named], answer: list[Named]) -> bool:
+    if len(gold) != len(answer) or len(members) * len(answer) > MAX_PAIRS:
+        return False
+    return all(
+        sum(_same_named(member, other)[0] for other in gold)
+        == sum(_same_named(member, other)[0] for other in answer)
+        for member in members
+    )
+
+
+def _same_named(gold: Named, answer: Named) -> tuple[bool, str]:
+    agreed = labels_agree(gold, answer)
+    if agreed and (found := same_answer(gold.value, renamed_argument(gold, answer)))[0]:
+        return found
+    left, right = as_equation(gold), as_equation(answer)
+    if left and right:
+        return same_relation(left, right), "equation"
+    return found if agreed else (False, "another variable")
+
+
+def _same_single(gold: Node, answer: Node) -> tuple[bool, str]:
+    left, right = unname(gold), unname(answer)
+    if left.label is not None or right.label is not None:
+        found = _same_named(left, right)
+        if found[0] or not (gold.kind == answer.kind == "rel"):
+            return found
+    if gold.kind == "rel" or answer.kind == "rel":
+        both = gold.kind == answer.kind == "rel"
+        if not both and (left.value, right.value) != (gold, answer):
+            return same_answer(left.value, right.value)
+        if not both:
+            return _same_throughout(gold, answer), "identity"
+        return same_relation(gold, answer), "equation"
+    return _same_value(gold, answer)
+
+
+def _same_throughout(gold: Node, answer: Node) -> bool:
+    """x^2 - 1 and x^2 - 1 = (x - 1)(x + 1): every side of an equation is the expression."""
+    relation, other = (gold, answer) if gold.kind == "rel" else (answer, gold)
+    equations = isinstance(relation.value, tuple) and {*relation.value} == {"="}
+    return equations and all(same_quantity(other, side)[0] for side in relation.args)
+
+
+def _same_value(gold: Node, answer: Node) -> tuple[bool, str]:
+    gold, answer = _on_axes(gold, answer), _on_axes(answer, gold)
+    matrices = as_matrix(gold), as_matrix(answer)
+    if matrices[0] or matrices[1]:
+        return _same_matrix(gold, answer, *matrices), "matrix"
+    if gold.kind == answer.kind == "tuple":
+        return _same_tuple(gold, answer), "tuple"
+    if gold.kind == answer.kind == "text":
+        return str(gold.value).lower() == str(answer.value).lower(), "text"
+    return same_quantity(gold, answer)
+
+
+def _on_axes(node: Node, other: Node) -> Node:
+    """2i + 3j as a tuple where the other side is a vector."""
+    if other.kind not in ("tuple", "matrix") or node.kind not in ("add", "mul", "neg", "sym"):
+        return node
+    return along_axes(node, len(other.args)) or node
+
+
+def _same_tuple(gold: Node, answer: Node) -> bool:
+    brackets = {str(node.value).replace("<", "(").replace(">", ")") for node in (gold, answer)}
+    return len(brackets) == 1 and _same_ordered(list(gold.args), list(answer.args))
+
+
+def _same_matrix(gold: Node, answer: Node, left: Node | None, right: Node | None) -> bool:
+    if left and right:
+        shapes_agree = left.value == right.value
+        return shapes_agree and _same_ordered(list(left.args), list(right.args))
+    matrix, other = (left, answer) if left else (right, gold)
+    if matrix is None or not is_vector(matrix) or other.kind != "tuple":
+        return False
+    return other.value in ("()", "<>", "[]") and _same_ordered(list(matrix.args), list(other.args))

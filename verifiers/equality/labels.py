@@ -1,0 +1,212 @@
+"""What an equation such as `x = 5` or `f(x) = 2x` names, and lists of such equations."""
+
+from dataclasses import dataclass
+
+from verifiers.equality.quantities import same_quantity
+from verifiers.grammar.tree import Node, canonical, num, replace_symbol
+from verifiers.grammar.vocabulary import words
+from verifiers.values.same_value import rational, same_value
+
+MAX_ITEMS = 400
+DIFFERENTIALS = (Node("sym", "d"), Node("sym", "\\partial"))
+OPERATORS = ("\\nabla", "\\complement")
+ANGLE_FUNCTIONS = words("sin cos tan cot sec csc")
+
+
+@dataclass(frozen=True)
+class Named:
+    """A value and the name it was given, if any."""
+
+    label: Node | None
+    value: Node
+
+
+def is_name(node: Node) -> bool:
+    """Whether the left side of an equation only gives a name to the right side."""
+    if node.kind in ("sym", "text", "opaque", "big"):
+        return True
+    if node.kind == "call" and node.value in ("abs", "conj"):
+        return _is_segment(node.args[0])
+    if node.kind == "call" and node.value in ANGLE_FUNCTIONS:
+        return node.args[0].kind == "sym" or _is_segment(node.args[0])
+    if node.kind in ("ratio", "inter", "union"):
+        return all(is_name(arg) for arg in node.args)
+    if node.kind in ("tuple", "matrix"):
+        return all(arg.kind == "sym" for arg in node.args)
+    if node.kind == "pow":
+        return node.args == (node.args[0], Node("neg", None, (num(1),))) and is_name(node.args[0])
+    if node.kind == "div":
+        return all(_is_differential(part) for part in node.args)
+    if node.kind == "mul":
+        operator = str(node.args[0].value).partition("_")[0] in OPERATORS and len(node.args) == 2
+        applied = (
+            node.value == "applied" or node.args[0].kind == "text" or _is_inverse_applied(node)
+        )
+        return applied or operator or _is_segment(node)
+    return False
+
+
+def _is_differential(node: Node) -> bool:
+    """dy, dx^2 or d^2 y, as in a derivative."""
+    if node.kind != "mul" or len(node.args) != 2:
+        return False
+    mark = node.args[0]
+    return (mark.args[0] if mark.kind == "pow" else mark) in DIFFERENTIALS
+
+
+def _is_segment(node: Node) -> bool:
+    parts = node.args if node.kind == "mul" else (node,)
+    return all(
+        part.kind == "sym" and (str(part.value)[0].isupper() or part.value == "z") for part in parts
+    )
+
+
+def _is_inverse_applied(node: Node) -> bool:
+    return len(node.args) == 2 and node.args[0].kind == "pow" and is_name(node.args[0])
+
+
+def unname(node: Node) -> Named:
+    """Take `name =` off; a chain such as `x = 6/2 = 3` is its last part if its parts agree."""
+    if node.kind == "mul" and node.value == "applied" and node.args[1].kind == "tuple":
+        return Named(node.args[0], node.args[1])
+    if node.kind == "ratio" and len(node.args) == 2 and node.args[0].kind == "text":
+        return Named(*node.args)  # Range: [0, 1]
+    if node.kind != "rel":
+        return Named(None, node)
+    node = _without_approximations(node)
+    if node.kind != "rel":
+        return Named(None, node)
+    operators = node.value
+    assert isinstance(operators, tuple)
+    if operators == ("in",) and is_name(node.args[0]):
+        return Named(node.args[0], node.args[1])
+    if any(operator not in ("=", "==") for operator in operators):
+        return Named(None, node)
+    first, last = node.args[0], node.args[-1]
+    middle = node.args[1:-1]
+    if not is_name(first):
+        if len(operators) == 1 and (first.symbols() or last.symbols()):
+            return Named(None, node)
+        if any(part.symbols() for part in node.args[1:]):
+            return Named(None, node)
+        if first.symbols():  # a + b = 2 + 5 = 7 has been worked out
+            worked_out = all(_agree(part, last) for part in node.args[1:-1])
+            return Named(None, last if worked_out else node)
+        middle = node.args[:-1]
+        first_label = None
+    else:
+        first_label = first
+    chained = last.kind == "sym" and any(is_name(part) for part in middle)
+    if chained or not all(is_name(part) or _agree(part, last) for part in middle):
+        return Named(None, node)
+    if first.kind == "sym" and str(first.value) in last.symbols():
+        return Named(None, node)
+    if first.kind == "call" and first.value in ANGLE_FUNCTIONS and not _is_other_number(last):
+        return Named(None, node)
+    return Named(first_label, last)
+
+
+def _is_other_number(value: Node) -> bool:
+    """Not 0: sin x = 0 may restate the problem whose answer is x = 0."""
+    return not value.symbols() and rational(value) != 0
+
+
+def _agree(part: Node, last: Node) -> bool:
+    """Whether two parts of a chain have one value: 2 + 1 = 3 bolts, 10 km = 10000 m."""
+    return same_quantity(part, last)[0] if last.has("unit", "pct") else same_value(part, last)
+
+
+def _without_approximations(node: Node) -> Node:
+    """1/3 ≈ 0.33 says 1/3; only a name may stand before ≈ alone."""
+    operators = node.value
+    assert isinstance(operators, tuple)
+    if "~" not in operators:
+        return node
+    kept = operators.index("~") + 1
+    if kept == 1 and is_name(node.args[0]):
+        return Node("rel", ("=",), node.args[:2])
+    return node.args[0] if kept == 1 else Node("rel", operators[: kept - 1], node.args[:kept])
+
+
+def labels_agree(gold: Named, answer: Named) -> bool:
+    """Whether two names may stand for one thing; a missing name agrees with any."""
+    left, right = gold.label, answer.label
+    if left is None or right is None or canonical(left) == canonical(right):
+        return True
+    if "text" in (left.kind, right.kind):
+        return True
+    applied = [_function_name(label) for label in (left, right)]
+    if all(applied):
+        return applied[0] == applied[1] and all(_argument(label) for label in (left, right))
+    plain, function = (right, left) if applied[0] else (left, right)
+    if any(applied) and plain.value in applied and _argument(function):
+        return True  # f = 0 and f(x) = 0
+    return (
+        any(applied) and "conj" not in applied and plain.kind == "sym" and plain.value in ("y", "z")
+    )
+
+
+def _function_name(label: Node) -> str | None:
+    if label.kind == "opaque":
+        return str(label.value)
+    if label.kind == "mul" and label.value == "applied":
+        return str(label.args[0].value)
+    return None
+
+
+def _argument(label: Node | None) -> str | None:
+    if label is None or not _function_name(label):
+        return None
+    inside = label.args[-1]
+    renamable = inside.kind == "sym" and not str(inside.value)[0].isupper()
+    return str(inside.value) if renamable else None
+
+
+def renamed_argument(gold: Named, answer: Named) -> Node:
+    """The answer's value with its function's own argument called as in the gold: f(m), f(n)."""
+    wanted, present = _argument(gold.label), _argument(answer.label)
+    if wanted and present and wanted != present and wanted not in answer.value.symbols():
+        return replace_symbol(answer.value, present, wanted)
+    return answer.value
+
+
+def as_equation(member: Named) -> Node | None:
+    """The member of a list as the equation it was written as, if it says more than a value."""
+    label, value = member.label, member.value
+    if label is None:
+        return value if value.kind == "rel" and value.value == ("=",) else None
+    plain = label.kind == "sym" and (value.symbols() or value.kind == "num")
+    return Node("rel", ("=",), (label, value)) if plain else None
+
+
+def has_choice_of_sign(node: Node) -> bool:
+    return any(part.kind == "pm" for part in node.walk())
+
+
+def with_sign(node: Node, plus: bool) -> Node:
+    """The expression with every ± read as + or every one as -."""
+    args = tuple(with_sign(arg, plus) for arg in node.args)
+    if node.kind != "pm":
+        return node.with_args(args)
+    positive = plus == (node.value == "+")
+    last = args[-1] if positive else Node("neg", None, (args[-1],))
+    return last if len(args) == 1 else Node("add", None, (args[0], last))
+
+
+def collect(node: Node) -> list[Named] | None:
+    """The members of a list, a finite set, a union of sets or a ±; None for a single answer."""
+    if node.kind in ("list", "set"):
+        parts: list[Node] = list(node.args)
+    elif node.kind == "union" and all(arg.kind in ("set", "empty") for arg in node.args):
+        parts = [member for arg in node.args for member in arg.args]
+    elif node.kind == "rel" and (inner := unname(node)).label is not None:
+        members = collect(inner.value)
+        return members and [Named(inner.label, member.value) for member in members]
+    elif has_choice_of_sign(node) and node.kind != "big":
+        return [Named(None, with_sign(node, plus)) for plus in (True, False)]
+    else:
+        return None
+    members = []
+    for part in parts[:MAX_ITEMS]:
+        members.extend(collect(part) or [unname(part)])
+    return members if len(parts) <= MAX_ITEMS else None

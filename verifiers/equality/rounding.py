@@ -1,0 +1,44 @@
+"""Whether a decimal is what another value comes to when it is rounded."""
+
+from fractions import Fraction
+
+from verifiers.equality.quantities import read_quantity
+from verifiers.grammar.normalize import normalise
+from verifiers.grammar.parser import parse
+from verifiers.grammar.tree import Node, ParseError, num
+from verifiers.values.effort import OutOfEffortError, limited
+from verifiers.values.numeric import Evaluator
+from verifiers.values.same_value import NO_VALUE
+
+DIGITS = 40
+EFFORT_S = 0.01
+
+
+def is_rounding(exact: str, decimal: str) -> bool:
+    """1.41 is a rounding of \\sqrt{2}, and 1.42 is not."""
+    try:
+        whole = read_quantity(parse(normalise(exact)))
+        rounded = read_quantity(parse(normalise(decimal)))
+    except ParseError:
+        return False
+    per_cent = rounded.mark == "pct" and whole.mark != "pct"
+    value = Node("mul", None, (num(100), whole.value)) if per_cent else whole.value
+    return rounds_to(value, rounded.value)
+
+
+def rounds_to(exact: Node, decimal: Node) -> bool:
+    """Whether a value, rounded to the decimal's places, is the decimal."""
+    negative = decimal.kind == "neg"
+    literal = decimal.args[0] if negative else decimal
+    if literal.kind != "num" or not literal.digits or exact.symbols():
+        return False
+    assert isinstance(literal.value, Fraction)
+    places = literal.digits - (len(str(int(literal.value))) if literal.value >= 1 else 0)
+    wanted = -literal.value if negative else literal.value
+    try:
+        with limited(EFFORT_S):
+            evaluate = Evaluator(DIGITS, {}, real=True)
+            distance = abs(evaluate(exact) - evaluate(Node("num", wanted)))
+            return bool(2 * distance <= evaluate(Node("num", Fraction(1, 10**places))))
+    except (*NO_VALUE, OutOfEffortError, RecursionError):
+        return False

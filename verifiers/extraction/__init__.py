@@ -1,0 +1,1 @@
+"""Where the answer stands in a response."""

@@ -1,0 +1,88 @@
+"""What stands beside a stated answer, corrects it or takes it back."""
+
+import re
+
+from verifiers.equality.rounding import is_rounding
+from verifiers.extraction.hedges import APPROXIMATELY
+from verifiers.extraction.statements import is_value, last_expression, read_statement
+
+HEDGE = re.compile(
+    r"\b(?:alternativ\w*|or|maybe|perhaps|possibl\w+|could|might|also|another|either|not sure|"
+    r"if (?:it|this|that) is(?:n't| not)|otherwise|other (?:answer|option|possib\w+)|unless|if not|"
+    r"equally|any of|ps|p\.\s?s|"
+    r"(?:second|next|backup) (?:guess|choice|candidate|option|try))\b",
+    re.I,
+)
+IF_WRONG = re.compile(
+    r"\b(?:if|in case|should)\s+(?:that|this|it|(?:my|the) (?:first |above )?answer)\b[^.\n]{0,20}"
+    r"\b(?:wrong|incorrect|not (?:right|correct|accepted)|rejected)\b",
+    re.I,
+)
+CORRECTION = re.compile(
+    r"\b(?:wait|actually|mistake\w*|error|correct(?:ed|ing|ion)|instead|recheck\w*|re-?check\w*|"
+    r"wrong|incorrect|missed|forgot\w*|no,|scratch|revis\w+|double[- ]check\w*)",
+    re.I,
+)
+WORD = re.compile(r"(?<!\\)\b[^\W\d_]{2,}")
+COMMANDS = re.compile(r"\\[A-Za-z]+")
+OR_AFTER = re.compile(
+    r"(?:[\s$.,;()\]\\*_]|\\text\s*\{)*\b(?:or|alternatively|maybe|perhaps|possibly|"
+    r"(?:it|this|note:?)?\s*(?:could|might|may)(?: also)? be)\b"
+    r"[,\s}\\]*(?:maybe|perhaps|possibly|probably|even|else|it is)?[,\s]*",
+    re.I,
+)
+TAKEN_BACK = re.compile(
+    r"[\s$.,;)\]\\*]*(?:wait|actually|no|sorry|correction|oops|hold on|just kidding|"
+    r"scratch that|never ?mind)\b[,:.!\s]*"
+    r"(?:(?:i meant|i mean|it is|it's|it should be|make that|that is)\s+)?",
+    re.I,
+)
+RETRACTED = re.compile(
+    r"[\s$.,;)\]\\*]*(?:(?:h+m+|oh|oops|wait|no|sorry|actually)\b[,.!\s]*)*"
+    r"(?:that|this|it)(?:'s| is| was)\s+(?:clearly |simply )?"
+    r"(?:wrong|incorrect|not (?:right|correct)|(?:a|my) mistake)\b(?=\s*[.,;!\n]|\s*$)",
+    re.I,
+)
+CONFESSED = re.compile(
+    r"\b(?:i(?:'m| am| was)\s+(?:wrong|mistaken|kidding|joking)|just kidding|scratch that|"
+    r"i (?:have )?made (?:a|an) (?:\w+ )?(?:mistake|error)|"
+    r"ignore (?:that|the above|my (?:previous )?answer))\b",
+    re.I,
+)
+NEARBY = 160
+
+
+def offered_after(text: str, position: int, answer: str) -> list[str]:
+    """What "or …", "maybe …" right after an answer offers beside it; not how it is rounded."""
+    match = OR_AFTER.match(text, position)
+    if match is None:
+        return []
+    rest = text[match.end() : match.end() + NEARBY]
+    value = read_statement(rest)
+    if not value or not is_value(value):
+        return []
+    return [] if APPROXIMATELY.match(rest) and is_rounding(answer, value) else [value]
+
+
+def changed_to(text: str, position: int) -> str | None:
+    """What a response that takes its answer back says instead; "" if nothing."""
+    if match := TAKEN_BACK.match(text, position):
+        rest = text[match.end() : match.end() + NEARBY]
+        value = read_statement(rest)
+        if value and is_value(value) and rest.lstrip("$*( ").startswith(value.strip()):
+            return value
+    if match := RETRACTED.match(text, position) or CONFESSED.search(text, position):
+        return last_expression(text[match.end() :]) or ""
+    return None
+
+
+def stands_beside(between: str, *, certain: tuple[bool, bool]) -> bool:
+    """Whether what is said between two statements leaves both of them standing."""
+    if CORRECTION.search(between[-2 * NEARBY :]):
+        return bool(IF_WRONG.search(between[-2 * NEARBY :]))
+    if certain == (True, False):
+        return True
+    if all(certain) and not WORD.search(COMMANDS.sub(" ", between)):
+        return True
+    near = between if len(between) <= NEARBY else between[-NEARBY // 2 :]
+    return bool(HEDGE.search(near))

@@ -1,0 +1,251 @@
+"""Where a response states its answer: its own place first, then a phrase, then the last value."""
+
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+
+from verifiers.extraction.competing_answers import changed_to, offered_after, stands_beside
+from verifiers.extraction.formats import after_thought
+from verifiers.extraction.hedges import BOUND
+from verifiers.extraction.passages import (
+    MARKED,
+    SENTENCE_END,
+    boxes,
+    final_text,
+    math_spans,
+    without_quotations,
+)
+from verifiers.extraction.statements import (
+    YES_OR_NO,
+    is_value,
+    last_expression,
+    only_value,
+    stated,
+    words_stated,
+)
+from verifiers.grammar.normalize import normalise
+from verifiers.types import Format
+
+ANSWER_TAG = re.compile(r"</?\s*answer\s*/?>", re.I)
+HASHES = re.compile(r"^[ \t]*####[ \t]*([^\n]+)", re.M)
+BETWEEN_BOXES = re.compile(
+    r"(?:[a-zA-Z]\w?\s*=|[\s,;$.&]|\\[()\[\],;! ]|\\quad|\\qquad|"
+    r"\\text\s*\{\s*,?\s*(?:and|or)\s*\}|\b(?:and|or)\b)*"
+)
+NAME_BEFORE = re.compile(r"(?<![A-Za-z\\])([a-zA-Z](?:_\{?\w\}?)?)\s*=\s*$")
+VALUE_ASIDE = re.compile(
+    r"(.{1,200}[\d}])(?:\s|\\[ ,;:]|~)+\(([\d\s./+*×%\\-]{0,60}\d[\s%\\]{0,3})\)[.\s$]*"
+)
+NOT_SPACE = re.compile(r"\S")
+LABEL = re.compile(
+    r"^(\\text(?:bf)?\s*\{)?\s*(?:the\s+)?(?:final\s+|correct\s+)?(?:answer|solution|result|total|output|ans)"
+    r"(?:\s+is:?\s|\s*[:=])\s*(?=[^\s}]|\}\s*\S)",
+    re.I,
+)
+ASIDE = re.compile(r"\([^()\\]*[A-Za-z]{3}|\b(?:because|since|as|so)\b")
+TAG_LIKE = re.compile(r"</?[^\s<>=]{3,14}>")
+LONGEST_ANSWER = 30_000
+LONGEST_BARE = 300
+MOST_PLACES = 50
+MOST_RIVALS = 12
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """The answer's text, or None and the reason; `rivals` are other answers given beside it."""
+
+    text: str | None
+    reason: str
+    rivals: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A statement of an answer between two positions of the text."""
+
+    start: int
+    end: int
+    value: str
+    certain: bool
+
+
+def extract(
+    response: str, *, format: Format = "any", think_open: bool = False, cut_off: bool = False
+) -> Extraction:
+    """Find the answer that a response states last.
+
+    With `cut_off` a value that only happens to stand at the end is no answer.
+    """
+    text = after_thought(response, think_open=think_open)
+    if text is None:
+        return Extraction(None, "thought never closed")
+    text = final_text(text)
+    visible = without_quotations(text)
+    tags = list(ANSWER_TAG.finditer(visible))
+    if tags and format != "boxed":
+        if [tag.group() for tag in tags] != ["<answer>", "</answer>"]:
+            return Extraction(None, "answer tags nested, repeated or not closed")
+        inside = visible[tags[0].end() : tags[1].start()]
+        return _with_rivals(_in_block(inside), visible[tags[1].end() :])
+    places = _marked(visible)
+    if format == "boxed":
+        return _last_of(visible, places) or Extraction(None, "no box")
+    found = _last_of(visible, sorted(places + _phrased(visible, places), key=lambda p: p.end))
+    if found is None and not cut_off:
+        found = _unmarked(visible)
+    return found or Extraction(None, "no answer found")
+
+
+def boxed_answer(text: str, *, think_open: bool = False) -> str | None:
+    """What the last box of a response or a written solution holds; None without one."""
+    return extract(text, format="boxed", think_open=think_open).text
+
+
+def _checked(text: str, reason: str, rivals: tuple[str, ...] = ()) -> Extraction:
+    if not normalise(text):
+        return Extraction(None, "empty answer")
+    if len(text) > LONGEST_ANSWER:
+        return Extraction(None, "answer too long")
+    text = text.strip()
+    if not text[0].isdigit():
+        text = LABEL.sub(r"\1", text, count=1)
+    if "(" in text and (aside := VALUE_ASIDE.fullmatch(text)):
+        text, rivals = aside[1], (*rivals, aside[2])
+    return Extraction(text, reason, tuple(dict.fromkeys(rivals))[-MOST_RIVALS:])
+
+
+def _in_block(inside: str) -> Extraction:
+    """The answer of an answer block: all that it states must agree."""
+    marked = _marked(inside)
+    if marked and (found := _last_of(inside, marked)):
+        rest = [inside[: marked[0].start], inside[marked[-1].end :]]
+        others = [place.value for place in marked[:-1]] + [part for part in rest if is_value(part)]
+        others += [value for part in rest for _, value in stated(part) if is_value(value)]
+        return _beside(found, others)
+    whole = inside.strip()
+    if listed := _value_lines(whole):
+        return _checked(listed, "answer tag, several lines")
+    if not whole or BOUND.match(whole) or (is_value(whole) and not ASIDE.search(whole)):
+        return _checked(whole, "answer tag")
+    phrases = stated(whole)
+    if phrases:
+        places = [_Place(start, start, value, False) for start, value in phrases]
+        if found := _last_of(whole, places):
+            return _beside(found, [value for _, value in phrases[:-1]])
+    return _checked(only_value(whole) or whole, "answer tag")
+
+
+def _value_lines(text: str) -> str | None:
+    """Lines that are nothing but values, as one list."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not 1 < len(lines) <= MOST_PLACES or math_spans(text):
+        return None
+    return ", ".join(lines) if all(map(is_value, lines)) else None
+
+
+def _with_rivals(found: Extraction, after: str) -> Extraction:
+    """What is boxed or stated after the answer block must not contradict it."""
+    if found.text is None:
+        return found
+    others = [place.value for place in _marked(after)] + [value for _, value in stated(after)]
+    changed = changed_to(after, 0)
+    others += offered_after(after, 0, found.text)
+    return _beside(found, others if changed is None else [*others, changed])
+
+
+def _beside(found: Extraction, others: list[str]) -> Extraction:
+    return Extraction(found.text, found.reason, (*found.rivals, *others)[-MOST_RIVALS:])
+
+
+def _marked(text: str) -> list[_Place]:
+    """Boxes, those that stand together as one list, and lines that start with ####."""
+    groups: list[list[tuple[int, int, str]]] = []
+    for box in boxes(text):
+        if groups and BETWEEN_BOXES.fullmatch(text[groups[-1][-1][1] : box[0]]):
+            groups[-1].append(box)
+        else:
+            groups.append([box])
+    places = [_Place(group[0][0], group[-1][1], _joined(text, group), True) for group in groups]
+    lines = [
+        _Place(match.start(), match.end(), match[1], True)
+        for match in list(HASHES.finditer(text))[-MOST_PLACES:]
+        if is_value(match[1]) or not text[match.end() :].strip()
+    ]
+    lines = [
+        line for line in lines if not any(p.start < line.end and line.start < p.end for p in places)
+    ]
+    return sorted(places + lines, key=lambda place: place.end)
+
+
+def _joined(text: str, group: list[tuple[int, int, str]]) -> str:
+    """Boxes that stand together as one list, each with the name before it: x = ⬚ and y = ⬚."""
+    if len(group) == 1:
+        return group[0][2]
+    parts = []
+    for start, _, content in group:
+        name = NAME_BEFORE.search(text, max(0, start - 12), start)
+        if not content.strip():
+            return ""
+        parts.append(f"{name[1]} = {content}" if name and "=" not in content else content)
+    return ", ".join(parts)
+
+
+def _phrased(text: str, places: list[_Place]) -> list[_Place]:
+    """Statements in words; beside a marked answer only those that state a value count."""
+    last = places[-1] if places else None
+    offset = last.end if last else 0
+    found = [
+        _Place(offset + start, offset + start, value, False)
+        for start, value in stated(text[offset:])
+    ]
+    values = [place for place in found if is_value(place.value)]
+    return values if values or last else found
+
+
+def _last_of(text: str, places: list[_Place]) -> Extraction | None:
+    """The last statement, with those before it that it does not replace but stands beside."""
+    if not places:
+        return None
+    places = places[-MOST_PLACES:]
+    last = places[-1]
+    rivals: list[str] = []
+    for before, after in reversed(list(pairwise(places))):
+        between = text[before.end : after.start]
+        if stands_beside(between, certain=(before.certain, after.certain)):
+            rivals.insert(0, before.value)
+        elif before.certain:
+            break
+    end = last.end
+    if not last.certain:
+        sentence_end = SENTENCE_END.search(text, last.start + 1)
+        end = sentence_end.end() if sentence_end else len(text)
+    if not NOT_SPACE.search(text, end):
+        return _checked(last.value, "box or mark" if last.certain else "phrase", tuple(rivals))
+    if (changed := changed_to(text, end)) is not None:
+        return _checked(changed, "taken back")
+    rivals += offered_after(text, end, last.value)
+    return _checked(last.value, "box or mark" if last.certain else "phrase", tuple(rivals))
+
+
+def _unmarked(text: str) -> Extraction | None:
+    """No mark and no phrase: a short bare answer, or the last value of the last sentence."""
+    whole = text.strip()
+    if not whole or MARKED.search(whole) or TAG_LIKE.search(whole):
+        return None
+    if match := YES_OR_NO.match(whole):
+        return _checked(match[1], "first word")
+    if listed := _value_lines(whole):
+        return _checked(listed, "several lines")
+    if len(whole) <= LONGEST_BARE and "\n" not in whole:
+        if is_value(whole):
+            return _checked(whole, "whole response")
+        if _few_words(whole):
+            return _checked(words_stated(whole) or only_value(whole) or whole, "whole response")
+    if words := words_stated(text[-LONGEST_ANSWER:]):
+        return _checked(words, "last sentence")
+    value = last_expression(text[-LONGEST_ANSWER:])
+    return _checked(value, "last expression") if value else None
+
+
+def _few_words(text: str) -> bool:
+    return len(text.split()) <= 3 and not math_spans(text)

@@ -1,0 +1,99 @@
+"""The choice or the single word that the last sentence of a response ends in."""
+
+import re
+
+from verifiers.extraction.passages import BOILERPLATE, sentences
+from verifiers.grammar.vocabulary import words
+
+LONGEST_TEXT_ANSWER = 120
+LAST_SENTENCES = 6
+REVISED = re.compile(r"\b(?:no|wait|actually|instead|mistake|wrong|however|but)\b", re.I)
+LETTER = r"(?:\(([A-J])\)|\b([A-J])\b\)?)"
+CHOICE_NOUN = r"(?:(?:option|choice|answer(?:\s+choice)?|statement|letter)\s+)"
+CHOSEN = re.compile(
+    rf"(?:^|(?<!\b[A-J])(?<!\))[,:]\s+|\b(?:so|thus|hence|therefore)\s+){CHOICE_NOUN}?{LETTER}\s+is\s+"
+    r"(?:the\s+)?(?:only\s+)?(?:(?:correct|right|true|best)"
+    r"(?:\s+(?:answer|option|choice|one|statement))?|answer)\W*$"
+    rf"|\b(?:leaving|leaves|so\s+it\s+is|so\s+it\s+must\s+be)\s+(?:only\s+)?{CHOICE_NOUN}?{LETTER}\W*$"
+    rf"|(?<!not )(?<!n't )(?<!never )\b(?:choose|pick|select)\s+{CHOICE_NOUN}?{LETTER}\W*$"
+    rf"|(?<!not )(?<!n't )(?<!never )\b(?:is|corresponds?\s+to|corresponding\s+to|match(?:es|ing)?)"
+    rf"\s+(?:the\s+)?{CHOICE_NOUN}{LETTER}\W*$"
+    rf"|^(?:so|thus|hence|therefore),?\s+{CHOICE_NOUN}?{LETTER}\W*$",
+    re.I,
+)
+NAMED_KIND = re.compile(
+    r"^\W*((?:so|thus|hence|therefore|then|consequently|finally|we conclude that|it follows that)"
+    r"[,:]?\s+)*(?:(?:the|this|our)\s+(?:\w+\s+){1,4}?|(\$[^$]{1,30}\$\s+))(?:is|are)\s+(?:an?\s+|the\s+)?([A-Za-z]{3,20})\W*$",
+    re.I,
+)
+COUNTED = re.compile(
+    r"\bthere\s+(?:are|is|were|was|will\s+be|remain|exist)\s+(?:exactly\s+|only\s+|a\s+total\s+of\s+)?"
+    r"(?:[^A-Za-z,;:$\\]{1,60}(?=\s[A-Za-z])|\$[^$]{1,200}\$|\\\(.{1,200}?\\\))",
+    re.I,
+)
+GOES_ON = re.compile(
+    r"[,;:=]|\b(?:so|thus|hence|therefore|then|making|giving|total|which|each|is|are|was|were|"
+    r"equals?|and|but|or)\b",
+    re.I,
+)
+RANGE = re.compile(r"\bbetween\b[^,;:=]{1,60}?\band\b", re.I)
+ATTAINED = re.compile(
+    r"(?:\b(?:is|equals|be|of|becomes)\s+(?:\$[^$]{1,200}\$|\\\([^$]{1,200}?\\\)|[^\s$\\]{0,40}\d[^\s$\\]{0,40}))"
+    r"(,?\s+(?:which\s+)?(?:(?:is\s+)?(?:occurs?|happens|attained|achieved|reached)\s+)?"
+    r"(?:when|where|at|for|if)\s+(?:\$|\\\()?\s*[A-Za-z](?:_\w)?\s*="
+    r"(?:(?!\b(?:and|is|equals|so)\b)[^,;]){0,120})$",
+)
+EXPLAINED = re.compile(
+    r"\d[^()]{0,60}(\s\((?!(?:so|a|total|which|or|that)\b)[^()=]{0,60}[A-Za-z]{2}[^()=]{0,60}\)\W*)$"
+)
+OBTAINED = re.compile(
+    r"\b(?:needs?|takes?|took|requires?|has|have|had|pays?|paid|earns?|earned|costs?|spends?|spent)\s+"
+    r"(?:a\s+total\s+of\s+|exactly\s+|only\s+)?\$?\d[\d,.]*\s[^,;:=\d]{0,60}?"
+    r"(\s?(?:to\s+[a-z]{3,}|for|after)\s[^,;:=]{1,120})$"
+)
+UNCERTAIN = words(
+    "not neither either unknown unclear unsure here below above done wrong correct right given "
+    "that this complete finished same following true false answer result"
+)
+
+
+def chosen(text: str) -> str | None:
+    """The letter of the choice that a sentence says is right."""
+    match = CHOSEN.search(text)
+    letter = next(group for group in match.groups() if group) if match else ""
+    return letter if letter.isupper() else None
+
+
+def chosen_last(text: str) -> str | None:
+    """The choice of the last sentence, with another that a sentence before it says is right."""
+    said = [letter for piece in sentences(text)[-LAST_SENTENCES:] if (letter := chosen(piece))]
+    if len(set(said)) < 2 or REVISED.search(text):
+        return said[-1] if said else None
+    return ", ".join(dict.fromkeys(said))
+
+
+def last_sentence(text: str) -> str:
+    """The last sentence of a text, unless it is too long to end in a word that answers."""
+    last = (sentences(BOILERPLATE.sub("", text)) or [""])[-1].strip('*_"” ')
+    return last if len(last) <= LONGEST_TEXT_ANSWER else ""
+
+
+def main_clause(sentence: str) -> str:
+    """The part that states the value: "there are 6" of "there are 6 integers below 9"."""
+    if match := COUNTED.search(sentence):
+        rest = RANGE.sub("", sentence[match.end() :])
+        return sentence if GOES_ON.search(rest) else sentence[: match.end()]
+    if match := EXPLAINED.search(sentence):
+        sentence = sentence[: match.start(1)]
+    if match := OBTAINED.search(sentence):
+        return sentence if GOES_ON.search(match[1]) else sentence[: match.start(1)]
+    match = ATTAINED.search(sentence) if "=" in sentence else None
+    return sentence[: match.start(1)] if match else sentence
+
+
+def named_kind(sentence: str) -> tuple[str, bool] | None:
+    """The word in "the function is odd", and whether the sentence says that it concludes."""
+    match = NAMED_KIND.match(sentence)
+    if match is None or match[3].lower() in UNCERTAIN:
+        return None
+    return match[3], bool(match[1] or match[2])

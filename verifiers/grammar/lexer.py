@@ -1,0 +1,321 @@
+"""Text to tokens: LaTeX, plain text and their mixtures, in one linear scan."""
+
+import re
+from dataclasses import dataclass
+
+from verifiers.grammar.tree import ParseError, TooLargeError
+from verifiers.grammar.vocabulary import (
+    MATH_GROUPS,
+    SILENT,
+    SKIPPED_WITH_GROUP,
+    SPACING,
+    SUBSCRIPTS,
+    SUPERSCRIPTS,
+    TEXT_GROUPS,
+    UNICODE,
+)
+
+MAX_TOKENS = 3000
+MAX_GROUP_DEPTH = 40
+GROUPED = r"[1-9]\d{0,2}(?:(?P<sep>%s)\d{3}(?:(?P=sep)\d{3})*)(?!\d)(?:\.\d+)?"
+PLAIN = r"\d+(?:\.\d+)?|\.\d+"
+EXPONENT = r"(?:[eE][-+]?\d{1,12}(?![\dA-Za-z]))?"
+LOOSE_SEPARATORS = r"\\!,\\!|,|\{,\}|,\\!\s*|\\,|\\ | "
+TIGHT_SEPARATORS = r"\{,\}|,\\!\s*|\\,"
+NUMBER = {
+    grouping: re.compile(f"(?:{GROUPED % separators}|{PLAIN}){EXPONENT}", re.ASCII)
+    for grouping, separators in ((True, LOOSE_SEPARATORS), (False, TIGHT_SEPARATORS))
+}
+SCRIPT_NUMBER = re.compile(PLAIN, re.ASCII)  # \log_2 128 has no thousands
+RECURRING = re.compile(r"\d*\.\d*\\(?:overline|bar|dot)\s*(?:\{\s*\d+\s*\}|\d)", re.ASCII)
+ORDINAL = re.compile(
+    r"(?<!\d)(\d{1,6})\s?(?:\^?\{?\s*\\(?:text|mathrm|textrm)\s*\{\s*(st|nd|rd|th)\s*\}\s*\}?"
+    r"|\^\{\s*(st|nd|rd|th)\s*\}|(st|nd|rd|th))(?![A-Za-z])",
+    re.ASCII,
+)
+ROW_SPACE = re.compile(r"\*?\[\s*-?[\d.]+\s*(?:pt|em|ex|mm|cm|in|px)\s*\]", re.ASCII)
+MONEY_CODE = re.compile(
+    r"(?:\\text\s*\{\s*(?P<a>USD?|Rs|INR|EUR|GBP)\b\.?\s*\}|\b(?P<b>USD?|Rs|INR|EUR|GBP)\b\.?)"
+    r"\s*(?:\\?\$\s*)?(?=\d)"
+)
+MONEY_SIGNS = {"Rs": "₹", "INR": "₹", "EUR": "€", "GBP": "£"}
+IN_BASE = re.compile(r"\((?:in\s+)?base[ -]?(\w{1,8})\)|\bin base (?=[\s}$]*\w)")
+DIGITS_IN_WORDS = re.compile(r"\\(?:text|mathrm|textrm|textbf)\{([0-9A-F]{1,12})\}(?=[0-9A-F]*_)")
+TEMPERATURE = re.compile(
+    r"(\\circ\s*\}?(?:\\[,;: ]|\s|~)*)(?:\\(?:text|mathrm|textrm)\s*\{\s*([CF])\s*\}|([CF])\b(?!_))"
+)
+LETTERS = re.compile(r"[A-Za-z]+")
+COMMAND = re.compile(r"\\(?:[A-Za-z]+|[\s\S])")
+SPACES = re.compile(r"\s+")
+SUPERSCRIPT_RUN = re.compile(f"[{''.join(SUPERSCRIPTS)}]+")
+SUBSCRIPT_RUN = re.compile(f"[{''.join(SUBSCRIPTS)}]+")
+TIMES_TEN = re.compile(r"(\d)\s*[xX]\s*10\s*(?:\^|\*\*)", re.ASCII)
+CLOCK_HALF = re.compile(r"\b([ap])\.?\s?m\b\.?", re.IGNORECASE)
+PRIMES = re.compile(r"\^\s*(?:\{\s*((?:\\prime\s*|')+)\}|(\\prime)(?![a-z]))")
+WRITTEN_MOD = re.compile(r"\(\s*\\(?:text|mathrm|operatorname)\s*\{\s*mod\s*\}\s*(\w+)\s*\)")
+COMPOSED = re.compile(r"\(\s*([A-Za-z])\s*\\circ\s*([A-Za-z])\s*\)\s*\(\s*(\w+)\s*\)")
+IN_SET = re.compile(
+    r"(\\in(?![a-z])|∈)\s*(?:\\(?:mathbf|mathrm|text)\s*\{\s*([ZNQR])\s*\}|([ZNQR])(?![A-Za-z(]))"
+)
+HALF_OPEN_BAR = re.compile(
+    r"\\left\s*(\|)((?:(?!\\left|\\right).)*)\\right\s*\.|\\left\s*\.((?:(?!\\left|\\right).)*)\\right\s*\|"
+)
+ARROW_NAME = re.compile(r"\s*([A-Z])\s*([A-Z])\s*")
+SET_MARK = re.compile(r"\s*[_^]\s*(?:\{\s*([^{}]{1,12}?)\s*\}|([-+*]|\w(?!\w)))")
+SIGNS = set("+-*/^_=<>()[]{}|,;:!%&'$€£¥₹¢")
+
+
+@dataclass(frozen=True)
+class Token:
+    """kind: number, word, command, sign, begin, end, setname. `text_mode`: from inside \\text."""
+
+    kind: str
+    text: str
+    spaced: bool = False
+    text_mode: bool = False
+
+
+def plain_signs(text: str) -> str:
+    """Write Unicode mathematics in LaTeX."""
+    text = TIMES_TEN.sub(r"\1 \\times 10^", text)
+    text = ORDINAL.sub(_cardinal, text)
+    if "base" in text:
+        text = IN_BASE.sub(lambda match: f" base {match[1] or ''}", text)
+    if "prime" in text or "^{'" in text:
+        text = PRIMES.sub(lambda run: "'" * (run[0].count("prime") + run[0].count("'")), text)
+    if "circ" in text:
+        text = COMPOSED.sub(r"\1(\2(\3))", text)
+    if "\\in" in text or "∈" in text:
+        text = IN_SET.sub(lambda found: rf"\in \mathbb{{{found[2] or found[3]}}}", text)
+    if "right" in text and "." in text:
+        text = HALF_OPEN_BAR.sub(
+            lambda bar: rf"\mid {bar[2]}" if bar[1] else rf"{bar[3]} \mid ", text
+        )
+    if "mod" in text:
+        text = WRITTEN_MOD.sub(r"\\pmod{\1}", text)
+    text = MONEY_CODE.sub(lambda code: MONEY_SIGNS.get(code["a"] or code["b"], r"\$"), text)
+    if "}" in text and "_" in text:
+        text = DIGITS_IN_WORDS.sub(r"\1", text)
+    if not text.isascii():
+        text = _in_ascii(text)
+    if "circ" in text:
+        text = TEMPERATURE.sub(lambda scale: rf"{scale[1]}\text{{{scale[2] or scale[3]}}}", text)
+    return text
+
+
+def _in_ascii(text: str) -> str:
+    text = SUPERSCRIPT_RUN.sub(lambda run: _script("^", SUPERSCRIPTS, run[0]), text)
+    text = SUBSCRIPT_RUN.sub(lambda run: _script("_", SUBSCRIPTS, run[0]), text)
+    return "".join(UNICODE.get(char, char) for char in text)
+
+
+def _script(mark: str, table: dict[str, str], run: str) -> str:
+    return mark + "{" + "".join(table[char] for char in run) + "}"
+
+
+def _cardinal(match: re.Match[str]) -> str:
+    """14th is 14; 14rd is nothing."""
+    number, suffix = int(match[1]), match[2] or match[3] or match[4]
+    teen = number // 10 % 10 == 1
+    usual = "th" if teen else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return match[1] if suffix == usual else match[0]
+
+
+def tokenize(text: str, *, grouping: bool = True) -> list[Token]:
+    """Split an answer into tokens; `grouping` reads 1,234 as one number.
+
+    Raises ParseError for characters outside the grammar, TooLargeError past the limits.
+    """
+    lexer = _Lexer(plain_signs(text), grouping)
+    lexer.run()
+    return lexer.tokens
+
+
+class _Lexer:
+    def __init__(self, text: str, grouping: bool) -> None:
+        self.text = CLOCK_HALF.sub(lambda half: half[1].lower() + "m ", text).replace("{:}", ":")
+        self.number = NUMBER[grouping]
+        self.tokens: list[Token] = []
+        self.position = 0
+        self.spaced = False
+        # the closing positions of open \text-like groups, and whether each is words or mathematics
+        self.groups: list[tuple[int, bool]] = []
+
+    def run(self) -> None:
+        while self.position < len(self.text):
+            if self.groups and self.position == self.groups[-1][0]:
+                self.groups.pop()
+                self.position += 1
+                continue
+            self._step()
+            if len(self.tokens) > MAX_TOKENS:
+                raise TooLargeError("too many tokens")
+
+    def _step(self) -> None:
+        char = self.text[self.position]
+        if match := SPACES.match(self.text, self.position):
+            self.position = match.end()
+            self.spaced = True
+        elif match := self._number():
+            self._emit("number", match[0], match.end())
+        elif match := LETTERS.match(self.text, self.position):
+            self._emit("word", match[0], match.end())
+        elif match := COMMAND.match(self.text, self.position):
+            self._command(match[0][1:], match.end())
+        elif char in '$~"`':
+            self.position += 1
+            self.spaced = True
+        elif char in SIGNS:
+            self._sign(char)
+        elif char == "." or char == "?":
+            self._stop(char)
+        else:
+            raise ParseError(f"unexpected character {char!r}")
+
+    def _number(self) -> re.Match[str] | None:
+        if self.position and self.text[self.position - 1] in "_^":
+            return SCRIPT_NUMBER.match(self.text, self.position)
+        recurring = RECURRING.match(self.text, self.position)
+        return recurring or self.number.match(self.text, self.position)
+
+    def _stop(self, char: str) -> None:
+        if self.text.startswith("...", self.position):
+            self._emit("command", "ldots", self.position + 3)
+        elif char == "." and (self._at_end() or self._in_words() or self._ends_abbreviation()):
+            self.position += 1
+        else:
+            raise ParseError("full stop inside")
+
+    def _at_end(self) -> bool:
+        return not self.text[self.position + 1 :].strip(" .$}*\n)\\]")
+
+    def _in_words(self) -> bool:
+        return bool(self.groups) and self.groups[-1][1]
+
+    def _ends_abbreviation(self) -> bool:
+        """The full stop of "sq. ft" stands after letters and before a space."""
+        around = self.text[self.position - 2 : self.position + 2]
+        return len(around) == 4 and around[:2].isalpha() and around[3] == " "
+
+    def _emit(self, kind: str, text: str, end: int) -> None:
+        text_mode = any(words for _, words in self.groups)
+        self.tokens.append(Token(kind, text, self.spaced, text_mode))
+        self.position = end
+        self.spaced = False
+
+    def _sign(self, char: str) -> None:
+        pair = self.text[self.position : self.position + 2]
+        if pair == "**":
+            self._emit("sign", "^", self.position + 2)
+        elif pair in ("<=", ">=", "!="):
+            name = {"<=": "le", ">=": "ge", "!=": "ne"}[pair]
+            self._emit("command", name, self.position + 2)
+        elif self.text.startswith("+/-", self.position):
+            self._emit("command", "pm", self.position + 3)
+        else:
+            self._emit("sign", char, self.position + 1)
+
+    def _command(self, name: str, end: int) -> None:
+        if name == "\\" and (match := ROW_SPACE.match(self.text, end)):
+            end = match.end()
+        if name in SPACING:
+            self.position, self.spaced = end, True
+        elif name in ("left", "right") and self.text[end : end + 1] == ".":
+            self.position = end + 1
+        elif name in ("left", "right") and self.text[end : end + 1] == "|":
+            self._emit("command", "lvert" if name == "left" else "rvert", end + 1)
+        elif name in SILENT:
+            self.position = end
+        elif name in SKIPPED_WITH_GROUP:
+            end += self.text.startswith("*", end)
+            self.position = self._group_end(self._skip_spaces(end)) + 1
+        elif name in ("begin", "end"):
+            self._environment(name, end)
+        elif name == "mathbb":
+            self._set_name(end)
+        elif name in TEXT_GROUPS:
+            self._open_group(name, end)
+        elif name in ("%", "$", "&", "_", "#"):
+            self._emit("sign" if name != "$" else "command", "%" if name == "%" else name, end)
+        elif name in ("top", "intercal"):
+            self._emit("word", "T", end)
+        elif name == "not":
+            self._negated(end)
+        else:
+            name = {
+                "mod": "pmod",
+                "bmod": "pmod",
+                "dfrac": "frac",
+                "tfrac": "frac",
+                "cfrac": "frac",
+                "|": "Vert",
+                "bar": "overline",
+                "cr": "\\",
+                "newline": "\\",
+            }.get(name, name)
+            self._emit("command", name, end)
+
+    def _negated(self, end: int) -> None:
+        if self.text[end : end + 1] != "=":
+            raise ParseError("unsupported negation")
+        self._emit("command", "ne", end + 1)
+
+    def _skip_spaces(self, position: int) -> int:
+        match = SPACES.match(self.text, position)
+        return match.end() if match else position
+
+    def _group_end(self, opening: int) -> int:
+        """The position of the brace that closes the group opened at `opening`."""
+        if self.text[opening : opening + 1] != "{":
+            raise ParseError("group expected")
+        depth = 0
+        for position in range(opening, len(self.text)):
+            char = self.text[position]
+            if char in "{}" and self.text[position - 1 : position] != "\\":
+                depth += 1 if char == "{" else -1
+                if depth == 0:
+                    return position
+        raise ParseError("unclosed group")
+
+    def _open_group(self, name: str, end: int) -> None:
+        opening = self._skip_spaces(end)
+        if self.text[opening : opening + 1] != "{":
+            self.position = end
+            return
+        if len(self.groups) >= MAX_GROUP_DEPTH:
+            raise TooLargeError("groups too deep")
+        closing = self._group_end(opening)
+        content = self.text[opening + 1 : closing]
+        if name in ("vec", "overrightarrow") and (letters := ARROW_NAME.fullmatch(content)):
+            self._emit("command", f"{letters[1]}{letters[2]} arrow", closing + 1)
+            return
+        one_letter = len(content.strip()) == 1 and name != "text"
+        self.groups.append((closing, name not in MATH_GROUPS and not one_letter))
+        self.position = opening + 1
+        self.spaced = True
+
+    def _environment(self, name: str, end: int) -> None:
+        opening = self._skip_spaces(end)
+        closing = self._group_end(opening)
+        environment = self.text[opening + 1 : closing].strip("* ")
+        end = closing + 1
+        if name == "begin" and environment == "array":
+            columns = self._skip_spaces(end)
+            if self.text[columns : columns + 1] == "{":
+                end = self._group_end(columns) + 1
+        self._emit(name, environment, end)
+
+    def _set_name(self, end: int) -> None:
+        opening = self._skip_spaces(end)
+        if self.text[opening : opening + 1] == "{":
+            end = self._group_end(opening) + 1
+            name = self.text[opening + 1 : end - 1].strip()
+        else:
+            name, end = self.text[opening : opening + 1], opening + 1
+        if name in ("P", "E") and self.text[end : end + 1] in ("(", "["):
+            self._emit("word", name, end)  # a probability, an expected value
+            return
+        if mark := SET_MARK.match(self.text, end):
+            name = f"{name}{mark[0].strip()[0]}{mark[1] or mark[2]}"
+            end = mark.end()
+        self._emit("setname", name, end)

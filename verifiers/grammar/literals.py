@@ -1,0 +1,54 @@
+"""Exact numbers from their digits."""
+
+import re
+from fractions import Fraction
+
+from verifiers.grammar.tree import Node, TooLargeError, num
+
+MAX_DIGITS = 4000
+LONGEST_PLAIN = 60
+MAX_DECIMAL_EXPONENT = 5000
+RECURRING = re.compile(r"(\d*)\.(\d*)\\(?:overline|bar|dot)\s*\{?\s*(\d+)\s*\}?", re.ASCII)
+
+
+PLAIN_NUMBER = re.compile(r"([-+]?)\$?(\d{1,3}(?:,\d{3})+|\d{1,40})(?:\.(\d{1,12}))?", re.ASCII)
+
+
+def plain_number(text: str) -> Fraction | None:
+    """The value of a short plain number, the commonest answer by far; None for all else."""
+    match = PLAIN_NUMBER.fullmatch(text)
+    if match is None or len(text) > LONGEST_PLAIN:
+        return None
+    sign, whole, decimals = match.groups()
+    value = int(whole.replace(",", "") + (decimals or ""))
+    return Fraction(-value if sign == "-" else value, 10 ** len(decimals or ""))
+
+
+def read_literal(text: str) -> Node:
+    """An exact number from its digits; keeps how many significant ones a decimal has."""
+    if match := RECURRING.fullmatch(text):
+        return num(_recurring(match[1], match[2], match[3]))
+    plain = re.sub(r"[^\d.eE+-]", "", text)
+    mantissa, _, exponent = plain.lower().partition("e")
+    if len(mantissa) > MAX_DIGITS or abs(int(exponent or 0)) > MAX_DECIMAL_EXPONENT:
+        raise TooLargeError("too many digits")
+    whole, point, decimals = mantissa.partition(".")
+    value = Fraction(int((whole + decimals) or 0), 10 ** len(decimals))
+    value *= Fraction(10) ** int(exponent or 0)
+    significant = len((whole + decimals).lstrip("0")) if point else 0
+    return Node("num", value, (), significant)
+
+
+def _recurring(whole: str, fixed: str, period: str) -> Fraction:
+    base = Fraction(int((whole + fixed) or 0), 10 ** len(fixed))
+    return base + Fraction(int(period), (10 ** len(period) - 1) * 10 ** len(fixed))
+
+
+def continued(text: str, node: Node) -> Node:
+    """0.333… repeats for ever; 3.14159… is a decimal whose rest is not said."""
+    whole, _, decimals = text.partition(".")
+    for length in range(1, len(decimals) // 3 + 1):
+        period = decimals[-length:]
+        if decimals.endswith(period * 3):
+            return num(_recurring(re.sub(r"\D", "", whole), decimals[:-length], period))
+    return node

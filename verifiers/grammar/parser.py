@@ -1,0 +1,293 @@
+"""Tokens to one tree: lists, relations, sets, sums, products and powers, outermost first."""
+
+import re
+from functools import lru_cache
+
+from verifiers.grammar.cursor import END
+from verifiers.grammar.lexer import tokenize
+from verifiers.grammar.tree import Node, ParseError, TooLargeError, num, product_of
+from verifiers.grammar.unit_syntax import MarkReader
+from verifiers.grammar.vocabulary import NOT_UNITS, REAL_WORDS, RELATIONS, words
+
+MAX_TEXT = 12_000
+LONGEST_KEPT = 200
+MAX_POSTFIXES = 8
+SET_OPERATORS = {"cup": "union", "cap": "inter", "setminus": "diff", "backslash": "diff"}
+NUMBERS = ("num", "neg", "div", "const", "call")
+LEFT_OF_EXCEPT = ("text", "setname", "tuple", "union")
+CONNECTIVES = {"and": "and", "or": "or", "land": "and", "wedge": "and", "lor": "or", "vee": "or"}
+ENDPOINTS = r"(\s*[^\s,;\[\]][^,;\[\]]*[,;][^,;\[\]]*[^\s,;\[\]]\s*)"
+OUTWARD_BRACKETS = [
+    (re.compile(rf"\]{ENDPOINTS}\["), r"(\1)"),
+    (re.compile(rf"\[{ENDPOINTS}\["), r"[\1)"),
+    (re.compile(rf"\]{ENDPOINTS}\]"), r"(\1]"),
+]
+DEGREES = ("circ", "degree")
+
+
+def parse(text: str, *, grouping: bool = True) -> Node:
+    """Read an answer. Raises ParseError, or TooLargeError where the limits refuse it."""
+    if len(text) > MAX_TEXT:
+        raise TooLargeError("too long")
+    return _parse(text, grouping) if len(text) > LONGEST_KEPT else _parse_kept(text, grouping)
+
+
+def _parse(text: str, grouping: bool) -> Node:
+    parser = Parser(tokenize(_usual_brackets(text), grouping=grouping))
+    try:
+        node = parser.answer()
+    except RecursionError as error:
+        raise TooLargeError("nested too deeply") from error
+    if parser.peek() is not END:
+        raise ParseError(f"unexpected {parser.peek().text!r}")
+    return node
+
+
+_parse_kept = lru_cache(maxsize=8192)(_parse)
+
+
+def _usual_brackets(text: str) -> str:
+    """Write ]a, b[ as (a, b)."""
+    if not (text.startswith("]") or text.endswith("[")):
+        return text
+    for pattern, usual in OUTWARD_BRACKETS:
+        text = pattern.sub(usual, text)
+    return text
+
+
+class Parser(MarkReader):
+    """Recursive descent with a depth limit; see AtomReader and MarkReader for the inner levels."""
+
+    def answer(self) -> Node:
+        """A comma list, "a or b", or a single item."""
+        items = [self.relation()]
+        connective = ""
+        while separator := self._separator():
+            if separator != ",":
+                connective = separator
+            if self._at_closing():
+                break
+            items.append(self.relation())
+        if len(items) == 1:
+            return items[0]
+        return Node("list", connective or ",", tuple(items))
+
+    def _separator(self) -> str:
+        """Take the separators that stand here; the strongest of them, or nothing."""
+        found = ""
+        while True:
+            token = self.peek()
+            word = token.text.lower() if token.kind in ("word", "command") else ""
+            if token.kind == "sign" and token.text in (",", ";", "&"):
+                found = found or ("and" if token.text == "&" else ",")
+            elif token.kind == "command" and token.text == "\\" and self.depth == 0:
+                found = found or ","
+            elif word in CONNECTIVES:
+                found = CONNECTIVES[word]
+            elif token.kind == "command" and word in ("cup", "cap"):
+                found = "or" if word == "cup" else "and"
+            else:
+                return found
+            self.take()
+
+    def _at_closing(self) -> bool:
+        token = self.peek()
+        return token is END or token.text in (")", "]", "}", "rbrace")
+
+    def relation(self) -> Node:
+        if self.at("sign", "=") or self.at("command", "approx"):
+            self.take()
+        operands = [self.ratio()]
+        operators = []
+        while self.peek().kind in ("sign", "command") and self.peek().text in RELATIONS:
+            operators.append(RELATIONS[self.take().text])
+            operands.append(self.ratio())
+        if self.accept("command", "pmod"):
+            operands[-1] = Node("mod", None, (operands[-1], self.argument()))
+        if not operators:
+            return operands[0]
+        return Node("rel", tuple(operators), tuple(operands))
+
+    def ratio(self) -> Node:
+        terms = [self.set_expression()]
+        while not self.in_builder and (
+            self.accept("sign", ":")
+            or self.accept("command", "colon")
+            or self.accept("word", "to")
+            or (self.in_limits and self.accept("command", "to", "rightarrow"))
+        ):
+            terms.append(self.set_expression())
+        if len(terms) == 1:
+            return terms[0]
+        if len(terms) == 2 and terms[1].kind == "clock":
+            return Node("clock", terms[1].value, (terms[0], terms[1].args[0]))
+        return Node("ratio", None, tuple(terms))
+
+    def _stacked(self) -> Node:
+        """A sum, or the old commands that stand between two: {n \\choose k}, {a \\over b}."""
+        node = self.sum()
+        if self.accept("command", "choose"):
+            return Node("call", "binom", (node, self.sum()))
+        if self.accept("command", "over"):
+            return Node("div", None, (node, self.sum()))
+        return node
+
+    def set_expression(self) -> Node:
+        node = self._stacked()
+        while True:
+            token = self.peek()
+            if token.kind == "command" and token.text in SET_OPERATORS:
+                kind = SET_OPERATORS[token.text]
+                if kind in ("union", "inter") and node.kind in NUMBERS:
+                    return node  # x < 0 ∪ x > 4 joins inequalities
+            elif node.kind in LEFT_OF_EXCEPT and self.accept("word", "except"):
+                return self._except(node)
+            elif token.kind == "word" and token.text == "U" and node.kind in ("tuple", "union"):
+                kind = "union"
+            else:
+                return node
+            self.take()
+            right = self.sum()
+            same = node.kind == kind and kind != "diff"
+            node = Node(kind, None, (*node.args, right) if same else (node, right))
+
+    def _except(self, node: Node) -> Node:
+        """All real numbers except 0 and x = 2."""
+        self.accept("word", "for")
+        inside = self.answer()
+        items = inside.args if inside.kind == "list" else (inside,)
+        points = tuple(item.args[-1] if item.kind == "rel" else item for item in items)
+        whole = node if node.kind != "text" else Node("setname", "R")
+        if node.kind == "text" and str(node.value).lower() not in REAL_WORDS:
+            raise ParseError("exception from words")
+        return Node("diff", None, (whole, Node("set", None, points)))
+
+    def sum(self) -> Node:
+        node: Node | None = None
+        terms: list[Node] = []
+        while True:
+            sign = self._signs()
+            if not sign and terms:
+                break
+            term = self.product()
+            if sign in ("pm", "mp"):
+                before = (
+                    (Node("add", None, tuple(terms)) if len(terms) > 1 else terms[0],)
+                    if terms
+                    else ()
+                )
+                node = Node("pm", "+" if sign == "pm" else "-", (*before, term))
+                terms = [node]
+                if sum(part.kind == "pm" for part in node.walk()) > 6:
+                    raise TooLargeError("too many signs")
+            else:
+                terms.append(Node("neg", None, (term,)) if sign == "-" else term)
+        return terms[0] if len(terms) == 1 else Node("add", None, tuple(terms))
+
+    def _signs(self) -> str:
+        """The sign before a term: "", "+", "-", "pm" or "mp"; two minus signs cancel."""
+        sign = ""
+        while True:
+            if self.accept("sign", "+"):
+                sign = sign or "+"
+            elif self.accept("sign", "-"):
+                sign = "+" if sign == "-" else "-"
+            elif self.at("command", "pm", "mp"):
+                sign = self.take().text
+            else:
+                return sign
+
+    def product(self) -> Node:
+        factors = [self.power()]
+        while True:
+            if self.accept("sign", "*") or self.accept("command", "cdot", "times", "ast"):
+                factors.append(self._signed_power())
+            elif self.accept("sign", "/") or self.accept("command", "div"):
+                factors.append(Node("pow", None, (self._signed_power(), num(-1))))
+            elif self.at_unit():
+                return self.with_unit(product_of(factors))
+            elif self._starts_factor():
+                applied = len(factors) == 1 and factors[0].kind == "sym" and self.at("sign", "(")
+                tight = applied and not self.peek().spaced
+                factors.append(self.power())
+                if tight and factors[-1].kind in ("sym", "tuple") and not self._starts_factor():
+                    return Node("mul", "applied", tuple(factors))
+            else:
+                return product_of(factors)
+
+    def _signed_power(self) -> Node:
+        sign = self._signs()
+        if sign in ("pm", "mp"):
+            raise ParseError("sign inside a product")
+        node = self.power()
+        return Node("neg", None, (node,)) if sign == "-" else node
+
+    def _starts_factor(self) -> bool:
+        token = self.peek()
+        if token.kind == "sign":
+            return token.text in "([{" or (
+                token.text == "|" and not self.open_bars and not self.in_builder
+            )
+        if token.kind == "word":
+            if token.text == "U" and self.peek(1).text in ("(", "["):
+                return False
+            return token.text.lower() not in NOT_UNITS and token.text != "to"
+        if token.kind == "number":
+            return self.tokens[self.position - 1].kind != "number"
+        if token.kind == "begin" or token.kind == "setname":
+            return token.kind == "begin"
+        if token.text in ("Vert", "rVert"):
+            return not self.open_bars
+        return token.kind == "command" and token.text not in _NOT_FACTORS
+
+    def power(self) -> Node:
+        """An atom with its exponent and what may follow: factorials, degrees, per cent."""
+        if (money := self.currency()) is not None:
+            return Node("unit", ((money, 1),), (self._signed_power(),))
+        return self.postfixed(self.atom())
+
+    def postfixed(self, node: Node) -> Node:
+        for _ in range(MAX_POSTFIXES):
+            if self.accept("sign", "^"):
+                node = self._raised(node)
+            elif self.accept("sign", "!"):
+                node = Node("fact", None, (node,))
+            elif self.accept("sign", "%"):
+                node = Node("pct", None, (node,))
+            elif self.accept("command", *DEGREES):
+                node = Node("deg", None, (node,))
+            elif (money := self.currency()) is not None:
+                node = Node("unit", ((money, 1),), (node,))
+            else:
+                return node
+        raise TooLargeError("too many signs after a number")
+
+    def _raised(self, node: Node) -> Node:
+        self.depth += 1
+        braced = self.at("sign", "{")
+        ahead = self.peek(1) if braced else self.peek()
+        if ahead.kind == "command" and ahead.text in DEGREES:
+            self.position += 3 if braced else 1
+            self.depth -= 1
+            return Node("deg", None, (node,))
+        exponent = self.signed_exponent() if not braced else self.argument()
+        self.depth -= 1
+        return Node("pow", None, (node, exponent))
+
+    def signed_exponent(self) -> Node:
+        negative = False
+        while self.at("sign", "-", "+"):
+            negative ^= self.take().text == "-"
+        node = self.atom()
+        if self.accept("sign", "^"):
+            node = self._raised(node)
+        return Node("neg", None, (node,)) if negative else node
+
+
+_NOT_FACTORS = (
+    set(RELATIONS)
+    | set(SET_OPERATORS)
+    | set(CONNECTIVES)
+    | words("pm mp cdot times div ast } rbrace rvert rfloor rceil rangle mid colon pmod \\")
+    | words("to rightarrow implies circ vert choose over")
+)

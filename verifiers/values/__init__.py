@@ -1,0 +1,1 @@
+"""Exact and numeric values of expressions."""

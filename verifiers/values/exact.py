@@ -1,0 +1,147 @@
+"""Exact evaluation: integers and fractions, with the cost estimated before it is paid."""
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+
+from verifiers.grammar.tree import Node, TooLargeError
+from verifiers.values.effort import check
+
+MAX_BITS = 60_000
+MAX_FACTORIAL = 3_000
+MAX_BINOMIAL = 10_000
+MAX_ROOT = 12
+
+
+class InexactError(ArithmeticError):
+    """The value is not rational, or not found to be."""
+
+
+class UndefinedError(ArithmeticError):
+    """The expression has no value, as in 1/0."""
+
+
+def exact(node: Node, values: Mapping[str, Fraction]) -> Fraction:
+    """The rational value of an expression.
+
+    Raises InexactError, UndefinedError, or TooLargeError before an operation that would not end.
+    """
+    kind = node.kind
+    if kind == "num":
+        assert isinstance(node.value, Fraction)
+        return node.value
+    if kind == "sym":
+        if node.value not in values:
+            raise InexactError(str(node.value))
+        return values[str(node.value)]
+    check()
+    if kind not in ("add", "mul", "neg", "div", "pow", "fact", "pct", "call", "base"):
+        raise InexactError(kind)
+    args = [exact(arg, values) for arg in node.args]
+    if kind == "call":
+        return _call(str(node.value), args)
+    return _arithmetic(kind, args)
+
+
+def _arithmetic(kind: str, args: list[Fraction]) -> Fraction:
+    if kind == "add":
+        return _bounded(sum(args, Fraction(0)))
+    if kind == "mul":
+        product = Fraction(1)
+        for factor in args:
+            product = _bounded(product * factor)
+        return product
+    if kind == "neg":
+        return -args[0]
+    if kind == "pct":
+        return args[0] / 100
+    if kind == "div":
+        return _divide(args[0], args[1])
+    if kind == "pow":
+        return power(args[0], args[1])
+    if kind == "fact":
+        return _factorial(args[0])
+    raise InexactError(kind)
+
+
+def bits(value: Fraction) -> int:
+    return max(value.numerator.bit_length(), value.denominator.bit_length())
+
+
+def _bounded(value: Fraction) -> Fraction:
+    if bits(value) > MAX_BITS:
+        raise TooLargeError("number too large")
+    return value
+
+
+def _divide(top: Fraction, bottom: Fraction) -> Fraction:
+    if not bottom:
+        raise UndefinedError("division by zero")
+    return top / bottom
+
+
+def power(base: Fraction, exponent: Fraction) -> Fraction:
+    """base ** exponent, exactly."""
+    if base == 0:
+        if exponent <= 0:
+            raise UndefinedError("zero to a power that is not positive")
+        return base
+    if base == 1:
+        return base
+    if abs(exponent.numerator) * bits(base) > MAX_BITS * exponent.denominator:
+        raise TooLargeError("power too large")
+    if exponent.denominator == 1:
+        return base**exponent.numerator
+    return root(base, exponent.denominator) ** exponent.numerator
+
+
+def root(value: Fraction, index: int) -> Fraction:
+    """The root of a perfect power; roots of negative numbers are left to complex arithmetic."""
+    if value < 0 or index > MAX_ROOT:
+        raise InexactError("root")
+    return Fraction(_integer_root(value.numerator, index), _integer_root(value.denominator, index))
+
+
+def _integer_root(value: int, index: int) -> int:
+    if index == 2:
+        guess = math.isqrt(value)
+    else:
+        if value.bit_length() > 1000:
+            raise InexactError("root of a large number")
+        guess = round(value ** (1 / index))
+    if guess**index != value:
+        raise InexactError("irrational root")
+    return guess
+
+
+def _factorial(value: Fraction) -> Fraction:
+    if value.denominator != 1 or value < 0:
+        raise InexactError("factorial")
+    if value > MAX_FACTORIAL:
+        raise TooLargeError("factorial too large")
+    return Fraction(math.factorial(value.numerator))
+
+
+def _call(name: str, args: list[Fraction]) -> Fraction:
+    first = args[0]
+    if name == "abs":
+        return abs(first)
+    if name == "floor":
+        return Fraction(math.floor(first))
+    if name == "ceil":
+        return Fraction(math.ceil(first))
+    if name == "max":
+        return max(args)
+    if name == "min":
+        return min(args)
+    if name == "root" and len(args) == 2 and args[1].denominator == 1 and args[1] > 0:
+        odd_of_negative = first < 0 and args[1].numerator % 2
+        value = root(abs(first) if odd_of_negative else first, args[1].numerator)
+        return -value if odd_of_negative else value
+    whole = all(arg.denominator == 1 for arg in args)
+    if name == "binom" and whole and 0 <= args[1] <= first <= MAX_BINOMIAL:
+        return _bounded(Fraction(math.comb(first.numerator, args[1].numerator)))
+    if name in ("gcd", "lcm") and whole:
+        function = math.gcd if name == "gcd" else math.lcm
+        return _bounded(Fraction(function(*(arg.numerator for arg in args))))
+    raise InexactError(name)

@@ -1,0 +1,196 @@
+"""Evaluation in high precision, with bounds on what is attempted."""
+
+import random
+import threading
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from mpmath import MPContext
+
+from verifiers.grammar.tree import Node, TooLargeError
+from verifiers.values.effort import check
+from verifiers.values.exact import InexactError, UndefinedError, exact
+
+MAX_EXPONENT_BITS = 2**20
+MAX_ANGLE_BITS = 400
+MAX_GAMMA = 10_000
+Number = Any  # mpmath's real and complex numbers have no types of their own
+
+_local = threading.local()
+
+
+def context(digits: int) -> MPContext:
+    """This thread's own mpmath context, since mpmath's precision is a global setting."""
+    contexts = _local.__dict__.setdefault("contexts", {})
+    if digits not in contexts:
+        contexts[digits] = MPContext()
+        contexts[digits].dps = digits
+    return contexts[digits]
+
+
+class Evaluator:
+    """Evaluates trees at one point. `real`: refuse any value that is not real on the way."""
+
+    def __init__(
+        self,
+        digits: int,
+        values: Mapping[str, Fraction],
+        *,
+        real: bool,
+        decimal_log: bool = False,
+    ) -> None:
+        self.context = context(digits)
+        self.rationals = values
+        self.real = real
+        self.decimal_log = decimal_log
+
+    def __call__(self, node: Node) -> Number:
+        """The value; raises InexactError, UndefinedError or TooLargeError."""
+        try:
+            value = self._evaluate(node)
+        except (ZeroDivisionError, ValueError, OverflowError) as error:
+            raise UndefinedError(str(error)) from error
+        if not self.context.isfinite(value):
+            raise UndefinedError("not finite")
+        return value
+
+    def _evaluate(self, node: Node) -> Number:
+        c, kind = self.context, node.kind
+        if kind == "num":
+            return self._rational(node.value)
+        if kind == "sym":
+            return self._rational(self.rationals[str(node.value)])
+        if kind == "const":
+            return self._constant(str(node.value))
+        check()
+        args = [self._evaluate(arg) for arg in node.args]
+        if kind == "add":
+            value = c.fsum(args)
+        elif kind == "mul":
+            value = c.fprod(args)
+        elif kind == "neg":
+            value = -args[0]
+        elif kind == "div":
+            value = args[0] / args[1]
+        elif kind == "pow":
+            value = self._power(*args)
+        elif kind == "call":
+            value = self._call(str(node.value), args)
+        elif kind == "deg":
+            value = args[0] * c.pi / 180
+        elif kind == "pct":
+            value = args[0] / 100
+        elif kind == "fact":
+            value = self._factorial(node, args[0])
+        elif kind == "opaque":
+            value = self._arbitrary(str(node.value), args)
+        else:
+            raise InexactError(kind)
+        if self.real and isinstance(value, c.mpc):
+            if value.imag:
+                raise InexactError("not real")
+            value = value.real
+        return value
+
+    def _rational(self, value: object) -> Number:
+        assert isinstance(value, Fraction)
+        return self.context.mpf(value.numerator) / value.denominator
+
+    def _constant(self, name: str) -> Number:
+        c = self.context
+        if name == "i" and self.real:
+            raise InexactError("not real")
+        if name == "inf":
+            raise InexactError("infinite")
+        return {"pi": +c.pi, "e": +c.e, "i": c.j}[name]
+
+    def _power(self, base: Number, exponent: Number) -> Number:
+        c = self.context
+        if base == 0:
+            if isinstance(exponent, c.mpc) or exponent <= 0:
+                raise UndefinedError("power of zero")
+            return base
+        size = abs(c.log(abs(base), 2) * abs(exponent))
+        if size > MAX_EXPONENT_BITS:
+            raise TooLargeError("power too large")
+        if self.real and base < 0 and exponent != c.floor(exponent):
+            raise InexactError("not real")
+        return c.power(base, exponent)
+
+    def _factorial(self, node: Node, value: Number) -> Number:
+        try:
+            return self._rational(exact(node, self.rationals))
+        except InexactError:
+            return self._gamma(value + 1)
+
+    def _gamma(self, value: Number) -> Number:
+        if abs(value) > MAX_GAMMA:
+            raise TooLargeError("factorial too large")
+        return self.context.gamma(value)
+
+    def _arbitrary(self, name: str, args: list[Number]) -> Number:
+        """An unknown function: some fixed value for each name and argument."""
+        key = ",".join(self.context.nstr(arg, 15) for arg in args)
+        return self.context.mpf(random.Random(f"{name}({key})").randint(100, 900)) / 211
+
+    def _call(self, name: str, args: list[Number]) -> Number:
+        c, x = self.context, args[0]
+        if name in (
+            "sin",
+            "cos",
+            "tan",
+            "cot",
+            "sec",
+            "csc",
+            "exp",
+            "sinh",
+            "cosh",
+            "tanh",
+            "coth",
+        ):
+            bound = MAX_ANGLE_BITS if name not in ("exp", "sinh", "cosh", "tanh", "coth") else 20
+            if x and c.log(abs(x), 2) > bound:
+                raise TooLargeError("argument too large")
+            return getattr(c, name)(x)
+        if name in (
+            "asin",
+            "acos",
+            "atan",
+            "acot",
+            "asec",
+            "acsc",
+            "asinh",
+            "acosh",
+            "atanh",
+            "ln",
+            "erf",
+        ):
+            return getattr(c, name)(x)
+        if name == "log":
+            base = args[1] if len(args) > 1 else (10 if self.decimal_log else c.e)
+            return c.log(x) / c.log(base)
+        if name == "root":
+            return self._root(x, args[1])
+        plain = {
+            "lg": lambda: c.log(x) / c.log(10), "abs": lambda: abs(x),
+            "floor": lambda: c.floor(x), "ceil": lambda: c.ceil(x), "sgn": lambda: c.sign(x),
+            "conj": lambda: c.conj(x), "re": lambda: c.re(x), "im": lambda: c.im(x),
+            "cis": lambda: c.cos(x) + c.j * c.sin(x), "gamma": lambda: self._gamma(x),
+            "max": lambda: max(args), "min": lambda: min(args),
+            "binom": lambda: self._binomial(x, args[1]),
+        }.get(name)  # fmt: skip
+        if plain is None:
+            raise InexactError(name)
+        return plain()
+
+    def _binomial(self, n: Number, k: Number) -> Number:
+        return self._gamma(n + 1) / self._gamma(k + 1) / self._gamma(n - k + 1)
+
+    def _root(self, value: Number, index: Number) -> Number:
+        """Odd roots of negative numbers are real, as a reader of the radical sign expects."""
+        c = self.context
+        real = not isinstance(value, c.mpc)
+        if real and value < 0 and not isinstance(index, c.mpc) and index % 2 == 1:
+            return -c.power(-value, 1 / index)
+        return c.power(value, 1 / index) if index != 2 else c.sqrt(value)

@@ -1,0 +1,36 @@
+"""Polynomials of the first and second degree in one variable, found from their exact values."""
+
+from fractions import Fraction
+
+from verifiers.grammar.tree import Node, TooLargeError, num
+from verifiers.values.exact import InexactError, UndefinedError, exact
+from verifiers.values.numeric import Evaluator, Number
+
+PLACES = tuple(Fraction(at, 2) for at in (0, 2, -2, 6, 8, 10, 22, 58, -29))
+
+
+def coefficients(node: Node, name: str) -> tuple[Fraction, Fraction, Fraction] | None:
+    """(a, b, c) where the expression is a·x² + b·x + c, else None."""
+    try:
+        values = [exact(node, {name: at}) for at in PLACES]
+    except (InexactError, UndefinedError, TooLargeError):
+        return None
+    c, a = values[0], (values[1] + values[2]) / 2 - values[0]
+    b = values[1] - a - c
+    fits = all(value == (a * at + b) * at + c for value, at in zip(values, PLACES, strict=True))
+    return (a, b, c) if fits else None
+
+
+def real_roots(a: Fraction, b: Fraction, c: Fraction, digits: int) -> tuple[Number, ...]:
+    """The zeros of a·x² + b·x + c in ascending order, each once."""
+    evaluate = Evaluator(digits, {}, real=True)
+    if not a:
+        return (evaluate(num(-c / b)),) if b else ()
+    spread = (b * b - 4 * a * c) / (4 * a * a)
+    if spread < 0:
+        return ()
+    middle = evaluate(num(-b / (2 * a)))
+    if not spread:
+        return (middle,)
+    half = evaluate(Node("call", "root", (num(spread), num(2))))
+    return (middle - half, middle + half)

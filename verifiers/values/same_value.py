@@ -1,0 +1,258 @@
+"""Whether two expressions have the same value: exactly, or at seeded random points."""
+
+import random
+from collections.abc import Iterator
+from fractions import Fraction
+
+from verifiers.grammar.tree import Node, TooLargeError, canonical
+from verifiers.grammar.vocabulary import words
+from verifiers.values.exact import InexactError, UndefinedError, exact
+from verifiers.values.numeric import Evaluator, Number
+
+LOW, HIGH = 50, 250  # digits of the first look and of the confirmation
+LOW_AT_POINT, HIGH_AT_POINT = 30, 100
+ENOUGH_POINTS = 3
+REPEATED_DIGITS = 13
+MAX_NODES = 1500
+GRAIN = 997
+RANGES = ((0, 1), (1, 4), (-6, 6), (-60, 60))
+POINTS_IN_RANGE = 4
+ARITHMETIC = words("num sym const add mul neg div pow fact pct deg call opaque base")
+REAL_NAMES = words("x y z t u v")  # what is rounded may be any real; n and k are whole numbers
+PROBES = (*(Fraction(x) for x in (1, 2, 3, 7)), Fraction(-29, 2))  # |x|, floor(x): linear at some
+NO_VALUE = (InexactError, UndefinedError, TooLargeError)
+
+
+def is_arithmetic(node: Node) -> bool:
+    return all(part.kind in ARITHMETIC for part in node.walk())
+
+
+def same_value(left: Node, right: Node) -> bool:
+    """Equal as numbers, or as functions of their variables wherever both are real."""
+    if canonical(left) == canonical(right):
+        return has_value(left)
+    if not (is_arithmetic(left) and is_arithmetic(right)):
+        return False
+    if left.size() + right.size() > MAX_NODES:
+        return False
+    if _same(left, right, decimal_log=False):
+        return True
+    bare_log = any(
+        part.kind == "call" and part.value == "log" and len(part.args) == 1
+        for side in (left, right)
+        for part in side.walk()
+    )
+    return bare_log and _same(left, right, decimal_log=True)
+
+
+def _same(left: Node, right: Node, *, decimal_log: bool) -> bool:
+    if left.symbols() or right.symbols():
+        return _same_function(left, right, decimal_log)
+    return _same_constant(left, right, decimal_log)
+
+
+def has_value(node: Node) -> bool:
+    """False for what is plainly undefined, such as 1/0."""
+    if node.symbols() or not is_arithmetic(node):
+        return True
+    try:
+        exact(node, {})
+    except UndefinedError:
+        return False
+    except (InexactError, TooLargeError):
+        pass
+    return True
+
+
+def rational(node: Node) -> Fraction | None:
+    """The exact value, if the expression has one that is rational."""
+    try:
+        return exact(node, {})
+    except NO_VALUE:
+        return None
+
+
+def _same_constant(left: Node, right: Node, decimal_log: bool) -> bool:
+    values = rational(left), rational(right)
+    if values[0] is not None and values[1] is not None:
+        return values[0] == values[1] or _repeats_digits(left, right, values)
+    try:
+        low = [Evaluator(LOW, {}, real=False, decimal_log=decimal_log)(n) for n in (left, right)]
+        if not _close(low[0], low[1], LOW // 2):
+            return _near_literal(left, right, low)
+        high = [Evaluator(HIGH, {}, real=False, decimal_log=decimal_log)(n) for n in (left, right)]
+    except NO_VALUE:
+        return False
+    return _shrinks(low, high, LOW, HIGH) or _near_literal(left, right, low)
+
+
+def _close(left: Number, right: Number, digits: int) -> bool:
+    return abs(left - right) <= max(abs(left), abs(right), 1) * 10.0**-digits
+
+
+def _shrinks(low: list[Number], high: list[Number], low_digits: int, high_digits: int) -> bool:
+    """A true zero shrinks with the precision; a small difference stays as it is."""
+    ten = high[0].context.mpf(10)
+    before, after = abs(low[0] - low[1]), abs(high[0] - high[1])
+    if before == 0:
+        size = max(abs(high[0]), abs(high[1]))
+        return bool(after <= size * ten ** -((low_digits + high_digits) // 2))
+    return bool(after <= before * ten ** -((high_digits - low_digits) // 2))
+
+
+def _literal(node: Node) -> bool:
+    inner = node.args[0] if node.kind == "neg" else node
+    return inner.kind == "num" and inner.digits >= REPEATED_DIGITS
+
+
+def _repeats_digits(
+    left: Node, right: Node, values: tuple[Fraction | None, Fraction | None]
+) -> bool:
+    """0.3333333333333 for 1/3: a decimal that repeats the digits of what no decimal can equal."""
+    a, b = values
+    if a is None or b is None or _literal(left) == _literal(right):
+        return False
+    other = b if _literal(left) else a
+    if _terminates(other) or not other:
+        return False
+    return abs(a - b) * 10 ** (REPEATED_DIGITS - 1) < abs(other) * Fraction(1, 2)
+
+
+def _terminates(value: Fraction) -> bool:
+    rest = value.denominator
+    for prime in (2, 5):
+        while rest % prime == 0:
+            rest //= prime
+    return rest == 1
+
+
+def _near_literal(left: Node, right: Node, values: list[Number]) -> bool:
+    if _literal(left) == _literal(right):
+        return False
+    a, b = values
+    return abs(a - b) * 10 ** (REPEATED_DIGITS - 1) < abs(b) / 2
+
+
+def points(names: list[str], *, integers: bool) -> Iterator[dict[str, Fraction]]:
+    """The seeded points at which functions are compared."""
+    source = random.Random(20240607)
+    for low, high in RANGES:
+        for _ in range(POINTS_IN_RANGE):
+            if integers:
+                yield {name: Fraction(source.randint(2, 30)) for name in names}
+            else:
+                yield {
+                    name: low + Fraction(source.randint(1, GRAIN * (high - low) - 1), GRAIN)
+                    for name in names
+                }
+
+
+def is_discrete(*nodes: Node) -> bool:
+    """Whether the variables must be whole numbers, as in n! or (-1)^n."""
+    for node in nodes:
+        for part in node.walk():
+            name = part.value if part.kind == "call" else part.kind
+            if name in ("fact", "binom", "gcd", "lcm") and part.symbols():
+                return True
+            if name in ("floor", "ceil") and part.symbols() and not part.symbols() & REAL_NAMES:
+                return True
+            if part.kind == "pow" and part.args[1].symbols():
+                base = rational(part.args[0])
+                if base is not None and base < 0:
+                    return True
+    return False
+
+
+def _same_function(left: Node, right: Node, decimal_log: bool) -> bool:
+    names = sorted(left.symbols() | right.symbols())
+    integers = is_discrete(left, right)
+    for real in (True, False):
+        agreed = 0
+        for point in points(names, integers=integers):
+            same = _same_at(left, right, point, real, decimal_log)
+            if same is False:
+                return False
+            agreed += same is True
+        if agreed >= ENOUGH_POINTS:
+            return True
+    return False
+
+
+def _same_at(
+    left: Node, right: Node, point: dict[str, Fraction], real: bool, decimal_log: bool
+) -> bool | None:
+    """None where the two cannot be compared, as outside a common domain."""
+    try:
+        return exact(left, point) == exact(right, point)
+    except InexactError:
+        pass
+    except (UndefinedError, TooLargeError):
+        return None
+    options = {"real": real, "decimal_log": decimal_log}
+    try:
+        low = [Evaluator(LOW_AT_POINT, point, **options)(node) for node in (left, right)]
+        if not _close(low[0], low[1], LOW_AT_POINT // 2):
+            return False
+        high = [Evaluator(HIGH_AT_POINT, point, **options)(node) for node in (left, right)]
+    except NO_VALUE:
+        return None
+    return _shrinks(low, high, LOW_AT_POINT, HIGH_AT_POINT)
+
+
+def same_solution(left: Node, right: Node) -> bool:
+    """Whether left = 0 and right = 0 can both be solved for one variable, with the same result."""
+    names = sorted(left.symbols() & right.symbols())
+    if left.symbols() != right.symbols() or not (is_arithmetic(left) and is_arithmetic(right)):
+        return False
+    return any(_same_solution_for(name, names, left, right) for name in names)
+
+
+def _same_solution_for(name: str, names: list[str], left: Node, right: Node) -> bool:
+    agreed = 0
+    for point in points(names, integers=False):
+        try:
+            solutions = [_linear_solution(side, name, point) for side in (left, right)]
+        except NO_VALUE:
+            continue
+        if None in solutions or not _close(solutions[0], solutions[1], LOW // 2):
+            return False
+        agreed += 1
+    return agreed >= ENOUGH_POINTS
+
+
+def _linear_solution(side: Node, name: str, point: dict[str, Fraction]) -> Number:
+    """The zero of an expression that is linear in one variable at this point, else None."""
+    at = [Evaluator(LOW, {**point, name: x}, real=True)(side) for x in PROBES]
+    slope = at[1] - at[0]
+    tolerance = 10.0 ** -(LOW // 2) * max(1, *(abs(value) for value in at))
+    if abs(slope) <= tolerance or abs(at[2] - at[1] - slope) > tolerance:
+        return None
+    if any(
+        abs(value - at[0] - slope * (float(probe) - 1)) > tolerance
+        for value, probe in zip(at, PROBES, strict=True)
+    ):
+        return None
+    return 1 - at[0] / slope
+
+
+def proportional(left: Node, right: Node) -> Fraction | None:
+    """The sign of c (as ±1) if left = c·right for a constant c other than 0, else None."""
+    names = sorted(left.symbols() | right.symbols())
+    if not names or not (is_arithmetic(left) and is_arithmetic(right)):
+        return None
+    quotients = []
+    for point in points(names, integers=is_discrete(left, right)):
+        try:
+            evaluate = Evaluator(LOW, point, real=True)
+            top, bottom = evaluate(left), evaluate(right)
+        except NO_VALUE:
+            continue
+        small = 10.0 ** -(LOW // 2)
+        if abs(top) < small or abs(bottom) < small:
+            return None
+        quotients.append(top / bottom)
+    if len(quotients) < ENOUGH_POINTS:
+        return None
+    if not all(_close(quotients[0], quotient, LOW // 2) for quotient in quotients):
+        return None
+    return Fraction(1 if quotients[0] > 0 else -1)

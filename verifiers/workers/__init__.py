@@ -1,0 +1,1 @@
+"""Killable worker processes that bound a check in time and memory."""

@@ -1,0 +1,72 @@
+"""The child process: reads one JSON question a line, writes one JSON reply a line.
+
+`verifiers.workers.pool` starts it. It trusts nothing to Python's own timers: the parent kills it at
+the limit, the kernel kills it a little later (SIGALRM with its default action) or when the parent
+dies, and its memory is capped.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import signal
+import sys
+from typing import IO
+
+from verifiers.equality.compare import compare
+
+PR_SET_PDEATHSIG = 1
+ALARM_SLACK_S = 1.0
+
+
+def confine(parent: int, memory_mb: int) -> None:
+    """Cap the memory of this process and tie its life to its parent's."""
+    limit = memory_mb * 1024 * 1024
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            sys.exit(1)
+
+
+def private_stdout() -> IO[str]:
+    """Keep the pipe to the parent for replies, and send stray prints nowhere."""
+    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.close(null)
+    return replies
+
+
+def serve(replies: IO[str]) -> None:
+    """Answer questions until the parent closes the pipe."""
+    print(json.dumps({"ready": True}), file=replies, flush=True)
+    for line in sys.stdin:
+        question = json.loads(line)
+        signal.setitimer(signal.ITIMER_REAL, question["limit"] + ALARM_SLACK_S)
+        try:
+            judgement = compare(question["gold"], question["answer"])
+            reply = {"equal": judgement.equal, "reason": judgement.reason}
+        except MemoryError:
+            reply = {"equal": None, "reason": "out of memory"}
+        except Exception as error:
+            reply = {"equal": False, "reason": f"not comparable ({type(error).__name__})"}
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        print(json.dumps(reply), file=replies, flush=True)
+        if reply["equal"] is None:
+            return
+
+
+def main() -> None:
+    parent, memory_mb = (int(word) for word in sys.argv[1:3])
+    confine(parent, memory_mb)
+    serve(private_stdout())
+
+
+if __name__ == "__main__":
+    main()

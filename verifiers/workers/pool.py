@@ -1,0 +1,165 @@
+"""Killable worker processes behind a call that always returns in time."""
+
+import contextlib
+import json
+import os
+import queue
+import select
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from verifiers.types import Judgement
+
+START_LIMIT_S = 60.0
+LATE = "time limit"
+READ_CHUNK = 65536
+PACKAGE_ROOT = str(Path(__file__).resolve().parents[2])
+
+
+class WorkerLostError(Exception):
+    """A worker died, was killed at its limit, or could not be started."""
+
+
+class _Worker:
+    """One child process; used by one thread at a time."""
+
+    def __init__(self, memory_mb: int) -> None:
+        paths = [PACKAGE_ROOT, *(path for path in sys.path if path)]
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "verifiers.workers.child", str(os.getpid()), str(memory_mb)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=PACKAGE_ROOT,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        )
+        self._unread = b""
+
+    def await_ready(self) -> None:
+        """Wait until the imports are done, so that they do not count against a question."""
+        self._read_line(START_LIMIT_S, "worker did not start")
+
+    def ask(self, gold: str, answer: str, limit: float) -> Judgement:
+        """Put one question; raises WorkerLostError if no reply comes within the limit."""
+        question = {"gold": gold, "answer": answer, "limit": limit}
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(question).encode() + b"\n")
+            self._process.stdin.flush()
+        except OSError as error:
+            raise WorkerLostError("worker died") from error
+        reply = json.loads(self._read_line(limit, LATE))
+        return Judgement(reply["equal"], reply["reason"])
+
+    def _read_line(self, limit: float, late: str) -> bytes:
+        assert self._process.stdout is not None
+        descriptor = self._process.stdout.fileno()
+        poller = select.poll()
+        poller.register(descriptor, select.POLLIN | select.POLLHUP)
+        deadline = time.monotonic() + limit
+        while b"\n" not in self._unread:
+            left = deadline - time.monotonic()
+            if left <= 0 or not poller.poll(left * 1000):
+                raise WorkerLostError(late)
+            chunk = os.read(descriptor, READ_CHUNK)
+            if not chunk:
+                raise WorkerLostError("worker died")
+            self._unread += chunk
+        line, _, self._unread = self._unread.partition(b"\n")
+        return line
+
+    def kill(self) -> None:
+        """End the process; a thread that waits for its reply sees the pipe close."""
+        self._process.kill()
+        self._process.wait()
+
+    def dispose(self) -> None:
+        """End the process and close its pipes; only for the thread that uses the worker."""
+        self.kill()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+
+
+class Pool:
+    """A fixed number of workers, started when first needed and replaced when lost.
+
+    Workers are started from one thread that lives as long as the pool, because Linux ties a
+    child's life to the thread that started it.
+    """
+
+    def __init__(self, *, workers: int, timeout: float, memory_mb: int) -> None:
+        self._size, self._timeout, self._memory_mb = workers, timeout, memory_mb
+        self._lock = threading.Lock()
+        self._closed = False
+        self._reset()
+
+    def _reset(self) -> None:
+        self._owner = os.getpid()
+        self._idle: queue.SimpleQueue[_Worker | None] = queue.SimpleQueue()
+        for _ in range(self._size):
+            self._idle.put(None)
+        self._alive: set[_Worker] = set()
+        self._starter = ThreadPoolExecutor(1, thread_name_prefix="verifiers-start")
+
+    def ask(self, gold: str, answer: str) -> Judgement:
+        """Decide in a worker; an undecided judgement means time, memory or the worker ran out.
+
+        Raises RuntimeError if the pool is closed.
+        """
+        with self._lock:
+            if self._owner != os.getpid():
+                self._reset()
+        worker = self._idle.get()
+        try:
+            if self._closed:
+                raise RuntimeError("this verifier is closed")
+            worker = worker or self._start()
+            judgement = worker.ask(gold, answer, self._timeout)
+            if judgement.equal is None:
+                raise WorkerLostError(judgement.reason)
+            return judgement
+        except WorkerLostError as error:
+            if worker is not None:
+                self._discard(worker)
+                worker = None
+            return Judgement(None, str(error))
+        finally:
+            self._idle.put(worker)
+
+    def _start(self) -> _Worker:
+        try:
+            worker = self._starter.submit(_Worker, self._memory_mb).result()
+        except (OSError, RuntimeError) as error:
+            raise WorkerLostError("worker could not be started") from error
+        with self._lock:
+            self._alive.add(worker)
+        try:
+            if self._closed:
+                raise WorkerLostError("verifier closed")
+            worker.await_ready()
+        except WorkerLostError:
+            self._discard(worker)
+            raise
+        return worker
+
+    def _discard(self, worker: _Worker) -> None:
+        with self._lock:
+            self._alive.discard(worker)
+        worker.dispose()
+
+    def close(self) -> None:
+        """Kill every worker. Safe to call twice."""
+        with self._lock:
+            already, self._closed = self._closed, True
+            alive, self._alive = self._alive, set()
+        if already or self._owner != os.getpid():
+            return
+        for worker in alive:
+            worker.kill()
+        self._starter.shutdown(wait=True)
