@@ -247,13 +247,23 @@ def _same_ratio(gold: Node, answer: Node) -> bool:
     left, right = _terms(gold), _terms(answer)
     if len(left) != len(right):
         return False
+    if (_is_time(gold) and _is_time(answer)) or any(rational(term) == 0 for term in left + right):
+        return all(same_value(a, b) for a, b in zip(left, right, strict=True))
     pivots = left[0], right[0]
-    if any(rational(pivot) == 0 for pivot in pivots):
-        return False
     return all(
         same_value(Node("mul", None, (a, pivots[1])), Node("mul", None, (b, pivots[0])))
         for a, b in zip(left, right, strict=True)
     )
+
+
+def _is_time(node: Node) -> bool:
+    """4:30 is a time of day as much as a ratio: two of them are not cancelled."""
+    if node.kind != "ratio" or len(node.args) != 2:
+        return False
+    hours, minutes = (rational(term) for term in node.args)
+    if hours is None or minutes is None or hours.denominator != 1 or minutes.denominator != 1:
+        return False
+    return 0 <= hours <= 24 and 10 <= minutes < 60
 
 
 def _terms(node: Node) -> tuple[Node, ...]:
