@@ -148,6 +148,8 @@ def _with_units(left: Quantity, right: Quantity) -> tuple[bool, str]:
         return same_value(left.value, right.value), "value in the same unit"
     known = all(name in UNITS for name, _ in left.unit + right.unit)
     if not known:
+        if not left.value.has("num"):
+            return False, "words"
         return same_value(left.value, right.value), "value, nouns ignored"
     factor = conversion(dict(left.unit), dict(right.unit))
     if factor is None:
@@ -159,7 +161,7 @@ def _plain(left: Node, right: Node) -> bool:
     if same_value(left, right):
         return True
     for one, other in ((left, right), (right, left)):
-        bare = _without_letter_unit(one)
+        bare = without_letter_unit(one)
         if bare is not None and not other.symbols() and same_value(bare, other):
             return True
     return False
@@ -167,7 +169,7 @@ def _plain(left: Node, right: Node) -> bool:
 
 def _with_letter_unit(quantity: Quantity) -> Quantity:
     """Beside an answer in known units, the m of 5m is a unit too, and so are those of 5 m/s."""
-    bare = _without_letter_unit(quantity.value)
+    bare = without_letter_unit(quantity.value)
     if bare is None:
         return quantity
     powers = [_letter_power(factor) for factor in quantity.value.args]
@@ -175,7 +177,7 @@ def _with_letter_unit(quantity: Quantity) -> Quantity:
     return Quantity(bare, "unit", tuple(sorted(unit)))
 
 
-def _without_letter_unit(node: Node) -> Node | None:
+def without_letter_unit(node: Node) -> Node | None:
     """5m, 2 m^2, 3 m/s: a number times a letter that names a unit, or a quotient of such."""
     if node.kind != "mul" or node.args[0].symbols():
         return None

@@ -227,7 +227,7 @@ def _same_solution_for(name: str, names: list[str], left: Node, right: Node) -> 
     agreed = 0
     for point in points(names, integers=False):
         try:
-            solutions = [_linear_solution(side, name, point) for side in (left, right)]
+            solutions = [linear_solution(side, name, point) for side in (left, right)]
         except NO_VALUE:
             continue
         if None in solutions or not _close(solutions[0], solutions[1], LOW // 2):
@@ -236,7 +236,7 @@ def _same_solution_for(name: str, names: list[str], left: Node, right: Node) -> 
     return agreed >= ENOUGH_POINTS
 
 
-def _linear_solution(side: Node, name: str, point: dict[str, Fraction]) -> Number:
+def linear_solution(side: Node, name: str, point: dict[str, Fraction]) -> Number:
     """The zero of an expression that is linear in one variable at this point, else None."""
     at = [Evaluator(LOW, {**point, name: x}, real=True)(side) for x in PROBES]
     slope = at[1] - at[0]
