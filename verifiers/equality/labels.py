@@ -33,8 +33,6 @@ def is_name(node: Node) -> bool:
         return all(is_name(arg) for arg in node.args)
     if node.kind in ("tuple", "matrix"):
         return all(arg.kind == "sym" for arg in node.args)
-    if node.kind == "pow":
-        return node.args == (node.args[0], Node("neg", None, (num(1),))) and is_name(node.args[0])
     if node.kind == "div":
         return all(_is_differential(part) for part in node.args)
     if node.kind == "mul":
@@ -62,7 +60,10 @@ def _is_segment(node: Node) -> bool:
 
 
 def _is_inverse_applied(node: Node) -> bool:
-    return len(node.args) == 2 and node.args[0].kind == "pow" and is_name(node.args[0])
+    """f^{-1}(x)"""
+    function = node.args[0]
+    inverse = function.kind == "pow" and function.args[1] == Node("neg", None, (num(1),))
+    return len(node.args) == 2 and inverse and is_name(function.args[0])
 
 
 def unname(node: Node) -> Named:

@@ -1,9 +1,10 @@
 """Where a response states its answer: its own place first, then a phrase, then the last value."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from verifiers.extraction.alone import stands_alone
 from verifiers.extraction.competing_answers import changed_to, offered_after, stands_beside
 from verifiers.extraction.formats import after_thought
 from verifiers.extraction.hedges import BOUND
@@ -15,7 +16,10 @@ from verifiers.extraction.passages import (
     math_spans,
     without_quotations,
 )
+from verifiers.extraction.standing import changed_beside, not_stated
 from verifiers.extraction.statements import (
+    JOIN,
+    Statement,
     YES_OR_NO,
     is_value,
     last_expression,
@@ -52,11 +56,13 @@ MOST_RIVALS = 12
 
 @dataclass(frozen=True)
 class Extraction:
-    """The answer's text, or None and the reason; `rivals` are other answers given beside it."""
+    """The answer's text, or None and the reason; `rivals` are other answers given beside it,
+    `parts` all boxes of a response that has several: one list, if the gold is one as long."""
 
     text: str | None
     reason: str
     rivals: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,8 @@ class _Place:
     end: int
     value: str
     certain: bool
+    offered: bool = False
+    final: bool = False
 
 
 def extract(
@@ -120,7 +128,7 @@ def _in_block(inside: str) -> Extraction:
     if marked and (found := _last_of(inside, marked)):
         rest = [inside[: marked[0].start], inside[marked[-1].end :]]
         others = [place.value for place in marked[:-1]] + [part for part in rest if is_value(part)]
-        others += [value for part in rest for _, value in stated(part) if is_value(value)]
+        others += [said.value for part in rest for said in stated(part) if is_value(said.value)]
         return _beside(found, others)
     whole = inside.strip()
     if listed := _value_lines(whole):
@@ -129,9 +137,9 @@ def _in_block(inside: str) -> Extraction:
         return _checked(whole, "answer tag")
     phrases = stated(whole)
     if phrases:
-        places = [_Place(start, start, value, False) for start, value in phrases]
+        places = [_spoken(statement) for statement in phrases]
         if found := _last_of(whole, places):
-            return _beside(found, [value for _, value in phrases[:-1]])
+            return _beside(found, [statement.value for statement in phrases[:-1]])
     return _checked(only_value(whole) or whole, "answer tag")
 
 
@@ -147,21 +155,22 @@ def _with_rivals(found: Extraction, after: str) -> Extraction:
     """What is boxed or stated after the answer block must not contradict it."""
     if found.text is None:
         return found
-    others = [place.value for place in _marked(after)] + [value for _, value in stated(after)]
+    others = [place.value for place in _marked(after)] + [said.value for said in stated(after)]
     changed = changed_to(after, 0)
     others += offered_after(after, 0, found.text)
     return _beside(found, others if changed is None else [*others, changed])
 
 
 def _beside(found: Extraction, others: list[str]) -> Extraction:
-    return Extraction(found.text, found.reason, (*found.rivals, *others)[-MOST_RIVALS:])
+    return replace(found, rivals=(*found.rivals, *others)[-MOST_RIVALS:])
 
 
 def _marked(text: str) -> list[_Place]:
     """Boxes, those that stand together as one list, and lines that start with ####."""
     groups: list[list[tuple[int, int, str]]] = []
-    for box in boxes(text):
-        if groups and BETWEEN_BOXES.fullmatch(text[groups[-1][-1][1] : box[0]]):
+    for box in _standing(text, boxes(text)):
+        between = text[groups[-1][-1][1] : box[0]] if groups else ""
+        if groups and (BETWEEN_BOXES.fullmatch(between) or JOIN.fullmatch(between.strip("$ "))):
             groups[-1].append(box)
         else:
             groups.append([box])
@@ -175,6 +184,19 @@ def _marked(text: str) -> list[_Place]:
         line for line in lines if not any(p.start < line.end and line.start < p.end for p in places)
     ]
     return sorted(places + lines, key=lambda place: place.end)
+
+
+def _standing(text: str, found: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+    """The boxes that state their value; one that is denied takes its like before it along."""
+    kept: list[tuple[int, int, str]] = []
+    for start, end, content in found[-MOST_PLACES:]:
+        if not stands_alone(text, start, end):
+            continue
+        if not_stated(text, start, end) or changed_beside(text, start, end):
+            kept = [box for box in kept if box[2].strip() != content.strip()]
+        else:
+            kept.append((start, end, content))
+    return kept
 
 
 def _joined(text: str, group: list[tuple[int, int, str]]) -> str:
@@ -192,14 +214,15 @@ def _joined(text: str, group: list[tuple[int, int, str]]) -> str:
 
 def _phrased(text: str, places: list[_Place]) -> list[_Place]:
     """Statements in words; beside a marked answer only those that state a value count."""
-    last = places[-1] if places else None
-    offset = last.end if last else 0
-    found = [
-        _Place(offset + start, offset + start, value, False)
-        for start, value in stated(text[offset:])
-    ]
+    offset = places[-1].end if places else 0
+    found = [_spoken(said, offset) for said in stated(text[offset:]) if said.whole or not offset]
     values = [place for place in found if is_value(place.value)]
-    return values if values or last else found
+    return values if values or places else found
+
+
+def _spoken(said: Statement, offset: int = 0) -> _Place:
+    start = offset + said.start
+    return _Place(start, start, said.value, False, said.offered)
 
 
 def _last_of(text: str, places: list[_Place]) -> Extraction | None:
@@ -215,16 +238,19 @@ def _last_of(text: str, places: list[_Place]) -> Extraction | None:
             rivals.insert(0, before.value)
         elif before.certain:
             break
+    if last.offered:
+        return Extraction(None, "only offered")
     end = last.end
     if not last.certain:
         sentence_end = SENTENCE_END.search(text, last.start + 1)
         end = sentence_end.end() if sentence_end else len(text)
-    if not NOT_SPACE.search(text, end):
-        return _checked(last.value, "box or mark" if last.certain else "phrase", tuple(rivals))
-    if (changed := changed_to(text, end)) is not None:
-        return _checked(changed, "taken back")
-    rivals += offered_after(text, end, last.value)
-    return _checked(last.value, "box or mark" if last.certain else "phrase", tuple(rivals))
+    found = _checked(last.value, "box or mark" if last.certain else "phrase", tuple(rivals))
+    if NOT_SPACE.search(text, end):
+        if (changed := changed_to(text, end)) is not None:
+            return _checked(changed, "taken back")
+        found = _beside(found, offered_after(text, end, last.value))
+    parts = [place.value for place in places if place.certain]
+    return replace(found, parts=tuple(parts) if len(parts) > 1 else ())
 
 
 def _unmarked(text: str) -> Extraction | None:

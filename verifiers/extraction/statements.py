@@ -1,15 +1,9 @@
 """What a sentence states as its answer: after "the answer is", or as its last expression."""
 
 import re
+from dataclasses import dataclass
 
-from verifiers.extraction.hedges import (
-    BOUND,
-    DENIED,
-    HEDGED,
-    LONGEST_QUALIFIER,
-    conditional,
-    not_its_own,
-)
+from verifiers.extraction.hedges import BOUND, DENIED, HEDGED, LONGEST_QUALIFIER, conditional, not_its_own
 from verifiers.extraction.last_sentence import (
     LONGEST_TEXT_ANSWER,
     chosen,
@@ -19,6 +13,15 @@ from verifiers.extraction.last_sentence import (
     named_kind,
 )
 from verifiers.extraction.passages import BOILERPLATE, QUOTED, math_span, math_spans, sentences
+from verifiers.extraction.standing import (
+    changed_beside,
+    denied_after,
+    denied_before,
+    not_stated,
+    sentence_after,
+    sentence_before,
+)
+from verifiers.extraction.wording import EITHER, JOINT
 from verifiers.grammar.literals import plain_number
 from verifiers.grammar.normalize import normalise
 from verifiers.grammar.parser import parse
@@ -63,6 +66,16 @@ EXPLANATION = re.compile(
     r",?\s+(?:because|since|as|so|which|where|for|by|of|after|left|in total)\b|\s+\((?!or|maybe)"
 )
 MINUS_WORD = re.compile(r"(?:negative|minus)\s+(?=[\d$\\.])", re.I)
+OPERATOR_BEFORE = re.compile(
+    r"[*/×·÷^√±<>≤≥≠@#&|\\~_]\s*$|[;?!%'](?=$)|[\w)}]\s*[-−–+]\s*$|(?<!\w)[+]\s*$"
+)
+OPERATOR_AFTER = re.compile(r"\s*[*/×·÷^√±<>≤≥≠|~_]|[@#&\\(\[{]|\s*[-+−]\s*[\dA-Za-z(]|!(?=\s*[=\w])")
+STRAY = re.compile(r"[@#&|\\<>{}^~=*/+_]|;\S")
+DATE = re.compile(
+    r"(?:january|february|march|april|may|june|july|august|september|october|november|december)\s+\d{1,2}"
+    r"(?:st|nd|rd|th)?(?:,?\s+\d{4})?\W*$",
+    re.I,
+)
 NEGATED = re.compile(r"(?:\bnot|n't|\bnever|\bcannot be)\s+(?:(?:equal to|be)\s+)?[*_$\\(]*$", re.I)
 ENDS_ARGUMENT = re.compile(r",?\s+(?:but|so|hence|thus|therefore)$", re.I)
 YES_OR_NO = re.compile(
@@ -71,7 +84,8 @@ YES_OR_NO = re.compile(
     re.I,
 )
 LINK = re.compile(r"\s(?:is|are|equals|be)\s+|:\s+")
-JOIN = re.compile(r"[\s,;]*(?:\b(?:and|or)\b)?[\s,;]*")
+JOIN = re.compile(rf"[\s,;、，；]*{JOINT}?[\s,;、，]*", re.I)
+OFFERED = re.compile(r"\b(?:might|may|could|can)\s+be\b", re.I)
 NUMBER_TEXT = (
     r"[-−+]?(?:[$€£]\s?)?(?>\d{1,3}(?:,\d{3})++|\d++)(?:\.\d++|(?::\d\d?+){1,3}(?:\s?[aApP]\.?[mM]\b)?)?"
     r"(?:/\d++)?(?:\s?%|\\%|[€£°])?"
@@ -81,7 +95,7 @@ NUMBER = re.compile(
     rf"(?<![\w.^_/√\\{{{INVISIBLE}]){NUMBER_TEXT}(?![\w^/]*\d|[{INVISIBLE}])", re.ASCII
 )
 NUMBER_LIST = re.compile(
-    rf"(?<![\d.,]){NUMBER_TEXT}(?:(?:\s*(?:,|,?\s*\b(?:and|or)\b)\s*|\s+){NUMBER_TEXT})+"
+    rf"(?<![\d.,]){NUMBER_TEXT}(?:(?:\s*(?:[,、，;]|,?\s*{JOINT})\s*|\s+){NUMBER_TEXT})+", re.I
 )
 ROOT_AFTER = re.compile(r"\s?(?:√\s?\d+\s?)?π?")
 UNIT_AFTER = re.compile(r"\s?([a-zA-Z]{1,3})(?:[²³]|\^\d)?(?=[\s.,;!?)]|$)")
@@ -92,7 +106,9 @@ NOT_PROSE = (
     FUNCTIONS.keys() | SPELLINGS.keys() | {"and", "or", "sqrt", "pi", "per", "square", "cubic"}
 )
 UNITS_AFTER = SPELLINGS.keys() - {"in", "A", "min", "pt"}
-LONGEST_STATEMENT = 2_000
+LONGEST_STATEMENT = 30_000
+LONGEST_PROSE = 2_000
+NEAR = 300
 LAST_STATEMENTS = 8
 STATING_WORDS = ("answer", "result", "ans", "option", "choice", "letter", "statement", "答案", "a:")
 
@@ -107,7 +123,7 @@ def is_value(text: str) -> bool:
 
 def _is_prose(text: str) -> bool:
     """Two words or more outside LaTeX that are neither functions, units nor connectives."""
-    if len(text) > LONGEST_STATEMENT:
+    if len(text) > LONGEST_PROSE:
         return False
     found = set(PROSE_WORD.findall(TEXT_GROUP.sub(" ", text))) - {"and", "or"}
     if not MATHEMATICAL.search(text) and len(text.split()) > 1:
@@ -122,8 +138,19 @@ def _parsed(text: str) -> Node | None:
         return None
 
 
-def stated(text: str) -> list[tuple[int, str]]:
-    """The last few "the answer is …" as (position, what it states), in order."""
+@dataclass(frozen=True)
+class Statement:
+    """What "the answer is …" states, and where. `whole`: all that is said is a value."""
+
+    start: int
+    end: int
+    value: str
+    whole: bool
+    offered: bool = False
+
+
+def stated(text: str) -> list[Statement]:
+    """The last few "the answer is …" of a text that stand, in order."""
     lowered = text.lower()
     first = min((at for word in STATING_WORDS if (at := lowered.find(word)) >= 0), default=None)
     if first is None:
@@ -133,18 +160,25 @@ def stated(text: str) -> list[tuple[int, str]]:
     found = []
     for match in list(AFTER.finditer(text, begin))[-LAST_STATEMENTS:]:
         rest = text[match.end() : match.end() + LONGEST_STATEMENT]
-        if not_its_own(text, match, quoted):
+        if not_its_own(text, match, quoted) or denied_before(sentence_before(text, match.start())):
             continue
         value = read_statement(rest)
-        if value:
-            found.append((match.start(), value))
+        if not value:
+            continue
+        at = max(text.find(value, match.end()), match.end())
+        end = at + len(value)
+        after = sentence_after(text, end)
+        if denied_after(after, text[end : end + NEAR]):
+            continue
+        whole = not PROSE_WORD.search(LEAD.sub("", text[match.end() : at], count=1))
+        found.append(Statement(match.start(), end, value, whole, bool(OFFERED.search(match[0]))))
     for match in list(BEFORE.finditer(text, begin))[-LAST_STATEMENTS:]:
         start = max(text.rfind("\n", 0, match.start()), text.rfind(". ", 0, match.start())) + 1
         before = text[max(start, match.start() - LONGEST_STATEMENT) : match.start()]
-        value = last_expression(before)
+        value = before.strip() if is_value(before) else last_expression(before)
         if value:
-            found.append((match.start(), value))
-    return sorted(found)
+            found.append(Statement(match.start(), match.end(), value, True))
+    return sorted(found, key=lambda statement: statement.start)
 
 
 def read_statement(rest: str) -> str | None:
@@ -177,7 +211,8 @@ def read_statement(rest: str) -> str | None:
     inner = last_expression(clause) or last_expression(sentence)
     if inner:
         return inner
-    return clause if len(clause) <= LONGEST_TEXT_ANSWER else None
+    in_words = len(clause) <= LONGEST_TEXT_ANSWER and not any(map(str.isdigit, clause))
+    return clause if in_words or DATE.match(clause) else None
 
 
 def _joined_spans(rest: str) -> str | None:
@@ -191,13 +226,13 @@ def _joined_spans(rest: str) -> str | None:
         following = math_span(rest, join.end())
         if following is None:
             break
-        parts.append((" or " if "or" in join[0] else ", ") + following[1])
+        parts.append((" or " if EITHER.search(join[0]) else ", ") + following[1])
         end = following[0]
     return "".join(parts)
 
 
 def last_expression(text: str) -> str | None:
-    """The last mathematics or number of a passage; a list stays whole."""
+    """The last mathematics or number of a passage, if its sentence states it; a list stays whole."""
     text = BOILERPLATE.sub("", text)
     for whole in reversed(sentences(text)[-12:]):
         sentence = main_clause(whole)
@@ -205,14 +240,30 @@ def last_expression(text: str) -> str | None:
             return rf"{exact} \approx {about[2]}"
         spans = math_spans(sentence)
         if not spans and (linked := _linked_value(sentence)):
-            return linked
+            return linked if _stands(whole, linked) else None
         after = spans[-1][1] if spans else 0
         if number := _last_number(sentence[after:]):
-            return None if NEGATED.search(sentence[: sentence.rfind(number)][-40:]) else number
+            return number if _stands(whole, number) and _touches_nothing(whole, number) else None
         if spans:
             start = _first_joined(sentence, spans)
-            return _joined_spans(sentence[start:]) or spans[-1][2]
+            value = _joined_spans(sentence[start:]) or spans[-1][2]
+            stands = not_stated(whole, start, spans[-1][1]) or changed_beside(whole, start, spans[-1][1])
+            return None if stands else value
     return None
+
+
+def _stands(sentence: str, value: str) -> bool:
+    """Whether a sentence states the value that it ends in, and not what it makes of it."""
+    start = sentence.rfind(value)
+    end = start + len(value)
+    return not (not_stated(sentence, start, end) or changed_beside(sentence, start, end))
+
+
+def _touches_nothing(sentence: str, value: str) -> bool:
+    """Whether a number in prose is no part of something that was not read."""
+    start = sentence.rfind(value)
+    before, after = sentence[:start], sentence[start + len(value) :]
+    return not (OPERATOR_BEFORE.search(before) or OPERATOR_AFTER.match(after))
 
 
 def _linked_value(sentence: str) -> str | None:
@@ -255,7 +306,7 @@ def only_value(text: str) -> str | None:
         outside = f"{outside[:start]} {outside[end:]}"
     found = {content.strip() for _, _, content in spans}
     found |= {match[0] for match in NUMBER.finditer(outside)}
-    if len(found) != 1 or HEDGED.search(text) or DENIED.search(text):
+    if len(found) != 1 or HEDGED.search(text) or DENIED.search(text) or STRAY.search(outside):
         return None
     return last_expression(text)
 

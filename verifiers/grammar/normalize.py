@@ -2,6 +2,8 @@
 
 import re
 
+from verifiers.grammar.spoken import spoken
+
 GOLD_MARK = "####"
 MAX_WORDS = 200
 WRAPPERS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ("**", "**"), ("`", "`"),
@@ -60,7 +62,7 @@ def normalise(text: str) -> str:
                 text = inner
         if text == before:
             break
-    return text
+    return spoken(text) or text
 
 
 def plain_words(text: str) -> str:

@@ -98,7 +98,8 @@ FILLERS = words(
 NOT_UNITS = words(
     "or and not if for when where except but is are be to with without unless whenever while "
     "maybe either neither nor plus minus times divided all any no none both because since than "
-    "then else mod over between through until"
+    "then else mod over between through until squared cubed doubled tripled halved factorial "
+    "wrong incorrect false missing"
 )
 NUMBER_WORDS = {
     "zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7,

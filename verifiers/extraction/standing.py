@@ -1,0 +1,156 @@
+"""Whether what stands in a sentence is stated by it: not denied, doubted, asked or another's."""
+
+import re
+
+from verifiers.extraction.wording import DOUBT, NEGATION, QUESTION, WRONG, changed
+
+NEAR = 300
+SENTENCE_BREAK = re.compile(r"[.!?;](?=\s)|[。！？；]|\n(?!\s*(?:\\\[|\$\$))")
+LEAD_IN = re.compile(r"(?:\s|\$|\\\[|\\\(|[*_`:(\[{“\"])+$")
+CLAUSE_BREAK = re.compile(
+    r"[,，、—–](?!\d)|\b(?:but|so|hence|thus|therefore|then|that|which|because|since|while|whereas|now|"
+    r"instead|and|also|donc|mais|also|pero|aber|daher|sondern|но|а|поэтому|значит)\b|而是|所以|因此|但|故",
+    re.I,
+)
+ENDS_CLAUSE = re.compile(
+    r"[,，;；—–(](?!\d)|\b(?:but|so|hence|thus|therefore|because|since|while|whereas|which|that|who|where|when|"
+    r"with|for|if|as|by|and|among|in|of|after|et|y|e|und|и|а|en|i|og|och|ja|ve)\b|而不|而非|但",
+    re.I,
+)
+DENIES_NEXT = re.compile(
+    r"(?:\b(?:not|never|cannot|nor|neither|rather than|instead of|un)|n['’]t)(?:\s+(?:be|equals?|to|simply|just|"
+    r"exactly|the|your|my|answer|actually|really|in|fact|even|is|it|value|of|a|an|correct|right|final|option|choice))*[\s:$*\\(\[{=]*$",
+    re.I,
+)
+DENIES_CLAUSE = re.compile(
+    r"\b(?:by no means|in no way|under no circumstances|far from|anything but|neither|no longer)\b"
+    r"|(?:\b(?:not|never|cannot|hardly|longer|refuse to|unable to)|n['’]t)\s+(?:\w+\s+){0,2}"
+    r"(?:believe|think|claim|say|accept|agree|conclude|mean|guarantee|trust|know|sure|certain|clear|convinced|suppose)\b"
+    r"|\b(?:doubt|deny|denies|denied|reject\w*|disagree\w*|disput\w+|mistaken\w*)\b",
+    re.I,
+)
+SUPPOSES = re.compile(
+    r"\b(?:suppose|supposing|assume|assuming|imagine|pretend|if|whether|unless|hypothetically|had|say)\b[^.;,]*$",
+    re.I,
+)
+SUPPOSED = re.compile(
+    r"^\W*(?:assuming|suppose|supposing|if|had|were|pretend)\b.*\bwould\b",
+    re.I,
+)
+OTHERS_SAY = re.compile(
+    r"\b(?:some|someone|somebody|others?|many|most|people|students?|you|he|she|they|user|teacher|professor|friend|"
+    r"book|key|textbook|grader|reference|prompt|problem|question|assistant|calculator|solution|expert|he|one|site|internet|\w+['’]s)\s+"
+    r"(?:(?:key|manual|sheet|might|may|would|could|can|will|often|also|first|once|at|has|have|had)\s+){0,2}"
+    r"(?:says?|said|claims?|claimed|thinks?|thought|believes?|believed|expects?|expected|states?|stated|asserts?|writes?|"
+    r"wrote|suggests?|suggested|argues?|guess(?:es|ed)?|reports?|insists?|lists?|wants?|tempted|answered|asks? (?:whether|if)|"
+    r"asked (?:whether|if)|marked?|reads?)\b[^.;,]*$"
+    r"|\b(?:book|key|textbook|grader|reference|calculator|tool|output)\s+(?:gives|shows|has|prints|is)\b[^.;,]*$"
+    r"|\b(?:expected|reference|gold|official|ground[- ]truth|backup|user['’]s|student['’]s|textbook['’]s|book['’]s|model|sample|target)"
+    r"[\s_]+(?:answer|solution|value|result)\b[^.;,]*$"
+    r"|\baccording to\s+(?:the|my|your|some|a)\b[^.;,]*,?[^.;,]*$",
+    re.I,
+)
+WRONG_BEFORE = re.compile(
+    r"\b(?:wrong|incorrect|false|mistaken|erroneous|naive|tempting|invalid|bogus|flawed|rejected|(?:un)?tempting|trap|distractor)"
+    r"\s+(?:\w+\s+){0,2}(?:answer|result|value|solution|guess|claim|choice|option|conclusion)\b[^.;,]*$"
+    r"|\b(?:previous|old|initial|earlier|tentative)\s+(?:answer|guess|attempt|estimate)\b[^.;,]*$|\bfirst\s+guess\b[^.;,]*$"
+    r"|\b(?:mistake|error|trap|misconception|pitfall|typo)\b[^.;]*$|\b(?:mistakenly|wrongly|incorrectly|erroneously|tempted)\b[^.;,]*$",
+    re.I,
+)
+DENIED_AFTER = re.compile(
+    r"[\s$)\\\]*_\"'”}]*(?:"
+    r"(?:is|are|was|were|would\s+be|seems?|looks?|cannot|can|could|does|do|did|must|has|have|will|should|gets?|got|turned out|turns out|appears?)"
+    r"(?:n['’]t\b|\s+not\b|\s+never\b|\s+(?:to\s+)?(?:be\s+)?(?:\w+ly\s+)?(?:wrong|incorrect|false|rejected|mistaken|invalid|inadmissible|nonsense|"
+    r"impossible|ruled\s+out|excluded|too\s+(?:small|large|big|low|high|much|many|few)|an?\s+(?:\w+\s+)?(?:mistake|error|trap|distractor|wrong|typo)|"
+    r"no\s+longer|unlikely|disproved|refuted|out\b|a\s+lie|a\s+guess|just\s+a\s+guess|only\s+a|the\s+wrong|what\s+(?:most|some|many|you|they)|extraneous))"
+    r"|,?\s*which\s+(?:is|was|would\s+be)\s+(?:wrong|incorrect|false|impossible|absurd|not\s+(?:right|correct|possible|the\s+answer))"
+    r"|\bcannot\b|can['’]t\b|\bfails\b|\bnever\b|\bNOT\b|\(?\s*(?:wrong|incorrect|false|rejected|mistaken|invalid)\b)",
+    re.I,
+)
+NEXT_DENIES = re.compile(
+    r"[\s$)\\\]*_\"'”}.,!?…:;—–-]*(?:"
+    r"(?:no|nope|not|wrong|false|incorrect|rejected)\b(?=\s*(?:[.!,;]|$|\n|quite|so|right|really|at all))"
+    r"|(?:(?:but|though|however|wait|well|hmm+|oh|sorry|actually|so|yet|and)\b[,.\s]*)*(?:this|that|it|which|the\s+(?:above|box|answer|result)(?:\s+(?:above|given))?)"
+    r"(?:\s+(?:answer|value|result|box|one|number))?(?:['’]s|\s+(?:is|was|cannot|can['’]t|can|must|does|did|has|seems|looks|isn['’]t|wasn['’]t|doesn['’]t))\s*"
+    r"(?:(?:to|be|clearly|obviously|surely|simply|actually|also|just|still|of course|a|an|not|the|been|get|my|mine)\s+)*"
+    r"(?:wrong|incorrect|false|mistake|error|nonsense|impossible|rejected|invalid|correct|right|guess|typo|joke|hold|work|fit|answer)\b)",
+    re.I,
+)
+POSITIVE = re.compile(r"\b(?:correct|right|hold|work|fit|answer)$", re.I)
+FITS_TOO = re.compile(
+    r"[^.\n]{0,40}?\b(?:but|though|although|and|or|while)\b[^.\n]{1,60}?\b(?:too|as well|also|equally|possible|instead|either)\b", re.I
+)
+ONLY_IF = re.compile(
+    r"[\s$)\\\]*_}]*(?:unless|depending|depends|if\b[^.\n]{1,160}\b(?:else|otherwise|and\b[^.\n]{1,80}\bif)|provided)\b"
+    r"|[^.\n]{0,120}\b(?:otherwise|unless)\b(?!\s+(?:we|noted|stated|specified|said))",
+    re.I,
+)
+
+
+def sentence_before(text: str, start: int) -> str:
+    """What the sentence says before a place."""
+    before = LEAD_IN.sub("", text[max(0, start - NEAR) : start])
+    last = 0
+    for match in SENTENCE_BREAK.finditer(before):
+        last = match.end()
+    return before[last:]
+
+
+def sentence_after(text: str, end: int) -> str:
+    """What the sentence says after a place."""
+    rest = text[end : end + NEAR]
+    match = SENTENCE_BREAK.search(rest)
+    return rest[: match.end()] if match else rest
+
+
+def _last_clause(before: str) -> str:
+    last = 0
+    for match in CLAUSE_BREAK.finditer(before):
+        last = match.end()
+    return before[last:]
+
+
+def not_stated(text: str, start: int, end: int) -> bool:
+    """Whether the words around text[start:end] deny it, doubt it, ask it or give it to others."""
+    before, after = sentence_before(text, start), sentence_after(text, end)
+    return denied_before(before) or denied_after(after, text[end : end + NEAR])
+
+
+def denied_before(before: str) -> bool:
+    """Whether the sentence up to a value takes it away: "it is not", "some say"."""
+    if not before.strip():
+        return False
+    clause = _last_clause(before)
+    if DENIES_NEXT.search(before) or DENIES_CLAUSE.search(before):
+        return True
+    if SUPPOSES.search(clause) or SUPPOSED.search(before):
+        return True
+    if NEGATION.search(clause) or DOUBT.search(clause):
+        return True
+    return bool(OTHERS_SAY.search(before) or WRONG_BEFORE.search(before))
+
+
+def denied_after(after: str, rest: str) -> bool:
+    """Whether the sentence after a value takes it away: "is wrong", "? No"."""
+    if DENIED_AFTER.match(after) or QUESTION.search(after) or FITS_TOO.match(after):
+        return True
+    if ONLY_IF.match(after):
+        return True
+    clause = after.lstrip(" $—–-)\\]")
+    if match := ENDS_CLAUSE.search(clause):
+        clause = clause[: match.start()]
+    if NEGATION.search(clause) or WRONG.search(clause):
+        return True
+    denial = NEXT_DENIES.match(rest)
+    return denial is not None and not _affirms(denial[0])
+
+
+def _affirms(said: str) -> bool:
+    """"It is right" affirms, "it is not right" does not."""
+    negative = re.search(r"\bnot\b|\bcannot\b|n['’]t", said, re.I)
+    return bool(POSITIVE.search(said)) and not negative
+
+
+def changed_beside(text: str, start: int, end: int) -> bool:
+    """Whether words right beside a value make another of it."""
+    return changed(text[max(0, start - 80) : start], text[end : end + 60])
