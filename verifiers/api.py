@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from verifiers.equality.clusters import cluster
-from verifiers.equality.compare import compare, readable
+from verifiers.equality.compare import compare, members, readable
 from verifiers.extraction.extract import boxed_answer, extract
 from verifiers.extraction.formats import check_format, is_incomplete
 from verifiers.grammar.normalize import gold_text
@@ -84,6 +84,10 @@ class Verifier:
             verdict = Verdict.TRUNCATED if attempt.truncated else Verdict.NO_ANSWER
             return found(verdict, extraction.reason)
         judgement = judge(gold, extraction.text)
+        if not judgement.equal and members(gold) == len(extraction.parts) > 1:
+            together = judge(gold, ", ".join(extraction.parts))
+            if together.equal:
+                return found(Verdict.CORRECT, "all boxes", ", ".join(extraction.parts))
         for rival in extraction.rivals:
             if judgement.equal:
                 beside = judge(gold, rival)

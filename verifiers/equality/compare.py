@@ -5,6 +5,7 @@ import re
 from verifiers.equality.clauses import without_clause, without_clauses
 from verifiers.equality.conditions import align_parameters, with_constants_of
 from verifiers.equality.equivalence import same_answer
+from verifiers.equality.labels import collect
 from verifiers.equality.quantities import read_quantity
 from verifiers.equality.rounding import rounds_to
 from verifiers.grammar.literals import plain_number
@@ -112,6 +113,13 @@ def _same_choice(gold: str, answer: str) -> bool | None:
     if len(texts) == 2 and all(isinstance(t, Node) and not t.has("text") for t in texts):
         return same_answer(*texts)[0]  # type: ignore[arg-type]
     return True
+
+
+def members(text: str) -> int:
+    """How many members an answer lists; 1 for what is no list."""
+    node = _read(normalise(text))
+    found = collect(node) if isinstance(node, Node) else None
+    return len(found) if found else 1
 
 
 def readable(gold: str) -> bool:

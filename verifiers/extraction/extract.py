@@ -19,6 +19,7 @@ from verifiers.extraction.passages import (
 from verifiers.extraction.standing import changed_beside, not_stated
 from verifiers.extraction.statements import (
     JOIN,
+    LEAD,
     Statement,
     YES_OR_NO,
     is_value,
@@ -27,13 +28,13 @@ from verifiers.extraction.statements import (
     stated,
     words_stated,
 )
-from verifiers.grammar.normalize import normalise
+from verifiers.grammar.normalize import normalise, plain_words
 from verifiers.types import Format
 
 ANSWER_TAG = re.compile(r"</?\s*answer\s*/?>", re.I)
 HASHES = re.compile(r"^[ \t]*####[ \t]*([^\n]+)", re.M)
 BETWEEN_BOXES = re.compile(
-    r"(?:[a-zA-Z]\w?\s*=|[\s,;$.&]|\\[()\[\],;! ]|\\quad|\\qquad|"
+    r"(?:[a-zA-Z](?:\w|_\{?\w{1,3}\}?)?\s*=|[\s,;$.&，、；]|\\[()\[\],;! ]|\\quad|\\qquad|"
     r"\\text\s*\{\s*,?\s*(?:and|or)\s*\}|\b(?:and|or)\b)*"
 )
 NAME_BEFORE = re.compile(r"(?<![A-Za-z\\])([a-zA-Z](?:_\{?\w\}?)?)\s*=\s*$")
@@ -115,6 +116,8 @@ def _checked(text: str, reason: str, rivals: tuple[str, ...] = ()) -> Extraction
     if len(text) > LONGEST_ANSWER:
         return Extraction(None, "answer too long")
     text = text.strip()
+    if match := YES_OR_NO.match(plain_words(text[:LONGEST_BARE])):
+        text = match[1]
     if not text[0].isdigit():
         text = LABEL.sub(r"\1", text, count=1)
     if "(" in text and (aside := VALUE_ASIDE.fullmatch(text)):
@@ -263,8 +266,9 @@ def _unmarked(text: str) -> Extraction | None:
     if listed := _value_lines(whole):
         return _checked(listed, "several lines")
     if len(whole) <= LONGEST_BARE and "\n" not in whole:
-        if is_value(whole):
-            return _checked(whole, "whole response")
+        bare = LEAD.sub("", whole, count=1)
+        if is_value(bare):
+            return _checked(bare, "whole response")
         if _few_words(whole):
             return _checked(words_stated(whole) or only_value(whole) or whole, "whole response")
     if words := words_stated(text[-LONGEST_ANSWER:]):

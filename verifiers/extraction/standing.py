@@ -39,16 +39,19 @@ SUPPOSED = re.compile(
 )
 OTHERS_SAY = re.compile(
     r"\b(?:some|someone|somebody|others?|many|most|people|students?|you|he|she|they|user|teacher|professor|friend|"
-    r"book|key|textbook|grader|reference|prompt|problem|question|assistant|calculator|solution|expert|he|one|site|internet|\w+['’]s)\s+"
+    r"book|key|textbook|grader|reference|prompt|problem|question|assistant|calculator|solution|expert|one|site|internet)\s+"
     r"(?:(?:key|manual|sheet|might|may|would|could|can|will|often|also|first|once|at|has|have|had)\s+){0,2}"
     r"(?:says?|said|claims?|claimed|thinks?|thought|believes?|believed|expects?|expected|states?|stated|asserts?|writes?|"
-    r"wrote|suggests?|suggested|argues?|guess(?:es|ed)?|reports?|insists?|lists?|wants?|tempted|answered|asks? (?:whether|if)|"
+    r"wrote|suggests?|suggested|argues?|guess(?:es|ed)?|reports?|insists?|tempted|answered|asks? (?:whether|if)|"
     r"asked (?:whether|if)|marked?|reads?)\b[^.;,]*$"
     r"|\b(?:book|key|textbook|grader|reference|calculator|tool|output)\s+(?:gives|shows|has|prints|is)\b[^.;,]*$"
     r"|\b(?:expected|reference|gold|official|ground[- ]truth|backup|user['’]s|student['’]s|textbook['’]s|book['’]s|model|sample|target)"
     r"[\s_]+(?:answer|solution|value|result)\b[^.;,]*$"
     r"|\baccording to\s+(?:the|my|your|some|a)\b[^.;,]*,?[^.;,]*$",
     re.I,
+)
+OFFERS_NEXT = re.compile(
+    r"\b(?:could|might|may|can)\s+(?:\w+\s+)?(?:be|equal)(?:\s+(?:the|as|high|low|answer|just|either))*[\s:$*\\(\[{]*$", re.I
 )
 WRONG_BEFORE = re.compile(
     r"\b(?:wrong|incorrect|false|mistaken|erroneous|naive|tempting|invalid|bogus|flawed|rejected|(?:un)?tempting|trap|distractor)"
@@ -125,7 +128,7 @@ def denied_before(before: str) -> bool:
         return True
     if SUPPOSES.search(clause) or SUPPOSED.search(before):
         return True
-    if NEGATION.search(clause) or DOUBT.search(clause):
+    if NEGATION.search(clause) or DOUBT.search(clause) or OFFERS_NEXT.search(before):
         return True
     return bool(OTHERS_SAY.search(before) or WRONG_BEFORE.search(before))
 

@@ -25,6 +25,7 @@ from verifiers.extraction.wording import EITHER, JOINT
 from verifiers.grammar.literals import plain_number
 from verifiers.grammar.normalize import normalise
 from verifiers.grammar.parser import parse
+from verifiers.grammar.spoken import SAID, spoken
 from verifiers.grammar.tree import Node, ParseError
 from verifiers.grammar.units import SPELLINGS
 from verifiers.grammar.vocabulary import FUNCTIONS
@@ -45,7 +46,8 @@ AFTER = re.compile(
 )
 BEFORE = re.compile(r"\bis (?:our|the|my) (?:final |correct )?answer\b", re.I)
 LEAD = re.compile(
-    r"^(?:[\s*_:\"“}]|\\\"|\\quad|(?:therefore|thus|so|option|choice|just|simply|exactly|indeed|it\s+is|it's)\b"
+    r"^(?:[\s*_:\"“}]|\\\"|\\quad|(?:therefore|thus|so|hence|then|option|choice|just|simply|exactly|indeed|"
+    r"it\s+is|it['’]s|that['’]s|that\s+is|it\s+must\s+be|must\s+be)\b,?"
     r"|not\s+[^\s,.;]{1,40},?\s+but\s+(?:rather\s+)?)+",
     re.I,
 )
@@ -70,6 +72,11 @@ OPERATOR_BEFORE = re.compile(
     r"[*/×·÷^√±<>≤≥≠@#&|\\~_]\s*$|[;?!%'](?=$)|[\w)}]\s*[-−–+]\s*$|(?<!\w)[+]\s*$"
 )
 OPERATOR_AFTER = re.compile(r"\s*[*/×·÷^√±<>≤≥≠|~_]|[@#&\\(\[{]|\s*[-+−]\s*[\dA-Za-z(]|!(?=\s*[=\w])")
+CONTRAST = re.compile(
+    r"(?:,\s*(?:and\s+)?not|\sand\s+not|,?\s+(?:rather than|instead of|а\s+не|et\s+non(?:\s+pas)?|y\s+no|e\s+non|e\s+não|und\s+nicht|"
+    r"nicht|en\s+niet|i\s+nie|og\s+ikke|och\s+inte)|[，,]?\s*(?:而不是|而非))\s*[$*]*[-−]?[\d\\][^.,;，。]{0,40}(?=[.。]?\W*$)",
+    re.I,
+)
 STRAY = re.compile(r"[@#&|\\<>{}^~=*/+_]|;\S")
 DATE = re.compile(
     r"(?:january|february|march|april|may|june|july|august|september|october|november|december)\s+\d{1,2}"
@@ -98,7 +105,7 @@ NUMBER_LIST = re.compile(
     rf"(?<![\d.,]){NUMBER_TEXT}(?:(?:\s*(?:[,、，;]|,?\s*{JOINT})\s*|\s+){NUMBER_TEXT})+", re.I
 )
 ROOT_AFTER = re.compile(r"\s?(?:√\s?\d+\s?)?π?")
-UNIT_AFTER = re.compile(r"\s?([a-zA-Z]{1,3})(?:[²³]|\^\d)?(?=[\s.,;!?)]|$)")
+UNIT_AFTER = re.compile(r"\s?([a-zA-Z]{1,12})(?:[²³]|\^\d)?(?=[\s.,;!?)]|$)")
 MATHEMATICAL = re.compile(r"[\d\\=<>+*/^_√π∞-]")
 PROSE_WORD = re.compile(r"(?<![\\A-Za-z])(?![A-Z]{2,3}(?![A-Za-z]))[A-Za-z]{2,}")
 TEXT_GROUP = re.compile(r"\\[A-Za-z]+\s*\{[^{}]*\}")
@@ -160,7 +167,7 @@ def stated(text: str) -> list[Statement]:
     found = []
     for match in list(AFTER.finditer(text, begin))[-LAST_STATEMENTS:]:
         rest = text[match.end() : match.end() + LONGEST_STATEMENT]
-        if not_its_own(text, match, quoted) or denied_before(sentence_before(text, match.start())):
+        if not_its_own(text, match, quoted) or denied_before(sentence_before(text, match.end())):
             continue
         value = read_statement(rest)
         if not value:
@@ -196,7 +203,7 @@ def read_statement(rest: str) -> str | None:
     sentence = pieces[0].strip().strip('*_"” ')
     if CHOICE_AND_TEXT.match(sentence):
         return NOT_THE_OTHER.sub("", sentence)
-    if BOUND.match(sentence) or HEDGED.search(sentence):
+    if BOUND.match(sentence) or HEDGED.search(sentence) or spoken(sentence):
         return sentence
     if match := YES_OR_NO.match(sentence):
         return match[1]
@@ -235,15 +242,20 @@ def last_expression(text: str) -> str | None:
     """The last mathematics or number of a passage, if its sentence states it; a list stays whole."""
     text = BOILERPLATE.sub("", text)
     for whole in reversed(sentences(text)[-12:]):
+        whole = CONTRAST.sub("", whole)
         sentence = main_clause(whole)
         if (about := OR_ABOUT.search(sentence)) and (exact := last_expression(about[1])):
             return rf"{exact} \approx {about[2]}"
         spans = math_spans(sentence)
         if not spans and (linked := _linked_value(sentence)):
             return linked if _stands(whole, linked) else None
+        if not spans and (dated := DATE.search(sentence)):
+            return dated[0].rstrip(".") if _stands(whole, dated[0]) else None
         after = spans[-1][1] if spans else 0
         if number := _last_number(sentence[after:]):
             return number if _stands(whole, number) and _touches_nothing(whole, number) else None
+        if not spans and len(words := SAID.findall(sentence)) == 1:
+            return words[0] if _stands(whole, words[0]) else None
         if spans:
             start = _first_joined(sentence, spans)
             value = _joined_spans(sentence[start:]) or spans[-1][2]

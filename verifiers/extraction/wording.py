@@ -45,7 +45,7 @@ DOUBT = found(
     "maybe perhaps possibly peut-être vielleicht möglicherweise quizá quizás talvez tal_vez forse mogelijk misschien "
     "kanske måske kanskje ehkä talán belki ίσως ربما شايد شاید शायद সম্ভবত mungkin אולי možná возможно наверное podría "
     "pourrait könnte puede_ser podría_ser poderia potrebbe může może możliwe có_thể có_lẽ a_lo_mejor "
-    "could_be might_be may_be could_well_be either",
+    "either",
     "可能 也许 也許 或许 或許 大概 かもしれ 恐らく おそらく たぶん 아마 일지도 อาจ บางที",
 )
 QUESTION = re.compile(r"[?？؟](?=[\s\"”'’*_)»」$]*$)|吗[?？。.]?\s*$|ですか|ますか|でしょうか|습니까|인가요|일까")
