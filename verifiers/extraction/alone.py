@@ -23,7 +23,7 @@ ENDS_IN_WORD = re.compile(r"(?<!\\)(?<![A-Za-z\\])(?:[A-Za-z]{2,}|[^\W\dA-Za-z_]
 FUNCTION_WORD = re.compile(r"(?<![A-Za-z])(?:sqrt|log|ln|lg|sin|cos|tan|exp|abs|mod|floor|ceil|not|neg)$")
 CLOSES = re.compile(r"(?:\$\$?|\\\)|\\\]|\)|\]|\}|\\right\s*[)\]}|.]|\*\*|__|\"|”|')")
 FOLLOWS = re.compile(
-    r"$|\.(?!\d)|[,;:。，；：、)\]?!…∎□■]|=|≈|≡|→|⇒|\\\\|\\?%|°|\^\{?\s*(?:\\circ|\\text|\\mathrm|\\prime|°)|€|£|\\\$|"
+    r"$|\\[(\[](?!\s*[\^_*/!])|\.(?!\d)|[,;:。，；：、)\]?!…∎□■]|=|≈|≡|→|⇒|\\\\|\\?%|°|\^\{?\s*(?:\\circ|\\text|\\mathrm|\\prime|°)|€|£|\\\$|"
     r"\\(?:text\w*|mathrm|mbox|hbox|approx|equiv|simeq|Rightarrow|implies|rightarrow|to|iff|pmod|bmod|mod|circ|"
     r"end|begin|tag|label|qed|square|blacksquare|checkmark|quad|qquad|degree|right|forall|because|therefore|"
     r"hspace|vspace|newline|par|noindent|in|ldots|dots|mathbb|bigr?|Bigr?|boxed|fbox|star|bigstar|color)(?![a-z])|"

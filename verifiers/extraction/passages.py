@@ -46,21 +46,22 @@ STATED = re.compile(
     r"[^\n]{0,40}?(?:is|are|[:：=]|是|est|es|ist|è|é|は|은|为|為|—)|^[ \t]*A:",
     re.I | re.M,
 )
+END_MARKS = 60
 END_MARK = re.compile(r"(?:\s|\$?\\(?:blacksquare|square|Box|qed|QED|qedsymbol|checkmark)\$?|[∎■□◻◼▢✓✔✅]|\bQ\.?E\.?D\.?)+$")
 
 
 def _first_problem(text: str) -> str:
     """A text up to where it runs on into another problem, once it has stated an answer."""
-    for match in RUNAWAY.finditer(text):
-        if STATED.search(text, 0, match.start()):
-            return text[: match.start()]
-    return text
+    first = STATED.search(text)
+    match = RUNAWAY.search(text, first.end()) if first else None
+    return text[: match.start()] if match else text
 
 
 def final_text(text: str) -> str:
     """The end of the first turn of a response, without calculator notes, comments and bold."""
     text = _window(END_OF_TURN.split(text, maxsplit=1)[0].rstrip())
-    text = END_MARK.sub("", _first_problem(text))
+    text = _first_problem(text)
+    text = text[:-END_MARKS] + END_MARK.sub("", text[-END_MARKS:])
     text = CALCULATOR.sub("", text) if "<<" in text else text
     text = COMMENT.sub(" ", text) if "<!--" in text else text
     return BOLD.sub(r"\1", text) if "**" in text else text

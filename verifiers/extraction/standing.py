@@ -57,7 +57,8 @@ WRONG_BEFORE = re.compile(
     r"\b(?:wrong|incorrect|false|mistaken|erroneous|naive|tempting|invalid|bogus|flawed|rejected|(?:un)?tempting|trap|distractor)"
     r"\s+(?:\w+\s+){0,2}(?:answer|result|value|solution|guess|claim|choice|option|conclusion)\b[^.;,]*$"
     r"|\b(?:previous|old|initial|earlier|tentative)\s+(?:answer|guess|attempt|estimate)\b[^.;,]*$|\bfirst\s+guess\b[^.;,]*$"
-    r"|\b(?:mistake|error|trap|misconception|pitfall|typo)\b[^.;]*$|\b(?:mistakenly|wrongly|incorrectly|erroneously|tempted)\b[^.;,]*$",
+    r"|\b(?:common|typical|usual|frequent|tempting|classic|easy|a|my|your|their)\s+(?:mistake|error|trap|misconception|pitfall|typo)"
+    r"(?:\s+here)?(?:\s*:|\s+(?:is|was|would|leads?|gives?|to)\b)[^.;]*$|\b(?:mistakenly|wrongly|incorrectly|erroneously|tempted)\b[^.;,]*$",
     re.I,
 )
 DENIED_AFTER = re.compile(
