@@ -44,13 +44,15 @@ class Trainer:
         self.params = training_params(config)
         cells, vocab_size = config.algorithm, len(session.policy.tokenizer)
         bfloat16 = precision_on(model.device, config.optim.precision) == "bfloat16"
-        policy = Policy(model, vocab_size, rollout.temperature, bfloat16)
+        policy = Policy(model, vocab_size, rollout.temperature, bfloat16, session.forward)
         torch.manual_seed(config.seed)
         self.reference, self.start_digest = None, ""
         if cells.has_reference_model:
             start = deepcopy(model).requires_grad_(False)
             self.start_digest = weights_digest(start)
-            self.reference = Policy(start, vocab_size, rollout.temperature, bfloat16)
+            self.reference = Policy(
+                start, vocab_size, rollout.temperature, bfloat16, session.forward
+            )
         critic = Critic(model, cells.critic == "own") if cells.critic != "none" else None
         self.scorer = Scorer(policy, self.reference, critic, cells, config.optim.micro_tokens)
         self.updater = Updater(

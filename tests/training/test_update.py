@@ -6,7 +6,8 @@ import random
 
 import pytest
 import torch
-from conftest import VOCAB, double_model
+from conftest import double_model
+from families import VOCAB
 
 from rlvr_cli.algorithm.presets import ALGORITHMS, Algorithm
 from rlvr_cli.config import OptimConfig
