@@ -9,7 +9,7 @@ from verifiers.equality.quantities import read_quantity
 from verifiers.equality.rounding import rounds_to
 from verifiers.grammar.literals import plain_number
 from verifiers.grammar.normalize import MAX_WORDS, choices, label_and_text, normalise, plain_words
-from verifiers.grammar.parser import parse
+from verifiers.grammar.parse import parse
 from verifiers.grammar.tree import Node, ParseError, TooLargeError
 from verifiers.types import Judgement
 from verifiers.values.same_value import has_value

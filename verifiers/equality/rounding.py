@@ -4,7 +4,7 @@ from fractions import Fraction
 
 from verifiers.equality.quantities import read_quantity
 from verifiers.grammar.normalize import normalise
-from verifiers.grammar.parser import parse
+from verifiers.grammar.parse import parse
 from verifiers.grammar.tree import Node, ParseError, num
 from verifiers.values.effort import OutOfEffortError, limited
 from verifiers.values.numeric import Evaluator

@@ -1,62 +1,49 @@
-"""Tokens to one tree: lists, relations, sets, sums, products and powers, outermost first."""
+"""The levels of the grammar, outermost first: lists, relations, sets, sums, products, powers."""
 
-import re
-from functools import lru_cache
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
-from verifiers.grammar.cursor import END
-from verifiers.grammar.lexer import tokenize
+from verifiers.grammar.cursor import END, Cursor
+from verifiers.grammar.lexer import Token
 from verifiers.grammar.tree import Node, ParseError, TooLargeError, num, product_of
-from verifiers.grammar.unit_syntax import MarkReader
-from verifiers.grammar.vocabulary import NOT_UNITS, REAL_WORDS, RELATIONS, words
+from verifiers.grammar.units import currency_of, is_unit
+from verifiers.grammar.vocabulary import CONNECTIVES, NOT_FACTORS, NOT_UNITS, REAL_WORDS, RELATIONS
 
-MAX_TEXT = 12_000
-LONGEST_KEPT = 200
+MAX_DEPTH = 50
 MAX_POSTFIXES = 8
 SET_OPERATORS = {"cup": "union", "cap": "inter", "setminus": "diff", "backslash": "diff"}
 NUMBERS = ("num", "neg", "div", "const", "call")
 LEFT_OF_EXCEPT = ("text", "setname", "tuple", "union")
-CONNECTIVES = {"and": "and", "or": "or", "land": "and", "wedge": "and", "lor": "or", "vee": "or"}
-ENDPOINTS = r"(\s*[^\s,;\[\]][^,;\[\]]*[,;][^,;\[\]]*[^\s,;\[\]]\s*)"
-OUTWARD_BRACKETS = [
-    (re.compile(rf"\]{ENDPOINTS}\["), r"(\1)"),
-    (re.compile(rf"\[{ENDPOINTS}\["), r"[\1)"),
-    (re.compile(rf"\]{ENDPOINTS}\]"), r"(\1]"),
-]
+CLOSERS = (")", "]", "}", "rbrace")
 DEGREES = ("circ", "degree")
 
 
-def parse(text: str, *, grouping: bool = True) -> Node:
-    """Read an answer. Raises ParseError, or TooLargeError where the limits refuse it."""
-    if len(text) > MAX_TEXT:
-        raise TooLargeError("too long")
-    return _parse(text, grouping) if len(text) > LONGEST_KEPT else _parse_kept(text, grouping)
+@dataclass(frozen=True)
+class Readers:
+    """What `Parser` hands over to.
+
+    `atoms`: reads one atom; by the kind of its first token, which is taken already.
+    `unit`: reads the unit words after a quantity.
+    """
+
+    atoms: Mapping[str, Callable[["Parser", Token], Node]]
+    unit: Callable[["Parser", Node], Node]
 
 
-def _parse(text: str, grouping: bool) -> Node:
-    parser = Parser(tokenize(_usual_brackets(text), grouping=grouping))
-    try:
-        node = parser.answer()
-    except RecursionError as error:
-        raise TooLargeError("nested too deeply") from error
-    if parser.peek() is not END:
-        raise ParseError(f"unexpected {parser.peek().text!r}")
-    return node
+class Parser(Cursor):
+    """Recursive descent over tokens, one method a level of precedence, with a depth limit.
 
+    `open_bars`: how many | wait for their partner. `in_builder`: inside {x | ...}, where | and :
+    separate. `in_limits`: below a sum or a limit, where an arrow may stand.
+    """
 
-_parse_kept = lru_cache(maxsize=8192)(_parse)
-
-
-def _usual_brackets(text: str) -> str:
-    """Write ]a, b[ as (a, b)."""
-    if not (text.startswith("]") or text.endswith("[")):
-        return text
-    for pattern, usual in OUTWARD_BRACKETS:
-        text = pattern.sub(usual, text)
-    return text
-
-
-class Parser(MarkReader):
-    """Recursive descent with a depth limit; see AtomReader and MarkReader for the inner levels."""
+    def __init__(self, tokens: list[Token], readers: Readers) -> None:
+        super().__init__(tokens)
+        self.readers = readers
+        self.depth = 0
+        self.open_bars = 0
+        self.in_builder = False
+        self.in_limits = False
 
     def answer(self) -> Node:
         """A comma list, "a or b", or a single item."""
@@ -65,7 +52,7 @@ class Parser(MarkReader):
         while separator := self._separator():
             if separator != ",":
                 connective = separator
-            if self._at_closing():
+            if self.peek() is END or self.peek().text in CLOSERS:
                 break
             items.append(self.relation())
         if len(items) == 1:
@@ -89,10 +76,6 @@ class Parser(MarkReader):
             else:
                 return found
             self.take()
-
-    def _at_closing(self) -> bool:
-        token = self.peek()
-        return token is END or token.text in (")", "]", "}", "rbrace")
 
     def relation(self) -> Node:
         if self.at("sign", "=") or self.at("command", "approx"):
@@ -163,7 +146,6 @@ class Parser(MarkReader):
         return Node("diff", None, (whole, Node("set", None, points)))
 
     def sum(self) -> Node:
-        node: Node | None = None
         terms: list[Node] = []
         while True:
             sign = self._signs()
@@ -171,11 +153,7 @@ class Parser(MarkReader):
                 break
             term = self.product()
             if sign in ("pm", "mp"):
-                before = (
-                    (Node("add", None, tuple(terms)) if len(terms) > 1 else terms[0],)
-                    if terms
-                    else ()
-                )
+                before = [Node("add", None, tuple(terms))] if len(terms) > 1 else terms
                 node = Node("pm", "+" if sign == "pm" else "-", (*before, term))
                 terms = [node]
                 if sum(part.kind == "pm" for part in node.walk()) > 6:
@@ -204,8 +182,8 @@ class Parser(MarkReader):
                 factors.append(self._signed_power())
             elif self.accept("sign", "/") or self.accept("command", "div"):
                 factors.append(Node("pow", None, (self._signed_power(), num(-1))))
-            elif self.at_unit():
-                return self.with_unit(product_of(factors))
+            elif is_unit(self.peek(), self.peek(1)):
+                return self.readers.unit(self, product_of(factors))
             elif self._starts_factor():
                 applied = len(factors) == 1 and factors[0].kind == "sym" and self.at("sign", "(")
                 tight = applied and not self.peek().spaced
@@ -238,7 +216,7 @@ class Parser(MarkReader):
             return token.kind == "begin"
         if token.text in ("Vert", "rVert"):
             return not self.open_bars
-        return token.kind == "command" and token.text not in _NOT_FACTORS
+        return token.kind == "command" and token.text not in NOT_FACTORS
 
     def power(self) -> Node:
         """An atom with its exponent and what may follow: factorials, degrees, per cent."""
@@ -283,11 +261,39 @@ class Parser(MarkReader):
             node = self._raised(node)
         return Node("neg", None, (node,)) if negative else node
 
+    def currency(self) -> str | None:
+        """Take a currency sign; its name, or None where none stands here."""
+        name = currency_of(self.peek())
+        self.position += name is not None
+        return name
 
-_NOT_FACTORS = (
-    set(RELATIONS)
-    | set(SET_OPERATORS)
-    | set(CONNECTIVES)
-    | words("pm mp cdot times div ast } rbrace rvert rfloor rceil rangle mid colon pmod \\")
-    | words("to rightarrow implies circ vert choose over")
-)
+    def atom(self) -> Node:
+        """One number, name, group or function with its argument."""
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise TooLargeError("nested too deeply")
+        token = self.take()
+        reader = self.readers.atoms.get(token.kind)
+        if reader is None:
+            raise ParseError(f"unexpected {token.text!r}")
+        node = reader(self, token)
+        self.depth -= 1
+        return node
+
+    def argument(self) -> Node:
+        """What a LaTeX command takes: a group, or a single digit, letter or command."""
+        if self.accept("sign", "{"):
+            return self.closed("}")
+        token = self.peek()
+        if token.kind == "number" and len(token.text) > 1 and token.text.isdigit():
+            return num(int(self.take_first()))
+        if token.kind == "word" and len(token.text) > 1 and not token.text_mode:
+            letter = Token("letter", self.take_first())
+            return self.readers.atoms["letter"](self, letter)
+        return self.atom()
+
+    def closed(self, closing: str) -> Node:
+        """A list up to a closing bracket."""
+        node = self.answer()
+        self.expect("sign", closing)
+        return node
