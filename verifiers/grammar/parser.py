@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from verifiers.grammar import tree
 from verifiers.grammar.cursor import END, Cursor
 from verifiers.grammar.lexer import Token
 from verifiers.grammar.tree import Node, ParseError, TooLargeError, num, product_of
@@ -11,7 +12,10 @@ from verifiers.grammar.vocabulary import CONNECTIVES, NOT_FACTORS, NOT_UNITS, RE
 
 MAX_DEPTH = 50
 MAX_POSTFIXES = 8
-SET_OPERATORS = {"cup": "union", "cap": "inter", "setminus": "diff", "backslash": "diff"}
+SET_OPERATORS: dict[str, type[tree.Operation]] = {
+    "cup": tree.Union, "cap": tree.Intersection,
+    "setminus": tree.Difference, "backslash": tree.Difference,
+}  # fmt: skip
 NUMBERS = ("num", "neg", "div", "const", "call")
 LEFT_OF_EXCEPT = ("text", "setname", "tuple", "union")
 CLOSERS = (")", "]", "}", "rbrace")
@@ -57,7 +61,7 @@ class Parser(Cursor):
             items.append(self.relation())
         if len(items) == 1:
             return items[0]
-        return Node("list", connective or ",", tuple(items))
+        return tree.List(connective or ",", tuple(items))
 
     def _separator(self) -> str:
         """Take the separators that stand here; the strongest of them, or nothing."""
@@ -80,16 +84,15 @@ class Parser(Cursor):
     def relation(self) -> Node:
         if self.at("sign", "=") or self.at("command", "approx"):
             self.take()
-        operands = [self.ratio()]
-        operators = []
+        operands, operators = [self.ratio()], []
         while self.peek().kind in ("sign", "command") and self.peek().text in RELATIONS:
             operators.append(RELATIONS[self.take().text])
             operands.append(self.ratio())
         if self.accept("command", "pmod"):
-            operands[-1] = Node("mod", None, (operands[-1], self.argument()))
+            operands[-1] = tree.Mod((operands[-1], self.argument()))
         if not operators:
             return operands[0]
-        return Node("rel", tuple(operators), tuple(operands))
+        return tree.Rel(tuple(operators), tuple(operands))
 
     def ratio(self) -> Node:
         terms = [self.set_expression()]
@@ -102,17 +105,17 @@ class Parser(Cursor):
             terms.append(self.set_expression())
         if len(terms) == 1:
             return terms[0]
-        if len(terms) == 2 and terms[1].kind == "clock":
-            return Node("clock", terms[1].value, (terms[0], terms[1].args[0]))
-        return Node("ratio", None, tuple(terms))
+        if len(terms) == 2 and isinstance(late := terms[1], tree.Clock):
+            return tree.Clock(late.value, (terms[0], late.args[0]))
+        return tree.Ratio(tuple(terms))
 
     def _stacked(self) -> Node:
         """A sum, or the old commands that stand between two: {n \\choose k}, {a \\over b}."""
         node = self.sum()
         if self.accept("command", "choose"):
-            return Node("call", "binom", (node, self.sum()))
+            return tree.Call("binom", (node, self.sum()))
         if self.accept("command", "over"):
-            return Node("div", None, (node, self.sum()))
+            return tree.Div((node, self.sum()))
         return node
 
     def set_expression(self) -> Node:
@@ -121,18 +124,18 @@ class Parser(Cursor):
             token = self.peek()
             if token.kind == "command" and token.text in SET_OPERATORS:
                 kind = SET_OPERATORS[token.text]
-                if kind in ("union", "inter") and node.kind in NUMBERS:
+                if kind is not tree.Difference and node.kind in NUMBERS:
                     return node  # x < 0 ∪ x > 4 joins inequalities
             elif node.kind in LEFT_OF_EXCEPT and self.accept("word", "except"):
                 return self._except(node)
             elif token.kind == "word" and token.text == "U" and node.kind in ("tuple", "union"):
-                kind = "union"
+                kind = tree.Union
             else:
                 return node
             self.take()
             right = self.sum()
-            same = node.kind == kind and kind != "diff"
-            node = Node(kind, None, (*node.args, right) if same else (node, right))
+            more = isinstance(node, kind) and kind is not tree.Difference
+            node = kind((*node.args, right) if more else (node, right))
 
     def _except(self, node: Node) -> Node:
         """All real numbers except 0 and x = 2."""
@@ -140,10 +143,10 @@ class Parser(Cursor):
         inside = self.answer()
         items = inside.args if inside.kind == "list" else (inside,)
         points = tuple(item.args[-1] if item.kind == "rel" else item for item in items)
-        whole = node if node.kind != "text" else Node("setname", "R")
+        whole = node if node.kind != "text" else tree.SetName("R")
         if node.kind == "text" and str(node.value).lower() not in REAL_WORDS:
             raise ParseError("exception from words")
-        return Node("diff", None, (whole, Node("set", None, points)))
+        return tree.Difference((whole, tree.Set(points)))
 
     def sum(self) -> Node:
         terms: list[Node] = []
@@ -153,14 +156,14 @@ class Parser(Cursor):
                 break
             term = self.product()
             if sign in ("pm", "mp"):
-                before = [Node("add", None, tuple(terms))] if len(terms) > 1 else terms
-                node = Node("pm", "+" if sign == "pm" else "-", (*before, term))
+                before = [tree.Add(tuple(terms))] if len(terms) > 1 else terms
+                node = tree.PlusMinus("+" if sign == "pm" else "-", (*before, term))
                 terms = [node]
                 if sum(part.kind == "pm" for part in node.walk()) > 6:
                     raise TooLargeError("too many signs")
             else:
-                terms.append(Node("neg", None, (term,)) if sign == "-" else term)
-        return terms[0] if len(terms) == 1 else Node("add", None, tuple(terms))
+                terms.append(tree.Neg((term,)) if sign == "-" else term)
+        return terms[0] if len(terms) == 1 else tree.Add(tuple(terms))
 
     def _signs(self) -> str:
         """The sign before a term: "", "+", "-", "pm" or "mp"; two minus signs cancel."""
@@ -181,7 +184,7 @@ class Parser(Cursor):
             if self.accept("sign", "*") or self.accept("command", "cdot", "times", "ast"):
                 factors.append(self._signed_power())
             elif self.accept("sign", "/") or self.accept("command", "div"):
-                factors.append(Node("pow", None, (self._signed_power(), num(-1))))
+                factors.append(tree.Pow((self._signed_power(), num(-1))))
             elif is_unit(self.peek(), self.peek(1)):
                 return self.readers.unit(self, product_of(factors))
             elif self._starts_factor():
@@ -189,7 +192,7 @@ class Parser(Cursor):
                 tight = applied and not self.peek().spaced
                 factors.append(self.power())
                 if tight and factors[-1].kind in ("sym", "tuple") and not self._starts_factor():
-                    return Node("mul", "applied", tuple(factors))
+                    return tree.Applied(tuple(factors))
             else:
                 return product_of(factors)
 
@@ -198,7 +201,7 @@ class Parser(Cursor):
         if sign in ("pm", "mp"):
             raise ParseError("sign inside a product")
         node = self.power()
-        return Node("neg", None, (node,)) if sign == "-" else node
+        return tree.Neg((node,)) if sign == "-" else node
 
     def _starts_factor(self) -> bool:
         token = self.peek()
@@ -221,7 +224,7 @@ class Parser(Cursor):
     def power(self) -> Node:
         """An atom with its exponent and what may follow: factorials, degrees, per cent."""
         if (money := self.currency()) is not None:
-            return Node("unit", ((money, 1),), (self._signed_power(),))
+            return tree.Unit(((money, 1),), (self._signed_power(),))
         return self.postfixed(self.atom())
 
     def postfixed(self, node: Node) -> Node:
@@ -229,13 +232,13 @@ class Parser(Cursor):
             if self.accept("sign", "^"):
                 node = self._raised(node)
             elif self.accept("sign", "!"):
-                node = Node("fact", None, (node,))
+                node = tree.Fact((node,))
             elif self.accept("sign", "%"):
-                node = Node("pct", None, (node,))
+                node = tree.Percent((node,))
             elif self.accept("command", *DEGREES):
-                node = Node("deg", None, (node,))
+                node = tree.Degrees((node,))
             elif (money := self.currency()) is not None:
-                node = Node("unit", ((money, 1),), (node,))
+                node = tree.Unit(((money, 1),), (node,))
             else:
                 return node
         raise TooLargeError("too many signs after a number")
@@ -247,19 +250,18 @@ class Parser(Cursor):
         if ahead.kind == "command" and ahead.text in DEGREES:
             self.position += 3 if braced else 1
             self.depth -= 1
-            return Node("deg", None, (node,))
+            return tree.Degrees((node,))
         exponent = self.signed_exponent() if not braced else self.argument()
         self.depth -= 1
-        return Node("pow", None, (node, exponent))
+        return tree.Pow((node, exponent))
 
     def signed_exponent(self) -> Node:
         negative = False
         while self.at("sign", "-", "+"):
             negative ^= self.take().text == "-"
         node = self.atom()
-        if self.accept("sign", "^"):
-            node = self._raised(node)
-        return Node("neg", None, (node,)) if negative else node
+        node = self._raised(node) if self.accept("sign", "^") else node
+        return tree.Neg((node,)) if negative else node
 
     def currency(self) -> str | None:
         """Take a currency sign; its name, or None where none stands here."""

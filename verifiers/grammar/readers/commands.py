@@ -18,13 +18,13 @@ from verifiers.grammar.readers.functions import (
 )
 from verifiers.grammar.readers.groups import read_absolute, read_angled, read_set
 from verifiers.grammar.readers.names import applied, subscripted
-from verifiers.grammar.tree import Node, ParseError
+from verifiers.grammar.tree import Const, Dots, Empty, Node, ParseError, Sym
 from verifiers.grammar.vocabulary import BIG, FUNCTIONS, GREEK, LISTED_FUNCTIONS, OPERATORS
 
 CONSTANTS = {
-    "pi": Node("const", "pi"), "infty": Node("const", "inf"), "imath": Node("const", "i"),
-    "emptyset": Node("empty"), "varnothing": Node("empty"),
-    "ldots": Node("dots"), "dots": Node("dots"), "cdots": Node("dots"),
+    "pi": Const("pi"), "infty": Const("inf"), "imath": Const("i"),
+    "emptyset": Empty(), "varnothing": Empty(),
+    "ldots": Dots(), "dots": Dots(), "cdots": Dots(),
 }  # fmt: skip
 
 
@@ -35,7 +35,7 @@ def read_command(parser: Parser, token: Token) -> Node:
     if (reader := COMMANDS.get(name)) is not None:
         return reader(parser, token)
     if name.endswith(" arrow"):
-        return Node("sym", name)
+        return Sym(name)
     raise ParseError(f"unknown command {name!r}")
 
 

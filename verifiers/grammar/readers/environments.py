@@ -3,7 +3,7 @@
 from verifiers.grammar.cursor import END
 from verifiers.grammar.lexer import Token
 from verifiers.grammar.parser import Parser
-from verifiers.grammar.tree import Node, ParseError
+from verifiers.grammar.tree import List, Matrix, Node, ParseError, Set, Tuple
 from verifiers.grammar.vocabulary import MATRICES, RELATIONS, SYSTEMS
 
 
@@ -28,7 +28,7 @@ def read_environment(parser: Parser, token: Token) -> Node:
         raise ParseError("ragged matrix")
     if len(rows) == width == 1:
         return rows[0][0]
-    return Node("matrix", (len(rows), width), tuple(cell for row in rows for cell in row))
+    return Matrix((len(rows), width), tuple(cell for row in rows for cell in row))
 
 
 def _holds_relation(parser: Parser, environment: str) -> bool:
@@ -58,8 +58,8 @@ def _system(parser: Parser, environment: str) -> Node:
     if len(rows) == 1:
         return rows[0]
     if any(row.kind == "list" for row in rows):
-        return Node("set", None, tuple(Node("tuple", "()", row.args) for row in rows))
-    return Node("list", ",", tuple(rows))
+        return Set(tuple(Tuple("()", row.args) for row in rows))
+    return List(",", tuple(rows))
 
 
 def _system_row(parser: Parser, environment: str) -> Node:

@@ -5,7 +5,7 @@ from verifiers.grammar.literals import read_literal
 from verifiers.grammar.parser import Parser
 from verifiers.grammar.readers.groups import between_bars
 from verifiers.grammar.readers.names import subscripted
-from verifiers.grammar.tree import Node, ParseError, num
+from verifiers.grammar.tree import Big, Call, Div, Mul, Neg, Node, Opaque, ParseError, Pow, Sym, num
 from verifiers.grammar.vocabulary import FUNCTIONS, GREEK, INVERSES, LISTED_FUNCTIONS
 
 
@@ -20,15 +20,19 @@ def read_function(parser: Parser, token: Token) -> Node:
         base = _log_base(parser)
     if parser.accept("sign", "^"):
         exponent = parser.argument()
-        if exponent in (num(-1), Node("neg", None, (num(1),))) and function in INVERSES:
+        if exponent in (num(-1), Neg((num(1),))) and function in INVERSES:
             function, exponent = INVERSES[function], None
     if function == "log" and base is None and parser.accept("sign", "_"):
         base = _log_base(parser)
     argument = _function_argument(parser)
     args = (argument,) if base is None else (argument, base)
     unknown_part = function in ("re", "im") and argument.symbols()
-    node = Node("opaque" if unknown_part else "call", function, args)
-    return node if exponent is None else Node("pow", None, (node, exponent))
+    node = _call(function, args, known=not unknown_part)
+    return node if exponent is None else Pow((node, exponent))
+
+
+def _call(function: str, args: tuple[Node, ...], *, known: bool) -> Node:
+    return Call(function, args) if known else Opaque(function, args)
 
 
 def _function_argument(parser: Parser) -> Node:
@@ -42,7 +46,7 @@ def _function_argument(parser: Parser) -> Node:
     factors = [parser.power()]
     while _continues_argument(parser):
         factors.append(parser.power())
-    return factors[0] if len(factors) == 1 else Node("mul", None, tuple(factors))
+    return factors[0] if len(factors) == 1 else Mul(tuple(factors))
 
 
 def _log_base(parser: Parser) -> Node:
@@ -75,7 +79,7 @@ def _root(parser: Parser) -> Node:
         index = parser.closed("]")
     token = parser.peek()
     radicand = parser.atom() if token.kind == "number" else parser.argument()
-    return Node("call", "root", (radicand, index))
+    return Call("root", (radicand, index))
 
 
 def read_listed(parser: Parser, token: Token) -> Node:
@@ -87,18 +91,18 @@ def read_listed(parser: Parser, token: Token) -> Node:
     if parser.take().text not in (")", "}"):
         raise ParseError("argument list not closed")
     args = inside.args if inside.kind == "list" else (inside,)
-    return Node("call", LISTED_FUNCTIONS[token.text], args)
+    return Call(LISTED_FUNCTIONS[token.text], args)
 
 
 def read_operator(parser: Parser, token: Token) -> Node:
     """det A, max f: the name of a quantity that is never evaluated."""
     under = (parser.argument(),) if parser.accept("sign", "_") else ()
-    return Node("opaque", token.text, (_function_argument(parser), *under))
+    return Opaque(token.text, (_function_argument(parser), *under))
 
 
 def read_norm(parser: Parser, token: Token) -> Node:
     inside = between_bars(parser, "command", token.text.replace("l", "r"))
-    return Node("opaque", "norm", (inside,))
+    return Opaque("norm", (inside,))
 
 
 def read_big(parser: Parser, token: Token) -> Node:
@@ -109,15 +113,15 @@ def read_big(parser: Parser, token: Token) -> Node:
         parser.in_limits = True
         limits.append(parser.argument())
         parser.in_limits = False
-    return Node("big", token.text, (*limits, parser.sum()))
+    return Big(token.text, (*limits, parser.sum()))
 
 
 def read_fraction(parser: Parser, token: Token) -> Node:
-    return Node("div", None, (parser.argument(), parser.argument()))
+    return Div((parser.argument(), parser.argument()))
 
 
 def read_binomial(parser: Parser, token: Token) -> Node:
-    return Node("call", "binom", (parser.argument(), parser.argument()))
+    return Call("binom", (parser.argument(), parser.argument()))
 
 
 def read_rounded(parser: Parser, token: Token) -> Node:
@@ -125,7 +129,7 @@ def read_rounded(parser: Parser, token: Token) -> Node:
     name = token.text[1:]
     inside = parser.sum()
     parser.expect("command", f"r{name}")
-    return Node("call", name, (inside,))
+    return Call(name, (inside,))
 
 
 def read_conjugate(parser: Parser, token: Token) -> Node:
@@ -134,10 +138,10 @@ def read_conjugate(parser: Parser, token: Token) -> Node:
     if inside.kind == "mul":
         digits = [str(part.value) for part in inside.args if part.kind in ("sym", "num")]
         number = len(digits) == len(inside.args) and not "".join(digits).isupper()
-        return Node("sym", " ".join(["digits", *digits])) if number else inside
+        return Sym(" ".join(["digits", *digits])) if number else inside
     if inside.kind == "sym" and parser.at("sign", "_"):
         inside = subscripted(parser, str(inside.value))
-    return Node("opaque" if inside.symbols() else "call", "conj", (inside,))
+    return _call("conj", (inside,), known=not inside.symbols())
 
 
 def read_dotted(parser: Parser, token: Token) -> Node:
@@ -148,4 +152,4 @@ def read_dotted(parser: Parser, token: Token) -> Node:
     name, mark, index = str(inside.value).partition("_")
     if not mark:
         return subscripted(parser, f"{name} {token.text}")
-    return Node("sym", f"{name} {token.text}_{index}")
+    return Sym(f"{name} {token.text}_{index}")

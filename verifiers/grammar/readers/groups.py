@@ -3,7 +3,7 @@
 from verifiers.grammar.lexer import Token
 from verifiers.grammar.parser import Parser
 from verifiers.grammar.readers.numbers import in_base
-from verifiers.grammar.tree import Node, ParseError
+from verifiers.grammar.tree import Builder, Call, Empty, Node, ParseError, Set, Tuple
 
 OPENERS = {"(": ")", "[": "]"}
 
@@ -13,11 +13,11 @@ def read_sign(parser: Parser, token: Token) -> Node:
     if sign in OPENERS:
         return _bracketed(parser, sign)
     if sign == "{" and parser.accept("sign", "}"):
-        return Node("empty")
+        return Empty()
     if sign == "{":
         node = parser.closed("}")
         if node.kind == "list":
-            return Node("set", None, node.args)
+            return Set(node.args)
         return in_base(parser, node) if node.kind == "num" and parser.at("sign", "_") else node
     if sign == "|":
         return _absolute(parser, "sign", "|")
@@ -33,7 +33,7 @@ def _bracketed(parser: Parser, opening: str) -> Node:
     if closing not in (")", "]"):
         raise ParseError("bracket not closed")
     if inside.kind == "list" and inside.value == ",":
-        return Node("tuple", opening + closing, inside.args)
+        return Tuple(opening + closing, inside.args)
     if closing != OPENERS[opening]:
         raise ParseError("brackets do not match")
     if inside.kind == "num" and parser.at("sign", "_"):
@@ -47,7 +47,7 @@ def read_absolute(parser: Parser, token: Token) -> Node:
 
 
 def _absolute(parser: Parser, kind: str, closing: str) -> Node:
-    return Node("call", "abs", (between_bars(parser, kind, closing),))
+    return Call("abs", (between_bars(parser, kind, closing),))
 
 
 def between_bars(parser: Parser, kind: str, closing: str) -> Node:
@@ -62,20 +62,20 @@ def between_bars(parser: Parser, kind: str, closing: str) -> Node:
 def read_angled(parser: Parser, token: Token) -> Node:
     inside = parser.answer()
     parser.expect("command", "rangle")
-    return Node("tuple", "<>", inside.args if inside.kind == "list" else (inside,))
+    return Tuple("<>", inside.args if inside.kind == "list" else (inside,))
 
 
 def read_set(parser: Parser, token: Token) -> Node:
     """A set by its members or by a condition, after \\{."""
     if parser.accept("command", "}", "rbrace"):
-        return Node("empty")
+        return Empty()
     _drop_braces(parser)
     outer = parser.open_bars, parser.in_builder
     parser.open_bars, parser.in_builder = 0, True
     inside = parser.answer()
     if parser.accept("sign", "|", ":") or parser.accept("command", "mid", "colon", "vert"):
         parser.in_builder = False
-        inside = Node("builder", None, (inside, parser.answer()))
+        inside = Builder((inside, parser.answer()))
     parser.open_bars, parser.in_builder = outer
     if not parser.accept("command", "}", "rbrace"):
         if parser.peek(-1).kind == "end":  # a brace before a system is never closed
@@ -83,7 +83,7 @@ def read_set(parser: Parser, token: Token) -> Node:
         raise ParseError("set not closed")
     if inside.kind == "builder":
         return inside
-    return Node("set", None, inside.args if inside.kind == "list" else (inside,))
+    return Set(inside.args if inside.kind == "list" else (inside,))
 
 
 def _drop_braces(parser: Parser) -> None:

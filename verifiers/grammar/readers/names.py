@@ -3,7 +3,7 @@
 from verifiers.grammar.cursor import END
 from verifiers.grammar.lexer import Token
 from verifiers.grammar.parser import Parser
-from verifiers.grammar.tree import Node, ParseError
+from verifiers.grammar.tree import Const, Node, Opaque, ParseError, SetName, Sym
 
 CONSTANTS = {"e": "e", "i": "i", "pi": "pi", "infinity": "inf", "oo": "inf", "inf": "inf"}
 APPLIED_NAMES = set("fghFGHPQ")
@@ -14,24 +14,24 @@ def read_letter(parser: Parser, token: Token) -> Node:
     """A variable or a constant of one letter, with what belongs to it: x_1, x', f(x)."""
     letter = token.text
     if letter in CONSTANTS and not parser.at("sign", "_"):
-        return Node("const", CONSTANTS[letter])
+        return Const(CONSTANTS[letter])
     node = subscripted(parser, letter)
     while parser.accept("sign", "'"):
-        node = Node("sym", f"{node.value}'")
+        node = Sym(f"{node.value}'")
     return applied(parser, node)
 
 
 def letter_of_run(letter: str) -> Node:
     """A letter with another one right behind it, as in xy."""
-    return Node("const", CONSTANTS[letter]) if letter in CONSTANTS else Node("sym", letter)
+    return Const(CONSTANTS[letter]) if letter in CONSTANTS else Sym(letter)
 
 
 def read_set_name(parser: Parser, token: Token) -> Node:
-    return Node("setname", token.text)
+    return SetName(token.text)
 
 
 def subscripted(parser: Parser, name: str) -> Node:
-    return Node("sym", f"{name}_{subscript(parser)}" if parser.accept("sign", "_") else name)
+    return Sym(f"{name}_{subscript(parser)}" if parser.accept("sign", "_") else name)
 
 
 def subscript(parser: Parser) -> str:
@@ -62,7 +62,7 @@ def applied(parser: Parser, node: Node) -> Node:
         return node
     parser.take()
     inside = _event(parser) if name == "P" else None
-    return Node("opaque", name, (inside or parser.closed(")"),))
+    return Opaque(name, (inside or parser.closed(")"),))
 
 
 def _event(parser: Parser) -> Node | None:
@@ -74,4 +74,4 @@ def _event(parser: Parser) -> Node | None:
     if "|" not in event or "(" in event:
         return None
     parser.position += end + 1
-    return Node("sym", " ".join(event))
+    return Sym(" ".join(event))

@@ -6,7 +6,7 @@ from verifiers.grammar.lexer import Token
 from verifiers.grammar.literals import continued, read_literal
 from verifiers.grammar.parser import Parser
 from verifiers.grammar.readers.names import subscript
-from verifiers.grammar.tree import Node, ParseError, num
+from verifiers.grammar.tree import Base, Node, ParseError, num
 from verifiers.grammar.vocabulary import NUMBER_WORDS
 
 DOTS = ("ldots", "dots", "cdots")
@@ -29,7 +29,7 @@ def in_base(parser: Parser, node: Node) -> Node:
     value = node.value
     if not base.isascii() or not base.isdigit() or not isinstance(value, Fraction):
         raise ParseError("unreadable base")
-    return Node("base", (str(value), int(base)) if base != "10" else None, (node,))
+    return Base((str(value), int(base)) if base != "10" else None, (node,))
 
 
 def _mixed(parser: Parser, node: Node) -> Node:

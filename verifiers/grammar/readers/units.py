@@ -4,7 +4,18 @@ from fractions import Fraction
 
 from verifiers.grammar.lexer import Token
 from verifiers.grammar.parser import Parser
-from verifiers.grammar.tree import Node, ParseError, num, product_of
+from verifiers.grammar.tree import (
+    Base,
+    Clock,
+    Compound,
+    Degrees,
+    Node,
+    ParseError,
+    Percent,
+    Unit,
+    num,
+    product_of,
+)
 from verifiers.grammar.units import COMPOUNDS, GENERIC, HALVES_OF_DAY, UNITS, is_unit, unit_name
 from verifiers.grammar.vocabulary import NUMBER_WORDS, SCALES
 
@@ -16,7 +27,7 @@ def read_unit(parser: Parser, node: Node) -> Node:
         node = product_of([node, num(SCALES[word.lower()])])
         return read_unit(parser, node) if is_unit(parser.peek(), parser.peek(1)) else node
     if word in HALVES_OF_DAY:
-        return Node("clock", parser.take().text.lower(), (node, num(0)))
+        return Clock(parser.take().text.lower(), (node, num(0)))
     if word == "base":
         parser.take()
         return _in_base(parser, node, parser.take())
@@ -27,21 +38,21 @@ def read_unit(parser: Parser, node: Node) -> Node:
         for name, power in COMPOUNDS[compound].items():
             powers[name] = powers.get(name, 0) + power * exponent
     if powers.get("percent") == 1 and not powers.keys() & UNITS.keys() - {"percent"}:
-        return Node("pct", None, (node,))
+        return Percent((node,))
     if powers.get("degree") == 1 and powers.keys() <= {"degree", "c", "f"}:
         del powers["degree"]
-        node = Node("deg", None, (node,))
+        node = Degrees((node,))
     unit = tuple(sorted(powers.items()))
     if unit and parser.at("number"):
-        return Node("compound", None, (Node("unit", unit, (node,)), parser.product()))
-    return Node("unit", unit, (node,)) if unit else node
+        return Compound((Unit(unit, (node,)), parser.product()))
+    return Unit(unit, (node,)) if unit else node
 
 
 def _in_base(parser: Parser, node: Node, base: Token) -> Node:
     text = str(NUMBER_WORDS.get(base.text.lower(), base.text))
     if node.kind != "num" or not text.isdigit():
         raise ParseError("unreadable base")
-    return Node("base", (str(node.value), int(text)), (node,))
+    return Base((str(node.value), int(text)), (node,))
 
 
 def _unit_words(parser: Parser, powers: dict[str, int], direction: int) -> None:

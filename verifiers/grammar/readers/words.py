@@ -5,7 +5,7 @@ from verifiers.grammar.lexer import Token
 from verifiers.grammar.parser import Parser
 from verifiers.grammar.readers.functions import read_function, read_listed
 from verifiers.grammar.readers.names import CONSTANTS, letter_of_run, read_letter, subscripted
-from verifiers.grammar.tree import Node, num
+from verifiers.grammar.tree import Const, Node, Text, num
 from verifiers.grammar.vocabulary import (
     FILLERS,
     FUNCTIONS,
@@ -27,7 +27,7 @@ def read_word(parser: Parser, token: Token) -> Node:
         return parser.power()
     if word in CONSTANTS and not (len(word) == 1 and token.text_mode):
         at_subscript = parser.at("sign", "_")
-        return subscripted(parser, word) if at_subscript else Node("const", CONSTANTS[word])
+        return subscripted(parser, word) if at_subscript else Const(CONSTANTS[word])
     if word.lower() in NUMBER_WORDS:
         return num(_spelled_number(parser, NUMBER_WORDS[word.lower()]))
     if len(word) == 1:
@@ -52,4 +52,4 @@ def _text(parser: Parser, word: str) -> Node:
     words = [word]
     while parser.at("word") and parser.peek().text.lower() not in ("and", "or", "except"):
         words.append(parser.take().text)
-    return Node("text", " ".join(words))
+    return Text(" ".join(words))
