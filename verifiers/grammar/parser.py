@@ -24,11 +24,8 @@ DEGREES = ("circ", "degree")
 
 @dataclass(frozen=True)
 class Readers:
-    """What `Parser` hands over to.
-
-    `atoms`: reads one atom; by the kind of its first token, which is taken already.
-    `unit`: reads the unit words after a quantity.
-    """
+    """Readers of atoms by the kind of their first token, which is taken already, and the reader of
+    the unit words after a quantity."""
 
     atoms: Mapping[str, Callable[["Parser", Token], Node]]
     unit: Callable[["Parser", Node], Node]
@@ -59,9 +56,7 @@ class Parser(Cursor):
             if self.peek() is END or self.peek().text in CLOSERS:
                 break
             items.append(self.relation())
-        if len(items) == 1:
-            return items[0]
-        return tree.List(connective or ",", tuple(items))
+        return items[0] if len(items) == 1 else tree.List(connective or ",", tuple(items))
 
     def _separator(self) -> str:
         """Take the separators that stand here; the strongest of them, or nothing."""
@@ -90,9 +85,7 @@ class Parser(Cursor):
             operands.append(self.ratio())
         if self.accept("command", "pmod"):
             operands[-1] = tree.Mod((operands[-1], self.argument()))
-        if not operators:
-            return operands[0]
-        return tree.Rel(tuple(operators), tuple(operands))
+        return tree.Rel(tuple(operators), tuple(operands)) if operators else operands[0]
 
     def ratio(self) -> Node:
         terms = [self.set_expression()]
@@ -185,7 +178,7 @@ class Parser(Cursor):
                 factors.append(self._signed_power())
             elif self.accept("sign", "/") or self.accept("command", "div"):
                 factors.append(tree.Pow((self._signed_power(), num(-1))))
-            elif is_unit(self.peek(), self.peek(1)):
+            elif self.at_unit():
                 return self.readers.unit(self, product_of(factors))
             elif self._starts_factor():
                 applied = len(factors) == 1 and factors[0].kind == "sym" and self.at("sign", "(")
@@ -262,6 +255,10 @@ class Parser(Cursor):
         node = self.atom()
         node = self._raised(node) if self.accept("sign", "^") else node
         return tree.Neg((node,)) if negative else node
+
+    def at_unit(self) -> bool:
+        token = self.peek()
+        return token.kind == "word" and is_unit(token, self.peek(1))
 
     def currency(self) -> str | None:
         """Take a currency sign; its name, or None where none stands here."""

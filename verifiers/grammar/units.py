@@ -100,7 +100,7 @@ def unit_name(word: str) -> str:
 
 def is_unit(token: Token, following: Token) -> bool:
     """Whether a word after a quantity is read as its unit."""
-    if token.kind != "word" or token.text.lower() in NOT_UNITS or token.text in NEVER_UNITS:
+    if token.text.lower() in NOT_UNITS or token.text in NEVER_UNITS:
         return False
     if token.text == "min":
         return following.text not in ("(", "{")

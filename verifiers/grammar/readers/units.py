@@ -16,7 +16,7 @@ from verifiers.grammar.tree import (
     num,
     product_of,
 )
-from verifiers.grammar.units import COMPOUNDS, GENERIC, HALVES_OF_DAY, UNITS, is_unit, unit_name
+from verifiers.grammar.units import COMPOUNDS, GENERIC, HALVES_OF_DAY, UNITS, unit_name
 from verifiers.grammar.vocabulary import NUMBER_WORDS, SCALES
 
 
@@ -25,7 +25,7 @@ def read_unit(parser: Parser, node: Node) -> Node:
     if word.lower() in SCALES:
         parser.take()
         node = product_of([node, num(SCALES[word.lower()])])
-        return read_unit(parser, node) if is_unit(parser.peek(), parser.peek(1)) else node
+        return read_unit(parser, node) if parser.at_unit() else node
     if word in HALVES_OF_DAY:
         return Clock(parser.take().text.lower(), (node, num(0)))
     if word == "base":
@@ -58,7 +58,7 @@ def _in_base(parser: Parser, node: Node, base: Token) -> Node:
 def _unit_words(parser: Parser, powers: dict[str, int], direction: int) -> None:
     """cm^2, square feet, miles per hour, m/s: each word with its exponent."""
     prefix = 1
-    while parser.at("word") and (is_unit(parser.peek(), parser.peek(1)) or direction < 0):
+    while parser.at("word") and (parser.at_unit() or direction < 0):
         word = parser.take().text
         lower = word.lower()
         if lower == "per" and parser.accept("word", "cent"):
