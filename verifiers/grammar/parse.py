@@ -11,7 +11,7 @@ from verifiers.grammar.readers.environments import read_environment
 from verifiers.grammar.readers.groups import read_sign
 from verifiers.grammar.readers.names import read_letter, read_set_name
 from verifiers.grammar.readers.numbers import read_number
-from verifiers.grammar.readers.units import read_unit
+from verifiers.grammar.readers.unit_words import read_unit
 from verifiers.grammar.readers.words import read_word
 from verifiers.grammar.tree import Node, ParseError, TooLargeError
 
