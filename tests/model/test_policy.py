@@ -5,9 +5,10 @@ import torch
 from conftest import FAMILIES, VOCAB, random_model
 
 import rlvr_cli.model.policy
+from rlvr_cli.algorithm.rows import Row
 from rlvr_cli.core.types import UserError
 from rlvr_cli.model.policy import Policy, packed_hidden
-from rlvr_cli.training.batch import Row, micro_batches
+from rlvr_cli.training.batch import micro_batches
 
 ROWS = [
     Row(prompt, response, torch.zeros(len(response)), 1.0, 0, is_fresh=True, is_cut_off=False)

@@ -4,12 +4,13 @@ import pytest
 import torch
 from conftest import FAMILIES, VOCAB, random_model
 
+from rlvr_cli.algorithm.rows import Row
 from rlvr_cli.core.types import Completion, SamplingParams
 from rlvr_cli.model.policy import Policy
 from rlvr_cli.rollout.engines.base import Engine
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
 from rlvr_cli.rollout.engines.sampling import sample, uniform
-from rlvr_cli.training.batch import Row, micro_batches
+from rlvr_cli.training.batch import micro_batches
 
 STOP = 1
 PROMPTS = [[5, 6, 7, 8], [9], [10, 11], [12, 13, 14, 15, 16, 17]]

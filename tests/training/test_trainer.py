@@ -136,7 +136,7 @@ def test_every_epoch_counts_in_the_least_time_of_an_update(tmp_path):
 
 
 def test_an_iterative_reference_becomes_the_policy(tmp_path):
-    settings = ("algorithm.reference=iterative", "algorithm.reference_every=2")
+    settings = ("algorithm.kl.reference=iterative", "algorithm.kl.reference.every=2")
     trainer = make_trainer(has_even, "algo=grpo", "steps=3", "optim.warmup_steps=0", *settings)
     history = steps(trainer, tmp_path / "run")
     divergences = [row["ref_kl"] for row in history]
@@ -146,9 +146,9 @@ def test_an_iterative_reference_becomes_the_policy(tmp_path):
 
 
 def test_a_reference_that_is_renewed_can_reset_the_optimizer(tmp_path):
-    settings = ("algorithm.reference=iterative", "algorithm.reference_every=1")
+    settings = ("algorithm.kl.reference=iterative", "algorithm.kl.reference.every=1")
     for reset, kept in (("true", 0), ("false", 1)):
-        option = f"algorithm.reference_resets_optimizer={reset}"
+        option = f"algorithm.kl.reference.resets_optimizer={reset}"
         trainer = make_trainer(has_even, "algo=grpo", "steps=1", *settings, option)
         steps(trainer, tmp_path / reset)
         assert bool(trainer.updater.optimizer.state) == bool(kept)
@@ -175,8 +175,8 @@ def test_judging_before_a_step_is_no_time_of_the_step(tmp_path):
 
 
 def test_surplus_is_given_up_in_the_order_of_the_prompts(tmp_path):
-    settings = ("rollout.prompts=5", "algorithm.max_gen_batches=9")
-    trainer = make_trainer(starts_small, "steps=2", "algorithm.surplus=abort", *settings)
+    settings = ("rollout.prompts=5", "algorithm.filter.max_gen_batches=9")
+    trainer = make_trainer(starts_small, "steps=2", "algorithm.filter.surplus=abort", *settings)
     carrying = make_trainer(starts_small, "steps=1", *settings)
     history = steps(trainer, tmp_path / "abort")
     (kept,) = steps(carrying, tmp_path / "carry")
@@ -213,13 +213,13 @@ def test_an_engine_with_other_weights_stops_the_run(tmp_path):
 
 
 def test_at_the_cap_the_run_stops_if_so_asked(tmp_path):
-    trainer = make_trainer(lambda text: False, "steps=5", "algorithm.on_cap=stop")
+    trainer = make_trainer(lambda text: False, "steps=5", "algorithm.filter.on_cap=stop")
     assert len(steps(trainer, tmp_path / "run")) == 1
     assert trainer.stopped
 
 
 def test_at_the_cap_a_skipped_step_keeps_its_groups(tmp_path):
-    settings = ("steps=6", "algorithm.on_cap=skip", "algorithm.max_gen_batches=1")
+    settings = ("steps=6", "algorithm.filter.on_cap=skip", "algorithm.filter.max_gen_batches=1")
     trainer = make_trainer(lambda text: text.startswith("5 "), *settings, "rollout.prompts=4")
     history = steps(trainer, tmp_path / "run")
     carried = 0
@@ -242,7 +242,7 @@ def test_a_gradient_that_is_not_finite_never_reaches_the_weights(tmp_path):
 
 @pytest.mark.parametrize("algo", ["dapo", "ppo"])
 def test_bfloat16_changes_little_and_leaves_the_weights_in_float32(tmp_path, algo):
-    settings = (f"algo={algo}", "steps=1", "algorithm.group_filter=none")
+    settings = (f"algo={algo}", "steps=1", "algorithm.filter=none")
     plain = make_trainer(has_even, *settings, "optim.precision=float32")
     mixed = make_trainer(has_even, *settings, "optim.precision=bfloat16")
     (exact,), (near,) = (steps(t, tmp_path / str(i)) for i, t in enumerate((plain, mixed)))
