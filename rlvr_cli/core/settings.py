@@ -94,7 +94,7 @@ def _choose(
     kind = cells.get("kind", old and old["kind"])
     if not isinstance(kind, str) or kind not in found:
         raise UserError(f"{origin}: {name} cannot be {kind!r}; choose from {listed}")
-    for cell in cells.keys() - found[kind].model_fields:
+    for cell in (name for name in cells if name not in found[kind].model_fields):
         if others := [other for other in found if cell in found[other].model_fields]:
             raise UserError(
                 f"{origin}: {name} {kind} has no {cell}; choose {name}={' or '.join(others)}, or "
