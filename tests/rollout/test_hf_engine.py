@@ -106,3 +106,14 @@ def test_top_p_keeps_the_smallest_set_that_reaches_the_mass():
     assert set(token.tolist()) == {1, 2}
     expected = torch.where(token == 1, 0.5 / 0.8, 0.3 / 0.8).log()
     torch.testing.assert_close(logprob, expected)
+
+
+def test_sampling_keeps_no_graph():
+    model, seen = random_model(), []
+    model.register_forward_hook(lambda *_: seen.append(torch.is_inference_mode_enabled()))
+    model.base_model.register_forward_hook(
+        lambda *_: seen.append(torch.is_inference_mode_enabled())
+    )
+    run(make_engine(model), SamplingParams(samples=2, max_tokens=3))
+    assert seen
+    assert all(seen)

@@ -1,6 +1,8 @@
 """The loop, in process, on a random model and made-up verdicts where a real one would take long."""
 
+import itertools
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -250,3 +252,65 @@ def test_bfloat16_changes_little_and_leaves_the_weights_in_float32(tmp_path, alg
     assert near["entropy"] == pytest.approx(exact["entropy"], rel=0.05)
     assert near["loss"] == pytest.approx(exact["loss"], abs=0.05)
     assert {p.dtype for p in mixed.session.policy.model.parameters()} == {torch.float32}
+
+
+def test_the_policy_learns_at_the_temperature_that_sampled(tmp_path):
+    settings = ("steps=1", "algo=grpo", "rollout.temperature=0.5")
+    (row,) = steps(make_trainer(has_even, *settings), tmp_path / "run")
+    assert row["mismatch"] < 1e-5
+
+
+def test_one_response_that_is_cut_off_and_masked_leaves_the_others(tmp_path):
+    trainer = make_trainer(has_even, "steps=1", "algo=grpo", "algorithm.overlong=mask")
+    (row,) = steps(trainer, tmp_path / "run")
+    assert 0 < row["cut_off_share"] < 1
+    assert row["no_update"] is None
+    assert 0 < row["tokens_trained"] < row["tokens_sampled"]
+
+
+def test_nothing_is_left_where_all_are_cut_off_and_masked(tmp_path):
+    trainer = make_trainer(has_even, "steps=1", "algo=grpo", "algorithm.overlong=mask")
+    trainer.session.engine.stop_ids = trainer.session.engine.stop_ids[:0]  # nothing ends itself
+    before = weights(trainer)
+    (row,) = steps(trainer, tmp_path / "run")
+    assert row["cut_off_share"] == 1
+    assert row["no_update"] == "all cut off"
+    assert all(torch.equal(a, b) for a, b in zip(before, weights(trainer), strict=True))
+
+
+def test_a_step_broken_off_in_its_update_is_not_settled(tmp_path):
+    trainer = make_trainer(has_even, "steps=2", "algo=grpo")
+    going = trainer.train_steps(create_run(tmp_path / "run", trainer.config))
+    next(going)
+    assert trainer.settled
+
+    def broken(*args):
+        raise KeyboardInterrupt
+
+    trainer.updater.update = broken
+    with pytest.raises(KeyboardInterrupt):
+        next(going)
+    assert not trainer.settled
+    assert trainer.step == 1
+
+
+def test_the_engine_is_given_the_weights_of_every_update(tmp_path):
+    trainer = make_trainer(has_even, "steps=2", "algo=grpo", "optim.warmup_steps=0")
+    given = [weights(trainer)]
+    trainer.session.engine.sync_weights = lambda named: given.append(
+        [parameter.detach().clone() for _, parameter in named]
+    )
+    steps(trainer, tmp_path / "run")
+    assert len(given) == 3
+    for before, after in itertools.pairwise(given):
+        assert not all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(given[-1], weights(trainer), strict=True))
+
+
+def test_the_seconds_of_the_phases_are_those_of_the_step(tmp_path):
+    started = time.perf_counter()
+    rows = steps(make_trainer(has_even, "steps=2", "algo=grpo"), tmp_path / "run")
+    elapsed = time.perf_counter() - started
+    phases = ("rollout", "verification", "logprobs", "update", "sync")
+    spent = sum(row[f"seconds_{phase}"] for row in rows for phase in phases)
+    assert 0 < spent <= elapsed

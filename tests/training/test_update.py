@@ -420,3 +420,113 @@ def test_the_learning_rate_warms_up_and_then_follows_its_schedule():
     rates = [made.updater._set_learning_rate(step) for step in range(1, 11)]
     assert rates == pytest.approx([0.5, 1, 1, 7 / 8, 6 / 8, 5 / 8, 4 / 8, 3 / 8, 2 / 8, 1 / 8])
     assert SCHEDULES["cosine"](0.5) == pytest.approx(0.5)
+    rising = Made(Algorithm(), lr=1.0, warmup_steps=2, schedule="cosine").updater
+    # After 0, 1/4, 1/2 and 3/4 of the steps behind the warm-up: (1 + cos of as much of pi) / 2.
+    rates = [rising._set_learning_rate(step) for step in (3, 5, 7, 9)]
+    assert rates == pytest.approx([1, (2 + 2**0.5) / 4, 1 / 2, (2 - 2**0.5) / 4])
+
+
+def test_adamw_has_the_numbers_of_the_settings():
+    made = Made(ALGORITHMS["ppo"], lr=0.1, critic_lr=0.2, betas=(0.5, 0.7), weight_decay=0.25)
+    for _ in range(2):
+        groups = made.updater.optimizer.param_groups
+        assert [group["peak"] for group in groups] == [0.1, 0.2]
+        assert {group["betas"] for group in groups} == {(0.5, 0.7)}
+        assert {group["weight_decay"] for group in groups} == {0.25}
+        made.updater.reset_optimizer()
+
+
+def test_a_critics_gradient_that_is_not_finite_reaches_no_weight():
+    made = Made(ALGORITHMS["ppo"], lr=0.1, critic_lr=0.1, weight_decay=0.1, warmup_steps=0)
+    made.critic.head.weight.register_hook(lambda gradient: gradient * float("nan"))
+    modules = (made.policy.model, made.critic)
+    before = [parameter.clone() for module in modules for parameter in module.parameters()]
+    assert made.update(make_rows())["updates_skipped"] == 2
+    after = [parameter for module in modules for parameter in module.parameters()]
+    assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+
+
+def test_the_gradients_of_policy_and_critic_are_clipped_each():
+    made = Made(ALGORITHMS["ppo"], grad_clip=1e-3)
+    metrics = made.update(make_rows())
+    assert metrics["grad_norm"] > 1e-3
+    assert metrics["critic_grad_norm"] > 1e-3
+    for part in ("policy.", "critic."):
+        own = [g for name, g in made.gradients().items() if name.startswith(part)]
+        assert torch.cat([g.flatten() for g in own]).norm().item() == pytest.approx(1e-3, rel=1e-2)
+
+
+def test_a_target_that_is_not_reached_ends_no_epoch():
+    made = Made(Algorithm(epochs=4, target_kl=1e6), lr=0.01, warmup_steps=0)
+    assert made.update(make_rows())["epochs"] == 4
+
+
+def mini_batches(made: Made, rows: list[Row], step: int) -> list[list[int]]:
+    """The numbers of the rows in each optimizer step of one update."""
+    number = {tuple(row.response_ids): n for n, row in enumerate(rows)}
+    seen: list[list[int]] = []
+    own = type(made.updater)._optimizer_step
+    made.updater._optimizer_step = lambda part, *rest: (
+        seen.append([number[tuple(row.response_ids)] for row in part]),
+        own(made.updater, part, *rest),
+    )
+    made.updater.update(made.rows(rows), step, 0)
+    return seen
+
+
+def test_mini_batches_are_drawn_anew_in_every_epoch_and_step():
+    rows = make_rows()
+    first = mini_batches(Made(Algorithm(epochs=2, mini_batches=3)), rows, 3)
+    again = mini_batches(Made(Algorithm(epochs=2, mini_batches=3)), rows, 3)
+    other = mini_batches(Made(Algorithm(epochs=2, mini_batches=3)), rows, 4)
+    assert first == again
+    assert first[:3] != first[3:]
+    assert first[:3] != other[:3]
+    assert first[0] != [0, 3, 6]
+
+
+def test_fewer_rows_than_mini_batches_are_as_many_updates():
+    rows = make_rows()[::3]  # one group
+    assert [len(part) for part in mini_batches(Made(Algorithm(mini_batches=5)), rows, 3)] == [1] * 3
+    few, as_many = (Made(Algorithm(mini_batches=n)).update(rows) for n in (5, 3))
+    assert few == pytest.approx(as_many)
+
+
+def test_carried_rows_do_not_dilute_how_far_engine_and_trainer_disagree():
+    made = Made(Algorithm(), lr=0.1, warmup_steps=0)
+    rows = made.rows(make_rows())
+    fresh = [row for row in rows if row.is_fresh]
+    gaps = [
+        abs(float(logprob.detach() - said))
+        for row in fresh
+        for logprob, said in zip(
+            token_logprobs(made.policy, row), row.rollout_logprobs, strict=True
+        )
+    ]
+    mean_gap = sum(gaps) / len(gaps)
+    made.updater.mismatch_limit = 0.99 * mean_gap
+    with pytest.raises(UserError, match=f"disagree by {mean_gap:.3g} "):
+        made.updater.update(rows, STEP, 0)
+
+
+def token_entropies(policy: Policy, row: Row) -> torch.Tensor:
+    """-sum p log p of the distribution of every token of the response, through the model's own
+    logits."""
+    ids = [*row.prompt_ids, *row.response_ids]
+    logits = policy.model(input_ids=torch.tensor([ids])).logits[0] / TEMPERATURE
+    logprobs = torch.log_softmax(logits[len(row.prompt_ids) - 1 : -1], -1)
+    return -(logprobs.exp() * logprobs).sum(-1)
+
+
+def test_the_entropy_bonus_has_a_gradient():
+    """What the coefficient adds to the gradient is that of -0.5 x the mean entropy of a token."""
+    plain, bonus = Made(Algorithm()), Made(Algorithm(entropy_coef=0.5))
+    plain.update(make_rows())
+    rows = bonus.rows(make_rows())
+    bonus.updater.update(rows, STEP, 0)
+    ours, without = bonus.gradients(), plain.gradients()
+    bonus.updater.optimizer.zero_grad()
+    (-0.5 * torch.cat([token_entropies(bonus.policy, row) for row in rows]).mean()).backward()
+    for key, gradient in bonus.gradients().items():
+        torch.testing.assert_close(ours[key] - without[key], gradient, atol=1e-10, rtol=1e-8)
+        assert gradient.abs().sum() > 0
