@@ -88,14 +88,14 @@ def probe(session: Session, prompts: Sequence[Prompt], config: Config) -> list[G
 
 def settings_findings(config: Config, problems: int) -> list[Finding]:
     """Settings that are allowed and hardly meant."""
-    cells, drawn = config.algorithm, config.rollout.prompts
+    critic, drawn = config.algorithm.critic, config.rollout.prompts
     found = []
     if not config.optim.lr:
         found.append("the learning rate is 0, so the policy will not change: set --lr")
-    if cells.critic != "none" and config.steps <= cells.critic_warmup:
+    if critic is not None and config.steps <= critic.warmup:
         found.append(
-            f"in the first {cells.critic_warmup} steps only the critic learns, and the run has "
-            f"{config.steps}: raise --steps or lower algorithm.critic_warmup"
+            f"in the first {critic.warmup} steps only the critic learns, and the run has "
+            f"{config.steps}: raise --steps or lower algorithm.advantage.critic.warmup"
         )
     if drawn > problems:
         found.append(

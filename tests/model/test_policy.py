@@ -6,8 +6,9 @@ from conftest import random_model
 from families import VOCAB
 
 import rlvr_cli.model.policy
+from rlvr_cli.algorithm.rows import Row
 from rlvr_cli.model.policy import Policy
-from rlvr_cli.training.batch import Row, micro_batches
+from rlvr_cli.training.batch import micro_batches
 
 ROWS = [
     Row(prompt, response, torch.zeros(len(response)), 1.0, 0, is_fresh=True, is_cut_off=False)

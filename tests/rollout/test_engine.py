@@ -8,12 +8,13 @@ import torch
 from families import VOCAB
 from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen2Config
 
+from rlvr_cli.algorithm.rows import Row
 from rlvr_cli.core.types import Completion, SamplingParams, UserError
 from rlvr_cli.model.attention import ATTENTION
 from rlvr_cli.model.policy import Policy
 from rlvr_cli.rollout.engines.base import Engine
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
-from rlvr_cli.training.batch import Row, micro_batches
+from rlvr_cli.training.batch import micro_batches
 
 STOP = 1
 CONTEXT = 128

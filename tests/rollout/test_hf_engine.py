@@ -7,13 +7,14 @@ import torch
 from conftest import random_model
 from families import FAMILIES, VOCAB
 
+from rlvr_cli.algorithm.rows import Row
 from rlvr_cli.core.types import Completion, SamplingParams
 from rlvr_cli.model.forward import choose_forward
 from rlvr_cli.model.policy import Policy
 from rlvr_cli.rollout.engines.base import Engine
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
 from rlvr_cli.rollout.engines.sampling import sample, uniform
-from rlvr_cli.training.batch import Row, micro_batches
+from rlvr_cli.training.batch import micro_batches
 
 STOP = 1
 PROMPTS = [[5, 6, 7, 8], [9], [10, 11], [12, 13, 14, 15, 16, 17]]
@@ -145,3 +146,14 @@ def test_top_p_keeps_the_smallest_set_that_reaches_the_mass():
     assert set(token.tolist()) == {1, 2}
     expected = torch.where(token == 1, 0.5 / 0.8, 0.3 / 0.8).log()
     torch.testing.assert_close(logprob, expected)
+
+
+def test_sampling_keeps_no_graph():
+    model, seen = random_model(), []
+    model.register_forward_hook(lambda *_: seen.append(torch.is_inference_mode_enabled()))
+    model.base_model.register_forward_hook(
+        lambda *_: seen.append(torch.is_inference_mode_enabled())
+    )
+    run(make_engine(model), SamplingParams(samples=2, max_tokens=3))
+    assert seen
+    assert all(seen)

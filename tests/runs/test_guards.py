@@ -151,7 +151,16 @@ def test_a_run_without_a_signal_is_stopped_and_can_go_on(rlvr, tmp_path):
 
 def test_a_batch_that_cannot_be_filled_stops_the_run_if_so_asked(rlvr):
     problem = '{"problem": "Prove it.", "answer": "no"}\n'
-    few = ("--prompts", "2", "-n", "4", "--max-tokens", "8", "--set", "algorithm.on_cap=stop")
+    few = (
+        "--prompts",
+        "2",
+        "-n",
+        "4",
+        "--max-tokens",
+        "8",
+        "--set",
+        "algorithm.filter.on_cap=stop",
+    )
     done = rlvr("train", "-", "--steps", "9", *few, "--out", "run", stdin=problem)
     assert done.returncode == 3
     assert len(done.stdout.splitlines()) == 1
