@@ -9,8 +9,8 @@ from verifiers.equality.labels import collect, unname
 from verifiers.equality.quantities import read_quantity, without_letter_unit
 from verifiers.equality.realsets import NotASetError, looks_like_range, read_set
 from verifiers.grammar.normalize import choices, label_and_text, normalise, plain_words
-from verifiers.grammar.parser import parse
-from verifiers.grammar.tree import Node, ParseError, num
+from verifiers.grammar.parse import parse
+from verifiers.grammar.tree import Add, Degrees, Mul, Neg, Node, ParseError, num
 from verifiers.grammar.units import measure
 from verifiers.values.effort import OutOfEffortError, limited
 from verifiers.values.numeric import Evaluator, Number
@@ -52,9 +52,9 @@ def _of(node: Node) -> set[Key]:
         values.add(bare)
     factor = Fraction(1, 100) if quantity.mark == "pct" else measure(dict(quantity.unit))[0]
     if factor != 1:
-        values.add(Node("mul", None, (num(factor), quantity.value)))
+        values.add(Mul((num(factor), quantity.value)))
     if quantity.mark == "deg":
-        values.add(Node("deg", None, (quantity.value,)))
+        values.add(Degrees((quantity.value,)))
     if value.kind == "rel":
         values |= set(value.args)
     return equation | {key for one in values for number in _numbers(one) for key in _cells(number)}
@@ -62,7 +62,7 @@ def _of(node: Node) -> set[Key]:
 
 def _of_relation(node: Node) -> set[Key]:
     """What stays when both sides are multiplied or terms change sides."""
-    difference = Node("add", None, (node.args[0], Node("neg", None, (node.args[1],))))
+    difference = Add((node.args[0], Neg((node.args[1],))))
     names = sorted(node.symbols())
     if not names or not is_arithmetic(difference):
         return set()

@@ -24,17 +24,21 @@ FUNCTION_WORD = re.compile(r"(?<![A-Za-z])(?:sqrt|log|ln|lg|sin|cos|tan|exp|abs|
 CLOSES = re.compile(r"(?:\$\$?|\\\)|\\\]|\)|\]|\}|\\right\s*[)\]}|.]|\*\*|__|\"|”|')")
 FOLLOWS = re.compile(
     r"$|\\[(\[](?!\s*[\^_*/!])|\.(?!\d)|[,;:。，；：、)\]?!…∎□■]|=|≈|≡|→|⇒|\\\\|\\?%|°|\^\{?\s*(?:\\circ|\\text|\\mathrm|\\prime|°)|€|£|\\\$|"
-    r"\\(?:text\w*|mathrm|mbox|hbox|approx|equiv|simeq|Rightarrow|implies|rightarrow|to|iff|pmod|bmod|mod|circ|"
-    r"end|begin|tag|label|qed|square|blacksquare|checkmark|quad|qquad|degree|right|forall|because|therefore|"
-    r"hspace|vspace|newline|par|noindent|in|ldots|dots|mathbb|bigr?|Bigr?|boxed|fbox|star|bigstar|color)(?![a-z])|"
+    r"\\(?!(?:cdot|times|div|ast|pm|mp|[dtc]?frac|sqrt|[dt]?binom|over|choose|pi|infty|sum|prod|int|lim|"
+    r"leq?|geq?|neq?|lt|gt|leqslant|geqslant|ll|gg|sin|cos|tan|cot|sec|csc|log|ln|exp|max|min|theta|alpha|beta|gamma|"
+    r"lambda|mu|cup|cap|setminus|oplus|land|lor|prime|mathbb|rvert|lvert|vert|lfloor|lceil|left|bar|overline)(?![a-z]))[a-zA-Z]+|"
     r"(?![\d_^])\w{2,}|[^\W\dA-Za-z_]|[-–—(*_`\"“”'«»&#<|]"
 )
 OPERATES = re.compile(r"\s*[-+*/^_×·÷±!]|\s*\*\*\s*\d")
 
 
-def stands_alone(text: str, start: int, end: int) -> bool:
-    """Whether nothing written around text[start:end] makes another value of it."""
-    return _free_before(text, start) and _free_after(text, end)
+def stands_alone(text: str, start: int, end: int, *, after_box: int = 0) -> bool:
+    """Whether nothing written around text[start:end] makes another value of it.
+
+    What stands right after a box that ends at `after_box` stands beside it.
+    """
+    beside = after_box and not text[after_box:start].strip()
+    return bool(beside or _free_before(text, start)) and _free_after(text, end)
 
 
 def _free_before(text: str, start: int) -> bool:

@@ -4,6 +4,7 @@ import re
 
 from verifiers.equality.rounding import is_rounding
 from verifiers.extraction.hedges import APPROXIMATELY
+from verifiers.extraction.standing import taken_back
 from verifiers.extraction.statements import is_value, last_expression, read_statement
 
 HEDGE = re.compile(
@@ -80,6 +81,8 @@ def changed_to(text: str, position: int) -> str | None:
             return value
     if match := RETRACTED.match(text, position) or CONFESSED.search(text, position):
         return last_expression(text[match.end() :]) or ""
+    if end := taken_back(text[position : position + 2 * NEARBY]):
+        return last_expression(text[position + end :]) or ""
     return None
 
 

@@ -20,8 +20,8 @@ from verifiers.extraction.standing import changed_beside, not_stated
 from verifiers.extraction.statements import (
     JOIN,
     LEAD,
-    Statement,
     YES_OR_NO,
+    Statement,
     is_value,
     last_expression,
     only_value,
@@ -192,8 +192,11 @@ def _marked(text: str) -> list[_Place]:
 def _standing(text: str, found: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
     """The boxes that state their value; one that is denied takes its like before it along."""
     kept: list[tuple[int, int, str]] = []
+    before = 0
     for start, end, content in found[-MOST_PLACES:]:
-        if not stands_alone(text, start, end):
+        alone = stands_alone(text, start, end, after_box=before)
+        before = end
+        if not alone:
             continue
         if not_stated(text, start, end) or changed_beside(text, start, end):
             kept = [box for box in kept if box[2].strip() != content.strip()]

@@ -77,7 +77,7 @@ NEXT_DENIES = re.compile(
     r"|(?:(?:but|though|however|wait|well|hmm+|oh|sorry|actually|so|yet|and)\b[,.\s]*)*(?:this|that|it|which|the\s+(?:above|box|answer|result)(?:\s+(?:above|given))?)"
     r"(?:\s+(?:answer|value|result|box|one|number))?(?:['’]s|\s+(?:is|was|cannot|can['’]t|can|must|does|did|has|seems|looks|isn['’]t|wasn['’]t|doesn['’]t))\s*"
     r"(?:(?:to|be|clearly|obviously|surely|simply|actually|also|just|still|of course|a|an|not|the|been|get|my|mine)\s+)*"
-    r"(?:wrong|incorrect|false|mistake|error|nonsense|impossible|rejected|invalid|correct|right|guess|typo|joke|hold|work|fit|answer)\b)",
+    r"(?:wrong|incorrect|false|mistake|error|nonsense|impossible|rejected|invalid|correct|right|guess|typo|joke|hold|work|fit|answer)\b(?!\s+(?:to|that|for)\b))",
     re.I,
 )
 POSITIVE = re.compile(r"\b(?:correct|right|hold|work|fit|answer)$", re.I)
@@ -117,7 +117,7 @@ def _last_clause(before: str) -> str:
 def not_stated(text: str, start: int, end: int) -> bool:
     """Whether the words around text[start:end] deny it, doubt it, ask it or give it to others."""
     before, after = sentence_before(text, start), sentence_after(text, end)
-    return denied_before(before) or denied_after(after, text[end : end + NEAR])
+    return denied_before(before) or denied_after(after)
 
 
 def denied_before(before: str) -> bool:
@@ -134,7 +134,7 @@ def denied_before(before: str) -> bool:
     return bool(OTHERS_SAY.search(before) or WRONG_BEFORE.search(before))
 
 
-def denied_after(after: str, rest: str) -> bool:
+def denied_after(after: str) -> bool:
     """Whether the sentence after a value takes it away: "is wrong", "? No"."""
     if DENIED_AFTER.match(after) or QUESTION.search(after) or FITS_TOO.match(after):
         return True
@@ -143,10 +143,13 @@ def denied_after(after: str, rest: str) -> bool:
     clause = after.lstrip(" $—–-)\\]")
     if match := ENDS_CLAUSE.search(clause):
         clause = clause[: match.start()]
-    if NEGATION.search(clause) or WRONG.search(clause):
-        return True
+    return bool(NEGATION.search(clause) or WRONG.search(clause))
+
+
+def taken_back(rest: str) -> int:
+    """Where "no", "that is wrong" or the like ends that begins what follows an answer, or 0."""
     denial = NEXT_DENIES.match(rest)
-    return denial is not None and not _affirms(denial[0])
+    return denial.end() if denial and not _affirms(denial[0]) else 0
 
 
 def _affirms(said: str) -> bool:

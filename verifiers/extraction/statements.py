@@ -24,7 +24,7 @@ from verifiers.extraction.standing import (
 from verifiers.extraction.wording import EITHER, JOINT
 from verifiers.grammar.literals import plain_number
 from verifiers.grammar.normalize import normalise
-from verifiers.grammar.parser import parse
+from verifiers.grammar.parse import parse
 from verifiers.grammar.spoken import SAID, spoken
 from verifiers.grammar.tree import Node, ParseError
 from verifiers.grammar.units import SPELLINGS
@@ -115,7 +115,6 @@ NOT_PROSE = (
 UNITS_AFTER = SPELLINGS.keys() - {"in", "A", "min", "pt"}
 LONGEST_STATEMENT = 30_000
 LONGEST_PROSE = 2_000
-NEAR = 300
 LAST_STATEMENTS = 8
 STATING_WORDS = ("answer", "result", "ans", "option", "choice", "letter", "statement", "答案", "a:")
 
@@ -174,8 +173,7 @@ def stated(text: str) -> list[Statement]:
             continue
         at = max(text.find(value, match.end()), match.end())
         end = at + len(value)
-        after = sentence_after(text, end)
-        if denied_after(after, text[end : end + NEAR]):
+        if denied_after(sentence_after(text, end)):
             continue
         whole = not PROSE_WORD.search(LEAD.sub("", text[match.end() : at], count=1))
         found.append(Statement(match.start(), end, value, whole, bool(OFFERED.search(match[0]))))
