@@ -11,7 +11,8 @@ from verifiers.equality.clusters import cluster
 from verifiers.equality.compare import compare, members, readable
 from verifiers.extraction.extract import boxed_answer, extract
 from verifiers.extraction.formats import check_format, is_incomplete
-from verifiers.grammar.normalize import gold_text
+from verifiers.extraction.last_sentence import ends_in
+from verifiers.grammar.normalize import gold_text, words_alone
 from verifiers.types import Attempt, Format, Judgement, Verdict, Verification
 from verifiers.values.effort import OutOfEffortError, limited
 from verifiers.workers.pool import LATE, Pool
@@ -80,6 +81,8 @@ class Verifier:
             think_open=attempt.think_open,
             cut_off=attempt.truncated,
         )
+        if extraction.text is None and words_alone(gold) and ends_in(extraction.sentence, gold):
+            return found(Verdict.CORRECT, "the words it ends in", extraction.sentence)
         if extraction.text is None:
             verdict = Verdict.TRUNCATED if attempt.truncated else Verdict.NO_ANSWER
             return found(verdict, extraction.reason)
@@ -88,6 +91,11 @@ class Verifier:
             together = judge(gold, ", ".join(extraction.parts))
             if together.equal:
                 return found(Verdict.CORRECT, "all boxes", ", ".join(extraction.parts))
+        if not judgement.equal:
+            others = [judge(gold, reading) for reading in extraction.readings]
+            judgement = next((other for other in others if other.equal), judgement)
+            if words_alone(gold) and ends_in(extraction.sentence or extraction.text, gold):
+                judgement = Judgement(True, "the words it ends in")
         for rival in extraction.rivals:
             if judgement.equal:
                 beside = judge(gold, rival)

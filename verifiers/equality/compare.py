@@ -81,7 +81,7 @@ def _read(text: str, *, grouping: bool = True) -> Node | ParseError:
 def _other_reading(gold: str, answer: str, left: Node, right: Node) -> tuple[bool, str] | None:
     """1,234 is one number or a list of two: try the list where the other side is one."""
     for text, other, flip in ((answer, left, False), (gold, right, True)):
-        structured = other.has("list", "tuple", "set")
+        structured = other.has("list", "tuple", "set", "pm")
         if structured and GROUP_COMMA.search(text):
             again = _read(text, grouping=False)
             if isinstance(again, Node):

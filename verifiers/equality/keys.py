@@ -11,7 +11,7 @@ from verifiers.equality.realsets import NotASetError, looks_like_range, read_set
 from verifiers.grammar.normalize import choices, label_and_text, normalise, plain_words
 from verifiers.grammar.parse import parse
 from verifiers.grammar.tree import Add, Degrees, Mul, Neg, Node, ParseError, num
-from verifiers.grammar.units import measure
+from verifiers.grammar.units import UNITS, measure
 from verifiers.values.effort import OutOfEffortError, limited
 from verifiers.values.numeric import Evaluator, Number
 from verifiers.values.same_value import NO_VALUE, is_arithmetic, linear_solution
@@ -22,6 +22,7 @@ NOTHING = 10.0**-15
 PLACE = Fraction(20_011, 30_013)  # where functions are looked at, whatever their variables' names
 EFFORT_S = 0.01
 Key = tuple[object, ...]
+WORDS: Key = ("words",)  # of what is read, but only as words
 ODD: Key = ("odd",)  # of what has no key of its own; all such are compared with each other
 
 
@@ -35,7 +36,8 @@ def keys(text: str) -> set[Key]:
     try:
         node = parse(text)
         with limited(EFFORT_S):
-            return own | (_of(node) or {ODD})
+            found = _of(node) or {ODD}
+            return own if found == {WORDS} else own | found
     except (ParseError, OutOfEffortError, RecursionError):
         return own
 
@@ -50,6 +52,8 @@ def _of(node: Node) -> set[Key]:
     values = {value, quantity.value}
     if (bare := without_letter_unit(value)) is not None:
         values.add(bare)
+    if any(name not in UNITS for name, _ in quantity.unit) and not value.has("num"):
+        return {WORDS}
     factor = Fraction(1, 100) if quantity.mark == "pct" else measure(dict(quantity.unit))[0]
     if factor != 1:
         values.add(Mul((num(factor), quantity.value)))

@@ -8,6 +8,7 @@ from verifiers.extraction.alone import stands_alone
 from verifiers.extraction.competing_answers import changed_to, offered_after, stands_beside
 from verifiers.extraction.formats import after_thought
 from verifiers.extraction.hedges import BOUND
+from verifiers.extraction.last_sentence import closing_words
 from verifiers.extraction.passages import (
     MARKED,
     SENTENCE_END,
@@ -49,6 +50,13 @@ LABEL = re.compile(
 )
 ASIDE = re.compile(r"\([^()\\]*[A-Za-z]{3}|\b(?:because|since|as|so)\b")
 TAG_LIKE = re.compile(r"</?[^\s<>=]{3,14}>")
+DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d{1,6}(?!\d|,\d))")
+WRITES_COMMA = re.compile(
+    r"(?<!\w)(?:ответ|равн\w+|часа|Antwort|beträgt|lautet|ist|Ergebnis|respuesta|solución|resultado|réponse|résultat|est|donc|risposta|"
+    r"risultato|resposta|antwoord|svaret|svar|odpowiedź|wynik|wynosi|cevap|sonuç|jawaban|đáp án|vastaus|válasz|răspuns\w*|відповідь|odpověď|απάντηση)(?!\w)",
+    re.I,
+)
+NEAR_END = 400
 LONGEST_ANSWER = 30_000
 LONGEST_BARE = 300
 MOST_PLACES = 50
@@ -58,12 +66,15 @@ MOST_RIVALS = 12
 @dataclass(frozen=True)
 class Extraction:
     """The answer's text, or None and the reason; `rivals` are other answers given beside it,
-    `parts` all boxes of a response that has several: one list, if the gold is one as long."""
+    `parts` all boxes of a response that has several: one list, if the gold is one as long,
+    `readings` other ways to read the text, `sentence` the last one if it is words."""
 
     text: str | None
     reason: str
     rivals: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
+    readings: tuple[str, ...] = ()
+    sentence: str = ""
 
 
 @dataclass(frozen=True)
@@ -89,6 +100,22 @@ def extract(
     if text is None:
         return Extraction(None, "thought never closed")
     text = final_text(text)
+    found = _answer(text, format=format, cut_off=cut_off)
+    readings = _readings(text, found.text) if found.text else ()
+    sentence = "" if found.text and found.reason == "box or mark" else closing_words(text)
+    return replace(found, readings=readings, sentence="" if cut_off else sentence)
+
+
+def _readings(text: str, value: str) -> tuple[str, ...]:
+    """2,5 as a decimal where the language writes it so; 42 of a sentence that ends in 42!"""
+    if value.endswith("!") and f"{value}$" not in text and not text.rstrip("$ \n").endswith("$"):
+        return (value[:-1],)
+    if DECIMAL_COMMA.search(value) and WRITES_COMMA.search(text[-NEAR_END:]):
+        return (DECIMAL_COMMA.sub(".", value),)
+    return ()
+
+
+def _answer(text: str, *, format: Format, cut_off: bool) -> Extraction:
     visible = without_quotations(text)
     tags = list(ANSWER_TAG.finditer(visible))
     if tags and format != "boxed":

@@ -3,10 +3,18 @@
 import re
 
 from verifiers.extraction.passages import BOILERPLATE, sentences
+from verifiers.extraction.standing import denied_before, not_stated
+from verifiers.extraction.wording import DOUBT, EITHER, QUESTION
 from verifiers.grammar.vocabulary import words
 
 LONGEST_TEXT_ANSWER = 120
 LAST_SENTENCES = 6
+LONGEST_CLOSING = 2_000
+MOST_WORDS = 12
+NOT_WORDS = re.compile(r"[\d$\\=<>{}()\[\]|^_/*+?;:\"“”]")
+ANY_NEGATION = re.compile(
+    r"\b(?:not|no|never|neither|nor|none|un|fails?|cannot|without|hardly|false|wrong)\b|n['’]t\b", re.I
+)
 REVISED = re.compile(r"\b(?:no|wait|actually|instead|mistake|wrong|however|but)\b", re.I)
 LETTER = r"(?:\(([A-J])\)|\b([A-J])\b\)?)"
 CHOICE_NOUN = r"(?:(?:option|choice|answer(?:\s+choice)?|statement|letter)\s+)"
@@ -18,7 +26,9 @@ CHOSEN = re.compile(
     rf"|(?<!not )(?<!n't )(?<!never )\b(?:choose|pick|select)\s+{CHOICE_NOUN}?{LETTER}\W*$"
     rf"|(?<!not )(?<!n't )(?<!never )\b(?:is|corresponds?\s+to|corresponding\s+to|match(?:es|ing)?)"
     rf"\s+(?:the\s+)?{CHOICE_NOUN}{LETTER}\W*$"
-    rf"|^(?:so|thus|hence|therefore),?\s+{CHOICE_NOUN}?{LETTER}\W*$",
+    rf"|^(?:so|thus|hence|therefore),?\s+{CHOICE_NOUN}?{LETTER}\W*$"
+    rf"|(?:[:：是为は]|\b(?:ist|es|est|è|é|opción|opção|opzione|option|optie|letra|lettre|lettera|Buchstabe|вариант|ответ|"
+    rf"буква|alternativ\w*|seçenek|odpowiedź)|选项|选|選|選択肢|선택지|답은)\s*(?:(?:la|el|die|der|das|le|o|a)\s+)?\(?([A-J])\)?[\s.。*$]*$",
     re.I,
 )
 NAMED_KIND = re.compile(
@@ -60,8 +70,11 @@ UNCERTAIN = words(
 def chosen(text: str) -> str | None:
     """The letter of the choice that a sentence says is right."""
     match = CHOSEN.search(text)
-    letter = next(group for group in match.groups() if group) if match else ""
-    return letter if letter.isupper() else None
+    if match is None:
+        return None
+    letter = next(group for group in match.groups() if group)
+    denied = not_stated(text, match.end(match.lastindex or 0), len(text))
+    return letter if letter.isupper() and not denied else None
 
 
 def chosen_last(text: str) -> str | None:
@@ -97,3 +110,20 @@ def named_kind(sentence: str) -> tuple[str, bool] | None:
     if match is None or match[3].lower() in UNCERTAIN:
         return None
     return match[3], bool(match[1] or match[2])
+
+
+def closing_words(text: str) -> str:
+    """The last sentence, if it states something in words alone: no digit, doubt or choice."""
+    last = last_sentence(text[-LONGEST_CLOSING:])
+    plain = last and len(last.split()) <= MOST_WORDS and not NOT_WORDS.search(last)
+    if not plain or EITHER.search(last) or QUESTION.search(last) or DOUBT.search(last):
+        return ""
+    return last.rstrip(" .!")
+
+
+def ends_in(sentence: str, words: str) -> bool:
+    """Whether a sentence ends in these words and nothing before them takes them away."""
+    rest = sentence.casefold().removesuffix(words.casefold())
+    if len(rest) == len(sentence) or (rest and rest[-1].isalnum()):
+        return False
+    return not denied_before(rest + " ") and not ANY_NEGATION.search(rest)

@@ -3,7 +3,14 @@
 import re
 from dataclasses import dataclass
 
-from verifiers.extraction.hedges import BOUND, DENIED, HEDGED, LONGEST_QUALIFIER, conditional, not_its_own
+from verifiers.extraction.hedges import (
+    BOUND,
+    DENIED,
+    HEDGED,
+    LONGEST_QUALIFIER,
+    conditional,
+    not_its_own,
+)
 from verifiers.extraction.last_sentence import (
     LONGEST_TEXT_ANSWER,
     chosen,
@@ -114,6 +121,7 @@ NOT_PROSE = (
 )
 UNITS_AFTER = SPELLINGS.keys() - {"in", "A", "min", "pt"}
 LONGEST_STATEMENT = 30_000
+STOPS = " .,;:!"
 LONGEST_PROSE = 2_000
 LAST_STATEMENTS = 8
 STATING_WORDS = ("answer", "result", "ans", "option", "choice", "letter", "statement", "答案", "a:")
@@ -172,7 +180,7 @@ def stated(text: str) -> list[Statement]:
         if not value:
             continue
         at = max(text.find(value, match.end()), match.end())
-        end = at + len(value)
+        end = at + len(value.rstrip(STOPS))
         if denied_after(sentence_after(text, end)):
             continue
         whole = not PROSE_WORD.search(LEAD.sub("", text[match.end() : at], count=1))
@@ -265,7 +273,7 @@ def last_expression(text: str) -> str | None:
 def _stands(sentence: str, value: str) -> bool:
     """Whether a sentence states the value that it ends in, and not what it makes of it."""
     start = sentence.rfind(value)
-    end = start + len(value)
+    end = start + len(value.rstrip(STOPS))
     return not (not_stated(sentence, start, end) or changed_beside(sentence, start, end))
 
 
