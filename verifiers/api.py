@@ -12,7 +12,7 @@ from verifiers.equality.compare import compare, members, readable
 from verifiers.extraction.extract import boxed_answer, extract
 from verifiers.extraction.formats import check_format, is_incomplete
 from verifiers.extraction.last_sentence import ends_in
-from verifiers.grammar.normalize import gold_text, words_alone
+from verifiers.grammar.normalize import gold_text, plain_words, words_alone
 from verifiers.types import Attempt, Format, Judgement, Verdict, Verification
 from verifiers.values.effort import OutOfEffortError, limited
 from verifiers.workers.pool import LATE, Pool
@@ -94,7 +94,7 @@ class Verifier:
         if not judgement.equal:
             others = [judge(gold, reading) for reading in extraction.readings]
             judgement = next((other for other in others if other.equal), judgement)
-            if words_alone(gold) and ends_in(extraction.sentence or extraction.text, gold):
+            if words_alone(gold) and ends_in(extraction.sentence or plain_words(extraction.text), gold):
                 judgement = Judgement(True, "the words it ends in")
         for rival in extraction.rivals:
             if judgement.equal:

@@ -19,6 +19,7 @@ GROUP_BEFORE = re.compile(
 )
 TEXT_BEFORE = re.compile(r"\\(?:text\w*|mathrm|mbox|hbox)\s*\{[^{}]*\}$|\\(?:tag|label)\{[^{}]*\}$|\\color\{\w+\}$")
 LIST_MARK = re.compile(r"(?:^|\n)[ \t]*(?:[-*+•–—]|#+|>|\|)[ \t]*$")
+TABLE_ROW = re.compile(r"(?:^|\n)[ \t]*\|[^\n]*\|$")
 ENDS_IN_WORD = re.compile(r"(?<!\\)(?<![A-Za-z\\])(?:[A-Za-z]{2,}|[^\W\dA-Za-z_])$|(?<!\w)[aAI]$")
 FUNCTION_WORD = re.compile(r"(?<![A-Za-z])(?:sqrt|log|ln|lg|sin|cos|tan|exp|abs|mod|floor|ceil|not|neg)$")
 CLOSES = re.compile(r"(?:\$\$?|\\\)|\\\]|\)|\]|\}|\\right\s*[)\]}|.]|\*\*|__|\"|”|')")
@@ -49,7 +50,7 @@ def _free_before(text: str, start: int) -> bool:
         if not bare or (spaces and "\n" in spaces[0]) or OPENS_MATH.search(bare):
             touching = re.search(r"(?:[\w^+/!-]|(?<!\*)\*)\$\$?$", bare)
             return not (touching and not spaces) or bool(re.search(r"[A-Za-z]{2}\$$", bare))
-        if LIST_MARK.search(bare) and spaces:
+        if (LIST_MARK.search(bare) and spaces) or TABLE_ROW.search(bare):
             return True
         if LEADS.search(bare) or TEXT_BEFORE.search(bare):
             return True

@@ -101,17 +101,23 @@ def extract(
         return Extraction(None, "thought never closed")
     text = final_text(text)
     found = _answer(text, format=format, cut_off=cut_off)
-    readings = _readings(text, found.text) if found.text else ()
+    marked = found.reason.startswith(("answer tag", "box"))
+    readings = _readings(text, found.text, format=format, cut_off=cut_off) if found.text else ()
+    if marked and found.text and found.text.endswith("!"):
+        readings = ()
     sentence = "" if found.text and found.reason == "box or mark" else closing_words(text)
     return replace(found, readings=readings, sentence="" if cut_off else sentence)
 
 
-def _readings(text: str, value: str) -> tuple[str, ...]:
+def _readings(text: str, value: str, *, format: Format, cut_off: bool) -> tuple[str, ...]:
     """2,5 as a decimal where the language writes it so; 42 of a sentence that ends in 42!"""
     if value.endswith("!") and f"{value}$" not in text and not text.rstrip("$ \n").endswith("$"):
         return (value[:-1],)
-    if DECIMAL_COMMA.search(value) and WRITES_COMMA.search(text[-NEAR_END:]):
-        return (DECIMAL_COMMA.sub(".", value),)
+    end = text[-NEAR_END:]
+    if "," in end and WRITES_COMMA.search(end) and DECIMAL_COMMA.search(end):
+        text = text[:-NEAR_END] + DECIMAL_COMMA.sub(".", end)
+        again = _answer(text, format=format, cut_off=cut_off)
+        return (again.text,) if again.text and not again.rivals else ()
     return ()
 
 
@@ -255,7 +261,7 @@ def _phrased(text: str, places: list[_Place]) -> list[_Place]:
 
 def _spoken(said: Statement, offset: int = 0) -> _Place:
     start = offset + said.start
-    return _Place(start, start, said.value, False, said.offered)
+    return _Place(start, start, said.value, False, said.offered, said.final)
 
 
 def _last_of(text: str, places: list[_Place]) -> Extraction | None:
@@ -271,6 +277,8 @@ def _last_of(text: str, places: list[_Place]) -> Extraction | None:
             rivals.insert(0, before.value)
         elif before.certain:
             break
+    if last.final:
+        rivals = []
     if last.offered:
         return Extraction(None, "only offered")
     end = last.end

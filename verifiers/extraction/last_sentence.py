@@ -12,6 +12,8 @@ LAST_SENTENCES = 6
 LONGEST_CLOSING = 2_000
 MOST_WORDS = 12
 NOT_WORDS = re.compile(r"[\d$\\=<>{}()\[\]|^_/*+?;:\"“”]")
+SAID_ALONE = ("true", "false", "right", "wrong", "correct", "incorrect")
+ORDERS = re.compile(r"\b(?:ignore|return|print|output|write|type|mark|accept|give|grade|score|must)\b")
 ANY_NEGATION = re.compile(
     r"\b(?:not|no|never|neither|nor|none|un|fails?|cannot|without|hardly|false|wrong)\b|n['’]t\b", re.I
 )
@@ -123,7 +125,10 @@ def closing_words(text: str) -> str:
 
 def ends_in(sentence: str, words: str) -> bool:
     """Whether a sentence ends in these words and nothing before them takes them away."""
-    rest = sentence.casefold().removesuffix(words.casefold())
+    words = words.casefold()
+    rest = sentence.casefold().removesuffix(words)
+    if words in SAID_ALONE or ORDERS.search(rest):
+        return False
     if len(rest) == len(sentence) or (rest and rest[-1].isalnum()):
         return False
     return not denied_before(rest + " ") and not ANY_NEGATION.search(rest)

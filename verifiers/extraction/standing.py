@@ -26,7 +26,9 @@ DENIES_CLAUSE = re.compile(
     r"\b(?:by no means|in no way|under no circumstances|far from|anything but|neither|no longer)\b"
     r"|(?:\b(?:not|never|cannot|hardly|longer|refuse to|unable to)|n['’]t)\s+(?:\w+\s+){0,2}"
     r"(?:believe|think|claim|say|accept|agree|conclude|mean|guarantee|trust|know|sure|certain|clear|convinced|suppose)\b"
-    r"|\b(?:doubt|deny|denies|denied|reject\w*|disagree\w*|disput\w+|mistaken\w*)\b",
+    r"|\b(?:doubt|deny|denies|denied|reject\w*|disagree\w*|disput\w+|mistaken\w*|ignore|disregard|forget)\b"
+    r"|\b(?:half|twice|double|triple|(?:negative|opposite|square|root|cube|reciprocal|inverse|digits?|multiple|part|half|factor)\s+of)"
+    r"\s+(?:of\s+)?(?:the|my|our|your)\s+(?:\w+\s+)?(?:answer|result|solution)\b",
     re.I,
 )
 SUPPOSES = re.compile(
@@ -34,17 +36,18 @@ SUPPOSES = re.compile(
     re.I,
 )
 SUPPOSED = re.compile(
-    r"^\W*(?:assuming|suppose|supposing|if|had|were|pretend)\b.*\bwould\b",
+    r"^\W*(?:assuming|suppose|supposing|if|had|were|pretend)\b.*\b(?:answer|result)\s+would\b",
     re.I,
 )
 OTHERS_SAY = re.compile(
-    r"\b(?:some|someone|somebody|others?|many|most|people|students?|you|he|she|they|user|teacher|professor|friend|"
+    r"\b(?:some|someone|somebody|others?|many|most|every(?:one|body)|any(?:one|body)|nobody|people|students?|you|he|she|they|user|teacher|professor|friend|"
     r"book|key|textbook|grader|reference|prompt|problem|question|assistant|calculator|solution|expert|one|site|internet)\s+"
     r"(?:(?:key|manual|sheet|might|may|would|could|can|will|often|also|first|once|at|has|have|had)\s+){0,2}"
     r"(?:says?|said|claims?|claimed|thinks?|thought|believes?|believed|expects?|expected|states?|stated|asserts?|writes?|"
     r"wrote|suggests?|suggested|argues?|guess(?:es|ed)?|reports?|insists?|tempted|answered|asks? (?:whether|if)|"
     r"asked (?:whether|if)|marked?|reads?)\b[^.;,]*$"
-    r"|\b(?:book|key|textbook|grader|reference|calculator|tool|output)\s+(?:gives|shows|has|prints|is)\b[^.;,]*$"
+    r"|\b(?:book|key|textbook|grader|checker|reference|calculator|tool|output|print-?out|screen|log|console)\s+(?:gives|shows|has|prints|is|wants)\b[^.;,]*$"
+    r"|\b(?:output|result|reply|answer|value)\s+(?:of|from)\s+(?:the|my|a|this)\s+(?:tool|program|code|calculator|script|model|assistant|user|grader)\b[^.;]*$"
     r"|\b(?:expected|reference|gold|official|ground[- ]truth|backup|user['’]s|student['’]s|textbook['’]s|book['’]s|model|sample|target)"
     r"[\s_]+(?:answer|solution|value|result)\b[^.;,]*$"
     r"|\baccording to\s+(?:the|my|your|some|a)\b[^.;,]*,?[^.;,]*$",
@@ -63,12 +66,12 @@ WRONG_BEFORE = re.compile(
 )
 DENIED_AFTER = re.compile(
     r"[\s$)\\\]*_\"'”}]*(?:"
-    r"(?:is|are|was|were|would\s+be|seems?|looks?|cannot|can|could|does|do|did|must|has|have|will|should|gets?|got|turned out|turns out|appears?)"
+    r"(?:is|are|was|were|would\s+be|seems?|looks?|can|could|does|do|did|must|has|have|will|should|gets?|got|turned out|turns out|appears?)"
     r"(?:n['’]t\b|\s+not\b|\s+never\b|\s+(?:to\s+)?(?:be\s+)?(?:\w+ly\s+)?(?:wrong|incorrect|false|rejected|mistaken|invalid|inadmissible|nonsense|"
     r"impossible|ruled\s+out|excluded|too\s+(?:small|large|big|low|high|much|many|few)|an?\s+(?:\w+\s+)?(?:mistake|error|trap|distractor|wrong|typo)|"
-    r"no\s+longer|unlikely|disproved|refuted|out\b|a\s+lie|a\s+guess|just\s+a\s+guess|only\s+a|the\s+wrong|what\s+(?:most|some|many|you|they)|extraneous))"
+    r"no\s+longer|unlikely|disproved|refuted|out\b|a\s+lie|a\s+guess|just\s+a\s+guess|only\s+a|the\s+wrong|what\s+(?:most|some|many|you|they|one|people|the)|extraneous))"
     r"|,?\s*which\s+(?:is|was|would\s+be)\s+(?:wrong|incorrect|false|impossible|absurd|not\s+(?:right|correct|possible|the\s+answer))"
-    r"|\bcannot\b|can['’]t\b|\bfails\b|\bnever\b|\bNOT\b|\(?\s*(?:wrong|incorrect|false|rejected|mistaken|invalid)\b)",
+    r"|(?:cannot|can['’]t)\s+(?:be\s+(?:right|correct|true|accepted|it|the)|hold|work)\b|\bfails\b|\bnever\b|\bNOT\b|\(?\s*(?:wrong|incorrect|false|rejected|mistaken|invalid)\b)",
     re.I,
 )
 NEXT_DENIES = re.compile(
@@ -85,7 +88,7 @@ FITS_TOO = re.compile(
     r"[^.\n]{0,40}?\b(?:but|though|although|and|or|while)\b[^.\n]{1,60}?\b(?:too|as well|also|equally|possible|instead|either)\b", re.I
 )
 ONLY_IF = re.compile(
-    r"[\s$)\\\]*_}]*(?:unless|depending|depends|if\b[^.\n]{1,160}\b(?:else|otherwise|and\b[^.\n]{1,80}\bif)|provided)\b"
+    r"[\s$)\\\]*_}]*(?:only\s+(?:when|if|for)\b|unless|depending|depends|if\b[^.\n]{1,160}\b(?:else|otherwise|and\b[^.\n]{1,80}\bif)|provided)\b"
     r"|[^.\n]{0,120}\b(?:otherwise|unless)\b(?!\s+(?:we|noted|stated|specified|said))",
     re.I,
 )

@@ -28,7 +28,7 @@ from verifiers.extraction.standing import (
     sentence_after,
     sentence_before,
 )
-from verifiers.extraction.wording import EITHER, JOINT
+from verifiers.extraction.wording import EITHER, JOINT, changed
 from verifiers.grammar.literals import plain_number
 from verifiers.grammar.normalize import normalise
 from verifiers.grammar.parse import parse
@@ -78,11 +78,35 @@ MINUS_WORD = re.compile(r"(?:negative|minus)\s+(?=[\d$\\.])", re.I)
 OPERATOR_BEFORE = re.compile(
     r"[*/×·÷^√±<>≤≥≠@#&|\\~_]\s*$|[;?!%'](?=$)|[\w)}]\s*[-−–+]\s*$|(?<!\w)[+]\s*$"
 )
-OPERATOR_AFTER = re.compile(r"\s*[*/×·÷^√±<>≤≥≠|~_]|[@#&\\(\[{]|\s*[-+−]\s*[\dA-Za-z(]|!(?=\s*[=\w])")
+OPERATOR_AFTER = re.compile(r"['’]s\b|(?:st|nd|rd|th)\s+[a-z]|[abcd-fijknopqrtu-z](?![\w])|\s+or\s|\s+and\s+(?:more|up|above|beyond|over|so)\b|\s*[*/×·÷^√±<>≤≥≠|~_]|[@#&\\(\[{]|\s*[-+−]\s*[\dA-Za-z(]|!(?=\s*[=\w])")
+CONDITION = re.compile(r"^[^.]*\bif\b", re.I)
+MENTIONED = re.compile(r"\banswer\b", re.I)
+SUBJECT = re.compile(
+    r"^(?:\W*(?:so|thus|hence|therefore),?\s+)?(.{1,120}?)\s+(?:is|are)\s+(?:the|our)\s+(?:\w+\s+){0,2}"
+    r"(?:solution|solutions|area|length|answer|set|volume|perimeter|value|result|sum|probability|maximum|minimum|root|roots)"
+    r"(?:\s+(?:of|to|set)\b[^,;]{0,60})?[.!]?$",
+    re.I,
+)
+ROUNDED = re.compile(r"(?<![\w^/*+-])(-?[^\s=]*\d[^\s=]*)\s*(?:≈|\\approx)\s*(-?\d[\d,]*\.?\d*)(?=\W*$)")
+# What may stand before the only number of a passage in English: nothing, or a verb that states it.
+LEADS_TO = re.compile(
+    r"[^\x00-\x7f]|(?:^|(?:^|[\s,])(?:is|are|was|were|equals?|be|been|has|have|had|gets?|got|needs?|takes?|took|costs?|pays?|paid|"
+    r"earns?|earned|makes?|made|gives?|gave|leaves?|left|remains?|travel(?:s|led|ed)?|drives?|drove|walks?|walked|runs?|ran|spends?|"
+    r"spent|saves?|saved|owes?|buys?|bought|sells?|sold|eats?|ate|holds?|weighs?|becomes?|receive[sd]?|reach(?:es)?|requires?|uses?|used|"
+    r"totals?|obtain|find|found|yields?|produces?|reads?|finish(?:es|ed)?|collect(?:s|ed)?|charges?|scores?|scored|wins?|won|adds?|at|in|to|"
+    r"number|value|total|es|est|ist|sont|son|hay|quedan|reste|restent|il y a|sind|hat|noch|lautet|gibt|also|ha|há|sono|zijn|är|er|jest)\s+"
+    r"(?:still\s+|now\s+|also\s+)?)(?:(?:a|the|about|exactly|only|just|approximately|roughly|around|total|number|value|of|in|all|equal|to|"
+    r"worth|up|simply|at|per|not|negative|an|other)\s+)*[-−$€£(*\s]*$",
+    re.I,
+)
 CONTRAST = re.compile(
     r"(?:,\s*(?:and\s+)?not|\sand\s+not|,?\s+(?:rather than|instead of|а\s+не|et\s+non(?:\s+pas)?|y\s+no|e\s+non|e\s+não|und\s+nicht|"
     r"nicht|en\s+niet|i\s+nie|og\s+ikke|och\s+inte)|[，,]?\s*(?:而不是|而非))\s*[$*]*[-−]?[\d\\][^.,;，。]{0,40}(?=[.。]?\W*$)",
     re.I,
+)
+PARTS = re.compile(
+    r"\s*\(?a\)\s*([^;,\n]{1,60}?)[;,]?\s*(?:and\s+)?\(?b\)\s*([^;,\n]{1,60}?)"
+    r"(?:[;,]?\s*(?:and\s+)?\(?c\)\s*([^;,\n]{1,60}?))?[.\s]*$"
 )
 STRAY = re.compile(r"[@#&|\\<>{}^~=*/+_]|;\S")
 DATE = re.compile(
@@ -157,10 +181,10 @@ class Statement:
     """What "the answer is …" states, and where. `whole`: all that is said is a value."""
 
     start: int
-    end: int
     value: str
     whole: bool
     offered: bool = False
+    final: bool = False
 
 
 def stated(text: str) -> list[Statement]:
@@ -181,16 +205,18 @@ def stated(text: str) -> list[Statement]:
             continue
         at = max(text.find(value, match.end()), match.end())
         end = at + len(value.rstrip(STOPS))
-        if denied_after(sentence_after(text, end)):
+        after = sentence_after(text, end)
+        if denied_after(after) or ("would" in match[0] and CONDITION.search(after)):
             continue
         whole = not PROSE_WORD.search(LEAD.sub("", text[match.end() : at], count=1))
-        found.append(Statement(match.start(), end, value, whole, bool(OFFERED.search(match[0]))))
+        offered, final = bool(OFFERED.search(match[0])), "final" in match[0].lower()
+        found.append(Statement(match.start(), value, whole, offered, final))
     for match in list(BEFORE.finditer(text, begin))[-LAST_STATEMENTS:]:
         start = max(text.rfind("\n", 0, match.start()), text.rfind(". ", 0, match.start())) + 1
         before = text[max(start, match.start() - LONGEST_STATEMENT) : match.start()]
         value = before.strip() if is_value(before) else last_expression(before)
         if value:
-            found.append(Statement(match.start(), match.end(), value, True))
+            found.append(Statement(match.start(), value, True))
     return sorted(found, key=lambda statement: statement.start)
 
 
@@ -199,6 +225,8 @@ def read_statement(rest: str) -> str | None:
     if plain_number(whole := rest.strip()) is not None:
         return whole
     rest = rest[match.end() :] if (match := LEAD.match(rest)) else rest
+    if parts := PARTS.match(rest):
+        return ", ".join(part.strip() for part in parts.groups() if part)
     if condition := conditional(rest):
         return condition
     if joined := _joined_spans(rest):
@@ -241,15 +269,23 @@ def _joined_spans(rest: str) -> str | None:
             break
         parts.append((" or " if EITHER.search(join[0]) else ", ") + following[1])
         end = following[0]
+    if changed("", rest[end:]) or OPERATOR_AFTER.match(rest, end):
+        return None
     return "".join(parts)
 
 
 def last_expression(text: str) -> str | None:
     """The last mathematics or number of a passage, if its sentence states it; a list stays whole."""
     text = BOILERPLATE.sub("", text)
+    if subject := SUBJECT.match(last_sentence(text)):
+        return subject[1] if is_value(subject[1]) else None
     for whole in reversed(sentences(text)[-12:]):
         whole = CONTRAST.sub("", whole)
         sentence = main_clause(whole)
+        if MENTIONED.search(whole):
+            return None
+        if not math_spans(sentence) and (about := ROUNDED.search(sentence)):
+            return rf"{about[1]} \approx {about[2]}" if _stands(whole, about[0]) else None
         if (about := OR_ABOUT.search(sentence)) and (exact := last_expression(about[1])):
             return rf"{exact} \approx {about[2]}"
         spans = math_spans(sentence)
@@ -317,16 +353,22 @@ def only_value(text: str) -> str | None:
     if CODE_CALL.search(text) or BOUND.match(text):
         return None
     if (match := EXPLANATION.search(text)) and is_value(text[: match.start()]):
-        return text[: match.start()]
+        said = text[: match.start()]
+        explained = match[0].split()[-1] != "of" or not any(map(str.isdigit, text[match.end() :]))
+        return said if explained and _stands(text, said) else None
     spans = math_spans(text)
     outside = text
     for start, end, _ in reversed(spans):
         outside = f"{outside[:start]} {outside[end:]}"
     found = {content.strip() for _, _, content in spans}
     found |= {match[0] for match in NUMBER.finditer(outside)}
-    if len(found) != 1 or HEDGED.search(text) or DENIED.search(text) or STRAY.search(outside):
+    if len(found) != 1 or not LEADS_TO.search(text[: _first_digit(text)]) or HEDGED.search(text) or DENIED.search(text) or STRAY.search(outside):
         return None
     return last_expression(text)
+
+
+def _first_digit(text: str) -> int:
+    return next((at for at, char in enumerate(text) if char.isdigit() or char in "$\\"), len(text))
 
 
 def _first_joined(sentence: str, spans: list[tuple[int, int, str]]) -> int:

@@ -43,7 +43,7 @@ WRONG = found(
 )
 DOUBT = found(
     "maybe perhaps possibly peut-être vielleicht möglicherweise quizá quizás talvez tal_vez forse mogelijk misschien "
-    "kanske måske kanskje ehkä talán belki ίσως ربما شايد شاید शायद সম্ভবত mungkin אולי možná возможно наверное podría "
+    "kanske måske kanskje ehkä talán belki ίσως ربما شايد شاید शायद সম্ভবত mungkin אולי možná возможно наверное может_быть podría "
     "pourrait könnte puede_ser podría_ser poderia potrebbe může może możliwe có_thể có_lẽ a_lo_mejor "
     "either",
     "可能 也许 也許 或许 或許 大概 かもしれ 恐らく おそらく たぶん 아마 일지도 อาจ บางที",
@@ -57,7 +57,7 @@ CHANGES_NEXT = found(
     "log ln sin cos tan logarithm difference product quotient sum increased decreased raised to_the squares "
     "thirds quarters fourths fifths third quarter fourth fifth percent "
     "except excluding besides than anything_but all_but nothing_but everything_but other_than beyond below above under until near almost "
-    "nearly halfway "
+    "nearly halfway like such_as e.g. "
     "moins moitié carré racine_carrée racine puissance factorielle opposé triple fois quart tiers "
     "menos mitad doble cuadrado cubo raíz_cuadrada raíz raiz_quadrada raiz potencia inverso opuesto múltiplo tercio cuarto "
     "hälfte doppelte dreifache quadrat wurzel quadratwurzel fakultät kehrwert vielfaches vielfache drittel viertel "
@@ -90,7 +90,7 @@ ARTICLES = (
     r"than|zero|less|more|only|just|ב|של))*[\s$\\({*'’-]*"
 )
 BEFORE_IT = re.compile(rf"(?:{CHANGES_NEXT.pattern}){ARTICLES}$", re.I)
-AFTER_IT = re.compile(rf"[\s$)\\*'’\"-]*(?:[^\W\d]{{1,3}}\s+)?(?:{CHANGES_BEFORE.pattern})", re.I)
+AFTER_IT = re.compile(rf"[\s$)\\*'’\"-]*(?:[^\W\d]{{1,3}}\s+)?(?:的|の|의)?\s*(?:{CHANGES_BEFORE.pattern})", re.I)
 
 
 def changed(before: str, after: str) -> bool:

@@ -98,7 +98,7 @@ MATRICES = words(
     "matrix pmatrix bmatrix Bmatrix vmatrix Vmatrix smallmatrix psmallmatrix bsmallmatrix array"
 )
 FILLERS = words(
-    "either both if when for about exactly only approximately roughly equals therefore "
+    "either both for about exactly only approximately roughly equals therefore "
     "thus hence so"
 )
 NOT_UNITS = words(
@@ -115,7 +115,7 @@ NUMBER_WORDS = {
     "seventy": 70, "eighty": 80, "ninety": 90,
 }  # fmt: skip
 SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9}
-SCALES["trillion"] = 10**12
+SCALES |= {"trillion": 10**12, "dozen": 12}
 EMPTY_WORDS = {"no solution", "no solutions", "empty set", "the empty set", "no real solutions"}
 EMPTY_WORDS |= {"no real solution", "null set"}
 REAL_WORDS = {"all real numbers", "all reals", "all real x", "real numbers", "the real numbers"}
