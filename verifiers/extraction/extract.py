@@ -17,12 +17,13 @@ from verifiers.extraction.passages import (
     math_spans,
     without_quotations,
 )
-from verifiers.extraction.standing import changed_beside, not_stated
+from verifiers.extraction.standing import changed_beside, denied_before, not_stated, only_offered
 from verifiers.extraction.statements import (
     JOIN,
     LEAD,
     YES_OR_NO,
     Statement,
+    first_digit,
     is_value,
     last_expression,
     only_value,
@@ -122,7 +123,7 @@ def _readings(text: str, value: str, *, format: Format, cut_off: bool) -> tuple[
 
 
 def _answer(text: str, *, format: Format, cut_off: bool) -> Extraction:
-    visible = without_quotations(text)
+    visible = _standing(without_quotations(text))
     tags = list(ANSWER_TAG.finditer(visible))
     if tags and format != "boxed":
         if [tag.group() for tag in tags] != ["<answer>", "</answer>"]:
@@ -167,6 +168,8 @@ def _in_block(inside: str) -> Extraction:
         others += [said.value for part in rest for said in stated(part) if is_value(said.value)]
         return _beside(found, others)
     whole = inside.strip()
+    if denied_before(whole[: first_digit(whole)]):
+        return Extraction(None, "denied")
     if listed := _value_lines(whole):
         return _checked(listed, "answer tag, several lines")
     if not whole or BOUND.match(whole) or (is_value(whole) and not ASIDE.search(whole)):
@@ -204,13 +207,23 @@ def _beside(found: Extraction, others: list[str]) -> Extraction:
 def _marked(text: str) -> list[_Place]:
     """Boxes, those that stand together as one list, and lines that start with ####."""
     groups: list[list[tuple[int, int, str]]] = []
-    for box in _standing(text, boxes(text)):
+    last = 0
+    for box in boxes(text):
+        alone = stands_alone(text, *box[:2], after_box=last)
+        last = box[1]
+        if not alone:
+            continue
         between = text[groups[-1][-1][1] : box[0]] if groups else ""
         if groups and (BETWEEN_BOXES.fullmatch(between) or JOIN.fullmatch(between.strip("$ "))):
             groups[-1].append(box)
         else:
             groups.append([box])
-    places = [_Place(group[0][0], group[-1][1], _joined(text, group), True) for group in groups]
+    places = [
+        _Place(
+            group[0][0], group[-1][1], _joined(text, group), True, only_offered(text, group[0][0])
+        )
+        for group in groups
+    ]
     lines = [
         _Place(match.start(), match.end(), match[1], True)
         for match in list(HASHES.finditer(text))[-MOST_PLACES:]
@@ -222,20 +235,16 @@ def _marked(text: str) -> list[_Place]:
     return sorted(places + lines, key=lambda place: place.end)
 
 
-def _standing(text: str, found: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
-    """The boxes that state their value; one that is denied takes its like before it along."""
-    kept: list[tuple[int, int, str]] = []
-    before = 0
-    for start, end, content in found[-MOST_PLACES:]:
-        alone = stands_alone(text, start, end, after_box=before)
-        before = end
-        if not alone:
-            continue
+def _standing(text: str) -> str:
+    """The text without the boxes that it denies or changes, and without their like before them."""
+    found = boxes(text)[-MOST_PLACES:] if MARKED.search(text) else []
+    gone: list[tuple[int, int]] = []
+    for at, (start, end, content) in enumerate(found):
         if not_stated(text, start, end) or changed_beside(text, start, end):
-            kept = [box for box in kept if box[2].strip() != content.strip()]
-        else:
-            kept.append((start, end, content))
-    return kept
+            gone += [box[:2] for box in found[: at + 1] if box[2].strip() == content.strip()]
+    for start, end in gone:
+        text = text[:start] + " " * (end - start) + text[end:]
+    return text
 
 
 def _joined(text: str, group: list[tuple[int, int, str]]) -> str:

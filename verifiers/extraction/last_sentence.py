@@ -65,7 +65,8 @@ OBTAINED = re.compile(
 )
 UNCERTAIN = words(
     "not neither either unknown unclear unsure here below above done wrong correct right given "
-    "that this complete finished same following true false answer result"
+    "that this complete finished same following true false answer result solution solutions area "
+    "length value volume perimeter probability sum maximum minimum root set"
 )
 
 

@@ -53,6 +53,7 @@ OTHERS_SAY = re.compile(
     r"|\baccording to\s+(?:the|my|your|some|a)\b[^.;,]*,?[^.;,]*$",
     re.I,
 )
+DOUBTED = re.compile(rf"(?:{DOUBT.pattern})[\s,，、$*]*$", re.I)
 OFFERS_NEXT = re.compile(
     r"\b(?:could|might|may|can)\s+(?:\w+\s+)?(?:be|equal)(?:\s+(?:the|as|high|low|answer|just|either))*[\s:$*\\(\[{]*$", re.I
 )
@@ -118,9 +119,13 @@ def _last_clause(before: str) -> str:
 
 
 def not_stated(text: str, start: int, end: int) -> bool:
-    """Whether the words around text[start:end] deny it, doubt it, ask it or give it to others."""
-    before, after = sentence_before(text, start), sentence_after(text, end)
-    return denied_before(before) or denied_after(after)
+    """Whether the words around text[start:end] deny it, ask it or give it to others."""
+    return denied_before(sentence_before(text, start)) or denied_after(sentence_after(text, end))
+
+
+def only_offered(text: str, start: int) -> bool:
+    """Whether the words before a place doubt what stands there."""
+    return doubted(sentence_before(text, start))
 
 
 def denied_before(before: str) -> bool:
@@ -132,9 +137,15 @@ def denied_before(before: str) -> bool:
         return True
     if SUPPOSES.search(clause) or SUPPOSED.search(before):
         return True
-    if NEGATION.search(clause) or DOUBT.search(clause) or OFFERS_NEXT.search(before):
+    if NEGATION.search(clause):
         return True
     return bool(OTHERS_SAY.search(before) or WRONG_BEFORE.search(before))
+
+
+def doubted(before: str) -> bool:
+    """Whether the sentence up to a value only offers it: "perhaps", "it could be"."""
+    offered = DOUBT.search(_last_clause(before)) or DOUBTED.search(before)
+    return bool(offered or OFFERS_NEXT.search(before))
 
 
 def denied_after(after: str) -> bool:

@@ -24,7 +24,9 @@ from verifiers.extraction.standing import (
     changed_beside,
     denied_after,
     denied_before,
+    doubted,
     not_stated,
+    only_offered,
     sentence_after,
     sentence_before,
 )
@@ -90,10 +92,10 @@ SUBJECT = re.compile(
 ROUNDED = re.compile(r"(?<![\w^/*+-])(-?[^\s=]*\d[^\s=]*)\s*(?:≈|\\approx)\s*(-?\d[\d,]*\.?\d*)(?=\W*$)")
 # What may stand before the only number of a passage in English: nothing, or a verb that states it.
 LEADS_TO = re.compile(
-    r"[^\x00-\x7f]|(?:^|(?:^|[\s,])(?:is|are|was|were|equals?|be|been|has|have|had|gets?|got|needs?|takes?|took|costs?|pays?|paid|"
+    r"[^\x00-\x7f]|^\W*(?:Antwort|Respuesta|Answer|Ans|Result|Resultado|Total|Risposta|Resposta|Antwoord|Svar|Cevap|Jawaban|Lösung)\W*$|(?:^|(?:^|[\s,])(?:is|are|was|were|equals?|be|been|has|have|had|gets?|got|needs?|takes?|took|costs?|pays?|paid|"
     r"earns?|earned|makes?|made|gives?|gave|leaves?|left|remains?|travel(?:s|led|ed)?|drives?|drove|walks?|walked|runs?|ran|spends?|"
     r"spent|saves?|saved|owes?|buys?|bought|sells?|sold|eats?|ate|holds?|weighs?|becomes?|receive[sd]?|reach(?:es)?|requires?|uses?|used|"
-    r"totals?|obtain|find|found|yields?|produces?|reads?|finish(?:es|ed)?|collect(?:s|ed)?|charges?|scores?|scored|wins?|won|adds?|at|in|to|"
+    r"totals?|obtain|find|found|yields?|produces?|reads?|finish(?:es|ed)?|collect(?:s|ed)?|charges?|scores?|scored|wins?|won|adds?|equal|"
     r"number|value|total|es|est|ist|sont|son|hay|quedan|reste|restent|il y a|sind|hat|noch|lautet|gibt|also|ha|há|sono|zijn|är|er|jest)\s+"
     r"(?:still\s+|now\s+|also\s+)?)(?:(?:a|the|about|exactly|only|just|approximately|roughly|around|total|number|value|of|in|all|equal|to|"
     r"worth|up|simply|at|per|not|negative|an|other)\s+)*[-−$€£(*\s]*$",
@@ -209,7 +211,8 @@ def stated(text: str) -> list[Statement]:
         if denied_after(after) or ("would" in match[0] and CONDITION.search(after)):
             continue
         whole = not PROSE_WORD.search(LEAD.sub("", text[match.end() : at], count=1))
-        offered, final = bool(OFFERED.search(match[0])), "final" in match[0].lower()
+        said = sentence_before(text, match.end())
+        offered, final = bool(OFFERED.search(match[0])) or doubted(said), "final" in match[0].lower()
         found.append(Statement(match.start(), value, whole, offered, final))
     for match in list(BEFORE.finditer(text, begin))[-LAST_STATEMENTS:]:
         start = max(text.rfind("\n", 0, match.start()), text.rfind(". ", 0, match.start())) + 1
@@ -249,9 +252,11 @@ def read_statement(rest: str) -> str | None:
             return part
     if sentence.endswith("?") and len(pieces) > 1 and is_value(pieces[1].rstrip("?")):
         return f"{sentence.rstrip('?')}, {pieces[1].rstrip('?')}"
-    inner = last_expression(clause) or last_expression(sentence)
-    if inner:
-        return inner
+    for part in (clause, sentence):
+        inner = last_expression(part)
+        if inner:
+            measured = any(map(str.isalpha, inner))
+            return inner if measured or LEADS_TO.search(part[: part.rfind(inner)]) else None
     in_words = len(clause) <= LONGEST_TEXT_ANSWER and not any(map(str.isdigit, clause))
     return clause if in_words or DATE.match(clause) else None
 
@@ -301,8 +306,7 @@ def last_expression(text: str) -> str | None:
         if spans:
             start = _first_joined(sentence, spans)
             value = _joined_spans(sentence[start:]) or spans[-1][2]
-            stands = not_stated(whole, start, spans[-1][1]) or changed_beside(whole, start, spans[-1][1])
-            return None if stands else value
+            return value if _stands(whole, sentence[start : spans[-1][1]]) else None
     return None
 
 
@@ -310,13 +314,17 @@ def _stands(sentence: str, value: str) -> bool:
     """Whether a sentence states the value that it ends in, and not what it makes of it."""
     start = sentence.rfind(value)
     end = start + len(value.rstrip(STOPS))
-    return not (not_stated(sentence, start, end) or changed_beside(sentence, start, end))
+    return not (
+        not_stated(sentence, start, end)
+        or only_offered(sentence, start)
+        or changed_beside(sentence, start, end)
+    )
 
 
 def _touches_nothing(sentence: str, value: str) -> bool:
     """Whether a number in prose is no part of something that was not read."""
     start = sentence.rfind(value)
-    before, after = sentence[:start], sentence[start + len(value) :]
+    before, after = sentence[:start], sentence[start + len(value.rstrip(STOPS)) :]
     return not (OPERATOR_BEFORE.search(before) or OPERATOR_AFTER.match(after))
 
 
@@ -362,12 +370,12 @@ def only_value(text: str) -> str | None:
         outside = f"{outside[:start]} {outside[end:]}"
     found = {content.strip() for _, _, content in spans}
     found |= {match[0] for match in NUMBER.finditer(outside)}
-    if len(found) != 1 or not LEADS_TO.search(text[: _first_digit(text)]) or HEDGED.search(text) or DENIED.search(text) or STRAY.search(outside):
+    if len(found) != 1 or not LEADS_TO.search(text[: first_digit(text)]) or HEDGED.search(text) or DENIED.search(text) or STRAY.search(outside):
         return None
     return last_expression(text)
 
 
-def _first_digit(text: str) -> int:
+def first_digit(text: str) -> int:
     return next((at for at, char in enumerate(text) if char.isdigit() or char in "$\\"), len(text))
 
 
