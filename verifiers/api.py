@@ -94,7 +94,9 @@ class Verifier:
         if not judgement.equal:
             others = [judge(gold, reading) for reading in extraction.readings]
             judgement = next((other for other in others if other.equal), judgement)
-            if words_alone(gold) and ends_in(extraction.sentence or plain_words(extraction.text), gold):
+            if words_alone(gold) and ends_in(
+                extraction.sentence or plain_words(extraction.text), gold
+            ):
                 judgement = Judgement(True, "the words it ends in")
         for rival in extraction.rivals:
             if judgement.equal:

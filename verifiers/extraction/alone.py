@@ -17,11 +17,15 @@ GROUP_BEFORE = re.compile(
     r"(?:\\(?:text\w*|math\w+|mbox|hbox|bf|underline|boldsymbol|bm|ensuremath|tiny|small|large|Large|LARGE|"
     r"huge|Huge|displaystyle|color\{\w+\}|textcolor\{\w+\}|colorbox\{\w+\}))?\s*\{$|(?<![}\w^_\]])\{$"
 )
-TEXT_BEFORE = re.compile(r"\\(?:text\w*|mathrm|mbox|hbox)\s*\{[^{}]*\}$|\\(?:tag|label)\{[^{}]*\}$|\\color\{\w+\}$")
+TEXT_BEFORE = re.compile(
+    r"\\(?:text\w*|mathrm|mbox|hbox)\s*\{[^{}]*\}$|\\(?:tag|label)\{[^{}]*\}$|\\color\{\w+\}$"
+)
 LIST_MARK = re.compile(r"(?:^|\n)[ \t]*(?:[-*+•–—]|#+|>|\|)[ \t]*$")
 TABLE_ROW = re.compile(r"(?:^|\n)[ \t]*\|[^\n]*\|$")
 ENDS_IN_WORD = re.compile(r"(?<!\\)(?<![A-Za-z\\])(?:[A-Za-z]{2,}|[^\W\dA-Za-z_])$|(?<!\w)[aAI]$")
-FUNCTION_WORD = re.compile(r"(?<![A-Za-z])(?:sqrt|log|ln|lg|sin|cos|tan|exp|abs|mod|floor|ceil|not|neg)$")
+FUNCTION_WORD = re.compile(
+    r"(?<![A-Za-z])(?:sqrt|log|ln|lg|sin|cos|tan|exp|abs|mod|floor|ceil|not|neg)$"
+)
 CLOSES = re.compile(r"(?:\$\$?|\\\)|\\\]|\)|\]|\}|\\right\s*[)\]}|.]|\*\*|__|\"|”|')")
 FOLLOWS = re.compile(
     r"$|\\[(\[](?!\s*[\^_*/!])|\.(?!\d)|[,;:。，；：、)\]?!…∎□■]|=|≈|≡|→|⇒|\\\\|\\?%|°|\^\{?\s*(?:\\circ|\\text|\\mathrm|\\prime|°)|€|£|\\\$|"
@@ -52,7 +56,7 @@ def _free_before(text: str, start: int) -> bool:
             return not (touching and not spaces) or bool(re.search(r"[A-Za-z]{2}\$$", bare))
         if (LIST_MARK.search(bare) and spaces) or TABLE_ROW.search(bare):
             return True
-        if LEADS.search(bare) or TEXT_BEFORE.search(bare):
+        if not bare[-1].isprintable() or LEADS.search(bare) or TEXT_BEFORE.search(bare):
             return True
         if bare[-1] in "([":
             before = bare[:-1]
@@ -99,7 +103,7 @@ def _free_after(text: str, end: int) -> bool:
                 return False
             if inside and bare[0] == "|":
                 return False
-        return FOLLOWS.match(bare) is not None
+        return FOLLOWS.match(bare) is not None or (bare[0].isalpha() and not inside)
 
 
 def _in_math(text: str, position: int) -> bool:
@@ -111,4 +115,3 @@ def _in_math(text: str, position: int) -> bool:
         return True
     dollars = len(re.findall(r"(?<!\\)\$\$?", before))
     return dollars % 2 == 1
-

@@ -50,7 +50,10 @@ CONFESSED = re.compile(
     r"(?:ignore|disregard) (?:that|this|the above|(?:my|this|the) (?:previous )?answer))\b",
     re.I,
 )
-LEAD_TO_VALUE = re.compile(r"(?:[\s$*_(:\"“{]|\\\(|\\\[|\b(?:it|the|answer|is|be|simply|just|equivalently|also|even)\b)+", re.I)
+LEAD_TO_VALUE = re.compile(
+    r"(?:[\s$*_(:\"“{]|\\\(|\\\[|\b(?:it|the|answer|is|be|simply|just|equivalently|also|even)\b)+",
+    re.I,
+)
 NEARBY = 160
 
 

@@ -208,7 +208,7 @@ def _marked(text: str) -> list[_Place]:
     """Boxes, those that stand together as one list, and lines that start with ####."""
     groups: list[list[tuple[int, int, str]]] = []
     last = 0
-    for box in boxes(text):
+    for box in boxes(text)[-MOST_PLACES:]:
         alone = stands_alone(text, *box[:2], after_box=last)
         last = box[1]
         if not alone:

@@ -13,9 +13,12 @@ LONGEST_CLOSING = 2_000
 MOST_WORDS = 12
 NOT_WORDS = re.compile(r"[\d$\\=<>{}()\[\]|^_/*+?;:\"“”]")
 SAID_ALONE = ("true", "false", "right", "wrong", "correct", "incorrect")
-ORDERS = re.compile(r"\b(?:ignore|return|print|output|write|type|mark|accept|give|grade|score|must)\b")
+ORDERS = re.compile(
+    r"\b(?:ignore|return|print|output|write|type|mark|accept|give|grade|score|must)\b"
+)
 ANY_NEGATION = re.compile(
-    r"\b(?:not|no|never|neither|nor|none|un|fails?|cannot|without|hardly|false|wrong)\b|n['’]t\b", re.I
+    r"\b(?:not|no|never|neither|nor|none|un|fails?|cannot|without|hardly|false|wrong)\b|n['’]t\b",
+    re.I,
 )
 REVISED = re.compile(r"\b(?:no|wait|actually|instead|mistake|wrong|however|but)\b", re.I)
 LETTER = r"(?:\(([A-J])\)|\b([A-J])\b\)?)"

@@ -47,7 +47,9 @@ STATED = re.compile(
     re.I | re.M,
 )
 END_MARKS = 60
-END_MARK = re.compile(r"(?:\s|\$?\\(?:blacksquare|square|Box|qed|QED|qedsymbol|checkmark)\$?|[∎■□◻◼▢✓✔✅]|\bQ\.?E\.?D\.?)+$")
+END_MARK = re.compile(
+    r"(?:\s|\$?\\(?:blacksquare|square|Box|qed|QED|qedsymbol|checkmark)\$?|[∎■□◻◼▢✓✔✅]|\bQ\.?E\.?D\.?)+$"
+)
 
 
 def _first_problem(text: str) -> str:

@@ -55,7 +55,8 @@ OTHERS_SAY = re.compile(
 )
 DOUBTED = re.compile(rf"(?:{DOUBT.pattern})[\s,，、$*]*$", re.I)
 OFFERS_NEXT = re.compile(
-    r"\b(?:could|might|may|can)\s+(?:\w+\s+)?(?:be|equal)(?:\s+(?:the|as|high|low|answer|just|either))*[\s:$*\\(\[{]*$", re.I
+    r"\b(?:could|might|may|can)\s+(?:\w+\s+)?(?:be|equal)(?:\s+(?:the|as|high|low|answer|just|either))*[\s:$*\\(\[{]*$",
+    re.I,
 )
 WRONG_BEFORE = re.compile(
     r"\b(?:wrong|incorrect|false|mistaken|erroneous|naive|tempting|invalid|bogus|flawed|rejected|(?:un)?tempting|trap|distractor)"
@@ -86,7 +87,8 @@ NEXT_DENIES = re.compile(
 )
 POSITIVE = re.compile(r"\b(?:correct|right|hold|work|fit|answer)$", re.I)
 FITS_TOO = re.compile(
-    r"[^.\n]{0,40}?\b(?:but|though|although|and|or|while)\b[^.\n]{1,60}?\b(?:too|as well|also|equally|possible|instead|either)\b", re.I
+    r"[^.\n]{0,40}?\b(?:but|though|although|and|or|while)\b[^.\n]{1,60}?\b(?:too|as well|also|equally|possible|instead|either)\b",
+    re.I,
 )
 ONLY_IF = re.compile(
     r"[\s$)\\\]*_}]*(?:only\s+(?:when|if|for)\b|unless|depending|depends|if\b[^.\n]{1,160}\b(?:else|otherwise|and\b[^.\n]{1,80}\bif)|provided)\b"
@@ -111,7 +113,7 @@ def sentence_after(text: str, end: int) -> str:
     return rest[: match.end()] if match else rest
 
 
-def _last_clause(before: str) -> str:
+def last_clause(before: str) -> str:
     last = 0
     for match in CLAUSE_BREAK.finditer(before):
         last = match.end()
@@ -132,7 +134,7 @@ def denied_before(before: str) -> bool:
     """Whether the sentence up to a value takes it away: "it is not", "some say"."""
     if not before.strip():
         return False
-    clause = _last_clause(before)
+    clause = last_clause(before)
     if DENIES_NEXT.search(before) or DENIES_CLAUSE.search(before):
         return True
     if SUPPOSES.search(clause) or SUPPOSED.search(before):
@@ -144,7 +146,7 @@ def denied_before(before: str) -> bool:
 
 def doubted(before: str) -> bool:
     """Whether the sentence up to a value only offers it: "perhaps", "it could be"."""
-    offered = DOUBT.search(_last_clause(before)) or DOUBTED.search(before)
+    offered = DOUBT.search(last_clause(before)) or DOUBTED.search(before)
     return bool(offered or OFFERS_NEXT.search(before))
 
 
@@ -167,7 +169,7 @@ def taken_back(rest: str) -> int:
 
 
 def _affirms(said: str) -> bool:
-    """"It is right" affirms, "it is not right" does not."""
+    """ "It is right" affirms, "it is not right" does not."""
     negative = re.search(r"\bnot\b|\bcannot\b|n['’]t", said, re.I)
     return bool(POSITIVE.search(said)) and not negative
 

@@ -25,6 +25,7 @@ from verifiers.extraction.standing import (
     denied_after,
     denied_before,
     doubted,
+    last_clause,
     not_stated,
     only_offered,
     sentence_after,
@@ -80,7 +81,9 @@ MINUS_WORD = re.compile(r"(?:negative|minus)\s+(?=[\d$\\.])", re.I)
 OPERATOR_BEFORE = re.compile(
     r"[*/×·÷^√±<>≤≥≠@#&|\\~_]\s*$|[;?!%'](?=$)|[\w)}]\s*[-−–+]\s*$|(?<!\w)[+]\s*$"
 )
-OPERATOR_AFTER = re.compile(r"['’]s\b|(?:st|nd|rd|th)\s+[a-z]|[abcd-fijknopqrtu-z](?![\w])|\s+or\s|\s+and\s+(?:more|up|above|beyond|over|so)\b|\s*[*/×·÷^√±<>≤≥≠|~_]|[@#&\\(\[{]|\s*[-+−]\s*[\dA-Za-z(]|!(?=\s*[=\w])")
+OPERATOR_AFTER = re.compile(
+    r"['’]s\b|(?:st|nd|rd|th)\s+[a-z]|[abcd-fijknopqrtu-z](?![\w])|\s+or\s|\s+and\s+(?:more|up|above|beyond|over|so)\b|\s*[*/×·÷^√±<>≤≥≠|~_]|[@#&\\(\[{]|\s*[-+−]\s*[\dA-Za-z(]|!(?=\s*[=\w])"
+)
 CONDITION = re.compile(r"^[^.]*\bif\b", re.I)
 MENTIONED = re.compile(r"\banswer\b", re.I)
 SUBJECT = re.compile(
@@ -89,7 +92,9 @@ SUBJECT = re.compile(
     r"(?:\s+(?:of|to|set)\b[^,;]{0,60})?[.!]?$",
     re.I,
 )
-ROUNDED = re.compile(r"(?<![\w^/*+-])(-?[^\s=]*\d[^\s=]*)\s*(?:≈|\\approx)\s*(-?\d[\d,]*\.?\d*)(?=\W*$)")
+ROUNDED = re.compile(
+    r"(?<![\w^/*+-])(-?[^\s=]{0,60}\d[^\s=]{0,60})\s{0,9}(?:≈|\\approx)\s*(-?\d[\d,]*\.?\d*)(?=\W*$)"
+)
 # What may stand before the only number of a passage in English: nothing, or a verb that states it.
 LEADS_TO = re.compile(
     r"[^\x00-\x7f]|^\W*(?:Antwort|Respuesta|Answer|Ans|Result|Resultado|Total|Risposta|Resposta|Antwoord|Svar|Cevap|Jawaban|Lösung)\W*$|(?:^|(?:^|[\s,])(?:is|are|was|were|equals?|be|been|has|have|had|gets?|got|needs?|takes?|took|costs?|pays?|paid|"
@@ -147,6 +152,7 @@ NOT_PROSE = (
 )
 UNITS_AFTER = SPELLINGS.keys() - {"in", "A", "min", "pt"}
 LONGEST_STATEMENT = 30_000
+NEAR = 200
 STOPS = " .,;:!"
 LONGEST_PROSE = 2_000
 LAST_STATEMENTS = 8
@@ -212,7 +218,10 @@ def stated(text: str) -> list[Statement]:
             continue
         whole = not PROSE_WORD.search(LEAD.sub("", text[match.end() : at], count=1))
         said = sentence_before(text, match.end())
-        offered, final = bool(OFFERED.search(match[0])) or doubted(said), "final" in match[0].lower()
+        offered, final = (
+            bool(OFFERED.search(match[0])) or doubted(said),
+            "final" in match[0].lower(),
+        )
         found.append(Statement(match.start(), value, whole, offered, final))
     for match in list(BEFORE.finditer(text, begin))[-LAST_STATEMENTS:]:
         start = max(text.rfind("\n", 0, match.start()), text.rfind(". ", 0, match.start())) + 1
@@ -256,7 +265,7 @@ def read_statement(rest: str) -> str | None:
         inner = last_expression(part)
         if inner:
             measured = any(map(str.isalpha, inner))
-            return inner if measured or LEADS_TO.search(part[: part.rfind(inner)]) else None
+            return inner if measured or _leads_to(part[: part.rfind(inner)]) else None
     in_words = len(clause) <= LONGEST_TEXT_ANSWER and not any(map(str.isdigit, clause))
     return clause if in_words or DATE.match(clause) else None
 
@@ -287,8 +296,6 @@ def last_expression(text: str) -> str | None:
     for whole in reversed(sentences(text)[-12:]):
         whole = CONTRAST.sub("", whole)
         sentence = main_clause(whole)
-        if MENTIONED.search(whole):
-            return None
         if not math_spans(sentence) and (about := ROUNDED.search(sentence)):
             return rf"{about[1]} \approx {about[2]}" if _stands(whole, about[0]) else None
         if (about := OR_ABOUT.search(sentence)) and (exact := last_expression(about[1])):
@@ -315,7 +322,8 @@ def _stands(sentence: str, value: str) -> bool:
     start = sentence.rfind(value)
     end = start + len(value.rstrip(STOPS))
     return not (
-        not_stated(sentence, start, end)
+        MENTIONED.search(last_clause(sentence[:start]))
+        or not_stated(sentence, start, end)
         or only_offered(sentence, start)
         or changed_beside(sentence, start, end)
     )
@@ -325,7 +333,7 @@ def _touches_nothing(sentence: str, value: str) -> bool:
     """Whether a number in prose is no part of something that was not read."""
     start = sentence.rfind(value)
     before, after = sentence[:start], sentence[start + len(value.rstrip(STOPS)) :]
-    return not (OPERATOR_BEFORE.search(before) or OPERATOR_AFTER.match(after))
+    return not (OPERATOR_BEFORE.search(before[-NEAR:]) or OPERATOR_AFTER.match(after))
 
 
 def _linked_value(sentence: str) -> str | None:
@@ -370,9 +378,20 @@ def only_value(text: str) -> str | None:
         outside = f"{outside[:start]} {outside[end:]}"
     found = {content.strip() for _, _, content in spans}
     found |= {match[0] for match in NUMBER.finditer(outside)}
-    if len(found) != 1 or not LEADS_TO.search(text[: first_digit(text)]) or HEDGED.search(text) or DENIED.search(text) or STRAY.search(outside):
+    if (
+        len(found) != 1
+        or not _leads_to(text[: first_digit(text)])
+        or HEDGED.search(text)
+        or DENIED.search(text)
+        or STRAY.search(outside)
+    ):
         return None
     return last_expression(text)
+
+
+def _leads_to(before: str) -> bool:
+    """Whether what stands before the only number of a passage states it."""
+    return len(before) <= NEAR and LEADS_TO.search(before) is not None
 
 
 def first_digit(text: str) -> int:

@@ -48,7 +48,9 @@ DOUBT = found(
     "either",
     "可能 也许 也許 或许 或許 大概 かもしれ 恐らく おそらく たぶん 아마 일지도 อาจ บางที",
 )
-QUESTION = re.compile(r"[?？؟](?=[\s\"”'’*_)»」$]*$)|吗[?？。.]?\s*$|ですか|ますか|でしょうか|습니까|인가요|일까")
+QUESTION = re.compile(
+    r"[?？؟](?=[\s\"”'’*_)»」$]*$)|吗[?？。.]?\s*$|ですか|ますか|でしょうか|습니까|인가요|일까"
+)
 
 # What makes another value of the number beside it: before it (with articles between) or after it.
 CHANGES_NEXT = found(
@@ -90,7 +92,9 @@ ARTICLES = (
     r"than|zero|less|more|only|just|ב|של))*[\s$\\({*'’-]*"
 )
 BEFORE_IT = re.compile(rf"(?:{CHANGES_NEXT.pattern}){ARTICLES}$", re.I)
-AFTER_IT = re.compile(rf"[\s$)\\*'’\"-]*(?:[^\W\d]{{1,3}}\s+)?(?:的|の|의)?\s*(?:{CHANGES_BEFORE.pattern})", re.I)
+AFTER_IT = re.compile(
+    rf"[\s$)\\*'’\"-]*(?:[^\W\d]{{1,3}}\s+)?(?:的|の|의)?\s*(?:{CHANGES_BEFORE.pattern})", re.I
+)
 
 
 def changed(before: str, after: str) -> bool:

@@ -20,6 +20,7 @@ PLAIN = r"\d+(?:\.\d+)?|\.\d+"
 EXPONENT = r"(?:[eE][-+]?\d{1,12}(?![\dA-Za-z]))?"
 LOOSE_SEPARATORS = r"\\!,\\!|,|\{,\}|,\\!\s*|\\,|\\ | "
 TIGHT_SEPARATORS = r"\{,\}|,\\!\s*|\\,"
+INSIDE = re.compile(r"[^)\]}]{0,2000}")
 OPENING = {"sign": ("(", "["), "command": ("{", "lbrace", "langle")}
 CLOSING = {"sign": (")", "]"), "command": ("}", "rbrace", "rangle")}
 NUMBER = {
@@ -61,7 +62,7 @@ class _Lexer:
     def __init__(self, text: str, grouping: bool) -> None:
         self.text = text
         self.grouping = grouping
-        self.brackets = 0
+        self.separating: list[bool] = []  # of the open brackets: whether a plain comma separates
         self.tokens: list[Token] = []
         self.position = 0
         self.spaced = False
@@ -103,7 +104,7 @@ class _Lexer:
         if self.position and self.text[self.position - 1] in "_^":
             return SCRIPT_NUMBER.match(self.text, self.position)
         recurring = RECURRING.match(self.text, self.position)
-        return recurring or NUMBER[self.grouping and not self.brackets].match(
+        return recurring or NUMBER[self.grouping and not any(self.separating)].match(
             self.text, self.position
         )
 
@@ -128,8 +129,11 @@ class _Lexer:
 
     def _emit(self, kind: str, text: str, end: int) -> None:
         if kind in ("sign", "command"):  # a plain comma between brackets separates
-            opens, closes = OPENING[kind], CLOSING[kind]
-            self.brackets = max(0, self.brackets + (text in opens) - (text in closes))
+            if text in OPENING[kind]:
+                inside = INSIDE.match(self.text, end)
+                self.separating.append(", " not in inside[0] if inside else True)
+            elif text in CLOSING[kind] and self.separating:
+                self.separating.pop()
         text_mode = any(words for _, words in self.groups)
         self.tokens.append(Token(kind, text, self.spaced, text_mode))
         self.position = end

@@ -98,8 +98,7 @@ MATRICES = words(
     "matrix pmatrix bmatrix Bmatrix vmatrix Vmatrix smallmatrix psmallmatrix bsmallmatrix array"
 )
 FILLERS = words(
-    "either both for about exactly only approximately roughly equals therefore "
-    "thus hence so"
+    "either both for about exactly only approximately roughly equals therefore thus hence so"
 )
 NOT_UNITS = words(
     "or and not if for when where except but is are be to with without unless whenever while "
