@@ -68,14 +68,14 @@ MOST_RIVALS = 12
 class Extraction:
     """The answer's text, or None and the reason; `rivals` are other answers given beside it,
     `parts` all boxes of a response that has several: one list, if the gold is one as long,
-    `readings` other ways to read the text, `sentence` the last one if it is words."""
+    `passage` the end of the text, which may be read in another way."""
 
     text: str | None
     reason: str
     rivals: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
-    readings: tuple[str, ...] = ()
-    sentence: str = ""
+    passage: str = ""
+    format: Format = "any"
 
 
 @dataclass(frozen=True)
@@ -102,24 +102,26 @@ def extract(
         return Extraction(None, "thought never closed")
     text = final_text(text)
     found = _answer(text, format=format, cut_off=cut_off)
-    marked = found.reason.startswith(("answer tag", "box"))
-    readings = _readings(text, found.text, format=format, cut_off=cut_off) if found.text else ()
-    if marked and found.text and found.text.endswith("!"):
-        readings = ()
-    sentence = "" if found.text and found.reason == "box or mark" else closing_words(text)
-    return replace(found, readings=readings, sentence="" if cut_off else sentence)
+    return replace(found, passage="" if cut_off else text[-NEAR_END:], format=format)
 
 
-def _readings(text: str, value: str, *, format: Format, cut_off: bool) -> tuple[str, ...]:
+def other_readings(found: Extraction) -> tuple[str, ...]:
     """2,5 as a decimal where the language writes it so; 42 of a sentence that ends in 42!"""
-    if value.endswith("!") and f"{value}$" not in text and not text.rstrip("$ \n").endswith("$"):
+    value, end = found.text or "", found.passage
+    marked = found.reason.startswith(("answer tag", "box"))
+    if value.endswith("!") and not marked and f"{value}$" not in end:
         return (value[:-1],)
-    end = text[-NEAR_END:]
-    if "," in end and WRITES_COMMA.search(end) and DECIMAL_COMMA.search(end):
-        text = text[:-NEAR_END] + DECIMAL_COMMA.sub(".", end)
-        again = _answer(text, format=format, cut_off=cut_off)
+    if DECIMAL_COMMA.search(end) and WRITES_COMMA.search(end):
+        again = _answer(DECIMAL_COMMA.sub(".", end), format=found.format, cut_off=False)
         return (again.text,) if again.text and not again.rivals else ()
     return ()
+
+
+def words_at_end(found: Extraction) -> str:
+    """The words of a box, or else the last sentence, if it is words alone."""
+    if found.text and found.reason == "box or mark":
+        return plain_words(found.text)
+    return closing_words(found.passage) if found.passage else ""
 
 
 def _answer(text: str, *, format: Format, cut_off: bool) -> Extraction:

@@ -54,6 +54,8 @@ END_MARK = re.compile(
 
 def _first_problem(text: str) -> str:
     """A text up to where it runs on into another problem, once it has stated an answer."""
+    if not RUNAWAY.search(text):
+        return text
     first = STATED.search(text)
     match = RUNAWAY.search(text, first.end()) if first else None
     return text[: match.start()] if match else text
@@ -63,7 +65,9 @@ def final_text(text: str) -> str:
     """The end of the first turn of a response, without calculator notes, comments and bold."""
     text = _window(END_OF_TURN.split(text, maxsplit=1)[0].rstrip())
     text = _first_problem(text)
-    text = text[:-END_MARKS] + END_MARK.sub("", text[-END_MARKS:])
+    end = text[-END_MARKS:]
+    if "\\" in end or "Q" in end or not end.isascii():
+        text = text[:-END_MARKS] + END_MARK.sub("", end)
     text = CALCULATOR.sub("", text) if "<<" in text else text
     text = COMMENT.sub(" ", text) if "<!--" in text else text
     return BOLD.sub(r"\1", text) if "**" in text else text

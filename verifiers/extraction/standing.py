@@ -1,8 +1,9 @@
 """Whether what stands in a sentence is stated by it: not denied, doubted, asked or another's."""
 
 import re
+from functools import lru_cache
 
-from verifiers.extraction.wording import DOUBT, NEGATION, QUESTION, WRONG, changed
+from verifiers.extraction.wording import DOUBT, NEGATION, QUESTION, WHOLE, WRONG, changed
 
 NEAR = 300
 SENTENCE_BREAK = re.compile(r"[.!?;](?=\s)|[。！？；]|\n(?!\s*(?:\\\[|\$\$))")
@@ -53,7 +54,6 @@ OTHERS_SAY = re.compile(
     r"|\baccording to\s+(?:the|my|your|some|a)\b[^.;,]*,?[^.;,]*$",
     re.I,
 )
-DOUBTED = re.compile(rf"(?:{DOUBT.pattern})[\s,，、$*]*$", re.I)
 OFFERS_NEXT = re.compile(
     r"\b(?:could|might|may|can)\s+(?:\w+\s+)?(?:be|equal)(?:\s+(?:the|as|high|low|answer|just|either))*[\s:$*\\(\[{]*$",
     re.I,
@@ -97,6 +97,20 @@ ONLY_IF = re.compile(
 )
 
 
+ANY_DENIES = frozenset(
+    "not never cannot nor neither rather instead un by in under far anything no hardly longer refuse unable doubt deny "
+    "denies denied disagree mistaken ignore disregard forget half twice double triple negative opposite square root cube "
+    "reciprocal inverse digit digits multiple part factor suppose supposing assume assuming imagine pretend if whether "
+    "unless hypothetically had say were said says claim claims claimed think thinks thought believe believes believed "
+    "expect expects expected state states stated assert asserts write writes wrote suggest suggests suggested argue argues "
+    "guess guesses guessed report reports insist insists tempted answered ask asks asked marked mark reads read gives shows "
+    "has prints is wants reference gold official truth backup student textbook book model sample target key according "
+    "output result reply wrong incorrect false erroneous naive tempting invalid bogus flawed rejected trap distractor "
+    "previous old initial earlier tentative first common typical usual frequent classic mistakenly wrongly incorrectly "
+    "erroneously rejecting reject rejects disputed dispute disputes".split()
+) - {"is", "has", "in", "by"}
+
+
 def sentence_before(text: str, start: int) -> str:
     """What the sentence says before a place."""
     before = LEAD_IN.sub("", text[max(0, start - NEAR) : start])
@@ -130,36 +144,44 @@ def only_offered(text: str, start: int) -> bool:
     return doubted(sentence_before(text, start))
 
 
+@lru_cache(maxsize=4096)
 def denied_before(before: str) -> bool:
     """Whether the sentence up to a value takes it away: "it is not", "some say"."""
     if not before.strip():
         return False
     clause = last_clause(before)
+    if NEGATION.search(clause):
+        return True
+    words = before.lower()
+    if ANY_DENIES.isdisjoint(WHOLE.findall(words)) and "n't" not in words and "n’t" not in words:
+        return False
     if DENIES_NEXT.search(before) or DENIES_CLAUSE.search(before):
         return True
     if SUPPOSES.search(clause) or SUPPOSED.search(before):
         return True
-    if NEGATION.search(clause):
-        return True
     return bool(OTHERS_SAY.search(before) or WRONG_BEFORE.search(before))
 
 
+@lru_cache(maxsize=4096)
 def doubted(before: str) -> bool:
     """Whether the sentence up to a value only offers it: "perhaps", "it could be"."""
-    offered = DOUBT.search(last_clause(before)) or DOUBTED.search(before)
-    return bool(offered or OFFERS_NEXT.search(before))
+    offered = DOUBT.search(last_clause(before)) or DOUBT.ends(before.rstrip(" ,，、$*"))
+    return offered or bool("be" in before and OFFERS_NEXT.search(before))
 
 
+@lru_cache(maxsize=4096)
 def denied_after(after: str) -> bool:
     """Whether the sentence after a value takes it away: "is wrong", "? No"."""
-    if DENIED_AFTER.match(after) or QUESTION.search(after) or FITS_TOO.match(after):
+    if not after.strip(" .,;!$)\\]}*\n"):
+        return False
+    if DENIED_AFTER.match(after) or QUESTION.search(after):
         return True
-    if ONLY_IF.match(after):
+    if FITS_TOO.match(after) or ONLY_IF.match(after):
         return True
     clause = after.lstrip(" $—–-)\\]")
     if match := ENDS_CLAUSE.search(clause):
         clause = clause[: match.start()]
-    return bool(NEGATION.search(clause) or WRONG.search(clause))
+    return NEGATION.search(clause) or WRONG.search(clause)
 
 
 def taken_back(rest: str) -> int:

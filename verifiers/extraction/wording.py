@@ -2,6 +2,8 @@
 
 import re
 
+WHOLE = re.compile(r"[^\W_]+")
+
 
 def listed(words: str) -> str:
     """The words of a string as one alternative, longest first; `_` stands for a space."""
@@ -9,10 +11,47 @@ def listed(words: str) -> str:
     return "|".join(re.escape(word).replace("_", r"\s+") for word in by_length)
 
 
-def found(words: str, anywhere: str = "") -> re.Pattern[str]:
-    """A pattern of whole words, and of pieces of scripts that are written without spaces."""
-    scripts = f"|{listed(anywhere)}" if anywhere else ""
-    return re.compile(rf"(?<!\w)(?:{listed(words)})(?!\w){scripts}", re.I)
+class Words:
+    """A vocabulary: words that stand whole, and pieces of scripts without spaces that may not."""
+
+    def __init__(self, words: str, anywhere: str = "") -> None:
+        known = {word.replace("_", " ").casefold() for word in words.split()}
+        self.single = {word for word in known if WHOLE.fullmatch(word)}
+        self.phrases = tuple(known - self.single)
+        self.pieces = tuple(anywhere.replace("_", " ").split())
+
+    def search(self, text: str) -> bool:
+        """Whether any of the words stands in a text."""
+        text = text.casefold()
+        if not self.single.isdisjoint(WHOLE.findall(text)):
+            return True
+        if any(phrase in text and _stands_whole(phrase, text) for phrase in self.phrases):
+            return True
+        return not text.isascii() and any(piece in text for piece in self.pieces)
+
+    def ends(self, text: str) -> bool:
+        """Whether a text ends in one of the words."""
+        text = text.casefold()
+        last = WHOLE.findall(text)[-1:]
+        if last and last[0] in self.single and text.endswith(last[0]):
+            return True
+        if any(text.endswith(phrase) and _stands_whole(phrase, text) for phrase in self.phrases):
+            return True
+        return not text.isascii() and text.endswith(self.pieces or ("\0",))
+
+    def begins(self, text: str) -> bool:
+        """Whether a text begins with one of the words."""
+        text = text.casefold()
+        first = WHOLE.match(text)
+        if first and first[0] in self.single:
+            return True
+        if any(text.startswith(phrase) and _stands_whole(phrase, text) for phrase in self.phrases):
+            return True
+        return not text.isascii() and text.startswith(self.pieces or ("\0",))
+
+
+def _stands_whole(phrase: str, text: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(phrase)}(?!\w)", text) is not None
 
 
 # Joining words: between values they make a list.
@@ -25,7 +64,7 @@ JOINT = rf"(?:(?<!\w)(?:{listed(f'{AND} {OR}')})(?!\w)|和|或者|或|及|与|�
 EITHER = re.compile(rf"(?<!\w)(?:{listed(OR)})(?!\w)|或|または|또는|หรือ", re.I)
 
 # Outside English a negation anywhere in the clause counts; English has its own patterns below.
-NEGATION = found(
+NEGATION = Words(
     "no_es no_son no_sea no_era no_fue no_puede_ser nicht kein keine keinen weder n'est n’est ne_sont ne_vaut pas "
     "non nunca jamás tampoco não nem не ни нет нельзя nie_jest niet geen inte ikke ei_ole eivät nem değil değildir "
     "degil aldrig δεν όχι لا ليس ليست ليسا لن غير نیست نہیں नहीं নয় নেই không_phải không bukan tidak לא אינה אינו "
@@ -33,7 +72,7 @@ NEGATION = found(
     "不是 不对 不對 不正确 不正確 并非 並非 不为 不等于 不可能 没有答案 非也 不能 不会 ではない ではなく ではありません じゃない "
     "でない 아니 아닙 않 ไม่ใช่ ไม่",
 )
-WRONG = found(
+WRONG = Words(
     "faux fausse falsch fout fel feil forkert väärin zły zła błędna błędny błędne helytelen yanlış yanlıştır hatalı salah "
     "sai λάθος λανθασμένη خطأ خاطئ خاطئة غلط اشتباه गलत ग़लत ভুল שגוי שגויה טעות errado errada incorreto incorreta falso falsa incorrecto "
     "incorrecta incorrecte incorrect inexact erroné erroneo erróneo errónea equivocado sbagliato sbagliata scorretto "
@@ -41,7 +80,7 @@ WRONG = found(
     "špatně felaktig felaktigt onjuist wrong mistaken неправилен неправильна",
     "错误 錯誤 错的 錯的 是错 不成立 有误 間違 誤り 틀렸 틀린 틀립 잘못 ผิด",
 )
-DOUBT = found(
+DOUBT = Words(
     "maybe perhaps possibly peut-être vielleicht möglicherweise quizá quizás talvez tal_vez forse mogelijk misschien "
     "kanske måske kanskje ehkä talán belki ίσως ربما شايد شاید शायद সম্ভবত mungkin אולי možná возможно наверное может_быть podría "
     "pourrait könnte puede_ser podría_ser poderia potrebbe může może możliwe có_thể có_lẽ a_lo_mejor "
@@ -53,7 +92,7 @@ QUESTION = re.compile(
 )
 
 # What makes another value of the number beside it: before it (with articles between) or after it.
-CHANGES_NEXT = found(
+CHANGES_NEXT = Words(
     "minus plus negative over half twice thrice double triple quadruple root square cube factorial reciprocal "
     "inverse opposite negation complement multiple multiples divisor divisors factor factors power powers times "
     "log ln sin cos tan logarithm difference product quotient sum increased decreased raised to_the squares "
@@ -75,8 +114,8 @@ CHANGES_NEXT = found(
     "pătratul jumătate jumătatea dublul rădăcina polovina dvojnásobek druhá_mocnina odmocnina",
     "平方 立方 根号 一半 两倍 二倍 阶乘 負 负 减去 加上 除以 乘以 次方 倒数 マイナス 平方根 제곱근 마이너스 절반 ลบ รากที่สอง ครึ่ง",
 )
-CHANGES_BEFORE = found(
-    "squared cubed factorial halves thirds quarters fourths fifths sixths sevenths eighths ninths tenths dozen dozens "
+CHANGES_BEFORE = Words(
+    "karesi karesidir karekökü yarısı küpü négyzete fele kétszerese squared cubed factorial halves thirds quarters fourths fifths sixths sevenths eighths ninths tenths dozen dozens "
     "minus plus over choose mod modulo times_as to_the less_than more_than fewer_than greater_than root "
     "power percent_of doubled tripled halved hundredths "
     "au_carré au_cube factorielle douzaines al_cuadrado al_cubo docenas hoch zum_quadrat quadrat "
@@ -84,19 +123,31 @@ CHANGES_BEFORE = found(
     "kwadraat in_het_kwadraat в_квадрате в_кубе в_степени квадрат дюжин do_kwadratu kwadrat i_kvadrat opphøyd "
     "στο_τετράγωνο تربيع مربع مكعب का_वर्ग के_वर्ग का_वर्गमूल का_आधा का_दुगुना का_घन bình_phương kuadrat בריבוע la_pătrat na_druhou",
     "平方 的立方 的一半 一半 两倍 二倍 阶乘 次方 的倒数 的根 の半分 の二乗 の2乗 二乗 階乗 の平方根 제곱 의_절반 의_두_배 "
-    "의_제곱 팩토리얼 กำลังสอง karesi karesidir karekökü yarısı küpü négyzete fele kétszerese",
+    "의_제곱 팩토리얼 กำลังสอง",
 )
-ARTICLES = (
-    r"(?:[\s$\\({*'’-]+(?:of|the|a|an|to|by|number|de|du|des|d|la|le|les|l|el|los|las|lo|del|al|von|vom|der|die|das|den|dem|aus|"
-    r"zahl|da|do|di|il|van|het|uit|från|av|af|z|ze|из|от|на|числа|числу|от|με|του|της|στο|من|العدد|के|का|की|của|dari|din|lui|al|"
-    r"than|zero|less|more|only|just|ב|של))*[\s$\\({*'’-]*"
+ARTICLES = frozenset(
+    "of the a an to by number de du des d la le les l el los las lo del al von vom der die das den dem aus zahl "
+    "da do di il van het uit från av af z ze из от на числа числу με του της στο من العدد के का की của dari din lui "
+    "than zero less more only just ב של".split()
 )
-BEFORE_IT = re.compile(rf"(?:{CHANGES_NEXT.pattern}){ARTICLES}$", re.I)
-AFTER_IT = re.compile(
-    rf"[\s$)\\*'’\"-]*(?:[^\W\d]{{1,3}}\s+)?(?:的|の|의)?\s*(?:{CHANGES_BEFORE.pattern})", re.I
-)
+BESIDE = " \t\n$\\({*'’-\""
+LAST_WORD = re.compile(r"\w+$")
+SHORT_WORD = re.compile(r"\w{1,3}\s+|[的の의]\s*")
+AFTER_MARKS = " \t\n$)\\*'’\"-"
 
 
 def changed(before: str, after: str) -> bool:
     """Whether words beside a value make another of it: "half of 7", "7 squared"."""
-    return bool(BEFORE_IT.search(before[-80:]) or AFTER_IT.match(after[:60]))
+    before = before[-80:].rstrip(BESIDE)
+    while not CHANGES_NEXT.ends(before):
+        word = LAST_WORD.search(before)
+        if word is None or word[0].casefold() not in ARTICLES:
+            break
+        before = before[: word.start()].rstrip(BESIDE)
+    else:
+        return True
+    after = after[:60].lstrip(AFTER_MARKS)
+    if CHANGES_BEFORE.begins(after):
+        return True
+    short = SHORT_WORD.match(after)
+    return short is not None and CHANGES_BEFORE.begins(after[short.end() :])
