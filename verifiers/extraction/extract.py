@@ -1,8 +1,9 @@
 """Where a response states its answer: its own place first, then a phrase, then the last value."""
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from verifiers.extraction.alone import stands_alone
 from verifiers.extraction.competing_answers import changed_to, offered_after, stands_beside
@@ -64,8 +65,7 @@ MOST_PLACES = 50
 MOST_RIVALS = 12
 
 
-@dataclass(frozen=True)
-class Extraction:
+class Extraction(NamedTuple):
     """The answer's text, or None and the reason; `rivals` are other answers given beside it,
     `parts` all boxes of a response that has several: one list, if the gold is one as long,
     `passage` the end of the text, which may be read in another way."""
@@ -102,7 +102,7 @@ def extract(
         return Extraction(None, "thought never closed")
     text = final_text(text)
     found = _answer(text, format=format, cut_off=cut_off)
-    return replace(found, passage="" if cut_off else text[-NEAR_END:], format=format)
+    return found._replace(passage="" if cut_off else text[-NEAR_END:], format=format)
 
 
 def other_readings(found: Extraction) -> tuple[str, ...]:
@@ -203,7 +203,7 @@ def _with_rivals(found: Extraction, after: str) -> Extraction:
 
 
 def _beside(found: Extraction, others: list[str]) -> Extraction:
-    return replace(found, rivals=(*found.rivals, *others)[-MOST_RIVALS:])
+    return found._replace(rivals=(*found.rivals, *others)[-MOST_RIVALS:])
 
 
 def _marked(text: str) -> list[_Place]:
@@ -302,7 +302,7 @@ def _last_of(text: str, places: list[_Place]) -> Extraction | None:
             return _checked(changed, "taken back")
         found = _beside(found, offered_after(text, end, last.value))
     parts = [place.value for place in places if place.certain]
-    return replace(found, parts=tuple(parts) if len(parts) > 1 else ())
+    return found._replace(parts=tuple(parts) if len(parts) > 1 else ())
 
 
 def _unmarked(text: str) -> Extraction | None:

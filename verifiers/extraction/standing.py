@@ -7,7 +7,7 @@ from verifiers.extraction.wording import DOUBT, NEGATION, QUESTION, WHOLE, WRONG
 
 NEAR = 300
 SENTENCE_BREAK = re.compile(r"[.!?;](?=\s)|[。！？；]|\n(?!\s*(?:\\\[|\$\$))")
-LEAD_IN = re.compile(r"(?:\s|\$|\\\[|\\\(|[*_`:(\[{“\"])+$")
+LEAD_IN = " \t\n$*_`:([{“\"\\"
 CLAUSE_BREAK = re.compile(
     r"[,，、—–](?!\d)|\b(?:but|so|hence|thus|therefore|then|that|which|because|since|while|whereas|now|"
     r"instead|and|also|donc|mais|also|pero|aber|daher|sondern|но|а|поэтому|значит)\b|而是|所以|因此|但|故",
@@ -113,7 +113,7 @@ ANY_DENIES = frozenset(
 
 def sentence_before(text: str, start: int) -> str:
     """What the sentence says before a place."""
-    before = LEAD_IN.sub("", text[max(0, start - NEAR) : start])
+    before = text[max(0, start - NEAR) : start].rstrip(LEAD_IN)
     last = 0
     for match in SENTENCE_BREAK.finditer(before):
         last = match.end()

@@ -206,7 +206,9 @@ def stated(text: str) -> list[Statement]:
     found = []
     for match in list(AFTER.finditer(text, begin))[-LAST_STATEMENTS:]:
         rest = text[match.end() : match.end() + LONGEST_STATEMENT]
-        if not_its_own(text, match, quoted) or denied_before(sentence_before(text, match.end())):
+        fresh = not match.start() or text[match.start() - 1] == "\n"
+        said = match[0] if fresh else sentence_before(text, match.end())
+        if not_its_own(text, match, quoted) or denied_before(said):
             continue
         value = read_statement(rest)
         if not value:
@@ -217,7 +219,6 @@ def stated(text: str) -> list[Statement]:
         if denied_after(after) or ("would" in match[0] and CONDITION.search(after)):
             continue
         whole = not PROSE_WORD.search(LEAD.sub("", text[match.end() : at], count=1))
-        said = sentence_before(text, match.end())
         offered, final = (
             bool(OFFERED.search(match[0])) or doubted(said),
             "final" in match[0].lower(),
