@@ -92,6 +92,13 @@ def parameter_count(config: Any) -> int:
     return int(model.num_parameters())
 
 
+def default_device() -> str:
+    """Where models are loaded: the GPU if there is one. Once loaded, ask the model."""
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
 def load_model(name: str) -> LoadedModel:
     """Load in float32 on the GPU if there is one. Raises UserError if that cannot be done."""
     directory = model_directory(name)
@@ -111,7 +118,7 @@ def load_model(name: str) -> LoadedModel:
         )
     except Exception as error:  # whatever a file or a hub may hold
         raise _not_loaded(name, error) from None
-    model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
+    model.to(default_device()).eval()
     config = model.config.get_text_config()
     context = getattr(config, "max_position_embeddings", None) or _FALLBACK_CONTEXT
     window = getattr(config, "sliding_window", None)

@@ -48,7 +48,12 @@ def make_trainer(is_right, *settings: str) -> Trainer:
     engine = TransformersEngine(model, 50, (1,), 64)
     policy = LoadedModel(model, Tokenizer(), (1,), 128, "")
     session = Session(
-        policy, engine, Sampler(engine, Tokenizer(), Judge(is_right)), 1, Choice("transformers", "")
+        policy,
+        engine,
+        Sampler(engine, Tokenizer(), Judge(is_right)),
+        1,
+        Choice("transformers", ""),
+        model.device,
     )
     prompts = [
         Prompt(Problem(str(n), "?", "1"), "?", (2 + n, 3 + n, 4 + n), False) for n in range(9)
