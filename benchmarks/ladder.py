@@ -19,7 +19,6 @@ from rlvr_cli.config import resolve, set_layer, yaml_layer
 from rlvr_cli.data.problems import load_problems
 from rlvr_cli.model.loading import DEFAULTS_FILE, TINY, model_directory
 from rlvr_cli.rollout.session import open_session, prompts_for
-from rlvr_cli.runs.run_dir import create_run
 from rlvr_cli.training.trainer import Trainer
 
 GRPO = ["algo=grpo", "algorithm.kl=none"]
@@ -46,9 +45,9 @@ def climb(settings: list[str], seed: int, budget: int) -> tuple[float, float, in
         )
         trainer = Trainer(config, session, prompts, held_out[: config.eval.limit])
         tokens, history = 0, []
-        for metrics in trainer.train_steps(create_run(Path(directory) / "run", config)):
-            tokens += metrics["tokens_sampled"]
-            history.append(metrics)
+        for result in trainer.train_steps():
+            tokens += result.metrics["tokens_sampled"]
+            history.append(result.metrics)
             if tokens >= budget:
                 break
         _, evaluation = trainer.measure()

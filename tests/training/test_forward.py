@@ -7,7 +7,7 @@ from rlvr_cli.algorithm.choices import KL, Algorithm
 from rlvr_cli.algorithm.rows import Row
 from rlvr_cli.model.policy import Policy
 from rlvr_cli.training.batch import micro_batches
-from rlvr_cli.training.forward import Scorer
+from rlvr_cli.training.forward import ForwardPass
 
 
 def test_log_probabilities_are_taken_in_the_precision_of_the_update():
@@ -16,7 +16,7 @@ def test_log_probabilities_are_taken_in_the_precision_of_the_update():
     exact = Policy(policies[0].model, VOCAB, 1.0, False)
     rows = [Row([3, 4], [5, 6, 7 + n], torch.zeros(3), 1.0, 0, True, False) for n in range(4)]
     algo = Algorithm(mini_batches=2, kl=KL())
-    scored = Scorer(policies[0], policies[1], None, algo, 1000).scored(rows)
+    scored = ForwardPass(policies[0], policies[1], None, algo, 1000).scored(rows)
     (batch,) = micro_batches(rows, 1000, exact.head.weight)
     with torch.no_grad():
         precise = exact.token_stats(batch).logprobs

@@ -17,7 +17,6 @@ from small_trainer import (
 
 from rlvr_cli.algorithm.presets import ALGORITHMS
 from rlvr_cli.core.types import UserError
-from rlvr_cli.runs.run_dir import create_run
 
 
 @pytest.mark.parametrize("algo", ALGORITHMS)
@@ -226,7 +225,7 @@ def test_nothing_is_left_where_all_are_cut_off_and_masked(tmp_path):
 
 def test_a_step_broken_off_in_its_update_is_not_settled(tmp_path):
     trainer = make_trainer(has_even, "steps=2", "algo=grpo")
-    going = trainer.train_steps(create_run(tmp_path / "run", trainer.config))
+    going = trainer.train_steps()
     next(going)
     assert trainer.settled
 
