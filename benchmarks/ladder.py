@@ -11,7 +11,6 @@ responses of at most 48 tokens, so that length does.
 import argparse
 import itertools
 import statistics
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,7 @@ def climb(settings: list[str], seed: int, budget: int) -> tuple[float, float, in
     """(held-out pass@1, entropy of the last updates, steps) at `budget` generated tokens."""
     defaults = yaml_layer(Path(model_directory(TINY)) / DEFAULTS_FILE)
     config = resolve([defaults, *set_layer([*GRPO, *COMMON, *settings, f"seed={seed}"])])
-    with open_session(config) as session, tempfile.TemporaryDirectory() as directory:
+    with open_session(config) as session:
         train, test = (load_problems("arithmetic", split) for split in ("train", "test"))
         prompts, held_out = (
             prompts_for(problems, session.policy, config, config.rollout.max_tokens)

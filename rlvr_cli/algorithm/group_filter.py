@@ -94,9 +94,8 @@ class GroupCollector:
 
     def is_enough(self, batch: Batch, ready: Sequence[Group]) -> bool:
         """Whether sampling may break off with these groups."""
-        return self.gives_up_surplus and sum(
-            trains(group, self.algo) for group in ready
-        ) >= self.missing(batch)
+        count = sum(trains(group, self.algo) for group in ready)
+        return self.gives_up_surplus and count >= self.missing(batch)
 
     def keep(self, batch: Batch, groups: Sequence[Group]) -> None:
         """Add the groups that train; the others stay in the count of what was sampled."""
