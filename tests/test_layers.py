@@ -85,12 +85,6 @@ def test_imports_go_one_way():
     assert upward(Path(verifiers.__file__).parent, VERIFIER_FLOORS) == set()
 
 
-def test_no_folder_is_an_alphabet():
-    for package in (Path(rlvr_cli.__file__).parent, Path(verifiers.__file__).parent):
-        for folder in (package, *(path for path in package.rglob("*") if path.is_dir())):
-            assert len(list(folder.glob("*.py"))) <= 16, folder
-
-
 def test_the_verifiers_stand_alone():
     package = Path(verifiers.__file__).parent
     paths = list(package.rglob("*.py"))
