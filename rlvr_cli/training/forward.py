@@ -7,7 +7,7 @@ import torch
 
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.rows import Row
-from rlvr_cli.model.policy import Critic, Policy, packed_hidden
+from rlvr_cli.model.policy import Critic, Policy
 from rlvr_cli.training.batch import MicroBatch, micro_batches
 
 
@@ -38,14 +38,16 @@ class Scorer:
         done = list(rows)
         if self.algo.updates > 1 or self.algo.rewards_kl:
             fresh = [row for row in done if row.is_fresh]
-            logprobs = self._each(fresh, lambda batch: self.policy.token_stats(batch).logprobs)
+            logprobs = self._each(
+                fresh, lambda batch: self.policy.token_stats(batch.inputs).logprobs
+            )
             done = [
                 dataclasses.replace(row, old_logprobs=logprobs.get(id(row), row.rollout_logprobs))
                 for row in done
             ]
         if self.reference is not None:
             reference = self.reference
-            logprobs = self._each(done, lambda batch: reference.token_stats(batch).logprobs)
+            logprobs = self._each(done, lambda batch: reference.token_stats(batch.inputs).logprobs)
             done = [dataclasses.replace(row, ref_logprobs=logprobs[id(row)]) for row in done]
         if self.critic is not None:
             done = self._with_values(done)
@@ -75,19 +77,18 @@ class Scorer:
     def _values(self, batch: MicroBatch) -> torch.Tensor:
         assert self.critic is not None
         if self.critic.body is not None:
-            return self.critic.values(batch, None)
-        hidden = packed_hidden(self.policy.model.base_model, batch.packed)
-        return self.critic.values(batch, hidden)
+            return self.critic.values(batch.inputs, None)
+        return self.critic.values(batch.inputs, self.policy.hidden(batch.inputs))
 
     def _each(
         self, rows: Sequence[Row], compute: Callable[[MicroBatch], torch.Tensor]
     ) -> dict[int, torch.Tensor]:
         """`compute` [B, T] of every row, cut to its own [T], by the row's identity."""
-        like = self.policy.head.weight
+        like, packed = self.policy.head.weight, self.policy.forward.packed
         self._tokens += sum(len(row.response_ids) for row in rows)
         with self.policy.mixed_precision():
             return {
                 id(row): values[: len(row.response_ids)]
-                for batch in micro_batches(rows, self.micro_tokens, like)
+                for batch in micro_batches(rows, self.micro_tokens, like, packed)
                 for row, values in zip(batch.rows, compute(batch), strict=True)
             }

@@ -45,13 +45,15 @@ class Trainer:
         self.params = training_params(config)
         algo, vocab_size = config.algorithm, len(session.policy.tokenizer)
         bfloat16 = precision_on(model.device, config.optim.precision) == "bfloat16"
-        policy = Policy(model, vocab_size, rollout.temperature, bfloat16)
+        policy = Policy(model, vocab_size, rollout.temperature, bfloat16, session.forward)
         torch.manual_seed(config.seed)
         self.reference, self.start_digest = None, ""
         if algo.has_reference_model:
             start = deepcopy(model).requires_grad_(False)
             self.start_digest = weights_digest(start)
-            self.reference = Policy(start, vocab_size, rollout.temperature, bfloat16)
+            self.reference = Policy(
+                start, vocab_size, rollout.temperature, bfloat16, session.forward
+            )
         critic = Critic(model, algo.critic.kind == "own") if algo.critic is not None else None
         self.scorer = Scorer(policy, self.reference, critic, algo, config.optim.micro_tokens)
         self.updater = Updater(

@@ -3,7 +3,7 @@
 import math
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import torch
 
@@ -13,7 +13,7 @@ from rlvr_cli.algorithm.loss import critic_loss, policy_loss
 from rlvr_cli.algorithm.objective import LossDenominators, LossInputs, explained_variance
 from rlvr_cli.algorithm.rows import Row
 from rlvr_cli.config import OptimConfig
-from rlvr_cli.model.policy import Critic, Policy, TokenStats, packed_hidden
+from rlvr_cli.model.policy import Critic, Policy, TokenStats
 from rlvr_cli.training.agreement import check_agreement
 from rlvr_cli.training.batch import MicroBatch, micro_batches
 
@@ -102,12 +102,16 @@ class Updater:
         denominators = self._denominators(rows)
         found: defaultdict[str, float] = defaultdict(float)
         with self.policy.mixed_precision():
-            for batch in micro_batches(rows, self.optim.micro_tokens, self.policy.head.weight):
-                inputs = self._loss_inputs(batch, self.policy.token_stats(batch))
+            for batch in self._micro_batches(rows):
+                inputs = self._loss_inputs(batch, self.policy.token_stats(batch.inputs))
                 _, per_token = policy_loss(self.algo, inputs, denominators, self.kl_coef)
                 for name in per_token.keys() & {"approx_kl", "ref_kl"}:
                     found[f"{name}_after"] += float((per_token[name] * batch.mask).sum())
         return {name: value / denominators.tokens for name, value in sorted(found.items())}
+
+    def _micro_batches(self, rows: Sequence[Row]) -> Iterator[MicroBatch]:
+        like, packed = self.policy.head.weight, self.policy.forward.packed
+        return micro_batches(rows, self.optim.micro_tokens, like, packed)
 
     def _denominators(self, rows: Sequence[Row]) -> LossDenominators:
         tokens = sum(len(row.response_ids) for row in rows)
@@ -144,7 +148,7 @@ class Updater:
         denominators = self._denominators(rows)
         self.optimizer.zero_grad(set_to_none=True)
         found: defaultdict[str, float] = defaultdict(float)
-        for batch in micro_batches(rows, self.optim.micro_tokens, self.policy.head.weight):
+        for batch in self._micro_batches(rows):
             loss, per_token = self.loss(batch, denominators, learns_policy)
             loss.backward()
             found["loss"] += float(loss.detach())
@@ -175,15 +179,16 @@ class Updater:
         """
         algo = self.algo
         with torch.set_grad_enabled(learns_policy), self.policy.mixed_precision():
-            hidden = packed_hidden(self.policy.model.base_model, batch.packed)
-            stats = self.policy.stats_of(hidden, batch, entropy_gradient=algo.entropy_coef > 0)
+            hidden = self.policy.hidden(batch.inputs)
+            entropy_gradient = algo.entropy_coef > 0
+            stats = self.policy.stats_of(hidden, batch.inputs, entropy_gradient)
             inputs = self._loss_inputs(batch, stats)
             loss, per_token = policy_loss(algo, inputs, denominators, self.kl_coef)
         fresh = torch.tensor([[float(row.is_fresh)] for row in batch.rows]).to(batch.mask)
         per_token["mismatch"] = (inputs.rollout_logprobs - inputs.old_logprobs).abs() * fresh
         if self.critic is not None and algo.critic is not None:
             with self.policy.mixed_precision():
-                values = self.critic.values(batch, hidden)
+                values = self.critic.values(batch.inputs, hidden)
             old_values, returns = batch.column("old_values"), batch.column("returns")
             extra, per_token["value_loss"] = critic_loss(
                 algo.critic, values, old_values, returns, batch.mask, denominators

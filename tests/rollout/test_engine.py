@@ -5,7 +5,7 @@ from importlib import util
 
 import pytest
 import torch
-from conftest import VOCAB
+from families import VOCAB
 from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen2Config
 
 from rlvr_cli.algorithm.rows import Row
@@ -104,7 +104,7 @@ def assert_logprobs_are_the_trainers(
     policy = Policy(model, vocab_size, temperature)
     for batch in micro_batches(rows, 40, model.get_output_embeddings().weight):
         with torch.no_grad():
-            logprobs = policy.token_stats(batch).logprobs
+            logprobs = policy.token_stats(batch.inputs).logprobs
         torch.testing.assert_close(logprobs, batch.column("rollout_logprobs"), atol=1e-5, rtol=0)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from test_trainer import has_even, make_trainer
+from small_trainer import has_even, make_trainer
 
 from rlvr_cli.config import GuardsConfig
 from rlvr_cli.runs.guards import check
@@ -64,7 +64,9 @@ def sometimes_late(text: str) -> Verdict:
 RULE = {True: Verdict.CORRECT, False: Verdict.WRONG}
 BUILT = {
     "are cut off; raise --max-tokens": ("algo=grpo", "rollout.max_tokens=2"),
-    "KL to the policy that sampled": ("algo=grpo", "algorithm.epochs=8", "optim.lr=1"),
+    "KL to the policy that sampled": (
+        *("algo=grpo", "algorithm.epochs=8", "optim.lr=0.1", "guards.max_kl=0.05"),
+    ),
     "KL to the reference policy": ("algo=grpo", "optim.lr=0.02"),
     "entropy has collapsed": ("algo=reinforce", "optim.lr=0", "steps=20"),
     "the verifier ran out of time": ("algo=grpo",),

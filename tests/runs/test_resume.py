@@ -13,7 +13,7 @@ import pytest
 import torch
 import yaml
 from safetensors.torch import load, save
-from test_trainer import has_even, make_trainer, weights
+from small_trainer import has_even, make_trainer, weights
 from typer.testing import CliRunner
 
 from rlvr_cli.cli.main import app

@@ -3,75 +3,21 @@
 import itertools
 import json
 import time
-from pathlib import Path
 
 import pytest
 import torch
 from conftest import random_model
+from small_trainer import (
+    has_even,
+    make_trainer,
+    starts_small,
+    steps,
+    weights,
+)
 
 from rlvr_cli.algorithm.presets import ALGORITHMS
-from rlvr_cli.config import Config, resolve, set_layer
-from rlvr_cli.core.types import Problem, Prompt, UserError
-from rlvr_cli.model.loading import LoadedModel
-from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
-from rlvr_cli.rollout.engines.selection import Choice
-from rlvr_cli.rollout.sampler import Sampler
-from rlvr_cli.rollout.session import Session
+from rlvr_cli.core.types import UserError
 from rlvr_cli.runs.run_dir import create_run
-from rlvr_cli.training.trainer import Trainer
-from verifiers import Verdict, Verification
-
-SMALL = ("rollout.prompts=3", "rollout.samples=4", "rollout.max_tokens=6", "optim.lr=0.01")
-
-
-class Tokenizer:
-    """Ids as text."""
-
-    def __len__(self) -> int:
-        return 50
-
-    def batch_decode(self, batch, skip_special_tokens):
-        return [" ".join(map(str, ids)) for ids in batch]
-
-
-class Judge:
-    """A verdict by a rule on the response's text."""
-
-    def __init__(self, is_right) -> None:
-        self.judge = lambda text: Verdict.CORRECT if is_right(text) else Verdict.WRONG
-
-    def verify_many(self, attempts):
-        return [Verification(self.judge(a.response), None, True, "") for a in attempts]
-
-
-def make_trainer(is_right, *settings: str) -> Trainer:
-    config: Config = resolve(set_layer([*SMALL, *settings]))
-    model = random_model()
-    engine = TransformersEngine(model, 50, (1,), 64)
-    policy = LoadedModel(model, Tokenizer(), (1,), 128, "")
-    session = Session(
-        policy, engine, Sampler(engine, Tokenizer(), Judge(is_right)), 1, Choice("transformers", "")
-    )
-    prompts = [
-        Prompt(Problem(str(n), "?", "1"), "?", (2 + n, 3 + n, 4 + n), False) for n in range(9)
-    ]
-    return Trainer(config, session, prompts, [])
-
-
-def has_even(text: str) -> bool:
-    return any(int(word) % 5 == 0 for word in text.split())
-
-
-def starts_small(text: str) -> bool:
-    return int(text.split()[0]) < 3
-
-
-def weights(trainer: Trainer) -> list[torch.Tensor]:
-    return [p.detach().clone() for p in trainer.session.policy.model.parameters()]
-
-
-def steps(trainer: Trainer, directory: Path) -> list[dict]:
-    return list(trainer.train_steps(create_run(directory, trainer.config)))
 
 
 @pytest.mark.parametrize("algo", ALGORITHMS)

@@ -6,7 +6,8 @@ import random
 
 import pytest
 import torch
-from conftest import VOCAB, double_model
+from conftest import double_model
+from families import VOCAB
 
 from rlvr_cli.algorithm.advantage import with_advantages
 from rlvr_cli.algorithm.choices import (
