@@ -54,7 +54,13 @@ ALSO = {
     "rlvr_cli/training/update.py": [],
 }
 """The core modules, and where they are tested beside the file of their own name."""
-EQUIVALENT: dict[tuple[str, str, str], str] = {}
+EQUIVALENT: dict[tuple[str, str, str], str] = {
+    (
+        "rlvr_cli/algorithm/rows.py",
+        "reward = rollout.reward or 0.0",
+        "reward = rollout.reward or 1.0",
+    ): "what was judged has a reward, and none of 0",
+}
 """(module, the line, the line with the fault): why no test could notice it."""
 _OPERATORS = {
     ast.Lt: ("<", "<="),
@@ -127,7 +133,7 @@ def edits(source: bytes) -> Iterator[tuple[int, int, bytes]]:
             case ast.Constant(bool() as value):
                 yield start(node), end(node), str(not value).encode()
             case ast.Constant(int() | float() as value):
-                yield start(node), end(node), str(value + 1 if value < 2 else value * 2).encode()
+                yield start(node), end(node), str(value + 1 if value < 2 else 2 * value).encode()
             case ast.UnaryOp(ast.Not(), operand):
                 yield start(node), start(operand), b""
             case ast.Name(name) if name in _NAMES:

@@ -1,7 +1,8 @@
 """Passes before the first update."""
 
 import torch
-from conftest import VOCAB, random_model
+from conftest import random_model
+from families import VOCAB
 
 from rlvr_cli.algorithm.choices import KL, Algorithm
 from rlvr_cli.algorithm.rows import Row
@@ -19,9 +20,9 @@ def test_log_probabilities_are_taken_in_the_precision_of_the_update():
     scored = Scorer(policies[0], policies[1], None, algo, 1000).scored(rows)
     (batch,) = micro_batches(rows, 1000, exact.head.weight)
     with torch.no_grad():
-        precise = exact.token_stats(batch).logprobs
+        precise = exact.token_stats(batch.inputs).logprobs
         with policies[0].mixed_precision():
-            own, reference = (policy.token_stats(batch).logprobs for policy in policies)
+            own, reference = (policy.token_stats(batch.inputs).logprobs for policy in policies)
     by_row = {tuple(row.response_ids): n for n, row in enumerate(batch.rows)}
     for row in scored:
         n = by_row[tuple(row.response_ids)]
