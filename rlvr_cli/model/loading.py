@@ -8,6 +8,13 @@ from typing import Any
 
 from rlvr_cli.core.files import MANIFEST, damage
 from rlvr_cli.core.types import UserError
+from rlvr_cli.model.pretrained import (
+    check_files,
+    check_sizes,
+    check_weights,
+    from_pretrained,
+    model_from_pretrained,
+)
 
 TINY = "tiny"
 DEFAULTS_FILE = "rlvr.yaml"
@@ -16,6 +23,7 @@ TRAINER_STATE = "trainer"
 """The folder of a checkpoint that only a resumed run reads."""
 _STEP = re.compile(r"step-(\d+)")
 _FALLBACK_CONTEXT = 4096
+_TEXT = "What is 1 + 1?"
 
 
 def model_directory(name: str) -> Path | str:
@@ -73,23 +81,20 @@ class LoadedModel:
 
 
 def read_config(name: str) -> Any:
-    """The model's configuration, without its weights. Raises UserError if there is none."""
+    """The model's configuration, without its weights. Raises UserError if there is none, or one
+    that no model can have."""
+    directory = model_directory(name)
+
     import transformers
 
     try:
-        return transformers.AutoConfig.from_pretrained(model_directory(name))
+        if isinstance(directory, Path):
+            check_files(directory)
+        config = from_pretrained(transformers.AutoConfig, directory)
+        check_sizes(config)
     except Exception as error:  # whatever a file or a hub may hold
         raise _not_loaded(name, error) from None
-
-
-def parameter_count(config: Any) -> int:
-    """Of the model that the configuration describes, which takes no memory for it."""
-    import torch
-    import transformers
-
-    with torch.device("meta"):
-        model = transformers.AutoModelForCausalLM.from_config(config)
-    return int(model.num_parameters())
+    return config
 
 
 def load_model(name: str) -> LoadedModel:
@@ -97,18 +102,22 @@ def load_model(name: str) -> LoadedModel:
     directory = model_directory(name)
     if isinstance(directory, Path):
         _refuse_damaged(name, directory)
+    config = read_config(name)
 
     import torch
     import transformers
 
-    from rlvr_cli.model.attention import ATTENTION
-
     transformers.utils.logging.disable_progress_bar()
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
-        model = transformers.AutoModelForCausalLM.from_pretrained(
-            directory, dtype=torch.float32, attn_implementation=ATTENTION
+        if isinstance(directory, Path):
+            check_weights(directory, config)
+        tokenizer = from_pretrained(transformers.AutoTokenizer, directory)
+        _check_tokenizer(tokenizer)
+        model = model_from_pretrained(
+            transformers.AutoModelForCausalLM, directory, dtype=torch.float32
         )
+        stop_ids = _stop_ids(model, tokenizer)
+        _keep_only_ids(model)
     except Exception as error:  # whatever a file or a hub may hold
         raise _not_loaded(name, error) from None
     model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
@@ -117,9 +126,6 @@ def load_model(name: str) -> LoadedModel:
     window = getattr(config, "sliding_window", None)
     if window and window < context and "sliding_attention" in (config.layer_types or ()):
         raise UserError(f"--model {name}: sliding-window attention is not supported yet")
-    stop_ids = _stop_ids(model, tokenizer)
-    if not stop_ids:
-        raise UserError(f"--model {name}: neither model nor tokenizer names an end token")
     return LoadedModel(model, tokenizer, stop_ids, context, directory)
 
 
@@ -140,12 +146,34 @@ def _not_loaded(name: str, error: Exception) -> UserError:
     return UserError(f"--model {name}: {here}cannot be loaded ({reason})")
 
 
+def _check_tokenizer(tokenizer: Any) -> None:
+    """Raise UserError for a tokenizer that keeps nothing of a text, as one without its files."""
+    kept = set(tokenizer.encode(_TEXT, add_special_tokens=False)) - {tokenizer.unk_token_id}
+    if not kept or not tokenizer.decode(sorted(kept), skip_special_tokens=True).strip():
+        raise UserError("its tokenizer keeps nothing of a text; is tokenizer.json missing?")
+
+
 def _stop_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
+    """Every end token that is named and that the model can give. Raises UserError for none."""
+    rows = model.get_output_embeddings().weight.shape[0]
     ids: set[int] = set()
     for named in (
         model.generation_config.eos_token_id,
         model.config.get_text_config().eos_token_id,
         tokenizer.eos_token_id,
     ):
-        ids.update([named] if isinstance(named, int) else named or [])
-    return tuple(sorted(ids))
+        listed = named if isinstance(named, list) else [] if named is None else [named]
+        for token in listed:
+            if not isinstance(token, int) or isinstance(token, bool):
+                raise UserError(f"eos_token_id must be a number or a list of them, not {token!r}")
+            ids.add(token)
+    if found := tuple(sorted(token for token in ids if 0 <= token < rows)):
+        return found
+    raise UserError("neither model nor tokenizer names an end token that the model can give")
+
+
+def _keep_only_ids(model: Any) -> None:
+    """Drop published generation settings: they are not read here, and some cannot be saved."""
+    given = model.generation_config
+    ids = ("eos_token_id", "pad_token_id", "bos_token_id")
+    model.generation_config = type(given)(**{name: getattr(given, name, None) for name in ids})

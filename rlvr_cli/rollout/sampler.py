@@ -6,6 +6,7 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 from rlvr_cli.algorithm.reward import reward
+from rlvr_cli.core.signals import heed
 from rlvr_cli.core.types import ROW_KEYS, Completion, Group, Prompt, Rollout, SamplingParams
 from rlvr_cli.rollout.engines.base import Engine, Listener
 from verifiers import Attempt, Verifier
@@ -36,6 +37,7 @@ class Sampler:
         """Yield (prompt index, its group) as the engine finishes them."""
         token_ids = [prompt.token_ids for prompt in prompts]
         for index, completions in self.engine.generate(token_ids, params, seeds, listener):
+            heed()
             started = time.perf_counter()
             rollouts = self._judged(prompts[index], completions)
             self.seconds += time.perf_counter() - started

@@ -10,6 +10,7 @@ from typing import Literal
 import torch
 
 from rlvr_cli.config import Config, DataConfig, RolloutConfig
+from rlvr_cli.core.signals import heed
 from rlvr_cli.core.text import plural, printable
 from rlvr_cli.core.types import Problem, Prompt, SamplingParams, UserError
 from rlvr_cli.data.problems import ProblemSet
@@ -57,6 +58,7 @@ def open_session(config: Config, training: bool = False) -> Iterator[Session]:
     if choice.name == "vllm":
         check_before_loading(config.model, config.rollout.gpu_share, training)
     policy = load_model(config.model)
+    heed()
     threads = config.threads or choose_threads(policy.model.num_parameters())
     torch.set_num_threads(threads)
     with Verifier(format=training_format(config.data)) as verifier:
@@ -145,6 +147,13 @@ def prompts_for(
         policy.context,
         max_tokens,
     )
+    rows = policy.model.get_input_embeddings().weight.shape[0]
+    largest = max((max(prompt.token_ids, default=0) for prompt in prompts), default=0)
+    if largest >= rows:
+        raise UserError(
+            f"--model {config.model}: its tokenizer gives the token {largest}, but the model "
+            f"knows {rows} tokens only; they do not belong together"
+        )
     if not too_long:
         return prompts
     shown = too_long[:_SHOWN_TOO_LONG]

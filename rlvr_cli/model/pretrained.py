@@ -1,0 +1,116 @@
+"""The one door to what a model directory or the hub holds.
+
+None of its code is run, nothing in it is without a bound, and weights are there or refused.
+"""
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+from rlvr_cli.core.types import UserError
+
+_LONGEST_FILE = 256 << 20
+"""Bytes of a file that is not weights."""
+_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack", ".onnx")
+_PARAMETERS_PER_BYTE = 16
+"""More than any quantization packs: beyond it the configuration and the weights do not belong
+together."""
+_SIZES = {
+    "num_hidden_layers": 1_000,
+    "num_attention_heads": 1 << 16,
+    "num_key_value_heads": 1 << 16,
+    "hidden_size": 1 << 20,
+    "intermediate_size": 1 << 24,
+    "vocab_size": 1 << 24,
+    "max_position_embeddings": 1 << 31,
+}
+"""The largest value of each; the smallest is 1."""
+_SHOWN = 3
+
+
+def from_pretrained(kind: Any, source: Path | str, **options: Any) -> Any:
+    """`kind.from_pretrained(source)`, without asking for or running code that lies there."""
+    return kind.from_pretrained(source, trust_remote_code=False, **options)
+
+
+def model_from_pretrained(kind: Any, source: Path | str, **options: Any) -> Any:
+    """A model whose every weight stood in its files. Raises UserError if some did not:
+    transformers would have made them up.
+
+    The attention is ours: a configuration may name one of the hub's, which is code.
+    """
+    from rlvr_cli.model.attention import ATTENTION
+
+    model, report = from_pretrained(
+        kind, source, attn_implementation=ATTENTION, output_loading_info=True, **options
+    )
+    if lost := sorted({*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])}):
+        shown = ", ".join([*lost[:_SHOWN], *(["…"] if len(lost) > _SHOWN else [])])
+        raise UserError(
+            f"{len(lost)} of its weights are missing or of another shape ({shown}); take a "
+            "directory that holds the whole model"
+        )
+    return model
+
+
+def parameter_count(config: Any) -> int:
+    """Of the model that the configuration describes, which takes no memory for it."""
+    import torch
+    import transformers
+
+    with torch.device("meta"):
+        model = transformers.AutoModelForCausalLM.from_config(
+            config, attn_implementation="eager", trust_remote_code=False
+        )
+    return int(model.num_parameters())
+
+
+def check_sizes(config: Any) -> None:
+    """Raise UserError for a configuration that no model has, before anything is built of it."""
+    text = config.get_text_config()
+    for name, most in _SIZES.items():
+        value = getattr(text, name, None)
+        if value is None or isinstance(value, list | tuple):
+            continue
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+            raise UserError(f"config.json: {name} must be from 1 to {most}, not {value!r:.40}")
+
+
+def check_files(directory: Path) -> None:
+    """Raise UserError for what cannot be read to its end, or lies outside the directory by its
+    name: pipes, devices, endless text, an index of weights elsewhere."""
+    for path in sorted(directory.iterdir()):
+        try:
+            status = path.stat()
+        except OSError as error:
+            raise UserError(f"{path.name}: {error.strerror}") from None
+        if stat.S_ISDIR(status.st_mode):
+            continue
+        if not stat.S_ISREG(status.st_mode):
+            raise UserError(f"{path.name} is not a regular file")
+        if path.suffix not in _WEIGHTS and status.st_size > _LONGEST_FILE:
+            raise UserError(f"{path.name} is larger than {_LONGEST_FILE >> 20} MB")
+        if path.name.endswith(".index.json"):
+            _check_index(path)
+
+
+def check_weights(directory: Path, config: Any) -> None:
+    """Raise UserError if the configuration describes far more weights than the files can hold."""
+    held = sum(path.stat().st_size for path in directory.iterdir() if path.suffix in _WEIGHTS)
+    described = parameter_count(config)
+    if held and described > _PARAMETERS_PER_BYTE * held:
+        raise UserError(
+            f"config.json describes {described:,} parameters, but the files of weights have only "
+            f"{held:,} bytes"
+        )
+
+
+def _check_index(path: Path) -> None:
+    try:
+        names = set(json.loads(path.read_text(encoding="utf-8"))["weight_map"].values())
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise UserError(f"{path.name}: it has no weight_map of file names") from None
+    for name in names:
+        if not isinstance(name, str) or name != Path(name).name:
+            raise UserError(f"{path.name} names {name!r:.80}, which is not a file beside it")
