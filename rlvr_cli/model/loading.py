@@ -10,7 +10,7 @@ from rlvr_cli.core.files import MANIFEST, damage
 from rlvr_cli.core.types import UserError
 from rlvr_cli.model.pretrained import (
     check_files,
-    check_sizes,
+    check_settings,
     check_weights,
     from_pretrained,
     model_from_pretrained,
@@ -88,13 +88,12 @@ def read_config(name: str) -> Any:
     import transformers
 
     try:
-        if isinstance(directory, Path):
-            check_files(directory)
-        config = from_pretrained(transformers.AutoConfig, directory)
-        check_sizes(config)
+        files = model_files(name)
+        check_files(files)
+        check_settings(files)
+        return from_pretrained(transformers.AutoConfig, directory)
     except Exception as error:  # whatever a file or a hub may hold
         raise _not_loaded(name, error) from None
-    return config
 
 
 def load_model(name: str) -> LoadedModel:
@@ -141,7 +140,10 @@ def _refuse_damaged(name: str, directory: Path) -> None:
 
 def _not_loaded(name: str, error: Exception) -> UserError:
     """The mistake in one line; a name that is no directory here was taken for a hub id."""
-    reason = str(error).strip().split("\n")[0]
+    lines = [line.strip() for line in str(error).strip().split("\n")] or [""]
+    reason = " ".join(lines[:2] if lines[0].endswith(":") else lines[:1])
+    if isinstance(error, LookupError | AttributeError | TypeError):
+        reason = f"{type(error).__name__}: {reason}"
     here = "" if Path(name).is_dir() or name == TINY else "no such directory, and as a hub id it "
     return UserError(f"--model {name}: {here}cannot be loaded ({reason})")
 

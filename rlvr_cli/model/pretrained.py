@@ -8,6 +8,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
+from rlvr_cli.core.text import is_too_deep
 from rlvr_cli.core.types import UserError
 
 _LONGEST_FILE = 256 << 20
@@ -17,15 +18,19 @@ _PARAMETERS_PER_BYTE = 16
 """More than any quantization packs: beyond it the configuration and the weights do not belong
 together."""
 _SIZES = {
-    "num_hidden_layers": 1_000,
-    "num_attention_heads": 1 << 16,
-    "num_key_value_heads": 1 << 16,
-    "hidden_size": 1 << 20,
-    "intermediate_size": 1 << 24,
+    **dict.fromkeys(("layers", "n_layer", "num_blocks", "depth"), 1_000),
+    **dict.fromkeys(("heads", "n_head", "head_dim"), 1 << 16),
+    **dict.fromkeys(("experts", "num_local_experts"), 1 << 14),
+    **dict.fromkeys(("hidden_size", "n_embd", "d_model"), 1 << 20),
+    **dict.fromkeys(("intermediate_size", "n_inner", "ffn_dim", "d_ff"), 1 << 24),
     "vocab_size": 1 << 24,
-    "max_position_embeddings": 1 << 31,
+    **dict.fromkeys(("max_position_embeddings", "n_positions", "n_ctx"), 1 << 31),
 }
-"""The largest value of each; the smallest is 1."""
+"""The largest value of every setting whose name ends like this."""
+_NEVER_0 = (
+    *("num_hidden_layers", "n_layer", "num_attention_heads", "n_head", "num_key_value_heads"),
+    *("hidden_size", "n_embd", "vocab_size", "max_position_embeddings", "n_positions"),
+)
 _SHOWN = 3
 
 
@@ -66,15 +71,12 @@ def parameter_count(config: Any) -> int:
     return int(model.num_parameters())
 
 
-def check_sizes(config: Any) -> None:
-    """Raise UserError for a configuration that no model has, before anything is built of it."""
-    text = config.get_text_config()
-    for name, most in _SIZES.items():
-        value = getattr(text, name, None)
-        if value is None or isinstance(value, list | tuple):
-            continue
-        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
-            raise UserError(f"config.json: {name} must be from 1 to {most}, not {value!r:.40}")
+def check_settings(directory: Path) -> None:
+    """Raise UserError for a configuration that no model has, before anything is built of it, and
+    for generation settings that cannot be read, which transformers would leave out."""
+    _check_sizes(_read_object(directory / "config.json"))
+    if (directory / "generation_config.json").exists():
+        _read_object(directory / "generation_config.json")
 
 
 def check_files(directory: Path) -> None:
@@ -106,11 +108,35 @@ def check_weights(directory: Path, config: Any) -> None:
         )
 
 
-def _check_index(path: Path) -> None:
+def _check_sizes(config: dict[str, Any]) -> None:
+    """The sizes of a configuration, and of those of its parts."""
+    for name, value in config.items():
+        if isinstance(value, dict):
+            _check_sizes(value)
+        most = next((most for end, most in _SIZES.items() if name.endswith(end)), None)
+        if most is None or value is None or isinstance(value, list | dict):
+            continue
+        least = int(name in _NEVER_0)
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            raise UserError(
+                f"config.json: {name} must be from {least} to {most}, not {value!r:.40}"
+            )
+
+
+def _read_object(path: Path) -> dict[str, Any]:
     try:
-        names = set(json.loads(path.read_text(encoding="utf-8"))["weight_map"].values())
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise UserError(f"{path.name}: it has no weight_map of file names") from None
-    for name in names:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or is_too_deep(found):
+        raise UserError(f"{path.name} is not a JSON object")
+    return found
+
+
+def _check_index(path: Path) -> None:
+    names = _read_object(path).get("weight_map")
+    if not isinstance(names, dict):
+        raise UserError(f"{path.name}: it has no weight_map of file names")
+    for name in names.values():
         if not isinstance(name, str) or name != Path(name).name:
             raise UserError(f"{path.name} names {name!r:.80}, which is not a file beside it")

@@ -167,7 +167,8 @@ class VllmEngine:
         """
         config = copy.deepcopy(model.config)
         config.architectures = [type(model).__name__]
-        config.auto_map = None
+        if hasattr(config, "auto_map"):
+            del config.auto_map
         config.get_text_config().vocab_size = self._vocab_size
         if not self._on_gpu:
             config.tie_word_embeddings = config.get_text_config().tie_word_embeddings = False
