@@ -14,6 +14,7 @@ from rlvr_cli.data.sources import has_split
 from rlvr_cli.rollout.session import Session, answer_format, open_session, precision_on, prompts_for
 from rlvr_cli.runs.checkpoint import (
     Checkpoint,
+    check_savable,
     checkpoints,
     load_weights,
     newest_sound,
@@ -40,6 +41,7 @@ def train(config: Config, out: Path | None, check_only: bool, display: Display) 
     data = config.data.model_copy(update=chosen)
     config = config.model_copy(update={"data": data})
     with open_session(config, training=True) as session:
+        check_savable(session.policy)
         prompts, held_out = _prompts(config, session, problems, display)
         _check(session, prompts, config, check_only, display)
         if check_only:

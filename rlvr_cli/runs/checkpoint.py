@@ -3,6 +3,7 @@ and the checksums of it all. No pickle: safetensors and JSON."""
 
 import json
 import re
+import tempfile
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,6 +74,21 @@ def save_checkpoint(
     except SafetensorError as error:
         raise OSError(0, str(error), str(target)) from None
     return target
+
+
+def check_savable(policy: LoadedModel) -> None:
+    """Save all but the weights once, aside. Raises UserError for a model that could be trained and
+    not saved."""
+    try:
+        with tempfile.TemporaryDirectory() as directory:
+            policy.model.save_pretrained(directory, state_dict={})
+            policy.tokenizer.save_pretrained(directory)
+    except Exception as error:  # whatever transformers refuses to write
+        reason = f"{type(error).__name__}: {' '.join(str(error).split()):.300}"
+        raise UserError(
+            f"{policy.directory}: it cannot be saved again ({reason}), "
+            "so nothing trained would be kept; take another model"
+        ) from None
 
 
 def load_weights(checkpoint: Checkpoint, model: Any) -> None:

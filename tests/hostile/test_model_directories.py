@@ -3,22 +3,14 @@ terminal, and what is wrong is one line."""
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from nursery import Done, Job, Nursery
+from nursery import Done, Job
 from strange_model_table import FINE, SITUATIONS
 from strange_models import CODE, MARK, model_at
 
 OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-
-
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    one = Nursery()
-    yield one
-    one.close()
 
 
 def look(done: Done, place: Path) -> str:
