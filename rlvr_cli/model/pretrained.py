@@ -31,6 +31,8 @@ _NEVER_0 = (
     *("num_hidden_layers", "n_layer", "num_attention_heads", "n_head", "num_key_value_heads"),
     *("hidden_size", "n_embd", "vocab_size", "max_position_embeddings", "n_positions"),
 )
+_FILES_OF_A_TOKENIZER = ("vocab", "merges", "gguf_file")
+"""Settings that transformers would open wherever they lie."""
 _SHOWN = 3
 
 
@@ -73,10 +75,16 @@ def parameter_count(config: Any) -> int:
 
 def check_settings(directory: Path) -> None:
     """Raise UserError for a configuration that no model has, before anything is built of it, and
-    for generation settings that cannot be read, which transformers would leave out."""
+    for generation settings that cannot be read, which transformers would leave out. Also for a
+    tokenizer that lies elsewhere."""
     _check_sizes(_read_object(directory / "config.json"))
     if (directory / "generation_config.json").exists():
         _read_object(directory / "generation_config.json")
+    if (directory / "tokenizer_config.json").exists():
+        settings = _read_object(directory / "tokenizer_config.json")
+        for key in _FILES_OF_A_TOKENIZER:
+            if isinstance(settings.get(key), str):
+                raise UserError(f"tokenizer_config.json: {key} must not name a file")
 
 
 def check_files(directory: Path) -> None:

@@ -135,6 +135,7 @@ WEIGHTS = {
     "a device": (linked("model.safetensors", "/dev/zero"), "not a regular file"),
     "a link to nowhere": (linked("model.safetensors", "nowhere"), "No such file"),
     "a link to itself": (linked("model.safetensors", "model.safetensors"), "Too many levels"),
+    "named elsewhere": (config(transformers_weights="../x.safetensors"), REFUSED),
     "index climbs": (without("model.safetensors"), _index("../out.safetensors"), "not a file"),
     "index is absolute": (without("model.safetensors"), _index("/etc/passwd"), "not a file"),
     "index names a number": (without("model.safetensors"), _index(7), "not a file"),
@@ -171,6 +172,15 @@ TOKENIZERS = {
     "settings not UTF-8": (written(TOKENIZER, b"\xff\xfe{"), REFUSED),
     "end token unknown": (edited(TOKENIZER, eos_token=f"{ESCAPES}end"), FINE),
     "end token a number": (edited(TOKENIZER, eos_token=7), REFUSED),
+    "vocabulary elsewhere": (edited(TOKENIZER, vocab="/dev/zero"), "must not name a file"),
+    "merges elsewhere": (edited(TOKENIZER, merges="/etc/hostname"), "must not name a file"),
+    "gguf elsewhere": (edited(TOKENIZER, gguf_file="/dev/zero"), "must not name a file"),
+    "named elsewhere": (edited(TOKENIZER, tokenizer_file="/dev/zero", vocab_file="/x"), FINE),
+    "named elsewhere, missing here": (
+        edited(TOKENIZER, tokenizer_file="/dev/zero"),
+        without("tokenizer.json"),
+        "tokenizer keeps nothing",
+    ),
     "class unknown": (edited(TOKENIZER, tokenizer_class=f"{ESCAPES}X"), FINE),
     "more tokens than the model": (
         config(vocab_size=100, pad_token_id=0, eos_token_id=1),
