@@ -96,6 +96,13 @@ def read_config(name: str) -> Any:
         raise _not_loaded(name, error) from None
 
 
+def default_device() -> str:
+    """Where models are loaded: the GPU if there is one. Once loaded, ask the model."""
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
 def load_model(name: str) -> LoadedModel:
     """Load in float32 on the GPU if there is one. Raises UserError if that cannot be done."""
     directory = model_directory(name)
@@ -115,17 +122,28 @@ def load_model(name: str) -> LoadedModel:
         model = model_from_pretrained(
             transformers.AutoModelForCausalLM, directory, dtype=torch.float32
         )
+        _refuse_unusable(model, tokenizer)
         stop_ids = _stop_ids(model, tokenizer)
         _keep_only_ids(model)
     except Exception as error:  # whatever a file or a hub may hold
         raise _not_loaded(name, error) from None
-    model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
-    config = model.config.get_text_config()
-    context = getattr(config, "max_position_embeddings", None) or _FALLBACK_CONTEXT
-    window = getattr(config, "sliding_window", None)
-    if window and window < context and "sliding_attention" in (config.layer_types or ()):
-        raise UserError(f"--model {name}: sliding-window attention is not supported yet")
+    model.to(default_device()).eval()
+    text = model.config.get_text_config()
+    context = getattr(text, "max_position_embeddings", None) or _FALLBACK_CONTEXT
     return LoadedModel(model, tokenizer, stop_ids, context, directory)
+
+
+def _refuse_unusable(model: Any, tokenizer: Any) -> None:
+    """Raise UserError where tokenizer and output layer do not fit together."""
+    head = model.get_output_embeddings()
+    if head is None:
+        raise UserError(f"{type(model).__name__} has no output layer to sample from")
+    known, given = head.weight.shape[0], 1 + max(tokenizer.get_vocab().values(), default=0)
+    if given > known:
+        raise UserError(
+            f"the tokenizer has {given} tokens and the output layer {known}: the two are not of "
+            "one model"
+        )
 
 
 def _refuse_damaged(name: str, directory: Path) -> None:

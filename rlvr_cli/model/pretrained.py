@@ -45,13 +45,18 @@ def model_from_pretrained(kind: Any, source: Path | str, **options: Any) -> Any:
     """A model whose every weight stood in its files. Raises UserError if some did not:
     transformers would have made them up.
 
-    The attention is ours: a configuration may name one of the hub's, which is code.
+    The attention is ours where the model's code lets one choose, else its plainest: a configuration
+    may name one of the hub's, which is code.
     """
     from rlvr_cli.model.attention import ATTENTION
 
-    model, report = from_pretrained(
-        kind, source, attn_implementation=ATTENTION, output_loading_info=True, **options
-    )
+    options |= {"output_loading_info": True}
+    try:
+        model, report = from_pretrained(kind, source, attn_implementation=ATTENTION, **options)
+    except ValueError as error:
+        if "attention implementation" not in str(error):
+            raise
+        model, report = from_pretrained(kind, source, attn_implementation="eager", **options)
     if lost := sorted({*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])}):
         shown = ", ".join([*lost[:_SHOWN], *(["…"] if len(lost) > _SHOWN else [])])
         raise UserError(

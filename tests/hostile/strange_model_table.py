@@ -15,6 +15,7 @@ from strange_models import (
     piped,
     sparse,
     template,
+    vocabulary,
     weights,
     without,
     written,
@@ -172,6 +173,7 @@ TOKENIZERS = {
     "settings not UTF-8": (written(TOKENIZER, b"\xff\xfe{"), REFUSED),
     "end token unknown": (edited(TOKENIZER, eos_token=f"{ESCAPES}end"), FINE),
     "end token a number": (edited(TOKENIZER, eos_token=7), REFUSED),
+    "a token far beyond": (vocabulary({"a": 10**6}), "the two are not of one model"),
     "vocabulary elsewhere": (edited(TOKENIZER, vocab="/dev/zero"), "must not name a file"),
     "merges elsewhere": (edited(TOKENIZER, merges="/etc/hostname"), "must not name a file"),
     "gguf elsewhere": (edited(TOKENIZER, gguf_file="/dev/zero"), "must not name a file"),
@@ -185,7 +187,7 @@ TOKENIZERS = {
     "more tokens than the model": (
         config(vocab_size=100, pad_token_id=0, eos_token_id=1),
         weights(_fewer_rows),
-        "do not belong together",
+        "the two are not of one model",
     ),
 }
 MACRO = "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"

@@ -114,6 +114,18 @@ def weights(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Spoil:
     return spoil
 
 
+def vocabulary(ids: dict[str, int]) -> Spoil:
+    """Tokens with other ids."""
+
+    def spoil(directory: Path) -> None:
+        path = directory / "tokenizer.json"
+        values = json.loads(path.read_text())
+        values["model"]["vocab"] |= ids
+        path.write_text(json.dumps(values))
+
+    return spoil
+
+
 def template(text: Any) -> Spoil:
     """Another chat template."""
     if isinstance(text, str):
