@@ -50,7 +50,7 @@ def render_prompts(
     """
     asked = template_text(template)
     prompts, too_long = [], []
-    longest = context * max(map(len, tokenizer.get_vocab()))
+    longest = _longest_text(tokenizer, context)
     chat = _ChatTemplate(tokenizer, _SECONDS + _SECONDS_EACH * len(problems))
     for problem in problems:
         name = f"problem {problem.id[:_SHORT]}"
@@ -73,13 +73,32 @@ def render_prompts(
     return prompts, too_long
 
 
-def forward_samples(tokenizer: Any) -> list[tuple[list[int], list[int]]]:
+def forward_samples(tokenizer: Any, context: int) -> list[tuple[list[int], list[int]]]:
     """Prompts and ragged responses as (token ids, token ids), rendered as a run's, to try a model's
-    forward pass on: two prompts in turn, so that a response stands far from its own."""
+    forward pass on: two prompts in turn, so that a response stands far from its own.
+
+    Each fits a context of `context` tokens: a question whose chat is longer, or nothing at all, is
+    put as plain text. Raises UserError if the template fails or nothing fits.
+    """
     chat = _ChatTemplate(tokenizer, _SECONDS)
-    prompts = [_encoded(chat.render(text, "a sample"), tokenizer) for text in _QUESTIONS]
+    longest = _longest_text(tokenizer, context)
     responses = [tokenizer.encode(text, add_special_tokens=False) for text in _RESPONSES]
-    return [(prompts[i % len(prompts)], tokens) for i, tokens in enumerate(responses) if tokens]
+    room = context - max(map(len, responses))
+    prompts = []
+    for question in _QUESTIONS:
+        rendered = chat.render(question, "a sample")
+        token_ids = _encoded(rendered, tokenizer) if len(rendered) <= longest else []
+        fits = 0 < len(token_ids) <= room
+        prompts.append(token_ids if fits else _encoded(question, tokenizer)[:room])
+    samples = [(prompts[i % len(prompts)], tokens) for i, tokens in enumerate(responses) if tokens]
+    if room < 1 or not samples:
+        raise UserError(f"a context of {context} tokens has no room for a short answer")
+    return samples
+
+
+def _longest_text(tokenizer: Any, context: int) -> int:
+    """Characters that a context of `context` tokens can hold at most."""
+    return context * max(map(len, tokenizer.get_vocab()))
 
 
 def prompts_digest(prompts: Sequence[Prompt]) -> str:

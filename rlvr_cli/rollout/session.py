@@ -68,7 +68,7 @@ def open_session(config: Config, training: bool = False) -> Iterator[Session]:
     torch.set_num_threads(threads)
     forward = PACKED
     if training or choice.name == "transformers":
-        samples = forward_samples(policy.tokenizer)
+        samples = forward_samples(policy.tokenizer, policy.context)
         forward = choose_forward(policy.model, len(policy.tokenizer), samples, policy.context)
     with Verifier(format=training_format(config.data)) as verifier:
         engine = _started(choice, policy, config.rollout, training, forward)

@@ -32,7 +32,7 @@ UNKNOWN = {"model_type": "evil", "architectures": ["Evil"]}
 EVIL = code("evil.py", "modeling.py", "tokenization.py", "processing.py", "setup.py")
 TOKENIZER = "tokenizer_config.json"
 REFUSED = "cannot be loaded"
-FAILS = "its chat template fails on problem"
+FAILS = "its chat template fails on "
 FINE = None
 """Nothing is wrong with it, or with what is read of it: rc 0."""
 
@@ -148,12 +148,12 @@ WEIGHTS = {
     "index without a map": (
         without("model.safetensors"),
         written("model.safetensors.index.json", "[]"),
-        "has no weight_map",
+        "has no weight_map|not a JSON object",
     ),
     "index is deep": (
         without("model.safetensors"),
         written("model.safetensors.index.json", "[" * 100_000),
-        "has no weight_map",
+        "has no weight_map|not a JSON object",
     ),
 }
 TOKENIZERS = {
@@ -167,11 +167,14 @@ TOKENIZERS = {
     "a pipe": (piped("tokenizer.json"), "not a regular file"),
     "a device": (linked("tokenizer.json", "/dev/zero"), "not a regular file"),
     "endless": (sparse("tokenizer.json", 1 << 40), "larger than 256 MB"),
-    "settings missing": (without(TOKENIZER), FINE),
+    "settings missing": (without(TOKENIZER), "the two are not of one model"),
     "settings no object": (written(TOKENIZER, "[1]"), REFUSED),
     "settings cut": (cut(TOKENIZER, 30), REFUSED),
     "settings not UTF-8": (written(TOKENIZER, b"\xff\xfe{"), REFUSED),
-    "end token unknown": (edited(TOKENIZER, eos_token=f"{ESCAPES}end"), FINE),
+    "end token unknown": (
+        edited(TOKENIZER, eos_token=f"{ESCAPES}end"),
+        "the two are not of one model",
+    ),
     "end token a number": (edited(TOKENIZER, eos_token=7), REFUSED),
     "a token far beyond": (vocabulary({"a": 10**6}), "the two are not of one model"),
     "vocabulary elsewhere": (edited(TOKENIZER, vocab="/dev/zero"), "must not name a file"),
@@ -261,6 +264,8 @@ CONFIGS = {
     "vocabulary of ten million": (config(vocab_size=10**7), "describes .* parameters"),
     "context 0": (config(max_position_embeddings=0), "max_position_embeddings must be"),
     "context without end": (config(max_position_embeddings=10**18), REFUSED),
+    "context of one token": (config(max_position_embeddings=1), "no room for a short answer"),
+    "context of few tokens": (config(max_position_embeddings=80), "prompts too long"),
     "context a text": (config(max_position_embeddings="x"), REFUSED),
     "end token a text": (*_ends_with("x"), REFUSED),
     "end tokens texts": (*_ends_with(["<|end|>"]), REFUSED),
