@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
 from rlvr_cli.algorithm.reward import reward
+from rlvr_cli.core.signals import heed
 from rlvr_cli.core.types import ROW_KEYS, Completion, Group, Prompt, Rollout, SamplingParams
 from rlvr_cli.rollout.engines.base import Engine, Listener
 from verifiers import Attempt, Verifier
@@ -56,6 +57,7 @@ class Sampler:
     ) -> Generator[tuple[int, Group]]:
         """Yield (prompt index, its group with verdicts and rewards) as completions come."""
         for index, completions in drawn:
+            heed()
             started = time.perf_counter()
             rollouts = self._judged(prompts[index], completions)
             self.seconds += time.perf_counter() - started

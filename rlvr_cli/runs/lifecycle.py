@@ -150,7 +150,7 @@ class Loop:
 
     def _rescue(self) -> None:
         """Save what an end in the middle of a later step has left whole, if the disk lets us."""
-        with suppress(OSError):
+        with suppress(Exception):
             self._save()
 
     def _note_best(self, metrics: dict[str, Any]) -> bool:
