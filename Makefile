@@ -4,13 +4,17 @@ VENV ?= .venv
 VLLM_VENV ?= .venv-vllm
 BIN := $(VENV)/bin
 
-.PHONY: train test test-vllm lint tiny
+.PHONY: train test test-vllm hostile lint tiny
 
 train: $(VENV)/installed
 	$(BIN)/rlvr train --algo dapo
 
 test: $(VENV)/installed-dev
 	$(BIN)/python -m pytest
+
+# Strangers' files and bad luck alone, each situation a process with limits; `test` runs them too.
+hostile: $(VENV)/installed-dev
+	$(BIN)/python -m pytest tests/hostile
 
 # The tests that need vLLM, on its build for CPUs, in an environment of their own.
 test-vllm: $(VLLM_VENV)/installed
