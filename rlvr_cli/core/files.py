@@ -17,7 +17,7 @@ from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import UserError
 
 MANIFEST = "manifest.json"
-OF_A_MODEL = ("config.json", "model*.safetensors")
+MODEL_FILES = ("config.json", "model*.safetensors")
 """What the manifest of a model directory lists at least."""
 _LARGEST_MANIFEST = 1 << 20
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -144,7 +144,7 @@ def sha256(path: Path, follow: bool = True) -> str:
 
 
 def damage(
-    directory: Path, spared: Container[str] = (), needed: Iterable[str] = OF_A_MODEL
+    directory: Path, spared: Container[str] = (), needed: Iterable[str] = MODEL_FILES
 ) -> str | None:
     """What is wrong with a directory by its own MANIFEST of checksums, or None.
 
