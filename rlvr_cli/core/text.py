@@ -4,6 +4,8 @@ import re
 import reprlib
 from typing import Any
 
+from pydantic import ValidationError
+
 LONGEST_ANSWER = 10_000
 """Characters of a gold answer; a longer one is a mistake, and every response would carry it."""
 DEEPEST = 100
@@ -32,6 +34,13 @@ def shown(value: Any) -> str:
         return shortened(repr(value) if isinstance(value, str) else reprlib.repr(value))
     except ValueError:  # an int of thousands of digits
         return "so large a number"
+
+
+def first_mistake(error: ValidationError) -> str:
+    """The first thing that a validation found wrong, in one line."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    where = ".".join(shortened(str(part)) for part in first["loc"])
+    return f"{where}: {first['msg'][:1].lower()}{first['msg'][1:]}"
 
 
 def is_too_deep(value: Any) -> bool:

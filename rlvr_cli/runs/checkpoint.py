@@ -26,9 +26,10 @@ from rlvr_cli.core.files import (
     sha256,
 )
 from rlvr_cli.core.jsonl import parse_json
+from rlvr_cli.core.text import first_mistake
 from rlvr_cli.core.types import UserError
 from rlvr_cli.model.loading import DEFAULTS_FILE, TRAINER_STATE, LoadedModel
-from rlvr_cli.runs.stored import StoredState, first_mistake
+from rlvr_cli.runs.stored import StoredState
 
 _KEPT: Any = {
     "seed": True,

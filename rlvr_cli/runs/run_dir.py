@@ -21,9 +21,10 @@ from rlvr_cli.core.files import (
     write_atomically,
 )
 from rlvr_cli.core.jsonl import bounded_lines, jsonl_line, parse_json, write_jsonl_line
+from rlvr_cli.core.text import first_mistake
 from rlvr_cli.core.types import Group, Problem, UserError
 from rlvr_cli.rollout.sampler import response_row
-from rlvr_cli.runs.stored import StoredMetrics, StoredProblem, first_mistake
+from rlvr_cli.runs.stored import StoredMetrics, StoredProblem
 
 PROBLEMS = "problems.jsonl"
 """Where a run keeps problems that came through a pipe."""

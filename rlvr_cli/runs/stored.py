@@ -2,10 +2,9 @@
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from rlvr_cli.config import Config
-from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import FinishReason
 from verifiers import Format, Verdict
 
@@ -118,10 +117,3 @@ def computing_settings(config: Config) -> dict[str, Any]:
     return {
         key: value for key, value in flat.items() if not key.startswith(free) and key not in _PLACES
     }
-
-
-def first_mistake(error: ValidationError) -> str:
-    """The first thing that is wrong, in one line."""
-    first = error.errors()[0]
-    where = ".".join(shortened(str(part)) for part in first["loc"])
-    return f"{where}: {first['msg'][:1].lower()}{first['msg'][1:]}"

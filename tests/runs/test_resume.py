@@ -20,8 +20,8 @@ from rlvr_cli.cli.main import app
 from rlvr_cli.cli.train import as_chosen
 from rlvr_cli.core.types import UserError
 from rlvr_cli.evaluation.metrics import repeatable
+from rlvr_cli.rollout import session
 from rlvr_cli.rollout.engines.selection import Choice, choose
-from rlvr_cli.rollout.sampler import session
 from rlvr_cli.runs.checkpoint import State
 from rlvr_cli.runs.run_dir import create_run
 from rlvr_cli.runs.state import restore, state_of
