@@ -126,8 +126,8 @@ class Config(Section):
 
     algo: str = "dapo"
     steps: int = Field(100, ge=1)
-    seed: int = 0
-    threads: int | None = Field(None, ge=1)
+    seed: int = Field(0, ge=-(2**63), lt=2**63)
+    threads: int | None = Field(None, ge=1, le=1024)
     """Torch threads on a CPU; none means chosen by the size of the model."""
     model: str = "tiny"
     engine: Literal["auto", "vllm", "transformers"] = "auto"

@@ -53,7 +53,9 @@ def is_too_deep(value: Any) -> bool:
             if isinstance(whole, dict | list)
             for part in (whole.values() if isinstance(whole, dict) else whole)
         ]
-    return bool(level)
+        if not level:
+            return False
+    return True
 
 
 def plural(count: int, noun: str) -> str:
