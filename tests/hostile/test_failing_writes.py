@@ -23,7 +23,7 @@ TRAIN = ("train", "--steps", "2", *SMALL, "--lr", "0.001", "--set", "eval.limit=
 RESUME = ("train", "--resume", "run", "-q")
 EVAL = ("eval", "--limit", "4", "-n", "2", "--max-tokens", "16", "--out", "run")
 KINDS = ("write", "fsync", "rename")
-A_FEW = 3
+A_FEW = 2
 
 
 class Faults:
@@ -160,6 +160,7 @@ def test_a_torn_end_of_any_file_of_a_run_is_one_line_or_no_matter(unbroken, tmp_
         path.write_bytes(path.read_bytes()[: path.stat().st_size - size] + b"\0" * size)
         rc = 2 if name in ESSENTIAL else 0
         check(Situation(name, RESUME, "error" if rc else "run ", rc, changes=r"run/.*"), place)
-        if rc == 0 and "rollouts" not in name and "metrics" not in name:
-            assert outcome(place / "run") == outcome(whole), name
+        if rc == 0:
+            final = "run/checkpoints/step-2/model.safetensors"
+            assert (place / final).read_bytes() == (whole.parent / final).read_bytes(), name
         shutil.rmtree(place)
