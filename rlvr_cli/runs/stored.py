@@ -1,5 +1,6 @@
 """What a run's files have to hold to be gone on with: checked once, where they are read."""
 
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -106,14 +107,16 @@ class StoredState(Stored):
 def computing_settings(config: Config) -> dict[str, Any]:
     """The settings that decide what a run computes, by `section.key`, as JSON holds them: all but
     those that a resumed run may change, and where things lie."""
-    flat: dict[str, Any] = {}
-    for name, value in config.model_dump(mode="json").items():
-        flat |= (
-            {f"{name}.{key}": v for key, v in value.items()}
-            if isinstance(value, dict)
-            else {name: value}
-        )
+    flat = dict(_leaves(config.model_dump(mode="json")))
     free = _FREE if config.optim.schedule == "constant" else _FREE[1:]
     return {
         key: value for key, value in flat.items() if not key.startswith(free) and key not in _PLACES
     }
+
+
+def _leaves(section: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in section.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value

@@ -99,7 +99,7 @@ def place(tmp_path_factory) -> Path:
     stdin = "".join(json.dumps(row) + "\n" for row in rows).encode()
     small = ("-n", "2", "--max-tokens", "8", "-q", "--out")
     train = ("train", "-", "--steps", "2", "--prompts", "2", *small, "run")
-    assert limited((*train, "--set", "algorithm.group_filter=none"), place, stdin).rc == 0
+    assert limited((*train, "--set", "algo=grpo"), place, stdin).rc == 0
     assert limited(("eval", "-", *small, "result"), place, stdin).rc == 0
     kept = Unfinished(place / "unfinished.jsonl", {"seed": 1}, 2)
     listed = (place / "result/responses/stdin--tiny.jsonl").read_text().splitlines()

@@ -234,8 +234,8 @@ CONFIGS = [
     ),
     resumed(
         "another algorithm's cell",
-        edit(r"^  clip_high: .*", "  clip_high: 0.5"),
-        "edited: algorithm.clip_high is 0.5",
+        edit(r"^    high: .*", "    high: 0.5"),
+        "edited: algorithm.surrogate.high is 0.5",
     ),
     resumed(
         "a key that is left out",
