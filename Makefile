@@ -4,7 +4,7 @@ VENV ?= .venv
 VLLM_VENV ?= .venv-vllm
 BIN := $(VENV)/bin
 
-.PHONY: train real test test-vllm lint tiny mutants
+.PHONY: train real test test-vllm hostile fuzz lint tiny mutants
 
 train: $(VENV)/installed
 	$(BIN)/rlvr train --algo dapo
@@ -15,6 +15,14 @@ real: $(VENV)/installed-dev
 
 test: $(VENV)/installed-dev
 	$(BIN)/python -m pytest
+
+# Strangers' files and bad luck alone, each situation a process with limits; `test` runs them too.
+hostile: $(VENV)/installed-dev
+	$(BIN)/python -m pytest tests/hostile
+
+# Ten minutes at random on each file that is read back, and every single write failing: hours.
+fuzz: $(VENV)/installed-dev
+	FUZZ_SECONDS=600 $(BIN)/python -m pytest tests/hostile/test_fuzz.py tests/hostile/test_failing_writes.py
 
 # The tests that need vLLM, on its build for CPUs, in an environment of their own.
 test-vllm: $(VLLM_VENV)/installed
