@@ -46,7 +46,7 @@ def make_trainer(is_right, *settings: str) -> Trainer:
     engine = TransformersEngine(model, 50, (1,), 64)
     policy = LoadedModel(model, Tokenizer(), (1,), 128, "")
     sampler = Sampler(engine, Tokenizer(), Judge(is_right))
-    session = Session(policy, engine, sampler, 1, Choice("transformers", ""), PACKED)
+    session = Session(policy, engine, sampler, 1, Choice("transformers", ""), PACKED, model.device)
     prompts = [
         Prompt(Problem(str(n), "?", "1"), "?", (2 + n, 3 + n, 4 + n), False) for n in range(9)
     ]

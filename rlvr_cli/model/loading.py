@@ -93,13 +93,19 @@ def parameter_count(config: Any) -> int:
     return int(model.num_parameters())
 
 
+def default_device() -> str:
+    """Where models are loaded: the GPU if there is one. Once loaded, ask the model."""
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
 def load_model(name: str) -> LoadedModel:
     """Load in float32 on the GPU if there is one. Raises UserError if that cannot be done."""
     directory = model_directory(name)
     if isinstance(directory, Path):
         _refuse_damaged(name, directory)
 
-    import torch
     import transformers
 
     transformers.utils.logging.disable_progress_bar()
@@ -108,7 +114,7 @@ def load_model(name: str) -> LoadedModel:
         model = _load_weights(directory)
     except Exception as error:  # whatever a file or a hub may hold
         raise _not_loaded(name, error) from None
-    model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
+    model.to(default_device()).eval()
     config = model.config.get_text_config()
     context = getattr(config, "max_position_embeddings", None) or _FALLBACK_CONTEXT
     _refuse_unusable(name, model, tokenizer)
