@@ -19,7 +19,7 @@ from verifiers.extraction.last_sentence import (
         ("This corresponds to option D.", "D"),
         ("Therefore, (A).", "A"),
         ("We do not choose (C).", None),
-        ("Option B is larger than option C.", None),
+        ("Option B is larger.", None),
     ],
 )
 def test_choices(sentence: str, letter: str | None) -> None:
