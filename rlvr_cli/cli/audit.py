@@ -1,4 +1,4 @@
-"""The command `rlvr audit`; its work is in `agreement`, so that help is instant."""
+"""The command `rlvr audit`; its work is in `audit_report`, so that help is instant."""
 
 from typing import Annotated
 
@@ -36,7 +36,7 @@ def audit(
     Piped, stdout carries one JSON object for each response on which the two differ.
     """
     with reported_errors("nothing is kept"):
-        from rlvr_cli.cli.agreement import compare_judges
+        from rlvr_cli.cli.audit_report import compare_judges
         from rlvr_cli.console.display import Display
         from rlvr_cli.core.types import UserError
 

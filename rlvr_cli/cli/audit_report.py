@@ -8,7 +8,7 @@ from rlvr_cli.console.display import Display, Pace
 from rlvr_cli.console.tables import table
 from rlvr_cli.core.jsonl import jsonl_line
 from rlvr_cli.core.text import plural
-from rlvr_cli.evaluation.audit import (
+from rlvr_cli.evaluation.agreement import (
     PEER,
     Agreement,
     Pair,
