@@ -12,7 +12,8 @@ from verifiers.values.effort import OutOfEffortError
 class PeerVerifier(Verifier):
     """Judges responses as another library does, each in a worker process.
 
-    It is given all text after the last `</think>` and finds the answer itself, in any form.
+    It is given the text after the last `</think>`, of an answer block what is in it as a box, and
+    finds the answer itself, in any form.
     """
 
     def __init__(self, judge: str, *, workers: int = 1, timeout: float | None = None) -> None:
@@ -29,7 +30,7 @@ class PeerVerifier(Verifier):
         return super().equal(a, in_dollars(b))
 
     def _verify(self, attempt: Attempt, judge: Callable[[str, str], Judgement]) -> Verification:
-        found = judge(attempt.gold, attempt.response.rpartition("</think>")[2])
+        found = judge(attempt.gold, answer_part(attempt.response))
         if found.equal is None:
             verdict = Verdict.TIMEOUT
         elif found.reason == BAD_GOLD:
@@ -46,6 +47,17 @@ class PeerVerifier(Verifier):
         if (gold, answer) not in self._cache:
             raise OutOfEffortError
         return self._cache[gold, answer]
+
+
+def answer_part(response: str) -> str:
+    """What a peer is given: all after the thought; an answer block, whose tags none knows, as the
+    box that it stands for."""
+    text = response.rpartition("</think>")[2]
+    _, tag, rest = text.rpartition("<answer>")
+    block, end, _ = rest.partition("</answer>")
+    if not tag or not end or "\\boxed" in block:
+        return text
+    return f"\\boxed{{{block.strip()}}}"
 
 
 def open_judge(judge: str, *, format: Format = "any", workers: int = 1) -> Verifier:

@@ -51,8 +51,8 @@ def compare_judges(
     _show_differing([pair for pair in pairs if pair.differs], display)
     if whole.unjudged:
         display.warn(
-            f"{plural(whole.unjudged, 'response')} not judged by one or both (a timeout, or an "
-            "unreadable gold answer); the figures leave them out"
+            f"{plural(whole.unjudged, 'response')} not judged by one or both (a timeout, an "
+            "unreadable gold answer, or a wrong format); the figures leave them out"
         )
     if not sys.stdout.isatty():
         _pipe([pair for pair in pairs if pair.differs], peer)

@@ -38,8 +38,8 @@ class Pair:
 
     @property
     def is_judged(self) -> bool:
-        """Whether both verdicts are about the response."""
-        return not {self.ours["verdict"], self.theirs["verdict"]} & UNJUDGED
+        """Whether both verdicts are about the answer; a format is ours alone."""
+        return not {self.ours["verdict"], self.theirs["verdict"]} & (UNJUDGED | {"bad_format"})
 
     @property
     def rights(self) -> tuple[bool, bool]:
@@ -97,7 +97,7 @@ def response_files(source: str) -> list[str]:
 
 
 def agreement(pairs: Sequence[Pair]) -> Agreement:
-    """Count, and average over problems; responses that one did not judge are left out."""
+    """Count, and average over problems; responses whose answer one did not judge are left out."""
     judged = [pair for pair in pairs if pair.is_judged]
     by_problem: dict[tuple[str, ...], list[bool]] = {}
     for pair in judged:

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 
 import pytest
 from conftest import jsonl
@@ -9,7 +11,7 @@ from typer.testing import CliRunner
 
 from rlvr_cli.cli.main import app
 
-OURS_ONLY = {"id": "a", "answer": "7", "response": "<answer>7</answer>", "level": 1}
+OURS_ONLY = {"id": "a", "answer": "Friday", "response": "The answer is Friday.", "level": 1}
 THEIRS_ONLY = {"id": "b", "answer": r"\frac13", "response": r"\boxed{0.3333333}", "level": 2}
 BOTH = {"id": "c", "answer": "9", "response": r"\boxed{9}", "level": 2}
 NEITHER = {"id": "c", "answer": "9", "response": r"\boxed{8}", "level": 2}
@@ -48,10 +50,10 @@ def test_an_audit_pipes_the_rows_on_which_the_judges_differ(rlvr):
     assert "(3 problems, 4 responses)" in done.stderr
     tables = [line.split() for line in done.stderr.splitlines()]
     assert ["2", "3", "0.5000"] in [words[:3] for words in tables]  # level 2: 0 and 2 of 2
-    assert ["integer", "3", "0.5000"] in [words[:3] for words in tables]
+    assert ["integer", "2", "1.0000"] in [words[:3] for words in tables]
 
 
-def test_an_audit_takes_a_result_directory_and_needs_no_torch(tmp_path):
+def test_an_audit_takes_a_result_directory(tmp_path):
     done = invoke("eval", "--responses", "-", "--out", tmp_path / "out", stdin=ROWS)
     assert done.exit_code == 0, done.stderr
     done = invoke("audit", tmp_path / "out", "-q")
@@ -60,11 +62,14 @@ def test_an_audit_takes_a_result_directory_and_needs_no_torch(tmp_path):
     assert line.startswith("agreement  0.3333 [")
 
 
-def test_the_format_of_the_rows_is_ours_alone():
-    row = {"id": 1, "answer": "5", "response": r"\boxed{5}", "verifier": "think_answer"}
-    (line,) = invoke("audit", "-", "-q", stdin=jsonl(row)).stdout.splitlines()
-    found = json.loads(line)
-    assert (found["verdict"], found["judge"]["verdict"]) == ("bad_format", "correct")
+def test_a_format_is_ours_alone():
+    form = {"id": 1, "answer": "5", "verifier": "think_answer"}
+    good = form | {"response": "<think>2 + 3</think><answer>5</answer>"}
+    done = invoke("audit", "-", stdin=jsonl(good, form | {"response": r"\boxed{5}"}))
+    assert done.stdout == ""
+    tables = [line.split() for line in done.stderr.splitlines()]
+    assert ["bad_format", "0", "-", "0", "0", "0", "0", "1"] in tables
+    assert ["correct", "1", "1.0000"] in [words[:3] for words in tables]
 
 
 def test_what_was_not_judged_is_counted_apart():
@@ -167,3 +172,12 @@ def test_another_version_does_not_go_on_with_a_result(tmp_path, monkeypatch):
     done = invoke("eval", *TINY, "--out", same)
     assert done.exit_code == 0, done.stderr
     assert "1 of 2 problems are done already" in done.stderr
+
+
+def test_judging_without_a_model_loads_no_torch():
+    code = (
+        "import sys, rlvr_cli.cli.audit_report, rlvr_cli.cli.responses\n"
+        "print({'torch', 'transformers', 'sympy', 'math_verify'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

@@ -28,7 +28,10 @@ def peer():
         ("<think>The answer is $5$.</think>I cannot say.", "5", Verdict.NO_ANSWER, None),
         ("The answer is $5$.", "", Verdict.UNPARSEABLE_GOLD, None),
         ("The answer is $0.3333333$.", r"\frac13", Verdict.CORRECT, "0.3333333"),
-        ("<answer>7</answer>", "7", Verdict.NO_ANSWER, None),
+        ("<think>$8$</think><answer>7</answer>", "7", Verdict.CORRECT, "7"),
+        ("<answer>x + 1</answer>", "1 + x", Verdict.CORRECT, "x + 1"),
+        (r"<answer>It is \boxed{7}.</answer>", "7", Verdict.CORRECT, "7"),
+        ("The answer is <answer>7", "7", Verdict.NO_ANSWER, None),
     ],
 )
 def test_its_verdicts_are_in_our_words(peer, response, gold, verdict, extracted):
