@@ -4,10 +4,14 @@ VENV ?= .venv
 VLLM_VENV ?= .venv-vllm
 BIN := $(VENV)/bin
 
-.PHONY: train test test-vllm lint tiny
+.PHONY: train real test test-vllm lint tiny
 
 train: $(VENV)/installed
 	$(BIN)/rlvr train --algo dapo
+
+# Teach a real chat model additions, in some minutes; MODEL is a hub id or a directory.
+real: $(VENV)/installed-dev
+	$(BIN)/python benchmarks/real_model.py $(if $(MODEL),--model $(MODEL))
 
 test: $(VENV)/installed-dev
 	$(BIN)/python -m pytest

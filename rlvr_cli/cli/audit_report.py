@@ -1,11 +1,11 @@
 """The work of `rlvr audit`: our verdicts beside those of the judge that others publish with."""
 
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from rlvr_cli.console.display import Display, Pace
 from rlvr_cli.console.tables import table
+from rlvr_cli.core.cores import usable_cores
 from rlvr_cli.core.jsonl import jsonl_line
 from rlvr_cli.core.text import plural
 from rlvr_cli.evaluation.agreement import (
@@ -60,7 +60,7 @@ def compare_judges(
 
 def _judged(given: Sequence[Sequence[Given]], display: Display) -> list[Pair]:
     total = sum(len(row.responses) for rows in given for row in rows)
-    workers, pace = os.cpu_count() or 1, Pace(total)
+    workers, pace = usable_cores(), Pace(total)
     pairs: list[Pair] = []
     with open_judge(PEER, workers=workers) as peer, display.progress("judging", total) as bar:
 

@@ -79,7 +79,7 @@ class _Measurement:
             "data": data_hash(prompt.problem for prompt in self.prompts),
             "prompts": prompts_hash(self.prompts),
             **sampling(self.params, config.seed, config.rollout.seeded, template),
-            **engine_versions(session.engine, session.threads),
+            **engine_versions(session.engine, session.device, session.threads),
             **judging(self.format, judge),
         }
 

@@ -1,10 +1,9 @@
 """`rlvr eval --responses`: the same report for responses made elsewhere, without a model."""
 
-import os
-
 from rlvr_cli.cli.publish import Asked, earlier_results, publish
 from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display, Pace
+from rlvr_cli.core.cores import usable_cores
 from rlvr_cli.core.types import Problem
 from rlvr_cli.evaluation.fingerprint import data_hash, judging
 from rlvr_cli.evaluation.report import Result, check_fields, judged_problems
@@ -39,7 +38,7 @@ def score(config: Config, source: str, asked: Asked, display: Display) -> None:
             bar.tick(note, advance=size, print_note=pace.is_due())
 
         for label, part in parts.items():
-            workers = os.cpu_count() or 1
+            workers = usable_cores()
             with open_judge(asked.judge, format=formats[label], workers=workers) as verifier:
                 rows = judged_rows(part, verifier, on_batch)
                 fingerprint = {"data": data_hash(problems[label])}

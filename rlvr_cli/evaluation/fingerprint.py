@@ -92,13 +92,14 @@ def sampling(params: SamplingParams, seed: int, seeded: bool, template: str) -> 
     }
 
 
-def engine_versions(engine: "Engine", threads: int) -> Fingerprint:
+def engine_versions(engine: "Engine", device: Any, threads: int) -> Fingerprint:
     """The part of a fingerprint about what computed."""
     import torch
 
-    gpu = torch.cuda.is_available()
     where = (
-        {"device": torch.cuda.get_device_name()} if gpu else {"device": "cpu", "threads": threads}
+        {"device": torch.cuda.get_device_name(device)}
+        if device.type == "cuda"
+        else {"device": device.type, "threads": threads}
     )
     libraries = sorted({engine.name, "torch", "transformers"})
     versions = {name: importlib.import_module(name).__version__ for name in libraries}

@@ -24,7 +24,6 @@ from rlvr_cli.runs.narration import say_figures, warn_of_unjudged
 from rlvr_cli.runs.outcome import say_what_is_next, warn_of_outcome
 from rlvr_cli.runs.run_dir import Run
 from rlvr_cli.runs.state import state_of
-from rlvr_cli.training.throughput import run_figures
 from rlvr_cli.training.trainer import Trainer
 
 _SAVING_SHARE, _SAVING_STEPS = 0.1, 5
@@ -112,12 +111,12 @@ class Loop:
                 if stop:
                     raise RunStoppedError(f"{stop}; {self._way_on()}")
         self._save()
-        if self.trainer.stopped:
-            cap = config.algorithm.max_gen_batches
+        if self.trainer.stopped and (refill := config.algorithm.filter):
             raise RunStoppedError(
-                f"step {self.trainer.step}: {cap} generation batches did not fill the batch with "
-                "mixed groups (algorithm.on_cap stop); for a new run take easier or harder "
-                f"problems, more samples (-n) or algorithm.max_gen_batches; {self._way_on()}"
+                f"step {self.trainer.step}: {refill.max_gen_batches} generation batches did not "
+                "fill the batch with mixed groups (algorithm.filter.on_cap stop); for a new run "
+                "take easier or harder problems, more samples (-n) or "
+                f"algorithm.filter.max_gen_batches; {self._way_on()}"
             )
 
     def _snapshot(self) -> State:
@@ -180,18 +179,19 @@ class Loop:
         steps, directory = len(self.history), self.run.directory
         minutes = (self.seconds + time.monotonic() - self._started) / 60
         curves = draw_curves(self.history)
+        figures = self.trainer.figures.of_run(self.history)
         summary = {
             "steps": steps,
             "minutes": round(minutes, 3),
             "before": self.before,
             "after": after,
             "best": self.best,
-            "figures": run_figures(self.history),
+            "figures": figures,
             "model": f"checkpoints/step-{self._saved}" if self._saved else None,
         }
         self.run.write_summary(summary, curves)
         self.display.print_curves(curves)
-        say_figures(run_figures(self.history), self.trainer.figures.peaks.source, self.display)
+        say_figures(figures, self.trainer.figures.peaks.source, self.display)
         warn_of_outcome(self.trainer, self.history, self.display)
         if self.before and after:
             before, now = measured(self.before["pass@1"]), measured(after["pass@1"])

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from verifiers import JUDGES, Attempt, Verdict, open_judge
-from verifiers.judges import in_dollars
+from verifiers import Attempt, Verdict, open_judge
 from verifiers.peer import PeerVerifier
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -73,19 +72,3 @@ def test_our_own_rules_are_a_judge_too():
         assert verifier.verify(Attempt("The answer is 5.", "5")).verdict is Verdict.NO_ANSWER
     with pytest.raises(KeyError):
         open_judge("prime")
-
-
-def test_a_judge_says_the_versions_it_depends_on():
-    assert JUDGES["rlvr"].versions() == {}
-    assert list(JUDGES["math-verify"].versions()) == [
-        "math-verify",
-        "latex2sympy2_extended",
-        "sympy",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("answer", "wrapped"), [("5", "$5$"), (" $5$ ", "$5$"), ("$", "$$$"), (r"\$5", r"$\$5$")]
-)
-def test_a_bare_answer_is_put_in_dollars_once(answer, wrapped):
-    assert in_dollars(answer) == wrapped
