@@ -7,12 +7,14 @@ import typer
 
 from rlvr_cli import __version__
 from rlvr_cli.cli import options
+from rlvr_cli.cli.audit import audit
 from rlvr_cli.cli.errors import reported_errors
 from rlvr_cli.cli.resolve import (
     KEPT,
     NOTHING_KEPT,
     READ_BY_EVAL,
     READ_BY_RESPONSES,
+    checked_judge,
     eval_flags,
     resolve,
     resolve_again,
@@ -179,6 +181,9 @@ def eval_(
     list_: Annotated[
         bool, typer.Option("--list", help="Name the problem sets.", rich_help_panel=options.OUTPUT)
     ] = False,
+    judge: Annotated[
+        str, typer.Option(help="rlvr, or math-verify as others do.", rich_help_panel=options.REPORT)
+    ] = "rlvr",
     prompt: options.PromptTemplate = None,
     engine: options.Engine = None,
     samples: options.Samples = None,
@@ -221,7 +226,7 @@ def eval_(
         from rlvr_cli.cli.publish import Asked
         from rlvr_cli.console.display import Display
 
-        asked = Asked(tuple(k or ()), tuple(by or ()), against, out)
+        asked = Asked(tuple(k or ()), tuple(by or ()), against, out, checked_judge(judge, set_))
         flags = eval_flags(
             None, engine, samples, max_tokens, temperature, top_p, limit, skip_bad, seed
         )
@@ -242,6 +247,9 @@ def eval_(
 
         command(configs, asked, display)
         return None
+
+
+app.command()(audit)
 
 
 @app.command()

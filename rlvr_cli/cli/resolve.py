@@ -165,6 +165,20 @@ def _shown(values: dict[str, Any], prefix: str = "") -> str:
     return ", ".join(parts)
 
 
+def checked_judge(judge: str, assignments: list[str] | None) -> str:
+    """The judge. Raises UserError for one that is not there, or an answer format beside another
+    than ours, which takes any."""
+    from rlvr_cli.core.types import UserError
+    from rlvr_cli.evaluation.fingerprint import judge_versions
+    from verifiers import OURS
+
+    judge_versions(judge)
+    keys = [text.partition("=")[0].strip() for text in assignments or []]
+    if judge != OURS and "data.verifier" in keys:
+        raise UserError(f"--judge {judge} takes answers of any form; leave data.verifier out")
+    return judge
+
+
 _CHANGED_BY_RESUME = ("steps", "checkpoint.", "guards.")
 
 
