@@ -19,6 +19,7 @@ from verifiers.extraction.extract import (
 from verifiers.extraction.formats import check_format, is_incomplete
 from verifiers.extraction.last_sentence import ends_in
 from verifiers.grammar.normalize import gold_text, words_alone
+from verifiers.judges import OURS
 from verifiers.types import Attempt, Format, Judgement, Verdict, Verification
 from verifiers.values.effort import OutOfEffortError, limited
 from verifiers.workers.pool import LATE, Pool
@@ -38,10 +39,11 @@ class Verifier:
         workers: int = 1,
         timeout: float = 2.0,
         memory_mb: int = 1024,
+        judge: str = OURS,
     ) -> None:
         self._format = format
         self._workers = workers
-        self._pool = Pool(workers=workers, timeout=timeout, memory_mb=memory_mb)
+        self._pool = Pool(workers=workers, timeout=timeout, memory_mb=memory_mb, judge=judge)
         self._cache: dict[tuple[str, str], Judgement] = {}
         self._golds: dict[str, bool] = {}
 
@@ -152,7 +154,8 @@ class Verifier:
             return self._judge_here(gold, answer)
         except (OutOfEffortError, RecursionError):
             judgement = self._pool.ask(gold, answer)
-        if judgement.equal is not None or judgement.reason == LATE:
+        decided = judgement.equal is not None or judgement.reason == LATE
+        if decided and len(answer) <= LONGEST_CACHED:
             self._cache[gold, answer] = judgement
         return judgement
 

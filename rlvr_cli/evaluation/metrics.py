@@ -13,6 +13,7 @@ MEASURED = (
     "goodput",
     "mfu",
     "roof_",
+    "machine_busy",
     "memory_",
 )
 """How the names of the metrics begin that depend on the machine and the moment. All others are the

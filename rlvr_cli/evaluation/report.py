@@ -1,12 +1,15 @@
 """From judged response rows to the figures that people publish, as JSON."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from itertools import groupby
 from typing import Any
 
 from rlvr_cli.core.text import plural
 from rlvr_cli.core.types import UserError
+from rlvr_cli.data.sources import bare_name
 from rlvr_cli.evaluation.estimators import (
     Estimate,
     Tally,
@@ -22,7 +25,8 @@ from rlvr_cli.evaluation.metrics import mean
 
 ResponseRow = dict[str, Any]
 Cluster = Callable[[Sequence[str]], list[int]]
-_UNJUDGED = ("timeout", "unparseable_gold")
+UNJUDGED = frozenset({"timeout", "unparseable_gold"})
+"""Verdicts that are not about the response."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,11 @@ class Result:
     data: str
     fingerprint: Fingerprint
     problems: tuple[JudgedProblem, ...]
+
+    @cached_property
+    def bare_name(self) -> str:
+        """Of the problem set, wherever its file lies."""
+        return bare_name(self.data)
 
     @property
     def samples(self) -> int:
@@ -63,11 +72,10 @@ def judged_problems(rows: Iterable[ResponseRow], cluster: Cluster) -> tuple[Judg
 
 def tally_of(rows: Sequence[ResponseRow], cluster: Cluster) -> Tally:
     """How the judged responses to one problem share out; all right ones are one answer."""
-    judged = [row for row in rows if row["verdict"] not in _UNJUDGED]
+    judged = [row for row in rows if row["verdict"] not in UNJUDGED]
     correct = sum(row["verdict"] == "correct" for row in judged)
     wrong = [row["extracted"] for row in judged if row["verdict"] == "wrong" and row["extracted"]]
-    numbers = cluster(wrong)
-    sizes = sorted((numbers.count(number) for number in set(numbers)), reverse=True)
+    sizes = sorted(Counter(cluster(wrong)).values(), reverse=True)
     return Tally(correct, tuple(sizes), len(judged) - correct - len(wrong))
 
 

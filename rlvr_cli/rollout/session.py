@@ -1,6 +1,5 @@
 """What train, eval and sample set up before they sample: model, engine, verifier, prompts."""
 
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,6 +9,8 @@ from typing import Literal
 import torch
 
 from rlvr_cli.config import Config, DataConfig, RolloutConfig
+from rlvr_cli.core.cores import thread_limit
+from rlvr_cli.core.signals import heed
 from rlvr_cli.core.text import plural, printable
 from rlvr_cli.core.types import Problem, Prompt, SamplingParams, UserError
 from rlvr_cli.data.problems import ProblemSet
@@ -40,13 +41,15 @@ class Session:
     threads: int
     engine_choice: Choice
     forward: Forward
+    device: torch.device
+    """Where the model was loaded: with vLLM it makes room there in evaluation."""
 
     @property
     def description(self) -> str:
         """Model, device and engine in one line."""
-        device = "cuda" if torch.cuda.is_available() else "cpu"
+        device = self.device.type
         if device == "cpu":
-            device = f"cpu, {self.threads} thread{'s' if self.threads > 1 else ''}"
+            device = f"cpu, {plural(self.threads, 'thread')}"
         size = self.policy.model.num_parameters() / 1e6
         choice = self.engine_choice
         return f"{size:.1f} M parameters on {device}; engine {choice.name} ({choice.reason})"
@@ -59,17 +62,19 @@ def open_session(config: Config, training: bool = False) -> Iterator[Session]:
     if choice.name == "vllm":
         check_before_loading(config.model, config.rollout.gpu_share, training)
     policy = load_model(config.model)
+    heed()
+    device = policy.model.device
     threads = config.threads or choose_threads(policy.model.num_parameters())
     torch.set_num_threads(threads)
     forward = PACKED
     if training or choice.name == "transformers":
-        samples = forward_samples(policy.tokenizer)
+        samples = forward_samples(policy.tokenizer, policy.context)
         forward = choose_forward(policy.model, len(policy.tokenizer), samples, policy.context)
     with Verifier(format=training_format(config.data)) as verifier:
         engine = _started(choice, policy, config.rollout, training, forward)
         try:
             sampler = Sampler(engine, policy.tokenizer, verifier)
-            yield Session(policy, engine, sampler, threads, choice, forward)
+            yield Session(policy, engine, sampler, threads, choice, forward, device)
         finally:
             engine.close()
 
@@ -93,8 +98,8 @@ def _started(
 
 def choose_threads(parameters: int) -> int:
     """Torch threads on a CPU: one for a small model, whose operations are too short to share out
-    (several threads collapse when another process competes), else one a core."""
-    return 1 if parameters < _SMALL_MODEL else os.cpu_count() or 1
+    (several threads collapse when another process competes), else one a core that is ours."""
+    return 1 if parameters < _SMALL_MODEL else thread_limit()
 
 
 def precision_on(device: torch.device, asked: Literal["auto", "float32", "bfloat16"]) -> str:

@@ -50,6 +50,10 @@ def say_figures(figures: Mapping[str, Any], peaks: str, display: Display) -> Non
     def shown(key: str, form: str) -> str:
         return "-" if figures[key] is None else format(figures[key], form)
 
+    def share(key: str) -> str:
+        is_above = figures[key] is None and figures["machine_busy"]
+        return f"{key} {'machine busy' if is_above else shown(key, '.1%')}"
+
     display.say(
         "speed",
         f"rollout {shown('tokens_per_second_rollout', ',.0f')} tokens/s, update "
@@ -58,9 +62,8 @@ def say_figures(figures: Mapping[str, Any], peaks: str, display: Display) -> Non
     )
     display.say(
         "machine",
-        f"roof_gen {shown('roof_gen', '.1%')}, mfu {shown('mfu', '.1%')}, roof_step "
-        f"{shown('roof_step', '.1%')} of its peaks by {peaks}; engine and trainer differ by at "
-        f"most {shown('mismatch_max', '.1e')} a step",
+        f"{share('roof_gen')}, {share('mfu')}, {share('roof_step')} of its peaks by {peaks}; "
+        f"engine and trainer differ by at most {shown('mismatch_max', '.1e')} a step",
     )
 
 

@@ -2,14 +2,14 @@
 
 Decoding reads every weight once a step and every key and value once a token; training computes 6
 operations a parameter and token. What was measured, divided by these, says how near a run is to
-the machine's limits.
+the machine's limits. A share above 1 shows that the limits were measured on a busy machine: it is
+none.
 """
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import torch
@@ -24,6 +24,11 @@ class Peaks:
     flops: float
     bandwidth: float
     source: str
+
+    def best(self, other: "Peaks") -> "Peaks":
+        """The higher of each: what else ran can only have lowered a measurement."""
+        flops, bandwidth = max(self.flops, other.flops), max(self.bandwidth, other.bandwidth)
+        return Peaks(flops, bandwidth, self.source)
 
 
 GPUS = {
@@ -106,11 +111,10 @@ def update_seconds(shape: Shape, lengths: Lengths, peaks: Peaks) -> float:
     return (body + head + attention) / peaks.flops
 
 
-@cache
-def machine_peaks(device: str, threads: int) -> Peaks:
-    """Of a GPU in the table, from there; of anything else, measured once in a fraction of a second
-    (`threads` only tells measurements with different numbers of threads apart)."""
-    known = sheet_peaks(torch.cuda.get_device_name(0)) if device == "cuda" else None
+def machine_peaks(device: torch.device) -> Peaks:
+    """Of a GPU in the table, from there; of anything else, measured now in a fraction of a second
+    with the threads in force."""
+    known = sheet_peaks(torch.cuda.get_device_name(device)) if device.type == "cuda" else None
     return known or _measured(device)
 
 
@@ -122,23 +126,30 @@ def sheet_peaks(name: str) -> Peaks | None:
     return None
 
 
-def _measured(device: str) -> Peaks:
-    size, dtype = (8192, torch.bfloat16) if device == "cuda" else (384, torch.float32)
-    square = torch.ones(size, size, device=device, dtype=dtype)
-    large = torch.ones((1 << 28) if device == "cuda" else (1 << 24), device=device)
+def _measured(device: torch.device) -> Peaks:
+    """The best of two sizes of matrices, and of copying and reading a large block."""
+    on_gpu = device.type == "cuda"
+    sizes, dtype = ((4096, 8192), torch.bfloat16) if on_gpu else ((384, 768), torch.float32)
+    flops = max(_matrix_flops(size, dtype, device) for size in sizes)
+    large = torch.ones((1 << 28) if on_gpu else (1 << 24), device=device)
     target = torch.empty_like(large)
-    product = _fastest(lambda: torch.mm(square, square), device)
-    copied = _fastest(lambda: target.copy_(large), device)
-    return Peaks(2 * size**3 / product, 2 * large.nbytes / copied, "a short measurement")
+    copied = 2 * large.nbytes / _fastest(lambda: target.copy_(large), device)
+    read = large.nbytes / _fastest(large.sum, device)
+    return Peaks(flops, max(copied, read), "a short measurement")
 
 
-def _fastest(operation: Any, device: str) -> float:
+def _matrix_flops(size: int, dtype: torch.dtype, device: torch.device) -> float:
+    square = torch.ones(size, size, device=device, dtype=dtype)
+    return 2 * size**3 / _fastest(lambda: torch.mm(square, square), device)
+
+
+def _fastest(operation: Callable[[], Any], device: torch.device) -> float:
     """Seconds of the quickest run within a tenth of a second, and of five at least."""
     seconds: list[float] = []
     while len(seconds) < 5 or sum(seconds) < 0.1:
         started = time.perf_counter()
         operation()
-        if device == "cuda":
-            torch.cuda.synchronize()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
         seconds.append(time.perf_counter() - started)
     return min(seconds)

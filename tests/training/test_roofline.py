@@ -1,8 +1,11 @@
 """Least times by hand: perf.md's worked example, and cases small enough for mental arithmetic."""
 
 import pytest
+import torch
 from conftest import random_model
 
+from rlvr_cli.console.display import Display
+from rlvr_cli.runs.narration import say_figures
 from rlvr_cli.training.roofline import (
     GPUS,
     Peaks,
@@ -69,11 +72,10 @@ def test_a_models_shape(family, tied):
     assert (shape.layers, shape.heads, shape.kv_heads, shape.head_dim) == (2, 4, 2, 8)
 
 
-def test_this_machine_is_measured_once():
-    peaks = machine_peaks("cpu", 1)
-    assert peaks.flops > 0
-    assert peaks.bandwidth > 0
-    assert machine_peaks("cpu", 1) is peaks
+def test_the_higher_measurement_counts():
+    peaks = machine_peaks(torch.device("cpu"))
+    assert min(peaks.flops, peaks.bandwidth) > 0
+    assert Peaks(9.0, 2.0, "a").best(Peaks(3.0, 5.0, "b")) == Peaks(9.0, 5.0, "a")
 
 
 def test_a_run_is_summed_before_it_is_divided():
@@ -113,6 +115,47 @@ def test_a_run_is_summed_before_it_is_divided():
     assert figures["roof_step"] == pytest.approx(0.05)
     assert (figures["mismatch_max"], figures["memory_peak_gib"]) == (0.01, 3.0)
     assert run_figures([])["roof_step"] is None
+
+
+ROW = {
+    "tokens_sampled": 10,
+    "tokens_given_up": 0,
+    "tokens_scored": 0,
+    "tokens_updated": 10,
+    "tokens_with_signal": 10,
+    "seconds_rollout": 2.0,
+    "seconds_update": 1.0,
+    "seconds_step": 4.0,
+    "least_seconds_rollout": 3.0,
+    "least_seconds_update": 0.5,
+}
+
+
+def test_a_share_above_one_is_no_share_but_a_busy_machine():
+    figures = run_figures([ROW])
+    assert figures["machine_busy"]
+    assert figures["roof_gen"] is None
+    assert (figures["mfu"], figures["roof_step"]) == (0.5, 3.5 / 4)
+    assert not run_figures([])["machine_busy"]
+
+
+def test_higher_peaks_make_the_least_times_shorter():
+    figures = run_figures([ROW], flops_gain=2.0, most_gain=3.0)
+    assert (figures["roof_gen"], figures["mfu"]) == (0.5, 0.25)
+    assert figures["roof_step"] == (1.0 + 0.25) / 4
+    assert not figures["machine_busy"]
+
+
+@pytest.mark.parametrize(
+    ("figures", "words"),
+    [
+        ({"roof_gen": None, "machine_busy": True}, "roof_gen machine busy, mfu 50.0%"),
+        ({"roof_gen": None, "machine_busy": False}, "roof_gen -, mfu 50.0%"),
+    ],
+)
+def test_a_share_that_is_none_is_said_in_words(capsys, figures, words):
+    say_figures({**run_figures([ROW]), **figures}, "a measurement", Display(quiet=False))
+    assert words in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,19 @@ SPACES_BEFORE = re.compile(rf"{SPACING}+$")
 SPACES_AFTER = re.compile(rf"{SPACING}+")
 # What may stand before a box in mathematics: relations that say what it is, arrows, layout.
 LEADS = re.compile(
-    r"(?:=|:|,|;|→|⇒|⟹|➜|∴|≈|≡|≅|∈|\.|\\\\|\\(?:Rightarrow|Longrightarrow|rightarrow|longrightarrow|implies|"
-    r"therefore|because|to|iff|approx|equiv|simeq|cong|in|left|bigl?|Bigl?|displaystyle|textstyle|colon|"
-    r"Large|LARGE|large|huge|Huge|tiny|small|bf|rm|mathbf|leadsto|triangleq|coloneqq|leftarrow|Leftrightarrow|end\{\w+\*?\}|begin\{\w+\*?\}))$"
+    r"(?:=|:|,|;|→|⇒|⟹|➜|∴|≈|≡|≅|∈|\.|\\\\|\\(?:Rightarrow|Longrightarrow|rightarrow|"
+    r"longrightarrow|implies|"
+    r"therefore|because|to|iff|approx|equiv|simeq|cong|in|left|bigl?|Bigl?|displaystyle|"
+    r"textstyle|colon|"
+    r"Large|LARGE|large|huge|Huge|tiny|small|bf|rm|mathbf|leadsto|triangleq|coloneqq|leftarrow|"
+    r"Leftrightarrow|end\{\w+\*?\}|begin\{\w+\*?\}))$"
 )
 OPENS_MATH = re.compile(r"(?:\$\$?|\\\(|\\\[)$")
 GROUP_BEFORE = re.compile(
-    r"(?:\\(?:text\w*|math\w+|mbox|hbox|bf|underline|boldsymbol|bm|ensuremath|tiny|small|large|Large|LARGE|"
-    r"huge|Huge|displaystyle|color\{\w+\}|textcolor\{\w+\}|colorbox\{\w+\}))?\s*\{$|(?<![}\w^_\]])\{$"
+    r"(?:\\(?:text\w*|math\w+|mbox|hbox|bf|underline|boldsymbol|bm|ensuremath|tiny|small|large|"
+    r"Large|LARGE|"
+    r"huge|Huge|displaystyle|color\{\w+\}|textcolor\{\w+\}|colorbox\{\w+\}))?\s*\{$|"
+    r"(?<![}\w^_\]])\{$"
 )
 TEXT_BEFORE = re.compile(
     r"\\(?:text\w*|mathrm|mbox|hbox)\s*\{[^{}]*\}$|\\(?:tag|label)\{[^{}]*\}$|\\color\{\w+\}$"
@@ -28,10 +33,14 @@ FUNCTION_WORD = re.compile(
 )
 CLOSES = re.compile(r"(?:\$\$?|\\\)|\\\]|\)|\]|\}|\\right\s*[)\]}|.]|\*\*|__|\"|”|')")
 FOLLOWS = re.compile(
-    r"$|\\[(\[](?!\s*[\^_*/!])|\.(?!\d)|[,;:。，；：、)\]?!…∎□■]|=|≈|≡|→|⇒|\\\\|\\?%|°|\^\{?\s*(?:\\circ|\\text|\\mathrm|\\prime|°)|€|£|\\\$|"
-    r"\\(?!(?:cdot|times|div|ast|pm|mp|[dtc]?frac|sqrt|[dt]?binom|over|choose|pi|infty|sum|prod|int|lim|"
-    r"leq?|geq?|neq?|lt|gt|leqslant|geqslant|ll|gg|sin|cos|tan|cot|sec|csc|log|ln|exp|max|min|theta|alpha|beta|gamma|"
-    r"lambda|mu|cup|cap|setminus|oplus|land|lor|prime|mathbb|rvert|lvert|vert|lfloor|lceil|left|bar|overline)(?![a-z]))[a-zA-Z]+|"
+    r"$|\\[(\[](?!\s*[\^_*/!])|\.(?!\d)|[,;:。，；：、)\]?!…∎□■]|=|≈|≡|→|⇒|\\\\|\\?%|°|"
+    r"\^\{?\s*(?:\\circ|\\text|\\mathrm|\\prime|°)|€|£|\\\$|"
+    r"\\(?!(?:cdot|times|div|ast|pm|mp|[dtc]?frac|sqrt|[dt]?binom|over|choose|pi|infty|sum|prod|"
+    r"int|lim|"
+    r"leq?|geq?|neq?|lt|gt|leqslant|geqslant|ll|gg|sin|cos|tan|cot|sec|csc|log|ln|exp|max|min|"
+    r"theta|alpha|beta|gamma|"
+    r"lambda|mu|cup|cap|setminus|oplus|land|lor|prime|mathbb|rvert|lvert|vert|lfloor|lceil|left|"
+    r"bar|overline)(?![a-z]))[a-zA-Z]+|"
     r"(?![\d_^])\w{2,}|[^\W\dA-Za-z_]|[-–—(*_`\"“”'«»&#<|]"
 )
 OPERATES = re.compile(r"\s*[-+*/^_×·÷±!]|\s*\*\*\s*\d")

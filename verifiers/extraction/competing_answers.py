@@ -33,7 +33,8 @@ OR_AFTER = re.compile(
     re.I,
 )
 TAKEN_BACK = re.compile(
-    r"[\s$.,;)\]\\*(]*(?:(?:wait|actually|no|sorry|correction|oops|hold on|just kidding|edit|update|erratum|"
+    r"[\s$.,;)\]\\*(]*(?:(?:wait|actually|no|sorry|correction|oops|hold on|just kidding|edit|"
+    r"update|erratum|"
     r"scratch that|never ?mind)\b[,:.!\s]*)+"
     r"(?:(?:i meant|i mean|it is|it's|it should be|make that|that is)\s+)?",
     re.I,
@@ -45,7 +46,8 @@ RETRACTED = re.compile(
     re.I,
 )
 CONFESSED = re.compile(
-    r"\b(?:i(?:'m| am| was)\s+(?:probably |likely |surely |perhaps )?(?:wrong|mistaken|kidding|joking)|just kidding|scratch that|i (?:disagree|dispute|reject|take (?:it|that) back)|"
+    r"\b(?:i(?:'m| am| was)\s+(?:probably |likely |surely |perhaps )?(?:wrong|mistaken|kidding|"
+    r"joking)|just kidding|scratch that|i (?:disagree|dispute|reject|take (?:it|that) back)|"
     r"i (?:have )?made (?:a|an) (?:\w+ )?(?:mistake|error)|"
     r"(?:ignore|disregard) (?:that|this|the above|(?:my|this|the) (?:previous )?answer))\b",
     re.I,

@@ -46,7 +46,8 @@ VALUE_ASIDE = re.compile(
 )
 NOT_SPACE = re.compile(r"\S")
 LABEL = re.compile(
-    r"^(\\text(?:bf)?\s*\{)?\s*(?:the\s+)?(?:final\s+|correct\s+)?(?:answer|solution|result|total|output|ans)"
+    r"^(\\text(?:bf)?\s*\{)?\s*(?:the\s+)?(?:final\s+|correct\s+)?(?:answer|solution|result|"
+    r"total|output|ans)"
     r"(?:\s+is:?\s|\s*[:=])\s*(?=[^\s}]|\}\s*\S)",
     re.I,
 )
@@ -54,8 +55,10 @@ ASIDE = re.compile(r"\([^()\\]*[A-Za-z]{3}|\b(?:because|since|as|so)\b")
 TAG_LIKE = re.compile(r"</?[^\s<>=]{3,14}>")
 DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d{1,6}(?!\d|,\d))")
 WRITES_COMMA = re.compile(
-    r"(?<!\w)(?:ответ|равн\w+|часа|Antwort|beträgt|lautet|ist|Ergebnis|respuesta|solución|resultado|réponse|résultat|est|donc|risposta|"
-    r"risultato|resposta|antwoord|svaret|svar|odpowiedź|wynik|wynosi|cevap|sonuç|jawaban|đáp án|vastaus|válasz|răspuns\w*|відповідь|odpověď|απάντηση)(?!\w)",
+    r"(?<!\w)(?:ответ|равн\w+|часа|Antwort|beträgt|lautet|ist|Ergebnis|respuesta|solución|"
+    r"resultado|réponse|résultat|est|donc|risposta|"
+    r"risultato|resposta|antwoord|svaret|svar|odpowiedź|wynik|wynosi|cevap|sonuç|jawaban|đáp án|"
+    r"vastaus|válasz|răspuns\w*|відповідь|odpověď|απάντηση)(?!\w)",
     re.I,
 )
 NEAR_END = 400

@@ -24,25 +24,31 @@ REVISED = re.compile(r"\b(?:no|wait|actually|instead|mistake|wrong|however|but)\
 LETTER = r"(?:\(([A-J])\)|\b([A-J])\b\)?)"
 CHOICE_NOUN = r"(?:(?:option|choice|answer(?:\s+choice)?|statement|letter)\s+)"
 CHOSEN = re.compile(
-    rf"(?:^|(?<!\b[A-J])(?<!\))[,:]\s+|\b(?:so|thus|hence|therefore)\s+){CHOICE_NOUN}?{LETTER}\s+is\s+"
+    rf"(?:^|(?<!\b[A-J])(?<!\))[,:]\s+|\b(?:so|thus|hence|"
+    rf"therefore)\s+){CHOICE_NOUN}?{LETTER}\s+is\s+"
     r"(?:the\s+)?(?:only\s+)?(?:(?:correct|right|true|best)"
     r"(?:\s+(?:answer|option|choice|one|statement))?|answer)\W*$"
-    rf"|\b(?:leaving|leaves|so\s+it\s+is|so\s+it\s+must\s+be)\s+(?:only\s+)?{CHOICE_NOUN}?{LETTER}\W*$"
+    rf"|\b(?:leaving|leaves|so\s+it\s+is|"
+    rf"so\s+it\s+must\s+be)\s+(?:only\s+)?{CHOICE_NOUN}?{LETTER}\W*$"
     rf"|(?<!not )(?<!n't )(?<!never )\b(?:choose|pick|select)\s+{CHOICE_NOUN}?{LETTER}\W*$"
     rf"|(?<!not )(?<!n't )(?<!never )\b(?:is|corresponds?\s+to|corresponding\s+to|match(?:es|ing)?)"
     rf"\s+(?:the\s+)?{CHOICE_NOUN}{LETTER}\W*$"
     rf"|^(?:so|thus|hence|therefore),?\s+{CHOICE_NOUN}?{LETTER}\W*$"
-    rf"|(?:[:：是为は]|\b(?:ist|es|est|è|é|opción|opção|opzione|option|optie|letra|lettre|lettera|Buchstabe|вариант|ответ|"
-    rf"буква|alternativ\w*|seçenek|odpowiedź)|选项|选|選|選択肢|선택지|답은)\s*(?:(?:la|el|die|der|das|le|o|a)\s+)?\(?([A-J])\)?[\s.。*$]*$",
+    rf"|(?:[:：是为は]|\b(?:ist|es|est|è|é|opción|opção|opzione|option|optie|letra|lettre|lettera|"
+    rf"Buchstabe|вариант|ответ|"
+    rf"буква|alternativ\w*|seçenek|odpowiedź)|选项|选|選|選択肢|선택지|답은)\s*(?:(?:la|el|die|der|das|le|o|"
+    rf"a)\s+)?\(?([A-J])\)?[\s.。*$]*$",
     re.I,
 )
 NAMED_KIND = re.compile(
     r"^\W*((?:so|thus|hence|therefore|then|consequently|finally|we conclude that|it follows that)"
-    r"[,:]?\s+)*(?:(?:the|this|our)\s+(?:\w+\s+){1,4}?|(\$[^$]{1,30}\$\s+))(?:is|are)\s+(?:an?\s+|the\s+)?([A-Za-z]{3,20})\W*$",
+    r"[,:]?\s+)*(?:(?:the|this|our)\s+(?:\w+\s+){1,4}?|(\$[^$]{1,30}\$\s+))(?:is|"
+    r"are)\s+(?:an?\s+|the\s+)?([A-Za-z]{3,20})\W*$",
     re.I,
 )
 COUNTED = re.compile(
-    r"\bthere\s+(?:are|is|were|was|will\s+be|remain|exist)\s+(?:exactly\s+|only\s+|a\s+total\s+of\s+)?"
+    r"\bthere\s+(?:are|is|were|was|will\s+be|remain|exist)\s+(?:exactly\s+|only\s+|"
+    r"a\s+total\s+of\s+)?"
     r"(?:[^A-Za-z,;:$\\]{1,60}(?=\s[A-Za-z])|\$[^$]{1,200}\$|\\\(.{1,200}?\\\))",
     re.I,
 )
@@ -53,16 +59,19 @@ GOES_ON = re.compile(
 )
 RANGE = re.compile(r"\bbetween\b[^,;:=]{1,60}?\band\b", re.I)
 ATTAINED = re.compile(
-    r"(?:\b(?:is|equals|be|of|becomes)\s+(?:\$[^$]{1,200}\$|\\\([^$]{1,200}?\\\)|[^\s$\\]{0,40}\d[^\s$\\]{0,40}))"
+    r"(?:\b(?:is|equals|be|of|becomes)\s+(?:\$[^$]{1,200}\$|\\\([^$]{1,200}?\\\)|"
+    r"[^\s$\\]{0,40}\d[^\s$\\]{0,40}))"
     r"(,?\s+(?:which\s+)?(?:(?:is\s+)?(?:occurs?|happens|attained|achieved|reached)\s+)?"
     r"(?:when|where|at|for|if)\s+(?:\$|\\\()?\s*[A-Za-z](?:_\w)?\s*="
     r"(?:(?!\b(?:and|is|equals|so)\b)[^,;]){0,120})$",
 )
 EXPLAINED = re.compile(
-    r"\d[^()]{0,60}(\s\((?!(?:so|a|total|which|or|that)\b)[^()=]{0,60}[A-Za-z]{2}[^()=]{0,60}\)\W*)$"
+    r"\d[^()]{0,60}(\s\((?!(?:so|a|total|which|or|"
+    r"that)\b)[^()=]{0,60}[A-Za-z]{2}[^()=]{0,60}\)\W*)$"
 )
 OBTAINED = re.compile(
-    r"\b(?:needs?|takes?|took|requires?|has|have|had|pays?|paid|earns?|earned|costs?|spends?|spent)\s+"
+    r"\b(?:needs?|takes?|took|requires?|has|have|had|pays?|paid|earns?|earned|costs?|spends?|"
+    r"spent)\s+"
     r"(?:a\s+total\s+of\s+|exactly\s+|only\s+)?\$?\d[\d,.]*\s[^,;:=\d]{0,60}?"
     r"(\s?(?:to\s+[a-z]{3,}|for|after)\s[^,;:=]{1,120})$"
 )

@@ -36,19 +36,22 @@ BEFORE_MARK = 1_000
 
 
 RUNAWAY = re.compile(
-    r"^[ \t#*>_]*(?:Human|User|Question|Problem|Exercise|Example|Instruction|Q|New problem|Next problem|Frage|Aufgabe|"
+    r"^[ \t#*>_]*(?:Human|User|Question|Problem|Exercise|Example|Instruction|Q|New problem|"
+    r"Next problem|Frage|Aufgabe|"
     r"Pregunta|Problema|Ejercicio|Exercice|Problème|Задача|Вопрос|问题|題目|题目|問題|문제|Pergunta|Domanda)"
     r"(?:[ \t]*(?:\d{1,3}|[A-Z]))?[ \t*_]*[:：.](?!\d)",
     re.I | re.M,
 )
 STATED = re.compile(
-    r"\\(?:boxed|fbox)|</answer>|^####|(?:answer|ans|result|答案|答え|答|정답|답|ответ|respuesta|réponse|antwort|risposta|resposta)\b"
+    r"\\(?:boxed|fbox)|</answer>|^####|(?:answer|ans|result|答案|答え|答|정답|답|ответ|respuesta|réponse|"
+    r"antwort|risposta|resposta)\b"
     r"[^\n]{0,40}?(?:is|are|[:：=]|是|est|es|ist|è|é|は|은|为|為|—)|^[ \t]*A:",
     re.I | re.M,
 )
 END_MARKS = 60
 END_MARK = re.compile(
-    r"(?:\s|\$?\\(?:blacksquare|square|Box|qed|QED|qedsymbol|checkmark)\$?|[∎■□◻◼▢✓✔✅]|\bQ\.?E\.?D\.?)+$"
+    r"(?:\s|\$?\\(?:blacksquare|square|Box|qed|QED|qedsymbol|checkmark)\$?|[∎■□◻◼▢✓✔✅]|"
+    r"\bQ\.?E\.?D\.?)+$"
 )
 
 

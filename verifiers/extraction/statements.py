@@ -56,20 +56,23 @@ AFTER = re.compile(
 )
 BEFORE = re.compile(r"\bis (?:our|the|my) (?:final |correct )?answer\b", re.I)
 LEAD = re.compile(
-    r"^(?:[\s*_:\"“}]|\\\"|\\quad|(?:therefore|thus|so|hence|then|option|choice|just|simply|exactly|indeed|"
+    r"^(?:[\s*_:\"“}]|\\\"|\\quad|(?:therefore|thus|so|hence|then|option|choice|just|simply|"
+    r"exactly|indeed|"
     r"it\s+is|it['’]s|that['’]s|that\s+is|it\s+must\s+be|must\s+be)\b,?"
     r"|not\s+[^\s,.;]{1,40},?\s+but\s+(?:rather\s+)?)+",
     re.I,
 )
 CLAUSE = re.compile(
-    r",?\s+\(?(?:although|though|because|since|as|which|where|but|when|while|after|for|given|due|by|"
+    r",?\s+\(?(?:although|though|because|since|as|which|where|but|when|while|after|for|given|due|"
+    r"by|"
     r"with|not|so|hence|therefore|thus|if|rather|instead|assuming|i\.e|unless|except|of|on|"
     r"(?:or )?equivalently)\b"
     r"|\s+\((?=[^()]*[A-Za-z]{3})|[;:]\s+(?=(?:\d+\s+)?[a-z]{3})|\s[–—]\s|\s-\s(?=[A-Za-z]{3})"
 )
 CHOICE_AND_TEXT = re.compile(r"\(?[A-J][).:]\s+\S")
 OR_ABOUT = re.compile(
-    r"^(.{0,300}[\d$)}].{0,40}?),?\s+or\s+(?:approximately|about|roughly|around)\s+\$?(-?\d[\d,]*\.\d+)\$?"
+    r"^(.{0,300}[\d$)}].{0,40}?),?\s+or\s+(?:approximately|about|roughly|"
+    r"around)\s+\$?(-?\d[\d,]*\.\d+)\$?"
     r"(?:\s[A-Za-z ]{1,40})?\W*$"
 )
 NOT_THE_OTHER = re.compile(r",?\s+(?:and\s+|but\s+)?(?:not|rather than|instead of)\s.*$")
@@ -82,33 +85,47 @@ OPERATOR_BEFORE = re.compile(
     r"[*/×·÷^√±<>≤≥≠@#&|\\~_]\s*$|[;?!%'](?=$)|[\w)}]\s*[-−–+]\s*$|(?<!\w)[+]\s*$"
 )
 OPERATOR_AFTER = re.compile(
-    r"['’]s\b|(?:st|nd|rd|th)\s+[a-z]|[abcd-fijknopqrtu-z](?![\w])|\s+or\s|\s+and\s+(?:more|up|above|beyond|over|so)\b|\s*[*/×·÷^√±<>≤≥≠|~_]|[@#&\\(\[{]|\s*[-+−]\s*[\dA-Za-z(]|!(?=\s*[=\w])"
+    r"['’]s\b|(?:st|nd|rd|th)\s+[a-z]|[abcd-fijknopqrtu-z](?![\w])|\s+or\s|\s+and\s+(?:more|up|"
+    r"above|beyond|over|so)\b|\s*[*/×·÷^√±<>≤≥≠|~_]|[@#&\\(\[{]|\s*[-+−]\s*[\dA-Za-z(]|"
+    r"!(?=\s*[=\w])"
 )
 CONDITION = re.compile(r"^[^.]*\bif\b", re.I)
 MENTIONED = re.compile(r"\banswer\b", re.I)
 SUBJECT = re.compile(
-    r"^(?:\W*(?:so|thus|hence|therefore),?\s+)?(.{1,120}?)\s+(?:is|are)\s+(?:the|our)\s+(?:\w+\s+){0,2}"
-    r"(?:solution|solutions|area|length|answer|set|volume|perimeter|value|result|sum|probability|maximum|minimum|root|roots)"
+    r"^(?:\W*(?:so|thus|hence|therefore),?\s+)?(.{1,120}?)\s+(?:is|are)\s+(?:the|"
+    r"our)\s+(?:\w+\s+){0,2}"
+    r"(?:solution|solutions|area|length|answer|set|volume|perimeter|value|result|sum|probability|"
+    r"maximum|minimum|root|roots)"
     r"(?:\s+(?:of|to|set)\b[^,;]{0,60})?[.!]?$",
     re.I,
 )
 ROUNDED = re.compile(
-    r"(?<![\w^/*+-])(-?[^\s=]{0,60}\d[^\s=]{0,60})\s{0,9}(?:≈|\\approx)\s*(-?\d[\d,]*\.?\d*)(?=\W*$)"
+    r"(?<![\w^/*+-])(-?[^\s=]{0,60}\d[^\s=]{0,60})\s{0,9}(?:≈|"
+    r"\\approx)\s*(-?\d[\d,]*\.?\d*)(?=\W*$)"
 )
 # What may stand before the only number of a passage in English: nothing, or a verb that states it.
 LEADS_TO = re.compile(
-    r"[^\x00-\x7f]|^\W*(?:Antwort|Respuesta|Answer|Ans|Result|Resultado|Total|Risposta|Resposta|Antwoord|Svar|Cevap|Jawaban|Lösung)\W*$|(?:^|(?:^|[\s,])(?:is|are|was|were|equals?|be|been|has|have|had|gets?|got|needs?|takes?|took|costs?|pays?|paid|"
-    r"earns?|earned|makes?|made|gives?|gave|leaves?|left|remains?|travel(?:s|led|ed)?|drives?|drove|walks?|walked|runs?|ran|spends?|"
-    r"spent|saves?|saved|owes?|buys?|bought|sells?|sold|eats?|ate|holds?|weighs?|becomes?|receive[sd]?|reach(?:es)?|requires?|uses?|used|"
-    r"totals?|obtain|find|found|yields?|produces?|reads?|finish(?:es|ed)?|collect(?:s|ed)?|charges?|scores?|scored|wins?|won|adds?|equal|"
-    r"number|value|total|es|est|ist|sont|son|hay|quedan|reste|restent|il y a|sind|hat|noch|lautet|gibt|also|ha|há|sono|zijn|är|er|jest)\s+"
-    r"(?:still\s+|now\s+|also\s+)?)(?:(?:a|the|about|exactly|only|just|approximately|roughly|around|total|number|value|of|in|all|equal|to|"
+    r"[^\x00-\x7f]|^\W*(?:Antwort|Respuesta|Answer|Ans|Result|Resultado|Total|Risposta|Resposta|"
+    r"Antwoord|Svar|Cevap|Jawaban|Lösung)\W*$|(?:^|(?:^|[\s,])(?:is|are|was|were|equals?|be|been|"
+    r"has|have|had|gets?|got|needs?|takes?|took|costs?|pays?|paid|"
+    r"earns?|earned|makes?|made|gives?|gave|leaves?|left|remains?|travel(?:s|led|ed)?|drives?|"
+    r"drove|walks?|walked|runs?|ran|spends?|"
+    r"spent|saves?|saved|owes?|buys?|bought|sells?|sold|eats?|ate|holds?|weighs?|becomes?|"
+    r"receive[sd]?|reach(?:es)?|requires?|uses?|used|"
+    r"totals?|obtain|find|found|yields?|produces?|reads?|finish(?:es|ed)?|collect(?:s|ed)?|"
+    r"charges?|scores?|scored|wins?|won|adds?|equal|"
+    r"number|value|total|es|est|ist|sont|son|hay|quedan|reste|restent|il y a|sind|hat|noch|"
+    r"lautet|gibt|also|ha|há|sono|zijn|är|er|jest)\s+"
+    r"(?:still\s+|now\s+|also\s+)?)(?:(?:a|the|about|exactly|only|just|approximately|roughly|"
+    r"around|total|number|value|of|in|all|equal|to|"
     r"worth|up|simply|at|per|not|negative|an|other)\s+)*[-−$€£(*\s]*$",
     re.I,
 )
 CONTRAST = re.compile(
-    r"(?:,\s*(?:and\s+)?not|\sand\s+not|,?\s+(?:rather than|instead of|а\s+не|et\s+non(?:\s+pas)?|y\s+no|e\s+non|e\s+não|und\s+nicht|"
-    r"nicht|en\s+niet|i\s+nie|og\s+ikke|och\s+inte)|[，,]?\s*(?:而不是|而非))\s*[$*]*[-−]?[\d\\][^.,;，。]{0,40}(?=[.。]?\W*$)",
+    r"(?:,\s*(?:and\s+)?not|\sand\s+not|,?\s+(?:rather than|instead of|а\s+не|"
+    r"et\s+non(?:\s+pas)?|y\s+no|e\s+non|e\s+não|und\s+nicht|"
+    r"nicht|en\s+niet|i\s+nie|og\s+ikke|och\s+inte)|[，,]?\s*(?:而不是|"
+    r"而非))\s*[$*]*[-−]?[\d\\][^.,;，。]{0,40}(?=[.。]?\W*$)",
     re.I,
 )
 PARTS = re.compile(
@@ -117,14 +134,16 @@ PARTS = re.compile(
 )
 STRAY = re.compile(r"[@#&|\\<>{}^~=*/+_]|;\S")
 DATE = re.compile(
-    r"(?:january|february|march|april|may|june|july|august|september|october|november|december)\s+\d{1,2}"
+    r"(?:january|february|march|april|may|june|july|august|september|october|november|"
+    r"december)\s+\d{1,2}"
     r"(?:st|nd|rd|th)?(?:,?\s+\d{4})?\W*$",
     re.I,
 )
 NEGATED = re.compile(r"(?:\bnot|n't|\bnever|\bcannot be)\s+(?:(?:equal to|be)\s+)?[*_$\\(]*$", re.I)
 ENDS_ARGUMENT = re.compile(r",?\s+(?:but|so|hence|thus|therefore)$", re.I)
 YES_OR_NO = re.compile(
-    r"(yes|no|true|false)\b(?=[,.;!]|\s+[—–-]\s)(?!\W+(?:(?:and|or|but|maybe|perhaps)\W+){0,2}(?:yes|no|not|true|false|maybe|perhaps)"
+    r"(yes|no|true|false)\b(?=[,.;!]|\s+[—–-]\s)(?!\W+(?:(?:and|or|but|maybe|"
+    r"perhaps)\W+){0,2}(?:yes|no|not|true|false|maybe|perhaps)"
     r"\s*(?:[^\w\s]|$))",
     re.I,
 )
@@ -132,7 +151,8 @@ LINK = re.compile(r"\s(?:is|are|equals|be)\s+|:\s+")
 JOIN = re.compile(rf"[\s,;、，；]*{JOINT}?[\s,;、，]*", re.I)
 OFFERED = re.compile(r"\b(?:might|may|could|can)\s+be\b", re.I)
 NUMBER_TEXT = (
-    r"[-−+]?(?:[$€£]\s?)?(?>\d{1,3}(?:,\d{3})++|\d++)(?:\.\d++|(?::\d\d?+){1,3}(?:\s?[aApP]\.?[mM]\b)?)?"
+    r"[-−+]?(?:[$€£]\s?)?(?>\d{1,3}(?:,\d{3})++|\d++)(?:\.\d++|"
+    r"(?::\d\d?+){1,3}(?:\s?[aApP]\.?[mM]\b)?)?"
     r"(?:/\d++)?(?:\s?%|\\%|[€£°])?"
 )
 INVISIBLE = "\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff"
@@ -290,7 +310,7 @@ def _joined_spans(rest: str) -> str | None:
 
 
 def last_expression(text: str) -> str | None:
-    """The last mathematics or number of a passage, if its sentence states it; a list stays whole."""
+    """The last mathematics or number of a passage, if its sentence states it; lists stay whole."""
     text = BOILERPLATE.sub("", text)
     if subject := SUBJECT.match(last_sentence(text)):
         return subject[1] if is_value(subject[1]) else None

@@ -35,7 +35,8 @@ FORMS = [
 PATTERNS = [(re.compile(pattern, re.I), shape) for pattern, shape in FORMS]
 WORD = re.compile(r"[a-z]{3}", re.I)
 SAID = re.compile(
-    rf"(?<![\w-])(?:(?:{_SPOKEN}|an?)[\s-]+(?:{_PART})|(?!one\b|zero\b){_SPOKEN}(?:\s+(?:{_SCALES}))?|{_PART}(?=\s+of))(?![\w-])",
+    rf"(?<![\w-])(?:(?:{_SPOKEN}|an?)[\s-]+(?:{_PART})|(?!one\b|"
+    rf"zero\b){_SPOKEN}(?:\s+(?:{_SCALES}))?|{_PART}(?=\s+of))(?![\w-])",
     re.I,
 )
 LONGEST = 80

@@ -8,7 +8,8 @@ from typing import Literal
 import torch
 
 from rlvr_cli.core.types import UserError
-from rlvr_cli.model.loading import parameter_count, read_config
+from rlvr_cli.model.loading import default_device, read_config
+from rlvr_cli.model.pretrained import parameter_count
 
 EngineName = Literal["vllm", "transformers"]
 _OLDEST, _NEWEST = (0, 26), (0, 33)
@@ -32,7 +33,7 @@ def choose_engine(asked: str) -> Choice:
     `auto` takes vLLM where a tested version is installed and a GPU is there. Raises UserError if
     vLLM is asked for and missing, or of a version outside the tested range.
     """
-    return choose(asked, _vllm_version(), torch.cuda.is_available())
+    return choose(asked, _vllm_version(), default_device() == "cuda")
 
 
 def choose(asked: str, version: str | None, has_gpu: bool) -> Choice:
@@ -65,7 +66,7 @@ def check_before_loading(model: str, gpu_share: float, training: bool) -> None:
             f"--model {model}: vLLM {_vllm_version()} does not know the architecture "
             f"{architectures[0]}; --engine transformers may"
         )
-    if torch.cuda.is_available():
+    if default_device() == "cuda":
         total = torch.cuda.get_device_properties(0).total_memory
         shortage = gpu_shortage(parameter_count(config), total, gpu_share, training)
         if shortage:

@@ -1,0 +1,59 @@
+"""How many processor cores this process may use."""
+
+import os
+import re
+from pathlib import Path
+
+_GROUPS = Path("/sys/fs/cgroup")
+_NO_LIMIT = 1e6
+
+
+def usable_cores() -> int:
+    """Cores that affinity and control groups leave to this process, at least 1."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+    try:
+        membership = Path("/proc/self/cgroup").read_text(encoding="utf-8")
+    except OSError:
+        return cores
+    return max(1, min(cores, int(cgroup_cores(membership, _GROUPS))))
+
+
+def thread_limit() -> int:
+    """The most threads that are worth starting: the usable cores, or fewer by OMP_NUM_THREADS."""
+    asked = re.match(r"\s*0*([1-9]\d*)", os.environ.get("OMP_NUM_THREADS", ""))
+    return min(usable_cores(), int(asked[1])) if asked else usable_cores()
+
+
+def cgroup_cores(membership: str, root: Path) -> float:
+    """The tightest CPU quota in cores, a million where there is none.
+
+    `membership` is the text of /proc/self/cgroup, `root` where the groups are mounted; version 2
+    names a quota in `cpu.max`, version 1 in two files. A group's limit holds for those below it.
+    """
+    quotas = [_NO_LIMIT]
+    for line in membership.splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        base = root / controllers if controllers else root
+        group = base / path.lstrip("/")
+        while group != base.parent:
+            quotas.append(_quota(group))
+            group = group.parent
+    return min(quotas)
+
+
+def _quota(group: Path) -> float:
+    """Cores that one group allows, a million without a limit of its own."""
+    try:
+        if (group / "cpu.max").is_file():
+            quota, period = (group / "cpu.max").read_text(encoding="utf-8").split()
+        else:
+            quota, period = (
+                (group / f"cpu.cfs_{name}_us").read_text(encoding="utf-8").strip()
+                for name in ("quota", "period")
+            )
+        return int(quota) / int(period) if int(quota) > 0 else _NO_LIMIT
+    except (OSError, ValueError, ZeroDivisionError):
+        return _NO_LIMIT
