@@ -1,6 +1,7 @@
 """Keys of answers: two answers that share none are unequal, so that few must be compared."""
 
 from collections.abc import Iterator
+from functools import lru_cache
 from fractions import Fraction
 
 from mpmath import log
@@ -10,10 +11,10 @@ from verifiers.equality.quantities import read_quantity, without_letter_unit
 from verifiers.equality.realsets import NotASetError, looks_like_range, read_set
 from verifiers.grammar.normalize import choices, label_and_text, normalise, plain_words
 from verifiers.grammar.parse import parse
-from verifiers.grammar.tree import Add, Degrees, Mul, Neg, Node, ParseError, num
+from verifiers.grammar.tree import Add, Degrees, Mul, Neg, Node, Num, ParseError, num
 from verifiers.grammar.units import UNITS, measure
 from verifiers.values.effort import OutOfEffortError, limited
-from verifiers.values.numeric import Evaluator, Number
+from verifiers.values.numeric import Evaluator, Number, context
 from verifiers.values.same_value import NO_VALUE, is_arithmetic, linear_solution
 
 DIGITS = 30
@@ -40,6 +41,14 @@ def keys(text: str) -> set[Key]:
             return own if found == {WORDS} else own | found
     except (ParseError, OutOfEffortError, RecursionError):
         return own
+
+
+@lru_cache(maxsize=4096)
+def member_keys(node: Node) -> frozenset[Key]:
+    """The keys of a member of a list: by its value, or that of all that have no key."""
+    if isinstance(node, Num):
+        return frozenset(_cells(context(DIGITS).mpf(node.value.numerator) / node.value.denominator))
+    return frozenset(_of(node) or {ODD})
 
 
 def _of(node: Node) -> set[Key]:

@@ -8,7 +8,7 @@ from verifiers.grammar.tree import Add, Neg, Node, Rel, Sym, num, replace_symbol
 from verifiers.grammar.vocabulary import words
 from verifiers.values.same_value import rational, same_value
 
-MAX_ITEMS = 400
+MAX_ITEMS = 1_500
 DIFFERENTIALS = (Sym("d"), Sym("\\partial"))
 OPERATORS = ("\\nabla", "\\complement")
 ANGLE_FUNCTIONS = words("sin cos tan cot sec csc")
