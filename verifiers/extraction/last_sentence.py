@@ -88,7 +88,7 @@ def chosen(text: str) -> str | None:
     if match is None:
         return None
     letter = next(group for group in match.groups() if group)
-    denied = not_stated(text, match.end(match.lastindex or 0), len(text))
+    denied = not_stated(text, match.start(match.lastindex or 0), len(text))
     return letter if letter.isupper() and not denied else None
 
 
