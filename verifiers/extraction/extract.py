@@ -18,19 +18,10 @@ from verifiers.extraction.passages import (
     math_spans,
     without_quotations,
 )
+from verifiers.extraction.prose import JOIN, first_digit, last_expression, only_value, words_stated
+from verifiers.extraction.readable import YES_OR_NO, is_value
 from verifiers.extraction.standing import changed_beside, denied_before, not_stated, only_offered
-from verifiers.extraction.statements import (
-    JOIN,
-    LEAD,
-    YES_OR_NO,
-    Statement,
-    first_digit,
-    is_value,
-    last_expression,
-    only_value,
-    stated,
-    words_stated,
-)
+from verifiers.extraction.statements import LEAD, Statement, stated
 from verifiers.grammar.normalize import normalise, plain_words
 from verifiers.types import Format
 
