@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from verifiers.extraction.alone import stands_alone
-from verifiers.extraction.passages import MARKED, boxes
+from verifiers.extraction.passages import boxes
 from verifiers.extraction.prose import JOIN
 from verifiers.extraction.readable import is_value
 from verifiers.extraction.standing import changed_beside, not_stated, only_offered
@@ -53,7 +53,7 @@ def marked(text: str) -> list[Place]:
     ]
     lines = [
         Place(match.start(), match.end(), match[1], True)
-        for match in list(HASHES.finditer(text))[-MOST_PLACES:]
+        for match in (list(HASHES.finditer(text))[-MOST_PLACES:] if "####" in text else [])
         if is_value(match[1]) or not text[match.end() :].strip()
     ]
     lines = [
@@ -64,7 +64,7 @@ def marked(text: str) -> list[Place]:
 
 def without_denied(text: str) -> str:
     """The text without the boxes that it denies or changes, and without their like before them."""
-    found = boxes(text)[-MOST_PLACES:] if MARKED.search(text) else []
+    found = boxes(text)[-MOST_PLACES:]
     gone: list[tuple[int, int]] = []
     for at, (start, end, content) in enumerate(found):
         if not_stated(text, start, end) or changed_beside(text, start, end):
