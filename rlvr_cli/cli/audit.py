@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from rlvr_cli.cli import options
-from rlvr_cli.cli.resolve import reported_errors
+from rlvr_cli.cli.errors import reported_errors
 
 
 def audit(
