@@ -4,7 +4,7 @@ VENV ?= .venv
 VLLM_VENV ?= .venv-vllm
 BIN := $(VENV)/bin
 
-.PHONY: train real test test-vllm hostile fuzz lint tiny
+.PHONY: train real test test-vllm hostile fuzz lint tiny mutants
 
 train: $(VENV)/installed
 	$(BIN)/rlvr train --algo dapo
@@ -32,6 +32,10 @@ lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Small faults planted in the core modules, and the share that the tests notice; about an hour.
+mutants: $(VENV)/installed-dev
+	$(BIN)/python benchmarks/mutants.py --jobs 2
 
 # The recipe of the built-in policy, about 25 minutes; it makes the shipped weights bit for bit.
 tiny: $(VENV)/installed

@@ -31,7 +31,8 @@ class DataConfig(Section):
     skip_bad: bool = False
     """Go on without the problems that cannot be read or do not fit the context."""
     prompt: str | None = None
-    """A template of prompts.TEMPLATES or a file with {problem} in it; none means the set's own."""
+    """A template of prompts.TEMPLATES, or a text or a file with {problem} in it; none means the
+    set's own."""
     verifier: Format | None = None
     """How answers are judged; none means as the problem set says, or as the prompt asks for."""
     root: str | None = None
@@ -158,6 +159,17 @@ class Config(Section):
                 f"{self.rollout.samples}); take a divisor"
             )
         return self
+
+
+OF_A_MODEL: Any = {
+    "seed": True,
+    "data": {"prompt", "verifier"},
+    "rollout": {"prompts", "samples", "max_tokens", "temperature", "top_p", "seeded"},
+    "optim": set(OptimConfig.model_fields) - {"precision"},
+    "eval": {"samples", "temperature", "top_p"},
+}
+"""What a checkpoint says of the settings it was trained and measured with. Nothing else is read of
+a model directory: which problems, and what of this machine, is not for a stranger to say."""
 
 
 _DROPPING = re.compile(r"(algo|data\.prompt)$")

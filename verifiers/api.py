@@ -12,6 +12,7 @@ from verifiers.equality.compare import compare, readable
 from verifiers.extraction.extract import boxed_answer, extract
 from verifiers.extraction.formats import check_format, is_incomplete
 from verifiers.grammar.normalize import gold_text
+from verifiers.judges import OURS
 from verifiers.types import Attempt, Format, Judgement, Verdict, Verification
 from verifiers.values.effort import OutOfEffortError, limited
 from verifiers.workers.pool import LATE, Pool
@@ -31,10 +32,11 @@ class Verifier:
         workers: int = 1,
         timeout: float = 2.0,
         memory_mb: int = 1024,
+        judge: str = OURS,
     ) -> None:
         self._format = format
         self._workers = workers
-        self._pool = Pool(workers=workers, timeout=timeout, memory_mb=memory_mb)
+        self._pool = Pool(workers=workers, timeout=timeout, memory_mb=memory_mb, judge=judge)
         self._cache: dict[tuple[str, str], Judgement] = {}
         self._golds: dict[str, bool] = {}
 
@@ -126,7 +128,8 @@ class Verifier:
             return self._judge_here(gold, answer)
         except (OutOfEffortError, RecursionError):
             judgement = self._pool.ask(gold, answer)
-        if judgement.equal is not None or judgement.reason == LATE:
+        decided = judgement.equal is not None or judgement.reason == LATE
+        if decided and len(answer) <= LONGEST_CACHED:
             self._cache[gold, answer] = judgement
         return judgement
 

@@ -10,10 +10,12 @@ from rlvr_cli.core.files import refuse_links, write_atomically
 from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import Prompt, UserError
 from rlvr_cli.data.problems import ProblemSet, load_problems
+from rlvr_cli.data.prompts import kept_template
 from rlvr_cli.data.sources import has_split
 from rlvr_cli.rollout.session import Session, answer_format, open_session, precision_on, prompts_for
 from rlvr_cli.runs.checkpoint import (
     Checkpoint,
+    check_savable,
     checkpoints,
     load_weights,
     newest_sound,
@@ -34,13 +36,14 @@ def train(config: Config, out: Path | None, check_only: bool, display: Display) 
         refuse_existing(directory)
     problems = _training_problems(config)
     chosen = {
-        "prompt": config.data.prompt or problems.prompt,
+        "prompt": kept_template(config.data.prompt or problems.prompt),
         "verifier": answer_format(problems, config.data),
     }
     data = config.data.model_copy(update=chosen)
     config = config.model_copy(update={"data": data})
     with open_session(config, training=True) as session:
         _say_model(config, session, display)
+        check_savable(session.policy)
         prompts, held_out = _prompts(config, session, problems, display)
         _check(session, prompts, config, check_only, display)
         if check_only:

@@ -5,16 +5,19 @@ import importlib
 import json
 import re
 from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import rlvr_cli
 import verifiers
 from rlvr_cli.core.files import sha256
 from rlvr_cli.core.text import shortened
-from rlvr_cli.core.types import Problem, Prompt, SamplingParams
-from rlvr_cli.rollout.engines.base import Engine
-from verifiers import Format
+from rlvr_cli.core.types import Problem, Prompt, SamplingParams, UserError
+from verifiers import JUDGES, OURS, Format
+
+if TYPE_CHECKING:  # the engines load torch, which judging needs none of
+    from rlvr_cli.rollout.engines.base import Engine
 
 _MODEL_FILES = re.compile(
     r"(?:generation_|adapter_)?config\.json|.*\.(?:safetensors|bin|model|jinja)|"
@@ -51,15 +54,27 @@ def prompts_hash(prompts: Iterable[Prompt]) -> str:
     return whole.hexdigest()
 
 
-def judging(answer_format: Format) -> Fingerprint:
-    """The part of a fingerprint about the verdicts; the version is that of the rules' source."""
+def judge_versions(judge: str) -> dict[str, str]:
+    """The versions that the judge's verdicts depend on, but for our own rules. Raises UserError if
+    there is no such judge, or it is not installed."""
+    if judge not in JUDGES:
+        raise UserError(f"--judge {judge}: no such judge; choose from {', '.join(JUDGES)}")
+    try:
+        return JUDGES[judge].versions()
+    except PackageNotFoundError as error:
+        raise UserError(f"--judge {judge}: {error.name} is not installed") from None
+
+
+def judging(answer_format: Format, judge: str = OURS) -> Fingerprint:
+    """The part of a fingerprint about the verdicts; the version is that of the rules' source.
+    Another judge takes any form and has versions of its own."""
     source = hashlib.sha256()
     for path in sorted(Path(verifiers.__file__).parent.rglob("*.py")):
         source.update(path.read_bytes())
-    return {
-        "rlvr": rlvr_cli.__version__,
-        "verifier": {"format": answer_format, "version": source.hexdigest()[:_SHORT]},
-    }
+    verifier: Fingerprint = {"format": answer_format, "version": source.hexdigest()[:_SHORT]}
+    if judge != OURS:
+        verifier = {"judge": judge, "versions": judge_versions(judge), **verifier}
+    return {"rlvr": rlvr_cli.__version__, "verifier": verifier}
 
 
 def sampling(params: SamplingParams, seed: int, seeded: bool, template: str) -> Fingerprint:
@@ -78,7 +93,7 @@ def sampling(params: SamplingParams, seed: int, seeded: bool, template: str) -> 
     }
 
 
-def engine_versions(engine: Engine, device: Any, threads: int) -> Fingerprint:
+def engine_versions(engine: "Engine", device: Any, threads: int) -> Fingerprint:
     """The part of a fingerprint about what computed."""
     import torch
 

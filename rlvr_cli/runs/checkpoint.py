@@ -3,6 +3,7 @@ and the checksums of it all. No pickle: safetensors and JSON."""
 
 import json
 import re
+import tempfile
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from rlvr_cli.config import Config, OptimConfig
+from rlvr_cli.config import OF_A_MODEL, Config
 from rlvr_cli.core.files import (
     MANIFEST,
     MODEL_FILES,
@@ -29,15 +30,9 @@ from rlvr_cli.core.jsonl import parse_json
 from rlvr_cli.core.text import first_mistake
 from rlvr_cli.core.types import UserError
 from rlvr_cli.model.loading import DEFAULTS_FILE, TRAINER_STATE, LoadedModel
+from rlvr_cli.model.pretrained import model_from_pretrained
 from rlvr_cli.runs.stored import StoredState
 
-_KEPT: Any = {
-    "seed": True,
-    "data": {"prompt", "verifier"},
-    "rollout": True,
-    "optim": set(OptimConfig.model_fields) - {"precision"},
-    "eval": {"samples", "temperature", "top_p"},
-}
 _VALUES, _TENSORS = f"{TRAINER_STATE}/state.json", f"{TRAINER_STATE}/state.safetensors"
 _LARGEST_STATE = 1 << 30
 _STEP = re.compile(r"step-(\d{1,9})", re.ASCII)
@@ -97,7 +92,9 @@ def save_checkpoint(
     def fill(directory: Path) -> None:
         policy.model.save_pretrained(directory)
         policy.tokenizer.save_pretrained(directory)
-        settings = yaml.safe_dump(config.model_dump(mode="json", include=_KEPT), sort_keys=False)
+        settings = yaml.safe_dump(
+            config.model_dump(mode="json", include=OF_A_MODEL), sort_keys=False
+        )
         (directory / DEFAULTS_FILE).write_text(settings, encoding="utf-8")
         (directory / _VALUES).parent.mkdir()
         (directory / _VALUES).write_text(json.dumps(state.values), encoding="utf-8")
@@ -114,9 +111,28 @@ def save_checkpoint(
     return target
 
 
+def check_savable(policy: LoadedModel) -> None:
+    """Save all but the weights once, aside. Raises UserError for a model that could be trained and
+    not saved."""
+    try:
+        with tempfile.TemporaryDirectory() as directory:
+            policy.model.save_pretrained(directory, state_dict={})
+            policy.tokenizer.save_pretrained(directory)
+    except Exception as error:  # whatever transformers refuses to write
+        reason = f"{type(error).__name__}: {' '.join(str(error).split()):.300}"
+        raise UserError(
+            f"{policy.directory}: it cannot be saved again ({reason}), "
+            "so nothing trained would be kept; take another model"
+        ) from None
+
+
 def load_weights(checkpoint: Checkpoint, model: Any) -> None:
-    """Copy the checkpoint's weights into `model`, which has the same shape."""
-    loaded = type(model).from_pretrained(checkpoint.path, dtype=model.dtype)
+    """Copy the checkpoint's weights into `model`, which has the same shape. Raises UserError if
+    some are missing."""
+    try:
+        loaded = model_from_pretrained(type(model), checkpoint.path, dtype=model.dtype)
+    except UserError as error:
+        raise UserError(f"{checkpoint.path} cannot be loaded ({error})") from None
     model.load_state_dict(loaded.state_dict())
 
 

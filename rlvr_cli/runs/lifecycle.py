@@ -95,7 +95,9 @@ class Loop:
     def _train(self, interrupts: Interrupts) -> None:
         config, steps = self.trainer.config, self.trainer.config.steps
         with self.display.progress("training", steps, done=self.trainer.step) as bar:
-            for metrics in self.trainer.train_steps(self.run, interrupts.welcome):
+            for result in self.trainer.train_steps(interrupts.welcome):
+                self.run.record(result)
+                metrics = result.metrics
                 self.history.append(metrics)
                 is_best = self._note_best(metrics)
                 self._state = self._snapshot()
@@ -150,7 +152,7 @@ class Loop:
 
     def _rescue(self) -> None:
         """Save what an end in the middle of a later step has left whole, if the disk lets us."""
-        with suppress(OSError):
+        with suppress(Exception):
             self._save()
 
     def _note_best(self, metrics: dict[str, Any]) -> bool:
@@ -181,7 +183,7 @@ class Loop:
         steps, directory = self.trainer.step, self.run.directory
         minutes = (self.seconds + time.monotonic() - self._started) / 60
         curves = draw_curves(self.history)
-        figures = self.trainer.figures.of_run(self.history)
+        figures = self.trainer.throughput.of_run(self.history)
         summary = {
             "steps": steps,
             "minutes": round(minutes, 3),
@@ -193,7 +195,7 @@ class Loop:
         }
         self.run.write_summary(summary, curves)
         self.display.print_curves(curves)
-        say_figures(figures, self.trainer.figures.peaks.source, self.display)
+        say_figures(figures, self.trainer.throughput.peaks.source, self.display)
         warn_of_outcome(self.trainer, self.history, self.display)
         if self.before and after:
             before, now = measured(self.before["pass@1"]), measured(after["pass@1"])

@@ -25,6 +25,7 @@ from rlvr_cli.core.text import first_mistake
 from rlvr_cli.core.types import Group, Problem, UserError
 from rlvr_cli.rollout.sampler import response_row
 from rlvr_cli.runs.stored import StoredMetrics, StoredProblem
+from rlvr_cli.training.record import StepResult
 
 PROBLEMS = "problems.jsonl"
 """Where a run keeps problems that came through a pipe."""
@@ -45,10 +46,13 @@ class Run:
         """Let others use the directory."""
         self._lock.close()
 
-    def record_step(self, metrics: Mapping[str, Any], groups: Iterable[Group]) -> None:
+    def record(self, result: StepResult) -> None:
         """Write the step's rollouts and append its metrics."""
-        self.write_rollouts(f"step-{metrics['step']:06d}", groups)
-        append_line(self.directory / "metrics.jsonl", jsonl_line(metrics))
+        number = f"step-{result.step:06d}"
+        if result.held_out:
+            self.write_rollouts(f"held-out-{number}", result.held_out)
+        self.write_rollouts(number, result.sampled)
+        append_line(self.directory / "metrics.jsonl", jsonl_line(result.metrics))
 
     def write_rollouts(self, name: str, groups: Iterable[Group]) -> None:
         """Write `rollouts/NAME.jsonl`, a line a response."""

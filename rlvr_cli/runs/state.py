@@ -29,7 +29,7 @@ def state_of(trainer: Trainer) -> State:
         "cursor": trainer.cursor.position,
         "weight_version": trainer.weight_version,
         "carried": groups_as_json(trainer.collector.carried, trainer.prompts),
-        "kl_coef": updater.kl_coef,
+        "kl_coef": trainer.objective.kl_coef,
     }
     tensors = {"torch_rng": torch.get_rng_state()}
     _store_optimizer(updater.optimizer, values, tensors)
@@ -51,7 +51,7 @@ def restore(trainer: Trainer, state: State) -> None:
     trainer.cursor.position = values["cursor"]
     trainer.weight_version = values["weight_version"]
     trainer.collector.carried = groups_from_json(values["carried"], trainer.prompts)
-    updater.kl_coef = values["kl_coef"]
+    trainer.objective.kl_coef = values["kl_coef"]
     torch.set_rng_state(state.tensors["torch_rng"])
     _load_optimizer(updater.optimizer, state)
     if critic is not None:
