@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from rlvr_cli.config import Config
 from rlvr_cli.core.types import FinishReason
-from verifiers import Format, Verdict
+from verifiers import Verdict
 
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 Finite = Annotated[float, Field(allow_inf_nan=False, ge=-1e100, le=1e100)]
@@ -56,7 +56,7 @@ class _Verification(Stored):
     extracted: str | None
     format_ok: bool
     reason: str
-    format: Format
+    format: str
 
 
 class _Rollout(Stored):
