@@ -74,7 +74,7 @@ class Unfinished:
                 return
             differing = "its first line cannot be read"
         else:
-            differing = "; ".join(differences(fingerprint, theirs))
+            differing = "; ".join(differences(fingerprint, theirs)[:_SHOWN])
         raise UserError(
             f"--out {path.parents[1]}: begun with other settings, which cannot be mixed "
             f"({differing}); repeat those, or name another directory"
