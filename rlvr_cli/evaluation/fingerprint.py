@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import rlvr_cli
 import verifiers
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import sha256
 from rlvr_cli.core.text import shortened
-from rlvr_cli.core.types import Problem, Prompt, SamplingParams, UserError
+from rlvr_cli.core.types import Problem, Prompt, SamplingParams
 from verifiers import JUDGES, OURS, Format
 
 if TYPE_CHECKING:  # the engines load torch, which judging needs none of
