@@ -1,8 +1,8 @@
 """Keys of answers: two answers that share none are unequal, so that few must be compared."""
 
 from collections.abc import Iterator
-from functools import lru_cache
 from fractions import Fraction
+from functools import lru_cache
 
 from mpmath import log
 
