@@ -22,8 +22,8 @@ from rlvr_cli.config import (
     set_layer,
     yaml_layer,
 )
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.settings import Layer, Section
-from rlvr_cli.core.types import UserError
 
 
 def test_later_layers_win_and_cells_of_the_preset_can_be_changed():
