@@ -61,8 +61,6 @@ ALONE = [
     "$f(3) = 5 + 2 = \\boxed{7}.$",
     "**Final Answer**\n\\boxed{7}",
     "$\\boxed{7}$<",
-    "im_end",
-    ">",
 ]
 OPERANDS = [
     "$2\\boxed{7}$",
