@@ -43,6 +43,7 @@ FOLLOWS = re.compile(
     r"bar|overline)(?![a-z]))[a-zA-Z]+|"
     r"(?![\d_^])\w{2,}|[^\W\dA-Za-z_]|[-–—(*_`\"“”'«»&#<|]"
 )
+WORD_TOUCHES = re.compile(r"(?:[A-Za-z]{2}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])\$\$?$")
 OPERATES = re.compile(r"\s*[-+*/^_×·÷±!]|\s*\*\*\s*\d")
 
 
@@ -62,7 +63,7 @@ def _free_before(text: str, start: int) -> bool:
         bare = before[: spaces.start()] if spaces else before
         if not bare or (spaces and "\n" in spaces[0]) or OPENS_MATH.search(bare):
             touching = re.search(r"(?:[\w^+/!-]|(?<!\*)\*)\$\$?$", bare)
-            return not (touching and not spaces) or bool(re.search(r"[A-Za-z]{2}\$$", bare))
+            return not (touching and not spaces) or bool(WORD_TOUCHES.search(bare))
         if (LIST_MARK.search(bare) and spaces) or TABLE_ROW.search(bare):
             return True
         if not bare[-1].isprintable() or LEADS.search(bare) or TEXT_BEFORE.search(bare):

@@ -8,6 +8,7 @@ from verifiers.extraction.prose import last_expression
 from verifiers.extraction.readable import is_value
 from verifiers.extraction.standing import taken_back
 from verifiers.extraction.statements import read_statement
+from verifiers.extraction.wording import OR, listed
 
 HEDGE = re.compile(
     r"\b(?:alternativ\w*|or|maybe|perhaps|possibl\w+|could|might|also|another|either|not sure|"
@@ -29,8 +30,8 @@ CORRECTION = re.compile(
 WORD = re.compile(r"(?<!\\)\b[^\W\d_]{2,}")
 COMMANDS = re.compile(r"\\[A-Za-z]+")
 OR_AFTER = re.compile(
-    r"(?:[\s$.,;()\]\\*_]|\\text\s*\{)*\b(?:or|alternatively|maybe|perhaps|possibly|"
-    r"(?:it|this|note:?)?\s*(?:could|might|may)(?: also)? be)\b"
+    rf"(?:[\s$.,;()\]\\*_]|\\text\s*\{{)*(?:\b(?:{listed(OR)})(?=\s+[-\d$])|或|または|또는|\b(?:or|alternatively|maybe|perhaps|possibly|"
+    r"(?:it|this|note:?)?\s*(?:could|might|may)(?: also)? be)\b)"
     r"[,\s}\\]*(?:maybe|perhaps|possibly|probably|even|else|it is)?[,\s]*",
     re.I,
 )

@@ -4,6 +4,7 @@ import re
 from itertools import pairwise
 from typing import NamedTuple
 
+from verifiers.extraction.alone import stands_alone
 from verifiers.extraction.competing_answers import changed_to, offered_after, stands_beside
 from verifiers.extraction.formats import after_thought
 from verifiers.extraction.hedges import BOUND
@@ -25,7 +26,14 @@ from verifiers.extraction.places import (
 )
 from verifiers.extraction.prose import first_digit, last_expression, only_value, words_stated
 from verifiers.extraction.readable import YES_OR_NO, is_value
-from verifiers.extraction.standing import denied_before
+from verifiers.extraction.standing import (
+    changed_beside,
+    denied_after,
+    denied_before,
+    doubted,
+    sentence_after,
+    sentence_before,
+)
 from verifiers.extraction.statements import LEAD, stated
 from verifiers.grammar.normalize import normalise, plain_words
 from verifiers.types import Format
@@ -50,6 +58,13 @@ WRITES_COMMA = re.compile(
     r"risultato|resposta|antwoord|svaret|svar|odpowiedź|wynik|wynosi|cevap|sonuç|jawaban|đáp án|"
     r"vastaus|válasz|răspuns\w*|відповідь|odpověď|απάντηση)(?!\w)",
     re.I,
+)
+NOT_FOR_GOOD = re.compile(
+    r"\b(?:not|never|if|should|would|wrong|example|sample|format|template|placeholder)\b|n['’]t\b",
+    re.I,
+)
+UNSURE_AFTER = re.compile(
+    r"\W*(?:not sure|unsure|maybe|perhaps|if|unless|is what|but|hmm|actually|wait)\b", re.I
 )
 NEAR_END = 400
 LONGEST_ANSWER = 30_000
@@ -110,6 +125,8 @@ def _answer(text: str, *, format: Format, cut_off: bool) -> Extraction:
     if tags and format != "boxed":
         if [tag.group() for tag in tags] != ["<answer>", "</answer>"]:
             return Extraction(None, "answer tags nested, repeated or not closed")
+        if _taken_away(visible, tags[0].start(), tags[1].end()):
+            return Extraction(None, "denied")
         inside = visible[tags[0].end() : tags[1].start()]
         return _with_rivals(_in_block(inside), visible[tags[1].end() :])
     places = marked(visible)
@@ -164,6 +181,21 @@ def _in_block(inside: str) -> Extraction:
         if found := _last_of(whole, places):
             return _beside(found, [statement.value for statement in phrases[:-1]])
     return _checked(only_value(whole) or whole, "answer tag")
+
+
+def _taken_away(text: str, start: int, end: int) -> bool:
+    """Whether what stands around an answer block denies it, doubts it or computes with it."""
+    before, after = sentence_before(text, start), sentence_after(text, end)
+    if not text[:start].strip() and not text[end:].strip():
+        return False
+    return (
+        not stands_alone(text, start, end)
+        or denied_before(before)
+        or doubted(before)
+        or denied_after(after)
+        or changed_beside(text, start, end)
+        or bool(NOT_FOR_GOOD.search(before) or UNSURE_AFTER.match(after))
+    )
 
 
 def _value_lines(text: str) -> str | None:

@@ -3,7 +3,16 @@
 import re
 from functools import lru_cache
 
-from verifiers.extraction.wording import DOUBT, NEGATION, QUESTION, WHOLE, WRONG, changed
+from verifiers.extraction.wording import (
+    DOUBT,
+    NEGATION,
+    NOT_SAID,
+    QUESTION,
+    REJECTED,
+    WHOLE,
+    WRONG,
+    changed,
+)
 from verifiers.grammar.vocabulary import words
 
 NEAR = 300
@@ -12,7 +21,7 @@ LEAD_IN = ' \t\n$*_`:([{“"\\'
 CLAUSE_BREAK = re.compile(
     r"[,，、—–](?!\d)|\b(?:but|so|hence|thus|therefore|then|that|which|because|since|while|whereas|"
     r"now|"
-    r"instead|and|also|donc|mais|also|pero|aber|daher|sondern|но|а|поэтому|значит)\b|而是|所以|因此|但|故",
+    r"instead|and|also|donc|mais|also|pero|aber|daher|sondern|но|а|поэтому|значит)\b|而是|所以|因此|但|故|므로|なので",
     re.I,
 )
 ENDS_CLAUSE = re.compile(
@@ -190,7 +199,7 @@ def denied_before(before: str) -> bool:
     if not before.strip():
         return False
     clause = last_clause(before)
-    if NEGATION.search(clause):
+    if NEGATION.search(clause) or REJECTED.search(clause) or NOT_SAID.search(before):
         return True
     words = before.lower()
     if ANY_DENIES.isdisjoint(WHOLE.findall(words)) and "n't" not in words and "n’t" not in words:
@@ -221,7 +230,9 @@ def denied_after(after: str) -> bool:
     clause = after.lstrip(" $—–-)\\]")
     if match := ENDS_CLAUSE.search(clause):
         clause = clause[: match.start()]
-    return NEGATION.search(clause) or WRONG.search(clause)
+    return any(words.search(clause) for words in (NEGATION, WRONG, REJECTED)) or bool(
+        not after.isascii() and (DOUBT.search(clause) or NOT_SAID.search(clause))
+    )
 
 
 def taken_back(rest: str) -> int:

@@ -105,6 +105,20 @@ DOUBT = Words(
     "either",
     "可能 也许 也許 或许 或許 大概 かもしれ 恐らく おそらく たぶん 아마 일지도 อาจ บางที",
 )
+# A value is thrown away, or only said under a condition or by others.
+REJECTED = Words(
+    "fails exclu exclue exclut rejette rejetons scheidet_aus verwerfen verwerfe descarta "
+    "descartamos descarto no_cumple no_satisface está_mal está_incorrecto scartiamo si_scarta "
+    "отбрасываем отбросим не_подходит to_nie discard extraneous contradiction",
+    "不适 不適 満たさない 満たしません 不合题意 不合題意 不符合 不满足 舍去 만족하지_않",
+)
+NOT_SAID = Words(
+    "serait serais sería serían seria seriam sarebbe wäre wären würde würden бы dirían dirían "
+    "diriam direbbero diraient ami_dit freund_sagt amigo_dice amigo_diz amico_dice "
+    "друг_говорит allegedly supposedly rumor rumour no_way not_the_case not_true unlikely "
+    "intermediate so_far placeholder defaulting",
+    "很多人 많은_사람 と答える人 如果 もし 假如 假设 만약 수도_있",
+)
 QUESTION = re.compile(
     r"[?？؟](?=[\s\"”'’*_)»」$]*$)|吗[?？。.]?\s*$|ですか|ますか|でしょうか|습니까|인가요|일까"
 )
@@ -118,6 +132,10 @@ CHANGES_NEXT = Words(
     "log ln sin cos tan logarithm difference product quotient sum increased decreased raised "
     "to_the squares "
     "thirds quarters fourths fifths third quarter fourth fifth percent "
+    "is_at_least is_at_most is_less_than is_more_than is_fewer_than is_greater_than exceeds "
+    "kleiner_als größer_als weniger_als mehr_als inférieure_à inférieur_à supérieure_à "
+    "supérieur_à menor_que mayor_que maior_que minore_di maggiore_di меньше больше не_менее "
+    "не_более tranne sauf кроме außer excepto salvo exceto somewhere_between "
     "except excluding besides than anything_but all_but nothing_but everything_but other_than "
     "beyond below above under until near almost "
     "nearly halfway like such_as e.g. "
@@ -142,6 +160,7 @@ CHANGES_NEXT = Words(
     "gấp_đôi một_nửa kuadrat akar setengah dua_kali minus negatif eksi karekökü yarısı שורש "
     "ריבוע חצי כפול מינוס "
     "pătratul jumătate jumătatea dublul rădăcina polovina dvojnásobek druhá_mocnina odmocnina",
+    "至少是 至少为 至多是 至多为 最多是 最多为 小于 大于 少于 多于 超过 "
     "平方 立方 根号 一半 两倍 二倍 阶乘 負 负 减去 加上 除以 乘以 次方 倒数 マイナス 平方根 "
     "제곱근 마이너스 절반 ลบ รากที่สอง ครึ่ง",
 )
@@ -150,7 +169,11 @@ CHANGES_BEFORE = Words(
     "halves thirds quarters fourths fifths sixths sevenths eighths ninths tenths dozen dozens "
     "minus plus over choose mod modulo times_as to_the less_than more_than fewer_than "
     "greater_than root "
-    "power percent_of doubled tripled halved hundredths "
+    "power percent_of doubled tripled halved hundredths divided multiplied increased decreased "
+    "reduced raised twice thrice backwards reversed before_adding before_subtracting "
+    "after_we_add after_adding after_subtracting at_most at_least or_more or_less max min maximum "
+    "minimum give_or_take tens million millions billion billions trillion thousand thousands hundred hundreds crore "
+    "lakh et_demi et_demie и_половиной с_половиной und_ein_halb y_medio e_mezzo e_meio "
     "au_carré au_cube factorielle douzaines al_cuadrado al_cubo docenas hoch zum_quadrat quadrat "
     "im_quadrat quadriert dutzend halbe alla_seconda al_quadrato alla_terza dozzine ao_quadrado "
     "ao_cubo dúzias "
@@ -158,6 +181,7 @@ CHANGES_BEFORE = Words(
     "i_kvadrat opphøyd "
     "στο_τετράγωνο تربيع مربع مكعب का_वर्ग के_वर्ग का_वर्गमूल का_आधा का_दुगुना का_घन bình_phương "
     "kuadrat בריבוע la_pătrat na_druhou",
+    "より小 より大 보다_작 보다_크 以外 을_제외 를_제외 を除 个半 半 の2倍 の3倍 "
     "平方 的立方 的一半 一半 两倍 二倍 阶乘 次方 的倒数 的根 の半分 の二乗 の2乗 二乗 階乗 "
     "の平方根 제곱 의_절반 의_두_배 "
     "의_제곱 팩토리얼 กำลังสอง",
