@@ -41,9 +41,11 @@ FOLLOWS = re.compile(
     r"theta|alpha|beta|gamma|"
     r"lambda|mu|cup|cap|setminus|oplus|land|lor|prime|mathbb|rvert|lvert|vert|lfloor|lceil|left|"
     r"bar|overline)(?![a-z]))[a-zA-Z]+|"
-    r"(?![\d_^])\w{2,}|[^\W\dA-Za-z_]|[-–—(*_`\"“”'«»&#<|]"
+    r"(?![\d_^])\w{2,}|[^\W\dA-Za-z_]|[-–—(*_`\"“”'«»&#<|]|[\u2600-\u27bf\u2b50\U0001f300-\U0001faff]"
 )
 WORD_TOUCHES = re.compile(r"(?:[A-Za-z]{2}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])\$\$?$")
+MEMBER_AFTER = re.compile(r"\s*,\s*(?!\\(?:boxed|fbox))[-\w\\]")
+RELATES = re.compile(r"\s*(?:[<>]\s*[\w\\]|:\s*\d)")
 OPERATES = re.compile(r"\s*[-+*/^_×·÷±!]|\s*\*\*\s*\d")
 
 
@@ -52,6 +54,10 @@ def stands_alone(text: str, start: int, end: int, *, after_box: int = 0) -> bool
 
     What stands right after a box that ends at `after_box` stands beside it.
     """
+    if MEMBER_AFTER.match(text, end) and text[:start].rstrip()[-1:] in ("(", "["):
+        return not _in_math(text, end)
+    if RELATES.match(text, end) and _in_math(text, end):
+        return False
     beside = after_box and not text[after_box:start].strip()
     return bool(beside or _free_before(text, start)) and _free_after(text, end)
 

@@ -1,5 +1,6 @@
 """Where a response states its answer: its own place first, then a phrase, then the last value."""
 
+import json
 import re
 from itertools import pairwise
 from typing import NamedTuple
@@ -7,7 +8,7 @@ from typing import NamedTuple
 from verifiers.extraction.alone import stands_alone
 from verifiers.extraction.competing_answers import changed_to, offered_after, stands_beside
 from verifiers.extraction.formats import after_thought
-from verifiers.extraction.hedges import BOUND
+from verifiers.extraction.hedges import BOUND, GAVE_UP, labelled
 from verifiers.extraction.last_sentence import closing_words
 from verifiers.extraction.passages import (
     MARKED,
@@ -63,9 +64,11 @@ NOT_FOR_GOOD = re.compile(
     r"\b(?:not|never|if|should|would|wrong|example|sample|format|template|placeholder)\b|n['’]t\b",
     re.I,
 )
+NOTE = re.compile(r"\W*note\b", re.I)
 UNSURE_AFTER = re.compile(
-    r"\W*(?:not sure|unsure|maybe|perhaps|if|unless|is what|but|hmm|actually|wait)\b", re.I
+    r"\W*(?:not sure|unsure|maybe|perhaps|if|unless|is what|but|hmm|wait)\b", re.I
 )
+ANSWER_KEYS = ("answer", "final_answer", "result")
 NEAR_END = 400
 LONGEST_ANSWER = 30_000
 LONGEST_BARE = 300
@@ -192,7 +195,7 @@ def _taken_away(text: str, start: int, end: int) -> bool:
         not stands_alone(text, start, end)
         or denied_before(before)
         or doubted(before)
-        or denied_after(after)
+        or (denied_after(after) and not NOTE.match(after))
         or changed_beside(text, start, end)
         or bool(NOT_FOR_GOOD.search(before) or UNSURE_AFTER.match(after))
     )
@@ -255,6 +258,16 @@ def _unmarked(text: str) -> Extraction | None:
     whole = text.strip()
     if not whole or MARKED.search(whole) or TAG_LIKE.search(whole):
         return None
+    if GAVE_UP.search(whole, max(0, len(whole) - NEAR_END)):
+        return None
+    if whole.startswith("{") and '":' in whole:
+        return _from_json(whole)
+    if label := labelled(whole):
+        value, anothers = label
+        if anothers:
+            return None
+        if is_value(value):
+            return _checked(value, "whole response")
     if match := YES_OR_NO.match(whole):
         return _checked(match[1], "first word")
     if listed := _value_lines(whole):
@@ -269,6 +282,18 @@ def _unmarked(text: str) -> Extraction | None:
         return _checked(words, "last sentence")
     value = last_expression(text[-LONGEST_ANSWER:])
     return _checked(value, "last expression") if value else None
+
+
+def _from_json(text: str) -> Extraction | None:
+    """The answer of a JSON object that has one."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    said = [found[key] for key in ANSWER_KEYS if key in found] if isinstance(found, dict) else []
+    if len(said) != 1 or not isinstance(said[0], str | int | float):
+        return None
+    return _checked(str(said[0]), "JSON")
 
 
 def _few_words(text: str) -> bool:

@@ -2,6 +2,8 @@
 
 import re
 
+from verifiers.grammar.vocabulary import words
+
 BOUND = re.compile(
     r"(?:(?:no|not)\s+)?(?:less|greater|more|fewer|smaller|larger|bigger|higher|lower|"
     r"strictly\s+\w+)"
@@ -23,13 +25,25 @@ HEDGED = re.compile(
     r"|\d.{0,40}\bor\s+is\s+it\b",
     re.I,
 )
+LABELLED = re.compile(r"\s*([A-Za-z][A-Za-z' ]{2,40}?)\s*[:=]\s*(?=[-$\\\d(])")
+ANOTHERS_LABEL = words(
+    "wrong false incorrect bad previous initial old lower upper bound bounds gold expected "
+    "reference student user model sample example trap rejected placeholder dummy error warning "
+    "timeouterror confidence timeout note step case line"
+)
+GAVE_UP = re.compile(
+    r"\b(?:I (?:give up|cannot solve|can['’]t solve|don['’]t know|do not know)|random(?:ly)?|guess|"
+    r"unsure|Traceback \(most recent)\b|Error:",
+    re.I,
+)
 DENIED = re.compile(r"\b(?:wrong|incorrect|not|including|except|unsure|know)\b|n't\b", re.I)
 APPROXIMATELY = re.compile(
     r"[\s$(]*(?:approximately|approx\.?|about|roughly|around|nearly|≈|~|\\approx|\\simeq)", re.I
 )
 OTHERS_SAY = re.compile(
     r"(?:\b(?:reference|expected|gold|official|ground[- ]truth|"
-    r"backup|alternat(?:iv)?e|previous|initial|wrong|incorrect|"
+    r"backup|alternat(?:iv)?e|previous|initial|wrong|incorrect|student|bad|example|sample|"
+    r"placeholder|dummy|trap|false|rejected|lower|upper|"
     r"user's|student's|textbook's|book's|"
     r"model)\s*|\b(?:user|problem|question|prompt|key|solution|he|she|they|someone|people|some|"
     r"many|textbook|book|students?)\s+(?:says?|said|claims?|claimed|states?|stated|suggests?|"
@@ -57,3 +71,11 @@ def not_its_own(text: str, match: re.Match[str], quoted: list[tuple[int, int]]) 
         if OTHERS_SAY.search(text, before, start):
             return True
     return any(opening < start and end < closing < len(text) for opening, closing in quoted)
+
+
+def labelled(text: str) -> tuple[str, bool] | None:
+    """What "Sum: 42" labels, and whether the label gives it to others or bounds it."""
+    match = LABELLED.match(text)
+    if match is None:
+        return None
+    return text[match.end() :], not ANOTHERS_LABEL.isdisjoint(match[1].lower().split())

@@ -90,6 +90,7 @@ def chosen(text: str) -> str | None:
     letter = next(group for group in match.groups() if group)
     start = match.start(match.lastindex or 0)
     denied = not_stated(text, start, len(text)) or ANY_NEGATION.search(last_clause(text[:start]))
+    denied = denied or CHOSEN_BY_OTHERS.search(text, 0, start)
     return letter if letter.isupper() and not denied else None
 
 
@@ -137,12 +138,21 @@ def closing_words(text: str) -> str:
     return last.rstrip(" .!")
 
 
+COMPARED = re.compile(
+    r"\b(?:after|before|than|except|but|beats?|defeats?|besides|almost|nearly|excluding|without|"
+    r"opposite|over)\W+(?:the\s+)?$"
+)
+CHOSEN_BY_OTHERS = re.compile(
+    r"\b(?:might|may|could|many|some|most|people|others|everyone)\b|不", re.I
+)
+
+
 def ends_in(sentence: str, words: str) -> bool:
     """Whether a sentence ends in these words and nothing before them takes them away."""
     words = words.casefold()
     rest = sentence.casefold().removesuffix(words)
     if words in SAID_ALONE or ORDERS.search(rest):
         return False
-    if len(rest) == len(sentence) or (rest and rest[-1].isalnum()):
+    if COMPARED.search(rest) or len(rest) == len(sentence) or (rest and rest[-1].isalnum()):
         return False
     return not denied_before(rest + " ") and not ANY_NEGATION.search(rest)

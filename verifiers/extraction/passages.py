@@ -14,6 +14,13 @@ COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.S)
 BOLD = re.compile(
     r"\*\*(?<![\w)*]\*\*)(?=[^\s*])([^*\n]{1,300}(?:\*[^*\n]{1,300}){0,9})(?<=[^\s*])\*\*(?![\w(*])"
 )
+STRUCK = re.compile(
+    r"<(del|s|strike)>.{0,3000}?</\1>|~~[^~\n]{1,300}~~|\\begin\{comment\}.{0,3000}?\\end\{comment\}|"
+    r"^\[//\]: #[^\n]*|^[ \t]*%[^\n]*|[❌✗✘][ \t]*[$*]*\\boxed\{[^{}]*\}[$*]*|"
+    r"\\boxed\{[^{}]*\}[$*]*[ \t]*[❌✗✘]",
+    re.S | re.M,
+)
+STRIKES = ("<del", "<s", "~~", "{comment}", "[//]", "%", "❌", "✗", "✘")
 HIDDEN = re.compile(r"\\[hv]?phantom\s*(?=\{)")
 QUOTED = re.compile(
     r'"(?<![\w\\]")[^"\n]{0,300}"|“[^”\n]{0,300}”|\'(?<!\w\')[^\'\n]{0,300}\'(?!\w)'
@@ -73,6 +80,7 @@ def final_text(text: str) -> str:
         text = text[:-END_MARKS] + END_MARK.sub("", end)
     text = CALCULATOR.sub("", text) if "<<" in text else text
     text = COMMENT.sub(" ", text) if "<!--" in text else text
+    text = STRUCK.sub(" ", text) if any(sign in text for sign in STRIKES) else text
     return BOLD.sub(r"\1", text) if "**" in text else text
 
 

@@ -74,7 +74,7 @@ LEADS_TO = re.compile(
     re.I,
 )
 CONTRAST = re.compile(
-    r"(?:,\s*(?:and\s+)?not|\sand\s+not|,?\s+(?:rather than|instead of|а\s+не|"
+    r"(?:,\s*(?:and\s+)?not|,\s*no(?=\s+[$\d])|\sand\s+not|,?\s+(?:rather than|instead of|а\s+не|"
     r"et\s+non(?:\s+pas)?|y\s+no|e\s+non|e\s+não|und\s+nicht|"
     r"nicht|en\s+niet|i\s+nie|og\s+ikke|och\s+inte)|[，,]?\s*(?:而不是|"
     r"而非))\s*[$*]*[-−]?[\d\\][^.,;，。]{0,40}(?=[.。]?\W*$)",

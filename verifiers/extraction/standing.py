@@ -49,6 +49,11 @@ DENIES_CLAUSE = re.compile(
     r"\s+(?:of\s+)?(?:the|my|our|your)\s+(?:\w+\s+)?(?:answer|result|solution)\b",
     re.I,
 )
+STEP_NEXT = re.compile(
+    r"\b(?:(?:add|subtract)\s+\S+\s+(?:to|from)|multiply|divide|halve|discard|assume that)\s*$|"
+    r"\bassume\b[^.;,]*$|\bnaive\b[^.;,]*$|\bwithout\b[^.;]*\bwould be\s*$|\bsystem wants\s*$",
+    re.I,
+)
 SUPPOSES = re.compile(
     r"\b(?:suppose|supposing|assume|assuming|imagine|pretend|if|whether|unless|hypothetically|"
     r"had|say)\b[^.;,]*$",
@@ -200,6 +205,8 @@ def denied_before(before: str) -> bool:
         return False
     clause = last_clause(before)
     if NEGATION.search(clause) or REJECTED.search(clause) or NOT_SAID.search(before):
+        return True
+    if STEP_NEXT.search(before):
         return True
     words = before.lower()
     if ANY_DENIES.isdisjoint(WHOLE.findall(words)) and "n't" not in words and "n’t" not in words:

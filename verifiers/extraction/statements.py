@@ -23,6 +23,7 @@ from verifiers.extraction.standing import (
     sentence_after,
     sentence_before,
 )
+from verifiers.extraction.wording import changed
 from verifiers.grammar.literals import plain_number
 from verifiers.grammar.spoken import spoken
 
@@ -55,6 +56,12 @@ PARTS = re.compile(
     r"\s*\(?a\)\s*([^;,\n]{1,60}?)[;,]?\s*(?:and\s+)?\(?b\)\s*([^;,\n]{1,60}?)"
     r"(?:[;,]?\s*(?:and\s+)?\(?c\)\s*([^;,\n]{1,60}?))?[.\s]*$"
 )
+GOES_ON = re.compile(
+    r"[\s$)]*(?:[-+−–×*/:]\s*(?:\$|\\[(a-z]|\d|$)|(?:to|times)\b\s*(?:[$\d\\]|$)|of\s+[$\d\\]|"
+    r"(?:until|before)\b|when\b[^.\n]{1,80}\band\b[^.\n]{1,60}\bwhen\b|"
+    r"[—–,-]\s*(?:scratch that|never ?mind|I was told)|[,(]\s*(?:unsure|random|I think not))"
+)
+CUT = re.compile(r"\b(?:or|and|to)\W*$|[-+*/]\s*$")
 OFFERED = re.compile(r"\b(?:might|may|could|can)\s+be\b", re.I)
 LONGEST_STATEMENT = 30_000
 LAST_STATEMENTS = 8
@@ -93,6 +100,12 @@ def stated(text: str) -> list[Statement]:
         at = max(text.find(value, match.end()), match.end())
         end = at + len(value.rstrip(STOPS))
         after = sentence_after(text, end)
+        if text.startswith(value, at) and (
+            GOES_ON.match(after) or changed("", after.lstrip(" ,;($"))
+        ):
+            continue
+        if CUT.search(value):
+            continue
         if denied_after(after) or ("would" in match[0] and CONDITION.search(after)):
             continue
         whole = not PROSE_WORD.search(LEAD.sub("", text[match.end() : at], count=1))

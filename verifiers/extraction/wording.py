@@ -136,6 +136,7 @@ CHANGES_NEXT = Words(
     "kleiner_als größer_als weniger_als mehr_als inférieure_à inférieur_à supérieure_à "
     "supérieur_à menor_que mayor_que maior_que minore_di maggiore_di меньше больше не_менее "
     "не_более tranne sauf кроме außer excepto salvo exceto somewhere_between "
+    "verify check try test let_me_compute "
     "except excluding besides than anything_but all_but nothing_but everything_but other_than "
     "beyond below above under until near almost "
     "nearly halfway like such_as e.g. "
@@ -197,6 +198,8 @@ BESIDE = " \t\n$\\({*'’-\""
 LAST_WORD = re.compile(r"\w+$")
 SHORT_WORD = re.compile(r"\w{1,3}\s+|[的の의]\s*")
 AFTER_MARKS = " \t\n$)\\*'’\"-"
+TEXT_OPENS = re.compile(r"[\s$]*\\(?:text|mathrm|mbox)\w*\s*\{\s*")
+PART_OF = re.compile(r"[\s$}]*(?:\\?%|percent|per cent)[\s$}]*\s+of\b|[\s$]*times\s+\$?\d", re.I)
 
 
 def changed(before: str, after: str) -> bool:
@@ -209,7 +212,10 @@ def changed(before: str, after: str) -> bool:
         before = before[: word.start()].rstrip(BESIDE)
     else:
         return True
-    after = after[:60].lstrip(AFTER_MARKS)
+    after = after[:60]
+    if PART_OF.match(after):
+        return True
+    after = (TEXT_OPENS.sub("", after, count=1) if "\\" in after else after).lstrip(AFTER_MARKS)
     if CHANGES_BEFORE.begins(after):
         return True
     short = SHORT_WORD.match(after)

@@ -2,7 +2,7 @@
 
 import re
 
-from verifiers.grammar.vocabulary import SUBSCRIPTS, SUPERSCRIPTS, UNICODE
+from verifiers.grammar.vocabulary import FOREIGN_SCALES, SUBSCRIPTS, SUPERSCRIPTS, UNICODE
 
 ORDINAL = re.compile(
     r"(?<!\d)(\d{1,6})\s?(?:\^?\{?\s*\\(?:text|mathrm|textrm)\s*\{\s*(st|nd|rd|th)\s*\}\s*\}?"
@@ -80,7 +80,11 @@ def plain_signs(text: str) -> str:
     return CLOCK_HALF.sub(lambda half: half[1].lower() + "m ", text).replace("{:}", ":")
 
 
+SCALE = re.compile(rf"(?<=\d)\s?({'|'.join(sorted(FOREIGN_SCALES, key=len, reverse=True))})(?!\w)")
+
+
 def _in_ascii(text: str) -> str:
+    text = SCALE.sub(lambda scale: f" {FOREIGN_SCALES[scale[1]]} ", text)
     text = SUPERSCRIPT_RUN.sub(lambda run: _script("^", SUPERSCRIPTS, run[0]), text)
     text = SUBSCRIPT_RUN.sub(lambda run: _script("_", SUBSCRIPTS, run[0]), text)
     return "".join(UNICODE.get(char, char) for char in text)

@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 from verifiers.grammar.lexer import Token
-from verifiers.grammar.vocabulary import FUNCTIONS, NOT_UNITS, words
+from verifiers.grammar.vocabulary import FUNCTIONS, NOT_UNITS, SCALES, words
 
 # canonical name: (dimension, size in the dimension's base unit, spellings)
 UNITS: dict[str, tuple[str, Fraction, str]] = {
@@ -104,7 +104,8 @@ def is_unit(token: Token, following: Token) -> bool:
         return False
     if token.text == "min":
         return following.text not in ("(", "{")
-    return token.text_mode or len(token.text) > 3 or token.text in SHORT_UNIT_WORDS
+    known = token.text in SHORT_UNIT_WORDS or token.text in SCALES
+    return token.text_mode or known or len(token.text) > 3
 
 
 def currency_of(token: Token) -> str | None:

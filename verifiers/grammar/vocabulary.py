@@ -104,7 +104,8 @@ NOT_UNITS = words(
     "or and not if for when where except but is are be to with without unless whenever while "
     "maybe either neither nor plus minus times divided all any no none both because since than "
     "then else mod over between through until squared cubed doubled tripled halved factorial "
-    "wrong incorrect false missing"
+    "wrong incorrect false missing increased decreased reduced raised twice thrice backwards "
+    "reversed maximum minimum fails random unsure tempting nicht salah et unlikely"
 )
 NUMBER_WORDS = {
     "zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7,
@@ -114,7 +115,25 @@ NUMBER_WORDS = {
     "seventy": 70, "eighty": 80, "ninety": 90,
 }  # fmt: skip
 SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9}
-SCALES |= {"trillion": 10**12, "dozen": 12}
+SCALES |= {"trillion": 10**12, "dozen": 12, "score": 20, "lakh": 10**5, "crore": 10**7}
+SCALES |= {"tenthousand": 10**4, "hundredmillion": 10**8}
+SCALES |= dict.fromkeys(words("hundreds cientos"), 100)
+SCALES |= dict.fromkeys(words("thousands mille mil tausend ribu bin tusen tuhat tysiące"), 1000)
+SCALES |= dict.fromkeys(
+    words("millions millionen millones milioni milyon mln juta miljoen miljoner milion miljoonaa"),
+    10**6,
+)
+SCALES |= dict.fromkeys(words("billions milliards milliarden miliardi milyar mlrd"), 10**9)
+SCALES |= dict.fromkeys(words("dozens dutzend douzaines docenas dozzine dozzina"), 12)
+# Scale words that are not in ASCII, as words of the table above.
+FOREIGN_SCALES = {
+    "万": "tenthousand", "萬": "tenthousand", "만": "tenthousand", "亿": "hundredmillion",
+    "億": "hundredmillion", "억": "hundredmillion", "百": "hundred", "千": "thousand",
+    "打": "dozen", "ダース": "dozen", "млн": "million", "миллиона": "million",
+    "миллионов": "million", "тысяч": "thousand", "тысячи": "thousand", "дюжины": "dozen",
+    "дюжин": "dozen", "triệu": "million", "nghìn": "thousand", "milhões": "million",
+    "millón": "million", "dúzias": "dozen",
+}  # fmt: skip
 EMPTY_WORDS = {"no solution", "no solutions", "empty set", "the empty set", "no real solutions"}
 EMPTY_WORDS |= {"no real solution", "null set"}
 REAL_WORDS = {"all real numbers", "all reals", "all real x", "real numbers", "the real numbers"}

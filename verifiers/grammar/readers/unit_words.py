@@ -22,9 +22,10 @@ from verifiers.grammar.vocabulary import NUMBER_WORDS, SCALES
 
 def read_unit(parser: Parser, node: Node) -> Node:
     word = parser.peek().text
-    if word.lower() in SCALES:
+    scale = 1000 if word == "k" and parser.peek().text_mode else SCALES.get(word.lower())
+    if scale:
         parser.take()
-        node = product_of([node, num(SCALES[word.lower()])])
+        node = product_of([node, num(scale)])
         return read_unit(parser, node) if parser.at_unit() else node
     if word in HALVES_OF_DAY:
         return Clock(parser.take().text.lower(), (node, num(0)))
