@@ -25,7 +25,14 @@ from verifiers.extraction.places import (
     spoken_at,
     without_denied,
 )
-from verifiers.extraction.prose import first_digit, last_expression, only_value, words_stated
+from verifiers.extraction.prose import (
+    NUMBER,
+    NUMBER_LIST,
+    first_digit,
+    last_expression,
+    only_value,
+    words_stated,
+)
 from verifiers.extraction.readable import YES_OR_NO, is_value
 from verifiers.extraction.standing import (
     changed_beside,
@@ -35,8 +42,10 @@ from verifiers.extraction.standing import (
     sentence_after,
     sentence_before,
 )
-from verifiers.extraction.statements import LEAD, stated
-from verifiers.grammar.normalize import normalise, plain_words
+from verifiers.extraction.statements import CUT, LEAD, PARTS, stated
+from verifiers.extraction.wording import EITHER, JOINT, changed
+from verifiers.grammar.normalize import as_date, normalise, plain_words
+from verifiers.grammar.vocabulary import words
 from verifiers.types import Format
 
 ANSWER_TAG = re.compile(r"</?\s*answer\s*/?>", re.I)
@@ -51,13 +60,14 @@ LABEL = re.compile(
     re.I,
 )
 ASIDE = re.compile(r"\([^()\\]*[A-Za-z]{3}|\b(?:because|since|as|so)\b")
+FOREIGN_JOINT = re.compile(rf"\s*(?!and\b|or\b){JOINT}\s*", re.I)
 TAG_LIKE = re.compile(r"</?[^\s<>=]{3,14}>")
 DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d{1,6}(?!\d|,\d))")
 WRITES_COMMA = re.compile(
     r"(?<!\w)(?:ответ|равн\w+|часа|Antwort|beträgt|lautet|ist|Ergebnis|respuesta|solución|"
     r"resultado|réponse|résultat|est|donc|risposta|"
     r"risultato|resposta|antwoord|svaret|svar|odpowiedź|wynik|wynosi|cevap|sonuç|jawaban|đáp án|"
-    r"vastaus|válasz|răspuns\w*|відповідь|odpověď|απάντηση)(?!\w)",
+    r"vastaus|válasz|răspuns\w*|відповідь|odpověď|απάντηση)(?!\w)|\d,\d\d\s?€|R\$\s?\d",
     re.I,
 )
 NOT_FOR_GOOD = re.compile(
@@ -69,6 +79,19 @@ UNSURE_AFTER = re.compile(
     r"\W*(?:not sure|unsure|maybe|perhaps|if|unless|is what|but|hmm|wait)\b", re.I
 )
 ANSWER_KEYS = ("answer", "final_answer", "result")
+CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+TERSE = re.compile(r"(?:[^\W\d_]['’\w-]*\s+){0,2}([^\W\d_]['’\w-]*)\s+(?=[-$]?\d)")
+STATES = words(
+    "got get gets obtain find found think answer ans is its it's equals precisely sum price age "
+    "obtient trouve reste erhalten obtenemos queda quedan otteniamo adalah wynosi to on restano "
+    "rimangono leva tarda restam restam-lhe sobram existem son faltam insgesamt"
+)
+LINE_MARK = re.compile(r"(?:[-*+•]|\d{1,2}[.)]|(?:Part\s+)?\(?(?:[a-e]|i{1,3}|iv)\)\s*[:.]?)\s+")
+NO_LIMIT = re.compile(
+    r"\b(?:limit|derivative|integral|sum|value|it)\b[^.\n]{0,80}\b(?:does not|doesn['’]t) exist"
+    r"(?=\W*$|\s+(?:because|since|as)\b[^.\n]*\.?\s*$)",
+    re.I,
+)
 NEAR_END = 400
 LONGEST_ANSWER = 30_000
 LONGEST_BARE = 300
@@ -156,6 +179,10 @@ def _checked(text: str, reason: str, rivals: tuple[str, ...] = ()) -> Extraction
         text = match[1]
     if not text[0].isdigit():
         text = LABEL.sub(r"\1", text, count=1)
+    if CUT.search(text, max(0, len(text) - 12)):
+        return Extraction(None, "cut off")
+    if len(text) <= LONGEST_BARE and NUMBER_LIST.fullmatch(text.rstrip(" .")):
+        text = FOREIGN_JOINT.sub(lambda join: " or " if EITHER.search(join[0]) else ", ", text)
     if "(" in text and (aside := VALUE_ASIDE.fullmatch(text)):
         text, rivals = aside[1], (*rivals, aside[2])
     return Extraction(text, reason, tuple(dict.fromkeys(rivals))[-MOST_RIVALS:])
@@ -174,6 +201,8 @@ def _in_block(inside: str) -> Extraction:
     whole = inside.strip()
     if denied_before(whole[: first_digit(whole)]):
         return Extraction(None, "denied")
+    if parts := PARTS.match(whole):
+        return _checked(", ".join(part.strip() for part in parts.groups() if part), "parts")
     if listed := _value_lines(whole):
         return _checked(listed, "answer tag, several lines")
     if not whole or BOUND.match(whole) or (is_value(whole) and not ASIDE.search(whole)):
@@ -203,7 +232,9 @@ def _taken_away(text: str, start: int, end: int) -> bool:
 
 def _value_lines(text: str) -> str | None:
     """Lines that are nothing but values, as one list."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if "\n" not in text:
+        return None
+    lines = [LINE_MARK.sub("", line.strip()) for line in text.splitlines() if line.strip()]
     if not 1 < len(lines) <= MOST_PLACES or math_spans(text):
         return None
     return ", ".join(lines) if all(map(is_value, lines)) else None
@@ -268,11 +299,19 @@ def _unmarked(text: str) -> Extraction | None:
             return None
         if is_value(value):
             return _checked(value, "whole response")
+    if as_date(whole.rstrip(".")):
+        return _checked(whole, "whole response")
+    if parts := PARTS.match(whole):
+        return _checked(", ".join(part.strip() for part in parts.groups() if part), "parts")
+    if NO_LIMIT.search(whole, max(0, len(whole) - NEAR_END)):
+        return _checked("does not exist", "last sentence")
     if match := YES_OR_NO.match(whole):
         return _checked(match[1], "first word")
     if listed := _value_lines(whole):
         return _checked(listed, "several lines")
     if len(whole) <= LONGEST_BARE and "\n" not in whole:
+        if terse := _tersely(whole):
+            return _checked(terse, "whole response")
         bare = LEAD.sub("", whole, count=1)
         if is_value(bare):
             return _checked(bare, "whole response")
@@ -297,4 +336,20 @@ def _from_json(text: str) -> Extraction | None:
 
 
 def _few_words(text: str) -> bool:
-    return len(text.split()) <= 3 and not math_spans(text)
+    return len(text.split()) <= 3 and not CJK.search(text) and not math_spans(text)
+
+
+def _tersely(text: str) -> str | None:
+    """The value of "I got 42" or "On obtient 7.": two or three words that state it."""
+    lead = TERSE.match(text) if len(text.split()) <= 4 and "," not in text else None
+    if lead is None or lead[1].casefold() not in STATES:
+        return None
+    value = text[lead.end() :].rstrip(" .!")
+    number = NUMBER.match(value)
+    around = lead[0], value[number.end() :] if number else ""
+    if denied_before(lead[0]) or doubted(lead[0]) or denied_after(around[1]) or changed(*around):
+        return None
+    if is_value(value):
+        return value
+    rest = around[1].strip()
+    return number[0] if number and rest.isalpha() and not rest.isascii() else None

@@ -33,11 +33,12 @@ CHOSEN = re.compile(
     rf"|(?<!not )(?<!n't )(?<!never )\b(?:choose|pick|select)\s+{CHOICE_NOUN}?{LETTER}\W*$"
     rf"|(?<!not )(?<!n't )(?<!never )\b(?:is|corresponds?\s+to|corresponding\s+to|match(?:es|ing)?)"
     rf"\s+(?:the\s+)?{CHOICE_NOUN}{LETTER}\W*$"
+    rf"|\b(?:my\s+(?:choice|pick)\s+is|i['’]d\s+go\s+with|,\s+so)\s+{LETTER}\W*$"
     rf"|^(?:so|thus|hence|therefore),?\s+{CHOICE_NOUN}?{LETTER}\W*$"
     rf"|(?:[:：是为は]|\b(?:ist|es|est|è|é|opción|opção|opzione|option|optie|letra|lettre|lettera|"
     rf"Buchstabe|вариант|ответ|"
     rf"буква|alternativ\w*|seçenek|odpowiedź)|选项|选|選|選択肢|선택지|답은)\s*(?:(?:la|el|die|der|das|le|o|"
-    rf"a)\s+)?\(?([A-J])\)?[\s.。*$]*$",
+    rf"a)\s+)?\(?([A-J])\)?(?:です|である|입니다|이다)?[\s.。*$]*$",
     re.I,
 )
 NAMED_KIND = re.compile(
@@ -150,9 +151,12 @@ CHOSEN_BY_OTHERS = re.compile(
 def ends_in(sentence: str, words: str) -> bool:
     """Whether a sentence ends in these words and nothing before them takes them away."""
     words = words.casefold()
-    rest = sentence.casefold().removesuffix(words)
+    said = sentence.casefold()
+    if words.startswith("no ") and said.endswith(words + "s"):
+        said = said[:-1]
+    rest = said.removesuffix(words)
     if words in SAID_ALONE or ORDERS.search(rest):
         return False
-    if COMPARED.search(rest) or len(rest) == len(sentence) or (rest and rest[-1].isalnum()):
+    if COMPARED.search(rest) or len(rest) == len(said) or (rest and rest[-1].isalnum()):
         return False
     return not denied_before(rest + " ") and not ANY_NEGATION.search(rest)

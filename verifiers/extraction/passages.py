@@ -12,7 +12,7 @@ BOILERPLATE = re.compile(r"\bI hope (?:it|this) is correct\.?|\bI hope this help
 CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.S)
 COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.S)
 BOLD = re.compile(
-    r"\*\*(?<![\w)*]\*\*)(?=[^\s*])([^*\n]{1,300}(?:\*[^*\n]{1,300}){0,9})(?<=[^\s*])\*\*(?![\w(*])"
+    r"\*\*(?<![A-Za-z0-9_)*]\*\*)(?=[^\s*])([^*\n]{1,300}(?:\*[^*\n]{1,300}){0,9})(?<=[^\s*])\*\*(?![A-Za-z0-9_(*])"
 )
 STRUCK = re.compile(
     r"<(del|s|strike)>.{0,3000}?</\1>|~~[^~\n]{1,300}~~|\\begin\{comment\}.{0,3000}?\\end\{comment\}|"

@@ -76,15 +76,17 @@ LEADS_TO = re.compile(
 CONTRAST = re.compile(
     r"(?:,\s*(?:and\s+)?not|,\s*no(?=\s+[$\d])|\sand\s+not|,?\s+(?:rather than|instead of|а\s+не|"
     r"et\s+non(?:\s+pas)?|y\s+no|e\s+non|e\s+não|und\s+nicht|"
-    r"nicht|en\s+niet|i\s+nie|og\s+ikke|och\s+inte)|[，,]?\s*(?:而不是|"
-    r"而非))\s*[$*]*[-−]?[\d\\][^.,;，。]{0,40}(?=[.。]?\W*$)",
+    r"nicht|en\s+niet|i\s+nie|og\s+ikke|och\s+inte)|[，,]?\s*(?:而不是|不是|"
+    r"而非))\s*[$*]*[-−]?(?:[a-z]\s*=\s*)?[\d\\][^.,;，。]{0,40}(?=[.。]?\W*$)",
     re.I,
 )
 STRAY = re.compile(r"[@#&|\\<>{}^~=*/+_]|;\S")
 DATE = re.compile(
     r"(?:january|february|march|april|may|june|july|august|september|october|november|"
     r"december)\s+\d{1,2}"
-    r"(?:st|nd|rd|th)?(?:,?\s+\d{4})?\W*$",
+    r"(?:st|nd|rd|th)?(?:,?\s+\d{4})?\W*$"
+    r"|\b\d{1,2}(?:st|nd|rd|th)?\s+(?:of\s+)?(?:january|february|march|april|may|june|july|"
+    r"august|september|october|november|december)(?:,?\s+\d{4})?\W*$",
     re.I,
 )
 NEGATED = re.compile(r"(?:\bnot|n't|\bnever|\bcannot be)\s+(?:(?:equal to|be)\s+)?[*_$\\(]*$", re.I)
@@ -186,7 +188,7 @@ def _linked_value(sentence: str) -> str | None:
     clause = rest[: match.start()] if match else rest
     if match and ENDS_ARGUMENT.match(match[0]) and NUMBER.search(rest, match.end()):
         return None
-    return clause if is_value(clause) and re.search(r"\d|=|√|π", clause) else None
+    return clause if is_value(clause) and re.search(r"[\d=√π½¼¾⅓⅔]", clause) else None
 
 
 def words_stated(text: str) -> str | None:

@@ -25,7 +25,7 @@ CLAUSE_BREAK = re.compile(
     re.I,
 )
 ENDS_CLAUSE = re.compile(
-    r"[,，;；—–(](?!\d)|\b(?:but|so|hence|thus|therefore|because|since|while|whereas|which|that|"
+    r"[,，;；—–](?!\d)|\(|\b(?:but|so|hence|thus|therefore|because|since|while|whereas|which|that|"
     r"who|where|when|"
     r"with|for|if|as|by|and|among|in|of|after|et|y|e|und|и|а|en|i|og|och|ja|ve)\b|而不|而非|但",
     re.I,
@@ -107,18 +107,21 @@ DENIED_AFTER = re.compile(
     r"[\s$)\\\]*_\"'”}]*(?:"
     r"(?:is|are|was|were|would\s+be|seems?|looks?|can|could|does|do|did|must|has|have|will|"
     r"should|gets?|got|turned out|turns out|appears?)"
-    r"(?:n['’]t\b|\s+not\b|\s+never\b|\s+(?:to\s+)?(?:be\s+)?(?:\w+ly\s+)?(?:wrong|incorrect|"
+    r"(?:(?:n['’]t\b|\s+not\b|\s+never\b)(?!\s+(?:(?:a|an|the)\s+)?(?:divisible|even\b(?!\s+close)|odd|"
+    r"prime|integer\s+multiple|hard|difficult|easy|exceed\w*|depend\w*|surprising|multiple|perfect|"
+    r"negative|composite)\b)|\s+(?:to\s+)?(?:be\s+)?(?:\w+ly\s+)?(?:wrong|incorrect|"
     r"false|rejected|mistaken|invalid|inadmissible|nonsense|"
-    r"impossible|ruled\s+out|excluded|too\s+(?:small|large|big|low|high|much|many|few)|"
+    r"impossible(?!\s+to)|ruled\s+out|excluded|too\s+(?:small|large|big|low|high|much|many|few)|"
     r"an?\s+(?:\w+\s+)?(?:mistake|error|trap|distractor|wrong|typo)|"
     r"no\s+longer|unlikely|disproved|refuted|out\b|a\s+lie|a\s+guess|just\s+a\s+guess|only\s+a|"
-    r"the\s+wrong|what\s+(?:most|some|many|you|they|one|people|the)|extraneous))"
+    r"the\s+wrong|what\s+(?:most|some|many|you(?!\s+get)|they|one|people|the(?!\s+(?:problem|question)))|extraneous))"
     r"|,?\s*which\s+(?:is|was|would\s+be)\s+(?:wrong|incorrect|false|impossible|absurd|"
     r"not\s+(?:right|correct|possible|the\s+answer))"
     r"|(?:cannot|can['’]t)\s+(?:be\s+(?:right|correct|true|accepted|it|the)|hold|work)\b|"
-    r"\bfails\b|\bnever\b|\bNOT\b|\(?\s*(?:wrong|incorrect|false|rejected|mistaken|invalid)\b)",
+    r"\bfails\b|\bnever\b|\bNOT\b|\(?\s*(?:wrong|incorrect|false|rejected|mistaken|invalid)\b(?!\s+\w+s\b))",
     re.I,
 )
+WRONG_THINGS = re.compile(r"[\s$]*(?:wrong|incorrect|false)\s+[a-z]+s\b", re.I)
 NEXT_DENIES = re.compile(
     r"[\s$)\\\]*_\"'”}.,!?…:;—–-]*(?:"
     r"(?:no|nope|not|wrong|false|incorrect|rejected)\b(?=\s*(?:[.!,;]|$|\n|quite|so|right|really|"
@@ -135,14 +138,14 @@ NEXT_DENIES = re.compile(
 )
 POSITIVE = re.compile(r"\b(?:correct|right|hold|work|fit|answer)$", re.I)
 FITS_TOO = re.compile(
-    r"[^.\n]{0,40}?\b(?:but|though|although|and|or|while)\b[^.\n]{1,60}?\b(?:too|as well|also|"
+    r"(?=[^.\n]*[\d$\\A-J])(?![^.\n]*\b(?:fails?|rejected|extraneous)\b)[^.\n]{0,40}?\b(?:but|though|although|and|or|while)\b[^.\n]{1,60}?\b(?:too|as well|also|"
     r"equally|possible|instead|either)\b",
     re.I,
 )
 ONLY_IF = re.compile(
-    r"[\s$)\\\]*_}]*(?:only\s+(?:when|if|for)\b|unless|depending|depends|"
+    r"[\s$)\\\]*_}]*(?:only\s+(?:when|if|for)\b|unless(?!\s+(?:otherwise|noted|stated|specified))|depending|depends|"
     r"if\b[^.\n]{1,160}\b(?:else|otherwise|and\b[^.\n]{1,80}\bif)|provided)\b"
-    r"|[^.\n]{0,120}\b(?:otherwise|unless)\b(?!\s+(?:we|noted|stated|specified|said))",
+    r"|[^.\n]{0,120}\b(?:(?<!stated )(?<!noted )otherwise|unless)\b(?!\s+(?:otherwise|we|noted|stated|specified|said))",
     re.I,
 )
 
@@ -234,6 +237,8 @@ def denied_after(after: str) -> bool:
         return True
     if FITS_TOO.match(after) or ONLY_IF.match(after):
         return True
+    if WRONG_THINGS.match(after):
+        return False
     clause = after.lstrip(" $—–-)\\]")
     if match := ENDS_CLAUSE.search(clause):
         clause = clause[: match.start()]

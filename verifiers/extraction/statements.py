@@ -43,7 +43,7 @@ AFTER = re.compile(
 )
 BEFORE = re.compile(r"\bis (?:our|the|my) (?:final |correct )?answer\b", re.I)
 LEAD = re.compile(
-    r"^(?:[\s*_:\"“}]|\\\"|\\quad|(?:therefore|thus|so|hence|then|option|choice|just|simply|"
+    r"^(?:[=-]>|[\s*_:\"“}]|\\\"|\\quad|(?:therefore|thus|so|hence|then|option|choice|just|simply|"
     r"exactly|indeed|"
     r"it\s+is|it['’]s|that['’]s|that\s+is|it\s+must\s+be|must\s+be)\b,?"
     r"|not\s+[^\s,.;]{1,40},?\s+but\s+(?:rather\s+)?)+",
@@ -62,6 +62,7 @@ GOES_ON = re.compile(
     r"[—–,-]\s*(?:scratch that|never ?mind|I was told)|[,(]\s*(?:unsure|random|I think not))"
 )
 CUT = re.compile(r"\b(?:or|and|to)\W*$|[-+*/]\s*$")
+NO_VALUE = re.compile(r"(?:DNE|does not exist|doesn['’]t exist)\W*$", re.I)
 OFFERED = re.compile(r"\b(?:might|may|could|can)\s+be\b", re.I)
 LONGEST_STATEMENT = 30_000
 LAST_STATEMENTS = 8
@@ -130,6 +131,8 @@ def read_statement(rest: str) -> str | None:
     rest = rest[match.end() :] if (match := LEAD.match(rest)) else rest
     if parts := PARTS.match(rest):
         return ", ".join(part.strip() for part in parts.groups() if part)
+    if NO_VALUE.match(rest):
+        return "does not exist"
     if condition := conditional(rest):
         return condition
     if joined := joined_spans(rest):

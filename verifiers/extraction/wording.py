@@ -198,6 +198,7 @@ BESIDE = " \t\n$\\({*'’-\""
 LAST_WORD = re.compile(r"\w+$")
 SHORT_WORD = re.compile(r"\w{1,3}\s+|[的の의]\s*")
 AFTER_MARKS = " \t\n$)\\*'’\"-"
+AREA_UNIT = re.compile(r"^[\s$*]*(?:平方|立方)(?:[厘分毫千公]?[米尺里]|センチ|キロ|メートル|m)")
 TEXT_OPENS = re.compile(r"[\s$]*\\(?:text|mathrm|mbox)\w*\s*\{\s*")
 PART_OF = re.compile(r"[\s$}]*(?:\\?%|percent|per cent)[\s$}]*\s+of\b|[\s$]*times\s+\$?\d", re.I)
 
@@ -212,7 +213,7 @@ def changed(before: str, after: str) -> bool:
         before = before[: word.start()].rstrip(BESIDE)
     else:
         return True
-    after = after[:60]
+    after = AREA_UNIT.sub("", after[:60], count=1)
     if PART_OF.match(after):
         return True
     after = (TEXT_OPENS.sub("", after, count=1) if "\\" in after else after).lstrip(AFTER_MARKS)

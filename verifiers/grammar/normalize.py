@@ -7,7 +7,25 @@ from verifiers.grammar.spoken import spoken
 GOLD_MARK = "####"
 MAX_WORDS = 200
 WRAPPERS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ("**", "**"), ("`", "`"),
-            ("__", "__"))  # fmt: skip
+            ("__", "__"), ("*", "*"))  # fmt: skip
+LONGEST_SAID = 40
+MONTHS = {
+    name[:3].lower(): name
+    for name in (
+        "January", "February", "March", "April", "May", "June", "July", "August", "September",
+        "October", "November", "December",
+    )
+}  # fmt: skip
+_MONTH = rf"(?P<month>(?:{'|'.join(MONTHS.values())}|{'|'.join(name[:3] for name in MONTHS.values())}))\.?"
+DAY_FIRST = re.compile(
+    rf"(?:the\s+)?(?P<day>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?{_MONTH}(?:,?\s+(?P<year>\d{{4}}))?",
+    re.I,
+)
+MONTH_FIRST = re.compile(
+    rf"{_MONTH}\s+(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?:,?\s+(?P<year>\d{{4}}))?", re.I
+)
+GROUPED = re.compile(r"\d{1,3}(?:[\u00a0\u202f\u2009']\d{3})+|\d{1,3}(?:\.\d{3}){2,}")
+SAID_TWICE = re.compile(r"([\w -]{1,20}?)\s+\(([\w -]{1,20})\)")
 EDGE = " \t\r\n.,;:"
 EXCLAMATION = re.compile(r"(?<=[A-Za-z]{3})!+$")
 INVISIBLE_EDGE = "\ufeff\u200b\u200c\u200d\u2060"
@@ -39,7 +57,7 @@ def normalise(text: str) -> str:
     """Drop the wrappers and the punctuation around an answer."""
     text = text.strip()
     if text.isalnum() and text.isascii():
-        return text
+        return "does not exist" if text.upper() == "DNE" else text
     for _ in range(4):
         before = text
         text = text.strip()
@@ -62,7 +80,36 @@ def normalise(text: str) -> str:
                 text = inner
         if text == before:
             break
+    if len(text) <= LONGEST_SAID:
+        text = _as_usual(_grouped(text))
     return spoken(text) or text
+
+
+def _grouped(text: str) -> str:
+    """1 234 567, 1'234'567 and 1.234.567 as 1234567."""
+    return "".join(filter(str.isdigit, text)) if GROUPED.fullmatch(text) else text
+
+
+def as_date(text: str) -> str | None:
+    """15 March or Mar. 15 as March 15; None for all other text."""
+    day = DAY_FIRST.fullmatch(text) or MONTH_FIRST.fullmatch(text)
+    if day is None:
+        return None
+    month = MONTHS[day["month"][:3].lower()]
+    return f"{month} {day['day']}" + (f", {day['year']}" if day["year"] else "")
+
+
+def _as_usual(text: str) -> str:
+    """15 March as March 15, DNE as "does not exist", "seven (7)" as 7."""
+    words = plain_words(text) if text.startswith("\\text") else text
+    if date := as_date(words):
+        return date
+    if words.casefold().rstrip(" .") in ("dne", "doesn't exist", "doesn’t exist"):
+        return "does not exist"
+    if twice := SAID_TWICE.fullmatch(words):
+        both = [spoken(part) or part for part in twice.groups()]
+        return both[0] if both[0] == both[1] else text
+    return words if words != text and spoken(words) else text
 
 
 def plain_words(text: str) -> str:

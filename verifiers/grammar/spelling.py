@@ -10,7 +10,7 @@ ORDINAL = re.compile(
     re.ASCII,
 )
 MONEY_CODE = re.compile(
-    r"(?:\\text\s*\{\s*(?P<a>USD?|Rs|INR|EUR|GBP)\b\.?\s*\}|\b(?P<b>USD?|Rs|INR|EUR|GBP)\b\.?)"
+    r"(?:\\text\s*\{\s*(?P<a>USD?|Rs|INR|EUR|GBP)\b\.?\s*\}|\b(?P<b>USD?|Rs|INR|EUR|GBP|(?:R|A|C|CA|AU|NZ|HK)(?=\s?\\?\$))\b\.?)"
     r"\s*(?:\\?\$\s*)?(?=\d)"
 )
 MONEY_SIGNS = {"Rs": "₹", "INR": "₹", "EUR": "€", "GBP": "£"}
