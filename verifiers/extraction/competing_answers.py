@@ -36,7 +36,9 @@ OR_AFTER = re.compile(
     re.I,
 )
 TAKEN_BACK = re.compile(
-    r"[\s$.,;)\]\\*(]*(?:(?:wait|actually|no(?!\s+\$?\d)|sorry|correction|oops|hold on|just kidding|edit|"
+    r"[\s$.,;)\]\\*(]*(?:(?:wait|actually|no(?!\s+\$?\d)|sorry|correction|oops|hold on|"
+    r"just kidding|"
+    r"edit|"
     r"update|erratum|"
     r"scratch that|never ?mind)\b[,:.!\s]*)+"
     r"(?:(?:i meant|i mean|it is|it's|it should be|make that|that is)\s+)?",

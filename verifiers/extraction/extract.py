@@ -1,6 +1,5 @@
 """Where a response states its answer: its own place first, then a phrase, then the last value."""
 
-import json
 import re
 from itertools import pairwise
 from typing import NamedTuple
@@ -8,13 +7,11 @@ from typing import NamedTuple
 from verifiers.extraction.alone import stands_alone
 from verifiers.extraction.competing_answers import changed_to, offered_after, stands_beside
 from verifiers.extraction.formats import after_thought
-from verifiers.extraction.hedges import BOUND, GAVE_UP, labelled
+from verifiers.extraction.hedges import BOUND
 from verifiers.extraction.last_sentence import closing_words
 from verifiers.extraction.passages import (
-    MARKED,
     SENTENCE_END,
     final_text,
-    math_spans,
     without_quotations,
 )
 from verifiers.extraction.places import (
@@ -26,12 +23,9 @@ from verifiers.extraction.places import (
     without_denied,
 )
 from verifiers.extraction.prose import (
-    NUMBER,
     NUMBER_LIST,
     first_digit,
-    last_expression,
     only_value,
-    words_stated,
 )
 from verifiers.extraction.readable import YES_OR_NO, is_value
 from verifiers.extraction.standing import (
@@ -42,10 +36,10 @@ from verifiers.extraction.standing import (
     sentence_after,
     sentence_before,
 )
-from verifiers.extraction.statements import CUT, LEAD, PARTS, stated
-from verifiers.extraction.wording import EITHER, JOINT, changed
-from verifiers.grammar.normalize import as_date, normalise, plain_words
-from verifiers.grammar.vocabulary import words
+from verifiers.extraction.statements import PARTS, stated
+from verifiers.extraction.unmarked import unmarked, value_lines
+from verifiers.extraction.wording import EITHER, JOINT
+from verifiers.grammar.normalize import normalise, plain_words
 from verifiers.types import Format
 
 ANSWER_TAG = re.compile(r"</?\s*answer\s*/?>", re.I)
@@ -61,7 +55,6 @@ LABEL = re.compile(
 )
 ASIDE = re.compile(r"\([^()\\]*[A-Za-z]{3}|\b(?:because|since|as|so)\b")
 FOREIGN_JOINT = re.compile(rf"\s*(?!and\b|or\b){JOINT}\s*", re.I)
-TAG_LIKE = re.compile(r"</?[^\s<>=]{3,14}>")
 DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d{1,6}(?!\d|,\d))")
 WRITES_COMMA = re.compile(
     r"(?<!\w)(?:ответ|равн\w+|часа|Antwort|beträgt|lautet|ist|Ergebnis|respuesta|solución|"
@@ -75,23 +68,8 @@ NOT_FOR_GOOD = re.compile(
     re.I,
 )
 NOTE = re.compile(r"\W*note\b", re.I)
-UNSURE_AFTER = re.compile(
-    r"\W*(?:not sure|unsure|maybe|perhaps|if|unless|is what|but|hmm|wait)\b", re.I
-)
-ANSWER_KEYS = ("answer", "final_answer", "result")
-CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-TERSE = re.compile(r"(?:[^\W\d_]['’\w-]*\s+){0,2}([^\W\d_]['’\w-]*)\s+(?=[-$]?\d)")
-STATES = words(
-    "got get gets obtain find found think answer ans is its it's equals precisely sum price age "
-    "obtient trouve reste erhalten obtenemos queda quedan otteniamo adalah wynosi to on restano "
-    "rimangono leva tarda restam restam-lhe sobram existem son faltam insgesamt"
-)
-LINE_MARK = re.compile(r"(?:[-*+•]|\d{1,2}[.)]|(?:Part\s+)?\(?(?:[a-e]|i{1,3}|iv)\)\s*[:.]?)\s+")
-NO_LIMIT = re.compile(
-    r"\b(?:limit|derivative|integral|sum|value|it)\b[^.\n]{0,80}\b(?:does not|doesn['’]t) exist"
-    r"(?=\W*$|\s+(?:because|since|as)\b[^.\n]*\.?\s*$)",
-    re.I,
-)
+UNSURE_AFTER = re.compile(r"\W*(?:not sure|unsure|maybe|perhaps|if|unless|is what|but|hmm)\b", re.I)
+CUT_WORD = re.compile(r"\b(?:or|and|to)\W*$")
 NEAR_END = 400
 LONGEST_ANSWER = 30_000
 LONGEST_BARE = 300
@@ -160,7 +138,8 @@ def _answer(text: str, *, format: Format, cut_off: bool) -> Extraction:
         return _last_of(visible, places) or Extraction(None, "no box")
     found = _last_of(visible, sorted(places + phrased(visible, places), key=lambda p: p.end))
     if found is None and not cut_off:
-        found = _unmarked(visible)
+        bare = unmarked(visible)
+        found = _checked(*bare) if bare else None
     return found or Extraction(None, "no answer found")
 
 
@@ -179,7 +158,7 @@ def _checked(text: str, reason: str, rivals: tuple[str, ...] = ()) -> Extraction
         text = match[1]
     if not text[0].isdigit():
         text = LABEL.sub(r"\1", text, count=1)
-    if CUT.search(text, max(0, len(text) - 12)):
+    if CUT_WORD.search(text, max(0, len(text) - 12)):
         return Extraction(None, "cut off")
     if len(text) <= LONGEST_BARE and NUMBER_LIST.fullmatch(text.rstrip(" .")):
         text = FOREIGN_JOINT.sub(lambda join: " or " if EITHER.search(join[0]) else ", ", text)
@@ -203,7 +182,7 @@ def _in_block(inside: str) -> Extraction:
         return Extraction(None, "denied")
     if parts := PARTS.match(whole):
         return _checked(", ".join(part.strip() for part in parts.groups() if part), "parts")
-    if listed := _value_lines(whole):
+    if listed := value_lines(whole):
         return _checked(listed, "answer tag, several lines")
     if not whole or BOUND.match(whole) or (is_value(whole) and not ASIDE.search(whole)):
         return _checked(whole, "answer tag")
@@ -228,16 +207,6 @@ def _taken_away(text: str, start: int, end: int) -> bool:
         or changed_beside(text, start, end)
         or bool(NOT_FOR_GOOD.search(before) or UNSURE_AFTER.match(after))
     )
-
-
-def _value_lines(text: str) -> str | None:
-    """Lines that are nothing but values, as one list."""
-    if "\n" not in text:
-        return None
-    lines = [LINE_MARK.sub("", line.strip()) for line in text.splitlines() if line.strip()]
-    if not 1 < len(lines) <= MOST_PLACES or math_spans(text):
-        return None
-    return ", ".join(lines) if all(map(is_value, lines)) else None
 
 
 def _with_rivals(found: Extraction, after: str) -> Extraction:
@@ -282,74 +251,3 @@ def _last_of(text: str, places: list[Place]) -> Extraction | None:
         found = _beside(found, offered_after(text, end, last.value))
     parts = [place.value for place in places if place.certain]
     return found._replace(parts=tuple(parts) if len(parts) > 1 else ())
-
-
-def _unmarked(text: str) -> Extraction | None:
-    """No mark and no phrase: a short bare answer, or the last value of the last sentence."""
-    whole = text.strip()
-    if not whole or MARKED.search(whole) or TAG_LIKE.search(whole):
-        return None
-    if GAVE_UP.search(whole, max(0, len(whole) - NEAR_END)):
-        return None
-    if whole.startswith("{") and '":' in whole:
-        return _from_json(whole)
-    if label := labelled(whole):
-        value, anothers = label
-        if anothers:
-            return None
-        if is_value(value):
-            return _checked(value, "whole response")
-    if as_date(whole.rstrip(".")):
-        return _checked(whole, "whole response")
-    if parts := PARTS.match(whole):
-        return _checked(", ".join(part.strip() for part in parts.groups() if part), "parts")
-    if NO_LIMIT.search(whole, max(0, len(whole) - NEAR_END)):
-        return _checked("does not exist", "last sentence")
-    if match := YES_OR_NO.match(whole):
-        return _checked(match[1], "first word")
-    if listed := _value_lines(whole):
-        return _checked(listed, "several lines")
-    if len(whole) <= LONGEST_BARE and "\n" not in whole:
-        if terse := _tersely(whole):
-            return _checked(terse, "whole response")
-        bare = LEAD.sub("", whole, count=1)
-        if is_value(bare):
-            return _checked(bare, "whole response")
-        if _few_words(whole):
-            return _checked(words_stated(whole) or only_value(whole) or whole, "whole response")
-    if words := words_stated(text[-LONGEST_ANSWER:]):
-        return _checked(words, "last sentence")
-    value = last_expression(text[-LONGEST_ANSWER:])
-    return _checked(value, "last expression") if value else None
-
-
-def _from_json(text: str) -> Extraction | None:
-    """The answer of a JSON object that has one."""
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return None
-    said = [found[key] for key in ANSWER_KEYS if key in found] if isinstance(found, dict) else []
-    if len(said) != 1 or not isinstance(said[0], str | int | float):
-        return None
-    return _checked(str(said[0]), "JSON")
-
-
-def _few_words(text: str) -> bool:
-    return len(text.split()) <= 3 and not CJK.search(text) and not math_spans(text)
-
-
-def _tersely(text: str) -> str | None:
-    """The value of "I got 42" or "On obtient 7.": two or three words that state it."""
-    lead = TERSE.match(text) if len(text.split()) <= 4 and "," not in text else None
-    if lead is None or lead[1].casefold() not in STATES:
-        return None
-    value = text[lead.end() :].rstrip(" .!")
-    number = NUMBER.match(value)
-    around = lead[0], value[number.end() :] if number else ""
-    if denied_before(lead[0]) or doubted(lead[0]) or denied_after(around[1]) or changed(*around):
-        return None
-    if is_value(value):
-        return value
-    rest = around[1].strip()
-    return number[0] if number and rest.isalpha() and not rest.isascii() else None

@@ -25,7 +25,10 @@ HEDGED = re.compile(
     r"|\d.{0,40}\bor\s+is\s+it\b",
     re.I,
 )
-LABELLED = re.compile(r"\s*([A-Za-z][A-Za-z' ]{2,40}?)\s*[:=]\s*(?=[-$\\\d(])")
+LABELLED = re.compile(
+    r"\s*((?:[A-Za-z'_]+ ){0,3}[A-Za-z'_]{3,20})\s*:\s*(?=[-$\\\d(])"
+    r"|\s*([A-Za-z_]{3,20})\s*=\s*(?=-?\d)"
+)
 ANOTHERS_LABEL = words(
     "wrong false incorrect bad previous initial old lower upper bound bounds gold expected "
     "reference student user model sample example trap rejected placeholder dummy error warning "
@@ -78,4 +81,6 @@ def labelled(text: str) -> tuple[str, bool] | None:
     match = LABELLED.match(text)
     if match is None:
         return None
-    return text[match.end() :], not ANOTHERS_LABEL.isdisjoint(match[1].lower().split())
+    return text[match.end() :], not ANOTHERS_LABEL.isdisjoint(
+        (match[1] or match[2]).lower().split()
+    )

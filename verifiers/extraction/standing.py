@@ -107,7 +107,7 @@ DENIED_AFTER = re.compile(
     r"[\s$)\\\]*_\"'”}]*(?:"
     r"(?:is|are|was|were|would\s+be|seems?|looks?|can|could|does|do|did|must|has|have|will|"
     r"should|gets?|got|turned out|turns out|appears?)"
-    r"(?:(?:n['’]t\b|\s+not\b|\s+never\b)(?!\s+(?:(?:a|an|the)\s+)?(?:divisible|even\b(?!\s+close)|odd|"
+    r"(?:(?:n['’]t\b|\s+not\b|\s+never\b)(?!\s+(?:(?:a|an|the)\s+)?(?:divisible|"
     r"prime|integer\s+multiple|hard|difficult|easy|exceed\w*|depend\w*|surprising|multiple|perfect|"
     r"negative|composite)\b)|\s+(?:to\s+)?(?:be\s+)?(?:\w+ly\s+)?(?:wrong|incorrect|"
     r"false|rejected|mistaken|invalid|inadmissible|nonsense|"
@@ -138,14 +138,17 @@ NEXT_DENIES = re.compile(
 )
 POSITIVE = re.compile(r"\b(?:correct|right|hold|work|fit|answer)$", re.I)
 FITS_TOO = re.compile(
-    r"(?=[^.\n]*[\d$\\A-J])(?![^.\n]*\b(?:fails?|rejected|extraneous)\b)[^.\n]{0,40}?\b(?:but|though|although|and|or|while)\b[^.\n]{1,60}?\b(?:too|as well|also|"
+    r"(?=[^.\n]*[\d$\\A-J])(?![^.\n]*\b(?:fails?|rejected|extraneous)\b)"
+    r"[^.\n]{0,40}?\b(?:but|though|although|and|or|while)\b[^.\n]{1,60}?\b(?:too|as well|also|"
     r"equally|possible|instead|either)\b",
     re.I,
 )
 ONLY_IF = re.compile(
-    r"[\s$)\\\]*_}]*(?:only\s+(?:when|if|for)\b|unless(?!\s+(?:otherwise|noted|stated|specified))|depending|depends|"
+    r"[\s$)\\\]*_}]*(?:only\s+(?:when|if|for)\b|unless(?!\s+(?:otherwise|noted|stated|specified))|"
+    r"depending|depends|"
     r"if\b[^.\n]{1,160}\b(?:else|otherwise|and\b[^.\n]{1,80}\bif)|provided)\b"
-    r"|[^.\n]{0,120}\b(?:(?<!stated )(?<!noted )otherwise|unless)\b(?!\s+(?:otherwise|we|noted|stated|specified|said))",
+    r"|[^.\n]{0,120}\b(?:(?<!stated )(?<!noted )otherwise|unless)\b"
+    r"(?!\s+(?:otherwise|we|noted|stated|specified|said))",
     re.I,
 )
 

@@ -57,7 +57,7 @@ PARTS = re.compile(
     r"(?:[;,]?\s*(?:and\s+)?\(?c\)\s*([^;,\n]{1,60}?))?[.\s]*$"
 )
 GOES_ON = re.compile(
-    r"[\s$)]*(?:[-+−–×*/:]\s*(?:\$|\\[(a-z]|\d|$)|(?:to|times)\b\s*(?:[$\d\\]|$)|of\s+[$\d\\]|"
+    r"[\s$)]*(?:(?::(?=\$?\d)|[-+−–×*/])\s*(?:\$|\\[(a-z]|\d|$)|(?:to|times)\b\s*(?:[$\d\\]|$)|of\s+[$\d\\]|"
     r"(?:until|before)\b|when\b[^.\n]{1,80}\band\b[^.\n]{1,60}\bwhen\b|"
     r"[—–,-]\s*(?:scratch that|never ?mind|I was told)|[,(]\s*(?:unsure|random|I think not))"
 )

@@ -20,35 +20,47 @@ class Words:
     def __init__(self, whole: str, anywhere: str = "") -> None:
         known = {word.replace("_", " ").casefold() for word in whole.split()}
         self.single = {word for word in known if WHOLE.fullmatch(word)}
-        self.phrases = tuple(known - self.single)
+        self.by_first: dict[str, list[str]] = {}
+        self.by_last: dict[str, list[str]] = {}
+        for phrase in sorted(known - self.single):
+            pieces = WHOLE.findall(phrase)
+            self.by_first.setdefault(pieces[0], []).append(phrase)
+            self.by_last.setdefault(pieces[-1], []).append(phrase)
         self.pieces = tuple(anywhere.replace("_", " ").split())
 
     def search(self, text: str) -> bool:
         """Whether any of the words stands in a text."""
         text = text.casefold()
-        if not self.single.isdisjoint(WHOLE.findall(text)):
+        found = set(WHOLE.findall(text))
+        if not self.single.isdisjoint(found):
             return True
-        if any(phrase in text and _stands_whole(phrase, text) for phrase in self.phrases):
-            return True
+        for first in self.by_first.keys() & found:
+            if any(
+                phrase in text and _stands_whole(phrase, text) for phrase in self.by_first[first]
+            ):
+                return True
         return not text.isascii() and any(piece in text for piece in self.pieces)
 
     def ends(self, text: str) -> bool:
         """Whether a text ends in one of the words."""
         text = text.casefold()
-        last = WHOLE.findall(text)[-1:]
-        if last and last[0] in self.single and text.endswith(last[0]):
+        last = "".join(WHOLE.findall(text)[-1:])
+        if last in self.single and text.endswith(last):
             return True
-        if any(text.endswith(phrase) and _stands_whole(phrase, text) for phrase in self.phrases):
+        phrases = self.by_last.get(last, ())
+        if any(text.endswith(phrase) and _stands_whole(phrase, text) for phrase in phrases):
             return True
         return not text.isascii() and text.endswith(self.pieces or ("\0",))
 
     def begins(self, text: str) -> bool:
         """Whether a text begins with one of the words."""
         text = text.casefold()
-        first = WHOLE.match(text)
-        if first and first[0] in self.single:
+        match = WHOLE.match(text)
+        first = match[0] if match else ""
+        if first in self.single:
             return True
-        if any(text.startswith(phrase) and _stands_whole(phrase, text) for phrase in self.phrases):
+        phrases = self.by_first.get(first, ())
+        if any(text.startswith(phrase) and _stands_whole(phrase, text) for phrase in phrases):
             return True
         return not text.isascii() and text.startswith(self.pieces or ("\0",))
 
@@ -173,7 +185,8 @@ CHANGES_BEFORE = Words(
     "power percent_of doubled tripled halved hundredths divided multiplied increased decreased "
     "reduced raised twice thrice backwards reversed before_adding before_subtracting "
     "after_we_add after_adding after_subtracting at_most at_least or_more or_less max min maximum "
-    "minimum give_or_take tens million millions billion billions trillion thousand thousands hundred hundreds crore "
+    "minimum give_or_take tens million millions billion billions trillion thousand thousands "
+    "hundred hundreds crore "
     "lakh et_demi et_demie и_половиной с_половиной und_ein_halb y_medio e_mezzo e_meio "
     "au_carré au_cube factorielle douzaines al_cuadrado al_cubo docenas hoch zum_quadrat quadrat "
     "im_quadrat quadriert dutzend halbe alla_seconda al_quadrato alla_terza dozzine ao_quadrado "

@@ -16,7 +16,7 @@ MONTHS = {
         "October", "November", "December",
     )
 }  # fmt: skip
-_MONTH = rf"(?P<month>(?:{'|'.join(MONTHS.values())}|{'|'.join(name[:3] for name in MONTHS.values())}))\.?"
+_MONTH = rf"(?P<month>{'|'.join([*MONTHS.values(), *MONTHS])})\.?"
 DAY_FIRST = re.compile(
     rf"(?:the\s+)?(?P<day>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?{_MONTH}(?:,?\s+(?P<year>\d{{4}}))?",
     re.I,

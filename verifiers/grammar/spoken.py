@@ -13,7 +13,8 @@ _WORDS = "|".join(sorted(NUMBER_WORDS, key=len, reverse=True))
 _SCALES = "|".join(SCALES)
 _SPOKEN = rf"(?:{_WORDS})(?:[- ](?:{_ONES}))?(?!\w)"
 _DIGITS = r"\d+(?:,\d{3})*(?:\.\d+)?(?:/\d+)?"
-NUMBER = rf"(?:(?:minus|negative)\s+)?(?:-?{_DIGITS}|an?\s+(?:hundred|thousand|million|billion)|{_SPOKEN}(?:\s+(?:{_SCALES})(?!\w))?)"
+_ROUND = r"an?\s+(?:hundred|thousand|million|billion)"
+NUMBER = rf"(?:(?:minus|negative)\s+)?(?:-?{_DIGITS}|{_ROUND}|{_SPOKEN}(?:\s+(?:{_SCALES})(?!\w))?)"
 _PART = r"half|halves|(?:third|quarter|fourth|fifth|sixth|seventh|eighth|ninth|tenth|hundredth)s?"
 FORMS = [
     (rf"(?P<a>{NUMBER})", "{a}"),

@@ -1,0 +1,116 @@
+"""The answer of a response that marks none: bare, in a few words, or in the last sentence."""
+
+import json
+import re
+
+from verifiers.extraction.hedges import GAVE_UP, labelled
+from verifiers.extraction.passages import MARKED, math_spans
+from verifiers.extraction.places import MOST_PLACES
+from verifiers.extraction.prose import NUMBER, last_expression, only_value, words_stated
+from verifiers.extraction.readable import YES_OR_NO, is_value
+from verifiers.extraction.standing import denied_after, denied_before, doubted
+from verifiers.extraction.statements import LEAD, PARTS
+from verifiers.extraction.wording import changed
+from verifiers.grammar.normalize import as_date
+from verifiers.grammar.vocabulary import words
+
+NEAR_END = 400
+LONGEST_READ = 30_000
+LONGEST_BARE = 300
+TAG_LIKE = re.compile(r"</?[^\s<>=]{3,14}>")
+ANSWER_KEYS = ("answer", "final_answer", "result")
+CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+TERSE = re.compile(r"(?:[^\W\d_]['’\w-]*\s+){0,2}([^\W\d_]['’\w-]*)\s+(?=[-$]?\d)")
+STATES = words(
+    "got get gets obtain find found think answer ans is its it's equals precisely sum price age "
+    "obtient trouve reste erhalten obtenemos queda quedan otteniamo adalah wynosi to on restano "
+    "rimangono leva tarda restam restam-lhe sobram existem son faltam insgesamt"
+)
+LINE_MARK = re.compile(r"(?:[-*+•]|\d{1,2}[.)]|(?:Part\s+)?\(?(?:[a-e]|i{1,3}|iv)\)\s*[:.]?)\s+")
+NO_LIMIT = re.compile(
+    r"\b(?:limit|derivative|integral|sum|value|it)\b[^.\n]{0,80}\b(?:does not|doesn['’]t) exist"
+    r"(?=\W*$|\s+(?:because|since|as)\b[^.\n]*\.?\s*$)",
+    re.I,
+)
+
+
+def value_lines(text: str) -> str | None:
+    """Lines that are nothing but values, as one list."""
+    if "\n" not in text:
+        return None
+    lines = [LINE_MARK.sub("", line.strip()) for line in text.splitlines() if line.strip()]
+    if not 1 < len(lines) <= MOST_PLACES or math_spans(text):
+        return None
+    return ", ".join(lines) if all(map(is_value, lines)) else None
+
+
+def unmarked(text: str) -> tuple[str, str] | None:
+    """The answer of a text without mark and phrase, and how it was found: a short bare answer, or
+    the last value of the last sentence."""
+    whole = text.strip()
+    if not whole or MARKED.search(whole) or TAG_LIKE.search(whole):
+        return None
+    if GAVE_UP.search(whole, max(0, len(whole) - NEAR_END)):
+        return None
+    if whole.startswith("{") and '":' in whole:
+        return _from_json(whole)
+    if label := labelled(whole):
+        value, anothers = label
+        if anothers:
+            return None
+        if is_value(value):
+            return value, "whole response"
+    if as_date(whole.rstrip(".")):
+        return whole, "whole response"
+    if parts := PARTS.match(whole):
+        return ", ".join(part.strip() for part in parts.groups() if part), "parts"
+    if NO_LIMIT.search(whole, max(0, len(whole) - NEAR_END)):
+        return "does not exist", "last sentence"
+    if match := YES_OR_NO.match(whole):
+        return match[1], "first word"
+    if listed := value_lines(whole):
+        return listed, "several lines"
+    if len(whole) <= LONGEST_BARE and "\n" not in whole:
+        if terse := _tersely(whole):
+            return terse, "whole response"
+        bare = LEAD.sub("", whole, count=1)
+        if is_value(bare):
+            return bare, "whole response"
+        if _few_words(whole):
+            return words_stated(whole) or only_value(whole) or whole, "whole response"
+    if said := words_stated(text[-LONGEST_READ:]):
+        return said, "last sentence"
+    last = last_expression(text[-LONGEST_READ:])
+    return (last, "last expression") if last else None
+
+
+def _from_json(text: str) -> tuple[str, str] | None:
+    """The answer of a JSON object that has one."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    said = [found[key] for key in ANSWER_KEYS if key in found] if isinstance(found, dict) else []
+    if len(said) != 1 or not isinstance(said[0], str | int | float):
+        return None
+    return str(said[0]), "JSON"
+
+
+def _few_words(text: str) -> bool:
+    return len(text.split()) <= 3 and not CJK.search(text) and not math_spans(text)
+
+
+def _tersely(text: str) -> str | None:
+    """The value of "I got 42" or "On obtient 7.": two or three words that state it."""
+    lead = TERSE.match(text) if len(text.split()) <= 4 and "," not in text else None
+    if lead is None or lead[1].casefold() not in STATES:
+        return None
+    value = text[lead.end() :].rstrip(" .!")
+    number = NUMBER.match(value)
+    around = lead[0], value[number.end() :] if number else ""
+    if denied_before(lead[0]) or doubted(lead[0]) or denied_after(around[1]) or changed(*around):
+        return None
+    if is_value(value):
+        return value
+    rest = around[1].strip()
+    return number[0] if number and rest.isalpha() and not rest.isascii() else None
