@@ -35,6 +35,7 @@ from verifiers.extraction.standing import (
     doubted,
     sentence_after,
     sentence_before,
+    taken_back,
 )
 from verifiers.extraction.statements import PARTS, stated
 from verifiers.extraction.unmarked import unmarked, value_lines
@@ -55,7 +56,7 @@ LABEL = re.compile(
 )
 ASIDE = re.compile(r"\([^()\\]*[A-Za-z]{3}|\b(?:because|since|as|so)\b")
 FOREIGN_JOINT = re.compile(rf"\s*(?!and\b|or\b){JOINT}\s*", re.I)
-DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d{1,6}(?!\d|,\d))")
+DECIMAL_COMMA = re.compile(r",(?<=\d,)(?=\d{1,6}(?!\d|,\d))")
 WRITES_COMMA = re.compile(
     r"(?<!\w)(?:ответ|равн\w+|часа|Antwort|beträgt|lautet|ist|Ergebnis|respuesta|solución|"
     r"resultado|réponse|résultat|est|donc|risposta|"
@@ -247,6 +248,8 @@ def _last_of(text: str, places: list[Place]) -> Extraction | None:
     found = _checked(last.value, "box or mark" if last.certain else "phrase", tuple(rivals))
     if NOT_SPACE.search(text, end):
         if (changed := changed_to(text, end)) is not None:
+            same = changed.strip(" .$") == last.value.strip()
+            changed = "" if same and taken_back(text[end : end + NEAR_END]) else changed
             return _checked(changed, "taken back")
         found = _beside(found, offered_after(text, end, last.value))
     parts = [place.value for place in places if place.certain]

@@ -39,7 +39,9 @@ GAVE_UP = re.compile(
     r"unsure|Traceback \(most recent)\b|Error:",
     re.I,
 )
-DENIED = re.compile(r"\b(?:wrong|incorrect|not|including|except|unsure|know)\b|n't\b", re.I)
+DENIED = re.compile(
+    r"\b(?:wrong|incorrect|not|including|except|unsure|know|maybe|perhaps|possibly)\b|n't\b", re.I
+)
 APPROXIMATELY = re.compile(
     r"[\s$(]*(?:approximately|approx\.?|about|roughly|around|nearly|≈|~|\\approx|\\simeq)", re.I
 )

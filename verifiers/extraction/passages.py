@@ -49,6 +49,7 @@ RUNAWAY = re.compile(
     r"(?:[ \t]*(?:\d{1,3}|[A-Z]))?[ \t*_]*[:：.](?!\d)",
     re.I | re.M,
 )
+NEXT_LINE = re.compile("\n" + RUNAWAY.pattern.removeprefix("^"), re.I)
 STATED = re.compile(
     r"\\(?:boxed|fbox)|</answer>|^####|(?:answer|ans|result|答案|答え|答|정답|답|ответ|respuesta|réponse|"
     r"antwort|risposta|resposta)\b"
@@ -64,7 +65,7 @@ END_MARK = re.compile(
 
 def _first_problem(text: str) -> str:
     """A text up to where it runs on into another problem, once it has stated an answer."""
-    if not RUNAWAY.search(text):
+    if not NEXT_LINE.search("\n" + text):
         return text
     first = STATED.search(text)
     match = RUNAWAY.search(text, first.end()) if first else None
@@ -96,7 +97,7 @@ def _window(text: str) -> str:
 
 def without_quotations(text: str) -> str:
     """Blank out boxes and tags that stand inside code or quotation marks; positions stay."""
-    if not MARKED.search(text):
+    if not any(mark in text for mark in ("box", "answer>", "####")):
         return text
 
     def blank(match: re.Match[str]) -> str:

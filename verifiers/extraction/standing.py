@@ -115,6 +115,8 @@ DENIED_AFTER = re.compile(
     r"an?\s+(?:\w+\s+)?(?:mistake|error|trap|distractor|wrong|typo)|"
     r"no\s+longer|unlikely|disproved|refuted|out\b|a\s+lie|a\s+guess|just\s+a\s+guess|only\s+a|"
     r"the\s+wrong|what\s+(?:most|some|many|you(?!\s+get)|they|one|people|the(?!\s+(?:problem|question)))|extraneous))"
+    r"|\(\s*(?:this is )?(?:an? |not )?(?:placeholder|sure|random|guess)\b"
+    r"|,?\s*(?:but\s+(?:it|this|that)|which)\s+(?:fails|overcounts|undercounts)\b"
     r"|,?\s*which\s+(?:is|was|would\s+be)\s+(?:wrong|incorrect|false|impossible|absurd|"
     r"not\s+(?:right|correct|possible|the\s+answer))"
     r"|(?:cannot|can['’]t)\s+(?:be\s+(?:right|correct|true|accepted|it|the)|hold|work)\b|"

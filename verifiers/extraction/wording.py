@@ -104,7 +104,7 @@ WRONG = Words(
     "sbagliata scorretto "
     "unzutreffend inkorrekt неверно неверен неверный неверна неправильно неправильный ошибочно "
     "ошибка ошибочен "
-    "špatně felaktig felaktigt onjuist wrong mistaken неправилен неправильна",
+    "by_mistake absurd špatně felaktig felaktigt onjuist wrong mistaken неправилен неправильна",
     "错误 錯誤 错的 錯的 是错 不成立 有误 間違 誤り 틀렸 틀린 틀립 잘못 ผิด",
 )
 DOUBT = Words(
@@ -211,6 +211,7 @@ BESIDE = " \t\n$\\({*'’-\""
 LAST_WORD = re.compile(r"\w+$")
 SHORT_WORD = re.compile(r"\w{1,3}\s+|[的の의]\s*")
 AFTER_MARKS = " \t\n$)\\*'’\"-"
+NAME_OF = re.compile(r"\b[a-z]\s*=\s*$")
 AREA_UNIT = re.compile(r"^[\s$*]*(?:平方|立方)(?:[厘分毫千公]?[米尺里]|センチ|キロ|メートル|m)")
 TEXT_OPENS = re.compile(r"[\s$]*\\(?:text|mathrm|mbox)\w*\s*\{\s*")
 PART_OF = re.compile(r"[\s$}]*(?:\\?%|percent|per cent)[\s$}]*\s+of\b|[\s$]*times\s+\$?\d", re.I)
@@ -218,7 +219,7 @@ PART_OF = re.compile(r"[\s$}]*(?:\\?%|percent|per cent)[\s$}]*\s+of\b|[\s$]*time
 
 def changed(before: str, after: str) -> bool:
     """Whether words beside a value make another of it: "half of 7", "7 squared"."""
-    before = before[-80:].rstrip(BESIDE)
+    before = NAME_OF.sub("", before[-80:]).rstrip(BESIDE)
     while not CHANGES_NEXT.ends(before):
         word = LAST_WORD.search(before)
         if word is None or word[0].casefold() not in ARTICLES:
