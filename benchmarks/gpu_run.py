@@ -23,7 +23,7 @@ from rlvr_cli.data.problems import load_problems
 from rlvr_cli.model.loading import TINY, model_directory
 from rlvr_cli.rollout.sampler import Sampler
 from rlvr_cli.rollout.session import open_session, prompts_for
-from rlvr_cli.training.throughput import run_figures
+from rlvr_cli.training.throughput import run_throughput
 from rlvr_cli.training.trainer import Trainer
 from verifiers import Attempt, Verdict, Verification
 
@@ -103,7 +103,7 @@ def main() -> None:
             for result in trainer.train_steps():
                 history.append(result.metrics)
                 print(json.dumps(result.metrics), flush=True)
-            print(json.dumps(run_figures(history[1:]), indent=2))
+            print(json.dumps(run_throughput(history[1:]), indent=2))
             print(f"peaks by {trainer.throughput.peaks}")
 
 

@@ -50,7 +50,7 @@ def ours(fixed: bool) -> dict[str, list[float] | float]:
     from rlvr_cli.algorithm.advantage import with_advantages
     from rlvr_cli.algorithm.choices import Clip
     from rlvr_cli.algorithm.presets import ALGORITHMS
-    from rlvr_cli.algorithm.rows import Row
+    from rlvr_cli.algorithm.samples import TrainingSample
     from rlvr_cli.config import OptimConfig
     from rlvr_cli.core.types import Problem, SamplingParams
     from rlvr_cli.data.prompts import render_prompts
@@ -89,7 +89,9 @@ def ours(fixed: bool) -> dict[str, list[float] | float]:
                 logprobs = torch.tensor(completion.logprobs)
                 cut_off = completion.finish_reason == "length"
                 ids = completion.token_ids
-                rows.append(Row(batch[index], ids, logprobs, reward(text), index, True, cut_off))
+                rows.append(
+                    TrainingSample(batch[index], ids, logprobs, reward(text), index, True, cut_off)
+                )
         rows = with_advantages(forward.add_logprobs(rows), algorithm, 0.0)
         updater.update(rows, step + 1, seed=0)
         engine.sync_weights(policy.model.named_parameters())

@@ -1,4 +1,4 @@
-"""Advantages: from rewards to one number a token. Pure functions on tensors, then on rows."""
+"""Advantages: from rewards to one number a token. Pure functions on tensors, then on samples."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ import torch
 
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.kl import ESTIMATORS
-from rlvr_cli.algorithm.rows import Row
+from rlvr_cli.algorithm.samples import TrainingSample
 
 
 def group_normalized(
@@ -138,50 +138,54 @@ ADVANTAGES: dict[str, Callable[..., torch.Tensor]] = {
 """[B, T] advantages of a whole batch, from its AdvantageInputs and the cells of the kind."""
 
 
-def with_advantages(rows: Sequence[Row], algo: Algorithm, kl_coef: float) -> list[Row]:
-    """The rows that train, with advantages and (for a critic) returns; [T] each, float64.
+def with_advantages(
+    samples: Sequence[TrainingSample], algo: Algorithm, kl_coef: float
+) -> list[TrainingSample]:
+    """The samples that train, with advantages and (for a critic) returns; [T] each, float64.
 
     Cut-off responses that are masked count in their group's baseline and then leave.
     """
-    inputs = advantage_inputs(rows, algo, kl_coef)
+    inputs = advantage_inputs(samples, algo, kl_coef)
     advantages = ADVANTAGES[algo.advantage.kind](inputs, **algo.advantage.cells)
     returns = advantages + inputs.values
-    stays = torch.tensor([not (algo.masks_cut_off and row.is_cut_off) for row in rows])
+    stays = torch.tensor([not (algo.masks_cut_off and sample.is_cut_off) for sample in samples])
     if algo.whiten:
         advantages = whiten(advantages, inputs.mask * stays[:, None])
-    lengths = [len(row.response_ids) for row in rows]
+    lengths = [len(sample.response_ids) for sample in samples]
     return [
         dataclasses.replace(
-            row,
+            sample,
             advantages=advantages[index, :length],
             returns=returns[index, :length] if algo.critic is not None else None,
         )
-        for index, (row, length) in enumerate(zip(rows, lengths, strict=True))
+        for index, (sample, length) in enumerate(zip(samples, lengths, strict=True))
         if stays[index]
     ]
 
 
-def advantage_inputs(rows: Sequence[Row], algo: Algorithm, kl_coef: float) -> AdvantageInputs:
+def advantage_inputs(
+    samples: Sequence[TrainingSample], algo: Algorithm, kl_coef: float
+) -> AdvantageInputs:
     """The batch as tensors: the reward on the last token, -kl_coef KL on every one if so asked."""
-    B, T = len(rows), max(len(row.response_ids) for row in rows)
+    B, T = len(samples), max(len(sample.response_ids) for sample in samples)
     rewards, mask, values = torch.zeros(3, B, T, dtype=torch.float64)
-    for index, row in enumerate(rows):
-        length = len(row.response_ids)
+    for index, sample in enumerate(samples):
+        length = len(sample.response_ids)
         mask[index, :length] = 1
         if algo.kl is not None and algo.kl.place == "reward":
-            assert row.old_logprobs is not None
-            assert row.ref_logprobs is not None
-            divergence = ESTIMATORS[algo.kl.kind](row.old_logprobs, row.ref_logprobs)
+            assert sample.old_logprobs is not None
+            assert sample.ref_logprobs is not None
+            divergence = ESTIMATORS[algo.kl.kind](sample.old_logprobs, sample.ref_logprobs)
             rewards[index, :length] = -kl_coef * divergence
-        rewards[index, length - 1] += row.reward
-        if row.old_values is not None:
-            values[index, :length] = row.old_values
+        rewards[index, length - 1] += sample.reward
+        if sample.old_values is not None:
+            values[index, :length] = sample.old_values
     return AdvantageInputs(
         rewards=rewards,
         mask=mask,
-        group=torch.tensor([row.group for row in rows]),
+        group=torch.tensor([sample.group for sample in samples]),
         values=values,
-        end_values=torch.tensor([row.end_value for row in rows], dtype=torch.float64),
+        end_values=torch.tensor([sample.end_value for sample in samples], dtype=torch.float64),
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from rlvr_cli.cli.publish import Asked, earlier_results, publish
+from rlvr_cli.cli.publish import ReportOptions, earlier_results, publish
 from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display, Pace
 from rlvr_cli.core.errors import UserError
@@ -24,7 +24,7 @@ from rlvr_cli.evaluation.fingerprint import (
 from rlvr_cli.evaluation.measure import evaluate
 from rlvr_cli.evaluation.report import Result, check_fields, judged_problems
 from rlvr_cli.evaluation.responses import check_problems
-from rlvr_cli.evaluation.result_dir import ResultDirectory, Unfinished, file_names
+from rlvr_cli.evaluation.result_dir import PartialResult, ResultDirectory, file_names
 from rlvr_cli.model.loading import model_files
 from rlvr_cli.rollout.sampler import Sampler, response_row
 from rlvr_cli.rollout.session import Session, answer_format, eval_params, open_session, prompts_for
@@ -32,7 +32,7 @@ from rlvr_cli.runs.narration import say_template, warn_of_bad_golds
 from verifiers import OURS, Format, open_judge
 
 
-def eval_(configs: Sequence[Config], asked: Asked, display: Display) -> None:
+def eval_(configs: Sequence[Config], asked: ReportOptions, display: Display) -> None:
     """The whole of `rlvr eval` with models: one configuration for each model and problem set.
 
     Those of one model stand together. Raises UserError for anything wrong with the input, before
@@ -87,11 +87,11 @@ class _Measurement:
 
     def unfinished(
         self, directory: ResultDirectory | None, name: str, display: Display
-    ) -> Unfinished:
+    ) -> PartialResult:
         """What an earlier command left of it, if anything."""
         samples = self.params.samples
         if directory is None:
-            return Unfinished(None, self.fingerprint, samples)
+            return PartialResult(None, self.fingerprint, samples)
         found = directory.unfinished(name, self.fingerprint, samples)
         if found.dropped:
             display.warn(
@@ -104,7 +104,7 @@ class _Measurement:
             )
         return found
 
-    def sample(self, unfinished: Unfinished, display: Display) -> None:
+    def sample(self, unfinished: PartialResult, display: Display) -> None:
         """Sample and judge the problems that are not done. An interrupt says how many are."""
         warn_of_bad_golds(self.prompts, self.session, display)
         done = set(unfinished.rows_of)
@@ -127,7 +127,7 @@ class _Measurement:
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(self._kept(unfinished)) from None
 
-    def _kept(self, unfinished: Unfinished) -> str:
+    def _kept(self, unfinished: PartialResult) -> str:
         """What an interrupt leaves, in words."""
         if unfinished.path is None:
             return ""
@@ -135,7 +135,7 @@ class _Measurement:
         return f"kept {done} with {self.config.model}; give the same command again to go on"
 
 
-def _problem_sets(configs: Sequence[Config], asked: Asked) -> dict[str, ProblemSet]:
+def _problem_sets(configs: Sequence[Config], asked: ReportOptions) -> dict[str, ProblemSet]:
     """The problems of each source, read once and checked: all of them, whatever the limit."""
     sets: dict[str, ProblemSet] = {}
     for config in configs:

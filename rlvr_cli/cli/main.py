@@ -224,10 +224,12 @@ def eval_(
             from rlvr_cli.cli.listings import list_sets
 
             return list_sets()
-        from rlvr_cli.cli.publish import Asked
+        from rlvr_cli.cli.publish import ReportOptions
         from rlvr_cli.console.display import Display
 
-        asked = Asked(tuple(k or ()), tuple(by or ()), against, out, checked_judge(judge, set_))
+        asked = ReportOptions(
+            tuple(k or ()), tuple(by or ()), against, out, checked_judge(judge, set_)
+        )
         flags = eval_flags(
             None, engine, samples, max_tokens, temperature, top_p, limit, skip_bad, seed
         )

@@ -1,6 +1,6 @@
 """`rlvr eval --responses`: the same report for responses made elsewhere, without a model."""
 
-from rlvr_cli.cli.publish import Asked, earlier_results, publish
+from rlvr_cli.cli.publish import ReportOptions, earlier_results, publish
 from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display, Pace
 from rlvr_cli.core.cores import usable_cores
@@ -12,7 +12,7 @@ from rlvr_cli.evaluation.result_dir import ResultDirectory
 from verifiers import OURS, open_judge
 
 
-def score(config: Config, source: str, asked: Asked, display: Display) -> None:
+def score(config: Config, source: str, asked: ReportOptions, display: Display) -> None:
     """Judge the rows of a file or stdin and publish the figures. Raises UserError."""
     given = read_responses(source, config.data.limit, config.data.skip_bad)
     parts = by_label(given)

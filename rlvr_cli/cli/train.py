@@ -18,11 +18,11 @@ from rlvr_cli.runs.checkpoint import (
     Checkpoint,
     check_savable,
     checkpoints,
+    latest_valid,
     load_weights,
-    newest_sound,
     remove_checkpoints,
 )
-from rlvr_cli.runs.lifecycle import Loop
+from rlvr_cli.runs.lifecycle import RunLifecycle
 from rlvr_cli.runs.narration import refuse_existing, warn_of_bad_golds
 from rlvr_cli.runs.preflight import preflight
 from rlvr_cli.runs.run_dir import Run, create_run, default_directory, kept_problems
@@ -55,13 +55,13 @@ def train(config: Config, out: Path | None, check_only: bool, display: Display) 
         run = create_run(directory, config, kept)
         display.say("run", f"{directory}")
         with closing(run):
-            Loop(trainer, run, display).go()
+            RunLifecycle(trainer, run, display).run_to_end()
 
 
 def resume(config: Config, directory: Path, display: Display) -> None:
     """Go on with a run from its newest whole checkpoint. Raises UserError where that cannot be."""
     with closing(Run(directory)) as run:
-        checkpoint, damaged = newest_sound(directory)
+        checkpoint, damaged = latest_valid(directory)
         for line in damaged:
             display.warn(line)
         if checkpoint is not None and config.steps < checkpoint.step:
@@ -78,15 +78,15 @@ def resume(config: Config, directory: Path, display: Display) -> None:
             config = as_chosen(config, session)
             prompts, held_out = _prompts(config, session, problems, display)
             trainer = Trainer(config, session, prompts, held_out)
-            loop = Loop(trainer, run, display)
+            loop = RunLifecycle(trainer, run, display)
             if checkpoint is None:
-                run.cut_back(0)
+                run.truncate_to(0)
                 display.say("resume", f"{directory}: no step was saved yet, so from the start")
             else:
                 _restore(trainer, loop, checkpoint)
                 display.say("resume", f"{directory}: from the end of step {trainer.step}")
             write_atomically(directory / "config.yaml", as_yaml(config))
-            loop.go()
+            loop.run_to_end()
 
 
 def as_chosen(config: Config, session: Session) -> Config:
@@ -102,7 +102,7 @@ def as_chosen(config: Config, session: Session) -> Config:
     )
 
 
-def _restore(trainer: Trainer, loop: Loop, checkpoint: Checkpoint) -> None:
+def _restore(trainer: Trainer, loop: RunLifecycle, checkpoint: Checkpoint) -> None:
     """Put trainer and run directory where they were when the checkpoint was written, or the newest
     one before it that can be read. Raises UserError if none can, or it is of another run."""
     directory, said = loop.run.directory, set[str]()
@@ -118,7 +118,7 @@ def _restore(trainer: Trainer, loop: Loop, checkpoint: Checkpoint) -> None:
         except Exception as error:  # whatever a state may hold
             reason = shortened(" ".join(str(error).split()))
             unreadable[checkpoint.step] = f"it cannot be read ({type(error).__name__}: {reason})"
-            found, lines = newest_sound(directory, unreadable)
+            found, lines = latest_valid(directory, unreadable)
             for line in (line for line in lines if line not in said):
                 loop.display.warn(line)
             said |= set(lines)
@@ -128,7 +128,7 @@ def _restore(trainer: Trainer, loop: Loop, checkpoint: Checkpoint) -> None:
     trainer.session.engine.sync_weights(trainer.session.policy.model.named_parameters())
     newer = {other.step for other in checkpoints(directory)} - {checkpoint.step}
     remove_checkpoints(directory, {step for step in newer if step > checkpoint.step})
-    history = loop.run.cut_back(checkpoint.step)
+    history = loop.run.truncate_to(checkpoint.step)
     if len(history) < checkpoint.step:
         loop.display.warn(
             f"{directory}/metrics.jsonl: {len(history)} of {checkpoint.step} steps can be read; "

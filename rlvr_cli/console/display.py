@@ -1,4 +1,4 @@
-"""What people see, all on stderr: plain lines in a pipe, progress and colours on a terminal."""
+"""What people see, all on stderr: plain lines in a pipe, progress and colors on a terminal."""
 
 import sys
 import time

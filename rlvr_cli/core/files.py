@@ -143,7 +143,7 @@ def sha256(path: Path, follow: bool = True) -> str:
     return digest.hexdigest()
 
 
-def damage(
+def integrity_error(
     directory: Path, spared: Container[str] = (), needed: Iterable[str] = MODEL_FILES
 ) -> str | None:
     """What is wrong with a directory by its own MANIFEST of checksums, or None.

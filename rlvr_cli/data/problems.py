@@ -15,7 +15,7 @@ from rlvr_cli.data.sources import (
     BadRowError,
     FieldName,
     Gold,
-    Row,
+    SourceRow,
     bare_name,
     find_spec,
     source_rows,
@@ -117,7 +117,7 @@ class ProblemCursor:
 
 
 def read_rows(
-    rows: Iterable[Row],
+    rows: Iterable[SourceRow],
     read: Callable[[str, int, Any], T],
     limit: int | None,
     skip_bad: bool,

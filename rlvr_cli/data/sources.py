@@ -25,7 +25,7 @@ _BATCH = 256
 _PROCEDURAL = "procedural:arithmetic"
 _COPIES = (".jsonl", ".json", ".parquet", ".csv")
 
-Row = tuple[str, int, Any]
+SourceRow = tuple[str, int, Any]
 """Where the row stands (`file:line`), its number from 1, its value or why it has none."""
 Split = Literal["train", "test"]
 FieldName = Literal["problem", "answer", "id"]
@@ -39,7 +39,7 @@ class ProblemSetSpec(BaseModel):
 
     description: str
     version: int
-    licence: str
+    license: str
     source: str
     """`procedural:arithmetic`, a hub id, or a file beside the YAML."""
     subset: str | None = None
@@ -110,7 +110,7 @@ def has_split(source: str, split: str) -> bool:
     return spec is not None and split in spec.split_names()
 
 
-def source_rows(source: str, split: str, root: str | None) -> Iterator[Row]:
+def source_rows(source: str, split: str, root: str | None) -> Iterator[SourceRow]:
     """The rows of any source; `root` is a directory of local copies. Raises UserError."""
     spec = find_spec(source)
     if spec is not None:
@@ -127,7 +127,7 @@ def source_rows(source: str, split: str, root: str | None) -> Iterator[Row]:
     )
 
 
-def file_rows(path: Path) -> Iterator[Row]:
+def file_rows(path: Path) -> Iterator[SourceRow]:
     """The rows of a JSONL, Parquet or CSV file. Raises UserError if it cannot be read."""
     try:
         if path.suffix == ".parquet":
@@ -148,7 +148,7 @@ def _reason(error: object) -> str:
     return shortened(str(error).strip().split("\n")[0])
 
 
-def _parquet_rows(path: Path) -> Iterator[Row]:
+def _parquet_rows(path: Path) -> Iterator[SourceRow]:
     """A batch at a time, so that what decompresses to more than there is memory is no harm."""
     import pyarrow.parquet
 
@@ -163,7 +163,7 @@ def _parquet_rows(path: Path) -> Iterator[Row]:
         raise UserError(f"{path}: cannot be read ({_reason(error)})") from None
 
 
-def _csv_rows(path: Path, text: IO[str]) -> Iterator[Row]:
+def _csv_rows(path: Path, text: IO[str]) -> Iterator[SourceRow]:
     reader = csv.DictReader(bounded_lines(str(path), text))
     _check_columns(path, reader.fieldnames or ())
     for n, row in enumerate(reader, 1):
@@ -179,7 +179,7 @@ def _check_columns(path: Path, names: Iterable[str]) -> None:
         seen.add(name)
 
 
-def jsonl_rows(name: str, file: IO[bytes]) -> Iterator[Row]:
+def jsonl_rows(name: str, file: IO[bytes]) -> Iterator[SourceRow]:
     """The rows of JSON lines; one that is none comes as a BadRowError. Raises UserError at a line
     without end."""
     for number, line in enumerate(bounded_lines(name, file), 1):
@@ -194,7 +194,9 @@ def jsonl_rows(name: str, file: IO[bytes]) -> Iterator[Row]:
             yield where, number, BadRowError(str(error))
 
 
-def _spec_rows(name: str, spec: ProblemSetSpec, split: str, root: str | None) -> Iterator[Row]:
+def _spec_rows(
+    name: str, spec: ProblemSetSpec, split: str, root: str | None
+) -> Iterator[SourceRow]:
     if split not in spec.split_names():
         raise UserError(f"{name}: it has no {split} split; it has {', '.join(spec.split_names())}")
     if spec.source == _PROCEDURAL:
@@ -225,7 +227,7 @@ def _local_copy(name: str, split: str, root: Path, splits: list[str]) -> Path:
 
 def _hub_rows(
     name: str, hub_id: str, subset: str | None, split: str, root: str | None
-) -> Iterator[Row]:
+) -> Iterator[SourceRow]:
     if root is not None:
         return file_rows(_local_copy(hub_id, split, Path(root), [split]))
     import datasets

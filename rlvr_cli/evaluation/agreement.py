@@ -9,7 +9,7 @@ from typing import Any
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.evaluation.estimators import Estimate, estimate
 from rlvr_cli.evaluation.report import UNJUDGED, ResponseRow
-from rlvr_cli.evaluation.responses import Given, format_of_rows, judged_rows
+from rlvr_cli.evaluation.responses import ImportedResponse, format_of_rows, judged_rows
 from verifiers import OURS, Verifier, open_judge
 
 PEER = "math-verify"
@@ -72,7 +72,7 @@ class Agreement:
 
 
 def judged_twice(
-    given: Sequence[Given], peer: Verifier, workers: int, on_batch: Callable[[int], None]
+    given: Sequence[ImportedResponse], peer: Verifier, workers: int, on_batch: Callable[[int], None]
 ) -> list[Pair]:
     """The responses of one file by our rules, in the form that its rows say, and by a peer.
     Raises UserError if the rows disagree about the form."""

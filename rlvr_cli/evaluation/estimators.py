@@ -86,10 +86,10 @@ def interval(values: Sequence[float], responses: int = 1) -> tuple[float, float]
     spread = math.fsum((value - mean) ** 2 for value in values) / max(1, count - 1)
     most = count * responses if 0 < mean < 1 and count > 1 else count
     size = min(most, count * mean * (1 - mean) / spread) if spread > 0 else most
-    centre = (mean + Z**2 / (2 * size)) / (1 + Z**2 / size)
+    center = (mean + Z**2 / (2 * size)) / (1 + Z**2 / size)
     half = Z / (1 + Z**2 / size) * math.sqrt(mean * (1 - mean) / size + Z**2 / (4 * size**2))
     unseen = _unseen(count)
-    low, high = min(mean, centre - half, 1 - unseen), max(mean, centre + half, unseen)
+    low, high = min(mean, center - half, 1 - unseen), max(mean, center + half, unseen)
     return max(0.0, low), min(1.0, high)
 
 

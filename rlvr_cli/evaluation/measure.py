@@ -76,7 +76,7 @@ def prompt_seeds(prompts: Sequence[Prompt], seed: int) -> list[int]:
     return seeds
 
 
-def summarise(
+def summarize(
     groups: Sequence[Group], params: SamplingParams, has_format: bool = True
 ) -> Evaluation:
     """The figures over all groups; without `has_format` the responses were asked for none."""

@@ -37,7 +37,7 @@ _LONGEST_NAME = 180
 """Bytes of a file's name, which leaves room for an ending within the 255 of a file system."""
 
 
-class Unfinished:
+class PartialResult:
     """The rows of one result, problem by problem; kept in a file if there is one.
 
     The file begins with the fingerprint. Each further line holds the rows of one problem and a
@@ -145,12 +145,12 @@ class ResultDirectory:
             self._lock = lock_directory(self.directory / _UNFINISHED)
             self._refuse_finished()
 
-    def unfinished(self, name: str, fingerprint: Fingerprint, samples: int) -> Unfinished:
+    def unfinished(self, name: str, fingerprint: Fingerprint, samples: int) -> PartialResult:
         """What is there of a result; `name` is that of its file."""
         try:
             self._hold()
             path = self.directory / _UNFINISHED / f"{name}.jsonl"
-            return Unfinished(path, fingerprint, samples)
+            return PartialResult(path, fingerprint, samples)
         except OSError as error:
             raise UserError(
                 f"--out {self.directory}: cannot be written ({error.strerror})"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.files import MANIFEST, damage
+from rlvr_cli.core.files import MANIFEST, integrity_error
 from rlvr_cli.model.pretrained import (
     check_files,
     check_settings,
@@ -150,7 +150,7 @@ def _refuse_damaged(name: str, directory: Path) -> None:
     """A checkpoint of ours has checksums. Raises UserError where they differ."""
     if not (directory / MANIFEST).exists():
         return
-    if reason := damage(directory, spared=(TRAINER_STATE,)):
+    if reason := integrity_error(directory, spared=(TRAINER_STATE,)):
         raise UserError(
             f"--model {name}: {directory} is damaged: {reason}; take another checkpoint"
         )

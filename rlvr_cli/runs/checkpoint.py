@@ -20,7 +20,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import (
     MANIFEST,
     MODEL_FILES,
-    damage,
+    integrity_error,
     make_directory,
     read_regular,
     remove_directory,
@@ -45,9 +45,9 @@ class Checkpoint:
     step: int
     path: Path
 
-    def damage(self) -> str | None:
+    def integrity_error(self) -> str | None:
         """What is wrong with it by its checksums, its state and its name, or None."""
-        reason = damage(self.path, needed=(*MODEL_FILES, _VALUES, _TENSORS))
+        reason = integrity_error(self.path, needed=(*MODEL_FILES, _VALUES, _TENSORS))
         if reason is not None:
             return reason
         try:
@@ -138,7 +138,7 @@ def checkpoints(run: Path) -> list[Checkpoint]:
     return sorted(found, key=lambda checkpoint: -checkpoint.step)
 
 
-def newest_sound(
+def latest_valid(
     run: Path, unreadable: Mapping[int, str] = MappingProxyType({})
 ) -> tuple[Checkpoint | None, list[str]]:
     """The newest checkpoint that is whole (None if there never was one), and a line for each
@@ -149,7 +149,7 @@ def newest_sound(
     """
     damaged: list[str] = []
     for checkpoint in checkpoints(run):
-        reason = unreadable.get(checkpoint.step) or checkpoint.damage()
+        reason = unreadable.get(checkpoint.step) or checkpoint.integrity_error()
         if reason is None:
             return checkpoint, damaged
         damaged.append(f"{checkpoint.path} is damaged: {reason}")
@@ -165,6 +165,6 @@ def remove_checkpoints(run: Path, steps: Collection[int]) -> None:
             remove_directory(checkpoint.path)
 
 
-def outlived(steps: Collection[int], keep: int, best: int | None) -> set[int]:
+def prunable(steps: Collection[int], keep: int, best: int | None) -> set[int]:
     """The steps to remove: all but the newest `keep` and the best."""
     return set(sorted(steps)[:-keep]) - {best}

@@ -15,12 +15,12 @@ from rlvr_cli.core.signals import Interrupts
 from rlvr_cli.runs.checkpoint import (
     State,
     checkpoints,
-    outlived,
+    prunable,
     remove_checkpoints,
     save_checkpoint,
 )
 from rlvr_cli.runs.guards import check
-from rlvr_cli.runs.narration import say_figures, warn_of_unjudged
+from rlvr_cli.runs.narration import say_throughput, warn_of_unjudged
 from rlvr_cli.runs.outcome import say_what_is_next, warn_of_outcome
 from rlvr_cli.runs.run_dir import Run
 from rlvr_cli.runs.state import state_of
@@ -30,7 +30,7 @@ _SAVING_SHARE, _SAVING_STEPS = 0.1, 5
 _ERRORS = "error.txt"
 
 
-class Loop:
+class RunLifecycle:
     """One life of a run, from its first step or from a checkpoint to its end or a stop."""
 
     def __init__(self, trainer: Trainer, run: Run, display: Display) -> None:
@@ -51,22 +51,22 @@ class Loop:
         self.before, self.best = progress["before"], progress["best"]
         self.seconds = progress["seconds"]
 
-    def go(self) -> None:
+    def run_to_end(self) -> None:
         """The whole of it. Raises UserError, RunStoppedError or KeyboardInterrupt where the run
         ends before its last step; whatever the reason, it can be resumed."""
         try:
-            self._go()
+            self._run_to_end()
         except BrokenPipeError:
             self._rescue()
-            self.display.result("resume", f"nobody reads stdout any more; {self._way_on()}")
+            self.display.result("resume", f"nobody reads stdout any more; {self._resume_hint()}")
             raise
         except (UserError, EngineError) as error:
             self._rescue()
-            raise type(error)(f"{error}; {self._way_on()}") from None
+            raise type(error)(f"{error}; {self._resume_hint()}") from None
         except OSError as error:
             reason = f"{error.filename or self.run.directory}: {error.strerror}"
             raise UserError(
-                f"the run cannot be written, {reason}; what is on disk is good: {self._way_on()}"
+                f"the run cannot be written, {reason}; what is on disk is good: {self._resume_hint()}"
             ) from None
         except RunStoppedError:
             raise
@@ -74,18 +74,18 @@ class Loop:
             self._rescue()
             raise UserError(self._reported(error)) from None
 
-    def _go(self) -> None:
+    def _run_to_end(self) -> None:
         try:
             with Interrupts() as interrupts:
-                with interrupts.welcome():
+                with interrupts.interruptible():
                     self.before = self.before or self._measured("before")
                 self._train(interrupts)
-                with interrupts.welcome():
+                with interrupts.interruptible():
                     after = self._measured("after")
         except KeyboardInterrupt:
             self._save()
             self._conclude("interrupted after")
-            self.display.result("resume", self._way_on())
+            self.display.result("resume", self._resume_hint())
             raise
         except RunStoppedError:
             self._conclude("stopped after")
@@ -95,7 +95,7 @@ class Loop:
     def _train(self, interrupts: Interrupts) -> None:
         config, steps = self.trainer.config, self.trainer.config.steps
         with self.display.progress("training", steps, done=self.trainer.step) as bar:
-            for result in self.trainer.train_steps(interrupts.welcome):
+            for result in self.trainer.train_steps(interrupts.interruptible):
                 self.run.record(result)
                 metrics = result.metrics
                 self.history.append(metrics)
@@ -111,14 +111,14 @@ class Loop:
                 for finding in findings:
                     self.display.warn(finding.text)
                 if stop:
-                    raise RunStoppedError(f"{stop}; {self._way_on()}")
+                    raise RunStoppedError(f"{stop}; {self._resume_hint()}")
         self._save()
         if self.trainer.stopped and (refill := config.algorithm.filter):
             raise RunStoppedError(
                 f"step {self.trainer.step}: {refill.max_gen_batches} generation batches did not "
                 "fill the batch with mixed groups (algorithm.filter.on_cap stop); for a new run "
                 "take easier or harder problems, more samples (-n) or "
-                f"algorithm.filter.max_gen_batches; {self._way_on()}"
+                f"algorithm.filter.max_gen_batches; {self._resume_hint()}"
             )
 
     def _snapshot(self) -> State:
@@ -140,7 +140,7 @@ class Loop:
         self._saved = step
         steps = [checkpoint.step for checkpoint in checkpoints(directory)]
         best = self.best["step"] if self.best else None
-        remove_checkpoints(directory, outlived(steps, trainer.config.checkpoint.keep, best))
+        remove_checkpoints(directory, prunable(steps, trainer.config.checkpoint.keep, best))
         self._saving += time.monotonic() - started
         if step == _SAVING_STEPS * trainer.config.checkpoint.every:
             share = self._saving / (time.monotonic() - self._started)
@@ -174,7 +174,7 @@ class Loop:
         warn_of_unjudged(evaluation, self.display)
         return evaluation.as_json() | {"settings": evaluation.settings}
 
-    def _way_on(self) -> str:
+    def _resume_hint(self) -> str:
         command = f"rlvr train --resume {shlex.quote(str(self.run.directory))}"
         return f"saved up to step {self._saved}; go on with {command}"
 
@@ -195,7 +195,7 @@ class Loop:
         }
         self.run.write_summary(summary, curves)
         self.display.print_curves(curves)
-        say_figures(figures, self.trainer.throughput.peaks.source, self.display)
+        say_throughput(figures, self.trainer.throughput.peaks.source, self.display)
         warn_of_outcome(self.trainer, self.history, self.display)
         if self.before and after:
             before, now = measured(self.before["pass@1"]), measured(after["pass@1"])
@@ -217,5 +217,5 @@ class Loop:
         reason = " ".join(str(error).split()) or "no reason given"
         return (
             f"step {self.trainer.step + 1} failed: {type(error).__name__}: {reason} "
-            f"(see {path}); {self._way_on()}"
+            f"(see {path}); {self._resume_hint()}"
         )

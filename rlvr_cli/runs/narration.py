@@ -45,7 +45,7 @@ def say_template(prompts: Sequence[Prompt], session: Session, display: Display) 
         display.say("template", "opens <think> by itself; responses are judged as if they began so")
 
 
-def say_figures(figures: Mapping[str, Any], peaks: str, display: Display) -> None:
+def say_throughput(figures: Mapping[str, Any], peaks: str, display: Display) -> None:
     """Speed, and nearness to what the machine could do, of a whole run."""
 
     def shown(key: str, form: str) -> str:

@@ -67,7 +67,7 @@ class Run:
         write_atomically(self.directory / "curves.txt", curves + "\n")
         write_atomically(self.directory / "summary.json", text + "\n")
 
-    def cut_back(self, step: int) -> list[dict[str, Any]]:
+    def truncate_to(self, step: int) -> list[dict[str, Any]]:
         """Make the files those of the end of that step; returns the metrics up to it that can be
         read, which may be fewer than the steps."""
         (self.directory / "rollouts").mkdir(exist_ok=True)

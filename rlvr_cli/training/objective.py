@@ -30,7 +30,7 @@ class Objective:
             stats = self.policy.stats_of(hidden, batch.inputs, entropy_gradient)
             inputs = self._loss_inputs(batch, stats)
             loss, per_token = policy_loss(algo, inputs, denominators, self.kl_coef)
-        fresh = torch.tensor([[float(row.is_fresh)] for row in batch.rows]).to(batch.mask)
+        fresh = torch.tensor([[float(sample.is_fresh)] for sample in batch.samples]).to(batch.mask)
         per_token["mismatch"] = (inputs.rollout_logprobs - inputs.old_logprobs).abs() * fresh
         if self.critic is not None and algo.critic is not None:
             with self.policy.mixed_precision():
@@ -43,11 +43,13 @@ class Objective:
         return loss, per_token
 
     def _loss_inputs(self, batch: MicroBatch, stats: TokenStats) -> LossInputs:
-        """A carried-over row's old log-probabilities are the engine's; a fresh row's those taken
+        """A carried-over sample's old log-probabilities are the engine's; a fresh sample's those taken
         before the first of several updates, else its own at this moment."""
         rollout_logprobs = batch.column("rollout_logprobs")
-        own = torch.tensor([row.is_fresh and row.old_logprobs is None for row in batch.rows])
-        carried = torch.tensor([not row.is_fresh for row in batch.rows])
+        own = torch.tensor(
+            [sample.is_fresh and sample.old_logprobs is None for sample in batch.samples]
+        )
+        carried = torch.tensor([not sample.is_fresh for sample in batch.samples])
         old_logprobs = batch.column("old_logprobs")
         old_logprobs[own] = stats.logprobs.detach()[own]
         old_logprobs[carried] = rollout_logprobs[carried]

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlvr_cli.algorithm.group_filter import Batch
-from rlvr_cli.algorithm.rows import Row
+from rlvr_cli.algorithm.samples import TrainingSample
 from rlvr_cli.core.types import Group
 from rlvr_cli.evaluation.metrics import rollout_metrics
 from rlvr_cli.rollout.sampler import Sampler
-from rlvr_cli.training.throughput import StepFigures, trained_lengths
+from rlvr_cli.training.throughput import Throughput, trained_lengths
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,11 @@ class StepResult:
 class StepRecord:
     """Collects what one step did; `metrics` puts it together at the end."""
 
-    def __init__(self, sampler: Sampler, throughput: StepFigures) -> None:
+    def __init__(self, sampler: Sampler, throughput: Throughput) -> None:
         self.sampler, self.throughput = sampler, throughput
         self.seconds: dict[str, float] = {}
         self.tokens_given_up = 0
-        self.rows: Sequence[Row] = ()
+        self.samples: Sequence[TrainingSample] = ()
         self.update: Mapping[str, float] = {}
         self.held_out: Sequence[Group] = ()
         self.held_out_metrics: Mapping[str, float | None] = {}
@@ -83,7 +83,7 @@ class StepRecord:
             **self.throughput.of_step(
                 batch.sampled,
                 self.tokens_given_up,
-                trained_lengths(self.rows),
+                trained_lengths(self.samples),
                 scored,
                 self.update.get("epochs", 1),
                 self.seconds,

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from rlvr_cli.algorithm.rows import Row
+from rlvr_cli.algorithm.samples import TrainingSample
 from rlvr_cli.core.types import Group
 from rlvr_cli.rollout.engines.base import Engine
 from rlvr_cli.training.roofline import (
@@ -21,7 +21,7 @@ from rlvr_cli.training.roofline import (
 _GIB = 1 << 30
 
 
-class StepFigures:
+class Throughput:
     """The figures of each step of a run: pure arithmetic on lengths and seconds, and memory.
 
     `group_signal`: only a group with both right and wrong responses gives a training signal; else
@@ -37,10 +37,10 @@ class StepFigures:
         self.memory: dict[str, float] = {}
 
     def of_run(self, history: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """`run_figures`, with the peaks measured once more: the higher ones count."""
+        """`run_throughput`, with the peaks measured once more: the higher ones count."""
         self.peaks = self.peaks.best(machine_peaks(self.device))
         flops = self.peaks.flops / self.first_peaks.flops
-        return run_figures(
+        return run_throughput(
             history, flops, max(flops, self.peaks.bandwidth / self.first_peaks.bandwidth)
         )
 
@@ -100,7 +100,7 @@ class StepFigures:
         return max(1.0, min(fit, self.engine.max_sequences))
 
 
-def run_figures(
+def run_throughput(
     history: Sequence[Mapping[str, Any]], flops_gain: float = 1.0, most_gain: float = 1.0
 ) -> dict[str, Any]:
     """The figures over all steps: ratios of sums, never means of ratios.
@@ -169,11 +169,11 @@ def _ratio(part: float, whole: float | None) -> float | None:
     return part / whole if whole else None
 
 
-def trained_lengths(rows: Sequence[Row]) -> Lengths:
-    """Of the rows that train, by their prompts."""
+def trained_lengths(samples: Sequence[TrainingSample]) -> Lengths:
+    """Of the samples that train, by their prompts."""
     by_prompt: dict[tuple[int, ...], list[int]] = {}
-    for row in rows:
-        by_prompt.setdefault(tuple(row.prompt_ids), []).append(len(row.response_ids))
+    for sample in samples:
+        by_prompt.setdefault(tuple(sample.prompt_ids), []).append(len(sample.response_ids))
     return [(len(prompt), lengths) for prompt, lengths in by_prompt.items()]
 
 

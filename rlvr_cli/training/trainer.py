@@ -10,12 +10,12 @@ import torch
 
 from rlvr_cli.algorithm.advantage import with_advantages
 from rlvr_cli.algorithm.group_filter import Batch, GroupCollector, has_signal, in_order
-from rlvr_cli.algorithm.rows import group_rows
+from rlvr_cli.algorithm.samples import to_samples
 from rlvr_cli.config import Config
 from rlvr_cli.core.types import Completion, Group, Prompt
 from rlvr_cli.data.problems import ProblemCursor
 from rlvr_cli.data.prompts import prompts_digest
-from rlvr_cli.evaluation.measure import Evaluation, evaluate, summarise
+from rlvr_cli.evaluation.measure import Evaluation, evaluate, summarize
 from rlvr_cli.model.policy import Critic, Policy, weights_digest
 from rlvr_cli.rollout.sampler import response_seed
 from rlvr_cli.rollout.session import (
@@ -29,7 +29,7 @@ from rlvr_cli.training.forward import ForwardPass
 from rlvr_cli.training.objective import Objective
 from rlvr_cli.training.record import StepRecord, StepResult
 from rlvr_cli.training.state import State, load_module, module_state
-from rlvr_cli.training.throughput import StepFigures
+from rlvr_cli.training.throughput import Throughput
 from rlvr_cli.training.update import Updater
 
 
@@ -76,7 +76,7 @@ class Trainer:
         )
         self.cursor = ProblemCursor(len(prompts), config.seed)
         self.collector = GroupCollector(rollout.prompts, algo)
-        self.throughput = StepFigures(model, session.engine, algo.advantage.needs_group)
+        self.throughput = Throughput(model, session.engine, algo.advantage.needs_group)
         self.problems_digest = prompts_digest([*prompts, *held_out])
         self.has_format = training_format(config.data) != "any"
         self.weight_version = 0
@@ -102,20 +102,22 @@ class Trainer:
                     groups = self._verify(responses, batch, record)  # VERIFY: verdict, reward
                     self.collector.keep(batch, groups)  # FILTER: right and wrong in one group
                 self.collector.end(batch)
-            no_update, self.settled = self._reason_for_no_update(batch), False
+            no_update, self.settled = self._skip_reason(batch), False
             if no_update is None:
                 with record.phase("sync", memory="asleep"):
                     engine.sleep()
                 with record.phase("logprobs"):
-                    rows = group_rows(batch.kept, algo, self.params.max_tokens, self.weight_version)
-                    rows = self.forward.add_logprobs(rows)
-                rows = with_advantages(rows, algo, self.objective.kl_coef)  # ADVANTAGE
+                    samples = to_samples(
+                        batch.kept, algo, self.params.max_tokens, self.weight_version
+                    )
+                    samples = self.forward.add_logprobs(samples)
+                samples = with_advantages(samples, algo, self.objective.kl_coef)  # ADVANTAGE
                 with record.phase("update", memory="update"):  # OBJECTIVE, backward, UPDATE
-                    record.update = self.updater.update(rows, step, self.config.seed)
+                    record.update = self.updater.update(samples, step, self.config.seed)
                 with record.phase("sync"):  # SYNC: the new weights to the engine
                     engine.sync_weights(self.session.policy.model.named_parameters())
                     engine.wake()
-                record.rows, self.weight_version = rows, self.weight_version + 1
+                record.samples, self.weight_version = samples, self.weight_version + 1
             self._renew_reference(step)
             self._measure_held_out(step, record)
             self.step, self.settled = step, True
@@ -189,7 +191,7 @@ class Trainer:
         """pass@1 on the held-out problems, exactly as `rlvr eval` measures it."""
         params = eval_params(self.config)
         groups = evaluate(self.session.sampler, self.held_out, params, self.config.seed)
-        return groups, summarise(groups, params, self.has_format)
+        return groups, summarize(groups, params, self.has_format)
 
     def _measure_held_out(self, step: int, record: StepRecord) -> None:
         """pass@1 on the held-out problems where `eval.every` asks for it at this step."""
@@ -207,7 +209,7 @@ class Trainer:
             if renewal.resets_optimizer:
                 self.updater.reset_optimizer()
 
-    def _reason_for_no_update(self, batch: Batch) -> str | None:
+    def _skip_reason(self, batch: Batch) -> str | None:
         """A batch that the cap left short goes the way of `on_cap`; one in which nothing sets right
         apart from wrong has no signal, and an update would only decay the weights."""
         algo = self.config.algorithm

@@ -9,7 +9,7 @@ import torch
 
 from rlvr_cli.algorithm.kl import CONTROLS
 from rlvr_cli.algorithm.objective import LossDenominators, explained_variance
-from rlvr_cli.algorithm.rows import Row
+from rlvr_cli.algorithm.samples import TrainingSample
 from rlvr_cli.config import OptimConfig
 from rlvr_cli.core.errors import EngineError
 from rlvr_cli.training.batch import MicroBatch, micro_batches
@@ -68,40 +68,40 @@ class Updater:
         """Forget all moments."""
         self.optimizer = self._new_optimizer()
 
-    def update(self, rows: Sequence[Row], step: int, seed: int) -> dict[str, float]:
+    def update(self, samples: Sequence[TrainingSample], step: int, seed: int) -> dict[str, float]:
         """The epochs of one batch, each over shuffled mini-batches; metrics over all of them.
 
-        `rows` are scored and have advantages; `step` counts from 1. An optimizer step whose loss or
+        `samples` are scored and have advantages; `step` counts from 1. An optimizer step whose loss or
         gradient is not finite is not taken, and counted. Raises EngineError where engine and
         trainer disagree, with the weights as they were.
         """
         algo = self.algo
         rate = self._set_learning_rate(step)
         rng = random.Random(f"{seed}:{step}")
-        self._check_old_logprobs(rows, step)
+        self._check_old_logprobs(samples, step)
         sums: defaultdict[str, float] = defaultdict(float)
         moved: dict[str, float] = {}
         epochs = 0
         controls_own_kl = algo.kl is not None and algo.kl.controls_own
         while epochs < algo.epochs:
-            shuffled = rng.sample(rows, len(rows))
-            for share in range(min(algo.mini_batches, len(rows))):
+            shuffled = rng.sample(samples, len(samples))
+            for share in range(min(algo.mini_batches, len(samples))):
                 mini_batch = shuffled[share :: algo.mini_batches]
                 self._optimizer_step(mini_batch, sums, step)
             epochs += 1
             if algo.target_kl is not None or (controls_own_kl and epochs == algo.epochs):
-                moved = self._moved(rows)
+                moved = self._moved(samples)
             if algo.target_kl is not None and moved["approx_kl_after"] > algo.target_kl:
                 break
         metrics = self._means(sums) | moved
         metrics |= {
             "lr": rate,
             "epochs": epochs,
-            "tokens_trained": sum(len(row.response_ids) for row in rows),
+            "tokens_trained": sum(len(sample.response_ids) for sample in samples),
             "updates_skipped": int(sums["updates_skipped"]),
         }
         if self.critic is not None:
-            metrics["explained_variance"] = _explained_variance(rows)
+            metrics["explained_variance"] = _explained_variance(samples)
         if algo.kl is not None:
             metrics["kl_coef"] = self.objective.kl_coef
             measured = metrics.get("ref_kl_after" if controls_own_kl else "ref_kl")
@@ -111,35 +111,35 @@ class Updater:
                 )
         return metrics
 
-    def _moved(self, rows: Sequence[Row]) -> dict[str, float]:
+    def _moved(self, samples: Sequence[TrainingSample]) -> dict[str, float]:
         """The divergences of the policy as it is now, nats a token: means over the whole batch."""
-        denominators = self._denominators(rows)
+        denominators = self._denominators(samples)
         found: defaultdict[str, float] = defaultdict(float)
         with self.policy.mixed_precision():
-            for batch in self._micro_batches(rows):
+            for batch in self._micro_batches(samples):
                 for name, values in self.objective.divergences(batch, denominators).items():
                     found[f"{name}_after"] += float((values * batch.mask).sum())
         return {name: value / denominators.tokens for name, value in sorted(found.items())}
 
-    def _micro_batches(self, rows: Sequence[Row]) -> Iterator[MicroBatch]:
+    def _micro_batches(self, samples: Sequence[TrainingSample]) -> Iterator[MicroBatch]:
         like, packed = self.policy.head.weight, self.policy.forward.packed
-        return micro_batches(rows, self.optim.micro_tokens, like, packed)
+        return micro_batches(samples, self.optim.micro_tokens, like, packed)
 
-    def _denominators(self, rows: Sequence[Row]) -> LossDenominators:
-        tokens = sum(len(row.response_ids) for row in rows)
-        return LossDenominators(tokens, len(rows), self.max_tokens)
+    def _denominators(self, samples: Sequence[TrainingSample]) -> LossDenominators:
+        tokens = sum(len(sample.response_ids) for sample in samples)
+        return LossDenominators(tokens, len(samples), self.max_tokens)
 
     def _learns_policy(self, step: int) -> bool:
         """Not while the critic warms up."""
         critic = self.algo.critic
         return critic is None or step > critic.warmup
 
-    def _check_old_logprobs(self, rows: Sequence[Row], step: int) -> None:
+    def _check_old_logprobs(self, samples: Sequence[TrainingSample], step: int) -> None:
         """Several updates have log-probabilities from before the first: compare the engine's."""
         gaps = [
-            (row.old_logprobs - row.rollout_logprobs).abs()
-            for row in rows
-            if row.is_fresh and row.old_logprobs is not None
+            (sample.old_logprobs - sample.rollout_logprobs).abs()
+            for sample in samples
+            if sample.is_fresh and sample.old_logprobs is not None
         ]
         if gaps:
             check_agreement(float(torch.cat(gaps).mean()), self.mismatch_limit, step)
@@ -154,13 +154,13 @@ class Updater:
         return self.optim.lr * factor
 
     def _optimizer_step(
-        self, rows: Sequence[Row], sums: defaultdict[str, float], step: int
+        self, samples: Sequence[TrainingSample], sums: defaultdict[str, float], step: int
     ) -> None:
         learns_policy = self._learns_policy(step)
-        denominators = self._denominators(rows)
+        denominators = self._denominators(samples)
         self.optimizer.zero_grad(set_to_none=True)
         found: defaultdict[str, float] = defaultdict(float)
-        for batch in self._micro_batches(rows):
+        for batch in self._micro_batches(samples):
             loss, per_token = self.objective(batch, denominators, learns_policy)
             loss.backward()
             found["loss"] += float(loss.detach())
@@ -175,7 +175,9 @@ class Updater:
             return
         found["updates"] = 1
         found["tokens"] = denominators.tokens
-        found["fresh_tokens"] = sum(len(row.response_ids) for row in rows if row.is_fresh)
+        found["fresh_tokens"] = sum(
+            len(sample.response_ids) for sample in samples if sample.is_fresh
+        )
         if found["fresh_tokens"] and self.algo.updates == 1:
             check_agreement(found["mismatch"] / found["fresh_tokens"], self.mismatch_limit, step)
         for name, value in found.items():
@@ -201,10 +203,10 @@ class Updater:
         }
 
 
-def _explained_variance(rows: Sequence[Row]) -> float:
+def _explained_variance(samples: Sequence[TrainingSample]) -> float:
     """Of the values before the update, over all tokens of the step."""
-    values = torch.cat([row.old_values for row in rows if row.old_values is not None])
-    returns = torch.cat([row.returns for row in rows if row.returns is not None])
+    values = torch.cat([sample.old_values for sample in samples if sample.old_values is not None])
+    returns = torch.cat([sample.returns for sample in samples if sample.returns is not None])
     return explained_variance(values.to(returns), returns, torch.ones_like(returns))
 
 

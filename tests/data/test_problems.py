@@ -111,7 +111,7 @@ def test_a_yaml_of_the_users_own(tmp_path):
         tmp_path / "mine.yaml",
         "description: mine",
         "version: 1",
-        "licence: none",
+        "license: none",
         "source: p.jsonl",
         "fields: {problem: q, answer: a}",
         "prompt: plain",

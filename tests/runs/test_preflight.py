@@ -6,7 +6,7 @@ import pytest
 
 from rlvr_cli.config import DataConfig, resolve, set_layer
 from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout, SamplingParams
-from rlvr_cli.evaluation.measure import summarise
+from rlvr_cli.evaluation.measure import summarize
 from rlvr_cli.evaluation.metrics import rollout_metrics
 from rlvr_cli.runs.memory import memory_free, memory_needed
 from rlvr_cli.runs.preflight import (
@@ -129,7 +129,7 @@ def test_right_answers_in_another_form_are_counted():
 
 def test_no_share_of_a_format_that_nobody_asked_for(rlvr):
     assert rollout_metrics([group(Verdict.BAD_FORMAT)], has_format=False)["format_share"] is None
-    summary = summarise([group(Verdict.BAD_FORMAT)], SamplingParams(1, 1), has_format=False)
+    summary = summarize([group(Verdict.BAD_FORMAT)], SamplingParams(1, 1), has_format=False)
     assert summary.as_json()["format_share"] is None
     done = rlvr("train", "--check", *FEW, "--set", "data.verifier=any", "--max-tokens", "2")
     assert "probe      8 problems, 32 responses: correct " in done.stderr

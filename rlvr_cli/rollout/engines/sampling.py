@@ -22,7 +22,7 @@ def sample(
 
     The inverse of the cumulative distribution at `uniform_B`; temperature 0 takes the likeliest
     token, with log-probability 0. Top-p keeps the smallest set of likeliest tokens whose mass
-    reaches `top_p` and renormalises (Holtzman et al. 2020).
+    reaches `top_p` and renormalizes (Holtzman et al. 2020).
     """
     if temperature == 0:
         token_B = logits_BV.argmax(-1)
