@@ -17,7 +17,7 @@ def group_normalized(
     deviation: Literal["sample", "population"] = "sample",
     eps: float = 1e-6,
 ) -> torch.Tensor:
-    """A_i = (r_i - mean r) / (std r + eps), [G]; the n-1 deviation or the n one.
+    """Compute A_i = (r_i - mean r) / (std r + eps), [G]; the n-1 deviation or the n one.
 
     GRPO, Shao et al. 2024, arXiv:2402.03300, section 4.1.2. Raises ValueError for a group of one.
     """
@@ -27,7 +27,7 @@ def group_normalized(
 
 
 def group_centered(rewards_G: torch.Tensor) -> torch.Tensor:
-    """A_i = r_i - mean r, [G]. Dr. GRPO, Liu et al. 2025, arXiv:2503.20783, section 3.2.
+    """Compute A_i = r_i - mean r, [G]. Dr. GRPO, Liu et al. 2025, arXiv:2503.20783, section 3.2.
 
     Raises ValueError for a group of one.
     """
@@ -36,7 +36,8 @@ def group_centered(rewards_G: torch.Tensor) -> torch.Tensor:
 
 
 def leave_one_out(rewards_G: torch.Tensor) -> torch.Tensor:
-    """A_i = r_i - mean of the other G - 1, [G]. RLOO, Ahmadian et al. 2024, arXiv:2402.14740.
+    """Compute A_i = r_i - mean of the other G - 1, [G]. RLOO, Ahmadian et al. 2024,
+    arXiv:2402.14740.
 
     Raises ValueError for a group of one.
     """
@@ -46,7 +47,7 @@ def leave_one_out(rewards_G: torch.Tensor) -> torch.Tensor:
 
 
 def reward_to_go(rewards: torch.Tensor, gamma: float) -> torch.Tensor:
-    """R_t = r_t + gamma R_{t+1}, [B, T]; rewards are 0 in the padding. Williams 1992."""
+    """Compute R_t = r_t + gamma R_{t+1}, [B, T]; rewards are 0 in the padding. Williams 1992."""
     returns = torch.zeros_like(rewards)
     running = torch.zeros_like(rewards[:, 0])
     for t in reversed(range(rewards.shape[1])):
@@ -63,7 +64,7 @@ def gae(
     gamma: float,
     lam: float,
 ) -> torch.Tensor:
-    """delta_t = r_t + gamma V_{t+1} - V_t; A_t = delta_t + gamma lam A_{t+1}, [B, T].
+    """Compute delta_t = r_t + gamma V_{t+1} - V_t; A_t = delta_t + gamma lam A_{t+1}, [B, T].
 
     `end_values` [B] is V after the last token: 0 after a true end. Schulman et al. 2016,
     arXiv:1506.02438, eq. 16.
@@ -80,7 +81,7 @@ def gae(
 
 
 def whiten(values: torch.Tensor, mask: torch.Tensor, eps: float = 1e-8) -> torch.Tensor:
-    """(x - mean) / (std + eps) over the mask (n-1 deviation), 0 in the padding, [B, T]."""
+    """Compute (x - mean) / (std + eps) over the mask (n-1 deviation), 0 in the padding, [B, T]."""
     inside = values[mask.bool()]
     if len(inside) < 2:
         return torch.zeros_like(values)
@@ -89,7 +90,7 @@ def whiten(values: torch.Tensor, mask: torch.Tensor, eps: float = 1e-8) -> torch
 
 @dataclass(frozen=True)
 class AdvantageInputs:
-    """What one batch of B responses brought."""
+    """The rewards, values and mask of one batch of B responses."""
 
     rewards: torch.Tensor
     """[B, T]: the response's own on its last token, the KL penalty on every token; padding 0."""
@@ -106,7 +107,7 @@ class AdvantageInputs:
 def _of_groups(
     inputs: AdvantageInputs, formula: Callable[[torch.Tensor], torch.Tensor]
 ) -> torch.Tensor:
-    """`formula` of the responses' total rewards, group by group, the same for all tokens."""
+    """Apply `formula` to the responses' total rewards, group by group; equal for all tokens."""
     totals = inputs.rewards.sum(1)
     advantages = torch.zeros_like(totals)
     for number in inputs.group.unique():
@@ -120,7 +121,7 @@ def _return(inputs: AdvantageInputs, gamma: float) -> torch.Tensor:
 
 
 def _batch_baseline(inputs: AdvantageInputs, gamma: float) -> torch.Tensor:
-    """Reward-to-go minus its mean over all tokens. REINFORCE++, arXiv:2501.03262, eq. 7."""
+    """Compute reward-to-go minus its mean over all tokens. REINFORCE++, arXiv:2501.03262, eq. 7."""
     returns = _return(inputs, gamma)
     return (returns - returns.sum() / inputs.mask.sum().clamp_min(1)) * inputs.mask
 
@@ -141,7 +142,7 @@ ADVANTAGES: dict[str, Callable[..., torch.Tensor]] = {
 def with_advantages(
     samples: Sequence[TrainingSample], algo: Algorithm, kl_coef: float
 ) -> list[TrainingSample]:
-    """The samples that train, with advantages and (for a critic) returns; [T] each, float64.
+    """Return the samples that train, with advantages and (for a critic) returns; [T] each, float64.
 
     Cut-off responses that are masked count in their group's baseline and then leave.
     """
@@ -166,7 +167,8 @@ def with_advantages(
 def advantage_inputs(
     samples: Sequence[TrainingSample], algo: Algorithm, kl_coef: float
 ) -> AdvantageInputs:
-    """The batch as tensors: the reward on the last token, -kl_coef KL on every one if so asked."""
+    """Build the batch's tensors: the reward on the last token, -kl_coef KL on every one if
+    configured."""
     B, T = len(samples), max(len(sample.response_ids) for sample in samples)
     rewards, mask, values = torch.zeros(3, B, T, dtype=torch.float64)
     for index, sample in enumerate(samples):

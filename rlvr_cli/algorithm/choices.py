@@ -31,7 +31,7 @@ class Critic(Choice):
 
 
 class Advantage(Choice):
-    """From rewards to one number a token."""
+    """The estimator that turns rewards into one number per token."""
 
     needs_group: ClassVar[bool] = False
     """The baseline is the other responses to the same prompt: one advantage a response."""
@@ -57,7 +57,7 @@ class GroupBaseline(Advantage):
 
 
 class Return(Advantage):
-    """The reward-to-go, plain or less its mean over the batch."""
+    """The reward-to-go, optionally less its mean over the batch."""
 
     kind: Literal["return", "batch_baseline"]
     gamma: Gamma = 1.0
@@ -119,13 +119,13 @@ class ImportanceCorrection(Choice):
 
 
 class FixedReference(Choice):
-    """The start policy, or the one that sampled the batch."""
+    """A reference that never changes: the start policy, or the one that sampled the batch."""
 
     kind: Literal["fixed", "old"] = "fixed"
 
 
 class IterativeReference(Choice):
-    """The policy of some steps ago. GRPO, arXiv:2402.03300, section 4.1.4."""
+    """A reference that is the policy of some steps ago. GRPO, arXiv:2402.03300, section 4.1.4."""
 
     kind: Literal["iterative"] = "iterative"
     every: int = Field(50, ge=1)
@@ -133,7 +133,7 @@ class IterativeReference(Choice):
 
 
 class KLControl(Choice):
-    """How the coefficient follows the measured divergence (`kl.CONTROLS`)."""
+    """The rule by which the coefficient follows the measured divergence (`kl.CONTROLS`)."""
 
     kind: Literal["proportional", "doubling"]
     target: float = Field(gt=0)
@@ -141,7 +141,7 @@ class KLControl(Choice):
 
 
 class KL(Choice):
-    """A penalty on the divergence from a reference policy; the kind is its estimator, k3_k2 has the
+    """A penalty on the divergence from a reference policy. The kind is its estimator; k3_k2 has the
     value of k3 and the gradient of k2."""
 
     kind: Literal["k1", "k2", "k3", "k3_k2"] = "k3"
@@ -155,7 +155,8 @@ class KL(Choice):
 
     @property
     def controls_own(self) -> bool:
-        """The coefficient follows how far the updates moved the policy (PPO's penalty form)."""
+        """Return whether the coefficient follows how far the updates moved the policy (PPO's
+        penalty form)."""
         return self.reference.kind == "old" and self.control is not None
 
 
@@ -174,7 +175,7 @@ class Mixed(Choice):
 
 
 class SoftOverlong(Choice):
-    """DAPO's penalty of length."""
+    """DAPO's length penalty."""
 
     kind: Literal["soft"] = "soft"
     cache: float = Field(0.2, gt=0, le=1)
@@ -182,13 +183,13 @@ class SoftOverlong(Choice):
 
 
 class MaskOverlong(Choice):
-    """Cut-off responses do not train."""
+    """The masking of cut-off responses, which do not train."""
 
     kind: Literal["mask"] = "mask"
 
 
 class Algorithm(Section):
-    """One row: the choices and numbers that make an algorithm."""
+    """All choices and numbers that make an algorithm: one row of the table of presets."""
 
     advantage: Annotated[
         Gae | GroupNormalized | GroupBaseline | Return, Field(discriminator="kind")
@@ -221,28 +222,29 @@ class Algorithm(Section):
 
     @property
     def updates(self) -> int:
-        """Optimizer steps a batch, if no epoch is cut short."""
+        """Return the number of optimizer steps per batch, if no epoch is cut short."""
         return self.epochs * self.mini_batches
 
     @property
     def has_reference_model(self) -> bool:
-        """A second set of weights is kept."""
+        """Return whether a second set of weights is kept."""
         return self.kl is not None and self.kl.reference.kind != "old"
 
     @property
     def renewal(self) -> IterativeReference | None:
-        """When the reference becomes the policy, if it ever does."""
+        """Return the iterative reference, which the policy replaces every so many steps; else
+        None."""
         reference = self.kl.reference if self.kl is not None else None
         return reference if isinstance(reference, IterativeReference) else None
 
     @property
     def masks_cut_off(self) -> bool:
-        """Cut-off responses do not train."""
+        """Return whether cut-off responses are left out of training."""
         return isinstance(self.overlong, MaskOverlong)
 
     @property
     def rewards_kl(self) -> bool:
-        """The divergence is taken from the rewards, before the updates."""
+        """Return whether the divergence is subtracted from the rewards, before the updates."""
         return self.kl is not None and self.kl.place == "reward"
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""Judged responses as samples to train on, with the reward that their length leaves them."""
+"""Turn judged responses into training samples, rewards shaped by length."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,7 +37,8 @@ class TrainingSample:
 def to_samples(
     groups: Sequence[Group], algo: Algorithm, max_tokens: int, weight_version: int
 ) -> list[TrainingSample]:
-    """The judged responses of the groups, rewards shaped by length if so asked."""
+    """Return the judged responses of the groups as samples, rewards shaped by length if
+    configured."""
     samples = []
     for number, group in enumerate(groups):
         for rollout in group.judged:

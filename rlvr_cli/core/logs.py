@@ -1,4 +1,4 @@
-"""What libraries log or warn of, as a terminal may be shown it."""
+"""Make log records and warnings of libraries safe to show on a terminal."""
 
 import logging
 import traceback

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first is heeded as soon as nothing can be spoiled, the second at once."""
+"""Handle Ctrl-C and SIGTERM: the first as soon as no work can be spoiled, the second at once."""
 
 import os
 import signal
@@ -13,8 +13,8 @@ _in_force: list["Interrupts"] = []
 
 
 class Interrupts:
-    """While in force, a signal raises KeyboardInterrupt: at once inside `interruptible`, elsewhere at
-    the next `interruptible`; a second signal raises it wherever it comes.
+    """A handler under which a signal raises KeyboardInterrupt: at once inside `interruptible`,
+    elsewhere at the next `interruptible`; a second signal raises it anywhere.
 
     Python drops what is raised inside a destructor or a callback of the import system. So the
     signal is also kept as a flag, which `heed` and the end of `interruptible` look at.
@@ -37,8 +37,8 @@ class Interrupts:
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
-        """A block that can be left anywhere. Once asked, it ends with KeyboardInterrupt, even
-        where the first one was dropped or came out as another error."""
+        """Enter a block that may be left anywhere. After a signal it ends with KeyboardInterrupt,
+        even if the first was dropped or came out as another error."""
         self._interruptible = True
         try:
             heed()
@@ -58,6 +58,6 @@ class Interrupts:
 
 
 def heed() -> None:
-    """Raise KeyboardInterrupt if one was asked for and may come now."""
+    """Raise KeyboardInterrupt if a signal came and may be handled now."""
     if _in_force and _in_force[-1]._interruptible and any(each._asked for each in _in_force):
         raise KeyboardInterrupt

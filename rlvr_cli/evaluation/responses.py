@@ -1,4 +1,4 @@
-"""Responses made elsewhere, judged without a model."""
+"""Read and judge responses made elsewhere, without a model."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,7 +22,7 @@ _MOST_TOKENS = 1 << 31
 
 @dataclass(frozen=True)
 class ImportedResponse:
-    """A row of responses as it was read: one response or several to one problem."""
+    """A row of responses as read from a file: one or several to one problem."""
 
     where: str
     label: tuple[str, str]
@@ -36,7 +36,7 @@ class ImportedResponse:
 
 
 def read_responses(source: str, limit: int | None, skip_bad: bool) -> list[ImportedResponse]:
-    """The rows of a file or stdin (`-`): `answer` and `response`, a text or a list of texts.
+    """Read the rows of a file or stdin (`-`): `answer` and `response`, a text or a list of texts.
 
     Rows with the same `id`, or without one with the same `problem`, are of one problem; those of
     the first `limit` problems of each result are kept.
@@ -53,7 +53,7 @@ def read_responses(source: str, limit: int | None, skip_bad: bool) -> list[Impor
 
 
 def by_label(given: Iterable[ImportedResponse]) -> dict[tuple[str, str], list[ImportedResponse]]:
-    """The rows of each result, in the order in which the results first come."""
+    """Group the rows by result, in the order in which the results first come."""
     parts: dict[tuple[str, str], list[ImportedResponse]] = {}
     for row in given:
         parts.setdefault(row.label, []).append(row)
@@ -88,7 +88,7 @@ def check_problems(problems: Iterable[tuple[str, Problem]], repeated: bool) -> N
 
 
 def format_of_rows(given: Sequence[ImportedResponse]) -> Format:
-    """How the rows of one result say that they were judged; any form will do where none says it.
+    """Return the form by which the rows of one result were judged; any form if none says it.
 
     Raises UserError if they disagree.
     """
@@ -104,7 +104,8 @@ def format_of_rows(given: Sequence[ImportedResponse]) -> Format:
 def judged_rows(
     given: Sequence[ImportedResponse], verifier: Verifier, on_batch: Callable[[int], None]
 ) -> list[dict[str, Any]]:
-    """A response row each, those of a problem together, problems in the order they first came."""
+    """Judge each response as a row, those of a problem adjacent, problems in order of
+    appearance."""
     together: dict[str, list[tuple[ImportedResponse, str]]] = {}
     for row in given:
         together.setdefault(row.problem.id, []).extend((row, text) for text in row.responses)

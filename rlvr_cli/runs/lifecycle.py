@@ -1,4 +1,4 @@
-"""A run under way: measure, train step by step, guard, save, measure again, say how it went."""
+"""The lifecycle of a run: measure, train step by step, guard, save, measure again, report."""
 
 import shlex
 import sys
@@ -31,7 +31,7 @@ _ERRORS = "error.txt"
 
 
 class RunLifecycle:
-    """One life of a run, from its first step or from a checkpoint to its end or a stop."""
+    """One session of a run, from its first step or a checkpoint to its end or an interruption."""
 
     def __init__(self, trainer: Trainer, run: Run, display: Display) -> None:
         self.trainer, self.run, self.display = trainer, run, display
@@ -46,14 +46,15 @@ class RunLifecycle:
         self._saving = 0.0
 
     def resume(self, history: list[dict[str, Any]], progress: dict[str, Any]) -> None:
-        """Go on from what an earlier life had saved."""
+        """Restore history and progress of an earlier session."""
         self.history, self._saved = history, self.trainer.step
         self.before, self.best = progress["before"], progress["best"]
         self.seconds = progress["seconds"]
 
     def run_to_end(self) -> None:
-        """The whole of it. Raises UserError, RunStoppedError or KeyboardInterrupt where the run
-        ends before its last step; whatever the reason, it can be resumed."""
+        """Train to the last step, with measurements before and after. Raises UserError,
+        EngineError, RunStoppedError or KeyboardInterrupt if the run ends early; it can then be
+        resumed."""
         try:
             self._run_to_end()
         except BrokenPipeError:
@@ -66,7 +67,8 @@ class RunLifecycle:
         except OSError as error:
             reason = f"{error.filename or self.run.directory}: {error.strerror}"
             raise UserError(
-                f"the run cannot be written, {reason}; what is on disk is good: {self._resume_hint()}"
+                f"the run cannot be written, {reason}; what is on disk is good: "
+                f"{self._resume_hint()}"
             ) from None
         except RunStoppedError:
             raise
@@ -128,7 +130,7 @@ class RunLifecycle:
         return State(state.values | {"progress": progress}, state.tensors)
 
     def _save(self) -> None:
-        """Save the end of the newest step, if it is not saved yet and still in memory."""
+        """Save the end of the newest step, unless it is saved already or no longer in memory."""
         step, state = self.trainer.step, self._state
         if state is None or step == self._saved or not self.trainer.settled:
             return
@@ -151,12 +153,12 @@ class RunLifecycle:
                 )
 
     def _rescue(self) -> None:
-        """Save what an end in the middle of a later step has left whole, if the disk lets us."""
+        """Save the last completed step after a failure in a later one, if the disk allows it."""
         with suppress(Exception):
             self._save()
 
     def _note_best(self, metrics: dict[str, Any]) -> bool:
-        """Whether the step is the best measured so far."""
+        """Record the step if it is the best measured so far, and return whether it is."""
         found = metrics.get("held_out_pass@1")
         if found is None or (self.best is not None and found <= self.best["pass@1"]):
             return False
@@ -179,7 +181,7 @@ class RunLifecycle:
         return f"saved up to step {self._saved}; go on with {command}"
 
     def _conclude(self, how: str, after: dict[str, Any] | None = None) -> None:
-        """Write the summary and say how it went."""
+        """Write the summary and report the results."""
         steps, directory = self.trainer.step, self.run.directory
         minutes = (self.seconds + time.monotonic() - self._started) / 60
         curves = draw_curves(self.history)
@@ -210,7 +212,7 @@ class RunLifecycle:
             say_what_is_next(self.trainer, directory, self.display)
 
     def _reported(self, error: Exception) -> str:
-        """The error in one line; its traceback goes to a file."""
+        """Return the error in one line; write its traceback to a file."""
         path = self.run.directory / _ERRORS
         with suppress(OSError):
             write_atomically(path, "".join(traceback.format_exception(error)))

@@ -1,4 +1,4 @@
-"""What can be known before step one, in seconds: would this run learn anything at all?"""
+"""Check in seconds, before the first step, whether a run would learn anything."""
 
 import random
 import statistics
@@ -34,7 +34,7 @@ _FORMATS = {"think_answer": "<think>…</think><answer>…</answer>", "boxed": "
 
 @dataclass(frozen=True)
 class Stage:
-    """What one look saw, as (label, text) lines, and what is wrong with it."""
+    """The observations of one check as (label, text) lines, and its findings."""
 
     lines: tuple[tuple[str, str], ...]
     findings: Sequence[Finding]
@@ -43,7 +43,7 @@ class Stage:
 
 
 def preflight(session: Session, prompts: Sequence[Prompt], config: Config) -> Iterator[Stage]:
-    """Look at the data, then at the memory, then at a few responses of the policy.
+    """Check the data, then the memory, then a few responses of the policy.
 
     Each stage is yielded before the next begins, so that nothing long starts behind an error. The
     probe's responses have seeds of their own: a run after it is the same as one without.
@@ -81,8 +81,8 @@ def _data_stage(session: Session, prompts: Sequence[Prompt], config: Config) -> 
 
 
 def refuse_large_step(config: Config) -> None:
-    """Raise UserError where the responses of one step cannot be kept: the probe alone, which draws
-    as many a problem, would not end."""
+    """Raise UserError if the responses of one step do not fit in memory: the probe alone, which
+    draws as many per problem, would not end."""
     needed, free = responses_memory(config), memory_free(torch.device("cpu"), 0.0)
     if needed > free:
         rollout = config.rollout
@@ -94,7 +94,7 @@ def refuse_large_step(config: Config) -> None:
 
 
 def probe(session: Session, prompts: Sequence[Prompt], config: Config) -> list[Group]:
-    """A few problems, answered and judged as in training."""
+    """Sample and verify responses to a few problems as in training."""
     chosen = random.Random(f"{config.seed}:preflight").sample(
         range(len(prompts)), min(PROBE_PROBLEMS, len(prompts))
     )
@@ -106,7 +106,7 @@ def probe(session: Session, prompts: Sequence[Prompt], config: Config) -> list[G
 
 
 def settings_findings(config: Config, problems: int) -> list[Finding]:
-    """Settings that are allowed and hardly meant."""
+    """Find settings that are valid but probably not intended."""
     critic, drawn = config.algorithm.critic, config.rollout.prompts
     found = []
     if not config.optim.lr:
@@ -131,7 +131,7 @@ def settings_findings(config: Config, problems: int) -> list[Finding]:
 
 
 def template_findings(prompts: Sequence[Prompt], has_template: bool) -> list[Finding]:
-    """No chat template, or one that loses the problem."""
+    """Find a missing chat template, or one that drops the problem."""
     if not has_template:
         return [Finding(NO_TEMPLATE)]
     lost = sum(prompt.problem.problem.strip() not in prompt.text for prompt in prompts)
@@ -147,7 +147,7 @@ def template_findings(prompts: Sequence[Prompt], has_template: bool) -> list[Fin
 
 
 def gold_findings(bad: int, problems: int) -> list[Finding]:
-    """So many gold answers that the verifier cannot read, which never train."""
+    """Find gold answers that the verifier cannot read, so that they never train."""
     if not bad:
         return []
     return [
@@ -160,7 +160,7 @@ def gold_findings(bad: int, problems: int) -> list[Finding]:
 
 
 def memory_findings(needed: Mapping[str, int], free: int) -> list[Finding]:
-    """More memory needed than there is, in bytes."""
+    """Find a need for more memory than there is, in bytes."""
     if sum(needed.values()) <= free:
         return []
     return [
@@ -174,7 +174,7 @@ def memory_findings(needed: Mapping[str, int], free: int) -> list[Finding]:
 
 
 def right_in_any_form(groups: Sequence[Group]) -> float:
-    """The share of the responses that state the right answer, whatever the form."""
+    """Return the share of responses that state the right answer, whatever their format."""
     attempts = [
         Attempt(rollout.text, group.prompt.problem.answer or "", group.prompt.think_open)
         for group in groups
@@ -188,7 +188,7 @@ def right_in_any_form(groups: Sequence[Group]) -> float:
 def probe_findings(
     groups: Sequence[Group], learns: bool, data: DataConfig, in_any_form: float | None
 ) -> list[Finding]:
-    """A policy that gives nothing to learn from, or hardly anything.
+    """Find a policy that gives nothing to learn from, or hardly anything.
 
     `in_any_form` is the share of right responses whatever their form, None where any form counts.
     """
@@ -212,7 +212,7 @@ def probe_findings(
 
 
 def _missed_format(answer_format: Format, template: str | None, in_any_form: float) -> str:
-    """What to do where no response had the form that is asked for."""
+    """Suggest what to do if no response had the required format."""
     missed = f"no response had the format {_FORMATS[answer_format]}, so none can be rewarded"
     if not in_any_form:
         return f"{missed}, and none states the right answer in any form: take a stronger model"
@@ -224,7 +224,8 @@ def _missed_format(answer_format: Format, template: str | None, in_any_form: flo
 
 
 def probe_line(groups: Sequence[Group], has_format: bool) -> str:
-    """The probe in one line; the share of responses in the format, where one is asked for."""
+    """Summarize the probe in one line, with the share of responses in the format if one is
+    required."""
     metrics = rollout_metrics(groups)
     share = f"format right {metrics['format_share']:.0%}, " if has_format else ""
     verdicts = verdict_counts(rollout for group in groups for rollout in group.rollouts)
@@ -237,7 +238,7 @@ def probe_line(groups: Sequence[Group], has_format: bool) -> str:
 
 
 def shortened(text: str) -> str:
-    """The text, its middle left out where it is long."""
+    """Return the text, its middle omitted if it is long."""
     if len(text) <= _SHOWN:
         return text
     half = _SHOWN // 2
@@ -259,7 +260,7 @@ def _lengths_line(prompts: Sequence[Prompt], session: Session, config: Config) -
 
 
 def _memory(session: Session, config: Config) -> tuple[dict[str, int], int]:
-    """What is needed, by what it is for, and what is free."""
+    """Return the memory needed, by purpose, and the memory free."""
     model, is_vllm = session.policy.model, session.engine_choice.name == "vllm"
     lent = config.rollout.gpu_share if is_vllm else 0.0
     return memory_needed(model, config, is_vllm), memory_free(model.device, lent)

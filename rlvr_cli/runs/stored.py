@@ -1,4 +1,4 @@
-"""What a run's files have to hold to be gone on with: checked once, where they are read."""
+"""The schemas of a run's files: validated once, where they are read."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any
@@ -19,7 +19,7 @@ _PLACES = ("model", "data.source", "data.root", "eval.source")
 
 
 class Stored(BaseModel):
-    """A part of a file that we wrote: strict types, nothing unknown."""
+    """A part of a file that rlvr wrote: strict types, no unknown keys."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -34,7 +34,7 @@ class StoredProblem(Stored):
 
 
 class StoredMetrics(Stored):
-    """A line of metrics.jsonl: what the guards and the curves look at."""
+    """A line of metrics.jsonl: the metrics that guards and curves read."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, Finite | bool | None]
@@ -90,7 +90,7 @@ class _Progress(Stored):
 
 
 class StoredState(Stored):
-    """state.json of a checkpoint."""
+    """The state.json of a checkpoint."""
 
     step: Count
     settings: dict[str, Any]
@@ -106,8 +106,8 @@ class StoredState(Stored):
 
 
 def computing_settings(config: Config) -> dict[str, Any]:
-    """The settings that decide what a run computes, by `section.key`, as JSON holds them: all but
-    those that a resumed run may change, and where things lie."""
+    """Return the settings that determine a run's results, by `section.key`, as JSON holds them:
+    without those that a resumed run may change, and without paths."""
     flat = dict(_leaves(config.model_dump(mode="json")))
     free = _FREE if config.optim.schedule == "constant" else _FREE[1:]
     return {

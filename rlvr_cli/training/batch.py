@@ -1,4 +1,4 @@
-"""Rows to micro-batches that know the denominators of their optimizer step."""
+"""Cut samples into micro-batches that know the denominators of their optimizer step."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,18 +11,18 @@ from rlvr_cli.model.packing import ModelInputs, pack, pad
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """Rows for one forward pass. Masks come from lengths, never from token ids."""
+    """The samples of one forward pass. Masks come from lengths, never from token ids."""
 
     samples: Sequence[TrainingSample]
     inputs: ModelInputs
 
     @property
     def mask(self) -> torch.Tensor:
-        """[B, T]: 1 for the tokens of the response, its end token among them."""
+        """Return the mask [B, T]: 1 for response tokens, the end token among them."""
         return self.inputs.mask
 
     def column(self, name: str) -> torch.Tensor:
-        """The samples' tensors of this name as [B, T]; 0 in the padding and where a sample has none."""
+        """Return the samples' tensors of this name, [B, T]; 0 in padding and where one has none."""
         out = torch.zeros_like(self.mask)
         for target, sample in zip(out, self.samples, strict=True):
             value = getattr(sample, name)
@@ -34,12 +34,12 @@ class MicroBatch:
 def micro_batches(
     samples: Sequence[TrainingSample], micro_tokens: int, like: torch.Tensor, packed: bool = True
 ) -> Iterator[MicroBatch]:
-    """Cut the samples into forward passes of at most `micro_tokens` tokens (but at least one sample).
+    """Cut samples into forward passes of at most `micro_tokens` tokens (at least one sample).
 
     Packed, responses to one prompt stay together, for the prompt is passed once for all of them;
-    responses of like length stay together, for attention pads to the longest. Not packed, each sample
-    counts its prompt and its padding. Device and number type are those of `like`, a parameter of
-    the model.
+    responses of like length stay together, for attention pads to the longest. Not packed, each
+    sample counts its prompt and its padding. Device and number type are those of `like`, a
+    parameter of the model.
     """
     cut = _packed_parts if packed else _padded_parts
     lay_out = pack if packed else pad

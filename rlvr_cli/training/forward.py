@@ -1,4 +1,4 @@
-"""Forward passes before the first update: what the algorithm needs to know, and no more."""
+"""The forward passes before the first update: only those that the algorithm needs."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from rlvr_cli.training.batch import MicroBatch, micro_batches
 
 
 class ForwardPass:
-    """Old and reference log-probabilities and values, without a gradient."""
+    """The pass that computes old and reference log-probabilities and values, without a gradient."""
 
     def __init__(
         self,
@@ -27,14 +27,14 @@ class ForwardPass:
         self._tokens = 0
 
     def take_tokens(self) -> int:
-        """How many response tokens went through a forward pass since the last call."""
+        """Return how many response tokens went through a forward pass since the last call."""
         tokens, self._tokens = self._tokens, 0
         return tokens
 
     @torch.no_grad()
     def add_logprobs(self, samples: Sequence[TrainingSample]) -> list[TrainingSample]:
-        """Return the samples with what the algorithm needs of `old_logprobs`, `ref_logprobs` and
-        `old_values`; carried samples keep the engine's as old ones."""
+        """Return the samples with those of `old_logprobs`, `ref_logprobs` and `old_values` that the
+        algorithm needs; carried samples keep the engine's as old ones."""
         done = list(samples)
         if self.algo.updates > 1 or self.algo.rewards_kl:
             fresh = [sample for sample in done if sample.is_fresh]
@@ -58,7 +58,8 @@ class ForwardPass:
         return done
 
     def _with_values(self, samples: list[TrainingSample]) -> list[TrainingSample]:
-        """A response that was cut off gets one token more, whose value is that after the last."""
+        """Add values; a cut-off response gets one token more, whose value is that after its
+        last."""
         critic = self.algo.critic
         bootstraps = critic is not None and critic.cut_off_value == "bootstrap"
         longer = [
@@ -89,7 +90,7 @@ class ForwardPass:
     def _each(
         self, samples: Sequence[TrainingSample], compute: Callable[[MicroBatch], torch.Tensor]
     ) -> dict[int, torch.Tensor]:
-        """`compute` [B, T] of every sample, cut to its own [T], by the sample's identity."""
+        """Return `compute` [B, T] of every sample, cut to its own [T], by the sample's identity."""
         like, packed = self.policy.head.weight, self.policy.forward.packed
         self._tokens += sum(len(sample.response_ids) for sample in samples)
         with self.policy.mixed_precision():

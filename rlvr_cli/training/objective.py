@@ -1,4 +1,4 @@
-"""The objective of one micro-batch: forward pass, loss, and what it measures on the way."""
+"""Compute the objective of one micro-batch: forward pass, loss, and metrics."""
 
 import torch
 
@@ -10,7 +10,7 @@ from rlvr_cli.training.batch import MicroBatch
 
 
 class Objective:
-    """The loss of the algorithm in force; `kl_coef` is what an adaptive control has made of it."""
+    """The loss of the algorithm; `kl_coef` is the present value of an adaptive coefficient."""
 
     def __init__(self, policy: Policy, critic: Critic | None, algo: Algorithm) -> None:
         self.policy, self.critic, self.algo = policy, critic, algo
@@ -19,7 +19,7 @@ class Objective:
     def __call__(
         self, batch: MicroBatch, denominators: LossDenominators, learns_policy: bool = True
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        """The micro-batch's share of the step's loss, and per-token metrics [B, T].
+        """Compute the micro-batch's share of the step's loss, and per-token metrics [B, T].
 
         While only the critic learns, the policy is measured all the same.
         """
@@ -43,8 +43,8 @@ class Objective:
         return loss, per_token
 
     def _loss_inputs(self, batch: MicroBatch, stats: TokenStats) -> LossInputs:
-        """A carried-over sample's old log-probabilities are the engine's; a fresh sample's those taken
-        before the first of several updates, else its own at this moment."""
+        """Choose old log-probabilities: the engine's for a carried-over sample; for a fresh one
+        those taken before the first of several updates, else its own at this moment."""
         rollout_logprobs = batch.column("rollout_logprobs")
         own = torch.tensor(
             [sample.is_fresh and sample.old_logprobs is None for sample in batch.samples]
@@ -67,7 +67,8 @@ class Objective:
     def divergences(
         self, batch: MicroBatch, denominators: LossDenominators
     ) -> dict[str, torch.Tensor]:
-        """Of the policy as it is now from the one that sampled and the reference, nats [B, T]."""
+        """Compute the present policy's divergence from the sampler and the reference, nats [B,
+        T]."""
         inputs = self._loss_inputs(batch, self.policy.token_stats(batch.inputs))
         _, per_token = policy_loss(self.algo, inputs, denominators, self.kl_coef)
         return {name: per_token[name] for name in per_token.keys() & {"approx_kl", "ref_kl"}}

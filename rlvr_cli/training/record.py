@@ -1,4 +1,4 @@
-"""The bookkeeping of one step, aside from the loop: seconds a phase, memory, counts, metrics."""
+"""Keep the records of one step, apart from the loop: seconds per phase, memory, counts, metrics."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from rlvr_cli.training.throughput import Throughput, trained_lengths
 
 @dataclass(frozen=True)
 class StepResult:
-    """One step as it ended: its metrics, all groups it sampled, and those held out if measured."""
+    """One finished step: its metrics, all groups it sampled, and the held-out ones if measured."""
 
     step: int
     metrics: dict[str, Any]
@@ -25,7 +25,7 @@ class StepResult:
 
 
 class StepRecord:
-    """Collects what one step did; `metrics` puts it together at the end."""
+    """Collects what one step did; `metrics` assembles it at the end."""
 
     def __init__(self, sampler: Sampler, throughput: Throughput) -> None:
         self.sampler, self.throughput = sampler, throughput
@@ -64,7 +64,7 @@ class StepRecord:
         has_format: bool,
         scored: int,
     ) -> dict[str, Any]:
-        """The step as one flat row: what was sampled, what trained, how fast.
+        """Return the step as one flat row: what was sampled, what trained, how fast.
 
         `carried` groups wait for the next step; `scored` tokens went through a forward pass before
         the update.

@@ -1,4 +1,4 @@
-"""How fast a step was, how near to what the machine could do, and the memory it took."""
+"""Measure how fast a step was, how near to the machine's limits, and the memory it took."""
 
 import resource
 import sys
@@ -22,7 +22,7 @@ _GIB = 1 << 30
 
 
 class Throughput:
-    """The figures of each step of a run: pure arithmetic on lengths and seconds, and memory.
+    """The throughput of each step of a run: arithmetic on lengths and seconds, and memory.
 
     `group_signal`: only a group with both right and wrong responses gives a training signal; else
     the batch does as a whole.
@@ -37,7 +37,7 @@ class Throughput:
         self.memory: dict[str, float] = {}
 
     def of_run(self, history: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """`run_throughput`, with the peaks measured once more: the higher ones count."""
+        """Compute `run_throughput` with the peaks measured once more: the higher ones count."""
         self.peaks = self.peaks.best(machine_peaks(self.device))
         flops = self.peaks.flops / self.first_peaks.flops
         return run_throughput(
@@ -45,7 +45,7 @@ class Throughput:
         )
 
     def note_memory(self, when: str) -> None:
-        """On a GPU, keep what is in use of it now as `memory_WHEN_gib`, whoever uses it."""
+        """Record the GPU memory now in use by any process as `memory_WHEN_gib`."""
         if self.on_gpu:
             free, total = torch.cuda.mem_get_info()
             self.memory[f"memory_{when}_gib"] = (total - free) / _GIB
@@ -59,7 +59,7 @@ class Throughput:
         epochs: float,
         seconds: Mapping[str, float],
     ) -> dict[str, float | None]:
-        """The figures of one step; `seconds` are those of its phases, `seconds_PHASE`.
+        """Compute the throughput of one step from the seconds of its phases, `seconds_PHASE`.
 
         `given_up` counts the tokens of groups that were broken off, `scored` those of the forward
         passes before the update; `trained` are the lengths of what went through it, `epochs` times.
@@ -82,7 +82,7 @@ class Throughput:
         return {**row, **shares, **self.memory, "memory_peak_gib": peak}
 
     def _tokens_with_signal(self, sampled: Sequence[Group]) -> int:
-        """Of the judged responses that have both right and wrong ones to be compared with."""
+        """Count tokens of judged responses that have both right and wrong ones to compare with."""
         compared = [group.judged for group in sampled]
         if not self.group_signal:
             compared = [[rollout for judged in compared for rollout in judged]]
@@ -94,7 +94,7 @@ class Throughput:
         )
 
     def _together(self, lengths: Lengths) -> float:
-        """How many responses of the mean length the engine can hold at once."""
+        """Return how many responses of the mean length the engine can hold at once."""
         held = [prompt + tokens for prompt, group in lengths for tokens in group]
         fit = self.engine.kv_tokens * len(held) / max(1, sum(held))
         return max(1.0, min(fit, self.engine.max_sequences))
@@ -103,7 +103,7 @@ class Throughput:
 def run_throughput(
     history: Sequence[Mapping[str, Any]], flops_gain: float = 1.0, most_gain: float = 1.0
 ) -> dict[str, Any]:
-    """The figures over all steps: ratios of sums, never means of ratios.
+    """Compute the throughput over all steps: ratios of sums, never means of ratios.
 
     The least times are of peaks that have turned out higher since, those of matrix operations by
     `flops_gain` and either kind by `most_gain` at most: so they stay least times.
@@ -170,7 +170,7 @@ def _ratio(part: float, whole: float | None) -> float | None:
 
 
 def trained_lengths(samples: Sequence[TrainingSample]) -> Lengths:
-    """Of the samples that train, by their prompts."""
+    """Return the lengths of the samples that train, by their prompts."""
     by_prompt: dict[tuple[int, ...], list[int]] = {}
     for sample in samples:
         by_prompt.setdefault(tuple(sample.prompt_ids), []).append(len(sample.response_ids))
@@ -189,6 +189,6 @@ def _tokens(lengths: Lengths) -> int:
 
 
 def _process_peak() -> int:
-    """Bytes; macOS alone counts in bytes, the others in kibibytes."""
+    """Return the peak memory in bytes; macOS reports bytes, other systems kibibytes."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024

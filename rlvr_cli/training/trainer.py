@@ -35,7 +35,7 @@ from rlvr_cli.training.update import Updater
 
 @dataclass(frozen=True)
 class Responses:
-    """Prompts and their completions while the engine draws them."""
+    """The prompts and their completions while the engine samples them."""
 
     prompts: list[Prompt]
     running: Iterator[tuple[int, list[Completion]]]
@@ -44,7 +44,7 @@ class Responses:
 
 
 class Trainer:
-    """One run: `train_steps` yields each step as it ends and writes nothing."""
+    """The training loop of one run; `train_steps` yields each finished step and writes no file."""
 
     def __init__(
         self, config: Config, session: Session, prompts: list[Prompt], held_out: list[Prompt]
@@ -88,7 +88,7 @@ class Trainer:
     def train_steps(
         self, interruptible: Callable[[], AbstractContextManager[None]] = nullcontext
     ) -> Iterator[StepResult]:
-        """Run the loop: up to `config.steps` steps, or fewer where the filter's cap says stop.
+        """Run up to `config.steps` steps, fewer if the filter reaches its cap and stops.
 
         Sampling goes on inside `interruptible()`: left there, the step has changed no weight.
         """
@@ -138,7 +138,7 @@ class Trainer:
         return Responses(prompts, running, drawn)
 
     def _verify(self, responses: Responses, batch: Batch, record: StepRecord) -> list[Group]:
-        """Judge responses as they come, in the order of the prompts, until it is enough."""
+        """Judge responses as they come, in the order of the prompts, until there are enough."""
         judged = self.session.sampler.verify(
             responses.prompts, responses.running, self.weight_version
         )
@@ -162,7 +162,7 @@ class Trainer:
         return StepResult(step, metrics, batch.sampled, record.held_out)
 
     def state_dict(self) -> State:
-        """Take the state at the end of a step, but for the policy's weights. Tensors are the
+        """Return the state at the end of a step, without the policy's weights. Tensors are the
         trainer's own: save them before the next update."""
         values = {
             "step": self.step,
@@ -177,7 +177,7 @@ class Trainer:
         return state
 
     def load_state_dict(self, state: State) -> None:
-        """Go on where `state_dict` was taken. Raises what a state that is none leads to."""
+        """Restore the state that `state_dict` returned; errors of an invalid one pass through."""
         self.weight_version = state.values["weight_version"]
         self.objective.kl_coef = state.values["kl_coef"]
         self.cursor.load_state_dict(state.values)
@@ -188,13 +188,13 @@ class Trainer:
             load_module("reference", self.reference.model, state.tensors)
 
     def measure(self) -> tuple[list[Group], Evaluation]:
-        """pass@1 on the held-out problems, exactly as `rlvr eval` measures it."""
+        """Measure pass@1 on the held-out problems, exactly as `rlvr eval` does."""
         params = eval_params(self.config)
         groups = evaluate(self.session.sampler, self.held_out, params, self.config.seed)
         return groups, summarize(groups, params, self.has_format)
 
     def _measure_held_out(self, step: int, record: StepRecord) -> None:
-        """pass@1 on the held-out problems where `eval.every` asks for it at this step."""
+        """Measure pass@1 on the held-out problems if `eval.every` asks for it at this step."""
         every = self.config.eval.every
         if every and self.held_out and step % every == 0:
             groups, evaluation = self.measure()
@@ -202,7 +202,7 @@ class Trainer:
             record.held_out_metrics = {"held_out_pass@1": evaluation.pass_at_1}
 
     def _renew_reference(self, step: int) -> None:
-        """Iterative GRPO: the reference becomes the policy every so many steps."""
+        """Copy the policy to the reference every so many steps (iterative GRPO)."""
         renewal = self.config.algorithm.renewal
         if self.reference and renewal and step % renewal.every == 0:
             self.reference.model.load_state_dict(self.session.policy.model.state_dict())
@@ -210,8 +210,8 @@ class Trainer:
                 self.updater.reset_optimizer()
 
     def _skip_reason(self, batch: Batch) -> str | None:
-        """A batch that the cap left short goes the way of `on_cap`; one in which nothing sets right
-        apart from wrong has no signal, and an update would only decay the weights."""
+        """Return why the batch is not trained on: the cap left it short (`on_cap`), or all its
+        rewards are equal, so that an update would only decay the weights."""
         algo = self.config.algorithm
         if not batch.is_full and algo.filter is not None and algo.filter.on_cap != "train":
             self.collector.carried = batch.kept + self.collector.carried

@@ -1,4 +1,4 @@
-"""One batch to optimizer steps. The gradient does not depend on how the batch is cut."""
+"""Train on one batch in optimizer steps. The gradient does not depend on how the batch is cut."""
 
 import math
 import random
@@ -31,7 +31,7 @@ SCHEDULES: dict[str, Callable[[float], float]] = {
 
 
 class Updater:
-    """The optimizer of policy and critic, and how it goes through a batch."""
+    """The optimizers of policy and critic, and the epochs over a batch."""
 
     def __init__(
         self,
@@ -54,12 +54,12 @@ class Updater:
         return torch.optim.AdamW(groups, lr=self.optim.lr, betas=betas, weight_decay=weight_decay)
 
     def state_dict(self) -> State:
-        """The optimizer's moments and the critic's weights."""
+        """Return the optimizer's moments and the critic's weights."""
         state = optimizer_state(self.optimizer)
         return state if self.critic is None else state | module_state("critic", self.critic)
 
     def load_state_dict(self, state: State) -> None:
-        """Load what `state_dict` held. Raises ValueError for other shapes or settings."""
+        """Restore what `state_dict` returned. Raises ValueError if shapes or settings differ."""
         load_optimizer(self.optimizer, state)
         if self.critic is not None:
             load_module("critic", self.critic, state.tensors)
@@ -69,10 +69,10 @@ class Updater:
         self.optimizer = self._new_optimizer()
 
     def update(self, samples: Sequence[TrainingSample], step: int, seed: int) -> dict[str, float]:
-        """The epochs of one batch, each over shuffled mini-batches; metrics over all of them.
+        """Run the epochs over one batch in shuffled mini-batches; return metrics over all of them.
 
-        `samples` are scored and have advantages; `step` counts from 1. An optimizer step whose loss or
-        gradient is not finite is not taken, and counted. Raises EngineError where engine and
+        `samples` are scored and have advantages; `step` counts from 1. An optimizer step whose loss
+        or gradient is not finite is not taken, and counted. Raises EngineError where engine and
         trainer disagree, with the weights as they were.
         """
         algo = self.algo
@@ -112,7 +112,7 @@ class Updater:
         return metrics
 
     def _moved(self, samples: Sequence[TrainingSample]) -> dict[str, float]:
-        """The divergences of the policy as it is now, nats a token: means over the whole batch."""
+        """Compute the present policy's divergences, nats per token: means over the whole batch."""
         denominators = self._denominators(samples)
         found: defaultdict[str, float] = defaultdict(float)
         with self.policy.mixed_precision():
@@ -130,12 +130,12 @@ class Updater:
         return LossDenominators(tokens, len(samples), self.max_tokens)
 
     def _learns_policy(self, step: int) -> bool:
-        """Not while the critic warms up."""
+        """Return False while the critic warms up."""
         critic = self.algo.critic
         return critic is None or step > critic.warmup
 
     def _check_old_logprobs(self, samples: Sequence[TrainingSample], step: int) -> None:
-        """Several updates have log-probabilities from before the first: compare the engine's."""
+        """Compare log-probabilities taken before several updates with the engine's."""
         gaps = [
             (sample.old_logprobs - sample.rollout_logprobs).abs()
             for sample in samples
@@ -145,7 +145,7 @@ class Updater:
             check_agreement(float(torch.cat(gaps).mean()), self.mismatch_limit, step)
 
     def _set_learning_rate(self, step: int) -> float:
-        """Linear warm-up, then the schedule; returns the policy's rate."""
+        """Set the rates by linear warm-up and schedule; return the policy's."""
         warmup = self.optim.warmup_steps
         done = max(0, step - 1 - warmup) / max(1, self.steps - warmup)
         factor = min(1.0, step / max(1, warmup)) * SCHEDULES[self.optim.schedule](done)
@@ -188,7 +188,8 @@ class Updater:
         return float(torch.nn.utils.clip_grad_norm_(parameters, self.optim.grad_clip))
 
     def _means(self, sums: defaultdict[str, float]) -> dict[str, float]:
-        """Each sum by its own denominator over the whole step; nothing of a step not taken."""
+        """Divide each sum by its own denominator over the whole step, without the steps not
+        taken."""
         if not sums["updates"]:
             return {}
         counts = dict.fromkeys(("loss", "grad_norm", "critic_grad_norm"), sums["updates"])
@@ -204,14 +205,14 @@ class Updater:
 
 
 def _explained_variance(samples: Sequence[TrainingSample]) -> float:
-    """Of the values before the update, over all tokens of the step."""
+    """Compute the explained variance of the values before the update, over all tokens."""
     values = torch.cat([sample.old_values for sample in samples if sample.old_values is not None])
     returns = torch.cat([sample.returns for sample in samples if sample.returns is not None])
     return explained_variance(values.to(returns), returns, torch.ones_like(returns))
 
 
 def check_agreement(mismatch: float | None, limit: float, step: int) -> None:
-    """Raise EngineError where engine and trainer disagree about tokens that were just sampled.
+    """Raise EngineError if engine and trainer disagree about tokens that were just sampled.
 
     `mismatch` is the mean over those tokens of |engine - trainer| log-probability, None where there
     were none. Equal weights give 1e-6 in float32 and up to about 1e-2 with an engine in bfloat16;
