@@ -14,7 +14,8 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from rlvr_cli.config import resolve, set_layer, yaml_layer
+from rlvr_cli.config import resolve, set_layer
+from rlvr_cli.core.layers import yaml_layer
 from rlvr_cli.data.problems import load_problems
 from rlvr_cli.model.loading import DEFAULTS_FILE, TINY, model_directory
 from rlvr_cli.rollout.session import open_session, prompts_for

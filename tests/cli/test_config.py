@@ -20,9 +20,9 @@ from rlvr_cli.config import (
     flag_layer,
     resolve,
     set_layer,
-    yaml_layer,
 )
-from rlvr_cli.core.settings import Layer, Section
+from rlvr_cli.core.layers import Layer, yaml_layer
+from rlvr_cli.core.settings import Section
 from rlvr_cli.core.types import UserError
 
 
