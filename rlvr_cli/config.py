@@ -8,6 +8,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.presets import ALGORITHMS
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.layers import Layer
 from rlvr_cli.core.settings import (
     Command,
@@ -20,7 +21,6 @@ from rlvr_cli.core.settings import (
     uses,
 )
 from rlvr_cli.core.text import shortened, shown
-from rlvr_cli.core.types import UserError
 from rlvr_cli.core.yaml_text import load_yaml
 from verifiers import Format
 

@@ -38,7 +38,7 @@ def audit(
     with reported_errors("nothing is kept"):
         from rlvr_cli.cli.audit_report import compare_judges
         from rlvr_cli.console.display import Display
-        from rlvr_cli.core.types import UserError
+        from rlvr_cli.core.errors import UserError
 
         if not sources:
             raise UserError("audit: give a run, a result directory, a .jsonl file, or - for stdin")

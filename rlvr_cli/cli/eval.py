@@ -7,8 +7,9 @@ from itertools import groupby
 from rlvr_cli.cli.publish import Asked, earlier_results, publish
 from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display, Pace
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import plural
-from rlvr_cli.core.types import Group, Prompt, SamplingParams, UserError
+from rlvr_cli.core.types import Group, Prompt, SamplingParams
 from rlvr_cli.data.problems import ProblemSet, load_problems
 from rlvr_cli.data.prompts import template_text
 from rlvr_cli.evaluation.fingerprint import (

@@ -117,10 +117,11 @@ def train(
     meaning stand in the run's config.yaml and in rlvr_cli/config.py.
     """
     with reported_errors():
-        from rlvr_cli.console.display import Display, show_algorithms
+        from rlvr_cli.cli.listings import list_algorithms
+        from rlvr_cli.console.display import Display
 
         if list_:
-            show_algorithms()
+            list_algorithms()
             return
         flags = given_flags(ctx.params, "train")
         if resume is not None:
@@ -208,10 +209,10 @@ def eval_(
     """
     kept = NOTHING_KEPT if out is None else KEPT.format(out)
     with reported_errors(kept if responses is None else "nothing is kept"):
-        from rlvr_cli.core.types import UserError
+        from rlvr_cli.core.errors import UserError
 
         if list_:
-            from rlvr_cli.cli.problem_sets import list_sets
+            from rlvr_cli.cli.listings import list_sets
 
             return list_sets()
         from rlvr_cli.cli.publish import Asked
@@ -277,7 +278,7 @@ def sample(
     """
     with reported_errors("responses that are not written yet are lost"):
         from rlvr_cli.console.display import Display
-        from rlvr_cli.core.types import UserError
+        from rlvr_cli.core.errors import UserError
 
         if not inputs:
             raise UserError("sample: give a prompt, a .jsonl file, or - for stdin")

@@ -8,9 +8,10 @@ from typing import Any
 
 from rlvr_cli.console.display import Display
 from rlvr_cli.console.tables import by_difference, by_field, by_k, counted, overview, percent
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import jsonl_line
 from rlvr_cli.core.text import plural
-from rlvr_cli.core.types import Problem, UserError
+from rlvr_cli.core.types import Problem
 from rlvr_cli.evaluation.fingerprint import Fingerprint
 from rlvr_cli.evaluation.report import Result, check_comparable, chosen_ks, compared, report_entry
 from rlvr_cli.evaluation.responses import LABELS

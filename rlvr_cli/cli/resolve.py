@@ -52,8 +52,8 @@ def resolve(
 
 def _refuse_unread(layer: "Layer", command: "Command") -> None:
     from rlvr_cli.config import use_of
+    from rlvr_cli.core.errors import UserError
     from rlvr_cli.core.settings import leaves
-    from rlvr_cli.core.types import UserError
 
     for key, _ in leaves(layer.values):
         use = use_of(key)
@@ -88,8 +88,8 @@ def _own_settings(model: str) -> tuple["Layer", list[str]]:
 
     Only the built-in policy's file may say anything. Raises UserError for a prompt in another file.
     """
+    from rlvr_cli.core.errors import UserError
     from rlvr_cli.core.layers import Layer, yaml_layer
-    from rlvr_cli.core.types import UserError
     from rlvr_cli.data.prompts import TEMPLATES, is_kept_template
     from rlvr_cli.model.loading import DEFAULTS_FILE, TINY, model_directory
 
@@ -139,7 +139,7 @@ def _shown(values: dict[str, Any], prefix: str = "") -> str:
 def checked_judge(judge: str, assignments: list[str] | None) -> str:
     """The judge. Raises UserError for one that is not there, or an answer format beside another
     than ours, which takes any."""
-    from rlvr_cli.core.types import UserError
+    from rlvr_cli.core.errors import UserError
     from rlvr_cli.evaluation.fingerprint import judge_versions
     from verifiers import OURS
 
@@ -159,9 +159,9 @@ def resolve_again(
     were given and are no settings.
     """
     from rlvr_cli import config
+    from rlvr_cli.core.errors import UserError
     from rlvr_cli.core.layers import yaml_layer
     from rlvr_cli.core.settings import leaves
-    from rlvr_cli.core.types import UserError
 
     layers = [config.flag_layer(key, value) for key, value in flags.items()]
     layers += config.set_layer(assignments or [])

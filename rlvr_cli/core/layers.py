@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import open_regular
-from rlvr_cli.core.types import UserError
 from rlvr_cli.core.yaml_text import LARGEST_YAML, load_yaml
 
 

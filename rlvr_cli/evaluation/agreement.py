@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlvr_cli.core.types import UserError
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.evaluation.estimators import Estimate, estimate
 from rlvr_cli.evaluation.report import UNJUDGED, ResponseRow
 from rlvr_cli.evaluation.responses import Given, format_of_rows, judged_rows

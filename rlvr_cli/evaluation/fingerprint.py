@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import rlvr_cli
 import verifiers
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import sha256
-from rlvr_cli.core.types import Problem, Prompt, SamplingParams, UserError
+from rlvr_cli.core.text import shortened
+from rlvr_cli.core.types import Problem, Prompt, SamplingParams
 from verifiers import JUDGES, OURS, Format
 
 if TYPE_CHECKING:  # the engines load torch, which judging needs none of
@@ -110,7 +112,7 @@ def differences(ours: Fingerprint, theirs: Fingerprint) -> list[str]:
     """One text for each part in which two fingerprints differ: `sampling.seed 0, theirs 1`."""
     left, right = dict(_leaves(ours)), dict(_leaves(theirs))
     return [
-        f"{key} {_shown(left.get(key))}, theirs {_shown(right.get(key))}"
+        f"{shortened(key)} {_shown(left.get(key))}, theirs {_shown(right.get(key))}"
         for key in dict.fromkeys([*left, *right])
         if left.get(key) != right.get(key)
     ]

@@ -7,8 +7,8 @@ from functools import cached_property
 from itertools import groupby
 from typing import Any
 
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import plural
-from rlvr_cli.core.types import UserError
 from rlvr_cli.data.sources import bare_name
 from rlvr_cli.evaluation.estimators import (
     Estimate,

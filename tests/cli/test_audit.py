@@ -10,6 +10,7 @@ from conftest import jsonl
 from typer.testing import CliRunner
 
 from rlvr_cli.cli.main import app
+from rlvr_cli.evaluation.result_dir import Unfinished
 
 OURS_ONLY = {"id": "a", "answer": "Friday", "response": "The answer is Friday.", "level": 1}
 THEIRS_ONLY = {"id": "b", "answer": r"\frac13", "response": r"\boxed{0.3333333}", "level": 2}
@@ -159,8 +160,9 @@ def test_another_version_does_not_go_on_with_a_result(tmp_path, monkeypatch):
     rows = file.read_text().splitlines(keepends=True)
     assert {json.loads(row)["verifier"] for row in rows} == {"math-verify"}
     (out / "unfinished").mkdir()
-    header = json.dumps({"fingerprint": entry["fingerprint"]}) + "\n"
-    (out / "unfinished" / file.name).write_text(header + rows[0])
+    first = json.loads(rows[0])
+    begun = Unfinished(out / "unfinished" / file.name, entry["fingerprint"], 1)
+    begun.add(first["id"], [first])
     (out / "report.json").unlink()
     shutil.rmtree(out / "responses")
     same = shutil.copytree(out, tmp_path / "same")

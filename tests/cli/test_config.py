@@ -21,9 +21,9 @@ from rlvr_cli.config import (
     resolve,
     set_layer,
 )
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.layers import Layer, yaml_layer
 from rlvr_cli.core.settings import Section
-from rlvr_cli.core.types import UserError
 
 
 def test_later_layers_win_and_cells_of_the_preset_can_be_changed():

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.layers import Layer
 from rlvr_cli.core.settings import (
     Choice,
@@ -17,7 +18,6 @@ from rlvr_cli.core.settings import (
     setting,
     uses,
 )
-from rlvr_cli.core.types import UserError
 
 
 class Plain(Choice):

@@ -16,7 +16,7 @@ from small_trainer import (
 )
 
 from rlvr_cli.algorithm.presets import ALGORITHMS
-from rlvr_cli.core.types import UserError
+from rlvr_cli.core.errors import UserError
 
 
 @pytest.mark.parametrize("algo", ALGORITHMS)

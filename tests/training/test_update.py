@@ -25,7 +25,7 @@ from rlvr_cli.algorithm.choices import (
 from rlvr_cli.algorithm.presets import ALGORITHMS
 from rlvr_cli.algorithm.rows import Row
 from rlvr_cli.config import OptimConfig
-from rlvr_cli.core.types import UserError
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.model import policy as models
 from rlvr_cli.model.policy import Policy
 from rlvr_cli.training.forward import ForwardPass
