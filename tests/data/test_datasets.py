@@ -9,7 +9,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Problem
 from rlvr_cli.data.problems import ProblemSet, load_problems
 from rlvr_cli.data.sources import find_spec, known_sets
-from rlvr_cli.rollout.session import answer_format
+from rlvr_cli.rollout.plan import choose_format
 from verifiers import Verdict, Verifier
 
 SOLUTION = r"First \boxed{1}? No: $\boxed{\frac{3}{4}}$."
@@ -95,4 +95,4 @@ def test_every_gold_at_hand_is_read_and_equals_itself(shared_data, name, count):
 )
 def test_answers_are_judged_as_the_prompt_asks_for_them(chosen, of_the_set, expected):
     problems = ProblemSet("set", (Problem("1", "p", "1"),), *of_the_set)
-    assert answer_format(problems, DataConfig(**chosen)) == expected
+    assert choose_format(problems, DataConfig(**chosen)) == expected

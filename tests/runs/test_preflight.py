@@ -99,7 +99,7 @@ def test_memory_that_is_not_there():
     ],
 )
 def test_what_the_probe_can_find(groups, learns, texts):
-    found = probe_findings(groups, learns, DataConfig(), 0.0)
+    found = probe_findings(groups, learns, DataConfig(verifier="think_answer"), 0.0)
     assert len(found) == len(texts)
     assert all(text in finding.text for text, finding in zip(texts, found, strict=True))
     assert not any(finding.is_error for finding in found)
@@ -113,7 +113,8 @@ def test_advice_on_a_missed_format_is_another_setting_than_the_one_in_force():
     assert "25% state the right answer in another form" in missed.text
     assert "--set data.verifier=any" in missed.text
     assert "data.prompt=boxed" not in missed.text
-    (missed,) = probe_findings(without, True, DataConfig(prompt="think_answer"), 0.25)
+    asked = DataConfig(prompt="think_answer", verifier="think_answer")
+    (missed,) = probe_findings(without, True, asked, 0.25)
     assert "--set data.verifier=any --set data.prompt=boxed" in missed.text
     (missed,) = probe_findings(without, True, asked, 0.0)
     assert missed.text.endswith("none states the right answer in any form: take a stronger model")
