@@ -14,7 +14,7 @@ real: $(VENV)/installed-dev
 	$(BIN)/python benchmarks/real_model.py $(if $(MODEL),--model $(MODEL))
 
 test: $(VENV)/installed-dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 # Strangers' files and bad luck alone, each situation a process with limits; `test` runs them too.
 hostile: $(VENV)/installed-dev
@@ -26,7 +26,7 @@ fuzz: $(VENV)/installed-dev
 
 # The tests that need vLLM, on its build for CPUs, in an environment of their own.
 test-vllm: $(VLLM_VENV)/installed
-	$(VLLM_VENV)/bin/python -m pytest tests/test_engine.py tests/test_engine_choice.py tests/test_vllm_cli.py
+	$(VLLM_VENV)/bin/python -m pytest tests/rollout
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

@@ -142,6 +142,10 @@ def test_a_bad_file_is_named(tmp_path):
         yaml_layer(tmp_path / "none.yaml")
 
 
+ALIASES = {("algo", "algorithm"), ("renewal", "reference")}
+"""Names of the program for a section of another name."""
+
+
 def parts(of: type[Section] = Config, name: str = "config") -> Iterator[tuple[str, type[Section]]]:
     """Every section and every class of a choice by the name of its field; the top is `config`."""
     yield name, of
@@ -167,7 +171,7 @@ def reads(tree: ast.AST) -> set[tuple[str, str]]:
     `x` is annotated with the section's type or assigned from `…section`."""
     nodes = list(ast.walk(tree))
     types = {kind.__name__: name for name, kind in parts()}
-    named = {(name, name) for name, _ in parts()} | {("renewal", "reference")}
+    named = {(name, name) for name, _ in parts()} | ALIASES
     for node in nodes:
         if isinstance(node, ast.arg) and last_name(node.annotation) in types:
             named.add((node.arg, types[last_name(node.annotation)]))
