@@ -49,11 +49,11 @@ class DataConfig(Section):
         flag="--prompt",
         flag_of=("eval", "sample"),
         kept=True,
-        resets="data.verifier",
+        resets="data.answer_format",
     )
     """A template of prompts.TEMPLATES, or a text or a file with {problem} in it; none means the
     set's own."""
-    verifier: Format | None = setting(None, read_by=JUDGING, kept=True)
+    answer_format: Format | None = setting(None, read_by=JUDGING, kept=True)
     """How answers are judged; none means as the problem set says, or as the prompt asks for."""
     root: str | None = setting(None, read_by=SAMPLING, on_resume="moves")
     """A directory of local copies of the hub's problem sets, such as gsm8k_test.jsonl."""
@@ -237,7 +237,7 @@ def resolve(layers: Sequence[Layer]) -> Config:
         if layer.values.get("algo", merged["algo"]) != merged["algo"]:
             merged |= _preset(layer.values["algo"])
         if "data" in merged and layer.sets(["data", "prompt"]):
-            merged["data"] = merged["data"] | {"verifier": None}
+            merged["data"] = merged["data"] | {"answer_format": None}
         merged = overlay(Config, merged, layer.values, layer.origin)
     try:
         return Config.model_validate(merged)

@@ -79,7 +79,7 @@ def say_own_settings(models: Iterable[str], display: "Display") -> None:
             names = ", ".join(left_out)
             display.warn(
                 f"{own.origin}: not read: {names:.200}; of a model's own settings only "
-                f"{', '.join(OF_A_MODEL)} are, and of data only prompt and verifier"
+                f"{', '.join(OF_A_MODEL)} are, and of data only prompt and answer_format"
             )
 
 
@@ -145,8 +145,8 @@ def checked_judge(judge: str, assignments: list[str] | None) -> str:
 
     judge_versions(judge)
     keys = [text.partition("=")[0].strip() for text in assignments or []]
-    if judge != OURS and "data.verifier" in keys:
-        raise UserError(f"--judge {judge} takes answers of any form; leave data.verifier out")
+    if judge != OURS and "data.answer_format" in keys:
+        raise UserError(f"--judge {judge} takes answers of any form; leave data.answer_format out")
     return judge
 
 

@@ -24,7 +24,7 @@ def sample(config: Config, inputs: Sequence[str], out: Path | None, display: Dis
     sets = [_sample_problems(text, f"prompt-{n}", config) for n, text in enumerate(inputs, 1)]
     one = sets[0]
     all_problems = tuple(problem for part in sets for problem in part.problems)
-    problems = ProblemSet("sample", all_problems, one.prompt, one.verifier)
+    problems = ProblemSet("sample", all_problems, one.prompt, one.answer_format)
     refuse_existing(out)
     with open_session(plan_for(config, problems)) as session:
         config = session.plan.config

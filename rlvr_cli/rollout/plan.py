@@ -61,7 +61,7 @@ def plan_for(config: Config, problems: ProblemSet) -> Plan:
     template = kept_template(config.data.prompt or problems.prompt)
     answer_format = choose_format(problems, config.data)
     engine = choose_engine(config.engine)
-    data = {"prompt": template, "verifier": answer_format}
+    data = {"prompt": template, "answer_format": answer_format}
     optim = {"precision": precision_on(default_device(), config.optim.precision)}
     sections = {
         "engine": engine.name,
@@ -73,10 +73,10 @@ def plan_for(config: Config, problems: ProblemSet) -> Plan:
 
 def choose_format(problems: ProblemSet, data: DataConfig) -> Format:
     """How answers are judged: as asked, else as the set says, else as the prompt asks for them."""
-    if data.verifier is not None:
-        return data.verifier
-    if problems.verifier is not None and data.prompt in (None, problems.prompt):
-        return problems.verifier
+    if data.answer_format is not None:
+        return data.answer_format
+    if problems.answer_format is not None and data.prompt in (None, problems.prompt):
+        return problems.answer_format
     return FORMATS.get(data.prompt or problems.prompt, "any")
 
 

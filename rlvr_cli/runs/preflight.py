@@ -216,13 +216,13 @@ def probe_findings(
 
 def _missed_format(data: DataConfig, in_any_form: float) -> str:
     """What to do where no response had the form that is asked for."""
-    missed = f"no response had the format {_FORMATS[data.verifier]}, so none can be rewarded"
+    missed = f"no response had the format {_FORMATS[data.answer_format]}, so none can be rewarded"
     if not in_any_form:
         return f"{missed}, and none states the right answer in any form: take a stronger model"
     other = "" if data.prompt == "boxed" else " --set data.prompt=boxed"
     return (
         f"{missed}, but {in_any_form:.0%} state the right answer in another form: judge any form "
-        f"with --set data.verifier=any{other}, or take a model that writes the format"
+        f"with --set data.answer_format=any{other}, or take a model that writes the format"
     )
 
 

@@ -25,14 +25,14 @@ def gpu(monkeypatch):
 
 def test_what_is_left_open_is_answered_by_the_problems_and_the_machine():
     config = planned().config
-    assert (config.data.prompt, config.data.verifier) == ("boxed", "boxed")
+    assert (config.data.prompt, config.data.answer_format) == ("boxed", "boxed")
     assert (config.engine, config.optim.precision) == ("vllm", "bfloat16")
     assert planned().with_threads(1_000_000).threads == 1
     assert plan.precision_on("cpu", "auto") == "float32"
 
 
 def test_what_was_said_stays_and_a_plan_of_a_plan_is_the_same():
-    said = ("data.prompt=plain", "data.verifier=any", "engine=transformers", "threads=3")
+    said = ("data.prompt=plain", "data.answer_format=any", "engine=transformers", "threads=3")
     settings = (*said, "optim.precision=float32")
     first = planned(*settings).with_threads(10**9)
     assert first.config == resolve(set_layer(settings))
@@ -43,7 +43,7 @@ def test_what_was_said_stays_and_a_plan_of_a_plan_is_the_same():
 def test_a_template_in_a_file_is_kept_as_its_text(tmp_path):
     (tmp_path / "mine.txt").write_text("Solve {problem}\n")
     config = planned(f"data.prompt={tmp_path}/mine.txt").config
-    assert (config.data.prompt, config.data.verifier) == ("Solve {problem}", "any")
+    assert (config.data.prompt, config.data.answer_format) == ("Solve {problem}", "any")
 
 
 def test_training_and_evaluation_draw_with_settings_of_their_own():
