@@ -70,7 +70,7 @@ def test_a_model_does_not_say_what_is_measured(text, name, nursery, tmp_path):
 
 SAID = {
     "temperature": ("eval: {temperature: 0.5}", "settings .*m/rlvr.yaml: eval.temperature 0.5"),
-    "verifier": ("data: {verifier: any}", "settings .*data.verifier 'any'"),
+    "verifier": ("data: {answer_format: any}", "settings .*data.answer_format 'any'"),
     "prompt by name": ("data: {prompt: boxed}", "settings .*data.prompt 'boxed'"),
     "prompt by text": ("data: {prompt: 'Q {problem}'}", "settings .*data.prompt 'Q {problem}'"),
     "seed": ("seed: 3", "settings .*seed 3"),
@@ -93,10 +93,10 @@ REFUSED = {
     "temperature is a text": ("eval: {temperature: hot}", "eval.temperature"),
     "temperature is endless": ("eval: {temperature: .inf}", "eval.temperature"),
     "seed is huge": (f"seed: {2**80}", "seed"),
-    "verifier unknown": ("data: {verifier: evil}", "data.verifier"),
+    "verifier unknown": ("data: {answer_format: evil}", "data.answer_format"),
     "a list": ("[1]", "a mapping of settings is expected"),
     "a tag": ("!!python/object/apply:os.system ['touch " + MARK + "']", "not valid YAML"),
-    "escapes": (f'data: {{verifier: "{ESCAPES}"}}', "rlvr.yaml"),
+    "escapes": (f'data: {{answer_format: "{ESCAPES}"}}', "rlvr.yaml"),
 }
 
 
@@ -141,7 +141,7 @@ def test_a_published_model_is_trained_and_its_checkpoint_is_whole(nursery, tmp_p
     assert done.rc == 0, done.stderr
     checkpoint = tmp_path / "run" / "checkpoints" / "step-1"
     kept = yaml.safe_load((checkpoint / "rlvr.yaml").read_text())
-    assert kept["data"] == {"prompt": "Say {problem}", "verifier": "any"}
+    assert kept["data"] == {"prompt": "Say {problem}", "answer_format": "any"}
     (tmp_path / "ask.txt").unlink()
     sampled = nursery.run(Job([*SAMPLE, "--model", "run"], str(tmp_path)))
     assert sampled.rc == 0, sampled.stderr
