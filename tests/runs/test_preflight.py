@@ -168,7 +168,7 @@ def test_check_says_it_all_and_starts_nothing(rlvr, tmp_path):
         "prompt     <|user|>What is",
         "template   leaves <think> to the policy; a response ends with <|end|>",
         "golds      16 of 16 can be read",
-        "GiB free; needed at most, in GiB: gradient and AdamW 0.01",
+        "GiB free; needed at most, in GiB: responses of a step 0.00, gradient and AdamW 0.01",
         "probe      8 problems, 32 responses: format right ",
         "check      nothing stands in the way of this run",
     ):
