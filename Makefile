@@ -18,7 +18,7 @@ test: $(VENV)/installed-dev
 
 # The tests that need vLLM, on its build for CPUs, in an environment of their own.
 test-vllm: $(VLLM_VENV)/installed
-	$(VLLM_VENV)/bin/python -m pytest tests/test_engine.py tests/test_engine_choice.py tests/test_vllm_cli.py
+	$(VLLM_VENV)/bin/python -m pytest tests/rollout tests/cli/test_real_model.py
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

@@ -10,6 +10,7 @@ from pathlib import Path
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 import pytest
+import smollm
 import torch
 from transformers import (
     AutoModelForCausalLM,
@@ -96,6 +97,12 @@ def rlvr(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
         )
 
     return run
+
+
+@pytest.fixture(scope="session")
+def real_model() -> Path:
+    """A real pretrained chat model: a Llama of 135 million parameters, kept in the user's cache."""
+    return smollm.cached_model()
 
 
 @pytest.fixture
