@@ -22,13 +22,13 @@ from rlvr_cli.rollout.session import open_session, prompts_for
 from rlvr_cli.runs.run_dir import create_run
 from rlvr_cli.training.trainer import Trainer
 
-GRPO = ["algo=grpo", "algorithm.kl=none", "algorithm.kl_coef=0", "algorithm.reference=none"]
+GRPO = ["algo=grpo", "algorithm.kl=none"]
 TECHNIQUES = {
     "plain GRPO, no KL": [],
     "+ soft overlong penalty": ["algorithm.overlong=soft"],
-    "+ clip-higher": ["algorithm.clip_high=0.28"],
+    "+ clip-higher": ["algorithm.surrogate.high=0.28"],
     "+ token-level loss": ["algorithm.aggregation=token_mean"],
-    "+ dynamic sampling (DAPO)": ["algorithm.group_filter=mixed"],
+    "+ dynamic sampling (DAPO)": ["algorithm.filter=mixed"],
 }
 COMMON = ["algorithm.mini_batches=4", "rollout.max_tokens=48", "steps=1000"]
 LAST_STEPS = 5

@@ -47,15 +47,17 @@ def ours(fixed: bool) -> dict[str, list[float] | float]:
     sys.path.insert(0, str(ROOT))
     import torch
 
+    from rlvr_cli.algorithm.advantage import with_advantages
+    from rlvr_cli.algorithm.choices import Clip
     from rlvr_cli.algorithm.presets import ALGORITHMS
+    from rlvr_cli.algorithm.rows import Row
     from rlvr_cli.config import OptimConfig
     from rlvr_cli.core.types import Problem, SamplingParams
     from rlvr_cli.data.prompts import render_prompts
     from rlvr_cli.model.loading import load_model
     from rlvr_cli.model.policy import Policy
     from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
-    from rlvr_cli.training.batch import Row
-    from rlvr_cli.training.forward import Scorer, with_advantages
+    from rlvr_cli.training.forward import Scorer
     from rlvr_cli.training.update import Updater
 
     torch.set_num_threads(1)
@@ -68,7 +70,7 @@ def ours(fixed: bool) -> dict[str, list[float] | float]:
     prompts, _ = render_prompts(
         [Problem("", text, None) for text in texts], policy.tokenizer, "plain", 2048, MAX_TOKENS
     )
-    algorithm = ALGORITHMS["dapo"].model_copy(update={"clip_high": 0.2})
+    algorithm = ALGORITHMS["dapo"].model_copy(update={"surrogate": Clip(high=0.2)})
     optim = OptimConfig(lr=1e-6, weight_decay=0.0, warmup_steps=0, micro_tokens=2048)
     learner = Policy(policy.model, len(policy.tokenizer), 1.0)
     scorer = Scorer(learner, None, None, algorithm, optim.micro_tokens)

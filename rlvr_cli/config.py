@@ -1,26 +1,20 @@
 """The typed configuration: built-in defaults, then a model's own, a YAML file, flags, `--set`."""
 
-import difflib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
-from rlvr_cli.algorithm.presets import ALGORITHMS, Algorithm
+from rlvr_cli.algorithm.choices import Algorithm
+from rlvr_cli.algorithm.presets import ALGORITHMS
+from rlvr_cli.core.settings import Layer, Section, differences, overlay
 from rlvr_cli.core.types import UserError
 from verifiers import Format
 
 Beta = Annotated[float, Field(ge=0, lt=1)]
-
-
-class Section(BaseModel):
-    """A part of the configuration: unknown keys are errors, values never change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class DataConfig(Section):
@@ -143,20 +137,20 @@ class Config(Section):
                 "rollout.top_p must be 1 in training: the objective's log-probabilities are "
                 "those of the whole distribution"
             )
-        cells, responses = self.algorithm, self.rollout.prompts * self.rollout.samples
-        if self.rollout.samples < 2 and cells.advantage_needs_group:
+        algo, responses = self.algorithm, self.rollout.prompts * self.rollout.samples
+        if self.rollout.samples < 2 and algo.advantage.needs_group:
             raise ValueError(
                 f"rollout.samples {self.rollout.samples} with algorithm.advantage "
-                f"{cells.advantage}: a group of one has no advantage; sample 2 or more"
+                f"{algo.advantage.kind}: a group of one has no advantage; sample 2 or more"
             )
-        if self.rollout.samples < 2 and cells.group_filter == "mixed":
+        if self.rollout.samples < 2 and algo.filter is not None:
             raise ValueError(
-                f"rollout.samples {self.rollout.samples} with algorithm.group_filter mixed: a "
-                "group of one is never mixed; sample 2 or more"
+                f"rollout.samples {self.rollout.samples} with algorithm.filter {algo.filter.kind}: "
+                "a group of one is never mixed; sample 2 or more"
             )
-        if responses % cells.mini_batches:
+        if responses % algo.mini_batches:
             raise ValueError(
-                f"algorithm.mini_batches {cells.mini_batches} does not divide the {responses} "
+                f"algorithm.mini_batches {algo.mini_batches} does not divide the {responses} "
                 f"responses of a step (rollout.prompts {self.rollout.prompts} x rollout.samples "
                 f"{self.rollout.samples}); take a divisor"
             )
@@ -174,46 +168,53 @@ _Loader.yaml_implicit_resolvers = {
 _Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("^(true|false)$"), list("tf"))
 
 
-_DROPPING = re.compile(r"\s*(algo|data\.prompt)\s*=")
-
-
-@dataclass(frozen=True)
-class Layer:
-    """Settings from one place, which error messages name."""
-
-    origin: str
-    values: dict[str, Any]
+_DROPPING = re.compile(r"(algo|data\.prompt)$")
 
 
 def resolve(layers: Sequence[Layer]) -> Config:
-    """The configuration that the layers give, later ones winning.
+    """The configuration that the layers give, later ones winning (`core.settings.overlay`).
 
-    A layer that names another algorithm than one before brings its whole row: cells set before it
-    are dropped. One that sets the prompt without the verifier drops the verifier that went with
-    the prompt before. Raises UserError naming the key and the layer it came from.
+    A layer that names another algorithm than one before brings its whole row: what was set of the
+    algorithm before it is dropped. One that sets the prompt without the verifier drops the verifier
+    that went with the prompt before. Raises UserError naming the key and the layer it came from.
     """
-    merged: dict[str, Any] = {}
+    named = [layer.values["algo"] for layer in layers if "algo" in layer.values]
+    merged: dict[str, Any] = _preset(named[0] if named else Config().algo)
     for layer in layers:
-        _check_keys(Config, layer.values, layer.origin, "")
-        if "algo" in merged and layer.values.get("algo", merged["algo"]) != merged["algo"]:
-            merged.pop("algorithm", None)
-        if "prompt" in layer.values.get("data", {}) and "data" in merged:
-            merged["data"] = {**merged["data"], "verifier": None}
-        merged = _merge(merged, layer.values)
-    algo = merged.get("algo", Config().algo)
-    if not isinstance(algo, str) or algo not in ALGORITHMS:
-        raise UserError(f"--algo {algo}: no such algorithm; choose from {', '.join(ALGORITHMS)}")
-    merged["algorithm"] = ALGORITHMS[algo].model_dump() | merged.get("algorithm", {})
+        if layer.values.get("algo", merged["algo"]) != merged["algo"]:
+            merged |= _preset(layer.values["algo"])
+        if "data" in merged and layer.sets(["data", "prompt"]):
+            merged["data"] = merged["data"] | {"verifier": None}
+        merged = overlay(Config, merged, layer.values, layer.origin)
     try:
         return Config.model_validate(merged)
     except ValidationError as error:
-        first = error.errors()[0]
-        path = [str(part) for part in first["loc"] if isinstance(part, str)]
-        reason = first["msg"].removeprefix("Value error, ")
-        if "input" in first and path and not isinstance(first["input"], dict):
-            reason = f"{'.'.join(path)}: {reason[:1].lower()}{reason[1:]}, not {first['input']!r}"
-        origin = f"{_origin(layers, path)}: " if path else ""
-        raise UserError(f"{origin}{reason}") from None
+        raise UserError(_explain(error, merged, layers)) from None
+
+
+def _preset(algo: Any) -> dict[str, Any]:
+    if not isinstance(algo, str) or algo not in ALGORITHMS:
+        raise UserError(f"--algo {algo}: no such algorithm; choose from {', '.join(ALGORITHMS)}")
+    return {"algo": algo, "algorithm": ALGORITHMS[algo].model_dump()}
+
+
+def _explain(error: ValidationError, merged: dict[str, Any], layers: Sequence[Layer]) -> str:
+    """The first error in a line: the layer and the path it came from, what is wrong, a way out."""
+    first = error.errors()[0]
+    path: list[str] = []
+    inside: Any = merged
+    for part in first["loc"]:  # pydantic names the kind of a choice as well: it is not a key
+        if isinstance(inside, dict) and part in inside:
+            path.append(str(part))
+            inside = inside[part]
+    reason = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "missing":
+        reason = f"{'.'.join([*path, str(first['loc'][-1])])} has no default; set it"
+    elif path and not isinstance(first["input"], dict):
+        reason = f"{'.'.join(path)}: {reason[:1].lower()}{reason[1:]}, not {first['input']!r}"
+    origins = [layer.origin for layer in layers if layer.sets(path)]
+    origin = origins[-1] if origins else "configuration"
+    return f"{origin}: {reason}" if path else reason
 
 
 def yaml_layer(path: Path, origin: str | None = None) -> Layer:
@@ -246,7 +247,7 @@ def set_layer(assignments: Sequence[str]) -> list[Layer]:
     What drops the settings of earlier layers comes first: the order of the others is free.
     """
     layers = []
-    for assignment in sorted(assignments, key=lambda text: not _DROPPING.match(text)):
+    for assignment in sorted(assignments, key=_depth):
         key, equals, text = assignment.partition("=")
         if not equals or not key.strip():
             raise UserError(f"--set {assignment}: write it as section.key=value")
@@ -266,48 +267,11 @@ def as_yaml(config: Config) -> str:
 
 
 def changed_cells(config: Config) -> dict[str, tuple[Any, Any]]:
-    """The cells of the algorithm that differ from its preset, as (preset, chosen)."""
-    preset = ALGORITHMS[config.algo].model_dump()
-    chosen = config.algorithm.model_dump()
-    return {cell: (preset[cell], chosen[cell]) for cell in preset if preset[cell] != chosen[cell]}
+    """What of the algorithm differs from its preset, as (preset, chosen) by dotted name."""
+    return differences(ALGORITHMS[config.algo], config.algorithm)
 
 
-def _check_keys(model: type[BaseModel], values: dict[str, Any], origin: str, prefix: str) -> None:
-    for key, value in values.items():
-        name = f"{prefix}{key}"
-        if key not in model.model_fields:
-            near = difflib.get_close_matches(str(key), model.model_fields, 1)
-            hint = f"did you mean {prefix}{near[0]}?" if near else f"known: {_known(model, prefix)}"
-            raise UserError(f"{origin}: {name} is not a setting; {hint}")
-        section = model.model_fields[key].annotation
-        if not (isinstance(section, type) and issubclass(section, BaseModel)):
-            continue
-        if not isinstance(value, dict):
-            raise UserError(f"{origin}: {name} is a section; set one of {_known(section, name)}")
-        _check_keys(section, value, origin, f"{name}.")
-
-
-def _known(model: type[BaseModel], prefix: str) -> str:
-    dot = "." if prefix and not prefix.endswith(".") else ""
-    return ", ".join(f"{prefix}{dot}{key}" for key in model.model_fields)
-
-
-def _merge(base: dict[str, Any], top: dict[str, Any]) -> dict[str, Any]:
-    merged = dict(base)
-    for key, value in top.items():
-        old = merged.get(key)
-        merged[key] = (
-            _merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
-        )
-    return merged
-
-
-def _origin(layers: Sequence[Layer], path: Sequence[str]) -> str:
-    """The last layer that sets the key."""
-    for layer in reversed(layers):
-        value: Any = layer.values
-        for part in path:
-            value = value.get(part) if isinstance(value, dict) else None
-        if value is not None:
-            return layer.origin
-    return "configuration"
+def _depth(assignment: str) -> int:
+    """0 for a key that drops others, else how deep it stands: a kind comes before its cells."""
+    key = assignment.partition("=")[0].strip()
+    return 0 if _DROPPING.match(key) else 1 + key.removesuffix(".kind").count(".")

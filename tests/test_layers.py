@@ -21,7 +21,8 @@ FLOORS = [
 ]
 """A package imports from itself and from floors below it."""
 VERIFIER_FLOORS = [
-    ["api", "__main__"],
+    ["__main__"],
+    ["api"],
     ["extraction"],
     ["workers"],
     ["equality"],
@@ -32,7 +33,6 @@ VERIFIER_FLOORS = [
 STILL_UPWARD = {
     ("training/trainer.py", "runs"),
     ("console/display.py", "algorithm"),
-    ("model/policy.py", "training"),
 }
 """Imports that are still to be cut."""
 

@@ -1,13 +1,18 @@
-"""Advantages: from rewards to one number a token. Pure functions on tensors."""
+"""Advantages: from rewards to one number a token. Pure functions on tensors, then on rows."""
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 
+from rlvr_cli.algorithm.choices import Algorithm
+from rlvr_cli.algorithm.kl import ESTIMATORS
+from rlvr_cli.algorithm.rows import Row
 
-def group_normalised(
+
+def group_normalized(
     rewards_G: torch.Tensor,
     deviation: Literal["sample", "population"] = "sample",
     eps: float = 1e-6,
@@ -21,7 +26,7 @@ def group_normalised(
     return (rewards_G - rewards_G.mean()) / (std + eps)
 
 
-def group_centred(rewards_G: torch.Tensor) -> torch.Tensor:
+def group_centered(rewards_G: torch.Tensor) -> torch.Tensor:
     """A_i = r_i - mean r, [G]. Dr. GRPO, Liu et al. 2025, arXiv:2503.20783, section 3.2.
 
     Raises ValueError for a group of one.
@@ -83,7 +88,7 @@ def whiten(values: torch.Tensor, mask: torch.Tensor, eps: float = 1e-8) -> torch
 
 
 @dataclass(frozen=True)
-class Outcome:
+class AdvantageInputs:
     """What one batch of B responses brought."""
 
     rewards: torch.Tensor
@@ -98,44 +103,86 @@ class Outcome:
     """[B]: V after the last token."""
 
 
-@dataclass(frozen=True)
-class AdvantageSettings:
-    """The numbers that advantages take from the row of the algorithm."""
-
-    deviation: Literal["sample", "population"]
-    gamma: float
-    gae_lambda: float
-
-
-def _of_groups(outcome: Outcome, formula: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+def _of_groups(
+    inputs: AdvantageInputs, formula: Callable[[torch.Tensor], torch.Tensor]
+) -> torch.Tensor:
     """`formula` of the responses' total rewards, group by group, the same for all tokens."""
-    totals = outcome.rewards.sum(1)
+    totals = inputs.rewards.sum(1)
     advantages = torch.zeros_like(totals)
-    for number in outcome.group.unique():
-        members = outcome.group == number
+    for number in inputs.group.unique():
+        members = inputs.group == number
         advantages[members] = formula(totals[members])
-    return advantages[:, None] * outcome.mask
+    return advantages[:, None] * inputs.mask
 
 
-def _return(outcome: Outcome, settings: AdvantageSettings) -> torch.Tensor:
-    return reward_to_go(outcome.rewards, settings.gamma) * outcome.mask
+def _return(inputs: AdvantageInputs, gamma: float) -> torch.Tensor:
+    return reward_to_go(inputs.rewards, gamma) * inputs.mask
 
 
-def _batch_baseline(outcome: Outcome, settings: AdvantageSettings) -> torch.Tensor:
+def _batch_baseline(inputs: AdvantageInputs, gamma: float) -> torch.Tensor:
     """Reward-to-go minus its mean over all tokens. REINFORCE++, arXiv:2501.03262, eq. 7."""
-    returns = _return(outcome, settings)
-    return (returns - returns.sum() / outcome.mask.sum().clamp_min(1)) * outcome.mask
+    returns = _return(inputs, gamma)
+    return (returns - returns.sum() / inputs.mask.sum().clamp_min(1)) * inputs.mask
 
 
-ADVANTAGES: dict[str, Callable[[Outcome, AdvantageSettings], torch.Tensor]] = {
-    "gae": lambda o, s: gae(o.rewards, o.values, o.end_values, o.mask, s.gamma, s.gae_lambda),
-    "group_normalised": lambda o, s: _of_groups(o, lambda r: group_normalised(r, s.deviation)),
-    "group_centred": lambda o, s: _of_groups(o, group_centred),
-    "leave_one_out": lambda o, s: _of_groups(o, leave_one_out),
+ADVANTAGES: dict[str, Callable[..., torch.Tensor]] = {
+    "gae": lambda i, gamma, lam: gae(i.rewards, i.values, i.end_values, i.mask, gamma, lam),
+    "group_normalized": lambda i, deviation: _of_groups(
+        i, lambda rewards_G: group_normalized(rewards_G, deviation)
+    ),
+    "group_centered": lambda i: _of_groups(i, group_centered),
+    "leave_one_out": lambda i: _of_groups(i, leave_one_out),
     "return": _return,
     "batch_baseline": _batch_baseline,
 }
-"""[B, T] advantages of a whole batch."""
+"""[B, T] advantages of a whole batch, from its AdvantageInputs and the cells of the kind."""
+
+
+def with_advantages(rows: Sequence[Row], algo: Algorithm, kl_coef: float) -> list[Row]:
+    """The rows that train, with advantages and (for a critic) returns; [T] each, float64.
+
+    Cut-off responses that are masked count in their group's baseline and then leave.
+    """
+    inputs = advantage_inputs(rows, algo, kl_coef)
+    advantages = ADVANTAGES[algo.advantage.kind](inputs, **algo.advantage.cells)
+    returns = advantages + inputs.values
+    stays = torch.tensor([not (algo.masks_cut_off and row.is_cut_off) for row in rows])
+    if algo.whiten:
+        advantages = whiten(advantages, inputs.mask * stays[:, None])
+    lengths = [len(row.response_ids) for row in rows]
+    return [
+        dataclasses.replace(
+            row,
+            advantages=advantages[index, :length],
+            returns=returns[index, :length] if algo.critic is not None else None,
+        )
+        for index, (row, length) in enumerate(zip(rows, lengths, strict=True))
+        if stays[index]
+    ]
+
+
+def advantage_inputs(rows: Sequence[Row], algo: Algorithm, kl_coef: float) -> AdvantageInputs:
+    """The batch as tensors: the reward on the last token, -kl_coef KL on every one if so asked."""
+    B, T = len(rows), max(len(row.response_ids) for row in rows)
+    rewards, mask, values = torch.zeros(3, B, T, dtype=torch.float64)
+    for index, row in enumerate(rows):
+        length = len(row.response_ids)
+        mask[index, :length] = 1
+        if algo.kl is not None and algo.kl.place == "reward":
+            assert row.old_logprobs is not None
+            assert row.ref_logprobs is not None
+            divergence = ESTIMATORS[algo.kl.kind](row.old_logprobs, row.ref_logprobs)
+            rewards[index, :length] = -kl_coef * divergence
+        rewards[index, length - 1] += row.reward
+        if row.old_values is not None:
+            values[index, :length] = row.old_values
+    return AdvantageInputs(
+        rewards=rewards,
+        mask=mask,
+        group=torch.tensor([row.group for row in rows]),
+        values=values,
+        end_values=torch.tensor([row.end_value for row in rows], dtype=torch.float64),
+    )
 
 
 def _refuse_one(rewards_G: torch.Tensor) -> None:

@@ -6,24 +6,24 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
-from rlvr_cli.algorithm.presets import Algorithm
+from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.core.types import Group
 
 _LEAST_SHARE = 0.25
 """A refill never counts on a smaller share of mixed groups than this, so that none is huge."""
 
 
-def trains(group: Group, algorithm: Algorithm) -> bool:
+def trains(group: Group, algo: Algorithm) -> bool:
     """Enough responses were judged for an advantage; with a filter, some right and some wrong."""
-    if algorithm.group_filter == "mixed":
+    if algo.filter is not None:
         return group.is_mixed
-    return len(group.judged) >= (2 if algorithm.advantage_needs_group else 1)
+    return len(group.judged) >= (2 if algo.advantage.needs_group else 1)
 
 
-def has_signal(groups: Sequence[Group], algorithm: Algorithm) -> bool:
+def has_signal(groups: Sequence[Group], algo: Algorithm) -> bool:
     """Whether anything sets right apart from wrong: within a group where that is the baseline, else
     within the batch."""
-    if algorithm.advantage_needs_group:
+    if algo.advantage.needs_group:
         return any(group.is_mixed for group in groups)
     return len({rollout.is_correct for group in groups for rollout in group.judged}) > 1
 
@@ -66,27 +66,25 @@ class GroupCollector:
     """
 
     def __init__(
-        self, sample: Callable[[int, int], list[Group]], size: int, algorithm: Algorithm
+        self, sample: Callable[[int, int], list[Group]], size: int, algo: Algorithm
     ) -> None:
-        self.sample, self.size, self.algorithm = sample, size, algorithm
+        self.sample, self.size, self.algo = sample, size, algo
         self.carried: list[Group] = []
 
     def collect(self) -> Collected:
         """The next batch: carried groups first, then freshly sampled ones until it is full."""
-        refills = self.algorithm.group_filter != "none"
+        times = self.algo.filter.max_gen_batches if self.algo.filter else 1
         batch = Collected(kept=self.carried)
         passed = 0
-        while len(batch.kept) < self.size and batch.gen_batches < self.algorithm.max_gen_batches:
+        while len(batch.kept) < self.size and batch.gen_batches < times:
             missing = self.size - len(batch.kept)
             share = max(passed / len(batch.sampled), _LEAST_SHARE) if batch.sampled else 1.0
             groups = self.sample(math.ceil(missing / share), missing)
-            fresh = [group for group in groups if trains(group, self.algorithm)]
+            fresh = [group for group in groups if trains(group, self.algo)]
             passed += len(fresh)
             batch.kept = batch.kept + fresh
             batch.sampled += groups
             batch.gen_batches += 1
-            if not refills:
-                break
-        batch.is_full = len(batch.kept) >= self.size or not refills
+        batch.is_full = len(batch.kept) >= self.size or self.algo.filter is None
         batch.kept, self.carried = batch.kept[: self.size], batch.kept[self.size :]
         return batch

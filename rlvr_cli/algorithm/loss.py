@@ -1,82 +1,63 @@
-"""From the cells of a row to the loss of one micro-batch: a pure function on tensors [B, T]."""
-
-from dataclasses import dataclass
+"""From the choices of an algorithm to the loss of one micro-batch: pure functions on [B, T]."""
 
 import torch
 
+from rlvr_cli.algorithm.choices import KL, Algorithm, Critic
 from rlvr_cli.algorithm.kl import ESTIMATORS, k1
 from rlvr_cli.algorithm.objective import (
     AGGREGATIONS,
-    SAMPLER_WEIGHTS,
+    IMPORTANCE_CORRECTIONS,
     SURROGATES,
-    Bounds,
-    Tokens,
-    Totals,
+    LossDenominators,
+    LossInputs,
     token_mean,
     value_loss,
 )
-from rlvr_cli.algorithm.presets import Algorithm
-
-
-@dataclass(frozen=True)
-class PolicyTokens:
-    """What the policy's loss sees, all [B, T]."""
-
-    logprobs: torch.Tensor
-    entropy: torch.Tensor
-    old_logprobs: torch.Tensor
-    """Of the policy that sampled, as the trainer computes them."""
-    rollout_logprobs: torch.Tensor
-    """The same as the engine computed them."""
-    ref_logprobs: torch.Tensor
-    advantages: torch.Tensor
-    mask: torch.Tensor
 
 
 def policy_loss(
-    cells: Algorithm, tokens: PolicyTokens, totals: Totals, kl_coef: float
+    algo: Algorithm, inputs: LossInputs, denominators: LossDenominators, kl_coef: float
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """The micro-batch's share of the step's policy loss, and per-token metrics [B, T]."""
-    mask, old_logprobs = tokens.mask, tokens.old_logprobs
-    seen = Tokens(tokens.logprobs, old_logprobs, tokens.advantages, mask)
-    bounds = Bounds(cells.clip_low, cells.clip_high, cells.dual_clip)
-    surrogate, clipped = SURROGATES[cells.surrogate](seen, bounds)
-    weight = SAMPLER_WEIGHTS[cells.sampler_weights](
-        old_logprobs - tokens.rollout_logprobs, cells.sampler_cap
-    )
-    token_loss = -weight.detach() * surrogate - cells.entropy_coef * tokens.entropy
+    mask, old_logprobs = inputs.mask, inputs.old_logprobs
+    surrogate, clipped = SURROGATES[algo.surrogate.kind](inputs, **algo.surrogate.cells)
+    if correction := algo.importance_correction:
+        log_weight = old_logprobs - inputs.rollout_logprobs
+        weight = IMPORTANCE_CORRECTIONS[correction.kind](log_weight, **correction.cells)
+        surrogate = weight.detach() * surrogate
+    token_loss = -surrogate - algo.entropy_coef * inputs.entropy
     per_token = {
-        "entropy": tokens.entropy.detach(),
-        "approx_kl": k1(old_logprobs, tokens.logprobs).detach(),
+        "entropy": inputs.entropy.detach(),
+        "approx_kl": k1(old_logprobs, inputs.logprobs).detach(),
         "clip_fraction": clipped.to(mask),
     }
-    if cells.kl != "none":
-        divergence = _divergence(cells, tokens)
-        if cells.kl_in == "loss":
+    if algo.kl is not None:
+        divergence = _divergence(algo.kl, inputs)
+        if algo.kl.place == "loss":
             token_loss = token_loss + kl_coef * divergence
         per_token["ref_kl"] = divergence.detach()
-    weights = AGGREGATIONS[cells.aggregation](mask, totals)
+    weights = AGGREGATIONS[algo.aggregation](mask, denominators)
     return (weights * token_loss).sum(), per_token
 
 
 def critic_loss(
-    cells: Algorithm,
+    critic: Critic,
     values: torch.Tensor,
     old_values: torch.Tensor,
     returns: torch.Tensor,
     mask: torch.Tensor,
-    totals: Totals,
+    denominators: LossDenominators,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The micro-batch's share of value_coef times the mean value loss, and that loss [B, T]."""
-    per_token = value_loss(values, old_values, returns, cells.value_clip)
-    return cells.value_coef * (token_mean(mask, totals) * per_token).sum(), per_token.detach()
+    """The micro-batch's share of coef times the mean value loss, and that loss [B, T]."""
+    per_token = value_loss(values, old_values, returns, critic.clip)
+    return critic.coef * (token_mean(mask, denominators) * per_token).sum(), per_token.detach()
 
 
-def _divergence(cells: Algorithm, tokens: PolicyTokens) -> torch.Tensor:
+def _divergence(kl: KL, inputs: LossInputs) -> torch.Tensor:
     """KL(pi|reference); with the sampling policy as reference KL(old|pi), for the samples are old's
     (PPO's penalty form)."""
-    estimate = ESTIMATORS[cells.kl]
-    if cells.reference == "old":
-        return estimate(tokens.old_logprobs, tokens.logprobs)
-    sampled = tokens.logprobs if cells.kl_in == "loss" else tokens.old_logprobs
-    return estimate(sampled, tokens.ref_logprobs)
+    estimate = ESTIMATORS[kl.kind]
+    if kl.reference.kind == "old":
+        return estimate(inputs.old_logprobs, inputs.logprobs)
+    sampled = inputs.logprobs if kl.place == "loss" else inputs.old_logprobs
+    return estimate(sampled, inputs.ref_logprobs)

@@ -31,7 +31,7 @@ def sequence_ratio(
 def clipped_surrogate(
     ratio: torch.Tensor, advantages: torch.Tensor, clip_low: float, clip_high: float
 ) -> torch.Tensor:
-    """L_t = min(r_t A_t, clip(r_t, 1 - clip_low, 1 + clip_high) A_t), [B, T], to be maximised.
+    """L_t = min(r_t A_t, clip(r_t, 1 - clip_low, 1 + clip_high) A_t), [B, T], to be maximized.
 
     PPO, Schulman et al. 2017, arXiv:1707.06347, eq. 7; separate bounds: DAPO, Yu et al. 2025,
     arXiv:2503.14476, eq. 8.
@@ -50,80 +50,74 @@ def is_clipped(
 
 
 @dataclass(frozen=True)
-class Bounds:
-    """How far the ratio counts."""
-
-    low: float
-    high: float
-    dual: float
-
-
-@dataclass(frozen=True)
-class Tokens:
-    """What a surrogate sees, all [B, T]."""
+class LossInputs:
+    """What the policy's loss sees, all [B, T]."""
 
     logprobs: torch.Tensor
+    entropy: torch.Tensor
     old_logprobs: torch.Tensor
+    """Of the policy that sampled, as the trainer computes them."""
+    rollout_logprobs: torch.Tensor
+    """The same as the engine computed them."""
+    ref_logprobs: torch.Tensor
     advantages: torch.Tensor
     mask: torch.Tensor
 
+    @property
+    def ratio(self) -> torch.Tensor:
+        return importance_ratio(self.logprobs, self.old_logprobs)
 
-Surrogate = Callable[[Tokens, Bounds], tuple[torch.Tensor, torch.Tensor]]
+
+Surrogate = tuple[torch.Tensor, torch.Tensor]
 
 
-def policy_gradient(tokens: Tokens, bounds: Bounds) -> tuple[torch.Tensor, torch.Tensor]:
+def policy_gradient(inputs: LossInputs) -> Surrogate:
     """L_t = A_t log pi_t. REINFORCE, Williams 1992."""
-    return tokens.logprobs * tokens.advantages, torch.zeros_like(tokens.mask, dtype=torch.bool)
+    return inputs.logprobs * inputs.advantages, torch.zeros_like(inputs.mask, dtype=torch.bool)
 
 
-def ratio_times_advantage(tokens: Tokens, bounds: Bounds) -> tuple[torch.Tensor, torch.Tensor]:
+def ratio_times_advantage(inputs: LossInputs) -> Surrogate:
     """L_t = r_t A_t. The unclipped objective of PPO, arXiv:1707.06347, eq. 6."""
-    ratio = importance_ratio(tokens.logprobs, tokens.old_logprobs)
-    return ratio * tokens.advantages, torch.zeros_like(tokens.mask, dtype=torch.bool)
+    return inputs.ratio * inputs.advantages, torch.zeros_like(inputs.mask, dtype=torch.bool)
 
 
-def clip(tokens: Tokens, bounds: Bounds) -> tuple[torch.Tensor, torch.Tensor]:
+def clip(inputs: LossInputs, low: float, high: float) -> Surrogate:
     """`clipped_surrogate` of each token's ratio."""
-    ratio = importance_ratio(tokens.logprobs, tokens.old_logprobs)
-    return _clip(ratio, tokens.advantages, bounds)
+    return _clip(inputs.ratio, inputs.advantages, low, high)
 
 
-def dual_clip(tokens: Tokens, bounds: Bounds) -> tuple[torch.Tensor, torch.Tensor]:
+def dual_clip(inputs: LossInputs, low: float, high: float, dual: float) -> Surrogate:
     """The clipped surrogate, but at least c A_t where A_t < 0. Ye et al. 2020, arXiv:1912.09729."""
-    ratio = importance_ratio(tokens.logprobs, tokens.old_logprobs)
-    surrogate, clipped = _clip(ratio, tokens.advantages, bounds)
-    negative = tokens.advantages < 0
-    floor = bounds.dual * tokens.advantages
-    capped = negative & (surrogate < floor)
+    surrogate, clipped = clip(inputs, low, high)
+    floor = dual * inputs.advantages
+    capped = (inputs.advantages < 0) & (surrogate < floor)
     return torch.where(capped, floor, surrogate), clipped | capped
 
 
-def sequence_clip(tokens: Tokens, bounds: Bounds) -> tuple[torch.Tensor, torch.Tensor]:
+def sequence_clip(inputs: LossInputs, low: float, high: float) -> Surrogate:
     """`clipped_surrogate` of the response's ratio. GSPO, arXiv:2507.18071, eq. 5."""
-    ratio = sequence_ratio(tokens.logprobs, tokens.old_logprobs, tokens.mask)
-    return _clip(ratio, tokens.advantages, bounds)
+    ratio = sequence_ratio(inputs.logprobs, inputs.old_logprobs, inputs.mask)
+    return _clip(ratio, inputs.advantages, low, high)
 
 
-def cispo(tokens: Tokens, bounds: Bounds) -> tuple[torch.Tensor, torch.Tensor]:
+def cispo(inputs: LossInputs, low: float, high: float) -> Surrogate:
     """L_t = stop_gradient(clip(r_t)) A_t log pi_t: every token keeps a gradient.
 
     CISPO, MiniMax 2025, arXiv:2506.13585, eq. 4. Second: where the weight was clipped.
     """
-    ratio = importance_ratio(tokens.logprobs, tokens.old_logprobs).detach()
-    weight = ratio.clamp(1 - bounds.low, 1 + bounds.high)
-    return weight * tokens.advantages * tokens.logprobs, weight != ratio
+    ratio = inputs.ratio.detach()
+    weight = ratio.clamp(1 - low, 1 + high)
+    return weight * inputs.advantages * inputs.logprobs, weight != ratio
 
 
-def _clip(
-    ratio: torch.Tensor, advantages: torch.Tensor, bounds: Bounds
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _clip(ratio: torch.Tensor, advantages: torch.Tensor, low: float, high: float) -> Surrogate:
     return (
-        clipped_surrogate(ratio, advantages, bounds.low, bounds.high),
-        is_clipped(ratio, advantages, bounds.low, bounds.high),
+        clipped_surrogate(ratio, advantages, low, high),
+        is_clipped(ratio, advantages, low, high),
     )
 
 
-SURROGATES: dict[str, Surrogate] = {
+SURROGATES: dict[str, Callable[..., Surrogate]] = {
     "policy_gradient": policy_gradient,
     "ratio": ratio_times_advantage,
     "clip": clip,
@@ -131,11 +125,12 @@ SURROGATES: dict[str, Surrogate] = {
     "sequence_clip": sequence_clip,
     "cispo": cispo,
 }
-"""The surrogate [B, T], to be maximised, and where a bound was at work, bool [B, T]."""
+"""From LossInputs and the cells of the kind to the surrogate [B, T], to be maximized, and where a
+bound was at work, bool [B, T]."""
 
 
 @dataclass(frozen=True)
-class Totals:
+class LossDenominators:
     """The denominators of one optimizer step, over all its micro-batches."""
 
     tokens: int
@@ -144,27 +139,27 @@ class Totals:
     """The longest response that was allowed."""
 
 
-def token_mean(mask: torch.Tensor, totals: Totals) -> torch.Tensor:
+def token_mean(mask: torch.Tensor, denominators: LossDenominators) -> torch.Tensor:
     """1 / sum_i |o_i|: every token of the optimizer step counts alike. DAPO, eq. 12."""
-    return mask / totals.tokens
+    return mask / denominators.tokens
 
 
-def sequence_mean(mask: torch.Tensor, totals: Totals) -> torch.Tensor:
+def sequence_mean(mask: torch.Tensor, denominators: LossDenominators) -> torch.Tensor:
     """1 / (B |o_i|): every response of the optimizer step counts alike. GRPO, eq. 3."""
-    return mask / (totals.responses * mask.sum(-1, keepdim=True).clamp_min(1))
+    return mask / (denominators.responses * mask.sum(-1, keepdim=True).clamp_min(1))
 
 
-def sequence_sum(mask: torch.Tensor, totals: Totals) -> torch.Tensor:
+def sequence_sum(mask: torch.Tensor, denominators: LossDenominators) -> torch.Tensor:
     """1 / B: the mean over responses of the sum over their tokens, as in REINFORCE."""
-    return mask / totals.responses
+    return mask / denominators.responses
 
 
-def constant_length(mask: torch.Tensor, totals: Totals) -> torch.Tensor:
+def constant_length(mask: torch.Tensor, denominators: LossDenominators) -> torch.Tensor:
     """1 / (B L) with the longest length L for all. Dr. GRPO, arXiv:2503.20783, section 3.2."""
-    return mask / (totals.responses * totals.max_tokens)
+    return mask / (denominators.responses * denominators.max_tokens)
 
 
-AGGREGATIONS: dict[str, Callable[[torch.Tensor, Totals], torch.Tensor]] = {
+AGGREGATIONS: dict[str, Callable[[torch.Tensor, LossDenominators], torch.Tensor]] = {
     "token_mean": token_mean,
     "sequence_mean": sequence_mean,
     "sequence_sum": sequence_sum,
@@ -185,12 +180,11 @@ def masked_weight(log_weight: torch.Tensor, cap: float) -> torch.Tensor:
     return torch.where((weight >= 1 / cap) & (weight <= cap), weight, 0.0)
 
 
-SAMPLER_WEIGHTS: dict[str, Callable[[torch.Tensor, float], torch.Tensor]] = {
-    "off": lambda log_weight, cap: torch.ones_like(log_weight),
+IMPORTANCE_CORRECTIONS: dict[str, Callable[..., torch.Tensor]] = {
     "truncate": truncated_weight,
     "mask": masked_weight,
 }
-"""From log w = old_logprobs - rollout_logprobs to the weight of a token."""
+"""From log w = old_logprobs - rollout_logprobs and the cells of the kind to a token's weight."""
 
 
 def value_loss(

@@ -82,8 +82,8 @@ def resolve(
     layers = [config.yaml_layer(file)] if file else []
     flags = {key: value for key, value in flags.items() if value is not None}
     given = [(config.flag_layer(key, value), key) for key, value in flags.items()]
-    keys = [text.partition("=")[0].strip() for text in assignments or []]
-    given += zip(config.set_layer(assignments or []), keys, strict=True)
+    for layer in config.set_layer(assignments or []):
+        given.append((layer, layer.origin.removeprefix("--set ").partition("=")[0].strip()))
     layers += [layer for layer, _ in given]
     resolved = config.resolve(layers)
     for layer, key in given:

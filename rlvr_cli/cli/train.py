@@ -39,6 +39,7 @@ def train(config: Config, out: Path | None, check_only: bool, display: Display) 
     data = config.data.model_copy(update=chosen)
     config = config.model_copy(update={"data": data})
     with open_session(config, training=True) as session:
+        _say_model(config, session, display)
         prompts, held_out = _prompts(config, session, problems, display)
         _check(session, prompts, config, check_only, display)
         if check_only:
@@ -65,6 +66,7 @@ def resume(config: Config, directory: Path, display: Display) -> None:
             )
         problems = _problems_again(config, directory)
         with open_session(config, training=True) as session:
+            _say_model(config, session, display)
             config = as_chosen(config, session)
             write_atomically(directory / "config.yaml", as_yaml(config))
             prompts, held_out = _prompts(config, session, problems, display)
@@ -104,6 +106,11 @@ def _restore(trainer: Trainer, loop: Loop, checkpoint: Checkpoint) -> None:
     loop.resume(loop.run.cut_back(checkpoint.step), state.values["progress"])
 
 
+def _say_model(config: Config, session: Session, display: Display) -> None:
+    display.say("policy", f"{config.model}: {session.description}")
+    display.say("model", f"{type(session.policy.model).__name__}: {session.forward}")
+
+
 def _prompts(
     config: Config, session: Session, problems: ProblemSet, display: Display
 ) -> tuple[list[Prompt], list[Prompt]]:
@@ -118,7 +125,6 @@ def _prompts(
             f"{shared} of {len(held_out)} held-out problems are also trained on, so pass@1 on them "
             "says little; take another eval.source"
         )
-    display.say("policy", f"{config.model}: {session.description}")
     display.say("problems", f"{len(prompts)} of {problems.name}; {len(held_out)} held out")
     display.say("algorithm", _algorithm_line(config))
     display.say("optimizer", _optimizer_line(config))
@@ -130,17 +136,17 @@ def _check(
 ) -> None:
     """The preflight. Raises UserError if the run cannot go well; `strict` (--check) counts a
     probe without a signal as such."""
-    report = preflight(session, prompts, config)
-    for label, text in report.lines:
-        display.say(label, text)
-    errors = [finding.text for finding in report.findings if finding.is_error]
-    for finding in report.findings:
-        if not finding.is_error:
-            display.warn(finding.text)
-    if strict and not report.has_signal:
-        errors.append("a run like this would learn nothing: see the warning about the probe")
-    if errors:
-        raise UserError("\n".join(errors))
+    for stage in preflight(session, prompts, config):
+        for label, text in stage.lines:
+            display.say(label, text)
+        errors = [finding.text for finding in stage.findings if finding.is_error]
+        for finding in stage.findings:
+            if not finding.is_error:
+                display.warn(finding.text)
+        if strict and not stage.has_signal:
+            errors.append("a run like this would learn nothing: see the warning about the probe")
+        if errors:
+            raise UserError("\n".join(errors))
     if strict:
         display.result("check", "nothing stands in the way of this run")
 

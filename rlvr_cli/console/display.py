@@ -32,7 +32,7 @@ def show_algorithms() -> None:
     """The table of presets; piped, one JSON object a row with every cell that has a meaning."""
     if not sys.stdout.isatty():
         for name, algorithm in ALGORITHMS.items():
-            print(json.dumps({"algo": name, **algorithm.used_cells()}))
+            print(json.dumps({"algo": name, **algorithm.model_dump(mode="json")}))
         return
     table = Table.grid(padding=(0, 2))
     for name, algorithm in ALGORITHMS.items():

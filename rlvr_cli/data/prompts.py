@@ -20,6 +20,13 @@ TEMPLATES = {
         "{problem}\n\nPlease reason step by step, and put your final answer within \\boxed{}."
     ),
 }
+_QUESTIONS = ("What is 47 * 6 + 15?", "Add 2 and 3.")
+_RESPONSES = (
+    "<think>47 * 6 = 282, and 282 + 15 = 297</think><answer>297</answer>",
+    "5",
+    "It is 297.",
+    "Two and three are five, so the answer is \\boxed{5}.",
+)
 FORMATS: dict[str, Format] = {"think_answer": "think_answer", "boxed": "boxed"}
 """How answers are judged where a template asks for a format; elsewhere any form will do."""
 
@@ -43,7 +50,7 @@ def render_prompts(
             continue
         content = asked.replace("{problem}", problem.problem)
         text = _through_chat_template(content, tokenizer)
-        token_ids = tokenizer.encode(text, add_special_tokens=tokenizer.chat_template is None)
+        token_ids = _encoded(text, tokenizer)
         if len(token_ids) + max_tokens > context:
             too_long.append(
                 f"{name}: its prompt of {len(token_ids)} tokens and a response of "
@@ -53,6 +60,14 @@ def render_prompts(
         think_open = text.rstrip().endswith("<think>")
         prompts.append(Prompt(problem, text, tuple(token_ids), think_open))
     return prompts, too_long
+
+
+def forward_samples(tokenizer: Any) -> list[tuple[list[int], list[int]]]:
+    """Prompts and ragged responses as (token ids, token ids), rendered as a run's, to try a model's
+    forward pass on: two prompts in turn, so that a response stands far from its own."""
+    prompts = [_encoded(_through_chat_template(text, tokenizer), tokenizer) for text in _QUESTIONS]
+    responses = [tokenizer.encode(text, add_special_tokens=False) for text in _RESPONSES]
+    return [(prompts[i % len(prompts)], tokens) for i, tokens in enumerate(responses) if tokens]
 
 
 def prompts_digest(prompts: Sequence[Prompt]) -> str:
@@ -78,6 +93,11 @@ def template_text(name: str) -> str:
     if "{problem}" not in text:
         raise UserError(f"prompt {name}: the file has no {{problem}} in it, where the problem goes")
     return text
+
+
+def _encoded(text: str, tokenizer: Any) -> list[int]:
+    ids: list[int] = tokenizer.encode(text, add_special_tokens=tokenizer.chat_template is None)
+    return ids
 
 
 def _through_chat_template(content: str, tokenizer: Any) -> str:

@@ -1,5 +1,7 @@
 """Attention of the policy, as transformers calls it: packed rows, and one query a row."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -12,6 +14,14 @@ from rlvr_cli.model.packing import packed_attention
 
 ATTENTION = "rlvr_sdpa"
 """The name under which transformers finds it."""
+_windows: set[int] = set()
+
+
+@contextmanager
+def window_sizes() -> Iterator[set[int]]:
+    """The lengths of all sliding windows and chunks that the attention of a model asks for."""
+    _windows.clear()
+    yield _windows
 
 
 def _attention(
@@ -25,6 +35,7 @@ def _attention(
     """transformers' own sdpa, but for two cases: packed tokens, and one query a row with grouped
     heads, where the heads that share a key become query positions so that no key is copied."""
     layout = kwargs.pop("layout", None)
+    _windows.update(filter(None, [kwargs.get("sliding_window")]))
     if layout is not None:
         return packed_attention(query, key, value, layout, kwargs.get("scaling")), None
     B, heads, length, D = query.shape
@@ -38,5 +49,11 @@ def _attention(
     return output.reshape(B, 1, heads, D), None
 
 
+def _mask(*args: Any, local_size: int | None = None, **kwargs: Any) -> torch.Tensor | None:
+    _windows.update(filter(None, [local_size]))
+    mask: torch.Tensor | None = sdpa_mask(*args, local_size=local_size, **kwargs)
+    return mask
+
+
 AttentionInterface.register(ATTENTION, _attention)
-AttentionMaskInterface.register(ATTENTION, sdpa_mask)
+AttentionMaskInterface.register(ATTENTION, _mask)

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -105,29 +106,55 @@ def load_model(name: str) -> LoadedModel:
     if isinstance(directory, Path):
         _refuse_damaged(name, directory)
 
-    import torch
     import transformers
-
-    from rlvr_cli.model.attention import ATTENTION
 
     transformers.utils.logging.disable_progress_bar()
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
-        model = transformers.AutoModelForCausalLM.from_pretrained(
-            directory, dtype=torch.float32, attn_implementation=ATTENTION
-        )
+        model = _load_weights(directory)
     except Exception as error:  # whatever a file or a hub may hold
         raise _not_loaded(name, error) from None
     model.to(default_device()).eval()
     config = model.config.get_text_config()
     context = getattr(config, "max_position_embeddings", None) or _FALLBACK_CONTEXT
-    window = getattr(config, "sliding_window", None)
-    if window and window < context and "sliding_attention" in (config.layer_types or ()):
-        raise UserError(f"--model {name}: sliding-window attention is not supported yet")
+    _refuse_unusable(name, model, tokenizer)
     stop_ids = _stop_ids(model, tokenizer)
     if not stop_ids:
         raise UserError(f"--model {name}: neither model nor tokenizer names an end token")
     return LoadedModel(model, tokenizer, stop_ids, context, directory)
+
+
+def _load_weights(directory: Path | str) -> Any:
+    """The model in float32, with our attention where its code lets one choose."""
+    import torch
+    import transformers
+
+    from rlvr_cli.model.attention import ATTENTION
+
+    load = partial(
+        transformers.AutoModelForCausalLM.from_pretrained, directory, dtype=torch.float32
+    )
+    try:
+        return load(attn_implementation=ATTENTION)
+    except ValueError as error:
+        if "attention implementation" not in str(error):
+            raise
+        return load(attn_implementation="eager")
+
+
+def _refuse_unusable(name: str, model: Any, tokenizer: Any) -> None:
+    """Raise UserError where tokenizer and output layer do not fit together."""
+    head = model.get_output_embeddings()
+    if head is None:
+        raise UserError(
+            f"--model {name}: {type(model).__name__} has no output layer to sample from"
+        )
+    known, given = head.weight.shape[0], len(tokenizer)
+    if given > known:
+        raise UserError(
+            f"--model {name}: the tokenizer has {given} tokens and the output layer {known}: the "
+            "two are not of one model"
+        )
 
 
 def _refuse_damaged(name: str, directory: Path) -> None:

@@ -29,30 +29,39 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class Packed:
-    """Inputs of one forward pass, and where each response token is predicted from."""
+class ModelInputs:
+    """Inputs of one forward pass, and where each response token is predicted from.
+
+    Packed (`layout` given): one row of N tokens. Padded (`attention_mask` given): B rows of a
+    prompt and its response, padded on the right to L tokens.
+    """
 
     input_ids: torch.Tensor
-    """[1, N]."""
-    position_ids: torch.Tensor
-    """[1, N]."""
-    layout: Layout
+    """[1, N] or [B, L]."""
+    position_ids: torch.Tensor | None
+    """[1, N]; None where the model counts by itself."""
+    layout: Layout | None
+    attention_mask: torch.Tensor | None
+    """[B, L]: 1 for a token."""
     predicted_from: torch.Tensor
-    """[B, T] into the packed row: the token before, which for the first is the prompt's last."""
+    """[B, T] into the flat tokens: the token before, which for the first is the prompt's last."""
     response_ids: torch.Tensor
     """[B, T], 0 in the padding."""
+    mask: torch.Tensor
+    """[B, T]: 1 for the tokens of the response, its end token among them; from lengths alone."""
 
 
 def pack(
     prompts: Sequence[Sequence[int]], responses: Sequence[Sequence[int]], like: torch.Tensor
-) -> Packed:
+) -> ModelInputs:
     """Pack response i with prompt i; equal prompts are packed once. Device and type as `like`."""
     unique = {tuple(prompt): None for prompt in prompts}
     number = {prompt: index for index, prompt in enumerate(unique)}
     prompt_of = torch.tensor([number[tuple(prompt)] for prompt in prompts])
     prompt_lengths = torch.tensor([len(prompt) for prompt in unique])
     kept_lengths = torch.tensor([len(response) - 1 for response in responses])
-    T = max(len(response) for response in responses)
+    response_ids, mask = _responses(responses, like)
+    T = mask.shape[1]
     prompt_index, prompt_valid = _indices(prompt_lengths, int(prompt_lengths.max()), 0)
     start = int(prompt_lengths.sum())
     response_index, response_valid = _indices(kept_lengths, T, start)
@@ -64,22 +73,53 @@ def pack(
         torch.arange(length) + prompt_lengths[group]
         for length, group in zip(kept_lengths.tolist(), prompt_of.tolist(), strict=True)
     ]
-    response_ids = torch.zeros(len(responses), T, dtype=torch.long)
-    for row, response in zip(response_ids, responses, strict=True):
-        row[: len(response)] = torch.tensor(response)
     sees_prompt = prompt_valid[prompt_of][:, None, :].expand(-1, T, -1)
     sees_itself = torch.ones(T, T, dtype=torch.bool).tril().expand(len(responses), -1, -1)
     visible = torch.cat([sees_prompt, sees_itself], -1)[:, None]
     bias = torch.zeros_like(visible, dtype=like.dtype).masked_fill(~visible, -torch.inf)
     valid = torch.cat([prompt_valid.flatten(), response_valid.flatten()])
     layout = Layout(prompt_index, response_index, prompt_of, bias, valid.nonzero()[:, 0])
-    return Packed(
+    return ModelInputs(
         input_ids=torch.tensor([flat], device=like.device),
         position_ids=torch.cat(positions)[None].to(like.device),
         layout=Layout(*(tensor.to(like.device) for tensor in vars(layout).values())),
+        attention_mask=None,
         predicted_from=torch.cat([before, response_index[:, :-1]], 1).to(like.device),
-        response_ids=response_ids.to(like.device),
+        response_ids=response_ids,
+        mask=mask,
     )
+
+
+def pad(
+    prompts: Sequence[Sequence[int]], responses: Sequence[Sequence[int]], like: torch.Tensor
+) -> ModelInputs:
+    """Lay out response i behind prompt i, a row each, for a model that cannot be packed."""
+    rows = [[*p, *r[:-1]] for p, r in zip(prompts, responses, strict=True)]
+    lengths = torch.tensor([len(row) for row in rows])
+    L = int(lengths.max())
+    input_ids = torch.tensor([row + [0] * (L - len(row)) for row in rows])
+    response_ids, mask = _responses(responses, like)
+    starts = torch.tensor([b * L + len(prompt) - 1 for b, prompt in enumerate(prompts)])
+    places = starts[:, None] + torch.arange(mask.shape[1])
+    return ModelInputs(
+        input_ids=input_ids.to(like.device),
+        position_ids=None,
+        layout=None,
+        attention_mask=(torch.arange(L) < lengths[:, None]).long().to(like.device),
+        predicted_from=places.to(like.device) * mask.long(),
+        response_ids=response_ids,
+        mask=mask,
+    )
+
+
+def _responses(
+    responses: Sequence[Sequence[int]], like: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The responses padded with 0 [B, T], and their mask of `like`'s type."""
+    lengths = torch.tensor([len(response) for response in responses])
+    T = int(lengths.max())
+    ids = torch.tensor([[*response, *[0] * (T - len(response))] for response in responses])
+    return ids.to(like.device), (torch.arange(T) < lengths[:, None]).to(like)
 
 
 def packed_attention(
@@ -90,8 +130,7 @@ def packed_attention(
     scale: float | None,
 ) -> torch.Tensor:
     """Attention [1, N, heads, D] of packed tokens; query, key and value are [1, heads, N, D]."""
-    heads, D = query.shape[1], query.shape[-1]
-    grouped = heads != key.shape[1]
+    grouped = query.shape[1] != key.shape[1]
     q, k, v = (tensor[0].transpose(0, 1) for tensor in (query, key, value))
     prompt_k, prompt_v = (tensor[layout.prompt_index].transpose(1, 2) for tensor in (k, v))
     prompt_out = F.scaled_dot_product_attention(
@@ -114,7 +153,8 @@ def packed_attention(
         scale=scale,
         enable_gqa=grouped,
     )
-    padded = [out.transpose(1, 2).reshape(-1, heads, D) for out in (prompt_out, response_out)]
+    shape = (-1, query.shape[1], value.shape[-1])
+    padded = [out.transpose(1, 2).reshape(shape) for out in (prompt_out, response_out)]
     return torch.cat(padded)[layout.unpack][None]
 
 

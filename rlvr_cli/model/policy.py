@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch.utils.checkpoint import checkpoint
 
-from rlvr_cli.core.types import UserError
-from rlvr_cli.model.packing import Packed, pack
-from rlvr_cli.training.batch import MicroBatch
+from rlvr_cli.model.forward import PACKED, Forward, head_logits, hidden_states
+from rlvr_cli.model.packing import ModelInputs
 
 _CHUNK_LOGITS = 1 << 24
 
@@ -28,34 +26,41 @@ class Policy:
     """A causal model seen as pi(token | prompt, tokens before) at a sampling temperature.
 
     Ids from `vocab_size` on (a padded output layer) have no probability, as in the engines.
-    `bfloat16`: matrix products in that type; the weights stay as they are.
+    `bfloat16`: matrix products in that type; the weights stay as they are. `forward` says how the
+    model is to be run (`choose_forward`).
     """
 
     def __init__(
-        self, model: Any, vocab_size: int, temperature: float, bfloat16: bool = False
+        self,
+        model: Any,
+        vocab_size: int,
+        temperature: float,
+        bfloat16: bool = False,
+        forward: Forward = PACKED,
     ) -> None:
         self.model, self.vocab_size, self.temperature = model, vocab_size, temperature
-        self.bfloat16 = bfloat16
+        self.bfloat16, self.forward = bfloat16, forward
         self.head = model.get_output_embeddings()
-        _check(self)
 
     def mixed_precision(self) -> torch.autocast:
         """The context of every forward pass."""
         return torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.bfloat16)
 
-    def token_stats(self, batch: MicroBatch) -> TokenStats:
+    def hidden(self, inputs: ModelInputs) -> torch.Tensor:
+        """The last hidden state of every token, [N, H]."""
+        return hidden_states(self.model.base_model, inputs)
+
+    def token_stats(self, inputs: ModelInputs) -> TokenStats:
         """The log-probability and entropy of every response token, at least in float32."""
-        return self.stats_of(packed_hidden(self.model.base_model, batch.packed), batch)
+        return self.stats_of(self.hidden(inputs), inputs)
 
     def stats_of(
-        self, hidden_N: torch.Tensor, batch: MicroBatch, entropy_gradient: bool = False
+        self, hidden_N: torch.Tensor, inputs: ModelInputs, entropy_gradient: bool = False
     ) -> TokenStats:
         """As `token_stats`, from hidden states [N, H] at hand; entropy has a gradient if asked."""
-        where = batch.mask.bool()
+        where = inputs.mask.bool()
         logprobs_N, entropy_N = self._through_head(
-            hidden_N[batch.packed.predicted_from[where]],
-            batch.packed.response_ids[where],
-            entropy_gradient,
+            hidden_N[inputs.predicted_from[where]], inputs.response_ids[where], entropy_gradient
         )
         zeros = logprobs_N.new_zeros(where.shape)
         return TokenStats(
@@ -78,7 +83,7 @@ class Policy:
     def _chunk(
         self, hidden: torch.Tensor, target: torch.Tensor, entropy_gradient: bool
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        logits = F.linear(hidden, self.head.weight, self.head.bias)[:, : self.vocab_size]
+        logits = head_logits(self.model, hidden, self.forward.plain_head)[:, : self.vocab_size]
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         logprobs = torch.log_softmax(logits / self.temperature, -1)
         with torch.set_grad_enabled(entropy_gradient and torch.is_grad_enabled()):
@@ -100,17 +105,17 @@ class Critic(torch.nn.Module):
         torch.nn.init.zeros_(self.head.weight)
         torch.nn.init.zeros_(self.head.bias)
 
-    def values(self, batch: MicroBatch, policy_hidden_N: torch.Tensor | None) -> torch.Tensor:
+    def values(self, inputs: ModelInputs, policy_hidden_N: torch.Tensor | None) -> torch.Tensor:
         """V before each response token, [B, T], 0 in the padding; a critic without a body of its
         own needs the policy's hidden states."""
         if self.body is not None:
-            hidden_N = packed_hidden(self.body, batch.packed)
+            hidden_N = hidden_states(self.body, inputs)
         elif policy_hidden_N is not None:
             hidden_N = policy_hidden_N
         else:
             raise ValueError("a critic on the policy's body needs the policy's hidden states")
-        where = batch.mask.bool()
-        states_N = hidden_N[batch.packed.predicted_from[where]]
+        where = inputs.mask.bool()
+        states_N = hidden_N[inputs.predicted_from[where]]
         values_N = (states_N * self.head.weight).sum(-1) + self.head.bias  # not in bfloat16
         return values_N.new_zeros(where.shape).masked_scatter(where, values_N)
 
@@ -121,33 +126,3 @@ def weights_digest(model: torch.nn.Module) -> str:
     for parameter in model.parameters():
         digest.update(parameter.detach().cpu().contiguous().view(torch.uint8).numpy().data)
     return digest.hexdigest()
-
-
-def packed_hidden(body: Any, packed: Packed) -> torch.Tensor:
-    """The last hidden state [N, H] of packed tokens. The model makes no mask of its own: the one
-    given has the shape of a finished mask, and `packed_attention` has no use for it."""
-    mask = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=packed.input_ids.device)
-    output = body(
-        input_ids=packed.input_ids,
-        position_ids=packed.position_ids,
-        attention_mask=mask,
-        layout=packed.layout,
-        use_cache=False,
-    )
-    return output.last_hidden_state[0]
-
-
-def _check(policy: Policy) -> None:
-    """Raise UserError if packing or the output layer do not give the model's own logits."""
-    model = policy.model
-    ids = torch.arange(2, 10, device=model.device) % policy.vocab_size
-    packed = pack([ids[:3].tolist()] * 2, [ids[3:].tolist(), ids[2:4].tolist()], policy.head.weight)
-    with torch.no_grad():
-        expected = model(input_ids=ids[None], use_cache=False).logits[0, 2:-1]
-        hidden = packed_hidden(model.base_model, packed)[packed.predicted_from[0]]
-        logits = F.linear(hidden, policy.head.weight, policy.head.bias)
-    if not torch.allclose(logits, expected, atol=1e-3, rtol=1e-3):
-        raise UserError(
-            f"{type(model).__name__} cannot be trained yet: its attention or what it does to its "
-            "logits after the output layer (such as soft-capping) is not of the common kind"
-        )

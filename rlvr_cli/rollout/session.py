@@ -13,7 +13,8 @@ from rlvr_cli.core.cores import thread_limit
 from rlvr_cli.core.text import plural, printable
 from rlvr_cli.core.types import Problem, Prompt, SamplingParams, UserError
 from rlvr_cli.data.problems import ProblemSet
-from rlvr_cli.data.prompts import FORMATS, render_prompts
+from rlvr_cli.data.prompts import FORMATS, forward_samples, render_prompts
+from rlvr_cli.model.forward import PACKED, Forward, choose_forward
 from rlvr_cli.model.loading import LoadedModel, load_model
 from rlvr_cli.rollout.engines.base import Engine
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
@@ -38,6 +39,7 @@ class Session:
     sampler: Sampler
     threads: int
     engine_choice: Choice
+    forward: Forward
     device: torch.device
     """Where the model was loaded: with vLLM it makes room there in evaluation."""
 
@@ -62,21 +64,27 @@ def open_session(config: Config, training: bool = False) -> Iterator[Session]:
     device = policy.model.device
     threads = config.threads or choose_threads(policy.model.num_parameters())
     torch.set_num_threads(threads)
+    forward = PACKED
+    if training or choice.name == "transformers":
+        samples = forward_samples(policy.tokenizer)
+        forward = choose_forward(policy.model, len(policy.tokenizer), samples, policy.context)
     with Verifier(format=training_format(config.data)) as verifier:
-        engine = _started(choice, policy, config.rollout, training)
+        engine = _started(choice, policy, config.rollout, training, forward)
         try:
             sampler = Sampler(engine, policy.tokenizer, verifier)
-            yield Session(policy, engine, sampler, threads, choice, device)
+            yield Session(policy, engine, sampler, threads, choice, forward, device)
         finally:
             engine.close()
 
 
-def _started(choice: Choice, policy: LoadedModel, rollout: RolloutConfig, training: bool) -> Engine:
+def _started(
+    choice: Choice, policy: LoadedModel, rollout: RolloutConfig, training: bool, forward: Forward
+) -> Engine:
     """The engine with the policy's weights. vLLM has a copy of its own, so that in evaluation the
     model makes room for it."""
     common = (policy.model, len(policy.tokenizer), policy.stop_ids, rollout.kv_budget_mb)
     if choice.name == "transformers":
-        return TransformersEngine(*common)
+        return TransformersEngine(*common, forward)
     from rlvr_cli.rollout.engines.vllm_engine import VllmEngine
 
     engine = VllmEngine(*common, rollout.gpu_share, rollout.seeded)

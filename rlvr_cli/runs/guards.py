@@ -78,7 +78,7 @@ def entropy_collapsed(history: History, config: GuardsConfig) -> str | None:
         return None
     return (
         f"entropy has collapsed to {entropy:.2g} nats a token, with {right or 0.0:.0%} right: "
-        "nothing new is tried; lower --lr or raise algorithm.clip_high (guards.min_entropy)"
+        "nothing new is tried; lower --lr or raise algorithm.surrogate.high (guards.min_entropy)"
     )
 
 
@@ -93,7 +93,7 @@ def kl_running_away(history: History, config: GuardsConfig) -> str | None:
         if kl is not None and kl > config.max_kl:
             return (
                 f"KL to {other} is {kl:.2g} nats a token and running away; lower --lr or "
-                "algorithm.epochs, or raise algorithm.kl_coef (guards.max_kl)"
+                "algorithm.epochs, or raise algorithm.kl.coef (guards.max_kl)"
             )
     return None
 

@@ -111,12 +111,12 @@ class Loop:
                 if stop:
                     raise RunStoppedError(f"{stop}; {self._way_on()}")
         self._save()
-        if self.trainer.stopped:
-            cap = config.algorithm.max_gen_batches
+        if self.trainer.stopped and (refill := config.algorithm.filter):
             raise RunStoppedError(
-                f"step {self.trainer.step}: {cap} generation batches did not fill the batch with "
-                "mixed groups (algorithm.on_cap stop); for a new run take easier or harder "
-                f"problems, more samples (-n) or algorithm.max_gen_batches; {self._way_on()}"
+                f"step {self.trainer.step}: {refill.max_gen_batches} generation batches did not "
+                "fill the batch with mixed groups (algorithm.filter.on_cap stop); for a new run "
+                "take easier or harder problems, more samples (-n) or "
+                f"algorithm.filter.max_gen_batches; {self._way_on()}"
             )
 
     def _snapshot(self) -> State:

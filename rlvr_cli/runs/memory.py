@@ -29,10 +29,12 @@ def memory_needed(model: Any, config: Config, engine_has_own: bool) -> dict[str,
     inner = getattr(shape, "intermediate_size", None) or 4 * shape.hidden_size
     kept = _KEPT_HIDDEN * shape.hidden_size + _KEPT_INNER * inner
     activations = _FLOAT * kept * shape.num_hidden_layers * config.optim.micro_tokens
+    critic = config.algorithm.critic
+    own_critic = critic is not None and critic.kind == "own"
     needed = {
         "gradient and AdamW": _GRADIENT_AND_ADAM * weights,
         "reference policy": weights if config.algorithm.has_reference_model else 0,
-        "critic": (1 + _GRADIENT_AND_ADAM) * weights if config.algorithm.critic == "own" else 0,
+        "critic": (1 + _GRADIENT_AND_ADAM) * weights if own_critic else 0,
         "forward and backward": activations + (_LOGITS_MB << 20),
         "keys and values": 0 if engine_has_own else config.rollout.kv_budget_mb << 20,
     }

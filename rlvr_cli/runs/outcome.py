@@ -18,11 +18,11 @@ def warn_of_outcome(trainer: Trainer, history: Sequence[dict[str, Any]], display
     steps = len(history)
     short = sum(metrics["no_update"] == "batch not full" for metrics in history)
     without_signal = sum(metrics["no_update"] == "no signal" for metrics in history)
-    cap = trainer.config.algorithm.max_gen_batches
-    if short and not trainer.stopped:
+    refill = trainer.config.algorithm.filter
+    if short and refill and not trainer.stopped:
         display.warn(
-            f"{short} of {steps} steps made no update: {cap} generation batches did not fill the "
-            "batch with mixed groups (algorithm.max_gen_batches)"
+            f"{short} of {steps} steps made no update: {refill.max_gen_batches} generation batches "
+            "did not fill the batch with mixed groups (algorithm.filter.max_gen_batches)"
         )
     if without_signal < steps or not steps:
         if without_signal:

@@ -2,11 +2,11 @@
 
 import random
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rlvr_cli.algorithm.group_filter import has_signal
-from rlvr_cli.config import Config
+from rlvr_cli.config import Config, DataConfig
 from rlvr_cli.core.types import Finding, Group, Prompt
 from rlvr_cli.evaluation.metrics import rollout_metrics, verdict_counts
 from rlvr_cli.rollout.sampler import response_seed
@@ -18,7 +18,7 @@ from rlvr_cli.rollout.session import (
     unreadable_golds,
 )
 from rlvr_cli.runs.memory import OF_WEIGHTS, memory_free, memory_needed
-from verifiers import Format
+from verifiers import Attempt, Format, Verdict, Verifier
 
 PROBE_PROBLEMS = 8
 _SHOWN = 600
@@ -28,40 +28,50 @@ _FORMATS = {"think_answer": "<think>…</think><answer>…</answer>", "boxed": "
 
 
 @dataclass(frozen=True)
-class Report:
-    """What was seen, as (label, text) lines, and what is wrong with it."""
+class Stage:
+    """What one look saw, as (label, text) lines, and what is wrong with it."""
 
     lines: tuple[tuple[str, str], ...]
-    findings: tuple[Finding, ...]
-    has_signal: bool
-    """The probe found responses to learn from."""
+    findings: Sequence[Finding]
+    has_signal: bool = True
+    """False where the probe found no responses to learn from."""
 
 
-def preflight(session: Session, prompts: Sequence[Prompt], config: Config) -> Report:
-    """Look at the prompts, the gold answers, the memory and a few responses of the policy.
+def preflight(session: Session, prompts: Sequence[Prompt], config: Config) -> Iterator[Stage]:
+    """Look at the data, then at the memory, then at a few responses of the policy.
 
-    Its responses have seeds of their own, so a run after it is the same as one without.
+    Each stage is yielded before the next begins, so that nothing long starts behind an error. The
+    probe's responses have seeds of their own: a run after it is the same as one without.
     """
-    groups = probe(session, prompts, config)
-    memory, answer_format = _memory(session, config), training_format(config.data)
-    bad_golds = len(unreadable_golds(prompts, session.sampler.verifier))
+    yield _data_stage(session, prompts, config)
+    needed, free = _memory(session, config)
+    yield Stage((("memory", _memory_line(needed, free)),), memory_findings(needed, free))
+    groups, answer_format = probe(session, prompts, config), training_format(config.data)
     learns = has_signal(groups, config.algorithm)
-    lines = [
-        ("prompt", shortened(prompts[0].text)),
-        ("template", _template_line(prompts[0], session)),
-        ("golds", f"{len(prompts) - bad_golds} of {len(prompts)} can be read"),
-        ("lengths", _lengths_line(prompts, session, config)),
-        ("memory", _memory_line(*memory)),
-        ("probe", probe_line(groups, answer_format != "any")),
-    ]
-    findings = [
-        *settings_findings(config, len(prompts)),
-        *template_findings(prompts, session.policy.tokenizer.chat_template is not None),
-        *gold_findings(bad_golds, len(prompts)),
-        *memory_findings(*memory),
-        *probe_findings(groups, learns, answer_format),
-    ]
-    return Report(tuple(lines), tuple(findings), learns)
+    share = right_in_any_form(groups) if answer_format != "any" else None
+    yield Stage(
+        (("probe", probe_line(groups, answer_format != "any")),),
+        probe_findings(groups, learns, config.data, share),
+        learns,
+    )
+
+
+def _data_stage(session: Session, prompts: Sequence[Prompt], config: Config) -> Stage:
+    bad_golds = len(unreadable_golds(prompts, session.sampler.verifier))
+    has_template = session.policy.tokenizer.chat_template is not None
+    return Stage(
+        (
+            ("prompt", shortened(prompts[0].text)),
+            ("template", _template_line(prompts[0], session)),
+            ("golds", f"{len(prompts) - bad_golds} of {len(prompts)} can be read"),
+            ("lengths", _lengths_line(prompts, session, config)),
+        ),
+        [
+            *settings_findings(config, len(prompts)),
+            *template_findings(prompts, has_template),
+            *gold_findings(bad_golds, len(prompts)),
+        ],
+    )
 
 
 def probe(session: Session, prompts: Sequence[Prompt], config: Config) -> list[Group]:
@@ -78,14 +88,14 @@ def probe(session: Session, prompts: Sequence[Prompt], config: Config) -> list[G
 
 def settings_findings(config: Config, problems: int) -> list[Finding]:
     """Settings that are allowed and hardly meant."""
-    cells, drawn = config.algorithm, config.rollout.prompts
+    critic, drawn = config.algorithm.critic, config.rollout.prompts
     found = []
     if not config.optim.lr:
         found.append("the learning rate is 0, so the policy will not change: set --lr")
-    if cells.critic != "none" and config.steps <= cells.critic_warmup:
+    if critic is not None and config.steps <= critic.warmup:
         found.append(
-            f"in the first {cells.critic_warmup} steps only the critic learns, and the run has "
-            f"{config.steps}: raise --steps or lower algorithm.critic_warmup"
+            f"in the first {critic.warmup} steps only the critic learns, and the run has "
+            f"{config.steps}: raise --steps or lower algorithm.advantage.critic.warmup"
         )
     if drawn > problems:
         found.append(
@@ -138,8 +148,25 @@ def memory_findings(needed: Mapping[str, int], free: int) -> list[Finding]:
     ]
 
 
-def probe_findings(groups: Sequence[Group], learns: bool, answer_format: Format) -> list[Finding]:
-    """A policy that gives nothing to learn from, or hardly anything."""
+def right_in_any_form(groups: Sequence[Group]) -> float:
+    """The share of the responses that state the right answer, whatever the form."""
+    attempts = [
+        Attempt(rollout.text, group.prompt.problem.answer or "", group.prompt.think_open)
+        for group in groups
+        for rollout in group.rollouts
+    ]
+    with Verifier(format="any") as verifier:
+        found = verifier.verify_many(attempts)
+    return sum(one.verdict is Verdict.CORRECT for one in found) / max(1, len(found))
+
+
+def probe_findings(
+    groups: Sequence[Group], learns: bool, data: DataConfig, in_any_form: float | None
+) -> list[Finding]:
+    """A policy that gives nothing to learn from, or hardly anything.
+
+    `in_any_form` is the share of right responses whatever their form, None where any form counts.
+    """
     found, metrics = [], rollout_metrics(groups)
     verdicts = ", ".join(f"{n} {verdict}" for verdict, n in metrics["verdicts"].items())
     if not learns:
@@ -149,17 +176,26 @@ def probe_findings(groups: Sequence[Group], learns: bool, answer_format: Format)
             "problems, a stronger model, more samples a problem (-n), or longer responses "
             "(--max-tokens)"
         )
-    if answer_format != "any" and not metrics["format_share"]:
-        found.append(
-            f"no response had the format {_FORMATS[answer_format]}, so none can be rewarded: take "
-            f"a model that follows instructions, or data.prompt={answer_format}"
-        )
+    if in_any_form is not None and not metrics["format_share"]:
+        found.append(_missed_format(training_format(data), data.prompt, in_any_form))
     if metrics["cut_off_share"] > _OFTEN:
         found.append(
             f"{metrics['cut_off_share']:.0%} of the responses were cut off at --max-tokens: raise "
             "it, or take a model whose responses end"
         )
     return [Finding(text) for text in found]
+
+
+def _missed_format(answer_format: Format, template: str | None, in_any_form: float) -> str:
+    """What to do where no response had the form that is asked for."""
+    missed = f"no response had the format {_FORMATS[answer_format]}, so none can be rewarded"
+    if not in_any_form:
+        return f"{missed}, and none states the right answer in any form: take a stronger model"
+    other = "" if template == "boxed" else " --set data.prompt=boxed"
+    return (
+        f"{missed}, but {in_any_form:.0%} state the right answer in another form: judge any form "
+        f"with --set data.verifier=any{other}, or take a model that writes the format"
+    )
 
 
 def probe_line(groups: Sequence[Group], has_format: bool) -> str:

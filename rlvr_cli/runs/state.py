@@ -27,7 +27,7 @@ def state_of(trainer: Trainer) -> State:
     _store_optimizer(updater.optimizer, values, tensors)
     if critic is not None:
         _store_module("critic", critic, tensors)
-    if trainer.reference is not None and trainer.config.algorithm.reference == "iterative":
+    if trainer.reference is not None and trainer.config.algorithm.renewal:
         _store_module("reference", trainer.reference.model, tensors)
     return State(values, tensors)
 
@@ -47,7 +47,7 @@ def restore(trainer: Trainer, state: State) -> None:
     _load_optimizer(updater.optimizer, state)
     if critic is not None:
         _load_module("critic", critic, state.tensors)
-    if trainer.reference is not None and trainer.config.algorithm.reference == "iterative":
+    if trainer.reference is not None and trainer.config.algorithm.renewal:
         _load_module("reference", trainer.reference.model, state.tensors)
 
 

@@ -61,6 +61,7 @@ def build_tokenizer() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(
         tokenizer_object=core,
         pad_token="<|pad|>",
+        unk_token="<|pad|>",  # else Qwen2's own would be a token without a row in the model
         eos_token="<|end|>",
         chat_template=CHAT_TEMPLATE,
         model_max_length=2048,

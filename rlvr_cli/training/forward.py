@@ -5,11 +5,10 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from rlvr_cli.algorithm.advantage import ADVANTAGES, AdvantageSettings, Outcome, whiten
-from rlvr_cli.algorithm.kl import ESTIMATORS
-from rlvr_cli.algorithm.presets import Algorithm
-from rlvr_cli.model.policy import Critic, Policy, packed_hidden
-from rlvr_cli.training.batch import MicroBatch, Row, micro_batches
+from rlvr_cli.algorithm.choices import Algorithm
+from rlvr_cli.algorithm.rows import Row
+from rlvr_cli.model.policy import Critic, Policy
+from rlvr_cli.training.batch import MicroBatch, micro_batches
 
 
 class Scorer:
@@ -20,11 +19,11 @@ class Scorer:
         policy: Policy,
         reference: Policy | None,
         critic: Critic | None,
-        algorithm: Algorithm,
+        algo: Algorithm,
         micro_tokens: int,
     ) -> None:
         self.policy, self.reference, self.critic = policy, reference, critic
-        self.algorithm, self.micro_tokens = algorithm, micro_tokens
+        self.algo, self.micro_tokens = algo, micro_tokens
         self._tokens = 0
 
     def take_tokens(self) -> int:
@@ -36,17 +35,19 @@ class Scorer:
     def scored(self, rows: Sequence[Row]) -> list[Row]:
         """The rows with what the algorithm needs of `old_logprobs` (fresh rows only; the engine's
         stand for the others), `ref_logprobs` and `old_values`."""
-        cells, done = self.algorithm, list(rows)
-        if cells.updates > 1 or (cells.kl != "none" and cells.kl_in == "reward"):
+        done = list(rows)
+        if self.algo.updates > 1 or self.algo.rewards_kl:
             fresh = [row for row in done if row.is_fresh]
-            logprobs = self._each(fresh, lambda batch: self.policy.token_stats(batch).logprobs)
+            logprobs = self._each(
+                fresh, lambda batch: self.policy.token_stats(batch.inputs).logprobs
+            )
             done = [
                 dataclasses.replace(row, old_logprobs=logprobs.get(id(row), row.rollout_logprobs))
                 for row in done
             ]
         if self.reference is not None:
             reference = self.reference
-            logprobs = self._each(done, lambda batch: reference.token_stats(batch).logprobs)
+            logprobs = self._each(done, lambda batch: reference.token_stats(batch.inputs).logprobs)
             done = [dataclasses.replace(row, ref_logprobs=logprobs[id(row)]) for row in done]
         if self.critic is not None:
             done = self._with_values(done)
@@ -54,7 +55,8 @@ class Scorer:
 
     def _with_values(self, rows: list[Row]) -> list[Row]:
         """A response that was cut off gets one token more, whose value is that after the last."""
-        bootstraps = self.algorithm.cut_off_value == "bootstrap"
+        critic = self.algo.critic
+        bootstraps = critic is not None and critic.cut_off_value == "bootstrap"
         longer = [
             dataclasses.replace(row, response_ids=[*row.response_ids, row.response_ids[-1]])
             if bootstraps and row.is_cut_off
@@ -75,67 +77,18 @@ class Scorer:
     def _values(self, batch: MicroBatch) -> torch.Tensor:
         assert self.critic is not None
         if self.critic.body is not None:
-            return self.critic.values(batch, None)
-        hidden = packed_hidden(self.policy.model.base_model, batch.packed)
-        return self.critic.values(batch, hidden)
+            return self.critic.values(batch.inputs, None)
+        return self.critic.values(batch.inputs, self.policy.hidden(batch.inputs))
 
     def _each(
         self, rows: Sequence[Row], compute: Callable[[MicroBatch], torch.Tensor]
     ) -> dict[int, torch.Tensor]:
         """`compute` [B, T] of every row, cut to its own [T], by the row's identity."""
-        like = self.policy.head.weight
+        like, packed = self.policy.head.weight, self.policy.forward.packed
         self._tokens += sum(len(row.response_ids) for row in rows)
         with self.policy.mixed_precision():
             return {
                 id(row): values[: len(row.response_ids)]
-                for batch in micro_batches(rows, self.micro_tokens, like)
+                for batch in micro_batches(rows, self.micro_tokens, like, packed)
                 for row, values in zip(batch.rows, compute(batch), strict=True)
             }
-
-
-def with_advantages(rows: Sequence[Row], cells: Algorithm, kl_coef: float) -> list[Row]:
-    """The rows that train, with advantages and (for a critic) returns; [T] each, float64.
-
-    Cut-off responses that are masked count in their group's baseline and then leave.
-    """
-    outcome = outcome_of(rows, cells, kl_coef)
-    settings = AdvantageSettings(cells.deviation, cells.gamma, cells.gae_lambda)
-    advantages = ADVANTAGES[cells.advantage](outcome, settings)
-    returns = advantages + outcome.values
-    stays = torch.tensor([cells.overlong != "mask" or not row.is_cut_off for row in rows])
-    if cells.whiten:
-        advantages = whiten(advantages, outcome.mask * stays[:, None])
-    lengths = [len(row.response_ids) for row in rows]
-    return [
-        dataclasses.replace(
-            row,
-            advantages=advantages[index, :length],
-            returns=returns[index, :length] if cells.critic != "none" else None,
-        )
-        for index, (row, length) in enumerate(zip(rows, lengths, strict=True))
-        if stays[index]
-    ]
-
-
-def outcome_of(rows: Sequence[Row], cells: Algorithm, kl_coef: float) -> Outcome:
-    """The batch as tensors: the reward on the last token, -kl_coef KL on every one if so asked."""
-    B, T = len(rows), max(len(row.response_ids) for row in rows)
-    rewards, mask, values = torch.zeros(3, B, T, dtype=torch.float64)
-    for index, row in enumerate(rows):
-        length = len(row.response_ids)
-        mask[index, :length] = 1
-        if cells.kl != "none" and cells.kl_in == "reward":
-            assert row.old_logprobs is not None
-            assert row.ref_logprobs is not None
-            divergence = ESTIMATORS[cells.kl](row.old_logprobs, row.ref_logprobs)
-            rewards[index, :length] = -kl_coef * divergence
-        rewards[index, length - 1] += row.reward
-        if row.old_values is not None:
-            values[index, :length] = row.old_values
-    return Outcome(
-        rewards=rewards,
-        mask=mask,
-        group=torch.tensor([row.group for row in rows]),
-        values=values,
-        end_values=torch.tensor([row.end_value for row in rows], dtype=torch.float64),
-    )

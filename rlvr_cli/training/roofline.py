@@ -14,6 +14,8 @@ from typing import Any
 
 import torch
 
+from rlvr_cli.model.shape import attention_sizes
+
 
 @dataclass(frozen=True)
 class Peaks:
@@ -68,14 +70,14 @@ def model_shape(model: Any, itemsize: int) -> Shape:
     config = model.config.get_text_config()
     embedding, head = model.get_input_embeddings().weight, model.get_output_embeddings().weight
     outside = {id(weight): weight.numel() for weight in (embedding, head)}
-    heads = config.num_attention_heads
+    sizes = attention_sizes(config)
     return Shape(
         body=sum(parameter.numel() for parameter in model.parameters()) - sum(outside.values()),
         head=head.numel(),
         layers=config.num_hidden_layers,
-        heads=heads,
-        kv_heads=getattr(config, "num_key_value_heads", None) or heads,
-        head_dim=getattr(config, "head_dim", None) or config.hidden_size // heads,
+        heads=sizes.heads,
+        kv_heads=sizes.kv_heads,
+        head_dim=sizes.head_dim,
         itemsize=itemsize,
     )
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
+from rlvr_cli.algorithm.rows import Row
 from rlvr_cli.core.types import Group
 from rlvr_cli.rollout.engines.base import Engine
-from rlvr_cli.training.batch import Row
 from rlvr_cli.training.roofline import (
     Lengths,
     generation_seconds,

@@ -9,7 +9,9 @@ from typing import Any
 
 import torch
 
+from rlvr_cli.algorithm.advantage import with_advantages
 from rlvr_cli.algorithm.group_filter import Collected, GroupCollector, has_signal, in_order, trains
+from rlvr_cli.algorithm.rows import Row, group_rows
 from rlvr_cli.config import Config
 from rlvr_cli.core.types import Group, Prompt
 from rlvr_cli.data.problems import ProblemCursor
@@ -26,8 +28,7 @@ from rlvr_cli.rollout.session import (
     training_params,
 )
 from rlvr_cli.runs.run_dir import Run
-from rlvr_cli.training.batch import Row, group_rows
-from rlvr_cli.training.forward import Scorer, with_advantages
+from rlvr_cli.training.forward import Scorer
 from rlvr_cli.training.throughput import StepFigures, trained_lengths
 from rlvr_cli.training.update import Updater
 
@@ -42,29 +43,31 @@ class Trainer:
         self.prompts, self.held_out = prompts, held_out
         rollout, model = config.rollout, session.policy.model
         self.params = training_params(config)
-        cells, vocab_size = config.algorithm, len(session.policy.tokenizer)
+        algo, vocab_size = config.algorithm, len(session.policy.tokenizer)
         bfloat16 = precision_on(model.device, config.optim.precision) == "bfloat16"
-        policy = Policy(model, vocab_size, rollout.temperature, bfloat16)
+        policy = Policy(model, vocab_size, rollout.temperature, bfloat16, session.forward)
         torch.manual_seed(config.seed)
         self.reference, self.start_digest = None, ""
-        if cells.has_reference_model:
+        if algo.has_reference_model:
             start = deepcopy(model).requires_grad_(False)
             self.start_digest = weights_digest(start)
-            self.reference = Policy(start, vocab_size, rollout.temperature, bfloat16)
-        critic = Critic(model, cells.critic == "own") if cells.critic != "none" else None
-        self.scorer = Scorer(policy, self.reference, critic, cells, config.optim.micro_tokens)
+            self.reference = Policy(
+                start, vocab_size, rollout.temperature, bfloat16, session.forward
+            )
+        critic = Critic(model, algo.critic.kind == "own") if algo.critic is not None else None
+        self.scorer = Scorer(policy, self.reference, critic, algo, config.optim.micro_tokens)
         self.updater = Updater(
             policy,
             critic,
-            cells,
+            algo,
             config.optim,
             rollout.max_tokens,
             config.steps,
             rollout.mismatch_limit,
         )
         self.cursor = ProblemCursor(len(prompts), config.seed)
-        self.collector = GroupCollector(self._sample, rollout.prompts, cells)
-        self.figures = StepFigures(model, session.engine, cells.advantage_needs_group)
+        self.collector = GroupCollector(self._sample, rollout.prompts, algo)
+        self.figures = StepFigures(model, session.engine, algo.advantage.needs_group)
         self.problems_digest = prompts_digest([*prompts, *held_out])
         self.has_format = training_format(config.data) != "any"
         self.tokens_given_up = 0
@@ -77,13 +80,13 @@ class Trainer:
     def train_steps(
         self, run: Run, welcome: Callable[[], AbstractContextManager[None]] = nullcontext
     ) -> Iterator[dict[str, Any]]:
-        """The loop: up to `config.steps` steps, or fewer where `algorithm.on_cap` says stop.
+        """The loop: up to `config.steps` steps, or fewer where `algorithm.filter.on_cap` says stop.
 
         Sampling goes on inside `welcome()`: left there, the step has changed no weight.
         """
         engine, sampler = self.session.engine, self.session.sampler
         model = self.session.policy.model
-        cells = self.config.algorithm
+        algo = self.config.algorithm
         for step in range(self.step + 1, self.config.steps + 1):
             clock, judging, self.tokens_given_up = Clock(), sampler.seconds, 0
             with welcome(), clock.measure("rollout"):
@@ -99,11 +102,9 @@ class Trainer:
                     engine.sleep()
                 self.figures.note_memory("asleep")
                 with clock.measure("logprobs"):
-                    rows = group_rows(
-                        batch.kept, cells, self.params.max_tokens, self.weight_version
-                    )
+                    rows = group_rows(batch.kept, algo, self.params.max_tokens, self.weight_version)
                     rows = self.scorer.scored(rows)  # log-probabilities, values
-                rows = with_advantages(rows, cells, self.updater.kl_coef)
+                rows = with_advantages(rows, algo, self.updater.kl_coef)
                 with clock.measure("update"):  # objective, optimizer step
                     update_metrics = self.updater.update(rows, step, self.config.seed)
                 self.figures.note_memory("update")
@@ -156,8 +157,8 @@ class Trainer:
     def _sample(self, count: int, enough: int) -> list[Group]:
         """The next `count` problems as judged groups, in the order of the cursor; with `surplus`
         abort only the first of them that hold `enough` groups that train."""
-        cells, first = self.config.algorithm, self.cursor.position
-        aborts = cells.surplus == "abort"
+        algo, first = self.config.algorithm, self.cursor.position
+        aborts = algo.filter is not None and algo.filter.surplus == "abort"
         prompts = [self.prompts[index] for index in self.cursor.take(count)]
         seeds = [response_seed(self.config.seed, "train", first + draw) for draw in range(count)]
         drawn: Counter[int] = Counter()
@@ -170,7 +171,7 @@ class Trainer:
         )
         groups = in_order(
             running,
-            lambda ready: aborts and sum(trains(group, cells) for group in ready) >= enough,
+            lambda ready: aborts and sum(trains(group, algo) for group in ready) >= enough,
         )
         self.cursor.put_back(count - len(groups))
         self.tokens_given_up += sum(drawn[index] for index in range(len(groups), count))
@@ -178,26 +179,27 @@ class Trainer:
 
     def _renew_reference(self, step: int) -> None:
         """Iterative GRPO: the reference becomes the policy every so many steps."""
-        cells = self.config.algorithm
-        if self.reference and cells.reference == "iterative" and step % cells.reference_every == 0:
+        renewal = self.config.algorithm.renewal
+        if self.reference and renewal and step % renewal.every == 0:
             self.reference.model.load_state_dict(self.session.policy.model.state_dict())
-            if cells.reference_resets_optimizer:
+            if renewal.resets_optimizer:
                 self.updater.reset_optimizer()
 
     def _reason_for_no_update(self, batch: Collected) -> str | None:
         """A batch that the cap left short goes the way of `on_cap`; one in which nothing sets right
         apart from wrong has no signal, and an update would only decay the weights."""
-        if not batch.is_full and self.config.algorithm.on_cap != "train":
+        algo = self.config.algorithm
+        if not batch.is_full and algo.filter is not None and algo.filter.on_cap != "train":
             self.collector.carried = batch.kept + self.collector.carried
-            self.stopped = self.config.algorithm.on_cap == "stop"
+            self.stopped = algo.filter.on_cap == "stop"
             return "batch not full"
-        if self.config.algorithm.overlong == "mask" and all(
+        if algo.masks_cut_off and all(
             rollout.completion.finish_reason == "length"
             for group in batch.kept
             for rollout in group.judged
         ):
             return "all cut off"
-        return None if has_signal(batch.kept, self.config.algorithm) else "no signal"
+        return None if has_signal(batch.kept, algo) else "no signal"
 
 
 class Clock:

@@ -3,18 +3,19 @@
 import math
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import torch
 
+from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.kl import CONTROLS
-from rlvr_cli.algorithm.loss import PolicyTokens, critic_loss, policy_loss
-from rlvr_cli.algorithm.objective import Totals, explained_variance
-from rlvr_cli.algorithm.presets import Algorithm
+from rlvr_cli.algorithm.loss import critic_loss, policy_loss
+from rlvr_cli.algorithm.objective import LossDenominators, LossInputs, explained_variance
+from rlvr_cli.algorithm.rows import Row
 from rlvr_cli.config import OptimConfig
-from rlvr_cli.model.policy import Critic, Policy, TokenStats, packed_hidden
+from rlvr_cli.model.policy import Critic, Policy, TokenStats
 from rlvr_cli.training.agreement import check_agreement
-from rlvr_cli.training.batch import MicroBatch, Row, micro_batches
+from rlvr_cli.training.batch import MicroBatch, micro_batches
 
 SCHEDULES: dict[str, Callable[[float], float]] = {
     "constant": lambda done: 1.0,
@@ -31,16 +32,16 @@ class Updater:
         self,
         policy: Policy,
         critic: Critic | None,
-        algorithm: Algorithm,
+        algo: Algorithm,
         optim: OptimConfig,
         max_tokens: int,
         steps: int,
         mismatch_limit: float = math.inf,
     ) -> None:
         self.policy, self.critic, self.mismatch_limit = policy, critic, mismatch_limit
-        self.algorithm, self.optim = algorithm, optim
+        self.algo, self.optim = algo, optim
         self.max_tokens, self.steps = max_tokens, steps
-        self.kl_coef = algorithm.kl_coef
+        self.kl_coef = algo.kl.coef if algo.kl is not None else 0.0
         self.optimizer = self._new_optimizer()
 
     def _new_optimizer(self) -> torch.optim.AdamW:
@@ -61,22 +62,23 @@ class Updater:
         gradient is not finite is not taken, and counted. Raises UserError, with the weights as they
         were, where engine and trainer disagree.
         """
-        cells = self.algorithm
+        algo = self.algo
         rate = self._set_learning_rate(step)
         rng = random.Random(f"{seed}:{step}")
         self._check_old_logprobs(rows, step)
         sums: defaultdict[str, float] = defaultdict(float)
         moved: dict[str, float] = {}
         epochs = 0
-        while epochs < cells.epochs:
+        controls_own_kl = algo.kl is not None and algo.kl.controls_own
+        while epochs < algo.epochs:
             shuffled = rng.sample(rows, len(rows))
-            for share in range(min(cells.mini_batches, len(rows))):
-                mini_batch = shuffled[share :: cells.mini_batches]
+            for share in range(min(algo.mini_batches, len(rows))):
+                mini_batch = shuffled[share :: algo.mini_batches]
                 self._optimizer_step(mini_batch, sums, step)
             epochs += 1
-            if cells.target_kl is not None or (cells.controls_own_kl and epochs == cells.epochs):
+            if algo.target_kl is not None or (controls_own_kl and epochs == algo.epochs):
                 moved = self._moved(rows)
-            if cells.target_kl is not None and moved["approx_kl_after"] > cells.target_kl:
+            if algo.target_kl is not None and moved["approx_kl_after"] > algo.target_kl:
                 break
         metrics = self._means(sums) | moved
         metrics |= {
@@ -87,30 +89,38 @@ class Updater:
         }
         if self.critic is not None:
             metrics["explained_variance"] = _explained_variance(rows)
-        if cells.kl != "none":
+        if algo.kl is not None:
             metrics["kl_coef"] = self.kl_coef
-            learns_policy = step > cells.critic_warmup
-            measured = metrics.get("ref_kl_after" if cells.controls_own_kl else "ref_kl")
-            if cells.kl_target is not None and learns_policy and measured is not None:
-                control = CONTROLS[cells.kl_control]
-                self.kl_coef = control(self.kl_coef, measured, cells.kl_target)
+            measured = metrics.get("ref_kl_after" if controls_own_kl else "ref_kl")
+            if (control := algo.kl.control) and self._learns_policy(step) and measured is not None:
+                self.kl_coef = CONTROLS[control.kind](self.kl_coef, measured, control.target)
         return metrics
 
     @torch.no_grad()
     def _moved(self, rows: Sequence[Row]) -> dict[str, float]:
         """The divergences of the policy as it is now, nats a token: means over the whole batch."""
-        totals = self._totals(rows)
+        denominators = self._denominators(rows)
         found: defaultdict[str, float] = defaultdict(float)
         with self.policy.mixed_precision():
-            for batch in micro_batches(rows, self.optim.micro_tokens, self.policy.head.weight):
-                tokens = self._policy_tokens(batch, self.policy.token_stats(batch))
-                _, per_token = policy_loss(self.algorithm, tokens, totals, self.kl_coef)
+            for batch in self._micro_batches(rows):
+                inputs = self._loss_inputs(batch, self.policy.token_stats(batch.inputs))
+                _, per_token = policy_loss(self.algo, inputs, denominators, self.kl_coef)
                 for name in per_token.keys() & {"approx_kl", "ref_kl"}:
                     found[f"{name}_after"] += float((per_token[name] * batch.mask).sum())
-        return {name: value / totals.tokens for name, value in sorted(found.items())}
+        return {name: value / denominators.tokens for name, value in sorted(found.items())}
 
-    def _totals(self, rows: Sequence[Row]) -> Totals:
-        return Totals(sum(len(row.response_ids) for row in rows), len(rows), self.max_tokens)
+    def _micro_batches(self, rows: Sequence[Row]) -> Iterator[MicroBatch]:
+        like, packed = self.policy.head.weight, self.policy.forward.packed
+        return micro_batches(rows, self.optim.micro_tokens, like, packed)
+
+    def _denominators(self, rows: Sequence[Row]) -> LossDenominators:
+        tokens = sum(len(row.response_ids) for row in rows)
+        return LossDenominators(tokens, len(rows), self.max_tokens)
+
+    def _learns_policy(self, step: int) -> bool:
+        """Not while the critic warms up."""
+        critic = self.algo.critic
+        return critic is None or step > critic.warmup
 
     def _check_old_logprobs(self, rows: Sequence[Row], step: int) -> None:
         """Several updates have log-probabilities from before the first: compare the engine's."""
@@ -134,12 +144,12 @@ class Updater:
     def _optimizer_step(
         self, rows: Sequence[Row], sums: defaultdict[str, float], step: int
     ) -> None:
-        learns_policy = step > self.algorithm.critic_warmup
-        totals = self._totals(rows)
+        learns_policy = self._learns_policy(step)
+        denominators = self._denominators(rows)
         self.optimizer.zero_grad(set_to_none=True)
         found: defaultdict[str, float] = defaultdict(float)
-        for batch in micro_batches(rows, self.optim.micro_tokens, self.policy.head.weight):
-            loss, per_token = self.loss(batch, totals, learns_policy)
+        for batch in self._micro_batches(rows):
+            loss, per_token = self.loss(batch, denominators, learns_policy)
             loss.backward()
             found["loss"] += float(loss.detach())
             for name, values in per_token.items():
@@ -152,40 +162,41 @@ class Updater:
             sums["updates_skipped"] += 1
             return
         found["updates"] = 1
-        found["tokens"] = totals.tokens
+        found["tokens"] = denominators.tokens
         found["fresh_tokens"] = sum(len(row.response_ids) for row in rows if row.is_fresh)
-        if found["fresh_tokens"] and self.algorithm.updates == 1:
+        if found["fresh_tokens"] and self.algo.updates == 1:
             check_agreement(found["mismatch"] / found["fresh_tokens"], self.mismatch_limit, step)
         for name, value in found.items():
             sums[name] += value
         self.optimizer.step()
 
     def loss(
-        self, batch: MicroBatch, totals: Totals, learns_policy: bool = True
+        self, batch: MicroBatch, denominators: LossDenominators, learns_policy: bool = True
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         """The micro-batch's share of the step's loss, and per-token metrics [B, T].
 
         While only the critic learns, the policy is measured all the same.
         """
-        cells = self.algorithm
+        algo = self.algo
         with torch.set_grad_enabled(learns_policy), self.policy.mixed_precision():
-            hidden = packed_hidden(self.policy.model.base_model, batch.packed)
-            stats = self.policy.stats_of(hidden, batch, entropy_gradient=cells.entropy_coef > 0)
-            tokens = self._policy_tokens(batch, stats)
-            loss, per_token = policy_loss(cells, tokens, totals, self.kl_coef)
+            hidden = self.policy.hidden(batch.inputs)
+            entropy_gradient = algo.entropy_coef > 0
+            stats = self.policy.stats_of(hidden, batch.inputs, entropy_gradient)
+            inputs = self._loss_inputs(batch, stats)
+            loss, per_token = policy_loss(algo, inputs, denominators, self.kl_coef)
         fresh = torch.tensor([[float(row.is_fresh)] for row in batch.rows]).to(batch.mask)
-        per_token["mismatch"] = (tokens.rollout_logprobs - tokens.old_logprobs).abs() * fresh
-        if self.critic is not None:
+        per_token["mismatch"] = (inputs.rollout_logprobs - inputs.old_logprobs).abs() * fresh
+        if self.critic is not None and algo.critic is not None:
             with self.policy.mixed_precision():
-                values = self.critic.values(batch, hidden)
+                values = self.critic.values(batch.inputs, hidden)
             old_values, returns = batch.column("old_values"), batch.column("returns")
             extra, per_token["value_loss"] = critic_loss(
-                cells, values, old_values, returns, batch.mask, totals
+                algo.critic, values, old_values, returns, batch.mask, denominators
             )
             loss = loss + extra if learns_policy else extra
         return loss, per_token
 
-    def _policy_tokens(self, batch: MicroBatch, stats: TokenStats) -> PolicyTokens:
+    def _loss_inputs(self, batch: MicroBatch, stats: TokenStats) -> LossInputs:
         """A carried-over row's old log-probabilities are the engine's; a fresh row's those taken
         before the first of several updates, else its own at this moment."""
         rollout_logprobs = batch.column("rollout_logprobs")
@@ -194,7 +205,7 @@ class Updater:
         old_logprobs = batch.column("old_logprobs")
         old_logprobs[own] = stats.logprobs.detach()[own]
         old_logprobs[carried] = rollout_logprobs[carried]
-        return PolicyTokens(
+        return LossInputs(
             logprobs=stats.logprobs,
             entropy=stats.entropy,
             old_logprobs=old_logprobs,

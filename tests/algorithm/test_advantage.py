@@ -9,17 +9,22 @@ import torch
 
 from rlvr_cli.algorithm.advantage import (
     ADVANTAGES,
-    AdvantageSettings,
-    Outcome,
+    AdvantageInputs,
     gae,
-    group_centred,
-    group_normalised,
+    group_centered,
+    group_normalized,
     leave_one_out,
     reward_to_go,
     whiten,
 )
 
-SETTINGS = AdvantageSettings("sample", gamma=0.97, gae_lambda=0.9)
+GAMMA, LAM = 0.97, 0.9
+CELLS = {
+    "gae": {"gamma": GAMMA, "lam": LAM},
+    "group_normalized": {"deviation": "sample"},
+    "return": {"gamma": GAMMA},
+    "batch_baseline": {"gamma": GAMMA},
+}
 
 
 def tensor(*values: float) -> torch.Tensor:
@@ -35,23 +40,23 @@ def tensor(*values: float) -> torch.Tensor:
         ((1.0, 1.0, 1.0), (0.0, 0.0, 0.0)),
     ],
 )
-def test_group_normalised_uses_the_sample_deviation(rewards, advantages):
-    assert group_normalised(tensor(*rewards)).tolist() == pytest.approx(advantages, abs=5e-3)
+def test_group_normalized_uses_the_sample_deviation(rewards, advantages):
+    assert group_normalized(tensor(*rewards)).tolist() == pytest.approx(advantages, abs=5e-3)
 
 
 def test_the_population_deviation_is_an_option():
-    found = group_normalised(tensor(2, 10, 3), "population").tolist()
+    found = group_normalized(tensor(2, 10, 3), "population").tolist()
     assert found == pytest.approx((-0.84, 1.40, -0.56), abs=5e-3)
 
 
-def test_group_centred_and_leave_one_out():
-    assert group_centred(tensor(1, -1, -1, -1)).tolist() == [1.5, -0.5, -0.5, -0.5]
+def test_group_centered_and_leave_one_out():
+    assert group_centered(tensor(1, -1, -1, -1)).tolist() == [1.5, -0.5, -0.5, -0.5]
     # 1 - mean(-1, -1, -1) and -1 - mean(1, -1, -1)
     expected = (2.0, -2 / 3, -2 / 3, -2 / 3)
     assert leave_one_out(tensor(1, -1, -1, -1)).tolist() == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("formula", [group_normalised, group_centred, leave_one_out])
+@pytest.mark.parametrize("formula", [group_normalized, group_centered, leave_one_out])
 def test_a_group_of_one_is_an_error(formula):
     with pytest.raises(ValueError, match="group of one"):
         formula(tensor(1.0))
@@ -61,7 +66,7 @@ def test_reward_to_go_discounts_what_is_to_come():
     assert reward_to_go(tensor(1, 0, 4)[None], 0.5).tolist() == [[2.0, 2.0, 4.0]]
 
 
-def outcome(seed: int = 0, extra: int = 0) -> Outcome:
+def make_inputs(seed: int = 0, extra: int = 0) -> AdvantageInputs:
     """Five responses of 1 to 6 tokens in two groups, `extra` columns of padding."""
     rng = random.Random(seed)
     lengths = [1, 6, 3, 4, 2]
@@ -71,23 +76,23 @@ def outcome(seed: int = 0, extra: int = 0) -> Outcome:
         for t in range(length):
             rewards[row, t], values[row, t] = rng.gauss(0, 1), rng.gauss(0, 1)
     end_values = tensor(0, 0.7, 0, -0.4, 0)
-    return Outcome(rewards, mask, torch.tensor([0, 1, 0, 1, 1]), values, end_values)
+    return AdvantageInputs(rewards, mask, torch.tensor([0, 1, 0, 1, 1]), values, end_values)
 
 
-def rows_of(batch: Outcome):
+def rows_of(batch: AdvantageInputs):
     """(rewards, values with the end's) of each response as plain lists."""
     for row, length in enumerate(batch.mask.sum(1).int().tolist()):
         rewards = batch.rewards[row, :length].tolist()
         yield rewards, [*batch.values[row, :length].tolist(), float(batch.end_values[row])]
 
 
-def of_outcome(name: str, batch: Outcome, settings: AdvantageSettings = SETTINGS) -> torch.Tensor:
-    return ADVANTAGES[name](batch, settings)
+def advantages_of(name: str, batch: AdvantageInputs) -> torch.Tensor:
+    return ADVANTAGES[name](batch, **CELLS.get(name, {}))
 
 
 def test_the_three_forms_of_gae_are_equal():
-    gamma, lam = 0.97, 0.9
-    batch = outcome()
+    gamma, lam = GAMMA, LAM
+    batch = make_inputs()
     found = gae(batch.rewards, batch.values, batch.end_values, batch.mask, gamma, lam)
     for row, (rewards, values) in enumerate(rows_of(batch)):
         T = len(rewards)
@@ -126,13 +131,13 @@ def test_the_weights_of_gae_at_lambda_0_9():
 
 
 def test_gae_at_lambda_one_is_the_return_minus_the_value():
-    batch = outcome()
+    batch = make_inputs()
     found = gae(batch.rewards, batch.values, torch.zeros(5).double(), batch.mask, 0.97, 1.0)
     expected = (reward_to_go(batch.rewards, 0.97) - batch.values) * batch.mask
     torch.testing.assert_close(found, expected, atol=1e-12, rtol=0)
 
 
-def slow(name: str, batch: Outcome, settings: AdvantageSettings) -> list[list[float]]:
+def slow(name: str, batch: AdvantageInputs) -> list[list[float]]:
     """Every advantage as a loop over responses and tokens."""
     responses = list(rows_of(batch))
     totals = [sum(rewards) for rewards, _ in responses]
@@ -140,18 +145,16 @@ def slow(name: str, batch: Outcome, settings: AdvantageSettings) -> list[list[fl
     go = []
     for rewards, _ in responses:
         T = len(rewards)
-        go.append(
-            [sum(settings.gamma ** (s - t) * rewards[s] for s in range(t, T)) for t in range(T)]
-        )
+        go.append([sum(GAMMA ** (s - t) * rewards[s] for s in range(t, T)) for t in range(T)])
     mean_go = sum(map(sum, go)) / sum(map(len, go))
     found = []
     for index, (rewards, values) in enumerate(responses):
         own = [total for total, g in zip(totals, groups, strict=True) if g == groups[index]]
         mean = sum(own) / len(own)
-        if name == "group_normalised":
+        if name == "group_normalized":
             deviation = math.sqrt(sum((r - mean) ** 2 for r in own) / (len(own) - 1))
             found.append([(totals[index] - mean) / (deviation + 1e-6)] * len(rewards))
-        elif name == "group_centred":
+        elif name == "group_centered":
             found.append([totals[index] - mean] * len(rewards))
         elif name == "leave_one_out":
             others = (sum(own) - totals[index]) / (len(own) - 1)
@@ -161,30 +164,30 @@ def slow(name: str, batch: Outcome, settings: AdvantageSettings) -> list[list[fl
         elif name == "batch_baseline":
             found.append([value - mean_go for value in go[index]])
         else:
-            decay = settings.gamma * settings.gae_lambda
+            decay = GAMMA * LAM
             T = len(rewards)
-            delta = [rewards[t] + settings.gamma * values[t + 1] - values[t] for t in range(T)]
+            delta = [rewards[t] + GAMMA * values[t + 1] - values[t] for t in range(T)]
             found.append([sum(decay ** (s - t) * delta[s] for s in range(t, T)) for t in range(T)])
     return found
 
 
 @pytest.mark.parametrize("name", ADVANTAGES)
 def test_every_advantage_equals_its_loop(name):
-    batch = outcome()
-    found = of_outcome(name, batch)
-    for row, expected in enumerate(slow(name, batch, SETTINGS)):
+    batch = make_inputs()
+    found = advantages_of(name, batch)
+    for row, expected in enumerate(slow(name, batch)):
         assert found[row, : len(expected)].tolist() == pytest.approx(expected, abs=1e-10)
         assert bool((found[row, len(expected) :] == 0).all())
 
 
 @pytest.mark.parametrize("name", ADVANTAGES)
 def test_padding_and_order_change_no_advantage(name):
-    batch, padded = outcome(), outcome(extra=5)
-    found = of_outcome(name, batch)
-    torch.testing.assert_close(of_outcome(name, padded)[:, :6], found, atol=1e-12, rtol=0)
+    batch, padded = make_inputs(), make_inputs(extra=5)
+    found = advantages_of(name, batch)
+    torch.testing.assert_close(advantages_of(name, padded)[:, :6], found, atol=1e-12, rtol=0)
     order = torch.tensor([3, 0, 4, 1, 2])
-    shuffled = Outcome(*(value[order] for value in vars(batch).values()))
-    torch.testing.assert_close(of_outcome(name, shuffled), found[order], atol=1e-12, rtol=0)
+    shuffled = AdvantageInputs(*(value[order] for value in vars(batch).values()))
+    torch.testing.assert_close(advantages_of(name, shuffled), found[order], atol=1e-12, rtol=0)
 
 
 def test_whitening_counts_the_mask_alone():

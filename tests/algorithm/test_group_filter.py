@@ -3,9 +3,9 @@
 from rlvr_cli.algorithm.group_filter import GroupCollector, has_signal, in_order
 from rlvr_cli.algorithm.presets import ALGORITHMS
 from rlvr_cli.algorithm.reward import reward
+from rlvr_cli.algorithm.rows import group_rows
 from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout
 from rlvr_cli.evaluation.metrics import rollout_metrics
-from rlvr_cli.training.batch import group_rows
 from verifiers import Verdict, Verification
 
 DAPO, GRPO = ALGORITHMS["dapo"], ALGORITHMS["grpo"]
@@ -120,7 +120,7 @@ def test_the_cap_ends_a_hopeless_search():
     source = Source(mixed_every=10**9)
     source.next = 1
     batch = GroupCollector(source, 4, DAPO).collect()
-    assert batch.gen_batches == DAPO.max_gen_batches == len(source.counts)
+    assert batch.gen_batches == DAPO.filter.max_gen_batches == len(source.counts)
     assert not batch.is_full
     assert batch.kept == []
 

@@ -7,9 +7,8 @@ import torch
 
 from rlvr_cli.algorithm.kl import doubling, k1, k2, k3, k3_k2, proportional
 from rlvr_cli.algorithm.objective import (
-    Bounds,
-    Tokens,
-    Totals,
+    LossDenominators,
+    LossInputs,
     cispo,
     clipped_surrogate,
     constant_length,
@@ -58,10 +57,18 @@ def test_clip_higher_leaves_more_room_above():
     assert clipped_surrogate(ratio, advantage, 0.2, 0.2).item() == pytest.approx(1.2)
 
 
-def one_token(ratio: float, advantage: float) -> Tokens:
+def one_token(ratio: float, advantage: float) -> LossInputs:
     logprobs = tensor(math.log(ratio))[None].requires_grad_()
     zero = torch.zeros_like(logprobs)
-    return Tokens(logprobs, zero, zero + advantage, zero + 1)
+    return LossInputs(
+        logprobs=logprobs,
+        entropy=zero,
+        old_logprobs=zero,
+        rollout_logprobs=zero,
+        ref_logprobs=zero,
+        advantages=zero + advantage,
+        mask=zero + 1,
+    )
 
 
 @pytest.mark.parametrize(
@@ -74,19 +81,19 @@ def one_token(ratio: float, advantage: float) -> Tokens:
     ],
 )
 def test_the_dual_clip_bounds_what_a_bad_token_costs(ratio, advantage, value, gradient):
-    tokens = one_token(ratio, advantage)
-    surrogate, clipped = dual_clip(tokens, Bounds(0.2, 0.2, 3.0))
+    inputs = one_token(ratio, advantage)
+    surrogate, clipped = dual_clip(inputs, 0.2, 0.2, 3.0)
     surrogate.sum().backward()
     assert surrogate.item() == pytest.approx(value)
-    assert tokens.logprobs.grad.item() == pytest.approx(gradient)
+    assert inputs.logprobs.grad.item() == pytest.approx(gradient)
     assert clipped.item() == (gradient == 0)
 
 
 def test_cispo_clips_the_weight_and_keeps_the_gradient():
-    tokens = one_token(7.0, 2.0)
-    surrogate, clipped = cispo(tokens, Bounds(1.0, 4.0, 3.0))
+    inputs = one_token(7.0, 2.0)
+    surrogate, clipped = cispo(inputs, 1.0, 4.0)
     surrogate.sum().backward()
-    assert tokens.logprobs.grad.item() == pytest.approx(5.0 * 2.0)
+    assert inputs.logprobs.grad.item() == pytest.approx(5.0 * 2.0)
     assert clipped.item()
 
 
@@ -157,7 +164,7 @@ def test_the_aggregations_differ_on_unequal_lengths():
     # Two responses of 1 and 3 tokens with token losses 4 and 1, 1, 1; at most 5 tokens allowed.
     mask = torch.tensor([[1.0, 0.0, 0.0], [1.0, 1.0, 1.0]], dtype=torch.float64)
     losses = torch.tensor([[4.0, 9.0, 9.0], [1.0, 1.0, 1.0]], dtype=torch.float64)
-    totals = Totals(tokens=4, responses=2, max_tokens=5)
+    totals = LossDenominators(tokens=4, responses=2, max_tokens=5)
     assert (token_mean(mask, totals) * losses).sum().item() == pytest.approx(7 / 4)
     assert (sequence_mean(mask, totals) * losses).sum().item() == pytest.approx((4 + 1) / 2)
     assert (sequence_sum(mask, totals) * losses).sum().item() == pytest.approx((4 + 3) / 2)

@@ -2,18 +2,19 @@
 
 import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import yaml
-from pydantic import BaseModel
 
 import rlvr_cli
+from rlvr_cli.algorithm.choices import Cispo, Clip, Mixed, SoftOverlong
 from rlvr_cli.algorithm.presets import ALGORITHMS
 from rlvr_cli.cli.resolve import resolve_again
 from rlvr_cli.config import (
     Config,
-    Layer,
     as_yaml,
     changed_cells,
     flag_layer,
@@ -21,6 +22,7 @@ from rlvr_cli.config import (
     set_layer,
     yaml_layer,
 )
+from rlvr_cli.core.settings import Layer, Section
 from rlvr_cli.core.types import UserError
 
 
@@ -29,16 +31,16 @@ def test_later_layers_win_and_cells_of_the_preset_can_be_changed():
         [
             Layer("file", {"algo": "grpo", "optim": {"lr": 0.5, "grad_clip": 2}}),
             flag_layer("optim.lr", 0.25),
-            *set_layer(["algorithm.clip_high=0.3", "rollout.prompts=4"]),
+            *set_layer(["algorithm.surrogate.high=0.3", "rollout.prompts=4"]),
         ]
     )
     assert (config.optim.lr, config.optim.grad_clip, config.rollout.prompts) == (0.25, 2, 4)
-    assert config.algorithm == ALGORITHMS["grpo"].model_copy(update={"clip_high": 0.3})
-    assert changed_cells(config) == {"clip_high": (0.2, 0.3)}
+    assert config.algorithm == ALGORITHMS["grpo"].model_copy(update={"surrogate": Clip(high=0.3)})
+    assert changed_cells(config) == {"surrogate.high": (0.2, 0.3)}
 
 
 def test_a_saved_configuration_gives_the_same_run(tmp_path):
-    config = resolve(set_layer(["algo=grpo", "algorithm.kl_coef=0.1", "optim.betas=[0.9, 0.95]"]))
+    config = resolve(set_layer(["algo=grpo", "algorithm.kl.coef=0.1", "optim.betas=[0.9, 0.95]"]))
     path = tmp_path / "config.yaml"
     path.write_text(as_yaml(config))
     assert resolve([yaml_layer(path)]) == config
@@ -52,8 +54,14 @@ def test_a_saved_configuration_gives_the_same_run(tmp_path):
         ("optim=3", "optim is a section; set one of optim.lr"),
         ("steps", "write it as section.key=value"),
         ("steps=0", "steps: input should be greater than or equal to 1, not 0"),
-        ("algorithm.clip_low=1.5", "algorithm.clip_low: input should be less than or equal to 1"),
-        ("algorithm.kl=k3", "set both or neither"),
+        (
+            "algorithm.surrogate.low=1.5",
+            "algorithm.surrogate.low: input should be less than or equal to 1, not 1.5",
+        ),
+        (
+            "algorithm.importance_correction=trun",
+            "cannot be 'trun'; choose from truncate, mask, none",
+        ),
         ("rollout.samples=1", "a group of one has no advantage"),
         ("rollout.top_p=0.9", "rollout.top_p must be 1 in training"),
         ("algorithm.mini_batches=100", "does not divide"),
@@ -69,10 +77,14 @@ def test_a_bad_setting_names_itself(assignment, message):
 
 
 def test_another_algorithm_brings_its_whole_row():
-    saved = Layer("file", resolve(set_layer(["algo=dapo", "algorithm.clip_low=0.1"])).model_dump())
-    config = resolve([saved, flag_layer("algo", "grpo"), *set_layer(["algorithm.clip_low=0.3"])])
-    assert config.algorithm == ALGORITHMS["grpo"].model_copy(update={"clip_low": 0.3})
-    assert resolve([saved]).algorithm.clip_low == 0.1
+    saved = Layer(
+        "file", resolve(set_layer(["algo=dapo", "algorithm.surrogate.low=0.1"])).model_dump()
+    )
+    config = resolve(
+        [saved, flag_layer("algo", "grpo"), *set_layer(["algorithm.surrogate.low=0.3"])]
+    )
+    assert config.algorithm == ALGORITHMS["grpo"].model_copy(update={"surrogate": Clip(low=0.3)})
+    assert resolve([saved]).algorithm.surrogate.low == 0.1
 
 
 @pytest.mark.parametrize("schedule", ["linear", "cosine"])
@@ -87,10 +99,10 @@ def test_a_schedule_over_all_steps_keeps_their_number(tmp_path, schedule):
 
 @pytest.mark.parametrize("algo", ["dapo", "grpo", "ppo"])
 def test_cells_of_a_file_that_names_no_algorithm_hold_for_any(algo):
-    file = Layer("file", {"algorithm": {"clip_high": 0.4}})
+    file = Layer("file", {"algorithm": {"surrogate": {"high": 0.4}}})
     config = resolve([file, flag_layer("algo", algo)])
-    assert config.algorithm == ALGORITHMS[algo].model_copy(update={"clip_high": 0.4})
-    assert changed_cells(config)["clip_high"] == (ALGORITHMS[algo].clip_high, 0.4)
+    assert config.algorithm == ALGORITHMS[algo].model_copy(update={"surrogate": Clip(high=0.4)})
+    assert changed_cells(config) == {"surrogate.high": (ALGORITHMS[algo].surrogate.high, 0.4)}
 
 
 def test_another_prompt_drops_the_verifier_of_the_one_before():
@@ -103,14 +115,16 @@ def test_another_prompt_drops_the_verifier_of_the_one_before():
 
 
 def test_the_order_of_set_does_not_matter():
-    pairs = ["data.verifier=any", "data.prompt=boxed", "algorithm.clip_high=0.4", "algo=grpo"]
+    pairs = ["data.verifier=any", "data.prompt=boxed", "algorithm.surrogate.high=6", "algo=grpo"]
+    pairs.insert(2, "algorithm.surrogate=cispo")
     config = resolve([flag_layer("algo", "dapo"), *set_layer(pairs)])
     assert config == resolve([flag_layer("algo", "dapo"), *set_layer(pairs[::-1])])
-    assert (config.data.verifier, config.algorithm.clip_high) == ("any", 0.4)
+    assert config.data.verifier == "any"
+    assert config.algorithm.surrogate == Cispo(high=6)
 
 
 def test_off_is_a_word_and_not_a_truth_value():
-    assert resolve(set_layer(["algorithm.overlong=off"])).algorithm.overlong == "off"
+    assert resolve(set_layer(["data.source=off"])).data.source == "off"
     assert resolve(set_layer(["data.skip_bad=true"])).data.skip_bad is True
 
 
@@ -128,11 +142,19 @@ def test_a_bad_file_is_named(tmp_path):
         yaml_layer(tmp_path / "none.yaml")
 
 
-def sections() -> dict[str, type[BaseModel]]:
-    """The parts of the configuration by name; what stands on top is the part `config`."""
-    fields = {name: field.annotation for name, field in Config.model_fields.items()}
-    nested = {n: a for n, a in fields.items() if isinstance(a, type) and issubclass(a, BaseModel)}
-    return {"config": Config, **nested}
+def parts(of: type[Section] = Config, name: str = "config") -> Iterator[tuple[str, type[Section]]]:
+    """Every section and every class of a choice by the name of its field; the top is `config`."""
+    yield name, of
+    for key, field in of.model_fields.items():
+        for part in classes(field.annotation):
+            yield from parts(part, key)
+
+
+def classes(annotation: object) -> list[type[Section]]:
+    """The sections and choices that a field of this type can hold."""
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return [annotation]
+    return [found for part in get_args(annotation) for found in classes(part)]
 
 
 def last_name(node: ast.AST | None) -> str | None:
@@ -144,8 +166,8 @@ def reads(tree: ast.AST) -> set[tuple[str, str]]:
     """(section, setting) of every `…section.setting` in a module, and of every `x.setting` where
     `x` is annotated with the section's type or assigned from `…section`."""
     nodes = list(ast.walk(tree))
-    types = {kind.__name__: name for name, kind in sections().items()}
-    named = {(name, name) for name in sections()}
+    types = {kind.__name__: name for name, kind in parts()}
+    named = {(name, name) for name, _ in parts()} | {("renewal", "reference")}
     for node in nodes:
         if isinstance(node, ast.arg) and last_name(node.annotation) in types:
             named.add((node.arg, types[last_name(node.annotation)]))
@@ -155,6 +177,8 @@ def reads(tree: ast.AST) -> set[tuple[str, str]]:
                 getattr(left, "elts", [left]), getattr(right, "elts", [right]), strict=False
             )
             named |= {(last_name(to), last_name(of)) for to, of in pairs}
+        elif isinstance(node, ast.NamedExpr):
+            named.add((last_name(node.target), last_name(node.value)))
     return {
         (name, node.attr)
         for node in nodes
@@ -168,10 +192,13 @@ def test_every_setting_is_read_somewhere():
     package = Path(rlvr_cli.__file__).parent
     found = set()
     for path in package.rglob("*.py"):
-        if path.name not in ("config.py", "presets.py", "main.py"):
+        if path.name not in ("config.py", "choices.py", "main.py"):
             found |= reads(ast.parse(path.read_text()))
-    settings = {(name, key) for name, kind in sections().items() for key in kind.model_fields}
-    assert settings - found - {("config", name) for name in sections()} == set()
+    for name, part in parts():
+        if (name, "cells") in found:  # the component takes them all: algorithm/test_choices.py
+            continue
+        settings = set(part.model_fields) - {"kind"}
+        assert {key for key in settings if (name, key) not in found} == set(), name
 
 
 def test_a_setting_is_not_read_because_another_has_its_name():
@@ -182,10 +209,10 @@ def test_a_setting_is_not_read_because_another_has_its_name():
 
 def test_the_presets_are_those_of_the_papers():
     dapo, grpo = ALGORITHMS["dapo"], ALGORITHMS["grpo"]
-    assert (dapo.clip_low, dapo.clip_high, dapo.aggregation) == (0.2, 0.28, "token_mean")
-    assert (dapo.kl, dapo.group_filter, dapo.overlong) == ("none", "mixed", "soft")
-    assert (grpo.clip_low, grpo.clip_high, grpo.aggregation) == (0.2, 0.2, "sequence_mean")
-    assert (grpo.kl, grpo.group_filter, grpo.overlong) == ("k3", "none", "off")
+    assert (dapo.surrogate, dapo.aggregation) == (Clip(low=0.2, high=0.28), "token_mean")
+    assert (dapo.kl, dapo.filter, dapo.overlong) == (None, Mixed(), SoftOverlong())
+    assert (grpo.surrogate, grpo.aggregation) == (Clip(low=0.2, high=0.2), "sequence_mean")
+    assert (grpo.kl.kind, grpo.filter, grpo.overlong) == ("k3", None, None)
 
 
 def test_the_shipped_training_settings_of_tiny_are_valid():

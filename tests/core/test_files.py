@@ -82,3 +82,33 @@ def test_a_lock_is_for_one_process_and_ends_with_it(tmp_path):
     holder.kill()
     holder.wait()
     lock_directory(tmp_path).close()
+
+
+def test_a_directory_reaches_the_disk_with_all_its_files_before_it_has_its_name(
+    tmp_path, monkeypatch
+):
+    path, synced, fsync = tmp_path / "whole", [], os.fsync
+
+    def spy(descriptor: int) -> None:
+        if not path.exists():
+            synced.append(os.fstat(descriptor).st_ino)
+        fsync(descriptor)
+
+    def fill(aside):
+        (aside / "inner").mkdir()
+        for name in ("a", "inner/b"):
+            (aside / name).write_text(name)
+
+    monkeypatch.setattr(os, "fsync", spy)
+    make_directory(path, fill)
+    for part in (path, *path.rglob("*")):
+        assert part.stat().st_ino in synced
+
+
+def test_a_directory_leaves_its_name_before_it_is_taken_apart(tmp_path, monkeypatch):
+    path = tmp_path / "old"
+    path.mkdir()
+    (path / "a").write_text("1")
+    monkeypatch.setattr("shutil.rmtree", lambda *args, **kwargs: None)  # a crash at this moment
+    remove_directory(path)
+    assert not path.exists()

@@ -234,3 +234,11 @@ def test_many_pairs_are_tested_by_drawn_signs():
     even = paired_difference([1.0, 0.0] * 20, [0.0, 1.0] * 20)
     assert even.value == 0
     assert even.p == 1
+
+
+def test_values_of_little_spread_tell_no_more_than_their_responses():
+    # Nine problems at 8 of 16 and one at 9: Wilson's interval of 160 responses, not of thousands.
+    z2, m = 1.959964**2, (9 * 8 + 9) / 160
+    centre, half = m + z2 / 320, 1.959964 * math.sqrt(m * (1 - m) / 160 + z2 / (4 * 160**2))
+    expected = ((centre - half) / (1 + z2 / 160), (centre + half) / (1 + z2 / 160))
+    assert interval([8 / 16] * 9 + [9 / 16], responses=16) == pytest.approx(expected)

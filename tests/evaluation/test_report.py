@@ -254,3 +254,14 @@ def test_a_template_of_the_users_own(tmp_path):
     path.write_text("Solve it.")
     with pytest.raises(UserError, match=r"the file has no \{problem\} in it"):
         template_text(str(path))
+
+
+def test_a_comparison_of_the_most_frequent_answers_by_hand():
+    right = [row(n, "correct", "4") for n in "111222333"]
+    one_of_three = [
+        row(n, *said) for n in "123" for said in (("correct", "4"), ("wrong", "5"), ("wrong", "5"))
+    ]
+    entry = compared(result(right), result(one_of_three, model="other"), [1, 3])
+    assert entry["pass@k"]["1"]["value"] == pytest.approx(1 - 1 / 3)
+    assert entry["cons@k"]["1"]["value"] == pytest.approx(1 - 1 / 3)
+    assert entry["cons@k"]["3"]["value"] == 1.0  # all three against none

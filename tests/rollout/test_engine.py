@@ -5,15 +5,16 @@ from importlib import util
 
 import pytest
 import torch
-from conftest import VOCAB
+from families import VOCAB
 from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen2Config
 
+from rlvr_cli.algorithm.rows import Row
 from rlvr_cli.core.types import Completion, SamplingParams, UserError
 from rlvr_cli.model.attention import ATTENTION
 from rlvr_cli.model.policy import Policy
 from rlvr_cli.rollout.engines.base import Engine
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
-from rlvr_cli.training.batch import Row, micro_batches
+from rlvr_cli.training.batch import micro_batches
 
 STOP = 1
 CONTEXT = 128
@@ -103,7 +104,7 @@ def assert_logprobs_are_the_trainers(
     policy = Policy(model, vocab_size, temperature)
     for batch in micro_batches(rows, 40, model.get_output_embeddings().weight):
         with torch.no_grad():
-            logprobs = policy.token_stats(batch).logprobs
+            logprobs = policy.token_stats(batch.inputs).logprobs
         torch.testing.assert_close(logprobs, batch.column("rollout_logprobs"), atol=1e-5, rtol=0)
 
 

@@ -1,23 +1,32 @@
 """What is the transformers engine's own: every model family, its memory budget, its sampling."""
 
+from functools import partial
+
 import pytest
 import torch
-from conftest import FAMILIES, VOCAB, random_model
+from conftest import random_model
+from families import FAMILIES, VOCAB
 
+from rlvr_cli.algorithm.rows import Row
 from rlvr_cli.core.types import Completion, SamplingParams
+from rlvr_cli.model.forward import choose_forward
 from rlvr_cli.model.policy import Policy
 from rlvr_cli.rollout.engines.base import Engine
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
 from rlvr_cli.rollout.engines.sampling import sample, uniform
-from rlvr_cli.training.batch import Row, micro_batches
+from rlvr_cli.training.batch import micro_batches
 
 STOP = 1
 PROMPTS = [[5, 6, 7, 8], [9], [10, 11], [12, 13, 14, 15, 16, 17]]
+TRIED = [([5, 6, 7], [8, 9, 2]), ([9], [3, 4])]
 SEEDS = [100, 200, 300, 400]
 
 
-def make_engine(model: torch.nn.Module, stop_ids: tuple[int, ...] = (STOP,), **kwargs) -> Engine:
+def make_engine_of(model: torch.nn.Module, stop_ids: tuple[int, ...] = (STOP,), **kwargs) -> Engine:
     return TransformersEngine(model, VOCAB, stop_ids, **{"kv_budget_mb": 64, **kwargs})
+
+
+make_engine = make_engine_of
 
 
 def run(engine: Engine, params: SamplingParams, prompts=PROMPTS, seeds=SEEDS):
@@ -29,25 +38,57 @@ def ids(groups: dict[int, list[Completion]]) -> dict[int, list[list[int]]]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("temperature", [0.7, 1.0, 1.3])
+@pytest.mark.parametrize("temperature", [0.7, 1.3])
 def test_sampled_logprobs_are_the_trainers(family, temperature):
     model = random_model(family)
+    forward = choose_forward(model, VOCAB, TRIED, 128)
     params = SamplingParams(samples=3, max_tokens=12, temperature=temperature)
-    groups = run(make_engine(model), params)
+    groups = run(make_engine(model, forward=forward), params)
     rows = [
         Row(PROMPTS[p], c.token_ids, torch.tensor(c.logprobs), 0.0, p, True, False)
         for p in groups
         for c in groups[p]
     ]
-    policy = Policy(model, VOCAB, temperature)
-    for batch in micro_batches(rows, 40, model.get_output_embeddings().weight):
+    policy = Policy(model, VOCAB, temperature, forward=forward)
+    for batch in micro_batches(rows, 40, policy.head.weight, forward.packed):
         with torch.no_grad():
-            logprobs = policy.token_stats(batch).logprobs
-        torch.testing.assert_close(logprobs, batch.column("rollout_logprobs"), atol=1e-5, rtol=0)
+            logprobs = policy.token_stats(batch.inputs).logprobs
+        drawn = batch.column("rollout_logprobs")
+        torch.testing.assert_close(logprobs, drawn, atol=1e-5 + forward.rounding, rtol=0)
 
 
-def test_a_small_memory_budget_changes_nothing():
-    model, params = random_model(), SamplingParams(samples=4, max_tokens=20)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_greedy_tokens_are_the_models_own(family):
+    model = random_model(family)
+    forward = choose_forward(model, VOCAB, TRIED, 128)
+    params = SamplingParams(samples=1, max_tokens=8, temperature=0.0)
+    groups = run(make_engine(model, forward=forward), params)
+    model.set_attn_implementation("eager")
+    for p, (completion,) in groups.items():
+        tokens = list(PROMPTS[p])
+        for token in completion.token_ids:
+            with torch.no_grad():
+                logits = model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0, -1]
+            assert token == logits.argmax()
+            tokens.append(token)
+
+
+def test_settings_that_a_model_publishes_do_not_reach_the_distribution():
+    model = random_model("mamba")
+    forward = choose_forward(model, VOCAB, TRIED, 128)
+    params = SamplingParams(samples=2, max_tokens=12)
+    expected = ids(run(make_engine(model, forward=forward), params))
+    model.generation_config.repetition_penalty = 5.0
+    model.generation_config.top_k = 1
+    assert ids(run(make_engine(model, forward=forward), params)) == expected
+    assert model.generation_config.repetition_penalty == 5.0
+
+
+@pytest.mark.parametrize("family", ["qwen2-tied", "falcon-h1"])
+def test_a_small_memory_budget_changes_nothing(family):
+    model, params = random_model(family), SamplingParams(samples=4, max_tokens=20)
+    forward = choose_forward(model, VOCAB, TRIED, 128)
+    make_engine = partial(make_engine_of, forward=forward)
     expected = ids(run(make_engine(model), params))
     for rows, longest in ((1, 1), (3, 26), (5, 26)):
         small = make_engine(model)
@@ -105,3 +146,14 @@ def test_top_p_keeps_the_smallest_set_that_reaches_the_mass():
     assert set(token.tolist()) == {1, 2}
     expected = torch.where(token == 1, 0.5 / 0.8, 0.3 / 0.8).log()
     torch.testing.assert_close(logprob, expected)
+
+
+def test_sampling_keeps_no_graph():
+    model, seen = random_model(), []
+    model.register_forward_hook(lambda *_: seen.append(torch.is_inference_mode_enabled()))
+    model.base_model.register_forward_hook(
+        lambda *_: seen.append(torch.is_inference_mode_enabled())
+    )
+    run(make_engine(model), SamplingParams(samples=2, max_tokens=3))
+    assert seen
+    assert all(seen)

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from test_trainer import has_even, make_trainer
+from small_trainer import has_even, make_trainer
 
 from rlvr_cli.config import GuardsConfig
 from rlvr_cli.runs.guards import check
@@ -64,7 +64,9 @@ def sometimes_late(text: str) -> Verdict:
 RULE = {True: Verdict.CORRECT, False: Verdict.WRONG}
 BUILT = {
     "are cut off; raise --max-tokens": ("algo=grpo", "rollout.max_tokens=2"),
-    "KL to the policy that sampled": ("algo=grpo", "algorithm.epochs=8", "optim.lr=1"),
+    "KL to the policy that sampled": (
+        *("algo=grpo", "algorithm.epochs=8", "optim.lr=0.1", "guards.max_kl=0.05"),
+    ),
     "KL to the reference policy": ("algo=grpo", "optim.lr=0.02"),
     "entropy has collapsed": ("algo=reinforce", "optim.lr=0", "steps=20"),
     "the verifier ran out of time": ("algo=grpo",),
@@ -149,7 +151,16 @@ def test_a_run_without_a_signal_is_stopped_and_can_go_on(rlvr, tmp_path):
 
 def test_a_batch_that_cannot_be_filled_stops_the_run_if_so_asked(rlvr):
     problem = '{"problem": "Prove it.", "answer": "no"}\n'
-    few = ("--prompts", "2", "-n", "4", "--max-tokens", "8", "--set", "algorithm.on_cap=stop")
+    few = (
+        "--prompts",
+        "2",
+        "-n",
+        "4",
+        "--max-tokens",
+        "8",
+        "--set",
+        "algorithm.filter.on_cap=stop",
+    )
     done = rlvr("train", "-", "--steps", "9", *few, "--out", "run", stdin=problem)
     assert done.returncode == 3
     assert len(done.stdout.splitlines()) == 1

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rlvr_cli.config import resolve, set_layer
+from rlvr_cli.config import DataConfig, resolve, set_layer
 from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout, SamplingParams
 from rlvr_cli.evaluation.measure import summarise
 from rlvr_cli.evaluation.metrics import rollout_metrics
@@ -13,6 +13,7 @@ from rlvr_cli.runs.preflight import (
     gold_findings,
     memory_findings,
     probe_findings,
+    right_in_any_form,
     settings_findings,
     shortened,
     template_findings,
@@ -98,19 +99,32 @@ def test_memory_that_is_not_there():
     ],
 )
 def test_what_the_probe_can_find(groups, learns, texts):
-    found = probe_findings(groups, learns, "think_answer")
+    found = probe_findings(groups, learns, DataConfig(), 0.0)
     assert len(found) == len(texts)
     assert all(text in finding.text for text, finding in zip(texts, found, strict=True))
     assert not any(finding.is_error for finding in found)
 
 
-def test_the_format_in_use_is_the_one_that_is_missed():
-    groups = [group(Verdict.BAD_FORMAT, Verdict.CORRECT)]
-    without = [Group(groups[0].prompt, groups[0].rollouts[:1], 0)]
-    (missed,) = probe_findings(without, True, "boxed")
+def test_advice_on_a_missed_format_is_another_setting_than_the_one_in_force():
+    without = [Group(prompt(), group(Verdict.BAD_FORMAT).rollouts, 0)]
+    asked = DataConfig(prompt="boxed", verifier="boxed")
+    (missed,) = probe_findings(without, True, asked, 0.25)
     assert "no response had the format \\boxed{…}" in missed.text
-    assert missed.text.endswith("data.prompt=boxed")
-    assert probe_findings(without, True, "any") == []
+    assert "25% state the right answer in another form" in missed.text
+    assert "--set data.verifier=any" in missed.text
+    assert "data.prompt=boxed" not in missed.text
+    (missed,) = probe_findings(without, True, DataConfig(prompt="think_answer"), 0.25)
+    assert "--set data.verifier=any --set data.prompt=boxed" in missed.text
+    (missed,) = probe_findings(without, True, asked, 0.0)
+    assert missed.text.endswith("none states the right answer in any form: take a stronger model")
+    assert probe_findings(without, True, DataConfig(verifier="any"), None) == []
+
+
+def test_right_answers_in_another_form_are_counted():
+    completion = Completion([1], [0.0], "stop")
+    texts = ["So it is \\boxed{2}.", "The answer is 2.", "It is 3.", "I do not know."]
+    rollouts = [Rollout(prompt(), n, completion, t, None, None) for n, t in enumerate(texts)]
+    assert right_in_any_form([Group(prompt(), tuple(rollouts), 0)]) == 0.5
 
 
 def test_no_share_of_a_format_that_nobody_asked_for(rlvr):
@@ -123,7 +137,7 @@ def test_no_share_of_a_format_that_nobody_asked_for(rlvr):
 
 
 def test_memory_by_hand():
-    from test_trainer import has_even, make_trainer
+    from small_trainer import has_even, make_trainer
 
     trainer = make_trainer(has_even, "algo=ppo", "rollout.kv_budget_mb=3")
     model = trainer.session.policy.model

@@ -13,7 +13,7 @@ import pytest
 import torch
 import yaml
 from safetensors.torch import load, save
-from test_trainer import has_even, make_trainer, weights
+from small_trainer import has_even, make_trainer, weights
 from typer.testing import CliRunner
 
 from rlvr_cli.cli.main import app
@@ -32,12 +32,16 @@ PRESETS = {
     "dapo": ("algo=dapo", "rollout.prompts=2"),
     "grpo": ("algo=grpo",),
     "iterative": (
-        *("algo=grpo", "algorithm.reference=iterative", "algorithm.reference_every=2"),
-        "algorithm.reference_resets_optimizer=true",
+        *("algo=grpo", "algorithm.kl.reference=iterative", "algorithm.kl.reference.every=2"),
+        "algorithm.kl.reference.resets_optimizer=true",
     ),
-    "ppo": ("algo=ppo", "algorithm.critic_warmup=1"),
-    "shared critic": ("algo=ppo", "algorithm.critic=shared", "algorithm.critic_warmup=0"),
-    "adaptive": ("algo=ppo", "algorithm.kl_control=doubling", "algorithm.kl_target=0.001"),
+    "ppo": ("algo=ppo", "algorithm.advantage.critic.warmup=1"),
+    "shared critic": (
+        "algo=ppo",
+        "algorithm.advantage.critic=shared",
+        "algorithm.advantage.critic.warmup=0",
+    ),
+    "adaptive": ("algo=ppo", "algorithm.kl.control=doubling", "algorithm.kl.control.target=0.001"),
     "cosine": ("algo=rloo", "optim.schedule=cosine"),
 }
 STEPS = 4

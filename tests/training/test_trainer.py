@@ -1,80 +1,23 @@
 """The loop, in process, on a random model and made-up verdicts where a real one would take long."""
 
+import itertools
 import json
-from pathlib import Path
+import time
 
 import pytest
 import torch
 from conftest import random_model
+from small_trainer import (
+    has_even,
+    make_trainer,
+    starts_small,
+    steps,
+    weights,
+)
 
 from rlvr_cli.algorithm.presets import ALGORITHMS
-from rlvr_cli.config import Config, resolve, set_layer
-from rlvr_cli.core.types import Problem, Prompt, UserError
-from rlvr_cli.model.loading import LoadedModel
-from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
-from rlvr_cli.rollout.engines.selection import Choice
-from rlvr_cli.rollout.sampler import Sampler
-from rlvr_cli.rollout.session import Session
+from rlvr_cli.core.types import UserError
 from rlvr_cli.runs.run_dir import create_run
-from rlvr_cli.training.trainer import Trainer
-from verifiers import Verdict, Verification
-
-SMALL = ("rollout.prompts=3", "rollout.samples=4", "rollout.max_tokens=6", "optim.lr=0.01")
-
-
-class Tokenizer:
-    """Ids as text."""
-
-    def __len__(self) -> int:
-        return 50
-
-    def batch_decode(self, batch, skip_special_tokens):
-        return [" ".join(map(str, ids)) for ids in batch]
-
-
-class Judge:
-    """A verdict by a rule on the response's text."""
-
-    def __init__(self, is_right) -> None:
-        self.judge = lambda text: Verdict.CORRECT if is_right(text) else Verdict.WRONG
-
-    def verify_many(self, attempts):
-        return [Verification(self.judge(a.response), None, True, "") for a in attempts]
-
-
-def make_trainer(is_right, *settings: str) -> Trainer:
-    config: Config = resolve(set_layer([*SMALL, *settings]))
-    model = random_model()
-    engine = TransformersEngine(model, 50, (1,), 64)
-    policy = LoadedModel(model, Tokenizer(), (1,), 128, "")
-    session = Session(
-        policy,
-        engine,
-        Sampler(engine, Tokenizer(), Judge(is_right)),
-        1,
-        Choice("transformers", ""),
-        model.device,
-    )
-    prompts = [
-        Prompt(Problem(str(n), "?", "1"), "?", (2 + n, 3 + n, 4 + n), False) for n in range(9)
-    ]
-    return Trainer(config, session, prompts, [])
-
-
-def has_even(text: str) -> bool:
-    return any(int(word) % 5 == 0 for word in text.split())
-
-
-def starts_small(text: str) -> bool:
-    return int(text.split()[0]) < 3
-
-
-def weights(trainer: Trainer) -> list[torch.Tensor]:
-    return [p.detach().clone() for p in trainer.session.policy.model.parameters()]
-
-
-def steps(trainer: Trainer, directory: Path) -> list[dict]:
-    return list(trainer.train_steps(create_run(directory, trainer.config)))
 
 
 @pytest.mark.parametrize("algo", ALGORITHMS)
@@ -141,7 +84,7 @@ def test_every_epoch_counts_in_the_least_time_of_an_update(tmp_path):
 
 
 def test_an_iterative_reference_becomes_the_policy(tmp_path):
-    settings = ("algorithm.reference=iterative", "algorithm.reference_every=2")
+    settings = ("algorithm.kl.reference=iterative", "algorithm.kl.reference.every=2")
     trainer = make_trainer(has_even, "algo=grpo", "steps=3", "optim.warmup_steps=0", *settings)
     history = steps(trainer, tmp_path / "run")
     divergences = [row["ref_kl"] for row in history]
@@ -151,9 +94,9 @@ def test_an_iterative_reference_becomes_the_policy(tmp_path):
 
 
 def test_a_reference_that_is_renewed_can_reset_the_optimizer(tmp_path):
-    settings = ("algorithm.reference=iterative", "algorithm.reference_every=1")
+    settings = ("algorithm.kl.reference=iterative", "algorithm.kl.reference.every=1")
     for reset, kept in (("true", 0), ("false", 1)):
-        option = f"algorithm.reference_resets_optimizer={reset}"
+        option = f"algorithm.kl.reference.resets_optimizer={reset}"
         trainer = make_trainer(has_even, "algo=grpo", "steps=1", *settings, option)
         steps(trainer, tmp_path / reset)
         assert bool(trainer.updater.optimizer.state) == bool(kept)
@@ -180,8 +123,8 @@ def test_judging_before_a_step_is_no_time_of_the_step(tmp_path):
 
 
 def test_surplus_is_given_up_in_the_order_of_the_prompts(tmp_path):
-    settings = ("rollout.prompts=5", "algorithm.max_gen_batches=9")
-    trainer = make_trainer(starts_small, "steps=2", "algorithm.surplus=abort", *settings)
+    settings = ("rollout.prompts=5", "algorithm.filter.max_gen_batches=9")
+    trainer = make_trainer(starts_small, "steps=2", "algorithm.filter.surplus=abort", *settings)
     carrying = make_trainer(starts_small, "steps=1", *settings)
     history = steps(trainer, tmp_path / "abort")
     (kept,) = steps(carrying, tmp_path / "carry")
@@ -218,13 +161,13 @@ def test_an_engine_with_other_weights_stops_the_run(tmp_path):
 
 
 def test_at_the_cap_the_run_stops_if_so_asked(tmp_path):
-    trainer = make_trainer(lambda text: False, "steps=5", "algorithm.on_cap=stop")
+    trainer = make_trainer(lambda text: False, "steps=5", "algorithm.filter.on_cap=stop")
     assert len(steps(trainer, tmp_path / "run")) == 1
     assert trainer.stopped
 
 
 def test_at_the_cap_a_skipped_step_keeps_its_groups(tmp_path):
-    settings = ("steps=6", "algorithm.on_cap=skip", "algorithm.max_gen_batches=1")
+    settings = ("steps=6", "algorithm.filter.on_cap=skip", "algorithm.filter.max_gen_batches=1")
     trainer = make_trainer(lambda text: text.startswith("5 "), *settings, "rollout.prompts=4")
     history = steps(trainer, tmp_path / "run")
     carried = 0
@@ -247,7 +190,7 @@ def test_a_gradient_that_is_not_finite_never_reaches_the_weights(tmp_path):
 
 @pytest.mark.parametrize("algo", ["dapo", "ppo"])
 def test_bfloat16_changes_little_and_leaves_the_weights_in_float32(tmp_path, algo):
-    settings = (f"algo={algo}", "steps=1", "algorithm.group_filter=none")
+    settings = (f"algo={algo}", "steps=1", "algorithm.filter=none")
     plain = make_trainer(has_even, *settings, "optim.precision=float32")
     mixed = make_trainer(has_even, *settings, "optim.precision=bfloat16")
     (exact,), (near,) = (steps(t, tmp_path / str(i)) for i, t in enumerate((plain, mixed)))
@@ -255,3 +198,65 @@ def test_bfloat16_changes_little_and_leaves_the_weights_in_float32(tmp_path, alg
     assert near["entropy"] == pytest.approx(exact["entropy"], rel=0.05)
     assert near["loss"] == pytest.approx(exact["loss"], abs=0.05)
     assert {p.dtype for p in mixed.session.policy.model.parameters()} == {torch.float32}
+
+
+def test_the_policy_learns_at_the_temperature_that_sampled(tmp_path):
+    settings = ("steps=1", "algo=grpo", "rollout.temperature=0.5")
+    (row,) = steps(make_trainer(has_even, *settings), tmp_path / "run")
+    assert row["mismatch"] < 1e-5
+
+
+def test_one_response_that_is_cut_off_and_masked_leaves_the_others(tmp_path):
+    trainer = make_trainer(has_even, "steps=1", "algo=grpo", "algorithm.overlong=mask")
+    (row,) = steps(trainer, tmp_path / "run")
+    assert 0 < row["cut_off_share"] < 1
+    assert row["no_update"] is None
+    assert 0 < row["tokens_trained"] < row["tokens_sampled"]
+
+
+def test_nothing_is_left_where_all_are_cut_off_and_masked(tmp_path):
+    trainer = make_trainer(has_even, "steps=1", "algo=grpo", "algorithm.overlong=mask")
+    trainer.session.engine.stop_ids = trainer.session.engine.stop_ids[:0]  # nothing ends itself
+    before = weights(trainer)
+    (row,) = steps(trainer, tmp_path / "run")
+    assert row["cut_off_share"] == 1
+    assert row["no_update"] == "all cut off"
+    assert all(torch.equal(a, b) for a, b in zip(before, weights(trainer), strict=True))
+
+
+def test_a_step_broken_off_in_its_update_is_not_settled(tmp_path):
+    trainer = make_trainer(has_even, "steps=2", "algo=grpo")
+    going = trainer.train_steps(create_run(tmp_path / "run", trainer.config))
+    next(going)
+    assert trainer.settled
+
+    def broken(*args):
+        raise KeyboardInterrupt
+
+    trainer.updater.update = broken
+    with pytest.raises(KeyboardInterrupt):
+        next(going)
+    assert not trainer.settled
+    assert trainer.step == 1
+
+
+def test_the_engine_is_given_the_weights_of_every_update(tmp_path):
+    trainer = make_trainer(has_even, "steps=2", "algo=grpo", "optim.warmup_steps=0")
+    given = [weights(trainer)]
+    trainer.session.engine.sync_weights = lambda named: given.append(
+        [parameter.detach().clone() for _, parameter in named]
+    )
+    steps(trainer, tmp_path / "run")
+    assert len(given) == 3
+    for before, after in itertools.pairwise(given):
+        assert not all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(given[-1], weights(trainer), strict=True))
+
+
+def test_the_seconds_of_the_phases_are_those_of_the_step(tmp_path):
+    started = time.perf_counter()
+    rows = steps(make_trainer(has_even, "steps=2", "algo=grpo"), tmp_path / "run")
+    elapsed = time.perf_counter() - started
+    phases = ("rollout", "verification", "logprobs", "update", "sync")
+    spent = sum(row[f"seconds_{phase}"] for row in rows for phase in phases)
+    assert 0 < spent <= elapsed

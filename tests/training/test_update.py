@@ -6,14 +6,29 @@ import random
 
 import pytest
 import torch
-from conftest import VOCAB, double_model
+from conftest import double_model
+from families import VOCAB
 
-from rlvr_cli.algorithm.presets import ALGORITHMS, Algorithm
+from rlvr_cli.algorithm.advantage import with_advantages
+from rlvr_cli.algorithm.choices import (
+    KL,
+    Algorithm,
+    Critic,
+    FixedReference,
+    Gae,
+    KLControl,
+    MaskOverlong,
+    PolicyGradient,
+    Ratio,
+    Return,
+)
+from rlvr_cli.algorithm.presets import ALGORITHMS
+from rlvr_cli.algorithm.rows import Row
 from rlvr_cli.config import OptimConfig
 from rlvr_cli.core.types import UserError
-from rlvr_cli.model.policy import Critic, Policy
-from rlvr_cli.training.batch import Row
-from rlvr_cli.training.forward import Scorer, with_advantages
+from rlvr_cli.model import policy as models
+from rlvr_cli.model.policy import Policy
+from rlvr_cli.training.forward import Scorer
 from rlvr_cli.training.update import SCHEDULES, Updater
 
 TEMPERATURE = 0.8
@@ -21,9 +36,10 @@ MAX_TOKENS, LONGEST = 11, 9
 LAST_WARMUP_STEP = 2
 STEP = LAST_WARMUP_STEP + 1
 SHARED = Algorithm(
-    advantage="gae", critic="shared", cut_off_value="bootstrap", entropy_coef=0.01, gamma=0.9
+    advantage=Gae(gamma=0.9, critic=Critic(kind="shared", cut_off_value="bootstrap")),
+    entropy_coef=0.01,
 )
-ROWS = ALGORITHMS | {"shared critic": SHARED, "masked": Algorithm(overlong="mask")}
+ROWS = ALGORITHMS | {"shared critic": SHARED, "masked": Algorithm(overlong=MaskOverlong())}
 
 
 def make_rows(count: int = 9) -> list[Row]:
@@ -50,24 +66,24 @@ def make_rows(count: int = 9) -> list[Row]:
 class Made:
     """Everything one step needs, on small random models; the critic's head is not zero."""
 
-    def __init__(self, cells: Algorithm, micro_tokens: int = 10_000, **optim: object) -> None:
+    def __init__(self, algo: Algorithm, micro_tokens: int = 10_000, **optim: object) -> None:
         model = double_model(seed=0)
-        self.cells = cells
+        self.algo = algo
         self.policy = Policy(model, VOCAB, TEMPERATURE)
         self.reference, self.critic = None, None
-        if cells.has_reference_model:
+        if algo.has_reference_model:
             self.reference = Policy(double_model(seed=1), VOCAB, TEMPERATURE)
-        if cells.critic != "none":
-            self.critic = Critic(model, cells.critic == "own")
+        if algo.critic is not None:
+            self.critic = models.Critic(model, algo.critic.kind == "own")
             torch.manual_seed(2)
             torch.nn.init.normal_(self.critic.head.weight)
         settings = OptimConfig(**{"lr": 0.0, "critic_lr": 0.0, "grad_clip": 1e9} | optim)
         settings = settings.model_copy(update={"micro_tokens": micro_tokens})
-        self.scorer = Scorer(self.policy, self.reference, self.critic, cells, micro_tokens)
-        self.updater = Updater(self.policy, self.critic, cells, settings, MAX_TOKENS, steps=10)
+        self.scorer = Scorer(self.policy, self.reference, self.critic, algo, micro_tokens)
+        self.updater = Updater(self.policy, self.critic, algo, settings, MAX_TOKENS, steps=10)
 
     def rows(self, rows: list[Row]) -> list[Row]:
-        return with_advantages(self.scorer.scored(rows), self.cells, self.cells.kl_coef)
+        return with_advantages(self.scorer.scored(rows), self.algo, self.updater.kl_coef)
 
     def update(self, rows: list[Row], seed: int = 0) -> dict[str, float]:
         return self.updater.update(self.rows(rows), STEP, seed)
@@ -79,9 +95,9 @@ class Made:
         return {name: p.grad.clone() for name, p in named.items() if p.grad is not None}
 
 
-def once(cells: Algorithm) -> Algorithm:
+def once(algo: Algorithm) -> Algorithm:
     """One update a batch, so that the last gradient is that of the whole batch."""
-    return cells.model_copy(update={"epochs": 1, "mini_batches": 1})
+    return algo.model_copy(update={"epochs": 1, "mini_batches": 1})
 
 
 def token_logprobs(policy: Policy, row: Row) -> list[torch.Tensor]:
@@ -102,25 +118,26 @@ def token_values(made: Made, row: Row) -> list[torch.Tensor]:
 
 def slow_policy_loss(made: Made, rows: list[Row]) -> torch.Tensor:
     """The clipped objectives of the presets with one update, row by row and token by token."""
-    cells = made.cells
+    algo, surrogate = made.algo, made.algo.surrogate
     total_tokens = sum(len(row.response_ids) for row in rows)
     loss = torch.zeros((), dtype=torch.float64)
     for row in rows:
         logprobs = torch.stack(token_logprobs(made.policy, row))
         old = logprobs.detach() if row.is_fresh else row.rollout_logprobs
         ratio = torch.exp(logprobs - old)
-        if cells.surrogate == "sequence_clip":
+        if surrogate.kind == "sequence_clip":
             ratio = torch.exp((logprobs - old).mean()).expand(len(logprobs))
-        near = torch.clamp(ratio, 1 - cells.clip_low, 1 + cells.clip_high)
         advantages = row.advantages
-        terms = -torch.min(ratio * advantages, near * advantages)
-        if cells.surrogate == "policy_gradient":
+        if isinstance(surrogate, PolicyGradient):
             terms = -advantages * logprobs
-        if cells.surrogate == "cispo":
+        else:
+            near = torch.clamp(ratio, 1 - surrogate.low, 1 + surrogate.high)
+            terms = -torch.min(ratio * advantages, near * advantages)
+        if surrogate.kind == "cispo":
             terms = -near.detach() * advantages * logprobs
-        if cells.kl != "none" and cells.kl_in == "loss":
+        if algo.kl is not None and algo.kl.place == "loss":
             delta = torch.stack(token_logprobs(made.reference, row)).detach() - logprobs
-            terms = terms + cells.kl_coef * (torch.exp(delta) - delta - 1)
+            terms = terms + algo.kl.coef * (torch.exp(delta) - delta - 1)
         loss = (
             loss
             + {
@@ -128,7 +145,7 @@ def slow_policy_loss(made: Made, rows: list[Row]) -> torch.Tensor:
                 "sequence_mean": terms.mean() / len(rows),
                 "sequence_sum": terms.sum() / len(rows),
                 "constant_length": terms.sum() / (len(rows) * MAX_TOKENS),
-            }[cells.aggregation]
+            }[algo.aggregation]
         )
     return loss
 
@@ -163,9 +180,9 @@ def test_cutting_the_batch_changes_nothing(name, micro_tokens):
 
 @pytest.mark.parametrize("name", ROWS)
 def test_the_order_of_the_rows_changes_nothing(name):
-    cells = once(ROWS[name])
-    expected = Made(cells).update(make_rows())
-    assert Made(cells).update(make_rows()[::-1], seed=5) == pytest.approx(expected, abs=1e-10)
+    algo = once(ROWS[name])
+    expected = Made(algo).update(make_rows())
+    assert Made(algo).update(make_rows()[::-1], seed=5) == pytest.approx(expected, abs=1e-10)
 
 
 def test_metrics_are_means_over_all_tokens_of_the_step():
@@ -227,10 +244,9 @@ def test_nothing_is_scored_that_is_not_needed():
 
 
 def test_the_divergence_in_the_reward_stands_on_every_token():
-    cells = Algorithm(
-        advantage="return", kl="k1", kl_in="reward", kl_coef=0.3, reference="fixed", gamma=0.5
-    )
-    for row in Made(cells).rows(make_rows()):
+    kl = KL(kind="k1", place="reward", coef=0.3)
+    algo = Algorithm(advantage=Return(kind="return", gamma=0.5), kl=kl)
+    for row in Made(algo).rows(make_rows()):
         penalty = 0.3 * (row.old_logprobs - row.ref_logprobs)
         rewards = [-float(value) for value in penalty]
         rewards[-1] += row.reward
@@ -242,16 +258,17 @@ def test_the_divergence_in_the_reward_stands_on_every_token():
 
 
 def test_the_critic_learns_the_reward_to_go():
-    cells = ALGORITHMS["ppo"]
-    for row in Made(cells).rows(make_rows()):
-        penalty = cells.kl_coef * (row.old_logprobs - row.ref_logprobs)
+    algo = ALGORITHMS["ppo"]
+    for row in Made(algo).rows(make_rows()):
+        penalty = algo.kl.coef * (row.old_logprobs - row.ref_logprobs)
         expected = row.reward - penalty.flip(0).cumsum(0).flip(0)
         torch.testing.assert_close(row.returns, expected, atol=1e-10, rtol=0)
 
 
 def test_whitening_leaves_out_what_does_not_train():
-    cells = Algorithm(advantage="batch_baseline", whiten=True, overlong="mask")
-    advantages = torch.cat([row.advantages for row in Made(cells).rows(make_rows())])
+    baseline = Return(kind="batch_baseline")
+    algo = Algorithm(advantage=baseline, whiten=True, overlong=MaskOverlong())
+    advantages = torch.cat([row.advantages for row in Made(algo).rows(make_rows())])
     assert advantages.mean().item() == pytest.approx(0, abs=1e-10)
     assert advantages.std().item() == pytest.approx(1, abs=1e-6)
 
@@ -259,7 +276,7 @@ def test_whitening_leaves_out_what_does_not_train():
 def test_masked_responses_count_in_the_baseline_and_do_not_train():
     rows = make_rows()
     everything = Made(Algorithm()).rows(rows)
-    kept = Made(Algorithm(overlong="mask")).rows(rows)
+    kept = Made(Algorithm(overlong=MaskOverlong())).rows(rows)
     expected = [row for row in everything if not row.is_cut_off]
     assert 0 < len(kept) < len(rows)
     for row, same in zip(kept, expected, strict=True):
@@ -312,17 +329,11 @@ def test_the_target_is_held_against_what_the_epoch_has_done(epochs):
 
 def test_the_penalty_form_follows_the_divergence_after_the_updates():
     """PPO, section 4: beta is doubled where d, taken after the updates, is past 1.5 targets."""
-    cells = Algorithm(
-        surrogate="ratio",
-        kl="k3",
-        kl_coef=0.1,
-        reference="old",
-        epochs=2,
-        kl_control="doubling",
-        kl_target=1e-3,
-    )
+    control, old = KLControl(kind="doubling", target=1e-3), FixedReference(kind="old")
+    kl = KL(kind="k3", coef=0.1, reference=old, control=control)
+    algo = Algorithm(surrogate=Ratio(), kl=kl, epochs=2)
     fresh = [dataclasses.replace(row, is_fresh=True) for row in make_rows()]
-    made = Made(cells, lr=0.02, warmup_steps=0)
+    made = Made(algo, lr=0.02, warmup_steps=0)
     rows = made.rows(fresh)
     metrics = made.updater.update(rows, STEP, 0)
     gaps = gaps_by_hand(made, rows)
@@ -355,10 +366,8 @@ def test_the_critic_has_a_learning_rate_of_its_own():
 
 
 def test_the_coefficient_adapts_to_the_divergence():
-    cells = Algorithm(
-        kl="k3", kl_coef=0.1, reference="fixed", kl_control="doubling", kl_target=1e-3
-    )
-    made = Made(cells)
+    control = KLControl(kind="doubling", target=1e-3)
+    made = Made(Algorithm(kl=KL(kind="k3", coef=0.1, control=control)))
     metrics = made.update(make_rows())
     assert metrics["ref_kl"] > 1.5e-3
     assert metrics["kl_coef"] == 0.1
@@ -366,13 +375,13 @@ def test_the_coefficient_adapts_to_the_divergence():
 
 
 def test_the_coefficient_rests_while_only_the_critic_learns():
-    adapting = {"kl_control": "doubling", "kl_target": 0.01}
-    made = Made(ALGORITHMS["ppo"].model_copy(update=adapting))
+    kl = KL(kind="k1", place="reward", coef=0.005, control=KLControl(kind="doubling", target=0.01))
+    made = Made(ALGORITHMS["ppo"].model_copy(update={"kl": kl}))
     rows = made.rows(make_rows())
     made.updater.update(rows, LAST_WARMUP_STEP, 0)
-    assert made.updater.kl_coef == ALGORITHMS["ppo"].kl_coef
+    assert made.updater.kl_coef == kl.coef
     made.updater.update(rows, STEP, 0)
-    assert made.updater.kl_coef != ALGORITHMS["ppo"].kl_coef
+    assert made.updater.kl_coef != kl.coef
 
 
 def test_weights_stay_where_engine_and_trainer_disagree():
@@ -412,3 +421,113 @@ def test_the_learning_rate_warms_up_and_then_follows_its_schedule():
     rates = [made.updater._set_learning_rate(step) for step in range(1, 11)]
     assert rates == pytest.approx([0.5, 1, 1, 7 / 8, 6 / 8, 5 / 8, 4 / 8, 3 / 8, 2 / 8, 1 / 8])
     assert SCHEDULES["cosine"](0.5) == pytest.approx(0.5)
+    rising = Made(Algorithm(), lr=1.0, warmup_steps=2, schedule="cosine").updater
+    # After 0, 1/4, 1/2 and 3/4 of the steps behind the warm-up: (1 + cos of as much of pi) / 2.
+    rates = [rising._set_learning_rate(step) for step in (3, 5, 7, 9)]
+    assert rates == pytest.approx([1, (2 + 2**0.5) / 4, 1 / 2, (2 - 2**0.5) / 4])
+
+
+def test_adamw_has_the_numbers_of_the_settings():
+    made = Made(ALGORITHMS["ppo"], lr=0.1, critic_lr=0.2, betas=(0.5, 0.7), weight_decay=0.25)
+    for _ in range(2):
+        groups = made.updater.optimizer.param_groups
+        assert [group["peak"] for group in groups] == [0.1, 0.2]
+        assert {group["betas"] for group in groups} == {(0.5, 0.7)}
+        assert {group["weight_decay"] for group in groups} == {0.25}
+        made.updater.reset_optimizer()
+
+
+def test_a_critics_gradient_that_is_not_finite_reaches_no_weight():
+    made = Made(ALGORITHMS["ppo"], lr=0.1, critic_lr=0.1, weight_decay=0.1, warmup_steps=0)
+    made.critic.head.weight.register_hook(lambda gradient: gradient * float("nan"))
+    modules = (made.policy.model, made.critic)
+    before = [parameter.clone() for module in modules for parameter in module.parameters()]
+    assert made.update(make_rows())["updates_skipped"] == 2
+    after = [parameter for module in modules for parameter in module.parameters()]
+    assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+
+
+def test_the_gradients_of_policy_and_critic_are_clipped_each():
+    made = Made(ALGORITHMS["ppo"], grad_clip=1e-3)
+    metrics = made.update(make_rows())
+    assert metrics["grad_norm"] > 1e-3
+    assert metrics["critic_grad_norm"] > 1e-3
+    for part in ("policy.", "critic."):
+        own = [g for name, g in made.gradients().items() if name.startswith(part)]
+        assert torch.cat([g.flatten() for g in own]).norm().item() == pytest.approx(1e-3, rel=1e-2)
+
+
+def test_a_target_that_is_not_reached_ends_no_epoch():
+    made = Made(Algorithm(epochs=4, target_kl=1e6), lr=0.01, warmup_steps=0)
+    assert made.update(make_rows())["epochs"] == 4
+
+
+def mini_batches(made: Made, rows: list[Row], step: int) -> list[list[int]]:
+    """The numbers of the rows in each optimizer step of one update."""
+    number = {tuple(row.response_ids): n for n, row in enumerate(rows)}
+    seen: list[list[int]] = []
+    own = type(made.updater)._optimizer_step
+    made.updater._optimizer_step = lambda part, *rest: (
+        seen.append([number[tuple(row.response_ids)] for row in part]),
+        own(made.updater, part, *rest),
+    )
+    made.updater.update(made.rows(rows), step, 0)
+    return seen
+
+
+def test_mini_batches_are_drawn_anew_in_every_epoch_and_step():
+    rows = make_rows()
+    first = mini_batches(Made(Algorithm(epochs=2, mini_batches=3)), rows, 3)
+    again = mini_batches(Made(Algorithm(epochs=2, mini_batches=3)), rows, 3)
+    other = mini_batches(Made(Algorithm(epochs=2, mini_batches=3)), rows, 4)
+    assert first == again
+    assert first[:3] != first[3:]
+    assert first[:3] != other[:3]
+    assert first[0] != [0, 3, 6]
+
+
+def test_fewer_rows_than_mini_batches_are_as_many_updates():
+    rows = make_rows()[::3]  # one group
+    assert [len(part) for part in mini_batches(Made(Algorithm(mini_batches=5)), rows, 3)] == [1] * 3
+    few, as_many = (Made(Algorithm(mini_batches=n)).update(rows) for n in (5, 3))
+    assert few == pytest.approx(as_many)
+
+
+def test_carried_rows_do_not_dilute_how_far_engine_and_trainer_disagree():
+    made = Made(Algorithm(), lr=0.1, warmup_steps=0)
+    rows = made.rows(make_rows())
+    fresh = [row for row in rows if row.is_fresh]
+    gaps = [
+        abs(float(logprob.detach() - said))
+        for row in fresh
+        for logprob, said in zip(
+            token_logprobs(made.policy, row), row.rollout_logprobs, strict=True
+        )
+    ]
+    mean_gap = sum(gaps) / len(gaps)
+    made.updater.mismatch_limit = 0.99 * mean_gap
+    with pytest.raises(UserError, match=f"disagree by {mean_gap:.3g} "):
+        made.updater.update(rows, STEP, 0)
+
+
+def token_entropies(policy: Policy, row: Row) -> torch.Tensor:
+    """-sum p log p of the distribution of every token of the response, through the model's own
+    logits."""
+    ids = [*row.prompt_ids, *row.response_ids]
+    logits = policy.model(input_ids=torch.tensor([ids])).logits[0] / TEMPERATURE
+    logprobs = torch.log_softmax(logits[len(row.prompt_ids) - 1 : -1], -1)
+    return -(logprobs.exp() * logprobs).sum(-1)
+
+
+def test_the_entropy_bonus_has_a_gradient():
+    """What the coefficient adds to the gradient is that of -0.5 x the mean entropy of a token."""
+    plain, bonus = Made(Algorithm()), Made(Algorithm(entropy_coef=0.5))
+    plain.update(make_rows())
+    rows = bonus.rows(make_rows())
+    bonus.updater.update(rows, STEP, 0)
+    ours, without = bonus.gradients(), plain.gradients()
+    bonus.updater.optimizer.zero_grad()
+    (-0.5 * torch.cat([token_entropies(bonus.policy, row) for row in rows]).mean()).backward()
+    for key, gradient in bonus.gradients().items():
+        torch.testing.assert_close(ours[key] - without[key], gradient, atol=1e-10, rtol=1e-8)
+        assert gradient.abs().sum() > 0

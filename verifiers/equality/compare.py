@@ -9,8 +9,8 @@ from verifiers.equality.quantities import read_quantity
 from verifiers.equality.rounding import rounds_to
 from verifiers.grammar.literals import plain_number
 from verifiers.grammar.normalize import MAX_WORDS, choices, label_and_text, normalise, plain_words
-from verifiers.grammar.parser import parse
-from verifiers.grammar.tree import Node, ParseError, TooLargeError
+from verifiers.grammar.parse import parse
+from verifiers.grammar.tree import Node, ParseError, Rel, TooLargeError
 from verifiers.types import Judgement
 from verifiers.values.same_value import has_value
 
@@ -92,7 +92,7 @@ def _other_reading(gold: str, answer: str, left: Node, right: Node) -> tuple[boo
 
 def _rounded(gold: Node, answer: Node) -> tuple[bool, str] | None:
     """10/3 ≈ 3.33 says 3.33 too, if that is how 10/3 is rounded."""
-    if answer.kind != "rel" or not isinstance(answer.value, tuple) or answer.value[-1] != "~":
+    if not isinstance(answer, Rel) or answer.value[-1] != "~":
         return None
     exact, decimal = (read_quantity(part).value for part in answer.args[-2:])
     if not rounds_to(exact, decimal):
@@ -108,9 +108,10 @@ def _same_choice(gold: str, answer: str) -> bool | None:
     if not given or wanted != given:
         return None if not given else False
     labelled = label_and_text(gold), label_and_text(answer)
-    texts = [_read(pair[1]) for pair in labelled if pair]
-    if len(texts) == 2 and all(isinstance(t, Node) and not t.has("text") for t in texts):
-        return same_answer(*texts)[0]  # type: ignore[arg-type]
+    read = [_read(pair[1]) for pair in labelled if pair]
+    texts = [node for node in read if isinstance(node, Node) and not node.has("text")]
+    if len(texts) == 2:
+        return same_answer(*texts)[0]
     return True
 
 

@@ -2,7 +2,7 @@
 
 import re
 
-from verifiers.grammar.tree import Node, replace_symbol
+from verifiers.grammar.tree import Node, SetName, Sym, replace_symbol
 
 CONSTANTS = ("C", "c", "K", "k")
 INDEXED = re.compile(r"[cC]_\d")
@@ -34,7 +34,7 @@ def _adds(node: Node, name: str) -> bool:
     """Whether the name is a constant of integration: a term by itself, and nowhere else."""
     sides = node.args if node.kind == "rel" else (node,)
     terms = [term for side in sides if side.kind == "add" for term in side.args]
-    symbol = Node("sym", name)
+    symbol = Sym(name)
     once = sum(part == symbol for part in node.walk()) == 1
     return name in CONSTANTS and once and symbol in terms
 
@@ -43,7 +43,7 @@ def _is_condition(node: Node, beside: Node) -> bool:
     if node.kind != "rel" or node.value != ("in",) or node.args[0].kind != "sym":
         return False
     over = node.args[1]
-    if over == Node("setname", "R"):  # not x ∈ R, x ≠ 2, which is a set of reals
+    if over == SetName("R"):  # not x ∈ R, x ≠ 2, which is a set of reals
         others = [arg for arg in beside.args if arg is not node]
         values = all(other.kind != "rel" or other.value == ("=",) for other in others)
         return values and all(node.symbols() <= other.symbols() for other in others)

@@ -1,20 +1,19 @@
 """Equations and inequalities in several variables, up to rearrangement."""
 
-from verifiers.grammar.tree import Node, canonical
+from verifiers.grammar.canonical import canonical
+from verifiers.grammar.tree import Add, Const, Neg, Node, Rel, Tuple
 from verifiers.grammar.vocabulary import FLIPPED
 from verifiers.values.same_value import proportional, rational, same_solution, same_value
 
 MAX_GRAPH = 60
 
 
-def same_relation(gold: Node, answer: Node) -> bool:
+def same_relation(gold: Rel, answer: Rel) -> bool:
     """Whether two relations are rearrangements of each other."""
     signs, others = gold.value, answer.value
-    assert isinstance(signs, tuple)
-    assert isinstance(others, tuple)
     if len(gold.args) > 2 and signs[0] != "=" and FLIPPED.get(signs[0]) == others[-1]:
         flipped = tuple(FLIPPED.get(sign, sign) for sign in others[::-1])
-        answer = Node("rel", flipped, answer.args[::-1])
+        answer = Rel(flipped, answer.args[::-1])
     if gold.value != answer.value and not _single(gold, answer):
         return False
     if _same_operands(gold.args, answer.args) and gold.value == answer.value:
@@ -29,7 +28,7 @@ def same_relation(gold: Node, answer: Node) -> bool:
         if gold.value != ("=",) or answer.value != ("=",):
             return False
         return same_solution(left, right) or _same_graph(gold, answer)
-    operator, other = str(gold.value[0]), str(answer.value[0])  # type: ignore[index]
+    operator, other = gold.value[0], answer.value[0]
     return operator == (other if sign > 0 else FLIPPED.get(other, other))
 
 
@@ -56,7 +55,7 @@ def _same_operands(left: tuple[Node, ...], right: tuple[Node, ...]) -> bool:
 
 
 def _difference(relation: Node) -> Node:
-    return Node("add", None, (relation.args[0], Node("neg", None, (relation.args[1],))))
+    return Add((relation.args[0], Neg((relation.args[1],))))
 
 
 def _same_graph(gold: Node, answer: Node) -> bool:
@@ -88,25 +87,24 @@ def _substituted(node: Node, name: str, value: Node) -> Node:
 
 def as_interval(node: Node) -> Node:
     """a < x ≤ b, x ≥ a with letters for bounds, as the interval they name."""
-    operators = node.value
-    if node.kind != "rel" or not isinstance(operators, tuple):
+    if not isinstance(node, Rel):
         return node
-    args = node.args
+    operators, args = node.value, node.args
     if all(operator in (">", ">=") for operator in operators):
         operators, args = tuple(FLIPPED[sign] for sign in operators[::-1]), args[::-1]
     if any(operator not in ("<", "<=") for operator in operators):
         return node
     marks = [operator == "<=" for operator in operators]
     if len(args) == 2:
-        infinite = Node("const", "inf")
+        infinite = Const("inf")
         name = next((arg for arg in node.args if arg.kind == "sym"), None)
         if args[0] == name:
-            args, marks = (Node("neg", None, (infinite,)), *args), [False, *marks]
+            args, marks = (Neg((infinite,)), *args), [False, *marks]
         else:
             args, marks = (*args, infinite), [*marks, False]
     if len(args) != 3 or args[1].kind != "sym" or args[1].symbols() & _bounds(args):
         return node
-    return Node("tuple", "(["[marks[0]] + ")]"[marks[1]], (args[0], args[2]))
+    return Tuple("(["[marks[0]] + ")]"[marks[1]], (args[0], args[2]))
 
 
 def _bounds(args: tuple[Node, ...]) -> set[str]:

@@ -23,7 +23,8 @@ from verifiers.equality.lists import (
 from verifiers.equality.matrices import as_matrix, is_vector, scaled_tuple
 from verifiers.equality.quantities import joined_units, same_quantity
 from verifiers.equality.realsets import NotASetError, looks_like_range, read_set, same_set
-from verifiers.grammar.tree import Node, canonical
+from verifiers.grammar.canonical import canonical
+from verifiers.grammar.tree import Difference, Empty, List, Matrix, Node, Rel, SetName, Sym, Tuple
 from verifiers.grammar.vocabulary import EMPTY_WORDS, REAL_WORDS
 from verifiers.values.effort import check
 from verifiers.values.same_value import has_value
@@ -56,15 +57,15 @@ def _spelled_out(node: Node) -> Node:
     if node.kind == "text":
         words = str(node.value).lower()
         if words in EMPTY_WORDS:
-            return Node("empty")
+            return Empty()
         if words in REAL_WORDS:
-            return Node("setname", "R")
-    if node.kind == "pow" and node.args[0].kind == "tuple" and node.args[1] == Node("sym", "T"):
-        return Node("tuple", "()", node.args[0].args)
+            return SetName("R")
+    if node.kind == "pow" and node.args[0].kind == "tuple" and node.args[1] == Sym("T"):
+        return Tuple("()", node.args[0].args)
     if node.kind == "add" and node.args[0].kind == "setname" and len(node.args) == 2:
         without = node.args[1]
         if without.kind == "neg" and without.args[0].kind == "set":
-            return Node("diff", None, (node.args[0], without.args[0]))
+            return Difference((node.args[0], without.args[0]))
     if node.kind in ("neg", "mul") and (vector := scaled_tuple(node)):
         return vector
     if node.kind == "list" and node.value == "and" and len(node.args) == 2:
@@ -73,7 +74,7 @@ def _spelled_out(node: Node) -> Node:
         return whole_numbers(node)
     if node.kind == "rel" and node.value == ("!=",) and node.args[1].kind == "pm":
         signs = (with_sign(node, plus) for plus in (True, False))
-        return Node("list", "and", tuple(signs))
+        return List("and", tuple(signs))
     if node.kind == "list" and node.args[0].kind == "rel" and node.args[0].value == ("!=",):
         return _all_excluded(node)
     return node
@@ -82,10 +83,8 @@ def _spelled_out(node: Node) -> Node:
 def _all_excluded(node: Node) -> Node:
     """x ≠ 1, 2 excludes both."""
     name = node.args[0].args[0]
-    parts = tuple(
-        part if part.kind == "rel" else Node("rel", ("!=",), (name, part)) for part in node.args
-    )
-    return Node("list", "and", parts)
+    parts = tuple(part if part.kind == "rel" else Rel(("!=",), (name, part)) for part in node.args)
+    return List("and", parts)
 
 
 def _restates(node: Node) -> bool:
@@ -102,8 +101,7 @@ def _same_range(gold: Node, answer: Node) -> tuple[bool, str]:
         return same_set(read_set(gold), read_set(answer)), "sets of reals"
     except NotASetError:
         pass
-    kinds = (gold.kind, answer.kind)
-    if kinds == ("rel", "rel"):
+    if isinstance(gold, Rel) and isinstance(answer, Rel):
         return same_relation(gold, answer), "relation"
     left, right = unname(gold).value, unname(answer).value
     if {left.kind, right.kind} == {"rel", "tuple"}:
@@ -179,7 +177,7 @@ def _same_lists(gold: list[Named], answer: list[Named]) -> tuple[bool, str]:
 def _one_name(members: list[Named]) -> list[Named]:
     """x_1 and x_2 are two values of x."""
     return [
-        Named(Node("sym", str(member.label.value).partition("_")[0]), member.value)
+        Named(Sym(str(member.label.value).partition("_")[0]), member.value)
         if member.label is not None and member.label.kind == "sym"
         else member
         for member in members
@@ -244,20 +242,19 @@ def _same_single(gold: Node, answer: Node) -> tuple[bool, str]:
         found = _same_named(left, right)
         if found[0] or not (gold.kind == answer.kind == "rel"):
             return found
-    if gold.kind == "rel" or answer.kind == "rel":
-        both = gold.kind == answer.kind == "rel"
-        if not both and (left.value, right.value) != (gold, answer):
-            return same_answer(left.value, right.value)
-        if not both:
-            return _same_throughout(gold, answer), "identity"
+    if isinstance(gold, Rel) and isinstance(answer, Rel):
         return same_relation(gold, answer), "equation"
+    if isinstance(gold, Rel) or isinstance(answer, Rel):
+        if (left.value, right.value) != (gold, answer):
+            return same_answer(left.value, right.value)
+        relation, other = (gold, answer) if isinstance(gold, Rel) else (answer, gold)
+        return _same_throughout(relation, other), "identity"
     return _same_value(gold, answer)
 
 
-def _same_throughout(gold: Node, answer: Node) -> bool:
+def _same_throughout(relation: Node, other: Node) -> bool:
     """x^2 - 1 and x^2 - 1 = (x - 1)(x + 1): every side of an equation is the expression."""
-    relation, other = (gold, answer) if gold.kind == "rel" else (answer, gold)
-    equations = isinstance(relation.value, tuple) and {*relation.value} == {"="}
+    equations = isinstance(relation, Rel) and {*relation.value} == {"="}
     return equations and all(same_quantity(other, side)[0] for side in relation.args)
 
 
@@ -285,7 +282,7 @@ def _same_tuple(gold: Node, answer: Node) -> bool:
     return len(brackets) == 1 and _same_ordered(list(gold.args), list(answer.args))
 
 
-def _same_matrix(gold: Node, answer: Node, left: Node | None, right: Node | None) -> bool:
+def _same_matrix(gold: Node, answer: Node, left: Matrix | None, right: Matrix | None) -> bool:
     if left and right:
         shapes_agree = left.value == right.value
         return shapes_agree and _same_ordered(list(left.args), list(right.args))

@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 
 from verifiers.equality.quantities import same_quantity
-from verifiers.grammar.tree import Node, canonical, num, replace_symbol
+from verifiers.grammar.canonical import canonical
+from verifiers.grammar.tree import Add, Neg, Node, Rel, Sym, num, replace_symbol
 from verifiers.grammar.vocabulary import words
 from verifiers.values.same_value import rational, same_value
 
 MAX_ITEMS = 400
-DIFFERENTIALS = (Node("sym", "d"), Node("sym", "\\partial"))
+DIFFERENTIALS = (Sym("d"), Sym("\\partial"))
 OPERATORS = ("\\nabla", "\\complement")
 ANGLE_FUNCTIONS = words("sin cos tan cot sec csc")
 
@@ -34,7 +35,7 @@ def is_name(node: Node) -> bool:
     if node.kind in ("tuple", "matrix"):
         return all(arg.kind == "sym" for arg in node.args)
     if node.kind == "pow":
-        return node.args == (node.args[0], Node("neg", None, (num(1),))) and is_name(node.args[0])
+        return node.args == (node.args[0], Neg((num(1),))) and is_name(node.args[0])
     if node.kind == "div":
         return all(_is_differential(part) for part in node.args)
     if node.kind == "mul":
@@ -71,13 +72,11 @@ def unname(node: Node) -> Named:
         return Named(node.args[0], node.args[1])
     if node.kind == "ratio" and len(node.args) == 2 and node.args[0].kind == "text":
         return Named(*node.args)  # Range: [0, 1]
-    if node.kind != "rel":
-        return Named(None, node)
-    node = _without_approximations(node)
-    if node.kind != "rel":
+    if isinstance(node, Rel):
+        node = _without_approximations(node)
+    if not isinstance(node, Rel):
         return Named(None, node)
     operators = node.value
-    assert isinstance(operators, tuple)
     if operators == ("in",) and is_name(node.args[0]):
         return Named(node.args[0], node.args[1])
     if any(operator not in ("=", "==") for operator in operators):
@@ -116,16 +115,15 @@ def _agree(part: Node, last: Node) -> bool:
     return same_quantity(part, last)[0] if last.has("unit", "pct") else same_value(part, last)
 
 
-def _without_approximations(node: Node) -> Node:
+def _without_approximations(node: Rel) -> Node:
     """1/3 ≈ 0.33 says 1/3; only a name may stand before ≈ alone."""
     operators = node.value
-    assert isinstance(operators, tuple)
     if "~" not in operators:
         return node
     kept = operators.index("~") + 1
     if kept == 1 and is_name(node.args[0]):
-        return Node("rel", ("=",), node.args[:2])
-    return node.args[0] if kept == 1 else Node("rel", operators[: kept - 1], node.args[:kept])
+        return Rel(("=",), node.args[:2])
+    return node.args[0] if kept == 1 else Rel(operators[: kept - 1], node.args[:kept])
 
 
 def labels_agree(gold: Named, answer: Named) -> bool:
@@ -170,13 +168,13 @@ def renamed_argument(gold: Named, answer: Named) -> Node:
     return answer.value
 
 
-def as_equation(member: Named) -> Node | None:
+def as_equation(member: Named) -> Rel | None:
     """The member of a list as the equation it was written as, if it says more than a value."""
     label, value = member.label, member.value
     if label is None:
-        return value if value.kind == "rel" and value.value == ("=",) else None
+        return value if isinstance(value, Rel) and value.value == ("=",) else None
     plain = label.kind == "sym" and (value.symbols() or value.kind == "num")
-    return Node("rel", ("=",), (label, value)) if plain else None
+    return Rel(("=",), (label, value)) if plain else None
 
 
 def has_choice_of_sign(node: Node) -> bool:
@@ -189,8 +187,8 @@ def with_sign(node: Node, plus: bool) -> Node:
     if node.kind != "pm":
         return node.with_args(args)
     positive = plus == (node.value == "+")
-    last = args[-1] if positive else Node("neg", None, (args[-1],))
-    return last if len(args) == 1 else Node("add", None, (args[0], last))
+    last = args[-1] if positive else Neg((args[-1],))
+    return last if len(args) == 1 else Add((args[0], last))
 
 
 def collect(node: Node) -> list[Named] | None:

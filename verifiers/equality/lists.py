@@ -6,7 +6,8 @@ from fractions import Fraction
 
 from verifiers.equality.labels import Named
 from verifiers.equality.realsets import NotASetError, read_set
-from verifiers.grammar.tree import Node, canonical, num
+from verifiers.grammar.canonical import canonical
+from verifiers.grammar.tree import Add, Const, Empty, Mul, Node, Rel, Set, SetName, Sym, Tuple, num
 from verifiers.values.same_value import is_arithmetic, same_value
 
 MAX_PROGRESSION = 400
@@ -60,13 +61,13 @@ def as_tuples(members: list[Named], others: list[Named]) -> list[Named]:
     groups = [members[start : start + size] for start in range(0, len(members), size)]
     if not distinct_labels(groups[0]):
         return members
-    return [Named(None, Node("tuple", "()", tuple(by_name(group)))) for group in groups]
+    return [Named(None, Tuple("()", tuple(by_name(group)))) for group in groups]
 
 
 def named_alike(node: Node) -> list[Named]:
     """The components that x = y = z = 1 names, all with one value."""
     names, value = node.args[:-1], node.args[-1:]
-    equations = node.kind == "rel" and isinstance(node.value, tuple) and {*node.value} == {"="}
+    equations = isinstance(node, Rel) and {*node.value} == {"="}
     if not equations or len(names) < 2 or any(name.kind != "sym" for name in names):
         return []
     return [] if value[0].symbols() else [Named(name, value[0]) for name in names]
@@ -93,7 +94,7 @@ def written_out(node: Node) -> Node:
 def whole_numbers(node: Node) -> Node:
     """{x ∈ Z | -1 ≤ x < 3} with all its members."""
     over, condition = node.args
-    if over.kind != "rel" or over.value != ("in",) or over.args[1] != Node("setname", "Z"):
+    if over.kind != "rel" or over.value != ("in",) or over.args[1] != SetName("Z"):
         return node
     try:
         pieces = read_set(condition).pieces
@@ -109,7 +110,7 @@ def whole_numbers(node: Node) -> Node:
         if high - low > MAX_PROGRESSION:
             return node
         members.extend(num(value) for value in range(low, high + 1))
-    return Node("set", None, tuple(members)) if members else Node("empty")
+    return Set(tuple(members)) if members else Empty()
 
 
 def _whole(node: Node) -> int | None:
@@ -123,7 +124,7 @@ def _whole(node: Node) -> int | None:
 def along_axes(node: Node, size: int) -> Node | None:
     """2i + 3j as the tuple (2, 3), for comparison with a tuple of that size."""
     names = {*node.symbols()} & {*AXES}
-    imaginary = any(part == Node("const", "i") for part in node.walk())
+    imaginary = any(part == Const("i") for part in node.walk())
     if not names & {"j", "k"} or size not in (2, 3) or (size == 2 and "k" in names):
         return None
     if (names == {"k"} and not imaginary) or not is_arithmetic(node):
@@ -132,20 +133,15 @@ def along_axes(node: Node, size: int) -> Node | None:
     parts = [_at(node, [num(int(axis == other)) for other in axes]) for axis in axes]
     if any({*part.symbols()} & {*AXES} for part in parts):
         return None
-    combined = Node(
-        "add",
-        None,
-        tuple(
-            Node("mul", None, (Node("sym", f"{axis} axis"), part))
-            for axis, part in zip(axes, parts, strict=True)
-        ),
+    combined = Add(
+        tuple(Mul((Sym(f"{axis} axis"), part)) for axis, part in zip(axes, parts, strict=True))
     )
-    renamed = _at(node, [Node("sym", f"{axis} axis") for axis in axes])
-    return Node("tuple", "()", tuple(parts)) if same_value(combined, renamed) else None
+    renamed = _at(node, [Sym(f"{axis} axis") for axis in axes])
+    return Tuple("()", tuple(parts)) if same_value(combined, renamed) else None
 
 
 def _at(node: Node, values: Sequence[Node]) -> Node:
     for axis, value in zip(AXES, values, strict=False):
-        if node in (Node("sym", axis), Node("const", axis)):
+        if node in (Sym(axis), Const(axis)):
             return value
     return node.with_args(tuple(_at(arg, values) for arg in node.args))

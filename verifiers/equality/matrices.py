@@ -1,26 +1,24 @@
 """Matrix arithmetic that answers leave open, such as a scalar before a matrix."""
 
-from verifiers.grammar.tree import Node, num
+from collections.abc import Callable
+
+from verifiers.grammar.tree import Add, Div, Matrix, Mul, Neg, Node, Sym, num
 
 MAX_CELLS = 400
 
 
-def as_matrix(node: Node) -> Node | None:
+def as_matrix(node: Node) -> Matrix | None:
     """A matrix node for a matrix, its multiples, sums and transposes; None for all else."""
-    if node.kind == "matrix":
+    if isinstance(node, Matrix):
         return node if len(node.args) <= MAX_CELLS else None
     if node.kind == "tuple" and (rows := _nested_rows(node)):
         cells = tuple(cell for row in rows for cell in row.args)
-        return Node("matrix", (len(rows), len(rows[0].args)), cells)
+        return Matrix((len(rows), len(rows[0].args)), cells)
     if node.kind == "neg" and (inner := as_matrix(node.args[0])):
-        return _map(inner, lambda cell: Node("neg", None, (cell,)))
+        return _map(inner, lambda cell: Neg((cell,)))
     if node.kind == "div" and (inner := as_matrix(node.args[0])):
-        return _map(inner, lambda cell: Node("div", None, (cell, node.args[1])))
-    if (
-        node.kind == "pow"
-        and node.args[1] == Node("sym", "T")
-        and (inner := as_matrix(node.args[0]))
-    ):
+        return _map(inner, lambda cell: Div((cell, node.args[1])))
+    if node.kind == "pow" and node.args[1] == Sym("T") and (inner := as_matrix(node.args[0])):
         return _transposed(inner)
     if node.kind == "mul":
         return _scaled(node)
@@ -38,7 +36,7 @@ def scaled_tuple(node: Node) -> Node | None:
     if any(factor.symbols() for factor in factors):
         return None
     sign = (num(-1),) if node.kind == "neg" else ()
-    cells = tuple(Node("mul", None, (*sign, *factors, cell)) for cell in vectors[0].args)
+    cells = tuple(Mul((*sign, *factors, cell)) for cell in vectors[0].args)
     return vectors[0].with_args(cells)
 
 
@@ -49,40 +47,34 @@ def _nested_rows(node: Node) -> tuple[Node, ...] | None:
     return rows if square and len({len(row.args) for row in rows}) == 1 else None
 
 
-def is_vector(matrix: Node) -> bool:
-    rows, columns = _shape(matrix)
-    return rows == 1 or columns == 1
+def is_vector(matrix: Matrix) -> bool:
+    return 1 in matrix.value
 
 
-def _shape(matrix: Node) -> tuple[int, int]:
-    assert isinstance(matrix.value, tuple)
-    return matrix.value
-
-
-def _map(matrix: Node, change) -> Node:  # type: ignore[no-untyped-def]
+def _map(matrix: Matrix, change: Callable[[Node], Node]) -> Matrix:
     return matrix.with_args(tuple(change(cell) for cell in matrix.args))
 
 
-def _transposed(matrix: Node) -> Node:
-    rows, columns = _shape(matrix)
+def _transposed(matrix: Matrix) -> Matrix:
+    rows, columns = matrix.value
     cells = tuple(
         matrix.args[row * columns + column] for column in range(columns) for row in range(rows)
     )
-    return Node("matrix", (columns, rows), cells)
+    return Matrix((columns, rows), cells)
 
 
-def _scaled(node: Node) -> Node | None:
+def _scaled(node: Node) -> Matrix | None:
     matrices = [matrix for arg in node.args if (matrix := as_matrix(arg))]
     if len(matrices) != 1:
         return None
     factors = tuple(arg for arg in node.args if not as_matrix(arg))
-    return _map(matrices[0], lambda cell: Node("mul", None, (*factors, cell)))
+    return _map(matrices[0], lambda cell: Mul((*factors, cell)))
 
 
-def _added(node: Node) -> Node | None:
+def _added(node: Node) -> Matrix | None:
     matrices = [as_matrix(arg) for arg in node.args]
     found = [matrix for matrix in matrices if matrix]
-    if len(found) != len(node.args) or len({_shape(matrix) for matrix in found}) != 1:
+    if len(found) != len(node.args) or len({matrix.value for matrix in found}) != 1:
         return None
     cells = zip(*(matrix.args for matrix in found), strict=True)
-    return Node("matrix", found[0].value, tuple(Node("add", None, tuple(cell)) for cell in cells))
+    return Matrix(found[0].value, tuple(Add(tuple(cell)) for cell in cells))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from fractions import Fraction
 
-from verifiers.grammar.tree import Node, num
+from verifiers.grammar.tree import Add, Base, Compound, Degrees, Mul, Neg, Node, Unit, num
 from verifiers.grammar.units import LETTER_UNITS, UNITS, conversion, unit_name
 from verifiers.values.same_value import rational, same_value
 
@@ -22,16 +22,15 @@ class Quantity:
 def read_quantity(node: Node) -> Quantity:
     if node.kind == "neg":
         inner = read_quantity(node.args[0])
-        return Quantity(Node("neg", None, (inner.value,)), inner.mark, inner.unit)
+        return Quantity(Neg((inner.value,)), inner.mark, inner.unit)
     if node.kind in ("pct", "deg"):
         return Quantity(node.args[0], node.kind)
     if node.kind == "compound":
         return _compound(node)
     if node.kind == "mod":
         return Quantity(read_quantity(node.args[0]).value)
-    if node.kind == "unit":
+    if isinstance(node, Unit):
         unit = node.value
-        assert isinstance(unit, tuple)
         inner = read_quantity(node.args[0])
         if unit == (("radian", 1),):
             return Quantity(inner.value, "rad")
@@ -51,7 +50,7 @@ def _compound(node: Node) -> Quantity:
     factor = conversion(dict(rest.unit), dict(first.unit))
     if factor is None:
         return Quantity(node)
-    value = Node("add", None, (first.value, _scaled(rest.value, factor)))
+    value = Add((first.value, _scaled(rest.value, factor)))
     return Quantity(value, "unit", first.unit)
 
 
@@ -84,12 +83,12 @@ def _multiple_of_degrees(node: Node) -> Quantity:
 def joined_units(node: Node) -> Node:
     """2 hours and 15 minutes is one quantity; 2 boys and 3 girls are two."""
     first, second = node.args
-    if first.kind == second.kind == "unit":
-        units = dict(first.value), dict(second.value)  # type: ignore[call-overload]
+    if isinstance(first, Unit) and isinstance(second, Unit):
+        units = dict(first.value), dict(second.value)
         known = all(name in UNITS for unit in units for name in unit)
         factor = conversion(*units) if known else None
         if factor is not None and factor > 1:
-            return Node("compound", None, node.args)
+            return Compound(node.args)
     return node
 
 
@@ -121,7 +120,7 @@ def same_quantity(gold: Node, answer: Node) -> tuple[bool, str]:
 
 
 def _scaled(node: Node, factor: Fraction) -> Node:
-    return node if factor == 1 else Node("mul", None, (num(factor), node))
+    return node if factor == 1 else Mul((num(factor), node))
 
 
 def _one_sided(left: Quantity, right: Quantity, mark: str, factor: Fraction) -> bool:
@@ -140,7 +139,7 @@ def _angles(left: Quantity, right: Quantity) -> bool:
     degrees, other = (left, right) if left.mark == "deg" else (right, left)
     if other.mark != "rad" and same_value(degrees.value, other.value):
         return True
-    return same_value(Node("deg", None, (degrees.value,)), other.value)
+    return same_value(Degrees((degrees.value,)), other.value)
 
 
 def _with_units(left: Quantity, right: Quantity) -> tuple[bool, str]:
@@ -186,7 +185,7 @@ def _without_letter_unit(node: Node) -> Node | None:
     quotient = any(power is not None and power[1] < 0 for power in powers)
     if len(powers) > 1 and not quotient:
         return None
-    return numbers[0] if len(numbers) == 1 else Node("mul", None, tuple(numbers))
+    return numbers[0] if len(numbers) == 1 else Mul(tuple(numbers))
 
 
 def _letter_power(node: Node) -> tuple[str, int] | None:
@@ -213,7 +212,7 @@ def _special(gold: Node, answer: Node) -> tuple[bool, str] | None:
 
 
 def _same_base(gold: Node, answer: Node) -> bool:
-    plain = Node("base")
+    plain = Base(None, ())
     left = gold.value if gold.kind == "base" else plain
     right = answer.value if answer.kind == "base" else plain
     if left is not right and {left, right} - {None, plain}:
@@ -251,7 +250,7 @@ def _same_ratio(gold: Node, answer: Node) -> bool:
     if any(rational(pivot) == 0 for pivot in pivots):
         return False
     return all(
-        same_value(Node("mul", None, (a, pivots[1])), Node("mul", None, (b, pivots[0])))
+        same_value(Mul((a, pivots[1])), Mul((b, pivots[0])))
         for a, b in zip(left, right, strict=True)
     )
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from verifiers.grammar.tree import Node, TooLargeError, num
+from verifiers.grammar.tree import Add, Neg, Node, Rel, SetName, TooLargeError, num
 from verifiers.grammar.vocabulary import FLIPPED
 from verifiers.values.exact import InexactError, UndefinedError
 from verifiers.values.numeric import Evaluator, Number
@@ -42,9 +42,8 @@ class RealSet:
 
 def looks_like_range(node: Node) -> bool:
     """Whether a node can only be read as a set of reals: an inequality, a union, [a, b)."""
-    if node.kind == "rel":
+    if isinstance(node, Rel):
         operators = node.value
-        assert isinstance(operators, tuple)
         if operators == ("in",):
             return looks_like_range(node.args[1]) or node.args[1].kind == "tuple"
         return any(operator in ORDERS or operator == "!=" for operator in operators)
@@ -147,7 +146,7 @@ def _builder(node: Node) -> RealSet:
     condition = node.args[1]
     if node.args[0].kind == "rel":
         over = node.args[0].args[-1]
-        if over != Node("setname", "R"):
+        if over != SetName("R"):
             raise NotASetError("not over the reals")
     return RealSet(read_set(condition).pieces)
 
@@ -222,8 +221,7 @@ def _common(*sets: RealSet) -> RealSet:
 
 
 def _relation(node: Node) -> RealSet:
-    operators = node.value
-    assert isinstance(operators, tuple)
+    operators = node.value if isinstance(node, Rel) else ()
     if operators == ("in",):
         name = node.args[0]
         variable = str(name.value) if name.kind == "sym" else None
@@ -258,7 +256,7 @@ def _comparison(left: Node, operator: str, right: Node) -> RealSet:
 
 def _polynomial(left: Node, operator: str, right: Node, name: str) -> tuple[Piece, ...]:
     """Where left - right, of at most the second degree, has the sign that is asked for."""
-    found = coefficients(Node("add", None, (left, Node("neg", None, (right,)))), name)
+    found = coefficients(Add((left, Neg((right,)))), name)
     if found is None or found[:2] == (0, 0):
         raise NotASetError("not a polynomial of low degree")
     a, b, _ = found
@@ -292,6 +290,6 @@ def _absolute(inside: Node, operator: str, bound: Node) -> RealSet:
     if _endpoint(bound) < 0:
         raise NotASetError("bound of an absolute value")
     upper = _comparison(inside, operator, bound)
-    lower = _comparison(inside, FLIPPED[operator], Node("neg", None, (bound,)))
+    lower = _comparison(inside, FLIPPED[operator], Neg((bound,)))
     inner = operator in ("<", "<=")
     return _common(lower, upper) if inner or operator == "!=" else _joined(lower, upper)

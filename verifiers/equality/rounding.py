@@ -4,8 +4,8 @@ from fractions import Fraction
 
 from verifiers.equality.quantities import read_quantity
 from verifiers.grammar.normalize import normalise
-from verifiers.grammar.parser import parse
-from verifiers.grammar.tree import Node, ParseError, num
+from verifiers.grammar.parse import parse
+from verifiers.grammar.tree import Mul, Node, Num, ParseError, num
 from verifiers.values.effort import OutOfEffortError, limited
 from verifiers.values.numeric import Evaluator
 from verifiers.values.same_value import NO_VALUE
@@ -22,7 +22,7 @@ def is_rounding(exact: str, decimal: str) -> bool:
     except ParseError:
         return False
     per_cent = rounded.mark == "pct" and whole.mark != "pct"
-    value = Node("mul", None, (num(100), whole.value)) if per_cent else whole.value
+    value = Mul((num(100), whole.value)) if per_cent else whole.value
     return rounds_to(value, rounded.value)
 
 
@@ -30,15 +30,14 @@ def rounds_to(exact: Node, decimal: Node) -> bool:
     """Whether a value, rounded to the decimal's places, is the decimal."""
     negative = decimal.kind == "neg"
     literal = decimal.args[0] if negative else decimal
-    if literal.kind != "num" or not literal.digits or exact.symbols():
+    if not isinstance(literal, Num) or not literal.digits or exact.symbols():
         return False
-    assert isinstance(literal.value, Fraction)
     places = literal.digits - (len(str(int(literal.value))) if literal.value >= 1 else 0)
     wanted = -literal.value if negative else literal.value
     try:
         with limited(EFFORT_S):
             evaluate = Evaluator(DIGITS, {}, real=True)
-            distance = abs(evaluate(exact) - evaluate(Node("num", wanted)))
-            return bool(2 * distance <= evaluate(Node("num", Fraction(1, 10**places))))
+            distance = abs(evaluate(exact) - evaluate(Num(wanted)))
+            return bool(2 * distance <= evaluate(Num(Fraction(1, 10**places))))
     except (*NO_VALUE, OutOfEffortError, RecursionError):
         return False

@@ -21,7 +21,7 @@ from verifiers.extraction.last_sentence import (
 from verifiers.extraction.passages import BOILERPLATE, QUOTED, math_span, math_spans, sentences
 from verifiers.grammar.literals import plain_number
 from verifiers.grammar.normalize import normalise
-from verifiers.grammar.parser import parse
+from verifiers.grammar.parse import parse
 from verifiers.grammar.tree import Node, ParseError
 from verifiers.grammar.units import SPELLINGS
 from verifiers.grammar.vocabulary import FUNCTIONS

@@ -1,21 +1,17 @@
-"""The position in a token list, and the levels of the grammar that call each other."""
+"""A position in a list of tokens."""
 
 from verifiers.grammar.lexer import Token
-from verifiers.grammar.tree import Node, ParseError
+from verifiers.grammar.tree import ParseError
 
 END = Token("end_of_text", "")
 
 
 class Cursor:
-    """What every level of the parser shares."""
+    """Look at tokens and take them, one after the other; past the last one stands END."""
 
     def __init__(self, tokens: list[Token]) -> None:
         self.tokens = tokens
         self.position = 0
-        self.depth = 0
-        self.open_bars = 0
-        self.in_builder = False
-        self.in_limits = False
 
     def peek(self, ahead: int = 0) -> Token:
         index = self.position + ahead
@@ -25,6 +21,12 @@ class Cursor:
         token = self.peek()
         self.position += 1
         return token
+
+    def take_first(self) -> str:
+        """Take the first character of the token that stands here and leave the rest."""
+        token = self.peek()
+        self.tokens[self.position] = Token(token.kind, token.text[1:])
+        return token.text[0]
 
     def at(self, kind: str, *texts: str) -> bool:
         token = self.peek()
@@ -38,30 +40,3 @@ class Cursor:
     def expect(self, kind: str, text: str) -> None:
         if not self.accept(kind, text):
             raise ParseError(f"{text!r} expected")
-
-    def answer(self) -> Node:
-        raise NotImplementedError
-
-    def sum(self) -> Node:
-        raise NotImplementedError
-
-    def power(self) -> Node:
-        raise NotImplementedError
-
-    def atom(self) -> Node:
-        raise NotImplementedError
-
-    def postfixed(self, node: Node) -> Node:
-        raise NotImplementedError
-
-    def argument(self) -> Node:
-        raise NotImplementedError
-
-    def subscripted(self, name: str) -> Node:
-        raise NotImplementedError
-
-    def closed(self, closing: str) -> Node:
-        """A list up to a closing bracket."""
-        node = self.answer()
-        self.expect("sign", closing)
-        return node

@@ -3,16 +3,14 @@
 import re
 from dataclasses import dataclass
 
+from verifiers.grammar.spelling import plain_signs
 from verifiers.grammar.tree import ParseError, TooLargeError
 from verifiers.grammar.vocabulary import (
     MATH_GROUPS,
     SILENT,
     SKIPPED_WITH_GROUP,
     SPACING,
-    SUBSCRIPTS,
-    SUPERSCRIPTS,
     TEXT_GROUPS,
-    UNICODE,
 )
 
 MAX_TOKENS = 3000
@@ -28,38 +26,10 @@ NUMBER = {
 }
 SCRIPT_NUMBER = re.compile(PLAIN, re.ASCII)  # \log_2 128 has no thousands
 RECURRING = re.compile(r"\d*\.\d*\\(?:overline|bar|dot)\s*(?:\{\s*\d+\s*\}|\d)", re.ASCII)
-ORDINAL = re.compile(
-    r"(?<!\d)(\d{1,6})\s?(?:\^?\{?\s*\\(?:text|mathrm|textrm)\s*\{\s*(st|nd|rd|th)\s*\}\s*\}?"
-    r"|\^\{\s*(st|nd|rd|th)\s*\}|(st|nd|rd|th))(?![A-Za-z])",
-    re.ASCII,
-)
 ROW_SPACE = re.compile(r"\*?\[\s*-?[\d.]+\s*(?:pt|em|ex|mm|cm|in|px)\s*\]", re.ASCII)
-MONEY_CODE = re.compile(
-    r"(?:\\text\s*\{\s*(?P<a>USD?|Rs|INR|EUR|GBP)\b\.?\s*\}|\b(?P<b>USD?|Rs|INR|EUR|GBP)\b\.?)"
-    r"\s*(?:\\?\$\s*)?(?=\d)"
-)
-MONEY_SIGNS = {"Rs": "₹", "INR": "₹", "EUR": "€", "GBP": "£"}
-IN_BASE = re.compile(r"\((?:in\s+)?base[ -]?(\w{1,8})\)|\bin base (?=[\s}$]*\w)")
-DIGITS_IN_WORDS = re.compile(r"\\(?:text|mathrm|textrm|textbf)\{([0-9A-F]{1,12})\}(?=[0-9A-F]*_)")
-TEMPERATURE = re.compile(
-    r"(\\circ\s*\}?(?:\\[,;: ]|\s|~)*)(?:\\(?:text|mathrm|textrm)\s*\{\s*([CF])\s*\}|([CF])\b(?!_))"
-)
 LETTERS = re.compile(r"[A-Za-z]+")
 COMMAND = re.compile(r"\\(?:[A-Za-z]+|[\s\S])")
 SPACES = re.compile(r"\s+")
-SUPERSCRIPT_RUN = re.compile(f"[{''.join(SUPERSCRIPTS)}]+")
-SUBSCRIPT_RUN = re.compile(f"[{''.join(SUBSCRIPTS)}]+")
-TIMES_TEN = re.compile(r"(\d)\s*[xX]\s*10\s*(?:\^|\*\*)", re.ASCII)
-CLOCK_HALF = re.compile(r"\b([ap])\.?\s?m\b\.?", re.IGNORECASE)
-PRIMES = re.compile(r"\^\s*(?:\{\s*((?:\\prime\s*|')+)\}|(\\prime)(?![a-z]))")
-WRITTEN_MOD = re.compile(r"\(\s*\\(?:text|mathrm|operatorname)\s*\{\s*mod\s*\}\s*(\w+)\s*\)")
-COMPOSED = re.compile(r"\(\s*([A-Za-z])\s*\\circ\s*([A-Za-z])\s*\)\s*\(\s*(\w+)\s*\)")
-IN_SET = re.compile(
-    r"(\\in(?![a-z])|∈)\s*(?:\\(?:mathbf|mathrm|text)\s*\{\s*([ZNQR])\s*\}|([ZNQR])(?![A-Za-z(]))"
-)
-HALF_OPEN_BAR = re.compile(
-    r"\\left\s*(\|)((?:(?!\\left|\\right).)*)\\right\s*\.|\\left\s*\.((?:(?!\\left|\\right).)*)\\right\s*\|"
-)
 ARROW_NAME = re.compile(r"\s*([A-Z])\s*([A-Z])\s*")
 SET_MARK = re.compile(r"\s*[_^]\s*(?:\{\s*([^{}]{1,12}?)\s*\}|([-+*]|\w(?!\w)))")
 SIGNS = set("+-*/^_=<>()[]{}|,;:!%&'$€£¥₹¢")
@@ -75,52 +45,6 @@ class Token:
     text_mode: bool = False
 
 
-def plain_signs(text: str) -> str:
-    """Write Unicode mathematics in LaTeX."""
-    text = TIMES_TEN.sub(r"\1 \\times 10^", text)
-    text = ORDINAL.sub(_cardinal, text)
-    if "base" in text:
-        text = IN_BASE.sub(lambda match: f" base {match[1] or ''}", text)
-    if "prime" in text or "^{'" in text:
-        text = PRIMES.sub(lambda run: "'" * (run[0].count("prime") + run[0].count("'")), text)
-    if "circ" in text:
-        text = COMPOSED.sub(r"\1(\2(\3))", text)
-    if "\\in" in text or "∈" in text:
-        text = IN_SET.sub(lambda found: rf"\in \mathbb{{{found[2] or found[3]}}}", text)
-    if "right" in text and "." in text:
-        text = HALF_OPEN_BAR.sub(
-            lambda bar: rf"\mid {bar[2]}" if bar[1] else rf"{bar[3]} \mid ", text
-        )
-    if "mod" in text:
-        text = WRITTEN_MOD.sub(r"\\pmod{\1}", text)
-    text = MONEY_CODE.sub(lambda code: MONEY_SIGNS.get(code["a"] or code["b"], r"\$"), text)
-    if "}" in text and "_" in text:
-        text = DIGITS_IN_WORDS.sub(r"\1", text)
-    if not text.isascii():
-        text = _in_ascii(text)
-    if "circ" in text:
-        text = TEMPERATURE.sub(lambda scale: rf"{scale[1]}\text{{{scale[2] or scale[3]}}}", text)
-    return text
-
-
-def _in_ascii(text: str) -> str:
-    text = SUPERSCRIPT_RUN.sub(lambda run: _script("^", SUPERSCRIPTS, run[0]), text)
-    text = SUBSCRIPT_RUN.sub(lambda run: _script("_", SUBSCRIPTS, run[0]), text)
-    return "".join(UNICODE.get(char, char) for char in text)
-
-
-def _script(mark: str, table: dict[str, str], run: str) -> str:
-    return mark + "{" + "".join(table[char] for char in run) + "}"
-
-
-def _cardinal(match: re.Match[str]) -> str:
-    """14th is 14; 14rd is nothing."""
-    number, suffix = int(match[1]), match[2] or match[3] or match[4]
-    teen = number // 10 % 10 == 1
-    usual = "th" if teen else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return match[1] if suffix == usual else match[0]
-
-
 def tokenize(text: str, *, grouping: bool = True) -> list[Token]:
     """Split an answer into tokens; `grouping` reads 1,234 as one number.
 
@@ -133,7 +57,7 @@ def tokenize(text: str, *, grouping: bool = True) -> list[Token]:
 
 class _Lexer:
     def __init__(self, text: str, grouping: bool) -> None:
-        self.text = CLOCK_HALF.sub(lambda half: half[1].lower() + "m ", text).replace("{:}", ":")
+        self.text = text
         self.number = NUMBER[grouping]
         self.tokens: list[Token] = []
         self.position = 0

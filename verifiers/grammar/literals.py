@@ -3,7 +3,7 @@
 import re
 from fractions import Fraction
 
-from verifiers.grammar.tree import Node, TooLargeError, num
+from verifiers.grammar.tree import Node, Num, TooLargeError, num
 
 MAX_DIGITS = 4000
 LONGEST_PLAIN = 60
@@ -36,7 +36,7 @@ def read_literal(text: str) -> Node:
     value = Fraction(int((whole + decimals) or 0), 10 ** len(decimals))
     value *= Fraction(10) ** int(exponent or 0)
     significant = len((whole + decimals).lstrip("0")) if point else 0
-    return Node("num", value, (), significant)
+    return Num(value, significant)
 
 
 def _recurring(whole: str, fixed: str, period: str) -> Fraction:

@@ -1,62 +1,50 @@
-"""Tokens to one tree: lists, relations, sets, sums, products and powers, outermost first."""
+"""The levels of the grammar, outermost first: lists, relations, sets, sums, products, powers."""
 
-import re
-from functools import lru_cache
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
-from verifiers.grammar.cursor import END
-from verifiers.grammar.lexer import tokenize
+from verifiers.grammar import tree
+from verifiers.grammar.cursor import END, Cursor
+from verifiers.grammar.lexer import Token
 from verifiers.grammar.tree import Node, ParseError, TooLargeError, num, product_of
-from verifiers.grammar.unit_syntax import MarkReader
-from verifiers.grammar.vocabulary import NOT_UNITS, REAL_WORDS, RELATIONS, words
+from verifiers.grammar.units import currency_of, is_unit
+from verifiers.grammar.vocabulary import CONNECTIVES, NOT_FACTORS, NOT_UNITS, REAL_WORDS, RELATIONS
 
-MAX_TEXT = 12_000
-LONGEST_KEPT = 200
+MAX_DEPTH = 50
 MAX_POSTFIXES = 8
-SET_OPERATORS = {"cup": "union", "cap": "inter", "setminus": "diff", "backslash": "diff"}
+SET_OPERATORS: dict[str, type[tree.Operation]] = {
+    "cup": tree.Union, "cap": tree.Intersection,
+    "setminus": tree.Difference, "backslash": tree.Difference,
+}  # fmt: skip
 NUMBERS = ("num", "neg", "div", "const", "call")
 LEFT_OF_EXCEPT = ("text", "setname", "tuple", "union")
-CONNECTIVES = {"and": "and", "or": "or", "land": "and", "wedge": "and", "lor": "or", "vee": "or"}
-ENDPOINTS = r"(\s*[^\s,;\[\]][^,;\[\]]*[,;][^,;\[\]]*[^\s,;\[\]]\s*)"
-OUTWARD_BRACKETS = [
-    (re.compile(rf"\]{ENDPOINTS}\["), r"(\1)"),
-    (re.compile(rf"\[{ENDPOINTS}\["), r"[\1)"),
-    (re.compile(rf"\]{ENDPOINTS}\]"), r"(\1]"),
-]
+CLOSERS = (")", "]", "}", "rbrace")
 DEGREES = ("circ", "degree")
 
 
-def parse(text: str, *, grouping: bool = True) -> Node:
-    """Read an answer. Raises ParseError, or TooLargeError where the limits refuse it."""
-    if len(text) > MAX_TEXT:
-        raise TooLargeError("too long")
-    return _parse(text, grouping) if len(text) > LONGEST_KEPT else _parse_kept(text, grouping)
+@dataclass(frozen=True)
+class Readers:
+    """Readers of atoms by the kind of their first token, which is taken already, and the reader of
+    the unit words after a quantity."""
+
+    atoms: Mapping[str, Callable[["Parser", Token], Node]]
+    unit: Callable[["Parser", Node], Node]
 
 
-def _parse(text: str, grouping: bool) -> Node:
-    parser = Parser(tokenize(_usual_brackets(text), grouping=grouping))
-    try:
-        node = parser.answer()
-    except RecursionError as error:
-        raise TooLargeError("nested too deeply") from error
-    if parser.peek() is not END:
-        raise ParseError(f"unexpected {parser.peek().text!r}")
-    return node
+class Parser(Cursor):
+    """Recursive descent over tokens, one method a level of precedence, with a depth limit.
 
+    `open_bars`: how many | wait for their partner. `in_builder`: inside {x | ...}, where | and :
+    separate. `in_limits`: below a sum or a limit, where an arrow may stand.
+    """
 
-_parse_kept = lru_cache(maxsize=8192)(_parse)
-
-
-def _usual_brackets(text: str) -> str:
-    """Write ]a, b[ as (a, b)."""
-    if not (text.startswith("]") or text.endswith("[")):
-        return text
-    for pattern, usual in OUTWARD_BRACKETS:
-        text = pattern.sub(usual, text)
-    return text
-
-
-class Parser(MarkReader):
-    """Recursive descent with a depth limit; see AtomReader and MarkReader for the inner levels."""
+    def __init__(self, tokens: list[Token], readers: Readers) -> None:
+        super().__init__(tokens)
+        self.readers = readers
+        self.depth = 0
+        self.open_bars = 0
+        self.in_builder = False
+        self.in_limits = False
 
     def answer(self) -> Node:
         """A comma list, "a or b", or a single item."""
@@ -65,12 +53,10 @@ class Parser(MarkReader):
         while separator := self._separator():
             if separator != ",":
                 connective = separator
-            if self._at_closing():
+            if self.peek() is END or self.peek().text in CLOSERS:
                 break
             items.append(self.relation())
-        if len(items) == 1:
-            return items[0]
-        return Node("list", connective or ",", tuple(items))
+        return items[0] if len(items) == 1 else tree.List(connective or ",", tuple(items))
 
     def _separator(self) -> str:
         """Take the separators that stand here; the strongest of them, or nothing."""
@@ -90,23 +76,16 @@ class Parser(MarkReader):
                 return found
             self.take()
 
-    def _at_closing(self) -> bool:
-        token = self.peek()
-        return token is END or token.text in (")", "]", "}", "rbrace")
-
     def relation(self) -> Node:
         if self.at("sign", "=") or self.at("command", "approx"):
             self.take()
-        operands = [self.ratio()]
-        operators = []
+        operands, operators = [self.ratio()], []
         while self.peek().kind in ("sign", "command") and self.peek().text in RELATIONS:
             operators.append(RELATIONS[self.take().text])
             operands.append(self.ratio())
         if self.accept("command", "pmod"):
-            operands[-1] = Node("mod", None, (operands[-1], self.argument()))
-        if not operators:
-            return operands[0]
-        return Node("rel", tuple(operators), tuple(operands))
+            operands[-1] = tree.Mod((operands[-1], self.argument()))
+        return tree.Rel(tuple(operators), tuple(operands)) if operators else operands[0]
 
     def ratio(self) -> Node:
         terms = [self.set_expression()]
@@ -119,17 +98,17 @@ class Parser(MarkReader):
             terms.append(self.set_expression())
         if len(terms) == 1:
             return terms[0]
-        if len(terms) == 2 and terms[1].kind == "clock":
-            return Node("clock", terms[1].value, (terms[0], terms[1].args[0]))
-        return Node("ratio", None, tuple(terms))
+        if len(terms) == 2 and isinstance(late := terms[1], tree.Clock):
+            return tree.Clock(late.value, (terms[0], late.args[0]))
+        return tree.Ratio(tuple(terms))
 
     def _stacked(self) -> Node:
         """A sum, or the old commands that stand between two: {n \\choose k}, {a \\over b}."""
         node = self.sum()
         if self.accept("command", "choose"):
-            return Node("call", "binom", (node, self.sum()))
+            return tree.Call("binom", (node, self.sum()))
         if self.accept("command", "over"):
-            return Node("div", None, (node, self.sum()))
+            return tree.Div((node, self.sum()))
         return node
 
     def set_expression(self) -> Node:
@@ -138,18 +117,18 @@ class Parser(MarkReader):
             token = self.peek()
             if token.kind == "command" and token.text in SET_OPERATORS:
                 kind = SET_OPERATORS[token.text]
-                if kind in ("union", "inter") and node.kind in NUMBERS:
+                if kind is not tree.Difference and node.kind in NUMBERS:
                     return node  # x < 0 ∪ x > 4 joins inequalities
             elif node.kind in LEFT_OF_EXCEPT and self.accept("word", "except"):
                 return self._except(node)
             elif token.kind == "word" and token.text == "U" and node.kind in ("tuple", "union"):
-                kind = "union"
+                kind = tree.Union
             else:
                 return node
             self.take()
             right = self.sum()
-            same = node.kind == kind and kind != "diff"
-            node = Node(kind, None, (*node.args, right) if same else (node, right))
+            more = isinstance(node, kind) and kind is not tree.Difference
+            node = kind((*node.args, right) if more else (node, right))
 
     def _except(self, node: Node) -> Node:
         """All real numbers except 0 and x = 2."""
@@ -157,13 +136,12 @@ class Parser(MarkReader):
         inside = self.answer()
         items = inside.args if inside.kind == "list" else (inside,)
         points = tuple(item.args[-1] if item.kind == "rel" else item for item in items)
-        whole = node if node.kind != "text" else Node("setname", "R")
+        whole = node if node.kind != "text" else tree.SetName("R")
         if node.kind == "text" and str(node.value).lower() not in REAL_WORDS:
             raise ParseError("exception from words")
-        return Node("diff", None, (whole, Node("set", None, points)))
+        return tree.Difference((whole, tree.Set(points)))
 
     def sum(self) -> Node:
-        node: Node | None = None
         terms: list[Node] = []
         while True:
             sign = self._signs()
@@ -171,18 +149,14 @@ class Parser(MarkReader):
                 break
             term = self.product()
             if sign in ("pm", "mp"):
-                before = (
-                    (Node("add", None, tuple(terms)) if len(terms) > 1 else terms[0],)
-                    if terms
-                    else ()
-                )
-                node = Node("pm", "+" if sign == "pm" else "-", (*before, term))
+                before = [tree.Add(tuple(terms))] if len(terms) > 1 else terms
+                node = tree.PlusMinus("+" if sign == "pm" else "-", (*before, term))
                 terms = [node]
                 if sum(part.kind == "pm" for part in node.walk()) > 6:
                     raise TooLargeError("too many signs")
             else:
-                terms.append(Node("neg", None, (term,)) if sign == "-" else term)
-        return terms[0] if len(terms) == 1 else Node("add", None, tuple(terms))
+                terms.append(tree.Neg((term,)) if sign == "-" else term)
+        return terms[0] if len(terms) == 1 else tree.Add(tuple(terms))
 
     def _signs(self) -> str:
         """The sign before a term: "", "+", "-", "pm" or "mp"; two minus signs cancel."""
@@ -203,15 +177,15 @@ class Parser(MarkReader):
             if self.accept("sign", "*") or self.accept("command", "cdot", "times", "ast"):
                 factors.append(self._signed_power())
             elif self.accept("sign", "/") or self.accept("command", "div"):
-                factors.append(Node("pow", None, (self._signed_power(), num(-1))))
+                factors.append(tree.Pow((self._signed_power(), num(-1))))
             elif self.at_unit():
-                return self.with_unit(product_of(factors))
+                return self.readers.unit(self, product_of(factors))
             elif self._starts_factor():
                 applied = len(factors) == 1 and factors[0].kind == "sym" and self.at("sign", "(")
                 tight = applied and not self.peek().spaced
                 factors.append(self.power())
                 if tight and factors[-1].kind in ("sym", "tuple") and not self._starts_factor():
-                    return Node("mul", "applied", tuple(factors))
+                    return tree.Applied(tuple(factors))
             else:
                 return product_of(factors)
 
@@ -220,7 +194,7 @@ class Parser(MarkReader):
         if sign in ("pm", "mp"):
             raise ParseError("sign inside a product")
         node = self.power()
-        return Node("neg", None, (node,)) if sign == "-" else node
+        return tree.Neg((node,)) if sign == "-" else node
 
     def _starts_factor(self) -> bool:
         token = self.peek()
@@ -238,12 +212,12 @@ class Parser(MarkReader):
             return token.kind == "begin"
         if token.text in ("Vert", "rVert"):
             return not self.open_bars
-        return token.kind == "command" and token.text not in _NOT_FACTORS
+        return token.kind == "command" and token.text not in NOT_FACTORS
 
     def power(self) -> Node:
         """An atom with its exponent and what may follow: factorials, degrees, per cent."""
         if (money := self.currency()) is not None:
-            return Node("unit", ((money, 1),), (self._signed_power(),))
+            return tree.Unit(((money, 1),), (self._signed_power(),))
         return self.postfixed(self.atom())
 
     def postfixed(self, node: Node) -> Node:
@@ -251,13 +225,13 @@ class Parser(MarkReader):
             if self.accept("sign", "^"):
                 node = self._raised(node)
             elif self.accept("sign", "!"):
-                node = Node("fact", None, (node,))
+                node = tree.Fact((node,))
             elif self.accept("sign", "%"):
-                node = Node("pct", None, (node,))
+                node = tree.Percent((node,))
             elif self.accept("command", *DEGREES):
-                node = Node("deg", None, (node,))
+                node = tree.Degrees((node,))
             elif (money := self.currency()) is not None:
-                node = Node("unit", ((money, 1),), (node,))
+                node = tree.Unit(((money, 1),), (node,))
             else:
                 return node
         raise TooLargeError("too many signs after a number")
@@ -269,25 +243,56 @@ class Parser(MarkReader):
         if ahead.kind == "command" and ahead.text in DEGREES:
             self.position += 3 if braced else 1
             self.depth -= 1
-            return Node("deg", None, (node,))
+            return tree.Degrees((node,))
         exponent = self.signed_exponent() if not braced else self.argument()
         self.depth -= 1
-        return Node("pow", None, (node, exponent))
+        return tree.Pow((node, exponent))
 
     def signed_exponent(self) -> Node:
         negative = False
         while self.at("sign", "-", "+"):
             negative ^= self.take().text == "-"
         node = self.atom()
-        if self.accept("sign", "^"):
-            node = self._raised(node)
-        return Node("neg", None, (node,)) if negative else node
+        node = self._raised(node) if self.accept("sign", "^") else node
+        return tree.Neg((node,)) if negative else node
 
+    def at_unit(self) -> bool:
+        token = self.peek()
+        return token.kind == "word" and is_unit(token, self.peek(1))
 
-_NOT_FACTORS = (
-    set(RELATIONS)
-    | set(SET_OPERATORS)
-    | set(CONNECTIVES)
-    | words("pm mp cdot times div ast } rbrace rvert rfloor rceil rangle mid colon pmod \\")
-    | words("to rightarrow implies circ vert choose over")
-)
+    def currency(self) -> str | None:
+        """Take a currency sign; its name, or None where none stands here."""
+        name = currency_of(self.peek())
+        self.position += name is not None
+        return name
+
+    def atom(self) -> Node:
+        """One number, name, group or function with its argument."""
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise TooLargeError("nested too deeply")
+        token = self.take()
+        reader = self.readers.atoms.get(token.kind)
+        if reader is None:
+            raise ParseError(f"unexpected {token.text!r}")
+        node = reader(self, token)
+        self.depth -= 1
+        return node
+
+    def argument(self) -> Node:
+        """What a LaTeX command takes: a group, or a single digit, letter or command."""
+        if self.accept("sign", "{"):
+            return self.closed("}")
+        token = self.peek()
+        if token.kind == "number" and len(token.text) > 1 and token.text.isdigit():
+            return num(int(self.take_first()))
+        if token.kind == "word" and len(token.text) > 1 and not token.text_mode:
+            letter = Token("letter", self.take_first())
+            return self.readers.atoms["letter"](self, letter)
+        return self.atom()
+
+    def closed(self, closing: str) -> Node:
+        """A list up to a closing bracket."""
+        node = self.answer()
+        self.expect("sign", closing)
+        return node

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar, Self
 
 
 class ParseError(ValueError):
@@ -13,22 +14,14 @@ class TooLargeError(ParseError):
     """The text, or what it denotes, is too large to work with."""
 
 
-@dataclass(frozen=True)
 class Node:
-    """`kind` says what `value` and `args` mean.
+    """One node of the tree. Its class is its kind; `kind` is the short name of it for keys and
+    tables. What a kind has no use for is empty."""
 
-    Numbers and names: num (value Fraction), sym, const, text, setname, dots.
-    Arithmetic: add, mul, div (two args), neg, pow, fact, call (value: function), pm (value: sign).
-    Quantities: unit, compound (5 ft 6 in), pct, deg, base, ratio, clock, mod.
-    Structure: list (value: connective), tuple (value: brackets), set, builder, matrix (value:
-    shape), rel (value: operators), union, inter, diff, empty.
-    Unevaluated: big (sums, integrals, limits), opaque (value: name).
-    """
-
-    kind: str
+    kind: ClassVar[str]
     value: object = None
     args: tuple["Node", ...] = ()
-    digits: int = 0  # of a decimal literal: how many significant digits were written
+    digits: int = 0
 
     def walk(self) -> Iterator["Node"]:
         """This node and all below it, without recursion."""
@@ -42,59 +35,256 @@ class Node:
         return any(node.kind in kinds for node in self.walk())
 
     def symbols(self) -> set[str]:
-        return {str(node.value) for node in self.walk() if node.kind == "sym"}
+        return {node.value for node in self.walk() if isinstance(node, Sym)}
 
     def size(self) -> int:
         return sum(1 for _ in self.walk())
 
     def with_args(self, args: tuple["Node", ...]) -> "Node":
-        return Node(self.kind, self.value, args, self.digits)
+        return self
+
+
+@dataclass(frozen=True)
+class Num(Node):
+    """A number; `digits`: how many significant ones a decimal literal has."""
+
+    kind = "num"
+    value: Fraction
+    digits: int = 0
+
+
+@dataclass(frozen=True)
+class Name(Node):
+    """What is known by its name alone."""
+
+    value: str
+
+
+class Sym(Name):
+    kind = "sym"
+
+
+class Const(Name):
+    """e, i, pi or inf."""
+
+    kind = "const"
+
+
+class Text(Name):
+    kind = "text"
+
+
+class SetName(Name):
+    """R, Z, R+."""
+
+    kind = "setname"
+
+
+@dataclass(frozen=True)
+class Operation(Node):
+    """What is known by its kind and its parts."""
+
+    args: tuple[Node, ...] = ()
+
+    def with_args(self, args: tuple[Node, ...]) -> Self:
+        return type(self)(args)
+
+
+class Add(Operation):
+    kind = "add"
+
+
+class Mul(Operation):
+    kind = "mul"
+
+
+class Applied(Mul):
+    """A name right before a bracket, f(x), which may be a product."""
+
+    value = "applied"
+
+
+class Div(Operation):
+    """A fraction that was written as one."""
+
+    kind = "div"
+
+
+class Neg(Operation):
+    kind = "neg"
+
+
+class Pow(Operation):
+    kind = "pow"
+
+
+class Fact(Operation):
+    kind = "fact"
+
+
+class Percent(Operation):
+    kind = "pct"
+
+
+class Degrees(Operation):
+    kind = "deg"
+
+
+class Ratio(Operation):
+    kind = "ratio"
+
+
+class Mod(Operation):
+    kind = "mod"
+
+
+class Compound(Operation):
+    """5 ft 6 in."""
+
+    kind = "compound"
+
+
+class Set(Operation):
+    kind = "set"
+
+
+class Builder(Operation):
+    """{x | x > 1}: what, and its condition."""
+
+    kind = "builder"
+
+
+class Union(Operation):
+    kind = "union"
+
+
+class Intersection(Operation):
+    kind = "inter"
+
+
+class Difference(Operation):
+    kind = "diff"
+
+
+class Empty(Operation):
+    kind = "empty"
+
+
+class Dots(Operation):
+    kind = "dots"
+
+
+@dataclass(frozen=True)
+class Tagged(Node):
+    """An operation with a tag: which function, connective, sign or bracket."""
+
+    value: str
+    args: tuple[Node, ...]
+
+    def with_args(self, args: tuple[Node, ...]) -> Self:
+        return type(self)(self.value, args)
+
+
+class Call(Tagged):
+    """A function that can be evaluated."""
+
+    kind = "call"
+
+
+class Opaque(Tagged):
+    """A named quantity that is never evaluated: P(A), det A."""
+
+    kind = "opaque"
+
+
+class Big(Tagged):
+    """A sum, product, integral or limit, kept as it stands."""
+
+    kind = "big"
+
+
+class PlusMinus(Tagged):
+    """The upper sign, and one or two terms."""
+
+    kind = "pm"
+
+
+class List(Tagged):
+    """Items and what joins them: a comma, `and`, `or`."""
+
+    kind = "list"
+
+
+class Tuple(Tagged):
+    """Items between brackets, which are the tag: (], <>."""
+
+    kind = "tuple"
+
+
+class Clock(Tagged):
+    """Hours and minutes, am or pm."""
+
+    kind = "clock"
+
+
+@dataclass(frozen=True)
+class Unit(Node):
+    """A quantity; the powers of its units by name."""
+
+    kind = "unit"
+    value: tuple[tuple[str, int], ...]
+    args: tuple[Node, ...]
+
+    def with_args(self, args: tuple[Node, ...]) -> "Unit":
+        return Unit(self.value, args)
+
+
+@dataclass(frozen=True)
+class Base(Node):
+    """Digits and the base they are written to; no value for the base 10."""
+
+    kind = "base"
+    value: tuple[str, int] | None
+    args: tuple[Node, ...]
+
+    def with_args(self, args: tuple[Node, ...]) -> "Base":
+        return Base(self.value, args)
+
+
+@dataclass(frozen=True)
+class Matrix(Node):
+    """Rows and columns, and the cells row by row."""
+
+    kind = "matrix"
+    value: tuple[int, int]
+    args: tuple[Node, ...]
+
+    def with_args(self, args: tuple[Node, ...]) -> "Matrix":
+        return Matrix(self.value, args)
+
+
+@dataclass(frozen=True)
+class Rel(Node):
+    """A chain of relations: n operators between n + 1 operands."""
+
+    kind = "rel"
+    value: tuple[str, ...]
+    args: tuple[Node, ...]
+
+    def with_args(self, args: tuple[Node, ...]) -> "Rel":
+        return Rel(self.value, args)
 
 
 def num(value: int | Fraction) -> Node:
-    return Node("num", Fraction(value))
+    return Num(Fraction(value))
 
 
 def product_of(factors: list[Node]) -> Node:
-    return factors[0] if len(factors) == 1 else Node("mul", None, tuple(factors))
+    return factors[0] if len(factors) == 1 else Mul(tuple(factors))
 
 
 def replace_symbol(node: Node, old: str, new: str) -> Node:
     """Rename a variable."""
     if node.kind == "sym" and node.value == old:
-        return Node("sym", new)
+        return Sym(new)
     return node.with_args(tuple(replace_symbol(arg, old, new) for arg in node.args))
-
-
-COMMUTATIVE = {"add", "mul", "set", "union", "inter"}
-
-
-def canonical(node: Node) -> tuple:
-    """A key under which answers that differ only in order and nesting of sums, products and
-    sets are the same."""
-    kind, args = node.kind, list(node.args)
-    if kind == "neg":
-        kind, args = "mul", [num(-1), node.args[0]]
-    if kind in ("add", "mul"):
-        args = list(_flattened(kind, args))
-    keys = [canonical(arg) for arg in args]
-    if kind in COMMUTATIVE:
-        keys.sort(key=repr)
-    return (kind, _key(node.value), *keys)
-
-
-def _key(value: object) -> str:
-    if isinstance(value, Fraction):
-        return f"{value.numerator:x}/{value.denominator:x}"  # decimal digits are limited by Python
-    return str(value)
-
-
-def _flattened(kind: str, args: list[Node]) -> Iterator[Node]:
-    for arg in args:
-        if kind == "mul" and arg.kind == "neg":
-            yield num(-1)
-            yield from _flattened(kind, [arg.args[0]])
-        elif arg.kind == kind:
-            yield from _flattened(kind, list(arg.args))
-        else:
-            yield arg

@@ -2,7 +2,8 @@
 
 from fractions import Fraction
 
-from verifiers.grammar.vocabulary import words
+from verifiers.grammar.lexer import Token
+from verifiers.grammar.vocabulary import FUNCTIONS, NOT_UNITS, words
 
 # canonical name: (dimension, size in the dimension's base unit, spellings)
 UNITS: dict[str, tuple[str, Fraction, str]] = {
@@ -78,6 +79,10 @@ SAFE_SYMBOLS = words(
 LETTER_UNITS = words("m s g h L l N J W V A K")
 CURRENCY_SIGNS = {"$": "dollar", "€": "euro", "£": "gbp", "¥": "yen", "₹": "rupee",
                   "¢": "cent"}  # fmt: skip
+CURRENCY_COMMANDS = {"$": "dollar", "pounds": "gbp", "euro": "euro", "yen": "yen"}
+HALVES_OF_DAY = words("am pm AM PM")
+SHORT_UNIT_WORDS = SAFE_SYMBOLS | HALVES_OF_DAY | words("per way old sq cu")
+NEVER_UNITS = FUNCTIONS.keys() | words("pi sqrt to")
 GENERIC = {"unit", "units", "square", "cubic", "sq", "cu"}
 
 
@@ -91,6 +96,22 @@ def unit_name(word: str) -> str:
     if len(lower) > 3 and lower.endswith("ies"):
         return lower[:-3] + "y"
     return lower[:-1] if len(lower) > 2 and lower.endswith("s") else lower
+
+
+def is_unit(token: Token, following: Token) -> bool:
+    """Whether a word after a quantity is read as its unit."""
+    if token.text.lower() in NOT_UNITS or token.text in NEVER_UNITS:
+        return False
+    if token.text == "min":
+        return following.text not in ("(", "{")
+    return token.text_mode or len(token.text) > 3 or token.text in SHORT_UNIT_WORDS
+
+
+def currency_of(token: Token) -> str | None:
+    """The currency that a sign or a command stands for."""
+    if token.kind == "command":
+        return CURRENCY_COMMANDS.get(token.text)
+    return CURRENCY_SIGNS.get(token.text) if token.kind == "sign" else None
 
 
 def conversion(left: dict[str, int], right: dict[str, int]) -> Fraction | None:

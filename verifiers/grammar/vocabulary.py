@@ -64,6 +64,12 @@ RELATIONS = {
     "coloneqq": "=", "simeq": "~", "doteq": "~",
 }  # fmt: skip
 FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "!=": "!="}
+CONNECTIVES = {"and": "and", "or": "or", "land": "and", "wedge": "and", "lor": "or", "vee": "or"}
+# Commands that cannot begin a factor of a product.
+NOT_FACTORS = RELATIONS.keys() | CONNECTIVES.keys() | words(
+    "pm mp cdot times div ast } rbrace rvert rfloor rceil rangle mid colon pmod \\ to rightarrow "
+    "implies circ vert choose over cup cap setminus backslash"
+)  # fmt: skip
 
 FUNCTIONS = {
     "sin": "sin", "cos": "cos", "tan": "tan", "cot": "cot", "sec": "sec", "csc": "csc",

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from fractions import Fraction
 
-from verifiers.grammar.tree import Node, TooLargeError
+from verifiers.grammar.tree import Node, Num, Sym, TooLargeError
 from verifiers.values.effort import check
 
 MAX_BITS = 60_000
@@ -27,13 +27,12 @@ def exact(node: Node, values: Mapping[str, Fraction]) -> Fraction:
     Raises InexactError, UndefinedError, or TooLargeError before an operation that would not end.
     """
     kind = node.kind
-    if kind == "num":
-        assert isinstance(node.value, Fraction)
+    if isinstance(node, Num):
         return node.value
-    if kind == "sym":
+    if isinstance(node, Sym):
         if node.value not in values:
-            raise InexactError(str(node.value))
-        return values[str(node.value)]
+            raise InexactError(node.value)
+        return values[node.value]
     check()
     if kind not in ("add", "mul", "neg", "div", "pow", "fact", "pct", "call", "base"):
         raise InexactError(kind)

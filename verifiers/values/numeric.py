@@ -8,7 +8,7 @@ from typing import Any
 
 from mpmath import MPContext
 
-from verifiers.grammar.tree import Node, TooLargeError
+from verifiers.grammar.tree import Node, Num, TooLargeError
 from verifiers.values.effort import check
 from verifiers.values.exact import InexactError, UndefinedError, exact
 
@@ -57,7 +57,7 @@ class Evaluator:
 
     def _evaluate(self, node: Node) -> Number:
         c, kind = self.context, node.kind
-        if kind == "num":
+        if isinstance(node, Num):
             return self._rational(node.value)
         if kind == "sym":
             return self._rational(self.rationals[str(node.value)])
@@ -93,8 +93,7 @@ class Evaluator:
             value = value.real
         return value
 
-    def _rational(self, value: object) -> Number:
-        assert isinstance(value, Fraction)
+    def _rational(self, value: Fraction) -> Number:
         return self.context.mpf(value.numerator) / value.denominator
 
     def _constant(self, name: str) -> Number:

@@ -4,7 +4,8 @@ import random
 from collections.abc import Iterator
 from fractions import Fraction
 
-from verifiers.grammar.tree import Node, TooLargeError, canonical
+from verifiers.grammar.canonical import canonical
+from verifiers.grammar.tree import Node, TooLargeError
 from verifiers.grammar.vocabulary import words
 from verifiers.values.exact import InexactError, UndefinedError, exact
 from verifiers.values.numeric import Evaluator, Number

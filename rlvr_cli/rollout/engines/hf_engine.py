@@ -1,16 +1,23 @@
-"""Rollouts through any transformers causal model: one prefill a prompt, finished rows leave."""
+"""Rollouts through any transformers causal model: one prefill a prompt, finished rows leave.
 
-import math
+A model whose layers keep more than plain keys and values decodes through `own_cache`.
+"""
+
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 import torch
 from transformers import PreTrainedModel
 
-from rlvr_cli.core.types import Completion, SamplingParams, UserError
+from rlvr_cli.core.types import Completion, SamplingParams
+from rlvr_cli.model.forward import PACKED, Forward
+from rlvr_cli.model.shape import attention_sizes
 from rlvr_cli.rollout.engines.base import Listener, refuse_prompts
+from rlvr_cli.rollout.engines.drawn import Drawn
 from rlvr_cli.rollout.engines.kv_cache import GroupCache
+from rlvr_cli.rollout.engines.own_cache import decode_with_own_cache
 from rlvr_cli.rollout.engines.sampling import sample, uniform
 
 _COMPACT_BELOW = 0.9
@@ -20,7 +27,8 @@ class TransformersEngine:
     """Samples from `model`, which may be the trainer's own: then the weights are always the newest.
 
     `vocab_size` is the tokenizer's: ids beyond it are never sampled. `kv_budget_mb` bounds the keys
-    and values of the rows that are decoded together (at least one).
+    and values of the rows that are decoded together (at least one). Where `forward` is not packed
+    the model keeps its own kind of cache, and every response has its own prefill.
     """
 
     name = "transformers"
@@ -31,16 +39,15 @@ class TransformersEngine:
         vocab_size: int,
         stop_ids: Sequence[int],
         kv_budget_mb: int,
+        forward: Forward = PACKED,
     ) -> None:
-        self.model, self.vocab_size = model, vocab_size
+        self.model, self.vocab_size, self.forward = model, vocab_size, forward
         self.stop_ids = torch.tensor(list(stop_ids), device=model.device)
         config = model.config.get_text_config()
-        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-        head_dim = getattr(config, "head_dim", None)
-        head_dim = head_dim or config.hidden_size // config.num_attention_heads
-        token_bytes = 2 * config.num_hidden_layers * heads * head_dim * model.dtype.itemsize
+        sizes = attention_sizes(config)
+        numbers = 2 * config.num_hidden_layers * sizes.kv_heads * sizes.head_dim
         self.itemsize = model.dtype.itemsize
-        self.kv_tokens = (kv_budget_mb << 20) // token_bytes
+        self.kv_tokens = (kv_budget_mb << 20) // (numbers * self.itemsize)
         self.max_sequences = sys.maxsize
         self.context = getattr(config, "max_position_embeddings", None) or sys.maxsize
 
@@ -57,7 +64,7 @@ class TransformersEngine:
         while order:
             longest = len(prompts[order[-1]]) + params.max_tokens
             rows = max(1, self.kv_tokens // longest)
-            batch = order[: max(1, rows // params.samples)]
+            batch = self._together(order[: max(1, rows // params.samples)], prompts)
             order = order[len(batch) :]
             if rows < params.samples:
                 p = batch[0]
@@ -71,6 +78,14 @@ class TransformersEngine:
             )
             for place, completions in groups:
                 yield batch[place], completions
+
+    def _together(self, batch: list[int], prompts: Sequence[Sequence[int]]) -> list[int]:
+        """Those at the front that can be decoded at once: without a cache of ours, of one length,
+        for padding would be part of what a recurrent layer has seen."""
+        if self.forward.packed:
+            return batch
+        length = len(prompts[batch[0]])
+        return list(takewhile(lambda p: len(prompts[p]) == length, batch))
 
     def sync_weights(self, named_parameters: Iterable[tuple[str, torch.Tensor]]) -> None:
         own = dict(self.model.named_parameters())
@@ -115,6 +130,14 @@ class TransformersEngine:
         listener: Listener | None,
     ) -> Iterator[tuple[int, list[Completion]]]:
         device, G = self.model.device, params.samples
+        drawn = Drawn(len(prompts), params, set(self.stop_ids.tolist()), listener)
+        if not self.forward.packed:
+            rows = [list(prompt) for prompt in prompts for _ in range(G)]
+            row_seeds = [seed + i for seed in seeds for i in range(G)]
+            yield from decode_with_own_cache(
+                self.model, rows, row_seeds, params, self.vocab_size, self.stop_ids, drawn
+            )
+            return
         lengths_P = torch.tensor([len(prompt) for prompt in prompts], device=device)
         cache = self._prefill(prompts, lengths_P)
         group_B = torch.arange(len(prompts), device=device).repeat_interleave(G)
@@ -125,7 +148,6 @@ class TransformersEngine:
         token_B = torch.tensor([prompt[-1] for prompt in prompts], device=device)[group_B]
         row_B = torch.arange(len(group_B), device=device)
         prefilled = cache.get_seq_length()
-        drawn = _Drawn(len(prompts), params, set(self.stop_ids.tolist()), listener)
         done_B = torch.zeros_like(row_B, dtype=torch.bool)
         for step in range(params.max_tokens):
             logits_BV = self._next_logits(
@@ -185,53 +207,6 @@ class TransformersEngine:
             use_cache=True,
         )
         return output.logits[:, -1, : self.vocab_size]
-
-
-class _Drawn:
-    """The tokens of each row so far."""
-
-    def __init__(
-        self, P: int, params: SamplingParams, stop_ids: set[int], listener: Listener | None
-    ) -> None:
-        self.samples, self.max_tokens = params.samples, params.max_tokens
-        self.stop_ids, self.listener = stop_ids, listener
-        self.token_ids: list[list[int]] = [[] for _ in range(P * self.samples)]
-        self.logprobs: list[list[float]] = [[] for _ in range(P * self.samples)]
-        self.unfinished = [self.samples] * P
-
-    def add(
-        self, row_B: torch.Tensor, token_B: torch.Tensor, logprob_B: torch.Tensor
-    ) -> Iterator[tuple[int, list[Completion]]]:
-        """One more token for each of these rows; yields the groups that are finished by it.
-
-        Raises UserError for a log-probability that is not finite.
-        """
-        logprobs = logprob_B.tolist()
-        if not all(map(math.isfinite, logprobs)):
-            raise UserError("the model gives probabilities that are not finite")
-        finished = []
-        for row, token, logprob in zip(row_B.tolist(), token_B.tolist(), logprobs, strict=True):
-            self.token_ids[row].append(token)
-            self.logprobs[row].append(logprob)
-            p, sample = divmod(row, self.samples)
-            if self.listener is not None:
-                self.listener(p, sample, token)
-            if token in self.stop_ids or len(self.token_ids[row]) == self.max_tokens:
-                self.unfinished[p] -= 1
-                if not self.unfinished[p]:
-                    finished.append(p)
-        for p in finished:
-            yield p, self._completions(p)
-
-    def _completions(self, p: int) -> list[Completion]:
-        return [
-            Completion(ids, logprobs, "stop" if ids[-1] in self.stop_ids else "length")
-            for ids, logprobs in zip(
-                self.token_ids[p * self.samples : (p + 1) * self.samples],
-                self.logprobs[p * self.samples : (p + 1) * self.samples],
-                strict=True,
-            )
-        ]
 
 
 def _renumbered(listener: Listener | None, batch: Sequence[int], first: int = 0) -> Listener | None:

@@ -1,10 +1,9 @@
 """Which answers are one answer, in any order and in bounded time."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from verifiers import Attempt, Verdict, Verifier, boxed_answer
+from verifiers import Verdict, Verifier
 from verifiers.equality.clusters import PATIENCE, cluster
 
 GROUPS = [["1/2", "0.5", r"\frac12"], ["2", "x = 2"], ["(1, 2)"], ["1, 2", "{2, 1}"], ["no", "No"]]
@@ -39,26 +38,3 @@ def test_late_comparisons_leave_answers_alone_and_are_few():
 def test_nothing_is_clustered_of_nothing():
     with Verifier() as verifier:
         assert verifier.cluster([]) == []
-
-
-@pytest.mark.parametrize(
-    ("response", "format_ok", "verdict"),
-    [
-        (r"so \boxed{4}", True, "correct"),
-        (r"<think>\boxed{5}</think> \boxed{4}", True, "correct"),
-        ("the answer is 4", False, "no_answer"),
-        ("<think>2 + 2</think><answer>4</answer>", False, "no_answer"),
-        (r"\boxed{}", False, "no_answer"),
-    ],
-)
-def test_the_boxed_format_is_a_box(response, format_ok, verdict):
-    with Verifier(format="boxed") as verifier:
-        found = verifier.verify(Attempt(response, "4"))
-        unreadable = verifier.verify(Attempt(response, "a sentence that is no answer ("))
-    assert (found.format_ok, found.verdict) == (format_ok, verdict)
-    assert (unreadable.format_ok, unreadable.verdict) == (format_ok, "unparseable_gold")
-
-
-def test_the_last_box_of_a_solution():
-    assert boxed_answer(r"First \boxed{1}, then $\boxed{\frac{1}{2}}$.") == r"\frac{1}{2}"
-    assert boxed_answer("none") is None

@@ -65,17 +65,19 @@ def test_boxed_format_takes_only_boxes() -> None:
         assert verifier.verify(Attempt("The answer is 3.", "3")).verdict is Verdict.NO_ANSWER
 
 
-@pytest.mark.parametrize("gold", ["", "  ", "$$", r"\frac{1}{", r"\frac{3}{0}", "{", "####"])
-def test_a_gold_that_does_not_parse_is_not_the_models_fault(gold: str) -> None:
-    with Verifier(format="think_answer") as verifier:
-        assert verifier.verify(Attempt("no format", gold)).verdict is Verdict.UNPARSEABLE_GOLD
-        assert not verifier.check_gold(gold)
-
-
 @pytest.mark.parametrize(
-    "gold", ["3", r"\frac12", "Tuesday", "we add\n#### 12", "(1,2]", "9^{9^{9}}"]
+    ("response", "format_ok", "verdict"),
+    [
+        (r"so \boxed{4}", True, "correct"),
+        (r"<think>\boxed{5}</think> \boxed{4}", True, "correct"),
+        ("the answer is 4", False, "no_answer"),
+        ("<think>2 + 2</think><answer>4</answer>", False, "no_answer"),
+        (r"\boxed{}", False, "no_answer"),
+    ],
 )
-def test_a_good_gold_equals_itself(gold: str) -> None:
-    with Verifier() as verifier:
-        assert verifier.check_gold(gold)
-        assert verifier.equal(gold, gold) is Verdict.CORRECT
+def test_the_boxed_format_is_a_box(response, format_ok, verdict):
+    with Verifier(format="boxed") as verifier:
+        found = verifier.verify(Attempt(response, "4"))
+        unreadable = verifier.verify(Attempt(response, "a sentence that is no answer ("))
+    assert (found.format_ok, found.verdict) == (format_ok, verdict)
+    assert (unreadable.format_ok, unreadable.verdict) == (format_ok, "unparseable_gold")

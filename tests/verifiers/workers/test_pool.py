@@ -1,21 +1,15 @@
-"""Workers are killed at the limit, replaced, and never outlive anything; no row is lost."""
+"""Workers are killed at the limit and replaced; no row is lost."""
 
 import os
 import signal
 import subprocess
-import sys
 import threading
-import time
-from pathlib import Path
 
 import pytest
 
 import verifiers.api
 from verifiers import Attempt, Verdict, Verifier
 from verifiers.workers.pool import Pool
-
-ROOT = Path(__file__).resolve().parents[2]
-SLACK_S = 10.0
 
 
 @pytest.fixture
@@ -66,17 +60,6 @@ def test_a_killed_worker_costs_one_row(only_workers) -> None:
         assert verifier.equal("x+5", "5+x") is Verdict.CORRECT
 
 
-def test_memory_is_capped() -> None:
-    script = (
-        "import os\n"
-        "from verifiers.workers.child import confine\n"
-        "confine(os.getppid(), 512)\n"
-        "try:\n    bytearray(2 * 1024**3)\nexcept MemoryError:\n    print('refused')\n"
-    )
-    out = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
-    assert out.stdout.strip() == "refused"
-
-
 def test_threads_share_one_verifier(only_workers) -> None:
     results: dict[int, Verdict] = {}
     with Verifier(workers=2, timeout=20) as verifier:
@@ -120,33 +103,3 @@ def test_close_ends_the_workers(only_workers) -> None:
     assert not children()
     with pytest.raises(RuntimeError):
         verifier.equal("x+6", "6+x")
-
-
-def test_workers_die_with_a_killed_parent() -> None:
-    script = (
-        "import verifiers.api, os, subprocess, time\n"
-        "verifiers.api.EFFORT_HERE_S = -1.0\n"
-        "v = verifiers.api.Verifier()\n"
-        "v.equal('x+3', '3+x')\n"
-        "out = subprocess.run(['ps', '-o', 'pid=,args=', '--ppid', str(os.getpid())],"
-        " capture_output=True, text=True).stdout\n"
-        "print(*[l.split()[0] for l in out.splitlines() if 'workers.child' in l], flush=True)\n"
-        "time.sleep(60)\n"
-    )
-    parent = subprocess.Popen(
-        [sys.executable, "-c", script], stdout=subprocess.PIPE, cwd=ROOT, text=True
-    )
-    assert parent.stdout is not None
-    (pid,) = map(int, parent.stdout.readline().split())
-    parent.kill()
-    parent.wait()
-    parent.stdout.close()
-    deadline = time.monotonic() + SLACK_S
-    while time.monotonic() < deadline and _alive(pid):
-        time.sleep(0.05)
-    assert not _alive(pid)
-
-
-def _alive(pid: int) -> bool:
-    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True)
-    return bool(state.stdout.strip()) and not state.stdout.strip().startswith("Z")

@@ -1,0 +1,60 @@
+"""Judged responses as rows to train on, with the reward that their length leaves them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from rlvr_cli.algorithm.choices import Algorithm, SoftOverlong
+from rlvr_cli.algorithm.reward import overlong_penalty
+from rlvr_cli.core.types import Group
+
+
+@dataclass(frozen=True)
+class Row:
+    """One response to train on; tensors are [T], None where the algorithm has no use for them."""
+
+    prompt_ids: Sequence[int]
+    response_ids: Sequence[int]
+    rollout_logprobs: torch.Tensor
+    reward: float
+    """Of the whole response, shaped by its length if so asked."""
+    group: int
+    """Equal numbers for responses to one prompt that were sampled together."""
+    is_fresh: bool
+    """Sampled by the weights as they are at the start of this step, not carried over."""
+    is_cut_off: bool
+    old_logprobs: torch.Tensor | None = None
+    """None for a fresh row that trains once: the policy's own at that moment."""
+    ref_logprobs: torch.Tensor | None = None
+    old_values: torch.Tensor | None = None
+    end_value: float = 0.0
+    """V after the last token."""
+    advantages: torch.Tensor | None = None
+    returns: torch.Tensor | None = None
+
+
+def group_rows(
+    groups: Sequence[Group], algo: Algorithm, max_tokens: int, weight_version: int
+) -> list[Row]:
+    """The judged responses of the groups, rewards shaped by length if so asked."""
+    rows = []
+    for number, group in enumerate(groups):
+        for rollout in group.judged:
+            completion = rollout.completion
+            reward = rollout.reward or 0.0
+            if isinstance(algo.overlong, SoftOverlong):
+                n_tokens = len(completion.token_ids)
+                reward += overlong_penalty(n_tokens, max_tokens, algo.overlong.cache)
+            rows.append(
+                Row(
+                    prompt_ids=group.prompt.token_ids,
+                    response_ids=completion.token_ids,
+                    rollout_logprobs=torch.tensor(completion.logprobs, dtype=torch.float64),
+                    reward=reward,
+                    group=number,
+                    is_fresh=group.weight_version == weight_version,
+                    is_cut_off=completion.finish_reason == "length",
+                )
+            )
+    return rows

@@ -1,0 +1,210 @@
+"""How a model is run so that its numbers are its own: packed or padded, with which attention."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from rlvr_cli.core.types import UserError
+from rlvr_cli.model.attention import ATTENTION, window_sizes
+from rlvr_cli.model.packing import ModelInputs, pack, pad
+
+EAGER = "eager"
+"""Attention as the model's own code writes it out."""
+_FLOOR = 2e-5
+"""Nats that two right ways of computing may differ by, whatever the model."""
+_ROUNDINGS = 30
+"""Differences are allowed up to so many times what one rounding of the embeddings causes."""
+_CEILING = 0.05
+_FEW = 2
+"""Samples on which the rounding is measured."""
+
+Sample = tuple[Sequence[int], Sequence[int]]
+"""The token ids of a prompt and of a response to it."""
+
+
+@dataclass(frozen=True)
+class Forward:
+    """The way in which a model is run, and how far its log-probabilities are from its own."""
+
+    packed: bool
+    """All prompts and responses in one row, each prompt once; else a padded row a response."""
+    attention: str
+    plain_head: bool
+    """The logits are the output layer's and nothing more (no soft cap, no scale)."""
+    gap: float = 0.0
+    """The largest difference from the model's own unpacked, unpadded pass, in nats."""
+    rounding: float = 0.0
+    """What a rounding of the embeddings changes, in nats."""
+    why: str = ""
+    """What ruled the quicker ways out."""
+
+    def __str__(self) -> str:
+        way = "packed" if self.packed else f"padded, which is slower ({self.why})"
+        return (
+            f"its responses run {way}; log-probabilities within {self.gap:.1g} nats of the "
+            f"model's own, whose rounding is {self.rounding:.1g}"
+        )
+
+
+PACKED = Forward(packed=True, attention=ATTENTION, plain_head=True)
+
+
+def hidden_states(body: Any, inputs: ModelInputs) -> torch.Tensor:
+    """The last hidden state of every token, [N, H], padding included.
+
+    Packed, the model makes no mask of its own: the one given has the shape of a finished mask, and
+    `packed_attention` has no use for it.
+    """
+    if inputs.layout is None:
+        given: dict[str, Any] = {"attention_mask": inputs.attention_mask}
+    else:
+        finished = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=inputs.input_ids.device)
+        given = {
+            "attention_mask": finished,
+            "position_ids": inputs.position_ids,
+            "layout": inputs.layout,
+        }
+    output = body(input_ids=inputs.input_ids, use_cache=False, **given)
+    return output.last_hidden_state.flatten(0, 1)
+
+
+def head_logits(model: Any, hidden_N: torch.Tensor, plain: bool) -> torch.Tensor:
+    """Logits [N, V] of hidden states [N, H]; not `plain`, with all that the model does to them."""
+    if plain:
+        head = model.get_output_embeddings()
+        return F.linear(hidden_N, head.weight, head.bias)
+    body = model.base_model
+    patched = vars(body).get("forward")
+    body.forward = lambda *args, **kwargs: _BodyOutput(hidden_N[None])
+    try:
+        ids = torch.zeros(1, len(hidden_N), dtype=torch.long, device=hidden_N.device)
+        return model(input_ids=ids, use_cache=False).logits[0]
+    finally:
+        del body.forward
+        if patched is not None:
+            body.forward = patched
+
+
+def choose_forward(model: Any, vocab_size: int, samples: Sequence[Sample], context: int) -> Forward:
+    """The quickest way to run the model that gives its own log-probabilities, tried on `samples`.
+
+    Its own are those of one unpadded row at a time with the attention its code writes out; they
+    may differ by what the model's rounding explains. Packing is out of the question for a window
+    of attention shorter than `context`. Leaves the model with the attention that was chosen.
+    Raises UserError if no way is right or the model's numbers are not finite.
+    """
+    started = model.config._attn_implementation
+    samples = [(list(prompt), list(response)) for prompt, response in samples]
+    own = _own_logprobs(model, vocab_size, samples)
+    if not torch.isfinite(own).all():
+        raise UserError(
+            f"{type(model).__name__} gives probabilities that are not finite: its weights are "
+            "damaged or not for this version of transformers"
+        )
+    with _rounded_embeddings(model):
+        again = _own_logprobs(model, vocab_size, samples[:_FEW])
+    rounding = float((again - own[: len(again)]).abs().max())
+    tolerance = min(_FLOOR + _ROUNDINGS * rounding, _CEILING)
+    plain_head = _has_plain_head(model, samples)
+    ways = [Forward(packed, started, plain_head) for packed in (True, False)]
+    if started != EAGER:
+        ways.append(Forward(False, EAGER, plain_head))
+    failures = []
+    for way in ways:
+        found = _attempt(model, vocab_size, samples, way, context)
+        if isinstance(found, str):
+            failures.append(found)
+            continue
+        gap = float((found - own).abs().max())
+        if gap <= tolerance:
+            return replace(way, gap=gap, rounding=rounding, why="; ".join(failures))
+        failures.append(f"{_name(way)}: {gap:.2g} nats off, {tolerance:.2g} allowed")
+    raise UserError(
+        f"{type(model).__name__} cannot be trained: no way of running several responses at once "
+        f"gives the model's own log-probabilities ({'; '.join(failures)})"
+    )
+
+
+def _attempt(
+    model: Any, vocab_size: int, samples: Sequence[Sample], way: Forward, context: int
+) -> torch.Tensor | str:
+    """Log-probabilities of all response tokens in this way, or why there are none."""
+    _set_attention(model, way.attention)
+    prompts, responses = zip(*samples, strict=True)
+    like = model.get_output_embeddings().weight
+    inputs = (pack if way.packed else pad)(prompts, responses, like)
+    try:
+        with torch.no_grad(), window_sizes() as windows:
+            hidden_N = hidden_states(model.base_model, inputs)
+            where = inputs.mask.bool()
+            logits = head_logits(model, hidden_N[inputs.predicted_from[where]], way.plain_head)
+    except Exception as error:  # whatever a model does with what it does not know
+        return f"{_name(way)}: {type(error).__name__}"
+    if way.packed and any(window < context for window in windows):
+        return f"{_name(way)}: a layer sees {min(windows)} tokens only"
+    return _logprobs(logits, inputs.response_ids[where], vocab_size)
+
+
+def _own_logprobs(model: Any, vocab_size: int, samples: Sequence[Sample]) -> torch.Tensor:
+    """Of all response tokens, each sample a row of its own."""
+    _set_attention(model, EAGER)
+    found = []
+    for prompt, response in samples:
+        ids = torch.tensor([[*prompt, *response]], device=model.device)
+        with torch.no_grad():
+            logits = model(input_ids=ids, use_cache=False).logits[0, len(prompt) - 1 : -1]
+        found.append(_logprobs(logits, ids[0, len(prompt) :], vocab_size))
+    return torch.cat(found)
+
+
+def _logprobs(logits: torch.Tensor, targets: torch.Tensor, vocab_size: int) -> torch.Tensor:
+    return logits[:, :vocab_size].double().log_softmax(-1).gather(-1, targets[:, None])[:, 0]
+
+
+def _has_plain_head(model: Any, samples: Sequence[Sample]) -> bool:
+    ids = torch.tensor([samples[0][0]], device=model.device)
+    with torch.no_grad():
+        hidden = model.base_model(input_ids=ids, use_cache=False).last_hidden_state[0]
+        own, plain = (head_logits(model, hidden, plain) for plain in (False, True))
+    return torch.allclose(plain, own, rtol=1e-4, atol=1e-5 * float(own.abs().max()))
+
+
+def _set_attention(model: Any, name: str) -> None:
+    if model.config._attn_implementation != name:
+        model.set_attn_implementation(name)
+
+
+@contextmanager
+def _rounded_embeddings(model: Any) -> Iterator[None]:
+    """Every embedding off by one rounding, up or down in turn, as another order of sums is."""
+
+    def rounded(module: Any, args: Any, output: torch.Tensor) -> torch.Tensor:
+        signs = 1 - 2 * (torch.arange(output.numel(), device=output.device) % 2)
+        return output * (1 + signs.reshape(output.shape) * torch.finfo(output.dtype).eps)
+
+    handle = model.get_input_embeddings().register_forward_hook(rounded)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def _name(way: Forward) -> str:
+    return f"{'packed' if way.packed else 'padded'}, {way.attention}"
+
+
+class _BodyOutput:
+    """What a body returns: the last hidden state [1, N, H] first, and nothing else."""
+
+    def __init__(self, hidden: torch.Tensor) -> None:
+        self.last_hidden_state = hidden
+
+    def __getitem__(self, index: Any) -> Any:
+        return (self.last_hidden_state,)[index]
+
+    def __getattr__(self, name: str) -> None:
+        return None

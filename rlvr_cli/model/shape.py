@@ -1,0 +1,21 @@
+"""A decoder in numbers, whatever its configuration calls them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class AttentionSizes:
+    """Heads of queries and of keys, and numbers in one head."""
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+
+
+def attention_sizes(config: Any) -> AttentionSizes:
+    """Read them from a text configuration; a model without attention counts its width as one."""
+    heads = getattr(config, "num_attention_heads", None) or 1
+    kv_heads = getattr(config, "num_key_value_heads", None) or heads
+    head_dim = getattr(config, "head_dim", None) or config.hidden_size // heads
+    return AttentionSizes(heads, kv_heads, head_dim)

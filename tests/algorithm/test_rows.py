@@ -1,0 +1,51 @@
+"""Judged responses as rows: what is trained on, and what length takes from the reward."""
+
+import pytest
+import torch
+
+from rlvr_cli.algorithm.choices import Algorithm, MaskOverlong, SoftOverlong
+from rlvr_cli.algorithm.rows import group_rows
+from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout
+
+PROMPT = Prompt(Problem("1", "?", "1"), "?", (5, 6), False)
+
+
+def make_group(*responses: tuple[int, float | None], version: int = 0) -> Group:
+    """Responses as (tokens, reward); those of ten tokens are cut off."""
+    rollouts = [
+        Rollout(
+            PROMPT,
+            sample,
+            Completion([7] * n, [-0.5] * n, "length" if n == 10 else "stop"),
+            "",
+            None,
+            reward,
+        )
+        for sample, (n, reward) in enumerate(responses)
+    ]
+    return Group(PROMPT, tuple(rollouts), version)
+
+
+def test_a_row_is_a_judged_response_with_what_the_engine_said_of_it():
+    groups = [make_group((2, 1.0), (3, None)), make_group((10, -1.0), version=4)]
+    first, second = group_rows(groups, Algorithm(), max_tokens=10, weight_version=4)
+    assert (first.prompt_ids, first.response_ids) == ((5, 6), [7, 7])
+    assert first.rollout_logprobs.tolist() == [-0.5, -0.5]
+    assert first.rollout_logprobs.dtype is torch.float64
+    assert (first.group, first.is_fresh, first.is_cut_off) == (0, False, False)
+    assert (second.group, second.is_fresh, second.is_cut_off) == (1, True, True)
+
+
+@pytest.mark.parametrize(
+    ("overlong", "rewards"),
+    [
+        (None, [1.0, 1.0, -1.0]),
+        (MaskOverlong(), [1.0, 1.0, -1.0]),
+        (SoftOverlong(cache=0.2), [1.0, 0.5, -2.0]),  # from 8 of 10 tokens on, -1 at 10
+        (SoftOverlong(cache=0.5), [0.8, 0.2, -2.0]),  # from 5 on
+    ],
+)
+def test_only_the_soft_penalty_takes_from_the_reward(overlong, rewards):
+    group = make_group((6, 1.0), (9, 1.0), (10, -1.0))
+    rows = group_rows([group], Algorithm(overlong=overlong), max_tokens=10, weight_version=0)
+    assert [row.reward for row in rows] == pytest.approx(rewards)

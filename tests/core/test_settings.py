@@ -1,0 +1,141 @@
+"""Layers of settings: sections are merged, choices change their kind."""
+
+import re
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import Field
+
+from rlvr_cli.core.settings import Choice, Layer, Section, differences, kinds, overlay
+from rlvr_cli.core.types import UserError
+
+
+class Plain(Choice):
+    kind: Literal["plain", "bare"] = "plain"
+    share: float = 0.5
+
+
+class Deep(Choice):
+    kind: Literal["deep"] = "deep"
+    share: float = 0.1
+    floor: int
+    inner: Plain = Plain()
+
+
+class Part(Section):
+    count: int = 1
+    pair: tuple[int, int] = (1, 2)
+
+
+class Top(Section):
+    part: Part = Part()
+    form: Annotated[Plain | Deep, Field(discriminator="kind")] = Plain()
+    extra: Plain | None = None
+
+
+BASE = Top().model_dump()
+
+
+def over(values: dict, base: dict = BASE) -> dict:
+    return overlay(Top, base, values, "here")
+
+
+def test_a_section_is_merged_and_what_was_there_stays_as_it_was():
+    merged = over({"part": {"count": 3}})
+    assert merged["part"] == {"count": 3, "pair": (1, 2)}
+    assert BASE["part"]["count"] == 1
+
+
+def test_the_kinds_of_a_field():
+    fields = {name: set(kinds(field.annotation)) for name, field in Top.model_fields.items()}
+    assert fields == {
+        "part": set(),
+        "form": {"plain", "bare", "deep"},
+        "extra": {"plain", "bare"},
+    }
+    assert set(kinds(Part.model_fields["pair"].annotation)) == set()
+
+
+def test_another_kind_drops_the_cells_of_the_one_before():
+    own = over({"form": {"share": 0.7}})
+    assert own["form"] == {"kind": "plain", "share": 0.7}
+    deep = over({"form": {"kind": "deep", "floor": 2}}, own)
+    assert deep["form"] == {
+        "kind": "deep",
+        "share": 0.1,
+        "floor": 2,
+        "inner": {"kind": "plain", "share": 0.5},
+    }
+    assert over({"form": "plain"}, deep)["form"] == {"kind": "plain", "share": 0.5}
+
+
+def test_the_same_kind_and_one_that_shares_its_cells_keep_them():
+    own = over({"form": {"share": 0.7}})
+    assert over({"form": "plain"}, own) == own
+    assert over({"form": "bare"}, own)["form"] == {"kind": "bare", "share": 0.7}
+
+
+def test_cells_inside_a_choice_inside_a_choice():
+    deep = over({"form": {"kind": "deep", "floor": 2}})
+    changed = over({"form": {"inner": {"share": 0.9}}}, deep)
+    assert changed["form"] == deep["form"] | {"inner": {"kind": "plain", "share": 0.9}}
+
+
+@pytest.mark.parametrize("nothing", ["none", None, {"kind": "none"}])
+def test_an_optional_choice_can_be_taken_back(nothing):
+    made = over({"extra": "bare"})
+    assert made["extra"] == {"kind": "bare", "share": 0.5}
+    assert over({"extra": nothing}, made)["extra"] is None
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"prat": 1}, "here: prat is not a setting; did you mean part?"),
+        ({"zzz": 1}, "here: zzz is not a setting; known: part, form, extra"),
+        ({"part": {"zzz": 1}}, "here: part.zzz is not a setting; known: part.count, part.pair"),
+        ({"part": 1}, "here: part is a section; set one of part.count, part.pair"),
+        ({"form": "dip"}, "here: form cannot be 'dip'; choose from plain, bare, deep"),
+        ({"form": None}, "here: form cannot be None; choose from plain, bare, deep"),
+        ({"form": [1]}, "here: form cannot be [1]; choose from"),
+        ({"form": {"kind": {}}}, "here: form cannot be {}; choose from"),
+        ({"extra": "dip"}, "here: extra cannot be 'dip'; choose from plain, bare, none"),
+        (
+            {"form": {"floor": 1}},
+            "here: form plain has no floor; choose form=deep, or leave it out",
+        ),
+        ({"form": {"shear": 1}}, "here: form.shear is not a setting; did you mean form.share?"),
+        (
+            {"extra": {"share": 1}},
+            "extra is none here and has no share; choose one first, extra=KIND of plain, bare",
+        ),
+    ],
+)
+def test_what_does_not_exist_is_named_with_a_way_out(values, message):
+    with pytest.raises(UserError, match=re.escape(message)):
+        over(values)
+
+
+def test_differences_by_dotted_name():
+    old = Top(form=Deep(floor=1))
+    assert differences(old, old) == {}
+    new = Top(part=Part(count=2), form=Deep(floor=1, inner=Plain(kind="bare")), extra=Plain())
+    assert differences(old, new) == {
+        "part.count": (1, 2),
+        "form.inner.kind": ("plain", "bare"),
+        "extra": ("none", Plain()),
+    }
+    assert differences(old, Top()) == {"form": (Deep(floor=1), Plain())}
+
+
+def test_a_choice_is_shown_with_its_cells():
+    assert str(Deep(floor=2)) == "deep (share 0.1, floor 2, inner plain (share 0.5))"
+    assert Deep(floor=2).cells == {"share": 0.1, "floor": 2}
+
+
+def test_a_layer_knows_what_it_sets():
+    layer = Layer("here", {"a": {"b": None}, "c": 1})
+    assert layer.sets(["a"])
+    assert layer.sets(["a", "b"])
+    assert not layer.sets(["b"])
+    assert not layer.sets(["c", "d"])

@@ -1,0 +1,69 @@
+"""A trainer of a random model and made-up verdicts, for tests in which a real one takes long."""
+
+from pathlib import Path
+
+import torch
+from conftest import random_model
+
+from rlvr_cli.config import Config, resolve, set_layer
+from rlvr_cli.core.types import Problem, Prompt
+from rlvr_cli.model.forward import PACKED
+from rlvr_cli.model.loading import LoadedModel
+from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
+from rlvr_cli.rollout.engines.selection import Choice
+from rlvr_cli.rollout.sampler import Sampler
+from rlvr_cli.rollout.session import Session
+from rlvr_cli.runs.run_dir import create_run
+from rlvr_cli.training.trainer import Trainer
+from verifiers import Verdict, Verification
+
+SMALL = ("rollout.prompts=3", "rollout.samples=4", "rollout.max_tokens=6", "optim.lr=0.01")
+
+
+class Tokenizer:
+    """Ids as text."""
+
+    def __len__(self) -> int:
+        return 50
+
+    def batch_decode(self, batch, skip_special_tokens):
+        return [" ".join(map(str, ids)) for ids in batch]
+
+
+class Judge:
+    """A verdict by a rule on the response's text."""
+
+    def __init__(self, is_right) -> None:
+        self.judge = lambda text: Verdict.CORRECT if is_right(text) else Verdict.WRONG
+
+    def verify_many(self, attempts):
+        return [Verification(self.judge(a.response), None, True, "") for a in attempts]
+
+
+def make_trainer(is_right, *settings: str) -> Trainer:
+    config: Config = resolve(set_layer([*SMALL, *settings]))
+    model = random_model()
+    engine = TransformersEngine(model, 50, (1,), 64)
+    policy = LoadedModel(model, Tokenizer(), (1,), 128, "")
+    sampler = Sampler(engine, Tokenizer(), Judge(is_right))
+    session = Session(policy, engine, sampler, 1, Choice("transformers", ""), PACKED, model.device)
+    prompts = [
+        Prompt(Problem(str(n), "?", "1"), "?", (2 + n, 3 + n, 4 + n), False) for n in range(9)
+    ]
+    return Trainer(config, session, prompts, [])
+
+
+def has_even(text: str) -> bool:
+    return any(int(word) % 5 == 0 for word in text.split())
+
+
+def starts_small(text: str) -> bool:
+    return int(text.split()[0]) < 3
+
+
+def weights(trainer: Trainer) -> list[torch.Tensor]:
+    return [p.detach().clone() for p in trainer.session.policy.model.parameters()]
+
+
+def steps(trainer: Trainer, directory: Path) -> list[dict]:
+    return list(trainer.train_steps(create_run(directory, trainer.config)))

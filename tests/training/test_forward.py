@@ -1,0 +1,30 @@
+"""Passes before the first update."""
+
+import torch
+from conftest import VOCAB, random_model
+
+from rlvr_cli.algorithm.choices import KL, Algorithm
+from rlvr_cli.algorithm.rows import Row
+from rlvr_cli.model.policy import Policy
+from rlvr_cli.training.batch import micro_batches
+from rlvr_cli.training.forward import Scorer
+
+
+def test_log_probabilities_are_taken_in_the_precision_of_the_update():
+    """Else the ratio at the first of several updates is not 1."""
+    policies = [Policy(random_model(seed=seed), VOCAB, 1.0, True) for seed in (0, 1)]
+    exact = Policy(policies[0].model, VOCAB, 1.0, False)
+    rows = [Row([3, 4], [5, 6, 7 + n], torch.zeros(3), 1.0, 0, True, False) for n in range(4)]
+    algo = Algorithm(mini_batches=2, kl=KL())
+    scored = Scorer(policies[0], policies[1], None, algo, 1000).scored(rows)
+    (batch,) = micro_batches(rows, 1000, exact.head.weight)
+    with torch.no_grad():
+        precise = exact.token_stats(batch).logprobs
+        with policies[0].mixed_precision():
+            own, reference = (policy.token_stats(batch).logprobs for policy in policies)
+    by_row = {tuple(row.response_ids): n for n, row in enumerate(batch.rows)}
+    for row in scored:
+        n = by_row[tuple(row.response_ids)]
+        assert torch.equal(row.old_logprobs, own[n])
+        assert torch.equal(row.ref_logprobs, reference[n])
+        assert not torch.equal(row.old_logprobs, precise[n])

@@ -1,0 +1,55 @@
+"""Units after a quantity, with their powers."""
+
+import pytest
+
+from verifiers.grammar.parse import parse
+from verifiers.grammar.tree import (
+    Base,
+    Clock,
+    Compound,
+    Degrees,
+    Mul,
+    Node,
+    ParseError,
+    Percent,
+    Unit,
+    num,
+)
+
+
+def unit(value: int, **powers: int) -> Unit:
+    return Unit(tuple(sorted(powers.items())), (num(value),))
+
+
+@pytest.mark.parametrize(
+    ("text", "node"),
+    [
+        ("5 cm", unit(5, cm=1)),
+        ("5 cm^2", unit(5, cm=2)),
+        ("5 square cm", unit(5, cm=2)),
+        ("5 cubic feet", unit(5, foot=3)),
+        ("5 cm squared", unit(5, cm=2)),
+        ("5 mph", unit(5, mile=1, hour=-1)),
+        ("5 miles per hour", unit(5, mile=1, hour=-1)),
+        (r"5 \text{m/s}^2", unit(5, m=1, s=-2)),
+        ("5 apples", unit(5, apple=1)),
+        ("5 units", num(5)),
+        (r"5 ft 6 \text{in}", Compound((unit(5, foot=1), unit(6, inch=1)))),
+        ("5 percent", Percent((num(5),))),
+        ("5 per cent", Percent((num(5),))),
+        ("5 degrees", Degrees((num(5),))),
+        ("5 degrees celsius", Unit((("c", 1),), (Degrees((num(5),)),))),
+        ("5 million", Mul((num(5), num(10**6)))),
+        ("5 thousand miles", Unit((("mile", 1),), (Mul((num(5), num(1000))),))),
+        ("5 pm", Clock("pm", (num(5), num(0)))),
+        ("101 base 2", Base(("101", 2), (num(101),))),
+    ],
+)
+def test_units(text: str, node: Node) -> None:
+    assert parse(text) == node
+
+
+@pytest.mark.parametrize("text", ["5 cm^x", "5 cm^{10}", "x base 2", "5 base two thirds and"])
+def test_what_is_no_unit_is_refused(text: str) -> None:
+    with pytest.raises(ParseError):
+        parse(text)

@@ -1,0 +1,116 @@
+"""The levels of the grammar: which sign binds tighter, and what each level makes."""
+
+import pytest
+
+from verifiers.grammar.parse import parse
+from verifiers.grammar.parser import MAX_DEPTH, MAX_POSTFIXES
+from verifiers.grammar.tree import (
+    Add,
+    Applied,
+    Call,
+    Clock,
+    Degrees,
+    Difference,
+    Div,
+    Fact,
+    List,
+    Mod,
+    Mul,
+    Neg,
+    Node,
+    ParseError,
+    Percent,
+    PlusMinus,
+    Pow,
+    Ratio,
+    Rel,
+    Set,
+    SetName,
+    Sym,
+    TooLargeError,
+    Tuple,
+    Union,
+    Unit,
+    num,
+)
+
+A, B, C, X = (Sym(name) for name in "abcx")
+ONE, TWO, THREE = num(1), num(2), num(3)
+EQUAL = {
+    "lists": [
+        ("1, 2", List(",", (ONE, TWO))),
+        ("1 or 2", List("or", (ONE, TWO))),
+        ("1, 2, and 3", List("and", (ONE, TWO, THREE))),
+        ("1,", ONE),
+    ],
+    "relations": [
+        ("x = 1", Rel(("=",), (X, ONE))),
+        ("1 < x \\le 2", Rel(("<", "<="), (ONE, X, TWO))),
+        ("= 1", ONE),
+        ("x = 1 \\pmod 3", Rel(("=",), (X, Mod((ONE, THREE))))),
+    ],
+    "ratios": [
+        ("1:2:3", Ratio((ONE, TWO, THREE))),
+        ("1 to 2", Ratio((ONE, TWO))),
+        ("1:2 pm", Clock("pm", (ONE, TWO))),
+    ],
+    "sets": [
+        ("(1,2) \\cup (2,3)", Union((Tuple("()", (ONE, TWO)), Tuple("()", (TWO, THREE))))),
+        ("(1,2) U (2,3)", Union((Tuple("()", (ONE, TWO)), Tuple("()", (TWO, THREE))))),
+        ("all real numbers except 1", Difference((SetName("R"), Set((ONE,))))),
+        ("x < 1 \\cup x < 2", List("or", (Rel(("<",), (X, ONE)), Rel(("<",), (X, TWO))))),
+    ],
+    "sums": [
+        ("a - b + c", Add((A, Neg((B,)), C))),
+        ("--a", A),
+        ("- a b", Neg((Mul((A, B)),))),
+        ("1 \\pm 2", PlusMinus("+", (ONE, TWO))),
+        ("\\mp 2", PlusMinus("-", (TWO,))),
+        ("a+b \\pm c", PlusMinus("+", (Add((A, B)), C))),
+        ("{a \\over b}", Div((A, B))),
+        ("{a \\choose b}", Call("binom", (A, B))),
+    ],
+    "products": [
+        ("2 x", Mul((TWO, X))),
+        ("a \\cdot b / c", Mul((A, B, Pow((C, num(-1)))))),
+        ("a * -b", Mul((A, Neg((B,))))),
+        ("x(a)", Applied((X, A))),
+        ("x (a)", Mul((X, A))),
+        ("x(a)b", Mul((X, A, B))),
+    ],
+    "powers": [
+        ("-x^2", Neg((Pow((X, TWO)),))),
+        ("a^b^c", Pow((A, Pow((B, C))))),
+        ("x^{-2}", Pow((X, Neg((TWO,))))),
+        ("x^-2", Pow((X, Neg((TWO,))))),
+        ("x^23", Pow((X, num(23)))),
+        ("3!", Fact((THREE,))),
+        ("2x!", Mul((TWO, Fact((X,))))),
+        ("3\\%", Percent((THREE,))),
+        ("3^\\circ", Degrees((THREE,))),
+        ("3^{\\circ}", Degrees((THREE,))),
+        ("\\$3", Unit((("dollar", 1),), (THREE,))),
+        ("3 €", Unit((("euro", 1),), (THREE,))),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "node"), [case for cases in EQUAL.values() for case in cases], ids=lambda case: None
+)
+def test_levels(text: str, node: Node) -> None:
+    assert parse(text) == node
+
+
+@pytest.mark.parametrize("text", ["", "+", "1 +", "x =", "(1", "1)", "2 * \\pm 3", "no except 1"])
+def test_what_is_in_no_level_is_refused(text: str) -> None:
+    with pytest.raises(ParseError):
+        parse(text)
+
+
+def test_depth_and_signs_have_limits() -> None:
+    assert parse("(" * (MAX_DEPTH - 1) + "x" + ")" * (MAX_DEPTH - 1)) == X
+    for text in ("(" * MAX_DEPTH + "x" + ")" * MAX_DEPTH, "3" + "!" * (MAX_POSTFIXES + 1),
+                 "1" + "\\pm 1" * 7):  # fmt: skip
+        with pytest.raises(TooLargeError):
+            parse(text)

@@ -1,0 +1,36 @@
+"""What is rewritten before there are tokens."""
+
+import pytest
+
+from verifiers.grammar.spelling import plain_signs
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("x² − 1", "x^{2} - 1"),
+        ("a₁₂", "a_{12}"),
+        ("3 × 4", r"3 \times  4"),
+        ("½", r"\frac{1}{2}"),
+        ("2.5 x 10^3", r"2.5 \times 10^3"),
+        ("14th", "14"),
+        ("11th", "11"),
+        ("21st", "21"),
+        ("14rd", "14rd"),
+        ("11st", "11st"),
+        ("USD 5", r"\$5"),
+        ("Rs. 50", "₹50"),
+        ("101 in base 2", "101  base 2"),
+        ("f^{\\prime}", "f'"),
+        ("f''", "f''"),
+        (r"(f \circ g)(x)", "f(g(x))"),
+        (r"n \in Z", r"n \in \mathbb{Z}"),
+        (r"20^\circ C", r"20^\circ \text{C}"),
+        ("5 p.m.", "5 pm "),
+        (r"3 (\text{mod } 7)", r"3 \pmod{7}"),
+        (r"3 (mod 7)", r"3 (mod 7)"),
+        ("plain + 1", "plain + 1"),
+    ],
+)
+def test_plain_signs(text: str, plain: str) -> None:
+    assert plain_signs(text) == plain

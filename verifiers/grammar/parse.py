@@ -1,0 +1,70 @@
+"""Read an answer: text to tokens to one tree, within limits of length and depth."""
+
+import re
+from functools import lru_cache
+
+from verifiers.grammar.cursor import END
+from verifiers.grammar.lexer import tokenize
+from verifiers.grammar.parser import Parser, Readers
+from verifiers.grammar.readers.commands import read_command
+from verifiers.grammar.readers.environments import read_environment
+from verifiers.grammar.readers.groups import read_sign
+from verifiers.grammar.readers.names import read_letter, read_set_name
+from verifiers.grammar.readers.numbers import read_number
+from verifiers.grammar.readers.unit_words import read_unit
+from verifiers.grammar.readers.words import read_word
+from verifiers.grammar.tree import Node, ParseError, TooLargeError
+
+MAX_TEXT = 12_000
+LONGEST_KEPT = 200
+READERS = Readers(
+    atoms={
+        "number": read_number,
+        "word": read_word,
+        "letter": read_letter,
+        "command": read_command,
+        "sign": read_sign,
+        "begin": read_environment,
+        "setname": read_set_name,
+    },
+    unit=read_unit,
+)
+ENDPOINTS = r"(\s*[^\s,;\[\]][^,;\[\]]*[,;][^,;\[\]]*[^\s,;\[\]]\s*)"
+OUTWARD_BRACKETS = [
+    (re.compile(rf"\]{ENDPOINTS}\["), r"(\1)"),
+    (re.compile(rf"\[{ENDPOINTS}\["), r"[\1)"),
+    (re.compile(rf"\]{ENDPOINTS}\]"), r"(\1]"),
+]
+
+
+def parse(text: str, *, grouping: bool = True) -> Node:
+    """Read an answer; `grouping` reads 1,234 as one number.
+
+    Raises ParseError, or TooLargeError where the limits refuse it.
+    """
+    if len(text) > MAX_TEXT:
+        raise TooLargeError("too long")
+    return _parse(text, grouping) if len(text) > LONGEST_KEPT else _parse_kept(text, grouping)
+
+
+def _parse(text: str, grouping: bool) -> Node:
+    parser = Parser(tokenize(_usual_brackets(text), grouping=grouping), READERS)
+    try:
+        node = parser.answer()
+    except RecursionError as error:
+        raise TooLargeError("nested too deeply") from error
+    if parser.peek() is not END:
+        raise ParseError(f"unexpected {parser.peek().text!r}")
+    return node
+
+
+_parse_kept = lru_cache(maxsize=8192)(_parse)
+
+
+def _usual_brackets(text: str) -> str:
+    """Write ]a, b[ as (a, b)."""
+    if not (text.startswith("]") or text.endswith("[")):
+        return text
+    for pattern, usual in OUTWARD_BRACKETS:
+        text = pattern.sub(usual, text)
+    return text
