@@ -1,4 +1,4 @@
-"""Teach a real pretrained chat model two-digit additions, which it half knows, on a laptop.
+"""Teach a real pretrained chat model additions, which it half knows, on a laptop.
 
 python benchmarks/real_model.py                                            # `make real`
 python benchmarks/real_model.py --seeds 0 1 2 --engines transformers vllm  # the README's table
@@ -22,7 +22,7 @@ import additions
 import smollm
 
 SETTINGS = [
-    *("--algo", "dr_grpo", "--steps", "16", "--prompts", "8", "-n", "16"),
+    *("--algo", "dr_grpo", "--steps", "16", "--prompts", "8", "-n", "8"),
     *("--max-tokens", "16", "--temperature", "0.7", "--lr", "2e-5"),
     *("--set", "optim.warmup_steps=0", "--set", "optim.micro_tokens=1024"),
     *("--set", "data.prompt=plain", "--set", "eval.samples=1"),
@@ -77,7 +77,7 @@ def main() -> None:
     parser.add_argument("options", nargs="*", help="more options of rlvr train, after --")
     args = parser.parse_args()
     place = args.out or Path("runs") / f"real-{time.strftime('%Y%m%d-%H%M%S')}"
-    model = args.model or os.path.relpath(smollm.cached_model())
+    model = args.model or str(smollm.cached_model())
     additions.write(place / "problems")
     lines = []
     for engine in args.engines:
