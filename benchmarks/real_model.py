@@ -22,11 +22,11 @@ import additions
 import smollm
 
 SETTINGS = [
-    *("--algo", "dr_grpo", "--steps", "16", "--prompts", "8", "-n", "8"),
+    *("--algo", "dr_grpo", "--steps", "10", "--prompts", "8", "-n", "8"),
     *("--max-tokens", "16", "--temperature", "0.7", "--lr", "2e-5"),
     *("--set", "optim.warmup_steps=0", "--set", "optim.micro_tokens=1024"),
     *("--set", "data.prompt=plain", "--set", "eval.samples=1"),
-    *("--set", "checkpoint.every=8", "--set", "checkpoint.keep=1"),
+    *("--set", "checkpoint.every=10", "--set", "checkpoint.keep=1"),
 ]
 
 
