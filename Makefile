@@ -4,7 +4,7 @@ VENV ?= .venv
 VLLM_VENV ?= .venv-vllm
 BIN := $(VENV)/bin
 
-.PHONY: train real test test-vllm lint tiny
+.PHONY: train real test test-vllm hostile fuzz lint tiny mutants
 
 train: $(VENV)/installed
 	$(BIN)/rlvr train --algo dapo
@@ -16,6 +16,14 @@ real: $(VENV)/installed-dev
 test: $(VENV)/installed-dev
 	$(BIN)/python -m pytest
 
+# Strangers' files and bad luck alone, each situation a process with limits; `test` runs them too.
+hostile: $(VENV)/installed-dev
+	$(BIN)/python -m pytest tests/hostile
+
+# Ten minutes at random on each file that is read back, and every single write failing: hours.
+fuzz: $(VENV)/installed-dev
+	FUZZ_SECONDS=600 $(BIN)/python -m pytest tests/hostile/test_fuzz.py tests/hostile/test_failing_writes.py
+
 # The tests that need vLLM, on its build for CPUs, in an environment of their own.
 test-vllm: $(VLLM_VENV)/installed
 	$(VLLM_VENV)/bin/python -m pytest tests/rollout tests/cli/test_real_model.py
@@ -24,6 +32,10 @@ lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Small faults planted in the core modules, and the share that the tests notice; about an hour.
+mutants: $(VENV)/installed-dev
+	$(BIN)/python benchmarks/mutants.py --jobs 2
 
 # The recipe of the built-in policy, about 25 minutes; it makes the shipped weights bit for bit.
 tiny: $(VENV)/installed

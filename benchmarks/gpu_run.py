@@ -23,7 +23,6 @@ from rlvr_cli.data.problems import load_problems
 from rlvr_cli.model.loading import TINY, model_directory
 from rlvr_cli.rollout.sampler import Sampler
 from rlvr_cli.rollout.session import open_session, prompts_for
-from rlvr_cli.runs.run_dir import create_run
 from rlvr_cli.training.throughput import run_figures
 from rlvr_cli.training.trainer import Trainer
 from verifiers import Attempt, Verdict, Verification
@@ -101,11 +100,11 @@ def main() -> None:
             print(session.description)
             trainer = Trainer(config, session, prompts, [])
             history = []
-            for metrics in trainer.train_steps(create_run(Path(directory) / "run", config)):
-                history.append(metrics)
-                print(json.dumps(metrics), flush=True)
+            for result in trainer.train_steps():
+                history.append(result.metrics)
+                print(json.dumps(result.metrics), flush=True)
             print(json.dumps(run_figures(history[1:]), indent=2))
-            print(f"peaks by {trainer.figures.peaks}")
+            print(f"peaks by {trainer.throughput.peaks}")
 
 
 if __name__ == "__main__":

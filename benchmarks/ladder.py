@@ -11,7 +11,6 @@ responses of at most 48 tokens, so that length does.
 import argparse
 import itertools
 import statistics
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from rlvr_cli.config import resolve, set_layer, yaml_layer
 from rlvr_cli.data.problems import load_problems
 from rlvr_cli.model.loading import DEFAULTS_FILE, TINY, model_directory
 from rlvr_cli.rollout.session import open_session, prompts_for
-from rlvr_cli.runs.run_dir import create_run
 from rlvr_cli.training.trainer import Trainer
 
 GRPO = ["algo=grpo", "algorithm.kl=none"]
@@ -38,7 +36,7 @@ def climb(settings: list[str], seed: int, budget: int) -> tuple[float, float, in
     """(held-out pass@1, entropy of the last updates, steps) at `budget` generated tokens."""
     defaults = yaml_layer(Path(model_directory(TINY)) / DEFAULTS_FILE)
     config = resolve([defaults, *set_layer([*GRPO, *COMMON, *settings, f"seed={seed}"])])
-    with open_session(config) as session, tempfile.TemporaryDirectory() as directory:
+    with open_session(config) as session:
         train, test = (load_problems("arithmetic", split) for split in ("train", "test"))
         prompts, held_out = (
             prompts_for(problems, session.policy, config, config.rollout.max_tokens)
@@ -46,9 +44,9 @@ def climb(settings: list[str], seed: int, budget: int) -> tuple[float, float, in
         )
         trainer = Trainer(config, session, prompts, held_out[: config.eval.limit])
         tokens, history = 0, []
-        for metrics in trainer.train_steps(create_run(Path(directory) / "run", config)):
-            tokens += metrics["tokens_sampled"]
-            history.append(metrics)
+        for result in trainer.train_steps():
+            tokens += result.metrics["tokens_sampled"]
+            history.append(result.metrics)
             if tokens >= budget:
                 break
         _, evaluation = trainer.measure()

@@ -70,7 +70,8 @@ def ours(shape: Shape) -> dict[str, list[float] | float]:
     from rlvr_cli.model.loading import load_model
     from rlvr_cli.model.policy import Policy
     from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
-    from rlvr_cli.training.forward import Scorer
+    from rlvr_cli.training.forward import ForwardPass
+    from rlvr_cli.training.objective import Objective
     from rlvr_cli.training.update import Updater
 
     torch.set_num_threads(1)
@@ -86,8 +87,8 @@ def ours(shape: Shape) -> dict[str, list[float] | float]:
     algorithm = ALGORITHMS["dapo"].model_copy(update={"surrogate": Clip(high=0.2)})
     optim = OptimConfig(lr=1e-6, weight_decay=0.0, warmup_steps=0, micro_tokens=2048)
     learner = Policy(policy.model, len(policy.tokenizer), 1.0)
-    scorer = Scorer(learner, None, None, algorithm, optim.micro_tokens)
-    updater = Updater(learner, None, algorithm, optim, MAX_TOKENS, shape.steps)
+    forward = ForwardPass(learner, None, None, algorithm, optim.micro_tokens)
+    updater = Updater(Objective(learner, None, algorithm), optim, MAX_TOKENS, shape.steps)
     params = SamplingParams(GROUP, MAX_TOKENS)
     seconds, tokens = [], []
     for step in range(shape.steps):
@@ -103,7 +104,7 @@ def ours(shape: Shape) -> dict[str, list[float] | float]:
                 cut_off = completion.finish_reason == "length"
                 ids = completion.token_ids
                 rows.append(Row(batch[index], ids, logprobs, reward(text), index, True, cut_off))
-        rows = with_advantages(scorer.scored(rows), algorithm, 0.0)
+        rows = with_advantages(forward.add_logprobs(rows), algorithm, 0.0)
         updater.update(rows, step + 1, seed=0)
         engine.sync_weights(policy.model.named_parameters())
         seconds.append(time.perf_counter() - started)

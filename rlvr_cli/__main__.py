@@ -1,35 +1,56 @@
 """The program as it is started: `rlvr`, or `python -m rlvr_cli`."""
 
+import os
+import signal
 import sys
 
-import typer
-
-from rlvr_cli.cli.main import app
-
-_USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
-"""click's own, which newer versions of typer bring along under another name."""
+if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # until a command heeds it: no traceback
 
 
 def main() -> None:
     """Run the command. A mistake in the options is one line and exit code 2, like every other."""
-    arguments = sys.argv[1:] or ["--help"]
-    for argument in arguments:
-        if not argument.isascii() and argument.encode(errors="replace").decode() != argument:
-            _fail(f"{argument!a}: not UTF-8 text")
+    _open_missing()
     try:
-        code = typer.main.get_command(app).main(arguments, "rlvr", standalone_mode=False)
-    except _USAGE_ERROR as error:
-        context = getattr(error, "ctx", None)
-        where = context.command_path if context else "rlvr"
-        _fail(f"{error.format_message()} ({where} --help)")  # type: ignore[attr-defined]
+        code = _run(sys.argv[1:] or ["--help"])
+    except Exception as error:  # outside every command
+        from rlvr_cli.cli.errors import fault, report
+
+        report(fault(error))
+        code = 2
     sys.exit(code)
 
 
-def _fail(message: str) -> None:
-    from rlvr_cli.console.display import fail
+def _run(arguments: list[str]) -> int:
+    import typer
 
-    fail(message)
-    sys.exit(2)
+    from rlvr_cli.cli.errors import report
+    from rlvr_cli.cli.main import app
+
+    # click's own, which newer versions of typer bring along under another name
+    usage_error: type[Exception] = typer.BadParameter.__mro__[1]
+    for argument in arguments:
+        if not argument.isascii() and argument.encode(errors="replace").decode() != argument:
+            report(f"{argument!a}: not UTF-8 text")
+            return 2
+    try:
+        return int(typer.main.get_command(app).main(arguments, "rlvr", standalone_mode=False) or 0)
+    except usage_error as error:
+        context = getattr(error, "ctx", None)
+        where = context.command_path if context else "rlvr"
+        report(f"{error.format_message()} ({where} --help)")  # type: ignore[attr-defined]
+        return 2
+
+
+def _open_missing() -> None:
+    """Put /dev/null in the place of a standard stream that was closed."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number: this one
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8"))  # noqa: SIM115
 
 
 if __name__ == "__main__":

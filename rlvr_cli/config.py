@@ -10,8 +10,11 @@ from pydantic import Field, ValidationError, model_validator
 
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.presets import ALGORITHMS
+from rlvr_cli.core.files import open_regular
 from rlvr_cli.core.settings import Layer, Section, differences, overlay
+from rlvr_cli.core.text import shortened, shown
 from rlvr_cli.core.types import UserError
+from rlvr_cli.core.yaml_text import LARGEST_YAML, load_yaml
 from verifiers import Format
 
 Beta = Annotated[float, Field(ge=0, lt=1)]
@@ -28,7 +31,8 @@ class DataConfig(Section):
     skip_bad: bool = False
     """Go on without the problems that cannot be read or do not fit the context."""
     prompt: str | None = None
-    """A template of prompts.TEMPLATES or a file with {problem} in it; none means the set's own."""
+    """A template of prompts.TEMPLATES, or a text or a file with {problem} in it; none means the
+    set's own."""
     verifier: Format | None = None
     """How answers are judged; none means as the problem set says, or as the prompt asks for."""
     root: str | None = None
@@ -117,8 +121,8 @@ class Config(Section):
 
     algo: str = "dapo"
     steps: int = Field(100, ge=1)
-    seed: int = 0
-    threads: int | None = Field(None, ge=1)
+    seed: int = Field(0, ge=-(2**63), lt=2**63)
+    threads: int | None = Field(None, ge=1, le=1024)
     """Torch threads on a CPU; none means chosen by the size of the model."""
     model: str = "tiny"
     engine: Literal["auto", "vllm", "transformers"] = "auto"
@@ -157,15 +161,15 @@ class Config(Section):
         return self
 
 
-class _Loader(yaml.SafeLoader):
-    """Safe YAML in which only true and false are truth values, so that `off` is a word."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    start: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:bool"]
-    for start, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+OF_A_MODEL: Any = {
+    "seed": True,
+    "data": {"prompt", "verifier"},
+    "rollout": {"prompts", "samples", "max_tokens", "temperature", "top_p", "seeded"},
+    "optim": set(OptimConfig.model_fields) - {"precision"},
+    "eval": {"samples", "temperature", "top_p"},
 }
-_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("^(true|false)$"), list("tf"))
+"""What a checkpoint says of the settings it was trained and measured with. Nothing else is read of
+a model directory: which problems, and what of this machine, is not for a stranger to say."""
 
 
 _DROPPING = re.compile(r"(algo|data\.prompt)$")
@@ -194,7 +198,8 @@ def resolve(layers: Sequence[Layer]) -> Config:
 
 def _preset(algo: Any) -> dict[str, Any]:
     if not isinstance(algo, str) or algo not in ALGORITHMS:
-        raise UserError(f"--algo {algo}: no such algorithm; choose from {', '.join(ALGORITHMS)}")
+        given = shortened(algo) if isinstance(algo, str) else shown(algo)
+        raise UserError(f"--algo {given}: no such algorithm; choose from {', '.join(ALGORITHMS)}")
     return {"algo": algo, "algorithm": ALGORITHMS[algo].model_dump()}
 
 
@@ -211,24 +216,29 @@ def _explain(error: ValidationError, merged: dict[str, Any], layers: Sequence[La
     if first["type"] == "missing":
         reason = f"{'.'.join([*path, str(first['loc'][-1])])} has no default; set it"
     elif path and not isinstance(first["input"], dict):
-        reason = f"{'.'.join(path)}: {reason[:1].lower()}{reason[1:]}, not {first['input']!r}"
+        reason = f"{'.'.join(path)}: {reason[:1].lower()}{reason[1:]}, not {shown(first['input'])}"
     origins = [layer.origin for layer in layers if layer.sets(path)]
     origin = origins[-1] if origins else "configuration"
     return f"{origin}: {reason}" if path else reason
 
 
 def yaml_layer(path: Path, origin: str | None = None) -> Layer:
-    """The settings of a YAML file. Raises UserError if it cannot be read or is not a mapping."""
-    origin = origin or f"--config {path}"
+    """The settings of a YAML file. Raises UserError if it cannot be read or is not a mapping.
+
+    A file with an `origin` of its own lies in a directory from anywhere: only a regular one is
+    opened there.
+    """
+    by_user, origin = origin is None, origin or f"--config {path}"
     try:
-        values = yaml.load(path.read_text(encoding="utf-8"), _Loader)
-    except (OSError, UnicodeDecodeError) as error:
+        with path.open("rb") if by_user else open_regular(path) as file:
+            text = file.read(LARGEST_YAML + 1).decode()
+    except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UserError(f"{origin}: cannot be read ({reason})") from None
-    except yaml.YAMLError as error:
-        where = getattr(error, "problem_mark", None)
-        line = f", line {where.line + 1}" if where else ""
-        raise UserError(f"{origin}{line}: not valid YAML") from None
+    try:
+        values = load_yaml(text)
+    except ValueError as error:
+        raise UserError(f"{origin}: {error}") from None
     if values is not None and not isinstance(values, dict):
         raise UserError(f"{origin}: a mapping of settings is expected")
     return Layer(origin, values or {})
@@ -238,7 +248,7 @@ def flag_layer(key: str, value: Any) -> Layer:
     """The setting `section.key` as a flag gave it."""
     section, _, name = key.rpartition(".")
     nested = {section: {name: value}} if section else {name: value}
-    return Layer(f"--{name.replace('_', '-')} {value}", nested)
+    return Layer(f"--{name.replace('_', '-')} {shortened(str(value))}", nested)
 
 
 def set_layer(assignments: Sequence[str]) -> list[Layer]:
@@ -250,14 +260,14 @@ def set_layer(assignments: Sequence[str]) -> list[Layer]:
     for assignment in sorted(assignments, key=_depth):
         key, equals, text = assignment.partition("=")
         if not equals or not key.strip():
-            raise UserError(f"--set {assignment}: write it as section.key=value")
+            raise UserError(f"--set {shortened(assignment)}: write it as section.key=value")
         try:
-            value: Any = yaml.load(text, _Loader)
-        except yaml.YAMLError:
+            value: Any = load_yaml(text)
+        except ValueError:
             value = text
         for part in reversed(key.strip().split(".")):
             value = {part: value}
-        layers.append(Layer(f"--set {assignment}", value))
+        layers.append(Layer(f"--set {shortened(assignment)}", value))
     return layers
 
 

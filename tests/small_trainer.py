@@ -1,5 +1,6 @@
 """A trainer of a random model and made-up verdicts, for tests in which a real one takes long."""
 
+from contextlib import closing
 from pathlib import Path
 
 import torch
@@ -13,7 +14,8 @@ from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
 from rlvr_cli.rollout.engines.selection import Choice
 from rlvr_cli.rollout.sampler import Sampler
 from rlvr_cli.rollout.session import Session
-from rlvr_cli.runs.run_dir import create_run
+from rlvr_cli.runs.run_dir import Run, create_run
+from rlvr_cli.training.record import StepResult
 from rlvr_cli.training.trainer import Trainer
 from verifiers import Verdict, Verification
 
@@ -66,4 +68,11 @@ def weights(trainer: Trainer) -> list[torch.Tensor]:
 
 
 def steps(trainer: Trainer, directory: Path) -> list[dict]:
-    return list(trainer.train_steps(create_run(directory, trainer.config)))
+    """The metrics of all steps, written into a run directory as well."""
+    with closing(create_run(directory, trainer.config)) as run:
+        return [written(run, result) for result in trainer.train_steps()]
+
+
+def written(run: Run, result: StepResult) -> dict:
+    run.record(result)
+    return result.metrics

@@ -1,16 +1,23 @@
-"""`python -m verifiers`: JSONL rows in (`answer`, `response`), one verdict a row out."""
+"""`rlvr-verify`, or `python -P -m verifiers`: rows in (`answer`, `response`), one verdict a row."""
 
 import argparse
 import io
 import json
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from itertools import islice
+from typing import IO
 
 from verifiers.api import Verifier
 from verifiers.types import Attempt, Verification
 
 BATCH = 256
+LONGEST_LINE = 1 << 28
+"""Bytes."""
+SHOWN, SHORT = 5, 300
+MOST_WORKERS = 256
 
 
 def text(row: dict, field: str) -> str:
@@ -21,9 +28,23 @@ def text(row: dict, field: str) -> str:
     return str(value)
 
 
-def read_rows(lines: Iterator[str], problems: list[str]) -> Iterator[dict]:
-    """Usable rows; what is wrong with the others is added to `problems`, with the line number."""
+def read_lines(stream: IO[bytes]) -> Iterator[str | None]:
+    """The lines; None for one that is too long, which is skipped and never held."""
+    while line := stream.readline(LONGEST_LINE):
+        if len(line) < LONGEST_LINE or line.endswith(b"\n"):
+            yield line.decode("utf-8", "surrogateescape")
+            continue
+        while (rest := stream.readline(LONGEST_LINE)) and not rest.endswith(b"\n"):
+            pass
+        yield None
+
+
+def read_rows(lines: Iterable[str | None], say: Callable[[str], None]) -> Iterator[dict]:
+    """Usable rows; what is wrong with the others is said, with the line number."""
     for number, line in enumerate(lines, 1):
+        if line is None:
+            say(f"line {number}: longer than {LONGEST_LINE >> 20} MB")
+            continue
         if not line.strip():
             continue
         try:
@@ -31,12 +52,36 @@ def read_rows(lines: Iterator[str], problems: list[str]) -> Iterator[dict]:
             if not isinstance(row, dict):
                 raise TypeError("not a JSON object")
             row["answer"], row["response"] = text(row, "answer"), text(row, "response")
+            json.dumps(row.get("id"))
         except KeyError as error:
-            problems.append(f"line {number}: no field {error}")
+            say(f"line {number}: no field {error}")
         except (ValueError, TypeError, RecursionError) as error:
-            problems.append(f"line {number}: {error}")
+            say(f"line {number}: {error}")
         else:
             yield row
+
+
+class Complaints:
+    """What is wrong with the input, on stderr: the first few at once, the others as a number."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, problem: str) -> None:
+        self.count += 1
+        if self.count <= SHOWN:
+            say(problem)
+
+    def close(self) -> None:
+        """Say how many more there were."""
+        if self.count > SHOWN:
+            say(f"{self.count} lines could not be used, the first {SHOWN} are named above")
+
+
+def say(text: str) -> None:
+    """One line on stderr, if it can be written."""
+    with suppress(OSError):
+        print(f"verifiers: {text}", file=sys.stderr)
 
 
 def record(row: dict, found: Verification) -> dict:
@@ -50,25 +95,46 @@ def record(row: dict, found: Verification) -> dict:
     }
 
 
-def main() -> int:
-    """Run the command; 2 if any line could not be used."""
-    parser = argparse.ArgumentParser(prog="python -m verifiers", description=__doc__)
+def run() -> int:
+    """Judge what comes on stdin; 2 if any line could not be used."""
+    parser = argparse.ArgumentParser(prog="rlvr-verify", description=__doc__)
     parser.add_argument("--format", choices=["any", "think_answer", "boxed"], default="any")
     parser.add_argument("--workers", type=int, default=1, help="worker processes for hard answers")
     options = parser.parse_args()
-    if options.workers < 1:
-        parser.error("--workers must be at least 1")
-    problems: list[str] = []
-    lines = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="surrogateescape")
-    rows = read_rows(iter(lines), problems)
+    if not 1 <= options.workers <= MOST_WORKERS:
+        parser.error(f"--workers must be from 1 to {MOST_WORKERS}")
+    complaints = Complaints()
+    stream = io.BytesIO() if sys.stdin is None else sys.stdin.buffer
+    rows = read_rows(read_lines(stream), complaints)
     with Verifier(format=options.format, workers=options.workers) as verifier:
         while batch := list(islice(rows, BATCH)):
             attempts = [Attempt(row["response"], row["answer"]) for row in batch]
             for row, found in zip(batch, verifier.verify_many(attempts), strict=True):
                 print(json.dumps(record(row, found)))
-    for problem in problems:
-        print(f"verifiers: {problem}", file=sys.stderr)
-    return 2 if problems else 0
+    if sys.stdout is not None:
+        sys.stdout.flush()
+    complaints.close()
+    return 2 if complaints.count else 0
+
+
+def main() -> int:
+    """Run the command. Whatever ends it is at most one line; 130 for an interruption, 141 for a
+    pipe that nobody reads, 2 for anything else that is wrong."""
+    try:
+        return run()
+    except KeyboardInterrupt:
+        code = 130
+    except BrokenPipeError:
+        code = 141
+    except OSError as error:
+        say(f"{error.filename or 'output'}: {error.strerror or error}")
+        code = 2
+    except Exception as error:
+        say(f"{type(error).__name__}: {' '.join(str(error).split())[:SHORT]}")
+        code = 2
+    with suppress(OSError, AttributeError, ValueError):  # what stdout still holds cannot be written
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ def in_order(
 
 
 @dataclass
-class Collected:
+class Batch:
     """What one step has to train on, and all that was sampled for it."""
 
     kept: list[Group] = field(default_factory=list)
@@ -59,32 +59,51 @@ class Collected:
 
 
 class GroupCollector:
-    """Fills batches of `size` groups; `carried` holds the surplus, oldest first.
+    """Fill batches of `size` groups; `carried` holds the surplus, oldest first.
 
-    `sample(count, enough)` draws up to `count` groups, and may end after the first `enough` of them
-    that train.
+    A step begins a batch, draws while `next_draw` asks for more, keeps what came, and ends it.
     """
 
-    def __init__(
-        self, sample: Callable[[int, int], list[Group]], size: int, algo: Algorithm
-    ) -> None:
-        self.sample, self.size, self.algo = sample, size, algo
+    def __init__(self, size: int, algo: Algorithm) -> None:
+        self.size, self.algo = size, algo
         self.carried: list[Group] = []
 
-    def collect(self) -> Collected:
-        """The next batch: carried groups first, then freshly sampled ones until it is full."""
+    def begin(self) -> Batch:
+        """Start a batch with the groups carried over."""
+        return Batch(kept=self.carried)
+
+    def next_draw(self, batch: Batch) -> int:
+        """How many problems to sample next: 0 where the batch is full or the cap is reached."""
         times = self.algo.filter.max_gen_batches if self.algo.filter else 1
-        batch = Collected(kept=self.carried)
-        passed = 0
-        while len(batch.kept) < self.size and batch.gen_batches < times:
-            missing = self.size - len(batch.kept)
-            share = max(passed / len(batch.sampled), _LEAST_SHARE) if batch.sampled else 1.0
-            groups = self.sample(math.ceil(missing / share), missing)
-            fresh = [group for group in groups if trains(group, self.algo)]
-            passed += len(fresh)
-            batch.kept = batch.kept + fresh
-            batch.sampled += groups
-            batch.gen_batches += 1
-        batch.is_full = len(batch.kept) >= self.size or self.algo.filter is None
+        if self.missing(batch) <= 0 or batch.gen_batches >= times:
+            return 0
+        share = 1.0
+        if batch.sampled:
+            passed = sum(trains(group, self.algo) for group in batch.sampled)
+            share = max(passed / len(batch.sampled), _LEAST_SHARE)
+        return math.ceil(self.missing(batch) / share)
+
+    def missing(self, batch: Batch) -> int:
+        """Groups that the batch lacks."""
+        return self.size - len(batch.kept)
+
+    @property
+    def gives_up_surplus(self) -> bool:
+        """Sampling breaks off as soon as the batch is full."""
+        return self.algo.filter is not None and self.algo.filter.surplus == "abort"
+
+    def is_enough(self, batch: Batch, ready: Sequence[Group]) -> bool:
+        """Whether sampling may break off with these groups."""
+        count = sum(trains(group, self.algo) for group in ready)
+        return self.gives_up_surplus and count >= self.missing(batch)
+
+    def keep(self, batch: Batch, groups: Sequence[Group]) -> None:
+        """Add the groups that train; the others stay in the count of what was sampled."""
+        batch.kept = batch.kept + [group for group in groups if trains(group, self.algo)]
+        batch.sampled += groups
+        batch.gen_batches += 1
+
+    def end(self, batch: Batch) -> None:
+        """Cut the batch to its size and carry the surplus."""
+        batch.is_full = self.missing(batch) <= 0 or self.algo.filter is None
         batch.kept, self.carried = batch.kept[: self.size], batch.kept[self.size :]
-        return batch

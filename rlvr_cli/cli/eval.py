@@ -7,6 +7,7 @@ from itertools import groupby
 from rlvr_cli.cli.publish import Asked, earlier_results, publish
 from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display, Pace
+from rlvr_cli.core.text import plural
 from rlvr_cli.core.types import Group, Prompt, SamplingParams, UserError
 from rlvr_cli.data.problems import ProblemSet, load_problems
 from rlvr_cli.data.prompts import template_text
@@ -91,16 +92,21 @@ class _Measurement:
         if directory is None:
             return Unfinished(None, self.fingerprint, samples)
         found = directory.unfinished(name, self.fingerprint, samples)
-        if found.lines:
+        if found.dropped:
+            display.warn(
+                f"{found.path}: {plural(found.dropped, 'line')} could not be read; "
+                "what stood there is sampled again"
+            )
+        if found.rows_of:
             display.say(
-                "going on", f"{len(found.lines)} of {len(self.prompts)} problems are done already"
+                "going on", f"{len(found.rows_of)} of {len(self.prompts)} problems are done already"
             )
         return found
 
     def sample(self, unfinished: Unfinished, display: Display) -> None:
         """Sample and judge the problems that are not done. An interrupt says how many are."""
         warn_of_bad_golds(self.prompts, self.session, display)
-        done = set(unfinished.lines)
+        done = set(unfinished.rows_of)
         with (
             Verifier(format=self.format) as verifier,
             display.progress(f"{self.problems.name}", len(self.prompts)) as bar,
@@ -124,7 +130,7 @@ class _Measurement:
         """What an interrupt leaves, in words."""
         if unfinished.path is None:
             return ""
-        done = f"{len(unfinished.lines)} of {len(self.prompts)} problems of {self.problems.name}"
+        done = f"{len(unfinished.rows_of)} of {len(self.prompts)} problems of {self.problems.name}"
         return f"kept {done} with {self.config.model}; give the same command again to go on"
 
 

@@ -7,15 +7,16 @@ import typer
 
 from rlvr_cli import __version__
 from rlvr_cli.cli import options
+from rlvr_cli.cli.errors import reported_errors
 from rlvr_cli.cli.resolve import (
     KEPT,
     NOTHING_KEPT,
     READ_BY_EVAL,
     READ_BY_RESPONSES,
     eval_flags,
-    reported_errors,
     resolve,
     resolve_again,
+    say_own_settings,
     shared_flags,
 )
 
@@ -138,9 +139,11 @@ def train(
             go_on(resolved, resume, Display(quiet))
             return
         resolved = resolve(flags, config, set_, reads=None)
+        display = Display(quiet)
+        say_own_settings([resolved.model], display)
         from rlvr_cli.cli.train import train as command
 
-        command(resolved, out, check, Display(quiet))
+        command(resolved, out, check, display)
 
 
 @app.command("eval")
@@ -233,9 +236,11 @@ def eval_(
         models, sources = dict.fromkeys(model or (None,)), dict.fromkeys(data or (None,))
         pairs = [{"model": one, "data.source": source} for one in models for source in sources]
         configs = [resolve(flags | pair, config, set_, reads=READ_BY_EVAL) for pair in pairs]
+        display = Display(quiet)
+        say_own_settings([one.model for one in configs], display)
         from rlvr_cli.cli.eval import eval_ as command
 
-        command(configs, asked, Display(quiet))
+        command(configs, asked, display)
         return None
 
 
@@ -284,6 +289,8 @@ def sample(
         )
         flags["data.prompt"] = prompt
         resolved = resolve(flags, config, set_, reads=READ_BY_EVAL)
+        display = Display(quiet)
+        say_own_settings([resolved.model], display)
         from rlvr_cli.cli.sample import sample as command
 
-        command(resolved, inputs, out, Display(quiet))
+        command(resolved, inputs, out, display)

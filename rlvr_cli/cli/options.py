@@ -40,7 +40,7 @@ EvalMaxTokens = Annotated[
 PromptTemplate = Annotated[
     str | None,
     typer.Option(
-        help="think_answer, boxed, plain, or a file with {problem} in it; none: the set's own.",
+        help="think_answer, boxed, plain, or a text or file with {problem}; none: the set's own.",
         rich_help_panel=SAMPLING,
     ),
 ]

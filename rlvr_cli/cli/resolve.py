@@ -1,16 +1,15 @@
-"""From what the command line says to a configuration; errors and ends as exit codes.
+"""From what the command line says to a configuration.
 
 Imports stay inside the functions: help needs none of them.
 """
 
-import os
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+if TYPE_CHECKING:
+    from rlvr_cli.config import Layer
+    from rlvr_cli.console.display import Display
 
 READ_BY_EVAL = (
     *("seed", "threads", "model", "engine", "rollout.max_tokens", "rollout.kv_budget_mb"),
@@ -77,7 +76,6 @@ def resolve(
     """
     from rlvr_cli import config
     from rlvr_cli.core.types import UserError
-    from rlvr_cli.model.loading import DEFAULTS_FILE, model_directory
 
     layers = [config.yaml_layer(file)] if file else []
     flags = {key: value for key, value in flags.items() if value is not None}
@@ -93,10 +91,78 @@ def resolve(
             raise UserError(f"{layer.origin}: {who}")
     if not own_defaults:
         return resolved
-    defaults = Path(model_directory(resolved.model)) / DEFAULTS_FILE
-    if defaults.is_file():
-        layers = [config.yaml_layer(defaults, str(defaults)), *layers]
-    return config.resolve(layers)
+    own, _ = _own_settings(resolved.model)
+    return config.resolve([own, *layers])
+
+
+def say_own_settings(models: Iterable[str], display: "Display") -> None:
+    """Say which settings came with each model, and what of its file was not read."""
+    from rlvr_cli.config import OF_A_MODEL
+    from rlvr_cli.model.loading import TINY
+
+    for model in dict.fromkeys(models):
+        own, left_out = _own_settings(model)
+        if own.values and model != TINY:
+            display.say("settings", f"{own.origin}: {_shown(own.values)}")
+        if left_out:
+            names = ", ".join(left_out)
+            display.warn(
+                f"{own.origin}: not read: {names:.200}; of a model's own settings only "
+                f"{', '.join(OF_A_MODEL)} are, and of data only prompt and verifier"
+            )
+
+
+def _own_settings(model: str) -> tuple["Layer", list[str]]:
+    """The settings in the model's directory, and the names of those that are not read.
+
+    Only the built-in policy's file may say anything. Raises UserError for a prompt in another file.
+    """
+    from rlvr_cli import config
+    from rlvr_cli.core.types import UserError
+    from rlvr_cli.data.prompts import TEMPLATES, is_kept_template
+    from rlvr_cli.model.loading import DEFAULTS_FILE, TINY, model_directory
+
+    file = Path(model_directory(model)) / DEFAULTS_FILE
+    if not file.is_file():
+        return config.Layer(str(file), {}), []
+    layer = config.yaml_layer(file, str(file))
+    if model == TINY:
+        return layer, []
+    own, left_out = _kept_part(layer)
+    data = own.values.get("data")
+    prompt = data.get("prompt") if isinstance(data, dict) else None
+    if isinstance(prompt, str) and not is_kept_template(prompt):
+        raise UserError(
+            f"{file}: data.prompt {prompt:.80} is neither {', '.join(TEMPLATES)} nor a text with "
+            "{problem} in it, and no other file is read for a model; give it with --prompt"
+        )
+    return own, left_out
+
+
+def _kept_part(layer: "Layer") -> tuple["Layer", list[str]]:
+    """The settings of a layer that a checkpoint may keep, and the names of the others."""
+    from rlvr_cli.config import OF_A_MODEL
+
+    values: dict[str, Any] = {}
+    left_out = []
+    for section, found in layer.values.items():
+        allowed = OF_A_MODEL.get(section) if isinstance(section, str) else None
+        if allowed is True or (allowed and not isinstance(found, dict)):
+            values[section] = found
+        elif allowed:
+            values[section] = {key: value for key, value in found.items() if key in allowed}
+            left_out += [f"{section}.{key}" for key in found if key not in allowed]
+        else:
+            left_out.append(f"{section}")
+    return type(layer)(layer.origin, values), left_out
+
+
+def _shown(values: dict[str, Any], prefix: str = "") -> str:
+    parts = [
+        _shown(value, f"{prefix}{key}.") if isinstance(value, dict) else f"{prefix}{key} {value!r}"
+        for key, value in values.items()
+    ]
+    return ", ".join(parts)
 
 
 _CHANGED_BY_RESUME = ("steps", "checkpoint.", "guards.")
@@ -131,37 +197,3 @@ def resolve_again(run: Path, flags: dict[str, Any], assignments: list[str] | Non
             f"{schedule}, which sets the learning rate by the share of all steps"
         )
     return resolved
-
-
-@contextmanager
-def reported_errors(interrupted: str = "") -> Iterator[None]:
-    """One line and exit code 2 for a mistake of the user's; a quiet end for a pipe.
-
-    Ctrl-C and SIGTERM end it with what the KeyboardInterrupt says, else with `interrupted`.
-    """
-    from rlvr_cli.core.signals import Interrupts
-    from rlvr_cli.core.types import RunStoppedError, UserError
-
-    try:
-        with Interrupts() as interrupts, interrupts.welcome():
-            yield
-            sys.stdout.flush()
-    except (UserError, RunStoppedError) as error:
-        from rlvr_cli.console.display import fail
-
-        fail(str(error))
-        raise typer.Exit(3 if isinstance(error, RunStoppedError) else 2) from None
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(141) from None
-    except OSError as error:
-        from rlvr_cli.console.display import fail
-
-        fail(f"{error.filename or 'output'}: {error.strerror or error}")
-        with suppress(OSError):  # what stdout still holds cannot be written at the end either
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(2) from None
-    except KeyboardInterrupt as error:
-        if note := str(error) or interrupted:
-            print(f"rlvr: interrupted; {note}", file=sys.stderr)
-        raise typer.Exit(130) from None

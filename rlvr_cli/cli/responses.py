@@ -7,7 +7,7 @@ from rlvr_cli.core.cores import usable_cores
 from rlvr_cli.core.types import Problem
 from rlvr_cli.evaluation.fingerprint import data_hash, judging
 from rlvr_cli.evaluation.report import Result, check_fields, judged_problems
-from rlvr_cli.evaluation.responses import format_of_rows, judged_rows, read_responses
+from rlvr_cli.evaluation.responses import by_label, format_of_rows, judged_rows, read_responses
 from rlvr_cli.evaluation.result_dir import ResultDirectory
 from verifiers import Verifier
 
@@ -15,18 +15,21 @@ from verifiers import Verifier
 def score(config: Config, source: str, asked: Asked, display: Display) -> None:
     """Judge the rows of a file or stdin and publish the figures. Raises UserError."""
     given = read_responses(source, config.data.limit, config.data.skip_bad)
+    parts = by_label(given)
     ours: dict[tuple[str, str], dict[str, Problem]] = {}
+    fields: dict[str, set[str]] = {}
     for row in given:
         ours.setdefault(row.label, {}).setdefault(row.problem.id, row.problem)
+        fields.setdefault(row.label[1], set()).update(row.problem.extra)
     problems = {label: tuple(by_id.values()) for label, by_id in ours.items()}
-    for _, data in problems:
-        fields = {key for row in given if row.label[1] == data for key in row.problem.extra}
-        check_fields(asked.by, fields, data)
+    for data, known in fields.items():
+        check_fields(asked.by, known, data)
     directory = None if asked.out is None else ResultDirectory(asked.out)
-    parts = {label: [row for row in given if row.label == label] for label in problems}
     formats = {label: config.data.verifier or format_of_rows(part) for label, part in parts.items()}
     with Verifier() as equality:
         theirs = earlier_results(asked, problems, equality)
+    if directory is not None:
+        directory.hold()
     results = []
     total = sum(len(row.responses) for row in given)
     with display.progress("judging", total) as bar:

@@ -6,13 +6,16 @@ from pathlib import Path
 
 from rlvr_cli.config import Config, as_yaml, changed_cells
 from rlvr_cli.console.display import Display
-from rlvr_cli.core.files import write_atomically
+from rlvr_cli.core.files import refuse_links, write_atomically
+from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import Prompt, UserError
 from rlvr_cli.data.problems import ProblemSet, load_problems
+from rlvr_cli.data.prompts import kept_template
 from rlvr_cli.data.sources import has_split
 from rlvr_cli.rollout.session import Session, answer_format, open_session, precision_on, prompts_for
 from rlvr_cli.runs.checkpoint import (
     Checkpoint,
+    check_savable,
     checkpoints,
     load_weights,
     newest_sound,
@@ -22,7 +25,7 @@ from rlvr_cli.runs.lifecycle import Loop
 from rlvr_cli.runs.narration import refuse_existing, warn_of_bad_golds
 from rlvr_cli.runs.preflight import preflight
 from rlvr_cli.runs.run_dir import Run, create_run, default_directory, kept_problems
-from rlvr_cli.runs.state import restore
+from rlvr_cli.runs.state import OtherRunError, restore
 from rlvr_cli.training.trainer import Trainer
 
 
@@ -33,13 +36,14 @@ def train(config: Config, out: Path | None, check_only: bool, display: Display) 
         refuse_existing(directory)
     problems = _training_problems(config)
     chosen = {
-        "prompt": config.data.prompt or problems.prompt,
+        "prompt": kept_template(config.data.prompt or problems.prompt),
         "verifier": answer_format(problems, config.data),
     }
     data = config.data.model_copy(update=chosen)
     config = config.model_copy(update={"data": data})
     with open_session(config, training=True) as session:
         _say_model(config, session, display)
+        check_savable(session.policy)
         prompts, held_out = _prompts(config, session, problems, display)
         _check(session, prompts, config, check_only, display)
         if check_only:
@@ -64,11 +68,13 @@ def resume(config: Config, directory: Path, display: Display) -> None:
                 f"--resume {directory}: {checkpoint.step} steps are done, more than the "
                 f"{config.steps} asked for; give more or leave --steps out"
             )
+        listed = checkpoints(directory)
+        refuse_links(directory, ("rollouts", "checkpoints"))
+        refuse_links(directory / "checkpoints", (one.path.name for one in listed))
         problems = _problems_again(config, directory)
         with open_session(config, training=True) as session:
             _say_model(config, session, display)
             config = as_chosen(config, session)
-            write_atomically(directory / "config.yaml", as_yaml(config))
             prompts, held_out = _prompts(config, session, problems, display)
             trainer = Trainer(config, session, prompts, held_out)
             loop = Loop(trainer, run, display)
@@ -77,7 +83,8 @@ def resume(config: Config, directory: Path, display: Display) -> None:
                 display.say("resume", f"{directory}: no step was saved yet, so from the start")
             else:
                 _restore(trainer, loop, checkpoint)
-                display.say("resume", f"{directory}: from the end of step {checkpoint.step}")
+                display.say("resume", f"{directory}: from the end of step {trainer.step}")
+            write_atomically(directory / "config.yaml", as_yaml(config))
             loop.go()
 
 
@@ -95,15 +102,38 @@ def as_chosen(config: Config, session: Session) -> Config:
 
 
 def _restore(trainer: Trainer, loop: Loop, checkpoint: Checkpoint) -> None:
-    """Put trainer and run directory where they were when the checkpoint was written."""
-    state = checkpoint.load_state()
-    load_weights(checkpoint, trainer.session.policy.model)
-    restore(trainer, state)
+    """Put trainer and run directory where they were when the checkpoint was written, or the newest
+    one before it that can be read. Raises UserError if none can, or it is of another run."""
+    directory, said = loop.run.directory, set[str]()
+    unreadable: dict[int, str] = {}
+    while True:
+        try:
+            state = checkpoint.load_state()
+            load_weights(checkpoint, trainer.session.policy.model)
+            restore(trainer, state)
+            break
+        except (OtherRunError, MemoryError):
+            raise
+        except Exception as error:  # whatever a state may hold
+            reason = shortened(" ".join(str(error).split()))
+            unreadable[checkpoint.step] = f"it cannot be read ({type(error).__name__}: {reason})"
+            found, lines = newest_sound(directory, unreadable)
+            for line in (line for line in lines if line not in said):
+                loop.display.warn(line)
+            said |= set(lines)
+            assert found is not None
+            checkpoint = found
     trainer.step = checkpoint.step
     trainer.session.engine.sync_weights(trainer.session.policy.model.named_parameters())
-    newer = {other.step for other in checkpoints(loop.run.directory)} - {checkpoint.step}
-    remove_checkpoints(loop.run.directory, {step for step in newer if step > checkpoint.step})
-    loop.resume(loop.run.cut_back(checkpoint.step), state.values["progress"])
+    newer = {other.step for other in checkpoints(directory)} - {checkpoint.step}
+    remove_checkpoints(directory, {step for step in newer if step > checkpoint.step})
+    history = loop.run.cut_back(checkpoint.step)
+    if len(history) < checkpoint.step:
+        loop.display.warn(
+            f"{directory}/metrics.jsonl: {len(history)} of {checkpoint.step} steps can be read; "
+            "guards and curves go without the others"
+        )
+    loop.resume(history, state.values["progress"])
 
 
 def _say_model(config: Config, session: Session, display: Display) -> None:

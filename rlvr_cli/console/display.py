@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rlvr_cli.algorithm.presets import ALGORITHMS
+from rlvr_cli.core.signals import heed
 from rlvr_cli.core.text import printable
 from rlvr_cli.core.types import Group, Rollout
 
@@ -97,7 +98,9 @@ class Ticker:
         self.console, self.bar, self.task = console, bar, task
 
     def tick(self, note: str = "", *, print_note: bool = True, advance: int = 1) -> None:
-        """Some units are done; the note says how it went."""
+        """Some units are done; the note says how it went. An interruption that was lost on its way
+        is heeded here."""
+        heed()
         if self.bar is not None:
             self.bar.update(self.task, advance=advance, note=note)
         elif self.console is not None and note and print_note:

@@ -1,17 +1,26 @@
 """Files that a crash cannot spoil: written aside, synced, renamed; and a lock on a directory."""
 
+import errno
 import fcntl
 import hashlib
-import json
 import os
 import shutil
-from collections.abc import Callable, Container
+import stat
+from collections.abc import Callable, Container, Iterable
+from contextlib import suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO
 
+from rlvr_cli.core.jsonl import parse_json
+from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import UserError
 
 MANIFEST = "manifest.json"
+MODEL_FILES = ("config.json", "model*.safetensors")
+"""What the manifest of a model directory lists at least."""
+_LARGEST_MANIFEST = 1 << 20
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOCK = ".lock"
 _CHUNK = 1 << 20
 
@@ -19,19 +28,32 @@ _CHUNK = 1 << 20
 def write_atomically(path: Path, text: str) -> None:
     """The whole text under that name, or what was there before; never a part of it."""
     aside = path.with_name(f".{path.name}.partial")
-    with aside.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    aside.rename(path)
+    remove(aside)
+    try:
+        write_new(aside, text)
+        aside.rename(path)
+    except BaseException:
+        with suppress(OSError):
+            remove(aside)
+        raise
     _sync(path.parent)
+
+
+def write_new(path: Path, text: str) -> None:
+    """A new file, synced. Raises OSError where anything stands under that name, a link too."""
+    descriptor = os.open(path, _CREATE | os.O_EXCL, 0o666)
+    try:
+        _write(descriptor, text.encode())
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def make_directory(path: Path, fill: Callable[[Path], None]) -> None:
     """A new directory as `fill` leaves it, or none. Raises OSError if `path` exists and is no empty
     directory."""
     aside = path.with_name(f".{path.name}.partial")
-    shutil.rmtree(aside, ignore_errors=True)
+    remove(aside)
     aside.mkdir(parents=True)
     try:
         fill(aside)
@@ -48,7 +70,7 @@ def make_directory(path: Path, fill: Callable[[Path], None]) -> None:
 def remove_directory(path: Path) -> None:
     """Remove a directory; one that is half removed never stands under its name."""
     aside = path.with_name(f".{path.name}.removed")
-    shutil.rmtree(aside, ignore_errors=True)
+    remove(aside)
     path.rename(aside)
     shutil.rmtree(aside, ignore_errors=True)
 
@@ -56,45 +78,97 @@ def remove_directory(path: Path) -> None:
 def clear_leftovers(directory: Path) -> None:
     """Remove what a sudden end has left half written or half removed in a directory."""
     for path in [*directory.glob(".*.partial"), *directory.glob(".*.removed")]:
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
+        remove(path)
+
+
+def remove(path: Path) -> None:
+    """Remove whatever stands there, if anything; a link itself, never what it points to."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def refuse_links(directory: Path, names: Iterable[str]) -> None:
+    """Raise UserError where one of the names in a directory is not a directory of its own."""
+    for name in names:
+        path = directory / name
+        if path.is_symlink() or (path.exists() and not path.is_dir()):
+            raise UserError(f"{path}: not a directory of its own; a link is not followed")
 
 
 def append_line(path: Path, line: str) -> None:
-    """Append a line with its end, synced; where that fails, nothing of it is left."""
-    with path.open("ab") as file:
-        end = file.tell()
+    """Append a line (or several) with its end, synced; where that fails, nothing of it is left."""
+    descriptor = os.open(path, _CREATE | os.O_APPEND, 0o666)
+    try:
+        _check_regular(descriptor, path)
+        end = os.fstat(descriptor).st_size
         try:
-            file.write(line.encode())
-            file.flush()
-            os.fsync(file.fileno())
+            _write(descriptor, line.encode())
+            os.fsync(descriptor)
         except BaseException:
-            os.truncate(path, end)
+            os.ftruncate(descriptor, end)
             raise
+    finally:
+        os.close(descriptor)
 
 
-def sha256(path: Path) -> str:
-    """The checksum of a file, in hexadecimal."""
+def open_regular(path: Path, follow: bool = True) -> IO[bytes]:
+    """A regular file to read. Raises OSError for any other: a FIFO hangs, a device never ends."""
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    descriptor = os.open(path, flags)
+    try:
+        _check_regular(descriptor, path)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return os.fdopen(descriptor, "rb")
+
+
+def read_regular(path: Path, most: int) -> bytes:
+    """The content of a regular file. Raises OSError for any other, or one of more bytes."""
+    with open_regular(path) as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise OSError(errno.EFBIG, f"larger than {most} bytes", str(path))
+    return content
+
+
+def sha256(path: Path, follow: bool = True) -> str:
+    """The checksum of a regular file, in hexadecimal."""
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with open_regular(path, follow) as file:
         while chunk := file.read(_CHUNK):
             digest.update(chunk)
     return digest.hexdigest()
 
 
-def damage(directory: Path, spared: Container[str] = ()) -> str | None:
-    """What is wrong with a directory by its own MANIFEST of checksums, or None; the files in its
-    folders `spared` are not looked at."""
+def damage(
+    directory: Path, spared: Container[str] = (), needed: Iterable[str] = MODEL_FILES
+) -> str | None:
+    """What is wrong with a directory by its own MANIFEST of checksums, or None.
+
+    The files in its folders `spared` are not looked at; a file has to be listed for each pattern
+    of `needed`.
+    """
     try:
-        listed = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
+        listed = parse_json(read_regular(directory / MANIFEST, _LARGEST_MANIFEST))
+        if not isinstance(listed, dict):
+            return f"{MANIFEST} cannot be read"
+        for pattern in needed:
+            if not any(fnmatchcase(name, pattern) for name in listed):
+                return f"{MANIFEST} lists no {pattern}"
+        root = directory.resolve()
         for name, checksum in listed.items():
-            if name.split("/")[0] not in spared and sha256(directory / name) != checksum:
-                return f"the checksum of {name} differs"
+            if name.split("/")[0] in spared:
+                continue
+            if not (directory / name).resolve().is_relative_to(root):
+                return f"{MANIFEST} lists {shortened(name)}, which lies outside"
+            if sha256(directory / name, follow=False) != checksum:
+                return f"the checksum of {shortened(name)} differs"
     except OSError as error:
-        return f"{Path(str(error.filename)).name}: {error.strerror}"
-    except (ValueError, AttributeError):
+        return f"{shortened(Path(str(error.filename)).name)}: {error.strerror}"
+    except (ValueError, RuntimeError):  # a name with a NUL, links in a circle
         return f"{MANIFEST} cannot be read"
     return None
 
@@ -104,8 +178,11 @@ def lock_directory(directory: Path) -> IO[str]:
 
     Raises UserError if another process holds it, or if it cannot be written to.
     """
+    path = directory / _LOCK
     try:
-        file = (directory / _LOCK).open("a", encoding="utf-8")
+        descriptor = os.open(path, _CREATE | os.O_NONBLOCK, 0o666)
+        file = os.fdopen(descriptor, "w", encoding="utf-8")
+        _check_regular(descriptor, path)
     except OSError as error:
         raise UserError(f"{directory}: cannot be written to ({error.strerror})") from None
     try:
@@ -114,6 +191,17 @@ def lock_directory(directory: Path) -> IO[str]:
         file.close()
         raise UserError(f"{directory}: another process is using it; wait for it") from None
     return file
+
+
+def _check_regular(descriptor: int, path: Path) -> None:
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[os.write(descriptor, left) :]
 
 
 def _sync(path: Path) -> None:

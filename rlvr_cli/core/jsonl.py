@@ -1,9 +1,21 @@
-"""JSON lines: one object, one line, no number that JSON does not have."""
+"""JSON lines: one object, one line, each key once, no number that JSON does not have; of bounded
+length and depth where they are read."""
 
 import json
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Any, TextIO
+
+from rlvr_cli.core.text import DEEPEST, is_too_deep, shortened
+from rlvr_cli.core.types import UserError
+
+LONGEST_LINE = 64 << 20
+"""Bytes (or characters) of one line of a file that others wrote."""
+
+
+class DuplicateKeyError(ValueError):
+    """A key that stands twice in one JSON object."""
 
 
 def jsonl_line(row: Mapping[str, Any]) -> str:
@@ -18,6 +30,39 @@ def write_jsonl_line(file: TextIO, row: Mapping[str, Any]) -> None:
     """One JSON object, one line, at once."""
     file.write(jsonl_line(row))
     file.flush()
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The value of a JSON text. Raises ValueError, in one line, where it is none: not UTF-8, not
+    JSON, a key that stands twice, nested too deep."""
+    try:
+        value = json.loads(text, object_pairs_hook=_each_once)
+    except DuplicateKeyError:
+        raise
+    except (ValueError, RecursionError):
+        raise ValueError("not a JSON object") from None
+    if is_too_deep(value):
+        raise ValueError(f"nested more than {DEEPEST} levels deep")
+    return value
+
+
+def bounded_lines(name: str, file: Any) -> Iterator[Any]:
+    """The lines of a binary or text file. Raises UserError at one longer than `LONGEST_LINE`."""
+    number = 0
+    while line := file.readline(LONGEST_LINE + 1):
+        number += 1
+        if len(line) > LONGEST_LINE:
+            raise UserError(f"{name}:{number}: a line of more than {LONGEST_LINE >> 20} MB")
+        yield line
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these pairs; one key twice would shadow the first without a word."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        ((twice, _),) = Counter(key for key, _ in pairs).most_common(1)
+        raise DuplicateKeyError(f"the key {shortened(twice)} stands twice")
+    return found
 
 
 def _finite(value: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict
 
+from rlvr_cli.core.text import shortened, shown
 from rlvr_cli.core.types import UserError
 
 NONE = "none"
@@ -60,7 +61,7 @@ def overlay(
     """
     merged = dict(base)
     for key, value in top.items():
-        name = f"{prefix}{key}"
+        name = f"{prefix}{shortened(str(key))}"
         if key not in section.model_fields:
             near = difflib.get_close_matches(str(key), section.model_fields, 1)
             hint = f"did you mean {prefix}{near[0]}?" if near else f"known: {_known(section, name)}"
@@ -87,13 +88,14 @@ def _choose(
     listed = ", ".join([*found, *([NONE] if is_optional else [])])
     cells = value if isinstance(value, dict) else {"kind": value}
     if "kind" not in cells and old is None:
+        named = shortened(", ".join(map(str, cells)))
         raise UserError(
-            f"{origin}: {name} is none here and has no {', '.join(map(str, cells))}; choose one "
+            f"{origin}: {name} is none here and has no {named}; choose one "
             f"first, {name}=KIND of {', '.join(found)}"
         )
     kind = cells.get("kind", old and old["kind"])
     if not isinstance(kind, str) or kind not in found:
-        raise UserError(f"{origin}: {name} cannot be {kind!r}; choose from {listed}")
+        raise UserError(f"{origin}: {name} cannot be {shown(kind)}; choose from {listed}")
     for cell in (name for name in cells if name not in found[kind].model_fields):
         if others := [other for other in found if cell in found[other].model_fields]:
             raise UserError(

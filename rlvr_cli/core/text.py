@@ -1,12 +1,17 @@
 """Text for people: what a terminal may be shown, and numbers in sentences."""
 
 import re
+import reprlib
 from typing import Any
+
+from pydantic import ValidationError
 
 LONGEST_ANSWER = 10_000
 """Characters of a gold answer; a longer one is a mistake, and every response would carry it."""
 DEEPEST = 100
 """Levels of nesting in a problem's own fields."""
+SHORT = 100
+"""Characters of a stranger's text in a message."""
 _CONTROL = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 and C1 but for tab and newline
     r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # what turns the direction of text round
@@ -16,6 +21,26 @@ _CONTROL = re.compile(
 def printable(text: str) -> str:
     """The text with a replacement character for all that a terminal would obey."""
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.encode("utf-8", "replace").decode())
+
+
+def shortened(text: str) -> str:
+    """The text, cut where it is long."""
+    return text if len(text) <= SHORT else f"{text[:SHORT]}…"
+
+
+def shown(value: Any) -> str:
+    """Any value in a message, cut where it is long or deep."""
+    try:
+        return shortened(repr(value) if isinstance(value, str) else reprlib.repr(value))
+    except ValueError:  # an int of thousands of digits
+        return "so large a number"
+
+
+def first_mistake(error: ValidationError) -> str:
+    """The first thing that a validation found wrong, in one line."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    where = ".".join(shortened(str(part)) for part in first["loc"])
+    return f"{where}: {first['msg'][:1].lower()}{first['msg'][1:]}"
 
 
 def is_too_deep(value: Any) -> bool:
@@ -28,7 +53,9 @@ def is_too_deep(value: Any) -> bool:
             if isinstance(whole, dict | list)
             for part in (whole.values() if isinstance(whole, dict) else whole)
         ]
-    return bool(level)
+        if not level:
+            return False
+    return True
 
 
 def plural(count: int, noun: str) -> str:

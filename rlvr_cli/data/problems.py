@@ -2,7 +2,6 @@
 
 import math
 import random
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from rlvr_cli.core.types import Problem, UserError
 from rlvr_cli.data.sources import (
     DEFAULT_PROMPT,
     BadRowError,
+    FieldName,
     Gold,
     Row,
     bare_name,
@@ -22,9 +22,14 @@ from rlvr_cli.data.sources import (
 from verifiers import Format, boxed_answer
 
 T = TypeVar("T")
-ALIASES = {"problem": ("problem", "question", "prompt"), "answer": ("answer",), "id": ("id",)}
+ALIASES: dict[FieldName, tuple[str, ...]] = {
+    "problem": ("problem", "question", "prompt"),
+    "answer": ("answer",),
+    "id": ("id",),
+}
 _SHOWN_BAD_LINES = 5
-_AFTER_HASHES = re.compile(r"####[ \t]*([^\n]*)\s*\Z")
+_MOST_ROWS = 10_000_000
+_HASHES = "####"
 
 
 @dataclass(frozen=True)
@@ -57,7 +62,8 @@ def load_problems(
     """
     spec = find_spec(source)
     name = "stdin" if source == "-" else source
-    fields, gold = (spec.fields, spec.gold) if spec else (None, "text")
+    fields = spec.fields if spec else None
+    gold = spec.gold if spec else "text"
     places, prefix = [], bare_name(name)
 
     def read(where: str, number: int, row: Any) -> Problem:
@@ -111,11 +117,13 @@ def read_rows(
 
     They are reported on stderr with their line and, unless skipped, raise UserError at the end.
     """
-    bad: list[str] = []
-    count = 0
+    shown: list[str] = []
+    bad = count = 0
     for where, number, row in rows:
         if count == limit:
             break
+        if bad + count == _MOST_ROWS:
+            raise UserError(f"{where}: more than {_MOST_ROWS} rows; take the first with --limit")
         try:
             if isinstance(row, BadRowError):
                 raise row
@@ -123,23 +131,24 @@ def read_rows(
                 raise BadRowError(f"nested more than {DEEPEST} levels deep")
             found = read(where, number, row)
         except BadRowError as reason:
-            bad.append(f"{where}: {reason}")
+            bad += 1
+            if bad <= _SHOWN_BAD_LINES:
+                shown.append(f"{where}: {reason}")
             continue
         count += 1
         yield found
     if not bad:
         return
-    shown = bad[:_SHOWN_BAD_LINES]
-    if len(bad) > len(shown):
-        shown.append(f"… and {len(bad) - len(shown)} more")
+    if bad > len(shown):
+        shown.append(f"… and {bad - len(shown)} more")
     if not skip_bad:
-        found_bad = f"{len(bad)} bad of {len(bad) + count} lines"
+        found_bad = f"{bad} bad of {bad + count} lines"
         raise UserError("\n".join([*shown, f"{found_bad}; mend them, or go on with --skip-bad"]))
-    print(printable("\n".join([*shown, f"bad lines skipped: {len(bad)}"])), file=sys.stderr)
+    print(printable("\n".join([*shown, f"bad lines skipped: {bad}"])), file=sys.stderr)
 
 
 def _problem(
-    row: Any, fields: dict[str, str] | None, gold: Gold, default_id: str, need_answer: bool
+    row: Any, fields: dict[FieldName, str] | None, gold: Gold, default_id: str, need_answer: bool
 ) -> Problem:
     if not isinstance(row, dict):
         raise BadRowError("not a JSON object")
@@ -189,10 +198,11 @@ def gold_answer(value: Any, rule: Gold = "text") -> str:
         if boxed is None:
             raise BadRowError("the solution has no box that holds the gold answer")
         return boxed
-    hashes = _AFTER_HASHES.search(text)
-    if rule == "hashes" and not hashes:
-        raise BadRowError("field answer has no #### before the gold answer")
-    text = hashes[1].strip() if hashes else text
+    _, hashes, behind = text.rpartition("\n")[2].partition(_HASHES)
+    if hashes:
+        text = behind.strip()
+    elif rule == "hashes":
+        raise BadRowError(f"field answer has no {_HASHES} before the gold answer")
     if not text:
         raise BadRowError("field answer is empty")
     if len(text) > LONGEST_ANSWER:

@@ -2,14 +2,22 @@
 
 import hashlib
 import json
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from rlvr_cli.core.bounds import bounded
 from rlvr_cli.core.types import Problem, Prompt, UserError
 from verifiers import Format
 
 _SHORT = 60
+_SECONDS, _SECONDS_EACH = 10.0, 0.1
+"""That a chat template may take altogether: to begin with, and for each problem."""
+_MEMORY = 1 << 30
+"""Bytes that it may take beside what the process has."""
+_LEAST_S = 0.001
+_LONGEST_REASON = 300
 TEMPLATES = {
     "plain": "{problem}",
     "think_answer": (
@@ -37,19 +45,22 @@ def render_prompts(
     """Every problem as a prompt, through the tokenizer's chat template if it has one.
 
     Returns the prompts that leave room for `max_tokens` in a context of `context` tokens, and for
-    each other problem one line that says so. Raises UserError for an unknown template.
+    each other problem one line that says so. Raises UserError for an unknown template, and where
+    the tokenizer's fails, takes too long or too much memory.
     """
     asked = template_text(template)
     prompts, too_long = [], []
-    longest = context * max(map(len, tokenizer.get_vocab()))
+    longest = _longest_text(tokenizer, context)
+    chat = _ChatTemplate(tokenizer, _SECONDS + _SECONDS_EACH * len(problems))
     for problem in problems:
         name = f"problem {problem.id[:_SHORT]}"
-        if len(problem.problem) > longest:
-            length = len(problem.problem)
+        text = problem.problem
+        if len(text) <= longest:
+            text = chat.render(asked.replace("{problem}", text), name)
+        if len(text) > longest:
+            length = len(text)
             too_long.append(f"{name}: {length} characters cannot fit a context of {context} tokens")
             continue
-        content = asked.replace("{problem}", problem.problem)
-        text = _through_chat_template(content, tokenizer)
         token_ids = _encoded(text, tokenizer)
         if len(token_ids) + max_tokens > context:
             too_long.append(
@@ -62,12 +73,32 @@ def render_prompts(
     return prompts, too_long
 
 
-def forward_samples(tokenizer: Any) -> list[tuple[list[int], list[int]]]:
+def forward_samples(tokenizer: Any, context: int) -> list[tuple[list[int], list[int]]]:
     """Prompts and ragged responses as (token ids, token ids), rendered as a run's, to try a model's
-    forward pass on: two prompts in turn, so that a response stands far from its own."""
-    prompts = [_encoded(_through_chat_template(text, tokenizer), tokenizer) for text in _QUESTIONS]
+    forward pass on: two prompts in turn, so that a response stands far from its own.
+
+    Each fits a context of `context` tokens: a question whose chat is longer, or nothing at all, is
+    put as plain text. Raises UserError if the template fails or nothing fits.
+    """
+    chat = _ChatTemplate(tokenizer, _SECONDS)
+    longest = _longest_text(tokenizer, context)
     responses = [tokenizer.encode(text, add_special_tokens=False) for text in _RESPONSES]
-    return [(prompts[i % len(prompts)], tokens) for i, tokens in enumerate(responses) if tokens]
+    room = context - max(map(len, responses))
+    prompts = []
+    for question in _QUESTIONS:
+        rendered = chat.render(question, "a sample")
+        token_ids = _encoded(rendered, tokenizer) if len(rendered) <= longest else []
+        fits = 0 < len(token_ids) <= room
+        prompts.append(token_ids if fits else _encoded(question, tokenizer)[:room])
+    samples = [(prompts[i % len(prompts)], tokens) for i, tokens in enumerate(responses) if tokens]
+    if room < 1 or not samples:
+        raise UserError(f"a context of {context} tokens has no room for a short answer")
+    return samples
+
+
+def _longest_text(tokenizer: Any, context: int) -> int:
+    """Characters that a context of `context` tokens can hold at most."""
+    return context * max(map(len, tokenizer.get_vocab()))
 
 
 def prompts_digest(prompts: Sequence[Prompt]) -> str:
@@ -79,11 +110,23 @@ def prompts_digest(prompts: Sequence[Prompt]) -> str:
     return digest.hexdigest()
 
 
+def kept_template(name: str) -> str:
+    """What a run keeps of a template, so that no file is needed again: its name in TEMPLATES, else
+    its text. Raises UserError."""
+    return name if name in TEMPLATES else template_text(name)
+
+
+def is_kept_template(name: str) -> bool:
+    """Whether it stands for itself, and for no file."""
+    return name in TEMPLATES or "{problem}" in name
+
+
 def template_text(name: str) -> str:
-    """A template of TEMPLATES, or a file's. Raises UserError if it is neither, or asks nothing."""
-    if name in TEMPLATES:
-        return TEMPLATES[name]
-    known = f"choose from {', '.join(TEMPLATES)}, or give a file with {{problem}} in it"
+    """A template of TEMPLATES, a text with {problem} in it, or a file of one. Raises UserError if
+    it is none, or asks nothing."""
+    if is_kept_template(name):
+        return TEMPLATES.get(name, name)
+    known = f"choose from {', '.join(TEMPLATES)}, or give a text or a file with {{problem}} in it"
     if not Path(name).is_file():
         raise UserError(f"prompt {name}: no such template; {known}")
     try:
@@ -100,8 +143,32 @@ def _encoded(text: str, tokenizer: Any) -> list[int]:
     return ids
 
 
-def _through_chat_template(content: str, tokenizer: Any) -> str:
-    if tokenizer.chat_template is None:
-        return f"{content}\n"
-    chat = [{"role": "user", "content": content}]
-    return tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
+class _ChatTemplate:
+    """The tokenizer's chat template, a stranger's program in a sandbox, within `seconds` for all
+    its prompts."""
+
+    def __init__(self, tokenizer: Any, seconds: float) -> None:
+        self.tokenizer, self.left = tokenizer, seconds
+
+    def render(self, content: str, name: str) -> str:
+        """The prompt for a message of the user; plain text where there is no template."""
+        if self.tokenizer.chat_template is None:
+            return f"{content}\n"
+        chat = [{"role": "user", "content": content}]
+        started = time.monotonic()
+        try:
+            with bounded(self.left, _MEMORY):
+                text = self.tokenizer.apply_chat_template(
+                    chat, tokenize=False, add_generation_prompt=True
+                )
+            if not isinstance(text, str):
+                raise TypeError("it gives no text")
+            text.encode()
+        except Exception as error:  # whatever a template may do
+            reason = " ".join(str(error).split())[:_LONGEST_REASON] or "no reason given"
+            where = self.tokenizer.name_or_path
+            raise UserError(
+                f"{where}: its chat template fails on {name} ({type(error).__name__}: {reason})"
+            ) from None
+        self.left = max(_LEAST_S, self.left - (time.monotonic() - started))
+        return text

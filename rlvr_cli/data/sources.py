@@ -1,27 +1,34 @@
 """Where the rows of a problem set come from: datasets_cfg, the hub, a local copy, a file, stdin."""
 
 import csv
-import json
 import sys
 from collections.abc import Iterable, Iterator
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Annotated, Any, Literal, cast
 
-import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from rlvr_cli.core.files import open_regular
+from rlvr_cli.core.jsonl import bounded_lines, parse_json
+from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import UserError
+from rlvr_cli.core.yaml_text import LARGEST_YAML, load_yaml
 from rlvr_cli.data import arithmetic
 from verifiers import Format
 
 FILE_TYPES = (".jsonl", ".json", ".parquet", ".csv", ".yaml", ".yml")
 DEFAULT_PROMPT = "think_answer"
+_MOST_MADE = 20_000
+"""Problems of one split that a procedure is asked for, which it makes in seconds."""
+_BATCH = 256
 _PROCEDURAL = "procedural:arithmetic"
 _COPIES = (".jsonl", ".json", ".parquet", ".csv")
 
 Row = tuple[str, int, Any]
 """Where the row stands (`file:line`), its number from 1, its value or why it has none."""
+Split = Literal["train", "test"]
+FieldName = Literal["problem", "answer", "id"]
 Gold = Literal["text", "hashes", "boxed"]
 
 
@@ -36,15 +43,22 @@ class ProblemSetSpec(BaseModel):
     source: str
     """`procedural:arithmetic`, a hub id, or a file beside the YAML."""
     subset: str | None = None
-    sizes: dict[str, int] | None = None
-    splits: dict[str, str] | None = None
+    sizes: dict[Split, Annotated[int, Field(ge=1, le=_MOST_MADE)]] | None = None
+    """Of the splits of a procedural set."""
+    splits: dict[Split, str] | None = None
     """From `train` and `test` to the source's own names; one that is not named does not exist."""
-    fields: dict[str, str] | None = None
+    fields: dict[FieldName, str] | None = None
     gold: Gold = "text"
     """Where the gold answer stands in its field: the whole, after `####`, or in the last box."""
     prompt: str = DEFAULT_PROMPT
     verifier: Format | None = None
     """How answers are judged; none means as the prompt asks for them."""
+
+    @model_validator(mode="after")
+    def _has_sizes(self) -> "ProblemSetSpec":
+        if self.source == _PROCEDURAL and not self.sizes:
+            raise ValueError("a procedural set needs sizes, such as {train: 8192, test: 256}")
+        return self
 
     def split_names(self) -> list[str]:
         """The splits that it has."""
@@ -67,19 +81,20 @@ def find_spec(source: str) -> ProblemSetSpec | None:
         text = (resources.files("datasets_cfg") / f"{source}.yaml").read_text(encoding="utf-8")
     elif source.endswith((".yaml", ".yml")):
         try:
-            text = Path(source).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"{source}: cannot be read ({error})") from None
+            with Path(source).open(encoding="utf-8") as file:
+                text = file.read(LARGEST_YAML + 1)
+        except (OSError, ValueError) as error:
+            raise UserError(f"{shortened(source)}: cannot be read ({error})") from None
     else:
         return None
     try:
-        return ProblemSetSpec.model_validate(yaml.safe_load(text))
-    except yaml.YAMLError as error:
-        raise UserError(f"{source}: not valid YAML ({' '.join(str(error).split())})") from None
+        return ProblemSetSpec.model_validate(load_yaml(text))
     except ValidationError as error:
         first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        raise UserError(f"{source}: {key}: {first['msg']}") from None
+        key = "".join(f"{shortened(str(part))}: " for part in first["loc"])
+        raise UserError(f"{source}: {key}{first['msg'].removeprefix('Value error, ')}") from None
+    except ValueError as error:
+        raise UserError(f"{source}: {error}") from None
 
 
 def bare_name(source: str) -> str:
@@ -107,63 +122,93 @@ def source_rows(source: str, split: str, root: str | None) -> Iterator[Row]:
     if "/" in source:
         return _hub_rows(source, source, None, split, root)
     raise UserError(
-        f"{source}: no such problem set; give one of {', '.join(known_sets())}, "
+        f"{shortened(source)}: no such problem set; give one of {', '.join(known_sets())}, "
         "a .jsonl, .parquet or .csv file, a hub id, or - for stdin"
     )
 
 
 def file_rows(path: Path) -> Iterator[Row]:
     """The rows of a JSONL, Parquet or CSV file. Raises UserError if it cannot be read."""
-    if path.suffix == ".parquet":
-        import pyarrow
-        import pyarrow.parquet
-
-        try:
-            table = pyarrow.parquet.read_table(path)
-        except (OSError, pyarrow.ArrowException) as error:
-            raise UserError(f"{path}: cannot be read ({str(error).splitlines()[0]})") from None
-        yield from ((f"{path}:{n}", n, row) for n, row in enumerate(table.to_pylist(), 1))
-        return
     try:
-        if path.suffix == ".csv":
+        if path.suffix == ".parquet":
+            yield from _parquet_rows(path)
+        elif path.suffix == ".csv":
             with path.open(encoding="utf-8-sig", newline="") as text:
-                for n, row in enumerate(csv.DictReader(text), 1):
-                    yield f"{path}:{n}", n, {key: row[key] for key in row if key is not None}
-            return
-        with path.open("rb") as lines:
-            yield from jsonl_rows(str(path), lines)
+                yield from _csv_rows(path, text)
+        else:
+            with path.open("rb") as lines:
+                yield from jsonl_rows(str(path), lines)
     except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise UserError(f"{path}: cannot be read ({error})") from None
+        raise UserError(f"{path}: cannot be read ({_reason(error.strerror or error)})") from None
+    except (ValueError, csv.Error) as error:
+        raise UserError(f"{path}: cannot be read ({_reason(error)})") from None
 
 
-def jsonl_rows(name: str, lines: Iterable[bytes]) -> Iterator[Row]:
-    """The rows of JSON lines; one that is none comes as a BadRowError."""
-    for number, line in enumerate(lines, 1):
+def _reason(error: object) -> str:
+    return shortened(str(error).strip().split("\n")[0])
+
+
+def _parquet_rows(path: Path) -> Iterator[Row]:
+    """A batch at a time, so that what decompresses to more than there is memory is no harm."""
+    import pyarrow.parquet
+
+    try:
+        with open_regular(path) as content, pyarrow.parquet.ParquetFile(content) as file:
+            _check_columns(path, file.schema_arrow.names)
+            rows = (row for part in file.iter_batches(_BATCH) for row in part.to_pylist())
+            yield from ((f"{path}:{n}", n, row) for n, row in enumerate(rows, 1))
+    except (UserError, OSError):
+        raise
+    except Exception as error:  # whatever a file may hold
+        raise UserError(f"{path}: cannot be read ({_reason(error)})") from None
+
+
+def _csv_rows(path: Path, text: IO[str]) -> Iterator[Row]:
+    reader = csv.DictReader(bounded_lines(str(path), text))
+    _check_columns(path, reader.fieldnames or ())
+    for n, row in enumerate(reader, 1):
+        yield f"{path}:{n}", n, {key: row[key] for key in row if key is not None}
+
+
+def _check_columns(path: Path, names: Iterable[str]) -> None:
+    """One name twice would shadow the first without a word."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise UserError(f"{path}: the column {shortened(name)} stands twice")
+        seen.add(name)
+
+
+def jsonl_rows(name: str, file: IO[bytes]) -> Iterator[Row]:
+    """The rows of JSON lines; one that is none comes as a BadRowError. Raises UserError at a line
+    without end."""
+    for number, line in enumerate(bounded_lines(name, file), 1):
         where = f"{name}:{number}"
         try:
             text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
             if text:
-                yield where, number, json.loads(text)
+                yield where, number, parse_json(text)
         except UnicodeDecodeError:
             yield where, number, BadRowError("not UTF-8 text")
-        except (ValueError, RecursionError):
-            yield where, number, BadRowError("not a JSON object")
+        except ValueError as error:
+            yield where, number, BadRowError(str(error))
 
 
 def _spec_rows(name: str, spec: ProblemSetSpec, split: str, root: str | None) -> Iterator[Row]:
     if split not in spec.split_names():
         raise UserError(f"{name}: it has no {split} split; it has {', '.join(spec.split_names())}")
     if spec.source == _PROCEDURAL:
-        size = (spec.sizes or {})[split]
-        rows = arithmetic.problems(split, size, seed=spec.version)
+        size = (spec.sizes or {})[cast(Split, split)]
+        try:
+            rows = arithmetic.problems(split, size, seed=spec.version)
+        except ValueError as error:
+            raise UserError(f"{name}: {error}") from None
         return ((f"{name}:{n}", n, row) for n, row in enumerate(rows, 1))
     if spec.source.endswith(FILE_TYPES):
         return file_rows(Path(name).parent / spec.source)
     if root is not None:
         return file_rows(_local_copy(name, split, Path(root), spec.split_names()))
-    their_split = (spec.splits or {}).get(split, split)
+    their_split = (spec.splits or {}).get(cast(Split, split), split)
     return _hub_rows(name, spec.source, spec.subset, their_split, None)
 
 

@@ -1,12 +1,15 @@
 """From judged response rows to the figures that people publish, as JSON."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from itertools import groupby
 from typing import Any
 
 from rlvr_cli.core.text import plural
 from rlvr_cli.core.types import UserError
+from rlvr_cli.data.sources import bare_name
 from rlvr_cli.evaluation.estimators import (
     Estimate,
     Tally,
@@ -43,6 +46,11 @@ class Result:
     fingerprint: Fingerprint
     problems: tuple[JudgedProblem, ...]
 
+    @cached_property
+    def bare_name(self) -> str:
+        """Of the problem set, wherever its file lies."""
+        return bare_name(self.data)
+
     @property
     def samples(self) -> int:
         """Responses a problem, of the problem that has the fewest."""
@@ -66,8 +74,7 @@ def tally_of(rows: Sequence[ResponseRow], cluster: Cluster) -> Tally:
     judged = [row for row in rows if row["verdict"] not in _UNJUDGED]
     correct = sum(row["verdict"] == "correct" for row in judged)
     wrong = [row["extracted"] for row in judged if row["verdict"] == "wrong" and row["extracted"]]
-    numbers = cluster(wrong)
-    sizes = sorted((numbers.count(number) for number in set(numbers)), reverse=True)
+    sizes = sorted(Counter(cluster(wrong)).values(), reverse=True)
     return Tally(correct, tuple(sizes), len(judged) - correct - len(wrong))
 
 

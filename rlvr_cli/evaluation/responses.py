@@ -16,6 +16,7 @@ LABELS = ("model", "problem_set")
 """Rows of several results in one stream say by these keys which result they belong to."""
 _BATCH = 512
 _SHORT = 40
+_MOST_TOKENS = 1 << 31
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,17 @@ def read_responses(source: str, limit: int | None, skip_bad: bool) -> list[Given
     given = list(read_rows(rows, _given, None, skip_bad))
     if not given:
         raise UserError(f"{name}: no responses in it; one JSON object a line is expected")
-    for label in {row.label for row in given}:
-        check_problems([(row.where, row.problem) for row in given if row.label == label], True)
+    for rows_of_label in by_label(given).values():
+        check_problems([(row.where, row.problem) for row in rows_of_label], True)
     return given if limit is None else list(_of_first_problems(given, limit))
+
+
+def by_label(given: Iterable[Given]) -> dict[tuple[str, str], list[Given]]:
+    """The rows of each result, in the order in which the results first come."""
+    parts: dict[tuple[str, str], list[Given]] = {}
+    for row in given:
+        parts.setdefault(row.label, []).append(row)
+    return parts
 
 
 def check_problems(problems: Iterable[tuple[str, Problem]], repeated: bool) -> None:
@@ -157,7 +166,7 @@ def _given(where: str, number: int, row: Any) -> Given:
         Problem(str(identity), text, gold, extra),
         tuple(responses),
         row.get("finish_reason") if isinstance(row.get("finish_reason"), str) else None,
-        tokens if isinstance(tokens, int) and not isinstance(tokens, bool) else None,
+        tokens if type(tokens) is int and 0 <= tokens < _MOST_TOKENS else None,
         prompt if isinstance(prompt, str) else None,
         row["verifier"] if row.get("verifier") in get_args(Format) else None,
     )

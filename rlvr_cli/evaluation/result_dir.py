@@ -1,67 +1,114 @@
 """A result directory: `report.json`, `responses/*.jsonl`, and what a stopped evaluation left.
 
-While it is measured, a result lies in `unfinished/NAME.jsonl`: its fingerprint, then the rows of
-each problem as it is done. The same command goes on there, and nothing is sampled twice.
+While it is measured, a result lies in `unfinished/NAME.jsonl`: its fingerprint, then a line with
+the rows of each problem as it is done. The same command goes on there; nothing is sampled twice.
 """
 
+import hashlib
 import json
-import os
 import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from rlvr_cli.core.files import lock_directory, write_atomically
-from rlvr_cli.core.jsonl import jsonl_line
+from pydantic import ValidationError
+
+from rlvr_cli.core.files import (
+    append_line,
+    lock_directory,
+    open_regular,
+    read_regular,
+    refuse_links,
+    write_atomically,
+)
+from rlvr_cli.core.jsonl import jsonl_line, parse_json
+from rlvr_cli.core.text import DEEPEST, first_mistake, is_too_deep, shortened
 from rlvr_cli.core.types import UserError
 from rlvr_cli.data.sources import BadRowError, bare_name, file_rows
 from rlvr_cli.evaluation.fingerprint import Fingerprint, differences
 from rlvr_cli.evaluation.report import Cluster, ResponseRow, Result, judged_problems
+from rlvr_cli.evaluation.stored import Group, Header, JudgedRow, Report
 
 _REPORT, _RESPONSES, _UNFINISHED = "report.json", "responses", "unfinished"
+_SHOWN = 10
+_LARGEST_REPORT = 256 << 20
+_LONGEST_NAME = 180
+"""Bytes of a file's name, which leaves room for an ending within the 255 of a file system."""
 
 
 class Unfinished:
-    """The rows of one result, problem by problem; kept in a file if there is one."""
+    """The rows of one result, problem by problem; kept in a file if there is one.
+
+    The file begins with the fingerprint. Each further line holds the rows of one problem and a
+    checksum of both, so that what a power cut has torn, or a hand has edited, is known.
+    """
 
     def __init__(self, path: Path | None, fingerprint: Fingerprint, samples: int) -> None:
-        self.path = path
-        self.lines: dict[str, list[str]] = {}
-        """Rows as they are written, by the problem's id."""
+        self.path, self.samples = path, samples
+        self.rows_of: dict[str, list[ResponseRow]] = {}
+        """By the problem's id."""
+        self.dropped = 0
+        """Lines of the file that could not be taken: their problems are sampled again."""
+        self._header = jsonl_line({"fingerprint": fingerprint})
         if path is None:
             return
-        header = jsonl_line({"fingerprint": fingerprint})
-        kept = header + "".join(self._read(path, header, samples)) if path.exists() else header
-        write_atomically(path, kept)
+        if path.is_symlink() or path.exists():
+            self._read(path, fingerprint)
+        write_atomically(path, self._header + "".join(map(self._line, self.rows_of.values())))
 
-    def _read(self, path: Path, header: str, samples: int) -> Iterable[str]:
-        """The whole groups of the file; what was cut off in the middle of writing is dropped."""
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-        if lines and lines[0] != header:
-            ours, theirs = (json.loads(line)["fingerprint"] for line in (header, lines[0]))
-            raise UserError(
-                f"--out {path.parents[1]}: begun with other settings, which cannot be mixed "
-                f"({'; '.join(differences(ours, theirs))}); repeat those, or name another directory"
-            )
-        for line in lines[1:]:
-            if line.endswith("\n"):
-                self.lines.setdefault(json.loads(line)["id"], []).append(line)
-        self.lines = {key: rows for key, rows in self.lines.items() if len(rows) == samples}
-        return [line for rows in self.lines.values() for line in rows]
+    def _read(self, path: Path, fingerprint: Fingerprint) -> None:
+        """Take every whole group of the file. Raises UserError if it is of other settings."""
+        with open_regular(path, follow=False) as file:
+            first, *lines = file.read().split(b"\n")
+        groups = [self._group(line) for line in lines if line]
+        for group in filter(None, groups):
+            self.rows_of[group[0]["id"]] = group
+        self.dropped = groups.count(None)
+        if first + b"\n" == self._header.encode():
+            return
+        try:
+            theirs = Header.model_validate(parse_json(first)).fingerprint
+        except ValueError:
+            if self.rows_of or not any(map(_is_group, lines)):
+                return
+            differing = "its first line cannot be read"
+        else:
+            differing = "; ".join(differences(fingerprint, theirs))
+        raise UserError(
+            f"--out {path.parents[1]}: begun with other settings, which cannot be mixed "
+            f"({differing}); repeat those, or name another directory"
+        )
+
+    def _group(self, line: bytes) -> list[ResponseRow] | None:
+        """The rows of a line, or None where they are not what was written there."""
+        try:
+            values = parse_json(line)
+            group = Group.model_validate(values)
+        except ValueError:
+            return None
+        rows: list[ResponseRow] = values["rows"]
+        ids = {row.id for row in group.rows}
+        whole = len(rows) == self.samples and len(ids) == 1 and self._seal(rows) == group.sha256
+        return rows if whole else None
+
+    def _line(self, rows: Sequence[ResponseRow]) -> str:
+        return jsonl_line({"sha256": self._seal(rows), "rows": rows})
+
+    def _seal(self, rows: Sequence[ResponseRow]) -> str:
+        text = self._header + "".join(map(jsonl_line, rows))
+        return hashlib.sha256(text.encode()).hexdigest()
 
     def add(self, identity: str, rows: Sequence[ResponseRow]) -> None:
         """Keep the rows of a problem that is done; they reach the disk before this returns."""
-        self.lines[identity] = [jsonl_line(row) for row in rows]
+        line = self._line(rows)
         if self.path is not None:
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write("".join(self.lines[identity]))
-                file.flush()
-                os.fsync(file.fileno())
+            append_line(self.path, line)
+        self.rows_of[identity] = json.loads(line)["rows"]
 
     def rows(self, identities: Iterable[str]) -> list[ResponseRow]:
         """The rows of these problems, in their order."""
-        return [json.loads(line) for key in identities for line in self.lines[key]]
+        return [row for key in identities for row in self.rows_of[key]]
 
 
 class ResultDirectory:
@@ -73,6 +120,7 @@ class ResultDirectory:
         self.directory = directory
         self._lock: IO[str] | None = None
         self._refuse_finished()
+        refuse_links(directory, (_UNFINISHED, _RESPONSES))
         if (directory / _UNFINISHED).is_dir():
             self._hold()
         elif directory.exists():
@@ -82,8 +130,16 @@ class ResultDirectory:
         if (self.directory / _REPORT).exists():
             raise UserError(f"--out {self.directory}: it exists already, finished; name another")
 
+    def hold(self) -> None:
+        """Make and hold the directory until the process ends. Raises UserError if that fails."""
+        try:
+            self._hold()
+        except OSError as error:
+            raise UserError(
+                f"--out {self.directory}: cannot be written ({error.strerror})"
+            ) from None
+
     def _hold(self) -> None:
-        """Hold the directory until the process ends. Raises OSError if it cannot be made."""
         if self._lock is None:
             (self.directory / _UNFINISHED).mkdir(parents=True, exist_ok=True)
             self._lock = lock_directory(self.directory / _UNFINISHED)
@@ -120,14 +176,24 @@ class ResultDirectory:
 
 def file_names(pairs: Sequence[tuple[str, str]]) -> list[str]:
     """A file name for each (model, data), all different."""
-    names: list[str] = []
+    names: dict[str, None] = {}
+    number_of: dict[str, int] = {}
     for model, data in pairs:
-        base = "--".join(re.sub(r"[^\w.-]+", "_", part).strip("_.-") for part in (data, model))
-        name, number = base, 2
+        parts = (re.sub(r"[^\w.-]+", "_", part).strip("_.-") for part in (data, model))
+        name = base = _short("--".join(parts))
         while name in names:
-            name, number = f"{base}-{number}", number + 1
-        names.append(name)
-    return names
+            number_of[base] = number_of.get(base, 1) + 1
+            name = f"{base}-{number_of[base]}"
+        names[name] = None
+    return list(names)
+
+
+def _short(name: str) -> str:
+    """A name that a file system takes; one that is cut ends with its checksum."""
+    if len(name.encode()) <= _LONGEST_NAME:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()
+    return f"{name.encode()[:_LONGEST_NAME].decode(errors='ignore')}-{digest[:16]}"
 
 
 def read_results(path: Path, cluster: Cluster) -> list[Result]:
@@ -144,19 +210,19 @@ def read_results(path: Path, cluster: Cluster) -> list[Result]:
             for label, rows in _by_label(path).items()
         ]
     try:
-        report = json.loads((path / _REPORT).read_text(encoding="utf-8"))
-        entries = report["results"]
-        pairs = [(entry["model"], entry["data"]) for entry in entries]
-    except (OSError, ValueError, KeyError):
+        text = read_regular(path / _REPORT, _LARGEST_REPORT)
+        entries = Report.model_validate(parse_json(text)).results
+    except (OSError, ValueError):
         raise UserError(f"--against {path}: no report.json of rlvr eval in it") from None
+    names = file_names([(entry.model, entry.data) for entry in entries])
     return [
         Result(
-            entry["model"],
-            entry["data"],
-            entry["fingerprint"],
+            entry.model,
+            entry.data,
+            entry.fingerprint,
             judged_problems(_judged_file(path / _RESPONSES / f"{name}.jsonl"), cluster),
         )
-        for entry, name in zip(entries, file_names(pairs), strict=True)
+        for entry, name in zip(entries, names, strict=True)
     ]
 
 
@@ -166,13 +232,12 @@ def matching(model: str, data: str, theirs: Sequence[Result], where: Path) -> Re
     Raises UserError if it cannot be told which.
     """
     name = bare_name(data)
-    same_data = [result for result in theirs if bare_name(result.data) in (name, "")]
+    same_data = [result for result in theirs if result.bare_name in (name, "")]
     same_model = [result for result in same_data if result.model == model]
     found = same_model or same_data or theirs[: len(theirs) == 1]
     if len(found) != 1:
-        names = ", ".join(
-            f"{result.model} on {result.data or 'a set without name'}" for result in theirs
-        )
+        listed = [f"{one.model} on {one.data or 'a set without name'}" for one in theirs[:_SHOWN]]
+        names = ", ".join([*map(shortened, listed), *["…"][: len(theirs) - _SHOWN]])
         count = "none" if not found else f"{len(found)} results"
         raise UserError(f"--against {where}: it has {count} for {data}; it holds {names}")
     return found[0]
@@ -192,11 +257,27 @@ def _judged_file(path: Path) -> list[ResponseRow]:
     for where, _, row in file_rows(path):
         if isinstance(row, BadRowError):
             raise UserError(f"{where}: {row}")
-        if not isinstance(row, dict) or "verdict" not in row or row.get("id") is None:
+        try:
+            if is_too_deep(row):
+                raise ValueError(f"nested more than {DEEPEST} levels deep")
+            found = JudgedRow.model_validate(row)
+        except ValidationError as error:
             raise UserError(
-                f"{where}: no id or no verdict; judge it first with rlvr eval --responses"
-            )
-        rows.append({"problem": None, "extracted": None, **row, "id": str(row["id"])})
+                f"{where}: {first_mistake(error)}; rows that rlvr eval has judged are expected: "
+                "judge others first with rlvr eval --responses"
+            ) from None
+        except ValueError as error:
+            raise UserError(f"{where}: {error}") from None
+        own = {"problem": None, "extracted": None, **row}
+        rows.append({**own, "id": str(found.id), "verdict": found.verdict.value})
     if not rows:
         raise UserError(f"--against {path}: no rows in it")
     return sorted(rows, key=lambda row: row["id"])
+
+
+def _is_group(line: bytes) -> bool:
+    try:
+        Group.model_validate(parse_json(line))
+    except ValueError:
+        return False
+    return True

@@ -2,13 +2,19 @@
 
 import re
 from dataclasses import dataclass
-from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from rlvr_cli.core.files import MANIFEST, damage
 from rlvr_cli.core.types import UserError
+from rlvr_cli.model.pretrained import (
+    check_files,
+    check_settings,
+    check_weights,
+    from_pretrained,
+    model_from_pretrained,
+)
 
 TINY = "tiny"
 DEFAULTS_FILE = "rlvr.yaml"
@@ -17,6 +23,7 @@ TRAINER_STATE = "trainer"
 """The folder of a checkpoint that only a resumed run reads."""
 _STEP = re.compile(r"step-(\d+)")
 _FALLBACK_CONTEXT = 4096
+_TEXT = "What is 1 + 1?"
 
 
 def model_directory(name: str) -> Path | str:
@@ -74,23 +81,19 @@ class LoadedModel:
 
 
 def read_config(name: str) -> Any:
-    """The model's configuration, without its weights. Raises UserError if there is none."""
+    """The model's configuration, without its weights. Raises UserError if there is none, or one
+    that no model can have."""
+    directory = model_directory(name)
+
     import transformers
 
     try:
-        return transformers.AutoConfig.from_pretrained(model_directory(name))
+        files = model_files(name)
+        check_files(files)
+        check_settings(files)
+        return from_pretrained(transformers.AutoConfig, directory)
     except Exception as error:  # whatever a file or a hub may hold
         raise _not_loaded(name, error) from None
-
-
-def parameter_count(config: Any) -> int:
-    """Of the model that the configuration describes, which takes no memory for it."""
-    import torch
-    import transformers
-
-    with torch.device("meta"):
-        model = transformers.AutoModelForCausalLM.from_config(config)
-    return int(model.num_parameters())
 
 
 def default_device() -> str:
@@ -105,55 +108,41 @@ def load_model(name: str) -> LoadedModel:
     directory = model_directory(name)
     if isinstance(directory, Path):
         _refuse_damaged(name, directory)
+    config = read_config(name)
 
+    import torch
     import transformers
 
     transformers.utils.logging.disable_progress_bar()
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
-        model = _load_weights(directory)
+        if isinstance(directory, Path):
+            check_weights(directory, config)
+        tokenizer = from_pretrained(transformers.AutoTokenizer, directory)
+        _check_tokenizer(tokenizer)
+        model = model_from_pretrained(
+            transformers.AutoModelForCausalLM, directory, dtype=torch.float32
+        )
+        _refuse_unusable(model, tokenizer)
+        stop_ids = _stop_ids(model, tokenizer)
+        _keep_only_ids(model)
     except Exception as error:  # whatever a file or a hub may hold
         raise _not_loaded(name, error) from None
     model.to(default_device()).eval()
-    config = model.config.get_text_config()
-    context = getattr(config, "max_position_embeddings", None) or _FALLBACK_CONTEXT
-    _refuse_unusable(name, model, tokenizer)
-    stop_ids = _stop_ids(model, tokenizer)
-    if not stop_ids:
-        raise UserError(f"--model {name}: neither model nor tokenizer names an end token")
+    text = model.config.get_text_config()
+    context = getattr(text, "max_position_embeddings", None) or _FALLBACK_CONTEXT
     return LoadedModel(model, tokenizer, stop_ids, context, directory)
 
 
-def _load_weights(directory: Path | str) -> Any:
-    """The model in float32, with our attention where its code lets one choose."""
-    import torch
-    import transformers
-
-    from rlvr_cli.model.attention import ATTENTION
-
-    load = partial(
-        transformers.AutoModelForCausalLM.from_pretrained, directory, dtype=torch.float32
-    )
-    try:
-        return load(attn_implementation=ATTENTION)
-    except ValueError as error:
-        if "attention implementation" not in str(error):
-            raise
-        return load(attn_implementation="eager")
-
-
-def _refuse_unusable(name: str, model: Any, tokenizer: Any) -> None:
+def _refuse_unusable(model: Any, tokenizer: Any) -> None:
     """Raise UserError where tokenizer and output layer do not fit together."""
     head = model.get_output_embeddings()
     if head is None:
-        raise UserError(
-            f"--model {name}: {type(model).__name__} has no output layer to sample from"
-        )
-    known, given = head.weight.shape[0], len(tokenizer)
+        raise UserError(f"{type(model).__name__} has no output layer to sample from")
+    known, given = head.weight.shape[0], 1 + max(tokenizer.get_vocab().values(), default=0)
     if given > known:
         raise UserError(
-            f"--model {name}: the tokenizer has {given} tokens and the output layer {known}: the "
-            "two are not of one model"
+            f"the tokenizer has {given} tokens and the output layer {known}: the two are not of "
+            "one model"
         )
 
 
@@ -169,17 +158,42 @@ def _refuse_damaged(name: str, directory: Path) -> None:
 
 def _not_loaded(name: str, error: Exception) -> UserError:
     """The mistake in one line; a name that is no directory here was taken for a hub id."""
-    reason = str(error).strip().split("\n")[0]
+    lines = [line.strip() for line in str(error).strip().split("\n")] or [""]
+    reason = " ".join(lines[:2] if lines[0].endswith(":") else lines[:1])
+    if isinstance(error, LookupError | AttributeError | TypeError):
+        reason = f"{type(error).__name__}: {reason}"
     here = "" if Path(name).is_dir() or name == TINY else "no such directory, and as a hub id it "
     return UserError(f"--model {name}: {here}cannot be loaded ({reason})")
 
 
+def _check_tokenizer(tokenizer: Any) -> None:
+    """Raise UserError for a tokenizer that keeps nothing of a text, as one without its files."""
+    kept = set(tokenizer.encode(_TEXT, add_special_tokens=False)) - {tokenizer.unk_token_id}
+    if not kept or not tokenizer.decode(sorted(kept), skip_special_tokens=True).strip():
+        raise UserError("its tokenizer keeps nothing of a text; is tokenizer.json missing?")
+
+
 def _stop_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
+    """Every end token that is named and that the model can give. Raises UserError for none."""
+    rows = model.get_output_embeddings().weight.shape[0]
     ids: set[int] = set()
     for named in (
         model.generation_config.eos_token_id,
         model.config.get_text_config().eos_token_id,
         tokenizer.eos_token_id,
     ):
-        ids.update([named] if isinstance(named, int) else named or [])
-    return tuple(sorted(ids))
+        listed = named if isinstance(named, list) else [] if named is None else [named]
+        for token in listed:
+            if not isinstance(token, int) or isinstance(token, bool):
+                raise UserError(f"eos_token_id must be a number or a list of them, not {token!r}")
+            ids.add(token)
+    if found := tuple(sorted(token for token in ids if 0 <= token < rows)):
+        return found
+    raise UserError("neither model nor tokenizer names an end token that the model can give")
+
+
+def _keep_only_ids(model: Any) -> None:
+    """Drop published generation settings: they are not read here, and some cannot be saved."""
+    given = model.generation_config
+    ids = ("eos_token_id", "pad_token_id", "bos_token_id")
+    model.generation_config = type(given)(**{name: getattr(given, name, None) for name in ids})

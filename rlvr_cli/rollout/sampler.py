@@ -2,10 +2,11 @@
 
 import hashlib
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
 from rlvr_cli.algorithm.reward import reward
+from rlvr_cli.core.signals import heed
 from rlvr_cli.core.types import ROW_KEYS, Completion, Group, Prompt, Rollout, SamplingParams
 from rlvr_cli.rollout.engines.base import Engine, Listener
 from verifiers import Attempt, Verifier
@@ -33,9 +34,30 @@ class Sampler:
         weight_version: int = 0,
         listener: Listener | None = None,
     ) -> Generator[tuple[int, Group]]:
-        """Yield (prompt index, its group) as the engine finishes them."""
+        """Sample and judge: yield (prompt index, its group) as the engine finishes them."""
+        drawn = self.rollout(prompts, params, seeds, listener)
+        return self.verify(prompts, drawn, weight_version)
+
+    def rollout(
+        self,
+        prompts: Sequence[Prompt],
+        params: SamplingParams,
+        seeds: Sequence[int],
+        listener: Listener | None = None,
+    ) -> Iterator[tuple[int, list[Completion]]]:
+        """Yield (prompt index, its G completions) as the engine finishes them."""
         token_ids = [prompt.token_ids for prompt in prompts]
-        for index, completions in self.engine.generate(token_ids, params, seeds, listener):
+        return self.engine.generate(token_ids, params, seeds, listener)
+
+    def verify(
+        self,
+        prompts: Sequence[Prompt],
+        drawn: Iterator[tuple[int, list[Completion]]],
+        weight_version: int = 0,
+    ) -> Generator[tuple[int, Group]]:
+        """Yield (prompt index, its group with verdicts and rewards) as completions come."""
+        for index, completions in drawn:
+            heed()
             started = time.perf_counter()
             rollouts = self._judged(prompts[index], completions)
             self.seconds += time.perf_counter() - started

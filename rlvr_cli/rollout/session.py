@@ -10,6 +10,7 @@ import torch
 
 from rlvr_cli.config import Config, DataConfig, RolloutConfig
 from rlvr_cli.core.cores import thread_limit
+from rlvr_cli.core.signals import heed
 from rlvr_cli.core.text import plural, printable
 from rlvr_cli.core.types import Problem, Prompt, SamplingParams, UserError
 from rlvr_cli.data.problems import ProblemSet
@@ -61,12 +62,13 @@ def open_session(config: Config, training: bool = False) -> Iterator[Session]:
     if choice.name == "vllm":
         check_before_loading(config.model, config.rollout.gpu_share, training)
     policy = load_model(config.model)
+    heed()
     device = policy.model.device
     threads = config.threads or choose_threads(policy.model.num_parameters())
     torch.set_num_threads(threads)
     forward = PACKED
     if training or choice.name == "transformers":
-        samples = forward_samples(policy.tokenizer)
+        samples = forward_samples(policy.tokenizer, policy.context)
         forward = choose_forward(policy.model, len(policy.tokenizer), samples, policy.context)
     with Verifier(format=training_format(config.data)) as verifier:
         engine = _started(choice, policy, config.rollout, training, forward)

@@ -3,30 +3,39 @@ and the checksums of it all. No pickle: safetensors and JSON."""
 
 import json
 import re
-from collections.abc import Collection
+import tempfile
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
 import yaml
+from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from rlvr_cli.config import Config, OptimConfig
-from rlvr_cli.core.files import MANIFEST, damage, make_directory, remove_directory, sha256
+from rlvr_cli.config import OF_A_MODEL, Config
+from rlvr_cli.core.files import (
+    MANIFEST,
+    MODEL_FILES,
+    damage,
+    make_directory,
+    read_regular,
+    remove_directory,
+    sha256,
+)
+from rlvr_cli.core.jsonl import parse_json
+from rlvr_cli.core.text import first_mistake
 from rlvr_cli.core.types import UserError
 from rlvr_cli.model.loading import DEFAULTS_FILE, TRAINER_STATE, LoadedModel
+from rlvr_cli.model.pretrained import model_from_pretrained
+from rlvr_cli.runs.stored import StoredState
 
-_KEPT: Any = {
-    "seed": True,
-    "data": {"prompt", "verifier"},
-    "rollout": True,
-    "optim": set(OptimConfig.model_fields) - {"precision"},
-    "eval": {"samples", "temperature", "top_p"},
-}
 _VALUES, _TENSORS = f"{TRAINER_STATE}/state.json", f"{TRAINER_STATE}/state.safetensors"
-_STEP = re.compile(r"step-(\d+)")
+_LARGEST_STATE = 1 << 30
+_STEP = re.compile(r"step-(\d{1,9})", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -44,10 +53,31 @@ class Checkpoint:
     step: int
     path: Path
 
+    def damage(self) -> str | None:
+        """What is wrong with it by its checksums, its state and its name, or None."""
+        reason = damage(self.path, needed=(*MODEL_FILES, _VALUES, _TENSORS))
+        if reason is not None:
+            return reason
+        try:
+            self._values()
+        except (OSError, ValueError) as error:
+            return f"{_VALUES}: {error}"
+        return None
+
     def load_state(self) -> State:
-        """The state beside the weights."""
-        values = json.loads((self.path / _VALUES).read_text(encoding="utf-8"))
-        return State(values, load_file(self.path / _TENSORS))
+        """The state beside the weights. Raises ValueError if it is none, or of another step."""
+        return State(self._values(), load_file(self.path / _TENSORS))
+
+    def _values(self) -> dict[str, Any]:
+        text = read_regular(self.path / _VALUES, _LARGEST_STATE)
+        values: dict[str, Any] = parse_json(text)
+        try:
+            StoredState.model_validate_json(text)
+        except ValidationError as error:
+            raise ValueError(first_mistake(error)) from None
+        if values["step"] != self.step:
+            raise ValueError(f"it is of step {values['step']}")
+        return values
 
 
 def save_checkpoint(
@@ -62,7 +92,9 @@ def save_checkpoint(
     def fill(directory: Path) -> None:
         policy.model.save_pretrained(directory)
         policy.tokenizer.save_pretrained(directory)
-        settings = yaml.safe_dump(config.model_dump(mode="json", include=_KEPT), sort_keys=False)
+        settings = yaml.safe_dump(
+            config.model_dump(mode="json", include=OF_A_MODEL), sort_keys=False
+        )
         (directory / DEFAULTS_FILE).write_text(settings, encoding="utf-8")
         (directory / _VALUES).parent.mkdir()
         (directory / _VALUES).write_text(json.dumps(state.values), encoding="utf-8")
@@ -79,9 +111,28 @@ def save_checkpoint(
     return target
 
 
+def check_savable(policy: LoadedModel) -> None:
+    """Save all but the weights once, aside. Raises UserError for a model that could be trained and
+    not saved."""
+    try:
+        with tempfile.TemporaryDirectory() as directory:
+            policy.model.save_pretrained(directory, state_dict={})
+            policy.tokenizer.save_pretrained(directory)
+    except Exception as error:  # whatever transformers refuses to write
+        reason = f"{type(error).__name__}: {' '.join(str(error).split()):.300}"
+        raise UserError(
+            f"{policy.directory}: it cannot be saved again ({reason}), "
+            "so nothing trained would be kept; take another model"
+        ) from None
+
+
 def load_weights(checkpoint: Checkpoint, model: Any) -> None:
-    """Copy the checkpoint's weights into `model`, which has the same shape."""
-    loaded = type(model).from_pretrained(checkpoint.path, dtype=model.dtype)
+    """Copy the checkpoint's weights into `model`, which has the same shape. Raises UserError if
+    some are missing."""
+    try:
+        loaded = model_from_pretrained(type(model), checkpoint.path, dtype=model.dtype)
+    except UserError as error:
+        raise UserError(f"{checkpoint.path} cannot be loaded ({error})") from None
     model.load_state_dict(loaded.state_dict())
 
 
@@ -95,12 +146,18 @@ def checkpoints(run: Path) -> list[Checkpoint]:
     return sorted(found, key=lambda checkpoint: -checkpoint.step)
 
 
-def newest_sound(run: Path) -> tuple[Checkpoint | None, list[str]]:
+def newest_sound(
+    run: Path, unreadable: Mapping[int, str] = MappingProxyType({})
+) -> tuple[Checkpoint | None, list[str]]:
     """The newest checkpoint that is whole (None if there never was one), and a line for each
-    newer one that is not. Raises UserError if all are damaged."""
+    newer one that is not.
+
+    `unreadable` says by their steps what was found wrong with some beyond that. Raises UserError
+    if all are damaged.
+    """
     damaged: list[str] = []
     for checkpoint in checkpoints(run):
-        reason = damage(checkpoint.path)
+        reason = unreadable.get(checkpoint.step) or checkpoint.damage()
         if reason is None:
             return checkpoint, damaged
         damaged.append(f"{checkpoint.path} is damaged: {reason}")

@@ -94,8 +94,10 @@ class Loop:
 
     def _train(self, interrupts: Interrupts) -> None:
         config, steps = self.trainer.config, self.trainer.config.steps
-        with self.display.progress("training", steps, done=len(self.history)) as bar:
-            for metrics in self.trainer.train_steps(self.run, interrupts.welcome):
+        with self.display.progress("training", steps, done=self.trainer.step) as bar:
+            for result in self.trainer.train_steps(interrupts.welcome):
+                self.run.record(result)
+                metrics = result.metrics
                 self.history.append(metrics)
                 is_best = self._note_best(metrics)
                 self._state = self._snapshot()
@@ -127,12 +129,14 @@ class Loop:
 
     def _save(self) -> None:
         """Save the end of the newest step, if it is not saved yet and still in memory."""
-        step = len(self.history)
-        if self._state is None or step == self._saved or not self.trainer.settled:
+        step, state = self.trainer.step, self._state
+        if state is None or step == self._saved or not self.trainer.settled:
+            return
+        if state.values["step"] != step:  # stopped between a step's end and its snapshot
             return
         started = time.monotonic()
         trainer, directory = self.trainer, self.run.directory
-        save_checkpoint(directory, step, trainer.session.policy, trainer.config, self._state)
+        save_checkpoint(directory, step, trainer.session.policy, trainer.config, state)
         self._saved = step
         steps = [checkpoint.step for checkpoint in checkpoints(directory)]
         best = self.best["step"] if self.best else None
@@ -148,7 +152,7 @@ class Loop:
 
     def _rescue(self) -> None:
         """Save what an end in the middle of a later step has left whole, if the disk lets us."""
-        with suppress(OSError):
+        with suppress(Exception):
             self._save()
 
     def _note_best(self, metrics: dict[str, Any]) -> bool:
@@ -176,10 +180,10 @@ class Loop:
 
     def _conclude(self, how: str, after: dict[str, Any] | None = None) -> None:
         """Write the summary and say how it went."""
-        steps, directory = len(self.history), self.run.directory
+        steps, directory = self.trainer.step, self.run.directory
         minutes = (self.seconds + time.monotonic() - self._started) / 60
         curves = draw_curves(self.history)
-        figures = self.trainer.figures.of_run(self.history)
+        figures = self.trainer.throughput.of_run(self.history)
         summary = {
             "steps": steps,
             "minutes": round(minutes, 3),
@@ -191,7 +195,7 @@ class Loop:
         }
         self.run.write_summary(summary, curves)
         self.display.print_curves(curves)
-        say_figures(figures, self.trainer.figures.peaks.source, self.display)
+        say_figures(figures, self.trainer.throughput.peaks.source, self.display)
         warn_of_outcome(self.trainer, self.history, self.display)
         if self.before and after:
             before, now = measured(self.before["pass@1"]), measured(after["pass@1"])
@@ -212,6 +216,6 @@ class Loop:
             write_atomically(path, "".join(traceback.format_exception(error)))
         reason = " ".join(str(error).split()) or "no reason given"
         return (
-            f"step {len(self.history) + 1} failed: {type(error).__name__}: {reason} "
+            f"step {self.trainer.step + 1} failed: {type(error).__name__}: {reason} "
             f"(see {path}); {self._way_on()}"
         )

@@ -15,6 +15,8 @@ _KEPT_HIDDEN, _KEPT_INNER = 8, 4
 """Vectors a token that one layer keeps for the backward pass, of its two widths."""
 OF_WEIGHTS = ("gradient and AdamW", "reference policy", "critic")
 """The parts that smaller batches do not make smaller."""
+_TOKEN = 100
+"""Bytes of one sampled token with its log-probability, as Python keeps them."""
 _LOGITS_MB = 256
 """One chunk of logits, its log-softmax and its gradient (policy.py)."""
 
@@ -32,6 +34,7 @@ def memory_needed(model: Any, config: Config, engine_has_own: bool) -> dict[str,
     critic = config.algorithm.critic
     own_critic = critic is not None and critic.kind == "own"
     needed = {
+        "responses of a step": responses_memory(config),
         "gradient and AdamW": _GRADIENT_AND_ADAM * weights,
         "reference policy": weights if config.algorithm.has_reference_model else 0,
         "critic": (1 + _GRADIENT_AND_ADAM) * weights if own_critic else 0,
@@ -39,6 +42,12 @@ def memory_needed(model: Any, config: Config, engine_has_own: bool) -> dict[str,
         "keys and values": 0 if engine_has_own else config.rollout.kv_budget_mb << 20,
     }
     return {name: size for name, size in needed.items() if size}
+
+
+def responses_memory(config: Config) -> int:
+    """Bytes of one step's responses while they wait for the update, at their full length."""
+    rollout = config.rollout
+    return rollout.prompts * rollout.samples * rollout.max_tokens * _TOKEN
 
 
 def memory_free(device: torch.device, lent_share: float) -> int:

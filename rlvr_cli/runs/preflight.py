@@ -5,9 +5,11 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import torch
+
 from rlvr_cli.algorithm.group_filter import has_signal
 from rlvr_cli.config import Config, DataConfig
-from rlvr_cli.core.types import Finding, Group, Prompt
+from rlvr_cli.core.types import Finding, Group, Prompt, UserError
 from rlvr_cli.evaluation.metrics import rollout_metrics, verdict_counts
 from rlvr_cli.rollout.sampler import response_seed
 from rlvr_cli.rollout.session import (
@@ -17,12 +19,14 @@ from rlvr_cli.rollout.session import (
     training_params,
     unreadable_golds,
 )
-from rlvr_cli.runs.memory import OF_WEIGHTS, memory_free, memory_needed
+from rlvr_cli.runs.memory import OF_WEIGHTS, memory_free, memory_needed, responses_memory
 from verifiers import Attempt, Format, Verdict, Verifier
 
 PROBE_PROBLEMS = 8
 _SHOWN = 600
 _OFTEN = 0.5
+_MANY = 100_000
+"""Responses of a step that take long."""
 _GB = 1 << 30
 _FORMATS = {"think_answer": "<think>…</think><answer>…</answer>", "boxed": "\\boxed{…}"}
 
@@ -43,6 +47,7 @@ def preflight(session: Session, prompts: Sequence[Prompt], config: Config) -> It
     Each stage is yielded before the next begins, so that nothing long starts behind an error. The
     probe's responses have seeds of their own: a run after it is the same as one without.
     """
+    refuse_large_step(config)
     yield _data_stage(session, prompts, config)
     needed, free = _memory(session, config)
     yield Stage((("memory", _memory_line(needed, free)),), memory_findings(needed, free))
@@ -74,6 +79,19 @@ def _data_stage(session: Session, prompts: Sequence[Prompt], config: Config) -> 
     )
 
 
+def refuse_large_step(config: Config) -> None:
+    """Raise UserError where the responses of one step cannot be kept: the probe alone, which draws
+    as many a problem, would not end."""
+    needed, free = responses_memory(config), memory_free(torch.device("cpu"), 0.0)
+    if needed > free:
+        rollout = config.rollout
+        raise UserError(
+            f"a step of {rollout.prompts} problems x {rollout.samples} samples x "
+            f"{rollout.max_tokens} tokens takes about {needed / _GB:.0f} GB and {free / _GB:.1f} "
+            "GB are free: lower --prompts, -n or --max-tokens"
+        )
+
+
 def probe(session: Session, prompts: Sequence[Prompt], config: Config) -> list[Group]:
     """A few problems, answered and judged as in training."""
     chosen = random.Random(f"{config.seed}:preflight").sample(
@@ -96,6 +114,12 @@ def settings_findings(config: Config, problems: int) -> list[Finding]:
         found.append(
             f"in the first {critic.warmup} steps only the critic learns, and the run has "
             f"{config.steps}: raise --steps or lower algorithm.advantage.critic.warmup"
+        )
+    responses = drawn * config.rollout.samples
+    if responses >= _MANY:
+        found.append(
+            f"a step draws {responses} responses (--prompts {drawn} x -n "
+            f"{config.rollout.samples}) and saves nothing before all are judged: lower either"
         )
     if drawn > problems:
         found.append(

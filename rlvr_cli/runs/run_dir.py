@@ -2,12 +2,13 @@
 
 import io
 import json
-import math
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TextIO
+
+from pydantic import ValidationError
 
 from rlvr_cli.config import Config, as_yaml
 from rlvr_cli.core.files import (
@@ -15,15 +16,20 @@ from rlvr_cli.core.files import (
     clear_leftovers,
     lock_directory,
     make_directory,
+    open_regular,
+    remove,
     write_atomically,
 )
-from rlvr_cli.core.jsonl import jsonl_line, write_jsonl_line
+from rlvr_cli.core.jsonl import bounded_lines, jsonl_line, parse_json, write_jsonl_line
+from rlvr_cli.core.text import first_mistake
 from rlvr_cli.core.types import Group, Problem, UserError
 from rlvr_cli.rollout.sampler import response_row
+from rlvr_cli.runs.stored import StoredMetrics, StoredProblem
+from rlvr_cli.training.record import StepResult
 
 PROBLEMS = "problems.jsonl"
 """Where a run keeps problems that came through a pipe."""
-_NUMBER = re.compile(r"step-(\d+)")
+_NUMBER = re.compile(r"step-(\d{1,9})\Z", re.ASCII)
 
 
 class Run:
@@ -40,10 +46,13 @@ class Run:
         """Let others use the directory."""
         self._lock.close()
 
-    def record_step(self, metrics: Mapping[str, Any], groups: Iterable[Group]) -> None:
+    def record(self, result: StepResult) -> None:
         """Write the step's rollouts and append its metrics."""
-        self.write_rollouts(f"step-{metrics['step']:06d}", groups)
-        append_line(self.directory / "metrics.jsonl", jsonl_line(metrics))
+        number = f"step-{result.step:06d}"
+        if result.held_out:
+            self.write_rollouts(f"held-out-{number}", result.held_out)
+        self.write_rollouts(number, result.sampled)
+        append_line(self.directory / "metrics.jsonl", jsonl_line(result.metrics))
 
     def write_rollouts(self, name: str, groups: Iterable[Group]) -> None:
         """Write `rollouts/NAME.jsonl`, a line a response."""
@@ -58,19 +67,20 @@ class Run:
         write_atomically(self.directory / "summary.json", text + "\n")
 
     def cut_back(self, step: int) -> list[dict[str, Any]]:
-        """Make the files those of the end of that step; returns the metrics up to it."""
+        """Make the files those of the end of that step; returns the metrics up to it that can be
+        read, which may be fewer than the steps."""
+        (self.directory / "rollouts").mkdir(exist_ok=True)
         for part in (".", "rollouts", "checkpoints"):
             clear_leftovers(self.directory / part)
         for path in (self.directory / "rollouts").glob("*.jsonl"):
             number = _NUMBER.search(path.stem)
             if path.stem == "held-out-after" or (number and int(number[1]) > step):
-                path.unlink()
-        (self.directory / "summary.json").unlink(missing_ok=True)
+                remove(path)
+        remove(self.directory / "summary.json")
         metrics = self.directory / "metrics.jsonl"
-        text = metrics.read_text(encoding="utf-8", errors="replace") if metrics.exists() else ""
-        lines = [line for line in text.splitlines(keepends=True) if _step(line) <= step]
-        write_atomically(metrics, "".join(lines))
-        return [json.loads(line) for line in lines]
+        rows = [row for row in _metrics(metrics) if row["step"] <= step]
+        write_atomically(metrics, "".join(map(jsonl_line, rows)))
+        return rows
 
 
 def create_run(directory: Path, config: Config, problems: Iterable[Problem] | None = None) -> Run:
@@ -105,10 +115,14 @@ def kept_problems(directory: Path) -> list[Problem]:
     """The copy that `create_run` made. Raises UserError if it cannot be read."""
     path = directory / PROBLEMS
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-        return [Problem(**json.loads(line)) for line in lines]
-    except (OSError, ValueError, TypeError) as error:
-        raise UserError(f"{path}: cannot be read ({error})") from None
+        with open_regular(path) as file:
+            lines = enumerate(bounded_lines(str(path), file), 1)
+            problems = [_problem(f"{path}:{number}", line) for number, line in lines]
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+    if not problems:
+        raise UserError(f"{path}: no problems in it")
+    return problems
 
 
 def default_directory(algo: str, data: str) -> Path:
@@ -129,9 +143,28 @@ def write_rollouts(file: TextIO, groups: Iterable[Group]) -> None:
             write_jsonl_line(file, response_row(rollout))
 
 
-def _step(line: str) -> float:
-    """The step of a line of metrics; infinite for a line that is not whole."""
+def _problem(where: str, line: bytes) -> Problem:
     try:
-        return float(json.loads(line)["step"]) if line.endswith("\n") else math.inf
-    except (ValueError, TypeError, KeyError):
-        return math.inf
+        return Problem(**vars(StoredProblem.model_validate(parse_json(line))))
+    except ValidationError as error:
+        raise UserError(f"{where}: {first_mistake(error)}") from None
+    except ValueError as error:
+        raise UserError(f"{where}: {error}") from None
+
+
+def _metrics(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of metrics.jsonl in the order of their steps; what is no such row is left out."""
+    last = 0
+    try:
+        with open_regular(path, follow=False) as file:
+            for line in bounded_lines(str(path), file):
+                try:
+                    row = parse_json(line)
+                    step = StoredMetrics.model_validate(row).step
+                except ValueError:
+                    continue
+                if step > last and line.endswith(b"\n"):
+                    last = step
+                    yield row
+    except (OSError, UserError):  # none yet, not a file, no end of a line
+        return

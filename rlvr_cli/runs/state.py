@@ -5,10 +5,16 @@ from typing import Any
 
 import torch
 
+from rlvr_cli.core.text import shown
 from rlvr_cli.core.types import Completion, Group, Prompt, Rollout, UserError
 from rlvr_cli.runs.checkpoint import State
+from rlvr_cli.runs.stored import computing_settings
 from rlvr_cli.training.trainer import Trainer
 from verifiers import Verdict, Verification
+
+
+class OtherRunError(UserError):
+    """A state that is of a run with other problems, weights or settings."""
 
 
 def state_of(trainer: Trainer) -> State:
@@ -16,12 +22,14 @@ def state_of(trainer: Trainer) -> State:
     update."""
     updater, critic = trainer.updater, trainer.updater.critic
     values = {
+        "step": trainer.step,
+        "settings": computing_settings(trainer.config),
         "problems": trainer.problems_digest,
         "start": trainer.start_digest,
         "cursor": trainer.cursor.position,
         "weight_version": trainer.weight_version,
         "carried": groups_as_json(trainer.collector.carried, trainer.prompts),
-        "kl_coef": updater.kl_coef,
+        "kl_coef": trainer.objective.kl_coef,
     }
     tensors = {"torch_rng": torch.get_rng_state()}
     _store_optimizer(updater.optimizer, values, tensors)
@@ -35,14 +43,15 @@ def state_of(trainer: Trainer) -> State:
 def restore(trainer: Trainer, state: State) -> None:
     """Put a new trainer where another was when `state_of` was taken; weights are not part of it.
 
-    Raises UserError if its problems or its reference policy are not those of the other.
+    Raises OtherRunError if its problems, its reference policy or its settings are not those of the
+    other, and whatever else a state that is none leads to.
     """
     values, updater, critic = state.values, trainer.updater, trainer.updater.critic
     _check_same(trainer, values)
     trainer.cursor.position = values["cursor"]
     trainer.weight_version = values["weight_version"]
     trainer.collector.carried = groups_from_json(values["carried"], trainer.prompts)
-    updater.kl_coef = values["kl_coef"]
+    trainer.objective.kl_coef = values["kl_coef"]
     torch.set_rng_state(state.tensors["torch_rng"])
     _load_optimizer(updater.optimizer, state)
     if critic is not None:
@@ -52,13 +61,20 @@ def restore(trainer: Trainer, state: State) -> None:
 
 
 def _check_same(trainer: Trainer, values: Mapping[str, Any]) -> None:
-    config = trainer.config
+    config, then = trainer.config, values["settings"]
+    now = computing_settings(config)
+    for key in dict.fromkeys([*now, *then]):
+        if now.get(key) != then.get(key):
+            raise OtherRunError(
+                f"config.yaml was edited: {key} is {shown(now.get(key))} there, and the run "
+                f"computes with {shown(then.get(key))}; put it back, or start a new run"
+            )
     for name, own, changed in (
         ("problems", trainer.problems_digest, f"the problems of {config.data.source}, or prompts"),
         ("start", trainer.start_digest, f"the weights of {config.model}, the reference policy,"),
     ):
         if values[name] != own:
-            raise UserError(
+            raise OtherRunError(
                 f"{changed} are not those that the run began with; restore them, or start a new run"
             )
 
@@ -117,6 +133,8 @@ def _load_module(name: str, module: torch.nn.Module, tensors: Mapping[str, torch
     found = _part(name, tensors)
     with torch.no_grad():
         for key, parameter in module.named_parameters():
+            if found[key].shape != parameter.shape:
+                raise ValueError(f"{name}.{key} has another shape")
             parameter.copy_(found[key])
 
 
@@ -134,7 +152,15 @@ def _load_optimizer(optimizer: torch.optim.Optimizer, state: State) -> None:
     for key, tensor in _part("optimizer", state.tensors).items():
         parameter, _, entry = key.partition(".")
         entries.setdefault(int(parameter), {})[entry] = tensor
-    optimizer.load_state_dict({"state": entries, "param_groups": state.values["optimizer"]})
+    groups = state.values["optimizer"]
+    if [group.keys() for group in groups] != [group.keys() for group in optimizer.param_groups]:
+        raise ValueError("the optimizer's settings are not those of this run")
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    for number, found in entries.items():
+        for entry, tensor in found.items():
+            if tensor.dim() and tensor.shape != parameters[number].shape:
+                raise ValueError(f"optimizer.{number}.{entry} has another shape")
+    optimizer.load_state_dict({"state": entries, "param_groups": groups})
 
 
 def _part(name: str, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:

@@ -1,4 +1,4 @@
-"""What the algorithm has to know about the rows before the first update, and no more."""
+"""Forward passes before the first update: what the algorithm needs to know, and no more."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -11,8 +11,8 @@ from rlvr_cli.model.policy import Critic, Policy
 from rlvr_cli.training.batch import MicroBatch, micro_batches
 
 
-class Scorer:
-    """Forward passes without a gradient: old and reference log-probabilities, values."""
+class ForwardPass:
+    """Old and reference log-probabilities and values, without a gradient."""
 
     def __init__(
         self,
@@ -32,9 +32,9 @@ class Scorer:
         return tokens
 
     @torch.no_grad()
-    def scored(self, rows: Sequence[Row]) -> list[Row]:
-        """The rows with what the algorithm needs of `old_logprobs` (fresh rows only; the engine's
-        stand for the others), `ref_logprobs` and `old_values`."""
+    def add_logprobs(self, rows: Sequence[Row]) -> list[Row]:
+        """Return the rows with what the algorithm needs of `old_logprobs`, `ref_logprobs` and
+        `old_values`; carried rows keep the engine's as old ones."""
         done = list(rows)
         if self.algo.updates > 1 or self.algo.rewards_kl:
             fresh = [row for row in done if row.is_fresh]

@@ -7,15 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import torch
 
-from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.kl import CONTROLS
-from rlvr_cli.algorithm.loss import critic_loss, policy_loss
-from rlvr_cli.algorithm.objective import LossDenominators, LossInputs, explained_variance
+from rlvr_cli.algorithm.objective import LossDenominators, explained_variance
 from rlvr_cli.algorithm.rows import Row
 from rlvr_cli.config import OptimConfig
-from rlvr_cli.model.policy import Critic, Policy, TokenStats
-from rlvr_cli.training.agreement import check_agreement
+from rlvr_cli.core.types import UserError
 from rlvr_cli.training.batch import MicroBatch, micro_batches
+from rlvr_cli.training.objective import Objective
 
 SCHEDULES: dict[str, Callable[[float], float]] = {
     "constant": lambda done: 1.0,
@@ -26,22 +24,19 @@ SCHEDULES: dict[str, Callable[[float], float]] = {
 
 
 class Updater:
-    """The optimizer and what one micro-batch contributes to the objective."""
+    """The optimizer of policy and critic, and how it goes through a batch."""
 
     def __init__(
         self,
-        policy: Policy,
-        critic: Critic | None,
-        algo: Algorithm,
+        objective: Objective,
         optim: OptimConfig,
         max_tokens: int,
         steps: int,
         mismatch_limit: float = math.inf,
     ) -> None:
-        self.policy, self.critic, self.mismatch_limit = policy, critic, mismatch_limit
-        self.algo, self.optim = algo, optim
-        self.max_tokens, self.steps = max_tokens, steps
-        self.kl_coef = algo.kl.coef if algo.kl is not None else 0.0
+        self.objective, self.mismatch_limit = objective, mismatch_limit
+        self.policy, self.critic, self.algo = objective.policy, objective.critic, objective.algo
+        self.optim, self.max_tokens, self.steps = optim, max_tokens, steps
         self.optimizer = self._new_optimizer()
 
     def _new_optimizer(self) -> torch.optim.AdamW:
@@ -90,23 +85,22 @@ class Updater:
         if self.critic is not None:
             metrics["explained_variance"] = _explained_variance(rows)
         if algo.kl is not None:
-            metrics["kl_coef"] = self.kl_coef
+            metrics["kl_coef"] = self.objective.kl_coef
             measured = metrics.get("ref_kl_after" if controls_own_kl else "ref_kl")
             if (control := algo.kl.control) and self._learns_policy(step) and measured is not None:
-                self.kl_coef = CONTROLS[control.kind](self.kl_coef, measured, control.target)
+                self.objective.kl_coef = CONTROLS[control.kind](
+                    self.objective.kl_coef, measured, control.target
+                )
         return metrics
 
-    @torch.no_grad()
     def _moved(self, rows: Sequence[Row]) -> dict[str, float]:
         """The divergences of the policy as it is now, nats a token: means over the whole batch."""
         denominators = self._denominators(rows)
         found: defaultdict[str, float] = defaultdict(float)
         with self.policy.mixed_precision():
             for batch in self._micro_batches(rows):
-                inputs = self._loss_inputs(batch, self.policy.token_stats(batch.inputs))
-                _, per_token = policy_loss(self.algo, inputs, denominators, self.kl_coef)
-                for name in per_token.keys() & {"approx_kl", "ref_kl"}:
-                    found[f"{name}_after"] += float((per_token[name] * batch.mask).sum())
+                for name, values in self.objective.divergences(batch, denominators).items():
+                    found[f"{name}_after"] += float((values * batch.mask).sum())
         return {name: value / denominators.tokens for name, value in sorted(found.items())}
 
     def _micro_batches(self, rows: Sequence[Row]) -> Iterator[MicroBatch]:
@@ -149,7 +143,7 @@ class Updater:
         self.optimizer.zero_grad(set_to_none=True)
         found: defaultdict[str, float] = defaultdict(float)
         for batch in self._micro_batches(rows):
-            loss, per_token = self.loss(batch, denominators, learns_policy)
+            loss, per_token = self.objective(batch, denominators, learns_policy)
             loss.backward()
             found["loss"] += float(loss.detach())
             for name, values in per_token.items():
@@ -169,51 +163,6 @@ class Updater:
         for name, value in found.items():
             sums[name] += value
         self.optimizer.step()
-
-    def loss(
-        self, batch: MicroBatch, denominators: LossDenominators, learns_policy: bool = True
-    ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        """The micro-batch's share of the step's loss, and per-token metrics [B, T].
-
-        While only the critic learns, the policy is measured all the same.
-        """
-        algo = self.algo
-        with torch.set_grad_enabled(learns_policy), self.policy.mixed_precision():
-            hidden = self.policy.hidden(batch.inputs)
-            entropy_gradient = algo.entropy_coef > 0
-            stats = self.policy.stats_of(hidden, batch.inputs, entropy_gradient)
-            inputs = self._loss_inputs(batch, stats)
-            loss, per_token = policy_loss(algo, inputs, denominators, self.kl_coef)
-        fresh = torch.tensor([[float(row.is_fresh)] for row in batch.rows]).to(batch.mask)
-        per_token["mismatch"] = (inputs.rollout_logprobs - inputs.old_logprobs).abs() * fresh
-        if self.critic is not None and algo.critic is not None:
-            with self.policy.mixed_precision():
-                values = self.critic.values(batch.inputs, hidden)
-            old_values, returns = batch.column("old_values"), batch.column("returns")
-            extra, per_token["value_loss"] = critic_loss(
-                algo.critic, values, old_values, returns, batch.mask, denominators
-            )
-            loss = loss + extra if learns_policy else extra
-        return loss, per_token
-
-    def _loss_inputs(self, batch: MicroBatch, stats: TokenStats) -> LossInputs:
-        """A carried-over row's old log-probabilities are the engine's; a fresh row's those taken
-        before the first of several updates, else its own at this moment."""
-        rollout_logprobs = batch.column("rollout_logprobs")
-        own = torch.tensor([row.is_fresh and row.old_logprobs is None for row in batch.rows])
-        carried = torch.tensor([not row.is_fresh for row in batch.rows])
-        old_logprobs = batch.column("old_logprobs")
-        old_logprobs[own] = stats.logprobs.detach()[own]
-        old_logprobs[carried] = rollout_logprobs[carried]
-        return LossInputs(
-            logprobs=stats.logprobs,
-            entropy=stats.entropy,
-            old_logprobs=old_logprobs,
-            rollout_logprobs=rollout_logprobs,
-            ref_logprobs=batch.column("ref_logprobs"),
-            advantages=batch.column("advantages"),
-            mask=batch.mask,
-        )
 
     def _clip_gradients(self, parameters: Iterable[torch.nn.Parameter]) -> float:
         return float(torch.nn.utils.clip_grad_norm_(parameters, self.optim.grad_clip))
@@ -239,3 +188,20 @@ def _explained_variance(rows: Sequence[Row]) -> float:
     values = torch.cat([row.old_values for row in rows if row.old_values is not None])
     returns = torch.cat([row.returns for row in rows if row.returns is not None])
     return explained_variance(values.to(returns), returns, torch.ones_like(returns))
+
+
+def check_agreement(mismatch: float | None, limit: float, step: int) -> None:
+    """Raise UserError where engine and trainer disagree about tokens that were just sampled.
+
+    `mismatch` is the mean over those tokens of |engine - trainer| log-probability, None where there
+    were none. Equal weights give 1e-6 in float32 and up to about 1e-2 with an engine in bfloat16;
+    weights that a push left stale or incomplete give several tenths.
+    """
+    if mismatch is None or mismatch <= limit:  # nan is neither
+        return
+    raise UserError(
+        f"step {step}: the engine and the trainer disagree by {mismatch:.3g} about the "
+        f"log-probability of a sampled token, more than rollout.mismatch_limit {limit:g}: the "
+        "engine's weights are stale or incomplete, so what it sampled cannot be trained on; run "
+        "again with --engine transformers, and please report it"
+    )

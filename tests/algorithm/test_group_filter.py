@@ -1,6 +1,6 @@
 """Dynamic sampling: what is kept, refilled, carried over, and what happens at the cap."""
 
-from rlvr_cli.algorithm.group_filter import GroupCollector, has_signal, in_order
+from rlvr_cli.algorithm.group_filter import Batch, GroupCollector, has_signal, in_order
 from rlvr_cli.algorithm.presets import ALGORITHMS
 from rlvr_cli.algorithm.reward import reward
 from rlvr_cli.algorithm.rows import group_rows
@@ -85,10 +85,19 @@ def test_a_signal_is_a_difference_within_a_group_or_within_the_batch():
     assert has_signal([make_group(2, RIGHT, WRONG)], GRPO)
 
 
+def collect(collector: GroupCollector, source: "Source") -> Batch:
+    """One step's batch, as the loop fills it."""
+    batch = collector.begin()
+    while count := collector.next_draw(batch):
+        collector.keep(batch, source(count, collector.missing(batch)))
+    collector.end(batch)
+    return batch
+
+
 def test_the_batch_is_refilled_and_the_surplus_carried_over():
     source = Source(mixed_every=2)
-    collector = GroupCollector(source, 4, DAPO)
-    batch = collector.collect()
+    collector = GroupCollector(4, DAPO)
+    batch = collect(collector, source)
     assert source.counts == [4, 4]
     assert names(batch.kept) == [0, 2, 4, 6]
     assert len(batch.sampled) == 8
@@ -98,16 +107,16 @@ def test_the_batch_is_refilled_and_the_surplus_carried_over():
 
 def test_no_group_is_lost_or_trained_twice_over_many_steps():
     source = Source(mixed_every=3)
-    collector = GroupCollector(source, 4, DAPO)
-    trained = [name for _ in range(20) for name in names(collector.collect().kept)]
+    collector = GroupCollector(4, DAPO)
+    trained = [name for _ in range(20) for name in names(collect(collector, source).kept)]
     waiting = names(collector.carried)
     assert trained + waiting == list(range(0, source.next, 3))
 
 
 def test_carried_groups_come_first_and_count_as_stale():
-    collector = GroupCollector(Source(mixed_every=1), 2, DAPO)
+    collector = GroupCollector(2, DAPO)
     collector.carried = [make_group(n, RIGHT, WRONG, version=3) for n in (91, 92, 93)]
-    batch = collector.collect()
+    batch = collect(collector, Source(mixed_every=1))
     assert names(batch.kept) == [91, 92]
     assert batch.gen_batches == 0
     assert names(collector.carried) == [93]
@@ -119,7 +128,7 @@ def test_carried_groups_come_first_and_count_as_stale():
 def test_the_cap_ends_a_hopeless_search():
     source = Source(mixed_every=10**9)
     source.next = 1
-    batch = GroupCollector(source, 4, DAPO).collect()
+    batch = collect(GroupCollector(4, DAPO), source)
     assert batch.gen_batches == DAPO.filter.max_gen_batches == len(source.counts)
     assert not batch.is_full
     assert batch.kept == []
@@ -127,7 +136,7 @@ def test_the_cap_ends_a_hopeless_search():
 
 def test_without_a_filter_one_batch_is_taken_as_it_is():
     source = Source(mixed_every=2)
-    batch = GroupCollector(source, 4, GRPO).collect()
+    batch = collect(GroupCollector(4, GRPO), source)
     assert source.counts == [4]
     assert names(batch.kept) == [0, 1, 2, 3]
 

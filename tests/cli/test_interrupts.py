@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from rlvr_cli.core.signals import Interrupts
+from rlvr_cli.core.signals import Interrupts, heed
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -32,3 +32,52 @@ def test_the_second_comes_at_once_anywhere():
         os.kill(os.getpid(), signal.SIGINT)
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
+
+
+class Dropping:
+    """Its destructor is interrupted; what is raised in a destructor is dropped by Python."""
+
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+def dropped():
+    Dropping()
+
+
+def dropped_and_heeded():
+    Dropping()
+    heed()
+    pytest.fail("it was lost")
+
+
+def turned_into_another():
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+    except KeyboardInterrupt:
+        raise ImportError("half a module") from None
+
+
+def of_the_command_inside_a_run():
+    with Interrupts() as run:
+        Dropping.__del__(run)
+        heed()  # not while a step is being saved
+        with run.welcome():
+            pytest.fail("it was lost")
+
+
+@pytest.mark.parametrize(
+    "block", [dropped, dropped_and_heeded, turned_into_another, of_the_command_inside_a_run]
+)
+def test_one_that_was_lost_on_its_way_comes_later(block):
+    with Interrupts() as command, pytest.raises(KeyboardInterrupt), command.welcome():
+        block()
+
+
+def test_no_interruption_no_harm():
+    heed()
+    with Interrupts() as interrupts, interrupts.welcome():
+        heed()

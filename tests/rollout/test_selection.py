@@ -9,7 +9,7 @@ from conftest import random_model
 from rlvr_cli.core.types import UserError
 from rlvr_cli.model.loading import parameter_count
 from rlvr_cli.rollout.engines.selection import Choice, choose, gpu_shortage
-from rlvr_cli.training.agreement import check_agreement
+from rlvr_cli.training.update import check_agreement
 
 GIB = 1 << 30
 

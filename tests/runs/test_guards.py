@@ -6,7 +6,6 @@ from small_trainer import has_even, make_trainer
 
 from rlvr_cli.config import GuardsConfig
 from rlvr_cli.runs.guards import check
-from rlvr_cli.runs.run_dir import create_run
 from verifiers import Verdict
 
 GOOD = {
@@ -81,7 +80,7 @@ def test_each_warning_comes_of_a_run_built_for_it(tmp_path, text):
     if "entropy" in text:
         with torch.no_grad():
             trainer.session.policy.model.model.norm.weight.mul_(999)  # always the likeliest token
-    history = list(trainer.train_steps(create_run(tmp_path / "run", trainer.config)))
+    history = [result.metrics for result in trainer.train_steps()]
     assert any(text in found for _, found, _ in findings(history, trainer.config.guards))
 
 
@@ -111,14 +110,13 @@ def test_a_gradient_that_is_not_finite_is_skipped_warned_of_and_then_stops(tmp_p
     trainer = make_trainer(has_even, "algo=grpo", "steps=5", "guards.not_finite_steps=3")
     head = trainer.updater.policy.head.weight
     head.register_hook(lambda gradient: gradient * float("inf"))
-    run = create_run(tmp_path / "run", trainer.config)
     history: list[dict] = []
     stopped = 0
-    for metrics in trainer.train_steps(run):
-        history.append(metrics)
+    for result in trainer.train_steps():
+        history.append(result.metrics)
         found = check(history, trainer.config.guards)
         if any(finding.is_error for finding in found):
-            stopped = metrics["step"]
+            stopped = result.step
             break
         assert [finding.text[:12] for finding in found] == ["step 1: the "] * (len(history) == 1)
     assert stopped == 3
@@ -128,7 +126,7 @@ def test_a_gradient_that_is_not_finite_is_skipped_warned_of_and_then_stops(tmp_p
 @pytest.mark.parametrize("algo", ["dapo", "grpo", "ppo"])
 def test_a_run_that_learns_is_left_alone(tmp_path, algo):
     trainer = make_trainer(has_even, f"algo={algo}", "steps=12", "rollout.max_tokens=20")
-    history = list(trainer.train_steps(create_run(tmp_path / "run", trainer.config)))
+    history = [result.metrics for result in trainer.train_steps()]
     own_limits = GuardsConfig(cut_off_share=1.0, max_kl=5.0)  # a random model, large steps
     assert findings(history, own_limits) == []
 

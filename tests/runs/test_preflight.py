@@ -147,6 +147,9 @@ def test_memory_by_hand():
     assert needed["reference policy"] == weights
     assert needed["critic"] == 4 * weights
     assert needed["keys and values"] == 3 << 20
+    rollout = trainer.config.rollout
+    responses = rollout.prompts * rollout.samples
+    assert needed["responses of a step"] == 100 * responses * rollout.max_tokens
     assert "keys and values" not in memory_needed(model, trainer.config, engine_has_own=True)
     assert 0 < memory_free(model.device, 0.0) < 1 << 50
 

@@ -13,15 +13,15 @@ import pytest
 import torch
 import yaml
 from safetensors.torch import load, save
-from small_trainer import has_even, make_trainer, weights
+from small_trainer import has_even, make_trainer, weights, written
 from typer.testing import CliRunner
 
 from rlvr_cli.cli.main import app
 from rlvr_cli.cli.train import as_chosen
 from rlvr_cli.core.types import UserError
 from rlvr_cli.evaluation.metrics import repeatable
+from rlvr_cli.rollout import session
 from rlvr_cli.rollout.engines.selection import Choice, choose
-from rlvr_cli.rollout.sampler import session
 from rlvr_cli.runs.checkpoint import State
 from rlvr_cli.runs.run_dir import create_run
 from rlvr_cli.runs.state import restore, state_of
@@ -69,14 +69,15 @@ def test_from_every_step_the_rest_is_the_same(tmp_path, preset):
     trainer = make_trainer(has_even, *settings)
     others = [copy(trainer, 0, settings)]
     expected = []
-    for metrics in trainer.train_steps(create_run(tmp_path / "whole", trainer.config)):
-        expected.append(repeatable(metrics))
-        others.append(copy(trainer, metrics["step"], settings))
+    whole = create_run(tmp_path / "whole", trainer.config)
+    for result in trainer.train_steps():
+        expected.append(repeatable(written(whole, result)))
+        others.append(copy(trainer, result.step, settings))
     assert any(row["groups_trained"] for row in expected)
     final = on_disk(state_of(trainer))
     for step, other in enumerate(others):
         run = create_run(tmp_path / str(step), other.config)
-        found = [repeatable(metrics) for metrics in other.train_steps(run)]
+        found = [repeatable(written(run, result)) for result in other.train_steps()]
         assert found == expected[step:]
         assert all(map(torch.equal, weights(trainer), weights(other)))
         state = on_disk(state_of(other))
@@ -90,7 +91,7 @@ def test_from_every_step_the_rest_is_the_same(tmp_path, preset):
 def test_carried_groups_are_part_of_the_state(tmp_path):
     settings = ("algo=dapo", "rollout.prompts=4", "steps=6")
     trainer = make_trainer(lambda text: text.startswith("5 "), *settings)
-    for _ in trainer.train_steps(create_run(tmp_path / "run", trainer.config)):
+    for _ in trainer.train_steps():
         if trainer.collector.carried:
             break
     groups = trainer.collector.carried

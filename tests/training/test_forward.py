@@ -1,13 +1,14 @@
 """Passes before the first update."""
 
 import torch
-from conftest import VOCAB, random_model
+from conftest import random_model
+from families import VOCAB
 
 from rlvr_cli.algorithm.choices import KL, Algorithm
 from rlvr_cli.algorithm.rows import Row
 from rlvr_cli.model.policy import Policy
 from rlvr_cli.training.batch import micro_batches
-from rlvr_cli.training.forward import Scorer
+from rlvr_cli.training.forward import ForwardPass
 
 
 def test_log_probabilities_are_taken_in_the_precision_of_the_update():
@@ -16,12 +17,12 @@ def test_log_probabilities_are_taken_in_the_precision_of_the_update():
     exact = Policy(policies[0].model, VOCAB, 1.0, False)
     rows = [Row([3, 4], [5, 6, 7 + n], torch.zeros(3), 1.0, 0, True, False) for n in range(4)]
     algo = Algorithm(mini_batches=2, kl=KL())
-    scored = Scorer(policies[0], policies[1], None, algo, 1000).scored(rows)
+    scored = ForwardPass(policies[0], policies[1], None, algo, 1000).add_logprobs(rows)
     (batch,) = micro_batches(rows, 1000, exact.head.weight)
     with torch.no_grad():
-        precise = exact.token_stats(batch).logprobs
+        precise = exact.token_stats(batch.inputs).logprobs
         with policies[0].mixed_precision():
-            own, reference = (policy.token_stats(batch).logprobs for policy in policies)
+            own, reference = (policy.token_stats(batch.inputs).logprobs for policy in policies)
     by_row = {tuple(row.response_ids): n for n, row in enumerate(batch.rows)}
     for row in scored:
         n = by_row[tuple(row.response_ids)]

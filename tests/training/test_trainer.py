@@ -17,7 +17,6 @@ from small_trainer import (
 
 from rlvr_cli.algorithm.presets import ALGORITHMS
 from rlvr_cli.core.types import UserError
-from rlvr_cli.runs.run_dir import create_run
 
 
 @pytest.mark.parametrize("algo", ALGORITHMS)
@@ -75,12 +74,13 @@ def test_the_verifier_is_told_what_was_cut_off(tmp_path):
 
 
 def test_every_epoch_counts_in_the_least_time_of_an_update(tmp_path):
-    once, twice = (
-        steps(make_trainer(has_even, "algo=grpo", "steps=1", f"algorithm.epochs={n}"), tmp_path / n)
-        for n in "12"
-    )
-    assert twice[0]["epochs"] == 2
-    assert twice[0]["least_seconds_update"] == pytest.approx(2 * once[0]["least_seconds_update"])
+    operations = []
+    for n in (1, 2):
+        trainer = make_trainer(has_even, "algo=grpo", "steps=1", f"algorithm.epochs={n}")
+        (row,) = steps(trainer, tmp_path / str(n))
+        assert row["epochs"] == n
+        operations.append(row["least_seconds_update"] * trainer.throughput.peaks.flops)
+    assert operations[1] == pytest.approx(2 * operations[0])
 
 
 def test_an_iterative_reference_becomes_the_policy(tmp_path):
@@ -226,7 +226,7 @@ def test_nothing_is_left_where_all_are_cut_off_and_masked(tmp_path):
 
 def test_a_step_broken_off_in_its_update_is_not_settled(tmp_path):
     trainer = make_trainer(has_even, "steps=2", "algo=grpo")
-    going = trainer.train_steps(create_run(tmp_path / "run", trainer.config))
+    going = trainer.train_steps()
     next(going)
     assert trainer.settled
 

@@ -28,7 +28,8 @@ from rlvr_cli.config import OptimConfig
 from rlvr_cli.core.types import UserError
 from rlvr_cli.model import policy as models
 from rlvr_cli.model.policy import Policy
-from rlvr_cli.training.forward import Scorer
+from rlvr_cli.training.forward import ForwardPass
+from rlvr_cli.training.objective import Objective
 from rlvr_cli.training.update import SCHEDULES, Updater
 
 TEMPERATURE = 0.8
@@ -79,11 +80,12 @@ class Made:
             torch.nn.init.normal_(self.critic.head.weight)
         settings = OptimConfig(**{"lr": 0.0, "critic_lr": 0.0, "grad_clip": 1e9} | optim)
         settings = settings.model_copy(update={"micro_tokens": micro_tokens})
-        self.scorer = Scorer(self.policy, self.reference, self.critic, algo, micro_tokens)
-        self.updater = Updater(self.policy, self.critic, algo, settings, MAX_TOKENS, steps=10)
+        self.forward = ForwardPass(self.policy, self.reference, self.critic, algo, micro_tokens)
+        self.objective = Objective(self.policy, self.critic, algo)
+        self.updater = Updater(self.objective, settings, MAX_TOKENS, steps=10)
 
     def rows(self, rows: list[Row]) -> list[Row]:
-        return with_advantages(self.scorer.scored(rows), self.algo, self.updater.kl_coef)
+        return with_advantages(self.forward.add_logprobs(rows), self.algo, self.objective.kl_coef)
 
     def update(self, rows: list[Row], seed: int = 0) -> dict[str, float]:
         return self.updater.update(self.rows(rows), STEP, seed)
@@ -220,7 +222,7 @@ def test_explained_variance_is_over_all_tokens_of_the_step():
 
 def test_scoring_finds_the_log_probabilities_of_each_policy():
     made = Made(ALGORITHMS["ppo"], micro_tokens=30)
-    for row in made.scorer.scored(make_rows()):
+    for row in made.forward.add_logprobs(make_rows()):
         own = torch.stack(token_logprobs(made.policy, row)).detach()
         old = own if row.is_fresh else row.rollout_logprobs
         torch.testing.assert_close(row.old_logprobs, old)
@@ -233,13 +235,13 @@ def test_scoring_finds_the_log_probabilities_of_each_policy():
 
 def test_a_cut_off_response_ends_in_the_value_after_it_if_asked():
     made = Made(SHARED, micro_tokens=30)
-    for row in made.scorer.scored(make_rows()):
+    for row in made.forward.add_logprobs(make_rows()):
         expected = token_values(made, row)[-1].item() if row.is_cut_off else 0.0
         assert row.end_value == pytest.approx(expected, abs=1e-10)
 
 
 def test_nothing_is_scored_that_is_not_needed():
-    for row in Made(ALGORITHMS["dapo"]).scorer.scored(make_rows()):
+    for row in Made(ALGORITHMS["dapo"]).forward.add_logprobs(make_rows()):
         assert row.old_logprobs is row.ref_logprobs is row.old_values is None
 
 
@@ -340,7 +342,7 @@ def test_the_penalty_form_follows_the_divergence_after_the_updates():
     after = sum(math.exp(-gap) - 1 + gap for gap in gaps) / len(gaps)
     assert metrics["ref_kl_after"] == pytest.approx(after, abs=1e-10)
     assert after > 1.5e-3
-    assert made.updater.kl_coef == 0.2
+    assert made.objective.kl_coef == 0.2
 
 
 def test_in_the_warm_up_only_the_critic_learns():
@@ -371,7 +373,7 @@ def test_the_coefficient_adapts_to_the_divergence():
     metrics = made.update(make_rows())
     assert metrics["ref_kl"] > 1.5e-3
     assert metrics["kl_coef"] == 0.1
-    assert made.updater.kl_coef == 0.2
+    assert made.objective.kl_coef == 0.2
 
 
 def test_the_coefficient_rests_while_only_the_critic_learns():
@@ -379,9 +381,9 @@ def test_the_coefficient_rests_while_only_the_critic_learns():
     made = Made(ALGORITHMS["ppo"].model_copy(update={"kl": kl}))
     rows = made.rows(make_rows())
     made.updater.update(rows, LAST_WARMUP_STEP, 0)
-    assert made.updater.kl_coef == kl.coef
+    assert made.objective.kl_coef == kl.coef
     made.updater.update(rows, STEP, 0)
-    assert made.updater.kl_coef != kl.coef
+    assert made.objective.kl_coef != kl.coef
 
 
 def test_weights_stay_where_engine_and_trainer_disagree():

@@ -49,6 +49,8 @@ class Evaluator:
         """The value; raises InexactError, UndefinedError or TooLargeError."""
         try:
             value = self._evaluate(node)
+        except TooLargeError:
+            raise
         except (ZeroDivisionError, ValueError, OverflowError) as error:
             raise UndefinedError(str(error)) from error
         if not self.context.isfinite(value):

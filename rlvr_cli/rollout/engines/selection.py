@@ -8,7 +8,8 @@ from typing import Literal
 import torch
 
 from rlvr_cli.core.types import UserError
-from rlvr_cli.model.loading import default_device, parameter_count, read_config
+from rlvr_cli.model.loading import default_device, read_config
+from rlvr_cli.model.pretrained import parameter_count
 
 EngineName = Literal["vllm", "transformers"]
 _OLDEST, _NEWEST = (0, 26), (0, 33)

@@ -61,6 +61,7 @@ class VllmEngine:
             try:
                 self.llm = vllm.LLM(
                     directory,
+                    trust_remote_code=False,
                     skip_tokenizer_init=True,
                     load_format="dummy",
                     max_model_len=-1,
@@ -166,6 +167,8 @@ class VllmEngine:
         """
         config = copy.deepcopy(model.config)
         config.architectures = [type(model).__name__]
+        if hasattr(config, "auto_map"):
+            del config.auto_map
         config.get_text_config().vocab_size = self._vocab_size
         if not self._on_gpu:
             config.tie_word_embeddings = config.get_text_config().tie_word_embeddings = False

@@ -1,0 +1,240 @@
+"""Plant small faults in the core modules, one at a time, and count how many the tests notice.
+
+python benchmarks/mutants.py [--each 3] [--seed 0] [--jobs 1] [MODULE ...]
+
+A fault is one edit inside a function: another comparison, operator or number, a condition that
+always or never holds, a call or an argument left out. Each is planted in a copy of this checkout,
+and the tests of its module are run there: tests/FOLDER/test_MODULE.py and those listed below. A run
+that takes ten times as long as without the fault has noticed it. Survivors are printed: write a
+test, or put the fault among the equivalent ones if it changes nothing.
+"""
+
+import argparse
+import ast
+import itertools
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+
+ROOT = Path(__file__).parents[1]
+_ALGORITHM, _TRAINING = "tests/algorithm/test_", "tests/training/test_"
+ALSO = {
+    "rlvr_cli/algorithm/choices.py": ["tests/cli/test_config.py"],
+    "rlvr_cli/algorithm/kl.py": [f"{_ALGORITHM}objective.py", f"{_ALGORITHM}loss.py"],
+    "rlvr_cli/algorithm/loss.py": [],
+    "rlvr_cli/algorithm/advantage.py": [f"{_TRAINING}update.py"],
+    "rlvr_cli/algorithm/group_filter.py": [],
+    "rlvr_cli/algorithm/objective.py": [f"{_ALGORITHM}loss.py"],
+    "rlvr_cli/algorithm/reward.py": [f"{_ALGORITHM}group_filter.py", f"{_ALGORITHM}objective.py"],
+    "rlvr_cli/algorithm/rows.py": [],
+    "rlvr_cli/config.py": ["tests/cli/test_config.py"],
+    "rlvr_cli/core/files.py": [],
+    "rlvr_cli/core/settings.py": ["tests/cli/test_config.py"],
+    "rlvr_cli/data/sources.py": ["tests/data/test_problems.py"],
+    "rlvr_cli/evaluation/estimators.py": [],
+    "rlvr_cli/evaluation/report.py": [],
+    "rlvr_cli/evaluation/responses.py": ["tests/evaluation/test_eval_input.py"],
+    "rlvr_cli/model/packing.py": ["tests/model/test_policy.py"],
+    "rlvr_cli/model/policy.py": [f"{_TRAINING}update.py"],
+    "rlvr_cli/rollout/engines/sampling.py": ["tests/rollout/test_hf_engine.py"],
+    "rlvr_cli/rollout/engines/hf_engine.py": ["tests/rollout/test_hf_engine.py"],
+    "rlvr_cli/training/batch.py": [f"{_TRAINING}update.py"],
+    "rlvr_cli/training/forward.py": [f"{_TRAINING}update.py"],
+    "rlvr_cli/training/trainer.py": [],
+    "rlvr_cli/training/update.py": [],
+}
+"""The core modules, and where they are tested beside the file of their own name."""
+EQUIVALENT: dict[tuple[str, str, str], str] = {
+    (
+        "rlvr_cli/algorithm/rows.py",
+        "reward = rollout.reward or 0.0",
+        "reward = rollout.reward or 1.0",
+    ): "what was judged has a reward, and none of 0",
+}
+"""(module, the line, the line with the fault): why no test could notice it."""
+_OPERATORS = {
+    ast.Lt: ("<", "<="),
+    ast.LtE: ("<=", "<"),
+    ast.Gt: (">", ">="),
+    ast.GtE: (">=", ">"),
+    ast.Eq: ("==", "!="),
+    ast.NotEq: ("!=", "=="),
+    ast.Is: ("is", "is not"),
+    ast.IsNot: ("is not", "is"),
+    ast.In: ("in", "not in"),
+    ast.NotIn: ("not in", "in"),
+    ast.And: ("and", "or"),
+    ast.Or: ("or", "and"),
+    ast.Add: ("+", "-"),
+    ast.Sub: ("-", "+"),
+    ast.Mult: ("*", "/"),
+    ast.Div: ("/", "*"),
+    ast.FloorDiv: ("//", "*"),
+    ast.Mod: ("%", "*"),
+}
+_NAMES = {"min": "max", "max": "min", "any": "all", "all": "any", "sorted": "list"}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One edit of a module, and the first line that it changes."""
+
+    module: str
+    number: int
+    before: str
+    after: str
+    source: str
+
+    def __str__(self) -> str:
+        return f"{self.module}:{self.number}: {self.before} -> {self.after or '(left out)'}"
+
+
+def edits(source: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """(start, end, replacement) of every fault that can be planted, some of them no Python."""
+    starts = [0]
+    for line in source.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+
+    def start(node: ast.AST) -> int:
+        return starts[node.lineno - 1] + node.col_offset  # type: ignore[attr-defined]
+
+    def end(node: ast.AST) -> int:
+        return starts[node.end_lineno - 1] + node.end_col_offset  # type: ignore[attr-defined]
+
+    def operator(left: ast.AST, op: ast.AST, right: ast.AST) -> Iterator[tuple[int, int, bytes]]:
+        if type(op) in _OPERATORS:
+            old, new = (word.encode() for word in _OPERATORS[type(op)])
+            at = source.find(old, end(left), start(right))
+            if at >= 0:
+                yield at, at + len(old), new
+
+    functions = ast.FunctionDef | ast.Lambda
+    bodies = [node for node in ast.walk(ast.parse(source)) if isinstance(node, functions)]
+    for node in {id(part): part for body in bodies for part in ast.walk(body)}.values():
+        match node:
+            case ast.Compare(left, ops, rights):
+                for a, op, b in zip([left, *rights], ops, rights, strict=False):
+                    yield from operator(a, op, b)
+            case ast.BoolOp(op, values):
+                for a, b in itertools.pairwise(values):
+                    yield from operator(a, op, b)
+            case ast.BinOp(left, op, right):
+                yield from operator(left, op, right)
+            case ast.Constant(bool() as value):
+                yield start(node), end(node), str(not value).encode()
+            case ast.Constant(int() | float() as value):
+                yield start(node), end(node), str(value + 1 if value < 2 else 2 * value).encode()
+            case ast.UnaryOp(ast.Not(), operand):
+                yield start(node), start(operand), b""
+            case ast.Name(name) if name in _NAMES:
+                yield start(node), end(node), _NAMES[name].encode()
+            case ast.Expr(ast.Call()) | ast.AugAssign() | ast.Raise():
+                yield start(node), end(node), b"pass"
+            case ast.keyword(name) if name is not None:
+                comma = re.compile(rb"\s*,").match(source, end(node))
+                yield start(node), comma.end() if comma else end(node), b""
+        if isinstance(node, ast.If | ast.IfExp | ast.While):
+            for word in (b"(True)", b"(False)"):
+                yield start(node.test), end(node.test), word
+
+
+def mutants(module: str) -> list[Mutant]:
+    """The faults of a module that are Python and not known to be equivalent."""
+    source = (ROOT / module).read_bytes()
+    found = []
+    for start, end, new in edits(source):
+        changed = source[:start] + new + source[end:]
+        try:
+            ast.parse(changed)
+        except SyntaxError:
+            continue
+        number = source.count(b"\n", 0, start)
+        before, after = (text.decode().splitlines()[number].strip() for text in (source, changed))
+        if (module, before, after) not in EQUIVALENT:
+            found.append(Mutant(module, number + 1, before, after, changed.decode()))
+    return found
+
+
+def tests_of(module: str) -> list[str]:
+    """The test file of the module's name, where there is one, and the others that test it."""
+    path = Path(module)
+    own = Path("tests", *path.parts[1:-1], f"test_{path.name}")
+    return [*([str(own)] if (ROOT / own).exists() else []), *ALSO.get(module, [])]
+
+
+def run_tests(copy: Path, tests: list[str], limit: float | None) -> bool | None:
+    """Whether the tests pass in a copy of the checkout; None where they take too long."""
+    variables = {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+    try:
+        done = subprocess.run(
+            command, cwd=copy, env=os.environ | variables, capture_output=True, timeout=limit
+        )
+    except subprocess.TimeoutExpired:
+        return None
+    return done.returncode == 0
+
+
+def copy_checkout(directory: Path) -> Path:
+    """The tracked and new files of this checkout, as they are."""
+    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(listed, cwd=ROOT, capture_output=True, check=True).stdout.decode()
+    for name in filter(None, names.split("\0")):
+        if (ROOT / name).is_file():
+            (directory / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, directory / name)
+    return directory
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("modules", nargs="*", default=list(ALSO))
+    parser.add_argument("--each", type=int, default=3, help="faults a module")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=1)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as directory:
+        copies: SimpleQueue[Path] = SimpleQueue()
+        for number in range(args.jobs):
+            copies.put(copy_checkout(Path(directory, str(number))))
+
+        def survivors(module: str) -> tuple[int, list[Mutant]]:
+            copy, tests = copies.get(), tests_of(module)
+            started = time.monotonic()
+            if not run_tests(copy, tests, None):
+                raise SystemExit(f"{module}: {' '.join(tests)} fail without any fault")
+            limit = 10 * (time.monotonic() - started)
+            every = mutants(module)
+            chosen = random.Random(f"{args.seed}:{module}").sample(
+                every, min(args.each, len(every))
+            )
+            kept = []
+            for mutant in chosen:
+                (copy / module).write_text(mutant.source, encoding="utf-8")
+                if run_tests(copy, tests, limit):
+                    kept.append(mutant)
+                    print(f"survived: {mutant}", flush=True)
+            shutil.copyfile(ROOT / module, copy / module)
+            print(f"{module}: {len(chosen) - len(kept)} of {len(chosen)} noticed", flush=True)
+            copies.put(copy)
+            return len(chosen), kept
+
+        with ThreadPoolExecutor(args.jobs) as pool:
+            results = list(pool.map(survivors, args.modules))
+    planted, kept = sum(count for count, _ in results), sum(len(left) for _, left in results)
+    print(f"{planted - kept} of {planted} faults noticed, {1 - kept / planted:.0%}")
+    sys.exit(kept > 0.05 * planted)
+
+
+if __name__ == "__main__":
+    main()

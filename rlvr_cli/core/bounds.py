@@ -1,0 +1,50 @@
+"""Bounds of time and memory for what a stranger's file makes this process compute."""
+
+import resource
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+_AGAIN_S = 1.0
+"""Seconds from one alarm to the next, should a callback have swallowed the first."""
+
+
+@contextmanager
+def bounded(seconds: float, memory: int) -> Iterator[None]:
+    """Raise TimeoutError after `seconds`, and MemoryError where the block takes more than `memory`
+    bytes beside what the process has.
+
+    Time is bounded on the main thread only, memory where /proc tells what is in use.
+    """
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    in_use = _address_space()
+    timed = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGALRM, _late) if timed else None
+    try:
+        if in_use is not None:
+            lower = [in_use + memory, *(limit for limit in limits if limit >= 0)]
+            resource.setrlimit(resource.RLIMIT_AS, (min(lower), limits[1]))
+        if timed:
+            signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN_S)
+        yield
+    finally:
+        if timed:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+
+
+def _late(number: int, frame: FrameType | None) -> None:
+    raise TimeoutError("it takes too long")
+
+
+def _address_space() -> int | None:
+    """Bytes of address space in use, or None where the system does not say."""
+    try:
+        pages = Path("/proc/self/statm").read_text(encoding="utf-8").split()[0]
+        return int(pages) * resource.getpagesize()
+    except (OSError, ValueError):
+        return None

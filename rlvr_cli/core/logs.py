@@ -1,0 +1,42 @@
+"""What libraries log or warn of, as a terminal may be shown it."""
+
+import logging
+import traceback
+import warnings
+from typing import Any
+
+from rlvr_cli.core.text import printable
+
+_LONGEST = 4_000
+"""Characters of one message: a library may list every tensor of a stranger's file."""
+
+
+def neutralize_logs() -> None:
+    """Pass every log record and warning of this process through `printable`, and bound its length.
+
+    Call it before a library that logs is imported; a second call changes nothing.
+    """
+    if logging.getLogRecordFactory() is _Record:
+        return
+    logging.setLogRecordFactory(_Record)
+    plain = warnings.formatwarning
+
+    def formatted(*args: Any, **kwargs: Any) -> str:
+        return _shown(plain(*args, **kwargs))
+
+    warnings.formatwarning = formatted
+
+
+class _Record(logging.LogRecord):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if isinstance(self.exc_info, tuple) and self.exc_info[0] is not None:
+            self.exc_text = _shown("".join(traceback.format_exception(*self.exc_info)))
+
+    def getMessage(self) -> str:  # noqa: N802 (the name is logging's)
+        return _shown(super().getMessage())
+
+
+def _shown(text: str) -> str:
+    shown = printable(text[:_LONGEST])
+    return shown if len(text) <= _LONGEST else f"{shown} … ({len(text)} characters)\n"

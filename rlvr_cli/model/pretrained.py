@@ -1,0 +1,155 @@
+"""The one door to what a model directory or the hub holds.
+
+None of its code is run, nothing in it is without a bound, and weights are there or refused.
+"""
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+from rlvr_cli.core.text import is_too_deep
+from rlvr_cli.core.types import UserError
+
+_LONGEST_FILE = 256 << 20
+"""Bytes of a file that is not weights."""
+_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack", ".onnx")
+_PARAMETERS_PER_BYTE = 16
+"""More than any quantization packs: beyond it the configuration and the weights do not belong
+together."""
+_SIZES = {
+    **dict.fromkeys(("layers", "n_layer", "num_blocks", "depth"), 1_000),
+    **dict.fromkeys(("heads", "n_head", "head_dim"), 1 << 16),
+    **dict.fromkeys(("experts", "num_local_experts"), 1 << 14),
+    **dict.fromkeys(("hidden_size", "n_embd", "d_model"), 1 << 20),
+    **dict.fromkeys(("intermediate_size", "n_inner", "ffn_dim", "d_ff"), 1 << 24),
+    "vocab_size": 1 << 24,
+    **dict.fromkeys(("max_position_embeddings", "n_positions", "n_ctx"), 1 << 31),
+}
+"""The largest value of every setting whose name ends like this."""
+_NEVER_0 = (
+    *("num_hidden_layers", "n_layer", "num_attention_heads", "n_head", "num_key_value_heads"),
+    *("hidden_size", "n_embd", "vocab_size", "max_position_embeddings", "n_positions"),
+)
+_FILES_OF_A_TOKENIZER = ("vocab", "merges", "gguf_file")
+"""Settings that transformers would open wherever they lie."""
+_SHOWN = 3
+
+
+def from_pretrained(kind: Any, source: Path | str, **options: Any) -> Any:
+    """`kind.from_pretrained(source)`, without asking for or running code that lies there."""
+    return kind.from_pretrained(source, trust_remote_code=False, **options)
+
+
+def model_from_pretrained(kind: Any, source: Path | str, **options: Any) -> Any:
+    """A model whose every weight stood in its files. Raises UserError if some did not:
+    transformers would have made them up.
+
+    The attention is ours where the model's code lets one choose, else its plainest: a configuration
+    may name one of the hub's, which is code.
+    """
+    from rlvr_cli.model.attention import ATTENTION
+
+    options |= {"output_loading_info": True}
+    try:
+        model, report = from_pretrained(kind, source, attn_implementation=ATTENTION, **options)
+    except ValueError as error:
+        if "attention implementation" not in str(error):
+            raise
+        model, report = from_pretrained(kind, source, attn_implementation="eager", **options)
+    if lost := sorted({*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])}):
+        shown = ", ".join([*lost[:_SHOWN], *(["…"] if len(lost) > _SHOWN else [])])
+        raise UserError(
+            f"{len(lost)} of its weights are missing or of another shape ({shown}); take a "
+            "directory that holds the whole model"
+        )
+    return model
+
+
+def parameter_count(config: Any) -> int:
+    """Of the model that the configuration describes, which takes no memory for it."""
+    import torch
+    import transformers
+
+    with torch.device("meta"):
+        model = transformers.AutoModelForCausalLM.from_config(
+            config, attn_implementation="eager", trust_remote_code=False
+        )
+    return int(model.num_parameters())
+
+
+def check_settings(directory: Path) -> None:
+    """Raise UserError for a configuration that no model has, before anything is built of it, and
+    for generation settings that cannot be read, which transformers would leave out. Also for a
+    tokenizer that lies elsewhere."""
+    _check_sizes(_read_object(directory / "config.json"))
+    if (directory / "generation_config.json").exists():
+        _read_object(directory / "generation_config.json")
+    if (directory / "tokenizer_config.json").exists():
+        settings = _read_object(directory / "tokenizer_config.json")
+        for key in _FILES_OF_A_TOKENIZER:
+            if isinstance(settings.get(key), str):
+                raise UserError(f"tokenizer_config.json: {key} must not name a file")
+
+
+def check_files(directory: Path) -> None:
+    """Raise UserError for what cannot be read to its end, or lies outside the directory by its
+    name: pipes, devices, endless text, an index of weights elsewhere."""
+    for path in sorted(directory.iterdir()):
+        try:
+            status = path.stat()
+        except OSError as error:
+            raise UserError(f"{path.name}: {error.strerror}") from None
+        if stat.S_ISDIR(status.st_mode):
+            continue
+        if not stat.S_ISREG(status.st_mode):
+            raise UserError(f"{path.name} is not a regular file")
+        if path.suffix not in _WEIGHTS and status.st_size > _LONGEST_FILE:
+            raise UserError(f"{path.name} is larger than {_LONGEST_FILE >> 20} MB")
+        if path.name.endswith(".index.json"):
+            _check_index(path)
+
+
+def check_weights(directory: Path, config: Any) -> None:
+    """Raise UserError if the configuration describes far more weights than the files can hold."""
+    held = sum(path.stat().st_size for path in directory.iterdir() if path.suffix in _WEIGHTS)
+    described = parameter_count(config)
+    if held and described > _PARAMETERS_PER_BYTE * held:
+        raise UserError(
+            f"config.json describes {described:,} parameters, but the files of weights have only "
+            f"{held:,} bytes"
+        )
+
+
+def _check_sizes(config: dict[str, Any]) -> None:
+    """The sizes of a configuration, and of those of its parts."""
+    for name, value in config.items():
+        if isinstance(value, dict):
+            _check_sizes(value)
+        most = next((most for end, most in _SIZES.items() if name.endswith(end)), None)
+        if most is None or value is None or isinstance(value, list | dict):
+            continue
+        least = int(name in _NEVER_0)
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            raise UserError(
+                f"config.json: {name} must be from {least} to {most}, not {value!r:.40}"
+            )
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or is_too_deep(found):
+        raise UserError(f"{path.name} is not a JSON object")
+    return found
+
+
+def _check_index(path: Path) -> None:
+    names = _read_object(path).get("weight_map")
+    if not isinstance(names, dict):
+        raise UserError(f"{path.name}: it has no weight_map of file names")
+    for name in names.values():
+        if not isinstance(name, str) or name != Path(name).name:
+            raise UserError(f"{path.name} names {name!r:.80}, which is not a file beside it")

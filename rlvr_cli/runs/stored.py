@@ -1,0 +1,122 @@
+"""What a run's files have to hold to be gone on with: checked once, where they are read."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from rlvr_cli.config import Config
+from rlvr_cli.core.types import FinishReason
+from verifiers import Format, Verdict
+
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+_FREE = ("steps", "checkpoint.", "guards.")
+_PLACES = ("model", "data.source", "data.root", "eval.source")
+"""Where things lie. They may move: checksums of the problems and the weights say if they differ."""
+
+
+class Stored(BaseModel):
+    """A part of a file that we wrote: strict types, nothing unknown."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class StoredProblem(Stored):
+    """A line of problems.jsonl."""
+
+    id: str
+    problem: str
+    answer: str | None
+    extra: dict[str, Any]
+
+
+class StoredMetrics(Stored):
+    """A line of metrics.jsonl: what the guards and the curves look at."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Finite | None]
+
+    step: Annotated[int, Field(ge=1, lt=2**63)]
+    no_update: str | None
+    mixed_share: Finite | None
+    verdicts: dict[str, Count]
+
+
+class _Completion(Stored):
+    token_ids: list[Count]
+    logprobs: list[float]
+    finish_reason: FinishReason
+
+
+class _Verification(Stored):
+    verdict: Verdict
+    extracted: str | None
+    format_ok: bool
+    reason: str
+    format: Format
+
+
+class _Rollout(Stored):
+    text: str
+    completion: _Completion
+    verification: _Verification | None
+    reward: float | None
+
+
+class _Group(Stored):
+    prompt: Count
+    weight_version: Count
+    rollouts: list[_Rollout]
+
+
+class _Measured(Stored):
+    model_config = ConfigDict(extra="allow")
+
+    pass_at_1: Finite | None = Field(alias="pass@1")
+
+
+class _Best(Stored):
+    step: Count
+    pass_at_1: Finite = Field(alias="pass@1")
+
+
+class _Progress(Stored):
+    before: _Measured | None
+    best: _Best | None
+    seconds: Annotated[Finite, Field(ge=0)]
+
+
+class StoredState(Stored):
+    """state.json of a checkpoint."""
+
+    step: Count
+    settings: dict[str, Any]
+    """Those that decide what is computed, by `section.key`."""
+    problems: str
+    start: str
+    cursor: Count
+    weight_version: Count
+    carried: list[_Group]
+    kl_coef: Finite
+    optimizer: list[dict[str, Any]]
+    progress: _Progress
+
+
+def computing_settings(config: Config) -> dict[str, Any]:
+    """The settings that decide what a run computes, by `section.key`, as JSON holds them: all but
+    those that a resumed run may change, and where things lie."""
+    flat = dict(_leaves(config.model_dump(mode="json")))
+    free = _FREE if config.optim.schedule == "constant" else _FREE[1:]
+    return {
+        key: value for key, value in flat.items() if not key.startswith(free) and key not in _PLACES
+    }
+
+
+def _leaves(section: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in section.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value

@@ -1,0 +1,71 @@
+"""The objective of one micro-batch: forward pass, loss, and what it measures on the way."""
+
+import torch
+
+from rlvr_cli.algorithm.choices import Algorithm
+from rlvr_cli.algorithm.loss import critic_loss, policy_loss
+from rlvr_cli.algorithm.objective import LossDenominators, LossInputs
+from rlvr_cli.model.policy import Critic, Policy, TokenStats
+from rlvr_cli.training.batch import MicroBatch
+
+
+class Objective:
+    """The loss of the algorithm in force; `kl_coef` is what an adaptive control has made of it."""
+
+    def __init__(self, policy: Policy, critic: Critic | None, algo: Algorithm) -> None:
+        self.policy, self.critic, self.algo = policy, critic, algo
+        self.kl_coef = algo.kl.coef if algo.kl is not None else 0.0
+
+    def __call__(
+        self, batch: MicroBatch, denominators: LossDenominators, learns_policy: bool = True
+    ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        """The micro-batch's share of the step's loss, and per-token metrics [B, T].
+
+        While only the critic learns, the policy is measured all the same.
+        """
+        algo = self.algo
+        with torch.set_grad_enabled(learns_policy), self.policy.mixed_precision():
+            hidden = self.policy.hidden(batch.inputs)
+            entropy_gradient = algo.entropy_coef > 0
+            stats = self.policy.stats_of(hidden, batch.inputs, entropy_gradient)
+            inputs = self._loss_inputs(batch, stats)
+            loss, per_token = policy_loss(algo, inputs, denominators, self.kl_coef)
+        fresh = torch.tensor([[float(row.is_fresh)] for row in batch.rows]).to(batch.mask)
+        per_token["mismatch"] = (inputs.rollout_logprobs - inputs.old_logprobs).abs() * fresh
+        if self.critic is not None and algo.critic is not None:
+            with self.policy.mixed_precision():
+                values = self.critic.values(batch.inputs, hidden)
+            old_values, returns = batch.column("old_values"), batch.column("returns")
+            extra, per_token["value_loss"] = critic_loss(
+                algo.critic, values, old_values, returns, batch.mask, denominators
+            )
+            loss = loss + extra if learns_policy else extra
+        return loss, per_token
+
+    def _loss_inputs(self, batch: MicroBatch, stats: TokenStats) -> LossInputs:
+        """A carried-over row's old log-probabilities are the engine's; a fresh row's those taken
+        before the first of several updates, else its own at this moment."""
+        rollout_logprobs = batch.column("rollout_logprobs")
+        own = torch.tensor([row.is_fresh and row.old_logprobs is None for row in batch.rows])
+        carried = torch.tensor([not row.is_fresh for row in batch.rows])
+        old_logprobs = batch.column("old_logprobs")
+        old_logprobs[own] = stats.logprobs.detach()[own]
+        old_logprobs[carried] = rollout_logprobs[carried]
+        return LossInputs(
+            logprobs=stats.logprobs,
+            entropy=stats.entropy,
+            old_logprobs=old_logprobs,
+            rollout_logprobs=rollout_logprobs,
+            ref_logprobs=batch.column("ref_logprobs"),
+            advantages=batch.column("advantages"),
+            mask=batch.mask,
+        )
+
+    @torch.no_grad()
+    def divergences(
+        self, batch: MicroBatch, denominators: LossDenominators
+    ) -> dict[str, torch.Tensor]:
+        """Of the policy as it is now from the one that sampled and the reference, nats [B, T]."""
+        inputs = self._loss_inputs(batch, self.policy.token_stats(batch.inputs))
+        _, per_token = policy_loss(self.algo, inputs, denominators, self.kl_coef)
+        return {name: per_token[name] for name in per_token.keys() & {"approx_kl", "ref_kl"}}

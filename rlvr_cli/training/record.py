@@ -1,0 +1,91 @@
+"""The bookkeeping of one step, aside from the loop: seconds a phase, memory, counts, metrics."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from rlvr_cli.algorithm.group_filter import Batch
+from rlvr_cli.algorithm.rows import Row
+from rlvr_cli.core.types import Group
+from rlvr_cli.evaluation.metrics import rollout_metrics
+from rlvr_cli.rollout.sampler import Sampler
+from rlvr_cli.training.throughput import StepFigures, trained_lengths
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """One step as it ended: its metrics, all groups it sampled, and those held out if measured."""
+
+    step: int
+    metrics: dict[str, Any]
+    sampled: Sequence[Group]
+    held_out: Sequence[Group]
+
+
+class StepRecord:
+    """Collects what one step did; `metrics` puts it together at the end."""
+
+    def __init__(self, sampler: Sampler, throughput: StepFigures) -> None:
+        self.sampler, self.throughput = sampler, throughput
+        self.seconds: dict[str, float] = {}
+        self.tokens_given_up = 0
+        self.rows: Sequence[Row] = ()
+        self.update: Mapping[str, float] = {}
+        self.held_out: Sequence[Group] = ()
+        self.held_out_metrics: Mapping[str, float | None] = {}
+
+    @contextmanager
+    def phase(self, name: str, memory: str | None = None) -> Iterator[None]:
+        """Add the time inside the block to `seconds_NAME`, less that of verdicts, which has a name
+        of its own, and note the GPU's memory at its end as `memory`."""
+        started, judging = time.perf_counter(), self.sampler.seconds
+        try:
+            yield
+        finally:
+            judged = self.sampler.seconds - judging
+            self._add(name, time.perf_counter() - started - judged)
+            if judged:
+                self._add("verification", judged)
+            if memory is not None:
+                self.throughput.note_memory(memory)
+
+    def _add(self, name: str, seconds: float) -> None:
+        key = f"seconds_{name}"
+        self.seconds[key] = self.seconds.get(key, 0.0) + seconds
+
+    def metrics(
+        self,
+        step: int,
+        batch: Batch,
+        carried: int,
+        no_update: str | None,
+        has_format: bool,
+        scored: int,
+    ) -> dict[str, Any]:
+        """The step as one flat row: what was sampled, what trained, how fast.
+
+        `carried` groups wait for the next step; `scored` tokens went through a forward pass before
+        the update.
+        """
+        return {
+            "step": step,
+            **rollout_metrics(batch.sampled, has_format),
+            "tokens_given_up": self.tokens_given_up,
+            "gen_batches": batch.gen_batches,
+            "groups_trained": 0 if no_update else len(batch.kept),
+            "groups_carried": carried,
+            "no_update": no_update,
+            **self.update,
+            **self.held_out_metrics,
+            **self.seconds,
+            **self.throughput.of_step(
+                batch.sampled,
+                self.tokens_given_up,
+                trained_lengths(self.rows),
+                scored,
+                self.update.get("epochs", 1),
+                self.seconds,
+            ),
+        }

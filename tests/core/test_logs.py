@@ -1,0 +1,73 @@
+"""What a library says of a stranger's file reaches a terminal as text only."""
+
+import logging
+import subprocess
+import sys
+import warnings
+
+import pytest
+
+from rlvr_cli.core.logs import neutralize_logs
+
+NASTY = "\x1b]0;owned\x07\x1b[2J"
+SHOWN = "\ufffd]0;owned\ufffd\ufffd[2J"
+
+
+@pytest.fixture(autouse=True)
+def _as_it_was():
+    factory, formatted = logging.getLogRecordFactory(), warnings.formatwarning
+    yield
+    logging.setLogRecordFactory(factory)
+    warnings.formatwarning = formatted
+
+
+def test_records_their_arguments_and_their_errors(capfd):
+    neutralize_logs()
+    logger = logging.getLogger("a.library")
+    logger.addHandler(logging.StreamHandler())
+    logger.propagate = False
+    logger.warning("about %s", NASTY)
+    try:
+        raise ValueError(NASTY)
+    except ValueError:
+        logger.exception("failed")
+    said = capfd.readouterr().err
+    assert said.startswith(f"about {SHOWN}\nfailed\nTraceback")
+    assert said.rstrip("\n").endswith(f"ValueError: {SHOWN}")
+    assert "\x1b" not in said
+
+
+def test_a_long_message_is_cut(capfd):
+    neutralize_logs()
+    logger = logging.getLogger("another.library")
+    logger.addHandler(logging.StreamHandler())
+    logger.propagate = False
+    logger.warning("x" * 1_000_000)
+    said = capfd.readouterr().err
+    assert said.startswith("x" * 4000 + " … (1000000 characters)")
+    assert len(said) < 4100
+
+
+def test_warnings():
+    neutralize_logs()
+    assert warnings.formatwarning(NASTY, UserWarning, "f.py", 1, "") == (
+        f"f.py:1: UserWarning: {SHOWN}\n"
+    )
+
+
+def test_twice_is_once():
+    neutralize_logs()
+    first = warnings.formatwarning
+    neutralize_logs()
+    assert warnings.formatwarning is first
+
+
+@pytest.mark.parametrize("library", ["transformers", "huggingface_hub", "datasets"])
+def test_the_libraries_that_are_used(library):
+    code = (
+        "from rlvr_cli.core.logs import neutralize_logs; neutralize_logs();"
+        f"import {library}, logging; logging.getLogger('{library}.x').error({NASTY!r})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert SHOWN in done.stderr
+    assert "\x1b" not in done.stderr

@@ -1,0 +1,327 @@
+"""The command line in unlucky surroundings: streams closed or full, no memory, no home, a Ctrl-C at
+any moment, a stranger's modules beside; and settings that came with a model."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from nursery import Job
+from strange_models import (
+    CODE,
+    ESCAPES,
+    MARK,
+    TINY,
+    code,
+    config,
+    edited,
+    model_at,
+    weights,
+    written,
+)
+
+from rlvr_cli.core.text import printable
+from rlvr_cli.runs.checkpoint import checkpoints
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLE = ["sample", "What is 1 + 1?", "--max-tokens", "2"]
+TRAIN = ["--steps", "1", "--prompts", "2", "-n", "2", "--max-tokens", "2", "--out", "run"]
+PROBLEMS = "".join(
+    json.dumps({"problem": f"What is {n} + 1?", "answer": n + 1}) + "\n" for n in range(3)
+)
+
+
+ROWS = {
+    "data.limit": ("data: {limit: 1}", "data.limit"),
+    "data.split": ("data: {split: train}", "data.split"),
+    "data.source": ("data: {source: gsm8k}", "data.source"),
+    "data.skip_bad": ("data: {skip_bad: true}", "data.skip_bad"),
+    "data.root": ("data: {root: /etc}", "data.root"),
+    "threads": ("threads: 100000", "threads"),
+    "engine": ("engine: vllm", "engine"),
+    "model": ("model: elsewhere", "model"),
+    "steps": ("steps: 7", "steps"),
+    "algo": ("algo: ppo", "algo"),
+    "rollout.kv_budget_mb": ("rollout: {kv_budget_mb: 100000000}", "rollout.kv_budget_mb"),
+    "rollout.mismatch_limit": ("rollout: {mismatch_limit: 100}", "rollout.mismatch_limit"),
+    "eval.source": ("eval: {source: x, limit: 1}", "eval.source, eval.limit"),
+    "guards": ("guards: {no_signal_steps: 1000000}", "guards"),
+    "no setting": ('"\\e]0;owned\\a": 1', printable("\x1b]0;owned\x07")),
+    "a number as a key": ("7: 1", "7"),
+}
+
+
+@pytest.mark.parametrize(("text", "name"), ROWS.values(), ids=ROWS)
+def test_a_model_does_not_say_what_is_measured(text, name, nursery, tmp_path):
+    model_at(tmp_path / "m", written("rlvr.yaml", text))
+    (tmp_path / "p.jsonl").write_text(PROBLEMS)
+    argv = ["eval", "p.jsonl", "--model", "m", "-n", "1", "--max-tokens", "2", "-q"]
+    done = nursery.run(Job(argv, str(tmp_path)))
+    assert done.rc == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 3
+    assert f"m/rlvr.yaml: not read: {name};" in done.stderr
+    assert "\x1b" not in done.stderr
+
+
+SAID = {
+    "temperature": ("eval: {temperature: 0.5}", "settings .*m/rlvr.yaml: eval.temperature 0.5"),
+    "verifier": ("data: {verifier: any}", "settings .*data.verifier 'any'"),
+    "prompt by name": ("data: {prompt: boxed}", "settings .*data.prompt 'boxed'"),
+    "prompt by text": ("data: {prompt: 'Q {problem}'}", "settings .*data.prompt 'Q {problem}'"),
+    "seed": ("seed: 3", "settings .*seed 3"),
+}
+
+
+@pytest.mark.parametrize(("text", "said"), SAID.values(), ids=SAID)
+def test_what_comes_from_a_model_is_said(text, said, nursery, tmp_path):
+    model_at(tmp_path / "m", written("rlvr.yaml", text))
+    done = nursery.run(Job([*SAMPLE, "--model", "m"], str(tmp_path)))
+    assert done.rc == 0, done.stderr
+    assert re.search(said, done.stderr), done.stderr
+
+
+REFUSED = {
+    "prompt is a file": ("data: {prompt: secret}", "no other file is read for a model"),
+    "prompt is a path": ("data: {prompt: /etc/passwd}", "no other file is read for a model"),
+    "prompt is a list": ("data: {prompt: [1]}", "data.prompt"),
+    "data is a text": ("data: everything", "data is a section"),
+    "temperature is a text": ("eval: {temperature: hot}", "eval.temperature"),
+    "temperature is endless": ("eval: {temperature: .inf}", "eval.temperature"),
+    "seed is huge": (f"seed: {2**80}", "seed"),
+    "verifier unknown": ("data: {verifier: evil}", "data.verifier"),
+    "a list": ("[1]", "a mapping of settings is expected"),
+    "a tag": ("!!python/object/apply:os.system ['touch " + MARK + "']", "not valid YAML"),
+    "escapes": (f'data: {{verifier: "{ESCAPES}"}}', "rlvr.yaml"),
+}
+
+
+@pytest.mark.parametrize(("text", "reason"), REFUSED.values(), ids=REFUSED)
+def test_settings_of_a_model_that_cannot_be(text, reason, nursery, tmp_path):
+    model_at(tmp_path / "m", written("rlvr.yaml", text))
+    (tmp_path / "secret").write_text("my secret {problem}")
+    done = nursery.run(Job([*SAMPLE, "--model", "m"], str(tmp_path)))
+    assert done.rc == 2
+    assert done.stdout == ""
+    assert "my secret" not in done.stderr
+    assert re.search(f"rlvr: error: .*{reason}", done.stderr), done.stderr
+    assert not (tmp_path / MARK).exists()
+
+
+CODE_BY_DATA = {
+    "train": ["train", "-", "--limit", "1", *TRAIN],
+    "sample": ["sample", "-", "--limit", "1", "--max-tokens", "2"],
+    "eval": ["eval", "-", "--limit", "1", "-n", "1", "--max-tokens", "2"],
+}
+
+
+@pytest.mark.parametrize("argv", CODE_BY_DATA.values(), ids=CODE_BY_DATA)
+def test_a_line_of_the_data_is_no_consent(argv, nursery, tmp_path):
+    everything = {"AutoConfig": "evil.Evil", "AutoModelForCausalLM": "evil.Evil"}
+    model_at(tmp_path / "m", code("evil.py"), config(model_type="evil", auto_map=everything))
+    (tmp_path / "in").write_text(PROBLEMS + "y\n" * 1000)
+    done = nursery.run(Job([*argv, "--model", "m", "--skip-bad"], str(tmp_path), stdin="in"))
+    assert done.rc == 2
+    assert done.stdout == ""
+    assert not list(tmp_path.rglob(MARK))
+    assert "custom code" in done.stderr.splitlines()[-1]
+
+
+def test_a_published_model_is_trained_and_its_checkpoint_is_whole(nursery, tmp_path):
+    published = edited("generation_config.json", temperature=0.6, top_p=0.9, num_beams=3)
+    model_at(tmp_path / "m", published, config(temperature=0.3))
+    (tmp_path / "p.jsonl").write_text(PROBLEMS)
+    (tmp_path / "ask.txt").write_text("Say {problem}\n")
+    argv = ["train", "p.jsonl", "--model", "m", *TRAIN, "--set", "data.prompt=ask.txt"]
+    done = nursery.run(Job([*argv, "--algo", "grpo"], str(tmp_path)))
+    assert done.rc == 0, done.stderr
+    checkpoint = tmp_path / "run" / "checkpoints" / "step-1"
+    kept = yaml.safe_load((checkpoint / "rlvr.yaml").read_text())
+    assert kept["data"] == {"prompt": "Say {problem}", "verifier": "any"}
+    (tmp_path / "ask.txt").unlink()
+    sampled = nursery.run(Job([*SAMPLE, "--model", "run"], str(tmp_path)))
+    assert sampled.rc == 0, sampled.stderr
+    assert "Say What is 1 + 1?" in json.loads(sampled.stdout)["prompt"]
+    more = nursery.run(Job(["train", "--resume", "run", "--steps", "2"], str(tmp_path)))
+    assert more.rc == 0, more.stderr
+    assert [found.step for found in checkpoints(tmp_path / "run")] == [2, 1]
+
+    newest = tmp_path / "run" / "checkpoints" / "step-2"
+    (newest / "model.safetensors").unlink()
+    weights(lambda ts: {f"x.{key}": value for key, value in ts.items()})(_linked(newest))
+    manifest = json.loads((newest / "manifest.json").read_text())
+    manifest["model.safetensors"] = _sha256(newest / "model.safetensors")
+    (newest / "manifest.json").write_text(json.dumps(manifest))
+    again = nursery.run(Job(["train", "--resume", "run", "--steps", "3"], str(tmp_path)))
+    assert again.rc == 2
+    assert "weights are missing" in again.stderr.splitlines()[-1]
+
+
+def _linked(directory: Path) -> Path:
+    (directory / "model.safetensors").symlink_to(TINY / "model.safetensors")
+    return directory
+
+
+def _sha256(path: Path) -> str:
+    import hashlib
+
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+CLOSED = [[0], [1], [2], [0, 1], [0, 2], [1, 2], [0, 1, 2]]
+READS = {
+    "sample": [*SAMPLE, "--out", "o.jsonl"],
+    "eval -": ["eval", "-", "-n", "1"],
+    "eval --responses -": ["eval", "--responses", "-"],
+    "eval --list": ["eval", "--list"],
+}
+
+
+@pytest.mark.parametrize("closed", CLOSED, ids=str)
+@pytest.mark.parametrize("argv", READS.values(), ids=READS)
+def test_closed_streams(argv, closed, nursery, tmp_path):
+    done = nursery.run(Job(argv, str(tmp_path), closed=closed))
+    assert done.rc == (2 if "-" in argv else 0), done.stderr
+    assert "Traceback" not in done.stderr
+    if 2 not in closed and "-" in argv:
+        assert done.stderr.splitlines()[-1].startswith("rlvr: error: ")
+
+
+SURROUNDINGS = {
+    "full stdout": (Job(SAMPLE, "", stdout="/dev/full"), 2),
+    "full stdout, eval --list": (Job(["eval", "--list"], "", stdout="/dev/full"), 2),
+    "full stdout, train --list": (Job(["train", "--list"], "", stdout="/dev/full"), 2),
+    "no home": (Job(SAMPLE, "", environment={"HOME": "/proc/none", "HF_HOME": "/proc/none"}), 0),
+    "no colour": (Job(SAMPLE, "", environment={"NO_COLOR": "1", "TERM": "dumb"}), 0),
+    "a strange language": (Job(SAMPLE, "", environment={"LC_ALL": "xx", "LANG": "C"}), 0),
+    "no memory": (Job(SAMPLE, "", memory_mb=4), 2),
+    "hardly memory": (Job(SAMPLE, "", memory_mb=16), None),
+    "no memory to read": (Job(["eval", "large.jsonl"], "", memory_mb=150), 2),
+    "no directory for details": (Job(SAMPLE, "", environment={"TMPDIR": "/proc"}, memory_mb=4), 2),
+    "a seed too large": (Job([*SAMPLE, "--seed", str(2**80)], ""), 2),
+    "threads without number": (Job([*SAMPLE, "--set", "threads=100000"], ""), 2),
+    "a model's name too long": (Job([*SAMPLE, "--model", "x" * 5000], ""), 2),
+    "a model's name obeyed": (Job([*SAMPLE, "--model", ESCAPES], ""), 2),
+    "a directory's name obeyed": (Job([*SAMPLE, "--model", f"./{ESCAPES}"], ""), 2),
+    "an unknown option": (Job(["sample", f"--{ESCAPES}"], ""), 2),
+    "an unknown command": (Job([ESCAPES], ""), 2),
+}
+
+
+@pytest.mark.parametrize(("job", "rc"), SURROUNDINGS.values(), ids=SURROUNDINGS)
+def test_surroundings(job, rc, nursery, tmp_path):
+    with (tmp_path / "large.jsonl").open("wb") as file:
+        file.truncate(200 << 20)
+    done = nursery.run(Job(**{**vars(job), "cwd": str(tmp_path)}))
+    assert "Traceback" not in done.stderr, done.stderr
+    assert "\x1b" not in done.stderr
+    assert done.rc == rc if rc is not None else done.rc in (0, 2), done
+    if done.rc == 2:
+        assert done.stderr.splitlines()[-1].startswith("rlvr: error: ")
+
+
+@pytest.mark.parametrize("wait", [0, 0.05, 0.2, 0.5, 1.0, 2.0, 4.0])
+def test_a_ctrl_c_at_any_moment(wait, tmp_path):
+    process = _started("rlvr_cli", tmp_path, *SAMPLE, "-n", "500")
+    _await_program(process)
+    time.sleep(wait)
+    assert "Traceback" not in _interrupted(process)
+
+
+def test_a_ctrl_c_while_the_verifiers_wait(tmp_path):
+    process = _started("verifiers", tmp_path)
+    process.stdin.write(b"{\n")
+    process.stdin.flush()
+    assert process.stderr.readline().startswith(b"verifiers: line 1: ")
+    assert _interrupted(process) == ""
+
+
+def _started(module: str, cwd: Path, *argv: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", module, *argv],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def _await_program(process: subprocess.Popen[bytes]) -> None:
+    """Wait until Python, whose own start has a handler of its own, has begun with our program."""
+    pythons_own = False
+    while True:
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        caught = int(re.search(r"SigCgt:\s*(\w+)", status)[1], 16) >> (signal.SIGINT - 1) & 1
+        if pythons_own and not caught:
+            return
+        pythons_own = pythons_own or bool(caught)
+
+
+def _interrupted(process: subprocess.Popen[bytes]) -> str:
+    """Send a Ctrl-C; what the process says on stderr."""
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode in (-signal.SIGINT, 130), errors
+    return errors.decode()
+
+
+def test_modules_beside_are_not_imported(tmp_path):
+    for name in ("json", "argparse", "torch", "typer", "yaml", "verifiers", "sitecustomize"):
+        (tmp_path / f"{name}.py").write_text(CODE)
+    (tmp_path / "startup.py").write_text(CODE)
+    row = json.dumps({"answer": "1", "response": "1"})
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONSTARTUP": "startup.py"}
+    for argv in (
+        ["-c", "import sys; from rlvr_cli.__main__ import main; main()", "eval", "--list"],
+        ["-m", "verifiers"],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-P", *argv],
+            input=row,
+            text=True,
+            capture_output=True,
+            cwd=tmp_path,
+            env=environment,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout
+    assert not (tmp_path / MARK).exists()
+
+
+VERIFY = {
+    "closed stdin": ("<&-", 0, ""),
+    "nobody reads": ("< rows | head -1", 0, ""),
+    "full disk": ("< rows > /dev/full", 2, "No space left"),
+    "closed stdout": ("< rows >&-", 0, ""),
+    "many bad lines": ("< bad", 2, "1000 lines could not be used, the first 5 are named above"),
+    "too many workers": ("--workers 100000 < rows", 2, "from 1 to 256"),
+    "a deep line": ("< deep", 2, "line 1: "),
+}
+
+
+@pytest.mark.parametrize(("rest", "rc", "said"), VERIFY.values(), ids=VERIFY)
+def test_the_verifiers_alone(rest, rc, said, tmp_path):
+    row = json.dumps({"answer": "1", "response": "1"}) + "\n"
+    (tmp_path / "rows").write_text(row * 5000)
+    (tmp_path / "bad").write_text("{\n" * 1000)
+    (tmp_path / "deep").write_text('{"answer": 1, "response": 1, "id": ' + "[" * 100_000 + "\n")
+    done = subprocess.run(
+        f'"{sys.executable}" -P -m verifiers {rest}',
+        shell=True,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    assert done.returncode == rc
+    assert "Traceback" not in done.stderr
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) <= 6

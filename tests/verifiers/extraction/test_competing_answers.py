@@ -1,0 +1,56 @@
+"""What stands beside a stated answer, corrects it or takes it back."""
+
+import pytest
+
+from verifiers.extraction.competing_answers import changed_to, offered_after, stands_beside
+from verifiers.grammar.normalize import normalise
+
+
+@pytest.mark.parametrize(
+    ("after", "offered"),
+    [
+        (" or 5.", ["5"]),
+        (", maybe 5", ["5"]),
+        (" or approximately 0.33.", []),
+        (" or approximately 0.34.", ["approximately 0.34"]),
+        (" for all of them", []),
+        (" or so they say", []),
+    ],
+)
+def test_offers(after: str, offered: list[str]) -> None:
+    found = offered_after(after, 0, "1/3")
+    assert [normalise(value) for value in found] == offered
+
+
+@pytest.mark.parametrize(
+    ("after", "changed"),
+    [
+        (". Wait, 5.", "5"),
+        (". Sorry, I meant 5.", "5"),
+        (". That is wrong. It must be 5.", "5"),
+        (". That was a mistake.", ""),
+        (". Just kidding!", ""),
+        (". That is all.", None),
+        (". It is wrong to stop here", None),
+    ],
+)
+def test_changes(after: str, changed: str | None) -> None:
+    found = changed_to(after, 0)
+    assert (found if found is None else normalise(found)) == changed
+
+
+@pytest.mark.parametrize(
+    ("between", "certain", "beside"),
+    [
+        (" or ", (True, True), True),
+        (" , ", (True, True), True),
+        (". Then we find ", (True, True), False),
+        (". Then maybe ", (True, True), True),
+        (". Wait, or ", (True, True), False),
+        (". If that is wrong, ", (True, True), True),
+        (". The answer is ", (True, False), True),
+        (". The answer is ", (False, False), False),
+    ],
+)
+def test_both_stand(between: str, certain: tuple[bool, bool], beside: bool) -> None:
+    assert stands_beside(between, certain=certain) is beside

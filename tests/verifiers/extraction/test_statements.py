@@ -1,0 +1,74 @@
+"""What a sentence states as its answer."""
+
+import pytest
+
+from verifiers.extraction.statements import (
+    is_value,
+    last_expression,
+    only_value,
+    read_statement,
+    words_stated,
+)
+from verifiers.grammar.normalize import normalise
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("12", True), ("$x^2$", True), ("5 cm", True), ("(", False), ("", False),
+        ("the number of apples", False), ("hello", False),
+    ],
+)  # fmt: skip
+def test_values(text: str, expected: bool) -> None:
+    assert is_value(text) is expected
+
+
+@pytest.mark.parametrize(
+    ("rest", "value"),
+    [
+        (" 12.", "12"),
+        (": $12$, because it is even.", "12"),
+        (" $3$ and $8$.", "3, 8"),
+        (" $3$ or $8$.", "3 or 8"),
+        (" minus 5.", "-5"),
+        (" option (B).", "(B)"),
+        (" yes, since 5 is odd.", "yes"),
+        (" 5, not 6.", "5"),
+        (" at least 5.", "at least 5"),
+        (" Tuesday.", "Tuesday"),
+    ],
+)
+def test_statements(rest: str, value: str) -> None:
+    assert normalise(read_statement(rest) or "") == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("First 3. Then she has 12 apples.", "12"),
+        ("So $x = 5$.", "x = 5"),
+        ("The sum of $a$ and $b$ is 7.", "7"),
+        ("They are 3, 4 and 5.", "3, 4 and 5"),
+        ("It is not 5.", None),
+        ("Nothing here.", None),
+    ],
+)
+def test_last_expressions(text: str, value: str | None) -> None:
+    found = last_expression(text)
+    assert (found and normalise(found)) == value
+
+
+def test_words() -> None:
+    assert words_stated("We compare. So option B is correct.") == "B"
+    assert words_stated("Therefore the function is odd.") == "odd"
+    assert words_stated("Then x = 5. The function is odd.") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("She has 12 apples left", "12"), ("12 because it is even", "12"),
+     ("3 apples 12 pears", None), ("print(12)", None), ("no, it is 5", "no")],
+)  # fmt: skip
+def test_only_one_value(text: str, value: str | None) -> None:
+    found = only_value(text)
+    assert (found and normalise(found)) == value
