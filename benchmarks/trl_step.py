@@ -8,7 +8,7 @@ thread: 16 problems x 8 responses unless told otherwise, the DAPO loss with equa
 reference model, one AdamW update a batch, the same reward (a parity of the text, so that nearly
 every group has a signal) and no group filter. Two arms: every response exactly 64 tokens long, or
 ended by its own end token (at most 64). The sides alternate as processes of their own, each first
-in every other pair; the first step of each is dropped. Medians of pairs are printed.
+in every other pair; the first step of each is dropped. Medians of pairs are printed; tokens a second of the processor's time hardly change with what else runs.
 
 TRL lives in a virtual environment of its own (`pip install 'trl==1.16.*'`), never beside ours.
 """
@@ -90,9 +90,9 @@ def ours(shape: Shape) -> dict[str, list[float] | float]:
     forward = ForwardPass(learner, None, None, algorithm, optim.micro_tokens)
     updater = Updater(Objective(learner, None, algorithm), optim, MAX_TOKENS, shape.steps)
     params = SamplingParams(GROUP, MAX_TOKENS)
-    seconds, tokens = [], []
+    seconds, cpu, tokens = [], [], []
     for step in range(shape.steps):
-        started = time.perf_counter()
+        started, busy = time.perf_counter(), time.process_time()
         first = step * shape.prompts
         batch = [prompt.token_ids for prompt in prompts[first : first + shape.prompts]]
         seeds = [1000 * (first + p) for p in range(shape.prompts)]
@@ -108,8 +108,14 @@ def ours(shape: Shape) -> dict[str, list[float] | float]:
         updater.update(rows, step + 1, seed=0)
         engine.sync_weights(policy.model.named_parameters())
         seconds.append(time.perf_counter() - started)
+        cpu.append(time.process_time() - busy)
         tokens.append(sum(len(row.response_ids) for row in rows))
-    return {"seconds": seconds[1:], "tokens": tokens[1:], "mib": peak_mib() - imported}
+    return {
+        "seconds": seconds[1:],
+        "cpu": cpu[1:],
+        "tokens": tokens[1:],
+        "mib": peak_mib() - imported,
+    }
 
 
 def trl(shape: Shape) -> dict[str, list[float] | float]:
@@ -125,6 +131,7 @@ def trl(shape: Shape) -> dict[str, list[float] | float]:
     model = AutoModelForCausalLM.from_pretrained(shape.model, dtype=torch.float32)
     data = Dataset.from_list([{"prompt": [{"role": "user", "content": text}]} for text in texts])
     seconds: list[float] = []
+    cpu: list[float] = []
     tokens: list[int] = []
 
     def score(completions: list, completion_ids: list, **_: object) -> list[float]:
@@ -133,10 +140,11 @@ def trl(shape: Shape) -> dict[str, list[float] | float]:
 
     class Timer(TrainerCallback):
         def on_step_begin(self, *args: object, **kwargs: object) -> None:
-            self.started = time.perf_counter()
+            self.started, self.busy = time.perf_counter(), time.process_time()
 
         def on_step_end(self, *args: object, **kwargs: object) -> None:
             seconds.append(time.perf_counter() - self.started)
+            cpu.append(time.process_time() - self.busy)
 
     with tempfile.TemporaryDirectory() as directory:
         args = GRPOConfig(
@@ -172,7 +180,12 @@ def trl(shape: Shape) -> dict[str, list[float] | float]:
             processing_class=tokenizer, callbacks=[Timer()],
         )  # fmt: skip
         trainer.train()
-    return {"seconds": seconds[1:], "tokens": tokens[1 : shape.steps], "mib": peak_mib() - imported}
+    return {
+        "seconds": seconds[1:],
+        "cpu": cpu[1:],
+        "tokens": tokens[1 : shape.steps],
+        "mib": peak_mib() - imported,
+    }
 
 
 def run_side(python: str, side: str, shape: Shape) -> dict[str, float]:
@@ -185,6 +198,7 @@ def run_side(python: str, side: str, shape: Shape) -> dict[str, float]:
     found = json.loads(done.stdout.splitlines()[-1])
     return {
         "tokens/s": sum(found["tokens"]) / sum(found["seconds"]),
+        "tokens/cpu-s": sum(found["tokens"]) / sum(found["cpu"]),
         "step_s": statistics.median(found["seconds"]),
         "MiB": found["mib"],
         "tokens": sum(found["tokens"]),
@@ -214,7 +228,7 @@ def main() -> None:
             both = {side: run_side(pythons[side], side, shape) for side in order}
             pairs.append(both)
             print(f"{'fixed' if fixed else 'natural'} pair {pair + 1}: {both}", flush=True)
-        for figure in ("tokens/s", "step_s", "MiB"):
+        for figure in ("tokens/s", "tokens/cpu-s", "step_s", "MiB"):
             values = {side: statistics.median(p[side][figure] for p in pairs) for side in pythons}
             ratios = [p["ours"][figure] / p["trl"][figure] for p in pairs]
             print(
