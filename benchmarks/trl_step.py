@@ -8,7 +8,8 @@ thread: 16 problems x 8 responses unless told otherwise, the DAPO loss with equa
 reference model, one AdamW update a batch, the same reward (a parity of the text, so that nearly
 every group has a signal) and no group filter. Two arms: every response exactly 64 tokens long, or
 ended by its own end token (at most 64). The sides alternate as processes of their own, each first
-in every other pair; the first step of each is dropped. Medians of pairs are printed; tokens a second of the processor's time hardly change with what else runs.
+in every other pair; the first step of each is dropped. Medians of pairs are printed; tokens a
+second of the processor's time hardly change with what else runs.
 
 TRL lives in a virtual environment of its own (`pip install 'trl==1.16.*'`), never beside ours.
 """

@@ -51,14 +51,16 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Command]:
 @pytest.fixture(scope="module")
 def trained(command: Command, real_model: Path) -> Path:
     """A run of two tiny steps."""
-    command("train", "problems.jsonl", *settings(real_model), "--steps", "2", "--out", "run")
+    command(
+        "train", "problems.jsonl", *settings(real_model, ENGINE), "--steps", "2", "--out", "run"
+    )
     return command.directory / "run"
 
 
-def settings(model: Path) -> list[str]:
+def settings(model: Path, engine: str = "transformers") -> list[str]:
     return [
-        *("--model", str(model), "--engine", ENGINE, "--algo", "dr_grpo", "--seed", "1"),
-        *("--prompts", "2", "-n", "6", "--max-tokens", "12", "--temperature", "0.7"),
+        *("--model", str(model), "--engine", engine, "--algo", "dr_grpo", "--seed", "1"),
+        *("--prompts", "2", "-n", "4", "--max-tokens", "12", "--temperature", "0.7"),
         *("--set", "data.prompt=plain", "--set", "eval.limit=0", "--set", "threads=1"),
         *("--lr", "1e-5", "--set", "optim.warmup_steps=0", "--set", "rollout.kv_budget_mb=256"),
     ]
@@ -111,5 +113,5 @@ def test_a_checkpoint_says_the_same_in_transformers_and_in_each_engine(command, 
         rows = [json.loads(line) for line in done.stdout.splitlines()]
         assert {row["problem"]: row["response"] for row in rows} == expected
     question = PROBLEMS[0]["problem"]
-    done = command("sample", question, "--model", "run", "--engine", ENGINE, *GREEDY)
+    done = command("sample", question, "--model", "run", *GREEDY)
     assert json.loads(done.stdout)["response"] == expected[question]
