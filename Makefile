@@ -14,7 +14,7 @@ real: $(VENV)/installed-dev
 	$(BIN)/python benchmarks/real_model.py $(if $(MODEL),--model $(MODEL))
 
 test: $(VENV)/installed-dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 # Strangers' files and bad luck alone, each situation a process with limits; `test` runs them too.
 hostile: $(VENV)/installed-dev

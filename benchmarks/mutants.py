@@ -50,6 +50,8 @@ ALSO = {
     "rlvr_cli/rollout/engines/hf_engine.py": ["tests/rollout/test_hf_engine.py"],
     "rlvr_cli/training/batch.py": [f"{_TRAINING}update.py"],
     "rlvr_cli/training/forward.py": [f"{_TRAINING}update.py"],
+    "rlvr_cli/training/objective.py": [f"{_TRAINING}update.py"],
+    "rlvr_cli/training/record.py": [f"{_TRAINING}trainer.py"],
     "rlvr_cli/training/trainer.py": [],
     "rlvr_cli/training/update.py": [],
 }

@@ -10,10 +10,10 @@ from pydantic import Field, ValidationError, model_validator
 
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.presets import ALGORITHMS
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import open_regular
 from rlvr_cli.core.settings import Layer, Section, differences, overlay
 from rlvr_cli.core.text import shortened, shown
-from rlvr_cli.core.types import UserError
 from rlvr_cli.core.yaml_text import LARGEST_YAML, load_yaml
 from verifiers import Format
 

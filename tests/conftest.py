@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["OMP_NUM_THREADS"] = "1"  # several test processes share the cores
 
 import pytest
 import smollm

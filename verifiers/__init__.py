@@ -3,9 +3,13 @@
 from verifiers.api import Verifier, verify
 from verifiers.extraction.extract import boxed_answer
 from verifiers.extraction.formats import check_format
+from verifiers.judges import JUDGES, OURS
+from verifiers.peer import open_judge
 from verifiers.types import Attempt, Format, Verdict, Verification
 
 __all__ = [
+    "JUDGES",
+    "OURS",
     "Attempt",
     "Format",
     "Verdict",
@@ -13,5 +17,6 @@ __all__ = [
     "Verifier",
     "boxed_answer",
     "check_format",
+    "open_judge",
     "verify",
 ]

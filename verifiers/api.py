@@ -8,10 +8,18 @@ from types import TracebackType
 from typing import Self
 
 from verifiers.equality.clusters import cluster
-from verifiers.equality.compare import compare, readable
-from verifiers.extraction.extract import boxed_answer, extract
+from verifiers.equality.compare import compare, members, readable
+from verifiers.extraction.extract import (
+    Extraction,
+    boxed_answer,
+    extract,
+    other_readings,
+    words_at_end,
+)
 from verifiers.extraction.formats import check_format, is_incomplete
-from verifiers.grammar.normalize import gold_text
+from verifiers.extraction.last_sentence import ends_in
+from verifiers.grammar.normalize import gold_text, words_alone
+from verifiers.judges import OURS
 from verifiers.types import Attempt, Format, Judgement, Verdict, Verification
 from verifiers.values.effort import OutOfEffortError, limited
 from verifiers.workers.pool import LATE, Pool
@@ -31,10 +39,11 @@ class Verifier:
         workers: int = 1,
         timeout: float = 2.0,
         memory_mb: int = 1024,
+        judge: str = OURS,
     ) -> None:
         self._format = format
         self._workers = workers
-        self._pool = Pool(workers=workers, timeout=timeout, memory_mb=memory_mb)
+        self._pool = Pool(workers=workers, timeout=timeout, memory_mb=memory_mb, judge=judge)
         self._cache: dict[tuple[str, str], Judgement] = {}
         self._golds: dict[str, bool] = {}
 
@@ -80,16 +89,35 @@ class Verifier:
             think_open=attempt.think_open,
             cut_off=attempt.truncated,
         )
+        ends_so = words_alone(gold) and ends_in(words_at_end(extraction), gold)
         if extraction.text is None:
+            if ends_so:
+                return found(Verdict.CORRECT, "the words it ends in", gold)
             verdict = Verdict.TRUNCATED if attempt.truncated else Verdict.NO_ANSWER
             return found(verdict, extraction.reason)
         judgement = judge(gold, extraction.text)
+        if judgement.equal is False:
+            judgement = self._read_again(gold, extraction, judge) or judgement
+            if ends_so:
+                judgement = Judgement(True, "the words it ends in")
+        if extraction.parts and members(gold) == len(extraction.parts):
+            together = ", ".join(extraction.parts)
+            if judge(gold, together).equal:
+                return found(Verdict.CORRECT, "all boxes", together)
         for rival in extraction.rivals:
             if judgement.equal:
                 beside = judge(gold, rival)
                 if beside.equal is not True:
                     judgement = Judgement(beside.equal, "two contradicting answers")
         return found(_verdict(judgement), judgement.reason, extraction.text)
+
+    @staticmethod
+    def _read_again(
+        gold: str, extraction: Extraction, judge: Callable[[str, str], Judgement]
+    ) -> Judgement | None:
+        """Judge the other ways to read an answer; None if none is the gold."""
+        others = other_readings(extraction)
+        return next((found for other in others if (found := judge(gold, other)).equal), None)
 
     def check_gold(self, gold: str) -> bool:
         """Say whether a gold answer can be read at all, and equals itself."""
@@ -126,7 +154,8 @@ class Verifier:
             return self._judge_here(gold, answer)
         except (OutOfEffortError, RecursionError):
             judgement = self._pool.ask(gold, answer)
-        if judgement.equal is not None or judgement.reason == LATE:
+        decided = judgement.equal is not None or judgement.reason == LATE
+        if decided and len(answer) <= LONGEST_CACHED:
             self._cache[gold, answer] = judgement
         return judgement
 

@@ -27,8 +27,8 @@ class Verification:
     extracted: str | None
     format_ok: bool
     reason: str
-    format: Format = "any"
-    """How it was judged."""
+    format: str = "any"
+    """How it was judged: a `Format`, or the name of another judge."""
 
 
 @dataclass(frozen=True)
@@ -51,3 +51,5 @@ class Judgement:
 
     equal: bool | None
     reason: str
+    extracted: str | None = None
+    """The answer, where the judge found it itself."""

@@ -2,12 +2,14 @@
 that carry a signal, at most so many times; what is left over waits for the next step."""
 
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from typing import Any
 
 from rlvr_cli.algorithm.choices import Algorithm
-from rlvr_cli.core.types import Group
+from rlvr_cli.core.records import groups_as_json, groups_from_json
+from rlvr_cli.core.types import Group, Prompt
 
 _LEAST_SHARE = 0.25
 """A refill never counts on a smaller share of mixed groups than this, so that none is huge."""
@@ -67,6 +69,14 @@ class GroupCollector:
     def __init__(self, size: int, algo: Algorithm) -> None:
         self.size, self.algo = size, algo
         self.carried: list[Group] = []
+
+    def state_dict(self, prompts: Sequence[Prompt]) -> dict[str, Any]:
+        """The groups carried over, their prompts by number."""
+        return {"carried": groups_as_json(self.carried, prompts)}
+
+    def load_state_dict(self, state: Mapping[str, Any], prompts: Sequence[Prompt]) -> None:
+        """Carry what `state_dict` held."""
+        self.carried = groups_from_json(state["carried"], prompts)
 
     def begin(self) -> Batch:
         """Start a batch with the groups carried over."""

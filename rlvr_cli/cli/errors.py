@@ -9,9 +9,9 @@ from contextlib import contextmanager, suppress
 
 import typer
 
+from rlvr_cli.core.errors import ReportedError, RunStoppedError
 from rlvr_cli.core.logs import neutralize_logs
 from rlvr_cli.core.signals import Interrupts
-from rlvr_cli.core.types import RunStoppedError, UserError
 
 _FULL = ("can't allocate memory", "out of memory", "not enough memory")
 """What torch says in a RuntimeError."""
@@ -29,7 +29,7 @@ def reported_errors(interrupted: str = "") -> Iterator[None]:
         with Interrupts() as interrupts, interrupts.welcome():
             yield
             sys.stdout.flush()
-    except (UserError, RunStoppedError) as error:
+    except ReportedError as error:
         report(str(error))
         raise typer.Exit(3 if isinstance(error, RunStoppedError) else 2) from None
     except BrokenPipeError:

@@ -7,8 +7,9 @@ from itertools import groupby
 from rlvr_cli.cli.publish import Asked, earlier_results, publish
 from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display, Pace
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import plural
-from rlvr_cli.core.types import Group, Prompt, SamplingParams, UserError
+from rlvr_cli.core.types import Group, Prompt, SamplingParams
 from rlvr_cli.data.problems import ProblemSet, load_problems
 from rlvr_cli.data.prompts import template_text
 from rlvr_cli.evaluation.fingerprint import (
@@ -28,7 +29,7 @@ from rlvr_cli.model.loading import model_files
 from rlvr_cli.rollout.sampler import Sampler, response_row
 from rlvr_cli.rollout.session import Session, answer_format, eval_params, open_session, prompts_for
 from rlvr_cli.runs.narration import say_template, warn_of_bad_golds
-from verifiers import Verifier
+from verifiers import OURS, Format, open_judge
 
 
 def eval_(configs: Sequence[Config], asked: Asked, display: Display) -> None:
@@ -45,7 +46,7 @@ def eval_(configs: Sequence[Config], asked: Asked, display: Display) -> None:
     }
     names = dict(zip(ours, file_names(list(ours)), strict=True))
     results = []
-    with Verifier() as equality:
+    with open_judge(asked.judge) as equality:
         theirs = earlier_results(asked, ours, equality)
         for model, of_model in groupby(configs, key=lambda config: config.model):
             listed = list(of_model)
@@ -55,7 +56,7 @@ def eval_(configs: Sequence[Config], asked: Asked, display: Display) -> None:
                 for config in listed:
                     problems = sets[config.data.source]
                     name = names[model, problems.name]
-                    run = _Measurement(config, problems, session, model_sha)
+                    run = _Measurement(config, problems, session, model_sha, asked.judge)
                     say_template(run.prompts, session, display)
                     unfinished = run.unfinished(directory, name, display)
                     run.sample(unfinished, display)
@@ -69,10 +70,10 @@ class _Measurement:
     """One model on one problem set."""
 
     def __init__(
-        self, config: Config, problems: ProblemSet, session: Session, model_sha: str
+        self, config: Config, problems: ProblemSet, session: Session, model_sha: str, judge: str
     ) -> None:
-        self.config, self.problems, self.session = config, problems, session
-        self.format = answer_format(problems, config.data)
+        self.config, self.problems, self.session, self.judge = config, problems, session, judge
+        self.format: Format = answer_format(problems, config.data) if judge == OURS else "any"
         self.prompts, self.params = _prompts_and_params(config, problems, session)
         template = template_text(config.data.prompt or problems.prompt)
         self.fingerprint: Fingerprint = {
@@ -81,7 +82,7 @@ class _Measurement:
             "prompts": prompts_hash(self.prompts),
             **sampling(self.params, config.seed, config.rollout.seeded, template),
             **engine_versions(session.engine, session.device, session.threads),
-            **judging(self.format),
+            **judging(self.format, judge),
         }
 
     def unfinished(
@@ -108,7 +109,7 @@ class _Measurement:
         warn_of_bad_golds(self.prompts, self.session, display)
         done = set(unfinished.rows_of)
         with (
-            Verifier(format=self.format) as verifier,
+            open_judge(self.judge, format=self.format) as verifier,
             display.progress(f"{self.problems.name}", len(self.prompts)) as bar,
         ):
             pace = Pace(len(self.prompts), len(done))

@@ -7,12 +7,14 @@ import typer
 
 from rlvr_cli import __version__
 from rlvr_cli.cli import options
+from rlvr_cli.cli.audit import audit
 from rlvr_cli.cli.errors import reported_errors
 from rlvr_cli.cli.resolve import (
     KEPT,
     NOTHING_KEPT,
     READ_BY_EVAL,
     READ_BY_RESPONSES,
+    checked_judge,
     eval_flags,
     resolve,
     resolve_again,
@@ -126,10 +128,11 @@ def train(
         **shared_flags(data, model, engine, max_tokens, limit, skip_bad, seed),
     }
     with reported_errors():
-        from rlvr_cli.console.display import Display, show_algorithms
+        from rlvr_cli.cli.listings import list_algorithms
+        from rlvr_cli.console.display import Display
 
         if list_:
-            show_algorithms()
+            list_algorithms()
             return
         if resume is not None:
             others = {"--config": config, "--out": out, "--check": check or None}
@@ -179,6 +182,9 @@ def eval_(
     list_: Annotated[
         bool, typer.Option("--list", help="Name the problem sets.", rich_help_panel=options.OUTPUT)
     ] = False,
+    judge: Annotated[
+        str, typer.Option(help="rlvr, or math-verify as others do.", rich_help_panel=options.REPORT)
+    ] = "rlvr",
     prompt: options.PromptTemplate = None,
     engine: options.Engine = None,
     samples: options.Samples = None,
@@ -212,16 +218,16 @@ def eval_(
     """
     kept = NOTHING_KEPT if out is None else KEPT.format(out)
     with reported_errors(kept if responses is None else "nothing is kept"):
-        from rlvr_cli.core.types import UserError
+        from rlvr_cli.core.errors import UserError
 
         if list_:
-            from rlvr_cli.cli.problem_sets import list_sets
+            from rlvr_cli.cli.listings import list_sets
 
             return list_sets()
         from rlvr_cli.cli.publish import Asked
         from rlvr_cli.console.display import Display
 
-        asked = Asked(tuple(k or ()), tuple(by or ()), against, out)
+        asked = Asked(tuple(k or ()), tuple(by or ()), against, out, checked_judge(judge, set_))
         flags = eval_flags(
             None, engine, samples, max_tokens, temperature, top_p, limit, skip_bad, seed
         )
@@ -242,6 +248,9 @@ def eval_(
 
         command(configs, asked, display)
         return None
+
+
+app.command()(audit)
 
 
 @app.command()
@@ -280,7 +289,7 @@ def sample(
     """
     with reported_errors("responses that are not written yet are lost"):
         from rlvr_cli.console.display import Display
-        from rlvr_cli.core.types import UserError
+        from rlvr_cli.core.errors import UserError
 
         if not inputs:
             raise UserError("sample: give a prompt, a .jsonl file, or - for stdin")

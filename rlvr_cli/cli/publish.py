@@ -8,24 +8,27 @@ from typing import Any
 
 from rlvr_cli.console.display import Display
 from rlvr_cli.console.tables import by_difference, by_field, by_k, counted, overview, percent
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import jsonl_line
 from rlvr_cli.core.text import plural
-from rlvr_cli.core.types import Problem, UserError
+from rlvr_cli.core.types import Problem
 from rlvr_cli.evaluation.fingerprint import Fingerprint
 from rlvr_cli.evaluation.report import Result, check_comparable, chosen_ks, compared, report_entry
 from rlvr_cli.evaluation.responses import LABELS
 from rlvr_cli.evaluation.result_dir import ResultDirectory, file_names, matching, read_results
-from verifiers import Verifier
+from verifiers import OURS, Verifier
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What is to be said about the results: `--k`, `--by`, `--against`, `--out`."""
+    """What is to be said about the results, and by whom: `--k`, `--by`, `--against`, `--out`,
+    `--judge`."""
 
     ks: tuple[int, ...] = ()
     by: tuple[str, ...] = ()
     against: Path | None = None
     out: Path | None = None
+    judge: str = OURS
 
 
 def earlier_results(
@@ -115,7 +118,7 @@ def _show(entry: dict[str, Any], name_model: bool, display: Display) -> None:
 def _settings(entry: dict[str, Any]) -> str:
     """What the figures were measured on, in words."""
     fingerprint: Fingerprint = entry["fingerprint"]
-    answers = f"answers judged as {fingerprint['verifier']['format']}"
+    answers = f"answers judged {_judge(fingerprint)}"
     problems = plural(entry["problems"], "problem")
     if "sampling" not in fingerprint:
         return f"{problems}, {plural(entry['responses'], 'response')}, {answers}"
@@ -125,6 +128,15 @@ def _settings(entry: dict[str, Any]) -> str:
         f"{drawn['temperature']:g}, top-p {drawn['top_p']:g}, at most {drawn['max_tokens']} "
         f"tokens, seed {drawn['seed']}, {answers}"
     )
+
+
+def _judge(fingerprint: Fingerprint) -> str:
+    """How verdicts came about, in words."""
+    verifier = fingerprint["verifier"]
+    judge = verifier.get("judge", OURS)
+    if judge == OURS:
+        return f"as {verifier['format']}"
+    return f"by {judge} {verifier['versions'][judge]}"
 
 
 def _comparisons(

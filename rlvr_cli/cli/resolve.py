@@ -75,7 +75,7 @@ def resolve(
     Raises UserError for a flag or an assignment that is not among the keys that the command reads.
     """
     from rlvr_cli import config
-    from rlvr_cli.core.types import UserError
+    from rlvr_cli.core.errors import UserError
 
     layers = [config.yaml_layer(file)] if file else []
     flags = {key: value for key, value in flags.items() if value is not None}
@@ -118,7 +118,7 @@ def _own_settings(model: str) -> tuple["Layer", list[str]]:
     Only the built-in policy's file may say anything. Raises UserError for a prompt in another file.
     """
     from rlvr_cli import config
-    from rlvr_cli.core.types import UserError
+    from rlvr_cli.core.errors import UserError
     from rlvr_cli.data.prompts import TEMPLATES, is_kept_template
     from rlvr_cli.model.loading import DEFAULTS_FILE, TINY, model_directory
 
@@ -165,6 +165,20 @@ def _shown(values: dict[str, Any], prefix: str = "") -> str:
     return ", ".join(parts)
 
 
+def checked_judge(judge: str, assignments: list[str] | None) -> str:
+    """The judge. Raises UserError for one that is not there, or an answer format beside another
+    than ours, which takes any."""
+    from rlvr_cli.core.errors import UserError
+    from rlvr_cli.evaluation.fingerprint import judge_versions
+    from verifiers import OURS
+
+    judge_versions(judge)
+    keys = [text.partition("=")[0].strip() for text in assignments or []]
+    if judge != OURS and "data.verifier" in keys:
+        raise UserError(f"--judge {judge} takes answers of any form; leave data.verifier out")
+    return judge
+
+
 _CHANGED_BY_RESUME = ("steps", "checkpoint.", "guards.")
 
 
@@ -174,7 +188,7 @@ def resolve_again(run: Path, flags: dict[str, Any], assignments: list[str] | Non
     Raises UserError for a setting that would change it.
     """
     from rlvr_cli import config
-    from rlvr_cli.core.types import UserError
+    from rlvr_cli.core.errors import UserError
 
     given = {key: value for key, value in flags.items() if value is not None}
     keys = [*given, *(text.partition("=")[0].strip() for text in assignments or [])]

@@ -9,7 +9,7 @@ from rlvr_cli.evaluation.fingerprint import data_hash, judging
 from rlvr_cli.evaluation.report import Result, check_fields, judged_problems
 from rlvr_cli.evaluation.responses import by_label, format_of_rows, judged_rows, read_responses
 from rlvr_cli.evaluation.result_dir import ResultDirectory
-from verifiers import Verifier
+from verifiers import OURS, open_judge
 
 
 def score(config: Config, source: str, asked: Asked, display: Display) -> None:
@@ -25,8 +25,9 @@ def score(config: Config, source: str, asked: Asked, display: Display) -> None:
     for data, known in fields.items():
         check_fields(asked.by, known, data)
     directory = None if asked.out is None else ResultDirectory(asked.out)
-    formats = {label: config.data.verifier or format_of_rows(part) for label, part in parts.items()}
-    with Verifier() as equality:
+    asked_for = config.data.verifier if asked.judge == OURS else "any"
+    formats = {label: asked_for or format_of_rows(part) for label, part in parts.items()}
+    with open_judge(asked.judge) as equality:
         theirs = earlier_results(asked, problems, equality)
     if directory is not None:
         directory.hold()
@@ -40,13 +41,14 @@ def score(config: Config, source: str, asked: Asked, display: Display) -> None:
             bar.tick(note, advance=size, print_note=pace.is_due())
 
         for label, part in parts.items():
-            with Verifier(format=formats[label], workers=usable_cores()) as verifier:
+            workers = usable_cores()
+            with open_judge(asked.judge, format=formats[label], workers=workers) as verifier:
                 rows = judged_rows(part, verifier, on_batch)
                 fingerprint = {"data": data_hash(problems[label])}
-                fingerprint |= judging(formats[label])
+                fingerprint |= judging(formats[label], asked.judge)
                 judged = judged_problems(rows, verifier.cluster)
             results.append(Result(*label, fingerprint, judged))
     display.say("judged", pace.summary("responses"))
-    if config.data.verifier is None and any(row.judged_as for row in given):
+    if asked_for is None and any(row.judged_as for row in given):
         display.say("judged as", f"{', '.join(dict.fromkeys(formats.values()))}, as the rows say")
     publish(results, asked, directory, theirs, display)

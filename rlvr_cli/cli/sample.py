@@ -7,7 +7,8 @@ from pathlib import Path
 
 from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display, LiveResponse, show_verdict
-from rlvr_cli.core.types import Problem, Prompt, SamplingParams, UserError
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.types import Problem, Prompt, SamplingParams
 from rlvr_cli.data.problems import ProblemSet, load_problems
 from rlvr_cli.data.sources import FILE_TYPES
 from rlvr_cli.evaluation.measure import evaluate, prompt_seeds

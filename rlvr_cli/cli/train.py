@@ -6,9 +6,10 @@ from pathlib import Path
 
 from rlvr_cli.config import Config, as_yaml, changed_cells
 from rlvr_cli.console.display import Display
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import refuse_links, write_atomically
 from rlvr_cli.core.text import shortened
-from rlvr_cli.core.types import Prompt, UserError
+from rlvr_cli.core.types import Prompt
 from rlvr_cli.data.problems import ProblemSet, load_problems
 from rlvr_cli.data.prompts import kept_template
 from rlvr_cli.data.sources import has_split

@@ -1,6 +1,5 @@
 """What people see, all on stderr: plain lines in a pipe, progress and colours on a terminal."""
 
-import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -10,10 +9,8 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 from rich.text import Text
 
-from rlvr_cli.algorithm.presets import ALGORITHMS
 from rlvr_cli.core.signals import heed
 from rlvr_cli.core.text import printable
 from rlvr_cli.core.types import Group, Rollout
@@ -27,18 +24,6 @@ CURVES = {
 }
 _CURVE_SIZE = (40, 9)
 LINE_EVERY_S = 10.0
-
-
-def show_algorithms() -> None:
-    """The table of presets; piped, one JSON object a row with every cell that has a meaning."""
-    if not sys.stdout.isatty():
-        for name, algorithm in ALGORITHMS.items():
-            print(json.dumps({"algo": name, **algorithm.model_dump(mode="json")}))
-        return
-    table = Table.grid(padding=(0, 2))
-    for name, algorithm in ALGORITHMS.items():
-        table.add_row(f"[bold]{name}[/]", str(algorithm))
-    Console(highlight=False).print(table)
 
 
 class Display:

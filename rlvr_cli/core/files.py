@@ -12,9 +12,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO
 
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import parse_json
 from rlvr_cli.core.text import shortened
-from rlvr_cli.core.types import UserError
 
 MANIFEST = "manifest.json"
 MODEL_FILES = ("config.json", "model*.safetensors")

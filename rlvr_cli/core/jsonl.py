@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, TextIO
 
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import DEEPEST, is_too_deep, shortened
-from rlvr_cli.core.types import UserError
 
 LONGEST_LINE = 64 << 20
 """Bytes (or characters) of one line of a file that others wrote."""

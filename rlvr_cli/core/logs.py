@@ -7,6 +7,10 @@ from typing import Any
 
 from rlvr_cli.core.text import printable
 
+LOG = logging.getLogger("rlvr")
+"""What library code has to say that is no error; without a handler of anyone's it is on stderr."""
+LOG.propagate = False
+
 _LONGEST = 4_000
 """Characters of one message: a library may list every tensor of a stranger's file."""
 

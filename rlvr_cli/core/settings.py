@@ -8,8 +8,8 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict
 
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import shortened, shown
-from rlvr_cli.core.types import UserError
 
 NONE = "none"
 """The word for an optional choice that is not made; YAML's null means the same."""

@@ -6,6 +6,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+GIB = 1 << 30
+"""Bytes of a gibibyte."""
 LONGEST_ANSWER = 10_000
 """Characters of a gold answer; a longer one is a mistake, and every response would carry it."""
 DEEPEST = 100

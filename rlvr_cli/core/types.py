@@ -16,23 +16,6 @@ ROW_KEYS = (
 """The keys of a response row; the problem's own fields follow them."""
 
 
-class UserError(Exception):
-    """A mistake in the input: shown as one line on stderr, exit code 2, no traceback."""
-
-
-class RunStoppedError(Exception):
-    """A run that ended itself because it could not go on well: one line, exit code 3."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What is wrong with a run, before it starts or while it goes on, and the way out."""
-
-    text: str
-    is_error: bool = False
-    """The run cannot start, or does not go on."""
-
-
 @dataclass(frozen=True)
 class Problem:
     """One problem as it was read; `answer` is None where no gold answer is known (sample)."""

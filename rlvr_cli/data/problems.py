@@ -2,13 +2,14 @@
 
 import math
 import random
-import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from rlvr_cli.core.text import DEEPEST, LONGEST_ANSWER, is_too_deep, printable
-from rlvr_cli.core.types import Problem, UserError
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.logs import LOG
+from rlvr_cli.core.text import DEEPEST, LONGEST_ANSWER, is_too_deep
+from rlvr_cli.core.types import Problem
 from rlvr_cli.data.sources import (
     DEFAULT_PROMPT,
     BadRowError,
@@ -102,6 +103,14 @@ class ProblemCursor:
             self.position += 1
         return indices
 
+    def state_dict(self) -> dict[str, int]:
+        """The draws so far."""
+        return {"cursor": self.position}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where `state_dict` was taken."""
+        self.position = state["cursor"]
+
     def put_back(self, count: int) -> None:
         """Undo the last `count` draws: they come again."""
         self.position -= count
@@ -144,7 +153,7 @@ def read_rows(
     if not skip_bad:
         found_bad = f"{bad} bad of {bad + count} lines"
         raise UserError("\n".join([*shown, f"{found_bad}; mend them, or go on with --skip-bad"]))
-    print(printable("\n".join([*shown, f"bad lines skipped: {bad}"])), file=sys.stderr)
+    LOG.warning("%s", "\n".join([*shown, f"bad lines skipped: {bad}"]))
 
 
 def _problem(

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from rlvr_cli.core.bounds import bounded
-from rlvr_cli.core.types import Problem, Prompt, UserError
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.types import Problem, Prompt
 from verifiers import Format
 
 _SHORT = 60

@@ -9,10 +9,10 @@ from typing import IO, Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import open_regular
 from rlvr_cli.core.jsonl import bounded_lines, parse_json
 from rlvr_cli.core.text import shortened
-from rlvr_cli.core.types import UserError
 from rlvr_cli.core.yaml_text import LARGEST_YAML, load_yaml
 from rlvr_cli.data import arithmetic
 from verifiers import Format

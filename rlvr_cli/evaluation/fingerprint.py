@@ -5,15 +5,20 @@ import importlib
 import json
 import re
 from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import rlvr_cli
 import verifiers
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import sha256
+from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import Problem, Prompt, SamplingParams
-from rlvr_cli.rollout.engines.base import Engine
-from verifiers import Format
+from verifiers import JUDGES, OURS, Format
+
+if TYPE_CHECKING:  # the engines load torch, which judging needs none of
+    from rlvr_cli.rollout.engines.base import Engine
 
 _MODEL_FILES = re.compile(
     r"(?:generation_|adapter_)?config\.json|.*\.(?:safetensors|bin|model|jinja)|"
@@ -50,15 +55,27 @@ def prompts_hash(prompts: Iterable[Prompt]) -> str:
     return whole.hexdigest()
 
 
-def judging(answer_format: Format) -> Fingerprint:
-    """The part of a fingerprint about the verdicts; the version is that of the rules' source."""
+def judge_versions(judge: str) -> dict[str, str]:
+    """The versions that the judge's verdicts depend on, but for our own rules. Raises UserError if
+    there is no such judge, or it is not installed."""
+    if judge not in JUDGES:
+        raise UserError(f"--judge {judge}: no such judge; choose from {', '.join(JUDGES)}")
+    try:
+        return JUDGES[judge].versions()
+    except PackageNotFoundError as error:
+        raise UserError(f"--judge {judge}: {error.name} is not installed") from None
+
+
+def judging(answer_format: Format, judge: str = OURS) -> Fingerprint:
+    """The part of a fingerprint about the verdicts; the version is that of the rules' source.
+    Another judge takes any form and has versions of its own."""
     source = hashlib.sha256()
     for path in sorted(Path(verifiers.__file__).parent.rglob("*.py")):
         source.update(path.read_bytes())
-    return {
-        "rlvr": rlvr_cli.__version__,
-        "verifier": {"format": answer_format, "version": source.hexdigest()[:_SHORT]},
-    }
+    verifier: Fingerprint = {"format": answer_format, "version": source.hexdigest()[:_SHORT]}
+    if judge != OURS:
+        verifier = {"judge": judge, "versions": judge_versions(judge), **verifier}
+    return {"rlvr": rlvr_cli.__version__, "verifier": verifier}
 
 
 def sampling(params: SamplingParams, seed: int, seeded: bool, template: str) -> Fingerprint:
@@ -77,7 +94,7 @@ def sampling(params: SamplingParams, seed: int, seeded: bool, template: str) -> 
     }
 
 
-def engine_versions(engine: Engine, device: Any, threads: int) -> Fingerprint:
+def engine_versions(engine: "Engine", device: Any, threads: int) -> Fingerprint:
     """The part of a fingerprint about what computed."""
     import torch
 
@@ -95,7 +112,7 @@ def differences(ours: Fingerprint, theirs: Fingerprint) -> list[str]:
     """One text for each part in which two fingerprints differ: `sampling.seed 0, theirs 1`."""
     left, right = dict(_leaves(ours)), dict(_leaves(theirs))
     return [
-        f"{key} {_shown(left.get(key))}, theirs {_shown(right.get(key))}"
+        f"{shortened(key)} {_shown(left.get(key))}, theirs {_shown(right.get(key))}"
         for key in dict.fromkeys([*left, *right])
         if left.get(key) != right.get(key)
     ]

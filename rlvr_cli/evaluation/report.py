@@ -7,8 +7,8 @@ from functools import cached_property
 from itertools import groupby
 from typing import Any
 
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import plural
-from rlvr_cli.core.types import UserError
 from rlvr_cli.data.sources import bare_name
 from rlvr_cli.evaluation.estimators import (
     Estimate,
@@ -25,7 +25,8 @@ from rlvr_cli.evaluation.metrics import mean
 
 ResponseRow = dict[str, Any]
 Cluster = Callable[[Sequence[str]], list[int]]
-_UNJUDGED = ("timeout", "unparseable_gold")
+UNJUDGED = frozenset({"timeout", "unparseable_gold"})
+"""Verdicts that are not about the response."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def judged_problems(rows: Iterable[ResponseRow], cluster: Cluster) -> tuple[Judg
 
 def tally_of(rows: Sequence[ResponseRow], cluster: Cluster) -> Tally:
     """How the judged responses to one problem share out; all right ones are one answer."""
-    judged = [row for row in rows if row["verdict"] not in _UNJUDGED]
+    judged = [row for row in rows if row["verdict"] not in UNJUDGED]
     correct = sum(row["verdict"] == "correct" for row in judged)
     wrong = [row["extracted"] for row in judged if row["verdict"] == "wrong" and row["extracted"]]
     sizes = sorted(Counter(cluster(wrong)).values(), reverse=True)

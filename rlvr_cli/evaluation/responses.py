@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 from rlvr_cli.algorithm.reward import reward
-from rlvr_cli.core.types import ROW_KEYS, Problem, UserError
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.types import ROW_KEYS, Problem
 from rlvr_cli.data.problems import ALIASES, checked_text, gold_answer, read_rows
 from rlvr_cli.data.sources import BadRowError, file_rows, jsonl_rows
 from verifiers import Attempt, Format, Verifier

@@ -14,6 +14,7 @@ from typing import IO, Any
 
 from pydantic import ValidationError
 
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import (
     append_line,
     lock_directory,
@@ -24,7 +25,6 @@ from rlvr_cli.core.files import (
 )
 from rlvr_cli.core.jsonl import jsonl_line, parse_json
 from rlvr_cli.core.text import DEEPEST, first_mistake, is_too_deep, shortened
-from rlvr_cli.core.types import UserError
 from rlvr_cli.data.sources import BadRowError, bare_name, file_rows
 from rlvr_cli.evaluation.fingerprint import Fingerprint, differences
 from rlvr_cli.evaluation.report import Cluster, ResponseRow, Result, judged_problems
@@ -74,7 +74,7 @@ class Unfinished:
                 return
             differing = "its first line cannot be read"
         else:
-            differing = "; ".join(differences(fingerprint, theirs))
+            differing = "; ".join(differences(fingerprint, theirs)[:_SHOWN])
         raise UserError(
             f"--out {path.parents[1]}: begun with other settings, which cannot be mixed "
             f"({differing}); repeat those, or name another directory"

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from rlvr_cli.core.types import UserError
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.model.attention import ATTENTION, window_sizes
 from rlvr_cli.model.packing import ModelInputs, pack, pad
 

@@ -6,8 +6,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import MANIFEST, damage
-from rlvr_cli.core.types import UserError
 from rlvr_cli.model.pretrained import (
     check_files,
     check_settings,

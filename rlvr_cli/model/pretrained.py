@@ -8,8 +8,8 @@ import stat
 from pathlib import Path
 from typing import Any
 
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import is_too_deep
-from rlvr_cli.core.types import UserError
 
 _LONGEST_FILE = 256 << 20
 """Bytes of a file that is not weights."""

@@ -1,6 +1,5 @@
 """What train, eval and sample set up before they sample: model, engine, verifier, prompts."""
 
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,9 +9,11 @@ import torch
 
 from rlvr_cli.config import Config, DataConfig, RolloutConfig
 from rlvr_cli.core.cores import thread_limit
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.logs import LOG
 from rlvr_cli.core.signals import heed
-from rlvr_cli.core.text import plural, printable
-from rlvr_cli.core.types import Problem, Prompt, SamplingParams, UserError
+from rlvr_cli.core.text import plural
+from rlvr_cli.core.types import Problem, Prompt, SamplingParams
 from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.data.prompts import FORMATS, forward_samples, render_prompts
 from rlvr_cli.model.forward import PACKED, Forward, choose_forward
@@ -166,8 +167,5 @@ def prompts_for(
     if not (config.data.skip_bad and prompts):
         advice = "lower --max-tokens, shorten them, or leave them out with --skip-bad"
         raise UserError("\n".join([*shown, f"prompts too long: {len(too_long)}; {advice}"]))
-    print(
-        printable("\n".join([*shown, f"skipped {plural(len(too_long), 'prompt')}"])),
-        file=sys.stderr,
-    )
+    LOG.warning("%s", "\n".join([*shown, f"skipped {plural(len(too_long), 'prompt')}"]))
     return prompts

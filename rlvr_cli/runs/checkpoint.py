@@ -10,13 +10,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import torch
 import yaml
 from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from rlvr_cli.config import OF_A_MODEL, Config
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import (
     MANIFEST,
     MODEL_FILES,
@@ -28,22 +28,14 @@ from rlvr_cli.core.files import (
 )
 from rlvr_cli.core.jsonl import parse_json
 from rlvr_cli.core.text import first_mistake
-from rlvr_cli.core.types import UserError
 from rlvr_cli.model.loading import DEFAULTS_FILE, TRAINER_STATE, LoadedModel
 from rlvr_cli.model.pretrained import model_from_pretrained
 from rlvr_cli.runs.stored import StoredState
+from rlvr_cli.training.state import State
 
 _VALUES, _TENSORS = f"{TRAINER_STATE}/state.json", f"{TRAINER_STATE}/state.safetensors"
 _LARGEST_STATE = 1 << 30
 _STEP = re.compile(r"step-(\d{1,9})", re.ASCII)
-
-
-@dataclass(frozen=True)
-class State:
-    """All that a run needs to go on beside the weights: what JSON holds, and named tensors."""
-
-    values: dict[str, Any]
-    tensors: dict[str, torch.Tensor]
 
 
 @dataclass(frozen=True)

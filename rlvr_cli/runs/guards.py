@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rlvr_cli.config import GuardsConfig
-from rlvr_cli.core.types import Finding
+from rlvr_cli.core.errors import Finding
 from rlvr_cli.evaluation.metrics import mean
 
 History = Sequence[Mapping[str, Any]]

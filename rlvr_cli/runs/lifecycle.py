@@ -8,10 +8,10 @@ from contextlib import suppress
 from typing import Any
 
 from rlvr_cli.console.display import Display, draw_curves, measured, step_note
+from rlvr_cli.core.errors import EngineError, RunStoppedError, UserError
 from rlvr_cli.core.files import write_atomically
 from rlvr_cli.core.jsonl import write_jsonl_line
 from rlvr_cli.core.signals import Interrupts
-from rlvr_cli.core.types import RunStoppedError, UserError
 from rlvr_cli.runs.checkpoint import (
     State,
     checkpoints,
@@ -60,9 +60,9 @@ class Loop:
             self._rescue()
             self.display.result("resume", f"nobody reads stdout any more; {self._way_on()}")
             raise
-        except UserError as error:
+        except (UserError, EngineError) as error:
             self._rescue()
-            raise UserError(f"{error}; {self._way_on()}") from None
+            raise type(error)(f"{error}; {self._way_on()}") from None
         except OSError as error:
             reason = f"{error.filename or self.run.directory}: {error.strerror}"
             raise UserError(

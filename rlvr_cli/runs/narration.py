@@ -8,8 +8,9 @@ from typing import Any, TextIO
 
 from rlvr_cli.algorithm.reward import NO_SIGNAL
 from rlvr_cli.console.display import Display
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import plural
-from rlvr_cli.core.types import Prompt, UserError
+from rlvr_cli.core.types import Prompt
 from rlvr_cli.evaluation.measure import Evaluation
 from rlvr_cli.rollout.session import NO_TEMPLATE, Session, unreadable_golds
 

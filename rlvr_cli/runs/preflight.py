@@ -9,7 +9,9 @@ import torch
 
 from rlvr_cli.algorithm.group_filter import has_signal
 from rlvr_cli.config import Config, DataConfig
-from rlvr_cli.core.types import Finding, Group, Prompt, UserError
+from rlvr_cli.core.errors import Finding, UserError
+from rlvr_cli.core.text import GIB
+from rlvr_cli.core.types import Group, Prompt
 from rlvr_cli.evaluation.metrics import rollout_metrics, verdict_counts
 from rlvr_cli.rollout.sampler import response_seed
 from rlvr_cli.rollout.session import (
@@ -27,7 +29,6 @@ _SHOWN = 600
 _OFTEN = 0.5
 _MANY = 100_000
 """Responses of a step that take long."""
-_GB = 1 << 30
 _FORMATS = {"think_answer": "<think>…</think><answer>…</answer>", "boxed": "\\boxed{…}"}
 
 
@@ -87,8 +88,8 @@ def refuse_large_step(config: Config) -> None:
         rollout = config.rollout
         raise UserError(
             f"a step of {rollout.prompts} problems x {rollout.samples} samples x "
-            f"{rollout.max_tokens} tokens takes about {needed / _GB:.0f} GB and {free / _GB:.1f} "
-            "GB are free: lower --prompts, -n or --max-tokens"
+            f"{rollout.max_tokens} tokens takes about {needed / GIB:.0f} GiB and {free / GIB:.1f} "
+            "GiB are free: lower --prompts, -n or --max-tokens"
         )
 
 
@@ -164,8 +165,8 @@ def memory_findings(needed: Mapping[str, int], free: int) -> list[Finding]:
         return []
     return [
         Finding(
-            f"about {sum(needed.values()) / _GB:.1f} GB are needed beside the weights and "
-            f"{free / _GB:.1f} GB are free: lower optim.micro_tokens or rollout.kv_budget_mb, "
+            f"about {sum(needed.values()) / GIB:.1f} GiB are needed beside the weights and "
+            f"{free / GIB:.1f} GiB are free: lower optim.micro_tokens or rollout.kv_budget_mb, "
             "take an algorithm without reference and critic, or a smaller model",
             is_error=sum(needed.get(name, 0) for name in OF_WEIGHTS) > free,
         )
@@ -265,5 +266,5 @@ def _memory(session: Session, config: Config) -> tuple[dict[str, int], int]:
 
 
 def _memory_line(needed: Mapping[str, int], free: int) -> str:
-    listed = ", ".join(f"{name} {size / _GB:.2f}" for name, size in needed.items())
-    return f"{free / _GB:.1f} GB free; needed at most, in GB: {listed}"
+    listed = ", ".join(f"{name} {size / GIB:.2f}" for name, size in needed.items())
+    return f"{free / GIB:.1f} GiB free; needed at most, in GiB: {listed}"

@@ -11,6 +11,7 @@ from typing import Any, TextIO
 from pydantic import ValidationError
 
 from rlvr_cli.config import Config, as_yaml
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import (
     append_line,
     clear_leftovers,
@@ -22,7 +23,7 @@ from rlvr_cli.core.files import (
 )
 from rlvr_cli.core.jsonl import bounded_lines, jsonl_line, parse_json, write_jsonl_line
 from rlvr_cli.core.text import first_mistake
-from rlvr_cli.core.types import Group, Problem, UserError
+from rlvr_cli.core.types import Group, Problem
 from rlvr_cli.rollout.sampler import response_row
 from rlvr_cli.runs.stored import StoredMetrics, StoredProblem
 from rlvr_cli.training.record import StepResult

@@ -7,10 +7,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from rlvr_cli.config import Config
 from rlvr_cli.core.types import FinishReason
-from verifiers import Format, Verdict
+from verifiers import Verdict
 
 Count = Annotated[int, Field(ge=0, lt=2**63)]
-Finite = Annotated[float, Field(allow_inf_nan=False)]
+Finite = Annotated[float, Field(allow_inf_nan=False, ge=-1e100, le=1e100)]
+"""A number that can be added up and drawn."""
 
 _FREE = ("steps", "checkpoint.", "guards.")
 _PLACES = ("model", "data.source", "data.root", "eval.source")
@@ -36,7 +37,7 @@ class StoredMetrics(Stored):
     """A line of metrics.jsonl: what the guards and the curves look at."""
 
     model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, Finite | None]
+    __pydantic_extra__: dict[str, Finite | bool | None]
 
     step: Annotated[int, Field(ge=1, lt=2**63)]
     no_update: str | None
@@ -55,7 +56,7 @@ class _Verification(Stored):
     extracted: str | None
     format_ok: bool
     reason: str
-    format: Format
+    format: str
 
 
 class _Rollout(Stored):

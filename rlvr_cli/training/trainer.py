@@ -28,6 +28,7 @@ from rlvr_cli.rollout.session import (
 from rlvr_cli.training.forward import ForwardPass
 from rlvr_cli.training.objective import Objective
 from rlvr_cli.training.record import StepRecord, StepResult
+from rlvr_cli.training.state import State, load_module, module_state
 from rlvr_cli.training.throughput import StepFigures
 from rlvr_cli.training.update import Updater
 
@@ -157,6 +158,32 @@ class Trainer:
             self.forward.take_tokens(),
         )
         return StepResult(step, metrics, batch.sampled, record.held_out)
+
+    def state_dict(self) -> State:
+        """Take the state at the end of a step, but for the policy's weights. Tensors are the
+        trainer's own: save them before the next update."""
+        values = {
+            "step": self.step,
+            "weight_version": self.weight_version,
+            "kl_coef": self.objective.kl_coef,
+            **self.cursor.state_dict(),
+            **self.collector.state_dict(self.prompts),
+        }
+        state = State(values, {"torch_rng": torch.get_rng_state()}) | self.updater.state_dict()
+        if self.reference is not None and self.config.algorithm.renewal:
+            state |= module_state("reference", self.reference.model)
+        return state
+
+    def load_state_dict(self, state: State) -> None:
+        """Go on where `state_dict` was taken. Raises what a state that is none leads to."""
+        self.weight_version = state.values["weight_version"]
+        self.objective.kl_coef = state.values["kl_coef"]
+        self.cursor.load_state_dict(state.values)
+        self.collector.load_state_dict(state.values, self.prompts)
+        torch.set_rng_state(state.tensors["torch_rng"])
+        self.updater.load_state_dict(state)
+        if self.reference is not None and self.config.algorithm.renewal:
+            load_module("reference", self.reference.model, state.tensors)
 
     def measure(self) -> tuple[list[Group], Evaluation]:
         """pass@1 on the held-out problems, exactly as `rlvr eval` measures it."""

@@ -11,9 +11,16 @@ from rlvr_cli.algorithm.kl import CONTROLS
 from rlvr_cli.algorithm.objective import LossDenominators, explained_variance
 from rlvr_cli.algorithm.rows import Row
 from rlvr_cli.config import OptimConfig
-from rlvr_cli.core.types import UserError
+from rlvr_cli.core.errors import EngineError
 from rlvr_cli.training.batch import MicroBatch, micro_batches
 from rlvr_cli.training.objective import Objective
+from rlvr_cli.training.state import (
+    State,
+    load_module,
+    load_optimizer,
+    module_state,
+    optimizer_state,
+)
 
 SCHEDULES: dict[str, Callable[[float], float]] = {
     "constant": lambda done: 1.0,
@@ -46,6 +53,17 @@ class Updater:
         betas, weight_decay = self.optim.betas, self.optim.weight_decay
         return torch.optim.AdamW(groups, lr=self.optim.lr, betas=betas, weight_decay=weight_decay)
 
+    def state_dict(self) -> State:
+        """The optimizer's moments and the critic's weights."""
+        state = optimizer_state(self.optimizer)
+        return state if self.critic is None else state | module_state("critic", self.critic)
+
+    def load_state_dict(self, state: State) -> None:
+        """Load what `state_dict` held. Raises ValueError for other shapes or settings."""
+        load_optimizer(self.optimizer, state)
+        if self.critic is not None:
+            load_module("critic", self.critic, state.tensors)
+
     def reset_optimizer(self) -> None:
         """Forget all moments."""
         self.optimizer = self._new_optimizer()
@@ -54,8 +72,8 @@ class Updater:
         """The epochs of one batch, each over shuffled mini-batches; metrics over all of them.
 
         `rows` are scored and have advantages; `step` counts from 1. An optimizer step whose loss or
-        gradient is not finite is not taken, and counted. Raises UserError, with the weights as they
-        were, where engine and trainer disagree.
+        gradient is not finite is not taken, and counted. Raises EngineError where engine and
+        trainer disagree, with the weights as they were.
         """
         algo = self.algo
         rate = self._set_learning_rate(step)
@@ -191,7 +209,7 @@ def _explained_variance(rows: Sequence[Row]) -> float:
 
 
 def check_agreement(mismatch: float | None, limit: float, step: int) -> None:
-    """Raise UserError where engine and trainer disagree about tokens that were just sampled.
+    """Raise EngineError where engine and trainer disagree about tokens that were just sampled.
 
     `mismatch` is the mean over those tokens of |engine - trainer| log-probability, None where there
     were none. Equal weights give 1e-6 in float32 and up to about 1e-2 with an engine in bfloat16;
@@ -199,7 +217,7 @@ def check_agreement(mismatch: float | None, limit: float, step: int) -> None:
     """
     if mismatch is None or mismatch <= limit:  # nan is neither
         return
-    raise UserError(
+    raise EngineError(
         f"step {step}: the engine and the trainer disagree by {mismatch:.3g} about the "
         f"log-probability of a sampled token, more than rollout.mismatch_limit {limit:g}: the "
         "engine's weights are stale or incomplete, so what it sampled cannot be trained on; run "

@@ -11,8 +11,8 @@ from rlvr_cli.algorithm.kl import CONTROLS, ESTIMATORS
 from rlvr_cli.algorithm.objective import AGGREGATIONS, IMPORTANCE_CORRECTIONS, SURROGATES
 from rlvr_cli.algorithm.presets import ALGORITHMS
 from rlvr_cli.config import resolve, set_layer
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.settings import kinds
-from rlvr_cli.core.types import UserError
 
 
 @pytest.mark.parametrize(

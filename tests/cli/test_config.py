@@ -22,8 +22,8 @@ from rlvr_cli.config import (
     set_layer,
     yaml_layer,
 )
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.settings import Layer, Section
-from rlvr_cli.core.types import UserError
 
 
 def test_later_layers_win_and_cells_of_the_preset_can_be_changed():
@@ -142,6 +142,10 @@ def test_a_bad_file_is_named(tmp_path):
         yaml_layer(tmp_path / "none.yaml")
 
 
+ALIASES = {("algo", "algorithm"), ("renewal", "reference")}
+"""Names of the program for a section of another name."""
+
+
 def parts(of: type[Section] = Config, name: str = "config") -> Iterator[tuple[str, type[Section]]]:
     """Every section and every class of a choice by the name of its field; the top is `config`."""
     yield name, of
@@ -167,7 +171,7 @@ def reads(tree: ast.AST) -> set[tuple[str, str]]:
     `x` is annotated with the section's type or assigned from `…section`."""
     nodes = list(ast.walk(tree))
     types = {kind.__name__: name for name, kind in parts()}
-    named = {(name, name) for name, _ in parts()} | {("renewal", "reference")}
+    named = {(name, name) for name, _ in parts()} | ALIASES
     for node in nodes:
         if isinstance(node, ast.arg) and last_name(node.annotation) in types:
             named.add((node.arg, types[last_name(node.annotation)]))

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import (
     append_line,
     lock_directory,
@@ -15,7 +16,6 @@ from rlvr_cli.core.files import (
     sha256,
     write_atomically,
 )
-from rlvr_cli.core.types import UserError
 
 
 def full_disk(*args):

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.settings import Choice, Layer, Section, differences, kinds, overlay
-from rlvr_cli.core.types import UserError
 
 
 class Plain(Choice):

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from rlvr_cli.config import DataConfig
-from rlvr_cli.core.types import Problem, UserError
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.types import Problem
 from rlvr_cli.data.problems import ProblemSet, load_problems
 from rlvr_cli.data.sources import find_spec, known_sets
 from rlvr_cli.rollout.session import answer_format

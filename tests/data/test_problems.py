@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlvr_cli.core.types import UserError
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.data import arithmetic
 from rlvr_cli.data.problems import ProblemCursor, load_problems
 from rlvr_cli.data.sources import has_split, known_sets

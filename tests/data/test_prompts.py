@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from rlvr_cli.core.types import Problem, UserError
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.types import Problem
 from rlvr_cli.data.prompts import TEMPLATES, render_prompts
 from rlvr_cli.model.loading import load_model
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rlvr_cli.core.types import UserError
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.data.sources import file_rows, source_rows
 
 BOM = b"\xef\xbb\xbf"

@@ -321,7 +321,7 @@ def test_the_sets_are_listed_without_torch(rlvr):
         *("olympiadbench", "dapo-math-17k", "deepscaler"),
     }
     code = (
-        "import sys; from rlvr_cli.cli.problem_sets import list_sets; list_sets(); "
+        "import sys; from rlvr_cli.cli.listings import list_sets; list_sets(); "
         "from rlvr_cli.cli.responses import score; "
         "print({'torch', 'transformers', 'datasets'} & set(sys.modules), file=sys.stderr)"
     )

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from rlvr_cli.cli.main import app
 from rlvr_cli.cli.publish import Asked, publish
 from rlvr_cli.console.display import Display
-from rlvr_cli.core.types import UserError
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.evaluation.report import Result, judged_problems
 from rlvr_cli.evaluation.result_dir import ResultDirectory
 

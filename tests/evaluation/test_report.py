@@ -5,7 +5,8 @@ import json
 import pytest
 
 from rlvr_cli.console.tables import by_difference, by_k, overview, table
-from rlvr_cli.core.types import Problem, UserError
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.types import Problem
 from rlvr_cli.data.prompts import template_text
 from rlvr_cli.evaluation.estimators import Tally
 from rlvr_cli.evaluation.fingerprint import data_hash, differences, model_hash

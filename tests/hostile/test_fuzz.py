@@ -16,8 +16,8 @@ from limits import limited
 
 from rlvr_cli import config
 from rlvr_cli.console.display import draw_curves
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import damage
-from rlvr_cli.core.types import UserError
 from rlvr_cli.core.yaml_text import load_yaml
 from rlvr_cli.data.problems import load_problems
 from rlvr_cli.data.sources import find_spec

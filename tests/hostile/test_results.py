@@ -266,7 +266,7 @@ STOPPED: list[tuple[str, Change, str, int]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "damage", "says", "rc"), STOPPED, ids=lambda v: str(v)[:30])
+@pytest.mark.parametrize(("name", "damage", "says", "rc"), STOPPED, ids=[row[0] for row in STOPPED])
 def test_a_stopped_evaluation(name, damage, says, rc, half, tmp_path):
     whole, stopped = half
     shutil.copytree(stopped, tmp_path / "out")

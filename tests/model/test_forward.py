@@ -6,7 +6,7 @@ from conftest import random_model
 from families import FAMILIES, VOCAB
 
 from rlvr_cli.algorithm.rows import Row
-from rlvr_cli.core.types import UserError
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.model.forward import Forward, choose_forward
 from rlvr_cli.model.policy import Policy
 from rlvr_cli.training.batch import micro_batches

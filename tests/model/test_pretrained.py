@@ -8,7 +8,7 @@ import pytest
 from transformers import AutoModelForCausalLM
 
 import rlvr_cli
-from rlvr_cli.core.types import UserError
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.model.pretrained import (
     check_files,
     check_settings,

@@ -9,7 +9,8 @@ from families import VOCAB
 from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen2Config
 
 from rlvr_cli.algorithm.rows import Row
-from rlvr_cli.core.types import Completion, SamplingParams, UserError
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.types import Completion, SamplingParams
 from rlvr_cli.model.attention import ATTENTION
 from rlvr_cli.model.policy import Policy
 from rlvr_cli.rollout.engines.base import Engine

@@ -6,8 +6,8 @@ from importlib import util
 import pytest
 from conftest import random_model
 
-from rlvr_cli.core.types import UserError
-from rlvr_cli.model.loading import parameter_count
+from rlvr_cli.core.errors import EngineError, UserError
+from rlvr_cli.model.pretrained import parameter_count
 from rlvr_cli.rollout.engines.selection import Choice, choose, gpu_shortage
 from rlvr_cli.training.update import check_agreement
 
@@ -73,9 +73,9 @@ def test_parameters_are_counted_without_weights(family):
 def test_engine_and_trainer_that_disagree_stop_the_run():
     check_agreement(None, 0.1, step=1)
     check_agreement(0.1, 0.1, step=1)
-    with pytest.raises(UserError, match=r"step 3: .* disagree by 0\.101 .*mismatch_limit 0\.1:"):
+    with pytest.raises(EngineError, match=r"step 3: .* disagree by 0\.101 .*mismatch_limit 0\.1:"):
         check_agreement(0.101, 0.1, step=3)
-    with pytest.raises(UserError):
+    with pytest.raises(EngineError):
         check_agreement(float("nan"), 0.1, step=1)
 
 

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from rlvr_cli.cli.main import app
 from rlvr_cli.core import files
-from rlvr_cli.core.types import UserError
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
 from rlvr_cli.runs.checkpoint import newest_sound, outlived
 from verifiers import api

@@ -80,7 +80,7 @@ def test_memory_that_is_not_there():
     assert memory_findings(needed, 9 << 30) == []
     (tight,) = memory_findings(needed, (9 << 30) - 1)
     assert not tight.is_error
-    assert tight.text.startswith("about 9.0 GB are needed beside the weights and 9.0 GB are free")
+    assert tight.text.startswith("about 9.0 GiB are needed beside the weights and 9.0 GiB are free")
     (hopeless,) = memory_findings(needed, 7 << 30)
     assert hopeless.is_error
 
@@ -167,7 +167,7 @@ def test_check_says_it_all_and_starts_nothing(rlvr, tmp_path):
         "prompt     <|user|>What is",
         "template   leaves <think> to the policy; a response ends with <|end|>",
         "golds      16 of 16 can be read",
-        "GB free; needed at most, in GB: gradient and AdamW 0.01",
+        "GiB free; needed at most, in GiB: gradient and AdamW 0.01",
         "probe      8 problems, 32 responses: format right ",
         "check      nothing stands in the way of this run",
     ):

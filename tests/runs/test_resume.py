@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from rlvr_cli.cli.main import app
 from rlvr_cli.cli.train import as_chosen
-from rlvr_cli.core.types import UserError
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.evaluation.metrics import repeatable
 from rlvr_cli.rollout import session
 from rlvr_cli.rollout.engines.selection import Choice, choose

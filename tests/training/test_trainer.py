@@ -16,7 +16,7 @@ from small_trainer import (
 )
 
 from rlvr_cli.algorithm.presets import ALGORITHMS
-from rlvr_cli.core.types import UserError
+from rlvr_cli.core.errors import EngineError
 
 
 @pytest.mark.parametrize("algo", ALGORITHMS)
@@ -156,7 +156,7 @@ def test_the_engine_and_the_trainer_agree_on_fresh_tokens(tmp_path):
 def test_an_engine_with_other_weights_stops_the_run(tmp_path):
     trainer = make_trainer(has_even, "steps=3")
     trainer.session.engine.model = random_model(seed=1)
-    with pytest.raises(UserError, match=r"step 1: the engine and the trainer disagree by"):
+    with pytest.raises(EngineError, match=r"step 1: the engine and the trainer disagree by"):
         steps(trainer, tmp_path / "run")
 
 

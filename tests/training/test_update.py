@@ -25,7 +25,7 @@ from rlvr_cli.algorithm.choices import (
 from rlvr_cli.algorithm.presets import ALGORITHMS
 from rlvr_cli.algorithm.rows import Row
 from rlvr_cli.config import OptimConfig
-from rlvr_cli.core.types import UserError
+from rlvr_cli.core.errors import EngineError
 from rlvr_cli.model import policy as models
 from rlvr_cli.model.policy import Policy
 from rlvr_cli.training.forward import ForwardPass
@@ -390,7 +390,7 @@ def test_weights_stay_where_engine_and_trainer_disagree():
     made = Made(Algorithm(), lr=0.1, warmup_steps=0)
     made.updater.mismatch_limit = 0.1
     before = [p.clone() for p in made.policy.model.parameters()]
-    with pytest.raises(UserError, match="step 3: the engine and the trainer disagree"):
+    with pytest.raises(EngineError, match="step 3: the engine and the trainer disagree"):
         made.update(make_rows())
     after = made.policy.model.parameters()
     assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
@@ -405,7 +405,7 @@ def test_engine_and_trainer_are_compared_over_the_whole_batch_before_the_first_u
     mean_gap = len(off.response_ids) / sum(len(row.response_ids) for row in rows)
     before = [p.clone() for p in made.policy.model.parameters()]
     made.updater.mismatch_limit = 0.99 * mean_gap
-    with pytest.raises(UserError, match=f"disagree by {mean_gap:.3g} "):
+    with pytest.raises(EngineError, match=f"disagree by {mean_gap:.3g} "):
         made.updater.update([*exact[1:], off], STEP, 0)
     after = made.policy.model.parameters()
     assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
@@ -508,7 +508,7 @@ def test_carried_rows_do_not_dilute_how_far_engine_and_trainer_disagree():
     ]
     mean_gap = sum(gaps) / len(gaps)
     made.updater.mismatch_limit = 0.99 * mean_gap
-    with pytest.raises(UserError, match=f"disagree by {mean_gap:.3g} "):
+    with pytest.raises(EngineError, match=f"disagree by {mean_gap:.3g} "):
         made.updater.update(rows, STEP, 0)
 
 

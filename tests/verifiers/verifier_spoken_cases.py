@@ -102,7 +102,7 @@ CASES: dict[str, list[tuple[str, str, str]]] = {
         ("#### Answer: 37", "37", C),
         ("Solution: 37", "37", C),
         ("Answer 37", "37", C),
-        ("See answer 37 of them.", "38", W),
+        ("See answer 37 of them.", "38", NONE),
     ],
     "doubts": [
         ("The answer is 38, or is it 37?", "37", W),
@@ -158,7 +158,7 @@ CASES: dict[str, list[tuple[str, str, str]]] = {
         ("<answer>\\boxed{37}\nThe answer is 38.</answer>", "37", W),
         ("No \u2014 impossible.", "no", C),
         ("Therefore, $g$ is odd.", "odd", C),
-        ("Therefore, $g$ is not odd.", "odd", W),
+        ("Therefore, $g$ is not odd.", "odd", NONE),
         ("Answer: it is odd", "odd", C),
         ("Answer: it is not odd", "odd", W),
     ],

@@ -1,7 +1,9 @@
 """Which of several answers are one answer: what a majority vote counts."""
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 
+from verifiers.equality.keys import Key, keys
 from verifiers.types import Verdict
 
 PATIENCE = 3
@@ -10,21 +12,24 @@ PATIENCE = 3
 def cluster(answers: Sequence[str], equal: Callable[[str, str], Verdict]) -> list[int]:
     """Number the answers, so that those that `equal` finds the same share a number.
 
-    Each spelling is compared with the first of every number so far, in the order of the alphabet:
-    the result does not depend on the order of the answers. A spelling whose comparison runs out of
-    time stands alone; after `PATIENCE` of those no more are compared, which bounds the time.
+    Each spelling is compared with the first of every number so far that shares a key with it, in
+    the order of the alphabet: the result is a partition that does not depend on the order of the
+    answers. A spelling whose comparison runs out of time stands alone; after `PATIENCE` of those
+    no more are compared, which bounds the time.
     """
     firsts: list[str] = []
     number_of: dict[str, int] = {}
+    known: dict[Key, list[int]] = defaultdict(list)
     late = 0
     for spelling in sorted(set(answers)):
+        own = keys(spelling)
         found = None
-        for number, first in enumerate(firsts):
+        for number in sorted({number for key in own for number in known.get(key, ())}):
             if late >= PATIENCE:
                 break
-            verdict = equal(first, spelling)
+            verdict = equal(firsts[number], spelling)
             if verdict is Verdict.WRONG:
-                verdict = equal(spelling, first)
+                verdict = equal(spelling, firsts[number])
             if verdict is Verdict.CORRECT:
                 found = number
                 break
@@ -34,5 +39,7 @@ def cluster(answers: Sequence[str], equal: Callable[[str, str], Verdict]) -> lis
         if found is None:
             found = len(firsts)
             firsts.append(spelling)
+            for key in own:
+                known[key].append(found)
         number_of[spelling] = found
     return [number_of[answer] for answer in answers]

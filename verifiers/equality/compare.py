@@ -5,6 +5,7 @@ import re
 from verifiers.equality.clauses import without_clause, without_clauses
 from verifiers.equality.conditions import align_parameters, with_constants_of
 from verifiers.equality.equivalence import same_answer
+from verifiers.equality.labels import collect
 from verifiers.equality.quantities import read_quantity
 from verifiers.equality.rounding import rounds_to
 from verifiers.grammar.literals import plain_number
@@ -80,7 +81,7 @@ def _read(text: str, *, grouping: bool = True) -> Node | ParseError:
 def _other_reading(gold: str, answer: str, left: Node, right: Node) -> tuple[bool, str] | None:
     """1,234 is one number or a list of two: try the list where the other side is one."""
     for text, other, flip in ((answer, left, False), (gold, right, True)):
-        structured = other.has("list", "tuple", "set")
+        structured = other.has("list", "tuple", "set", "pm")
         if structured and GROUP_COMMA.search(text):
             again = _read(text, grouping=False)
             if isinstance(again, Node):
@@ -113,6 +114,13 @@ def _same_choice(gold: str, answer: str) -> bool | None:
     if len(texts) == 2:
         return same_answer(*texts)[0]
     return True
+
+
+def members(text: str) -> int:
+    """How many members an answer lists; 1 for what is no list."""
+    node = _read(normalise(text))
+    found = collect(node) if isinstance(node, Node) else None
+    return len(found) if found else 1
 
 
 def readable(gold: str) -> bool:

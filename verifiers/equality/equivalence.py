@@ -1,6 +1,9 @@
 """Equality of parsed answers: what is a list, a tuple, a set or a relation decides the rule."""
 
+from collections import defaultdict
+
 from verifiers.equality.equations import as_interval, same_relation
+from verifiers.equality.keys import Key, member_keys
 from verifiers.equality.labels import (
     Named,
     as_equation,
@@ -29,7 +32,6 @@ from verifiers.grammar.vocabulary import EMPTY_WORDS, REAL_WORDS
 from verifiers.values.effort import check
 from verifiers.values.same_value import has_value
 
-MAX_PAIRS = 2_500
 RESTATING = {"big"}
 RESTATING_CALLS = {"max", "min", "gcd", "lcm", "conj", "re", "im"}
 
@@ -205,21 +207,28 @@ def _same_members(gold: list[Named], answer: list[Named]) -> bool:
     left, right = (_without_repeats(side) for side in (gold, answer))
     if len(gold) > len(left) and not _same_repeats(left, gold, answer):
         return False
-    shared = {canonical(m.value) for m in left} & {canonical(m.value) for m in right}
-    left_rest, right_rest = (
-        [m for m in side if canonical(m.value) not in shared or m.label] for side in (left, right)
-    )
-    if len(left_rest) * len(right_rest) > MAX_PAIRS:
-        return False
-    return all(any(_same_named(m, other)[0] for other in right) for m in left_rest) and all(
-        any(_same_named(m, other)[0] for m in left) for other in right_rest
-    )
+    return _all_found(left, right, flip=False) and _all_found(right, left, flip=True)
+
+
+def _all_found(members: list[Named], others: list[Named], *, flip: bool) -> bool:
+    """Whether each member has an equal among the others; only those with a common key are tried."""
+    known: dict[Key, list[Named]] = defaultdict(list)
+    for other in others:
+        for key in member_keys(other.value):
+            known[key].append(other)
+    alike = {canonical(other.value) for other in others if other.label is None}
+    for member in members:
+        if member.label is None and canonical(member.value) in alike:
+            continue
+        near = {id(other): other for key in member_keys(member.value) for other in known[key]}
+        pairs = ((other, member) if flip else (member, other) for other in near.values())
+        if not any(_same_named(*pair)[0] for pair in pairs):
+            return False
+    return True
 
 
 def _same_repeats(members: list[Named], gold: list[Named], answer: list[Named]) -> bool:
-    if len(gold) != len(answer) or len(members) * len(answer) > MAX_PAIRS:
-        return False
-    return all(
+    return len(gold) == len(answer) and all(
         sum(_same_named(member, other)[0] for other in gold)
         == sum(_same_named(member, other)[0] for other in answer)
         for member in members

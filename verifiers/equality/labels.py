@@ -8,7 +8,7 @@ from verifiers.grammar.tree import Add, Neg, Node, Rel, Sym, num, replace_symbol
 from verifiers.grammar.vocabulary import words
 from verifiers.values.same_value import rational, same_value
 
-MAX_ITEMS = 400
+MAX_ITEMS = 1_500
 DIFFERENTIALS = (Sym("d"), Sym("\\partial"))
 OPERATORS = ("\\nabla", "\\complement")
 ANGLE_FUNCTIONS = words("sin cos tan cot sec csc")
@@ -34,8 +34,6 @@ def is_name(node: Node) -> bool:
         return all(is_name(arg) for arg in node.args)
     if node.kind in ("tuple", "matrix"):
         return all(arg.kind == "sym" for arg in node.args)
-    if node.kind == "pow":
-        return node.args == (node.args[0], Neg((num(1),))) and is_name(node.args[0])
     if node.kind == "div":
         return all(_is_differential(part) for part in node.args)
     if node.kind == "mul":
@@ -63,7 +61,10 @@ def _is_segment(node: Node) -> bool:
 
 
 def _is_inverse_applied(node: Node) -> bool:
-    return len(node.args) == 2 and node.args[0].kind == "pow" and is_name(node.args[0])
+    """f^{-1}(x)"""
+    function = node.args[0]
+    inverse = function.kind == "pow" and function.args[1] == Neg((num(1),))
+    return len(node.args) == 2 and inverse and is_name(function.args[0])
 
 
 def unname(node: Node) -> Named:

@@ -147,6 +147,8 @@ def _with_units(left: Quantity, right: Quantity) -> tuple[bool, str]:
         return same_value(left.value, right.value), "value in the same unit"
     known = all(name in UNITS for name, _ in left.unit + right.unit)
     if not known:
+        if not left.value.has("num"):
+            return False, "words"
         return same_value(left.value, right.value), "value, nouns ignored"
     factor = conversion(dict(left.unit), dict(right.unit))
     if factor is None:
@@ -158,7 +160,7 @@ def _plain(left: Node, right: Node) -> bool:
     if same_value(left, right):
         return True
     for one, other in ((left, right), (right, left)):
-        bare = _without_letter_unit(one)
+        bare = without_letter_unit(one)
         if bare is not None and not other.symbols() and same_value(bare, other):
             return True
     return False
@@ -166,7 +168,7 @@ def _plain(left: Node, right: Node) -> bool:
 
 def _with_letter_unit(quantity: Quantity) -> Quantity:
     """Beside an answer in known units, the m of 5m is a unit too, and so are those of 5 m/s."""
-    bare = _without_letter_unit(quantity.value)
+    bare = without_letter_unit(quantity.value)
     if bare is None:
         return quantity
     powers = [_letter_power(factor) for factor in quantity.value.args]
@@ -174,7 +176,7 @@ def _with_letter_unit(quantity: Quantity) -> Quantity:
     return Quantity(bare, "unit", tuple(sorted(unit)))
 
 
-def _without_letter_unit(node: Node) -> Node | None:
+def without_letter_unit(node: Node) -> Node | None:
     """5m, 2 m^2, 3 m/s: a number times a letter that names a unit, or a quotient of such."""
     if node.kind != "mul" or node.args[0].symbols():
         return None
@@ -246,13 +248,23 @@ def _same_ratio(gold: Node, answer: Node) -> bool:
     left, right = _terms(gold), _terms(answer)
     if len(left) != len(right):
         return False
+    if (_is_time(gold) and _is_time(answer)) or any(rational(term) == 0 for term in left + right):
+        return all(same_value(a, b) for a, b in zip(left, right, strict=True))
     pivots = left[0], right[0]
-    if any(rational(pivot) == 0 for pivot in pivots):
-        return False
     return all(
         same_value(Mul((a, pivots[1])), Mul((b, pivots[0])))
         for a, b in zip(left, right, strict=True)
     )
+
+
+def _is_time(node: Node) -> bool:
+    """4:30 is a time of day as much as a ratio: two of them are not cancelled."""
+    if node.kind != "ratio" or len(node.args) != 2:
+        return False
+    hours, minutes = (rational(term) for term in node.args)
+    if hours is None or minutes is None or hours.denominator != 1 or minutes.denominator != 1:
+        return False
+    return 0 <= hours <= 24 and 10 <= minutes < 60
 
 
 def _terms(node: Node) -> tuple[Node, ...]:

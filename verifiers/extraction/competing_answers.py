@@ -4,6 +4,7 @@ import re
 
 from verifiers.equality.rounding import is_rounding
 from verifiers.extraction.hedges import APPROXIMATELY
+from verifiers.extraction.standing import taken_back
 from verifiers.extraction.statements import is_value, last_expression, read_statement
 
 HEDGE = re.compile(
@@ -32,8 +33,9 @@ OR_AFTER = re.compile(
     re.I,
 )
 TAKEN_BACK = re.compile(
-    r"[\s$.,;)\]\\*]*(?:wait|actually|no|sorry|correction|oops|hold on|just kidding|"
-    r"scratch that|never ?mind)\b[,:.!\s]*"
+    r"[\s$.,;)\]\\*(]*(?:(?:wait|actually|no|sorry|correction|oops|hold on|just kidding|edit|"
+    r"update|erratum|"
+    r"scratch that|never ?mind)\b[,:.!\s]*)+"
     r"(?:(?:i meant|i mean|it is|it's|it should be|make that|that is)\s+)?",
     re.I,
 )
@@ -44,9 +46,14 @@ RETRACTED = re.compile(
     re.I,
 )
 CONFESSED = re.compile(
-    r"\b(?:i(?:'m| am| was)\s+(?:wrong|mistaken|kidding|joking)|just kidding|scratch that|"
+    r"\b(?:i(?:'m| am| was)\s+(?:probably |likely |surely |perhaps )?(?:wrong|mistaken|kidding|"
+    r"joking)|just kidding|scratch that|i (?:disagree|dispute|reject|take (?:it|that) back)|"
     r"i (?:have )?made (?:a|an) (?:\w+ )?(?:mistake|error)|"
-    r"ignore (?:that|the above|my (?:previous )?answer))\b",
+    r"(?:ignore|disregard) (?:that|this|the above|(?:my|this|the) (?:previous )?answer))\b",
+    re.I,
+)
+LEAD_TO_VALUE = re.compile(
+    r"(?:[\s$*_(:\"“{]|\\\(|\\\[|\b(?:it|the|answer|is|be|simply|just|equivalently|also|even)\b)+",
     re.I,
 )
 NEARBY = 160
@@ -59,9 +66,15 @@ def offered_after(text: str, position: int, answer: str) -> list[str]:
         return []
     rest = text[match.end() : match.end() + NEARBY]
     value = read_statement(rest)
-    if not value or not is_value(value):
+    if not value or not is_value(value) or not only_value_first(rest, value):
         return []
     return [] if APPROXIMATELY.match(rest) and is_rounding(answer, value) else [value]
+
+
+def only_value_first(rest: str, value: str) -> bool:
+    """Whether an offer begins with its value: not "or one could use 4 unknowns"."""
+    said = LEAD_TO_VALUE.sub("", APPROXIMATELY.sub("", rest, count=1), count=1)
+    return said.startswith(value.strip()[:20]) or not WORD.search(rest[: rest.find(value)])
 
 
 def changed_to(text: str, position: int) -> str | None:
@@ -73,6 +86,8 @@ def changed_to(text: str, position: int) -> str | None:
             return value
     if match := RETRACTED.match(text, position) or CONFESSED.search(text, position):
         return last_expression(text[match.end() :]) or ""
+    if end := taken_back(text[position : position + 2 * NEARBY]):
+        return last_expression(text[position + end :]) or ""
     return None
 
 

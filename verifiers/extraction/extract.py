@@ -3,10 +3,13 @@
 import re
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
+from verifiers.extraction.alone import stands_alone
 from verifiers.extraction.competing_answers import changed_to, offered_after, stands_beside
 from verifiers.extraction.formats import after_thought
 from verifiers.extraction.hedges import BOUND
+from verifiers.extraction.last_sentence import closing_words
 from verifiers.extraction.passages import (
     MARKED,
     SENTENCE_END,
@@ -15,21 +18,26 @@ from verifiers.extraction.passages import (
     math_spans,
     without_quotations,
 )
+from verifiers.extraction.standing import changed_beside, denied_before, not_stated, only_offered
 from verifiers.extraction.statements import (
+    JOIN,
+    LEAD,
     YES_OR_NO,
+    Statement,
+    first_digit,
     is_value,
     last_expression,
     only_value,
     stated,
     words_stated,
 )
-from verifiers.grammar.normalize import normalise
+from verifiers.grammar.normalize import normalise, plain_words
 from verifiers.types import Format
 
 ANSWER_TAG = re.compile(r"</?\s*answer\s*/?>", re.I)
 HASHES = re.compile(r"^[ \t]*####[ \t]*([^\n]+)", re.M)
 BETWEEN_BOXES = re.compile(
-    r"(?:[a-zA-Z]\w?\s*=|[\s,;$.&]|\\[()\[\],;! ]|\\quad|\\qquad|"
+    r"(?:[a-zA-Z](?:\w|_\{?\w{1,3}\}?)?\s*=|[\s,;$.&，、；]|\\[()\[\],;! ]|\\quad|\\qquad|"
     r"\\text\s*\{\s*,?\s*(?:and|or)\s*\}|\b(?:and|or)\b)*"
 )
 NAME_BEFORE = re.compile(r"(?<![A-Za-z\\])([a-zA-Z](?:_\{?\w\}?)?)\s*=\s*$")
@@ -38,25 +46,39 @@ VALUE_ASIDE = re.compile(
 )
 NOT_SPACE = re.compile(r"\S")
 LABEL = re.compile(
-    r"^(\\text(?:bf)?\s*\{)?\s*(?:the\s+)?(?:final\s+|correct\s+)?(?:answer|solution|result|total|output|ans)"
+    r"^(\\text(?:bf)?\s*\{)?\s*(?:the\s+)?(?:final\s+|correct\s+)?(?:answer|solution|result|"
+    r"total|output|ans)"
     r"(?:\s+is:?\s|\s*[:=])\s*(?=[^\s}]|\}\s*\S)",
     re.I,
 )
 ASIDE = re.compile(r"\([^()\\]*[A-Za-z]{3}|\b(?:because|since|as|so)\b")
 TAG_LIKE = re.compile(r"</?[^\s<>=]{3,14}>")
+DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d{1,6}(?!\d|,\d))")
+WRITES_COMMA = re.compile(
+    r"(?<!\w)(?:ответ|равн\w+|часа|Antwort|beträgt|lautet|ist|Ergebnis|respuesta|solución|"
+    r"resultado|réponse|résultat|est|donc|risposta|"
+    r"risultato|resposta|antwoord|svaret|svar|odpowiedź|wynik|wynosi|cevap|sonuç|jawaban|đáp án|"
+    r"vastaus|válasz|răspuns\w*|відповідь|odpověď|απάντηση)(?!\w)",
+    re.I,
+)
+NEAR_END = 400
 LONGEST_ANSWER = 30_000
 LONGEST_BARE = 300
 MOST_PLACES = 50
 MOST_RIVALS = 12
 
 
-@dataclass(frozen=True)
-class Extraction:
-    """The answer's text, or None and the reason; `rivals` are other answers given beside it."""
+class Extraction(NamedTuple):
+    """The answer's text, or None and the reason; `rivals` are other answers given beside it,
+    `parts` all boxes of a response that has several: one list, if the gold is one as long,
+    `passage` the end of the text, which may be read in another way."""
 
     text: str | None
     reason: str
     rivals: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
+    passage: str = ""
+    format: Format = "any"
 
 
 @dataclass(frozen=True)
@@ -67,6 +89,8 @@ class _Place:
     end: int
     value: str
     certain: bool
+    offered: bool = False
+    final: bool = False
 
 
 def extract(
@@ -80,7 +104,31 @@ def extract(
     if text is None:
         return Extraction(None, "thought never closed")
     text = final_text(text)
-    visible = without_quotations(text)
+    found = _answer(text, format=format, cut_off=cut_off)
+    return found._replace(passage="" if cut_off else text[-NEAR_END:], format=format)
+
+
+def other_readings(found: Extraction) -> tuple[str, ...]:
+    """2,5 as a decimal where the language writes it so; 42 of a sentence that ends in 42!"""
+    value, end = found.text or "", found.passage
+    marked = found.reason.startswith(("answer tag", "box"))
+    if value.endswith("!") and not marked and f"{value}$" not in end:
+        return (value[:-1],)
+    if DECIMAL_COMMA.search(end) and WRITES_COMMA.search(end):
+        again = _answer(DECIMAL_COMMA.sub(".", end), format=found.format, cut_off=False)
+        return (again.text,) if again.text and not again.rivals else ()
+    return ()
+
+
+def words_at_end(found: Extraction) -> str:
+    """The words of a box, or else the last sentence, if it is words alone."""
+    if found.text and found.reason == "box or mark":
+        return plain_words(found.text)
+    return closing_words(found.passage) if found.passage else ""
+
+
+def _answer(text: str, *, format: Format, cut_off: bool) -> Extraction:
+    visible = _standing(without_quotations(text))
     tags = list(ANSWER_TAG.finditer(visible))
     if tags and format != "boxed":
         if [tag.group() for tag in tags] != ["<answer>", "</answer>"]:
@@ -107,6 +155,8 @@ def _checked(text: str, reason: str, rivals: tuple[str, ...] = ()) -> Extraction
     if len(text) > LONGEST_ANSWER:
         return Extraction(None, "answer too long")
     text = text.strip()
+    if match := YES_OR_NO.match(plain_words(text[:LONGEST_BARE])):
+        text = match[1]
     if not text[0].isdigit():
         text = LABEL.sub(r"\1", text, count=1)
     if "(" in text and (aside := VALUE_ASIDE.fullmatch(text)):
@@ -120,18 +170,20 @@ def _in_block(inside: str) -> Extraction:
     if marked and (found := _last_of(inside, marked)):
         rest = [inside[: marked[0].start], inside[marked[-1].end :]]
         others = [place.value for place in marked[:-1]] + [part for part in rest if is_value(part)]
-        others += [value for part in rest for _, value in stated(part) if is_value(value)]
+        others += [said.value for part in rest for said in stated(part) if is_value(said.value)]
         return _beside(found, others)
     whole = inside.strip()
+    if denied_before(whole[: first_digit(whole)]):
+        return Extraction(None, "denied")
     if listed := _value_lines(whole):
         return _checked(listed, "answer tag, several lines")
     if not whole or BOUND.match(whole) or (is_value(whole) and not ASIDE.search(whole)):
         return _checked(whole, "answer tag")
     phrases = stated(whole)
     if phrases:
-        places = [_Place(start, start, value, False) for start, value in phrases]
+        places = [_spoken(statement) for statement in phrases]
         if found := _last_of(whole, places):
-            return _beside(found, [value for _, value in phrases[:-1]])
+            return _beside(found, [statement.value for statement in phrases[:-1]])
     return _checked(only_value(whole) or whole, "answer tag")
 
 
@@ -147,25 +199,36 @@ def _with_rivals(found: Extraction, after: str) -> Extraction:
     """What is boxed or stated after the answer block must not contradict it."""
     if found.text is None:
         return found
-    others = [place.value for place in _marked(after)] + [value for _, value in stated(after)]
+    others = [place.value for place in _marked(after)] + [said.value for said in stated(after)]
     changed = changed_to(after, 0)
     others += offered_after(after, 0, found.text)
     return _beside(found, others if changed is None else [*others, changed])
 
 
 def _beside(found: Extraction, others: list[str]) -> Extraction:
-    return Extraction(found.text, found.reason, (*found.rivals, *others)[-MOST_RIVALS:])
+    return found._replace(rivals=(*found.rivals, *others)[-MOST_RIVALS:])
 
 
 def _marked(text: str) -> list[_Place]:
     """Boxes, those that stand together as one list, and lines that start with ####."""
     groups: list[list[tuple[int, int, str]]] = []
-    for box in boxes(text):
-        if groups and BETWEEN_BOXES.fullmatch(text[groups[-1][-1][1] : box[0]]):
+    last = 0
+    for box in boxes(text)[-MOST_PLACES:]:
+        alone = stands_alone(text, *box[:2], after_box=last)
+        last = box[1]
+        if not alone:
+            continue
+        between = text[groups[-1][-1][1] : box[0]] if groups else ""
+        if groups and (BETWEEN_BOXES.fullmatch(between) or JOIN.fullmatch(between.strip("$ "))):
             groups[-1].append(box)
         else:
             groups.append([box])
-    places = [_Place(group[0][0], group[-1][1], _joined(text, group), True) for group in groups]
+    places = [
+        _Place(
+            group[0][0], group[-1][1], _joined(text, group), True, only_offered(text, group[0][0])
+        )
+        for group in groups
+    ]
     lines = [
         _Place(match.start(), match.end(), match[1], True)
         for match in list(HASHES.finditer(text))[-MOST_PLACES:]
@@ -175,6 +238,18 @@ def _marked(text: str) -> list[_Place]:
         line for line in lines if not any(p.start < line.end and line.start < p.end for p in places)
     ]
     return sorted(places + lines, key=lambda place: place.end)
+
+
+def _standing(text: str) -> str:
+    """The text without the boxes that it denies or changes, and without their like before them."""
+    found = boxes(text)[-MOST_PLACES:] if MARKED.search(text) else []
+    gone: list[tuple[int, int]] = []
+    for at, (start, end, content) in enumerate(found):
+        if not_stated(text, start, end) or changed_beside(text, start, end):
+            gone += [box[:2] for box in found[: at + 1] if box[2].strip() == content.strip()]
+    for start, end in gone:
+        text = text[:start] + " " * (end - start) + text[end:]
+    return text
 
 
 def _joined(text: str, group: list[tuple[int, int, str]]) -> str:
@@ -192,14 +267,15 @@ def _joined(text: str, group: list[tuple[int, int, str]]) -> str:
 
 def _phrased(text: str, places: list[_Place]) -> list[_Place]:
     """Statements in words; beside a marked answer only those that state a value count."""
-    last = places[-1] if places else None
-    offset = last.end if last else 0
-    found = [
-        _Place(offset + start, offset + start, value, False)
-        for start, value in stated(text[offset:])
-    ]
+    offset = places[-1].end if places else 0
+    found = [_spoken(said, offset) for said in stated(text[offset:]) if said.whole or not offset]
     values = [place for place in found if is_value(place.value)]
-    return values if values or last else found
+    return values if values or places else found
+
+
+def _spoken(said: Statement, offset: int = 0) -> _Place:
+    start = offset + said.start
+    return _Place(start, start, said.value, False, said.offered, said.final)
 
 
 def _last_of(text: str, places: list[_Place]) -> Extraction | None:
@@ -215,16 +291,21 @@ def _last_of(text: str, places: list[_Place]) -> Extraction | None:
             rivals.insert(0, before.value)
         elif before.certain:
             break
+    if last.final:
+        rivals = []
+    if last.offered:
+        return Extraction(None, "only offered")
     end = last.end
     if not last.certain:
         sentence_end = SENTENCE_END.search(text, last.start + 1)
         end = sentence_end.end() if sentence_end else len(text)
-    if not NOT_SPACE.search(text, end):
-        return _checked(last.value, "box or mark" if last.certain else "phrase", tuple(rivals))
-    if (changed := changed_to(text, end)) is not None:
-        return _checked(changed, "taken back")
-    rivals += offered_after(text, end, last.value)
-    return _checked(last.value, "box or mark" if last.certain else "phrase", tuple(rivals))
+    found = _checked(last.value, "box or mark" if last.certain else "phrase", tuple(rivals))
+    if NOT_SPACE.search(text, end):
+        if (changed := changed_to(text, end)) is not None:
+            return _checked(changed, "taken back")
+        found = _beside(found, offered_after(text, end, last.value))
+    parts = [place.value for place in places if place.certain]
+    return found._replace(parts=tuple(parts) if len(parts) > 1 else ())
 
 
 def _unmarked(text: str) -> Extraction | None:
@@ -237,8 +318,9 @@ def _unmarked(text: str) -> Extraction | None:
     if listed := _value_lines(whole):
         return _checked(listed, "several lines")
     if len(whole) <= LONGEST_BARE and "\n" not in whole:
-        if is_value(whole):
-            return _checked(whole, "whole response")
+        bare = LEAD.sub("", whole, count=1)
+        if is_value(bare):
+            return _checked(bare, "whole response")
         if _few_words(whole):
             return _checked(words_stated(whole) or only_value(whole) or whole, "whole response")
     if words := words_stated(text[-LONGEST_ANSWER:]):

@@ -3,11 +3,13 @@
 import re
 
 BOUND = re.compile(
-    r"(?:(?:no|not)\s+)?(?:less|greater|more|fewer|smaller|larger|bigger|higher|lower|strictly\s+\w+)"
+    r"(?:(?:no|not)\s+)?(?:less|greater|more|fewer|smaller|larger|bigger|higher|lower|"
+    r"strictly\s+\w+)"
     r" than\b|(?:up to|close to|anything|everything)\b|"
     r"\$?\s*(?:[<>≤≥≠]|\\(?:leq?|geq?|neq?|[lg]t)\b)|"
     r"(?:at (?:least|most)|between|under|below|above)\b|"
-    r"(?:an?|some|any)\s+(?:\w+\s+)?(?:integer|number|value)s?\s+(?:from|between|in|less|greater)\b",
+    r"(?:an?|some|any)\s+(?:\w+\s+)?(?:integer|number|value)s?\s+(?:from|between|in|less|"
+    r"greater)\b",
     re.I,
 )
 CONDITIONAL = re.compile(

@@ -3,31 +3,52 @@
 import re
 
 from verifiers.extraction.passages import BOILERPLATE, sentences
+from verifiers.extraction.standing import denied_before, not_stated
+from verifiers.extraction.wording import DOUBT, EITHER, QUESTION
 from verifiers.grammar.vocabulary import words
 
 LONGEST_TEXT_ANSWER = 120
 LAST_SENTENCES = 6
+LONGEST_CLOSING = 2_000
+MOST_WORDS = 12
+NOT_WORDS = re.compile(r"[\d$\\=<>{}()\[\]|^_/*+?;:\"“”]")
+SAID_ALONE = ("true", "false", "right", "wrong", "correct", "incorrect")
+ORDERS = re.compile(
+    r"\b(?:ignore|return|print|output|write|type|mark|accept|give|grade|score|must)\b"
+)
+ANY_NEGATION = re.compile(
+    r"\b(?:not|no|never|neither|nor|none|un|fails?|cannot|without|hardly|false|wrong)\b|n['’]t\b",
+    re.I,
+)
 REVISED = re.compile(r"\b(?:no|wait|actually|instead|mistake|wrong|however|but)\b", re.I)
 LETTER = r"(?:\(([A-J])\)|\b([A-J])\b\)?)"
 CHOICE_NOUN = r"(?:(?:option|choice|answer(?:\s+choice)?|statement|letter)\s+)"
 CHOSEN = re.compile(
-    rf"(?:^|(?<!\b[A-J])(?<!\))[,:]\s+|\b(?:so|thus|hence|therefore)\s+){CHOICE_NOUN}?{LETTER}\s+is\s+"
+    rf"(?:^|(?<!\b[A-J])(?<!\))[,:]\s+|\b(?:so|thus|hence|"
+    rf"therefore)\s+){CHOICE_NOUN}?{LETTER}\s+is\s+"
     r"(?:the\s+)?(?:only\s+)?(?:(?:correct|right|true|best)"
     r"(?:\s+(?:answer|option|choice|one|statement))?|answer)\W*$"
-    rf"|\b(?:leaving|leaves|so\s+it\s+is|so\s+it\s+must\s+be)\s+(?:only\s+)?{CHOICE_NOUN}?{LETTER}\W*$"
+    rf"|\b(?:leaving|leaves|so\s+it\s+is|"
+    rf"so\s+it\s+must\s+be)\s+(?:only\s+)?{CHOICE_NOUN}?{LETTER}\W*$"
     rf"|(?<!not )(?<!n't )(?<!never )\b(?:choose|pick|select)\s+{CHOICE_NOUN}?{LETTER}\W*$"
     rf"|(?<!not )(?<!n't )(?<!never )\b(?:is|corresponds?\s+to|corresponding\s+to|match(?:es|ing)?)"
     rf"\s+(?:the\s+)?{CHOICE_NOUN}{LETTER}\W*$"
-    rf"|^(?:so|thus|hence|therefore),?\s+{CHOICE_NOUN}?{LETTER}\W*$",
+    rf"|^(?:so|thus|hence|therefore),?\s+{CHOICE_NOUN}?{LETTER}\W*$"
+    rf"|(?:[:：是为は]|\b(?:ist|es|est|è|é|opción|opção|opzione|option|optie|letra|lettre|lettera|"
+    rf"Buchstabe|вариант|ответ|"
+    rf"буква|alternativ\w*|seçenek|odpowiedź)|选项|选|選|選択肢|선택지|답은)\s*(?:(?:la|el|die|der|das|le|o|"
+    rf"a)\s+)?\(?([A-J])\)?[\s.。*$]*$",
     re.I,
 )
 NAMED_KIND = re.compile(
     r"^\W*((?:so|thus|hence|therefore|then|consequently|finally|we conclude that|it follows that)"
-    r"[,:]?\s+)*(?:(?:the|this|our)\s+(?:\w+\s+){1,4}?|(\$[^$]{1,30}\$\s+))(?:is|are)\s+(?:an?\s+|the\s+)?([A-Za-z]{3,20})\W*$",
+    r"[,:]?\s+)*(?:(?:the|this|our)\s+(?:\w+\s+){1,4}?|(\$[^$]{1,30}\$\s+))(?:is|"
+    r"are)\s+(?:an?\s+|the\s+)?([A-Za-z]{3,20})\W*$",
     re.I,
 )
 COUNTED = re.compile(
-    r"\bthere\s+(?:are|is|were|was|will\s+be|remain|exist)\s+(?:exactly\s+|only\s+|a\s+total\s+of\s+)?"
+    r"\bthere\s+(?:are|is|were|was|will\s+be|remain|exist)\s+(?:exactly\s+|only\s+|"
+    r"a\s+total\s+of\s+)?"
     r"(?:[^A-Za-z,;:$\\]{1,60}(?=\s[A-Za-z])|\$[^$]{1,200}\$|\\\(.{1,200}?\\\))",
     re.I,
 )
@@ -38,30 +59,37 @@ GOES_ON = re.compile(
 )
 RANGE = re.compile(r"\bbetween\b[^,;:=]{1,60}?\band\b", re.I)
 ATTAINED = re.compile(
-    r"(?:\b(?:is|equals|be|of|becomes)\s+(?:\$[^$]{1,200}\$|\\\([^$]{1,200}?\\\)|[^\s$\\]{0,40}\d[^\s$\\]{0,40}))"
+    r"(?:\b(?:is|equals|be|of|becomes)\s+(?:\$[^$]{1,200}\$|\\\([^$]{1,200}?\\\)|"
+    r"[^\s$\\]{0,40}\d[^\s$\\]{0,40}))"
     r"(,?\s+(?:which\s+)?(?:(?:is\s+)?(?:occurs?|happens|attained|achieved|reached)\s+)?"
     r"(?:when|where|at|for|if)\s+(?:\$|\\\()?\s*[A-Za-z](?:_\w)?\s*="
     r"(?:(?!\b(?:and|is|equals|so)\b)[^,;]){0,120})$",
 )
 EXPLAINED = re.compile(
-    r"\d[^()]{0,60}(\s\((?!(?:so|a|total|which|or|that)\b)[^()=]{0,60}[A-Za-z]{2}[^()=]{0,60}\)\W*)$"
+    r"\d[^()]{0,60}(\s\((?!(?:so|a|total|which|or|"
+    r"that)\b)[^()=]{0,60}[A-Za-z]{2}[^()=]{0,60}\)\W*)$"
 )
 OBTAINED = re.compile(
-    r"\b(?:needs?|takes?|took|requires?|has|have|had|pays?|paid|earns?|earned|costs?|spends?|spent)\s+"
+    r"\b(?:needs?|takes?|took|requires?|has|have|had|pays?|paid|earns?|earned|costs?|spends?|"
+    r"spent)\s+"
     r"(?:a\s+total\s+of\s+|exactly\s+|only\s+)?\$?\d[\d,.]*\s[^,;:=\d]{0,60}?"
     r"(\s?(?:to\s+[a-z]{3,}|for|after)\s[^,;:=]{1,120})$"
 )
 UNCERTAIN = words(
     "not neither either unknown unclear unsure here below above done wrong correct right given "
-    "that this complete finished same following true false answer result"
+    "that this complete finished same following true false answer result solution solutions area "
+    "length value volume perimeter probability sum maximum minimum root set"
 )
 
 
 def chosen(text: str) -> str | None:
     """The letter of the choice that a sentence says is right."""
     match = CHOSEN.search(text)
-    letter = next(group for group in match.groups() if group) if match else ""
-    return letter if letter.isupper() else None
+    if match is None:
+        return None
+    letter = next(group for group in match.groups() if group)
+    denied = not_stated(text, match.end(match.lastindex or 0), len(text))
+    return letter if letter.isupper() and not denied else None
 
 
 def chosen_last(text: str) -> str | None:
@@ -97,3 +125,23 @@ def named_kind(sentence: str) -> tuple[str, bool] | None:
     if match is None or match[3].lower() in UNCERTAIN:
         return None
     return match[3], bool(match[1] or match[2])
+
+
+def closing_words(text: str) -> str:
+    """The last sentence, if it states something in words alone: no digit, doubt or choice."""
+    last = last_sentence(text[-LONGEST_CLOSING:])
+    plain = last and len(last.split()) <= MOST_WORDS and not NOT_WORDS.search(last)
+    if not plain or EITHER.search(last) or QUESTION.search(last) or DOUBT.search(last):
+        return ""
+    return last.rstrip(" .!")
+
+
+def ends_in(sentence: str, words: str) -> bool:
+    """Whether a sentence ends in these words and nothing before them takes them away."""
+    words = words.casefold()
+    rest = sentence.casefold().removesuffix(words)
+    if words in SAID_ALONE or ORDERS.search(rest):
+        return False
+    if len(rest) == len(sentence) or (rest and rest[-1].isalnum()):
+        return False
+    return not denied_before(rest + " ") and not ANY_NEGATION.search(rest)

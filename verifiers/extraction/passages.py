@@ -35,9 +35,42 @@ WINDOW = 100_000
 BEFORE_MARK = 1_000
 
 
+RUNAWAY = re.compile(
+    r"^[ \t#*>_]*(?:Human|User|Question|Problem|Exercise|Example|Instruction|Q|New problem|"
+    r"Next problem|Frage|Aufgabe|"
+    r"Pregunta|Problema|Ejercicio|Exercice|Problème|Задача|Вопрос|问题|題目|题目|問題|문제|Pergunta|Domanda)"
+    r"(?:[ \t]*(?:\d{1,3}|[A-Z]))?[ \t*_]*[:：.](?!\d)",
+    re.I | re.M,
+)
+STATED = re.compile(
+    r"\\(?:boxed|fbox)|</answer>|^####|(?:answer|ans|result|答案|答え|答|정답|답|ответ|respuesta|réponse|"
+    r"antwort|risposta|resposta)\b"
+    r"[^\n]{0,40}?(?:is|are|[:：=]|是|est|es|ist|è|é|は|은|为|為|—)|^[ \t]*A:",
+    re.I | re.M,
+)
+END_MARKS = 60
+END_MARK = re.compile(
+    r"(?:\s|\$?\\(?:blacksquare|square|Box|qed|QED|qedsymbol|checkmark)\$?|[∎■□◻◼▢✓✔✅]|"
+    r"\bQ\.?E\.?D\.?)+$"
+)
+
+
+def _first_problem(text: str) -> str:
+    """A text up to where it runs on into another problem, once it has stated an answer."""
+    if not RUNAWAY.search(text):
+        return text
+    first = STATED.search(text)
+    match = RUNAWAY.search(text, first.end()) if first else None
+    return text[: match.start()] if match else text
+
+
 def final_text(text: str) -> str:
     """The end of the first turn of a response, without calculator notes, comments and bold."""
     text = _window(END_OF_TURN.split(text, maxsplit=1)[0].rstrip())
+    text = _first_problem(text)
+    end = text[-END_MARKS:]
+    if "\\" in end or "Q" in end or not end.isascii():
+        text = text[:-END_MARKS] + END_MARK.sub("", end)
     text = CALCULATOR.sub("", text) if "<<" in text else text
     text = COMMENT.sub(" ", text) if "<!--" in text else text
     return BOLD.sub(r"\1", text) if "**" in text else text

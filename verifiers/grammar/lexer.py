@@ -20,6 +20,9 @@ PLAIN = r"\d+(?:\.\d+)?|\.\d+"
 EXPONENT = r"(?:[eE][-+]?\d{1,12}(?![\dA-Za-z]))?"
 LOOSE_SEPARATORS = r"\\!,\\!|,|\{,\}|,\\!\s*|\\,|\\ | "
 TIGHT_SEPARATORS = r"\{,\}|,\\!\s*|\\,"
+INSIDE = re.compile(r"[^)\]}]{0,2000}")
+OPENING = {"sign": ("(", "["), "command": ("{", "lbrace", "langle")}
+CLOSING = {"sign": (")", "]"), "command": ("}", "rbrace", "rangle")}
 NUMBER = {
     grouping: re.compile(f"(?:{GROUPED % separators}|{PLAIN}){EXPONENT}", re.ASCII)
     for grouping, separators in ((True, LOOSE_SEPARATORS), (False, TIGHT_SEPARATORS))
@@ -58,7 +61,8 @@ def tokenize(text: str, *, grouping: bool = True) -> list[Token]:
 class _Lexer:
     def __init__(self, text: str, grouping: bool) -> None:
         self.text = text
-        self.number = NUMBER[grouping]
+        self.grouping = grouping
+        self.separating: list[bool] = []  # of the open brackets: whether a plain comma separates
         self.tokens: list[Token] = []
         self.position = 0
         self.spaced = False
@@ -100,7 +104,9 @@ class _Lexer:
         if self.position and self.text[self.position - 1] in "_^":
             return SCRIPT_NUMBER.match(self.text, self.position)
         recurring = RECURRING.match(self.text, self.position)
-        return recurring or self.number.match(self.text, self.position)
+        return recurring or NUMBER[self.grouping and not any(self.separating)].match(
+            self.text, self.position
+        )
 
     def _stop(self, char: str) -> None:
         if self.text.startswith("...", self.position):
@@ -122,6 +128,12 @@ class _Lexer:
         return len(around) == 4 and around[:2].isalpha() and around[3] == " "
 
     def _emit(self, kind: str, text: str, end: int) -> None:
+        if kind in ("sign", "command"):  # a plain comma between brackets separates
+            if text in OPENING[kind]:
+                inside = INSIDE.match(self.text, end)
+                self.separating.append(", " not in inside[0] if inside else True)
+            elif text in CLOSING[kind] and self.separating:
+                self.separating.pop()
         text_mode = any(words for _, words in self.groups)
         self.tokens.append(Token(kind, text, self.spaced, text_mode))
         self.position = end

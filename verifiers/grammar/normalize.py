@@ -2,6 +2,8 @@
 
 import re
 
+from verifiers.grammar.spoken import spoken
+
 GOLD_MARK = "####"
 MAX_WORDS = 200
 WRAPPERS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ("**", "**"), ("`", "`"),
@@ -60,7 +62,7 @@ def normalise(text: str) -> str:
                 text = inner
         if text == before:
             break
-    return text
+    return spoken(text) or text
 
 
 def plain_words(text: str) -> str:
@@ -99,3 +101,9 @@ def label_and_text(text: str) -> tuple[str, str] | None:
     rest = LABEL.sub("", text, count=1).strip()
     whole = rest.count("{") == rest.count("}")
     return letter, rest if whole else words[match.end() :]
+
+
+def words_alone(text: str) -> bool:
+    """Whether an answer is words of more than three letters, and neither a choice nor a value."""
+    words = plain_words(text)
+    return len(words) > 3 and len(words) <= MAX_WORDS and words.replace(" ", "").isalpha()

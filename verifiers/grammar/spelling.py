@@ -34,8 +34,12 @@ HALF_OPEN_BAR = re.compile(
 )
 
 
+DECIMAL_COMMA = re.compile(r"(?:(?<=\d)\{,\}(?=(?:\d{1,2}|\d{4,})(?!\d))|(?<=(?<!\d)0)\{,\}(?=\d))")
+
+
 def plain_signs(text: str) -> str:
     """Write Unicode mathematics in LaTeX."""
+    text = DECIMAL_COMMA.sub(".", text) if "{,}" in text else text
     text = TIMES_TEN.sub(r"\1 \\times 10^", text)
     text = ORDINAL.sub(_cardinal, text)
     if "base" in text:

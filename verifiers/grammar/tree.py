@@ -32,10 +32,18 @@ class Node:
             waiting.extend(node.args)
 
     def has(self, *kinds: str) -> bool:
-        return any(node.kind in kinds for node in self.walk())
+        nodes: list[Node] = [self]
+        for node in nodes:
+            if node.kind in kinds:
+                return True
+            nodes += node.args
+        return False
 
     def symbols(self) -> set[str]:
-        return {node.value for node in self.walk() if isinstance(node, Sym)}
+        nodes: list[Node] = [self]
+        for node in nodes:
+            nodes += node.args
+        return {node.value for node in nodes if isinstance(node, Sym)}
 
     def size(self) -> int:
         return sum(1 for _ in self.walk())

@@ -116,12 +116,12 @@ def currency_of(token: Token) -> str | None:
 
 def conversion(left: dict[str, int], right: dict[str, int]) -> Fraction | None:
     """How many of the right unit make one of the left; None if they measure different things."""
-    left_size, left_dimensions = _measure(left)
-    right_size, right_dimensions = _measure(right)
+    left_size, left_dimensions = measure(left)
+    right_size, right_dimensions = measure(right)
     return left_size / right_size if left_dimensions == right_dimensions else None
 
 
-def _measure(unit: dict[str, int]) -> tuple[Fraction, dict[str, int]]:
+def measure(unit: dict[str, int]) -> tuple[Fraction, dict[str, int]]:
     size = Fraction(1)
     dimensions: dict[str, int] = {}
     for name, power in unit.items():

@@ -98,13 +98,13 @@ MATRICES = words(
     "matrix pmatrix bmatrix Bmatrix vmatrix Vmatrix smallmatrix psmallmatrix bsmallmatrix array"
 )
 FILLERS = words(
-    "either both if when for about exactly only approximately roughly equals therefore "
-    "thus hence so"
+    "either both for about exactly only approximately roughly equals therefore thus hence so"
 )
 NOT_UNITS = words(
     "or and not if for when where except but is are be to with without unless whenever while "
     "maybe either neither nor plus minus times divided all any no none both because since than "
-    "then else mod over between through until"
+    "then else mod over between through until squared cubed doubled tripled halved factorial "
+    "wrong incorrect false missing"
 )
 NUMBER_WORDS = {
     "zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7,
@@ -114,7 +114,7 @@ NUMBER_WORDS = {
     "seventy": 70, "eighty": 80, "ninety": 90,
 }  # fmt: skip
 SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9}
-SCALES["trillion"] = 10**12
+SCALES |= {"trillion": 10**12, "dozen": 12}
 EMPTY_WORDS = {"no solution", "no solutions", "empty set", "the empty set", "no real solutions"}
 EMPTY_WORDS |= {"no real solution", "null set"}
 REAL_WORDS = {"all real numbers", "all reals", "all real x", "real numbers", "the real numbers"}

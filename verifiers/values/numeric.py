@@ -15,6 +15,7 @@ from verifiers.values.exact import InexactError, UndefinedError, exact
 MAX_EXPONENT_BITS = 2**20
 MAX_ANGLE_BITS = 400
 MAX_GAMMA = 10_000
+TINY = 1e-20
 Number = Any  # mpmath's real and complex numbers have no types of their own
 
 _local = threading.local()
@@ -39,11 +40,13 @@ class Evaluator:
         *,
         real: bool,
         decimal_log: bool = False,
+        lossless: bool = False,
     ) -> None:
         self.context = context(digits)
         self.rationals = values
         self.real = real
         self.decimal_log = decimal_log
+        self.lossless = lossless
 
     def __call__(self, node: Node) -> Number:
         """The value; raises InexactError, UndefinedError or TooLargeError."""
@@ -89,11 +92,31 @@ class Evaluator:
             value = self._arbitrary(str(node.value), args)
         else:
             raise InexactError(kind)
+        if self.lossless:
+            self._refuse_loss(node, value, args)
         if self.real and isinstance(value, c.mpc):
             if value.imag:
                 raise InexactError("not real")
             value = value.real
         return value
+
+    def _refuse_loss(self, node: Node, value: Number, args: list[Number]) -> None:
+        """Refuse 1 + 10^-600, tanh 1000, 2^(10^-600), which this precision cannot tell from 1."""
+        if node.kind == "add":
+            least = abs(value) * self.context.eps
+            lost = any(arg and abs(arg) < least for arg in args)
+        elif abs(value) != 1:
+            lost = False
+        elif node.kind == "pow":
+            lost = 0 < abs(args[1]) < TINY
+        elif node.value == "root":
+            lost = abs(args[0]) != 1
+        elif node.value in ("exp", "cos", "cosh", "sec"):
+            lost = 0 < abs(args[0]) < 1
+        else:
+            lost = node.value in ("tanh", "coth", "erf")
+        if lost:
+            raise InexactError("lost below the precision")
 
     def _rational(self, value: Fraction) -> Number:
         return self.context.mpf(value.numerator) / value.denominator

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterator
 from fractions import Fraction
+from itertools import chain
 
 from verifiers.grammar.canonical import canonical
 from verifiers.grammar.tree import Node, TooLargeError
@@ -12,12 +13,14 @@ from verifiers.values.numeric import Evaluator, Number
 
 LOW, HIGH = 50, 250  # digits of the first look and of the confirmation
 LOW_AT_POINT, HIGH_AT_POINT = 30, 100
+CANCELS, FAR_DIGITS = 1_000, 30  # far points lose digits in differences: look with more
 ENOUGH_POINTS = 3
 REPEATED_DIGITS = 13
 MAX_NODES = 1500
 GRAIN = 997
 RANGES = ((0, 1), (1, 4), (-6, 6), (-60, 60))
 POINTS_IN_RANGE = 4
+FAR = (0, 1, -1, 10**4, -(10**4), 10**10, -(10**10))  # where |x + 1000| - 1000 is not x
 ARITHMETIC = words("num sym const add mul neg div pow fact pct deg call opaque base")
 REAL_NAMES = words("x y z t u v")  # what is rounded may be any real; n and k are whole numbers
 PROBES = (*(Fraction(x) for x in (1, 2, 3, 7)), Fraction(-29, 2))  # |x|, floor(x): linear at some
@@ -81,7 +84,8 @@ def _same_constant(left: Node, right: Node, decimal_log: bool) -> bool:
         low = [Evaluator(LOW, {}, real=False, decimal_log=decimal_log)(n) for n in (left, right)]
         if not _close(low[0], low[1], LOW // 2):
             return _near_literal(left, right, low)
-        high = [Evaluator(HIGH, {}, real=False, decimal_log=decimal_log)(n) for n in (left, right)]
+        sharp = Evaluator(HIGH, {}, real=False, decimal_log=decimal_log, lossless=True)
+        high = [sharp(n) for n in (left, right)]
     except NO_VALUE:
         return False
     return _shrinks(low, high, LOW, HIGH) or _near_literal(left, right, low)
@@ -102,8 +106,11 @@ def _shrinks(low: list[Number], high: list[Number], low_digits: int, high_digits
 
 
 def _literal(node: Node) -> bool:
-    inner = node.args[0] if node.kind == "neg" else node
-    return inner.kind == "num" and inner.digits >= REPEATED_DIGITS
+    if node.kind == "neg":
+        return _literal(node.args[0])
+    if node.kind == "mul" and len(node.args) == 2 and node.args[1].kind == "pow":
+        return rational(node.args[1].args[0]) == 10 and _literal(node.args[0])
+    return node.kind == "num" and node.digits >= REPEATED_DIGITS
 
 
 def _repeats_digits(
@@ -148,6 +155,12 @@ def points(names: list[str], *, integers: bool) -> Iterator[dict[str, Fraction]]
                 }
 
 
+def far_points(names: list[str]) -> Iterator[dict[str, Fraction]]:
+    """Points at which functions that agree near zero may differ."""
+    for shift in range(len(FAR)):
+        yield {name: Fraction(FAR[(shift + i) % len(FAR)]) for i, name in enumerate(names)}
+
+
 def is_discrete(*nodes: Node) -> bool:
     """Whether the variables must be whole numbers, as in n! or (-1)^n."""
     for node in nodes:
@@ -169,7 +182,8 @@ def _same_function(left: Node, right: Node, decimal_log: bool) -> bool:
     integers = is_discrete(left, right)
     for real in (True, False):
         agreed = 0
-        for point in points(names, integers=integers):
+        near = points(names, integers=integers)
+        for point in chain(near, far_points(names)) if real and not integers else near:
             same = _same_at(left, right, point, real, decimal_log)
             if same is False:
                 return False
@@ -190,14 +204,16 @@ def _same_at(
     except (UndefinedError, TooLargeError):
         return None
     options = {"real": real, "decimal_log": decimal_log}
+    digits = LOW_AT_POINT + (FAR_DIGITS if max(map(abs, point.values())) > CANCELS else 0)
     try:
-        low = [Evaluator(LOW_AT_POINT, point, **options)(node) for node in (left, right)]
+        low = [Evaluator(digits, point, **options)(node) for node in (left, right)]
         if not _close(low[0], low[1], LOW_AT_POINT // 2):
             return False
-        high = [Evaluator(HIGH_AT_POINT, point, **options)(node) for node in (left, right)]
+        sharp = Evaluator(HIGH_AT_POINT, point, lossless=real, **options)
+        high = [sharp(node) for node in (left, right)]
     except NO_VALUE:
         return None
-    return _shrinks(low, high, LOW_AT_POINT, HIGH_AT_POINT)
+    return _shrinks(low, high, digits, HIGH_AT_POINT)
 
 
 def same_solution(left: Node, right: Node) -> bool:
@@ -212,7 +228,7 @@ def _same_solution_for(name: str, names: list[str], left: Node, right: Node) -> 
     agreed = 0
     for point in points(names, integers=False):
         try:
-            solutions = [_linear_solution(side, name, point) for side in (left, right)]
+            solutions = [linear_solution(side, name, point) for side in (left, right)]
         except NO_VALUE:
             continue
         if None in solutions or not _close(solutions[0], solutions[1], LOW // 2):
@@ -221,7 +237,7 @@ def _same_solution_for(name: str, names: list[str], left: Node, right: Node) -> 
     return agreed >= ENOUGH_POINTS
 
 
-def _linear_solution(side: Node, name: str, point: dict[str, Fraction]) -> Number:
+def linear_solution(side: Node, name: str, point: dict[str, Fraction]) -> Number:
     """The zero of an expression that is linear in one variable at this point, else None."""
     at = [Evaluator(LOW, {**point, name: x}, real=True)(side) for x in PROBES]
     slope = at[1] - at[0]

@@ -12,9 +12,11 @@ import os
 import resource
 import signal
 import sys
+from dataclasses import asdict
 from typing import IO
 
-from verifiers.equality.compare import compare
+from verifiers.judges import JUDGES, Decide
+from verifiers.types import Judgement
 
 PR_SET_PDEATHSIG = 1
 ALARM_SLACK_S = 1.0
@@ -43,29 +45,29 @@ def private_stdout() -> IO[str]:
     return replies
 
 
-def serve(replies: IO[str]) -> None:
+def serve(decide: Decide, replies: IO[str]) -> None:
     """Answer questions until the parent closes the pipe."""
     print(json.dumps({"ready": True}), file=replies, flush=True)
     for line in sys.stdin:
         question = json.loads(line)
         signal.setitimer(signal.ITIMER_REAL, question["limit"] + ALARM_SLACK_S)
         try:
-            judgement = compare(question["gold"], question["answer"])
-            reply = {"equal": judgement.equal, "reason": judgement.reason}
+            judgement = decide(question["gold"], question["answer"])
         except MemoryError:
-            reply = {"equal": None, "reason": "out of memory"}
+            judgement = Judgement(None, "out of memory")
         except Exception as error:
-            reply = {"equal": False, "reason": f"not comparable ({type(error).__name__})"}
+            judgement = Judgement(False, f"not comparable ({type(error).__name__})")
         signal.setitimer(signal.ITIMER_REAL, 0)
-        print(json.dumps(reply), file=replies, flush=True)
-        if reply["equal"] is None:
+        print(json.dumps(asdict(judgement)), file=replies, flush=True)
+        if judgement.equal is None:
             return
 
 
 def main() -> None:
     parent, memory_mb = (int(word) for word in sys.argv[1:3])
     confine(parent, memory_mb)
-    serve(private_stdout())
+    replies = private_stdout()
+    serve(JUDGES[sys.argv[3]].load(), replies)
 
 
 if __name__ == "__main__":

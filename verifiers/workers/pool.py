@@ -12,6 +12,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from verifiers.judges import OURS
 from verifiers.types import Judgement
 
 START_LIMIT_S = 60.0
@@ -27,10 +28,11 @@ class WorkerLostError(Exception):
 class _Worker:
     """One child process; used by one thread at a time."""
 
-    def __init__(self, memory_mb: int) -> None:
+    def __init__(self, judge: str, memory_mb: int) -> None:
+        words = [str(os.getpid()), str(memory_mb), judge]
         paths = [PACKAGE_ROOT, *(path for path in sys.path if path)]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "verifiers.workers.child", str(os.getpid()), str(memory_mb)],
+            [sys.executable, "-m", "verifiers.workers.child", *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -52,8 +54,7 @@ class _Worker:
             self._process.stdin.flush()
         except OSError as error:
             raise WorkerLostError("worker died") from error
-        reply = json.loads(self._read_line(limit, LATE))
-        return Judgement(reply["equal"], reply["reason"])
+        return Judgement(**json.loads(self._read_line(limit, LATE)))
 
     def _read_line(self, limit: float, late: str) -> bytes:
         assert self._process.stdout is not None
@@ -93,8 +94,9 @@ class Pool:
     child's life to the thread that started it.
     """
 
-    def __init__(self, *, workers: int, timeout: float, memory_mb: int) -> None:
+    def __init__(self, *, workers: int, timeout: float, memory_mb: int, judge: str = OURS) -> None:
         self._size, self._timeout, self._memory_mb = workers, timeout, memory_mb
+        self._judge = judge
         self._lock = threading.Lock()
         self._closed = False
         self._reset()
@@ -134,7 +136,7 @@ class Pool:
 
     def _start(self) -> _Worker:
         try:
-            worker = self._starter.submit(_Worker, self._memory_mb).result()
+            worker = self._starter.submit(_Worker, self._judge, self._memory_mb).result()
         except (OSError, RuntimeError) as error:
             raise WorkerLostError("worker could not be started") from error
         with self._lock:

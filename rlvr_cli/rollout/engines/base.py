@@ -5,7 +5,8 @@ from typing import Protocol
 
 import torch
 
-from rlvr_cli.core.types import Completion, SamplingParams, UserError
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.types import Completion, SamplingParams
 
 Listener = Callable[[int, int, int], None]
 """Hears of every token as it is drawn: (prompt index, sample, token id)."""

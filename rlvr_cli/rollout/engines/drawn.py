@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 import torch
 
-from rlvr_cli.core.types import Completion, SamplingParams, UserError
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.types import Completion, SamplingParams
 from rlvr_cli.rollout.engines.base import Listener
 
 

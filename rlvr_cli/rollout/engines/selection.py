@@ -7,7 +7,7 @@ from typing import Literal
 
 import torch
 
-from rlvr_cli.core.types import UserError
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.model.loading import default_device, read_config
 from rlvr_cli.model.pretrained import parameter_count
 

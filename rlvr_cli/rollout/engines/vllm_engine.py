@@ -14,7 +14,8 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from rlvr_cli.core.types import Completion, SamplingParams, UserError
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.types import Completion, SamplingParams
 from rlvr_cli.rollout.engines.base import Listener, refuse_prompts
 
 _SEQUENCES = 512

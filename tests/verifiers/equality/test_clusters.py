@@ -30,9 +30,22 @@ def test_late_comparisons_leave_answers_alone_and_are_few():
         asked.append((gold, answer))
         return Verdict.TIMEOUT
 
-    answers = [f"x^{i}" for i in range(50)]
+    answers = [f"{i + 2} - {i + 1}" for i in range(50)]
     assert sorted(cluster([*answers, *answers], never)) == sorted([*range(50), *range(50)])
     assert len(asked) == PATIENCE
+
+
+def test_many_different_answers_ask_for_few_comparisons():
+    asked = []
+
+    def differ(gold, answer):
+        asked.append((gold, answer))
+        return Verdict.WRONG
+
+    answers = [f"{i}/7" for i in range(300)] + [f"x^2 + {i}" for i in range(300)]
+    answers += [f"y = {i}x + 1" for i in range(100)] + [f"({i}, {i + 1})" for i in range(100)]
+    assert len(set(cluster(answers, differ))) == len(answers)
+    assert len(asked) < 2 * len(answers)
 
 
 def test_nothing_is_clustered_of_nothing():

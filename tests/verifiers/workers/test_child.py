@@ -28,7 +28,7 @@ def test_a_question_a_line_gets_a_reply_a_line():
         {"gold": "x/2", "answer": "0.6x", "limit": 20.0},
     ]
     done = subprocess.run(
-        [sys.executable, "-m", "verifiers.workers.child", str(os.getpid()), "1024"],
+        [sys.executable, "-m", "verifiers.workers.child", str(os.getpid()), "1024", "rlvr"],
         input="".join(json.dumps(question) + "\n" for question in questions),
         capture_output=True,
         cwd=ROOT,
@@ -41,7 +41,7 @@ def test_a_question_a_line_gets_a_reply_a_line():
 
 def test_a_child_of_another_parent_ends_at_once():
     done = subprocess.run(
-        [sys.executable, "-m", "verifiers.workers.child", "1", "1024"],
+        [sys.executable, "-m", "verifiers.workers.child", "1", "1024", "rlvr"],
         input="",
         capture_output=True,
         cwd=ROOT,

@@ -1,0 +1,185 @@
+"""`rlvr audit` and `--judge`, through the real command line."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+from conftest import jsonl
+from typer.testing import CliRunner
+
+from rlvr_cli.cli.main import app
+from rlvr_cli.evaluation.result_dir import Unfinished
+
+OURS_ONLY = {"id": "a", "answer": "Friday", "response": "The answer is Friday.", "level": 1}
+THEIRS_ONLY = {"id": "b", "answer": r"\frac13", "response": r"\boxed{0.3333333}", "level": 2}
+BOTH = {"id": "c", "answer": "9", "response": r"\boxed{9}", "level": 2}
+NEITHER = {"id": "c", "answer": "9", "response": r"\boxed{8}", "level": 2}
+ROWS = jsonl(OURS_ONLY, THEIRS_ONLY, BOTH, NEITHER)
+TINY = ("-n", "1", "--max-tokens", "3", "--limit", "2", "--judge", "math-verify")
+
+
+def invoke(*args, stdin=""):
+    done = CliRunner().invoke(app, list(map(str, args)), input=stdin)
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done
+
+
+def refused(*args, stdin=""):
+    """The one line of a mistake."""
+    done = invoke(*args, stdin=stdin)
+    assert (done.exit_code, done.stdout) == (2, ""), done.stderr
+    (line,) = done.stderr.strip().splitlines()
+    return line
+
+
+def test_an_audit_pipes_the_rows_on_which_the_judges_differ(rlvr):
+    done = rlvr("audit", "-", "--by", "level", stdin=ROWS)
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    said = [(row["id"], row["verdict"], row["judge"]["verdict"]) for row in rows]
+    assert said == [("a", "correct", "no_answer"), ("b", "wrong", "correct")]
+    assert rows[1]["judge"] == {
+        "name": rows[0]["judge"]["name"],
+        "verdict": "correct",
+        "extracted": "0.3333333",
+    }
+    assert rows[0]["judge"]["name"].startswith("math-verify 0.9")
+    assert rows[0]["response"] == OURS_ONLY["response"]
+    assert "agreement  0.3333 [" in done.stderr  # 0, 0 and 2 of 2
+    assert "(3 problems, 4 responses)" in done.stderr
+    tables = [line.split() for line in done.stderr.splitlines()]
+    assert ["2", "3", "0.5000"] in [words[:3] for words in tables]  # level 2: 0 and 2 of 2
+    assert ["integer", "2", "1.0000"] in [words[:3] for words in tables]
+
+
+def test_an_audit_takes_a_result_directory(tmp_path):
+    done = invoke("eval", "--responses", "-", "--out", tmp_path / "out", stdin=ROWS)
+    assert done.exit_code == 0, done.stderr
+    done = invoke("audit", tmp_path / "out", "-q")
+    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == ["a", "b"]
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("agreement  0.3333 [")
+
+
+def test_a_format_is_ours_alone():
+    form = {"id": 1, "answer": "5", "verifier": "think_answer"}
+    good = form | {"response": "<think>2 + 3</think><answer>5</answer>"}
+    done = invoke("audit", "-", stdin=jsonl(good, form | {"response": r"\boxed{5}"}))
+    assert done.stdout == ""
+    tables = [line.split() for line in done.stderr.splitlines()]
+    assert ["bad_format", "0", "-", "0", "0", "0", "0", "1"] in tables
+    assert ["correct", "1", "1.0000"] in [words[:3] for words in tables]
+
+
+def test_what_was_not_judged_is_counted_apart():
+    row = {"id": 1, "answer": "((", "response": "5"}
+    done = invoke("audit", "-", stdin=jsonl(row, BOTH))
+    assert done.stdout == ""
+    assert "1 response not judged by one or both" in done.stderr
+    assert "agreement  1.0000 [" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "stdin", "message"),
+    [
+        (["audit"], "", "audit: give a run, a result directory, a .jsonl file, or - for stdin"),
+        (["audit", "-"], "", "stdin: no responses in it"),
+        (["audit", "none.jsonl"], "", "none.jsonl"),
+        (["audit", "."], "", ".: neither a run nor a finished result: no rollouts/*.jsonl or"),
+        (["audit", "-", "--by", "x"], ROWS, "--by x: no such field in -; it has level"),
+        (
+            ["eval", "--responses", "-", "--judge", "prime"],
+            ROWS,
+            "--judge prime: no such judge; choose from rlvr, math-verify",
+        ),
+        (
+            ["eval", "--judge", "math-verify", "--set", "data.verifier=boxed"],
+            "",
+            "--judge math-verify takes answers of any form; leave data.verifier out",
+        ),
+    ],
+)
+def test_a_mistake_is_one_line(tmp_path, monkeypatch, args, stdin, message):
+    monkeypatch.chdir(tmp_path)
+    assert message in refused(*args, stdin=stdin)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"response": "5"}, "stdin:1: no field answer, which holds the gold answer"),
+        ({"answer": "5"}, "stdin:1: no field response (or responses, a list)"),
+    ],
+)
+def test_a_row_that_cannot_be_judged_is_named(row, message):
+    done = invoke("audit", "-", stdin=jsonl(row, BOTH))
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert message in done.stderr
+    done = invoke("audit", "-", "--skip-bad", stdin=jsonl(row, BOTH))
+    assert done.exit_code == 0
+    assert "(1 problem, 1 response)" in done.stderr
+
+
+def test_a_library_that_is_not_there_is_one_line(monkeypatch):
+    def missing(name):
+        from importlib.metadata import PackageNotFoundError
+
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("verifiers.judges.version", missing)
+    assert "--judge math-verify: math-verify is not installed" in refused("audit", "-", stdin=ROWS)
+
+
+def test_another_judge_gives_the_figures(tmp_path):
+    half = {"id": "d", "answer": "3", "responses": [r"\boxed{0.5}", r"\boxed{\frac12}", "$3$"]}
+    rows = jsonl(half, THEIRS_ONLY | {"responses": [THEIRS_ONLY["response"]] * 3, "response": None})
+    judged = ("eval", "--responses", "-", "--judge", "math-verify", "--k", "3")
+    done = invoke(*judged, "--out", tmp_path / "out", stdin=rows)
+    assert done.exit_code == 0, done.stderr
+    (entry,) = json.loads((tmp_path / "out/report.json").read_text())["results"]
+    assert entry["pass@k"]["1"]["value"] == pytest.approx((1 / 3 + 1) / 2)
+    assert entry["cons@k"]["3"]["value"] == 0.5  # one half twice outvotes 3
+    verifier = entry["fingerprint"]["verifier"]
+    assert (verifier["judge"], verifier["format"]) == ("math-verify", "any")
+    assert verifier["versions"]["math-verify"].startswith("0.9")
+    assert f"judged by math-verify {verifier['versions']['math-verify']}" in done.stderr
+    (file,) = (tmp_path / "out/responses").iterdir()
+    assert {json.loads(line)["verifier"] for line in file.open()} == {"math-verify"}
+    again = invoke("eval", "--responses", file, stdin="")
+    assert "answers judged as any" in again.stderr
+
+
+def test_another_version_does_not_go_on_with_a_result(tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    done = invoke("eval", *TINY, "--out", out)
+    assert done.exit_code == 0, done.stderr
+    (entry,) = json.loads((out / "report.json").read_text())["results"]
+    (file,) = (out / "responses").iterdir()
+    rows = file.read_text().splitlines(keepends=True)
+    assert {json.loads(row)["verifier"] for row in rows} == {"math-verify"}
+    (out / "unfinished").mkdir()
+    first = json.loads(rows[0])
+    begun = Unfinished(out / "unfinished" / file.name, entry["fingerprint"], 1)
+    begun.add(first["id"], [first])
+    (out / "report.json").unlink()
+    shutil.rmtree(out / "responses")
+    same = shutil.copytree(out, tmp_path / "same")
+    with monkeypatch.context() as patched:
+        patched.setattr("verifiers.judges.version", lambda name: "9.9")
+        done = invoke("eval", *TINY, "--out", out)
+    assert done.exit_code == 2
+    assert "verifier.versions.math-verify '9.9', theirs '0.9" in done.stderr.splitlines()[-1]
+    done = invoke("eval", *TINY, "--out", same)
+    assert done.exit_code == 0, done.stderr
+    assert "1 of 2 problems are done already" in done.stderr
+
+
+def test_judging_without_a_model_loads_no_torch():
+    code = (
+        "import sys, rlvr_cli.cli.audit_report, rlvr_cli.cli.responses\n"
+        "print({'torch', 'transformers', 'sympy', 'math_verify'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

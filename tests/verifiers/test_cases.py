@@ -1,0 +1,44 @@
+"""Responses written by several people, each not knowing what the verifier does: by category."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from verifiers import Attempt, Verdict, Verifier
+
+CASES = Path(__file__).resolve().parent / "cases"
+FILES = ("first.jsonl", "second.jsonl", "third.jsonl")
+
+
+def judged(name: str) -> list[tuple[dict, bool]]:
+    lines = (CASES / name).read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    found = []
+    for format in sorted({row["format"] for row in rows}):
+        chosen = [row for row in rows if row["format"] == format]
+        with Verifier(format=format) as verifier:
+            verdicts = verifier.verify_many(
+                [Attempt(row["response"], row["answer"]) for row in chosen]
+            )
+        found += [
+            (row, item.verdict is Verdict.CORRECT)
+            for row, item in zip(chosen, verdicts, strict=True)
+        ]
+    return found
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_case_is_judged_as_its_writer_did(name: str) -> None:
+    wrong = [(row, correct) for row, correct in judged(name) if correct != row["expected"]]
+    by_kind = Counter(row["kind"] for row, _ in wrong)
+    assert not wrong, (dict(by_kind), [(row["response"], row["answer"]) for row, _ in wrong])
+
+
+def test_there_are_many_cases_of_many_kinds() -> None:
+    lines = [line for name in FILES for line in (CASES / name).read_text("utf-8").splitlines()]
+    rows = [json.loads(line) for line in lines]
+    assert len(rows) > 1_200
+    assert sum(row["trick"] for row in rows) > 400
+    assert len({row["kind"] for row in rows}) > 60

@@ -1,0 +1,136 @@
+"""Keys of answers: two answers that share none are unequal, so that few must be compared."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import lru_cache
+
+from mpmath import log
+
+from verifiers.equality.labels import collect, unname
+from verifiers.equality.quantities import read_quantity, without_letter_unit
+from verifiers.equality.realsets import NotASetError, looks_like_range, read_set
+from verifiers.grammar.normalize import choices, label_and_text, normalise, plain_words
+from verifiers.grammar.parse import parse
+from verifiers.grammar.tree import Add, Degrees, Mul, Neg, Node, Num, ParseError, num
+from verifiers.grammar.units import UNITS, measure
+from verifiers.values.effort import OutOfEffortError, limited
+from verifiers.values.numeric import Evaluator, Number, context
+from verifiers.values.same_value import NO_VALUE, is_arithmetic, linear_solution
+
+DIGITS = 30
+CELLS = 10**10  # in the logarithm: numbers that agree to ten digits share a cell
+NOTHING = 10.0**-15
+PLACE = Fraction(20_011, 30_013)  # where functions are looked at, whatever their variables' names
+EFFORT_S = 0.01
+Key = tuple[object, ...]
+WORDS: Key = ("words",)  # of what is read, but only as words
+ODD: Key = ("odd",)  # of what has no key of its own; all such are compared with each other
+
+
+def keys(text: str) -> set[Key]:
+    """The keys of an answer."""
+    text = normalise(text)
+    own: set[Key] = {("words", plain_words(text).casefold())}
+    own |= {("choice", letter) for letter in choices(text, with_text=True)}
+    if labelled := label_and_text(text):
+        own |= keys(labelled[1])
+    try:
+        node = parse(text)
+        with limited(EFFORT_S):
+            found = _of(node) or {ODD}
+            return own if found == {WORDS} else own | found
+    except (ParseError, OutOfEffortError, RecursionError):
+        return own
+
+
+@lru_cache(maxsize=4096)
+def member_keys(node: Node) -> frozenset[Key]:
+    """The keys of a member of a list: by its value, or that of all that have no key."""
+    if isinstance(node, Num):
+        return frozenset(_cells(context(DIGITS).mpf(node.value.numerator) / node.value.denominator))
+    return frozenset(_of(node) or {ODD})
+
+
+def _of(node: Node) -> set[Key]:
+    """By its value, by the largest number in it, or by the points of an equation."""
+    value = unname(node).value
+    equation = _of_relation(node) if node.kind == "rel" and len(node.args) == 2 else set()
+    if looks_like_range(node) or value.kind in ("tuple", "matrix") or collect(node):
+        return equation | _of_many(value)
+    quantity = read_quantity(value)
+    values = {value, quantity.value}
+    if (bare := without_letter_unit(value)) is not None:
+        values.add(bare)
+    if any(name not in UNITS for name, _ in quantity.unit) and not value.has("num"):
+        return {WORDS}
+    factor = Fraction(1, 100) if quantity.mark == "pct" else measure(dict(quantity.unit))[0]
+    if factor != 1:
+        values.add(Mul((num(factor), quantity.value)))
+    if quantity.mark == "deg":
+        values.add(Degrees((quantity.value,)))
+    if value.kind == "rel":
+        values |= set(value.args)
+    return equation | {key for one in values for number in _numbers(one) for key in _cells(number)}
+
+
+def _of_relation(node: Node) -> set[Key]:
+    """What stays when both sides are multiplied or terms change sides."""
+    difference = Add((node.args[0], Neg((node.args[1],))))
+    names = sorted(node.symbols())
+    if not names or not is_arithmetic(difference):
+        return set()
+    point, other = (
+        {name: PLACE * (at + shift) for at, name in enumerate(names, 1)} for shift in (1, 7)
+    )
+    found: set[Key] = set()
+    try:
+        values = [Evaluator(DIGITS, at, real=False)(difference) for at in (point, other)]
+        found |= {("ratio", *key) for key in _cells(values[0] / (values[1] or 1))}
+        for name in names:
+            if (solution := linear_solution(difference, name, point)) is not None:
+                found |= {("solution", name, *key) for key in _cells(solution)}
+    except NO_VALUE:
+        pass
+    return found
+
+
+def _of_many(node: Node) -> set[Key]:
+    try:
+        pieces = read_set(node).pieces
+        numbers = [end for piece in pieces for end in (piece.low, piece.high)]
+    except (NotASetError, *NO_VALUE):
+        members = collect(node)
+        parts = [member.value for member in members] if members else list(node.args)
+        if any(part.kind in ("tuple", "matrix", "list") for part in parts):
+            parts = [inner for part in parts for inner in (part.args or (part,))]
+        numbers = []
+        for part in parts:
+            found = list(_numbers(read_quantity(unname(part).value).value))
+            if not found:
+                return {ODD}
+            numbers += found[:1]
+    largest = max((abs(number) for number in numbers if abs(number) < float("inf")), default=0)
+    cells = _cells(largest)
+    return cells | {("many", *key) for key in cells}
+
+
+def _numbers(node: Node) -> Iterator[Number]:
+    """What an expression comes to at one place, with either meaning of log; nothing at all."""
+    if not is_arithmetic(node):
+        return
+    point = dict.fromkeys(node.symbols(), PLACE)
+    bare_log = any(part.value == "log" for part in node.walk())
+    for decimal_log in (False, True)[: 1 + bare_log]:
+        try:
+            yield Evaluator(DIGITS, point, real=False, decimal_log=decimal_log)(node)
+        except NO_VALUE:
+            return
+
+
+def _cells(number: Number) -> set[Key]:
+    """Two neighboring cells, of which close numbers share one."""
+    size = abs(number)
+    if size < NOTHING:
+        return {("zero",)}
+    at = log(size) * CELLS
+    return {("number", int(at)), ("number", int(at + 0.5))}

@@ -1,0 +1,126 @@
+"""Whether a box stands alone, or is only an operand of what is written around it."""
+
+import re
+
+NEAR = 80
+SPACING = r"(?:\s|~|\\[,;:! ]|\\quad|\\qquad|&)"
+SPACES_BEFORE = re.compile(rf"{SPACING}+$")
+SPACES_AFTER = re.compile(rf"{SPACING}+")
+# What may stand before a box in mathematics: relations that say what it is, arrows, layout.
+LEADS = re.compile(
+    r"(?:=|:|,|;|→|⇒|⟹|➜|∴|≈|≡|≅|∈|\.|\\\\|\\(?:Rightarrow|Longrightarrow|rightarrow|"
+    r"longrightarrow|implies|"
+    r"therefore|because|to|iff|approx|equiv|simeq|cong|in|left|bigl?|Bigl?|displaystyle|"
+    r"textstyle|colon|"
+    r"Large|LARGE|large|huge|Huge|tiny|small|bf|rm|mathbf|leadsto|triangleq|coloneqq|leftarrow|"
+    r"Leftrightarrow|end\{\w+\*?\}|begin\{\w+\*?\}))$"
+)
+OPENS_MATH = re.compile(r"(?:\$\$?|\\\(|\\\[)$")
+GROUP_BEFORE = re.compile(
+    r"(?:\\(?:text\w*|math\w+|mbox|hbox|bf|underline|boldsymbol|bm|ensuremath|tiny|small|large|"
+    r"Large|LARGE|"
+    r"huge|Huge|displaystyle|color\{\w+\}|textcolor\{\w+\}|colorbox\{\w+\}))?\s*\{$|"
+    r"(?<![}\w^_\]])\{$"
+)
+TEXT_BEFORE = re.compile(
+    r"\\(?:text\w*|mathrm|mbox|hbox)\s*\{[^{}]*\}$|\\(?:tag|label)\{[^{}]*\}$|\\color\{\w+\}$"
+)
+LIST_MARK = re.compile(r"(?:^|\n)[ \t]*(?:[-*+•–—]|#+|>|\|)[ \t]*$")
+TABLE_ROW = re.compile(r"(?:^|\n)[ \t]*\|[^\n]*\|$")
+ENDS_IN_WORD = re.compile(r"(?<!\\)(?<![A-Za-z\\])(?:[A-Za-z]{2,}|[^\W\dA-Za-z_])$|(?<!\w)[aAI]$")
+FUNCTION_WORD = re.compile(
+    r"(?<![A-Za-z])(?:sqrt|log|ln|lg|sin|cos|tan|exp|abs|mod|floor|ceil|not|neg)$"
+)
+CLOSES = re.compile(r"(?:\$\$?|\\\)|\\\]|\)|\]|\}|\\right\s*[)\]}|.]|\*\*|__|\"|”|')")
+FOLLOWS = re.compile(
+    r"$|\\[(\[](?!\s*[\^_*/!])|\.(?!\d)|[,;:。，；：、)\]?!…∎□■]|=|≈|≡|→|⇒|\\\\|\\?%|°|"
+    r"\^\{?\s*(?:\\circ|\\text|\\mathrm|\\prime|°)|€|£|\\\$|"
+    r"\\(?!(?:cdot|times|div|ast|pm|mp|[dtc]?frac|sqrt|[dt]?binom|over|choose|pi|infty|sum|prod|"
+    r"int|lim|"
+    r"leq?|geq?|neq?|lt|gt|leqslant|geqslant|ll|gg|sin|cos|tan|cot|sec|csc|log|ln|exp|max|min|"
+    r"theta|alpha|beta|gamma|"
+    r"lambda|mu|cup|cap|setminus|oplus|land|lor|prime|mathbb|rvert|lvert|vert|lfloor|lceil|left|"
+    r"bar|overline)(?![a-z]))[a-zA-Z]+|"
+    r"(?![\d_^])\w{2,}|[^\W\dA-Za-z_]|[-–—(*_`\"“”'«»&#<|]"
+)
+OPERATES = re.compile(r"\s*[-+*/^_×·÷±!]|\s*\*\*\s*\d")
+
+
+def stands_alone(text: str, start: int, end: int, *, after_box: int = 0) -> bool:
+    """Whether nothing written around text[start:end] makes another value of it.
+
+    What stands right after a box that ends at `after_box` stands beside it.
+    """
+    beside = after_box and not text[after_box:start].strip()
+    return bool(beside or _free_before(text, start)) and _free_after(text, end)
+
+
+def _free_before(text: str, start: int) -> bool:
+    before = text[max(0, start - NEAR) : start]
+    while True:
+        spaces = SPACES_BEFORE.search(before)
+        bare = before[: spaces.start()] if spaces else before
+        if not bare or (spaces and "\n" in spaces[0]) or OPENS_MATH.search(bare):
+            touching = re.search(r"(?:[\w^+/!-]|(?<!\*)\*)\$\$?$", bare)
+            return not (touching and not spaces) or bool(re.search(r"[A-Za-z]{2}\$$", bare))
+        if (LIST_MARK.search(bare) and spaces) or TABLE_ROW.search(bare):
+            return True
+        if not bare[-1].isprintable() or LEADS.search(bare) or TEXT_BEFORE.search(bare):
+            return True
+        if bare[-1] in "([":
+            before = bare[:-1]
+            continue
+        if bare[-1] == "{":
+            group = GROUP_BEFORE.search(bare)
+            if not group:
+                return False
+            before = bare[: group.start()]
+            continue
+        if bare.endswith(("**", "__")) and not re.search(r"[\w)}]\s*(?:\*\*|__)$", bare):
+            return True
+        if bare[-1] in "*_`\"'“”‘’«»":
+            return not bare[:-1] or bare[-2] in " \n\t:(*_"
+        if spaces and bare[-1] in "–—-)]}0123456789%!?" and not _in_math(text, start):
+            return bare[-1] not in "-" or bare[-2:-1] in ("", " ", "\n")
+        if FUNCTION_WORD.search(bare):
+            return False
+        if not bare[-1].isascii() and not bare[-1].isalnum():
+            return bare[-1] not in "√−×·÷±∓¬≠<>≤≥∛"
+        return bool(ENDS_IN_WORD.search(bare))
+
+
+def _free_after(text: str, end: int) -> bool:
+    position, inside = end, _in_math(text, end)
+    while True:
+        rest = text[position : position + NEAR]
+        spaces = SPACES_AFTER.match(rest)
+        bare = rest[spaces.end() :] if spaces else rest
+        if not bare or (spaces and "\n" in spaces[0]):
+            return True
+        closing = CLOSES.match(bare)
+        if closing:
+            position += (spaces.end() if spaces else 0) + closing.end()
+            if closing[0].startswith(("$", "\\)", "\\]")):
+                return not re.match(r"[\d^_!]|\s?[×·*/^]\s?\d", text[position : position + 4])
+            continue
+        if inside or not spaces:
+            if bare[0] == "!":
+                return not inside and not re.match(r"!\s*[\w=+*/-]", bare)
+            if OPERATES.match(bare) and not (not inside and bare[0] in "*_-–—"):
+                return FOLLOWS.match(bare) is not None and bare[0] == "^"
+            if bare[0] == "(" and not spaces:
+                return False
+            if inside and bare[0] == "|":
+                return False
+        return FOLLOWS.match(bare) is not None or (bare[0].isalpha() and not inside)
+
+
+def _in_math(text: str, position: int) -> bool:
+    """Whether a place lies between the marks of mathematics of its own paragraph."""
+    begin = max(text.rfind("\n\n", 0, position), position - 2_000, 0)
+    before = text[begin:position]
+    opened = max(before.rfind("\\("), before.rfind("\\["))
+    if opened >= 0 and max(before.rfind("\\)"), before.rfind("\\]")) < opened:
+        return True
+    dollars = len(re.findall(r"(?<!\\)\$\$?", before))
+    return dollars % 2 == 1
