@@ -214,17 +214,22 @@ def _all_found(members: list[Named], others: list[Named], *, flip: bool) -> bool
     """Whether each member has an equal among the others; only those with a common key are tried."""
     known: dict[Key, list[Named]] = defaultdict(list)
     for other in others:
-        for key in member_keys(other.value):
+        for key in _keys(other):
             known[key].append(other)
     alike = {canonical(other.value) for other in others if other.label is None}
     for member in members:
         if member.label is None and canonical(member.value) in alike:
             continue
-        near = {id(other): other for key in member_keys(member.value) for other in known[key]}
+        near = {id(other): other for key in _keys(member) for other in known[key]}
         pairs = ((other, member) if flip else (member, other) for other in near.values())
         if not any(_same_named(*pair)[0] for pair in pairs):
             return False
     return True
+
+
+def _keys(member: Named) -> frozenset[Key]:
+    found = member_keys(member.value)
+    return found | member_keys(equation) if (equation := as_equation(member)) else found
 
 
 def _same_repeats(members: list[Named], gold: list[Named], answer: list[Named]) -> bool:

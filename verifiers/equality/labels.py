@@ -1,5 +1,6 @@
 """What an equation such as `x = 5` or `f(x) = 2x` names, and lists of such equations."""
 
+import re
 from dataclasses import dataclass
 
 from verifiers.equality.quantities import same_quantity
@@ -11,6 +12,7 @@ from verifiers.values.same_value import rational, same_value
 MAX_ITEMS = 1_500
 DIFFERENTIALS = (Sym("d"), Sym("\\partial"))
 OPERATORS = ("\\nabla", "\\complement")
+INDEXED = re.compile(r"[A-Za-z]_([a-z])")
 ANGLE_FUNCTIONS = words("sin cos tan cot sec csc")
 
 
@@ -35,7 +37,7 @@ def is_name(node: Node) -> bool:
     if node.kind in ("tuple", "matrix"):
         return all(arg.kind == "sym" for arg in node.args)
     if node.kind == "div":
-        return all(_is_differential(part) for part in node.args)
+        return all(map(_is_differential, node.args)) or all(map(_is_line, node.args))
     if node.kind == "mul":
         operator = str(node.args[0].value).partition("_")[0] in OPERATORS and len(node.args) == 2
         applied = (
@@ -58,6 +60,11 @@ def _is_segment(node: Node) -> bool:
     return all(
         part.kind == "sym" and (str(part.value)[0].isupper() or part.value == "z") for part in parts
     )
+
+
+def _is_line(node: Node) -> bool:
+    """AB, two capital letters."""
+    return node.kind == "mul" and len(node.args) == 2 and _is_segment(node)
 
 
 def _is_inverse_applied(node: Node) -> bool:
@@ -132,7 +139,7 @@ def labels_agree(gold: Named, answer: Named) -> bool:
     left, right = gold.label, answer.label
     if left is None or right is None or canonical(left) == canonical(right):
         return True
-    if "text" in (left.kind, right.kind):
+    if "text" in (left.kind, right.kind) or _same_sequence(gold, answer):
         return True
     applied = [_function_name(label) for label in (left, right)]
     if all(applied):
@@ -143,6 +150,20 @@ def labels_agree(gold: Named, answer: Named) -> bool:
     return (
         any(applied) and "conj" not in applied and plain.kind == "sym" and plain.value in ("y", "z")
     )
+
+
+def _same_sequence(gold: Named, answer: Named) -> bool:
+    """a_n = 2n and a_k = 2k."""
+    indices = [_index(member) for member in (gold, answer)]
+    names = [str(member.label and member.label.value)[:1] for member in (gold, answer)]
+    return all(indices) and names[0] == names[1]
+
+
+def _index(member: Named) -> str | None:
+    """The index of a name such as a_n, where the value depends on it."""
+    label = member.label
+    match = INDEXED.fullmatch(label.value) if isinstance(label, Sym) else None
+    return match[1] if match and match[1] in member.value.symbols() else None
 
 
 def _function_name(label: Node) -> str | None:
@@ -163,7 +184,8 @@ def _argument(label: Node | None) -> str | None:
 
 def renamed_argument(gold: Named, answer: Named) -> Node:
     """The answer's value with its function's own argument called as in the gold: f(m), f(n)."""
-    wanted, present = _argument(gold.label), _argument(answer.label)
+    wanted = _argument(gold.label) or _index(gold)
+    present = _argument(answer.label) or _index(answer)
     if wanted and present and wanted != present and wanted not in answer.value.symbols():
         return replace_symbol(answer.value, present, wanted)
     return answer.value

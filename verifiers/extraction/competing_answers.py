@@ -4,8 +4,10 @@ import re
 
 from verifiers.equality.rounding import is_rounding
 from verifiers.extraction.hedges import APPROXIMATELY
+from verifiers.extraction.prose import last_expression
+from verifiers.extraction.readable import is_value
 from verifiers.extraction.standing import taken_back
-from verifiers.extraction.statements import is_value, last_expression, read_statement
+from verifiers.extraction.statements import read_statement
 
 HEDGE = re.compile(
     r"\b(?:alternativ\w*|or|maybe|perhaps|possibl\w+|could|might|also|another|either|not sure|"

@@ -1,11 +1,9 @@
 """Where a response states its answer: its own place first, then a phrase, then the last value."""
 
 import re
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from verifiers.extraction.alone import stands_alone
 from verifiers.extraction.competing_answers import changed_to, offered_after, stands_beside
 from verifiers.extraction.formats import after_thought
 from verifiers.extraction.hedges import BOUND
@@ -13,34 +11,26 @@ from verifiers.extraction.last_sentence import closing_words
 from verifiers.extraction.passages import (
     MARKED,
     SENTENCE_END,
-    boxes,
     final_text,
     math_spans,
     without_quotations,
 )
-from verifiers.extraction.standing import changed_beside, denied_before, not_stated, only_offered
-from verifiers.extraction.statements import (
-    JOIN,
-    LEAD,
-    YES_OR_NO,
-    Statement,
-    first_digit,
-    is_value,
-    last_expression,
-    only_value,
-    stated,
-    words_stated,
+from verifiers.extraction.places import (
+    MOST_PLACES,
+    Place,
+    marked,
+    phrased,
+    spoken_at,
+    without_denied,
 )
+from verifiers.extraction.prose import first_digit, last_expression, only_value, words_stated
+from verifiers.extraction.readable import YES_OR_NO, is_value
+from verifiers.extraction.standing import denied_before
+from verifiers.extraction.statements import LEAD, stated
 from verifiers.grammar.normalize import normalise, plain_words
 from verifiers.types import Format
 
 ANSWER_TAG = re.compile(r"</?\s*answer\s*/?>", re.I)
-HASHES = re.compile(r"^[ \t]*####[ \t]*([^\n]+)", re.M)
-BETWEEN_BOXES = re.compile(
-    r"(?:[a-zA-Z](?:\w|_\{?\w{1,3}\}?)?\s*=|[\s,;$.&，、；]|\\[()\[\],;! ]|\\quad|\\qquad|"
-    r"\\text\s*\{\s*,?\s*(?:and|or)\s*\}|\b(?:and|or)\b)*"
-)
-NAME_BEFORE = re.compile(r"(?<![A-Za-z\\])([a-zA-Z](?:_\{?\w\}?)?)\s*=\s*$")
 VALUE_ASIDE = re.compile(
     r"(.{1,200}[\d}])(?:\s|\\[ ,;:]|~)+\(([\d\s./+*×%\\-]{0,60}\d[\s%\\]{0,3})\)[.\s$]*"
 )
@@ -64,7 +54,6 @@ WRITES_COMMA = re.compile(
 NEAR_END = 400
 LONGEST_ANSWER = 30_000
 LONGEST_BARE = 300
-MOST_PLACES = 50
 MOST_RIVALS = 12
 
 
@@ -79,18 +68,6 @@ class Extraction(NamedTuple):
     parts: tuple[str, ...] = ()
     passage: str = ""
     format: Format = "any"
-
-
-@dataclass(frozen=True)
-class _Place:
-    """A statement of an answer between two positions of the text."""
-
-    start: int
-    end: int
-    value: str
-    certain: bool
-    offered: bool = False
-    final: bool = False
 
 
 def extract(
@@ -111,8 +88,8 @@ def extract(
 def other_readings(found: Extraction) -> tuple[str, ...]:
     """2,5 as a decimal where the language writes it so; 42 of a sentence that ends in 42!"""
     value, end = found.text or "", found.passage
-    marked = found.reason.startswith(("answer tag", "box"))
-    if value.endswith("!") and not marked and f"{value}$" not in end:
+    boxed = found.reason.startswith(("answer tag", "box"))
+    if value.endswith("!") and not boxed and f"{value}$" not in end:
         return (value[:-1],)
     if DECIMAL_COMMA.search(end) and WRITES_COMMA.search(end):
         again = _answer(DECIMAL_COMMA.sub(".", end), format=found.format, cut_off=False)
@@ -128,17 +105,17 @@ def words_at_end(found: Extraction) -> str:
 
 
 def _answer(text: str, *, format: Format, cut_off: bool) -> Extraction:
-    visible = _standing(without_quotations(text))
+    visible = without_denied(without_quotations(text))
     tags = list(ANSWER_TAG.finditer(visible))
     if tags and format != "boxed":
         if [tag.group() for tag in tags] != ["<answer>", "</answer>"]:
             return Extraction(None, "answer tags nested, repeated or not closed")
         inside = visible[tags[0].end() : tags[1].start()]
         return _with_rivals(_in_block(inside), visible[tags[1].end() :])
-    places = _marked(visible)
+    places = marked(visible)
     if format == "boxed":
         return _last_of(visible, places) or Extraction(None, "no box")
-    found = _last_of(visible, sorted(places + _phrased(visible, places), key=lambda p: p.end))
+    found = _last_of(visible, sorted(places + phrased(visible, places), key=lambda p: p.end))
     if found is None and not cut_off:
         found = _unmarked(visible)
     return found or Extraction(None, "no answer found")
@@ -166,10 +143,12 @@ def _checked(text: str, reason: str, rivals: tuple[str, ...] = ()) -> Extraction
 
 def _in_block(inside: str) -> Extraction:
     """The answer of an answer block: all that it states must agree."""
-    marked = _marked(inside)
-    if marked and (found := _last_of(inside, marked)):
-        rest = [inside[: marked[0].start], inside[marked[-1].end :]]
-        others = [place.value for place in marked[:-1]] + [part for part in rest if is_value(part)]
+    boxes_inside = marked(inside)
+    if boxes_inside and (found := _last_of(inside, boxes_inside)):
+        rest = [inside[: boxes_inside[0].start], inside[boxes_inside[-1].end :]]
+        others = [place.value for place in boxes_inside[:-1]] + [
+            part for part in rest if is_value(part)
+        ]
         others += [said.value for part in rest for said in stated(part) if is_value(said.value)]
         return _beside(found, others)
     whole = inside.strip()
@@ -181,7 +160,7 @@ def _in_block(inside: str) -> Extraction:
         return _checked(whole, "answer tag")
     phrases = stated(whole)
     if phrases:
-        places = [_spoken(statement) for statement in phrases]
+        places = [spoken_at(statement) for statement in phrases]
         if found := _last_of(whole, places):
             return _beside(found, [statement.value for statement in phrases[:-1]])
     return _checked(only_value(whole) or whole, "answer tag")
@@ -199,7 +178,7 @@ def _with_rivals(found: Extraction, after: str) -> Extraction:
     """What is boxed or stated after the answer block must not contradict it."""
     if found.text is None:
         return found
-    others = [place.value for place in _marked(after)] + [said.value for said in stated(after)]
+    others = [place.value for place in marked(after)] + [said.value for said in stated(after)]
     changed = changed_to(after, 0)
     others += offered_after(after, 0, found.text)
     return _beside(found, others if changed is None else [*others, changed])
@@ -209,76 +188,7 @@ def _beside(found: Extraction, others: list[str]) -> Extraction:
     return found._replace(rivals=(*found.rivals, *others)[-MOST_RIVALS:])
 
 
-def _marked(text: str) -> list[_Place]:
-    """Boxes, those that stand together as one list, and lines that start with ####."""
-    groups: list[list[tuple[int, int, str]]] = []
-    last = 0
-    for box in boxes(text)[-MOST_PLACES:]:
-        alone = stands_alone(text, *box[:2], after_box=last)
-        last = box[1]
-        if not alone:
-            continue
-        between = text[groups[-1][-1][1] : box[0]] if groups else ""
-        if groups and (BETWEEN_BOXES.fullmatch(between) or JOIN.fullmatch(between.strip("$ "))):
-            groups[-1].append(box)
-        else:
-            groups.append([box])
-    places = [
-        _Place(
-            group[0][0], group[-1][1], _joined(text, group), True, only_offered(text, group[0][0])
-        )
-        for group in groups
-    ]
-    lines = [
-        _Place(match.start(), match.end(), match[1], True)
-        for match in list(HASHES.finditer(text))[-MOST_PLACES:]
-        if is_value(match[1]) or not text[match.end() :].strip()
-    ]
-    lines = [
-        line for line in lines if not any(p.start < line.end and line.start < p.end for p in places)
-    ]
-    return sorted(places + lines, key=lambda place: place.end)
-
-
-def _standing(text: str) -> str:
-    """The text without the boxes that it denies or changes, and without their like before them."""
-    found = boxes(text)[-MOST_PLACES:] if MARKED.search(text) else []
-    gone: list[tuple[int, int]] = []
-    for at, (start, end, content) in enumerate(found):
-        if not_stated(text, start, end) or changed_beside(text, start, end):
-            gone += [box[:2] for box in found[: at + 1] if box[2].strip() == content.strip()]
-    for start, end in gone:
-        text = text[:start] + " " * (end - start) + text[end:]
-    return text
-
-
-def _joined(text: str, group: list[tuple[int, int, str]]) -> str:
-    """Boxes that stand together as one list, each with the name before it: x = ⬚ and y = ⬚."""
-    if len(group) == 1:
-        return group[0][2]
-    parts = []
-    for start, _, content in group:
-        name = NAME_BEFORE.search(text, max(0, start - 12), start)
-        if not content.strip():
-            return ""
-        parts.append(f"{name[1]} = {content}" if name and "=" not in content else content)
-    return ", ".join(parts)
-
-
-def _phrased(text: str, places: list[_Place]) -> list[_Place]:
-    """Statements in words; beside a marked answer only those that state a value count."""
-    offset = places[-1].end if places else 0
-    found = [_spoken(said, offset) for said in stated(text[offset:]) if said.whole or not offset]
-    values = [place for place in found if is_value(place.value)]
-    return values if values or places else found
-
-
-def _spoken(said: Statement, offset: int = 0) -> _Place:
-    start = offset + said.start
-    return _Place(start, start, said.value, False, said.offered, said.final)
-
-
-def _last_of(text: str, places: list[_Place]) -> Extraction | None:
+def _last_of(text: str, places: list[Place]) -> Extraction | None:
     """The last statement, with those before it that it does not replace but stands beside."""
     if not places:
         return None

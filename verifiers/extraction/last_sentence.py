@@ -3,7 +3,7 @@
 import re
 
 from verifiers.extraction.passages import BOILERPLATE, sentences
-from verifiers.extraction.standing import denied_before, not_stated
+from verifiers.extraction.standing import denied_before, last_clause, not_stated
 from verifiers.extraction.wording import DOUBT, EITHER, QUESTION
 from verifiers.grammar.vocabulary import words
 
@@ -88,7 +88,8 @@ def chosen(text: str) -> str | None:
     if match is None:
         return None
     letter = next(group for group in match.groups() if group)
-    denied = not_stated(text, match.end(match.lastindex or 0), len(text))
+    start = match.start(match.lastindex or 0)
+    denied = not_stated(text, start, len(text)) or ANY_NEGATION.search(last_clause(text[:start]))
     return letter if letter.isupper() and not denied else None
 
 

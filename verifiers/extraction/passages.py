@@ -115,6 +115,8 @@ def group_end(text: str, opening: int) -> int:
 def boxes(text: str) -> list[tuple[int, int, str]]:
     """Every outermost box as (start, end, content); an unclosed box ends the search."""
     found: list[tuple[int, int, str]] = []
+    if "box" not in text:
+        return found
     position = 0
     while match := BOX.search(text, position):
         end = group_end(text, match.end())

@@ -192,9 +192,10 @@ class _Lexer:
             self._emit("command", name, end)
 
     def _negated(self, end: int) -> None:
-        if self.text[end : end + 1] != "=":
+        opposite = {"=": "ne", ">": "le", "<": "ge"}.get(self.text[end : end + 1])
+        if opposite is None:
             raise ParseError("unsupported negation")
-        self._emit("command", "ne", end + 1)
+        self._emit("command", opposite, end + 1)
 
     def _skip_spaces(self, position: int) -> int:
         match = SPACES.match(self.text, position)

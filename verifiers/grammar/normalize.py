@@ -105,5 +105,7 @@ def label_and_text(text: str) -> tuple[str, str] | None:
 
 def words_alone(text: str) -> bool:
     """Whether an answer is words of more than three letters, and neither a choice nor a value."""
+    if not text[-1:].isalpha() and not text.endswith("}"):
+        return False
     words = plain_words(text)
     return len(words) > 3 and len(words) <= MAX_WORDS and words.replace(" ", "").isalpha()

@@ -207,7 +207,9 @@ class Parser(Cursor):
                 return False
             return token.text.lower() not in NOT_UNITS and token.text != "to"
         if token.kind == "number":
-            return self.tokens[self.position - 1].kind != "number"
+            before, sign = self.tokens[self.position - 1], self.tokens[self.position - 2]
+            raised = sign.kind == "sign" and sign.text == "^" and token.spaced
+            return before.kind != "number" or raised  # 2^2 3 is a product
         if token.kind == "begin" or token.kind == "setname":
             return token.kind == "begin"
         if token.text in ("Vert", "rVert"):

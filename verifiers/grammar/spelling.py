@@ -37,8 +37,22 @@ HALF_OPEN_BAR = re.compile(
 DECIMAL_COMMA = re.compile(r"(?:(?<=\d)\{,\}(?=(?:\d{1,2}|\d{4,})(?!\d))|(?<=(?<!\d)0)\{,\}(?=\d))")
 
 
+CHOOSE = re.compile(
+    r"(?:(?<![\w}])|(?<=\{\}))(?:\{\})?[_^](?:\{(\w{1,4})\}|(\w))C_(?:\{(\w{1,4})\}|(\w))"
+    r"|(?<![\w\\])C\((\d{1,4}),\s*(\d{1,4})\)",
+    re.ASCII,
+)
+
+
+def _binomial(match: re.Match[str]) -> str:
+    """{}_5C_2 and C(5, 2)."""
+    above, below = (part for part in match.groups() if part)
+    return rf"\binom{{{above}}}{{{below}}}"
+
+
 def plain_signs(text: str) -> str:
     """Write Unicode mathematics in LaTeX."""
+    text = CHOOSE.sub(_binomial, text) if "C" in text else text
     text = DECIMAL_COMMA.sub(".", text) if "{,}" in text else text
     text = TIMES_TEN.sub(r"\1 \\times 10^", text)
     text = ORDINAL.sub(_cardinal, text)

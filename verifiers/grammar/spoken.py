@@ -33,7 +33,11 @@ FORMS = [
      r"\frac{{{b}}}{{{p}}} \cdot ({a})"),
 ]  # fmt: skip
 PATTERNS = [(re.compile(pattern, re.I), shape) for pattern, shape in FORMS]
-WORD = re.compile(r"[a-z]{3}", re.I)
+WORD = re.compile(r"[a-z]{3,}")
+KNOWN = frozenset({*NUMBER_WORDS, *SCALES, *PARTS, *(f"{part}s" for part in PARTS), *POWERS}) | {
+    *("minus", "negative", "root", "factorial", "reciprocal", "dozen", "twice", "double", "over"),
+    *("choose", "the", "and"),
+}
 SAID = re.compile(
     rf"(?<![\w-])(?:(?:{_SPOKEN}|an?)[\s-]+(?:{_PART})|(?!one\b|"
     rf"zero\b){_SPOKEN}(?:\s+(?:{_SCALES}))?|{_PART}(?=\s+of))(?![\w-])",
@@ -45,7 +49,7 @@ LONE_PARTS = ("half", "one", "a", "an")
 
 def spoken(text: str) -> str | None:
     """A number said in words as LaTeX; None for all other text."""
-    if len(text) > LONGEST or not WORD.search(text) or "\\" in text:
+    if len(text) > LONGEST or KNOWN.isdisjoint(WORD.findall(text.lower())):
         return None
     text = text.strip(" .")
     for pattern, shape in PATTERNS:

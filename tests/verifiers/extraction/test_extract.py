@@ -56,11 +56,11 @@ def test_a_template_may_have_opened_the_thought() -> None:
 @pytest.mark.parametrize(
     ("response", "gold", "verdict"),
     [
-        (r"\boxed{1} or maybe \boxed{2}", "1", "wrong"),
-        (r"\boxed{1} or maybe \boxed{2}", "2", "wrong"),
+        (r"\boxed{1} or maybe \boxed{2}", "1", "no_answer"),
+        (r"\boxed{1} or maybe \boxed{2}", "2", "no_answer"),
         (r"\boxed{1}. That is wrong, so \boxed{2}", "2", "correct"),
         (r"\boxed{1} or maybe \boxed{2}. Wait, that is wrong: \boxed{3}", "3", "correct"),
-        (r"\boxed{1}. Wait, that is wrong: \boxed{2} or maybe \boxed{3}", "3", "wrong"),
+        (r"\boxed{1}. Wait, that is wrong: \boxed{2} or maybe \boxed{3}", "3", "no_answer"),
         ("<answer>1</answer> The answer is 2.", "1", "wrong"),
         ("<answer>1</answer> The answer is 1.", "1", "correct"),
     ],

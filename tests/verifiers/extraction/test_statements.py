@@ -2,13 +2,9 @@
 
 import pytest
 
-from verifiers.extraction.statements import (
-    is_value,
-    last_expression,
-    only_value,
-    read_statement,
-    words_stated,
-)
+from verifiers.extraction.prose import last_expression, only_value, words_stated
+from verifiers.extraction.readable import is_value
+from verifiers.extraction.statements import read_statement
 from verifiers.grammar.normalize import normalise
 
 

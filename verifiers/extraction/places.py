@@ -1,0 +1,100 @@
+"""Where in a text answers stand: boxes, lines that start with ####, phrases."""
+
+import re
+from dataclasses import dataclass
+
+from verifiers.extraction.alone import stands_alone
+from verifiers.extraction.passages import boxes
+from verifiers.extraction.prose import JOIN
+from verifiers.extraction.readable import is_value
+from verifiers.extraction.standing import changed_beside, not_stated, only_offered
+from verifiers.extraction.statements import Statement, stated
+
+HASHES = re.compile(r"^[ \t]*####[ \t]*([^\n]+)", re.M)
+BETWEEN_BOXES = re.compile(
+    r"(?:[a-zA-Z](?:\w|_\{?\w{1,3}\}?)?\s*=|[\s,;$.&，、；]|\\[()\[\],;! ]|\\quad|\\qquad|"
+    r"\\text\s*\{\s*,?\s*(?:and|or)\s*\}|\b(?:and|or)\b)*"
+)
+NAME_BEFORE = re.compile(r"(?<![A-Za-z\\])([a-zA-Z](?:_\{?\w\}?)?)\s*=\s*$")
+MOST_PLACES = 50
+
+
+@dataclass(frozen=True)
+class Place:
+    """A statement of an answer between two positions of the text."""
+
+    start: int
+    end: int
+    value: str
+    certain: bool
+    offered: bool = False
+    final: bool = False
+
+
+def marked(text: str) -> list[Place]:
+    """Boxes, those that stand together as one list, and lines that start with ####."""
+    groups: list[list[tuple[int, int, str]]] = []
+    last = 0
+    for box in boxes(text)[-MOST_PLACES:]:
+        alone = stands_alone(text, *box[:2], after_box=last)
+        last = box[1]
+        if not alone:
+            continue
+        between = text[groups[-1][-1][1] : box[0]] if groups else ""
+        if groups and (BETWEEN_BOXES.fullmatch(between) or JOIN.fullmatch(between.strip("$ "))):
+            groups[-1].append(box)
+        else:
+            groups.append([box])
+    places = [
+        Place(
+            group[0][0], group[-1][1], _joined(text, group), True, only_offered(text, group[0][0])
+        )
+        for group in groups
+    ]
+    lines = [
+        Place(match.start(), match.end(), match[1], True)
+        for match in (list(HASHES.finditer(text))[-MOST_PLACES:] if "####" in text else [])
+        if is_value(match[1]) or not text[match.end() :].strip()
+    ]
+    lines = [
+        line for line in lines if not any(p.start < line.end and line.start < p.end for p in places)
+    ]
+    return sorted(places + lines, key=lambda place: place.end)
+
+
+def without_denied(text: str) -> str:
+    """The text without the boxes that it denies or changes, and without their like before them."""
+    found = boxes(text)[-MOST_PLACES:]
+    gone: list[tuple[int, int]] = []
+    for at, (start, end, content) in enumerate(found):
+        if not_stated(text, start, end) or changed_beside(text, start, end):
+            gone += [box[:2] for box in found[: at + 1] if box[2].strip() == content.strip()]
+    for start, end in gone:
+        text = text[:start] + " " * (end - start) + text[end:]
+    return text
+
+
+def _joined(text: str, group: list[tuple[int, int, str]]) -> str:
+    """Boxes that stand together as one list, each with the name before it: x = ⬚ and y = ⬚."""
+    if len(group) == 1:
+        return group[0][2]
+    parts = []
+    for start, _, content in group:
+        name = NAME_BEFORE.search(text, max(0, start - 12), start)
+        if not content.strip():
+            return ""
+        parts.append(f"{name[1]} = {content}" if name and "=" not in content else content)
+    return ", ".join(parts)
+
+
+def phrased(text: str, places: list[Place]) -> list[Place]:
+    """Statements in words; beside a marked answer only those that state a value count."""
+    offset = places[-1].end if places else 0
+    found = [spoken_at(said, offset) for said in stated(text[offset:]) if said.whole or not offset]
+    values = [place for place in found if is_value(place.value)]
+    return values if values or places else found
+
+
+def spoken_at(said: Statement, offset: int = 0) -> Place:
+    start = offset + said.start
+    return Place(start, start, said.value, False, said.offered, said.final)

@@ -1,0 +1,263 @@
+"""The value that a passage of prose ends in or is about, if its words state it."""
+
+import re
+
+from verifiers.extraction.hedges import BOUND, DENIED, HEDGED
+from verifiers.extraction.last_sentence import (
+    chosen,
+    chosen_last,
+    last_sentence,
+    main_clause,
+    named_kind,
+)
+from verifiers.extraction.passages import BOILERPLATE, math_span, math_spans, sentences
+from verifiers.extraction.readable import YES_OR_NO, is_value, parsed
+from verifiers.extraction.standing import changed_beside, last_clause, not_stated, only_offered
+from verifiers.extraction.wording import EITHER, JOINT, changed
+from verifiers.grammar.spoken import SAID
+from verifiers.grammar.units import SPELLINGS
+
+CLAUSE = re.compile(
+    r",?\s+\(?(?:although|though|because|since|as|which|where|but|when|while|after|for|given|due|"
+    r"by|"
+    r"with|not|so|hence|therefore|thus|if|rather|instead|assuming|i\.e|unless|except|of|on|"
+    r"(?:or )?equivalently)\b"
+    r"|\s+\((?=[^()]*[A-Za-z]{3})|[;:]\s+(?=(?:\d+\s+)?[a-z]{3})|\s[–—]\s|\s-\s(?=[A-Za-z]{3})"
+)
+CHOICE_AND_TEXT = re.compile(r"\(?[A-J][).:]\s+\S")
+OR_ABOUT = re.compile(
+    r"^(.{0,300}[\d$)}].{0,40}?),?\s+or\s+(?:approximately|about|roughly|"
+    r"around)\s+\$?(-?\d[\d,]*\.\d+)\$?"
+    r"(?:\s[A-Za-z ]{1,40})?\W*$"
+)
+CODE_CALL = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}\(")
+EXPLANATION = re.compile(
+    r",?\s+(?:because|since|as|so|which|where|for|by|of|after|left|in total)\b|\s+\((?!or|maybe)"
+)
+OPERATOR_BEFORE = re.compile(
+    r"[*/×·÷^√±<>≤≥≠@#&|\\~_]\s*$|[;?!%'](?=$)|[\w)}]\s*[-−–+]\s*$|(?<!\w)[+]\s*$"
+)
+OPERATOR_AFTER = re.compile(
+    r"['’]s\b|(?:st|nd|rd|th)\s+[a-z]|[abcd-fijknopqrtu-z](?![\w])|\s+or\s|\s+and\s+(?:more|up|"
+    r"above|beyond|over|so)\b|\s*[*/×·÷^√±<>≤≥≠|~_]|[@#&\\(\[{]|\s*[-+−]\s*[\dA-Za-z(]|"
+    r"!(?=\s*[=\w])"
+)
+MENTIONED = re.compile(r"\banswer\b", re.I)
+SUBJECT = re.compile(
+    r"^(?:\W*(?:so|thus|hence|therefore),?\s+)?(.{1,120}?)\s+(?:is|are)\s+(?:the|"
+    r"our)\s+(?:\w+\s+){0,2}"
+    r"(?:solution|solutions|area|length|answer|set|volume|perimeter|value|result|sum|probability|"
+    r"maximum|minimum|root|roots)"
+    r"(?:\s+(?:of|to|set)\b[^,;]{0,60})?[.!]?$",
+    re.I,
+)
+ROUNDED = re.compile(
+    r"(?<![\w^/*+-])(-?[^\s=]{0,60}\d[^\s=]{0,60})\s{0,9}(?:≈|"
+    r"\\approx)\s*(-?\d[\d,]*\.?\d*)(?=\W*$)"
+)
+# What may stand before the only number of a passage in English: nothing, or a verb that states it.
+LEADS_TO = re.compile(
+    r"[^\x00-\x7f]|^\W*(?:Antwort|Respuesta|Answer|Ans|Result|Resultado|Total|Risposta|Resposta|"
+    r"Antwoord|Svar|Cevap|Jawaban|Lösung)\W*$|(?:^|(?:^|[\s,])(?:is|are|was|were|equals?|be|been|"
+    r"has|have|had|gets?|got|needs?|takes?|took|costs?|pays?|paid|"
+    r"earns?|earned|makes?|made|gives?|gave|leaves?|left|remains?|travel(?:s|led|ed)?|drives?|"
+    r"drove|walks?|walked|runs?|ran|spends?|"
+    r"spent|saves?|saved|owes?|buys?|bought|sells?|sold|eats?|ate|holds?|weighs?|becomes?|"
+    r"receive[sd]?|reach(?:es)?|requires?|uses?|used|"
+    r"totals?|obtain|find|found|yields?|produces?|reads?|finish(?:es|ed)?|collect(?:s|ed)?|"
+    r"charges?|scores?|scored|wins?|won|adds?|equal|"
+    r"number|value|total|es|est|ist|sont|son|hay|quedan|reste|restent|il y a|sind|hat|noch|"
+    r"lautet|gibt|also|ha|há|sono|zijn|är|er|jest)\s+"
+    r"(?:still\s+|now\s+|also\s+)?)(?:(?:a|the|about|exactly|only|just|approximately|roughly|"
+    r"around|total|number|value|of|in|all|equal|to|"
+    r"worth|up|simply|at|per|not|negative|an|other)\s+)*[-−$€£(*\s]*$",
+    re.I,
+)
+CONTRAST = re.compile(
+    r"(?:,\s*(?:and\s+)?not|\sand\s+not|,?\s+(?:rather than|instead of|а\s+не|"
+    r"et\s+non(?:\s+pas)?|y\s+no|e\s+non|e\s+não|und\s+nicht|"
+    r"nicht|en\s+niet|i\s+nie|og\s+ikke|och\s+inte)|[，,]?\s*(?:而不是|"
+    r"而非))\s*[$*]*[-−]?[\d\\][^.,;，。]{0,40}(?=[.。]?\W*$)",
+    re.I,
+)
+STRAY = re.compile(r"[@#&|\\<>{}^~=*/+_]|;\S")
+DATE = re.compile(
+    r"(?:january|february|march|april|may|june|july|august|september|october|november|"
+    r"december)\s+\d{1,2}"
+    r"(?:st|nd|rd|th)?(?:,?\s+\d{4})?\W*$",
+    re.I,
+)
+NEGATED = re.compile(r"(?:\bnot|n't|\bnever|\bcannot be)\s+(?:(?:equal to|be)\s+)?[*_$\\(]*$", re.I)
+ENDS_ARGUMENT = re.compile(r",?\s+(?:but|so|hence|thus|therefore)$", re.I)
+LINK = re.compile(r"\s(?:is|are|equals|be)\s+|:\s+")
+JOIN = re.compile(rf"[\s,;、，；]*{JOINT}?[\s,;、，]*", re.I)
+NUMBER_TEXT = (
+    r"[-−+]?(?:[$€£]\s?)?(?>\d{1,3}(?:,\d{3})++|\d++)(?:\.\d++|"
+    r"(?::\d\d?+){1,3}(?:\s?[aApP]\.?[mM]\b)?)?"
+    r"(?:/\d++)?(?:\s?%|\\%|[€£°])?"
+)
+INVISIBLE = "\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff"
+NUMBER = re.compile(
+    rf"(?<![\w.^_/√\\{{{INVISIBLE}]){NUMBER_TEXT}(?![\w^/]*\d|[{INVISIBLE}])", re.ASCII
+)
+NUMBER_LIST = re.compile(
+    rf"(?<![\d.,]){NUMBER_TEXT}(?:(?:\s*(?:[,、，;]|,?\s*{JOINT})\s*|\s+){NUMBER_TEXT})+", re.I
+)
+ROOT_AFTER = re.compile(r"\s?(?:√\s?\d+\s?)?π?")
+UNIT_AFTER = re.compile(r"\s?([a-zA-Z]{1,12})(?:[²³]|\^\d)?(?=[\s.,;!?)]|$)")
+UNITS_AFTER = SPELLINGS.keys() - {"in", "A", "min", "pt"}
+NEAR = 200
+STOPS = " .,;:!"
+
+
+def joined_spans(rest: str) -> str | None:
+    """$1$ and $2$: the delimited mathematics at the start, with what is joined to it."""
+    span = math_span(rest, 0)
+    if span is None or parsed(span[1]) is None:
+        return None
+    end, content = span
+    parts = [content]
+    while (join := JOIN.match(rest, end)) and join.end() > end:
+        following = math_span(rest, join.end())
+        if following is None:
+            break
+        parts.append((" or " if EITHER.search(join[0]) else ", ") + following[1])
+        end = following[0]
+    if changed("", rest[end:]) or OPERATOR_AFTER.match(rest, end):
+        return None
+    return "".join(parts)
+
+
+def last_expression(text: str) -> str | None:
+    """The last mathematics or number of a passage, if its sentence states it; lists stay whole."""
+    text = BOILERPLATE.sub("", text)
+    if subject := SUBJECT.match(last_sentence(text)):
+        return subject[1] if is_value(subject[1]) else None
+    for whole in reversed(sentences(text)[-12:]):
+        whole = CONTRAST.sub("", whole)
+        sentence = main_clause(whole)
+        if not math_spans(sentence) and (about := ROUNDED.search(sentence)):
+            return rf"{about[1]} \approx {about[2]}" if stands(whole, about[0]) else None
+        if (about := OR_ABOUT.search(sentence)) and (exact := last_expression(about[1])):
+            return rf"{exact} \approx {about[2]}"
+        spans = math_spans(sentence)
+        if not spans and (linked := _linked_value(sentence)):
+            return linked if stands(whole, linked) else None
+        if not spans and (dated := DATE.search(sentence)):
+            return dated[0].rstrip(".") if stands(whole, dated[0]) else None
+        after = spans[-1][1] if spans else 0
+        if number := _last_number(sentence[after:]):
+            return number if stands(whole, number) and _touches_nothing(whole, number) else None
+        if not spans and len(words := SAID.findall(sentence)) == 1:
+            return words[0] if stands(whole, words[0]) else None
+        if spans:
+            start = _first_joined(sentence, spans)
+            value = joined_spans(sentence[start:]) or spans[-1][2]
+            return value if stands(whole, sentence[start : spans[-1][1]]) else None
+    return None
+
+
+def stands(sentence: str, value: str) -> bool:
+    """Whether a sentence states the value that it ends in, and not what it makes of it."""
+    start = sentence.rfind(value)
+    end = start + len(value.rstrip(STOPS))
+    return not (
+        MENTIONED.search(last_clause(sentence[:start]))
+        or not_stated(sentence, start, end)
+        or only_offered(sentence, start)
+        or changed_beside(sentence, start, end)
+    )
+
+
+def _touches_nothing(sentence: str, value: str) -> bool:
+    """Whether a number in prose is no part of something that was not read."""
+    start = sentence.rfind(value)
+    before, after = sentence[:start], sentence[start + len(value.rstrip(STOPS)) :]
+    return not (OPERATOR_BEFORE.search(before[-NEAR:]) or OPERATOR_AFTER.match(after))
+
+
+def _linked_value(sentence: str) -> str | None:
+    """What follows the last "is" of a sentence in words, if all of it is a value."""
+    links = list(LINK.finditer(sentence))
+    if links and NEGATED.search(sentence[: links[-1].end()][-40:]):
+        return None
+    rest = sentence[links[-1].end() :].strip("*_ ") if links else ""
+    match = CLAUSE.search(rest, 1)
+    clause = rest[: match.start()] if match else rest
+    if match and ENDS_ARGUMENT.match(match[0]) and NUMBER.search(rest, match.end()):
+        return None
+    return clause if is_value(clause) and re.search(r"\d|=|√|π", clause) else None
+
+
+def words_stated(text: str) -> str | None:
+    """The choice or the single word that the last sentence of a text ends in."""
+    last = last_sentence(text)
+    if chosen(last) and (letters := chosen_last(text)):
+        return letters
+    if kind := named_kind(last):
+        word, concludes = kind
+        return word if concludes or not last_expression(text) else None
+    return None
+
+
+def only_value(text: str) -> str | None:
+    """The value of a text that has just one, or that gives one first and then explains it."""
+    if CHOICE_AND_TEXT.match(text):
+        return text
+    if match := YES_OR_NO.match(text):
+        return match[1]
+    if CODE_CALL.search(text) or BOUND.match(text):
+        return None
+    if (match := EXPLANATION.search(text)) and is_value(text[: match.start()]):
+        said = text[: match.start()]
+        explained = match[0].split()[-1] != "of" or not any(map(str.isdigit, text[match.end() :]))
+        return said if explained and stands(text, said) else None
+    spans = math_spans(text)
+    outside = text
+    for start, end, _ in reversed(spans):
+        outside = f"{outside[:start]} {outside[end:]}"
+    found = {content.strip() for _, _, content in spans}
+    found |= {match[0] for match in NUMBER.finditer(outside)}
+    if (
+        len(found) != 1
+        or not leads_to(text[: first_digit(text)])
+        or HEDGED.search(text)
+        or DENIED.search(text)
+        or STRAY.search(outside)
+    ):
+        return None
+    return last_expression(text)
+
+
+def leads_to(before: str) -> bool:
+    """Whether what stands before the only number of a passage states it."""
+    return len(before) <= NEAR and LEADS_TO.search(before) is not None
+
+
+def first_digit(text: str) -> int:
+    return next((at for at, char in enumerate(text) if char.isdigit() or char in "$\\"), len(text))
+
+
+def _first_joined(sentence: str, spans: list[tuple[int, int, str]]) -> int:
+    start = spans[-1][0]
+    for before in reversed(spans[:-1]):
+        gap = sentence[before[1] : start]
+        if not JOIN.fullmatch(gap):
+            break
+        start = before[0]
+    return start
+
+
+def _last_number(text: str) -> str | None:
+    lists = list(NUMBER_LIST.finditer(text))
+    numbers = list(NUMBER.finditer(text))
+    if not numbers:
+        return None
+    last = numbers[-1]
+    if lists and lists[-1].end() >= last.end():
+        return lists[-1][0]
+    root = ROOT_AFTER.match(text, last.end())
+    end = root.end() if root else last.end()
+    unit = UNIT_AFTER.match(text, end)
+    whole = text[last.start() : unit.end() if unit and unit[1] in UNITS_AFTER else end]
+    return whole if parsed(whole) is not None else last[0]

@@ -1,0 +1,49 @@
+"""Whether a text is a value that the grammar reads, or prose."""
+
+import re
+
+from verifiers.grammar.literals import plain_number
+from verifiers.grammar.normalize import normalise
+from verifiers.grammar.parse import parse
+from verifiers.grammar.tree import Node, ParseError
+from verifiers.grammar.units import SPELLINGS
+from verifiers.grammar.vocabulary import FUNCTIONS
+
+YES_OR_NO = re.compile(
+    r"(yes|no|true|false)\b(?=[,.;!]|\s+[—–-]\s)(?!\W+(?:(?:and|or|but|maybe|"
+    r"perhaps)\W+){0,2}(?:yes|no|not|true|false|maybe|perhaps)"
+    r"\s*(?:[^\w\s]|$))",
+    re.I,
+)
+MATHEMATICAL = re.compile(r"[\d\\=<>+*/^_√π∞-]")
+PROSE_WORD = re.compile(r"(?<![\\A-Za-z])(?![A-Z]{2,3}(?![A-Za-z]))[A-Za-z]{2,}")
+TEXT_GROUP = re.compile(r"\\[A-Za-z]+\s*\{[^{}]*\}")
+NOT_PROSE = (
+    FUNCTIONS.keys() | SPELLINGS.keys() | {"and", "or", "sqrt", "pi", "per", "square", "cubic"}
+)
+LONGEST_PROSE = 2_000
+
+
+def is_value(text: str) -> bool:
+    """Whether a text can be read as mathematics or a short choice, not as prose."""
+    if plain_number(text) is not None:
+        return True
+    node = parsed(text)
+    return node is not None and not node.has("text") and not is_prose(text)
+
+
+def is_prose(text: str) -> bool:
+    """Two words or more outside LaTeX that are neither functions, units nor connectives."""
+    if len(text) > LONGEST_PROSE:
+        return False
+    found = set(PROSE_WORD.findall(TEXT_GROUP.sub(" ", text))) - {"and", "or"}
+    if not MATHEMATICAL.search(text) and len(text.split()) > 1:
+        return bool(found)
+    return len(found - NOT_PROSE) >= 2
+
+
+def parsed(text: str) -> Node | None:
+    try:
+        return parse(normalise(text))
+    except ParseError:
+        return None
