@@ -26,8 +26,9 @@ from rlvr_cli.evaluation.report import Result, check_fields, judged_problems
 from rlvr_cli.evaluation.responses import check_problems
 from rlvr_cli.evaluation.result_dir import PartialResult, ResultDirectory, file_names
 from rlvr_cli.model.loading import model_files
+from rlvr_cli.rollout.plan import Plan, plan_for
 from rlvr_cli.rollout.sampler import Sampler, response_row
-from rlvr_cli.rollout.session import Session, answer_format, eval_params, open_session, prompts_for
+from rlvr_cli.rollout.session import Session, open_session, prompts_for
 from rlvr_cli.runs.narration import say_template, warn_of_bad_golds
 from verifiers import OURS, Format, open_judge
 
@@ -39,6 +40,7 @@ def eval_(configs: Sequence[Config], asked: ReportOptions, display: Display) -> 
     a model is loaded where it can be known.
     """
     sets = _problem_sets(configs, asked)
+    plans = [plan_for(config, sets[config.data.source]) for config in configs]
     directory = None if asked.out is None else ResultDirectory(asked.out)
     ours = {
         (config.model, sets[config.data.source].name): sets[config.data.source].problems
@@ -48,15 +50,15 @@ def eval_(configs: Sequence[Config], asked: ReportOptions, display: Display) -> 
     results = []
     with open_judge(asked.judge) as equality:
         theirs = earlier_results(asked, ours, equality)
-        for model, of_model in groupby(configs, key=lambda config: config.model):
+        for model, of_model in groupby(plans, key=lambda plan: plan.config.model):
             listed = list(of_model)
             with open_session(listed[0]) as session:
                 display.say("policy", f"{model}: {session.description}")
                 model_sha = model_hash(model_files(model))
-                for config in listed:
-                    problems = sets[config.data.source]
+                for plan in listed:
+                    problems = sets[plan.config.data.source]
                     name = names[model, problems.name]
-                    run = _Measurement(config, problems, session, model_sha, asked.judge)
+                    run = _Measurement(plan, problems, session, model_sha, asked.judge)
                     say_template(run.prompts, session, display)
                     unfinished = run.unfinished(directory, name, display)
                     run.sample(unfinished, display)
@@ -70,19 +72,20 @@ class _Measurement:
     """One model on one problem set."""
 
     def __init__(
-        self, config: Config, problems: ProblemSet, session: Session, model_sha: str, judge: str
+        self, plan: Plan, problems: ProblemSet, session: Session, model_sha: str, judge: str
     ) -> None:
-        self.config, self.problems, self.session, self.judge = config, problems, session, judge
-        self.format: Format = answer_format(problems, config.data) if judge == OURS else "any"
-        self.prompts, self.params = _prompts_and_params(config, problems, session)
+        self.problems, self.session, self.judge = problems, session, judge
+        self.config = config = plan.config
+        self.answer_format: Format = plan.answer_format if judge == OURS else "any"
+        self.prompts, self.params = _prompts_and_params(plan, problems, session)
         template = template_text(config.data.prompt or problems.prompt)
         self.fingerprint: Fingerprint = {
             "model": model_sha,
             "data": data_hash(prompt.problem for prompt in self.prompts),
             "prompts": prompts_hash(self.prompts),
             **sampling(self.params, config.seed, config.rollout.seeded, template),
-            **engine_versions(session.engine, session.device, session.threads),
-            **judging(self.format, judge),
+            **engine_versions(session.engine, session.device, session.plan.threads),
+            **judging(self.answer_format, judge),
         }
 
     def unfinished(
@@ -109,7 +112,7 @@ class _Measurement:
         warn_of_bad_golds(self.prompts, self.session, display)
         done = set(unfinished.rows_of)
         with (
-            open_judge(self.judge, format=self.format) as verifier,
+            open_judge(self.judge, format=self.answer_format) as verifier,
             display.progress(f"{self.problems.name}", len(self.prompts)) as bar,
         ):
             pace = Pace(len(self.prompts), len(done))
@@ -160,14 +163,14 @@ def _problem_sets(configs: Sequence[Config], asked: ReportOptions) -> dict[str, 
 
 
 def _prompts_and_params(
-    config: Config, problems: ProblemSet, session: Session
+    plan: Plan, problems: ProblemSet, session: Session
 ) -> tuple[list[Prompt], SamplingParams]:
     """The prompts of the first `limit` problems, and room for responses: as asked, else what the
     context leaves beside the longest prompt of the whole set, so that `limit` changes no answer."""
-    params, limit = eval_params(config), config.data.limit
+    config, params, limit = plan.config, plan.evaluation, plan.config.data.limit
     if "max_tokens" in config.rollout.model_fields_set:
         first = replace(problems, problems=problems.problems[:limit])
         return prompts_for(first, session.policy, config, params.max_tokens), params
     prompts = prompts_for(problems, session.policy, config, 1)
     longest = max(len(prompt.token_ids) for prompt in prompts)
-    return prompts[:limit], eval_params(config, room=session.policy.context - longest)
+    return prompts[:limit], plan.evaluation_within(session.policy.context - longest)

@@ -41,7 +41,7 @@ class ProblemSet:
     problems: tuple[Problem, ...]
     prompt: str
     """Name of the prompt template that fits the set."""
-    verifier: Format | None = None
+    answer_format: Format | None = None
     """How answers to that prompt are judged; none means as the template asks for them."""
     places: tuple[str, ...] = ()
     """Where each problem stands, as messages say it (`file:line`)."""
@@ -77,7 +77,7 @@ def load_problems(
         raise UserError(f"{name}: no problems in it; one JSON object a line is expected")
     if spec is None:
         return ProblemSet(name, problems, DEFAULT_PROMPT, places=tuple(places))
-    return ProblemSet(name, problems, spec.prompt, spec.verifier, tuple(places))
+    return ProblemSet(name, problems, spec.prompt, spec.answer_format, tuple(places))
 
 
 class ProblemCursor:

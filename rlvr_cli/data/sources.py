@@ -51,7 +51,7 @@ class ProblemSetSpec(BaseModel):
     gold: Gold = "text"
     """Where the gold answer stands in its field: the whole, after `####`, or in the last box."""
     prompt: str = DEFAULT_PROMPT
-    verifier: Format | None = None
+    answer_format: Format | None = None
     """How answers are judged; none means as the prompt asks for them."""
 
     @model_validator(mode="after")

@@ -31,7 +31,7 @@ class ImportedResponse:
     finish_reason: str | None
     n_tokens: int | None
     prompt: str | None
-    judged_as: Format | None
+    answer_format: Format | None
     """How the row says that its own verdict came about, if it does."""
 
 
@@ -94,11 +94,11 @@ def format_of_rows(given: Sequence[ImportedResponse]) -> Format:
     """
     first: dict[Format | None, ImportedResponse] = {}
     for row in given:
-        first.setdefault(row.judged_as, row)
+        first.setdefault(row.answer_format, row)
     if len(first) > 1:
         said = "; ".join(f"{row.where}: verifier {form}" for form, row in first.items())
-        raise UserError(f"rows were judged in different ways ({said}); --set data.verifier=…")
-    return given[0].judged_as or "any"
+        raise UserError(f"rows were judged in different ways ({said}); --set data.answer_format=…")
+    return given[0].answer_format or "any"
 
 
 def judged_rows(

@@ -17,19 +17,20 @@ from rlvr_cli.rollout.sampler import response_seed
 from rlvr_cli.rollout.session import (
     NO_TEMPLATE,
     Session,
-    training_format,
-    training_params,
     unreadable_golds,
 )
 from rlvr_cli.runs.memory import OF_WEIGHTS, memory_free, memory_needed, responses_memory
-from verifiers import Attempt, Format, Verdict, Verifier
+from verifiers import Attempt, Verdict, Verifier
 
 PROBE_PROBLEMS = 8
 _SHOWN = 600
 _OFTEN = 0.5
 _MANY = 100_000
 """Responses of a step that take long."""
-_FORMATS = {"think_answer": "<think>…</think><answer>…</answer>", "boxed": "\\boxed{…}"}
+_FORMATS: dict[str | None, str] = {
+    "think_answer": "<think>…</think><answer>…</answer>",
+    "boxed": "\\boxed{…}",
+}
 
 
 @dataclass(frozen=True)
@@ -42,17 +43,18 @@ class Stage:
     """False where the probe found no responses to learn from."""
 
 
-def preflight(session: Session, prompts: Sequence[Prompt], config: Config) -> Iterator[Stage]:
+def preflight(session: Session, prompts: Sequence[Prompt]) -> Iterator[Stage]:
     """Check the data, then the memory, then a few responses of the policy.
 
     Each stage is yielded before the next begins, so that nothing long starts behind an error. The
     probe's responses have seeds of their own: a run after it is the same as one without.
     """
+    config, answer_format = session.plan.config, session.plan.answer_format
     refuse_large_step(config)
     yield _data_stage(session, prompts, config)
     needed, free = _memory(session, config)
     yield Stage((("memory", _memory_line(needed, free)),), memory_findings(needed, free))
-    groups, answer_format = probe(session, prompts, config), training_format(config.data)
+    groups = probe(session, prompts)
     learns = has_signal(groups, config.algorithm)
     share = right_in_any_form(groups) if answer_format != "any" else None
     yield Stage(
@@ -93,14 +95,15 @@ def refuse_large_step(config: Config) -> None:
         )
 
 
-def probe(session: Session, prompts: Sequence[Prompt], config: Config) -> list[Group]:
+def probe(session: Session, prompts: Sequence[Prompt]) -> list[Group]:
     """Sample and verify responses to a few problems as in training."""
-    chosen = random.Random(f"{config.seed}:preflight").sample(
+    seed = session.plan.config.seed
+    chosen = random.Random(f"{seed}:preflight").sample(
         range(len(prompts)), min(PROBE_PROBLEMS, len(prompts))
     )
-    seeds = [response_seed(config.seed, "preflight", number) for number in chosen]
+    seeds = [response_seed(seed, "preflight", number) for number in chosen]
     groups = session.sampler.groups(
-        [prompts[number] for number in chosen], training_params(config), seeds
+        [prompts[number] for number in chosen], session.plan.training, seeds
     )
     return [group for _, group in groups]
 
@@ -202,7 +205,7 @@ def probe_findings(
             "(--max-tokens)"
         )
     if in_any_form is not None and not metrics["format_share"]:
-        found.append(_missed_format(training_format(data), data.prompt, in_any_form))
+        found.append(_missed_format(data, in_any_form))
     if metrics["cut_off_share"] > _OFTEN:
         found.append(
             f"{metrics['cut_off_share']:.0%} of the responses were cut off at --max-tokens: raise "
@@ -211,15 +214,15 @@ def probe_findings(
     return [Finding(text) for text in found]
 
 
-def _missed_format(answer_format: Format, template: str | None, in_any_form: float) -> str:
+def _missed_format(data: DataConfig, in_any_form: float) -> str:
     """Suggest what to do if no response had the required format."""
-    missed = f"no response had the format {_FORMATS[answer_format]}, so none can be rewarded"
+    missed = f"no response had the format {_FORMATS[data.answer_format]}, so none can be rewarded"
     if not in_any_form:
         return f"{missed}, and none states the right answer in any form: take a stronger model"
-    other = "" if template == "boxed" else " --set data.prompt=boxed"
+    other = "" if data.prompt == "boxed" else " --set data.prompt=boxed"
     return (
         f"{missed}, but {in_any_form:.0%} state the right answer in another form: judge any form "
-        f"with --set data.verifier=any{other}, or take a model that writes the format"
+        f"with --set data.answer_format=any{other}, or take a model that writes the format"
     )
 
 
@@ -261,7 +264,7 @@ def _lengths_line(prompts: Sequence[Prompt], session: Session, config: Config) -
 
 def _memory(session: Session, config: Config) -> tuple[dict[str, int], int]:
     """Return the memory needed, by purpose, and the memory free."""
-    model, is_vllm = session.policy.model, session.engine_choice.name == "vllm"
+    model, is_vllm = session.policy.model, session.plan.engine.name == "vllm"
     lent = config.rollout.gpu_share if is_vllm else 0.0
     return memory_needed(model, config, is_vllm), memory_free(model.device, lent)
 

@@ -11,20 +11,13 @@ import torch
 from rlvr_cli.algorithm.advantage import with_advantages
 from rlvr_cli.algorithm.group_filter import Batch, GroupCollector, has_signal, in_order
 from rlvr_cli.algorithm.samples import to_samples
-from rlvr_cli.config import Config
 from rlvr_cli.core.types import Completion, Group, Prompt
 from rlvr_cli.data.problems import ProblemCursor
 from rlvr_cli.data.prompts import prompts_digest
 from rlvr_cli.evaluation.measure import Evaluation, evaluate, summarize
 from rlvr_cli.model.policy import Critic, Policy, weights_digest
 from rlvr_cli.rollout.sampler import response_seed
-from rlvr_cli.rollout.session import (
-    Session,
-    eval_params,
-    precision_on,
-    training_format,
-    training_params,
-)
+from rlvr_cli.rollout.session import Session
 from rlvr_cli.training.forward import ForwardPass
 from rlvr_cli.training.objective import Objective
 from rlvr_cli.training.record import StepRecord, StepResult
@@ -46,15 +39,14 @@ class Responses:
 class Trainer:
     """The training loop of one run; `train_steps` yields each finished step and writes no file."""
 
-    def __init__(
-        self, config: Config, session: Session, prompts: list[Prompt], held_out: list[Prompt]
-    ) -> None:
-        self.config, self.session = config, session
+    def __init__(self, session: Session, prompts: list[Prompt], held_out: list[Prompt]) -> None:
+        self.config = config = session.plan.config
+        self.session = session
         self.prompts, self.held_out = prompts, held_out
         rollout, model = config.rollout, session.policy.model
-        self.params = training_params(config)
+        self.params = session.plan.training
         algo, vocab_size = config.algorithm, len(session.policy.tokenizer)
-        bfloat16 = precision_on(model.device, config.optim.precision) == "bfloat16"
+        bfloat16 = config.optim.precision == "bfloat16"
         policy = Policy(model, vocab_size, rollout.temperature, bfloat16, session.forward)
         torch.manual_seed(config.seed)
         self.reference, self.start_digest = None, ""
@@ -78,7 +70,7 @@ class Trainer:
         self.collector = GroupCollector(rollout.prompts, algo)
         self.throughput = Throughput(model, session.engine, algo.advantage.needs_group)
         self.problems_digest = prompts_digest([*prompts, *held_out])
-        self.has_format = training_format(config.data) != "any"
+        self.has_format = session.plan.answer_format != "any"
         self.weight_version = 0
         self.step = 0
         self.settled = True
@@ -188,8 +180,8 @@ class Trainer:
             load_module("reference", self.reference.model, state.tensors)
 
     def measure(self) -> tuple[list[Group], Evaluation]:
-        """Measure pass@1 on the held-out problems, exactly as `rlvr eval` does."""
-        params = eval_params(self.config)
+        """pass@1 on the held-out problems, exactly as `rlvr eval` measures it."""
+        params = self.session.plan.evaluation
         groups = evaluate(self.session.sampler, self.held_out, params, self.config.seed)
         return groups, summarize(groups, params, self.has_format)
 

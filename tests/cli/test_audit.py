@@ -95,9 +95,9 @@ def test_what_was_not_judged_is_counted_apart():
             "--judge prime: no such judge; choose from rlvr, math-verify",
         ),
         (
-            ["eval", "--judge", "math-verify", "--set", "data.verifier=boxed"],
+            ["eval", "--judge", "math-verify", "--set", "data.answer_format=boxed"],
             "",
-            "--judge math-verify takes answers of any form; leave data.verifier out",
+            "--judge math-verify takes answers of any form; leave data.answer_format out",
         ),
     ],
 )

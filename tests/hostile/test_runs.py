@@ -243,9 +243,9 @@ CONFIGS = [
         "edited: rollout.temperature is 0.9",
     ),
     resumed(
-        "another verifier",
-        edit(r"^  verifier: .*", "  verifier: boxed"),
-        "edited: data.verifier is 'boxed'",
+        "another answer format",
+        edit(r"^  answer_format: .*", "  answer_format: boxed"),
+        "edited: data.answer_format is 'boxed'",
     ),
     resumed("a torn config", tear("run/config.yaml"), "config.yaml: not valid YAML"),
     resumed("a config of NUL", write("run/config.yaml", b"\0" * 4096), "not valid YAML"),
