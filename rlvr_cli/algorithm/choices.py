@@ -23,7 +23,7 @@ class Critic(Choice):
     coef: float = Field(0.5, gt=0)
     """The weight of the value loss."""
     clip: float | None = Field(None, gt=0)
-    """How far a value may move from the one before the update; none means any way."""
+    """The largest move of a value from the one before the update; none means unbounded."""
     warmup: int = Field(0, ge=0)
     """Steps in which only the critic learns."""
     cut_off_value: Literal["zero", "bootstrap"] = "zero"
@@ -34,7 +34,7 @@ class Advantage(Choice):
     """The estimator that turns rewards into one number per token."""
 
     needs_group: ClassVar[bool] = False
-    """The baseline is the other responses to the same prompt: one advantage a response."""
+    """Whether the baseline is the group of responses to the prompt: one advantage per response."""
 
 
 class Gae(Advantage):
@@ -48,7 +48,7 @@ class GroupNormalized(Advantage):
     needs_group: ClassVar[bool] = True
     kind: Literal["group_normalized"] = "group_normalized"
     deviation: Literal["sample", "population"] = "sample"
-    """What the group is divided by: the n-1 or the n standard deviation."""
+    """The divisor of the group: the n-1 or the n standard deviation."""
 
 
 class GroupBaseline(Advantage):
@@ -67,9 +67,9 @@ class Surrogate(Choice):
     """The objective of a token, to be maximized."""
 
     is_on_policy: ClassVar[bool] = False
-    """Right only for samples of the policy as it is at this very update."""
+    """Whether the gradient is valid only for samples of the current policy."""
     is_of_response: ClassVar[bool] = False
-    """One ratio a response, which needs one advantage a response."""
+    """Whether there is one ratio per response, which needs one advantage per response."""
 
 
 class PolicyGradient(Surrogate):
@@ -83,9 +83,9 @@ class Ratio(Surrogate):
 
 class _Clipping(Surrogate):
     low: float = Field(0.2, ge=0, le=1)
-    """The ratio counts from 1 - low …"""
+    """The lower clip: the ratio is clipped at 1 - low."""
     high: float = Field(0.2, ge=0)
-    """… to 1 + high."""
+    """The upper clip: the ratio is clipped at 1 + high."""
 
 
 class Clip(_Clipping):
@@ -151,7 +151,7 @@ class KL(Choice):
         FixedReference()
     )
     control: KLControl | None = None
-    """None means that the coefficient stays."""
+    """The adaptation of the coefficient; none keeps it constant."""
 
     @property
     def controls_own(self) -> bool:
@@ -166,7 +166,7 @@ class Mixed(Choice):
 
     kind: Literal["mixed"] = "mixed"
     max_gen_batches: int = Field(4, ge=1)
-    """How often one step may sample to fill its batch with groups that pass the filter."""
+    """The most rounds of sampling per step to fill its batch with groups that pass the filter."""
     on_cap: Literal["train", "skip", "stop"] = "train"
     """When the cap is reached: train on what there is, skip the update, or stop the run."""
     surplus: Literal["carry", "abort"] = "carry"
@@ -195,7 +195,7 @@ class Algorithm(Section):
         Gae | GroupNormalized | GroupBaseline | Return, Field(discriminator="kind")
     ] = GroupNormalized()
     whiten: bool = False
-    """Advantages to mean 0 and deviation 1 over all tokens, after the returns are taken."""
+    """Whether advantages get mean 0 and deviation 1 over all tokens, after the returns are taken."""
     surrogate: Annotated[
         PolicyGradient | Ratio | Clip | DualClip | SequenceClip | Cispo,
         Field(discriminator="kind"),
@@ -214,7 +214,7 @@ class Algorithm(Section):
     filter: Mixed | None = None
     """Which groups train; none means all, sampled once."""
     overlong: Annotated[SoftOverlong | MaskOverlong, Field(discriminator="kind")] | None = None
-    """What becomes of responses that reach the longest length."""
+    """The treatment of responses that reach the longest length."""
 
     @property
     def critic(self) -> Critic | None:
@@ -298,4 +298,4 @@ CONTRADICTIONS: tuple[tuple[Callable[[Algorithm], bool], str], ...] = (
         "are carried over are another policy's samples; use ratio or clip",
     ),
 )
-"""Choices that mean something each on its own but not together."""
+"""Choices that are valid each on its own but not together."""

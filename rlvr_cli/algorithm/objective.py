@@ -58,9 +58,9 @@ class LossInputs:
     logprobs: torch.Tensor
     entropy: torch.Tensor
     old_logprobs: torch.Tensor
-    """Of the policy that sampled, as the trainer computes them."""
+    """Those of the policy that sampled, computed by the trainer."""
     rollout_logprobs: torch.Tensor
-    """The same as the engine computed them."""
+    """Those of the policy that sampled, computed by the engine."""
     ref_logprobs: torch.Tensor
     advantages: torch.Tensor
     mask: torch.Tensor

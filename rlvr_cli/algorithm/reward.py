@@ -3,7 +3,7 @@
 from verifiers import Verdict, Verification
 
 NO_SIGNAL = (Verdict.TIMEOUT, Verdict.UNPARSEABLE_GOLD)
-"""Verdicts that say nothing about the response: they neither reward nor punish."""
+"""Verdicts that are not about the response: it gets no reward."""
 
 
 def reward(verification: Verification) -> float | None:

@@ -18,11 +18,11 @@ class TrainingSample:
     response_ids: Sequence[int]
     rollout_logprobs: torch.Tensor
     reward: float
-    """Of the whole response, shaped by its length if so asked."""
+    """The reward of the whole response, shaped by its length if configured."""
     group: int
     """Equal numbers for responses to one prompt that were sampled together."""
     is_fresh: bool
-    """Sampled by the weights as they are at the start of this step, not carried over."""
+    """Whether the weights at the start of this step sampled it; False if carried over."""
     is_cut_off: bool
     old_logprobs: torch.Tensor | None = None
     """None for a fresh sample that trains once: the policy's own at that moment."""

@@ -25,4 +25,4 @@ class Finding:
 
     text: str
     is_error: bool = False
-    """The run cannot start, or does not go on."""
+    """Whether the run cannot start, or stops."""

@@ -1,4 +1,4 @@
-"""Settings from one place, and from a YAML file."""
+"""Layers of settings: one source each, such as a YAML file."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ class Layer:
     values: dict[str, Any]
 
     def sets(self, path: list[str]) -> bool:
-        """Whether the layer says something at this place."""
+        """Return whether the layer sets this path."""
         inside: Any = self.values
         for part in path:
             if not isinstance(inside, dict) or part not in inside:
@@ -27,7 +27,7 @@ class Layer:
 
 
 def yaml_layer(path: Path, origin: str | None = None) -> Layer:
-    """The settings of a YAML file. Raises UserError if it cannot be read or is not a mapping.
+    """Read the settings of a YAML file. Raises UserError if it cannot be read or is not a mapping.
 
     A file with an `origin` of its own lies in a directory from anywhere: only a regular one is
     opened there.

@@ -13,7 +13,7 @@ LONGEST_ANSWER = 10_000
 DEEPEST = 100
 """Levels of nesting in a problem's own fields."""
 SHORT = 100
-"""Characters of a stranger's text in a message."""
+"""Characters of untrusted text in a message."""
 _CONTROL = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 and C1 but for tab and newline
     r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # what turns the direction of text round

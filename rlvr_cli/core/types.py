@@ -34,7 +34,7 @@ class Prompt:
     text: str
     token_ids: tuple[int, ...]
     think_open: bool
-    """The chat template has already opened `<think>`."""
+    """Whether the chat template has already opened `<think>`."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from verifiers import Format
 
 _SHORT = 60
 _SECONDS, _SECONDS_EACH = 10.0, 0.1
-"""That a chat template may take altogether: to begin with, and for each problem."""
+"""Seconds that a chat template may take altogether: to begin with, and for each problem."""
 _MEMORY = 1 << 30
 """Bytes that it may take beside what the process has."""
 _LEAST_S = 0.001

@@ -13,7 +13,7 @@ from transformers.masking_utils import sdpa_mask
 from rlvr_cli.model.packing import packed_attention
 
 ATTENTION = "rlvr_sdpa"
-"""The name under which transformers finds it."""
+"""The name under which transformers knows this attention function."""
 _windows: set[int] = set()
 
 

@@ -39,9 +39,9 @@ class Forward:
     gap: float = 0.0
     """The largest difference from the model's own unpacked, unpadded pass, in nats."""
     rounding: float = 0.0
-    """What a rounding of the embeddings changes, in nats."""
+    """The change that a rounding of the embeddings causes, in nats."""
     why: str = ""
-    """What ruled the quicker ways out."""
+    """Why the quicker ways were rejected."""
 
     def __str__(self) -> str:
         way = "packed" if self.packed else f"padded, which is slower ({self.why})"

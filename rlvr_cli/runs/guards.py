@@ -11,7 +11,7 @@ from rlvr_cli.evaluation.metrics import mean
 History = Sequence[Mapping[str, Any]]
 """The metrics of each step, oldest first."""
 Guard = Callable[[History, GuardsConfig], str | None]
-"""What is wrong at the newest step and the way out, or None."""
+"""A check of the newest step: what is wrong and its remedy, or None."""
 
 _WINDOW = 3
 _MOSTLY_RIGHT = 0.9

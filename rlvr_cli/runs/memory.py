@@ -14,7 +14,7 @@ _GRADIENT_AND_ADAM = 3
 _KEPT_HIDDEN, _KEPT_INNER = 8, 4
 """Vectors a token that one layer keeps for the backward pass, of its two widths."""
 OF_WEIGHTS = ("gradient and AdamW", "reference policy", "critic")
-"""The parts that smaller batches do not make smaller."""
+"""The parts whose size does not depend on the batch."""
 _TOKEN = 100
 """Bytes of one sampled token with its log-probability, as Python keeps them."""
 _LOGITS_MB = 256

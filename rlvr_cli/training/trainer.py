@@ -180,7 +180,7 @@ class Trainer:
             load_module("reference", self.reference.model, state.tensors)
 
     def measure(self) -> tuple[list[Group], Evaluation]:
-        """pass@1 on the held-out problems, exactly as `rlvr eval` measures it."""
+        """Measure pass@1 on the held-out problems, exactly as `rlvr eval` does."""
         params = self.session.plan.evaluation
         groups = evaluate(self.session.sampler, self.held_out, params, self.config.seed)
         return groups, summarize(groups, params, self.has_format)

@@ -9,7 +9,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Completion, SamplingParams
 
 Listener = Callable[[int, int, int], None]
-"""Hears of every token as it is drawn: (prompt index, sample, token id)."""
+"""A callback for every token as it is drawn: (prompt index, sample, token id)."""
 
 
 class Engine(Protocol):
