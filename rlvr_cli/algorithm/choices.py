@@ -195,7 +195,7 @@ class Algorithm(Section):
         Gae | GroupNormalized | GroupBaseline | Return, Field(discriminator="kind")
     ] = GroupNormalized()
     whiten: bool = False
-    """Whether advantages get mean 0 and deviation 1 over all tokens, after the returns are taken."""
+    """Whether to whiten advantages over all tokens, after the returns are taken."""
     surrogate: Annotated[
         PolicyGradient | Ratio | Clip | DualClip | SequenceClip | Cispo,
         Field(discriminator="kind"),
