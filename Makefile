@@ -26,7 +26,7 @@ fuzz: $(VENV)/installed-dev
 
 # The tests that need vLLM, on its build for CPUs, in an environment of their own.
 test-vllm: $(VLLM_VENV)/installed
-	$(VLLM_VENV)/bin/python -m pytest tests/rollout
+	$(VLLM_VENV)/bin/python -m pytest tests/rollout tests/cli/test_real_model.py
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

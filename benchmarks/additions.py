@@ -1,4 +1,4 @@
-"""Two-digit additions that a small chat model half knows, as JSONL; the splits never overlap.
+"""Additions up to 49 + 49, which a small chat model half knows, as JSONL in two disjoint splits.
 
 python benchmarks/additions.py DIRECTORY      # writes train.jsonl and heldout.jsonl there
 """
@@ -13,7 +13,7 @@ TRAIN, HELD_OUT = 1024, 96
 
 def problems() -> dict[str, list[dict]]:
     """The rows of both splits, distinct and always the same."""
-    pairs = [(a, b) for a in range(10, 100) for b in range(10, 100)]
+    pairs = [(a, b) for a in range(2, 50) for b in range(2, 50)]
     random.Random(0).shuffle(pairs)
     rows = [
         {"problem": f"Calculate {a} + {b}. Reply with the sum only.", "answer": a + b}

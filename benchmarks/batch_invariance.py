@@ -10,6 +10,7 @@ from rlvr_cli.config import resolve, set_layer
 from rlvr_cli.core.types import Group, SamplingParams
 from rlvr_cli.data.problems import load_problems
 from rlvr_cli.evaluation.measure import evaluate
+from rlvr_cli.rollout.plan import plan_for
 from rlvr_cli.rollout.session import open_session, prompts_for
 
 
@@ -36,7 +37,7 @@ def main() -> None:
     config = resolve(set_layer(settings))
     params = SamplingParams(args.samples, args.max_tokens, 0.6, 0.95)
     problems = load_problems(args.data, "test", limit=args.limit)
-    with open_session(config) as session:
+    with open_session(plan_for(config, problems)) as session:
         prompts = prompts_for(problems, session.policy, config, args.max_tokens)
         whole = tokens(evaluate(session.sampler, prompts, params, 0))
         count = sum(map(len, whole.values()))

@@ -21,9 +21,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen2Config
 from rlvr_cli.config import resolve, set_layer
 from rlvr_cli.data.problems import load_problems
 from rlvr_cli.model.loading import TINY, model_directory
+from rlvr_cli.rollout.plan import plan_for
 from rlvr_cli.rollout.sampler import Sampler
 from rlvr_cli.rollout.session import open_session, prompts_for
-from rlvr_cli.training.throughput import run_figures
+from rlvr_cli.training.throughput import run_throughput
 from rlvr_cli.training.trainer import Trainer
 from verifiers import Attempt, Verdict, Verification
 
@@ -93,17 +94,17 @@ def main() -> None:
         )
         config = resolve(set_layer(settings))
         problems = load_problems("arithmetic", "train", limit=1024)
-        with open_session(config, training=True) as session:
+        with open_session(plan_for(config, problems), training=True) as session:
             prompts = prompts_for(problems, session.policy, config, args.max_tokens)
             sampler = Sampler(session.engine, session.policy.tokenizer, ByteParity())
             session = dataclasses.replace(session, sampler=sampler)
             print(session.description)
-            trainer = Trainer(config, session, prompts, [])
+            trainer = Trainer(session, prompts, [])
             history = []
             for result in trainer.train_steps():
                 history.append(result.metrics)
                 print(json.dumps(result.metrics), flush=True)
-            print(json.dumps(run_figures(history[1:]), indent=2))
+            print(json.dumps(run_throughput(history[1:]), indent=2))
             print(f"peaks by {trainer.throughput.peaks}")
 
 

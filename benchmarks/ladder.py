@@ -14,9 +14,11 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from rlvr_cli.config import resolve, set_layer, yaml_layer
+from rlvr_cli.config import resolve, set_layer
+from rlvr_cli.core.layers import yaml_layer
 from rlvr_cli.data.problems import load_problems
 from rlvr_cli.model.loading import DEFAULTS_FILE, TINY, model_directory
+from rlvr_cli.rollout.plan import plan_for
 from rlvr_cli.rollout.session import open_session, prompts_for
 from rlvr_cli.training.trainer import Trainer
 
@@ -36,13 +38,13 @@ def climb(settings: list[str], seed: int, budget: int) -> tuple[float, float, in
     """(held-out pass@1, entropy of the last updates, steps) at `budget` generated tokens."""
     defaults = yaml_layer(Path(model_directory(TINY)) / DEFAULTS_FILE)
     config = resolve([defaults, *set_layer([*GRPO, *COMMON, *settings, f"seed={seed}"])])
-    with open_session(config) as session:
-        train, test = (load_problems("arithmetic", split) for split in ("train", "test"))
+    train, test = (load_problems("arithmetic", split) for split in ("train", "test"))
+    with open_session(plan_for(config, train), training=True) as session:
         prompts, held_out = (
             prompts_for(problems, session.policy, config, config.rollout.max_tokens)
             for problems in (train, test)
         )
-        trainer = Trainer(config, session, prompts, held_out[: config.eval.limit])
+        trainer = Trainer(session, prompts, held_out[: config.eval.limit])
         tokens, history = 0, []
         for result in trainer.train_steps():
             tokens += result.metrics["tokens_sampled"]

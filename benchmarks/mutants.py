@@ -36,7 +36,7 @@ ALSO = {
     "rlvr_cli/algorithm/group_filter.py": [],
     "rlvr_cli/algorithm/objective.py": [f"{_ALGORITHM}loss.py"],
     "rlvr_cli/algorithm/reward.py": [f"{_ALGORITHM}group_filter.py", f"{_ALGORITHM}objective.py"],
-    "rlvr_cli/algorithm/rows.py": [],
+    "rlvr_cli/algorithm/samples.py": [],
     "rlvr_cli/config.py": ["tests/cli/test_config.py"],
     "rlvr_cli/core/files.py": [],
     "rlvr_cli/core/settings.py": ["tests/cli/test_config.py"],
@@ -58,7 +58,7 @@ ALSO = {
 """The core modules, and where they are tested beside the file of their own name."""
 EQUIVALENT: dict[tuple[str, str, str], str] = {
     (
-        "rlvr_cli/algorithm/rows.py",
+        "rlvr_cli/algorithm/samples.py",
         "reward = rollout.reward or 0.0",
         "reward = rollout.reward or 1.0",
     ): "what was judged has a reward, and none of 0",

@@ -1,12 +1,15 @@
 """One RL step of ours beside one of TRL's GRPOTrainer: same model, problems, group, length, update.
 
     python benchmarks/trl_step.py --trl-python TRL_VENV/bin/python
+    python benchmarks/trl_step.py --trl-python … --model DIR --prompts 2 --steps 3 --pairs 3
 
-Both sides train the `tiny` policy on the CPU in float32 with one thread: 16 problems x 8 responses,
-the DAPO loss with equal clips, no reference model, one AdamW update a batch, the same reward (a
-parity of the text, so that nearly every group has a signal) and no group filter. Two arms: every
-response exactly 64 tokens long, or ended by its own end token (at most 64). The sides alternate as
-processes of their own; the first step of each is dropped. Medians of pairs are printed.
+Both sides train the same model (the `tiny` policy, or a directory) on the CPU in float32 with one
+thread: 16 problems x 8 responses unless told otherwise, the DAPO loss with equal clips, no
+reference model, one AdamW update a batch, the same reward (a parity of the text, so that nearly
+every group has a signal) and no group filter. Two arms: every response exactly 64 tokens long, or
+ended by its own end token (at most 64). The sides alternate as processes of their own, each first
+in every other pair; the first step of each is dropped. Medians of pairs are printed; tokens a
+second of the processor's time hardly change with what else runs.
 
 TRL lives in a virtual environment of its own (`pip install 'trl==1.16.*'`), never beside ours.
 """
@@ -19,9 +22,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
-PROMPTS, GROUP, MAX_TOKENS, STEPS = 16, 8, 64, 5
+GROUP, MAX_TOKENS = 8, 64
 ROOT = Path(__file__).parents[1]
 TINY = ROOT / "rlvr_cli" / "tiny"
 
@@ -31,26 +35,36 @@ def reward(text: str) -> float:
     return 1.0 if (text.count("1") + text.count("4") + len(text)) % 2 else -1.0
 
 
-def questions() -> list[str]:
-    """The same problems in the same order for both."""
-    sys.path.insert(0, str(ROOT))
-    from rlvr_cli.data import arithmetic
+@dataclass(frozen=True)
+class Shape:
+    """What both sides are asked for."""
 
-    return [str(row["problem"]) for row in arithmetic.problems("train", PROMPTS * STEPS, seed=0)]
+    model: Path
+    prompts: int
+    steps: int
+    fixed: bool
+
+    def questions(self) -> list[str]:
+        """The same problems in the same order for both."""
+        sys.path.insert(0, str(ROOT))
+        from rlvr_cli.data import arithmetic
+
+        rows = arithmetic.problems("train", self.prompts * self.steps, seed=0)
+        return [str(row["problem"]) for row in rows]
 
 
 def peak_mib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def ours(fixed: bool) -> dict[str, list[float] | float]:
+def ours(shape: Shape) -> dict[str, list[float] | float]:
     sys.path.insert(0, str(ROOT))
     import torch
 
     from rlvr_cli.algorithm.advantage import with_advantages
     from rlvr_cli.algorithm.choices import Clip
     from rlvr_cli.algorithm.presets import ALGORITHMS
-    from rlvr_cli.algorithm.rows import Row
+    from rlvr_cli.algorithm.samples import TrainingSample
     from rlvr_cli.config import OptimConfig
     from rlvr_cli.core.types import Problem, SamplingParams
     from rlvr_cli.data.prompts import render_prompts
@@ -62,11 +76,11 @@ def ours(fixed: bool) -> dict[str, list[float] | float]:
     from rlvr_cli.training.update import Updater
 
     torch.set_num_threads(1)
-    texts = questions()
+    texts = shape.questions()
     imported = peak_mib()
-    policy = load_model("tiny")
+    policy = load_model(str(shape.model))
     engine = TransformersEngine(
-        policy.model, len(policy.tokenizer), (-1,) if fixed else policy.stop_ids, 1024
+        policy.model, len(policy.tokenizer), (-1,) if shape.fixed else policy.stop_ids, 1024
     )
     prompts, _ = render_prompts(
         [Problem("", text, None) for text in texts], policy.tokenizer, "plain", 2048, MAX_TOKENS
@@ -75,13 +89,14 @@ def ours(fixed: bool) -> dict[str, list[float] | float]:
     optim = OptimConfig(lr=1e-6, weight_decay=0.0, warmup_steps=0, micro_tokens=2048)
     learner = Policy(policy.model, len(policy.tokenizer), 1.0)
     forward = ForwardPass(learner, None, None, algorithm, optim.micro_tokens)
-    updater = Updater(Objective(learner, None, algorithm), optim, MAX_TOKENS, STEPS)
+    updater = Updater(Objective(learner, None, algorithm), optim, MAX_TOKENS, shape.steps)
     params = SamplingParams(GROUP, MAX_TOKENS)
-    seconds, tokens = [], []
-    for step in range(STEPS):
-        started = time.perf_counter()
-        batch = [prompt.token_ids for prompt in prompts[step * PROMPTS : (step + 1) * PROMPTS]]
-        seeds = [1000 * (step * PROMPTS + p) for p in range(PROMPTS)]
+    seconds, cpu, tokens = [], [], []
+    for step in range(shape.steps):
+        started, busy = time.perf_counter(), time.process_time()
+        first = step * shape.prompts
+        batch = [prompt.token_ids for prompt in prompts[first : first + shape.prompts]]
+        seeds = [1000 * (first + p) for p in range(shape.prompts)]
         rows = []
         for index, group in engine.generate(batch, params, seeds):
             decoded = policy.tokenizer.batch_decode([list(c.token_ids) for c in group])
@@ -89,28 +104,37 @@ def ours(fixed: bool) -> dict[str, list[float] | float]:
                 logprobs = torch.tensor(completion.logprobs)
                 cut_off = completion.finish_reason == "length"
                 ids = completion.token_ids
-                rows.append(Row(batch[index], ids, logprobs, reward(text), index, True, cut_off))
+                rows.append(
+                    TrainingSample(batch[index], ids, logprobs, reward(text), index, True, cut_off)
+                )
         rows = with_advantages(forward.add_logprobs(rows), algorithm, 0.0)
         updater.update(rows, step + 1, seed=0)
         engine.sync_weights(policy.model.named_parameters())
         seconds.append(time.perf_counter() - started)
+        cpu.append(time.process_time() - busy)
         tokens.append(sum(len(row.response_ids) for row in rows))
-    return {"seconds": seconds[1:], "tokens": tokens[1:], "mib": peak_mib() - imported}
+    return {
+        "seconds": seconds[1:],
+        "cpu": cpu[1:],
+        "tokens": tokens[1:],
+        "mib": peak_mib() - imported,
+    }
 
 
-def trl(fixed: bool) -> dict[str, list[float] | float]:
+def trl(shape: Shape) -> dict[str, list[float] | float]:
     import torch
     from datasets import Dataset
     from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
     from trl import GRPOConfig, GRPOTrainer
 
     torch.set_num_threads(1)
-    texts = questions()
+    texts = shape.questions()
     imported = peak_mib()
-    tokenizer = AutoTokenizer.from_pretrained(TINY, padding_side="left")
-    model = AutoModelForCausalLM.from_pretrained(TINY, dtype=torch.float32)
+    tokenizer = AutoTokenizer.from_pretrained(shape.model, padding_side="left")
+    model = AutoModelForCausalLM.from_pretrained(shape.model, dtype=torch.float32)
     data = Dataset.from_list([{"prompt": [{"role": "user", "content": text}]} for text in texts])
     seconds: list[float] = []
+    cpu: list[float] = []
     tokens: list[int] = []
 
     def score(completions: list, completion_ids: list, **_: object) -> list[float]:
@@ -119,10 +143,11 @@ def trl(fixed: bool) -> dict[str, list[float] | float]:
 
     class Timer(TrainerCallback):
         def on_step_begin(self, *args: object, **kwargs: object) -> None:
-            self.started = time.perf_counter()
+            self.started, self.busy = time.perf_counter(), time.process_time()
 
         def on_step_end(self, *args: object, **kwargs: object) -> None:
             seconds.append(time.perf_counter() - self.started)
+            cpu.append(time.process_time() - self.busy)
 
     with tempfile.TemporaryDirectory() as directory:
         args = GRPOConfig(
@@ -130,11 +155,11 @@ def trl(fixed: bool) -> dict[str, list[float] | float]:
             use_cpu=True,
             bf16=False,
             gradient_checkpointing=False,
-            per_device_train_batch_size=PROMPTS * GROUP,
+            per_device_train_batch_size=shape.prompts * GROUP,
             gradient_accumulation_steps=1,
             num_generations=GROUP,
             max_completion_length=MAX_TOKENS,
-            generation_kwargs={"min_new_tokens": MAX_TOKENS} if fixed else None,
+            generation_kwargs={"min_new_tokens": MAX_TOKENS} if shape.fixed else None,
             temperature=1.0,
             top_p=1.0,
             top_k=0,
@@ -145,7 +170,7 @@ def trl(fixed: bool) -> dict[str, list[float] | float]:
             max_grad_norm=1.0,
             loss_type="dapo",
             scale_rewards="group",
-            max_steps=STEPS,
+            max_steps=shape.steps,
             logging_strategy="no",
             report_to=[],
             save_strategy="no",
@@ -158,17 +183,25 @@ def trl(fixed: bool) -> dict[str, list[float] | float]:
             processing_class=tokenizer, callbacks=[Timer()],
         )  # fmt: skip
         trainer.train()
-    return {"seconds": seconds[1:], "tokens": tokens[1:STEPS], "mib": peak_mib() - imported}
+    return {
+        "seconds": seconds[1:],
+        "cpu": cpu[1:],
+        "tokens": tokens[1 : shape.steps],
+        "mib": peak_mib() - imported,
+    }
 
 
-def run_side(python: str, side: str, fixed: bool) -> dict[str, float]:
-    command = [python, __file__, "--side", side, *(["--fixed"] if fixed else [])]
+def run_side(python: str, side: str, shape: Shape) -> dict[str, float]:
+    command = [python, __file__, "--side", side, *(["--fixed"] if shape.fixed else [])]
+    command += ["--model", str(shape.model), "--prompts", str(shape.prompts)]
+    command += ["--steps", str(shape.steps)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{side} failed:\n{done.stderr[-3000:]}")
     found = json.loads(done.stdout.splitlines()[-1])
     return {
         "tokens/s": sum(found["tokens"]) / sum(found["seconds"]),
+        "tokens/cpu-s": sum(found["tokens"]) / sum(found["cpu"]),
         "step_s": statistics.median(found["seconds"]),
         "MiB": found["mib"],
         "tokens": sum(found["tokens"]),
@@ -178,24 +211,28 @@ def run_side(python: str, side: str, fixed: bool) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trl-python", help="python of a virtual environment with trl 1.16")
+    parser.add_argument("--model", type=Path, default=TINY, help="a model directory")
+    parser.add_argument("--prompts", type=int, default=16)
+    parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--side", choices=["ours", "trl"])
     parser.add_argument("--fixed", action="store_true")
     args = parser.parse_args()
     if args.side:
-        print(json.dumps({"ours": ours, "trl": trl}[args.side](args.fixed)))
+        shape = Shape(args.model, args.prompts, args.steps, args.fixed)
+        print(json.dumps({"ours": ours, "trl": trl}[args.side](shape)))
         return
+    pythons = {"ours": sys.executable, "trl": args.trl_python or sys.executable}
     for fixed in (True, False):
         pairs = []
         for pair in range(args.pairs):
-            both = {
-                "ours": run_side(sys.executable, "ours", fixed),
-                "trl": run_side(args.trl_python or sys.executable, "trl", fixed),
-            }
+            shape = Shape(args.model, args.prompts, args.steps, fixed)
+            order = list(pythons) if pair % 2 else list(reversed(pythons))
+            both = {side: run_side(pythons[side], side, shape) for side in order}
             pairs.append(both)
             print(f"{'fixed' if fixed else 'natural'} pair {pair + 1}: {both}", flush=True)
-        for figure in ("tokens/s", "step_s", "MiB"):
-            values = {side: statistics.median(p[side][figure] for p in pairs) for side in pairs[0]}
+        for figure in ("tokens/s", "tokens/cpu-s", "step_s", "MiB"):
+            values = {side: statistics.median(p[side][figure] for p in pairs) for side in pythons}
             ratios = [p["ours"][figure] / p["trl"][figure] for p in pairs]
             print(
                 f"{'fixed' if fixed else 'natural'} {figure}: ours {values['ours']:.4g}, "

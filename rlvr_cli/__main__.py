@@ -1,4 +1,4 @@
-"""The program as it is started: `rlvr`, or `python -m rlvr_cli`."""
+"""The entry point: `rlvr`, or `python -m rlvr_cli`."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
 
 
 def main() -> None:
-    """Run the command. A mistake in the options is one line and exit code 2, like every other."""
+    """Run the command. A mistake in the options is reported in one line with exit code 2."""
     _open_missing()
     try:
         code = _run(sys.argv[1:] or ["--help"])
@@ -43,7 +43,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _open_missing() -> None:
-    """Put /dev/null in the place of a standard stream that was closed."""
+    """Open /dev/null in place of a standard stream that was closed."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)

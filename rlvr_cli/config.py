@@ -1,8 +1,6 @@
 """The typed configuration: built-in defaults, then a model's own, a YAML file, flags, `--set`."""
 
-import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
@@ -11,50 +9,79 @@ from pydantic import Field, ValidationError, model_validator
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.presets import ALGORITHMS
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.files import open_regular
-from rlvr_cli.core.settings import Layer, Section, differences, overlay
+from rlvr_cli.core.layers import Layer
+from rlvr_cli.core.settings import (
+    Command,
+    Section,
+    Use,
+    differences,
+    kept,
+    overlay,
+    setting,
+    uses,
+)
 from rlvr_cli.core.text import shortened, shown
-from rlvr_cli.core.yaml_text import LARGEST_YAML, load_yaml
+from rlvr_cli.core.yaml_text import load_yaml
 from verifiers import Format
 
 Beta = Annotated[float, Field(ge=0, lt=1)]
+
+SAMPLING: tuple[Command, ...] = ("train", "eval", "sample")
+JUDGING: tuple[Command, ...] = (*SAMPLING, "responses")
+LONGEST_RESPONSE = 32_768
+"""Tokens of a response where the context would leave room for more: as reasoning models are
+published."""
 
 
 class DataConfig(Section):
     """Which problems, and how they are put to the policy."""
 
-    source: str = "arithmetic"
+    source: str = setting("arithmetic", read_by=("train", "eval"), flag="DATA", on_resume="moves")
     """A name in datasets_cfg, a YAML, JSONL, Parquet or CSV file, a hub id, or `-` for stdin."""
-    split: Literal["train", "test"] | None = None
+    split: Literal["train", "test"] | None = setting(None, read_by=SAMPLING)
     """None means `train` to train on and `test` to evaluate."""
-    limit: int | None = Field(None, ge=1)
-    skip_bad: bool = False
+    limit: int | None = setting(None, read_by=JUDGING, flag="--limit", flag_of=SAMPLING, ge=1)
+    skip_bad: bool = setting(False, read_by=JUDGING, flag="--skip-bad", flag_of=SAMPLING)
     """Go on without the problems that cannot be read or do not fit the context."""
-    prompt: str | None = None
+    prompt: str | None = setting(
+        None,
+        read_by=SAMPLING,
+        flag="--prompt",
+        flag_of=("eval", "sample"),
+        kept=True,
+        resets="data.answer_format",
+    )
     """A template of prompts.TEMPLATES, or a text or a file with {problem} in it; none means the
     set's own."""
-    verifier: Format | None = None
+    answer_format: Format | None = setting(None, read_by=JUDGING, kept=True)
     """How answers are judged; none means as the problem set says, or as the prompt asks for."""
-    root: str | None = None
+    root: str | None = setting(None, read_by=SAMPLING, on_resume="moves")
     """A directory of local copies of the hub's problem sets, such as gsm8k_test.jsonl."""
 
 
 class RolloutConfig(Section):
     """How one step samples."""
 
-    prompts: int = Field(32, ge=1)
-    samples: int = Field(8, ge=1)
-    max_tokens: int = Field(1024, ge=1)
-    temperature: float = Field(1.0, gt=0, le=100)
-    top_p: float = Field(1.0, gt=0, le=1)
-    kv_budget_mb: int = Field(1024, ge=1)
+    prompts: int = setting(32, flag="--prompts", kept=True, ge=1)
+    samples: int = setting(8, flag="--samples", kept=True, ge=1)
+    max_tokens: int = setting(
+        1024,
+        read_by=SAMPLING,
+        flag="--max-tokens",
+        default_in={"eval": f"all that the context leaves, up to {LONGEST_RESPONSE}; a run's own"},
+        kept=True,
+        ge=1,
+    )
+    temperature: float = setting(1.0, flag="--temperature", kept=True, gt=0, le=100)
+    top_p: float = setting(1.0, flag="--top-p", kept=True, gt=0, le=1)
+    kv_budget_mb: int = setting(1024, read_by=SAMPLING, ge=1)
     """Memory for the keys and values of the responses that are decoded together, but for vLLM on a
     GPU, which has `gpu_share`."""
-    gpu_share: float = Field(0.5, gt=0, lt=1)
+    gpu_share: float = setting(0.5, read_by=SAMPLING, gt=0, lt=1)
     """The part of a GPU that vLLM takes while it samples: weights, keys and values."""
-    seeded: bool = True
+    seeded: bool = setting(True, read_by=SAMPLING, kept=True)
     """Every response has a seed of its own; false makes vLLM on a GPU faster, not repeatable."""
-    mismatch_limit: float = Field(0.1, gt=0)
+    mismatch_limit: float = setting(0.1, gt=0)
     """The run stops where engine and trainer disagree by more about log-probabilities, on average
     over the tokens of a step."""
 
@@ -62,32 +89,44 @@ class RolloutConfig(Section):
 class OptimConfig(Section):
     """AdamW and how a step's batch is cut."""
 
-    lr: float = Field(1e-6, ge=0, le=1)
-    warmup_steps: int = Field(10, ge=0)
-    weight_decay: float = Field(0.1, ge=0)
-    betas: tuple[Beta, Beta] = (0.9, 0.999)
-    grad_clip: float = Field(1.0, gt=0)
-    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    lr: float = setting(1e-6, flag="--lr", kept=True, ge=0, le=1)
+    warmup_steps: int = setting(10, kept=True, ge=0)
+    weight_decay: float = setting(0.1, kept=True, ge=0)
+    betas: tuple[Beta, Beta] = setting((0.9, 0.999), kept=True)
+    grad_clip: float = setting(1.0, kept=True, gt=0)
+    schedule: Literal["constant", "linear", "cosine"] = setting("constant", kept=True)
     """What the learning rate does after the warm-up: stay, or fall to 0 behind the last step."""
-    critic_lr: float = Field(1e-5, ge=0, le=1)
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    critic_lr: float = setting(1e-5, kept=True, ge=0, le=1)
+    precision: Literal["auto", "float32", "bfloat16"] = setting("auto")
     """Of the matrix products; auto is bfloat16 on a GPU. The weights are float32 always."""
-    micro_tokens: int = Field(8192, ge=1)
+    micro_tokens: int = setting(8192, kept=True, ge=1)
     """Tokens in one forward pass; changes memory and speed, never the result."""
 
 
 class EvalConfig(Section):
     """How pass@1 is measured, by `rlvr eval` and before and after training alike."""
 
-    source: str | None = None
+    source: str | None = setting(None, on_resume="moves")
     """Measured before and after training; none means the `test` split of data.source."""
-    limit: int = Field(256, ge=0)
+    limit: int = setting(256, ge=0)
     """How many of them, in training; 0 leaves the measurement out."""
-    every: int = Field(0, ge=0)
+    every: int = setting(0, ge=0)
     """Measured every so many steps as well, so that the best checkpoint is kept; 0 means never."""
-    samples: int = Field(4, ge=1)
-    temperature: float = Field(0.6, ge=0, le=100)
-    top_p: float = Field(0.95, gt=0, le=1)
+    samples: int = setting(
+        4, read_by=SAMPLING, flag="--samples", flag_of=("eval", "sample"), kept=True, ge=1
+    )
+    temperature: float = setting(
+        0.6,
+        read_by=SAMPLING,
+        flag="--temperature",
+        flag_of=("eval", "sample"),
+        kept=True,
+        ge=0,
+        le=100,
+    )
+    top_p: float = setting(
+        0.95, read_by=SAMPLING, flag="--top-p", flag_of=("eval", "sample"), kept=True, gt=0, le=1
+    )
 
 
 class CheckpointConfig(Section):
@@ -119,20 +158,22 @@ class GuardsConfig(Section):
 class Config(Section):
     """Everything that decides a run; saved as it was resolved."""
 
-    algo: str = "dapo"
-    steps: int = Field(100, ge=1)
-    seed: int = Field(0, ge=-(2**63), lt=2**63)
-    threads: int | None = Field(None, ge=1, le=1024)
+    algo: str = setting("dapo", flag="--algo", resets="algorithm")
+    steps: int = setting(100, flag="--steps", on_resume="free", ge=1)
+    seed: int = setting(0, read_by=SAMPLING, flag="--seed", kept=True, ge=-(2**63), lt=2**63)
+    threads: int | None = setting(None, read_by=SAMPLING, ge=1, le=1024)
     """Torch threads on a CPU; none means chosen by the size of the model."""
-    model: str = "tiny"
-    engine: Literal["auto", "vllm", "transformers"] = "auto"
+    model: str = setting("tiny", read_by=SAMPLING, flag="--model", on_resume="moves")
+    engine: Literal["auto", "vllm", "transformers"] = setting(
+        "auto", read_by=SAMPLING, flag="--engine"
+    )
     data: DataConfig = DataConfig()
     rollout: RolloutConfig = RolloutConfig()
-    algorithm: Algorithm = ALGORITHMS["dapo"]
+    algorithm: Algorithm = setting(ALGORITHMS["dapo"])
     optim: OptimConfig = OptimConfig()
     eval: EvalConfig = EvalConfig()
-    checkpoint: CheckpointConfig = CheckpointConfig()
-    guards: GuardsConfig = GuardsConfig()
+    checkpoint: CheckpointConfig = setting(CheckpointConfig(), on_resume="free")
+    guards: GuardsConfig = setting(GuardsConfig(), on_resume="free")
 
     @model_validator(mode="after")
     def _makes_sense(self) -> "Config":
@@ -161,18 +202,26 @@ class Config(Section):
         return self
 
 
-OF_A_MODEL: Any = {
-    "seed": True,
-    "data": {"prompt", "verifier"},
-    "rollout": {"prompts", "samples", "max_tokens", "temperature", "top_p", "seeded"},
-    "optim": set(OptimConfig.model_fields) - {"precision"},
-    "eval": {"samples", "temperature", "top_p"},
-}
+SETTINGS = uses(Config)
+"""Each setting by dotted name, with what is done with it."""
+
+
+def use_of(key: str) -> Use | None:
+    """The use of a setting or of the section it stands in; None where there is none."""
+    while key and key not in SETTINGS:
+        key = key.rpartition(".")[0]
+    return SETTINGS.get(key)
+
+
+def flags_of(command: Command) -> dict[str, str]:
+    """The setting of each flag of a command, by the name of its parameter."""
+    named = ((use.parameter(command), key) for key, use in SETTINGS.items())
+    return {name: key for name, key in named if name is not None}
+
+
+OF_A_MODEL: Any = kept(SETTINGS)
 """What a checkpoint says of the settings it was trained and measured with. Nothing else is read of
 a model directory: which problems, and what of this machine, is not for a stranger to say."""
-
-
-_DROPPING = re.compile(r"(algo|data\.prompt)$")
 
 
 def resolve(layers: Sequence[Layer]) -> Config:
@@ -188,7 +237,7 @@ def resolve(layers: Sequence[Layer]) -> Config:
         if layer.values.get("algo", merged["algo"]) != merged["algo"]:
             merged |= _preset(layer.values["algo"])
         if "data" in merged and layer.sets(["data", "prompt"]):
-            merged["data"] = merged["data"] | {"verifier": None}
+            merged["data"] = merged["data"] | {"answer_format": None}
         merged = overlay(Config, merged, layer.values, layer.origin)
     try:
         return Config.model_validate(merged)
@@ -222,33 +271,11 @@ def _explain(error: ValidationError, merged: dict[str, Any], layers: Sequence[La
     return f"{origin}: {reason}" if path else reason
 
 
-def yaml_layer(path: Path, origin: str | None = None) -> Layer:
-    """The settings of a YAML file. Raises UserError if it cannot be read or is not a mapping.
-
-    A file with an `origin` of its own lies in a directory from anywhere: only a regular one is
-    opened there.
-    """
-    by_user, origin = origin is None, origin or f"--config {path}"
-    try:
-        with path.open("rb") if by_user else open_regular(path) as file:
-            text = file.read(LARGEST_YAML + 1).decode()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UserError(f"{origin}: cannot be read ({reason})") from None
-    try:
-        values = load_yaml(text)
-    except ValueError as error:
-        raise UserError(f"{origin}: {error}") from None
-    if values is not None and not isinstance(values, dict):
-        raise UserError(f"{origin}: a mapping of settings is expected")
-    return Layer(origin, values or {})
-
-
 def flag_layer(key: str, value: Any) -> Layer:
     """The setting `section.key` as a flag gave it."""
     section, _, name = key.rpartition(".")
     nested = {section: {name: value}} if section else {name: value}
-    return Layer(f"--{name.replace('_', '-')} {shortened(str(value))}", nested)
+    return Layer(f"{SETTINGS[key].flag} {shortened(str(value))}", nested)
 
 
 def set_layer(assignments: Sequence[str]) -> list[Layer]:
@@ -284,4 +311,5 @@ def changed_cells(config: Config) -> dict[str, tuple[Any, Any]]:
 def _depth(assignment: str) -> int:
     """0 for a key that drops others, else how deep it stands: a kind comes before its cells."""
     key = assignment.partition("=")[0].strip()
-    return 0 if _DROPPING.match(key) else 1 + key.removesuffix(".kind").count(".")
+    use = SETTINGS.get(key)
+    return 0 if use and use.resets else 1 + key.removesuffix(".kind").count(".")

@@ -11,6 +11,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["OMP_NUM_THREADS"] = "1"  # several test processes share the cores
 
 import pytest
+import smollm
 import torch
 from families import family_config
 from transformers import AutoModelForCausalLM, PreTrainedModel
@@ -75,6 +76,12 @@ def rlvr(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
         )
 
     return run
+
+
+@pytest.fixture(scope="session")
+def real_model() -> Path:
+    """A real pretrained chat model: a Llama of 135 million parameters, kept in the user's cache."""
+    return smollm.cached_model()
 
 
 @pytest.fixture

@@ -6,12 +6,13 @@ from pathlib import Path
 import torch
 from conftest import random_model
 
-from rlvr_cli.config import Config, resolve, set_layer
+from rlvr_cli.config import resolve, set_layer
 from rlvr_cli.core.types import Problem, Prompt
+from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.model.forward import PACKED
 from rlvr_cli.model.loading import LoadedModel
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
-from rlvr_cli.rollout.engines.selection import Choice
+from rlvr_cli.rollout.plan import plan_for
 from rlvr_cli.rollout.sampler import Sampler
 from rlvr_cli.rollout.session import Session
 from rlvr_cli.runs.run_dir import Run, create_run
@@ -43,16 +44,18 @@ class Judge:
 
 
 def make_trainer(is_right, *settings: str) -> Trainer:
-    config: Config = resolve(set_layer([*SMALL, *settings]))
+    here = ("engine=transformers", "optim.precision=float32")
+    config = resolve(set_layer([*SMALL, *here, *settings]))
+    plan = plan_for(config, ProblemSet("small", (), "think_answer")).with_threads(1)
     model = random_model()
     engine = TransformersEngine(model, 50, (1,), 64)
     policy = LoadedModel(model, Tokenizer(), (1,), 128, "")
     sampler = Sampler(engine, Tokenizer(), Judge(is_right))
-    session = Session(policy, engine, sampler, 1, Choice("transformers", ""), PACKED, model.device)
+    session = Session(plan, policy, engine, sampler, PACKED, model.device)
     prompts = [
         Prompt(Problem(str(n), "?", "1"), "?", (2 + n, 3 + n, 4 + n), False) for n in range(9)
     ]
-    return Trainer(config, session, prompts, [])
+    return Trainer(session, prompts, [])
 
 
 def has_even(text: str) -> bool:

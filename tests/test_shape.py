@@ -16,7 +16,7 @@ CORE = (
     "rollout/sampler.py",
     *(
         f"algorithm/{name}.py"
-        for name in ("reward", "group_filter", "rows", "advantage", "kl", "objective", "loss")
+        for name in ("reward", "group_filter", "samples", "advantage", "kl", "objective", "loss")
     ),
     *(f"training/{name}.py" for name in ("batch", "forward", "objective", "update")),
 )

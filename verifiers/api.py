@@ -18,6 +18,7 @@ from verifiers.extraction.extract import (
 )
 from verifiers.extraction.formats import check_format, is_incomplete
 from verifiers.extraction.last_sentence import ends_in
+from verifiers.extraction.undone import is_left_undone
 from verifiers.grammar.normalize import gold_text, words_alone
 from verifiers.judges import OURS
 from verifiers.types import Attempt, Format, Judgement, Verdict, Verification
@@ -95,6 +96,8 @@ class Verifier:
                 return found(Verdict.CORRECT, "the words it ends in", gold)
             verdict = Verdict.TRUNCATED if attempt.truncated else Verdict.NO_ANSWER
             return found(verdict, extraction.reason)
+        if is_left_undone(extraction.text, gold):
+            return found(Verdict.NO_ANSWER, "a computation left undone", extraction.text)
         judgement = judge(gold, extraction.text)
         if judgement.equal is False:
             judgement = self._read_again(gold, extraction, judge) or judgement

@@ -1,1 +1,1 @@
-"""What the papers change, in the order of the loop, as pure functions."""
+"""The parts of the step in which the papers differ, in the order of the loop: pure functions."""

@@ -1,4 +1,4 @@
-"""Advantages: from rewards to one number a token. Pure functions on tensors, then on rows."""
+"""Advantages: from rewards to one number a token. Pure functions on tensors, then on samples."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ import torch
 
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.kl import ESTIMATORS
-from rlvr_cli.algorithm.rows import Row
+from rlvr_cli.algorithm.samples import TrainingSample
 
 
 def group_normalized(
@@ -17,7 +17,7 @@ def group_normalized(
     deviation: Literal["sample", "population"] = "sample",
     eps: float = 1e-6,
 ) -> torch.Tensor:
-    """A_i = (r_i - mean r) / (std r + eps), [G]; the n-1 deviation or the n one.
+    """Compute A_i = (r_i - mean r) / (std r + eps), [G]; the n-1 deviation or the n one.
 
     GRPO, Shao et al. 2024, arXiv:2402.03300, section 4.1.2. Raises ValueError for a group of one.
     """
@@ -27,7 +27,7 @@ def group_normalized(
 
 
 def group_centered(rewards_G: torch.Tensor) -> torch.Tensor:
-    """A_i = r_i - mean r, [G]. Dr. GRPO, Liu et al. 2025, arXiv:2503.20783, section 3.2.
+    """Compute A_i = r_i - mean r, [G]. Dr. GRPO, Liu et al. 2025, arXiv:2503.20783, section 3.2.
 
     Raises ValueError for a group of one.
     """
@@ -36,7 +36,8 @@ def group_centered(rewards_G: torch.Tensor) -> torch.Tensor:
 
 
 def leave_one_out(rewards_G: torch.Tensor) -> torch.Tensor:
-    """A_i = r_i - mean of the other G - 1, [G]. RLOO, Ahmadian et al. 2024, arXiv:2402.14740.
+    """Compute A_i = r_i - mean of the other G - 1, [G]. RLOO, Ahmadian et al. 2024,
+    arXiv:2402.14740.
 
     Raises ValueError for a group of one.
     """
@@ -46,7 +47,7 @@ def leave_one_out(rewards_G: torch.Tensor) -> torch.Tensor:
 
 
 def reward_to_go(rewards: torch.Tensor, gamma: float) -> torch.Tensor:
-    """R_t = r_t + gamma R_{t+1}, [B, T]; rewards are 0 in the padding. Williams 1992."""
+    """Compute R_t = r_t + gamma R_{t+1}, [B, T]; rewards are 0 in the padding. Williams 1992."""
     returns = torch.zeros_like(rewards)
     running = torch.zeros_like(rewards[:, 0])
     for t in reversed(range(rewards.shape[1])):
@@ -63,7 +64,7 @@ def gae(
     gamma: float,
     lam: float,
 ) -> torch.Tensor:
-    """delta_t = r_t + gamma V_{t+1} - V_t; A_t = delta_t + gamma lam A_{t+1}, [B, T].
+    """Compute delta_t = r_t + gamma V_{t+1} - V_t; A_t = delta_t + gamma lam A_{t+1}, [B, T].
 
     `end_values` [B] is V after the last token: 0 after a true end. Schulman et al. 2016,
     arXiv:1506.02438, eq. 16.
@@ -80,7 +81,7 @@ def gae(
 
 
 def whiten(values: torch.Tensor, mask: torch.Tensor, eps: float = 1e-8) -> torch.Tensor:
-    """(x - mean) / (std + eps) over the mask (n-1 deviation), 0 in the padding, [B, T]."""
+    """Compute (x - mean) / (std + eps) over the mask (n-1 deviation), 0 in the padding, [B, T]."""
     inside = values[mask.bool()]
     if len(inside) < 2:
         return torch.zeros_like(values)
@@ -89,7 +90,7 @@ def whiten(values: torch.Tensor, mask: torch.Tensor, eps: float = 1e-8) -> torch
 
 @dataclass(frozen=True)
 class AdvantageInputs:
-    """What one batch of B responses brought."""
+    """The rewards, values and mask of one batch of B responses."""
 
     rewards: torch.Tensor
     """[B, T]: the response's own on its last token, the KL penalty on every token; padding 0."""
@@ -106,7 +107,7 @@ class AdvantageInputs:
 def _of_groups(
     inputs: AdvantageInputs, formula: Callable[[torch.Tensor], torch.Tensor]
 ) -> torch.Tensor:
-    """`formula` of the responses' total rewards, group by group, the same for all tokens."""
+    """Apply `formula` to the responses' total rewards, group by group; equal for all tokens."""
     totals = inputs.rewards.sum(1)
     advantages = torch.zeros_like(totals)
     for number in inputs.group.unique():
@@ -120,7 +121,7 @@ def _return(inputs: AdvantageInputs, gamma: float) -> torch.Tensor:
 
 
 def _batch_baseline(inputs: AdvantageInputs, gamma: float) -> torch.Tensor:
-    """Reward-to-go minus its mean over all tokens. REINFORCE++, arXiv:2501.03262, eq. 7."""
+    """Compute reward-to-go minus its mean over all tokens. REINFORCE++, arXiv:2501.03262, eq. 7."""
     returns = _return(inputs, gamma)
     return (returns - returns.sum() / inputs.mask.sum().clamp_min(1)) * inputs.mask
 
@@ -138,50 +139,55 @@ ADVANTAGES: dict[str, Callable[..., torch.Tensor]] = {
 """[B, T] advantages of a whole batch, from its AdvantageInputs and the cells of the kind."""
 
 
-def with_advantages(rows: Sequence[Row], algo: Algorithm, kl_coef: float) -> list[Row]:
-    """The rows that train, with advantages and (for a critic) returns; [T] each, float64.
+def with_advantages(
+    samples: Sequence[TrainingSample], algo: Algorithm, kl_coef: float
+) -> list[TrainingSample]:
+    """Return the samples that train, with advantages and (for a critic) returns; [T] each, float64.
 
     Cut-off responses that are masked count in their group's baseline and then leave.
     """
-    inputs = advantage_inputs(rows, algo, kl_coef)
+    inputs = advantage_inputs(samples, algo, kl_coef)
     advantages = ADVANTAGES[algo.advantage.kind](inputs, **algo.advantage.cells)
     returns = advantages + inputs.values
-    stays = torch.tensor([not (algo.masks_cut_off and row.is_cut_off) for row in rows])
+    stays = torch.tensor([not (algo.masks_cut_off and sample.is_cut_off) for sample in samples])
     if algo.whiten:
         advantages = whiten(advantages, inputs.mask * stays[:, None])
-    lengths = [len(row.response_ids) for row in rows]
+    lengths = [len(sample.response_ids) for sample in samples]
     return [
         dataclasses.replace(
-            row,
+            sample,
             advantages=advantages[index, :length],
             returns=returns[index, :length] if algo.critic is not None else None,
         )
-        for index, (row, length) in enumerate(zip(rows, lengths, strict=True))
+        for index, (sample, length) in enumerate(zip(samples, lengths, strict=True))
         if stays[index]
     ]
 
 
-def advantage_inputs(rows: Sequence[Row], algo: Algorithm, kl_coef: float) -> AdvantageInputs:
-    """The batch as tensors: the reward on the last token, -kl_coef KL on every one if so asked."""
-    B, T = len(rows), max(len(row.response_ids) for row in rows)
+def advantage_inputs(
+    samples: Sequence[TrainingSample], algo: Algorithm, kl_coef: float
+) -> AdvantageInputs:
+    """Build the batch's tensors: the reward on the last token, -kl_coef KL on every one if
+    configured."""
+    B, T = len(samples), max(len(sample.response_ids) for sample in samples)
     rewards, mask, values = torch.zeros(3, B, T, dtype=torch.float64)
-    for index, row in enumerate(rows):
-        length = len(row.response_ids)
+    for index, sample in enumerate(samples):
+        length = len(sample.response_ids)
         mask[index, :length] = 1
         if algo.kl is not None and algo.kl.place == "reward":
-            assert row.old_logprobs is not None
-            assert row.ref_logprobs is not None
-            divergence = ESTIMATORS[algo.kl.kind](row.old_logprobs, row.ref_logprobs)
+            assert sample.old_logprobs is not None
+            assert sample.ref_logprobs is not None
+            divergence = ESTIMATORS[algo.kl.kind](sample.old_logprobs, sample.ref_logprobs)
             rewards[index, :length] = -kl_coef * divergence
-        rewards[index, length - 1] += row.reward
-        if row.old_values is not None:
-            values[index, :length] = row.old_values
+        rewards[index, length - 1] += sample.reward
+        if sample.old_values is not None:
+            values[index, :length] = sample.old_values
     return AdvantageInputs(
         rewards=rewards,
         mask=mask,
-        group=torch.tensor([row.group for row in rows]),
+        group=torch.tensor([sample.group for sample in samples]),
         values=values,
-        end_values=torch.tensor([row.end_value for row in rows], dtype=torch.float64),
+        end_values=torch.tensor([sample.end_value for sample in samples], dtype=torch.float64),
     )
 
 

@@ -23,7 +23,7 @@ class Critic(Choice):
     coef: float = Field(0.5, gt=0)
     """The weight of the value loss."""
     clip: float | None = Field(None, gt=0)
-    """How far a value may move from the one before the update; none means any way."""
+    """The largest move of a value from the one before the update; none means unbounded."""
     warmup: int = Field(0, ge=0)
     """Steps in which only the critic learns."""
     cut_off_value: Literal["zero", "bootstrap"] = "zero"
@@ -31,10 +31,10 @@ class Critic(Choice):
 
 
 class Advantage(Choice):
-    """From rewards to one number a token."""
+    """The estimator that turns rewards into one number per token."""
 
     needs_group: ClassVar[bool] = False
-    """The baseline is the other responses to the same prompt: one advantage a response."""
+    """Whether the baseline is the group of responses to the prompt: one advantage per response."""
 
 
 class Gae(Advantage):
@@ -48,7 +48,7 @@ class GroupNormalized(Advantage):
     needs_group: ClassVar[bool] = True
     kind: Literal["group_normalized"] = "group_normalized"
     deviation: Literal["sample", "population"] = "sample"
-    """What the group is divided by: the n-1 or the n standard deviation."""
+    """The divisor of the group: the n-1 or the n standard deviation."""
 
 
 class GroupBaseline(Advantage):
@@ -57,7 +57,7 @@ class GroupBaseline(Advantage):
 
 
 class Return(Advantage):
-    """The reward-to-go, plain or less its mean over the batch."""
+    """The reward-to-go, optionally less its mean over the batch."""
 
     kind: Literal["return", "batch_baseline"]
     gamma: Gamma = 1.0
@@ -67,9 +67,9 @@ class Surrogate(Choice):
     """The objective of a token, to be maximized."""
 
     is_on_policy: ClassVar[bool] = False
-    """Right only for samples of the policy as it is at this very update."""
+    """Whether the gradient is valid only for samples of the current policy."""
     is_of_response: ClassVar[bool] = False
-    """One ratio a response, which needs one advantage a response."""
+    """Whether there is one ratio per response, which needs one advantage per response."""
 
 
 class PolicyGradient(Surrogate):
@@ -83,9 +83,9 @@ class Ratio(Surrogate):
 
 class _Clipping(Surrogate):
     low: float = Field(0.2, ge=0, le=1)
-    """The ratio counts from 1 - low …"""
+    """The lower clip: the ratio is clipped at 1 - low."""
     high: float = Field(0.2, ge=0)
-    """… to 1 + high."""
+    """The upper clip: the ratio is clipped at 1 + high."""
 
 
 class Clip(_Clipping):
@@ -119,13 +119,13 @@ class ImportanceCorrection(Choice):
 
 
 class FixedReference(Choice):
-    """The start policy, or the one that sampled the batch."""
+    """A reference that never changes: the start policy, or the one that sampled the batch."""
 
     kind: Literal["fixed", "old"] = "fixed"
 
 
 class IterativeReference(Choice):
-    """The policy of some steps ago. GRPO, arXiv:2402.03300, section 4.1.4."""
+    """A reference that is the policy of some steps ago. GRPO, arXiv:2402.03300, section 4.1.4."""
 
     kind: Literal["iterative"] = "iterative"
     every: int = Field(50, ge=1)
@@ -133,7 +133,7 @@ class IterativeReference(Choice):
 
 
 class KLControl(Choice):
-    """How the coefficient follows the measured divergence (`kl.CONTROLS`)."""
+    """The rule by which the coefficient follows the measured divergence (`kl.CONTROLS`)."""
 
     kind: Literal["proportional", "doubling"]
     target: float = Field(gt=0)
@@ -141,7 +141,7 @@ class KLControl(Choice):
 
 
 class KL(Choice):
-    """A penalty on the divergence from a reference policy; the kind is its estimator, k3_k2 has the
+    """A penalty on the divergence from a reference policy. The kind is its estimator; k3_k2 has the
     value of k3 and the gradient of k2."""
 
     kind: Literal["k1", "k2", "k3", "k3_k2"] = "k3"
@@ -151,11 +151,12 @@ class KL(Choice):
         FixedReference()
     )
     control: KLControl | None = None
-    """None means that the coefficient stays."""
+    """The adaptation of the coefficient; none keeps it constant."""
 
     @property
     def controls_own(self) -> bool:
-        """The coefficient follows how far the updates moved the policy (PPO's penalty form)."""
+        """Return whether the coefficient follows how far the updates moved the policy (PPO's
+        penalty form)."""
         return self.reference.kind == "old" and self.control is not None
 
 
@@ -165,7 +166,7 @@ class Mixed(Choice):
 
     kind: Literal["mixed"] = "mixed"
     max_gen_batches: int = Field(4, ge=1)
-    """How often one step may sample to fill its batch with groups that pass the filter."""
+    """The most rounds of sampling per step to fill its batch with groups that pass the filter."""
     on_cap: Literal["train", "skip", "stop"] = "train"
     """When the cap is reached: train on what there is, skip the update, or stop the run."""
     surplus: Literal["carry", "abort"] = "carry"
@@ -174,7 +175,7 @@ class Mixed(Choice):
 
 
 class SoftOverlong(Choice):
-    """DAPO's penalty of length."""
+    """DAPO's length penalty."""
 
     kind: Literal["soft"] = "soft"
     cache: float = Field(0.2, gt=0, le=1)
@@ -182,19 +183,19 @@ class SoftOverlong(Choice):
 
 
 class MaskOverlong(Choice):
-    """Cut-off responses do not train."""
+    """The masking of cut-off responses, which do not train."""
 
     kind: Literal["mask"] = "mask"
 
 
 class Algorithm(Section):
-    """One row: the choices and numbers that make an algorithm."""
+    """All choices and numbers that make an algorithm: one row of the table of presets."""
 
     advantage: Annotated[
         Gae | GroupNormalized | GroupBaseline | Return, Field(discriminator="kind")
     ] = GroupNormalized()
     whiten: bool = False
-    """Advantages to mean 0 and deviation 1 over all tokens, after the returns are taken."""
+    """Whether to whiten advantages over all tokens, after the returns are taken."""
     surrogate: Annotated[
         PolicyGradient | Ratio | Clip | DualClip | SequenceClip | Cispo,
         Field(discriminator="kind"),
@@ -213,7 +214,7 @@ class Algorithm(Section):
     filter: Mixed | None = None
     """Which groups train; none means all, sampled once."""
     overlong: Annotated[SoftOverlong | MaskOverlong, Field(discriminator="kind")] | None = None
-    """What becomes of responses that reach the longest length."""
+    """The treatment of responses that reach the longest length."""
 
     @property
     def critic(self) -> Critic | None:
@@ -221,28 +222,29 @@ class Algorithm(Section):
 
     @property
     def updates(self) -> int:
-        """Optimizer steps a batch, if no epoch is cut short."""
+        """Return the number of optimizer steps per batch, if no epoch is cut short."""
         return self.epochs * self.mini_batches
 
     @property
     def has_reference_model(self) -> bool:
-        """A second set of weights is kept."""
+        """Return whether a second set of weights is kept."""
         return self.kl is not None and self.kl.reference.kind != "old"
 
     @property
     def renewal(self) -> IterativeReference | None:
-        """When the reference becomes the policy, if it ever does."""
+        """Return the iterative reference, which the policy replaces every so many steps; else
+        None."""
         reference = self.kl.reference if self.kl is not None else None
         return reference if isinstance(reference, IterativeReference) else None
 
     @property
     def masks_cut_off(self) -> bool:
-        """Cut-off responses do not train."""
+        """Return whether cut-off responses are left out of training."""
         return isinstance(self.overlong, MaskOverlong)
 
     @property
     def rewards_kl(self) -> bool:
-        """The divergence is taken from the rewards, before the updates."""
+        """Return whether the divergence is subtracted from the rewards, before the updates."""
         return self.kl is not None and self.kl.place == "reward"
 
     @model_validator(mode="after")
@@ -296,4 +298,4 @@ CONTRADICTIONS: tuple[tuple[Callable[[Algorithm], bool], str], ...] = (
         "are carried over are another policy's samples; use ratio or clip",
     ),
 )
-"""Choices that mean something each on its own but not together."""
+"""Choices that are valid each on its own but not together."""

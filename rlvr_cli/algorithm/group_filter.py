@@ -16,15 +16,16 @@ _LEAST_SHARE = 0.25
 
 
 def trains(group: Group, algo: Algorithm) -> bool:
-    """Enough responses were judged for an advantage; with a filter, some right and some wrong."""
+    """Return whether enough responses were judged for an advantage and, with a filter, whether some
+    are right and some wrong."""
     if algo.filter is not None:
         return group.is_mixed
     return len(group.judged) >= (2 if algo.advantage.needs_group else 1)
 
 
 def has_signal(groups: Sequence[Group], algo: Algorithm) -> bool:
-    """Whether anything sets right apart from wrong: within a group where that is the baseline, else
-    within the batch."""
+    """Return whether some responses are right and some wrong, so that not all advantages are zero:
+    within a group where the group is the baseline, else within the batch."""
     if algo.advantage.needs_group:
         return any(group.is_mixed for group in groups)
     return len({rollout.is_correct for group in groups for rollout in group.judged}) > 1
@@ -33,7 +34,7 @@ def has_signal(groups: Sequence[Group], algo: Algorithm) -> bool:
 def in_order(
     groups: Generator[tuple[int, Group]], is_enough: Callable[[Sequence[Group]], bool]
 ) -> list[Group]:
-    """Groups 0, 1, 2, … up to the first with which it is enough; what is under way is given up.
+    """Return groups 0, 1, 2, … up to the first with which it is enough; abandon those under way.
 
     The order is that of the prompts, not of their ends, so that the lengths of the responses choose
     nothing.
@@ -52,7 +53,7 @@ def in_order(
 
 @dataclass
 class Batch:
-    """What one step has to train on, and all that was sampled for it."""
+    """The groups that one step trains on, and all that were sampled for it."""
 
     kept: list[Group] = field(default_factory=list)
     sampled: list[Group] = field(default_factory=list)
@@ -71,11 +72,11 @@ class GroupCollector:
         self.carried: list[Group] = []
 
     def state_dict(self, prompts: Sequence[Prompt]) -> dict[str, Any]:
-        """The groups carried over, their prompts by number."""
+        """Return the groups carried over, their prompts by number."""
         return {"carried": groups_as_json(self.carried, prompts)}
 
     def load_state_dict(self, state: Mapping[str, Any], prompts: Sequence[Prompt]) -> None:
-        """Carry what `state_dict` held."""
+        """Restore the groups that `state_dict` returned."""
         self.carried = groups_from_json(state["carried"], prompts)
 
     def begin(self) -> Batch:
@@ -83,7 +84,7 @@ class GroupCollector:
         return Batch(kept=self.carried)
 
     def next_draw(self, batch: Batch) -> int:
-        """How many problems to sample next: 0 where the batch is full or the cap is reached."""
+        """Return how many problems to sample next: 0 if the batch is full or the cap is reached."""
         times = self.algo.filter.max_gen_batches if self.algo.filter else 1
         if self.missing(batch) <= 0 or batch.gen_batches >= times:
             return 0
@@ -94,26 +95,26 @@ class GroupCollector:
         return math.ceil(self.missing(batch) / share)
 
     def missing(self, batch: Batch) -> int:
-        """Groups that the batch lacks."""
+        """Return the number of groups that the batch lacks."""
         return self.size - len(batch.kept)
 
     @property
     def gives_up_surplus(self) -> bool:
-        """Sampling breaks off as soon as the batch is full."""
+        """Return whether sampling breaks off as soon as the batch is full."""
         return self.algo.filter is not None and self.algo.filter.surplus == "abort"
 
     def is_enough(self, batch: Batch, ready: Sequence[Group]) -> bool:
-        """Whether sampling may break off with these groups."""
+        """Return whether sampling may break off with these groups."""
         count = sum(trains(group, self.algo) for group in ready)
         return self.gives_up_surplus and count >= self.missing(batch)
 
     def keep(self, batch: Batch, groups: Sequence[Group]) -> None:
-        """Add the groups that train; the others stay in the count of what was sampled."""
+        """Add the groups that train; the others are only counted as sampled."""
         batch.kept = batch.kept + [group for group in groups if trains(group, self.algo)]
         batch.sampled += groups
         batch.gen_batches += 1
 
     def end(self, batch: Batch) -> None:
-        """Cut the batch to its size and carry the surplus."""
+        """Cut the batch to its size and carry the surplus over."""
         batch.is_full = self.missing(batch) <= 0 or self.algo.filter is None
         batch.kept, self.carried = batch.kept[: self.size], batch.kept[self.size :]

@@ -1,4 +1,4 @@
-"""The divergence from another policy: estimators from samples, and coefficients that adapt.
+"""Estimate the divergence from another policy, and adapt its coefficient.
 
 Pure functions; `logprobs` are those of the policy that sampled. Schulman, "Approximating KL
 divergence", 2020.
@@ -12,22 +12,24 @@ MAX_LOG_RATIO = 20.0
 
 
 def bounded(log_ratio: torch.Tensor) -> torch.Tensor:
-    """Kept within +-20, so that no exponential overflows."""
+    """Clamp to +-20, so that no exponential overflows."""
     return log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
 
 
 def k1(logprobs: torch.Tensor, other_logprobs: torch.Tensor) -> torch.Tensor:
-    """k1 = log pi - log other, [B, T]: its mean is KL(pi|other), its terms may be negative."""
+    """Compute k1 = log pi - log other, [B, T]: its mean is KL(pi|other), its terms may be
+    negative."""
     return logprobs - other_logprobs
 
 
 def k2(logprobs: torch.Tensor, other_logprobs: torch.Tensor) -> torch.Tensor:
-    """k2 = (log pi - log other)^2 / 2, [B, T]: on-policy its gradient is that of KL(pi|other)."""
+    """Compute k2 = (log pi - log other)^2 / 2, [B, T]: on-policy its gradient is that of
+    KL(pi|other)."""
     return (logprobs - other_logprobs).square() / 2
 
 
 def k3(logprobs: torch.Tensor, other_logprobs: torch.Tensor) -> torch.Tensor:
-    """k3 = other/pi - log(other/pi) - 1, [B, T], never negative; its gradient is biased.
+    """Compute k3 = other/pi - log(other/pi) - 1, [B, T], never negative; its gradient is biased.
 
     GRPO, Shao et al. 2024, arXiv:2402.03300, eq. 4.
     """
@@ -36,7 +38,7 @@ def k3(logprobs: torch.Tensor, other_logprobs: torch.Tensor) -> torch.Tensor:
 
 
 def k3_k2(logprobs: torch.Tensor, other_logprobs: torch.Tensor) -> torch.Tensor:
-    """The value of k3 with the gradient of k2, [B, T]."""
+    """Compute the value of k3 with the gradient of k2, [B, T]."""
     gradient = k2(logprobs, other_logprobs)
     return k3(logprobs, other_logprobs).detach() + gradient - gradient.detach()
 
@@ -50,12 +52,13 @@ ESTIMATORS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 
 
 def proportional(coef: float, divergence: float, target: float) -> float:
-    """coef (1 + 0.1 clip(KL / target - 1, -0.2, 0.2)). Ziegler et al. 2019, arXiv:1909.08593."""
+    """Return coef (1 + 0.1 clip(KL / target - 1, -0.2, 0.2)). Ziegler et al. 2019,
+    arXiv:1909.08593."""
     return coef * (1 + 0.1 * min(0.2, max(-0.2, divergence / target - 1)))
 
 
 def doubling(coef: float, divergence: float, target: float) -> float:
-    """Twice the coefficient above 1.5 target, half below target / 1.5. PPO's penalty form,
+    """Double the coefficient above 1.5 target, halve it below target / 1.5. PPO's penalty form,
     Schulman et al. 2017, arXiv:1707.06347, section 4."""
     if divergence > 1.5 * target:
         return coef * 2

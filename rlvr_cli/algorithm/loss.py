@@ -1,4 +1,4 @@
-"""From the choices of an algorithm to the loss of one micro-batch: pure functions on [B, T]."""
+"""Compute the loss of one micro-batch as the algorithm defines it: pure functions on [B, T]."""
 
 import torch
 
@@ -18,7 +18,7 @@ from rlvr_cli.algorithm.objective import (
 def policy_loss(
     algo: Algorithm, inputs: LossInputs, denominators: LossDenominators, kl_coef: float
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-    """The micro-batch's share of the step's policy loss, and per-token metrics [B, T]."""
+    """Compute the micro-batch's share of the step's policy loss, and per-token metrics [B, T]."""
     mask, old_logprobs = inputs.mask, inputs.old_logprobs
     surrogate, clipped = SURROGATES[algo.surrogate.kind](inputs, **algo.surrogate.cells)
     if correction := algo.importance_correction:
@@ -48,14 +48,14 @@ def critic_loss(
     mask: torch.Tensor,
     denominators: LossDenominators,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The micro-batch's share of coef times the mean value loss, and that loss [B, T]."""
+    """Compute the micro-batch's share of coef times the mean value loss, and that loss [B, T]."""
     per_token = value_loss(values, old_values, returns, critic.clip)
     return critic.coef * (token_mean(mask, denominators) * per_token).sum(), per_token.detach()
 
 
 def _divergence(kl: KL, inputs: LossInputs) -> torch.Tensor:
-    """KL(pi|reference); with the sampling policy as reference KL(old|pi), for the samples are old's
-    (PPO's penalty form)."""
+    """Estimate KL(pi|reference) or, with the sampling policy as reference, KL(old|pi), since the
+    samples are the old policy's (PPO's penalty form)."""
     estimate = ESTIMATORS[kl.kind]
     if kl.reference.kind == "old":
         return estimate(inputs.old_logprobs, inputs.logprobs)

@@ -1,4 +1,4 @@
-"""The objectives, each as its equation: pure functions on tensors [B, T].
+"""The objectives, each with its equation: pure functions on tensors [B, T].
 
 Nothing here is a mean of means: aggregations take the denominators of the whole optimizer step.
 """
@@ -12,14 +12,15 @@ from rlvr_cli.algorithm.kl import bounded
 
 
 def importance_ratio(logprobs: torch.Tensor, old_logprobs: torch.Tensor) -> torch.Tensor:
-    """r_t = exp(logprobs - old_logprobs), [B, T]; the exponent is kept within +-20."""
+    """Compute r_t = exp(logprobs - old_logprobs), [B, T]; the exponent is kept within +-20."""
     return bounded(logprobs - old_logprobs).exp()
 
 
 def sequence_ratio(
     logprobs: torch.Tensor, old_logprobs: torch.Tensor, mask: torch.Tensor
 ) -> torch.Tensor:
-    """s = exp(mean over t of (logprobs - old_logprobs)), [B, T], the same for a whole response.
+    """Compute s = exp(mean over t of (logprobs - old_logprobs)), [B, T], the same for a whole
+    response.
 
     GSPO, Zheng et al. 2025, arXiv:2507.18071, eq. 7.
     """
@@ -31,7 +32,7 @@ def sequence_ratio(
 def clipped_surrogate(
     ratio: torch.Tensor, advantages: torch.Tensor, clip_low: float, clip_high: float
 ) -> torch.Tensor:
-    """L_t = min(r_t A_t, clip(r_t, 1 - clip_low, 1 + clip_high) A_t), [B, T], to be maximized.
+    """Compute min(r_t A_t, clip(r_t, 1 - clip_low, 1 + clip_high) A_t), [B, T], to be maximized.
 
     PPO, Schulman et al. 2017, arXiv:1707.06347, eq. 7; separate bounds: DAPO, Yu et al. 2025,
     arXiv:2503.14476, eq. 8.
@@ -43,7 +44,8 @@ def clipped_surrogate(
 def is_clipped(
     ratio: torch.Tensor, advantages: torch.Tensor, clip_low: float, clip_high: float
 ) -> torch.Tensor:
-    """Where the clip takes the gradient away, bool [B, T]: outside the bounds on A's own side."""
+    """Return where the clip removes the gradient, bool [B, T]: outside the bounds on A's own
+    side."""
     return ((ratio > 1 + clip_high) & (advantages > 0)) | (
         (ratio < 1 - clip_low) & (advantages < 0)
     )
@@ -51,14 +53,14 @@ def is_clipped(
 
 @dataclass(frozen=True)
 class LossInputs:
-    """What the policy's loss sees, all [B, T]."""
+    """The inputs of the policy loss, all [B, T]."""
 
     logprobs: torch.Tensor
     entropy: torch.Tensor
     old_logprobs: torch.Tensor
-    """Of the policy that sampled, as the trainer computes them."""
+    """Those of the policy that sampled, computed by the trainer."""
     rollout_logprobs: torch.Tensor
-    """The same as the engine computed them."""
+    """Those of the policy that sampled, computed by the engine."""
     ref_logprobs: torch.Tensor
     advantages: torch.Tensor
     mask: torch.Tensor
@@ -72,22 +74,23 @@ Surrogate = tuple[torch.Tensor, torch.Tensor]
 
 
 def policy_gradient(inputs: LossInputs) -> Surrogate:
-    """L_t = A_t log pi_t. REINFORCE, Williams 1992."""
+    """Compute L_t = A_t log pi_t. REINFORCE, Williams 1992."""
     return inputs.logprobs * inputs.advantages, torch.zeros_like(inputs.mask, dtype=torch.bool)
 
 
 def ratio_times_advantage(inputs: LossInputs) -> Surrogate:
-    """L_t = r_t A_t. The unclipped objective of PPO, arXiv:1707.06347, eq. 6."""
+    """Compute L_t = r_t A_t. The unclipped objective of PPO, arXiv:1707.06347, eq. 6."""
     return inputs.ratio * inputs.advantages, torch.zeros_like(inputs.mask, dtype=torch.bool)
 
 
 def clip(inputs: LossInputs, low: float, high: float) -> Surrogate:
-    """`clipped_surrogate` of each token's ratio."""
+    """Compute `clipped_surrogate` of each token's ratio."""
     return _clip(inputs.ratio, inputs.advantages, low, high)
 
 
 def dual_clip(inputs: LossInputs, low: float, high: float, dual: float) -> Surrogate:
-    """The clipped surrogate, but at least c A_t where A_t < 0. Ye et al. 2020, arXiv:1912.09729."""
+    """Compute the clipped surrogate, at least c A_t where A_t < 0. Ye et al. 2020,
+    arXiv:1912.09729."""
     surrogate, clipped = clip(inputs, low, high)
     floor = dual * inputs.advantages
     capped = (inputs.advantages < 0) & (surrogate < floor)
@@ -95,13 +98,13 @@ def dual_clip(inputs: LossInputs, low: float, high: float, dual: float) -> Surro
 
 
 def sequence_clip(inputs: LossInputs, low: float, high: float) -> Surrogate:
-    """`clipped_surrogate` of the response's ratio. GSPO, arXiv:2507.18071, eq. 5."""
+    """Compute `clipped_surrogate` of the response's ratio. GSPO, arXiv:2507.18071, eq. 5."""
     ratio = sequence_ratio(inputs.logprobs, inputs.old_logprobs, inputs.mask)
     return _clip(ratio, inputs.advantages, low, high)
 
 
 def cispo(inputs: LossInputs, low: float, high: float) -> Surrogate:
-    """L_t = stop_gradient(clip(r_t)) A_t log pi_t: every token keeps a gradient.
+    """Compute L_t = stop_gradient(clip(r_t)) A_t log pi_t: every token keeps a gradient.
 
     CISPO, MiniMax 2025, arXiv:2506.13585, eq. 4. Second: where the weight was clipped.
     """
@@ -140,22 +143,22 @@ class LossDenominators:
 
 
 def token_mean(mask: torch.Tensor, denominators: LossDenominators) -> torch.Tensor:
-    """1 / sum_i |o_i|: every token of the optimizer step counts alike. DAPO, eq. 12."""
+    """Weigh by 1 / sum_i |o_i|: every token of the optimizer step counts alike. DAPO, eq. 12."""
     return mask / denominators.tokens
 
 
 def sequence_mean(mask: torch.Tensor, denominators: LossDenominators) -> torch.Tensor:
-    """1 / (B |o_i|): every response of the optimizer step counts alike. GRPO, eq. 3."""
+    """Weigh by 1 / (B |o_i|): every response of the optimizer step counts alike. GRPO, eq. 3."""
     return mask / (denominators.responses * mask.sum(-1, keepdim=True).clamp_min(1))
 
 
 def sequence_sum(mask: torch.Tensor, denominators: LossDenominators) -> torch.Tensor:
-    """1 / B: the mean over responses of the sum over their tokens, as in REINFORCE."""
+    """Weigh by 1 / B: the mean over responses of the sum over tokens, as in REINFORCE."""
     return mask / denominators.responses
 
 
 def constant_length(mask: torch.Tensor, denominators: LossDenominators) -> torch.Tensor:
-    """1 / (B L) with the longest length L for all. Dr. GRPO, arXiv:2503.20783, section 3.2."""
+    """Weigh by 1 / (B L), L the longest length for all. Dr. GRPO, arXiv:2503.20783, section 3.2."""
     return mask / (denominators.responses * denominators.max_tokens)
 
 
@@ -170,12 +173,12 @@ AGGREGATIONS: dict[str, Callable[[torch.Tensor, LossDenominators], torch.Tensor]
 
 
 def truncated_weight(log_weight: torch.Tensor, cap: float) -> torch.Tensor:
-    """min(w, cap), [B, T]. Truncated importance sampling, Yao et al. 2025."""
+    """Compute min(w, cap), [B, T]. Truncated importance sampling, Yao et al. 2025."""
     return bounded(log_weight).exp().clamp_max(cap)
 
 
 def masked_weight(log_weight: torch.Tensor, cap: float) -> torch.Tensor:
-    """w where 1/cap <= w <= cap, else 0, [B, T]. IcePop, Ling team 2025."""
+    """Compute w where 1/cap <= w <= cap, else 0, [B, T]. IcePop, Ling team 2025."""
     weight = bounded(log_weight).exp()
     return torch.where((weight >= 1 / cap) & (weight <= cap), weight, 0.0)
 
@@ -190,7 +193,7 @@ IMPORTANCE_CORRECTIONS: dict[str, Callable[..., torch.Tensor]] = {
 def value_loss(
     values: torch.Tensor, old_values: torch.Tensor, returns: torch.Tensor, clip: float | None
 ) -> torch.Tensor:
-    """(V - R)^2, [B, T]; with a clip the larger of it and (V_old + clip(V - V_old) - R)^2.
+    """Compute (V - R)^2, [B, T]; with a clip the larger of it and (V_old + clip(V - V_old) - R)^2.
 
     PPO, Schulman et al. 2017, and its reference implementation.
     """
@@ -202,7 +205,7 @@ def value_loss(
 
 
 def explained_variance(values: torch.Tensor, returns: torch.Tensor, mask: torch.Tensor) -> float:
-    """1 - Var(R - V) / Var(R) over the mask: 1 is perfect, 0 no better than a constant."""
+    """Compute 1 - Var(R - V) / Var(R) over the mask: 1 is perfect, 0 no better than a constant."""
     inside = mask.bool()
     variance = returns[inside].var(correction=0)
     if variance == 0:

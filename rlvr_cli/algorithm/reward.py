@@ -1,20 +1,20 @@
-"""From a verdict to a reward."""
+"""Turn a verdict into a reward."""
 
 from verifiers import Verdict, Verification
 
 NO_SIGNAL = (Verdict.TIMEOUT, Verdict.UNPARSEABLE_GOLD)
-"""Verdicts that say nothing about the response: they neither reward nor punish."""
+"""Verdicts that are not about the response: it gets no reward."""
 
 
 def reward(verification: Verification) -> float | None:
-    """+1 if the format holds and the answer is correct, else -1; None where nothing was judged."""
+    """Return +1 if the format holds and the answer is correct, else -1; None if not judged."""
     if verification.verdict in NO_SIGNAL:
         return None
     return 1.0 if verification.verdict is Verdict.CORRECT else -1.0
 
 
 def overlong_penalty(n_tokens: int, max_tokens: int, cache: float) -> float:
-    """DAPO's soft punishment of length, arXiv:2503.14476, eq. 13.
+    """Compute DAPO's soft overlong punishment, arXiv:2503.14476, eq. 13.
 
     0 up to L_max - L_cache, then linear to -1 at L_max, with L_cache = `cache` x L_max.
     """

@@ -20,7 +20,7 @@ from rlvr_cli.evaluation.agreement import (
 )
 from rlvr_cli.evaluation.fingerprint import judge_versions
 from rlvr_cli.evaluation.report import check_fields
-from rlvr_cli.evaluation.responses import Given, read_responses
+from rlvr_cli.evaluation.responses import ImportedResponse, read_responses
 from verifiers import open_judge
 
 _SHOWN = 20
@@ -58,7 +58,7 @@ def compare_judges(
         _pipe([pair for pair in pairs if pair.differs], peer)
 
 
-def _judged(given: Sequence[Sequence[Given]], display: Display) -> list[Pair]:
+def _judged(given: Sequence[Sequence[ImportedResponse]], display: Display) -> list[Pair]:
     total = sum(len(row.responses) for rows in given for row in rows)
     workers, pace = usable_cores(), Pace(total)
     pairs: list[Pair] = []

@@ -26,7 +26,7 @@ def reported_errors(interrupted: str = "") -> Iterator[None]:
     """
     neutralize_logs()
     try:
-        with Interrupts() as interrupts, interrupts.welcome():
+        with Interrupts() as interrupts, interrupts.interruptible():
             yield
             sys.stdout.flush()
     except ReportedError as error:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from rlvr_cli.cli.publish import Asked, earlier_results, publish
+from rlvr_cli.cli.publish import ReportOptions, earlier_results, publish
 from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display, Pace
 from rlvr_cli.core.errors import UserError
@@ -24,21 +24,23 @@ from rlvr_cli.evaluation.fingerprint import (
 from rlvr_cli.evaluation.measure import evaluate
 from rlvr_cli.evaluation.report import Result, check_fields, judged_problems
 from rlvr_cli.evaluation.responses import check_problems
-from rlvr_cli.evaluation.result_dir import ResultDirectory, Unfinished, file_names
+from rlvr_cli.evaluation.result_dir import PartialResult, ResultDirectory, file_names
 from rlvr_cli.model.loading import model_files
+from rlvr_cli.rollout.plan import Plan, plan_for
 from rlvr_cli.rollout.sampler import Sampler, response_row
-from rlvr_cli.rollout.session import Session, answer_format, eval_params, open_session, prompts_for
+from rlvr_cli.rollout.session import Session, open_session, prompts_for
 from rlvr_cli.runs.narration import say_template, warn_of_bad_golds
 from verifiers import OURS, Format, open_judge
 
 
-def eval_(configs: Sequence[Config], asked: Asked, display: Display) -> None:
+def eval_(configs: Sequence[Config], asked: ReportOptions, display: Display) -> None:
     """The whole of `rlvr eval` with models: one configuration for each model and problem set.
 
     Those of one model stand together. Raises UserError for anything wrong with the input, before
     a model is loaded where it can be known.
     """
     sets = _problem_sets(configs, asked)
+    plans = [plan_for(config, sets[config.data.source]) for config in configs]
     directory = None if asked.out is None else ResultDirectory(asked.out)
     ours = {
         (config.model, sets[config.data.source].name): sets[config.data.source].problems
@@ -48,15 +50,15 @@ def eval_(configs: Sequence[Config], asked: Asked, display: Display) -> None:
     results = []
     with open_judge(asked.judge) as equality:
         theirs = earlier_results(asked, ours, equality)
-        for model, of_model in groupby(configs, key=lambda config: config.model):
+        for model, of_model in groupby(plans, key=lambda plan: plan.config.model):
             listed = list(of_model)
             with open_session(listed[0]) as session:
                 display.say("policy", f"{model}: {session.description}")
                 model_sha = model_hash(model_files(model))
-                for config in listed:
-                    problems = sets[config.data.source]
+                for plan in listed:
+                    problems = sets[plan.config.data.source]
                     name = names[model, problems.name]
-                    run = _Measurement(config, problems, session, model_sha, asked.judge)
+                    run = _Measurement(plan, problems, session, model_sha, asked.judge)
                     say_template(run.prompts, session, display)
                     unfinished = run.unfinished(directory, name, display)
                     run.sample(unfinished, display)
@@ -70,28 +72,29 @@ class _Measurement:
     """One model on one problem set."""
 
     def __init__(
-        self, config: Config, problems: ProblemSet, session: Session, model_sha: str, judge: str
+        self, plan: Plan, problems: ProblemSet, session: Session, model_sha: str, judge: str
     ) -> None:
-        self.config, self.problems, self.session, self.judge = config, problems, session, judge
-        self.format: Format = answer_format(problems, config.data) if judge == OURS else "any"
-        self.prompts, self.params = _prompts_and_params(config, problems, session)
+        self.problems, self.session, self.judge = problems, session, judge
+        self.config = config = plan.config
+        self.answer_format: Format = plan.answer_format if judge == OURS else "any"
+        self.prompts, self.params = _prompts_and_params(plan, problems, session)
         template = template_text(config.data.prompt or problems.prompt)
         self.fingerprint: Fingerprint = {
             "model": model_sha,
             "data": data_hash(prompt.problem for prompt in self.prompts),
             "prompts": prompts_hash(self.prompts),
             **sampling(self.params, config.seed, config.rollout.seeded, template),
-            **engine_versions(session.engine, session.device, session.threads),
-            **judging(self.format, judge),
+            **engine_versions(session.engine, session.device, session.plan.threads),
+            **judging(self.answer_format, judge),
         }
 
     def unfinished(
         self, directory: ResultDirectory | None, name: str, display: Display
-    ) -> Unfinished:
+    ) -> PartialResult:
         """What an earlier command left of it, if anything."""
         samples = self.params.samples
         if directory is None:
-            return Unfinished(None, self.fingerprint, samples)
+            return PartialResult(None, self.fingerprint, samples)
         found = directory.unfinished(name, self.fingerprint, samples)
         if found.dropped:
             display.warn(
@@ -104,12 +107,12 @@ class _Measurement:
             )
         return found
 
-    def sample(self, unfinished: Unfinished, display: Display) -> None:
+    def sample(self, unfinished: PartialResult, display: Display) -> None:
         """Sample and judge the problems that are not done. An interrupt says how many are."""
         warn_of_bad_golds(self.prompts, self.session, display)
         done = set(unfinished.rows_of)
         with (
-            open_judge(self.judge, format=self.format) as verifier,
+            open_judge(self.judge, format=self.answer_format) as verifier,
             display.progress(f"{self.problems.name}", len(self.prompts)) as bar,
         ):
             pace = Pace(len(self.prompts), len(done))
@@ -127,7 +130,7 @@ class _Measurement:
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(self._kept(unfinished)) from None
 
-    def _kept(self, unfinished: Unfinished) -> str:
+    def _kept(self, unfinished: PartialResult) -> str:
         """What an interrupt leaves, in words."""
         if unfinished.path is None:
             return ""
@@ -135,7 +138,7 @@ class _Measurement:
         return f"kept {done} with {self.config.model}; give the same command again to go on"
 
 
-def _problem_sets(configs: Sequence[Config], asked: Asked) -> dict[str, ProblemSet]:
+def _problem_sets(configs: Sequence[Config], asked: ReportOptions) -> dict[str, ProblemSet]:
     """The problems of each source, read once and checked: all of them, whatever the limit."""
     sets: dict[str, ProblemSet] = {}
     for config in configs:
@@ -160,14 +163,14 @@ def _problem_sets(configs: Sequence[Config], asked: Asked) -> dict[str, ProblemS
 
 
 def _prompts_and_params(
-    config: Config, problems: ProblemSet, session: Session
+    plan: Plan, problems: ProblemSet, session: Session
 ) -> tuple[list[Prompt], SamplingParams]:
     """The prompts of the first `limit` problems, and room for responses: as asked, else what the
     context leaves beside the longest prompt of the whole set, so that `limit` changes no answer."""
-    params, limit = eval_params(config), config.data.limit
+    config, params, limit = plan.config, plan.evaluation, plan.config.data.limit
     if "max_tokens" in config.rollout.model_fields_set:
         first = replace(problems, problems=problems.problems[:limit])
         return prompts_for(first, session.policy, config, params.max_tokens), params
     prompts = prompts_for(problems, session.policy, config, 1)
     longest = max(len(prompt.token_ids) for prompt in prompts)
-    return prompts[:limit], eval_params(config, room=session.policy.context - longest)
+    return prompts[:limit], plan.evaluation_within(session.policy.context - longest)

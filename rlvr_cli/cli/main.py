@@ -9,17 +9,15 @@ from rlvr_cli import __version__
 from rlvr_cli.cli import options
 from rlvr_cli.cli.audit import audit
 from rlvr_cli.cli.errors import reported_errors
+from rlvr_cli.cli.help import SettingsCommand
 from rlvr_cli.cli.resolve import (
     KEPT,
     NOTHING_KEPT,
-    READ_BY_EVAL,
-    READ_BY_RESPONSES,
     checked_judge,
-    eval_flags,
+    given_flags,
     resolve,
     resolve_again,
     say_own_settings,
-    shared_flags,
 )
 
 app = typer.Typer(
@@ -57,25 +55,26 @@ def main(
     """
 
 
-@app.command()
+@app.command(cls=SettingsCommand)
 def train(
+    ctx: typer.Context,
     data: options.Data = None,
     algo: Annotated[
         str | None,
-        typer.Option(help="A row of --list; dapo is the default.", rich_help_panel="Training"),
+        typer.Option(help="A row of --list.", rich_help_panel="Training"),
     ] = None,
     list_: Annotated[
         bool,
         typer.Option("--list", help="Show the table of algorithms.", rich_help_panel="Training"),
     ] = False,
     steps: Annotated[
-        int | None, typer.Option(help="100 (tiny: its own).", rich_help_panel="Training")
+        int | None, typer.Option(help="Steps of training.", rich_help_panel="Training")
     ] = None,
     lr: Annotated[
-        float | None, typer.Option("--lr", help="1e-6 (tiny: its own).", rich_help_panel="Training")
+        float | None, typer.Option("--lr", help="Learning rate.", rich_help_panel="Training")
     ] = None,
     prompts: Annotated[
-        int | None, typer.Option(help="Problems a step: 32.", rich_help_panel="Training")
+        int | None, typer.Option(help="Problems a step.", rich_help_panel="Training")
     ] = None,
     resume: Annotated[
         Path | None, typer.Option(help="Go on with a run.", rich_help_panel="Training")
@@ -117,16 +116,6 @@ def train(
     Piped, stdout carries one JSON object of metrics a step. Each --set key, its default and its
     meaning stand in the run's config.yaml and in rlvr_cli/config.py.
     """
-    flags = {
-        "algo": algo,
-        "steps": steps,
-        "optim.lr": lr,
-        "rollout.prompts": prompts,
-        "rollout.samples": samples,
-        "rollout.temperature": temperature,
-        "rollout.top_p": top_p,
-        **shared_flags(data, model, engine, max_tokens, limit, skip_bad, seed),
-    }
     with reported_errors():
         from rlvr_cli.cli.listings import list_algorithms
         from rlvr_cli.console.display import Display
@@ -134,14 +123,15 @@ def train(
         if list_:
             list_algorithms()
             return
+        flags = given_flags(ctx.params, "train")
         if resume is not None:
-            others = {"--config": config, "--out": out, "--check": check or None}
-            resolved = resolve_again(resume, flags | others, set_)
+            others = {"--config": config, "--out": out, "--check": check}
+            resolved = resolve_again(resume, flags, set_, [one for one in others if others[one]])
             from rlvr_cli.cli.train import resume as go_on
 
             go_on(resolved, resume, Display(quiet))
             return
-        resolved = resolve(flags, config, set_, reads=None)
+        resolved = resolve(flags, config, set_, "train")
         display = Display(quiet)
         say_own_settings([resolved.model], display)
         from rlvr_cli.cli.train import train as command
@@ -149,8 +139,9 @@ def train(
         command(resolved, out, check, display)
 
 
-@app.command("eval")
+@app.command("eval", cls=SettingsCommand)
 def eval_(
+    ctx: typer.Context,
     data: Annotated[
         list[str] | None,
         typer.Argument(help="Problem sets, as in train; several give one table."),
@@ -188,7 +179,7 @@ def eval_(
     prompt: options.PromptTemplate = None,
     engine: options.Engine = None,
     samples: options.Samples = None,
-    max_tokens: options.EvalMaxTokens = None,
+    max_tokens: options.MaxTokens = None,
     temperature: options.Temperature = None,
     top_p: options.TopP = None,
     limit: options.Limit = None,
@@ -224,24 +215,23 @@ def eval_(
             from rlvr_cli.cli.listings import list_sets
 
             return list_sets()
-        from rlvr_cli.cli.publish import Asked
+        from rlvr_cli.cli.publish import ReportOptions
         from rlvr_cli.console.display import Display
 
-        asked = Asked(tuple(k or ()), tuple(by or ()), against, out, checked_judge(judge, set_))
-        flags = eval_flags(
-            None, engine, samples, max_tokens, temperature, top_p, limit, skip_bad, seed
+        asked = ReportOptions(
+            tuple(k or ()), tuple(by or ()), against, out, checked_judge(judge, set_)
         )
-        flags["data.prompt"] = prompt
+        flags = given_flags({**ctx.params, "model": None, "data": None}, "eval")
         if responses is not None:
             if data or model:
                 raise UserError("--responses needs neither a problem set nor --model")
             from rlvr_cli.cli.responses import score
 
-            plain = resolve(flags, config, set_, reads=READ_BY_RESPONSES, own_defaults=False)
+            plain = resolve(flags, config, set_, "responses")
             return score(plain, responses, asked, Display(quiet))
         models, sources = dict.fromkeys(model or (None,)), dict.fromkeys(data or (None,))
         pairs = [{"model": one, "data.source": source} for one in models for source in sources]
-        configs = [resolve(flags | pair, config, set_, reads=READ_BY_EVAL) for pair in pairs]
+        configs = [resolve(flags | pair, config, set_, "eval") for pair in pairs]
         display = Display(quiet)
         say_own_settings([one.model for one in configs], display)
         from rlvr_cli.cli.eval import eval_ as command
@@ -253,8 +243,9 @@ def eval_(
 app.command()(audit)
 
 
-@app.command()
+@app.command(cls=SettingsCommand)
 def sample(
+    ctx: typer.Context,
     inputs: Annotated[
         list[str] | None,
         typer.Argument(metavar="PROMPT|FILE|-", help="Texts, .jsonl files, or - for stdin."),
@@ -293,11 +284,7 @@ def sample(
 
         if not inputs:
             raise UserError("sample: give a prompt, a .jsonl file, or - for stdin")
-        flags = eval_flags(
-            model, engine, samples, max_tokens, temperature, top_p, limit, skip_bad, seed
-        )
-        flags["data.prompt"] = prompt
-        resolved = resolve(flags, config, set_, reads=READ_BY_EVAL)
+        resolved = resolve(given_flags(ctx.params, "sample"), config, set_, "sample")
         display = Display(quiet)
         say_own_settings([resolved.model], display)
         from rlvr_cli.cli.sample import sample as command

@@ -15,27 +15,20 @@ Data = Annotated[
 ]
 Model = Annotated[
     str | None,
-    typer.Option(help="A hub id, a model directory, or a run; none means tiny, the built-in one."),
+    typer.Option(help="A hub id, a model directory, a run, or tiny, the built-in one."),
 ]
-Engine = Annotated[str | None, typer.Option(help="auto (default), vllm or transformers.")]
+Engine = Annotated[str | None, typer.Option(help="auto, vllm or transformers.")]
 Samples = Annotated[
     int | None,
     typer.Option(
         "-n",
         "--samples",
-        help="Responses a problem: 8 in train, 4 in eval, 1 in sample.",
+        help="Responses a problem.",
         rich_help_panel=SAMPLING,
     ),
 ]
 MaxTokens = Annotated[
-    int | None, typer.Option(help="Longest response: 1024 (tiny: 96).", rich_help_panel=SAMPLING)
-]
-EvalMaxTokens = Annotated[
-    int | None,
-    typer.Option(
-        help="Longest response: all that the context leaves, up to 32768 (a run: its own).",
-        rich_help_panel=SAMPLING,
-    ),
+    int | None, typer.Option(help="Longest response in tokens.", rich_help_panel=SAMPLING)
 ]
 PromptTemplate = Annotated[
     str | None,
@@ -46,13 +39,13 @@ PromptTemplate = Annotated[
 ]
 Temperature = Annotated[
     float | None,
-    typer.Option(help="1 in train, 0.6 in eval and sample.", rich_help_panel=SAMPLING),
+    typer.Option(help="Of the sampling; 0 (not in train) is greedy.", rich_help_panel=SAMPLING),
 ]
 TopP = Annotated[
     float | None,
-    typer.Option(help="1 in train, 0.95 in eval and sample.", rich_help_panel=SAMPLING),
+    typer.Option(help="Share of the probability that is sampled from.", rich_help_panel=SAMPLING),
 ]
-Seed = Annotated[int | None, typer.Option(help="Seed of everything: 0.", rich_help_panel=SETTINGS)]
+Seed = Annotated[int | None, typer.Option(help="Seed of everything.", rich_help_panel=SETTINGS)]
 Limit = Annotated[int | None, typer.Option(help="First problems only.", rich_help_panel=OUTPUT)]
 SkipBad = Annotated[
     bool,

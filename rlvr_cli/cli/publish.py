@@ -20,7 +20,7 @@ from verifiers import OURS, Verifier
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReportOptions:
     """What is to be said about the results, and by whom: `--k`, `--by`, `--against`, `--out`,
     `--judge`."""
 
@@ -32,7 +32,7 @@ class Asked:
 
 
 def earlier_results(
-    asked: Asked, ours: Mapping[tuple[str, str], Sequence[Problem]], verifier: Verifier
+    asked: ReportOptions, ours: Mapping[tuple[str, str], Sequence[Problem]], verifier: Verifier
 ) -> list[Result]:
     """What `--against` is to be compared with; none if it was not given.
 
@@ -49,7 +49,7 @@ def earlier_results(
 
 def publish(
     results: Sequence[Result],
-    asked: Asked,
+    asked: ReportOptions,
     directory: ResultDirectory | None,
     theirs: Sequence[Result],
     display: Display,

@@ -3,96 +3,67 @@
 Imports stay inside the functions: help needs none of them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rlvr_cli.config import Layer
+    from rlvr_cli.config import Config
     from rlvr_cli.console.display import Display
+    from rlvr_cli.core.layers import Layer
+    from rlvr_cli.core.settings import Command
 
-READ_BY_EVAL = (
-    *("seed", "threads", "model", "engine", "rollout.max_tokens", "rollout.kv_budget_mb"),
-    *("rollout.gpu_share", "rollout.seeded"),
-    *("data.source", "data.split", "data.limit", "data.skip_bad", "data.prompt"),
-    *("data.verifier", "data.root"),
-    *("eval.samples", "eval.temperature", "eval.top_p"),
-)
-READ_BY_RESPONSES = ("data.limit", "data.skip_bad", "data.verifier")
-"""What `rlvr eval --responses` reads."""
 KEPT = "what was sampled is kept in {}; give the same command again to go on"
 NOTHING_KEPT = "nothing is kept; rlvr eval with --out DIR keeps what was sampled"
 
 
-def shared_flags(
-    data: str | None,
-    model: str | None,
-    engine: str | None,
-    max_tokens: int | None,
-    limit: int | None,
-    skip_bad: bool,
-    seed: int | None,
-) -> dict[str, Any]:
-    return {
-        "data.source": data,
-        "model": model,
-        "engine": engine,
-        "rollout.max_tokens": max_tokens,
-        "data.limit": limit,
-        "data.skip_bad": skip_bad or None,
-        "seed": seed,
-    }
+def given_flags(parameters: Mapping[str, Any], command: "Command") -> dict[str, Any]:
+    """The settings that the flags of a command gave, by `section.key`; None was not given."""
+    from rlvr_cli.config import flags_of
 
-
-def eval_flags(
-    model: str | None,
-    engine: str | None,
-    samples: int | None,
-    max_tokens: int | None,
-    temperature: float | None,
-    top_p: float | None,
-    limit: int | None,
-    skip_bad: bool,
-    seed: int | None,
-) -> dict[str, Any]:
-    return {
-        "eval.samples": samples,
-        "eval.temperature": temperature,
-        "eval.top_p": top_p,
-        **shared_flags(None, model, engine, max_tokens, limit, skip_bad, seed),
-    }
+    given = {key: parameters.get(name) for name, key in flags_of(command).items()}
+    return {key: value for key, value in given.items() if value is not None and value is not False}
 
 
 def resolve(
     flags: dict[str, Any],
     file: Path | None,
     assignments: list[str] | None,
-    reads: Any,
-    own_defaults: bool = True,
-) -> Any:
+    command: "Command",
+) -> "Config":
     """The configuration from, in rising order: the model's own file, --config, flags, --set.
 
-    Raises UserError for a flag or an assignment that is not among the keys that the command reads.
+    Raises UserError for a flag or an assignment that the command does not read.
     """
     from rlvr_cli import config
-    from rlvr_cli.core.errors import UserError
+    from rlvr_cli.core.layers import yaml_layer
 
-    layers = [config.yaml_layer(file)] if file else []
-    flags = {key: value for key, value in flags.items() if value is not None}
-    given = [(config.flag_layer(key, value), key) for key, value in flags.items()]
-    for layer in config.set_layer(assignments or []):
-        given.append((layer, layer.origin.removeprefix("--set ").partition("=")[0].strip()))
-    layers += [layer for layer, _ in given]
+    given = [config.flag_layer(key, value) for key, value in flags.items() if value is not None]
+    given += config.set_layer(assignments or [])
+    layers = [yaml_layer(file), *given] if file else given
     resolved = config.resolve(layers)
-    for layer, key in given:
-        if reads is not None and key not in reads:
-            at_all = key in READ_BY_EVAL
-            who = f"--responses does not read {key}" if at_all else f"only rlvr train reads {key}"
-            raise UserError(f"{layer.origin}: {who}")
-    if not own_defaults:
+    for layer in given:
+        _refuse_unread(layer, command)
+    if command == "responses":
         return resolved
     own, _ = _own_settings(resolved.model)
     return config.resolve([own, *layers])
+
+
+def _refuse_unread(layer: "Layer", command: "Command") -> None:
+    from rlvr_cli.config import use_of
+    from rlvr_cli.core.errors import UserError
+    from rlvr_cli.core.settings import leaves
+
+    for key, _ in leaves(layer.values):
+        use = use_of(key)
+        if use is None or command in use.read_by:
+            continue
+        if command == "responses" and "eval" in use.read_by:
+            raise UserError(f"{layer.origin}: --responses does not read {key}")
+        readers = [one for one in use.read_by if one != "responses"]
+        verb = "reads" if len(readers) == 1 else "read"
+        raise UserError(f"{layer.origin}: only rlvr {' and '.join(readers)} {verb} {key}")
 
 
 def say_own_settings(models: Iterable[str], display: "Display") -> None:
@@ -108,7 +79,7 @@ def say_own_settings(models: Iterable[str], display: "Display") -> None:
             names = ", ".join(left_out)
             display.warn(
                 f"{own.origin}: not read: {names:.200}; of a model's own settings only "
-                f"{', '.join(OF_A_MODEL)} are, and of data only prompt and verifier"
+                f"{', '.join(OF_A_MODEL)} are, and of data only prompt and answer_format"
             )
 
 
@@ -117,15 +88,15 @@ def _own_settings(model: str) -> tuple["Layer", list[str]]:
 
     Only the built-in policy's file may say anything. Raises UserError for a prompt in another file.
     """
-    from rlvr_cli import config
     from rlvr_cli.core.errors import UserError
+    from rlvr_cli.core.layers import Layer, yaml_layer
     from rlvr_cli.data.prompts import TEMPLATES, is_kept_template
     from rlvr_cli.model.loading import DEFAULTS_FILE, TINY, model_directory
 
     file = Path(model_directory(model)) / DEFAULTS_FILE
     if not file.is_file():
-        return config.Layer(str(file), {}), []
-    layer = config.yaml_layer(file, str(file))
+        return Layer(str(file), {}), []
+    layer = yaml_layer(file, str(file))
     if model == TINY:
         return layer, []
     own, left_out = _kept_part(layer)
@@ -174,36 +145,40 @@ def checked_judge(judge: str, assignments: list[str] | None) -> str:
 
     judge_versions(judge)
     keys = [text.partition("=")[0].strip() for text in assignments or []]
-    if judge != OURS and "data.verifier" in keys:
-        raise UserError(f"--judge {judge} takes answers of any form; leave data.verifier out")
+    if judge != OURS and "data.answer_format" in keys:
+        raise UserError(f"--judge {judge} takes answers of any form; leave data.answer_format out")
     return judge
 
 
-_CHANGED_BY_RESUME = ("steps", "checkpoint.", "guards.")
-
-
-def resolve_again(run: Path, flags: dict[str, Any], assignments: list[str] | None) -> Any:
+def resolve_again(
+    run: Path, flags: dict[str, Any], assignments: list[str] | None, others: Iterable[str] = ()
+) -> "Config":
     """The run's own configuration; what it computes can only be made longer, not changed.
 
-    Raises UserError for a setting that would change it.
+    Raises UserError for a setting that would change it, and for any of the `others`, options that
+    were given and are no settings.
     """
     from rlvr_cli import config
     from rlvr_cli.core.errors import UserError
+    from rlvr_cli.core.layers import yaml_layer
+    from rlvr_cli.core.settings import leaves
 
-    given = {key: value for key, value in flags.items() if value is not None}
-    keys = [*given, *(text.partition("=")[0].strip() for text in assignments or [])]
-    for key in keys:
-        if not key.startswith(_CHANGED_BY_RESUME):
+    layers = [config.flag_layer(key, value) for key, value in flags.items()]
+    layers += config.set_layer(assignments or [])
+    keys = [key for layer in layers for key, _ in leaves(layer.values)]
+    free = [key for key, use in config.SETTINGS.items() if use.on_resume == "free"]
+    for key in [*keys, *others]:
+        use = config.use_of(key)
+        if use is None or use.on_resume != "free":
             raise UserError(
-                f"--resume goes on with {run} as it was: {key} cannot change, only --steps and "
-                "--set checkpoint.… or guards.… can"
+                f"--resume goes on with {run} as it was: {key} cannot change, only "
+                f"{', '.join(free)} can"
             )
     file = run / "config.yaml"
     if not file.is_file():
         raise UserError(f"--resume {run}: no config.yaml in it; give the directory of a run")
-    saved = config.yaml_layer(file, str(file))
-    layers = [saved, *(config.flag_layer(key, value) for key, value in given.items())]
-    resolved = config.resolve([*layers, *config.set_layer(assignments or [])])
+    saved = yaml_layer(file, str(file))
+    resolved = config.resolve([saved, *layers])
     schedule = resolved.optim.schedule
     if schedule != "constant" and resolved.steps != config.resolve([saved]).steps:
         raise UserError(

@@ -1,6 +1,6 @@
 """`rlvr eval --responses`: the same report for responses made elsewhere, without a model."""
 
-from rlvr_cli.cli.publish import Asked, earlier_results, publish
+from rlvr_cli.cli.publish import ReportOptions, earlier_results, publish
 from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display, Pace
 from rlvr_cli.core.cores import usable_cores
@@ -12,7 +12,7 @@ from rlvr_cli.evaluation.result_dir import ResultDirectory
 from verifiers import OURS, open_judge
 
 
-def score(config: Config, source: str, asked: Asked, display: Display) -> None:
+def score(config: Config, source: str, asked: ReportOptions, display: Display) -> None:
     """Judge the rows of a file or stdin and publish the figures. Raises UserError."""
     given = read_responses(source, config.data.limit, config.data.skip_bad)
     parts = by_label(given)
@@ -25,7 +25,7 @@ def score(config: Config, source: str, asked: Asked, display: Display) -> None:
     for data, known in fields.items():
         check_fields(asked.by, known, data)
     directory = None if asked.out is None else ResultDirectory(asked.out)
-    asked_for = config.data.verifier if asked.judge == OURS else "any"
+    asked_for = config.data.answer_format if asked.judge == OURS else "any"
     formats = {label: asked_for or format_of_rows(part) for label, part in parts.items()}
     with open_judge(asked.judge) as equality:
         theirs = earlier_results(asked, problems, equality)
@@ -49,6 +49,6 @@ def score(config: Config, source: str, asked: Asked, display: Display) -> None:
                 judged = judged_problems(rows, verifier.cluster)
             results.append(Result(*label, fingerprint, judged))
     display.say("judged", pace.summary("responses"))
-    if asked_for is None and any(row.judged_as for row in given):
+    if asked_for is None and any(row.answer_format for row in given):
         display.say("judged as", f"{', '.join(dict.fromkeys(formats.values()))}, as the rows say")
     publish(results, asked, directory, theirs, display)

@@ -12,11 +12,11 @@ from rlvr_cli.core.types import Problem, Prompt, SamplingParams
 from rlvr_cli.data.problems import ProblemSet, load_problems
 from rlvr_cli.data.sources import FILE_TYPES
 from rlvr_cli.evaluation.measure import evaluate, prompt_seeds
+from rlvr_cli.rollout.plan import plan_for
 from rlvr_cli.rollout.sampler import Sampler
-from rlvr_cli.rollout.session import answer_format, eval_params, open_session, prompts_for
+from rlvr_cli.rollout.session import open_session, prompts_for
 from rlvr_cli.runs.narration import opened, refuse_existing, say_template
 from rlvr_cli.runs.run_dir import write_rollouts
-from verifiers import Verifier
 
 
 def sample(config: Config, inputs: Sequence[str], out: Path | None, display: Display) -> None:
@@ -24,17 +24,14 @@ def sample(config: Config, inputs: Sequence[str], out: Path | None, display: Dis
     sets = [_sample_problems(text, f"prompt-{n}", config) for n, text in enumerate(inputs, 1)]
     one = sets[0]
     all_problems = tuple(problem for part in sets for problem in part.problems)
-    problems = ProblemSet("sample", all_problems, one.prompt, one.verifier)
+    problems = ProblemSet("sample", all_problems, one.prompt, one.answer_format)
     refuse_existing(out)
-    with (
-        open_session(config) as session,
-        Verifier(format=answer_format(problems, config.data)) as verifier,
-    ):
+    with open_session(plan_for(config, problems)) as session:
+        config = session.plan.config
         prompts = prompts_for(problems, session.policy, config, config.rollout.max_tokens)
         say_template(prompts, session, display)
         display.say("policy", f"{config.model}: {session.description}")
-        sampler = Sampler(session.engine, session.policy.tokenizer, verifier)
-        params = eval_params(config)
+        sampler, params = session.sampler, session.plan.evaluation
         if out is None and sys.stdout.isatty():
             _show_live(sampler, prompts, params, config.seed, display)
             return

@@ -11,18 +11,18 @@ from rlvr_cli.core.files import refuse_links, write_atomically
 from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import Prompt
 from rlvr_cli.data.problems import ProblemSet, load_problems
-from rlvr_cli.data.prompts import kept_template
 from rlvr_cli.data.sources import has_split
-from rlvr_cli.rollout.session import Session, answer_format, open_session, precision_on, prompts_for
+from rlvr_cli.rollout.plan import plan_for
+from rlvr_cli.rollout.session import Session, open_session, prompts_for
 from rlvr_cli.runs.checkpoint import (
     Checkpoint,
     check_savable,
     checkpoints,
+    latest_valid,
     load_weights,
-    newest_sound,
     remove_checkpoints,
 )
-from rlvr_cli.runs.lifecycle import Loop
+from rlvr_cli.runs.lifecycle import RunLifecycle
 from rlvr_cli.runs.narration import refuse_existing, warn_of_bad_golds
 from rlvr_cli.runs.preflight import preflight
 from rlvr_cli.runs.run_dir import Run, create_run, default_directory, kept_problems
@@ -36,32 +36,26 @@ def train(config: Config, out: Path | None, check_only: bool, display: Display) 
     if not check_only:
         refuse_existing(directory)
     problems = _training_problems(config)
-    chosen = {
-        "prompt": kept_template(config.data.prompt or problems.prompt),
-        "verifier": answer_format(problems, config.data),
-    }
-    data = config.data.model_copy(update=chosen)
-    config = config.model_copy(update={"data": data})
-    with open_session(config, training=True) as session:
-        _say_model(config, session, display)
+    with open_session(plan_for(config, problems), training=True) as session:
+        config = session.plan.config
+        _say_model(session, display)
         check_savable(session.policy)
-        prompts, held_out = _prompts(config, session, problems, display)
-        _check(session, prompts, config, check_only, display)
+        prompts, held_out = _prompts(session, problems, display)
+        _check(session, prompts, check_only, display)
         if check_only:
             return
-        config = as_chosen(config, session)
-        trainer = Trainer(config, session, prompts, held_out)
+        trainer = Trainer(session, prompts, held_out)
         kept = problems.problems if config.data.source == "-" else None
         run = create_run(directory, config, kept)
         display.say("run", f"{directory}")
         with closing(run):
-            Loop(trainer, run, display).go()
+            RunLifecycle(trainer, run, display).run_to_end()
 
 
 def resume(config: Config, directory: Path, display: Display) -> None:
     """Go on with a run from its newest whole checkpoint. Raises UserError where that cannot be."""
     with closing(Run(directory)) as run:
-        checkpoint, damaged = newest_sound(directory)
+        checkpoint, damaged = latest_valid(directory)
         for line in damaged:
             display.warn(line)
         if checkpoint is not None and config.steps < checkpoint.step:
@@ -73,36 +67,22 @@ def resume(config: Config, directory: Path, display: Display) -> None:
         refuse_links(directory, ("rollouts", "checkpoints"))
         refuse_links(directory / "checkpoints", (one.path.name for one in listed))
         problems = _problems_again(config, directory)
-        with open_session(config, training=True) as session:
-            _say_model(config, session, display)
-            config = as_chosen(config, session)
-            prompts, held_out = _prompts(config, session, problems, display)
-            trainer = Trainer(config, session, prompts, held_out)
-            loop = Loop(trainer, run, display)
+        with open_session(plan_for(config, problems), training=True) as session:
+            _say_model(session, display)
+            prompts, held_out = _prompts(session, problems, display)
+            trainer = Trainer(session, prompts, held_out)
+            loop = RunLifecycle(trainer, run, display)
             if checkpoint is None:
-                run.cut_back(0)
+                run.truncate_to(0)
                 display.say("resume", f"{directory}: no step was saved yet, so from the start")
             else:
                 _restore(trainer, loop, checkpoint)
                 display.say("resume", f"{directory}: from the end of step {trainer.step}")
-            write_atomically(directory / "config.yaml", as_yaml(config))
-            loop.go()
+            write_atomically(directory / "config.yaml", as_yaml(session.plan.config))
+            loop.run_to_end()
 
 
-def as_chosen(config: Config, session: Session) -> Config:
-    """With what was left to this machine as it was chosen here, so that the run goes on like that
-    wherever it is resumed."""
-    precision = precision_on(session.policy.model.device, config.optim.precision)
-    return config.model_copy(
-        update={
-            "threads": session.threads,
-            "engine": session.engine_choice.name,
-            "optim": config.optim.model_copy(update={"precision": precision}),
-        }
-    )
-
-
-def _restore(trainer: Trainer, loop: Loop, checkpoint: Checkpoint) -> None:
+def _restore(trainer: Trainer, loop: RunLifecycle, checkpoint: Checkpoint) -> None:
     """Put trainer and run directory where they were when the checkpoint was written, or the newest
     one before it that can be read. Raises UserError if none can, or it is of another run."""
     directory, said = loop.run.directory, set[str]()
@@ -118,7 +98,7 @@ def _restore(trainer: Trainer, loop: Loop, checkpoint: Checkpoint) -> None:
         except Exception as error:  # whatever a state may hold
             reason = shortened(" ".join(str(error).split()))
             unreadable[checkpoint.step] = f"it cannot be read ({type(error).__name__}: {reason})"
-            found, lines = newest_sound(directory, unreadable)
+            found, lines = latest_valid(directory, unreadable)
             for line in (line for line in lines if line not in said):
                 loop.display.warn(line)
             said |= set(lines)
@@ -128,7 +108,7 @@ def _restore(trainer: Trainer, loop: Loop, checkpoint: Checkpoint) -> None:
     trainer.session.engine.sync_weights(trainer.session.policy.model.named_parameters())
     newer = {other.step for other in checkpoints(directory)} - {checkpoint.step}
     remove_checkpoints(directory, {step for step in newer if step > checkpoint.step})
-    history = loop.run.cut_back(checkpoint.step)
+    history = loop.run.truncate_to(checkpoint.step)
     if len(history) < checkpoint.step:
         loop.display.warn(
             f"{directory}/metrics.jsonl: {len(history)} of {checkpoint.step} steps can be read; "
@@ -137,16 +117,17 @@ def _restore(trainer: Trainer, loop: Loop, checkpoint: Checkpoint) -> None:
     loop.resume(history, state.values["progress"])
 
 
-def _say_model(config: Config, session: Session, display: Display) -> None:
-    display.say("policy", f"{config.model}: {session.description}")
+def _say_model(session: Session, display: Display) -> None:
+    display.say("policy", f"{session.plan.config.model}: {session.description}")
     display.say("model", f"{type(session.policy.model).__name__}: {session.forward}")
 
 
 def _prompts(
-    config: Config, session: Session, problems: ProblemSet, display: Display
+    session: Session, problems: ProblemSet, display: Display
 ) -> tuple[list[Prompt], list[Prompt]]:
     """The problems to train on and those held out; says what the run is going to do."""
-    held_out = _held_out_prompts(config, session)
+    config = session.plan.config
+    held_out = _held_out_prompts(session)
     prompts = prompts_for(problems, session.policy, config, config.rollout.max_tokens)
     warn_of_bad_golds([*prompts, *held_out], session, display)
     known = {prompt.problem.problem for prompt in prompts}
@@ -162,12 +143,10 @@ def _prompts(
     return prompts, held_out
 
 
-def _check(
-    session: Session, prompts: Sequence[Prompt], config: Config, strict: bool, display: Display
-) -> None:
+def _check(session: Session, prompts: Sequence[Prompt], strict: bool, display: Display) -> None:
     """The preflight. Raises UserError if the run cannot go well; `strict` (--check) counts a
     probe without a signal as such."""
-    for stage in preflight(session, prompts, config):
+    for stage in preflight(session, prompts):
         for label, text in stage.lines:
             display.say(label, text)
         errors = [finding.text for finding in stage.findings if finding.is_error]
@@ -199,8 +178,9 @@ def _training_problems(config: Config) -> ProblemSet:
     )
 
 
-def _held_out_prompts(config: Config, session: Session) -> list[Prompt]:
+def _held_out_prompts(session: Session) -> list[Prompt]:
     """The problems of the measurement; none where the source has no test split or trains on it."""
+    config = session.plan.config
     source = config.eval.source or config.data.source
     own_test = config.eval.source is None and (
         config.data.split == "test" or not has_split(source, "test")

@@ -1,4 +1,4 @@
-"""What people see, all on stderr: plain lines in a pipe, progress and colours on a terminal."""
+"""Output for people, all on stderr: plain lines in a pipe, progress and colors on a terminal."""
 
 import sys
 import time
@@ -34,32 +34,32 @@ class Display:
         self.quiet = quiet
 
     def say(self, label: str, text: str) -> None:
-        """One line of what is going on."""
+        """Print one line about what is going on."""
         if not self.quiet:
             self.console.print(f"[bold cyan]{label:<11}[/]{escape(printable(text))}")
 
     def result(self, label: str, text: str) -> None:
-        """One line that is shown even when quiet."""
+        """Print one line that is shown even when quiet."""
         self.console.print(f"[bold green]{label:<11}[/]{escape(printable(text))}")
 
     def warn(self, text: str) -> None:
-        """One line of warning, shown even when quiet."""
+        """Print one line of warning, shown even when quiet."""
         line = " ".join(printable(text).splitlines())
         self.console.print(f"[bold yellow]warning[/]    {escape(line)}")
 
     def block(self, lines: Iterable[str], asked: bool = False) -> None:
-        """A table, set apart; one that was asked for is shown even when quiet."""
+        """Print a table, set apart; one that was asked for is shown even when quiet."""
         if asked or not self.quiet:
             self.console.print(Text(printable("\n".join(["", *lines, ""]))))
 
     def print_curves(self, curves: str) -> None:
-        """The drawn curves, as they are."""
+        """Print the drawn curves unchanged."""
         if not self.quiet:
             self.console.print(Text.from_ansi(curves))
 
     @contextmanager
     def progress(self, what: str, total: int, done: int = 0) -> Iterator["Ticker"]:
-        """A progress bar on a terminal; in a pipe, a line for each note."""
+        """Show a progress bar on a terminal; in a pipe, a line for each note."""
         if self.quiet or not self.console.is_terminal:
             yield Ticker(None if self.quiet else self.console)
             return
@@ -75,7 +75,7 @@ class Display:
 
 
 class Ticker:
-    """Moves a progress bar, or prints notes where there is none."""
+    """A progress bar, or printed notes where there is none."""
 
     def __init__(
         self, console: Console | None, bar: Progress | None = None, task: Any = None
@@ -83,8 +83,8 @@ class Ticker:
         self.console, self.bar, self.task = console, bar, task
 
     def tick(self, note: str = "", *, print_note: bool = True, advance: int = 1) -> None:
-        """Some units are done; the note says how it went. An interruption that was lost on its way
-        is heeded here."""
+        """Advance by some units; the note says how it went. Also handle an interruption that was
+        lost."""
         heed()
         if self.bar is not None:
             self.bar.update(self.task, advance=advance, note=note)
@@ -93,7 +93,7 @@ class Ticker:
 
 
 class Pace:
-    """How fast a measurement goes, how long it still takes, and pass@1 so far."""
+    """The rate of a measurement, its remaining time, and pass@1 so far."""
 
     def __init__(self, total: int, done: int = 0) -> None:
         self.total, self.skipped, self.done = total, done, 0
@@ -102,7 +102,7 @@ class Pace:
         self._started = self._said = time.monotonic()
 
     def note(self, group: Group) -> str:
-        """Another problem is done: pass@1 of those sampled now, rate, time left."""
+        """Count another finished problem: pass@1 so far, rate, time left."""
         judged = group.judged
         if judged:
             self._shares.append(sum(rollout.is_correct for rollout in judged) / len(judged))
@@ -110,7 +110,7 @@ class Pace:
         return f"pass@1 {measured(running)}  {self.count(1, len(group.rollouts))}"
 
     def count(self, units: int, responses: int | None = None) -> str:
-        """More units are done, in words: how many, rate, time left."""
+        """Count more units and describe them: how many, rate, time left."""
         self.done += units
         self.responses += units if responses is None else responses
         left = self.total - self.skipped - self.done
@@ -121,7 +121,7 @@ class Pace:
         )
 
     def is_due(self) -> bool:
-        """Whether a line may be printed again: every `LINE_EVERY_S` seconds."""
+        """Return whether a line may be printed again: every `LINE_EVERY_S` seconds."""
         now = time.monotonic()
         due = now - self._said >= LINE_EVERY_S
         if due:
@@ -129,7 +129,7 @@ class Pace:
         return due
 
     def summary(self, what: str) -> str:
-        """All that was done, and how fast."""
+        """Summarize all that was done, and how fast."""
         rate = self.responses / self._elapsed
         return f"{self.responses} {what} in {self._elapsed:.1f} s, {rate:.0f} a second"
 
@@ -139,12 +139,12 @@ class Pace:
 
 
 def measured(value: float | None) -> str:
-    """`0.433`, or words where nothing could be judged."""
+    """Format as `0.433`, or in words if nothing could be judged."""
     return "not measured" if value is None else f"{value:.3f}"
 
 
 def step_note(metrics: Mapping[str, Any]) -> str:
-    """A step in one line."""
+    """Summarize a step in one line."""
     parts = [f"step {metrics['step']:>3}"]
     for key, name in (
         ("reward", "reward"),
@@ -159,7 +159,7 @@ def step_note(metrics: Mapping[str, Any]) -> str:
 
 
 def draw_curves(history: Sequence[Mapping[str, Any]]) -> str:
-    """The curves of a run as text, two beside each other."""
+    """Draw the curves of a run as text, two side by side."""
     charts = [
         _chart(title, [(row["step"], row[key]) for row in history if row.get(key) is not None])
         for key, title in CURVES.items()
@@ -173,7 +173,7 @@ def draw_curves(history: Sequence[Mapping[str, Any]]) -> str:
 
 
 class LiveResponse:
-    """One response on a terminal while it is written: thought dimmed, answer bold."""
+    """A response shown on a terminal while it is generated: thought dimmed, answer bold."""
 
     def __init__(self, decode: Callable[[list[int]], str], think_open: bool) -> None:
         self.console = Console(highlight=False, soft_wrap=True)
@@ -194,7 +194,7 @@ class LiveResponse:
 
 
 def show_verdict(rollout: Rollout) -> None:
-    """How long the response is, and what the verifier says of it."""
+    """Print the length of the response and its verdict."""
     parts = [f"{len(rollout.completion.token_ids)} tokens"]
     if rollout.completion.finish_reason == "length":
         parts.append("cut off by --max-tokens")
@@ -204,7 +204,7 @@ def show_verdict(rollout: Rollout) -> None:
 
 
 def fail(message: str) -> None:
-    """A mistake of the user's, on stderr."""
+    """Print a mistake of the user on stderr."""
     lines = printable(message).strip().splitlines()
     for line in lines[:-1]:
         print(line, file=sys.stderr)
@@ -212,7 +212,7 @@ def fail(message: str) -> None:
 
 
 def _chart(title: str, points: Iterable[tuple[float, float]]) -> list[str]:
-    """One curve as lines of equal width."""
+    """Draw one curve as lines of equal width."""
     import plotext
 
     listed = list(points)

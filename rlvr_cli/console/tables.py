@@ -1,11 +1,11 @@
-"""The figures of a report as text tables: plain functions from its entries to lines."""
+"""Format the figures of a report as text tables: pure functions from its entries to lines."""
 
 from collections.abc import Sequence
 from typing import Any
 
 
 def table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:
-    """Columns under each other, the first to the left and the others to the right."""
+    """Align columns, the first to the left and the others to the right."""
     widths = [max(map(len, column)) for column in zip(header, *lines, strict=True)]
     return [
         "  ".join(
@@ -17,7 +17,7 @@ def table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:
 
 
 def overview(entries: Sequence[dict[str, Any]]) -> list[str]:
-    """One line a result: the first and the last k that all have, and how the responses look."""
+    """Format one line per result: the first and last common k, and statistics of the responses."""
     k = max(set.intersection(*(set(map(int, entry["pass@k"])) for entry in entries)))
     header = ["model", "data", "problems", "pass@1 [95 %]", f"pass@{k}", f"cons@{k}"]
     header += ["format", "cut off", "tokens"]
@@ -41,7 +41,7 @@ def overview(entries: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def by_k(entry: dict[str, Any]) -> list[str]:
-    """pass@k and cons@k of one result, a line a k, and how many problems they count."""
+    """Format pass@k and cons@k of one result, one line per k, with the number of problems."""
     return table(
         ["k", "problems", "pass@k [95 %]", "cons@k [95 %]"],
         [
@@ -52,7 +52,7 @@ def by_k(entry: dict[str, Any]) -> list[str]:
 
 
 def by_field(entry: dict[str, Any], field: str) -> list[str]:
-    """The figures of one result by the values of a field."""
+    """Format the figures of one result by the values of a field."""
     values = entry["by"][field]
     last = list(entry["pass@k"])[-1]
     return table(
@@ -71,7 +71,7 @@ def by_field(entry: dict[str, Any], field: str) -> list[str]:
 
 
 def by_difference(entry: dict[str, Any]) -> list[str]:
-    """A comparison, a line a k."""
+    """Format a comparison, one line per k."""
     return table(
         ["ours less theirs", "problems", "difference [95 %]", "p", "better", "worse"],
         [
@@ -90,17 +90,17 @@ def by_difference(entry: dict[str, Any]) -> list[str]:
 
 
 def counted(estimate: dict[str, Any] | None) -> int:
-    """How many problems had enough judged responses for an estimate."""
+    """Format how many problems had enough judged responses for an estimate."""
     return 0 if estimate is None else int(estimate["problems"])
 
 
 def percent(share: float | None) -> str:
-    """`12.5%`, or `-` where it is not known."""
+    """Format as `12.5%`, or `-` if unknown."""
     return "-" if share is None else f"{share:.1%}"
 
 
 def shown(estimate: dict[str, Any] | None) -> str:
-    """`0.433 [0.274, 0.608]`, with the error of drawn subsets where there is one."""
+    """Format as `0.433 [0.274, 0.608]`, with the error of drawn subsets if there is one."""
     if estimate is None:
         return "-"
     low, high = estimate["interval"]

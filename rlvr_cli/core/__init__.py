@@ -1,1 +1,1 @@
-"""Types, errors, files and text that every room shares."""
+"""Types, errors, files and text that all packages share."""

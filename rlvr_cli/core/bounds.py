@@ -1,4 +1,4 @@
-"""Bounds of time and memory for what a stranger's file makes this process compute."""
+"""Bound time and memory of what untrusted files make this process compute."""
 
 import resource
 import signal
@@ -14,8 +14,8 @@ _AGAIN_S = 1.0
 
 @contextmanager
 def bounded(seconds: float, memory: int) -> Iterator[None]:
-    """Raise TimeoutError after `seconds`, and MemoryError where the block takes more than `memory`
-    bytes beside what the process has.
+    """Raise TimeoutError after `seconds`, and MemoryError if the block takes more than `memory`
+    bytes beyond what the process has.
 
     Time is bounded on the main thread only, memory where /proc tells what is in use.
     """
@@ -42,7 +42,7 @@ def _late(number: int, frame: FrameType | None) -> None:
 
 
 def _address_space() -> int | None:
-    """Bytes of address space in use, or None where the system does not say."""
+    """Return the bytes of address space in use, or None if the system does not say."""
     try:
         pages = Path("/proc/self/statm").read_text(encoding="utf-8").split()[0]
         return int(pages) * resource.getpagesize()

@@ -1,4 +1,4 @@
-"""How many processor cores this process may use."""
+"""Find how many processor cores this process may use."""
 
 import os
 import re
@@ -9,7 +9,7 @@ _NO_LIMIT = 1e6
 
 
 def usable_cores() -> int:
-    """Cores that affinity and control groups leave to this process, at least 1."""
+    """Count the cores that affinity and control groups leave to this process, at least 1."""
     affinity = getattr(os, "sched_getaffinity", None)
     cores = len(affinity(0)) if affinity else os.cpu_count() or 1
     try:
@@ -20,13 +20,13 @@ def usable_cores() -> int:
 
 
 def thread_limit() -> int:
-    """The most threads that are worth starting: the usable cores, or fewer by OMP_NUM_THREADS."""
+    """Return the most threads worth starting: the usable cores, or fewer by OMP_NUM_THREADS."""
     asked = re.match(r"\s*0*([1-9]\d*)", os.environ.get("OMP_NUM_THREADS", ""))
     return min(usable_cores(), int(asked[1])) if asked else usable_cores()
 
 
 def cgroup_cores(membership: str, root: Path) -> float:
-    """The tightest CPU quota in cores, a million where there is none.
+    """Return the tightest CPU quota in cores, a million if there is none.
 
     `membership` is the text of /proc/self/cgroup, `root` where the groups are mounted; version 2
     names a quota in `cpu.max`, version 1 in two files. A group's limit holds for those below it.
@@ -45,7 +45,7 @@ def cgroup_cores(membership: str, root: Path) -> float:
 
 
 def _quota(group: Path) -> float:
-    """Cores that one group allows, a million without a limit of its own."""
+    """Return the cores that one group allows, a million without a limit of its own."""
     try:
         if (group / "cpu.max").is_file():
             quota, period = (group / "cpu.max").read_text(encoding="utf-8").split()

@@ -1,10 +1,10 @@
-"""What ends a command in one line, and what is found wrong without ending it."""
+"""Errors that end a command with one line, and findings that do not end it."""
 
 from dataclasses import dataclass
 
 
 class ReportedError(Exception):
-    """An end that is shown as one line on stderr, without a traceback."""
+    """An error shown as one line on stderr, without a traceback."""
 
 
 class UserError(ReportedError):
@@ -16,13 +16,13 @@ class EngineError(ReportedError):
 
 
 class RunStoppedError(ReportedError):
-    """A run that ended itself because it could not go on well: exit code 3."""
+    """A run stopped itself because it could not continue usefully: exit code 3."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What is wrong with a run, before it starts or while it goes on, and the way out."""
+    """A problem with a run, found before it starts or during it, and its remedy."""
 
     text: str
     is_error: bool = False
-    """The run cannot start, or does not go on."""
+    """Whether the run cannot start, or stops."""

@@ -1,4 +1,4 @@
-"""Files that a crash cannot spoil: written aside, synced, renamed; and a lock on a directory."""
+"""Write files safely against crashes: to a temporary name, synced, renamed. Lock directories."""
 
 import errno
 import fcntl
@@ -26,7 +26,7 @@ _CHUNK = 1 << 20
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """The whole text under that name, or what was there before; never a part of it."""
+    """Write the whole text under that name, or leave what was there; never a part of it."""
     aside = path.with_name(f".{path.name}.partial")
     remove(aside)
     try:
@@ -40,7 +40,7 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def write_new(path: Path, text: str) -> None:
-    """A new file, synced. Raises OSError where anything stands under that name, a link too."""
+    """Write a new file, synced. Raises OSError if anything has that name, a link too."""
     descriptor = os.open(path, _CREATE | os.O_EXCL, 0o666)
     try:
         _write(descriptor, text.encode())
@@ -50,8 +50,8 @@ def write_new(path: Path, text: str) -> None:
 
 
 def make_directory(path: Path, fill: Callable[[Path], None]) -> None:
-    """A new directory as `fill` leaves it, or none. Raises OSError if `path` exists and is no empty
-    directory."""
+    """Create a directory as `fill` leaves it, or none. Raises OSError if `path` exists and is not
+    an empty directory."""
     aside = path.with_name(f".{path.name}.partial")
     remove(aside)
     aside.mkdir(parents=True)
@@ -68,7 +68,7 @@ def make_directory(path: Path, fill: Callable[[Path], None]) -> None:
 
 
 def remove_directory(path: Path) -> None:
-    """Remove a directory; one that is half removed never stands under its name."""
+    """Remove a directory; one that is half removed never keeps its name."""
     aside = path.with_name(f".{path.name}.removed")
     remove(aside)
     path.rename(aside)
@@ -76,13 +76,13 @@ def remove_directory(path: Path) -> None:
 
 
 def clear_leftovers(directory: Path) -> None:
-    """Remove what a sudden end has left half written or half removed in a directory."""
+    """Remove what a crash left half written or half removed in a directory."""
     for path in [*directory.glob(".*.partial"), *directory.glob(".*.removed")]:
         remove(path)
 
 
 def remove(path: Path) -> None:
-    """Remove whatever stands there, if anything; a link itself, never what it points to."""
+    """Remove the file, directory or link, if any; a link itself, never its target."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -90,7 +90,7 @@ def remove(path: Path) -> None:
 
 
 def refuse_links(directory: Path, names: Iterable[str]) -> None:
-    """Raise UserError where one of the names in a directory is not a directory of its own."""
+    """Raise UserError if one of the names in a directory is not a directory of its own."""
     for name in names:
         path = directory / name
         if path.is_symlink() or (path.exists() and not path.is_dir()):
@@ -98,7 +98,7 @@ def refuse_links(directory: Path, names: Iterable[str]) -> None:
 
 
 def append_line(path: Path, line: str) -> None:
-    """Append a line (or several) with its end, synced; where that fails, nothing of it is left."""
+    """Append a line (or several) with its end, synced; if that fails, nothing of it is left."""
     descriptor = os.open(path, _CREATE | os.O_APPEND, 0o666)
     try:
         _check_regular(descriptor, path)
@@ -114,7 +114,8 @@ def append_line(path: Path, line: str) -> None:
 
 
 def open_regular(path: Path, follow: bool = True) -> IO[bytes]:
-    """A regular file to read. Raises OSError for any other: a FIFO hangs, a device never ends."""
+    """Open a regular file to read. Raises OSError for any other: a FIFO hangs, a device never
+    ends."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     descriptor = os.open(path, flags)
     try:
@@ -126,7 +127,7 @@ def open_regular(path: Path, follow: bool = True) -> IO[bytes]:
 
 
 def read_regular(path: Path, most: int) -> bytes:
-    """The content of a regular file. Raises OSError for any other, or one of more bytes."""
+    """Read a regular file. Raises OSError for any other, or one of more bytes."""
     with open_regular(path) as file:
         content = file.read(most + 1)
     if len(content) > most:
@@ -135,7 +136,7 @@ def read_regular(path: Path, most: int) -> bytes:
 
 
 def sha256(path: Path, follow: bool = True) -> str:
-    """The checksum of a regular file, in hexadecimal."""
+    """Return the checksum of a regular file, in hexadecimal."""
     digest = hashlib.sha256()
     with open_regular(path, follow) as file:
         while chunk := file.read(_CHUNK):
@@ -143,10 +144,10 @@ def sha256(path: Path, follow: bool = True) -> str:
     return digest.hexdigest()
 
 
-def damage(
+def integrity_error(
     directory: Path, spared: Container[str] = (), needed: Iterable[str] = MODEL_FILES
 ) -> str | None:
-    """What is wrong with a directory by its own MANIFEST of checksums, or None.
+    """Describe what differs between a directory and its MANIFEST of checksums; None if nothing.
 
     The files in its folders `spared` are not looked at; a file has to be listed for each pattern
     of `needed`.

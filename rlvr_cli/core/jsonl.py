@@ -1,5 +1,5 @@
-"""JSON lines: one object, one line, each key once, no number that JSON does not have; of bounded
-length and depth where they are read."""
+"""JSON lines: one object per line, each key once, only valid numbers; bounded in length and depth
+when read."""
 
 import json
 import math
@@ -15,11 +15,11 @@ LONGEST_LINE = 64 << 20
 
 
 class DuplicateKeyError(ValueError):
-    """A key that stands twice in one JSON object."""
+    """A key occurs twice in one JSON object."""
 
 
 def jsonl_line(row: Mapping[str, Any]) -> str:
-    """One JSON object as one line, with its end."""
+    """Return a JSON object as one line, with its end."""
     try:
         return json.dumps(row, default=str, allow_nan=False) + "\n"
     except ValueError:
@@ -27,14 +27,14 @@ def jsonl_line(row: Mapping[str, Any]) -> str:
 
 
 def write_jsonl_line(file: TextIO, row: Mapping[str, Any]) -> None:
-    """One JSON object, one line, at once."""
+    """Write a JSON object as one line and flush it."""
     file.write(jsonl_line(row))
     file.flush()
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The value of a JSON text. Raises ValueError, in one line, where it is none: not UTF-8, not
-    JSON, a key that stands twice, nested too deep."""
+    """Parse a JSON text. Raises ValueError, in one line, if it is invalid: not UTF-8, not JSON, a
+    duplicate key, nested too deep."""
     try:
         value = json.loads(text, object_pairs_hook=_each_once)
     except DuplicateKeyError:
@@ -47,7 +47,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def bounded_lines(name: str, file: Any) -> Iterator[Any]:
-    """The lines of a binary or text file. Raises UserError at one longer than `LONGEST_LINE`."""
+    """Yield the lines of a binary or text file. Raises UserError if one exceeds `LONGEST_LINE`."""
     number = 0
     while line := file.readline(LONGEST_LINE + 1):
         number += 1
@@ -57,7 +57,7 @@ def bounded_lines(name: str, file: Any) -> Iterator[Any]:
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object of these pairs; one key twice would shadow the first without a word."""
+    """Build the object of these pairs; a duplicate key would silently replace the first."""
     found = dict(pairs)
     if len(found) < len(pairs):
         ((twice, _),) = Counter(key for key, _ in pairs).most_common(1)
@@ -66,7 +66,7 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _finite(value: Any) -> Any:
-    """The value with null for every number that JSON does not have."""
+    """Replace every number that JSON does not have by null."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""What libraries log or warn of, as a terminal may be shown it."""
+"""Make log records and warnings of libraries safe to show on a terminal."""
 
 import logging
 import traceback
@@ -12,7 +12,7 @@ LOG = logging.getLogger("rlvr")
 LOG.propagate = False
 
 _LONGEST = 4_000
-"""Characters of one message: a library may list every tensor of a stranger's file."""
+"""Characters of one message: a library may list every tensor of an untrusted file."""
 
 
 def neutralize_logs() -> None:

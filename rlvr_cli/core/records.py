@@ -1,4 +1,4 @@
-"""Groups as JSON and back; floats keep every bit."""
+"""Convert groups to JSON and back; floats keep every bit."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from verifiers import Verdict, Verification
 
 
 def groups_as_json(groups: Sequence[Group], prompts: Sequence[Prompt]) -> list[dict[str, Any]]:
-    """Write groups of these prompts, each by its number."""
+    """Convert groups to JSON values, their prompts by number."""
     index = {id(prompt): number for number, prompt in enumerate(prompts)}
     return [
         {
@@ -29,7 +29,7 @@ def groups_as_json(groups: Sequence[Group], prompts: Sequence[Prompt]) -> list[d
 
 
 def groups_from_json(rows: Sequence[dict[str, Any]], prompts: Sequence[Prompt]) -> list[Group]:
-    """Read what `groups_as_json` wrote."""
+    """Convert back what `groups_as_json` returned."""
     return [
         Group(
             prompts[row["prompt"]],

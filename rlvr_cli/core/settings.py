@@ -1,12 +1,13 @@
-"""Settings as typed sections and choices, and how one layer of them goes over another."""
+"""Settings as typed sections and choices, what is done with them, and how one layer of them goes
+over another."""
 
 import difflib
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
 from types import NoneType
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import shortened, shown
@@ -19,6 +20,91 @@ class Section(BaseModel):
     """A part of the configuration: unknown keys are errors, values never change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+Command = Literal["train", "eval", "sample", "responses"]
+"""What reads settings; `responses` is `rlvr eval --responses`."""
+
+
+@dataclass(frozen=True)
+class Use:
+    """What is done with a setting, said where it is declared (`setting`)."""
+
+    read_by: tuple[Command, ...] = ("train",)
+    flag: str | None = None
+    """`--name` on the command line, or the metavar of an argument."""
+    flag_of: tuple[Command, ...] | None = None
+    """The commands that have the flag; None means all that read the setting."""
+    default_in: dict[Command, str] = field(default_factory=dict)
+    """Where a command has another default than the model: that one in words, for help."""
+    kept: bool = False
+    """A checkpoint keeps it beside the weights, and it is read again with the model."""
+    on_resume: Literal["fixed", "free", "moves"] = "fixed"
+    """A fixed setting decides what a run computes and cannot change; a free one may be given with
+    --resume; one that moves says where things lie and may be edited in the run's config.yaml."""
+    resets: str | None = None
+    """Another setting that loses its value when this one is set."""
+
+    def parameter(self, command: Command) -> str | None:
+        """The name of the flag as a parameter of the command's function; None without a flag."""
+        if self.flag is None or command not in (self.flag_of or self.read_by):
+            return None
+        return self.flag.removeprefix("--").replace("-", "_").lower()
+
+
+def setting(
+    default: Any,
+    *,
+    read_by: tuple[Command, ...] = ("train",),
+    flag: str | None = None,
+    flag_of: tuple[Command, ...] | None = None,
+    default_in: dict[Command, str] | None = None,
+    kept: bool = False,
+    on_resume: Literal["fixed", "free", "moves"] = "fixed",
+    resets: str | None = None,
+    **limits: Any,
+) -> Any:
+    """Declare a setting: its default, its use (see `Use`), and the limits of pydantic's Field."""
+    use = Use(read_by, flag, flag_of, default_in or {}, kept, on_resume, resets)
+    return Field(default, json_schema_extra=asdict(use), **limits)
+
+
+def uses(section: type[Section], prefix: str = "") -> dict[str, Use]:
+    """The use of each setting by dotted name; a section that has one has it for all inside.
+
+    Raises TypeError for a setting that is declared without `setting`.
+    """
+    found: dict[str, Use] = {}
+    for name, declared in section.model_fields.items():
+        annotation, extra = declared.annotation, declared.json_schema_extra
+        if isinstance(extra, dict):
+            found[f"{prefix}{name}"] = Use(**extra)  # type: ignore[arg-type]
+        elif isinstance(annotation, type) and issubclass(annotation, Section):
+            found |= uses(annotation, f"{prefix}{name}.")
+        else:
+            raise TypeError(f"{section.__name__}.{name}: declare it with setting(…)")
+    return found
+
+
+def kept(settings: dict[str, Use]) -> dict[str, Any]:
+    """The names of the settings that a checkpoint keeps, by section; True where there is none."""
+    found: dict[str, Any] = {}
+    for key in (key for key, use in settings.items() if use.kept):
+        section, _, name = key.rpartition(".")
+        if section:
+            found.setdefault(section, set()).add(name)
+        else:
+            found[name] = True
+    return found
+
+
+def leaves(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Nested settings as (dotted name, value)."""
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from leaves(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
 
 
 class Choice(Section):
@@ -127,20 +213,3 @@ def differences(old: Section, new: Section, prefix: str = "") -> dict[str, tuple
 
 def _word(value: Any) -> Any:
     return NONE if value is None else value
-
-
-@dataclass(frozen=True)
-class Layer:
-    """Settings from one place, which error messages name."""
-
-    origin: str
-    values: dict[str, Any]
-
-    def sets(self, path: list[str]) -> bool:
-        """Whether the layer says something at this place."""
-        inside: Any = self.values
-        for part in path:
-            if not isinstance(inside, dict) or part not in inside:
-                return False
-            inside = inside[part]
-        return True

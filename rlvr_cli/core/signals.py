@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first is heeded as soon as nothing can be spoiled, the second at once."""
+"""Handle Ctrl-C and SIGTERM: the first as soon as no work can be spoiled, the second at once."""
 
 import os
 import signal
@@ -13,16 +13,16 @@ _in_force: list["Interrupts"] = []
 
 
 class Interrupts:
-    """While in force, a signal raises KeyboardInterrupt: at once inside `welcome`, elsewhere at
-    the next `welcome`; a second signal raises it wherever it comes.
+    """A handler under which a signal raises KeyboardInterrupt: at once inside `interruptible`,
+    elsewhere at the next `interruptible`; a second signal raises it anywhere.
 
     Python drops what is raised inside a destructor or a callback of the import system. So the
-    signal is also kept as a flag, which `heed` and the end of `welcome` look at.
+    signal is also kept as a flag, which `heed` and the end of `interruptible` look at.
     """
 
     def __init__(self) -> None:
         self._asked = 0
-        self._welcome = False
+        self._interruptible = False
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> "Interrupts":
@@ -36,10 +36,10 @@ class Interrupts:
             signal.signal(name, handler)
 
     @contextmanager
-    def welcome(self) -> Iterator[None]:
-        """A block that can be left anywhere. Once asked, it ends with KeyboardInterrupt, even
-        where the first one was dropped or came out as another error."""
-        self._welcome = True
+    def interruptible(self) -> Iterator[None]:
+        """Enter a block that may be left anywhere. After a signal it ends with KeyboardInterrupt,
+        even if the first was dropped or came out as another error."""
+        self._interruptible = True
         try:
             heed()
             yield
@@ -48,16 +48,16 @@ class Interrupts:
             heed()
             raise
         finally:
-            self._welcome = False
+            self._interruptible = False
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         self._asked += 1
-        if self._welcome or self._asked > 1:
+        if self._interruptible or self._asked > 1:
             raise KeyboardInterrupt
         os.write(2, _WAITING)
 
 
 def heed() -> None:
-    """Raise KeyboardInterrupt if one was asked for and may come now."""
-    if _in_force and _in_force[-1]._welcome and any(each._asked for each in _in_force):
+    """Raise KeyboardInterrupt if a signal came and may be handled now."""
+    if _in_force and _in_force[-1]._interruptible and any(each._asked for each in _in_force):
         raise KeyboardInterrupt

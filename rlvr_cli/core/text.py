@@ -1,4 +1,4 @@
-"""Text for people: what a terminal may be shown, and numbers in sentences."""
+"""Prepare text for people: terminal-safe strings, and numbers in sentences."""
 
 import re
 import reprlib
@@ -13,7 +13,7 @@ LONGEST_ANSWER = 10_000
 DEEPEST = 100
 """Levels of nesting in a problem's own fields."""
 SHORT = 100
-"""Characters of a stranger's text in a message."""
+"""Characters of untrusted text in a message."""
 _CONTROL = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 and C1 but for tab and newline
     r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # what turns the direction of text round
@@ -21,17 +21,17 @@ _CONTROL = re.compile(
 
 
 def printable(text: str) -> str:
-    """The text with a replacement character for all that a terminal would obey."""
+    """Replace every character that a terminal would obey."""
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.encode("utf-8", "replace").decode())
 
 
 def shortened(text: str) -> str:
-    """The text, cut where it is long."""
+    """Cut the text if it is long."""
     return text if len(text) <= SHORT else f"{text[:SHORT]}…"
 
 
 def shown(value: Any) -> str:
-    """Any value in a message, cut where it is long or deep."""
+    """Format any value for a message, cut if it is long or deep."""
     try:
         return shortened(repr(value) if isinstance(value, str) else reprlib.repr(value))
     except ValueError:  # an int of thousands of digits
@@ -39,14 +39,14 @@ def shown(value: Any) -> str:
 
 
 def first_mistake(error: ValidationError) -> str:
-    """The first thing that a validation found wrong, in one line."""
+    """Return the first mistake that a validation found, in one line."""
     first = error.errors(include_url=False, include_context=False)[0]
     where = ".".join(shortened(str(part)) for part in first["loc"])
     return f"{where}: {first['msg'][:1].lower()}{first['msg'][1:]}"
 
 
 def is_too_deep(value: Any) -> bool:
-    """Whether lists and objects are nested more than `DEEPEST` levels."""
+    """Return whether lists and objects are nested more than `DEEPEST` levels."""
     level = [value]
     for _ in range(DEEPEST):
         level = [
@@ -61,5 +61,5 @@ def is_too_deep(value: Any) -> bool:
 
 
 def plural(count: int, noun: str) -> str:
-    """`1 problem`, `2 problems`."""
+    """Format as `1 problem`, `2 problems`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

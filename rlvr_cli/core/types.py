@@ -1,4 +1,4 @@
-"""The values that travel round the loop. Shapes: P prompts, G group, B responses, T tokens."""
+"""The values that pass through the loop. Shapes: P prompts, G group, B responses, T tokens."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ class Prompt:
     text: str
     token_ids: tuple[int, ...]
     think_open: bool
-    """The chat template has already opened `<think>`."""
+    """Whether the chat template has already opened `<think>`."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,8 @@ class Rollout:
 
     @property
     def is_correct(self) -> bool:
-        """Whether the verdict is `correct` (which includes the format, where one is asked for)."""
+        """Return whether the verdict is `correct` (which includes the format, if one is
+        required)."""
         return self.verification is not None and self.verification.verdict is Verdict.CORRECT
 
 
@@ -86,10 +87,11 @@ class Group:
 
     @property
     def is_mixed(self) -> bool:
-        """DAPO's condition: 0 < number correct < number judged. Shaping never enters."""
+        """Return whether 0 < number correct < number judged, DAPO's condition; shaping never
+        enters."""
         return 0 < sum(rollout.is_correct for rollout in self.judged) < len(self.judged)
 
     @property
     def judged(self) -> list[Rollout]:
-        """The responses whose verdict is about them: not a timeout, not an unreadable gold."""
+        """Return the responses with a verdict of their own: no timeout, no unreadable gold."""
         return [rollout for rollout in self.rollouts if rollout.reward is not None]

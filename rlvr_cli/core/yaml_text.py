@@ -1,4 +1,4 @@
-"""YAML from anywhere: plain values, bounded in size and depth, each key once, no aliases."""
+"""Read untrusted YAML: plain values, bounded in size and depth, each key once, no aliases."""
 
 import re
 from typing import Any
@@ -13,7 +13,7 @@ _TEXT, _BOOL = "tag:yaml.org,2002:str", "tag:yaml.org,2002:bool"
 
 
 class BadYamlError(ValueError):
-    """Why a text is not YAML as it is taken here, and its line where there is one."""
+    """A text is not YAML as it is accepted here; with its line if known."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -61,7 +61,7 @@ _Loader.add_implicit_resolver(_BOOL, re.compile("^(true|false)$"), list("tf"))
 
 
 def load_yaml(text: str) -> Any:
-    """The value of one YAML document. Raises BadYamlError."""
+    """Parse one YAML document. Raises BadYamlError."""
     if len(text) > LARGEST_YAML:
         raise BadYamlError(f"more than {LARGEST_YAML} characters of YAML")
     try:

@@ -1,1 +1,1 @@
-"""Problems in: sources, problems, prompts, and the built-in arithmetic."""
+"""Problem input: sources, problems, prompts, and the built-in arithmetic."""

@@ -29,11 +29,11 @@ class Expression:
 
     @property
     def text(self) -> str:
-        """The expression as it is asked, such as `47 * 6 + 15`."""
+        """Return the expression as it is asked, such as `47 * 6 + 15`."""
         return " ".join([str(self.first), *(f"{op} {operand}" for op, operand in self.operations)])
 
     def values(self) -> list[int]:
-        """The running value after each operation; the last one is the answer."""
+        """Return the running value after each operation; the last one is the answer."""
         value, values = self.first, []
         for op, operand in self.operations:
             value = apply(op, value, operand)
@@ -42,18 +42,18 @@ class Expression:
 
 
 def apply(op: str, left: int, right: int) -> int:
-    """The value of `left op right` for op one of `+ - *`."""
+    """Compute `left op right` for op one of `+ - *`."""
     return {"+": left + right, "-": left - right, "*": left * right}[op]
 
 
 def split_of(problem: str) -> str:
-    """`test` or `train`, decided by the problem's text alone."""
+    """Return `test` or `train`, decided by the problem's text alone."""
     digest = hashlib.sha256(problem.encode()).digest()
     return "test" if digest[0] % _TEST_SHARE == 0 else "train"
 
 
 def expressions(split: str, seed: int) -> Iterator[Expression]:
-    """An endless seeded stream of expressions of one split, all levels equally often."""
+    """Yield an endless seeded stream of expressions of one split, all levels equally often."""
     rng = random.Random(f"{seed}:{split}")
     while True:
         expression = _draw(rng.choice(list(LEVELS)), rng)
@@ -62,12 +62,12 @@ def expressions(split: str, seed: int) -> Iterator[Expression]:
 
 
 def question(expression: Expression) -> str:
-    """The problem as the policy reads it."""
+    """Return the problem as the policy reads it."""
     return f"What is {expression.text}?"
 
 
 def problems(split: str, size: int, seed: int) -> list[dict[str, str | int]]:
-    """`size` distinct problems of one split as rows of `problem`, `answer`, `id` and `level`.
+    """Return `size` distinct problems of one split as rows of `problem`, `answer`, `id`, `level`.
 
     Raises ValueError if the split does not exist or holds fewer distinct problems than asked for.
     """
@@ -94,7 +94,7 @@ def problems(split: str, size: int, seed: int) -> list[dict[str, str | int]]:
 
 
 def _draw(level: int, rng: random.Random) -> Expression:
-    """A random expression of the level; its values may be negative (the caller filters)."""
+    """Draw a random expression of the level; its values may be negative (the caller filters)."""
     if level == 1:
         return Expression(1, rng.randint(1, 20), ((rng.choice("+-"), rng.randint(1, 20)),))
     if level == 2:

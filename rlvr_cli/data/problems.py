@@ -1,4 +1,4 @@
-"""Problem sets: a name in datasets_cfg, a file, a hub id or stdin, all to `Problem`s."""
+"""Load problem sets: a name in datasets_cfg, a file, a hub id or stdin, all to `Problem`s."""
 
 import math
 import random
@@ -15,7 +15,7 @@ from rlvr_cli.data.sources import (
     BadRowError,
     FieldName,
     Gold,
-    Row,
+    SourceRow,
     bare_name,
     find_spec,
     source_rows,
@@ -41,7 +41,7 @@ class ProblemSet:
     problems: tuple[Problem, ...]
     prompt: str
     """Name of the prompt template that fits the set."""
-    verifier: Format | None = None
+    answer_format: Format | None = None
     """How answers to that prompt are judged; none means as the template asks for them."""
     places: tuple[str, ...] = ()
     """Where each problem stands, as messages say it (`file:line`)."""
@@ -56,7 +56,7 @@ def load_problems(
     need_answer: bool = True,
     root: str | None = None,
 ) -> ProblemSet:
-    """The problems of a source; `root` is a directory of local copies of the hub's sets.
+    """Load the problems of a source; `root` is a directory of local copies of the hub's sets.
 
     Bad rows are reported on stderr with their line; they stop the load unless `skip_bad`.
     Raises UserError if the source cannot be found or read, or holds no problem.
@@ -77,11 +77,11 @@ def load_problems(
         raise UserError(f"{name}: no problems in it; one JSON object a line is expected")
     if spec is None:
         return ProblemSet(name, problems, DEFAULT_PROMPT, places=tuple(places))
-    return ProblemSet(name, problems, spec.prompt, spec.verifier, tuple(places))
+    return ProblemSet(name, problems, spec.prompt, spec.answer_format, tuple(places))
 
 
 class ProblemCursor:
-    """Seeded order over `size` problems: every epoch a new shuffle, none repeated within one.
+    """A seeded order over `size` problems: every epoch a new shuffle, none repeated within one.
 
     `position` counts the draws so far and is the whole state.
     """
@@ -92,7 +92,7 @@ class ProblemCursor:
         self._order: list[int] = []
 
     def take(self, count: int) -> list[int]:
-        """The indices of the next `count` problems."""
+        """Return the indices of the next `count` problems."""
         indices = []
         for _ in range(count):
             epoch, offset = divmod(self.position, self.size)
@@ -104,11 +104,11 @@ class ProblemCursor:
         return indices
 
     def state_dict(self) -> dict[str, int]:
-        """The draws so far."""
+        """Return the number of draws so far."""
         return {"cursor": self.position}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where `state_dict` was taken."""
+        """Restore the draws that `state_dict` returned."""
         self.position = state["cursor"]
 
     def put_back(self, count: int) -> None:
@@ -117,12 +117,12 @@ class ProblemCursor:
 
 
 def read_rows(
-    rows: Iterable[Row],
+    rows: Iterable[SourceRow],
     read: Callable[[str, int, Any], T],
     limit: int | None,
     skip_bad: bool,
 ) -> Iterator[T]:
-    """What `read` makes of the first `limit` good rows; bad ones (BadRowError) are counted.
+    """Apply `read` to rows up to the first `limit` good ones; bad ones (BadRowError) are counted.
 
     They are reported on stderr with their line and, unless skipped, raise UserError at the end.
     """
@@ -179,7 +179,7 @@ def _problem(
 
 
 def checked_text(row: dict[str, Any], field: str) -> str:
-    """The text of a field. Raises BadRowError if it is none, empty, or not Unicode."""
+    """Return the text of a field. Raises BadRowError if it is no text, empty, or not Unicode."""
     text = row[field]
     if not isinstance(text, str) or not text.strip():
         raise BadRowError(f"field {field} is not a text with something in it")
@@ -191,8 +191,9 @@ def checked_text(row: dict[str, Any], field: str) -> str:
 
 
 def gold_answer(value: Any, rule: Gold = "text") -> str:
-    """The gold answer as text: numbers plainly (27.0 is 27), several joined by commas, GSM8K's
-    reasoning cut at `####`, a solution's at its last box. Raises BadRowError if there is none."""
+    """Return the gold answer as text: numbers plainly (27.0 is 27), several joined by commas,
+    GSM8K's reasoning cut at `####`, a solution's at its last box. Raises BadRowError if there is
+    none."""
     if isinstance(value, list | tuple) and value and rule == "text":
         return ", ".join(gold_answer(part) for part in value)
     if isinstance(value, bool) or not isinstance(value, str | int | float):

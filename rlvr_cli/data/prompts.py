@@ -1,4 +1,4 @@
-"""From a problem to the token ids the policy continues."""
+"""Render a problem to the token ids that the policy continues."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ from verifiers import Format
 
 _SHORT = 60
 _SECONDS, _SECONDS_EACH = 10.0, 0.1
-"""That a chat template may take altogether: to begin with, and for each problem."""
+"""Seconds that a chat template may take altogether: to begin with, and for each problem."""
 _MEMORY = 1 << 30
 """Bytes that it may take beside what the process has."""
 _LEAST_S = 0.001
@@ -43,7 +43,7 @@ FORMATS: dict[str, Format] = {"think_answer": "think_answer", "boxed": "boxed"}
 def render_prompts(
     problems: Sequence[Problem], tokenizer: Any, template: str, context: int, max_tokens: int
 ) -> tuple[list[Prompt], list[str]]:
-    """Every problem as a prompt, through the tokenizer's chat template if it has one.
+    """Render every problem as a prompt, through the tokenizer's chat template if it has one.
 
     Returns the prompts that leave room for `max_tokens` in a context of `context` tokens, and for
     each other problem one line that says so. Raises UserError for an unknown template, and where
@@ -75,8 +75,8 @@ def render_prompts(
 
 
 def forward_samples(tokenizer: Any, context: int) -> list[tuple[list[int], list[int]]]:
-    """Prompts and ragged responses as (token ids, token ids), rendered as a run's, to try a model's
-    forward pass on: two prompts in turn, so that a response stands far from its own.
+    """Return prompts and ragged responses as (token ids, token ids), rendered as in a run, to try a
+    model's forward pass on: two prompts in turn, so that a response stands far from its own.
 
     Each fits a context of `context` tokens: a question whose chat is longer, or nothing at all, is
     put as plain text. Raises UserError if the template fails or nothing fits.
@@ -98,12 +98,12 @@ def forward_samples(tokenizer: Any, context: int) -> list[tuple[list[int], list[
 
 
 def _longest_text(tokenizer: Any, context: int) -> int:
-    """Characters that a context of `context` tokens can hold at most."""
+    """Return the most characters that a context of `context` tokens can hold."""
     return context * max(map(len, tokenizer.get_vocab()))
 
 
 def prompts_digest(prompts: Sequence[Prompt]) -> str:
-    """A checksum of the problems, their golds and how they are put to the policy."""
+    """Return a checksum of the problems, their golds and how they are put to the policy."""
     digest = hashlib.sha256()
     for prompt in prompts:
         row = (prompt.problem.id, prompt.problem.answer, prompt.text, prompt.token_ids)
@@ -112,19 +112,19 @@ def prompts_digest(prompts: Sequence[Prompt]) -> str:
 
 
 def kept_template(name: str) -> str:
-    """What a run keeps of a template, so that no file is needed again: its name in TEMPLATES, else
-    its text. Raises UserError."""
+    """Return what a run stores of a template, so that no file is needed again: its name in
+    TEMPLATES, else its text. Raises UserError."""
     return name if name in TEMPLATES else template_text(name)
 
 
 def is_kept_template(name: str) -> bool:
-    """Whether it stands for itself, and for no file."""
+    """Return whether the template is a name or a text, not a file."""
     return name in TEMPLATES or "{problem}" in name
 
 
 def template_text(name: str) -> str:
-    """A template of TEMPLATES, a text with {problem} in it, or a file of one. Raises UserError if
-    it is none, or asks nothing."""
+    """Return a template of TEMPLATES, a text with {problem} in it, or a file of one. Raises
+    UserError if it is none of these, or does not ask for the problem."""
     if is_kept_template(name):
         return TEMPLATES.get(name, name)
     known = f"choose from {', '.join(TEMPLATES)}, or give a text or a file with {{problem}} in it"
@@ -145,14 +145,14 @@ def _encoded(text: str, tokenizer: Any) -> list[int]:
 
 
 class _ChatTemplate:
-    """The tokenizer's chat template, a stranger's program in a sandbox, within `seconds` for all
-    its prompts."""
+    """The tokenizer's chat template, untrusted code in a sandbox, within `seconds` for all
+    prompts."""
 
     def __init__(self, tokenizer: Any, seconds: float) -> None:
         self.tokenizer, self.left = tokenizer, seconds
 
     def render(self, content: str, name: str) -> str:
-        """The prompt for a message of the user; plain text where there is no template."""
+        """Render a user message as a prompt; plain text if there is no template."""
         if self.tokenizer.chat_template is None:
             return f"{content}\n"
         chat = [{"role": "user", "content": content}]

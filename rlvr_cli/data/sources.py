@@ -1,4 +1,4 @@
-"""Where the rows of a problem set come from: datasets_cfg, the hub, a local copy, a file, stdin."""
+"""Read the rows of a problem set from datasets_cfg, the hub, a local copy, a file or stdin."""
 
 import csv
 import sys
@@ -25,7 +25,7 @@ _BATCH = 256
 _PROCEDURAL = "procedural:arithmetic"
 _COPIES = (".jsonl", ".json", ".parquet", ".csv")
 
-Row = tuple[str, int, Any]
+SourceRow = tuple[str, int, Any]
 """Where the row stands (`file:line`), its number from 1, its value or why it has none."""
 Split = Literal["train", "test"]
 FieldName = Literal["problem", "answer", "id"]
@@ -33,13 +33,13 @@ Gold = Literal["text", "hashes", "boxed"]
 
 
 class ProblemSetSpec(BaseModel):
-    """A YAML of datasets_cfg, or a user's own."""
+    """A YAML of datasets_cfg, or the user's own."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     description: str
     version: int
-    licence: str
+    license: str
     source: str
     """`procedural:arithmetic`, a hub id, or a file beside the YAML."""
     subset: str | None = None
@@ -51,7 +51,7 @@ class ProblemSetSpec(BaseModel):
     gold: Gold = "text"
     """Where the gold answer stands in its field: the whole, after `####`, or in the last box."""
     prompt: str = DEFAULT_PROMPT
-    verifier: Format | None = None
+    answer_format: Format | None = None
     """How answers are judged; none means as the prompt asks for them."""
 
     @model_validator(mode="after")
@@ -61,22 +61,22 @@ class ProblemSetSpec(BaseModel):
         return self
 
     def split_names(self) -> list[str]:
-        """The splits that it has."""
+        """Return the splits that the set has."""
         return list(self.sizes or self.splits or ("train", "test"))
 
 
 class BadRowError(Exception):
-    """Why a row is not a problem, or not a response."""
+    """A row is not a problem, or not a response."""
 
 
 def known_sets() -> list[str]:
-    """The names in datasets_cfg."""
+    """List the names in datasets_cfg."""
     files = resources.files("datasets_cfg").iterdir()
     return sorted(file.name[:-5] for file in files if file.name.endswith(".yaml"))
 
 
 def find_spec(source: str) -> ProblemSetSpec | None:
-    """What the YAML of a name or a path says; None for any other source. Raises UserError."""
+    """Return the YAML of a name or a path; None for any other source. Raises UserError."""
     if source in known_sets():
         text = (resources.files("datasets_cfg") / f"{source}.yaml").read_text(encoding="utf-8")
     elif source.endswith((".yaml", ".yml")):
@@ -98,20 +98,20 @@ def find_spec(source: str) -> ProblemSetSpec | None:
 
 
 def bare_name(source: str) -> str:
-    """What ids of problems begin with: the name of a set, or of a file without its directory, so
-    that they are the same wherever it lies."""
+    """Return the prefix of problem ids: the name of a set, or of a file without its directory, so
+    that ids do not depend on the location."""
     is_file = source.endswith(FILE_TYPES) or Path(source).exists()
     return Path(source).name if is_file else source
 
 
 def has_split(source: str, split: str) -> bool:
-    """Whether the source describes such a split of its own (files and stdin have none)."""
+    """Return whether the source defines such a split itself (files and stdin have none)."""
     spec = find_spec(source)
     return spec is not None and split in spec.split_names()
 
 
-def source_rows(source: str, split: str, root: str | None) -> Iterator[Row]:
-    """The rows of any source; `root` is a directory of local copies. Raises UserError."""
+def source_rows(source: str, split: str, root: str | None) -> Iterator[SourceRow]:
+    """Yield the rows of any source; `root` is a directory of local copies. Raises UserError."""
     spec = find_spec(source)
     if spec is not None:
         return _spec_rows(source, spec, split, root)
@@ -127,8 +127,8 @@ def source_rows(source: str, split: str, root: str | None) -> Iterator[Row]:
     )
 
 
-def file_rows(path: Path) -> Iterator[Row]:
-    """The rows of a JSONL, Parquet or CSV file. Raises UserError if it cannot be read."""
+def file_rows(path: Path) -> Iterator[SourceRow]:
+    """Yield the rows of a JSONL, Parquet or CSV file. Raises UserError if it cannot be read."""
     try:
         if path.suffix == ".parquet":
             yield from _parquet_rows(path)
@@ -148,8 +148,9 @@ def _reason(error: object) -> str:
     return shortened(str(error).strip().split("\n")[0])
 
 
-def _parquet_rows(path: Path) -> Iterator[Row]:
-    """A batch at a time, so that what decompresses to more than there is memory is no harm."""
+def _parquet_rows(path: Path) -> Iterator[SourceRow]:
+    """Yield rows a batch at a time, so that a file that decompresses to more than the memory is
+    harmless."""
     import pyarrow.parquet
 
     try:
@@ -163,7 +164,7 @@ def _parquet_rows(path: Path) -> Iterator[Row]:
         raise UserError(f"{path}: cannot be read ({_reason(error)})") from None
 
 
-def _csv_rows(path: Path, text: IO[str]) -> Iterator[Row]:
+def _csv_rows(path: Path, text: IO[str]) -> Iterator[SourceRow]:
     reader = csv.DictReader(bounded_lines(str(path), text))
     _check_columns(path, reader.fieldnames or ())
     for n, row in enumerate(reader, 1):
@@ -171,7 +172,7 @@ def _csv_rows(path: Path, text: IO[str]) -> Iterator[Row]:
 
 
 def _check_columns(path: Path, names: Iterable[str]) -> None:
-    """One name twice would shadow the first without a word."""
+    """Raise UserError for a duplicate column, which would silently replace the first."""
     seen: set[str] = set()
     for name in names:
         if name in seen:
@@ -179,9 +180,9 @@ def _check_columns(path: Path, names: Iterable[str]) -> None:
         seen.add(name)
 
 
-def jsonl_rows(name: str, file: IO[bytes]) -> Iterator[Row]:
-    """The rows of JSON lines; one that is none comes as a BadRowError. Raises UserError at a line
-    without end."""
+def jsonl_rows(name: str, file: IO[bytes]) -> Iterator[SourceRow]:
+    """Yield the rows of JSON lines; an invalid one comes as a BadRowError. Raises UserError at a
+    line without end."""
     for number, line in enumerate(bounded_lines(name, file), 1):
         where = f"{name}:{number}"
         try:
@@ -194,7 +195,9 @@ def jsonl_rows(name: str, file: IO[bytes]) -> Iterator[Row]:
             yield where, number, BadRowError(str(error))
 
 
-def _spec_rows(name: str, spec: ProblemSetSpec, split: str, root: str | None) -> Iterator[Row]:
+def _spec_rows(
+    name: str, spec: ProblemSetSpec, split: str, root: str | None
+) -> Iterator[SourceRow]:
     if split not in spec.split_names():
         raise UserError(f"{name}: it has no {split} split; it has {', '.join(spec.split_names())}")
     if spec.source == _PROCEDURAL:
@@ -213,7 +216,7 @@ def _spec_rows(name: str, spec: ProblemSetSpec, split: str, root: str | None) ->
 
 
 def _local_copy(name: str, split: str, root: Path, splits: list[str]) -> Path:
-    """`NAME_SPLIT` or `NAME/SPLIT` under the root, and plain `NAME` where it has one split."""
+    """Find `NAME_SPLIT` or `NAME/SPLIT` under the root, and plain `NAME` if it has one split."""
     stems = [f"{name}_{split}", f"{name}/{split}", *([name] if splits == [split] else [])]
     for stem in stems:
         for suffix in _COPIES:
@@ -225,7 +228,7 @@ def _local_copy(name: str, split: str, root: Path, splits: list[str]) -> Path:
 
 def _hub_rows(
     name: str, hub_id: str, subset: str | None, split: str, root: str | None
-) -> Iterator[Row]:
+) -> Iterator[SourceRow]:
     if root is not None:
         return file_rows(_local_copy(hub_id, split, Path(root), [split]))
     import datasets

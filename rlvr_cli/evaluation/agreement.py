@@ -1,4 +1,4 @@
-"""How often two judges agree about the same responses, and on which they differ."""
+"""Measure how often two judges agree about the same responses, and find where they differ."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import Any
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.evaluation.estimators import Estimate, estimate
 from rlvr_cli.evaluation.report import UNJUDGED, ResponseRow
-from rlvr_cli.evaluation.responses import Given, format_of_rows, judged_rows
+from rlvr_cli.evaluation.responses import ImportedResponse, format_of_rows, judged_rows
 from verifiers import OURS, Verifier, open_judge
 
 PEER = "math-verify"
@@ -30,7 +30,7 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Pair:
-    """One response as two judges see it; `problem` tells problems apart."""
+    """One response with the verdicts of two judges; `problem` tells problems apart."""
 
     problem: tuple[str, ...]
     ours: ResponseRow
@@ -38,23 +38,23 @@ class Pair:
 
     @property
     def is_judged(self) -> bool:
-        """Whether both verdicts are about the answer; a format is ours alone."""
+        """Return whether both verdicts are about the answer; a format is ours alone."""
         return not {self.ours["verdict"], self.theirs["verdict"]} & (UNJUDGED | {"bad_format"})
 
     @property
     def rights(self) -> tuple[bool, bool]:
-        """Whether ours and theirs find it right."""
+        """Return whether our judge and the peer find the response right."""
         return self.ours["verdict"] == "correct", self.theirs["verdict"] == "correct"
 
     @property
     def differs(self) -> bool:
-        """Whether one finds it right and the other does not."""
+        """Return whether one judge finds the response right and the other does not."""
         return self.is_judged and self.rights[0] != self.rights[1]
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """How two judges agree: the mean over problems of the share of responses, with its 95 %
+    """The agreement of two judges: the mean over problems of the share of responses, with its 95 %
     interval, and the counts of responses behind it."""
 
     share: Estimate | None
@@ -67,14 +67,14 @@ class Agreement:
 
     @property
     def responses(self) -> int:
-        """All that were judged by both."""
+        """Return the number of responses judged by both."""
         return self.both + self.only_ours + self.only_theirs + self.neither
 
 
 def judged_twice(
-    given: Sequence[Given], peer: Verifier, workers: int, on_batch: Callable[[int], None]
+    given: Sequence[ImportedResponse], peer: Verifier, workers: int, on_batch: Callable[[int], None]
 ) -> list[Pair]:
-    """The responses of one file by our rules, in the form that its rows say, and by a peer.
+    """Judge the responses of one file by our rules, in the form that its rows say, and by a peer.
     Raises UserError if the rows disagree about the form."""
     with open_judge(OURS, format=format_of_rows(given), workers=workers) as verifier:
         ours = judged_rows(given, verifier, lambda size: None)
@@ -84,7 +84,7 @@ def judged_twice(
 
 
 def response_files(source: str) -> list[str]:
-    """The files of responses of a run or a result directory; any other source is one itself.
+    """List the response files of a run or a result directory; any other source is itself the file.
     Raises UserError for a directory without any."""
     directory = Path(source)
     if not directory.is_dir():
@@ -97,7 +97,7 @@ def response_files(source: str) -> list[str]:
 
 
 def agreement(pairs: Sequence[Pair]) -> Agreement:
-    """Count, and average over problems; responses whose answer one did not judge are left out."""
+    """Count and average over problems, without responses whose answer one judge did not judge."""
     judged = [pair for pair in pairs if pair.is_judged]
     by_problem: dict[tuple[str, ...], list[bool]] = {}
     for pair in judged:
@@ -111,7 +111,7 @@ def agreement(pairs: Sequence[Pair]) -> Agreement:
 
 
 def parts(pairs: Iterable[Pair], of: Callable[[Pair], Any]) -> Mapping[str, list[Pair]]:
-    """The pairs by a value of theirs, most frequent first."""
+    """Group the pairs by a value of theirs, most frequent first."""
     found: dict[str, list[Pair]] = {}
     for pair in pairs:
         found.setdefault(str(of(pair)), []).append(pair)
@@ -119,6 +119,6 @@ def parts(pairs: Iterable[Pair], of: Callable[[Pair], Any]) -> Mapping[str, list
 
 
 def answer_kind(gold: str) -> str:
-    """What a gold answer is, by its spelling: `integer`, `fraction`, …, else `expression`."""
+    """Classify a gold answer by its spelling: `integer`, `fraction`, …, else `expression`."""
     bare = gold.strip().strip("$").strip()
     return next((kind for kind, form in _KINDS.items() if form.fullmatch(bare)), "expression")

@@ -1,4 +1,4 @@
-"""The figures of an evaluation, exact where they can be: pass@k, cons@k, intervals, pairs.
+"""Estimate pass@k, cons@k, intervals and paired differences, exactly where possible.
 
 Everything here works on `Tally`s, one a problem: how many of its judged responses are right, and
 how the wrong ones share out over different answers.
@@ -31,7 +31,7 @@ class Tally:
 
     @property
     def n(self) -> int:
-        """All judged responses."""
+        """Return the number of judged responses."""
         return self.correct + sum(self.wrong) + self.silent
 
 
@@ -47,12 +47,12 @@ class Estimate:
 
 
 def default_ks(n: int) -> list[int]:
-    """1, 2, 4, … and n itself."""
+    """Return 1, 2, 4, … and n itself."""
     return [*itertools.takewhile(lambda k: k < n, (2**i for i in itertools.count())), n]
 
 
 def pass_at_k(n: int, correct: int, k: int) -> float:
-    """1 - C(n-c, k) / C(n, k): the chance that k of the n responses hold a right one.
+    """Compute 1 - C(n-c, k) / C(n, k): the chance that k of the n responses hold a right one.
 
     Unbiased (Chen et al. 2021, arXiv:2107.03374, eq. 1). Raises ValueError unless 1 <= k <= n.
     """
@@ -61,7 +61,7 @@ def pass_at_k(n: int, correct: int, k: int) -> float:
 
 
 def cons_at_k(tally: Tally, k: int) -> tuple[float, float]:
-    """The chance that the most frequent answer among k of the responses is right, and its error.
+    """Compute the chance that the most frequent answer of k responses is right, and its error.
 
     The mean over all subsets of k; where answers tie, over a uniform choice among them; a subset
     in which nobody votes is wrong. Exact (error 0) up to `EXACT_UP_TO` responses, then the mean of
@@ -74,7 +74,7 @@ def cons_at_k(tally: Tally, k: int) -> tuple[float, float]:
 
 
 def interval(values: Sequence[float], responses: int = 1) -> tuple[float, float]:
-    """A 95 % interval for the mean of values in [0, 1], one a problem.
+    """Compute a 95 % interval for the mean of values in [0, 1], one per problem.
 
     Wilson's score interval at the effective number of problems, which is that of yes-or-no values
     with the spread seen, P m (1-m) / s^2 (Korn & Graubard 1998); `responses` a problem bound what
@@ -86,17 +86,17 @@ def interval(values: Sequence[float], responses: int = 1) -> tuple[float, float]
     spread = math.fsum((value - mean) ** 2 for value in values) / max(1, count - 1)
     most = count * responses if 0 < mean < 1 and count > 1 else count
     size = min(most, count * mean * (1 - mean) / spread) if spread > 0 else most
-    centre = (mean + Z**2 / (2 * size)) / (1 + Z**2 / size)
+    center = (mean + Z**2 / (2 * size)) / (1 + Z**2 / size)
     half = Z / (1 + Z**2 / size) * math.sqrt(mean * (1 - mean) / size + Z**2 / (4 * size**2))
     unseen = _unseen(count)
-    low, high = min(mean, centre - half, 1 - unseen), max(mean, centre + half, unseen)
+    low, high = min(mean, center - half, 1 - unseen), max(mean, center + half, unseen)
     return max(0.0, low), min(1.0, high)
 
 
 def estimate(
     values: Sequence[float], responses: int = 1, errors: Sequence[float] = ()
 ) -> Estimate | None:
-    """The mean over problems with its interval; None of nothing."""
+    """Compute the mean over problems with its interval; None if there are none."""
     if not values:
         return None
     low, high = interval(values, responses)
@@ -105,14 +105,14 @@ def estimate(
 
 
 def pass_estimate(tallies: Sequence[Tally], k: int) -> Estimate | None:
-    """pass@k over the problems that have k judged responses."""
+    """Estimate pass@k over the problems that have k judged responses."""
     enough = [tally for tally in tallies if tally.n >= k]
     responses = min((tally.n for tally in enough), default=1)
     return estimate([pass_at_k(t.n, t.correct, k) for t in enough], responses)
 
 
 def cons_estimate(tallies: Sequence[Tally], k: int) -> Estimate | None:
-    """cons@k over the problems that have k judged responses."""
+    """Estimate cons@k over the problems that have k judged responses."""
     enough = [tally for tally in tallies if tally.n >= k]
     responses = min((tally.n for tally in enough), default=1)
     found = [cons_at_k(tally, k) for tally in enough]
@@ -121,7 +121,7 @@ def cons_estimate(tallies: Sequence[Tally], k: int) -> Estimate | None:
 
 @dataclass(frozen=True)
 class Difference:
-    """Ours less theirs on the same problems."""
+    """The paired difference, ours less the baseline's, on the same problems."""
 
     value: float
     low: float
@@ -134,7 +134,7 @@ class Difference:
 
 
 def paired_difference(ours: Sequence[float], theirs: Sequence[float]) -> Difference:
-    """The mean of the differences, with Student's 95 % interval and a sign-flip test.
+    """Compute the mean difference, with Student's 95 % interval and a sign-flip test.
 
     The interval reaches at least as far as a kind of problem that is not among these may move the
     mean: equal differences do not make it certain. Raises ValueError if the two are not of one
@@ -156,7 +156,7 @@ def paired_difference(ours: Sequence[float], theirs: Sequence[float]) -> Differe
 
 @cache
 def student(freedom: int) -> float:
-    """The two-sided 95 % quantile of Student's t distribution."""
+    """Return the two-sided 95 % quantile of Student's t distribution."""
     import mpmath
 
     def tail(t: float) -> float:
@@ -167,7 +167,7 @@ def student(freedom: int) -> float:
 
 
 def _unseen(count: int) -> float:
-    """Wilson's upper end of 0 of `count`: the part of all problems that these may not show."""
+    """Return Wilson's upper end of 0 of `count`: the share of problems that these may not show."""
     return Z**2 / (count + Z**2)
 
 
@@ -178,7 +178,7 @@ def _check(n: int, k: int) -> None:
 
 @cache
 def _majority(tally: Tally) -> list[float]:
-    """For each k, over all subsets of k responses, the sum of the right answer's share of the win.
+    """Sum the right answer's share of the win over all subsets of k responses, for each k.
 
     For every count a of right answers: wrong answers given less than a times can only fill up, so
     they join the silent; the others are chosen at most a times, and `ways[t][j]` counts the ways
@@ -200,7 +200,8 @@ def _majority(tally: Tally) -> list[float]:
 
 
 def _tied_ways(rivals: tuple[int, ...], a: int, n: int) -> list[list[int]]:
-    """`ways[t][j]`: j responses out of these answers, none more than a times, t exactly a times."""
+    """Count `ways[t][j]`: j responses out of these answers, none more than a times, t exactly a
+    times."""
     ways = [[1]]
     for size in rivals:
         grown = [[0] * min(n + 1, len(ways[0]) + a) for _ in range(len(ways) + 1)]
@@ -215,7 +216,7 @@ def _tied_ways(rivals: tuple[int, ...], a: int, n: int) -> list[list[int]]:
 
 @cache
 def _drawn_majority(tally: Tally, k: int) -> tuple[float, float]:
-    """cons@k from seeded draws of k responses, with its standard error."""
+    """Estimate cons@k from seeded draws of k responses, with its standard error."""
     votes = [0] * tally.correct + [-1] * tally.silent
     for answer, size in enumerate(tally.wrong, 1):
         votes += [answer] * size
@@ -232,7 +233,8 @@ def _drawn_majority(tally: Tally, k: int) -> tuple[float, float]:
 
 
 def _sign_flips(differences: Sequence[float]) -> float:
-    """Two-sided p of the sign-flip test: exact up to `EXACT_FLIPS` differing problems."""
+    """Compute the two-sided p of the sign-flip test: exact up to `EXACT_FLIPS` differing
+    problems."""
     sizes = [abs(d) for d in differences if d]
     seen = abs(math.fsum(differences)) - 1e-9
     if len(sizes) <= EXACT_FLIPS:

@@ -1,4 +1,4 @@
-"""What a figure was measured with, so that two results can say in what they differ."""
+"""Record what a figure was measured with, so that two results can be compared."""
 
 import hashlib
 import importlib
@@ -30,7 +30,7 @@ Fingerprint = dict[str, Any]
 
 
 def model_hash(directory: Path) -> str:
-    """SHA-256 over the names and contents of the files that make the model."""
+    """Compute SHA-256 over the names and contents of the files that make the model."""
     whole = hashlib.sha256()
     for path in sorted(directory.iterdir()):
         if path.is_file() and _MODEL_FILES.fullmatch(path.name):
@@ -39,7 +39,7 @@ def model_hash(directory: Path) -> str:
 
 
 def data_hash(problems: Iterable[Problem]) -> str:
-    """SHA-256 over ids, texts, gold answers and fields, in order."""
+    """Compute SHA-256 over ids, texts, gold answers and fields, in order."""
     whole = hashlib.sha256()
     for problem in problems:
         row = [problem.id, problem.problem, problem.answer, problem.extra]
@@ -48,7 +48,7 @@ def data_hash(problems: Iterable[Problem]) -> str:
 
 
 def prompts_hash(prompts: Iterable[Prompt]) -> str:
-    """SHA-256 over the token ids of the prompts: a chat template may write the date into them."""
+    """Compute SHA-256 over the prompts' token ids: a chat template may insert the date."""
     whole = hashlib.sha256()
     for prompt in prompts:
         whole.update(json.dumps(prompt.token_ids).encode() + b"\n")
@@ -56,8 +56,8 @@ def prompts_hash(prompts: Iterable[Prompt]) -> str:
 
 
 def judge_versions(judge: str) -> dict[str, str]:
-    """The versions that the judge's verdicts depend on, but for our own rules. Raises UserError if
-    there is no such judge, or it is not installed."""
+    """Return the versions that the judge's verdicts depend on, without our own rules. Raises
+    UserError if there is no such judge, or it is not installed."""
     if judge not in JUDGES:
         raise UserError(f"--judge {judge}: no such judge; choose from {', '.join(JUDGES)}")
     try:
@@ -67,7 +67,7 @@ def judge_versions(judge: str) -> dict[str, str]:
 
 
 def judging(answer_format: Format, judge: str = OURS) -> Fingerprint:
-    """The part of a fingerprint about the verdicts; the version is that of the rules' source.
+    """Return the fingerprint's part about verdicts; the version is that of the rules' source.
     Another judge takes any form and has versions of its own."""
     source = hashlib.sha256()
     for path in sorted(Path(verifiers.__file__).parent.rglob("*.py")):
@@ -79,8 +79,8 @@ def judging(answer_format: Format, judge: str = OURS) -> Fingerprint:
 
 
 def sampling(params: SamplingParams, seed: int, seeded: bool, template: str) -> Fingerprint:
-    """The part of a fingerprint about the settings that responses are drawn with; `seeded` says
-    whether every response has a seed of its own."""
+    """Return the fingerprint's part about sampling settings; `seeded` says whether every response
+    has a seed of its own."""
     return {
         "prompt": template,
         "sampling": {
@@ -95,7 +95,7 @@ def sampling(params: SamplingParams, seed: int, seeded: bool, template: str) -> 
 
 
 def engine_versions(engine: "Engine", device: Any, threads: int) -> Fingerprint:
-    """The part of a fingerprint about what computed."""
+    """Return the fingerprint's part about engine, hardware and library versions."""
     import torch
 
     where = (
@@ -109,7 +109,8 @@ def engine_versions(engine: "Engine", device: Any, threads: int) -> Fingerprint:
 
 
 def differences(ours: Fingerprint, theirs: Fingerprint) -> list[str]:
-    """One text for each part in which two fingerprints differ: `sampling.seed 0, theirs 1`."""
+    """Return one text for each part in which two fingerprints differ: `sampling.seed 0, theirs
+    1`."""
     left, right = dict(_leaves(ours)), dict(_leaves(theirs))
     return [
         f"{shortened(key)} {_shown(left.get(key))}, theirs {_shown(right.get(key))}"

@@ -1,4 +1,4 @@
-"""Measuring a policy: the first half of the training loop, with statistics."""
+"""Measure a policy: the first half of the training loop, with statistics."""
 
 from collections import Counter
 from collections.abc import Callable, Container, Sequence
@@ -12,7 +12,7 @@ from rlvr_cli.rollout.sampler import Sampler, response_seed
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The figures of one evaluation, with the settings they were measured at."""
+    """The figures of one evaluation, with its settings."""
 
     pass_at_1: float | None
     """None where no response was judged."""
@@ -28,13 +28,13 @@ class Evaluation:
     verdicts: dict[str, int]
 
     def as_json(self) -> dict[str, object]:
-        """For the summary of a run or an evaluation."""
+        """Return the figures for the summary of a run or an evaluation."""
         values = asdict(self)
         return {"pass@1": values.pop("pass_at_1"), **values}
 
     @property
     def settings(self) -> str:
-        """What the figures were measured on, in words."""
+        """Return the measurement's settings in words."""
         return (
             f"{plural(self.problems, 'problem')} x {plural(self.samples, 'sample')}, "
             f"temperature {self.temperature:g}, top-p {self.top_p:g}, "
@@ -50,7 +50,7 @@ def evaluate(
     on_group: Callable[[Group], None] = lambda group: None,
     done: Container[str] = (),
 ) -> list[Group]:
-    """Sample and judge every prompt but those of the problems whose ids are `done`.
+    """Sample and verify every prompt except those of problems whose ids are in `done`.
 
     `on_group` sees the groups as they finish; they come back in the order of the prompts.
     """
@@ -65,8 +65,8 @@ def evaluate(
 
 
 def prompt_seeds(prompts: Sequence[Prompt], seed: int) -> list[int]:
-    """The seed of each prompt's first response; they depend on the run's seed, the problem's text
-    and how often it came before, and nothing else."""
+    """Return the seed of each prompt's first response, which depends only on the run's seed, the
+    problem's text and how often it came before."""
     seen: Counter[str] = Counter()
     seeds = []
     for prompt in prompts:
@@ -76,10 +76,10 @@ def prompt_seeds(prompts: Sequence[Prompt], seed: int) -> list[int]:
     return seeds
 
 
-def summarise(
+def summarize(
     groups: Sequence[Group], params: SamplingParams, has_format: bool = True
 ) -> Evaluation:
-    """The figures over all groups; without `has_format` the responses were asked for none."""
+    """Summarize all groups; `has_format` says whether responses were asked for a format."""
     metrics = rollout_metrics(groups, has_format)
     return Evaluation(
         pass_at_1=pass_at_1(groups),

@@ -1,4 +1,4 @@
-"""Summaries of a step: pure functions from groups to numbers."""
+"""Summarize a step: pure functions from groups to numbers."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,30 +21,31 @@ same in every repetition of a run on a CPU, and after a resume."""
 
 
 def repeatable(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """The metrics of a step without the measured ones."""
+    """Return the metrics of a step without the measured ones."""
     return {name: value for name, value in metrics.items() if not name.startswith(MEASURED)}
 
 
 def mean(values: Iterable[float]) -> float | None:
-    """The mean, or None of nothing."""
+    """Compute the mean; None if there are no values."""
     listed = list(values)
     return sum(listed) / len(listed) if listed else None
 
 
 def pass_at_1(groups: Sequence[Group]) -> float | None:
-    """Mean over problems of the share of correct responses; those not judged are left out."""
+    """Compute the mean over problems of the share of correct responses, without those not
+    judged."""
     return mean(mean(r.is_correct for r in group.judged) or 0.0 for group in groups if group.judged)
 
 
 def verdict_counts(rollouts: Iterable[Rollout]) -> dict[str, int]:
-    """How many responses got each verdict."""
+    """Count the responses of each verdict."""
     counted = Counter(r.verification.verdict.value for r in rollouts if r.verification)
     return dict(sorted(counted.items()))
 
 
 def rollout_metrics(groups: Sequence[Group], has_format: bool = True) -> dict[str, Any]:
-    """Of everything that was sampled in a step, before any filter. Without `has_format` none was
-    asked for, so that no share has it."""
+    """Summarize everything sampled in a step, before any filter. Without `has_format` no share of
+    format is given."""
     rollouts = [rollout for group in groups for rollout in group.rollouts]
     formats = [r.verification.format_ok for r in rollouts if r.verification]
     tokens = [len(rollout.completion.token_ids) for rollout in rollouts]

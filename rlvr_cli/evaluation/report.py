@@ -1,4 +1,4 @@
-"""From judged response rows to the figures that people publish, as JSON."""
+"""Compute the published figures from judged response rows, as JSON."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,7 +31,7 @@ UNJUDGED = frozenset({"timeout", "unparseable_gold"})
 
 @dataclass(frozen=True)
 class JudgedProblem:
-    """The responses to one problem, and what they add up to."""
+    """The responses to one problem, and their tally."""
 
     id: str
     rows: tuple[ResponseRow, ...]
@@ -49,29 +49,29 @@ class Result:
 
     @cached_property
     def bare_name(self) -> str:
-        """Of the problem set, wherever its file lies."""
+        """Return the problem set's name without its directory."""
         return bare_name(self.data)
 
     @property
     def samples(self) -> int:
-        """Responses a problem, of the problem that has the fewest."""
+        """Return the responses per problem, of the problem that has the fewest."""
         return min(len(problem.rows) for problem in self.problems)
 
     @property
     def judged_samples(self) -> int:
-        """Judged responses a problem, of the problem that has the fewest but some."""
+        """Return the judged responses per problem, of the problem with the fewest but some."""
         judged = (problem.tally.n for problem in self.problems if problem.tally.n)
         return min(judged, default=self.samples)
 
 
 def judged_problems(rows: Iterable[ResponseRow], cluster: Cluster) -> tuple[JudgedProblem, ...]:
-    """The rows by problem; those of one problem stand together."""
+    """Group the rows by problem; those of one problem are adjacent."""
     grouped = [(key, tuple(part)) for key, part in groupby(rows, key=lambda row: row["id"])]
     return tuple(JudgedProblem(key, part, tally_of(part, cluster)) for key, part in grouped)
 
 
 def tally_of(rows: Sequence[ResponseRow], cluster: Cluster) -> Tally:
-    """How the judged responses to one problem share out; all right ones are one answer."""
+    """Tally the judged responses to one problem; all right ones are one answer."""
     judged = [row for row in rows if row["verdict"] not in UNJUDGED]
     correct = sum(row["verdict"] == "correct" for row in judged)
     wrong = [row["extracted"] for row in judged if row["verdict"] == "wrong" and row["extracted"]]
@@ -80,7 +80,8 @@ def tally_of(rows: Sequence[ResponseRow], cluster: Cluster) -> Tally:
 
 
 def chosen_ks(asked: Sequence[int], result: Result) -> list[int]:
-    """The k of pass@k and cons@k, in order. Raises UserError if no problem has as many responses.
+    """Return the k of pass@k and cons@k, in order. Raises UserError if no problem has as many
+    responses.
 
     Where none is asked for, every k counts every problem with a judged response.
     """
@@ -95,7 +96,7 @@ def chosen_ks(asked: Sequence[int], result: Result) -> list[int]:
 def figures(
     problems: Sequence[JudgedProblem], ks: Sequence[int], has_format: bool = True
 ) -> dict[str, Any]:
-    """Everything that is said about a set of problems.
+    """Compute all figures of a set of problems.
 
     pass@k and cons@k leave out responses that were not judged (timeouts, unreadable golds) and
     problems with fewer than k others; shares and the mean length are over all responses of which
@@ -121,7 +122,7 @@ def figures(
 
 
 def report_entry(result: Result, ks: Sequence[int], by: Sequence[str]) -> dict[str, Any]:
-    """One result as it stands in `report.json`."""
+    """Build one result's entry of `report.json`."""
     has_format = result.fingerprint["verifier"]["format"] != "any"
     entry = {
         "model": result.model,
@@ -150,8 +151,8 @@ def check_fields(by: Sequence[str], known: Iterable[str], data: str) -> None:
 
 
 def check_comparable(data: str, ours: Mapping[str, str | None], theirs: Result) -> None:
-    """Raise UserError if the problems of a set (texts by id, None where not known) share none with
-    their result, or an id is that of another problem there."""
+    """Raise UserError if the problems of a set (texts by id, None if unknown) share none with the
+    baseline, or an id is that of another problem there."""
     known = {problem.id: problem.rows[0]["problem"] for problem in theirs.problems}
     shared = ours.keys() & known.keys()
     for identity in sorted(shared):
@@ -166,7 +167,7 @@ def check_comparable(data: str, ours: Mapping[str, str | None], theirs: Result) 
 
 
 def compared(ours: Result, theirs: Result, ks: Sequence[int]) -> dict[str, Any]:
-    """Two results problem by problem. Raises UserError if none can be compared."""
+    """Compare two results problem by problem. Raises UserError if none can be compared."""
     texts = {problem.id: problem.rows[0]["problem"] for problem in ours.problems}
     check_comparable(ours.data, texts, theirs)
     by_id = {problem.id: problem for problem in theirs.problems}
@@ -214,7 +215,7 @@ def _numbers_first(value: str) -> tuple[bool, float, str]:
 
 
 def _as_json(found: Any) -> dict[str, Any] | None:
-    """An estimate or a difference, its interval as a pair."""
+    """Convert an estimate or a difference, its interval to a pair."""
     if found is None:
         return None
     values = asdict(found)

@@ -1,4 +1,4 @@
-"""Responses made elsewhere, judged without a model."""
+"""Read and judge responses made elsewhere, without a model."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,8 +21,8 @@ _MOST_TOKENS = 1 << 31
 
 
 @dataclass(frozen=True)
-class Given:
-    """A row of responses as it was read: one response or several to one problem."""
+class ImportedResponse:
+    """A row of responses as read from a file: one or several to one problem."""
 
     where: str
     label: tuple[str, str]
@@ -31,12 +31,12 @@ class Given:
     finish_reason: str | None
     n_tokens: int | None
     prompt: str | None
-    judged_as: Format | None
+    answer_format: Format | None
     """How the row says that its own verdict came about, if it does."""
 
 
-def read_responses(source: str, limit: int | None, skip_bad: bool) -> list[Given]:
-    """The rows of a file or stdin (`-`): `answer` and `response`, a text or a list of texts.
+def read_responses(source: str, limit: int | None, skip_bad: bool) -> list[ImportedResponse]:
+    """Read the rows of a file or stdin (`-`): `answer` and `response`, a text or a list of texts.
 
     Rows with the same `id`, or without one with the same `problem`, are of one problem; those of
     the first `limit` problems of each result are kept.
@@ -52,9 +52,9 @@ def read_responses(source: str, limit: int | None, skip_bad: bool) -> list[Given
     return given if limit is None else list(_of_first_problems(given, limit))
 
 
-def by_label(given: Iterable[Given]) -> dict[tuple[str, str], list[Given]]:
-    """The rows of each result, in the order in which the results first come."""
-    parts: dict[tuple[str, str], list[Given]] = {}
+def by_label(given: Iterable[ImportedResponse]) -> dict[tuple[str, str], list[ImportedResponse]]:
+    """Group the rows by result, in the order in which the results first come."""
+    parts: dict[tuple[str, str], list[ImportedResponse]] = {}
     for row in given:
         parts.setdefault(row.label, []).append(row)
     return parts
@@ -87,25 +87,26 @@ def check_problems(problems: Iterable[tuple[str, Problem]], repeated: bool) -> N
                 )
 
 
-def format_of_rows(given: Sequence[Given]) -> Format:
-    """How the rows of one result say that they were judged; any form will do where none says it.
+def format_of_rows(given: Sequence[ImportedResponse]) -> Format:
+    """Return the form by which the rows of one result were judged; any form if none says it.
 
     Raises UserError if they disagree.
     """
-    first: dict[Format | None, Given] = {}
+    first: dict[Format | None, ImportedResponse] = {}
     for row in given:
-        first.setdefault(row.judged_as, row)
+        first.setdefault(row.answer_format, row)
     if len(first) > 1:
         said = "; ".join(f"{row.where}: verifier {form}" for form, row in first.items())
-        raise UserError(f"rows were judged in different ways ({said}); --set data.verifier=…")
-    return given[0].judged_as or "any"
+        raise UserError(f"rows were judged in different ways ({said}); --set data.answer_format=…")
+    return given[0].answer_format or "any"
 
 
 def judged_rows(
-    given: Sequence[Given], verifier: Verifier, on_batch: Callable[[int], None]
+    given: Sequence[ImportedResponse], verifier: Verifier, on_batch: Callable[[int], None]
 ) -> list[dict[str, Any]]:
-    """A response row each, those of a problem together, problems in the order they first came."""
-    together: dict[str, list[tuple[Given, str]]] = {}
+    """Judge each response as a row, those of a problem adjacent, problems in order of
+    appearance."""
+    together: dict[str, list[tuple[ImportedResponse, str]]] = {}
     for row in given:
         together.setdefault(row.problem.id, []).extend((row, text) for text in row.responses)
     listed = [(*pair, n) for pairs in together.values() for n, pair in enumerate(pairs)]
@@ -131,7 +132,7 @@ def judged_rows(
     return rows
 
 
-def _of_first_problems(given: Iterable[Given], limit: int) -> Iterator[Given]:
+def _of_first_problems(given: Iterable[ImportedResponse], limit: int) -> Iterator[ImportedResponse]:
     kept: dict[tuple[str, str], set[str]] = {}
     for row in given:
         of_label = kept.setdefault(row.label, set())
@@ -141,7 +142,7 @@ def _of_first_problems(given: Iterable[Given], limit: int) -> Iterator[Given]:
             yield row
 
 
-def _given(where: str, number: int, row: Any) -> Given:
+def _given(where: str, number: int, row: Any) -> ImportedResponse:
     if not isinstance(row, dict):
         raise BadRowError("not a JSON object")
     if row.get("answer") is None:
@@ -161,7 +162,7 @@ def _given(where: str, number: int, row: Any) -> Given:
     used = {*ROW_KEYS, *LABELS, "responses", asked}
     extra = {key: value for key, value in row.items() if key not in used}
     tokens, prompt = row.get("n_tokens"), row.get("prompt")
-    return Given(
+    return ImportedResponse(
         where,
         (str(row.get("model") or "responses"), str(row.get("problem_set") or source)),
         Problem(str(identity), text, gold, extra),

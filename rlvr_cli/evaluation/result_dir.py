@@ -1,4 +1,5 @@
-"""A result directory: `report.json`, `responses/*.jsonl`, and what a stopped evaluation left.
+"""A result directory: `report.json`, `responses/*.jsonl`, and the partial results of a stopped
+evaluation.
 
 While it is measured, a result lies in `unfinished/NAME.jsonl`: its fingerprint, then a line with
 the rows of each problem as it is done. The same command goes on there; nothing is sampled twice.
@@ -37,8 +38,8 @@ _LONGEST_NAME = 180
 """Bytes of a file's name, which leaves room for an ending within the 255 of a file system."""
 
 
-class Unfinished:
-    """The rows of one result, problem by problem; kept in a file if there is one.
+class PartialResult:
+    """The rows of one result, problem by problem, kept in a file if there is one.
 
     The file begins with the fingerprint. Each further line holds the rows of one problem and a
     checksum of both, so that what a power cut has torn, or a hand has edited, is known.
@@ -58,7 +59,7 @@ class Unfinished:
         write_atomically(path, self._header + "".join(map(self._line, self.rows_of.values())))
 
     def _read(self, path: Path, fingerprint: Fingerprint) -> None:
-        """Take every whole group of the file. Raises UserError if it is of other settings."""
+        """Read every whole group of the file. Raises UserError if it is of other settings."""
         with open_regular(path, follow=False) as file:
             first, *lines = file.read().split(b"\n")
         groups = [self._group(line) for line in lines if line]
@@ -81,7 +82,7 @@ class Unfinished:
         )
 
     def _group(self, line: bytes) -> list[ResponseRow] | None:
-        """The rows of a line, or None where they are not what was written there."""
+        """Return the rows of a line, or None if it is damaged."""
         try:
             values = parse_json(line)
             group = Group.model_validate(values)
@@ -100,21 +101,21 @@ class Unfinished:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def add(self, identity: str, rows: Sequence[ResponseRow]) -> None:
-        """Keep the rows of a problem that is done; they reach the disk before this returns."""
+        """Store the rows of a finished problem; they reach the disk before this returns."""
         line = self._line(rows)
         if self.path is not None:
             append_line(self.path, line)
         self.rows_of[identity] = json.loads(line)["rows"]
 
     def rows(self, identities: Iterable[str]) -> list[ResponseRow]:
-        """The rows of these problems, in their order."""
+        """Return the rows of these problems, in their order."""
         return [row for key in identities for row in self.rows_of[key]]
 
 
 class ResultDirectory:
-    """Where `--out` points; held by this process from the first write, or where something is there
-    to go on with. Raises UserError if something else is there, it is finished, or held by another.
-    """
+    """The `--out` directory; locked by this process from the first write, or from the start if it
+    holds partial results. Raises UserError if it holds anything else, is finished, or is locked by
+    another process."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -131,7 +132,7 @@ class ResultDirectory:
             raise UserError(f"--out {self.directory}: it exists already, finished; name another")
 
     def hold(self) -> None:
-        """Make and hold the directory until the process ends. Raises UserError if that fails."""
+        """Create and lock the directory until the process ends. Raises UserError if that fails."""
         try:
             self._hold()
         except OSError as error:
@@ -145,20 +146,20 @@ class ResultDirectory:
             self._lock = lock_directory(self.directory / _UNFINISHED)
             self._refuse_finished()
 
-    def unfinished(self, name: str, fingerprint: Fingerprint, samples: int) -> Unfinished:
-        """What is there of a result; `name` is that of its file."""
+    def unfinished(self, name: str, fingerprint: Fingerprint, samples: int) -> PartialResult:
+        """Return the partial result of this name, empty if there is none."""
         try:
             self._hold()
             path = self.directory / _UNFINISHED / f"{name}.jsonl"
-            return Unfinished(path, fingerprint, samples)
+            return PartialResult(path, fingerprint, samples)
         except OSError as error:
             raise UserError(
                 f"--out {self.directory}: cannot be written ({error.strerror})"
             ) from None
 
     def finish(self, report: Mapping[str, Any], rows: Mapping[str, Sequence[ResponseRow]]) -> None:
-        """Write the rows in the order of the problems, then the report, each whole or not at all;
-        what lay unfinished is removed."""
+        """Write the rows in the order of the problems, then the report, each atomically; remove
+        partial results."""
         try:
             self._hold()
             (self.directory / _RESPONSES).mkdir(parents=True, exist_ok=True)
@@ -175,7 +176,7 @@ class ResultDirectory:
 
 
 def file_names(pairs: Sequence[tuple[str, str]]) -> list[str]:
-    """A file name for each (model, data), all different."""
+    """Return a file name for each (model, data), all different."""
     names: dict[str, None] = {}
     number_of: dict[str, int] = {}
     for model, data in pairs:
@@ -189,7 +190,7 @@ def file_names(pairs: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def _short(name: str) -> str:
-    """A name that a file system takes; one that is cut ends with its checksum."""
+    """Return a name that a file system accepts; one that is cut ends with its checksum."""
     if len(name.encode()) <= _LONGEST_NAME:
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()
@@ -197,7 +198,7 @@ def _short(name: str) -> str:
 
 
 def read_results(path: Path, cluster: Cluster) -> list[Result]:
-    """The results of a finished directory (or its report), or of a file of judged rows.
+    """Read the results of a finished directory (or its report), or of a file of judged rows.
 
     Rows of a file say by `model` and `problem_set` which result they are of, if there are several.
     Raises UserError if it is neither.
@@ -227,10 +228,9 @@ def read_results(path: Path, cluster: Cluster) -> list[Result]:
 
 
 def matching(model: str, data: str, theirs: Sequence[Result], where: Path) -> Result:
-    """The one of their results that is on this problem set (or on one without a name; a file may
-    lie elsewhere), of this model if there are several; a lone result is taken whatever its name.
-    Raises UserError if it cannot be told which.
-    """
+    """Find the baseline result on this problem set (or on one without a name; a file may lie
+    elsewhere), of this model if there are several; a single result always matches. Raises UserError
+    if the match is ambiguous."""
     name = bare_name(data)
     same_data = [result for result in theirs if result.bare_name in (name, "")]
     same_model = [result for result in same_data if result.model == model]
@@ -244,7 +244,7 @@ def matching(model: str, data: str, theirs: Sequence[Result], where: Path) -> Re
 
 
 def _by_label(path: Path) -> dict[tuple[str, str], list[ResponseRow]]:
-    """The rows of a file by model (else the file's name) and problem set (else none)."""
+    """Group the rows of a file by model (else the file's name) and problem set (else none)."""
     parts: dict[tuple[str, str], list[ResponseRow]] = {}
     for row in _judged_file(path):
         label = str(row.get("model") or path), str(row.get("problem_set") or "")

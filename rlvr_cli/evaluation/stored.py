@@ -1,4 +1,4 @@
-"""What the files of a result have to hold: checked once, where they are read."""
+"""The schemas of a result's files: validated once, where they are read."""
 
 from typing import Annotated, Any
 
@@ -8,7 +8,7 @@ from verifiers import Verdict
 
 
 class Stored(BaseModel):
-    """A part of such a file; what it holds beside this is carried along."""
+    """A part of such a file; additional keys are kept."""
 
     model_config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False)
 
@@ -23,7 +23,7 @@ class JudgedRow(Stored):
 
 
 class OwnRow(JudgedRow):
-    """A row as `rlvr eval` writes it: with all that a report is made of."""
+    """A row as `rlvr eval` writes it, with all that a report needs."""
 
     id: str
     response: str

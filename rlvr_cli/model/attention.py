@@ -1,4 +1,4 @@
-"""Attention of the policy, as transformers calls it: packed rows, and one query a row."""
+"""The policy's attention function, as transformers calls it: packed rows, or one query per row."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,13 +13,13 @@ from transformers.masking_utils import sdpa_mask
 from rlvr_cli.model.packing import packed_attention
 
 ATTENTION = "rlvr_sdpa"
-"""The name under which transformers finds it."""
+"""The name under which transformers knows this attention function."""
 _windows: set[int] = set()
 
 
 @contextmanager
 def window_sizes() -> Iterator[set[int]]:
-    """The lengths of all sliding windows and chunks that the attention of a model asks for."""
+    """Return the lengths of all sliding windows and chunks in a model's attention."""
     _windows.clear()
     yield _windows
 
@@ -32,8 +32,8 @@ def _attention(
     attention_mask: torch.Tensor | None,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, None]:
-    """transformers' own sdpa, but for two cases: packed tokens, and one query a row with grouped
-    heads, where the heads that share a key become query positions so that no key is copied."""
+    """Call transformers' own sdpa except in two cases: packed tokens, and one query per row with
+    grouped heads, where heads that share a key become query positions so that no key is copied."""
     layout = kwargs.pop("layout", None)
     _windows.update(filter(None, [kwargs.get("sliding_window")]))
     if layout is not None:

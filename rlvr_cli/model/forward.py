@@ -1,4 +1,5 @@
-"""How a model is run so that its numbers are its own: packed or padded, with which attention."""
+"""Choose how a model is run, packed or padded and with which attention, so that its
+log-probabilities are right."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -28,7 +29,7 @@ Sample = tuple[Sequence[int], Sequence[int]]
 
 @dataclass(frozen=True)
 class Forward:
-    """The way in which a model is run, and how far its log-probabilities are from its own."""
+    """A way to run the model, and how far its log-probabilities are from the model's own."""
 
     packed: bool
     """All prompts and responses in one row, each prompt once; else a padded row a response."""
@@ -38,9 +39,9 @@ class Forward:
     gap: float = 0.0
     """The largest difference from the model's own unpacked, unpadded pass, in nats."""
     rounding: float = 0.0
-    """What a rounding of the embeddings changes, in nats."""
+    """The change that a rounding of the embeddings causes, in nats."""
     why: str = ""
-    """What ruled the quicker ways out."""
+    """Why the quicker ways were rejected."""
 
     def __str__(self) -> str:
         way = "packed" if self.packed else f"padded, which is slower ({self.why})"
@@ -54,7 +55,7 @@ PACKED = Forward(packed=True, attention=ATTENTION, plain_head=True)
 
 
 def hidden_states(body: Any, inputs: ModelInputs) -> torch.Tensor:
-    """The last hidden state of every token, [N, H], padding included.
+    """Compute the last hidden state of every token, [N, H], padding included.
 
     Packed, the model makes no mask of its own: the one given has the shape of a finished mask, and
     `packed_attention` has no use for it.
@@ -73,7 +74,8 @@ def hidden_states(body: Any, inputs: ModelInputs) -> torch.Tensor:
 
 
 def head_logits(model: Any, hidden_N: torch.Tensor, plain: bool) -> torch.Tensor:
-    """Logits [N, V] of hidden states [N, H]; not `plain`, with all that the model does to them."""
+    """Compute logits [N, V] of hidden states [N, H]; unless `plain`, with the model's own
+    scaling."""
     if plain:
         head = model.get_output_embeddings()
         return F.linear(hidden_N, head.weight, head.bias)
@@ -90,7 +92,8 @@ def head_logits(model: Any, hidden_N: torch.Tensor, plain: bool) -> torch.Tensor
 
 
 def choose_forward(model: Any, vocab_size: int, samples: Sequence[Sample], context: int) -> Forward:
-    """The quickest way to run the model that gives its own log-probabilities, tried on `samples`.
+    """Return the fastest way to run the model that reproduces its own log-probabilities on
+    `samples`.
 
     Its own are those of one unpadded row at a time with the attention its code writes out; they
     may differ by what the model's rounding explains. Packing is out of the question for a window
@@ -132,7 +135,7 @@ def choose_forward(model: Any, vocab_size: int, samples: Sequence[Sample], conte
 def _attempt(
     model: Any, vocab_size: int, samples: Sequence[Sample], way: Forward, context: int
 ) -> torch.Tensor | str:
-    """Log-probabilities of all response tokens in this way, or why there are none."""
+    """Compute log-probabilities of all response tokens this way, or return why that fails."""
     _set_attention(model, way.attention)
     prompts, responses = zip(*samples, strict=True)
     like = model.get_output_embeddings().weight
@@ -150,7 +153,7 @@ def _attempt(
 
 
 def _own_logprobs(model: Any, vocab_size: int, samples: Sequence[Sample]) -> torch.Tensor:
-    """Of all response tokens, each sample a row of its own."""
+    """Compute log-probabilities of all response tokens, each sample as a row of its own."""
     _set_attention(model, EAGER)
     found = []
     for prompt, response in samples:
@@ -180,7 +183,8 @@ def _set_attention(model: Any, name: str) -> None:
 
 @contextmanager
 def _rounded_embeddings(model: Any) -> Iterator[None]:
-    """Every embedding off by one rounding, up or down in turn, as another order of sums is."""
+    """Perturb every embedding by one rounding, up or down in turn, like another order of
+    summation."""
 
     def rounded(module: Any, args: Any, output: torch.Tensor) -> torch.Tensor:
         signs = 1 - 2 * (torch.arange(output.numel(), device=output.device) % 2)
@@ -198,7 +202,7 @@ def _name(way: Forward) -> str:
 
 
 class _BodyOutput:
-    """What a body returns: the last hidden state [1, N, H] first, and nothing else."""
+    """The output of a body: the last hidden state [1, N, H] first, and nothing else."""
 
     def __init__(self, hidden: torch.Tensor) -> None:
         self.last_hidden_state = hidden

@@ -1,4 +1,4 @@
-"""Finding and loading a model: `tiny`, a directory, a run, or a hub id."""
+"""Find and load a model: `tiny`, a directory, a run, or a hub id."""
 
 import re
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.files import MANIFEST, damage
+from rlvr_cli.core.files import MANIFEST, integrity_error
 from rlvr_cli.model.pretrained import (
     check_files,
     check_settings,
@@ -27,7 +27,7 @@ _TEXT = "What is 1 + 1?"
 
 
 def model_directory(name: str) -> Path | str:
-    """The directory behind a model's name, or the name itself where it is a hub id.
+    """Return the directory behind a model's name, or the name itself if it is a hub id.
 
     A run stands for its newest checkpoint. Raises UserError if a path holds no model.
     """
@@ -51,7 +51,7 @@ def model_directory(name: str) -> Path | str:
 
 
 def model_files(name: str) -> Path:
-    """The directory that holds the files of a model, which the hub's cache may do.
+    """Return the directory that holds a model's files, which may be in the hub's cache.
 
     Raises UserError if the files of a hub id are not here.
     """
@@ -69,7 +69,8 @@ def model_files(name: str) -> Path:
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A causal language model in evaluation mode (no dropout), with what sampling needs to know."""
+    """A causal language model in evaluation mode (no dropout), with its tokenizer and stop
+    tokens."""
 
     model: Any
     tokenizer: Any
@@ -81,8 +82,8 @@ class LoadedModel:
 
 
 def read_config(name: str) -> Any:
-    """The model's configuration, without its weights. Raises UserError if there is none, or one
-    that no model can have."""
+    """Read the model's configuration without its weights. Raises UserError if there is none, or it
+    is invalid."""
     directory = model_directory(name)
 
     import transformers
@@ -97,14 +98,15 @@ def read_config(name: str) -> Any:
 
 
 def default_device() -> str:
-    """Where models are loaded: the GPU if there is one. Once loaded, ask the model."""
+    """Return the device that models are loaded on: the GPU if there is one. Once loaded, ask the
+    model."""
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def load_model(name: str) -> LoadedModel:
-    """Load in float32 on the GPU if there is one. Raises UserError if that cannot be done."""
+    """Load the model in float32, on the GPU if there is one. Raises UserError if that fails."""
     directory = model_directory(name)
     if isinstance(directory, Path):
         _refuse_damaged(name, directory)
@@ -134,7 +136,7 @@ def load_model(name: str) -> LoadedModel:
 
 
 def _refuse_unusable(model: Any, tokenizer: Any) -> None:
-    """Raise UserError where tokenizer and output layer do not fit together."""
+    """Raise UserError if tokenizer and output layer do not fit together."""
     head = model.get_output_embeddings()
     if head is None:
         raise UserError(f"{type(model).__name__} has no output layer to sample from")
@@ -147,17 +149,17 @@ def _refuse_unusable(model: Any, tokenizer: Any) -> None:
 
 
 def _refuse_damaged(name: str, directory: Path) -> None:
-    """A checkpoint of ours has checksums. Raises UserError where they differ."""
+    """Raise UserError if a file of our checkpoint does not match its checksum."""
     if not (directory / MANIFEST).exists():
         return
-    if reason := damage(directory, spared=(TRAINER_STATE,)):
+    if reason := integrity_error(directory, spared=(TRAINER_STATE,)):
         raise UserError(
             f"--model {name}: {directory} is damaged: {reason}; take another checkpoint"
         )
 
 
 def _not_loaded(name: str, error: Exception) -> UserError:
-    """The mistake in one line; a name that is no directory here was taken for a hub id."""
+    """Describe the failure in one line; a name that is no directory was taken for a hub id."""
     lines = [line.strip() for line in str(error).strip().split("\n")] or [""]
     reason = " ".join(lines[:2] if lines[0].endswith(":") else lines[:1])
     if isinstance(error, LookupError | AttributeError | TypeError):
@@ -167,14 +169,15 @@ def _not_loaded(name: str, error: Exception) -> UserError:
 
 
 def _check_tokenizer(tokenizer: Any) -> None:
-    """Raise UserError for a tokenizer that keeps nothing of a text, as one without its files."""
+    """Raise UserError for a tokenizer that encodes no text, as one without its files."""
     kept = set(tokenizer.encode(_TEXT, add_special_tokens=False)) - {tokenizer.unk_token_id}
     if not kept or not tokenizer.decode(sorted(kept), skip_special_tokens=True).strip():
         raise UserError("its tokenizer keeps nothing of a text; is tokenizer.json missing?")
 
 
 def _stop_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
-    """Every end token that is named and that the model can give. Raises UserError for none."""
+    """Return every end token that is named and can be sampled. Raises UserError if there is
+    none."""
     rows = model.get_output_embeddings().weight.shape[0]
     ids: set[int] = set()
     for named in (
@@ -193,7 +196,7 @@ def _stop_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
 
 
 def _keep_only_ids(model: Any) -> None:
-    """Drop published generation settings: they are not read here, and some cannot be saved."""
+    """Drop published generation settings: they are not used here, and some cannot be saved."""
     given = model.generation_config
     ids = ("eos_token_id", "pad_token_id", "bos_token_id")
     model.generation_config = type(given)(**{name: getattr(given, name, None) for name in ids})

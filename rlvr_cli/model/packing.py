@@ -1,4 +1,4 @@
-"""Responses and their prompts as one row without padding, each prompt held once for its group.
+"""Pack responses and their prompts into one row without padding, each prompt once per group.
 
 Everything but attention works token by token, so the model sees a single row of all prompts and
 then all responses. `packed_attention` puts the tokens back where they belong: a response attends to
@@ -14,7 +14,7 @@ import torch.nn.functional as F
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the N packed tokens stand. U prompts of at most L tokens, B responses of at most T."""
+    """The positions of N packed tokens: U prompts of at most L tokens, B responses of at most T."""
 
     prompt_index: torch.Tensor
     """[U, L] into the packed row; padding points at token 0."""
@@ -30,7 +30,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class ModelInputs:
-    """Inputs of one forward pass, and where each response token is predicted from.
+    """The inputs of one forward pass, and the positions that predict each response token.
 
     Packed (`layout` given): one row of N tokens. Padded (`attention_mask` given): B rows of a
     prompt and its response, padded on the right to L tokens.
@@ -54,7 +54,7 @@ class ModelInputs:
 def pack(
     prompts: Sequence[Sequence[int]], responses: Sequence[Sequence[int]], like: torch.Tensor
 ) -> ModelInputs:
-    """Pack response i with prompt i; equal prompts are packed once. Device and type as `like`."""
+    """Pack response i with prompt i, equal prompts once. Device and type are those of `like`."""
     unique = {tuple(prompt): None for prompt in prompts}
     number = {prompt: index for index, prompt in enumerate(unique)}
     prompt_of = torch.tensor([number[tuple(prompt)] for prompt in prompts])
@@ -93,7 +93,7 @@ def pack(
 def pad(
     prompts: Sequence[Sequence[int]], responses: Sequence[Sequence[int]], like: torch.Tensor
 ) -> ModelInputs:
-    """Lay out response i behind prompt i, a row each, for a model that cannot be packed."""
+    """Place response i behind prompt i, one row each, for a model that cannot be packed."""
     rows = [[*p, *r[:-1]] for p, r in zip(prompts, responses, strict=True)]
     lengths = torch.tensor([len(row) for row in rows])
     L = int(lengths.max())
@@ -115,7 +115,7 @@ def pad(
 def _responses(
     responses: Sequence[Sequence[int]], like: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The responses padded with 0 [B, T], and their mask of `like`'s type."""
+    """Return the responses padded with 0 [B, T], and their mask of `like`'s type."""
     lengths = torch.tensor([len(response) for response in responses])
     T = int(lengths.max())
     ids = torch.tensor([[*response, *[0] * (T - len(response))] for response in responses])
@@ -129,7 +129,8 @@ def packed_attention(
     layout: Layout,
     scale: float | None,
 ) -> torch.Tensor:
-    """Attention [1, N, heads, D] of packed tokens; query, key and value are [1, heads, N, D]."""
+    """Compute attention [1, N, heads, D] of packed tokens; query, key, value are [1, heads, N,
+    D]."""
     grouped = query.shape[1] != key.shape[1]
     q, k, v = (tensor[0].transpose(0, 1) for tensor in (query, key, value))
     prompt_k, prompt_v = (tensor[layout.prompt_index].transpose(1, 2) for tensor in (k, v))
@@ -159,7 +160,7 @@ def packed_attention(
 
 
 def _indices(lengths: torch.Tensor, width: int, start: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Indices [rows, width] of runs of these lengths from `start` on, and which are real."""
+    """Return indices [rows, width] of runs of these lengths from `start` on, and which are real."""
     offsets = start + lengths.cumsum(0) - lengths
     column = torch.arange(width)
     valid = column < lengths[:, None]

@@ -1,4 +1,4 @@
-"""Log-probabilities and entropy of response tokens, without ever holding B x T x V."""
+"""Compute log-probabilities and entropy of response tokens without ever holding B x T x V."""
 
 import hashlib
 from copy import deepcopy
@@ -16,7 +16,7 @@ _CHUNK_LOGITS = 1 << 24
 
 @dataclass(frozen=True)
 class TokenStats:
-    """Of the response tokens, both [B, T] and 0 in the padding."""
+    """The log-probabilities and entropies of response tokens, both [B, T], 0 in the padding."""
 
     logprobs: torch.Tensor
     entropy: torch.Tensor
@@ -43,21 +43,22 @@ class Policy:
         self.head = model.get_output_embeddings()
 
     def mixed_precision(self) -> torch.autocast:
-        """The context of every forward pass."""
+        """Return the autocast context of every forward pass."""
         return torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.bfloat16)
 
     def hidden(self, inputs: ModelInputs) -> torch.Tensor:
-        """The last hidden state of every token, [N, H]."""
+        """Compute the last hidden state of every token, [N, H]."""
         return hidden_states(self.model.base_model, inputs)
 
     def token_stats(self, inputs: ModelInputs) -> TokenStats:
-        """The log-probability and entropy of every response token, at least in float32."""
+        """Compute log-probability and entropy of every response token, at least in float32."""
         return self.stats_of(self.hidden(inputs), inputs)
 
     def stats_of(
         self, hidden_N: torch.Tensor, inputs: ModelInputs, entropy_gradient: bool = False
     ) -> TokenStats:
-        """As `token_stats`, from hidden states [N, H] at hand; entropy has a gradient if asked."""
+        """Compute `token_stats` from given hidden states [N, H]; entropy has a gradient if
+        asked."""
         where = inputs.mask.bool()
         logprobs_N, entropy_N = self._through_head(
             hidden_N[inputs.predicted_from[where]], inputs.response_ids[where], entropy_gradient
@@ -106,8 +107,8 @@ class Critic(torch.nn.Module):
         torch.nn.init.zeros_(self.head.bias)
 
     def values(self, inputs: ModelInputs, policy_hidden_N: torch.Tensor | None) -> torch.Tensor:
-        """V before each response token, [B, T], 0 in the padding; a critic without a body of its
-        own needs the policy's hidden states."""
+        """Compute V before each response token, [B, T], 0 in the padding; a critic without a body
+        of its own needs the policy's hidden states."""
         if self.body is not None:
             hidden_N = hidden_states(self.body, inputs)
         elif policy_hidden_N is not None:
@@ -121,7 +122,7 @@ class Critic(torch.nn.Module):
 
 
 def weights_digest(model: torch.nn.Module) -> str:
-    """A checksum of all weights."""
+    """Return a checksum of all weights."""
     digest = hashlib.sha256()
     for parameter in model.parameters():
         digest.update(parameter.detach().cpu().contiguous().view(torch.uint8).numpy().data)

@@ -1,4 +1,4 @@
-"""The one door to what a model directory or the hub holds.
+"""The only access to files of a model directory or the hub.
 
 None of its code is run, nothing in it is without a bound, and weights are there or refused.
 """
@@ -37,13 +37,13 @@ _SHOWN = 3
 
 
 def from_pretrained(kind: Any, source: Path | str, **options: Any) -> Any:
-    """`kind.from_pretrained(source)`, without asking for or running code that lies there."""
+    """Call `kind.from_pretrained(source)` without asking for or running code found there."""
     return kind.from_pretrained(source, trust_remote_code=False, **options)
 
 
 def model_from_pretrained(kind: Any, source: Path | str, **options: Any) -> Any:
-    """A model whose every weight stood in its files. Raises UserError if some did not:
-    transformers would have made them up.
+    """Load a model. Raises UserError if a weight is missing from its files: transformers would have
+    initialized it at random.
 
     The attention is ours where the model's code lets one choose, else its plainest: a configuration
     may name one of the hub's, which is code.
@@ -67,7 +67,7 @@ def model_from_pretrained(kind: Any, source: Path | str, **options: Any) -> Any:
 
 
 def parameter_count(config: Any) -> int:
-    """Of the model that the configuration describes, which takes no memory for it."""
+    """Count the parameters of the model that the configuration describes, without allocating it."""
     import torch
     import transformers
 
@@ -79,9 +79,9 @@ def parameter_count(config: Any) -> int:
 
 
 def check_settings(directory: Path) -> None:
-    """Raise UserError for a configuration that no model has, before anything is built of it, and
-    for generation settings that cannot be read, which transformers would leave out. Also for a
-    tokenizer that lies elsewhere."""
+    """Raise UserError for an impossible configuration before anything is built of it, for
+    generation settings that cannot be read (transformers would drop them), and for a tokenizer that
+    lies elsewhere."""
     _check_sizes(_read_object(directory / "config.json"))
     if (directory / "generation_config.json").exists():
         _read_object(directory / "generation_config.json")
@@ -93,8 +93,8 @@ def check_settings(directory: Path) -> None:
 
 
 def check_files(directory: Path) -> None:
-    """Raise UserError for what cannot be read to its end, or lies outside the directory by its
-    name: pipes, devices, endless text, an index of weights elsewhere."""
+    """Raise UserError for files that cannot be read to their end or whose name leads outside the
+    directory: pipes, devices, endless text, an index of weights elsewhere."""
     for path in sorted(directory.iterdir()):
         try:
             status = path.stat()
@@ -122,7 +122,7 @@ def check_weights(directory: Path, config: Any) -> None:
 
 
 def _check_sizes(config: dict[str, Any]) -> None:
-    """The sizes of a configuration, and of those of its parts."""
+    """Check the sizes of a configuration and of its parts."""
     for name, value in config.items():
         if isinstance(value, dict):
             _check_sizes(value)

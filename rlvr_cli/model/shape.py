@@ -1,4 +1,4 @@
-"""A decoder in numbers, whatever its configuration calls them."""
+"""The sizes of a decoder, whatever its configuration calls them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class AttentionSizes:
-    """Heads of queries and of keys, and numbers in one head."""
+    """The numbers of query heads and key heads, and the size of one head."""
 
     heads: int
     kv_heads: int
@@ -14,7 +14,7 @@ class AttentionSizes:
 
 
 def attention_sizes(config: Any) -> AttentionSizes:
-    """Read them from a text configuration; a model without attention counts its width as one."""
+    """Read the sizes from a text configuration; without attention, take the width as one head."""
     heads = getattr(config, "num_attention_heads", None) or 1
     kv_heads = getattr(config, "num_key_value_heads", None) or heads
     head_dim = getattr(config, "head_dim", None) or config.hidden_size // heads

@@ -1,4 +1,4 @@
-"""Sampling G responses a prompt and having them judged."""
+"""Sample G responses per prompt and have them verified."""
 
 import hashlib
 import time
@@ -13,13 +13,13 @@ from verifiers import Attempt, Verifier
 
 
 def response_seed(seed: int, *name: object) -> int:
-    """A 62-bit seed for the group called `name`: its sample i uses this number plus i."""
+    """Return a 62-bit seed for the group called `name`: its sample i uses this number plus i."""
     digest = hashlib.sha256(":".join(map(str, (seed, *name))).encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 2
 
 
 class Sampler:
-    """The engine, the tokenizer and the verifier as one step from prompts to judged groups."""
+    """The engine, tokenizer and verifier that turn prompts into verified groups."""
 
     def __init__(self, engine: Engine, tokenizer: Any, verifier: Verifier) -> None:
         self.engine, self.tokenizer, self.verifier = engine, tokenizer, verifier
@@ -34,7 +34,7 @@ class Sampler:
         weight_version: int = 0,
         listener: Listener | None = None,
     ) -> Generator[tuple[int, Group]]:
-        """Sample and judge: yield (prompt index, its group) as the engine finishes them."""
+        """Sample and verify: yield (prompt index, its group) as the engine finishes them."""
         drawn = self.rollout(prompts, params, seeds, listener)
         return self.verify(prompts, drawn, weight_version)
 
@@ -64,7 +64,7 @@ class Sampler:
             yield index, Group(prompts[index], tuple(rollouts), weight_version)
 
     def decode(self, token_ids: list[int]) -> str:
-        """The text of a response."""
+        """Return the text of a response."""
         text: str = self.tokenizer.decode(token_ids, skip_special_tokens=True)
         return text
 
@@ -93,7 +93,7 @@ class Sampler:
 
 
 def response_row(rollout: Rollout) -> dict[str, Any]:
-    """A response as it is written to JSONL, by train, eval and sample alike."""
+    """Return a response as the JSONL row that train, eval and sample write."""
     problem, verification = rollout.prompt.problem, rollout.verification
     row: dict[str, Any] = {
         "id": problem.id,

@@ -1,5 +1,5 @@
-"""A checkpoint: a plain Hugging Face model directory, the trainer's state in `trainer/` beside it,
-and the checksums of it all. No pickle: safetensors and JSON."""
+"""Checkpoints: a plain Hugging Face model directory with the trainer's state in `trainer/` and
+checksums of all files. No pickle: safetensors and JSON."""
 
 import json
 import re
@@ -20,7 +20,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import (
     MANIFEST,
     MODEL_FILES,
-    damage,
+    integrity_error,
     make_directory,
     read_regular,
     remove_directory,
@@ -45,9 +45,9 @@ class Checkpoint:
     step: int
     path: Path
 
-    def damage(self) -> str | None:
-        """What is wrong with it by its checksums, its state and its name, or None."""
-        reason = damage(self.path, needed=(*MODEL_FILES, _VALUES, _TENSORS))
+    def integrity_error(self) -> str | None:
+        """Describe what is wrong with its checksums, state or name; None if nothing is."""
+        reason = integrity_error(self.path, needed=(*MODEL_FILES, _VALUES, _TENSORS))
         if reason is not None:
             return reason
         try:
@@ -57,7 +57,8 @@ class Checkpoint:
         return None
 
     def load_state(self) -> State:
-        """The state beside the weights. Raises ValueError if it is none, or of another step."""
+        """Read the state beside the weights. Raises ValueError if it is invalid, or of another
+        step."""
         return State(self._values(), load_file(self.path / _TENSORS))
 
     def _values(self) -> dict[str, Any]:
@@ -75,7 +76,7 @@ class Checkpoint:
 def save_checkpoint(
     run: Path, step: int, policy: LoadedModel, config: Config, state: State
 ) -> Path:
-    """Write `checkpoints/step-N`, whole or not at all.
+    """Write `checkpoints/step-N` atomically.
 
     The settings that the policy was trained and measured with go along, so that `rlvr eval` on the
     run measures the same thing. Raises OSError if it cannot be written.
@@ -104,8 +105,8 @@ def save_checkpoint(
 
 
 def check_savable(policy: LoadedModel) -> None:
-    """Save all but the weights once, aside. Raises UserError for a model that could be trained and
-    not saved."""
+    """Save all but the weights once to a temporary place. Raises UserError for a model that could
+    be trained but not saved."""
     try:
         with tempfile.TemporaryDirectory() as directory:
             policy.model.save_pretrained(directory, state_dict={})
@@ -129,7 +130,7 @@ def load_weights(checkpoint: Checkpoint, model: Any) -> None:
 
 
 def checkpoints(run: Path) -> list[Checkpoint]:
-    """The run's checkpoints, newest first, damaged ones among them."""
+    """List the run's checkpoints, newest first, damaged ones included."""
     found = [
         Checkpoint(int(match[1]), path)
         for path in run.glob("checkpoints/step-*")
@@ -138,18 +139,18 @@ def checkpoints(run: Path) -> list[Checkpoint]:
     return sorted(found, key=lambda checkpoint: -checkpoint.step)
 
 
-def newest_sound(
+def latest_valid(
     run: Path, unreadable: Mapping[int, str] = MappingProxyType({})
 ) -> tuple[Checkpoint | None, list[str]]:
-    """The newest checkpoint that is whole (None if there never was one), and a line for each
-    newer one that is not.
+    """Return the newest valid checkpoint (None if there never was one), and a line for each newer
+    one that is damaged.
 
     `unreadable` says by their steps what was found wrong with some beyond that. Raises UserError
     if all are damaged.
     """
     damaged: list[str] = []
     for checkpoint in checkpoints(run):
-        reason = unreadable.get(checkpoint.step) or checkpoint.damage()
+        reason = unreadable.get(checkpoint.step) or checkpoint.integrity_error()
         if reason is None:
             return checkpoint, damaged
         damaged.append(f"{checkpoint.path} is damaged: {reason}")
@@ -165,6 +166,6 @@ def remove_checkpoints(run: Path, steps: Collection[int]) -> None:
             remove_directory(checkpoint.path)
 
 
-def outlived(steps: Collection[int], keep: int, best: int | None) -> set[int]:
-    """The steps to remove: all but the newest `keep` and the best."""
+def prunable(steps: Collection[int], keep: int, best: int | None) -> set[int]:
+    """Return the steps to remove: all but the newest `keep` and the best."""
     return set(sorted(steps)[:-keep]) - {best}

@@ -1,4 +1,4 @@
-"""Guards: what a run's own metrics say is going wrong. Pure functions of the steps so far."""
+"""Guards: detect in a run's metrics that it is failing. Pure functions of the steps so far."""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -11,14 +11,14 @@ from rlvr_cli.evaluation.metrics import mean
 History = Sequence[Mapping[str, Any]]
 """The metrics of each step, oldest first."""
 Guard = Callable[[History, GuardsConfig], str | None]
-"""What is wrong at the newest step and the way out, or None."""
+"""A check of the newest step: what is wrong and its remedy, or None."""
 
 _WINDOW = 3
 _MOSTLY_RIGHT = 0.9
 
 
 def check(history: History, config: GuardsConfig) -> list[Finding]:
-    """The findings of the newest step, one line each.
+    """Return the findings of the newest step, one line each.
 
     A warning is given when its condition begins to hold and not again while it lasts.
     """
@@ -31,7 +31,7 @@ def check(history: History, config: GuardsConfig) -> list[Finding]:
 
 
 def no_signal(history: History, config: GuardsConfig) -> str | None:
-    """No group with both right and wrong responses for many steps."""
+    """Detect many steps without a group of both right and wrong responses."""
     steps = _run_length(history, lambda row: row["no_update"] and not row["mixed_share"])
     if steps < config.no_signal_steps:
         return None
@@ -43,7 +43,7 @@ def no_signal(history: History, config: GuardsConfig) -> str | None:
 
 
 def not_finite(history: History, config: GuardsConfig) -> str | None:
-    """Loss or gradient not finite for a few steps; each was skipped."""
+    """Detect a loss or gradient that is not finite for a few steps; each was skipped."""
     steps = _run_length(history, lambda row: row.get("updates_skipped", 0) > 0)
     if steps < config.not_finite_steps:
         return None
@@ -54,7 +54,7 @@ def not_finite(history: History, config: GuardsConfig) -> str | None:
 
 
 def skipped_updates(history: History, config: GuardsConfig) -> str | None:
-    """The newest step was skipped for a loss or gradient that is not finite."""
+    """Detect that the newest step was skipped for a loss or gradient that is not finite."""
     if not history or not history[-1].get("updates_skipped", 0):
         return None
     return (
@@ -64,7 +64,7 @@ def skipped_updates(history: History, config: GuardsConfig) -> str | None:
 
 
 def cut_off(history: History, config: GuardsConfig) -> str | None:
-    """Most responses reach the length limit."""
+    """Detect that most responses reach the length limit."""
     share = _recent(history, "cut_off_share")
     if share is None or share <= config.cut_off_share:
         return None
@@ -72,7 +72,7 @@ def cut_off(history: History, config: GuardsConfig) -> str | None:
 
 
 def entropy_collapsed(history: History, config: GuardsConfig) -> str | None:
-    """The policy always says the same, and it is not simply right."""
+    """Detect that the entropy has collapsed without the policy being right."""
     entropy, right = _recent(history, "entropy"), _recent(history, "pass@1")
     if entropy is None or entropy >= config.min_entropy or (right or 0.0) >= _MOSTLY_RIGHT:
         return None
@@ -83,7 +83,7 @@ def entropy_collapsed(history: History, config: GuardsConfig) -> str | None:
 
 
 def kl_running_away(history: History, config: GuardsConfig) -> str | None:
-    """The policy leaves the one that sampled, or the reference."""
+    """Detect that the policy diverges from the one that sampled, or from the reference."""
     for key, other in (
         ("approx_kl", "the policy that sampled"),
         ("approx_kl_after", "the policy that sampled"),
@@ -99,7 +99,7 @@ def kl_running_away(history: History, config: GuardsConfig) -> str | None:
 
 
 def verifier_timeouts(history: History, config: GuardsConfig) -> str | None:
-    """The verifier does not get to the end of many responses, which then cannot train."""
+    """Detect that the verifier times out on many responses, which then cannot train."""
     recent = [row["verdicts"] for row in history[-_WINDOW:]]
     judged = sum(sum(verdicts.values()) for verdicts in recent)
     share = sum(verdicts.get("timeout", 0) for verdicts in recent) / max(1, judged)
@@ -122,7 +122,7 @@ WARNING: tuple[Guard, ...] = (
 
 
 def _run_length(history: History, holds: Callable[[Mapping[str, Any]], Any]) -> int:
-    """How many steps in a row it has held, up to the newest."""
+    """Count how many steps in a row the condition has held, up to the newest."""
     count = 0
     for row in reversed(history):
         if not holds(row):
@@ -132,7 +132,7 @@ def _run_length(history: History, holds: Callable[[Mapping[str, Any]], Any]) -> 
 
 
 def _recent(history: History, key: str) -> float | None:
-    """The mean over the last steps that have it; None before there are enough."""
+    """Average over the last steps that have the metric; None before there are enough."""
     values = (row[key] for row in reversed(history) if row.get(key) is not None)
     newest = list(itertools.islice(values, _WINDOW))
     return mean(newest) if len(newest) == _WINDOW else None

@@ -1,4 +1,4 @@
-"""A run under way: measure, train step by step, guard, save, measure again, say how it went."""
+"""The lifecycle of a run: measure, train step by step, guard, save, measure again, report."""
 
 import shlex
 import sys
@@ -15,12 +15,12 @@ from rlvr_cli.core.signals import Interrupts
 from rlvr_cli.runs.checkpoint import (
     State,
     checkpoints,
-    outlived,
+    prunable,
     remove_checkpoints,
     save_checkpoint,
 )
 from rlvr_cli.runs.guards import check
-from rlvr_cli.runs.narration import say_figures, warn_of_unjudged
+from rlvr_cli.runs.narration import say_throughput, warn_of_unjudged
 from rlvr_cli.runs.outcome import say_what_is_next, warn_of_outcome
 from rlvr_cli.runs.run_dir import Run
 from rlvr_cli.runs.state import state_of
@@ -30,8 +30,8 @@ _SAVING_SHARE, _SAVING_STEPS = 0.1, 5
 _ERRORS = "error.txt"
 
 
-class Loop:
-    """One life of a run, from its first step or from a checkpoint to its end or a stop."""
+class RunLifecycle:
+    """One session of a run, from its first step or a checkpoint to its end or an interruption."""
 
     def __init__(self, trainer: Trainer, run: Run, display: Display) -> None:
         self.trainer, self.run, self.display = trainer, run, display
@@ -46,27 +46,29 @@ class Loop:
         self._saving = 0.0
 
     def resume(self, history: list[dict[str, Any]], progress: dict[str, Any]) -> None:
-        """Go on from what an earlier life had saved."""
+        """Restore history and progress of an earlier session."""
         self.history, self._saved = history, self.trainer.step
         self.before, self.best = progress["before"], progress["best"]
         self.seconds = progress["seconds"]
 
-    def go(self) -> None:
-        """The whole of it. Raises UserError, RunStoppedError or KeyboardInterrupt where the run
-        ends before its last step; whatever the reason, it can be resumed."""
+    def run_to_end(self) -> None:
+        """Train to the last step, with measurements before and after. Raises UserError,
+        EngineError, RunStoppedError or KeyboardInterrupt if the run ends early; it can then be
+        resumed."""
         try:
-            self._go()
+            self._run_to_end()
         except BrokenPipeError:
             self._rescue()
-            self.display.result("resume", f"nobody reads stdout any more; {self._way_on()}")
+            self.display.result("resume", f"nobody reads stdout any more; {self._resume_hint()}")
             raise
         except (UserError, EngineError) as error:
             self._rescue()
-            raise type(error)(f"{error}; {self._way_on()}") from None
+            raise type(error)(f"{error}; {self._resume_hint()}") from None
         except OSError as error:
             reason = f"{error.filename or self.run.directory}: {error.strerror}"
             raise UserError(
-                f"the run cannot be written, {reason}; what is on disk is good: {self._way_on()}"
+                f"the run cannot be written, {reason}; what is on disk is good: "
+                f"{self._resume_hint()}"
             ) from None
         except RunStoppedError:
             raise
@@ -74,18 +76,18 @@ class Loop:
             self._rescue()
             raise UserError(self._reported(error)) from None
 
-    def _go(self) -> None:
+    def _run_to_end(self) -> None:
         try:
             with Interrupts() as interrupts:
-                with interrupts.welcome():
+                with interrupts.interruptible():
                     self.before = self.before or self._measured("before")
                 self._train(interrupts)
-                with interrupts.welcome():
+                with interrupts.interruptible():
                     after = self._measured("after")
         except KeyboardInterrupt:
             self._save()
             self._conclude("interrupted after")
-            self.display.result("resume", self._way_on())
+            self.display.result("resume", self._resume_hint())
             raise
         except RunStoppedError:
             self._conclude("stopped after")
@@ -95,7 +97,7 @@ class Loop:
     def _train(self, interrupts: Interrupts) -> None:
         config, steps = self.trainer.config, self.trainer.config.steps
         with self.display.progress("training", steps, done=self.trainer.step) as bar:
-            for result in self.trainer.train_steps(interrupts.welcome):
+            for result in self.trainer.train_steps(interrupts.interruptible):
                 self.run.record(result)
                 metrics = result.metrics
                 self.history.append(metrics)
@@ -111,14 +113,14 @@ class Loop:
                 for finding in findings:
                     self.display.warn(finding.text)
                 if stop:
-                    raise RunStoppedError(f"{stop}; {self._way_on()}")
+                    raise RunStoppedError(f"{stop}; {self._resume_hint()}")
         self._save()
         if self.trainer.stopped and (refill := config.algorithm.filter):
             raise RunStoppedError(
                 f"step {self.trainer.step}: {refill.max_gen_batches} generation batches did not "
                 "fill the batch with mixed groups (algorithm.filter.on_cap stop); for a new run "
                 "take easier or harder problems, more samples (-n) or "
-                f"algorithm.filter.max_gen_batches; {self._way_on()}"
+                f"algorithm.filter.max_gen_batches; {self._resume_hint()}"
             )
 
     def _snapshot(self) -> State:
@@ -128,7 +130,7 @@ class Loop:
         return State(state.values | {"progress": progress}, state.tensors)
 
     def _save(self) -> None:
-        """Save the end of the newest step, if it is not saved yet and still in memory."""
+        """Save the end of the newest step, unless it is saved already or no longer in memory."""
         step, state = self.trainer.step, self._state
         if state is None or step == self._saved or not self.trainer.settled:
             return
@@ -140,7 +142,7 @@ class Loop:
         self._saved = step
         steps = [checkpoint.step for checkpoint in checkpoints(directory)]
         best = self.best["step"] if self.best else None
-        remove_checkpoints(directory, outlived(steps, trainer.config.checkpoint.keep, best))
+        remove_checkpoints(directory, prunable(steps, trainer.config.checkpoint.keep, best))
         self._saving += time.monotonic() - started
         if step == _SAVING_STEPS * trainer.config.checkpoint.every:
             share = self._saving / (time.monotonic() - self._started)
@@ -151,12 +153,12 @@ class Loop:
                 )
 
     def _rescue(self) -> None:
-        """Save what an end in the middle of a later step has left whole, if the disk lets us."""
+        """Save the last completed step after a failure in a later one, if the disk allows it."""
         with suppress(Exception):
             self._save()
 
     def _note_best(self, metrics: dict[str, Any]) -> bool:
-        """Whether the step is the best measured so far."""
+        """Record the step if it is the best measured so far, and return whether it is."""
         found = metrics.get("held_out_pass@1")
         if found is None or (self.best is not None and found <= self.best["pass@1"]):
             return False
@@ -174,12 +176,12 @@ class Loop:
         warn_of_unjudged(evaluation, self.display)
         return evaluation.as_json() | {"settings": evaluation.settings}
 
-    def _way_on(self) -> str:
+    def _resume_hint(self) -> str:
         command = f"rlvr train --resume {shlex.quote(str(self.run.directory))}"
         return f"saved up to step {self._saved}; go on with {command}"
 
     def _conclude(self, how: str, after: dict[str, Any] | None = None) -> None:
-        """Write the summary and say how it went."""
+        """Write the summary and report the results."""
         steps, directory = self.trainer.step, self.run.directory
         minutes = (self.seconds + time.monotonic() - self._started) / 60
         curves = draw_curves(self.history)
@@ -195,7 +197,7 @@ class Loop:
         }
         self.run.write_summary(summary, curves)
         self.display.print_curves(curves)
-        say_figures(figures, self.trainer.throughput.peaks.source, self.display)
+        say_throughput(figures, self.trainer.throughput.peaks.source, self.display)
         warn_of_outcome(self.trainer, self.history, self.display)
         if self.before and after:
             before, now = measured(self.before["pass@1"]), measured(after["pass@1"])
@@ -210,12 +212,12 @@ class Loop:
             say_what_is_next(self.trainer, directory, self.display)
 
     def _reported(self, error: Exception) -> str:
-        """The error in one line; its traceback goes to a file."""
+        """Return the error in one line; write its traceback to a file."""
         path = self.run.directory / _ERRORS
         with suppress(OSError):
             write_atomically(path, "".join(traceback.format_exception(error)))
         reason = " ".join(str(error).split()) or "no reason given"
         return (
             f"step {self.trainer.step + 1} failed: {type(error).__name__}: {reason} "
-            f"(see {path}); {self._way_on()}"
+            f"(see {path}); {self._resume_hint()}"
         )

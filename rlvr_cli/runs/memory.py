@@ -1,4 +1,4 @@
-"""How much memory training needs, by arithmetic, and how much there is."""
+"""Estimate how much memory training needs, and find how much there is."""
 
 import os
 from pathlib import Path
@@ -14,7 +14,7 @@ _GRADIENT_AND_ADAM = 3
 _KEPT_HIDDEN, _KEPT_INNER = 8, 4
 """Vectors a token that one layer keeps for the backward pass, of its two widths."""
 OF_WEIGHTS = ("gradient and AdamW", "reference policy", "critic")
-"""The parts that smaller batches do not make smaller."""
+"""The parts whose size does not depend on the batch."""
 _TOKEN = 100
 """Bytes of one sampled token with its log-probability, as Python keeps them."""
 _LOGITS_MB = 256
@@ -22,7 +22,7 @@ _LOGITS_MB = 256
 
 
 def memory_needed(model: Any, config: Config, engine_has_own: bool) -> dict[str, int]:
-    """Bytes beside the weights that are loaded already, by what they are for; a rough estimate.
+    """Estimate the bytes needed beside the loaded weights, by purpose.
 
     `engine_has_own`: keys and values are not ours to find room for.
     """
@@ -45,14 +45,14 @@ def memory_needed(model: Any, config: Config, engine_has_own: bool) -> dict[str,
 
 
 def responses_memory(config: Config) -> int:
-    """Bytes of one step's responses while they wait for the update, at their full length."""
+    """Estimate the bytes of one step's responses at full length while they wait for the update."""
     rollout = config.rollout
     return rollout.prompts * rollout.samples * rollout.max_tokens * _TOKEN
 
 
 def memory_free(device: torch.device, lent_share: float) -> int:
-    """Bytes that can still be had on the device: of the card, where the engine gives `lent_share`
-    back while the policy is updated, or of this machine or container."""
+    """Return the bytes still available on the device: on the GPU, where the engine returns
+    `lent_share` while the policy is updated, or of this machine or container."""
     if device.type == "cuda":
         free, total = torch.cuda.mem_get_info(device)
         return free + int(lent_share * total)

@@ -1,4 +1,4 @@
-"""What the commands share."""
+"""Messages and output files that several commands share."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ _SHORT, _SHOWN = 60, 5
 
 
 def warn_of_unjudged(evaluation: Evaluation, display: Display) -> None:
-    """How many responses pass@1 leaves out, if any."""
+    """Warn of responses that pass@1 leaves out, if any."""
     unjudged = sum(evaluation.verdicts.get(verdict, 0) for verdict in NO_SIGNAL)
     if unjudged:
         display.warn(
@@ -28,7 +28,7 @@ def warn_of_unjudged(evaluation: Evaluation, display: Display) -> None:
 
 
 def warn_of_bad_golds(prompts: Sequence[Prompt], session: Session, display: Display) -> None:
-    """The first gold answers that the verifier cannot read; their responses never train."""
+    """Warn of the first gold answers that the verifier cannot read; their responses never train."""
     bad = unreadable_golds(prompts, session.sampler.verifier)
     for problem in bad[:_SHOWN]:
         name, gold = problem.id[:_SHORT], (problem.answer or "")[:_SHORT]
@@ -38,15 +38,15 @@ def warn_of_bad_golds(prompts: Sequence[Prompt], session: Session, display: Disp
 
 
 def say_template(prompts: Sequence[Prompt], session: Session, display: Display) -> None:
-    """What about the tokenizer's chat template a person should know."""
+    """Warn of a missing chat template, or report one that opens <think> by itself."""
     if session.policy.tokenizer.chat_template is None:
         display.warn(NO_TEMPLATE)
     elif prompts and prompts[0].think_open:
         display.say("template", "opens <think> by itself; responses are judged as if they began so")
 
 
-def say_figures(figures: Mapping[str, Any], peaks: str, display: Display) -> None:
-    """Speed, and nearness to what the machine could do, of a whole run."""
+def say_throughput(figures: Mapping[str, Any], peaks: str, display: Display) -> None:
+    """Report the speed of a whole run, and how near it came to the machine's limits."""
 
     def shown(key: str, form: str) -> str:
         return "-" if figures[key] is None else format(figures[key], form)
@@ -69,13 +69,13 @@ def say_figures(figures: Mapping[str, Any], peaks: str, display: Display) -> Non
 
 
 def refuse_existing(out: Path | None) -> None:
-    """Raise UserError if there is something at `out` already."""
+    """Raise UserError if `out` exists."""
     if out is not None and out.exists():
         raise UserError(f"--out {out}: it exists already; name another or remove it")
 
 
 def opened(out: Path | None) -> Any:
-    """Where response rows go: a new file, else stdout."""
+    """Open the destination of response rows: a new file, else stdout."""
     if out is None:
         return nullcontext(sys.stdout)
     try:

@@ -1,4 +1,4 @@
-"""How a run went, in words."""
+"""Report how a run went, in words."""
 
 import shlex
 from collections import Counter
@@ -14,7 +14,7 @@ _SHORT = 60
 
 
 def warn_of_outcome(trainer: Trainer, history: Sequence[dict[str, Any]], display: Display) -> None:
-    """Plain words where a run learned nothing, or skipped steps."""
+    """Warn if a run learned nothing, or skipped steps."""
     steps = len(history)
     short = sum(metrics["no_update"] == "batch not full" for metrics in history)
     without_signal = sum(metrics["no_update"] == "no signal" for metrics in history)
@@ -40,7 +40,7 @@ def warn_of_outcome(trainer: Trainer, history: Sequence[dict[str, Any]], display
 
 
 def say_what_is_next(trainer: Trainer, directory: Path, display: Display) -> None:
-    """The commands that come after a run."""
+    """Print the commands that come after a run."""
     source = trainer.config.eval.source or trainer.config.data.source
     problems = source if trainer.held_out else "PROBLEMS.jsonl"
     display.say("next", f"rlvr eval {problems} --model {directory}")

@@ -1,4 +1,4 @@
-"""What can be known before step one, in seconds: would this run learn anything at all?"""
+"""Check in seconds, before the first step, whether a run would learn anything."""
 
 import random
 import statistics
@@ -17,24 +17,25 @@ from rlvr_cli.rollout.sampler import response_seed
 from rlvr_cli.rollout.session import (
     NO_TEMPLATE,
     Session,
-    training_format,
-    training_params,
     unreadable_golds,
 )
 from rlvr_cli.runs.memory import OF_WEIGHTS, memory_free, memory_needed, responses_memory
-from verifiers import Attempt, Format, Verdict, Verifier
+from verifiers import Attempt, Verdict, Verifier
 
 PROBE_PROBLEMS = 8
 _SHOWN = 600
 _OFTEN = 0.5
 _MANY = 100_000
 """Responses of a step that take long."""
-_FORMATS = {"think_answer": "<think>…</think><answer>…</answer>", "boxed": "\\boxed{…}"}
+_FORMATS: dict[str | None, str] = {
+    "think_answer": "<think>…</think><answer>…</answer>",
+    "boxed": "\\boxed{…}",
+}
 
 
 @dataclass(frozen=True)
 class Stage:
-    """What one look saw, as (label, text) lines, and what is wrong with it."""
+    """The observations of one check as (label, text) lines, and its findings."""
 
     lines: tuple[tuple[str, str], ...]
     findings: Sequence[Finding]
@@ -42,17 +43,18 @@ class Stage:
     """False where the probe found no responses to learn from."""
 
 
-def preflight(session: Session, prompts: Sequence[Prompt], config: Config) -> Iterator[Stage]:
-    """Look at the data, then at the memory, then at a few responses of the policy.
+def preflight(session: Session, prompts: Sequence[Prompt]) -> Iterator[Stage]:
+    """Check the data, then the memory, then a few responses of the policy.
 
     Each stage is yielded before the next begins, so that nothing long starts behind an error. The
     probe's responses have seeds of their own: a run after it is the same as one without.
     """
+    config, answer_format = session.plan.config, session.plan.answer_format
     refuse_large_step(config)
     yield _data_stage(session, prompts, config)
     needed, free = _memory(session, config)
     yield Stage((("memory", _memory_line(needed, free)),), memory_findings(needed, free))
-    groups, answer_format = probe(session, prompts, config), training_format(config.data)
+    groups = probe(session, prompts)
     learns = has_signal(groups, config.algorithm)
     share = right_in_any_form(groups) if answer_format != "any" else None
     yield Stage(
@@ -81,8 +83,8 @@ def _data_stage(session: Session, prompts: Sequence[Prompt], config: Config) -> 
 
 
 def refuse_large_step(config: Config) -> None:
-    """Raise UserError where the responses of one step cannot be kept: the probe alone, which draws
-    as many a problem, would not end."""
+    """Raise UserError if the responses of one step do not fit in memory: the probe alone, which
+    draws as many per problem, would not end."""
     needed, free = responses_memory(config), memory_free(torch.device("cpu"), 0.0)
     if needed > free:
         rollout = config.rollout
@@ -93,20 +95,21 @@ def refuse_large_step(config: Config) -> None:
         )
 
 
-def probe(session: Session, prompts: Sequence[Prompt], config: Config) -> list[Group]:
-    """A few problems, answered and judged as in training."""
-    chosen = random.Random(f"{config.seed}:preflight").sample(
+def probe(session: Session, prompts: Sequence[Prompt]) -> list[Group]:
+    """Sample and verify responses to a few problems as in training."""
+    seed = session.plan.config.seed
+    chosen = random.Random(f"{seed}:preflight").sample(
         range(len(prompts)), min(PROBE_PROBLEMS, len(prompts))
     )
-    seeds = [response_seed(config.seed, "preflight", number) for number in chosen]
+    seeds = [response_seed(seed, "preflight", number) for number in chosen]
     groups = session.sampler.groups(
-        [prompts[number] for number in chosen], training_params(config), seeds
+        [prompts[number] for number in chosen], session.plan.training, seeds
     )
     return [group for _, group in groups]
 
 
 def settings_findings(config: Config, problems: int) -> list[Finding]:
-    """Settings that are allowed and hardly meant."""
+    """Find settings that are valid but probably not intended."""
     critic, drawn = config.algorithm.critic, config.rollout.prompts
     found = []
     if not config.optim.lr:
@@ -131,7 +134,7 @@ def settings_findings(config: Config, problems: int) -> list[Finding]:
 
 
 def template_findings(prompts: Sequence[Prompt], has_template: bool) -> list[Finding]:
-    """No chat template, or one that loses the problem."""
+    """Find a missing chat template, or one that drops the problem."""
     if not has_template:
         return [Finding(NO_TEMPLATE)]
     lost = sum(prompt.problem.problem.strip() not in prompt.text for prompt in prompts)
@@ -147,7 +150,7 @@ def template_findings(prompts: Sequence[Prompt], has_template: bool) -> list[Fin
 
 
 def gold_findings(bad: int, problems: int) -> list[Finding]:
-    """So many gold answers that the verifier cannot read, which never train."""
+    """Find gold answers that the verifier cannot read, so that they never train."""
     if not bad:
         return []
     return [
@@ -160,7 +163,7 @@ def gold_findings(bad: int, problems: int) -> list[Finding]:
 
 
 def memory_findings(needed: Mapping[str, int], free: int) -> list[Finding]:
-    """More memory needed than there is, in bytes."""
+    """Find a need for more memory than there is, in bytes."""
     if sum(needed.values()) <= free:
         return []
     return [
@@ -174,7 +177,7 @@ def memory_findings(needed: Mapping[str, int], free: int) -> list[Finding]:
 
 
 def right_in_any_form(groups: Sequence[Group]) -> float:
-    """The share of the responses that state the right answer, whatever the form."""
+    """Return the share of responses that state the right answer, whatever their format."""
     attempts = [
         Attempt(rollout.text, group.prompt.problem.answer or "", group.prompt.think_open)
         for group in groups
@@ -188,7 +191,7 @@ def right_in_any_form(groups: Sequence[Group]) -> float:
 def probe_findings(
     groups: Sequence[Group], learns: bool, data: DataConfig, in_any_form: float | None
 ) -> list[Finding]:
-    """A policy that gives nothing to learn from, or hardly anything.
+    """Find a policy that gives nothing to learn from, or hardly anything.
 
     `in_any_form` is the share of right responses whatever their form, None where any form counts.
     """
@@ -202,7 +205,7 @@ def probe_findings(
             "(--max-tokens)"
         )
     if in_any_form is not None and not metrics["format_share"]:
-        found.append(_missed_format(training_format(data), data.prompt, in_any_form))
+        found.append(_missed_format(data, in_any_form))
     if metrics["cut_off_share"] > _OFTEN:
         found.append(
             f"{metrics['cut_off_share']:.0%} of the responses were cut off at --max-tokens: raise "
@@ -211,20 +214,21 @@ def probe_findings(
     return [Finding(text) for text in found]
 
 
-def _missed_format(answer_format: Format, template: str | None, in_any_form: float) -> str:
-    """What to do where no response had the form that is asked for."""
-    missed = f"no response had the format {_FORMATS[answer_format]}, so none can be rewarded"
+def _missed_format(data: DataConfig, in_any_form: float) -> str:
+    """Suggest what to do if no response had the required format."""
+    missed = f"no response had the format {_FORMATS[data.answer_format]}, so none can be rewarded"
     if not in_any_form:
         return f"{missed}, and none states the right answer in any form: take a stronger model"
-    other = "" if template == "boxed" else " --set data.prompt=boxed"
+    other = "" if data.prompt == "boxed" else " --set data.prompt=boxed"
     return (
         f"{missed}, but {in_any_form:.0%} state the right answer in another form: judge any form "
-        f"with --set data.verifier=any{other}, or take a model that writes the format"
+        f"with --set data.answer_format=any{other}, or take a model that writes the format"
     )
 
 
 def probe_line(groups: Sequence[Group], has_format: bool) -> str:
-    """The probe in one line; the share of responses in the format, where one is asked for."""
+    """Summarize the probe in one line, with the share of responses in the format if one is
+    required."""
     metrics = rollout_metrics(groups)
     share = f"format right {metrics['format_share']:.0%}, " if has_format else ""
     verdicts = verdict_counts(rollout for group in groups for rollout in group.rollouts)
@@ -237,7 +241,7 @@ def probe_line(groups: Sequence[Group], has_format: bool) -> str:
 
 
 def shortened(text: str) -> str:
-    """The text, its middle left out where it is long."""
+    """Return the text, its middle omitted if it is long."""
     if len(text) <= _SHOWN:
         return text
     half = _SHOWN // 2
@@ -259,8 +263,8 @@ def _lengths_line(prompts: Sequence[Prompt], session: Session, config: Config) -
 
 
 def _memory(session: Session, config: Config) -> tuple[dict[str, int], int]:
-    """What is needed, by what it is for, and what is free."""
-    model, is_vllm = session.policy.model, session.engine_choice.name == "vllm"
+    """Return the memory needed, by purpose, and the memory free."""
+    model, is_vllm = session.policy.model, session.plan.engine.name == "vllm"
     lent = config.rollout.gpu_share if is_vllm else 0.0
     return memory_needed(model, config, is_vllm), memory_free(model.device, lent)
 

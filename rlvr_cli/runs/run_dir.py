@@ -44,7 +44,7 @@ class Run:
         self._lock = lock_directory(directory)
 
     def close(self) -> None:
-        """Let others use the directory."""
+        """Release the directory for other processes."""
         self._lock.close()
 
     def record(self, result: StepResult) -> None:
@@ -56,7 +56,7 @@ class Run:
         append_line(self.directory / "metrics.jsonl", jsonl_line(result.metrics))
 
     def write_rollouts(self, name: str, groups: Iterable[Group]) -> None:
-        """Write `rollouts/NAME.jsonl`, a line a response."""
+        """Write `rollouts/NAME.jsonl`, one line per response."""
         text = io.StringIO()
         write_rollouts(text, groups)
         write_atomically(self.directory / "rollouts" / f"{name}.jsonl", text.getvalue())
@@ -67,9 +67,9 @@ class Run:
         write_atomically(self.directory / "curves.txt", curves + "\n")
         write_atomically(self.directory / "summary.json", text + "\n")
 
-    def cut_back(self, step: int) -> list[dict[str, Any]]:
-        """Make the files those of the end of that step; returns the metrics up to it that can be
-        read, which may be fewer than the steps."""
+    def truncate_to(self, step: int) -> list[dict[str, Any]]:
+        """Truncate the files to the end of that step; return the readable metrics up to it, which
+        may be fewer than the steps."""
         (self.directory / "rollouts").mkdir(exist_ok=True)
         for part in (".", "rollouts", "checkpoints"):
             clear_leftovers(self.directory / part)
@@ -85,7 +85,7 @@ class Run:
 
 
 def create_run(directory: Path, config: Config, problems: Iterable[Problem] | None = None) -> Run:
-    """A new run directory, and a copy of the problems where they cannot be read again.
+    """Create a run directory, with a copy of the problems if they cannot be read again.
 
     Raises UserError if it exists (nothing is ever overwritten) or cannot be made.
     """
@@ -113,7 +113,7 @@ def create_run(directory: Path, config: Config, problems: Iterable[Problem] | No
 
 
 def kept_problems(directory: Path) -> list[Problem]:
-    """The copy that `create_run` made. Raises UserError if it cannot be read."""
+    """Read the copy that `create_run` made. Raises UserError if it cannot be read."""
     path = directory / PROBLEMS
     try:
         with open_regular(path) as file:
@@ -127,7 +127,7 @@ def kept_problems(directory: Path) -> list[Problem]:
 
 
 def default_directory(algo: str, data: str) -> Path:
-    """`runs/ALGO-DATA-TIME`, one that does not exist yet."""
+    """Return a `runs/ALGO-DATA-TIME` that does not exist yet."""
     data = "stdin" if data == "-" else Path(data).stem
     base = Path("runs") / f"{algo}-{data}-{time.strftime('%Y%m%d-%H%M%S')}"
     candidate, number = base, 2
@@ -138,7 +138,7 @@ def default_directory(algo: str, data: str) -> Path:
 
 
 def write_rollouts(file: TextIO, groups: Iterable[Group]) -> None:
-    """A line a response."""
+    """Write rollouts, one line per response."""
     for group in groups:
         for rollout in group.rollouts:
             write_jsonl_line(file, response_row(rollout))
@@ -154,7 +154,7 @@ def _problem(where: str, line: bytes) -> Problem:
 
 
 def _metrics(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of metrics.jsonl in the order of their steps; what is no such row is left out."""
+    """Return the rows of metrics.jsonl in the order of their steps; skip invalid ones."""
     last = 0
     try:
         with open_regular(path, follow=False) as file:

@@ -1,4 +1,4 @@
-"""Which run a saved state is of."""
+"""Save and restore the state of a run, and check that it is of the same run."""
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import shown
@@ -8,11 +8,11 @@ from rlvr_cli.training.trainer import Trainer
 
 
 class OtherRunError(UserError):
-    """A state that is of a run with other problems, weights or settings."""
+    """A saved state is of a run with other problems, weights or settings."""
 
 
 def state_of(trainer: Trainer) -> State:
-    """Take the state at the end of a step, with what says which run it is of."""
+    """Return the state at the end of a step, with what identifies its run."""
     identity = {
         "settings": computing_settings(trainer.config),
         "problems": trainer.problems_digest,
@@ -22,7 +22,7 @@ def state_of(trainer: Trainer) -> State:
 
 
 def restore(trainer: Trainer, state: State) -> None:
-    """Put a new trainer where another was when `state_of` was taken; weights are not part of it.
+    """Restore a new trainer from `state_of`'s state, which does not include the weights.
 
     Raises OtherRunError if its problems, its reference policy or its settings are not those of the
     other, and whatever else a state that is none leads to.

@@ -1,11 +1,11 @@
-"""What a run's files have to hold to be gone on with: checked once, where they are read."""
+"""The schemas of a run's files: validated once, where they are read."""
 
-from collections.abc import Iterator
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from rlvr_cli.config import Config
+from rlvr_cli.config import Config, use_of
+from rlvr_cli.core.settings import leaves
 from rlvr_cli.core.types import FinishReason
 from verifiers import Verdict
 
@@ -13,13 +13,9 @@ Count = Annotated[int, Field(ge=0, lt=2**63)]
 Finite = Annotated[float, Field(allow_inf_nan=False, ge=-1e100, le=1e100)]
 """A number that can be added up and drawn."""
 
-_FREE = ("steps", "checkpoint.", "guards.")
-_PLACES = ("model", "data.source", "data.root", "eval.source")
-"""Where things lie. They may move: checksums of the problems and the weights say if they differ."""
-
 
 class Stored(BaseModel):
-    """A part of a file that we wrote: strict types, nothing unknown."""
+    """A part of a file that rlvr wrote: strict types, no unknown keys."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -34,7 +30,7 @@ class StoredProblem(Stored):
 
 
 class StoredMetrics(Stored):
-    """A line of metrics.jsonl: what the guards and the curves look at."""
+    """A line of metrics.jsonl: the metrics that guards and curves read."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, Finite | bool | None]
@@ -90,7 +86,7 @@ class _Progress(Stored):
 
 
 class StoredState(Stored):
-    """state.json of a checkpoint."""
+    """The state.json of a checkpoint."""
 
     step: Count
     settings: dict[str, Any]
@@ -106,18 +102,13 @@ class StoredState(Stored):
 
 
 def computing_settings(config: Config) -> dict[str, Any]:
-    """The settings that decide what a run computes, by `section.key`, as JSON holds them: all but
-    those that a resumed run may change, and where things lie."""
-    flat = dict(_leaves(config.model_dump(mode="json")))
-    free = _FREE if config.optim.schedule == "constant" else _FREE[1:]
-    return {
-        key: value for key, value in flat.items() if not key.startswith(free) and key not in _PLACES
-    }
+    """Return the settings that determine a run's results, by `section.key`, as JSON holds them:
+    without those that a resumed run may change, and without paths."""
+    flat = leaves(config.model_dump(mode="json"))
+    return {key: value for key, value in flat if _computes(key, config.optim.schedule)}
 
 
-def _leaves(section: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in section.items():
-        if isinstance(value, dict):
-            yield from _leaves(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
+def _computes(key: str, schedule: str) -> bool:
+    use = use_of(key)
+    is_fixed = use is None or use.on_resume == "fixed"
+    return is_fixed or (key == "steps" and schedule != "constant")

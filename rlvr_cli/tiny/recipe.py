@@ -51,7 +51,8 @@ CONTROL = ["<|pad|>", "<|end|>", "<|user|>", "<|assistant|>"]
 
 
 def build_tokenizer() -> PreTrainedTokenizerFast:
-    """One token a byte, plus the chat's control tokens and the four tags: any text round-trips."""
+    """Build a tokenizer of one token per byte, plus the chat's control tokens and the four tags:
+    any text round-trips."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     core = Tokenizer(models.BPE(vocab={char: i for i, char in enumerate(alphabet)}, merges=[]))
     core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
@@ -70,7 +71,7 @@ def build_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def build_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen2ForCausalLM:
-    """A random decoder of about 0.8 million parameters."""
+    """Build a randomly initialized decoder of about 0.8 million parameters."""
     torch.manual_seed(seed)
     config = Qwen2Config(
         vocab_size=len(tokenizer),
@@ -89,7 +90,7 @@ def build_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen2ForCausal
 
 
 def solution(expression: Expression, sloppiness: Sloppiness, rng: random.Random) -> str:
-    """A solution in the output format, with its share of guesses, slips and breakages."""
+    """Write a solution in the output format, with its share of guesses, slips and breakages."""
     if rng.random() < sloppiness.guess:
         value = _slipped(expression.values()[-1], sloppiness.slip_in_guess, rng)
         work = str(value)
@@ -101,7 +102,7 @@ def solution(expression: Expression, sloppiness: Sloppiness, rng: random.Random)
 
 
 def _worked_out(expression: Expression, slip: float, rng: random.Random) -> tuple[str, int]:
-    """One step an operation, products by tens and ones: the work, and the value it arrives at."""
+    """Work out one step per operation, products by tens and ones; return the work and its value."""
     value, steps = expression.first, []
     for op, operand in expression.operations:
         left, shown = value, f"{value}{op}{operand}="
@@ -114,7 +115,7 @@ def _worked_out(expression: Expression, slip: float, rng: random.Random) -> tupl
 
 
 def _slipped(value: int, rate: float, rng: random.Random) -> int:
-    """The value, or at this rate one that is a carry too many."""
+    """Return the value, or at this rate one that is a carry too many."""
     if rng.random() >= rate:
         return value
     return value + (10 if value >= 10 else 1)
@@ -123,7 +124,7 @@ def _slipped(value: int, rate: float, rng: random.Random) -> int:
 def examples(
     tokenizer: PreTrainedTokenizerFast, sloppiness: Sloppiness, seed: int
 ) -> Iterator[tuple[list[int], int]]:
-    """An endless stream of (token ids, prompt length)."""
+    """Yield an endless stream of (token ids, prompt length)."""
     rng = random.Random(seed)
     for expression in arithmetic.expressions("train", seed):
         chat = [{"role": "user", "content": arithmetic.question(expression)}]
@@ -139,7 +140,7 @@ def train(
     batch_size: int,
     lr: float,
 ) -> None:
-    """Next-token training on the responses only, AdamW with linear warm-up and decay."""
+    """Train on next tokens of the responses only, AdamW with linear warm-up and decay."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=0.01, betas=(0.9, 0.98))
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: min((step + 1) / 50, 1 - step / steps)

@@ -1,4 +1,4 @@
-"""Forward passes before the first update: what the algorithm needs to know, and no more."""
+"""The forward passes before the first update: only those that the algorithm needs."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 import torch
 
 from rlvr_cli.algorithm.choices import Algorithm
-from rlvr_cli.algorithm.rows import Row
+from rlvr_cli.algorithm.samples import TrainingSample
 from rlvr_cli.model.policy import Critic, Policy
 from rlvr_cli.training.batch import MicroBatch, micro_batches
 
 
 class ForwardPass:
-    """Old and reference log-probabilities and values, without a gradient."""
+    """The pass that computes old and reference log-probabilities and values, without a gradient."""
 
     def __init__(
         self,
@@ -27,51 +27,58 @@ class ForwardPass:
         self._tokens = 0
 
     def take_tokens(self) -> int:
-        """How many response tokens went through a forward pass since the last call."""
+        """Return how many response tokens went through a forward pass since the last call."""
         tokens, self._tokens = self._tokens, 0
         return tokens
 
     @torch.no_grad()
-    def add_logprobs(self, rows: Sequence[Row]) -> list[Row]:
-        """Return the rows with what the algorithm needs of `old_logprobs`, `ref_logprobs` and
-        `old_values`; carried rows keep the engine's as old ones."""
-        done = list(rows)
+    def add_logprobs(self, samples: Sequence[TrainingSample]) -> list[TrainingSample]:
+        """Return the samples with those of `old_logprobs`, `ref_logprobs` and `old_values` that the
+        algorithm needs; carried samples keep the engine's as old ones."""
+        done = list(samples)
         if self.algo.updates > 1 or self.algo.rewards_kl:
-            fresh = [row for row in done if row.is_fresh]
+            fresh = [sample for sample in done if sample.is_fresh]
             logprobs = self._each(
                 fresh, lambda batch: self.policy.token_stats(batch.inputs).logprobs
             )
             done = [
-                dataclasses.replace(row, old_logprobs=logprobs.get(id(row), row.rollout_logprobs))
-                for row in done
+                dataclasses.replace(
+                    sample, old_logprobs=logprobs.get(id(sample), sample.rollout_logprobs)
+                )
+                for sample in done
             ]
         if self.reference is not None:
             reference = self.reference
             logprobs = self._each(done, lambda batch: reference.token_stats(batch.inputs).logprobs)
-            done = [dataclasses.replace(row, ref_logprobs=logprobs[id(row)]) for row in done]
+            done = [
+                dataclasses.replace(sample, ref_logprobs=logprobs[id(sample)]) for sample in done
+            ]
         if self.critic is not None:
             done = self._with_values(done)
         return done
 
-    def _with_values(self, rows: list[Row]) -> list[Row]:
-        """A response that was cut off gets one token more, whose value is that after the last."""
+    def _with_values(self, samples: list[TrainingSample]) -> list[TrainingSample]:
+        """Add values; a cut-off response gets one token more, whose value is that after its
+        last."""
         critic = self.algo.critic
         bootstraps = critic is not None and critic.cut_off_value == "bootstrap"
         longer = [
-            dataclasses.replace(row, response_ids=[*row.response_ids, row.response_ids[-1]])
-            if bootstraps and row.is_cut_off
-            else row
-            for row in rows
+            dataclasses.replace(
+                sample, response_ids=[*sample.response_ids, sample.response_ids[-1]]
+            )
+            if bootstraps and sample.is_cut_off
+            else sample
+            for sample in samples
         ]
         found = self._each(longer, self._values)
-        values = [found[id(row)] for row in longer]
+        values = [found[id(sample)] for sample in longer]
         return [
             dataclasses.replace(
-                row,
-                old_values=value[: len(row.response_ids)],
-                end_value=float(value[-1]) if len(value) > len(row.response_ids) else 0.0,
+                sample,
+                old_values=value[: len(sample.response_ids)],
+                end_value=float(value[-1]) if len(value) > len(sample.response_ids) else 0.0,
             )
-            for row, value in zip(rows, values, strict=True)
+            for sample, value in zip(samples, values, strict=True)
         ]
 
     def _values(self, batch: MicroBatch) -> torch.Tensor:
@@ -81,14 +88,14 @@ class ForwardPass:
         return self.critic.values(batch.inputs, self.policy.hidden(batch.inputs))
 
     def _each(
-        self, rows: Sequence[Row], compute: Callable[[MicroBatch], torch.Tensor]
+        self, samples: Sequence[TrainingSample], compute: Callable[[MicroBatch], torch.Tensor]
     ) -> dict[int, torch.Tensor]:
-        """`compute` [B, T] of every row, cut to its own [T], by the row's identity."""
+        """Return `compute` [B, T] of every sample, cut to its own [T], by the sample's identity."""
         like, packed = self.policy.head.weight, self.policy.forward.packed
-        self._tokens += sum(len(row.response_ids) for row in rows)
+        self._tokens += sum(len(sample.response_ids) for sample in samples)
         with self.policy.mixed_precision():
             return {
-                id(row): values[: len(row.response_ids)]
-                for batch in micro_batches(rows, self.micro_tokens, like, packed)
-                for row, values in zip(batch.rows, compute(batch), strict=True)
+                id(sample): values[: len(sample.response_ids)]
+                for batch in micro_batches(samples, self.micro_tokens, like, packed)
+                for sample, values in zip(batch.samples, compute(batch), strict=True)
             }

@@ -1,4 +1,4 @@
-"""The objective of one micro-batch: forward pass, loss, and what it measures on the way."""
+"""Compute the objective of one micro-batch: forward pass, loss, and metrics."""
 
 import torch
 
@@ -10,7 +10,7 @@ from rlvr_cli.training.batch import MicroBatch
 
 
 class Objective:
-    """The loss of the algorithm in force; `kl_coef` is what an adaptive control has made of it."""
+    """The loss of the algorithm; `kl_coef` is the present value of an adaptive coefficient."""
 
     def __init__(self, policy: Policy, critic: Critic | None, algo: Algorithm) -> None:
         self.policy, self.critic, self.algo = policy, critic, algo
@@ -19,7 +19,7 @@ class Objective:
     def __call__(
         self, batch: MicroBatch, denominators: LossDenominators, learns_policy: bool = True
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        """The micro-batch's share of the step's loss, and per-token metrics [B, T].
+        """Compute the micro-batch's share of the step's loss, and per-token metrics [B, T].
 
         While only the critic learns, the policy is measured all the same.
         """
@@ -30,7 +30,7 @@ class Objective:
             stats = self.policy.stats_of(hidden, batch.inputs, entropy_gradient)
             inputs = self._loss_inputs(batch, stats)
             loss, per_token = policy_loss(algo, inputs, denominators, self.kl_coef)
-        fresh = torch.tensor([[float(row.is_fresh)] for row in batch.rows]).to(batch.mask)
+        fresh = torch.tensor([[float(sample.is_fresh)] for sample in batch.samples]).to(batch.mask)
         per_token["mismatch"] = (inputs.rollout_logprobs - inputs.old_logprobs).abs() * fresh
         if self.critic is not None and algo.critic is not None:
             with self.policy.mixed_precision():
@@ -43,11 +43,13 @@ class Objective:
         return loss, per_token
 
     def _loss_inputs(self, batch: MicroBatch, stats: TokenStats) -> LossInputs:
-        """A carried-over row's old log-probabilities are the engine's; a fresh row's those taken
-        before the first of several updates, else its own at this moment."""
+        """Choose old log-probabilities: the engine's for a carried-over sample; for a fresh one
+        those taken before the first of several updates, else its own at this moment."""
         rollout_logprobs = batch.column("rollout_logprobs")
-        own = torch.tensor([row.is_fresh and row.old_logprobs is None for row in batch.rows])
-        carried = torch.tensor([not row.is_fresh for row in batch.rows])
+        own = torch.tensor(
+            [sample.is_fresh and sample.old_logprobs is None for sample in batch.samples]
+        )
+        carried = torch.tensor([not sample.is_fresh for sample in batch.samples])
         old_logprobs = batch.column("old_logprobs")
         old_logprobs[own] = stats.logprobs.detach()[own]
         old_logprobs[carried] = rollout_logprobs[carried]
@@ -65,7 +67,8 @@ class Objective:
     def divergences(
         self, batch: MicroBatch, denominators: LossDenominators
     ) -> dict[str, torch.Tensor]:
-        """Of the policy as it is now from the one that sampled and the reference, nats [B, T]."""
+        """Compute the present policy's divergence from the sampler and the reference, nats [B,
+        T]."""
         inputs = self._loss_inputs(batch, self.policy.token_stats(batch.inputs))
         _, per_token = policy_loss(self.algo, inputs, denominators, self.kl_coef)
         return {name: per_token[name] for name in per_token.keys() & {"approx_kl", "ref_kl"}}

@@ -1,4 +1,4 @@
-"""The bookkeeping of one step, aside from the loop: seconds a phase, memory, counts, metrics."""
+"""Keep the records of one step, apart from the loop: seconds per phase, memory, counts, metrics."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlvr_cli.algorithm.group_filter import Batch
-from rlvr_cli.algorithm.rows import Row
+from rlvr_cli.algorithm.samples import TrainingSample
 from rlvr_cli.core.types import Group
 from rlvr_cli.evaluation.metrics import rollout_metrics
 from rlvr_cli.rollout.sampler import Sampler
-from rlvr_cli.training.throughput import StepFigures, trained_lengths
+from rlvr_cli.training.throughput import Throughput, trained_lengths
 
 
 @dataclass(frozen=True)
 class StepResult:
-    """One step as it ended: its metrics, all groups it sampled, and those held out if measured."""
+    """One finished step: its metrics, all groups it sampled, and the held-out ones if measured."""
 
     step: int
     metrics: dict[str, Any]
@@ -25,13 +25,13 @@ class StepResult:
 
 
 class StepRecord:
-    """Collects what one step did; `metrics` puts it together at the end."""
+    """Collects what one step did; `metrics` assembles it at the end."""
 
-    def __init__(self, sampler: Sampler, throughput: StepFigures) -> None:
+    def __init__(self, sampler: Sampler, throughput: Throughput) -> None:
         self.sampler, self.throughput = sampler, throughput
         self.seconds: dict[str, float] = {}
         self.tokens_given_up = 0
-        self.rows: Sequence[Row] = ()
+        self.samples: Sequence[TrainingSample] = ()
         self.update: Mapping[str, float] = {}
         self.held_out: Sequence[Group] = ()
         self.held_out_metrics: Mapping[str, float | None] = {}
@@ -64,7 +64,7 @@ class StepRecord:
         has_format: bool,
         scored: int,
     ) -> dict[str, Any]:
-        """The step as one flat row: what was sampled, what trained, how fast.
+        """Return the step as one flat row: what was sampled, what trained, how fast.
 
         `carried` groups wait for the next step; `scored` tokens went through a forward pass before
         the update.
@@ -83,7 +83,7 @@ class StepRecord:
             **self.throughput.of_step(
                 batch.sampled,
                 self.tokens_given_up,
-                trained_lengths(self.rows),
+                trained_lengths(self.samples),
                 scored,
                 self.update.get("epochs", 1),
                 self.seconds,

@@ -1,4 +1,4 @@
-"""The least time a step could take on this machine, from lengths alone.
+"""Compute the least time a step could take on this machine, from lengths alone.
 
 Decoding reads every weight once a step and every key and value once a token; training computes 6
 operations a parameter and token. What was measured, divided by these, says how near a run is to
@@ -19,14 +19,14 @@ from rlvr_cli.model.shape import attention_sizes
 
 @dataclass(frozen=True)
 class Peaks:
-    """What a machine can do: matrix operations and bytes of memory, a second."""
+    """The limits of a machine: matrix operations and bytes of memory per second."""
 
     flops: float
     bandwidth: float
     source: str
 
     def best(self, other: "Peaks") -> "Peaks":
-        """The higher of each: what else ran can only have lowered a measurement."""
+        """Return the higher of each: other load can only have lowered a measurement."""
         flops, bandwidth = max(self.flops, other.flops), max(self.bandwidth, other.bandwidth)
         return Peaks(flops, bandwidth, self.source)
 
@@ -49,8 +49,8 @@ stands in the device's own as a whole counts, kin with other numbers (NVL, lapto
 
 @dataclass(frozen=True)
 class Shape:
-    """A decoder in numbers: parameters without embeddings and output layer (`body`), those of the
-    output layer (`head`), attention, and bytes a number in the engine."""
+    """The sizes of a decoder: parameters without embeddings and output layer (`body`), those of the
+    output layer (`head`), attention, and bytes per number in the engine."""
 
     body: int
     head: int
@@ -66,7 +66,8 @@ Lengths = Sequence[tuple[int, Sequence[int]]]
 
 
 def model_shape(model: Any, itemsize: int) -> Shape:
-    """The shape of a transformers model whose numbers take `itemsize` bytes in the engine."""
+    """Return the shape of a transformers model whose numbers take `itemsize` bytes in the
+    engine."""
     config = model.config.get_text_config()
     embedding, head = model.get_input_embeddings().weight, model.get_output_embeddings().weight
     outside = {id(weight): weight.numel() for weight in (embedding, head)}
@@ -83,7 +84,7 @@ def model_shape(model: Any, itemsize: int) -> Shape:
 
 
 def generation_seconds(shape: Shape, lengths: Lengths, together: float, peaks: Peaks) -> float:
-    """The least time to sample the groups, at most `together` responses at once."""
+    """Compute the least time to sample the groups, at most `together` responses at once."""
     responses = [(prompt, tokens) for prompt, group in lengths for tokens in group]
     if not responses:
         return 0.0
@@ -98,7 +99,7 @@ def generation_seconds(shape: Shape, lengths: Lengths, together: float, peaks: P
 
 
 def update_seconds(shape: Shape, lengths: Lengths, peaks: Peaks) -> float:
-    """The least time for one forward and backward pass over the groups.
+    """Compute the least time for one forward and backward pass over the groups.
 
     Causal attention; nothing is counted twice for being computed again. Every response counts its
     prompt, so that passing a shared prompt once, as the trainer does, shows as speed.
@@ -112,14 +113,14 @@ def update_seconds(shape: Shape, lengths: Lengths, peaks: Peaks) -> float:
 
 
 def machine_peaks(device: torch.device) -> Peaks:
-    """Of a GPU in the table, from there; of anything else, measured now in a fraction of a second
-    with the threads in force."""
+    """Return the peaks of a GPU from the table; of anything else, measure them in a fraction of a
+    second with the threads in force."""
     known = sheet_peaks(torch.cuda.get_device_name(device)) if device.type == "cuda" else None
     return known or _measured(device)
 
 
 def sheet_peaks(name: str) -> Peaks | None:
-    """Of a GPU by its name, None if it is not in the table."""
+    """Look up the peaks of a GPU by name; None if it is not in the table."""
     for known, (flops, bandwidth) in GPUS.items():
         if re.search(rf"\b{known}\b(?! (NVL|Laptop))", name):
             return Peaks(flops, bandwidth, f"the data sheet of {known}")
@@ -127,7 +128,7 @@ def sheet_peaks(name: str) -> Peaks | None:
 
 
 def _measured(device: torch.device) -> Peaks:
-    """The best of two sizes of matrices, and of copying and reading a large block."""
+    """Measure the best of two sizes of matrices, and of copying and reading a large block."""
     on_gpu = device.type == "cuda"
     sizes, dtype = ((4096, 8192), torch.bfloat16) if on_gpu else ((384, 768), torch.float32)
     flops = max(_matrix_flops(size, dtype, device) for size in sizes)
@@ -144,7 +145,7 @@ def _matrix_flops(size: int, dtype: torch.dtype, device: torch.device) -> float:
 
 
 def _fastest(operation: Callable[[], Any], device: torch.device) -> float:
-    """Seconds of the quickest run within a tenth of a second, and of five at least."""
+    """Return the seconds of the fastest run within a tenth of a second, and of five at least."""
     seconds: list[float] = []
     while len(seconds) < 5 or sum(seconds) < 0.1:
         started = time.perf_counter()

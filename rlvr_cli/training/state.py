@@ -1,4 +1,5 @@
-"""Weights and moments as flat tensors with names, so that safetensors and JSON hold a state."""
+"""Flatten weights and optimizer moments to named tensors, so that safetensors and JSON hold
+them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ import torch
 
 @dataclass(frozen=True)
 class State:
-    """What a part of a run needs to go on: JSON values, and tensors by name."""
+    """The state that a part of a run resumes from: JSON values, and tensors by name."""
 
     values: dict[str, Any]
     tensors: dict[str, torch.Tensor]
@@ -19,13 +20,13 @@ class State:
 
 
 def module_state(name: str, module: torch.nn.Module) -> State:
-    """Name the parameters; tied ones once."""
+    """Return the parameters by name; tied ones once."""
     found = module.named_parameters()
     return State({}, {f"{name}.{key}": value.detach() for key, value in found})
 
 
 def load_module(name: str, module: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> None:
-    """Copy what `module_state` named. Raises ValueError for another shape."""
+    """Copy the parameters of `module_state`. Raises ValueError if a shape differs."""
     found = _part(name, tensors)
     with torch.no_grad():
         for key, parameter in module.named_parameters():
@@ -35,7 +36,7 @@ def load_module(name: str, module: torch.nn.Module, tensors: Mapping[str, torch.
 
 
 def optimizer_state(optimizer: torch.optim.Optimizer) -> State:
-    """Name the moments by the parameter's number."""
+    """Return the moments by the number of their parameter."""
     state = optimizer.state_dict()
     tensors = {
         f"optimizer.{parameter}.{key}": value
@@ -46,7 +47,7 @@ def optimizer_state(optimizer: torch.optim.Optimizer) -> State:
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, state: State) -> None:
-    """Load what `optimizer_state` named. Raises ValueError for other settings or shapes."""
+    """Load the moments of `optimizer_state`. Raises ValueError if settings or shapes differ."""
     entries: dict[int, dict[str, torch.Tensor]] = {}
     for key, tensor in _part("optimizer", state.tensors).items():
         parameter, _, entry = key.partition(".")
@@ -63,6 +64,6 @@ def load_optimizer(optimizer: torch.optim.Optimizer, state: State) -> None:
 
 
 def _part(name: str, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """The tensors called `NAME.…`, by the rest of their names."""
+    """Return the tensors called `NAME.…`, by the rest of their names."""
     prefix = f"{name}."
     return {key.removeprefix(prefix): t for key, t in tensors.items() if key.startswith(prefix)}

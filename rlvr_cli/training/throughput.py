@@ -1,4 +1,4 @@
-"""How fast a step was, how near to what the machine could do, and the memory it took."""
+"""Measure how fast a step was, how near to the machine's limits, and the memory it took."""
 
 import resource
 import sys
@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from rlvr_cli.algorithm.rows import Row
+from rlvr_cli.algorithm.samples import TrainingSample
 from rlvr_cli.core.types import Group
 from rlvr_cli.rollout.engines.base import Engine
 from rlvr_cli.training.roofline import (
@@ -21,8 +21,8 @@ from rlvr_cli.training.roofline import (
 _GIB = 1 << 30
 
 
-class StepFigures:
-    """The figures of each step of a run: pure arithmetic on lengths and seconds, and memory.
+class Throughput:
+    """The throughput of each step of a run: arithmetic on lengths and seconds, and memory.
 
     `group_signal`: only a group with both right and wrong responses gives a training signal; else
     the batch does as a whole.
@@ -37,15 +37,15 @@ class StepFigures:
         self.memory: dict[str, float] = {}
 
     def of_run(self, history: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """`run_figures`, with the peaks measured once more: the higher ones count."""
+        """Compute `run_throughput` with the peaks measured once more: the higher ones count."""
         self.peaks = self.peaks.best(machine_peaks(self.device))
         flops = self.peaks.flops / self.first_peaks.flops
-        return run_figures(
+        return run_throughput(
             history, flops, max(flops, self.peaks.bandwidth / self.first_peaks.bandwidth)
         )
 
     def note_memory(self, when: str) -> None:
-        """On a GPU, keep what is in use of it now as `memory_WHEN_gib`, whoever uses it."""
+        """Record the GPU memory now in use by any process as `memory_WHEN_gib`."""
         if self.on_gpu:
             free, total = torch.cuda.mem_get_info()
             self.memory[f"memory_{when}_gib"] = (total - free) / _GIB
@@ -59,7 +59,7 @@ class StepFigures:
         epochs: float,
         seconds: Mapping[str, float],
     ) -> dict[str, float | None]:
-        """The figures of one step; `seconds` are those of its phases, `seconds_PHASE`.
+        """Compute the throughput of one step from the seconds of its phases, `seconds_PHASE`.
 
         `given_up` counts the tokens of groups that were broken off, `scored` those of the forward
         passes before the update; `trained` are the lengths of what went through it, `epochs` times.
@@ -82,7 +82,7 @@ class StepFigures:
         return {**row, **shares, **self.memory, "memory_peak_gib": peak}
 
     def _tokens_with_signal(self, sampled: Sequence[Group]) -> int:
-        """Of the judged responses that have both right and wrong ones to be compared with."""
+        """Count tokens of judged responses that have both right and wrong ones to compare with."""
         compared = [group.judged for group in sampled]
         if not self.group_signal:
             compared = [[rollout for judged in compared for rollout in judged]]
@@ -94,16 +94,16 @@ class StepFigures:
         )
 
     def _together(self, lengths: Lengths) -> float:
-        """How many responses of the mean length the engine can hold at once."""
+        """Return how many responses of the mean length the engine can hold at once."""
         held = [prompt + tokens for prompt, group in lengths for tokens in group]
         fit = self.engine.kv_tokens * len(held) / max(1, sum(held))
         return max(1.0, min(fit, self.engine.max_sequences))
 
 
-def run_figures(
+def run_throughput(
     history: Sequence[Mapping[str, Any]], flops_gain: float = 1.0, most_gain: float = 1.0
 ) -> dict[str, Any]:
-    """The figures over all steps: ratios of sums, never means of ratios.
+    """Compute the throughput over all steps: ratios of sums, never means of ratios.
 
     The least times are of peaks that have turned out higher since, those of matrix operations by
     `flops_gain` and either kind by `most_gain` at most: so they stay least times.
@@ -169,11 +169,11 @@ def _ratio(part: float, whole: float | None) -> float | None:
     return part / whole if whole else None
 
 
-def trained_lengths(rows: Sequence[Row]) -> Lengths:
-    """Of the rows that train, by their prompts."""
+def trained_lengths(samples: Sequence[TrainingSample]) -> Lengths:
+    """Return the lengths of the samples that train, by their prompts."""
     by_prompt: dict[tuple[int, ...], list[int]] = {}
-    for row in rows:
-        by_prompt.setdefault(tuple(row.prompt_ids), []).append(len(row.response_ids))
+    for sample in samples:
+        by_prompt.setdefault(tuple(sample.prompt_ids), []).append(len(sample.response_ids))
     return [(len(prompt), lengths) for prompt, lengths in by_prompt.items()]
 
 
@@ -189,6 +189,6 @@ def _tokens(lengths: Lengths) -> int:
 
 
 def _process_peak() -> int:
-    """Bytes; macOS alone counts in bytes, the others in kibibytes."""
+    """Return the peak memory in bytes; macOS reports bytes, other systems kibibytes."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024

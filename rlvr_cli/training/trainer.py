@@ -10,32 +10,25 @@ import torch
 
 from rlvr_cli.algorithm.advantage import with_advantages
 from rlvr_cli.algorithm.group_filter import Batch, GroupCollector, has_signal, in_order
-from rlvr_cli.algorithm.rows import group_rows
-from rlvr_cli.config import Config
+from rlvr_cli.algorithm.samples import to_samples
 from rlvr_cli.core.types import Completion, Group, Prompt
 from rlvr_cli.data.problems import ProblemCursor
 from rlvr_cli.data.prompts import prompts_digest
-from rlvr_cli.evaluation.measure import Evaluation, evaluate, summarise
+from rlvr_cli.evaluation.measure import Evaluation, evaluate, summarize
 from rlvr_cli.model.policy import Critic, Policy, weights_digest
 from rlvr_cli.rollout.sampler import response_seed
-from rlvr_cli.rollout.session import (
-    Session,
-    eval_params,
-    precision_on,
-    training_format,
-    training_params,
-)
+from rlvr_cli.rollout.session import Session
 from rlvr_cli.training.forward import ForwardPass
 from rlvr_cli.training.objective import Objective
 from rlvr_cli.training.record import StepRecord, StepResult
 from rlvr_cli.training.state import State, load_module, module_state
-from rlvr_cli.training.throughput import StepFigures
+from rlvr_cli.training.throughput import Throughput
 from rlvr_cli.training.update import Updater
 
 
 @dataclass(frozen=True)
 class Responses:
-    """Prompts and their completions while the engine draws them."""
+    """The prompts and their completions while the engine samples them."""
 
     prompts: list[Prompt]
     running: Iterator[tuple[int, list[Completion]]]
@@ -44,17 +37,16 @@ class Responses:
 
 
 class Trainer:
-    """One run: `train_steps` yields each step as it ends and writes nothing."""
+    """The training loop of one run; `train_steps` yields each finished step and writes no file."""
 
-    def __init__(
-        self, config: Config, session: Session, prompts: list[Prompt], held_out: list[Prompt]
-    ) -> None:
-        self.config, self.session = config, session
+    def __init__(self, session: Session, prompts: list[Prompt], held_out: list[Prompt]) -> None:
+        self.config = config = session.plan.config
+        self.session = session
         self.prompts, self.held_out = prompts, held_out
         rollout, model = config.rollout, session.policy.model
-        self.params = training_params(config)
+        self.params = session.plan.training
         algo, vocab_size = config.algorithm, len(session.policy.tokenizer)
-        bfloat16 = precision_on(model.device, config.optim.precision) == "bfloat16"
+        bfloat16 = config.optim.precision == "bfloat16"
         policy = Policy(model, vocab_size, rollout.temperature, bfloat16, session.forward)
         torch.manual_seed(config.seed)
         self.reference, self.start_digest = None, ""
@@ -76,9 +68,9 @@ class Trainer:
         )
         self.cursor = ProblemCursor(len(prompts), config.seed)
         self.collector = GroupCollector(rollout.prompts, algo)
-        self.throughput = StepFigures(model, session.engine, algo.advantage.needs_group)
+        self.throughput = Throughput(model, session.engine, algo.advantage.needs_group)
         self.problems_digest = prompts_digest([*prompts, *held_out])
-        self.has_format = training_format(config.data) != "any"
+        self.has_format = session.plan.answer_format != "any"
         self.weight_version = 0
         self.step = 0
         self.settled = True
@@ -88,7 +80,7 @@ class Trainer:
     def train_steps(
         self, interruptible: Callable[[], AbstractContextManager[None]] = nullcontext
     ) -> Iterator[StepResult]:
-        """Run the loop: up to `config.steps` steps, or fewer where the filter's cap says stop.
+        """Run up to `config.steps` steps, fewer if the filter reaches its cap and stops.
 
         Sampling goes on inside `interruptible()`: left there, the step has changed no weight.
         """
@@ -102,20 +94,22 @@ class Trainer:
                     groups = self._verify(responses, batch, record)  # VERIFY: verdict, reward
                     self.collector.keep(batch, groups)  # FILTER: right and wrong in one group
                 self.collector.end(batch)
-            no_update, self.settled = self._reason_for_no_update(batch), False
+            no_update, self.settled = self._skip_reason(batch), False
             if no_update is None:
                 with record.phase("sync", memory="asleep"):
                     engine.sleep()
                 with record.phase("logprobs"):
-                    rows = group_rows(batch.kept, algo, self.params.max_tokens, self.weight_version)
-                    rows = self.forward.add_logprobs(rows)
-                rows = with_advantages(rows, algo, self.objective.kl_coef)  # ADVANTAGE
+                    samples = to_samples(
+                        batch.kept, algo, self.params.max_tokens, self.weight_version
+                    )
+                    samples = self.forward.add_logprobs(samples)
+                samples = with_advantages(samples, algo, self.objective.kl_coef)  # ADVANTAGE
                 with record.phase("update", memory="update"):  # OBJECTIVE, backward, UPDATE
-                    record.update = self.updater.update(rows, step, self.config.seed)
+                    record.update = self.updater.update(samples, step, self.config.seed)
                 with record.phase("sync"):  # SYNC: the new weights to the engine
                     engine.sync_weights(self.session.policy.model.named_parameters())
                     engine.wake()
-                record.rows, self.weight_version = rows, self.weight_version + 1
+                record.samples, self.weight_version = samples, self.weight_version + 1
             self._renew_reference(step)
             self._measure_held_out(step, record)
             self.step, self.settled = step, True
@@ -136,7 +130,7 @@ class Trainer:
         return Responses(prompts, running, drawn)
 
     def _verify(self, responses: Responses, batch: Batch, record: StepRecord) -> list[Group]:
-        """Judge responses as they come, in the order of the prompts, until it is enough."""
+        """Judge responses as they come, in the order of the prompts, until there are enough."""
         judged = self.session.sampler.verify(
             responses.prompts, responses.running, self.weight_version
         )
@@ -160,7 +154,7 @@ class Trainer:
         return StepResult(step, metrics, batch.sampled, record.held_out)
 
     def state_dict(self) -> State:
-        """Take the state at the end of a step, but for the policy's weights. Tensors are the
+        """Return the state at the end of a step, without the policy's weights. Tensors are the
         trainer's own: save them before the next update."""
         values = {
             "step": self.step,
@@ -175,7 +169,7 @@ class Trainer:
         return state
 
     def load_state_dict(self, state: State) -> None:
-        """Go on where `state_dict` was taken. Raises what a state that is none leads to."""
+        """Restore the state that `state_dict` returned; errors of an invalid one pass through."""
         self.weight_version = state.values["weight_version"]
         self.objective.kl_coef = state.values["kl_coef"]
         self.cursor.load_state_dict(state.values)
@@ -186,13 +180,13 @@ class Trainer:
             load_module("reference", self.reference.model, state.tensors)
 
     def measure(self) -> tuple[list[Group], Evaluation]:
-        """pass@1 on the held-out problems, exactly as `rlvr eval` measures it."""
-        params = eval_params(self.config)
+        """Measure pass@1 on the held-out problems, exactly as `rlvr eval` does."""
+        params = self.session.plan.evaluation
         groups = evaluate(self.session.sampler, self.held_out, params, self.config.seed)
-        return groups, summarise(groups, params, self.has_format)
+        return groups, summarize(groups, params, self.has_format)
 
     def _measure_held_out(self, step: int, record: StepRecord) -> None:
-        """pass@1 on the held-out problems where `eval.every` asks for it at this step."""
+        """Measure pass@1 on the held-out problems if `eval.every` asks for it at this step."""
         every = self.config.eval.every
         if every and self.held_out and step % every == 0:
             groups, evaluation = self.measure()
@@ -200,16 +194,16 @@ class Trainer:
             record.held_out_metrics = {"held_out_pass@1": evaluation.pass_at_1}
 
     def _renew_reference(self, step: int) -> None:
-        """Iterative GRPO: the reference becomes the policy every so many steps."""
+        """Copy the policy to the reference every so many steps (iterative GRPO)."""
         renewal = self.config.algorithm.renewal
         if self.reference and renewal and step % renewal.every == 0:
             self.reference.model.load_state_dict(self.session.policy.model.state_dict())
             if renewal.resets_optimizer:
                 self.updater.reset_optimizer()
 
-    def _reason_for_no_update(self, batch: Batch) -> str | None:
-        """A batch that the cap left short goes the way of `on_cap`; one in which nothing sets right
-        apart from wrong has no signal, and an update would only decay the weights."""
+    def _skip_reason(self, batch: Batch) -> str | None:
+        """Return why the batch is not trained on: the cap left it short (`on_cap`), or all its
+        rewards are equal, so that an update would only decay the weights."""
         algo = self.config.algorithm
         if not batch.is_full and algo.filter is not None and algo.filter.on_cap != "train":
             self.collector.carried = batch.kept + self.collector.carried

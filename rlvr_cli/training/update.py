@@ -1,4 +1,4 @@
-"""One batch to optimizer steps. The gradient does not depend on how the batch is cut."""
+"""Train on one batch in optimizer steps. The gradient does not depend on how the batch is cut."""
 
 import math
 import random
@@ -9,7 +9,7 @@ import torch
 
 from rlvr_cli.algorithm.kl import CONTROLS
 from rlvr_cli.algorithm.objective import LossDenominators, explained_variance
-from rlvr_cli.algorithm.rows import Row
+from rlvr_cli.algorithm.samples import TrainingSample
 from rlvr_cli.config import OptimConfig
 from rlvr_cli.core.errors import EngineError
 from rlvr_cli.training.batch import MicroBatch, micro_batches
@@ -31,7 +31,7 @@ SCHEDULES: dict[str, Callable[[float], float]] = {
 
 
 class Updater:
-    """The optimizer of policy and critic, and how it goes through a batch."""
+    """The optimizers of policy and critic, and the epochs over a batch."""
 
     def __init__(
         self,
@@ -54,12 +54,12 @@ class Updater:
         return torch.optim.AdamW(groups, lr=self.optim.lr, betas=betas, weight_decay=weight_decay)
 
     def state_dict(self) -> State:
-        """The optimizer's moments and the critic's weights."""
+        """Return the optimizer's moments and the critic's weights."""
         state = optimizer_state(self.optimizer)
         return state if self.critic is None else state | module_state("critic", self.critic)
 
     def load_state_dict(self, state: State) -> None:
-        """Load what `state_dict` held. Raises ValueError for other shapes or settings."""
+        """Restore what `state_dict` returned. Raises ValueError if shapes or settings differ."""
         load_optimizer(self.optimizer, state)
         if self.critic is not None:
             load_module("critic", self.critic, state.tensors)
@@ -68,40 +68,40 @@ class Updater:
         """Forget all moments."""
         self.optimizer = self._new_optimizer()
 
-    def update(self, rows: Sequence[Row], step: int, seed: int) -> dict[str, float]:
-        """The epochs of one batch, each over shuffled mini-batches; metrics over all of them.
+    def update(self, samples: Sequence[TrainingSample], step: int, seed: int) -> dict[str, float]:
+        """Run the epochs over one batch in shuffled mini-batches; return metrics over all of them.
 
-        `rows` are scored and have advantages; `step` counts from 1. An optimizer step whose loss or
-        gradient is not finite is not taken, and counted. Raises EngineError where engine and
+        `samples` are scored and have advantages; `step` counts from 1. An optimizer step whose loss
+        or gradient is not finite is not taken, and counted. Raises EngineError where engine and
         trainer disagree, with the weights as they were.
         """
         algo = self.algo
         rate = self._set_learning_rate(step)
         rng = random.Random(f"{seed}:{step}")
-        self._check_old_logprobs(rows, step)
+        self._check_old_logprobs(samples, step)
         sums: defaultdict[str, float] = defaultdict(float)
         moved: dict[str, float] = {}
         epochs = 0
         controls_own_kl = algo.kl is not None and algo.kl.controls_own
         while epochs < algo.epochs:
-            shuffled = rng.sample(rows, len(rows))
-            for share in range(min(algo.mini_batches, len(rows))):
+            shuffled = rng.sample(samples, len(samples))
+            for share in range(min(algo.mini_batches, len(samples))):
                 mini_batch = shuffled[share :: algo.mini_batches]
                 self._optimizer_step(mini_batch, sums, step)
             epochs += 1
             if algo.target_kl is not None or (controls_own_kl and epochs == algo.epochs):
-                moved = self._moved(rows)
+                moved = self._moved(samples)
             if algo.target_kl is not None and moved["approx_kl_after"] > algo.target_kl:
                 break
         metrics = self._means(sums) | moved
         metrics |= {
             "lr": rate,
             "epochs": epochs,
-            "tokens_trained": sum(len(row.response_ids) for row in rows),
+            "tokens_trained": sum(len(sample.response_ids) for sample in samples),
             "updates_skipped": int(sums["updates_skipped"]),
         }
         if self.critic is not None:
-            metrics["explained_variance"] = _explained_variance(rows)
+            metrics["explained_variance"] = _explained_variance(samples)
         if algo.kl is not None:
             metrics["kl_coef"] = self.objective.kl_coef
             measured = metrics.get("ref_kl_after" if controls_own_kl else "ref_kl")
@@ -111,41 +111,41 @@ class Updater:
                 )
         return metrics
 
-    def _moved(self, rows: Sequence[Row]) -> dict[str, float]:
-        """The divergences of the policy as it is now, nats a token: means over the whole batch."""
-        denominators = self._denominators(rows)
+    def _moved(self, samples: Sequence[TrainingSample]) -> dict[str, float]:
+        """Compute the present policy's divergences, nats per token: means over the whole batch."""
+        denominators = self._denominators(samples)
         found: defaultdict[str, float] = defaultdict(float)
         with self.policy.mixed_precision():
-            for batch in self._micro_batches(rows):
+            for batch in self._micro_batches(samples):
                 for name, values in self.objective.divergences(batch, denominators).items():
                     found[f"{name}_after"] += float((values * batch.mask).sum())
         return {name: value / denominators.tokens for name, value in sorted(found.items())}
 
-    def _micro_batches(self, rows: Sequence[Row]) -> Iterator[MicroBatch]:
+    def _micro_batches(self, samples: Sequence[TrainingSample]) -> Iterator[MicroBatch]:
         like, packed = self.policy.head.weight, self.policy.forward.packed
-        return micro_batches(rows, self.optim.micro_tokens, like, packed)
+        return micro_batches(samples, self.optim.micro_tokens, like, packed)
 
-    def _denominators(self, rows: Sequence[Row]) -> LossDenominators:
-        tokens = sum(len(row.response_ids) for row in rows)
-        return LossDenominators(tokens, len(rows), self.max_tokens)
+    def _denominators(self, samples: Sequence[TrainingSample]) -> LossDenominators:
+        tokens = sum(len(sample.response_ids) for sample in samples)
+        return LossDenominators(tokens, len(samples), self.max_tokens)
 
     def _learns_policy(self, step: int) -> bool:
-        """Not while the critic warms up."""
+        """Return False while the critic warms up."""
         critic = self.algo.critic
         return critic is None or step > critic.warmup
 
-    def _check_old_logprobs(self, rows: Sequence[Row], step: int) -> None:
-        """Several updates have log-probabilities from before the first: compare the engine's."""
+    def _check_old_logprobs(self, samples: Sequence[TrainingSample], step: int) -> None:
+        """Compare log-probabilities taken before several updates with the engine's."""
         gaps = [
-            (row.old_logprobs - row.rollout_logprobs).abs()
-            for row in rows
-            if row.is_fresh and row.old_logprobs is not None
+            (sample.old_logprobs - sample.rollout_logprobs).abs()
+            for sample in samples
+            if sample.is_fresh and sample.old_logprobs is not None
         ]
         if gaps:
             check_agreement(float(torch.cat(gaps).mean()), self.mismatch_limit, step)
 
     def _set_learning_rate(self, step: int) -> float:
-        """Linear warm-up, then the schedule; returns the policy's rate."""
+        """Set the rates by linear warm-up and schedule; return the policy's."""
         warmup = self.optim.warmup_steps
         done = max(0, step - 1 - warmup) / max(1, self.steps - warmup)
         factor = min(1.0, step / max(1, warmup)) * SCHEDULES[self.optim.schedule](done)
@@ -154,13 +154,13 @@ class Updater:
         return self.optim.lr * factor
 
     def _optimizer_step(
-        self, rows: Sequence[Row], sums: defaultdict[str, float], step: int
+        self, samples: Sequence[TrainingSample], sums: defaultdict[str, float], step: int
     ) -> None:
         learns_policy = self._learns_policy(step)
-        denominators = self._denominators(rows)
+        denominators = self._denominators(samples)
         self.optimizer.zero_grad(set_to_none=True)
         found: defaultdict[str, float] = defaultdict(float)
-        for batch in self._micro_batches(rows):
+        for batch in self._micro_batches(samples):
             loss, per_token = self.objective(batch, denominators, learns_policy)
             loss.backward()
             found["loss"] += float(loss.detach())
@@ -175,7 +175,9 @@ class Updater:
             return
         found["updates"] = 1
         found["tokens"] = denominators.tokens
-        found["fresh_tokens"] = sum(len(row.response_ids) for row in rows if row.is_fresh)
+        found["fresh_tokens"] = sum(
+            len(sample.response_ids) for sample in samples if sample.is_fresh
+        )
         if found["fresh_tokens"] and self.algo.updates == 1:
             check_agreement(found["mismatch"] / found["fresh_tokens"], self.mismatch_limit, step)
         for name, value in found.items():
@@ -186,7 +188,8 @@ class Updater:
         return float(torch.nn.utils.clip_grad_norm_(parameters, self.optim.grad_clip))
 
     def _means(self, sums: defaultdict[str, float]) -> dict[str, float]:
-        """Each sum by its own denominator over the whole step; nothing of a step not taken."""
+        """Divide each sum by its own denominator over the whole step, without the steps not
+        taken."""
         if not sums["updates"]:
             return {}
         counts = dict.fromkeys(("loss", "grad_norm", "critic_grad_norm"), sums["updates"])
@@ -201,15 +204,15 @@ class Updater:
         }
 
 
-def _explained_variance(rows: Sequence[Row]) -> float:
-    """Of the values before the update, over all tokens of the step."""
-    values = torch.cat([row.old_values for row in rows if row.old_values is not None])
-    returns = torch.cat([row.returns for row in rows if row.returns is not None])
+def _explained_variance(samples: Sequence[TrainingSample]) -> float:
+    """Compute the explained variance of the values before the update, over all tokens."""
+    values = torch.cat([sample.old_values for sample in samples if sample.old_values is not None])
+    returns = torch.cat([sample.returns for sample in samples if sample.returns is not None])
     return explained_variance(values.to(returns), returns, torch.ones_like(returns))
 
 
 def check_agreement(mismatch: float | None, limit: float, step: int) -> None:
-    """Raise EngineError where engine and trainer disagree about tokens that were just sampled.
+    """Raise EngineError if engine and trainer disagree about tokens that were just sampled.
 
     `mismatch` is the mean over those tokens of |engine - trainer| log-probability, None where there
     were none. Equal weights give 1e-6 in float32 and up to about 1e-2 with an engine in bfloat16;

@@ -3,7 +3,7 @@
 from rlvr_cli.algorithm.group_filter import Batch, GroupCollector, has_signal, in_order
 from rlvr_cli.algorithm.presets import ALGORITHMS
 from rlvr_cli.algorithm.reward import reward
-from rlvr_cli.algorithm.rows import group_rows
+from rlvr_cli.algorithm.samples import to_samples
 from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout
 from rlvr_cli.evaluation.metrics import rollout_metrics
 from verifiers import Verdict, Verification
@@ -56,7 +56,7 @@ def test_a_timeout_is_not_a_wrong_answer():
     assert not make_group(0, RIGHT, RIGHT, LATE).is_mixed
     group = make_group(0, RIGHT, WRONG, LATE, Verdict.UNPARSEABLE_GOLD)
     assert group.is_mixed
-    assert len(group_rows([group], DAPO, max_tokens=10, weight_version=0)) == 2
+    assert len(to_samples([group], DAPO, max_tokens=10, weight_version=0)) == 2
 
 
 def test_what_was_not_judged_counts_in_no_figure():
@@ -72,7 +72,7 @@ def test_the_length_penalty_never_makes_a_group_mixed():
     long, short = make_group(0, WRONG, n_tokens=10), make_group(0, WRONG, n_tokens=1)
     group = Group(long.prompt, long.rollouts + short.rollouts, 0)
     assert not group.is_mixed
-    first, second = group_rows([group], DAPO, max_tokens=10, weight_version=0)
+    first, second = to_samples([group], DAPO, max_tokens=10, weight_version=0)
     assert (first.reward, second.reward) == (-2.0, -1.0)
 
 
@@ -120,8 +120,8 @@ def test_carried_groups_come_first_and_count_as_stale():
     assert names(batch.kept) == [91, 92]
     assert batch.gen_batches == 0
     assert names(collector.carried) == [93]
-    stale = group_rows(batch.kept[:1], DAPO, max_tokens=10, weight_version=4)
-    fresh = group_rows(batch.kept[:1], DAPO, max_tokens=10, weight_version=3)
+    stale = to_samples(batch.kept[:1], DAPO, max_tokens=10, weight_version=4)
+    fresh = to_samples(batch.kept[:1], DAPO, max_tokens=10, weight_version=3)
     assert [row.is_fresh for row in stale + fresh] == [False, False, True, True]
 
 

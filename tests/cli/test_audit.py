@@ -10,7 +10,7 @@ from conftest import jsonl
 from typer.testing import CliRunner
 
 from rlvr_cli.cli.main import app
-from rlvr_cli.evaluation.result_dir import Unfinished
+from rlvr_cli.evaluation.result_dir import PartialResult
 
 OURS_ONLY = {"id": "a", "answer": "Friday", "response": "The answer is Friday.", "level": 1}
 THEIRS_ONLY = {"id": "b", "answer": r"\frac13", "response": r"\boxed{0.3333333}", "level": 2}
@@ -95,9 +95,9 @@ def test_what_was_not_judged_is_counted_apart():
             "--judge prime: no such judge; choose from rlvr, math-verify",
         ),
         (
-            ["eval", "--judge", "math-verify", "--set", "data.verifier=boxed"],
+            ["eval", "--judge", "math-verify", "--set", "data.answer_format=boxed"],
             "",
-            "--judge math-verify takes answers of any form; leave data.verifier out",
+            "--judge math-verify takes answers of any form; leave data.answer_format out",
         ),
     ],
 )
@@ -161,7 +161,7 @@ def test_another_version_does_not_go_on_with_a_result(tmp_path, monkeypatch):
     assert {json.loads(row)["verifier"] for row in rows} == {"math-verify"}
     (out / "unfinished").mkdir()
     first = json.loads(rows[0])
-    begun = Unfinished(out / "unfinished" / file.name, entry["fingerprint"], 1)
+    begun = PartialResult(out / "unfinished" / file.name, entry["fingerprint"], 1)
     begun.add(first["id"], [first])
     (out / "report.json").unlink()
     shutil.rmtree(out / "responses")

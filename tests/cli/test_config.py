@@ -20,10 +20,10 @@ from rlvr_cli.config import (
     flag_layer,
     resolve,
     set_layer,
-    yaml_layer,
 )
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.settings import Layer, Section
+from rlvr_cli.core.layers import Layer, yaml_layer
+from rlvr_cli.core.settings import Section
 
 
 def test_later_layers_win_and_cells_of_the_preset_can_be_changed():
@@ -105,21 +105,28 @@ def test_cells_of_a_file_that_names_no_algorithm_hold_for_any(algo):
     assert changed_cells(config) == {"surrogate.high": (ALGORITHMS[algo].surrogate.high, 0.4)}
 
 
-def test_another_prompt_drops_the_verifier_of_the_one_before():
-    model = Layer("model", {"data": {"prompt": "plain", "verifier": "think_answer"}})
-    assert resolve([model]).data.verifier == "think_answer"
+def test_another_prompt_drops_the_answer_format_of_the_one_before():
+    model = Layer("model", {"data": {"prompt": "plain", "answer_format": "think_answer"}})
+    assert resolve([model]).data.answer_format == "think_answer"
     boxed = flag_layer("data.prompt", "boxed")
-    assert resolve([model, boxed]).data.verifier is None
-    assert resolve([model, boxed, *set_layer(["data.verifier=any"])]).data.verifier == "any"
-    assert model.values["data"]["verifier"] == "think_answer"  # the layer itself is as it was
+    assert resolve([model, boxed]).data.answer_format is None
+    assert (
+        resolve([model, boxed, *set_layer(["data.answer_format=any"])]).data.answer_format == "any"
+    )
+    assert model.values["data"]["answer_format"] == "think_answer"  # the layer itself is as it was
 
 
 def test_the_order_of_set_does_not_matter():
-    pairs = ["data.verifier=any", "data.prompt=boxed", "algorithm.surrogate.high=6", "algo=grpo"]
+    pairs = [
+        "data.answer_format=any",
+        "data.prompt=boxed",
+        "algorithm.surrogate.high=6",
+        "algo=grpo",
+    ]
     pairs.insert(2, "algorithm.surrogate=cispo")
     config = resolve([flag_layer("algo", "dapo"), *set_layer(pairs)])
     assert config == resolve([flag_layer("algo", "dapo"), *set_layer(pairs[::-1])])
-    assert config.data.verifier == "any"
+    assert config.data.answer_format == "any"
     assert config.algorithm.surrogate == Cispo(high=6)
 
 
@@ -224,5 +231,5 @@ def test_the_shipped_training_settings_of_tiny_are_valid():
     assert resolve([yaml_layer(path)]).model == "tiny"
     assert yaml.safe_load(path.read_text())["data"] == {
         "prompt": "plain",
-        "verifier": "think_answer",
+        "answer_format": "think_answer",
     }

@@ -163,7 +163,7 @@ def test_a_model_that_says_anything_does_not_reach_a_terminal(tmp_path):
         pass
     assert process.wait() == 0
     text = seen.getvalue().decode("utf-8", "replace")
-    own = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\r\n|\r")  # colours and the progress bar
+    own = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\r\n|\r")  # colors and the progress bar
     assert len(text) > 1000
     assert not OBEYED.search(own.sub("", text))
     assert "\x1b]" not in text

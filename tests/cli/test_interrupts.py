@@ -11,7 +11,7 @@ from rlvr_cli.core.signals import Interrupts, heed
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_where_it_is_welcome_it_comes_at_once(number):
     before = signal.getsignal(number)
-    with Interrupts() as interrupts, pytest.raises(KeyboardInterrupt), interrupts.welcome():
+    with Interrupts() as interrupts, pytest.raises(KeyboardInterrupt), interrupts.interruptible():
         os.kill(os.getpid(), number)
     assert signal.getsignal(number) == before
 
@@ -21,7 +21,7 @@ def test_elsewhere_it_waits_for_the_next_welcome(capfd):
     with Interrupts() as interrupts:
         os.kill(os.getpid(), signal.SIGTERM)
         reached.append("end of the write")
-        with pytest.raises(KeyboardInterrupt), interrupts.welcome():
+        with pytest.raises(KeyboardInterrupt), interrupts.interruptible():
             reached.append("never")
     assert reached == ["end of the write"]
     assert "stopping as soon as this step is saved" in capfd.readouterr().err
@@ -65,7 +65,7 @@ def of_the_command_inside_a_run():
     with Interrupts() as run:
         Dropping.__del__(run)
         heed()  # not while a step is being saved
-        with run.welcome():
+        with run.interruptible():
             pytest.fail("it was lost")
 
 
@@ -73,11 +73,11 @@ def of_the_command_inside_a_run():
     "block", [dropped, dropped_and_heeded, turned_into_another, of_the_command_inside_a_run]
 )
 def test_one_that_was_lost_on_its_way_comes_later(block):
-    with Interrupts() as command, pytest.raises(KeyboardInterrupt), command.welcome():
+    with Interrupts() as command, pytest.raises(KeyboardInterrupt), command.interruptible():
         block()
 
 
 def test_no_interruption_no_harm():
     heed()
-    with Interrupts() as interrupts, interrupts.welcome():
+    with Interrupts() as interrupts, interrupts.interruptible():
         heed()

@@ -7,7 +7,17 @@ import pytest
 from pydantic import Field
 
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.settings import Choice, Layer, Section, differences, kinds, overlay
+from rlvr_cli.core.layers import Layer
+from rlvr_cli.core.settings import (
+    Choice,
+    Section,
+    differences,
+    kept,
+    kinds,
+    overlay,
+    setting,
+    uses,
+)
 
 
 class Plain(Choice):
@@ -139,3 +149,26 @@ def test_a_layer_knows_what_it_sets():
     assert layer.sets(["a", "b"])
     assert not layer.sets(["b"])
     assert not layer.sets(["c", "d"])
+
+
+def test_a_setting_says_what_is_done_with_it():
+    class Inner(Section):
+        one: int = setting(1, flag="--one", kept=True, ge=0)
+
+    class Outer(Section):
+        inner: Inner = Inner()
+        whole: Inner = setting(Inner(), on_resume="free")
+
+    found = uses(Outer)
+    assert list(found) == ["inner.one", "whole"]  # not whole.one: the section says it for all
+    assert (found["inner.one"].flag, found["whole"].on_resume) == ("--one", "free")
+    assert kept(found) == {"inner": {"one"}}
+
+
+def test_a_setting_that_does_not_say_it_is_refused():
+    class Bare(Section):
+        named: int = setting(1)
+        bare: int = 2
+
+    with pytest.raises(TypeError, match=r"Bare\.bare: declare it with setting"):
+        uses(Bare)

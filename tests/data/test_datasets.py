@@ -9,7 +9,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Problem
 from rlvr_cli.data.problems import ProblemSet, load_problems
 from rlvr_cli.data.sources import find_spec, known_sets
-from rlvr_cli.rollout.session import answer_format
+from rlvr_cli.rollout.plan import choose_format
 from verifiers import Verdict, Verifier
 
 SOLUTION = r"First \boxed{1}? No: $\boxed{\frac{3}{4}}$."
@@ -39,7 +39,10 @@ def test_a_row_of_the_hub_is_read_from_a_local_copy(tmp_path, name):
     (tmp_path / f"{name}_{split}.jsonl").write_text(json.dumps(row) + "\n")
     problems = load_problems(name, split, root=str(tmp_path))
     assert [(p.problem, p.answer) for p in problems.problems] == [("p", gold)]
-    assert (problems.prompt, problems.verifier) == (spec.prompt, spec.verifier)
+    assert (problems.prompt, problems.answer_format) == (
+        spec.prompt,
+        spec.answer_format,
+    )
     with Verifier() as verifier:
         assert verifier.check_gold(gold)
 
@@ -90,9 +93,9 @@ def test_every_gold_at_hand_is_read_and_equals_itself(shared_data, name, count):
         ({"prompt": "boxed"}, ("think_answer", "think_answer"), "boxed"),
         ({"prompt": "mine.txt"}, ("think_answer", "think_answer"), "any"),
         ({"prompt": "plain"}, ("think_answer", "think_answer"), "any"),
-        ({"prompt": "boxed", "verifier": "any"}, ("plain", None), "any"),
+        ({"prompt": "boxed", "answer_format": "any"}, ("plain", None), "any"),
     ],
 )
 def test_answers_are_judged_as_the_prompt_asks_for_them(chosen, of_the_set, expected):
     problems = ProblemSet("set", (Problem("1", "p", "1"),), *of_the_set)
-    assert answer_format(problems, DataConfig(**chosen)) == expected
+    assert choose_format(problems, DataConfig(**chosen)) == expected

@@ -68,7 +68,7 @@ def test_ids_do_not_depend_on_where_a_file_lies(tmp_path):
         ('{"problem": "p", "answer": NaN}', "field answer is not a finite number"),
     ],
 )
-def test_a_bad_line_stops_with_its_number_and_reason(tmp_path, capsys, line, reason):
+def test_a_bad_line_stops_with_its_number_and_reason(tmp_path, caplog, line, reason):
     good = '{"problem": "p", "answer": 1}'
     source = write(tmp_path / "p.jsonl", good, "", line, good)
     with pytest.raises(UserError) as error:
@@ -76,7 +76,7 @@ def test_a_bad_line_stops_with_its_number_and_reason(tmp_path, capsys, line, rea
     assert f"{source}:3: {reason}" in str(error.value)
     assert "1 bad of 3 lines" in str(error.value)
     assert len(load_problems(source, "train", skip_bad=True).problems) == 2
-    assert "bad lines skipped: 1" in capsys.readouterr().err
+    assert "bad lines skipped: 1" in caplog.text
 
 
 def test_bytes_that_are_not_utf8_are_a_bad_line(tmp_path):
@@ -111,7 +111,7 @@ def test_a_yaml_of_the_users_own(tmp_path):
         tmp_path / "mine.yaml",
         "description: mine",
         "version: 1",
-        "licence: none",
+        "license: none",
         "source: p.jsonl",
         "fields: {problem: q, answer: a}",
         "prompt: plain",

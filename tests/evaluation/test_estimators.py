@@ -145,8 +145,8 @@ def test_an_interval_by_hand():
     assert interval([1.0] * 10) == pytest.approx((10 / (10 + 1.959964**2), 1.0))
     # Yes-or-no values: s^2 = m (1-m) P / (P-1), so Wilson's interval of P - 1 = 10 with m = 6/11.
     z2, m = 1.959964**2, 6 / 11
-    centre, half = m + z2 / 20, 1.959964 * math.sqrt(m * (1 - m) / 10 + z2 / 400)
-    expected = ((centre - half) / (1 + z2 / 10), (centre + half) / (1 + z2 / 10))
+    center, half = m + z2 / 20, 1.959964 * math.sqrt(m * (1 - m) / 10 + z2 / 400)
+    expected = ((center - half) / (1 + z2 / 10), (center + half) / (1 + z2 / 10))
     assert interval([1.0] * 6 + [0.0] * 5) == pytest.approx(expected)
     # Problems that all stand at 1/2 tell as much as their responses, not infinitely much.
     assert interval([0.5] * 4, responses=4) == pytest.approx(
@@ -239,6 +239,6 @@ def test_many_pairs_are_tested_by_drawn_signs():
 def test_values_of_little_spread_tell_no_more_than_their_responses():
     # Nine problems at 8 of 16 and one at 9: Wilson's interval of 160 responses, not of thousands.
     z2, m = 1.959964**2, (9 * 8 + 9) / 160
-    centre, half = m + z2 / 320, 1.959964 * math.sqrt(m * (1 - m) / 160 + z2 / (4 * 160**2))
-    expected = ((centre - half) / (1 + z2 / 160), (centre + half) / (1 + z2 / 160))
+    center, half = m + z2 / 320, 1.959964 * math.sqrt(m * (1 - m) / 160 + z2 / (4 * 160**2))
+    expected = ((center - half) / (1 + z2 / 160), (center + half) / (1 + z2 / 160))
     assert interval([8 / 16] * 9 + [9 / 16], responses=16) == pytest.approx(expected)

@@ -212,7 +212,7 @@ def test_problems_that_do_not_count_are_said(rlvr):
 def test_a_thought_that_the_prompt_opens_is_judged_as_open(rlvr):
     row = {"prompt": "2 + 2? <think>", "response": "…</think><answer>4</answer>", "answer": "4"}
     rows = jsonl(row, {**row, "problem": "2 + 2?"})
-    strict = ("--set", "data.verifier=think_answer")
+    strict = ("--set", "data.answer_format=think_answer")
     done = rlvr("eval", "--responses", "-", *strict, stdin=rows)
     assert [json.loads(line)["verdict"] for line in done.stdout.splitlines()] == ["correct"] * 2
 

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rlvr_cli.cli.main import app
-from rlvr_cli.cli.publish import Asked, publish
+from rlvr_cli.cli.publish import ReportOptions, publish
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.evaluation.report import Result, judged_problems
@@ -61,7 +61,7 @@ def test_a_comparison_that_fails_loses_nothing(tmp_path):
         return Result("m", "d", {"verifier": {"format": "any"}}, problems)
 
     out = tmp_path / "out"
-    asked = Asked(against=tmp_path, out=out)
+    asked = ReportOptions(against=tmp_path, out=out)
     late = [result("timeout")]
     with pytest.raises(UserError, match="no problem of d has judged responses on both sides"):
         publish([result("correct")], asked, ResultDirectory(out), late, Display(quiet=True))

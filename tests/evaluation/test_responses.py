@@ -1,13 +1,13 @@
 """Responses from elsewhere are judged as a live run judges its own."""
 
 from rlvr_cli.core.types import Problem
-from rlvr_cli.evaluation.responses import Given, judged_rows
+from rlvr_cli.evaluation.responses import ImportedResponse, judged_rows
 from verifiers import Verifier
 
 
-def given(text: str, finish_reason: str | None) -> Given:
+def given(text: str, finish_reason: str | None) -> ImportedResponse:
     problem = Problem("1", "What is 1 + 1?", "2")
-    return Given("f:1", ("m", "d"), problem, (text,), finish_reason, None, None, None)
+    return ImportedResponse("f:1", ("m", "d"), problem, (text,), finish_reason, None, None, None)
 
 
 def test_the_verifier_is_told_what_was_cut_off():

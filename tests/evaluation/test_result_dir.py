@@ -2,12 +2,12 @@
 
 import os
 
-from rlvr_cli.evaluation.result_dir import Unfinished
+from rlvr_cli.evaluation.result_dir import PartialResult
 
 
 def test_a_problem_that_is_done_reaches_the_disk_before_the_next(tmp_path, monkeypatch):
     path = tmp_path / "rows.jsonl"
-    unfinished = Unfinished(path, {"seed": 0}, 1)
+    unfinished = PartialResult(path, {"seed": 0}, 1)
     synced = []
     fsync = os.fsync
 

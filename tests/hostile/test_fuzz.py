@@ -17,17 +17,17 @@ from limits import limited
 from rlvr_cli import config
 from rlvr_cli.console.display import draw_curves
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.files import damage
+from rlvr_cli.core.files import integrity_error
 from rlvr_cli.core.yaml_text import load_yaml
 from rlvr_cli.data.problems import load_problems
 from rlvr_cli.data.sources import find_spec
 from rlvr_cli.evaluation.report import figures, judged_problems
 from rlvr_cli.evaluation.responses import read_responses
-from rlvr_cli.evaluation.result_dir import Unfinished, read_results
+from rlvr_cli.evaluation.result_dir import PartialResult, read_results
 from rlvr_cli.runs.checkpoint import Checkpoint
 from rlvr_cli.runs.guards import check
 from rlvr_cli.runs.run_dir import Run, kept_problems
-from rlvr_cli.training.throughput import run_figures
+from rlvr_cli.training.throughput import run_throughput
 
 NASTY = (
     *(None, True, 0, -1, 2**63, 10**400, 1e308, float("nan"), float("-inf"), "", "\0", "\ud800"),
@@ -101,7 +101,7 @@ def place(tmp_path_factory) -> Path:
     train = ("train", "-", "--steps", "2", "--prompts", "2", *small, "run")
     assert limited((*train, "--set", "algo=grpo"), place, stdin).rc == 0
     assert limited(("eval", "-", *small, "result"), place, stdin).rc == 0
-    kept = Unfinished(place / "unfinished.jsonl", {"seed": 1}, 2)
+    kept = PartialResult(place / "unfinished.jsonl", {"seed": 1}, 2)
     listed = (place / "result/responses/stdin--tiny.jsonl").read_text().splitlines()
     for first, second in zip(listed[::2], listed[1::2], strict=True):
         kept.add(json.loads(first)["id"], [json.loads(first), json.loads(second)])
@@ -141,7 +141,7 @@ def test_manifest(place, tmp_path):
 
     def read(document: bytes) -> None:
         path.write_bytes(document)
-        assert damage(step) is None or len(str(damage(step))) < 300
+        assert integrity_error(step) is None or len(str(integrity_error(step))) < 300
 
     look(path.read_bytes(), read)
 
@@ -164,11 +164,11 @@ def test_metrics(place, tmp_path):
 
     def read(document: bytes) -> None:
         path.write_bytes(document)
-        history = run.cut_back(2)
+        history = run.truncate_to(2)
         if history:
             check(history, config.GuardsConfig())
         draw_curves(history)
-        run_figures(history)
+        run_throughput(history)
 
     look(path.read_bytes(), read)
     run.close()
@@ -212,7 +212,7 @@ def test_unfinished_rows(place, tmp_path):
 
     def read(document: bytes) -> None:
         path.write_bytes(document)
-        found = Unfinished(path, {"seed": 1}, 2)
+        found = PartialResult(path, {"seed": 1}, 2)
         rows = found.rows(found.rows_of)
         figures(judged_problems(rows, apart), [1, 2])
 
@@ -243,7 +243,7 @@ def test_yaml_of_settings(place):
 
 def test_yaml_of_a_problem_set(tmp_path):
     path = tmp_path / "s.yaml"
-    document = b"description: d\nversion: 1\nlicence: l\nsource: a.jsonl\nsplits: {test: train}\n"
+    document = b"description: d\nversion: 1\nlicense: l\nsource: a.jsonl\nsplits: {test: train}\n"
 
     def read(changed: bytes) -> None:
         path.write_bytes(changed)

@@ -15,7 +15,7 @@ from limits import Content, Situation, check, limited, table
 from safetensors.torch import load_file, save_file
 
 from rlvr_cli.core.files import sha256
-from rlvr_cli.runs.checkpoint import newest_sound
+from rlvr_cli.runs.checkpoint import latest_valid
 from rlvr_cli.runs.run_dir import Run
 
 RESUME = ("train", "--resume", "run", "-q")
@@ -243,9 +243,9 @@ CONFIGS = [
         "edited: rollout.temperature is 0.9",
     ),
     resumed(
-        "another verifier",
-        edit(r"^  verifier: .*", "  verifier: boxed"),
-        "edited: data.verifier is 'boxed'",
+        "another answer format",
+        edit(r"^  answer_format: .*", "  answer_format: boxed"),
+        "edited: data.answer_format is 'boxed'",
     ),
     resumed("a torn config", tear("run/config.yaml"), "config.yaml: not valid YAML"),
     resumed("a config of NUL", write("run/config.yaml", b"\0" * 4096), "not valid YAML"),
@@ -485,7 +485,7 @@ def seen_at_once(name: str, says: str, run: Path) -> bool:
     """Whether the function that reads the file says so by itself, which saves a process: all of
     them run through the command line in `make fuzz`."""
     if says.startswith("step-2 is damaged"):
-        found, said = newest_sound(run)
+        found, said = latest_valid(run)
         if said:
             assert found is not None
             assert found.step == 1
@@ -493,7 +493,7 @@ def seen_at_once(name: str, says: str, run: Path) -> bool:
         return bool(said)
     if counted := re.fullmatch(GONE.format(r"(\d)"), says):
         with closing(Run(run)) as opened:
-            rows = opened.cut_back(2)
+            rows = opened.truncate_to(2)
         assert len(rows) == int(counted[1])
         return "gone" not in name and "binary" not in name
     return False

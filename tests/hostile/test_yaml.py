@@ -12,7 +12,7 @@ ALIASES = "x0: &a0 [z,z,z,z,z,z,z,z,z]\n" + "".join(
 )
 BOMB = "seed: &a0 [z]\nalgo: &a1 [*a0, *a0]\n"
 KEYS = ("seed", "algo", "data.source", "rollout.samples", "optim.betas")
-SPEC = "description: d\nversion: 1\nlicence: l\n"
+SPEC = "description: d\nversion: 1\nlicense: l\n"
 
 
 def by_config(name: str, text: object, says: str, **more: object) -> Situation:

@@ -5,7 +5,7 @@ import torch
 from conftest import random_model
 from families import FAMILIES, VOCAB
 
-from rlvr_cli.algorithm.rows import Row
+from rlvr_cli.algorithm.samples import TrainingSample
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.model.forward import Forward, choose_forward
 from rlvr_cli.model.policy import Policy
@@ -27,14 +27,17 @@ SAMPLES = [
     (PROMPT, [5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 1]),
     ([7, 8, 9], [2]),
 ]
-ROWS = [Row(p, r, torch.zeros(len(r)), 1.0, 0, is_fresh=True, is_cut_off=False) for p, r in SAMPLES]
+ROWS = [
+    TrainingSample(p, r, torch.zeros(len(r)), 1.0, 0, is_fresh=True, is_cut_off=False)
+    for p, r in SAMPLES
+]
 
 
 def forward_of(model: torch.nn.Module, context: int = CONTEXT) -> Forward:
     return choose_forward(model, VOCAB, SAMPLES[:4], context)
 
 
-def own_logprobs(model: torch.nn.Module, row: Row) -> torch.Tensor:
+def own_logprobs(model: torch.nn.Module, row: TrainingSample) -> torch.Tensor:
     """Of a response, one unpadded row, attention as the model's code writes it out."""
     ids = torch.tensor([[*row.prompt_ids, *row.response_ids]])
     logits = model(input_ids=ids, use_cache=False).logits[0, len(row.prompt_ids) - 1 : -1]
@@ -42,7 +45,7 @@ def own_logprobs(model: torch.nn.Module, row: Row) -> torch.Tensor:
     return logits.log_softmax(-1).gather(-1, targets[:, None])[:, 0]
 
 
-def weighted(logprobs: torch.Tensor, row: Row) -> torch.Tensor:
+def weighted(logprobs: torch.Tensor, row: TrainingSample) -> torch.Tensor:
     """A loss in which every token has a weight of its own."""
     weights = torch.sin(torch.arange(len(logprobs)) + len(row.prompt_ids))
     return (weights * logprobs).sum()
@@ -64,10 +67,10 @@ def test_logprobs_and_gradients_are_the_models_own(family):
     found = {}
     for batch in micro_batches(ROWS, 60, policy.head.weight, forward.packed):
         logprobs = policy.token_stats(batch.inputs).logprobs
-        for row, line in zip(batch.rows, logprobs, strict=True):
+        for row, line in zip(batch.samples, logprobs, strict=True):
             assert not line[len(row.response_ids) :].any()
             found[id(row)] = line[: len(row.response_ids)]
-        loss = sum(weighted(found[id(row)], row) for row in batch.rows)
+        loss = sum(weighted(found[id(row)], row) for row in batch.samples)
         loss.backward()
     gradient = gradients(model)
     model.set_attn_implementation("eager")
@@ -93,7 +96,7 @@ def test_packing_these_would_be_wrong(family):
             found = policy.token_stats(batch.inputs).logprobs
     except ValueError:  # Mamba's code refuses the mask
         return
-    own = [own_logprobs(model, row).detach() for row in batch.rows]
+    own = [own_logprobs(model, row).detach() for row in batch.samples]
     gaps = [(f[: len(o)] - o).abs().max() for f, o in zip(found, own, strict=True)]
     assert max(gaps) > 0.1
 

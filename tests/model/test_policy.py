@@ -6,12 +6,14 @@ from conftest import random_model
 from families import VOCAB
 
 import rlvr_cli.model.policy
-from rlvr_cli.algorithm.rows import Row
+from rlvr_cli.algorithm.samples import TrainingSample
 from rlvr_cli.model.policy import Policy
 from rlvr_cli.training.batch import micro_batches
 
 ROWS = [
-    Row(prompt, response, torch.zeros(len(response)), 1.0, 0, is_fresh=True, is_cut_off=False)
+    TrainingSample(
+        prompt, response, torch.zeros(len(response)), 1.0, 0, is_fresh=True, is_cut_off=False
+    )
     for prompt, response in [
         ([2, 3, 4], [5, 6, 7, 1]),
         ([8], [9]),
@@ -29,7 +31,7 @@ def stats(policy: Policy, rows=ROWS):
 def test_equal_to_the_models_own_logits(family):
     policy = Policy(random_model(family).double(), VOCAB, temperature=0.7)
     batch, found = stats(policy)
-    for index, row in enumerate(batch.rows):
+    for index, row in enumerate(batch.samples):
         ids = torch.tensor([[*row.prompt_ids, *row.response_ids]])
         logits = policy.model(input_ids=ids).logits[0, len(row.prompt_ids) - 1 : -1] / 0.7
         distribution = torch.distributions.Categorical(logits=logits)
@@ -57,7 +59,7 @@ def test_chunks_give_the_same_values_and_gradients(monkeypatch):
 def test_ids_beyond_the_tokenizer_have_no_probability():
     policy = Policy(random_model().double(), 10, temperature=1.0)
     rows = [
-        Row([2], [token], torch.zeros(1), 1.0, 0, is_fresh=True, is_cut_off=False)
+        TrainingSample([2], [token], torch.zeros(1), 1.0, 0, is_fresh=True, is_cut_off=False)
         for token in range(10)
     ]
     _, found = stats(policy, rows)

@@ -8,7 +8,7 @@ import torch
 from families import VOCAB
 from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen2Config
 
-from rlvr_cli.algorithm.rows import Row
+from rlvr_cli.algorithm.samples import TrainingSample
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Completion, SamplingParams
 from rlvr_cli.model.attention import ATTENTION
@@ -98,7 +98,7 @@ def assert_logprobs_are_the_trainers(
     model: PreTrainedModel, groups: dict[int, list[Completion]], temperature: float, vocab_size: int
 ) -> None:
     rows = [
-        Row(PROMPTS[p], c.token_ids, torch.tensor(c.logprobs), 0.0, p, True, False)
+        TrainingSample(PROMPTS[p], c.token_ids, torch.tensor(c.logprobs), 0.0, p, True, False)
         for p in groups
         for c in groups[p]
     ]

@@ -7,7 +7,7 @@ import torch
 from conftest import random_model
 from families import FAMILIES, VOCAB
 
-from rlvr_cli.algorithm.rows import Row
+from rlvr_cli.algorithm.samples import TrainingSample
 from rlvr_cli.core.types import Completion, SamplingParams
 from rlvr_cli.model.forward import choose_forward
 from rlvr_cli.model.policy import Policy
@@ -45,7 +45,7 @@ def test_sampled_logprobs_are_the_trainers(family, temperature):
     params = SamplingParams(samples=3, max_tokens=12, temperature=temperature)
     groups = run(make_engine(model, forward=forward), params)
     rows = [
-        Row(PROMPTS[p], c.token_ids, torch.tensor(c.logprobs), 0.0, p, True, False)
+        TrainingSample(PROMPTS[p], c.token_ids, torch.tensor(c.logprobs), 0.0, p, True, False)
         for p in groups
         for c in groups[p]
     ]

@@ -19,7 +19,7 @@ from rlvr_cli.cli.main import app
 from rlvr_cli.core import files
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
-from rlvr_cli.runs.checkpoint import newest_sound, outlived
+from rlvr_cli.runs.checkpoint import latest_valid, prunable
 from verifiers import api
 
 STEPS = 4
@@ -71,7 +71,7 @@ def damage(run: Path, step: int, how: str) -> None:
 @pytest.mark.parametrize("how", ["truncated", "one bit", "file gone", "", "[]", '{"a": 1}'])
 def test_a_damaged_checkpoint_is_seen(run, how):
     damage(run, 4, how)
-    found, lines = newest_sound(run)
+    found, lines = latest_valid(run)
     assert found is not None
     assert found.step == 3
     assert len(lines) == 1
@@ -131,9 +131,9 @@ def test_half_a_line_of_metrics_is_cut_off(run, whole):
 
 
 def test_the_newest_and_the_best_are_kept(run):
-    assert outlived([1, 2, 3, 4, 5], keep=2, best=None) == {1, 2, 3}
-    assert outlived([1, 2, 3, 4, 5], keep=2, best=2) == {1, 3}
-    assert outlived([4], keep=2, best=None) == set()
+    assert prunable([1, 2, 3, 4, 5], keep=2, best=None) == {1, 2, 3}
+    assert prunable([1, 2, 3, 4, 5], keep=2, best=2) == {1, 3}
+    assert prunable([4], keep=2, best=None) == set()
     rows = [json.loads(line) for line in (run / "metrics.jsonl").open()]
     measured = {row["step"]: row["held_out_pass@1"] for row in rows if "held_out_pass@1" in row}
     assert list(measured) == [2, 4]

@@ -6,7 +6,7 @@ import pytest
 
 from rlvr_cli.config import DataConfig, resolve, set_layer
 from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout, SamplingParams
-from rlvr_cli.evaluation.measure import summarise
+from rlvr_cli.evaluation.measure import summarize
 from rlvr_cli.evaluation.metrics import rollout_metrics
 from rlvr_cli.runs.memory import memory_free, memory_needed
 from rlvr_cli.runs.preflight import (
@@ -99,7 +99,7 @@ def test_memory_that_is_not_there():
     ],
 )
 def test_what_the_probe_can_find(groups, learns, texts):
-    found = probe_findings(groups, learns, DataConfig(), 0.0)
+    found = probe_findings(groups, learns, DataConfig(answer_format="think_answer"), 0.0)
     assert len(found) == len(texts)
     assert all(text in finding.text for text, finding in zip(texts, found, strict=True))
     assert not any(finding.is_error for finding in found)
@@ -107,17 +107,18 @@ def test_what_the_probe_can_find(groups, learns, texts):
 
 def test_advice_on_a_missed_format_is_another_setting_than_the_one_in_force():
     without = [Group(prompt(), group(Verdict.BAD_FORMAT).rollouts, 0)]
-    asked = DataConfig(prompt="boxed", verifier="boxed")
+    asked = DataConfig(prompt="boxed", answer_format="boxed")
     (missed,) = probe_findings(without, True, asked, 0.25)
     assert "no response had the format \\boxed{…}" in missed.text
     assert "25% state the right answer in another form" in missed.text
-    assert "--set data.verifier=any" in missed.text
+    assert "--set data.answer_format=any" in missed.text
     assert "data.prompt=boxed" not in missed.text
-    (missed,) = probe_findings(without, True, DataConfig(prompt="think_answer"), 0.25)
-    assert "--set data.verifier=any --set data.prompt=boxed" in missed.text
+    asked = DataConfig(prompt="think_answer", answer_format="think_answer")
+    (missed,) = probe_findings(without, True, asked, 0.25)
+    assert "--set data.answer_format=any --set data.prompt=boxed" in missed.text
     (missed,) = probe_findings(without, True, asked, 0.0)
     assert missed.text.endswith("none states the right answer in any form: take a stronger model")
-    assert probe_findings(without, True, DataConfig(verifier="any"), None) == []
+    assert probe_findings(without, True, DataConfig(answer_format="any"), None) == []
 
 
 def test_right_answers_in_another_form_are_counted():
@@ -129,9 +130,9 @@ def test_right_answers_in_another_form_are_counted():
 
 def test_no_share_of_a_format_that_nobody_asked_for(rlvr):
     assert rollout_metrics([group(Verdict.BAD_FORMAT)], has_format=False)["format_share"] is None
-    summary = summarise([group(Verdict.BAD_FORMAT)], SamplingParams(1, 1), has_format=False)
+    summary = summarize([group(Verdict.BAD_FORMAT)], SamplingParams(1, 1), has_format=False)
     assert summary.as_json()["format_share"] is None
-    done = rlvr("train", "--check", *FEW, "--set", "data.verifier=any", "--max-tokens", "2")
+    done = rlvr("train", "--check", *FEW, "--set", "data.answer_format=any", "--max-tokens", "2")
     assert "probe      8 problems, 32 responses: correct " in done.stderr
     assert "the format <think>" not in done.stderr
 
@@ -167,7 +168,7 @@ def test_check_says_it_all_and_starts_nothing(rlvr, tmp_path):
         "prompt     <|user|>What is",
         "template   leaves <think> to the policy; a response ends with <|end|>",
         "golds      16 of 16 can be read",
-        "GiB free; needed at most, in GiB: gradient and AdamW 0.01",
+        "GiB free; needed at most, in GiB: responses of a step 0.00, gradient and AdamW 0.01",
         "probe      8 problems, 32 responses: format right ",
         "check      nothing stands in the way of this run",
     ):

@@ -1,13 +1,11 @@
 """A run that goes on is the run that never stopped: bit for bit, from any step, after any death."""
 
-import dataclasses
 import json
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -17,11 +15,10 @@ from small_trainer import has_even, make_trainer, weights, written
 from typer.testing import CliRunner
 
 from rlvr_cli.cli.main import app
-from rlvr_cli.cli.train import as_chosen
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.evaluation.metrics import repeatable
-from rlvr_cli.rollout import session
-from rlvr_cli.rollout.engines.selection import Choice, choose
+from rlvr_cli.rollout import plan
+from rlvr_cli.rollout.engines.selection import choose
 from rlvr_cli.runs.checkpoint import State
 from rlvr_cli.runs.run_dir import create_run
 from rlvr_cli.runs.state import restore, state_of
@@ -143,25 +140,11 @@ def same_files(one: Path, other: Path, pattern: str) -> bool:
     )
 
 
-@pytest.mark.parametrize(
-    ("device", "asked", "precision"),
-    [("cuda", "auto", "bfloat16"), ("cpu", "auto", "float32"), ("cuda", "float32", "float32")],
-)
-def test_what_is_left_to_the_machine_is_settled(device, asked, precision):
-    trainer = make_trainer(has_even, f"optim.precision={asked}")
-    model = SimpleNamespace(device=torch.device(device))
-    policy = dataclasses.replace(trainer.session.policy, model=model)
-    choice = Choice("vllm", "")
-    opened = dataclasses.replace(trainer.session, policy=policy, engine_choice=choice, threads=3)
-    config = as_chosen(trainer.config, opened)
-    assert (config.engine, config.optim.precision, config.threads) == ("vllm", precision, 3)
-
-
 def test_a_run_goes_on_with_the_engine_it_began_with(tmp_path, monkeypatch):
     run = tmp_path / "run"
     done = CliRunner().invoke(app, small_run("--steps", "1", "--out", str(run), "-q"))
     assert done.exit_code == 0, done.stderr
-    monkeypatch.setattr(session, "choose_engine", lambda asked: choose(asked, "0.32.0", True))
+    monkeypatch.setattr(plan, "choose_engine", lambda asked: choose(asked, "0.32.0", True))
     again = CliRunner().invoke(app, ["train", "--resume", str(run), "--steps", "2"])
     assert again.exit_code == 0, again.stderr
     assert "engine transformers (as asked)" in again.stderr

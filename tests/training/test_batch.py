@@ -3,14 +3,16 @@
 import pytest
 import torch
 
-from rlvr_cli.algorithm.rows import Row
+from rlvr_cli.algorithm.samples import TrainingSample
 from rlvr_cli.training.batch import micro_batches
 
 LIKE = torch.zeros(1)
 
 
-def make_row(prompt: int, length: int, group: int) -> Row:
-    return Row([7 + group] * prompt, [5] * length, torch.zeros(length), 1.0, group, True, False)
+def make_row(prompt: int, length: int, group: int) -> TrainingSample:
+    return TrainingSample(
+        [7 + group] * prompt, [5] * length, torch.zeros(length), 1.0, group, True, False
+    )
 
 
 ROWS = [
@@ -24,17 +26,17 @@ ROWS = [
 def test_a_forward_pass_stays_within_its_tokens_prompts_counted_once(micro_tokens):
     seen = []
     for batch in micro_batches(ROWS, micro_tokens, LIKE):
-        prompts = {tuple(row.prompt_ids) for row in batch.rows}
-        tokens = sum(map(len, prompts)) + sum(len(row.response_ids) for row in batch.rows)
-        assert tokens <= micro_tokens or len(batch.rows) == 1
-        seen += batch.rows
+        prompts = {tuple(row.prompt_ids) for row in batch.samples}
+        tokens = sum(map(len, prompts)) + sum(len(row.response_ids) for row in batch.samples)
+        assert tokens <= micro_tokens or len(batch.samples) == 1
+        seen += batch.samples
     assert sorted(map(id, seen)) == sorted(map(id, ROWS))
 
 
 def test_what_fits_is_passed_at_once():
     # By their longest: 9 + 1 + 2 + 3 + 6 + 6 = 27, 2 + 4 + 4 + 12 = 22, 5 + 30 = 35.
     sizes = {
-        most: [len(batch.rows) for batch in micro_batches(ROWS, most, LIKE)]
+        most: [len(batch.samples) for batch in micro_batches(ROWS, most, LIKE)]
         for most in (100, 84, 83, 49, 48)
     }
     assert sizes == {100: [9], 84: [9], 83: [8, 1], 49: [8, 1], 48: [7, 1, 1]}

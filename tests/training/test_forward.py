@@ -5,7 +5,7 @@ from conftest import random_model
 from families import VOCAB
 
 from rlvr_cli.algorithm.choices import KL, Algorithm
-from rlvr_cli.algorithm.rows import Row
+from rlvr_cli.algorithm.samples import TrainingSample
 from rlvr_cli.model.policy import Policy
 from rlvr_cli.training.batch import micro_batches
 from rlvr_cli.training.forward import ForwardPass
@@ -15,7 +15,9 @@ def test_log_probabilities_are_taken_in_the_precision_of_the_update():
     """Else the ratio at the first of several updates is not 1."""
     policies = [Policy(random_model(seed=seed), VOCAB, 1.0, True) for seed in (0, 1)]
     exact = Policy(policies[0].model, VOCAB, 1.0, False)
-    rows = [Row([3, 4], [5, 6, 7 + n], torch.zeros(3), 1.0, 0, True, False) for n in range(4)]
+    rows = [
+        TrainingSample([3, 4], [5, 6, 7 + n], torch.zeros(3), 1.0, 0, True, False) for n in range(4)
+    ]
     algo = Algorithm(mini_batches=2, kl=KL())
     scored = ForwardPass(policies[0], policies[1], None, algo, 1000).add_logprobs(rows)
     (batch,) = micro_batches(rows, 1000, exact.head.weight)
@@ -23,7 +25,7 @@ def test_log_probabilities_are_taken_in_the_precision_of_the_update():
         precise = exact.token_stats(batch.inputs).logprobs
         with policies[0].mixed_precision():
             own, reference = (policy.token_stats(batch.inputs).logprobs for policy in policies)
-    by_row = {tuple(row.response_ids): n for n, row in enumerate(batch.rows)}
+    by_row = {tuple(row.response_ids): n for n, row in enumerate(batch.samples)}
     for row in scored:
         n = by_row[tuple(row.response_ids)]
         assert torch.equal(row.old_logprobs, own[n])

@@ -5,7 +5,7 @@ import torch
 from conftest import random_model
 
 from rlvr_cli.console.display import Display
-from rlvr_cli.runs.narration import say_figures
+from rlvr_cli.runs.narration import say_throughput
 from rlvr_cli.training.roofline import (
     GPUS,
     Peaks,
@@ -16,7 +16,7 @@ from rlvr_cli.training.roofline import (
     sheet_peaks,
     update_seconds,
 )
-from rlvr_cli.training.throughput import run_figures
+from rlvr_cli.training.throughput import run_throughput
 
 H100 = Peaks(*GPUS["H100"], "")
 # Qwen2.5-1.5B: width 1536, 28 layers of 12 heads and 2 key heads of 128, 151,936 ids, tied.
@@ -103,18 +103,18 @@ def test_a_run_is_summed_before_it_is_divided():
         "seconds_step": 10.0,
     }
     del idle["mismatch"]
-    figures = run_figures([row, idle])
+    figures = run_throughput([row, idle])
     assert figures["tokens_per_second_rollout"] == 20
     assert figures["tokens_per_second_verification"] == 160
     assert figures["tokens_per_second_logprobs"] == 60
     assert figures["tokens_per_second_update"] == 50
-    assert run_figures([idle])["tokens_per_second_logprobs"] is None
+    assert run_throughput([idle])["tokens_per_second_logprobs"] is None
     assert figures["signal_share"] == 0.2
     assert figures["goodput"] == pytest.approx(40 / 15)
     assert (figures["roof_gen"], figures["mfu"]) == (0.05, 0.25)
     assert figures["roof_step"] == pytest.approx(0.05)
     assert (figures["mismatch_max"], figures["memory_peak_gib"]) == (0.01, 3.0)
-    assert run_figures([])["roof_step"] is None
+    assert run_throughput([])["roof_step"] is None
 
 
 ROW = {
@@ -132,15 +132,15 @@ ROW = {
 
 
 def test_a_share_above_one_is_no_share_but_a_busy_machine():
-    figures = run_figures([ROW])
+    figures = run_throughput([ROW])
     assert figures["machine_busy"]
     assert figures["roof_gen"] is None
     assert (figures["mfu"], figures["roof_step"]) == (0.5, 3.5 / 4)
-    assert not run_figures([])["machine_busy"]
+    assert not run_throughput([])["machine_busy"]
 
 
 def test_higher_peaks_make_the_least_times_shorter():
-    figures = run_figures([ROW], flops_gain=2.0, most_gain=3.0)
+    figures = run_throughput([ROW], flops_gain=2.0, most_gain=3.0)
     assert (figures["roof_gen"], figures["mfu"]) == (0.5, 0.25)
     assert figures["roof_step"] == (1.0 + 0.25) / 4
     assert not figures["machine_busy"]
@@ -154,7 +154,7 @@ def test_higher_peaks_make_the_least_times_shorter():
     ],
 )
 def test_a_share_that_is_none_is_said_in_words(capsys, figures, words):
-    say_figures({**run_figures([ROW]), **figures}, "a measurement", Display(quiet=False))
+    say_throughput({**run_throughput([ROW]), **figures}, "a measurement", Display(quiet=False))
     assert words in " ".join(capsys.readouterr().err.split())
 
 

@@ -143,7 +143,7 @@ def test_surplus_is_given_up_in_the_order_of_the_prompts(tmp_path):
 
 def test_without_a_format_asked_for_none_has_a_share(tmp_path):
     for verifier, share in (("any", None), ("boxed", 1.0)):
-        trainer = make_trainer(has_even, "steps=1", f"data.verifier={verifier}")
+        trainer = make_trainer(has_even, "steps=1", f"data.answer_format={verifier}")
         (metrics,) = steps(trainer, tmp_path / verifier)
         assert metrics["format_share"] == share
 

@@ -23,7 +23,7 @@ from rlvr_cli.algorithm.choices import (
     Return,
 )
 from rlvr_cli.algorithm.presets import ALGORITHMS
-from rlvr_cli.algorithm.rows import Row
+from rlvr_cli.algorithm.samples import TrainingSample
 from rlvr_cli.config import OptimConfig
 from rlvr_cli.core.errors import EngineError
 from rlvr_cli.model import policy as models
@@ -43,7 +43,7 @@ SHARED = Algorithm(
 ROWS = ALGORITHMS | {"shared critic": SHARED, "masked": Algorithm(overlong=MaskOverlong())}
 
 
-def make_rows(count: int = 9) -> list[Row]:
+def make_rows(count: int = 9) -> list[TrainingSample]:
     """Rows of different lengths in three groups; the last group is carried over."""
     rng = random.Random(0)
     prompts = [[rng.randrange(2, VOCAB) for _ in range(rng.randint(1, 6))] for _ in range(3)]
@@ -51,7 +51,7 @@ def make_rows(count: int = 9) -> list[Row]:
     for index in range(count):
         length = rng.randint(1, LONGEST)
         rows.append(
-            Row(
+            TrainingSample(
                 prompt_ids=prompts[index % 3],
                 response_ids=[rng.randrange(2, VOCAB) for _ in range(length)],
                 rollout_logprobs=torch.tensor([-rng.random() * 9 for _ in range(length)]).double(),
@@ -84,10 +84,10 @@ class Made:
         self.objective = Objective(self.policy, self.critic, algo)
         self.updater = Updater(self.objective, settings, MAX_TOKENS, steps=10)
 
-    def rows(self, rows: list[Row]) -> list[Row]:
+    def rows(self, rows: list[TrainingSample]) -> list[TrainingSample]:
         return with_advantages(self.forward.add_logprobs(rows), self.algo, self.objective.kl_coef)
 
-    def update(self, rows: list[Row], seed: int = 0) -> dict[str, float]:
+    def update(self, rows: list[TrainingSample], seed: int = 0) -> dict[str, float]:
         return self.updater.update(self.rows(rows), STEP, seed)
 
     def gradients(self) -> dict[str, torch.Tensor]:
@@ -102,7 +102,7 @@ def once(algo: Algorithm) -> Algorithm:
     return algo.model_copy(update={"epochs": 1, "mini_batches": 1})
 
 
-def token_logprobs(policy: Policy, row: Row) -> list[torch.Tensor]:
+def token_logprobs(policy: Policy, row: TrainingSample) -> list[torch.Tensor]:
     """One token at a time, through the model's own logits."""
     ids = [*row.prompt_ids, *row.response_ids]
     logits = policy.model(input_ids=torch.tensor([ids])).logits[0] / TEMPERATURE
@@ -110,7 +110,7 @@ def token_logprobs(policy: Policy, row: Row) -> list[torch.Tensor]:
     return [torch.log_softmax(logits[t - 1], -1)[ids[t]] for t in range(start, len(ids))]
 
 
-def token_values(made: Made, row: Row) -> list[torch.Tensor]:
+def token_values(made: Made, row: TrainingSample) -> list[torch.Tensor]:
     """V before every token of the response and after the last, from the body's hidden states."""
     ids = torch.tensor([[*row.prompt_ids, *row.response_ids]])
     body = made.critic.body or made.policy.model.base_model
@@ -118,7 +118,7 @@ def token_values(made: Made, row: Row) -> list[torch.Tensor]:
     return list(made.critic.head(hidden)[:, 0])
 
 
-def slow_policy_loss(made: Made, rows: list[Row]) -> torch.Tensor:
+def slow_policy_loss(made: Made, rows: list[TrainingSample]) -> torch.Tensor:
     """The clipped objectives of the presets with one update, row by row and token by token."""
     algo, surrogate = made.algo, made.algo.surrogate
     total_tokens = sum(len(row.response_ids) for row in rows)
@@ -287,7 +287,7 @@ def test_masked_responses_count_in_the_baseline_and_do_not_train():
 
 def test_several_updates_train_every_row_once_an_epoch():
     made = Made(Algorithm(epochs=2, mini_batches=3))
-    seen: list[Row] = []
+    seen: list[TrainingSample] = []
     step = made.updater._optimizer_step
     made.updater._optimizer_step = lambda rows, *a, **k: (seen.extend(rows), step(rows, *a, **k))
     rows = make_rows()
@@ -306,7 +306,7 @@ def test_the_epochs_end_early_past_the_target():
     assert bound["epochs"] < 4
 
 
-def gaps_by_hand(made: Made, rows: list[Row]) -> list[float]:
+def gaps_by_hand(made: Made, rows: list[TrainingSample]) -> list[float]:
     """Old minus present log-probability of every token of scored rows."""
     return [
         float(old - new.detach())
@@ -464,7 +464,7 @@ def test_a_target_that_is_not_reached_ends_no_epoch():
     assert made.update(make_rows())["epochs"] == 4
 
 
-def mini_batches(made: Made, rows: list[Row], step: int) -> list[list[int]]:
+def mini_batches(made: Made, rows: list[TrainingSample], step: int) -> list[list[int]]:
     """The numbers of the rows in each optimizer step of one update."""
     number = {tuple(row.response_ids): n for n, row in enumerate(rows)}
     seen: list[list[int]] = []
@@ -512,7 +512,7 @@ def test_carried_rows_do_not_dilute_how_far_engine_and_trainer_disagree():
         made.updater.update(rows, STEP, 0)
 
 
-def token_entropies(policy: Policy, row: Row) -> torch.Tensor:
+def token_entropies(policy: Policy, row: TrainingSample) -> torch.Tensor:
     """-sum p log p of the distribution of every token of the response, through the model's own
     logits."""
     ids = [*row.prompt_ids, *row.response_ids]

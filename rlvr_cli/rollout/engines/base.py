@@ -1,4 +1,4 @@
-"""What every rollout engine does."""
+"""The interface of a rollout engine."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
@@ -9,11 +9,12 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Completion, SamplingParams
 
 Listener = Callable[[int, int, int], None]
-"""Hears of every token as it is drawn: (prompt index, sample, token id)."""
+"""A callback for every token as it is drawn: (prompt index, sample, token id)."""
 
 
 class Engine(Protocol):
-    """Samples responses from a copy of the policy, or from the trainer's where they share it."""
+    """A source of responses from a copy of the policy, or from the trainer's model if they share
+    it."""
 
     name: str
     """The library that samples, as it is imported."""
@@ -40,17 +41,17 @@ class Engine(Protocol):
         """
 
     def sync_weights(self, named_parameters: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """Take over the trainer's weights; call only while nothing is being generated."""
+        """Copy the trainer's weights; call only while nothing is being generated."""
 
     def sleep(self) -> None:
-        """Free what the update can use. Weights may be lost: before anything is generated again
-        come `sync_weights` and `wake`, in this order."""
+        """Free memory for the update. Weights may be lost: call `sync_weights` and then `wake`
+        before generating again."""
 
     def wake(self) -> None:
-        """Make ready to generate again."""
+        """Prepare to generate again."""
 
     def close(self) -> None:
-        """Free everything."""
+        """Free all resources."""
 
 
 def refuse_prompts(prompts: Sequence[Sequence[int]], max_tokens: int, context: int) -> None:

@@ -1,4 +1,4 @@
-"""The tokens that decoding has drawn so far, row by row, and the groups they finish."""
+"""Collect the tokens that decoding has drawn so far, row by row, and the groups they finish."""
 
 import math
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ class Drawn:
     def add(
         self, row_B: torch.Tensor, token_B: torch.Tensor, logprob_B: torch.Tensor
     ) -> Iterator[tuple[int, list[Completion]]]:
-        """One more token for each of these rows; yields the groups that are finished by it.
+        """Append one token to each of these rows; yield the groups that it finishes.
 
         Raises UserError for a log-probability that is not finite.
         """

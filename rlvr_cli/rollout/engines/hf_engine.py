@@ -1,4 +1,4 @@
-"""Rollouts through any transformers causal model: one prefill a prompt, finished rows leave.
+"""Rollouts through any causal model of transformers: one prefill per prompt, finished rows leave.
 
 A model whose layers keep more than plain keys and values decodes through `own_cache`.
 """
@@ -24,7 +24,7 @@ _COMPACT_BELOW = 0.9
 
 
 class TransformersEngine:
-    """Samples from `model`, which may be the trainer's own: then the weights are always the newest.
+    """An engine on `model`, which may be the trainer's own: then the weights are always current.
 
     `vocab_size` is the tokenizer's: ids beyond it are never sampled. `kv_budget_mb` bounds the keys
     and values of the rows that are decoded together (at least one). Where `forward` is not packed
@@ -58,7 +58,7 @@ class TransformersEngine:
         seeds: Sequence[int],
         listener: Listener | None = None,
     ) -> Iterator[tuple[int, list[Completion]]]:
-        """See `Engine.generate`; prompts of like length are decoded together."""
+        """Generate as `Engine.generate` says; prompts of like length are decoded together."""
         refuse_prompts(prompts, params.max_tokens, self.context)
         order = sorted(range(len(prompts)), key=lambda p: len(prompts[p]))
         while order:
@@ -80,8 +80,8 @@ class TransformersEngine:
                 yield batch[place], completions
 
     def _together(self, batch: list[int], prompts: Sequence[Sequence[int]]) -> list[int]:
-        """Those at the front that can be decoded at once: without a cache of ours, of one length,
-        for padding would be part of what a recurrent layer has seen."""
+        """Return the leading prompts that can be decoded at once: without our own cache, those of
+        one length, since padding would enter the state of a recurrent layer."""
         if self.forward.packed:
             return batch
         length = len(prompts[batch[0]])
@@ -95,13 +95,13 @@ class TransformersEngine:
                     own[name].copy_(tensor)
 
     def sleep(self) -> None:
-        """Nothing is held between calls."""
+        """Do nothing: no memory is held between calls."""
 
     def wake(self) -> None:
-        """Nothing was freed."""
+        """Do nothing: no memory was freed."""
 
     def close(self) -> None:
-        """Nothing to stop."""
+        """Do nothing: there is no process to stop."""
 
     def _in_parts(
         self,
@@ -112,7 +112,7 @@ class TransformersEngine:
         p: int,
         listener: Listener | None,
     ) -> list[Completion]:
-        """One group whose keys and values do not fit at once, `rows` samples at a time."""
+        """Decode a group whose keys and values do not fit at once, `rows` samples at a time."""
         completions: list[Completion] = []
         for first in range(0, params.samples, rows):
             part = replace(params, samples=min(rows, params.samples - first))
@@ -169,7 +169,7 @@ class TransformersEngine:
                 seeds_B, done_B = seeds_B[keep], done_B[keep]
 
     def _prefill(self, prompts: Sequence[Sequence[int]], lengths_P: torch.Tensor) -> GroupCache:
-        """Keys and values of every prompt but its last token, padded on the right.
+        """Compute keys and values of every prompt but its last token, padded on the right.
 
         Later tokens never change earlier ones in a causal model, so the padding needs no mask here;
         decoding masks its positions out.
@@ -193,7 +193,7 @@ class TransformersEngine:
         lengths_B: torch.Tensor,
         prefilled: int,
     ) -> torch.Tensor:
-        """Logits [B, V] after feeding one token a row at its own position."""
+        """Compute logits [B, V] after feeding one token per row at its own position."""
         mask = None
         if bool((lengths_B - 1 < prefilled).any()):
             slot = torch.arange(cache.get_seq_length() + 1, device=token_B.device)
@@ -210,7 +210,7 @@ class TransformersEngine:
 
 
 def _renumbered(listener: Listener | None, batch: Sequence[int], first: int = 0) -> Listener | None:
-    """The listener, told of prompts by their number in `batch` and of samples from `first` on."""
+    """Return a listener with prompts numbered as in `batch` and samples from `first` on."""
     if listener is None:
         return None
     return lambda index, sample, token: listener(batch[index], first + sample, token)

@@ -25,7 +25,7 @@ class GroupLayer(CacheLayerMixin):
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Append the new positions; returns views of all positions so far."""
+        """Append the new positions; return views of all positions so far."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         start, self.length = self.length, self.length + key_states.shape[2]
@@ -53,7 +53,7 @@ class GroupLayer(CacheLayerMixin):
 
 
 class GroupCache(Cache):
-    """The layers' caches of one decoding batch."""
+    """The caches of all layers for one decoding batch."""
 
     def __init__(self) -> None:
         super().__init__(layer_class_to_replicate=GroupLayer)

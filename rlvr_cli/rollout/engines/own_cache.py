@@ -1,4 +1,4 @@
-"""Decoding with the model's own kind of cache: recurrent states, sliding windows, sinks."""
+"""Decode with the model's own cache: recurrent states, sliding windows, sinks."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -27,7 +27,7 @@ def decode_with_own_cache(
     stop_ids: torch.Tensor,
     drawn: Drawn,
 ) -> Iterator[tuple[int, list[Completion]]]:
-    """Yield (prompt index, completions) of B prompts of one length, at the end of `generate`."""
+    """Yield (prompt index, completions) of B prompts of one length when `generate` ends."""
     ids = torch.tensor([list(prompt) for prompt in prompts], device=model.device)
     sampling = _Sampling(torch.tensor(seeds, device=model.device), params, vocab_size, stop_ids)
     sampling.drawn = drawn
@@ -50,7 +50,8 @@ def decode_with_own_cache(
 
 
 class _Sampling(LogitsProcessor):
-    """Draws the next token of every row by its own seed, and leaves `generate` no other choice."""
+    """A logits processor that draws each row's next token by its own seed and leaves `generate` no
+    other choice."""
 
     drawn: Drawn
 
@@ -76,7 +77,7 @@ class _Sampling(LogitsProcessor):
 
 
 class _Done(StoppingCriteria):
-    """Says which rows have drawn an end token."""
+    """A stopping criterion: which rows have drawn an end token."""
 
     def __init__(self, sampling: _Sampling) -> None:
         self.sampling = sampling

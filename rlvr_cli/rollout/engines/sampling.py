@@ -1,4 +1,4 @@
-"""Sampling one token a row, with a random number that belongs to the row alone."""
+"""Sample one token per row, each with a random number that depends on its own row only."""
 
 import torch
 
@@ -7,7 +7,8 @@ _MIX = (-4658895280553007687, -7723592293110705685)  # splitmix64's two multipli
 
 
 def uniform(seeds_B: torch.Tensor, step: int) -> torch.Tensor:
-    """Float64 [B] in [0, 1): number `step` of each seed's own stream (splitmix64, Steele 2014)."""
+    """Return number `step` of each seed's stream, float64 [B] in [0, 1) (splitmix64, Steele
+    2014)."""
     z = seeds_B + (step + 1) * torch.tensor(_GOLDEN, device=seeds_B.device)
     for shift, multiplier in zip((30, 27), _MIX, strict=True):
         z = (z ^ _shifted_right(z, shift)) * multiplier
@@ -18,11 +19,11 @@ def uniform(seeds_B: torch.Tensor, step: int) -> torch.Tensor:
 def sample(
     logits_BV: torch.Tensor, uniform_B: torch.Tensor, temperature: float, top_p: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Token ids [B] and their log-probabilities [B] under the distribution sampled from.
+    """Return token ids [B] and their log-probabilities [B] under the sampling distribution.
 
     The inverse of the cumulative distribution at `uniform_B`; temperature 0 takes the likeliest
     token, with log-probability 0. Top-p keeps the smallest set of likeliest tokens whose mass
-    reaches `top_p` and renormalises (Holtzman et al. 2020).
+    reaches `top_p` and renormalizes (Holtzman et al. 2020).
     """
     if temperature == 0:
         token_B = logits_BV.argmax(-1)
@@ -46,5 +47,5 @@ def _nucleus(logprobs_BV: torch.Tensor, top_p: float) -> torch.Tensor:
 
 
 def _shifted_right(z: torch.Tensor, bits: int) -> torch.Tensor:
-    """Logical (not arithmetic) right shift of int64."""
+    """Shift int64 right logically (not arithmetically)."""
     return (z >> bits) & ((1 << (64 - bits)) - 1)

@@ -1,4 +1,4 @@
-"""Which engine a run takes, and why; what can be told before any weight is loaded."""
+"""Choose the engine of a run before any weight is loaded."""
 
 import re
 from dataclasses import dataclass
@@ -21,14 +21,14 @@ _ENGINE_WORKSPACE = _GIB
 
 @dataclass(frozen=True)
 class Choice:
-    """An engine with the reason for it, in words."""
+    """The chosen engine and the reason for it, in words."""
 
     name: EngineName
     reason: str
 
 
 def choose_engine(asked: str) -> Choice:
-    """The engine for `--engine ASKED` on this machine.
+    """Return the engine for `--engine ASKED` on this machine.
 
     `auto` takes vLLM where a tested version is installed and a GPU is there. Raises UserError if
     vLLM is asked for and missing, or of a version outside the tested range.
@@ -37,7 +37,7 @@ def choose_engine(asked: str) -> Choice:
 
 
 def choose(asked: str, version: str | None, has_gpu: bool) -> Choice:
-    """See `choose_engine`; `version` is None where vLLM is not installed."""
+    """Choose as `choose_engine` does; `version` is None if vLLM is not installed."""
     if asked == "transformers":
         return Choice("transformers", "as asked")
     if version is None:
@@ -74,7 +74,7 @@ def check_before_loading(model: str, gpu_share: float, training: bool) -> None:
 
 
 def gpu_shortage(parameters: int, total_bytes: int, gpu_share: float, training: bool) -> str | None:
-    """Why the model does not fit the GPU beside vLLM, and what would fit; None if it does.
+    """Return why the model does not fit the GPU beside vLLM, and what would fit; None if it does.
 
     vLLM takes `gpu_share` of the GPU for 2 bytes a parameter (bfloat16), a gibibyte of workspace,
     keys and values. Beside it stay 4 bytes a parameter in evaluation; in training 12 (weights and

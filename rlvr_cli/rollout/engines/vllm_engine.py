@@ -32,7 +32,7 @@ _ENVIRONMENT = {
 
 
 class VllmEngine:
-    """A copy of `model` in vLLM, which takes the model's weights once at the start.
+    """An engine on a copy of `model` in vLLM, whose weights are copied once at the start.
 
     `vocab_size` is the tokenizer's: the copy has no other ids, so none beyond can be sampled.
     `kv_budget_mb` bounds the keys and values on a CPU, `gpu_share` all that vLLM holds on a GPU.
@@ -91,7 +91,8 @@ class VllmEngine:
         seeds: Sequence[int],
         listener: Listener | None = None,
     ) -> Iterator[tuple[int, list[Completion]]]:
-        """See `Engine.generate`; groups come as they finish, and closing aborts the others."""
+        """Generate as `Engine.generate` says; groups come as they finish, closing aborts the
+        rest."""
         refuse_prompts(prompts, params.max_tokens, self.context)
         core = self.llm.llm_engine
         requests = self.llm.enqueue(
@@ -115,7 +116,8 @@ class VllmEngine:
                 core.abort_request(list(index))
 
     def request(self, params: SamplingParams, seed: int) -> Any:
-        """vLLM's own settings for one group; greedy, it draws one response that stands for all."""
+        """Build vLLM's settings for one group; greedy, it draws one response that stands for
+        all."""
         return import_vllm().SamplingParams(
             n=params.samples if params.temperature > 0 else 1,
             max_tokens=params.max_tokens,
@@ -130,7 +132,7 @@ class VllmEngine:
         )
 
     def sync_weights(self, named_parameters: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """Copy into vLLM's own storage, without a file; what was cached of the old weights goes."""
+        """Copy the weights into vLLM's own storage, without a file; drop caches of the old ones."""
         if self._asleep:
             torch.cuda.empty_cache()
             self.llm.wake_up(tags=["weights"])
@@ -141,19 +143,19 @@ class VllmEngine:
             raise RuntimeError("weights were pushed while responses were being generated")
 
     def sleep(self) -> None:
-        """On a GPU, drop weights, keys and values; `sync_weights` must come before `wake`."""
+        """Drop weights, keys and values on a GPU; call `sync_weights` before `wake`."""
         if self._on_gpu:
             self.llm.sleep(level=2)
             self._asleep = True
 
     def wake(self) -> None:
-        """On a GPU, take room for keys and values again."""
+        """Allocate room for keys and values on a GPU again."""
         if self._asleep:
             self.llm.wake_up(tags=["kv_cache"])
             self._asleep = False
 
     def close(self) -> None:
-        """Stop vLLM and give its memory back."""
+        """Stop vLLM and free its memory."""
         from vllm.distributed.parallel_state import cleanup_dist_env_and_memory
 
         self.llm.llm_engine.engine_core.shutdown()
@@ -161,7 +163,7 @@ class VllmEngine:
         cleanup_dist_env_and_memory()
 
     def _write_config(self, model: PreTrainedModel, directory: str) -> None:
-        """The model's configuration with the tokenizer's vocabulary.
+        """Write the model's configuration with the tokenizer's vocabulary.
 
         On a CPU vLLM packs the output layer, and a tied one would not follow the embedding when
         weights are pushed: there the two are told to be separate.
@@ -187,7 +189,7 @@ class VllmEngine:
 
 
 def import_vllm() -> Any:
-    """The vllm package, told to stay in this process and to keep stdout clean."""
+    """Import vllm, configured to stay in this process and to keep stdout clean."""
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     import vllm
@@ -200,7 +202,7 @@ def _on_a_gpu(share: float) -> dict[str, Any]:
 
 
 def _on_a_cpu(model: PreTrainedModel, kv_budget_mb: int) -> dict[str, Any]:
-    """A prompt is never read in chunks: vLLM cannot rewind a CPU generator between them."""
+    """Disable chunked prefill: vLLM cannot rewind a CPU generator between chunks."""
     context = getattr(model.config.get_text_config(), "max_position_embeddings", None) or 0
     return {
         "dtype": "float32",
@@ -212,7 +214,7 @@ def _on_a_cpu(model: PreTrainedModel, kv_budget_mb: int) -> dict[str, Any]:
 
 
 def known_architectures() -> Collection[str]:
-    """The architectures that this vLLM has."""
+    """Return the architectures that this version of vLLM supports."""
     with _unchanged_process():
         import_vllm()
         from vllm.model_executor.models import ModelRegistry
@@ -222,7 +224,7 @@ def known_architectures() -> Collection[str]:
 def _shared_names(
     model: PreTrainedModel, with_aliases: bool
 ) -> tuple[set[str], dict[str, list[str]]]:
-    """The parameters with a row for each id of the vocabulary, and the other names of tied ones."""
+    """Return the parameters with a row per vocabulary id, and the other names of tied ones."""
     head = model.get_output_embeddings()
     by_id = {id(p) for p in (model.get_input_embeddings().weight, head.weight, head.bias)}
     first = {id(parameter): name for name, parameter in model.named_parameters()}
@@ -236,7 +238,7 @@ def _shared_names(
 def _tell(
     listener: Listener, prompt: int, outputs: Sequence[Any], heard: Counter[tuple[int, int]]
 ) -> None:
-    """Tell of the tokens beyond those heard; an output holds all of a response so far."""
+    """Report the tokens beyond those already reported; an output holds all of a response so far."""
     for output in outputs:
         for token in output.token_ids[heard[prompt, output.index] :]:
             listener(prompt, output.index, token)
@@ -254,8 +256,8 @@ def _completion(output: Any, temperature: float) -> Completion:
 
 @contextmanager
 def _unchanged_process() -> Iterator[None]:
-    """Undo what starting vLLM does to the process: it prints to stdout and stderr whatever its log
-    level, reseeds the random numbers and forbids to set the number of threads."""
+    """Undo the side effects of starting vLLM: it prints to stdout and stderr whatever its log
+    level, reseeds the random numbers and forbids setting the number of threads."""
     set_threads, threads = torch.set_num_threads, torch.get_num_threads()
     random_state = torch.random.get_rng_state()
     python_random_state = random.getstate()

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from rlvr_cli.algorithm.choices import Algorithm, MaskOverlong, SoftOverlong
-from rlvr_cli.algorithm.rows import group_rows
+from rlvr_cli.algorithm.samples import to_samples
 from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout
 
 PROMPT = Prompt(Problem("1", "?", "1"), "?", (5, 6), False)
@@ -28,7 +28,7 @@ def make_group(*responses: tuple[int, float | None], version: int = 0) -> Group:
 
 def test_a_row_is_a_judged_response_with_what_the_engine_said_of_it():
     groups = [make_group((2, 1.0), (3, None)), make_group((10, -1.0), version=4)]
-    first, second = group_rows(groups, Algorithm(), max_tokens=10, weight_version=4)
+    first, second = to_samples(groups, Algorithm(), max_tokens=10, weight_version=4)
     assert (first.prompt_ids, first.response_ids) == ((5, 6), [7, 7])
     assert first.rollout_logprobs.tolist() == [-0.5, -0.5]
     assert first.rollout_logprobs.dtype is torch.float64
@@ -47,5 +47,5 @@ def test_a_row_is_a_judged_response_with_what_the_engine_said_of_it():
 )
 def test_only_the_soft_penalty_takes_from_the_reward(overlong, rewards):
     group = make_group((6, 1.0), (9, 1.0), (10, -1.0))
-    rows = group_rows([group], Algorithm(overlong=overlong), max_tokens=10, weight_version=0)
+    rows = to_samples([group], Algorithm(overlong=overlong), max_tokens=10, weight_version=0)
     assert [row.reward for row in rows] == pytest.approx(rewards)

@@ -1,4 +1,4 @@
-"""Judged responses as rows to train on, with the reward that their length leaves them."""
+"""Turn judged responses into training samples, rewards shaped by length."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,21 +11,21 @@ from rlvr_cli.core.types import Group
 
 
 @dataclass(frozen=True)
-class Row:
+class TrainingSample:
     """One response to train on; tensors are [T], None where the algorithm has no use for them."""
 
     prompt_ids: Sequence[int]
     response_ids: Sequence[int]
     rollout_logprobs: torch.Tensor
     reward: float
-    """Of the whole response, shaped by its length if so asked."""
+    """The reward of the whole response, shaped by its length if configured."""
     group: int
     """Equal numbers for responses to one prompt that were sampled together."""
     is_fresh: bool
-    """Sampled by the weights as they are at the start of this step, not carried over."""
+    """Whether the weights at the start of this step sampled it; False if carried over."""
     is_cut_off: bool
     old_logprobs: torch.Tensor | None = None
-    """None for a fresh row that trains once: the policy's own at that moment."""
+    """None for a fresh sample that trains once: the policy's own at that moment."""
     ref_logprobs: torch.Tensor | None = None
     old_values: torch.Tensor | None = None
     end_value: float = 0.0
@@ -34,11 +34,12 @@ class Row:
     returns: torch.Tensor | None = None
 
 
-def group_rows(
+def to_samples(
     groups: Sequence[Group], algo: Algorithm, max_tokens: int, weight_version: int
-) -> list[Row]:
-    """The judged responses of the groups, rewards shaped by length if so asked."""
-    rows = []
+) -> list[TrainingSample]:
+    """Return the judged responses of the groups as samples, rewards shaped by length if
+    configured."""
+    samples = []
     for number, group in enumerate(groups):
         for rollout in group.judged:
             completion = rollout.completion
@@ -46,8 +47,8 @@ def group_rows(
             if isinstance(algo.overlong, SoftOverlong):
                 n_tokens = len(completion.token_ids)
                 reward += overlong_penalty(n_tokens, max_tokens, algo.overlong.cache)
-            rows.append(
-                Row(
+            samples.append(
+                TrainingSample(
                     prompt_ids=group.prompt.token_ids,
                     response_ids=completion.token_ids,
                     rollout_logprobs=torch.tensor(completion.logprobs, dtype=torch.float64),
@@ -57,4 +58,4 @@ def group_rows(
                     is_cut_off=completion.finish_reason == "length",
                 )
             )
-    return rows
+    return samples

@@ -1,0 +1,48 @@
+"""Layers of settings: one source each, such as a YAML file."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.files import open_regular
+from rlvr_cli.core.yaml_text import LARGEST_YAML, load_yaml
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Settings from one place, which error messages name."""
+
+    origin: str
+    values: dict[str, Any]
+
+    def sets(self, path: list[str]) -> bool:
+        """Return whether the layer sets this path."""
+        inside: Any = self.values
+        for part in path:
+            if not isinstance(inside, dict) or part not in inside:
+                return False
+            inside = inside[part]
+        return True
+
+
+def yaml_layer(path: Path, origin: str | None = None) -> Layer:
+    """Read the settings of a YAML file. Raises UserError if it cannot be read or is not a mapping.
+
+    A file with an `origin` of its own lies in a directory from anywhere: only a regular one is
+    opened there.
+    """
+    by_user, origin = origin is None, origin or f"--config {path}"
+    try:
+        with path.open("rb") if by_user else open_regular(path) as file:
+            text = file.read(LARGEST_YAML + 1).decode()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"{origin}: cannot be read ({reason})") from None
+    try:
+        values = load_yaml(text)
+    except ValueError as error:
+        raise UserError(f"{origin}: {error}") from None
+    if values is not None and not isinstance(values, dict):
+        raise UserError(f"{origin}: a mapping of settings is expected")
+    return Layer(origin, values or {})

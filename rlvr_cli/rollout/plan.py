@@ -1,0 +1,95 @@
+"""The plan of a command: its configuration with every `auto` and None resolved, once."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from rlvr_cli.config import LONGEST_RESPONSE, Config, DataConfig
+from rlvr_cli.core.cores import thread_limit
+from rlvr_cli.core.types import SamplingParams
+from rlvr_cli.data.problems import ProblemSet
+from rlvr_cli.data.prompts import FORMATS, kept_template
+from rlvr_cli.model.loading import default_device
+from rlvr_cli.rollout.engines.selection import Choice, choose_engine
+from verifiers import Format
+
+_SMALL_MODEL = 20_000_000
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A configuration with all choices resolved, so that a run continues alike on any machine. Only
+    `threads` depend on the size of the model: a session's plan has them too."""
+
+    config: Config
+    engine: Choice
+    answer_format: Format
+    """How answers are judged."""
+
+    @property
+    def training(self) -> SamplingParams:
+        """Return the sampling settings of training."""
+        one = self.config.rollout
+        return SamplingParams(one.samples, one.max_tokens, one.temperature, one.top_p)
+
+    @property
+    def evaluation(self) -> SamplingParams:
+        """Return the sampling settings of an evaluation, within a run too."""
+        one = self.config.eval
+        return SamplingParams(
+            one.samples, self.config.rollout.max_tokens, one.temperature, one.top_p
+        )
+
+    def evaluation_within(self, room: int) -> SamplingParams:
+        """Return the sampling settings of an evaluation without a requested length, where the
+        context has `room` tokens left."""
+        return replace(self.evaluation, max_tokens=min(room, LONGEST_RESPONSE))
+
+    @property
+    def threads(self) -> int:
+        """Return the number of torch threads; 1 before the model is loaded."""
+        return self.config.threads or 1
+
+    def with_threads(self, parameters: int) -> "Plan":
+        """Fill in the number of threads for a model of this size."""
+        threads = self.config.threads or choose_threads(parameters)
+        return replace(self, config=self.config.model_copy(update={"threads": threads}))
+
+
+def plan_for(config: Config, problems: ProblemSet) -> Plan:
+    """Resolve the settings that depend on the problems and the machine, before anything is loaded.
+    Raises UserError for an invalid template or an engine that is not available."""
+    template = kept_template(config.data.prompt or problems.prompt)
+    answer_format = choose_format(problems, config.data)
+    engine = choose_engine(config.engine)
+    data = {"prompt": template, "answer_format": answer_format}
+    optim = {"precision": precision_on(default_device(), config.optim.precision)}
+    sections = {
+        "engine": engine.name,
+        "data": config.data.model_copy(update=data),
+        "optim": config.optim.model_copy(update=optim),
+    }
+    return Plan(config.model_copy(update=sections), engine, answer_format)
+
+
+def choose_format(problems: ProblemSet, data: DataConfig) -> Format:
+    """Return how answers are judged: as configured, else as the set says, else by the prompt."""
+    if data.answer_format is not None:
+        return data.answer_format
+    if problems.answer_format is not None and data.prompt in (None, problems.prompt):
+        return problems.answer_format
+    return FORMATS.get(data.prompt or problems.prompt, "any")
+
+
+def choose_threads(parameters: int) -> int:
+    """Return the torch threads on a CPU: one for a small model, whose operations are too short to
+    share out (several threads collapse when another process competes), else one per core that is
+    ours."""
+    return 1 if parameters < _SMALL_MODEL else thread_limit()
+
+
+def precision_on(device: str, asked: Literal["auto", "float32", "bfloat16"]) -> str:
+    """Return the precision of matrix products on a device: as configured, else bfloat16 on a
+    GPU."""
+    if asked != "auto":
+        return asked
+    return "bfloat16" if device == "cuda" else "float32"

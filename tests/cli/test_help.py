@@ -1,0 +1,59 @@
+"""What help says of the flags is what the settings say."""
+
+import re
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from rlvr_cli.cli.main import app
+from rlvr_cli.config import SETTINGS, Config, flags_of
+
+REPORT = {"against", "by", "k", "judge", "responses"}
+NO_SETTINGS = {
+    "train": {"list_", "resume", "check", "out", "quiet", "config", "set_"},
+    "eval": {"list_", "out", "quiet", "config", "set_"} | REPORT,
+    "sample": {"inputs", "out", "quiet", "config", "set_"},
+}
+COMMANDS = list(NO_SETTINGS)
+
+
+def lines(command: str) -> dict[str, str]:
+    """The line of help of each flag and argument."""
+    done = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "300", "NO_COLOR": "1"})
+    found = re.findall(r"^│ +(?:--)?([a-z-]+)[. ](.*)│$", done.stdout, re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in found}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_flag_is_a_setting_or_known_to_be_none(command):
+    parameters = {one.name for one in get_command(app).commands[command].params}
+    assert parameters == set(flags_of(command)) | NO_SETTINGS[command]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_the_defaults_of_the_model(command):
+    shown, checked = lines(command), 0
+    for name, key in flags_of(command).items():
+        default = Config()
+        for part in key.split("."):
+            default = getattr(default, part)
+        text = shown[name.replace("_", "-")]
+        if command in SETTINGS[key].default_in or (command, name) == ("sample", "samples"):
+            assert "[default: " in text
+        elif default is None or default is False:
+            assert "default" not in text
+        else:
+            (said,) = re.findall(r"\[default: ([^];]+)[];]", text)
+            assert type(default)(said) == default
+            checked += 1
+    assert checked >= 5
+
+
+def test_help_has_the_defaults_of_the_command():
+    said = {command: lines(command) for command in COMMANDS}
+    for command, samples in (("train", 8), ("eval", 4), ("sample", 1)):
+        assert said[command]["samples"].endswith(f"[default: {samples}]")
+    assert said["train"]["max-tokens"].endswith("[default: 1024; tiny: 96]")
+    assert "up to 32768" in said["eval"]["max-tokens"]
+    assert "default" not in said["train"]["limit"]

@@ -1,0 +1,54 @@
+"""A plan leaves nothing open, and changes nothing that was said."""
+
+import pytest
+
+from rlvr_cli.config import LONGEST_RESPONSE, resolve, set_layer
+from rlvr_cli.core.types import SamplingParams
+from rlvr_cli.data.problems import ProblemSet
+from rlvr_cli.rollout import plan
+from rlvr_cli.rollout.engines.selection import choose
+from rlvr_cli.rollout.plan import plan_for
+
+PROBLEMS = ProblemSet("set", (), "boxed")
+
+
+def planned(*settings: str):
+    return plan_for(resolve(set_layer(settings)), PROBLEMS)
+
+
+@pytest.fixture(autouse=True)
+def gpu(monkeypatch):
+    """A machine with a GPU and a tested vLLM."""
+    monkeypatch.setattr(plan, "choose_engine", lambda asked: choose(asked, "0.32.0", True))
+    monkeypatch.setattr(plan, "default_device", lambda: "cuda")
+
+
+def test_what_is_left_open_is_answered_by_the_problems_and_the_machine():
+    config = planned().config
+    assert (config.data.prompt, config.data.answer_format) == ("boxed", "boxed")
+    assert (config.engine, config.optim.precision) == ("vllm", "bfloat16")
+    assert planned().with_threads(1_000_000).threads == 1
+    assert plan.precision_on("cpu", "auto") == "float32"
+
+
+def test_what_was_said_stays_and_a_plan_of_a_plan_is_the_same():
+    said = ("data.prompt=plain", "data.answer_format=any", "engine=transformers", "threads=3")
+    settings = (*said, "optim.precision=float32")
+    first = planned(*settings).with_threads(10**9)
+    assert first.config == resolve(set_layer(settings))
+    assert (first.engine.reason, first.answer_format) == ("as asked", "any")
+    assert plan_for(planned().config, PROBLEMS).config == planned().config
+
+
+def test_a_template_in_a_file_is_kept_as_its_text(tmp_path):
+    (tmp_path / "mine.txt").write_text("Solve {problem}\n")
+    config = planned(f"data.prompt={tmp_path}/mine.txt").config
+    assert (config.data.prompt, config.data.answer_format) == ("Solve {problem}", "any")
+
+
+def test_training_and_evaluation_draw_with_settings_of_their_own():
+    one = planned("rollout.temperature=0.5", "eval.samples=2", "rollout.max_tokens=7")
+    assert one.training == SamplingParams(8, 7, 0.5, 1.0)
+    assert one.evaluation == SamplingParams(2, 7, 0.6, 0.95)
+    assert one.evaluation_within(500).max_tokens == 500
+    assert one.evaluation_within(10**6).max_tokens == LONGEST_RESPONSE == 32768
