@@ -96,9 +96,9 @@ class Verifier:
                 return found(Verdict.CORRECT, "the words it ends in", gold)
             verdict = Verdict.TRUNCATED if attempt.truncated else Verdict.NO_ANSWER
             return found(verdict, extraction.reason)
-        if is_left_undone(extraction.text, gold):
-            return found(Verdict.NO_ANSWER, "a computation left undone", extraction.text)
         judgement = judge(gold, extraction.text)
+        if judgement.equal and is_left_undone(extraction.text, gold):
+            return found(Verdict.NO_ANSWER, "a computation left undone", extraction.text)
         if judgement.equal is False:
             judgement = self._read_again(gold, extraction, judge) or judgement
             if ends_so:
