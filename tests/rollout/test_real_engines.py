@@ -10,7 +10,9 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from rlvr_cli.config import Layer, resolve
 from rlvr_cli.core.types import Completion, Problem, SamplingParams
+from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.data.prompts import render_prompts
+from rlvr_cli.rollout.plan import plan_for
 from rlvr_cli.rollout.session import Session, open_session
 
 QUESTIONS = ["Calculate 7 + 5.", "What is the capital of France?", "Say 12 in one long sentence."]
@@ -23,7 +25,7 @@ SEEDS = [100, 200, 300]
 def session(request: pytest.FixtureRequest, real_model: Path) -> Iterator[Session]:
     values = {"model": str(real_model), "engine": request.param, "threads": 1}
     config = resolve([Layer("test", values | {"rollout": {"kv_budget_mb": 256}})])
-    with open_session(config) as opened:
+    with open_session(plan_for(config, ProblemSet("asked", (), "plain"))) as opened:
         yield opened
 
 
