@@ -67,3 +67,11 @@ def test_the_tree_in_the_readme_names_every_room():
         for folder in package.iterdir():
             if folder.is_dir() and (folder / "__init__.py").exists():
                 assert f"  {folder.name}/" in readme, folder
+
+
+def test_the_verifiers_tree_names_every_module():
+    package = PACKAGES[1]
+    readme = (package / "README.md").read_text()
+    for path in package.rglob("*.py"):
+        if path.name != "__init__.py":
+            assert f"  {path.name} " in readme or f"\n{path.name} " in readme, path
