@@ -88,7 +88,8 @@ def _share(found: Agreement) -> str:
 
 
 def _by_part(name: str, listed: Mapping[str, Sequence[Pair]]) -> list[str]:
-    """How the judges agree within each part, with the responses that only one finds right."""
+    """Tabulate how the judges agree within each part, with the responses that only one finds
+    right."""
     header = [name, "judged by both", "agreement [95 %]", "both right", "only ours"]
     header += [f"only {PEER}", "neither", "not judged"]
     lines = []
@@ -100,7 +101,7 @@ def _by_part(name: str, listed: Mapping[str, Sequence[Pair]]) -> list[str]:
 
 
 def _show_differing(pairs: Sequence[Pair], display: Display) -> None:
-    """The first of the responses on which the judges differ."""
+    """List the first of the responses on which the judges differ."""
     if not pairs:
         return
     header = ["differ", "sample", "gold", "ours", "", PEER, ""]
@@ -127,7 +128,7 @@ def _cell(value: object) -> str:
 
 
 def _pipe(pairs: Sequence[Pair], peer: str) -> None:
-    """Our row, and what the other judge says."""
+    """Return our row with what the other judge says."""
     for pair in pairs:
         other = {"verdict": pair.theirs["verdict"], "extracted": pair.theirs["extracted"]}
         sys.stdout.write(jsonl_line(pair.ours | {"judge": {"name": peer, **other}}))

@@ -20,7 +20,7 @@ _LONGEST = 300
 
 @contextmanager
 def reported_errors(interrupted: str = "") -> Iterator[None]:
-    """One line and exit code 2 for a mistake of the user's or a fault; a quiet end for a pipe.
+    """Report a mistake or a fault in one line with exit code 2; end quietly for a closed pipe.
 
     Ctrl-C and SIGTERM end it with what the KeyboardInterrupt says, else with `interrupted`.
     """
@@ -51,7 +51,7 @@ def reported_errors(interrupted: str = "") -> Iterator[None]:
 
 
 def fault(error: Exception) -> str:
-    """What was not foreseen, in one line; its traceback goes to a file."""
+    """Describe what was not foreseen in one line; its traceback goes to a file."""
     reason = " ".join(str(error).split())[:_LONGEST]
     if isinstance(error, MemoryError) or any(words in reason for words in _FULL):
         return (
@@ -63,7 +63,7 @@ def fault(error: Exception) -> str:
 
 
 def report(message: str) -> None:
-    """The line, on a stderr that may be full or gone."""
+    """Print the line on a stderr that may be full or gone."""
     from rlvr_cli.console.display import fail
 
     with suppress(OSError):
@@ -82,6 +82,6 @@ def _details(error: Exception) -> str:
 
 
 def _drop_stdout() -> None:
-    """What stdout still holds cannot be written at the end either."""
+    """Drop what stdout still holds, which cannot be written at the end either."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -34,7 +34,7 @@ from verifiers import OURS, Format, open_judge
 
 
 def eval_(configs: Sequence[Config], asked: ReportOptions, display: Display) -> None:
-    """The whole of `rlvr eval` with models: one configuration for each model and problem set.
+    """Run `rlvr eval` with models: one configuration for each model and problem set.
 
     Those of one model stand together. Raises UserError for anything wrong with the input, before
     a model is loaded where it can be known.
@@ -69,7 +69,7 @@ def eval_(configs: Sequence[Config], asked: ReportOptions, display: Display) -> 
 
 
 class _Measurement:
-    """One model on one problem set."""
+    """Evaluate one model on one problem set."""
 
     def __init__(
         self, plan: Plan, problems: ProblemSet, session: Session, model_sha: str, judge: str
@@ -91,7 +91,7 @@ class _Measurement:
     def unfinished(
         self, directory: ResultDirectory | None, name: str, display: Display
     ) -> PartialResult:
-        """What an earlier command left of it, if anything."""
+        """Return what an earlier command left of it, if anything."""
         samples = self.params.samples
         if directory is None:
             return PartialResult(None, self.fingerprint, samples)
@@ -131,7 +131,7 @@ class _Measurement:
                 raise KeyboardInterrupt(self._kept(unfinished)) from None
 
     def _kept(self, unfinished: PartialResult) -> str:
-        """What an interrupt leaves, in words."""
+        """Say what an interrupt leaves."""
         if unfinished.path is None:
             return ""
         done = f"{len(unfinished.rows_of)} of {len(self.prompts)} problems of {self.problems.name}"
@@ -139,7 +139,8 @@ class _Measurement:
 
 
 def _problem_sets(configs: Sequence[Config], asked: ReportOptions) -> dict[str, ProblemSet]:
-    """The problems of each source, read once and checked: all of them, whatever the limit."""
+    """Return the problems of each source, read once and checked: all of them, whatever the
+    limit."""
     sets: dict[str, ProblemSet] = {}
     for config in configs:
         data = config.data
@@ -165,8 +166,9 @@ def _problem_sets(configs: Sequence[Config], asked: ReportOptions) -> dict[str, 
 def _prompts_and_params(
     plan: Plan, problems: ProblemSet, session: Session
 ) -> tuple[list[Prompt], SamplingParams]:
-    """The prompts of the first `limit` problems, and room for responses: as asked, else what the
-    context leaves beside the longest prompt of the whole set, so that `limit` changes no answer."""
+    """Return the prompts of the first `limit` problems, and room for responses: as asked, else what
+    the context leaves beside the longest prompt of the whole set, so that `limit` changes no
+    answer."""
     config, params, limit = plan.config, plan.evaluation, plan.config.data.limit
     if "max_tokens" in config.rollout.model_fields_set:
         first = replace(problems, problems=problems.problems[:limit])

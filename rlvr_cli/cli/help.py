@@ -22,8 +22,8 @@ class SettingsCommand(TyperCommand):
 
 
 def shown_defaults(command: Any) -> dict[str, str]:
-    """The default of each flag of a command, by the name of its parameter: the built-in one, and
-    that of the built-in policy where it has one of its own."""
+    """Return the default of each flag of a command, by the name of its parameter: the built-in one,
+    and that of the built-in policy where it has one of its own."""
     from rlvr_cli.config import SETTINGS, Config, flags_of
     from rlvr_cli.core.layers import yaml_layer
     from rlvr_cli.core.settings import leaves

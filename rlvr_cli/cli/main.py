@@ -38,7 +38,8 @@ def _say_version(asked: bool) -> None:
 @app.callback()
 def main(
     version: Annotated[
-        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Say it.")
+        bool,
+        typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
     """Reinforcement learning with verifiable rewards on math reasoning, on one node.
@@ -77,11 +78,18 @@ def train(
         int | None, typer.Option(help="Problems a step.", rich_help_panel="Training")
     ] = None,
     resume: Annotated[
-        Path | None, typer.Option(help="Go on with a run.", rich_help_panel="Training")
+        Path | None,
+        typer.Option(
+            help="Resume this run from its newest checkpoint.", rich_help_panel="Training"
+        ),
     ] = None,
     check: Annotated[
         bool,
-        typer.Option("--check", help="Only look whether it can learn.", rich_help_panel="Training"),
+        typer.Option(
+            "--check",
+            help="Check model, data, memory and a probe, then end.",
+            rich_help_panel="Training",
+        ),
     ] = False,
     model: options.Model = None,
     engine: options.Engine = None,

@@ -34,7 +34,7 @@ class ReportOptions:
 def earlier_results(
     asked: ReportOptions, ours: Mapping[tuple[str, str], Sequence[Problem]], verifier: Verifier
 ) -> list[Result]:
-    """What `--against` is to be compared with; none if it was not given.
+    """Return what `--against` is to be compared with; none if it was not given.
 
     Raises UserError if the problems of one of our (model, problem set) pairs cannot be compared.
     """
@@ -116,7 +116,7 @@ def _show(entry: dict[str, Any], name_model: bool, display: Display) -> None:
 
 
 def _settings(entry: dict[str, Any]) -> str:
-    """What the figures were measured on, in words."""
+    """Say what the figures were measured on."""
     fingerprint: Fingerprint = entry["fingerprint"]
     answers = f"answers judged {_judge(fingerprint)}"
     problems = plural(entry["problems"], "problem")
@@ -131,7 +131,7 @@ def _settings(entry: dict[str, Any]) -> str:
 
 
 def _judge(fingerprint: Fingerprint) -> str:
-    """How verdicts came about, in words."""
+    """Say how verdicts came about."""
     verifier = fingerprint["verifier"]
     judge = verifier.get("judge", OURS)
     if judge == OURS:
@@ -169,7 +169,7 @@ def _comparisons(
 
 
 def _pipe(results: Sequence[Result]) -> None:
-    """All rows; where there are several results, each row says which it belongs to."""
+    """Write all rows; where there are several results, each row says which it belongs to."""
     for result in results:
         label = dict(zip(LABELS, (result.model, result.data), strict=True))
         for problem in result.problems:

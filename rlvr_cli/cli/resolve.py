@@ -18,7 +18,8 @@ NOTHING_KEPT = "nothing is kept; rlvr eval with --out DIR keeps what was sampled
 
 
 def given_flags(parameters: Mapping[str, Any], command: "Command") -> dict[str, Any]:
-    """The settings that the flags of a command gave, by `section.key`; None was not given."""
+    """Return the settings that the flags of a command gave, by `section.key`; None was not
+    given."""
     from rlvr_cli.config import flags_of
 
     given = {key: parameters.get(name) for name, key in flags_of(command).items()}
@@ -31,7 +32,8 @@ def resolve(
     assignments: list[str] | None,
     command: "Command",
 ) -> "Config":
-    """The configuration from, in rising order: the model's own file, --config, flags, --set.
+    """Resolve the configuration from, in rising order: the model's own file, --config, flags,
+    --set.
 
     Raises UserError for a flag or an assignment that the command does not read.
     """
@@ -84,7 +86,7 @@ def say_own_settings(models: Iterable[str], display: "Display") -> None:
 
 
 def _own_settings(model: str) -> tuple["Layer", list[str]]:
-    """The settings in the model's directory, and the names of those that are not read.
+    """Return the settings in the model's directory, and the names of those that are not read.
 
     Only the built-in policy's file may say anything. Raises UserError for a prompt in another file.
     """
@@ -111,7 +113,7 @@ def _own_settings(model: str) -> tuple["Layer", list[str]]:
 
 
 def _kept_part(layer: "Layer") -> tuple["Layer", list[str]]:
-    """The settings of a layer that a checkpoint may keep, and the names of the others."""
+    """Return the settings of a layer that a checkpoint may keep, and the names of the others."""
     from rlvr_cli.config import OF_A_MODEL
 
     values: dict[str, Any] = {}
@@ -137,8 +139,8 @@ def _shown(values: dict[str, Any], prefix: str = "") -> str:
 
 
 def checked_judge(judge: str, assignments: list[str] | None) -> str:
-    """The judge. Raises UserError for one that is not there, or an answer format beside another
-    than ours, which takes any."""
+    """Return the judge. Raises UserError for one that is not there, or an answer format beside
+    another than ours, which takes any."""
     from rlvr_cli.core.errors import UserError
     from rlvr_cli.evaluation.fingerprint import judge_versions
     from verifiers import OURS
@@ -153,7 +155,7 @@ def checked_judge(judge: str, assignments: list[str] | None) -> str:
 def resolve_again(
     run: Path, flags: dict[str, Any], assignments: list[str] | None, others: Iterable[str] = ()
 ) -> "Config":
-    """The run's own configuration; what it computes can only be made longer, not changed.
+    """Resolve the run's own configuration; what it computes can only be made longer, not changed.
 
     Raises UserError for a setting that would change it, and for any of the `others`, options that
     were given and are no settings.

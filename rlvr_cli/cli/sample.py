@@ -20,7 +20,7 @@ from rlvr_cli.runs.run_dir import write_rollouts
 
 
 def sample(config: Config, inputs: Sequence[str], out: Path | None, display: Display) -> None:
-    """The whole of `rlvr sample`: readable on a terminal, JSONL in a pipe or in `out`."""
+    """Run `rlvr sample`: readable on a terminal, JSONL in a pipe or in `out`."""
     sets = [_sample_problems(text, f"prompt-{n}", config) for n, text in enumerate(inputs, 1)]
     one = sets[0]
     all_problems = tuple(problem for part in sets for problem in part.problems)
@@ -47,7 +47,7 @@ def _show_live(
     seed: int,
     display: Display,
 ) -> None:
-    """Each response while it is written, one after the other: those that a pipe would get."""
+    """Show each response while it is written, one after the other: those that a pipe would get."""
     one = replace(params, samples=1)
     for prompt, first in zip(prompts, prompt_seeds(prompts, seed), strict=True):
         display.say("problem", prompt.problem.problem)
@@ -59,7 +59,7 @@ def _show_live(
 
 
 def _sample_problems(text: str, name: str, config: Config) -> ProblemSet:
-    """Problems of a file or stdin, or the text itself as one of that name; gold answers may be
+    """Read problems of a file or stdin, or the text itself as one of that name; gold answers may be
     missing."""
     if text == "-" or text.endswith(FILE_TYPES):
         return load_problems(

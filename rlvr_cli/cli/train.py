@@ -31,7 +31,7 @@ from rlvr_cli.training.trainer import Trainer
 
 
 def train(config: Config, out: Path | None, check_only: bool, display: Display) -> None:
-    """The whole of `rlvr train`. Raises UserError for anything wrong with the input."""
+    """Run `rlvr train`. Raises UserError for anything wrong with the input."""
     directory = out or default_directory(config.algo, config.data.source)
     if not check_only:
         refuse_existing(directory)
@@ -53,7 +53,7 @@ def train(config: Config, out: Path | None, check_only: bool, display: Display) 
 
 
 def resume(config: Config, directory: Path, display: Display) -> None:
-    """Go on with a run from its newest whole checkpoint. Raises UserError where that cannot be."""
+    """Resume a run from its newest whole checkpoint. Raises UserError where that cannot be."""
     with closing(Run(directory)) as run:
         checkpoint, damaged = latest_valid(directory)
         for line in damaged:
@@ -125,7 +125,7 @@ def _say_model(session: Session, display: Display) -> None:
 def _prompts(
     session: Session, problems: ProblemSet, display: Display
 ) -> tuple[list[Prompt], list[Prompt]]:
-    """The problems to train on and those held out; says what the run is going to do."""
+    """Return the problems to train on and those held out; says what the run is going to do."""
     config = session.plan.config
     held_out = _held_out_prompts(session)
     prompts = prompts_for(problems, session.policy, config, config.rollout.max_tokens)
@@ -144,7 +144,7 @@ def _prompts(
 
 
 def _check(session: Session, prompts: Sequence[Prompt], strict: bool, display: Display) -> None:
-    """The preflight. Raises UserError if the run cannot go well; `strict` (--check) counts a
+    """Run the preflight. Raises UserError if the run cannot go well; `strict` (--check) counts a
     probe without a signal as such."""
     for stage in preflight(session, prompts):
         for label, text in stage.lines:
@@ -162,7 +162,7 @@ def _check(session: Session, prompts: Sequence[Prompt], strict: bool, display: D
 
 
 def _problems_again(config: Config, directory: Path) -> ProblemSet:
-    """The problems that the run began with: its own copy, or its source once more."""
+    """Return the problems that the run began with: its own copy, or its source once more."""
     if config.data.source != "-":
         return _training_problems(config)
     return ProblemSet("stdin", tuple(kept_problems(directory)), config.data.prompt or "")
@@ -179,7 +179,7 @@ def _training_problems(config: Config) -> ProblemSet:
 
 
 def _held_out_prompts(session: Session) -> list[Prompt]:
-    """The problems of the measurement; none where the source has no test split or trains on it."""
+    """Return the held-out problems; none where the source has no test split or trains on it."""
     config = session.plan.config
     source = config.eval.source or config.data.source
     own_test = config.eval.source is None and (
