@@ -102,7 +102,10 @@ def test_help_loads_no_torch():
 def test_library_code_does_not_print():
     package = Path(rlvr_cli.__file__).parent
     for path in package.rglob("*.py"):
-        if path.relative_to(package).parts[0] in ("cli", "console", "tiny"):
+        if (
+            path.relative_to(package).parts[0] in ("cli", "console", "tiny")
+            or path.name == "logs.py"
+        ):
             continue
         called = {
             node.func.id

@@ -1,15 +1,27 @@
 """Make log records and warnings of libraries safe to show on a terminal."""
 
 import logging
+import sys
 import traceback
 import warnings
+from contextlib import suppress
 from typing import Any
 
 from rlvr_cli.core.text import printable
 
+
+class _Stderr(logging.Handler):
+    """Print each message on stderr as it is at that moment, which may be full or gone."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with suppress(OSError, ValueError):
+            print(_shown(record.getMessage()), file=sys.stderr)
+
+
 LOG = logging.getLogger("rlvr")
-"""What library code has to say that is no error; without a handler of anyone's it is on stderr."""
+"""What library code has to say that is no error."""
 LOG.propagate = False
+LOG.addHandler(_Stderr())
 
 _LONGEST = 4_000
 """Characters of one message: a library may list every tensor of an untrusted file."""
