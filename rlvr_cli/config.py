@@ -21,6 +21,7 @@ from rlvr_cli.core.settings import (
     uses,
 )
 from rlvr_cli.core.text import shortened, shown
+from rlvr_cli.core.types import FieldName
 from rlvr_cli.core.yaml_text import load_yaml
 from verifiers import Format
 
@@ -36,8 +37,16 @@ published."""
 class DataConfig(Section):
     """Which problems, and how they are put to the policy."""
 
-    source: str = setting("arithmetic", read_by=("train", "eval"), flag="DATA", on_resume="moves")
-    """A name in datasets_cfg, a YAML, JSONL, Parquet or CSV file, a hub id, or `-` for stdin."""
+    source: str | tuple[str, ...] = setting(
+        "arithmetic", read_by=("train", "eval"), flag="DATA", on_resume="moves"
+    )
+    """A name in datasets_cfg, a YAML, JSONL, JSON, Parquet, CSV or TSV file (gzipped or not), a hub
+    id, or `-` for stdin; or a list of them, to train on together."""
+    fields: dict[FieldName, str] = setting(
+        {}, read_by=JUDGING, flag="--field", flag_of=SAMPLING, on_resume="moves"
+    )
+    """Where `problem`, `answer` and `id` stand in a row, as paths such as `a.b[0].c`; those not
+    given are looked for."""
     split: Literal["train", "test"] | None = setting(None, read_by=SAMPLING)
     """None means `train` to train on and `test` to evaluate."""
     limit: int | None = setting(None, read_by=JUDGING, flag="--limit", flag_of=SAMPLING, ge=1)
@@ -47,16 +56,24 @@ class DataConfig(Section):
         None,
         read_by=SAMPLING,
         flag="--prompt",
-        flag_of=("eval", "sample"),
         kept=True,
         resets="data.answer_format",
     )
-    """A template of prompts.TEMPLATES, or a text or a file with {problem} in it; none means the
-    set's own."""
+    """think_answer, boxed, plain, or a text or a file with {problem} in it; none means the set's
+    own."""
+    system: str | None = setting(None, read_by=SAMPLING, flag="--system", kept=True)
+    """The system turn before every problem, in place of a chat's own; none means none but that."""
+    chat: dict[str, bool | int | float | str] = setting({}, read_by=SAMPLING, kept=True)
+    """Arguments of the chat template, such as `enable_thinking: false`."""
     answer_format: Format | None = setting(None, read_by=JUDGING, kept=True)
     """How answers are judged; none means as the problem set says, or as the prompt asks for."""
     root: str | None = setting(None, read_by=SAMPLING, on_resume="moves")
     """A directory of local copies of the hub's problem sets, such as gsm8k_test.jsonl."""
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Return the sources, of which there is one or several."""
+        return (self.source,) if isinstance(self.source, str) else self.source
 
 
 class RolloutConfig(Section):
@@ -110,7 +127,7 @@ class EvalConfig(Section):
     """Measured before and after training; none means the `test` split of data.source."""
     limit: int = setting(256, ge=0)
     """How many of them, in training; 0 leaves the measurement out."""
-    every: int = setting(0, ge=0)
+    every: int = setting(0, flag="--eval-every", ge=0)
     """Measured every so many steps as well, so that the best checkpoint is kept; 0 means never."""
     samples: int = setting(
         4, read_by=SAMPLING, flag="--samples", flag_of=("eval", "sample"), kept=True, ge=1
@@ -275,7 +292,9 @@ def flag_layer(key: str, value: Any) -> Layer:
     """The setting `section.key` as a flag gave it."""
     section, _, name = key.rpartition(".")
     nested = {section: {name: value}} if section else {name: value}
-    return Layer(f"{SETTINGS[key].flag} {shortened(str(value))}", nested)
+    parts = [f"{k}={v}" for k, v in value.items()] if isinstance(value, dict) else [value]
+    parts = [*value] if isinstance(value, tuple) else parts
+    return Layer(f"{SETTINGS[key].flag} {shortened(' '.join(map(str, parts)))}", nested)
 
 
 def set_layer(assignments: Sequence[str]) -> list[Layer]:

@@ -33,7 +33,7 @@ def shown_defaults(command: Any) -> dict[str, str]:
     defaults = dict(leaves(Config().model_dump()))
     shown = {}
     for name, key in flags_of(command).items():
-        default, special = defaults[key], SETTINGS[key].default_in.get(command)
+        default, special = defaults.get(key), SETTINGS[key].default_in.get(command)
         if special is None and isinstance(default, TYPED_AS_IS):
             continue
         text = special or _number(default)

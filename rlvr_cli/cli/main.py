@@ -15,6 +15,7 @@ from rlvr_cli.cli.resolve import (
     NOTHING_KEPT,
     checked_judge,
     given_flags,
+    numbers,
     resolve,
     resolve_again,
     say_own_settings,
@@ -77,6 +78,10 @@ def train(
     prompts: Annotated[
         int | None, typer.Option(help="Problems a step.", rich_help_panel="Training")
     ] = None,
+    eval_every: Annotated[
+        int | None,
+        typer.Option(help="Measure every so many steps, too.", rich_help_panel="Training"),
+    ] = None,
     resume: Annotated[
         Path | None,
         typer.Option(
@@ -94,10 +99,13 @@ def train(
     model: options.Model = None,
     engine: options.Engine = None,
     samples: options.Samples = None,
+    prompt: options.PromptTemplate = None,
+    system: options.System = None,
     max_tokens: options.MaxTokens = None,
     temperature: options.Temperature = None,
     top_p: options.TopP = None,
     limit: options.Limit = None,
+    field: options.Field = None,
     skip_bad: options.SkipBad = False,
     out: options.RunOut = None,
     quiet: options.Quiet = False,
@@ -175,8 +183,10 @@ def eval_(
         ),
     ] = None,
     k: Annotated[
-        list[int] | None,
-        typer.Option("--k", min=1, help="Of pass@k: 1, 2, 4, … n.", rich_help_panel=options.REPORT),
+        list[str] | None,
+        typer.Option(
+            "--k", help="Of pass@k, as 1,4,16: 1, 2, 4, … n.", rich_help_panel=options.REPORT
+        ),
     ] = None,
     list_: Annotated[
         bool, typer.Option("--list", help="Name the problem sets.", rich_help_panel=options.OUTPUT)
@@ -185,12 +195,14 @@ def eval_(
         str, typer.Option(help="rlvr, or math-verify as others do.", rich_help_panel=options.REPORT)
     ] = "rlvr",
     prompt: options.PromptTemplate = None,
+    system: options.System = None,
     engine: options.Engine = None,
     samples: options.Samples = None,
     max_tokens: options.MaxTokens = None,
     temperature: options.Temperature = None,
     top_p: options.TopP = None,
     limit: options.Limit = None,
+    field: options.Field = None,
     skip_bad: options.SkipBad = False,
     out: options.ResultOut = None,
     quiet: options.Quiet = False,
@@ -227,7 +239,7 @@ def eval_(
         from rlvr_cli.console.display import Display
 
         asked = ReportOptions(
-            tuple(k or ()), tuple(by or ()), against, out, checked_judge(judge, set_)
+            numbers(k or ()), tuple(by or ()), against, out, checked_judge(judge, set_)
         )
         flags = given_flags({**ctx.params, "model": None, "data": None}, "eval")
         if responses is not None:
@@ -260,12 +272,14 @@ def sample(
     ] = None,
     model: options.Model = None,
     prompt: options.PromptTemplate = None,
+    system: options.System = None,
     engine: options.Engine = None,
     samples: options.Samples = 1,
     max_tokens: options.MaxTokens = None,
     temperature: options.Temperature = None,
     top_p: options.TopP = None,
     limit: options.Limit = None,
+    field: options.Field = None,
     skip_bad: options.SkipBad = False,
     out: options.Out = None,
     quiet: options.Quiet = False,

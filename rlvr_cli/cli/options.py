@@ -8,10 +8,23 @@ import typer
 OUTPUT, SAMPLING, SETTINGS, REPORT = "Input and output", "Sampling", "Settings", "Report"
 
 Data = Annotated[
-    str | None,
+    list[str] | None,
     typer.Argument(
-        help="A problem set (arithmetic, gsm8k, …), a JSONL, Parquet or CSV file, a hub id, or -."
+        help="Problem sets: names (arithmetic, gsm8k, …), JSON, Parquet or CSV files, hub ids or -."
     ),
+]
+Field = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--field",
+        metavar="NAME=PATH",
+        help="Where problem, answer or id stands in a row: answer=a.b[0].c.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+System = Annotated[
+    str | None,
+    typer.Option(help="A system turn: a text or a file.", rich_help_panel=SAMPLING),
 ]
 Model = Annotated[
     str | None,

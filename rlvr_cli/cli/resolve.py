@@ -14,16 +14,58 @@ if TYPE_CHECKING:
     from rlvr_cli.core.settings import Command
 
 KEPT = "what was sampled is kept in {}; give the same command again to go on"
+FIELDS = ("problem", "answer", "id")
+_LONGEST_NAME = 255
 NOTHING_KEPT = "nothing is kept; rlvr eval with --out DIR keeps what was sampled"
 
 
 def given_flags(parameters: Mapping[str, Any], command: "Command") -> dict[str, Any]:
-    """Return the settings that the flags of a command gave, by `section.key`; None was not
-    given."""
+    """Return the settings that the flags of a command gave, by `section.key`; None was not given.
+    Raises UserError for a file or a field that cannot be read."""
     from rlvr_cli.config import flags_of
 
     given = {key: parameters.get(name) for name, key in flags_of(command).items()}
-    return {key: value for key, value in given.items() if value is not None and value is not False}
+    given = {
+        key: value
+        for key, value in given.items()
+        if value is not None and value is not False and value != []
+    }
+    if isinstance(sources := given.get("data.source"), list):
+        given["data.source"] = sources[0] if len(sources) == 1 else tuple(sources)
+    if (system := given.get("data.system")) is not None:
+        given["data.system"] = _text_or_file(system)
+    if "data.fields" in given:
+        given["data.fields"] = dict(_field_and_path(one) for one in given["data.fields"] or [])
+    return given
+
+
+def _text_or_file(given: str) -> str:
+    """Return the text of a file of that name, else the text itself. Raises UserError."""
+    from rlvr_cli.core.errors import UserError
+    from rlvr_cli.core.files import read_regular
+    from rlvr_cli.core.text import LONGEST_ANSWER, shortened
+
+    is_text = any(letter.isspace() for letter in given) or len(given) > _LONGEST_NAME
+    if is_text or not (Path(given).exists() or Path(given).suffix in (".txt", ".md")):
+        return given
+    try:
+        return read_regular(Path(given), LONGEST_ANSWER).decode().strip()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"--system {shortened(given)}: cannot be read ({reason})") from None
+
+
+def _field_and_path(given: str) -> tuple[str, str]:
+    from rlvr_cli.core.errors import UserError
+    from rlvr_cli.core.text import shortened
+
+    field, equals, path = given.partition("=")
+    if field not in FIELDS or not equals or not path:
+        raise UserError(
+            f"--field {shortened(given)}: write it as NAME=path, with NAME one of "
+            f"{', '.join(FIELDS)}, such as answer=reward.truth[0]"
+        )
+    return field, path
 
 
 def resolve(
@@ -73,6 +115,8 @@ def say_own_settings(models: Iterable[str], display: "Display") -> None:
     from rlvr_cli.config import OF_A_MODEL
     from rlvr_cli.model.loading import TINY
 
+    of_data = ", ".join(sorted(OF_A_MODEL["data"]))
+
     for model in dict.fromkeys(models):
         own, left_out = _own_settings(model)
         if own.values and model != TINY:
@@ -81,7 +125,7 @@ def say_own_settings(models: Iterable[str], display: "Display") -> None:
             names = ", ".join(left_out)
             display.warn(
                 f"{own.origin}: not read: {names:.200}; of a model's own settings only "
-                f"{', '.join(OF_A_MODEL)} are, and of data only prompt and answer_format"
+                f"{', '.join(OF_A_MODEL)} are, and of data only {of_data}"
             )
 
 
@@ -136,6 +180,18 @@ def _shown(values: dict[str, Any], prefix: str = "") -> str:
         for key, value in values.items()
     ]
     return ", ".join(parts)
+
+
+def numbers(given: Iterable[str]) -> tuple[int, ...]:
+    """Return the numbers of `--k 1,4 --k 16`. Raises UserError for another text."""
+    from rlvr_cli.core.errors import UserError
+    from rlvr_cli.core.text import shortened
+
+    parts = [part.strip() for text in given for part in text.split(",")]
+    for part in parts:
+        if not (part.isascii() and part.isdecimal() and len(part) < 10 and int(part)):
+            raise UserError(f"--k {shortened(part)}: give numbers from 1 on, as --k 1,4,16")
+    return tuple(dict.fromkeys(map(int, parts)))
 
 
 def checked_judge(judge: str, assignments: list[str] | None) -> str:

@@ -10,7 +10,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import refuse_links, write_atomically
 from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import Prompt
-from rlvr_cli.data.problems import ProblemSet, load_problems
+from rlvr_cli.data.problems import ProblemSet, load_all
 from rlvr_cli.data.sources import has_split
 from rlvr_cli.rollout.plan import plan_for
 from rlvr_cli.rollout.session import Session, open_session, prompts_for
@@ -32,7 +32,7 @@ from rlvr_cli.training.trainer import Trainer
 
 def train(config: Config, out: Path | None, check_only: bool, display: Display) -> None:
     """Run `rlvr train`. Raises UserError for anything wrong with the input."""
-    directory = out or default_directory(config.algo, config.data.source)
+    directory = out or default_directory(config.algo, config.data.sources)
     if not check_only:
         refuse_existing(directory)
     problems = _training_problems(config)
@@ -45,7 +45,7 @@ def train(config: Config, out: Path | None, check_only: bool, display: Display) 
         if check_only:
             return
         trainer = Trainer(session, prompts, held_out)
-        kept = problems.problems if config.data.source == "-" else None
+        kept = problems.problems if "-" in config.data.sources else None
         run = create_run(directory, config, kept)
         display.say("run", f"{directory}")
         with closing(run):
@@ -137,7 +137,8 @@ def _prompts(
             f"{shared} of {len(held_out)} held-out problems are also trained on, so pass@1 on them "
             "says little; take another eval.source"
         )
-    display.say("problems", f"{len(prompts)} of {problems.name}; {len(held_out)} held out")
+    taken = f"; {problems.taken}" if problems.taken else ""
+    display.say("problems", f"{len(prompts)} of {problems.name}; {len(held_out)} held out{taken}")
     display.say("algorithm", _algorithm_line(config))
     display.say("optimizer", _optimizer_line(config))
     return prompts, held_out
@@ -163,37 +164,25 @@ def _check(session: Session, prompts: Sequence[Prompt], strict: bool, display: D
 
 def _problems_again(config: Config, directory: Path) -> ProblemSet:
     """Return the problems that the run began with: its own copy, or its source once more."""
-    if config.data.source != "-":
+    if "-" not in config.data.sources:
         return _training_problems(config)
     return ProblemSet("stdin", tuple(kept_problems(directory)), config.data.prompt or "")
 
 
 def _training_problems(config: Config) -> ProblemSet:
-    return load_problems(
-        config.data.source,
-        config.data.split or "train",
-        limit=config.data.limit,
-        skip_bad=config.data.skip_bad,
-        root=config.data.root,
-    )
+    return load_all(config.data.sources, config.data.split or "train", config.data)
 
 
 def _held_out_prompts(session: Session) -> list[Prompt]:
-    """Return the held-out problems; none where the source has no test split or trains on it."""
+    """Return the held-out problems; none where the sources have no test split or train on it."""
     config = session.plan.config
-    source = config.eval.source or config.data.source
-    own_test = config.eval.source is None and (
-        config.data.split == "test" or not has_split(source, "test")
-    )
-    if config.eval.limit == 0 or own_test:
+    sources = [config.eval.source] if config.eval.source else []
+    if not sources and config.data.split != "test":
+        sources = [source for source in config.data.sources if has_split(source, "test")]
+    if config.eval.limit == 0 or not sources:
         return []
-    problems = load_problems(
-        source,
-        "test",
-        limit=config.eval.limit,
-        skip_bad=config.data.skip_bad,
-        root=config.data.root,
-    )
+    limit = -(-config.eval.limit // len(sources))
+    problems = load_all(sources, "test", config.data, limit=limit)
     return prompts_for(problems, session.policy, config, config.rollout.max_tokens)
 
 

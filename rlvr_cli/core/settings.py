@@ -160,6 +160,8 @@ def overlay(
                 known = _known(annotation, f"{name}.")
                 raise UserError(f"{origin}: {name} is a section; set one of {known}")
             merged[key] = overlay(annotation, base.get(key, {}), value, origin, f"{name}.")
+        elif isinstance(value, dict) and isinstance(base.get(key), dict):
+            merged[key] = base[key] | value
         else:
             merged[key] = value
     return merged

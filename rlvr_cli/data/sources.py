@@ -1,35 +1,29 @@
 """Read the rows of a problem set from datasets_cfg, the hub, a local copy, a file or stdin."""
 
-import csv
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
-from typing import IO, Annotated, Any, Literal, cast
+from typing import Annotated, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.files import open_regular
-from rlvr_cli.core.jsonl import bounded_lines, parse_json
 from rlvr_cli.core.text import shortened
+from rlvr_cli.core.types import FieldName
 from rlvr_cli.core.yaml_text import LARGEST_YAML, load_yaml
 from rlvr_cli.data import arithmetic
+from rlvr_cli.data.fields import Gold
+from rlvr_cli.data.files import COPIES, SourceRow, file_rows, json_rows
 from verifiers import Format
 
-FILE_TYPES = (".jsonl", ".json", ".parquet", ".csv", ".yaml", ".yml")
+FILE_TYPES = (*COPIES, ".gz", ".yaml", ".yml")
 DEFAULT_PROMPT = "think_answer"
 _MOST_MADE = 20_000
 """Problems of one split that a procedure is asked for, which it makes in seconds."""
-_BATCH = 256
 _PROCEDURAL = "procedural:arithmetic"
-_COPIES = (".jsonl", ".json", ".parquet", ".csv")
 
-SourceRow = tuple[str, int, Any]
-"""Where the row stands (`file:line`), its number from 1, its value or why it has none."""
 Split = Literal["train", "test"]
-FieldName = Literal["problem", "answer", "id"]
-Gold = Literal["text", "hashes", "boxed"]
 
 
 class ProblemSetSpec(BaseModel):
@@ -37,9 +31,9 @@ class ProblemSetSpec(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    description: str
-    version: int
-    license: str
+    description: str = "a problem set of one's own"
+    version: int = 1
+    license: str = "not said"
     source: str
     """`procedural:arithmetic`, a hub id, or a file beside the YAML."""
     subset: str | None = None
@@ -48,8 +42,9 @@ class ProblemSetSpec(BaseModel):
     splits: dict[Split, str] | None = None
     """From `train` and `test` to the source's own names; one that is not named does not exist."""
     fields: dict[FieldName, str] | None = None
-    gold: Gold = "text"
-    """Where the gold answer stands in its field: the whole, after `####`, or in the last box."""
+    gold: Gold = "auto"
+    """Where the gold answer stands in its field: the whole, after `####`, in the last box, or in
+    whichever of them is there."""
     prompt: str = DEFAULT_PROMPT
     answer_format: Format | None = None
     """How answers are judged; none means as the prompt asks for them."""
@@ -63,10 +58,6 @@ class ProblemSetSpec(BaseModel):
     def split_names(self) -> list[str]:
         """Return the splits that the set has."""
         return list(self.sizes or self.splits or ("train", "test"))
-
-
-class BadRowError(Exception):
-    """A row is not a problem, or not a response."""
 
 
 def known_sets() -> list[str]:
@@ -116,7 +107,7 @@ def source_rows(source: str, split: str, root: str | None) -> Iterator[SourceRow
     if spec is not None:
         return _spec_rows(source, spec, split, root)
     if source == "-":
-        return jsonl_rows("stdin", sys.stdin.buffer)
+        return json_rows("stdin", sys.stdin.buffer)
     if source.endswith(FILE_TYPES) or Path(source).exists():
         return file_rows(Path(source))
     if "/" in source:
@@ -125,74 +116,6 @@ def source_rows(source: str, split: str, root: str | None) -> Iterator[SourceRow
         f"{shortened(source)}: no such problem set; give one of {', '.join(known_sets())}, "
         "a .jsonl, .parquet or .csv file, a hub id, or - for stdin"
     )
-
-
-def file_rows(path: Path) -> Iterator[SourceRow]:
-    """Yield the rows of a JSONL, Parquet or CSV file. Raises UserError if it cannot be read."""
-    try:
-        if path.suffix == ".parquet":
-            yield from _parquet_rows(path)
-        elif path.suffix == ".csv":
-            with path.open(encoding="utf-8-sig", newline="") as text:
-                yield from _csv_rows(path, text)
-        else:
-            with path.open("rb") as lines:
-                yield from jsonl_rows(str(path), lines)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({_reason(error.strerror or error)})") from None
-    except (ValueError, csv.Error) as error:
-        raise UserError(f"{path}: cannot be read ({_reason(error)})") from None
-
-
-def _reason(error: object) -> str:
-    return shortened(str(error).strip().split("\n")[0])
-
-
-def _parquet_rows(path: Path) -> Iterator[SourceRow]:
-    """Yield rows a batch at a time, so that a file that decompresses to more than the memory is
-    harmless."""
-    import pyarrow.parquet
-
-    try:
-        with open_regular(path) as content, pyarrow.parquet.ParquetFile(content) as file:
-            _check_columns(path, file.schema_arrow.names)
-            rows = (row for part in file.iter_batches(_BATCH) for row in part.to_pylist())
-            yield from ((f"{path}:{n}", n, row) for n, row in enumerate(rows, 1))
-    except (UserError, OSError):
-        raise
-    except Exception as error:  # whatever a file may hold
-        raise UserError(f"{path}: cannot be read ({_reason(error)})") from None
-
-
-def _csv_rows(path: Path, text: IO[str]) -> Iterator[SourceRow]:
-    reader = csv.DictReader(bounded_lines(str(path), text))
-    _check_columns(path, reader.fieldnames or ())
-    for n, row in enumerate(reader, 1):
-        yield f"{path}:{n}", n, {key: row[key] for key in row if key is not None}
-
-
-def _check_columns(path: Path, names: Iterable[str]) -> None:
-    """Raise UserError for a duplicate column, which would silently replace the first."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise UserError(f"{path}: the column {shortened(name)} stands twice")
-        seen.add(name)
-
-
-def jsonl_rows(name: str, file: IO[bytes]) -> Iterator[SourceRow]:
-    """Yield the rows of JSON lines; an invalid one comes as a BadRowError. Raises UserError at a
-    line without end."""
-    for number, line in enumerate(bounded_lines(name, file), 1):
-        where = f"{name}:{number}"
-        try:
-            text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
-            if text:
-                yield where, number, parse_json(text)
-        except UnicodeDecodeError:
-            yield where, number, BadRowError("not UTF-8 text")
-        except ValueError as error:
-            yield where, number, BadRowError(str(error))
 
 
 def _spec_rows(
@@ -219,7 +142,7 @@ def _local_copy(name: str, split: str, root: Path, splits: list[str]) -> Path:
     """Find `NAME_SPLIT` or `NAME/SPLIT` under the root, and plain `NAME` if it has one split."""
     stems = [f"{name}_{split}", f"{name}/{split}", *([name] if splits == [split] else [])]
     for stem in stems:
-        for suffix in _COPIES:
+        for suffix in COPIES:
             if (root / f"{stem}{suffix}").is_file():
                 return root / f"{stem}{suffix}"
     looked = " or ".join(f"{stem}.jsonl" for stem in stems)
