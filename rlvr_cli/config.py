@@ -10,13 +10,13 @@ from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.presets import ALGORITHMS
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.layers import Layer
+from rlvr_cli.core.overlay import overlay
 from rlvr_cli.core.settings import (
     Command,
     Section,
     Use,
     differences,
     kept,
-    overlay,
     setting,
     uses,
 )
@@ -50,6 +50,7 @@ class DataConfig(Section):
     split: Literal["train", "test"] | None = setting(None, read_by=SAMPLING)
     """None means `train` to train on and `test` to evaluate."""
     limit: int | None = setting(None, read_by=JUDGING, flag="--limit", flag_of=SAMPLING, ge=1)
+    """First problems of each source only."""
     skip_bad: bool = setting(False, read_by=JUDGING, flag="--skip-bad", flag_of=SAMPLING)
     """Go on without the problems that cannot be read or do not fit the context."""
     prompt: str | None = setting(
@@ -80,7 +81,9 @@ class RolloutConfig(Section):
     """How one step samples."""
 
     prompts: int = setting(32, flag="--prompts", kept=True, ge=1)
+    """Problems a step."""
     samples: int = setting(8, flag="--samples", kept=True, ge=1)
+    """Responses a problem, the size of a group."""
     max_tokens: int = setting(
         1024,
         read_by=SAMPLING,
@@ -89,8 +92,11 @@ class RolloutConfig(Section):
         kept=True,
         ge=1,
     )
+    """The longest response in tokens."""
     temperature: float = setting(1.0, flag="--temperature", kept=True, gt=0, le=100)
+    """Of the sampling."""
     top_p: float = setting(1.0, flag="--top-p", kept=True, gt=0, le=1)
+    """The share of the probability that is sampled from; all of it in training."""
     kv_budget_mb: int = setting(1024, read_by=SAMPLING, ge=1)
     """Memory for the keys and values of the responses that are decoded together, but for vLLM on a
     GPU, which has `gpu_share`."""
@@ -107,13 +113,19 @@ class OptimConfig(Section):
     """AdamW and how a step's batch is cut."""
 
     lr: float = setting(1e-6, flag="--lr", kept=True, ge=0, le=1)
+    """The learning rate."""
     warmup_steps: int = setting(10, kept=True, ge=0)
+    """Steps over which the learning rate rises from 0."""
     weight_decay: float = setting(0.1, kept=True, ge=0)
+    """AdamW's decoupled decay."""
     betas: tuple[Beta, Beta] = setting((0.9, 0.999), kept=True)
+    """The decay rates of AdamW's first and second moment."""
     grad_clip: float = setting(1.0, kept=True, gt=0)
+    """The largest norm of the gradient; a larger one is scaled down to it."""
     schedule: Literal["constant", "linear", "cosine"] = setting("constant", kept=True)
     """What the learning rate does after the warm-up: stay, or fall to 0 behind the last step."""
     critic_lr: float = setting(1e-5, kept=True, ge=0, le=1)
+    """The learning rate of a critic."""
     precision: Literal["auto", "float32", "bfloat16"] = setting("auto")
     """Of the matrix products; auto is bfloat16 on a GPU. The weights are float32 always."""
     micro_tokens: int = setting(8192, kept=True, ge=1)
@@ -132,6 +144,7 @@ class EvalConfig(Section):
     samples: int = setting(
         4, read_by=SAMPLING, flag="--samples", flag_of=("eval", "sample"), kept=True, ge=1
     )
+    """Responses a problem."""
     temperature: float = setting(
         0.6,
         read_by=SAMPLING,
@@ -141,9 +154,11 @@ class EvalConfig(Section):
         ge=0,
         le=100,
     )
+    """Of the sampling; 0 is greedy."""
     top_p: float = setting(
         0.95, read_by=SAMPLING, flag="--top-p", flag_of=("eval", "sample"), kept=True, gt=0, le=1
     )
+    """The share of the probability that is sampled from."""
 
 
 class CheckpointConfig(Section):
@@ -176,14 +191,21 @@ class Config(Section):
     """Everything that decides a run; saved as it was resolved."""
 
     algo: str = setting("dapo", flag="--algo", resets="algorithm")
+    """The preset of the algorithm, a row of `rlvr train --list`."""
     steps: int = setting(100, flag="--steps", on_resume="free", ge=1)
+    """Steps of training."""
     seed: int = setting(0, read_by=SAMPLING, flag="--seed", kept=True, ge=-(2**63), lt=2**63)
+    """The seed of everything that is drawn."""
     threads: int | None = setting(None, read_by=SAMPLING, ge=1, le=1024)
     """Torch threads on a CPU; none means chosen by the size of the model."""
     model: str = setting("tiny", read_by=SAMPLING, flag="--model", on_resume="moves")
+    """A hub id, a model directory, a run, or tiny, the built-in one."""
+    parent: str | None = setting(None, on_resume="moves")
+    """The checkpoint whose optimizer the run began with, as --from sets it."""
     engine: Literal["auto", "vllm", "transformers"] = setting(
         "auto", read_by=SAMPLING, flag="--engine"
     )
+    """What samples; auto is vllm where a tested version and a GPU are there."""
     data: DataConfig = DataConfig()
     rollout: RolloutConfig = RolloutConfig()
     algorithm: Algorithm = setting(ALGORITHMS["dapo"])

@@ -19,6 +19,7 @@ from rlvr_cli.cli.resolve import (
     resolve,
     resolve_again,
     say_own_settings,
+    show_config,
 )
 
 app = typer.Typer(
@@ -61,41 +62,16 @@ def main(
 def train(
     ctx: typer.Context,
     data: options.Data = None,
-    algo: Annotated[
-        str | None,
-        typer.Option(help="A row of --list.", rich_help_panel="Training"),
-    ] = None,
-    list_: Annotated[
-        bool,
-        typer.Option("--list", help="Show the table of algorithms.", rich_help_panel="Training"),
-    ] = False,
-    steps: Annotated[
-        int | None, typer.Option(help="Steps of training.", rich_help_panel="Training")
-    ] = None,
-    lr: Annotated[
-        float | None, typer.Option("--lr", help="Learning rate.", rich_help_panel="Training")
-    ] = None,
-    prompts: Annotated[
-        int | None, typer.Option(help="Problems a step.", rich_help_panel="Training")
-    ] = None,
-    eval_every: Annotated[
-        int | None,
-        typer.Option(help="Measure every so many steps, too.", rich_help_panel="Training"),
-    ] = None,
-    resume: Annotated[
-        Path | None,
-        typer.Option(
-            help="Resume this run from its newest checkpoint.", rich_help_panel="Training"
-        ),
-    ] = None,
-    check: Annotated[
-        bool,
-        typer.Option(
-            "--check",
-            help="Check model, data, memory and a probe, then end.",
-            rich_help_panel="Training",
-        ),
-    ] = False,
+    algo: options.Algo = None,
+    list_: options.ListAlgorithms = False,
+    steps: options.Steps = None,
+    lr: options.LearningRate = None,
+    kl: options.Kl = None,
+    prompts: options.Prompts = None,
+    eval_every: options.EvalEvery = None,
+    resume: options.Resume = None,
+    from_: options.From = None,
+    check: options.Check = False,
     model: options.Model = None,
     engine: options.Engine = None,
     samples: options.Samples = None,
@@ -112,6 +88,8 @@ def train(
     seed: options.Seed = None,
     config: options.ConfigFile = None,
     set_: options.Set = None,
+    settings: options.ListSettings = False,
+    print_config: options.PrintConfig = False,
 ) -> None:
     """Train a policy on problems with known answers.
 
@@ -129,30 +107,35 @@ def train(
 
       rlvr train --resume runs/RUN
 
-    Piped, stdout carries one JSON object of metrics a step. Each --set key, its default and its
-    meaning stand in the run's config.yaml and in rlvr_cli/config.py.
+      rlvr train --from runs/RUN --lr 5e-7 --steps 50
+
+      rlvr train --settings optim
+
+    Piped, stdout carries one JSON object of metrics a step.
     """
     with reported_errors():
-        from rlvr_cli.cli.listings import list_algorithms
+        from rlvr_cli.cli.listings import list_algorithms, list_settings
         from rlvr_cli.console.display import Display
 
-        if list_:
-            list_algorithms()
-            return
+        if list_ or settings:
+            return list_algorithms() if list_ else list_settings(data or [])
         flags = given_flags(ctx.params, "train")
         if resume is not None:
-            others = {"--config": config, "--out": out, "--check": check}
+            others = {"--config": config, "--out": out, "--check": check, "--from": from_}
+            others |= {"--kl": kl is not None}
             resolved = resolve_again(resume, flags, set_, [one for one in others if others[one]])
             from rlvr_cli.cli.train import resume as go_on
 
-            go_on(resolved, resume, Display(quiet))
-            return
-        resolved = resolve(flags, config, set_, "train")
+            return go_on(resolved, resume, Display(quiet))
+        resolved = resolve(flags, config, set_, "train", kl, from_)
+        if print_config:
+            return show_config(resolved)
         display = Display(quiet)
-        say_own_settings([resolved.model], display)
+        say_own_settings([resolved.model] if from_ is None else [], display)
         from rlvr_cli.cli.train import train as command
 
         command(resolved, out, check, display)
+        return None
 
 
 @app.command("eval", cls=SettingsCommand)

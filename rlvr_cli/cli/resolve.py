@@ -3,7 +3,7 @@
 Imports stay inside the functions: help needs none of them.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from rlvr_cli.core.settings import Command
 
 KEPT = "what was sampled is kept in {}; give the same command again to go on"
+OTHER_FLAGS = {"--kl", "--out", "--resume", "--from"}
+"""Flags of train that are no settings, of those that other programs have under another name."""
 FIELDS = ("problem", "answer", "id")
 _LONGEST_NAME = 255
 NOTHING_KEPT = "nothing is kept; rlvr eval with --out DIR keeps what was sampled"
@@ -73,9 +75,11 @@ def resolve(
     file: Path | None,
     assignments: list[str] | None,
     command: "Command",
+    kl: float | None = None,
+    parent: Path | None = None,
 ) -> "Config":
-    """Resolve the configuration from, in rising order: the model's own file, --config, flags,
-    --set.
+    """Resolve the configuration from, in rising order: the model's own file, a parent run,
+    --config, flags, --set, --kl.
 
     Raises UserError for a flag or an assignment that the command does not read.
     """
@@ -85,13 +89,84 @@ def resolve(
     given = [config.flag_layer(key, value) for key, value in flags.items() if value is not None]
     given += config.set_layer(assignments or [])
     layers = [yaml_layer(file), *given] if file else given
-    resolved = config.resolve(layers)
+    if parent is not None:
+        layers = [*_parent_layers(parent), *layers]
+    resolved = _resolved(layers)
+    if kl is not None:
+        layers.append(_kl_layer(kl, resolved))
+        resolved = _resolved(layers)
     for layer in given:
         _refuse_unread(layer, command)
-    if command == "responses":
+    if command == "responses" or parent is not None:
         return resolved
     own, _ = _own_settings(resolved.model)
-    return config.resolve([own, *layers])
+    return _resolved([own, *layers])
+
+
+def _resolved(layers: "Sequence[Layer]") -> "Config":
+    """Resolve layers; a name of another program is answered with the one it has here."""
+    from rlvr_cli import config
+    from rlvr_cli.core.errors import UserError
+    from rlvr_cli.core.overlay import UnknownSettingError
+
+    try:
+        return config.resolve(layers)
+    except UnknownSettingError as error:
+        if answer := foreign_answer(error.whole):
+            raise UserError(f"{error.origin}: {answer}") from None
+        raise
+
+
+def foreign_answer(name: str | None) -> str | None:
+    """Say what a flag or setting of another program is here; None where nothing is known."""
+    from rlvr_cli.cli.foreign import answer
+    from rlvr_cli.config import SETTINGS, Config
+    from rlvr_cli.core.settings import described
+
+    known = {one.name for one in described(Config)} | {use.flag for use in SETTINGS.values()}
+    return name and answer(name, {*filter(None, known), *OTHER_FLAGS})
+
+
+def _kl_layer(coef: float, resolved: "Config") -> "Layer":
+    """Return the layer of --kl: none at 0, else the coefficient of the penalty that is there, or of
+    k3 in the loss to a fixed reference."""
+    from rlvr_cli.core.layers import Layer
+    from rlvr_cli.core.settings import NONE
+
+    cells: Any = {"coef": coef} | ({} if resolved.algorithm.kl else {"kind": "k3"})
+    return Layer(f"--kl {coef:g}", {"algorithm": {"kl": cells if coef else NONE}})
+
+
+def _parent_layers(run: Path) -> "list[Layer]":
+    """Return the settings of a run, and its newest whole checkpoint as model and parent. Raises
+    UserError for what is no run, or has no checkpoint."""
+    from rlvr_cli.core.errors import UserError
+    from rlvr_cli.core.layers import Layer
+    from rlvr_cli.runs.checkpoint import latest_valid
+
+    saved = _saved_settings(run, "--from")
+    checkpoint, _ = latest_valid(run)
+    if checkpoint is None:
+        raise UserError(f"--from {run}: it has no checkpoint yet")
+    path = str(checkpoint.path)
+    return [saved, Layer(f"--from {run}", {"model": path, "parent": path})]
+
+
+def _saved_settings(run: Path, flag: str) -> "Layer":
+    from rlvr_cli.core.errors import UserError
+    from rlvr_cli.core.layers import yaml_layer
+
+    file = run / "config.yaml"
+    if not file.is_file():
+        raise UserError(f"{flag} {run}: no config.yaml in it; give the directory of a run")
+    return yaml_layer(file, str(file))
+
+
+def show_config(resolved: "Config") -> None:
+    """Print a configuration as YAML."""
+    from rlvr_cli.config import as_yaml
+
+    print(as_yaml(resolved), end="")
 
 
 def _refuse_unread(layer: "Layer", command: "Command") -> None:
@@ -218,7 +293,6 @@ def resolve_again(
     """
     from rlvr_cli import config
     from rlvr_cli.core.errors import UserError
-    from rlvr_cli.core.layers import yaml_layer
     from rlvr_cli.core.settings import leaves
 
     layers = [config.flag_layer(key, value) for key, value in flags.items()]
@@ -230,12 +304,9 @@ def resolve_again(
         if use is None or use.on_resume != "free":
             raise UserError(
                 f"--resume goes on with {run} as it was: {key} cannot change, only "
-                f"{', '.join(free)} can"
+                f"{', '.join(free)} can; rlvr train --from {run} begins a new run from its weights"
             )
-    file = run / "config.yaml"
-    if not file.is_file():
-        raise UserError(f"--resume {run}: no config.yaml in it; give the directory of a run")
-    saved = yaml_layer(file, str(file))
+    saved = _saved_settings(run, "--resume")
     resolved = config.resolve([saved, *layers])
     schedule = resolved.optim.schedule
     if schedule != "constant" and resolved.steps != config.resolve([saved]).steps:

@@ -8,13 +8,13 @@ from pydantic import Field
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.layers import Layer
+from rlvr_cli.core.overlay import overlay
 from rlvr_cli.core.settings import (
     Choice,
     Section,
     differences,
     kept,
     kinds,
-    overlay,
     setting,
     uses,
 )
