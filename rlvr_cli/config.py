@@ -201,7 +201,7 @@ class Config(Section):
     model: str = setting("tiny", read_by=SAMPLING, flag="--model", on_resume="moves")
     """A hub id, a model directory, a run, or tiny, the built-in one."""
     parent: str | None = setting(None, on_resume="moves")
-    """The checkpoint whose optimizer the run began with, as --from sets it."""
+    """The checkpoint whose weights and optimizer the run begins with; --from sets it."""
     engine: Literal["auto", "vllm", "transformers"] = setting(
         "auto", read_by=SAMPLING, flag="--engine"
     )

@@ -40,7 +40,9 @@ class Advantage(Choice):
 class Gae(Advantage):
     kind: Literal["gae"] = "gae"
     gamma: Gamma = 1.0
+    """The discount of a token."""
     lam: float = Field(0.95, ge=0, le=1)
+    """The lambda of generalized advantage estimation."""
     critic: Critic = Critic()
 
 
@@ -61,6 +63,7 @@ class Return(Advantage):
 
     kind: Literal["return", "batch_baseline"]
     gamma: Gamma = 1.0
+    """The discount of a token."""
 
 
 class Surrogate(Choice):
@@ -116,6 +119,7 @@ class ImportanceCorrection(Choice):
 
     kind: Literal["truncate", "mask"]
     cap: float = Field(2.0, gt=1)
+    """The largest weight."""
 
 
 class FixedReference(Choice):
@@ -129,7 +133,9 @@ class IterativeReference(Choice):
 
     kind: Literal["iterative"] = "iterative"
     every: int = Field(50, ge=1)
+    """Steps from one renewal to the next."""
     resets_optimizer: bool = False
+    """Whether a renewal makes the optimizer forget its moments."""
 
 
 class KLControl(Choice):
@@ -146,10 +152,13 @@ class KL(Choice):
 
     kind: Literal["k1", "k2", "k3", "k3_k2"] = "k3"
     coef: float = Field(0.04, gt=0)
+    """The coefficient of the penalty."""
     place: Literal["loss", "reward"] = "loss"
+    """Where the penalty is subtracted: in the loss, or from the reward of each token."""
     reference: Annotated[FixedReference | IterativeReference, Field(discriminator="kind")] = (
         FixedReference()
     )
+    """The policy that the divergence is measured from."""
     control: KLControl | None = None
     """The adaptation of the coefficient; none keeps it constant."""
 
@@ -203,14 +212,17 @@ class Algorithm(Section):
     aggregation: Literal["token_mean", "sequence_mean", "sequence_sum", "constant_length"] = (
         "token_mean"
     )
+    """How the loss of a batch is averaged over its tokens and responses."""
     importance_correction: ImportanceCorrection | None = None
     kl: KL | None = None
     epochs: int = Field(1, ge=1)
+    """Passes over a step's batch."""
     mini_batches: int = Field(1, ge=1)
     """Optimizer steps an epoch, each on its own share of the responses."""
     target_kl: float | None = Field(None, gt=0)
     """Epochs end early once approx_kl, taken after each, is past this (nats a token)."""
     entropy_coef: float = Field(0.0, ge=0)
+    """The coefficient of the entropy bonus."""
     filter: Mixed | None = None
     """Which groups train; none means all, sampled once."""
     overlong: Annotated[SoftOverlong | MaskOverlong, Field(discriminator="kind")] | None = None

@@ -53,7 +53,8 @@ def eval_(configs: Sequence[Config], asked: ReportOptions, display: Display) -> 
     with open_judge(asked.judge) as equality:
         theirs = earlier_results(asked, ours, equality)
         for found in sets.values():
-            display.say("problems", f"{len(found.problems)} of {found.name}; {found.taken}")
+            if found.taken:
+                display.say("problems", f"{len(found.problems)} of {found.name}; {found.taken}")
         for model, of_model in groupby(plans, key=lambda plan: plan.config.model):
             listed = list(of_model)
             with open_session(listed[0]) as session:

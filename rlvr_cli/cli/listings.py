@@ -78,7 +78,7 @@ def settings_page() -> str:
         "default under `algorithm` is that of `dapo`; `rlvr train --list` has the other presets. "
         "Of a choice the kind is set by its name (`algorithm.kl=k3`), its cells below it.",
     ]
-    for section, rows in groupby(described(Config), lambda row: row.name.rpartition(".")[0]):
+    for section, rows in groupby(described(Config), _section):
         lines += ["", f"## {section or 'The run'}", ""]
         lines += ["| setting | default | meaning | flag |", "| --- | --- | --- | --- |"]
         for row in rows:
@@ -86,6 +86,11 @@ def settings_page() -> str:
             flag = f"`{_flag(row)}`" if _flag(row) else ""
             lines.append(f"| `{row.name}` | {_default(row)} | {meaning} | {flag} |")
     return "\n".join(lines) + "\n"
+
+
+def _section(row: Described) -> str:
+    first, dot, _ = row.name.partition(".")
+    return first if dot else ""
 
 
 def _is_in(row: Described, section: str) -> bool:
@@ -114,7 +119,10 @@ def _meaning(row: Described) -> str:
 
 def _flag(row: Described) -> str | None:
     use = SETTINGS.get(row.name)
-    return use.flag if use is not None else "--kl" if row.name == "algorithm.kl.coef" else None
+    if use is None or use.flag is None:
+        return "--kl" if row.name == "algorithm.kl.coef" else None
+    of = use.flag_of or use.read_by
+    return use.flag if "train" in of else f"{use.flag} of {' and '.join(of)}"
 
 
 if __name__ == "__main__":

@@ -30,9 +30,9 @@ def given_flags(parameters: Mapping[str, Any], command: "Command") -> dict[str, 
     given = {
         key: value
         for key, value in given.items()
-        if value is not None and value is not False and value != []
+        if value is not None and value is not False and value != [] and value != ()
     }
-    if isinstance(sources := given.get("data.source"), list):
+    if isinstance(sources := given.get("data.source"), list | tuple):
         given["data.source"] = sources[0] if len(sources) == 1 else tuple(sources)
     if (system := given.get("data.system")) is not None:
         given["data.system"] = _text_or_file(system)
@@ -84,12 +84,15 @@ def resolve(
     Raises UserError for a flag or an assignment that the command does not read.
     """
     from rlvr_cli import config
+    from rlvr_cli.core.errors import UserError
     from rlvr_cli.core.layers import yaml_layer
 
     given = [config.flag_layer(key, value) for key, value in flags.items() if value is not None]
     given += config.set_layer(assignments or [])
     layers = [yaml_layer(file), *given] if file else given
     if parent is not None:
+        if "model" in flags:
+            raise UserError(f"--from {parent} brings its own model; leave --model out")
         layers = [*_parent_layers(parent), *layers]
     resolved = _resolved(layers)
     if kl is not None:
@@ -138,8 +141,8 @@ def _kl_layer(coef: float, resolved: "Config") -> "Layer":
 
 
 def _parent_layers(run: Path) -> "list[Layer]":
-    """Return the settings of a run, and its newest whole checkpoint as model and parent. Raises
-    UserError for what is no run, or has no checkpoint."""
+    """Return the settings of a run, and its newest whole checkpoint as the parent. Raises UserError
+    for what is no run, or has no checkpoint."""
     from rlvr_cli.core.errors import UserError
     from rlvr_cli.core.layers import Layer
     from rlvr_cli.runs.checkpoint import latest_valid
@@ -148,8 +151,7 @@ def _parent_layers(run: Path) -> "list[Layer]":
     checkpoint, _ = latest_valid(run)
     if checkpoint is None:
         raise UserError(f"--from {run}: it has no checkpoint yet")
-    path = str(checkpoint.path)
-    return [saved, Layer(f"--from {run}", {"model": path, "parent": path})]
+    return [saved, Layer(f"--from {run}", {"parent": str(checkpoint.path)})]
 
 
 def _saved_settings(run: Path, flag: str) -> "Layer":

@@ -17,6 +17,7 @@ from rlvr_cli.rollout.session import Session, open_session, prompts_for
 from rlvr_cli.runs.checkpoint import (
     Checkpoint,
     check_savable,
+    checkpoint_at,
     checkpoints,
     latest_valid,
     load_weights,
@@ -39,12 +40,14 @@ def train(config: Config, out: Path | None, check_only: bool, display: Display) 
     with open_session(plan_for(config, problems), training=True) as session:
         config = session.plan.config
         _say_model(session, display)
+        parent = _parent_loaded(session)
         check_savable(session.policy)
         prompts, held_out = _prompts(session, problems, display)
         _check(session, prompts, check_only, display)
         if check_only:
             return
         trainer = Trainer(session, prompts, held_out)
+        _inherit(trainer, parent, display)
         kept = problems.problems if "-" in config.data.sources else None
         run = create_run(directory, config, kept)
         display.say("run", f"{directory}")
@@ -69,10 +72,13 @@ def resume(config: Config, directory: Path, display: Display) -> None:
         problems = _problems_again(config, directory)
         with open_session(plan_for(config, problems), training=True) as session:
             _say_model(session, display)
+            is_first = checkpoint is None or config.algorithm.has_reference_model
+            parent = _parent_loaded(session) if is_first else None
             prompts, held_out = _prompts(session, problems, display)
             trainer = Trainer(session, prompts, held_out)
             loop = RunLifecycle(trainer, run, display)
             if checkpoint is None:
+                _inherit(trainer, parent, display)
                 run.truncate_to(0)
                 display.say("resume", f"{directory}: no step was saved yet, so from the start")
             else:
@@ -80,6 +86,29 @@ def resume(config: Config, directory: Path, display: Display) -> None:
                 display.say("resume", f"{directory}: from the end of step {trainer.step}")
             write_atomically(directory / "config.yaml", as_yaml(session.plan.config))
             loop.run_to_end()
+
+
+def _parent_loaded(session: Session) -> Checkpoint | None:
+    """Load the weights of the run's parent, if it has one, before anything is made of them."""
+    if (path := session.plan.config.parent) is None:
+        return None
+    parent = checkpoint_at(Path(path))
+    load_weights(parent, session.policy.model)
+    session.engine.sync_weights(session.policy.model.named_parameters())
+    return parent
+
+
+def _inherit(trainer: Trainer, parent: Checkpoint | None, display: Display) -> None:
+    """Take over the parent's optimizer, or say why it begins anew."""
+    if parent is None:
+        return
+    try:
+        trainer.updater.inherit(parent.load_state())
+    except Exception as error:  # whatever a state may hold
+        trainer.updater.reset_optimizer()
+        reason = shortened(" ".join(str(error).split()))
+        display.warn(f"{parent.path}: its optimizer does not fit and begins anew ({reason})")
+    display.say("parent", f"{parent.path}")
 
 
 def _restore(trainer: Trainer, loop: RunLifecycle, checkpoint: Checkpoint) -> None:

@@ -69,7 +69,8 @@ def load_problems(
     problems = tuple(read_rows(source_rows(source, split, root), read, limit, skip_bad))
     if not problems:
         raise UserError(f"{name}: no problems in it; one JSON object a line is expected")
-    found = ProblemSet(name, problems, DEFAULT_PROMPT, None, tuple(places), reader.said())
+    taken = "" if spec and spec.sizes else reader.said()  # what we make has no fields to choose
+    found = ProblemSet(name, problems, DEFAULT_PROMPT, None, tuple(places), taken)
     if reader.has_chats:
         return replace(found, prompt=_AS_IT_STANDS)
     if spec is None:

@@ -11,7 +11,8 @@ from rlvr_cli.config import SETTINGS, Config, flags_of
 
 REPORT = {"against", "by", "k", "judge", "responses"}
 NO_SETTINGS = {
-    "train": {"list_", "resume", "check", "out", "quiet", "config", "set_"},
+    "train": {"list_", "resume", "check", "out", "quiet", "config", "set_"}
+    | {"kl", "from_", "settings", "print_config"},
     "eval": {"list_", "out", "quiet", "config", "set_"} | REPORT,
     "sample": {"inputs", "out", "quiet", "config", "set_"},
 }
