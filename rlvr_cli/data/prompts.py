@@ -183,7 +183,7 @@ class _ChatTemplate:
         known = set(_WORD.findall(str(tokenizer.chat_template or "")))
         own = inspect.signature(tokenizer.apply_chat_template).parameters if arguments else {}
         for name in arguments:
-            if name not in known or name in own:
+            if name not in known or name in {"messages", *own}:
                 raise UserError(
                     f"data.chat.{shortened(name)}: the chat template of {tokenizer.name_or_path} "
                     "takes no such argument"

@@ -21,7 +21,7 @@ def rlvr(tmp_path, monkeypatch):
 
 @pytest.fixture
 def parent(rlvr):
-    done = rlvr("train", "--algo", "grpo", "--steps", "2", "--out", "a", *SMALL)
+    done = rlvr("train", "--algo", "reinforce", "--steps", "2", "--out", "a", *SMALL)
     assert done.exit_code == 0, done.stderr
     return rlvr
 
@@ -41,7 +41,7 @@ def test_a_fork_begins_with_weights_and_optimizer_and_trains_with_its_own_settin
     assert done.exit_code == 0, done.stderr
     config = yaml.safe_load((tmp_path / "b" / "config.yaml").read_text())
     assert config["parent"] == "a/checkpoints/step-2"
-    assert (config["optim"]["lr"], config["steps"], config["algo"]) == (0, 1, "grpo")
+    assert (config["optim"]["lr"], config["steps"], config["algo"]) == (0, 1, "reinforce")
     weights = [
         load_file(tmp_path / run / "model.safetensors")
         for run in ("a/checkpoints/step-2", "b/checkpoints/step-1")
