@@ -57,4 +57,4 @@ def test_the_default_run_learns(rlvr, tmp_path, algo):
     assert after["pass@1"] >= before["pass@1"] + 0.15
     assert "share of mixed groups" in (tmp_path / "run" / "curves.txt").read_text()
     again = rlvr("eval", "--model", "run", "--quiet")
-    assert f"{after['pass@1']:.4f} on arithmetic" in again.stderr
+    assert f"{after['pass@1']:.4f} on chains" in again.stderr
