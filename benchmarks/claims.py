@@ -30,6 +30,7 @@ STEPS, LONGER, EVERY = 60, 90, 10
 """Steps of an arm with dynamic sampling, those of one without, which costs less a step, and how
 often the held-out problems are measured."""
 TRL = "trl"
+_TRAIN = "--train"
 
 PLAIN = ["algo=grpo", "algorithm.kl=none", "algorithm.mini_batches=4"]
 HIGHER = [*PLAIN, "algorithm.surrogate.high=0.28"]
@@ -98,14 +99,14 @@ def make(results: Path, trl_python: str | None, run: tuple[str, int]) -> None:
         else:
             settings = [*ARMS[arm], f"seed={seed}", f"steps={steps_of(arm)}", "threads=1"]
             settings += [f"eval.every={EVERY}", "checkpoint.every=1000", "engine=transformers"]
-            command = [sys.executable, __file__, directory, "--train", f"{directory}/run"]
-            command += settings
+            command = [sys.executable, __file__, _TRAIN, f"{directory}/run", *settings]
         threads = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
         done = subprocess.run(command, env=os.environ | threads, capture_output=True, check=False)
         if done.returncode:
             print(f"{arm} {seed} failed:\n{done.stderr.decode()[-2000:]}", file=sys.stderr)
             return
-        found = trained(Path(directory) / "run") if arm != TRL else json.loads(done.stdout)
+        last = done.stdout.decode().splitlines()[-1:]
+        found = json.loads(last[0]) if arm == TRL else trained(Path(directory) / "run")
     partial_file = results / f"{arm}-{seed}.part"
     partial_file.write_text(json.dumps(found))
     partial_file.replace(results / f"{arm}-{seed}.json")
@@ -153,11 +154,10 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--trl-python", help="without it TRL is left out")
     parser.add_argument("--report", action="store_true", help="make no run")
-    parser.add_argument("--train", help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    if args.train:
-        train(args.train, args.claims)
+    if sys.argv[1:2] == [_TRAIN]:
+        train(sys.argv[2], sys.argv[3:])
         return
+    args = parser.parse_args()
     if unknown := [name for name in args.claims if name not in CLAIMS]:
         parser.error(f"no such claim: {', '.join(unknown)}; it is one of {', '.join(CLAIMS)}")
     args.results.mkdir(parents=True, exist_ok=True)

@@ -37,9 +37,9 @@ class Stage:
 
 
 STAGES = (
-    Stage(0.25, (4, 3, 2, 1, 0, 0, 0, 0), 750, 2e-3),
-    Stage(0.25, (1, 1, 1, 1, 1, 1, 1, 1), 540, 1.5e-3),
-    Stage(0.03, (1, 1, 1, 1, 2, 2, 2, 2), 490, 2e-3),
+    Stage(0.25, (4, 3, 2, 1, 0, 0, 0, 0), 600, 2e-3),
+    Stage(0.25, (1, 1, 1, 1, 1, 1, 1, 1), 400, 1.5e-3),
+    Stage(0.03, (1, 1, 1, 1, 2, 2, 2, 2), 360, 2e-3),
     Stage(0.3, (1, 1, 1, 1, 1, 1, 1, 1), 130, 1e-3),
 )
 """The first operations, all of them, the same to the end of the chain, and then seldom so."""
