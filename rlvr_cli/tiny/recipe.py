@@ -40,9 +40,11 @@ STAGES = (
     Stage(0.25, (4, 3, 2, 1, 0, 0, 0, 0), 600, 2e-3),
     Stage(0.25, (1, 1, 1, 1, 1, 1, 1, 1), 400, 1.5e-3),
     Stage(0.03, (1, 1, 1, 1, 2, 2, 2, 2), 360, 2e-3),
+    Stage(0.03, (1, 1, 1, 1, 2, 2, 2, 2), 300, 1e-3),
     Stage(0.3, (1, 1, 1, 1, 1, 1, 1, 1), 130, 1e-3),
 )
-"""The first operations, all of them, the same to the end of the chain, and then seldom so."""
+"""The first operations, all of them, chains to their end until no operation is copied wrongly, and
+then seldom so."""
 KNOWN = ((0.3, 0.97), (0.25, 0.75), (0.2, 0.4), (0.15, 0.1), (0.1, 0.03))
 """Shares of the facts, and how often those are taken right."""
 BROKEN = 0.05

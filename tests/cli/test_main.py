@@ -182,7 +182,6 @@ def test_bad_lines_stop_or_are_skipped(rlvr):
         (("train", "nothing"), "nothing: no such problem set"),
         (("train", "--set", "data.where=level=9"), "no problem of chains has level 9; others are"),
         (("eval", "--set", "data.where=level=0,1"), "no problem of chains has level 0; others are"),
-        (("eval", "--set", "data.where=9"), "data.where 9: give FIELD=VALUE, such as level=1,2"),
         (
             ("sample", "x", "--set", "data.where=level=1"),
             "only rlvr train and eval read data.where",
