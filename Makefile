@@ -41,7 +41,7 @@ mutants: $(VENV)/installed-dev
 settings: $(VENV)/installed
 	$(BIN)/python -m rlvr_cli.cli.listings > docs/settings.md
 
-# The recipe of the built-in policy, about 25 minutes; it makes the shipped weights bit for bit.
+# The recipe of the built-in policy, about ten minutes of a core; it makes the shipped weights bit for bit.
 tiny: $(VENV)/installed
 	$(BIN)/python -m rlvr_cli.tiny.recipe rlvr_cli/tiny
 

@@ -38,7 +38,7 @@ class DataConfig(Section):
     """Which problems, and how they are put to the policy."""
 
     source: str | tuple[str, ...] = setting(
-        "arithmetic", read_by=("train", "eval"), flag="DATA", on_resume="moves"
+        "chains", read_by=("train", "eval"), flag="DATA", on_resume="moves"
     )
     """A name in datasets_cfg, a YAML, JSONL, JSON, Parquet, CSV or TSV file (gzipped or not), a hub
     id, or `-` for stdin; or a list of them, to train on together."""
@@ -49,6 +49,9 @@ class DataConfig(Section):
     given are looked for."""
     split: Literal["train", "test"] | None = setting(None, read_by=SAMPLING)
     """None means `train` to train on and `test` to evaluate."""
+    where: str | None = setting(None, read_by=("train", "eval"))
+    """FIELD=VALUE,…: only the problems whose field has one of the values, such as level=1,2; in
+    training of the held-out ones of the same source, too."""
     limit: int | None = setting(None, read_by=JUDGING, flag="--limit", flag_of=SAMPLING, ge=1)
     """First problems of each source only."""
     skip_bad: bool = setting(False, read_by=JUDGING, flag="--skip-bad", flag_of=SAMPLING)

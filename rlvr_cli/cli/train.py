@@ -211,7 +211,8 @@ def _held_out_prompts(session: Session) -> list[Prompt]:
     if config.eval.limit == 0 or not sources:
         return []
     limit = -(-config.eval.limit // len(sources))
-    problems = load_all(sources, "test", config.data, limit=limit)
+    where = config.data.where if config.eval.source is None else None
+    problems = load_all(sources, "test", config.data, limit=limit, where=where)
     return prompts_for(problems, session.policy, config, config.rollout.max_tokens)
 
 

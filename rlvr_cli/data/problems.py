@@ -18,6 +18,7 @@ from verifiers import Format
 
 T = TypeVar("T")
 _SHOWN_BAD_LINES = 5
+_SHOWN_VALUES = 20
 _MOST_ROWS = 10_000_000
 _AS_IT_STANDS = "plain"
 """The template of problems that are whole prompts already."""
@@ -43,6 +44,7 @@ def load_problems(
     source: str,
     split: str,
     *,
+    where: str | None = None,
     limit: int | None = None,
     skip_bad: bool = False,
     need_answer: bool = True,
@@ -53,20 +55,26 @@ def load_problems(
     """Load the problems of a source; `root` is a directory of local copies of the hub's sets,
     `fields` says where the fields stand, `prefix` begins the ids of problems that have none.
 
+    `where`, as `level=1,2`, takes those whose field has one of the values, before `limit`.
     Bad rows are reported on stderr with their line; they stop the load unless `skip_bad`.
-    Raises UserError if the source cannot be found or read, or holds no problem.
+    Raises UserError if the source cannot be found or read, holds no problem, or none with a value.
     """
     spec = find_spec(source)
     name = "stdin" if source == "-" else source
     reader = FieldReader(spec.fields, fields, spec.gold) if spec else FieldReader(None, fields)
     places, prefix = [], prefix or bare_name(name)
+    chosen = _Choice(where)
 
-    def read(where: str, number: int, row: Any) -> Problem:
+    def read(place: str, number: int, row: Any) -> Problem | None:
         problem = reader.problem(row, f"{prefix}-{number}", need_answer)
-        places.append(where)
+        if not chosen.takes(problem):
+            return None
+        places.append(place)
         return problem
 
     problems = tuple(read_rows(source_rows(source, split, root), read, limit, skip_bad))
+    if len(problems) != limit:
+        chosen.check(name)
     if not problems:
         raise UserError(f"{name}: no problems in it; one JSON object a line is expected")
     taken = "" if spec and spec.sizes else reader.said()  # what we make has no fields to choose
@@ -82,14 +90,14 @@ def load_all(sources: Sequence[str], split: str, data: DataConfig, **more: Any) 
     """Load several sources as one problem set, with the settings of `data`, of which `more` are
     other values. Raises UserError as `load_problems`, and where two sources share an id."""
     names = [Path(source).name for source in sources]
-    given = {"limit": data.limit, "skip_bad": data.skip_bad, "root": data.root} | more
+    given = {"where": data.where, "limit": data.limit, "skip_bad": data.skip_bad, "root": data.root}
     parts = [
         load_problems(
             source,
             split,
             fields=data.fields,
             prefix=source if names.count(name) > 1 else None,
-            **given,
+            **given | more,
         )
         for source, name in zip(sources, names, strict=True)
     ]
@@ -125,6 +133,37 @@ def joined(parts: Sequence[ProblemSet]) -> ProblemSet:
         tuple(place for part in parts for place in part.places),
         "; ".join(f"{part.name}: {part.taken}" for part in parts if part.taken),
     )
+
+
+class _Choice:
+    """The problems whose field has one of some values; all of them if nothing is asked for."""
+
+    def __init__(self, where: str | None) -> None:
+        self.where = where
+        self.field, equals, values = (part.strip() for part in (where or "").partition("="))
+        self.wanted = {value.strip() for value in values.split(",")}
+        self.seen: set[str] = set()
+        if where is not None and not (self.field and equals and "" not in self.wanted):
+            raise UserError(f"data.where {shortened(where)}: give FIELD=VALUE, such as level=1,2")
+
+    def takes(self, problem: Problem) -> bool:
+        """Return whether the problem is one of them."""
+        if self.where is None:
+            return True
+        value = str(problem.extra.get(self.field))
+        if self.field in problem.extra and (value in self.wanted or len(self.seen) < _SHOWN_VALUES):
+            self.seen.add(value)
+        return value in self.wanted
+
+    def check(self, name: str) -> None:
+        """Raise UserError for a value that no problem had."""
+        if self.where is not None and (missing := self.wanted - self.seen):
+            known = ", ".join(shortened(value) for value in sorted(self.seen - self.wanted))
+            others = f"; others are {known}" if known else ""
+            raise UserError(
+                f"data.where: no problem of {name} has {shortened(self.field)} "
+                f"{' or '.join(shortened(value) for value in sorted(missing))}{others}"
+            )
 
 
 class ProblemCursor:
@@ -165,20 +204,21 @@ class ProblemCursor:
 
 def read_rows(
     rows: Iterable[SourceRow],
-    read: Callable[[str, int, Any], T],
+    read: Callable[[str, int, Any], T | None],
     limit: int | None,
     skip_bad: bool,
 ) -> Iterator[T]:
-    """Apply `read` to rows up to the first `limit` good ones; bad ones (BadRowError) are counted.
+    """Apply `read` to rows up to the first `limit` good ones, without those it returns None for;
+    bad ones (BadRowError) are counted.
 
     They are reported on stderr with their line and, unless skipped, raise UserError at the end.
     """
     shown: list[str] = []
     bad = count = 0
-    for where, number, row in rows:
+    for taken, (where, number, row) in enumerate(rows):
         if count == limit:
             break
-        if bad + count == _MOST_ROWS:
+        if taken == _MOST_ROWS:
             raise UserError(f"{where}: more than {_MOST_ROWS} rows; take the first with --limit")
         try:
             if isinstance(row, BadRowError):
@@ -190,6 +230,8 @@ def read_rows(
             bad += 1
             if bad <= _SHOWN_BAD_LINES:
                 shown.append(f"{where}: {reason}")
+            continue
+        if found is None:
             continue
         count += 1
         yield found

@@ -12,7 +12,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import FieldName
 from rlvr_cli.core.yaml_text import LARGEST_YAML, load_yaml
-from rlvr_cli.data import arithmetic
+from rlvr_cli.data import chains
 from rlvr_cli.data.fields import Gold
 from rlvr_cli.data.files import COPIES, SourceRow, file_rows, json_rows
 from verifiers import Format
@@ -21,7 +21,7 @@ FILE_TYPES = (*COPIES, ".gz", ".yaml", ".yml")
 DEFAULT_PROMPT = "think_answer"
 _MOST_MADE = 20_000
 """Problems of one split that a procedure is asked for, which it makes in seconds."""
-_PROCEDURAL = "procedural:arithmetic"
+_PROCEDURAL = "procedural:chains"
 
 Split = Literal["train", "test"]
 
@@ -35,7 +35,7 @@ class ProblemSetSpec(BaseModel):
     version: int = 1
     license: str = "not said"
     source: str
-    """`procedural:arithmetic`, a hub id, or a file beside the YAML."""
+    """`procedural:chains`, a hub id, or a file beside the YAML."""
     subset: str | None = None
     sizes: dict[Split, Annotated[int, Field(ge=1, le=_MOST_MADE)]] | None = None
     """Of the splits of a procedural set."""
@@ -51,6 +51,8 @@ class ProblemSetSpec(BaseModel):
 
     @model_validator(mode="after")
     def _has_sizes(self) -> "ProblemSetSpec":
+        if self.source.startswith("procedural:") and self.source != _PROCEDURAL:
+            raise ValueError(f"no such procedure as {shortened(self.source)}; it is {_PROCEDURAL}")
         if self.source == _PROCEDURAL and not self.sizes:
             raise ValueError("a procedural set needs sizes, such as {train: 8192, test: 256}")
         return self
@@ -126,7 +128,7 @@ def _spec_rows(
     if spec.source == _PROCEDURAL:
         size = (spec.sizes or {})[cast(Split, split)]
         try:
-            rows = arithmetic.problems(split, size, seed=spec.version)
+            rows = chains.problems(split, size, seed=spec.version)
         except ValueError as error:
             raise UserError(f"{name}: {error}") from None
         return ((f"{name}:{n}", n, row) for n, row in enumerate(rows, 1))
