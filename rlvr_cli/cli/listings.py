@@ -7,7 +7,7 @@ from itertools import groupby
 
 from pydantic_core import PydanticUndefined
 from rich.console import Console
-from rich.markup import escape
+from rich.markdown import Markdown
 from rich.table import Table
 
 from rlvr_cli.algorithm.presets import ALGORITHMS
@@ -59,13 +59,7 @@ def list_settings(sections: Sequence[str]) -> None:
             shown = {"name": row.name, "default": _default(row), "meaning": _meaning(row)}
             write_jsonl_line(sys.stdout, {**shown, "flag": _flag(row)})
         return
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for name in ("setting", "default", "meaning", "flag"):
-        table.add_column(name, overflow="fold")
-    for row in rows:
-        cells = (_default(row), _meaning(row), _flag(row) or "")
-        table.add_row(f"[cyan]{escape(row.name)}[/]", *map(escape, cells))
-    Console(highlight=False).print(table)
+    Console().print(Markdown("\n".join(_tables(rows))))
 
 
 def settings_page() -> str:
@@ -78,14 +72,20 @@ def settings_page() -> str:
         "default under `algorithm` is that of `dapo`; `rlvr train --list` has the other presets. "
         "Of a choice the kind is set by its name (`algorithm.kl=k3`), its cells below it.",
     ]
-    for section, rows in groupby(described(Config), _section):
+    return "\n".join([*lines, *_tables(list(described(Config)))]) + "\n"
+
+
+def _tables(rows: Sequence[Described]) -> list[str]:
+    """Return a Markdown table for each section."""
+    lines = []
+    for section, listed in groupby(rows, _section):
         lines += ["", f"## {section or 'The run'}", ""]
         lines += ["| setting | default | meaning | flag |", "| --- | --- | --- | --- |"]
-        for row in rows:
+        for row in listed:
             meaning = _meaning(row).replace("|", "\\|")
             flag = f"`{_flag(row)}`" if _flag(row) else ""
             lines.append(f"| `{row.name}` | {_default(row)} | {meaning} | {flag} |")
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def _section(row: Described) -> str:

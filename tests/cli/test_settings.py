@@ -10,7 +10,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from rlvr_cli.__main__ import _run
-from rlvr_cli.cli.foreign import NAMES
+from rlvr_cli.cli.foreign import foreign_names
 from rlvr_cli.cli.listings import settings_page
 from rlvr_cli.cli.main import app
 from rlvr_cli.cli.resolve import OTHER_FLAGS, foreign_answer, resolve
@@ -92,10 +92,10 @@ def test_every_flag_that_people_try_is_known_or_answered(flag, capsys):
 
 def test_what_foreign_names_stand_for_exists_or_is_said_to_be_missing():
     known = {row.name for row in ROWS} | {use.flag for use in SETTINGS.values()} | OTHER_FLAGS
-    missing = {ours for ours in NAMES if ours not in known}
+    names, _ = foreign_names()
+    missing = {ours for ours in names if ours not in known}
     assert missing <= {"--lora", "--track", "--reward", "optim.recompute"}
-    for ours in NAMES:
-        name = NAMES[ours].split()[0]
+    for ours, (name, *_) in names.items():
         said = "no counterpart here yet" if ours in missing else f"{ours}"
         assert said in foreign_answer(name)
     assert foreign_answer("zzz") is None
