@@ -78,5 +78,5 @@ def test_a_line_beyond_the_bound_is_named_by_its_number(monkeypatch):
     assert list(bounded_lines("f", io.BytesIO(b"a\n" + longest + b"b"))) == [b"a\n", longest, b"b"]
     read = bounded_lines("f", io.BytesIO(b"a\n" + b"x" + longest))
     assert next(read) == b"a\n"
-    with pytest.raises(UserError, match="^f:2: a line of more than 1 MB$"):
+    with pytest.raises(UserError, match=r"^f:2: a line of more than 1 MB$"):
         next(read)
