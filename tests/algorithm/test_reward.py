@@ -26,3 +26,10 @@ def test_the_penalty_falls_from_nought_to_one_and_never_beyond(n_tokens, max_tok
     assert -1.0 <= longer <= here <= 0.0
     assert overlong_penalty(max_tokens, max_tokens, cache) == pytest.approx(-1.0)
     assert overlong_penalty(int(max_tokens * (1 - cache)), max_tokens, cache) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("n_tokens", "penalty"), [(1, 0), (80, 0), (85, -0.25), (90, -0.5), (100, -1)]
+)
+def test_the_overlong_penalty_falls_over_the_cache(n_tokens, penalty):
+    assert overlong_penalty(n_tokens, max_tokens=100, cache=0.2) == pytest.approx(penalty)

@@ -71,7 +71,9 @@ def test_pace_of_problems(clock):
     note = pace.note(made_group("a", RIGHT, WRONG, LATE, LATE))
     assert note == "pass@1 0.500  3/10  0.0667 responses/s  7.0 min left"
     clock.now += 60
-    assert pace.note(made_group("b", LATE)).startswith("pass@1 0.500  4/10  0.0417 responses/s  6.0")
+    assert pace.note(made_group("b", LATE)).startswith(
+        "pass@1 0.500  4/10  0.0417 responses/s  6.0"
+    )
     assert pace.note(made_group("c", RIGHT)).startswith("pass@1 0.750  5/10")
     assert pace.summary("responses") == "6 responses in 120.0 s, 0 a second"
 

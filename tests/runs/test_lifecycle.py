@@ -24,7 +24,10 @@ def begin(tmp_path, monkeypatch):
     def make(*settings: str, is_right=has_even) -> RunLifecycle:
         trainer = make_trainer(is_right, "algo=grpo", "algorithm.kl=none", *settings)
         monkeypatch.setattr(
-            type(trainer.session.policy.tokenizer), "save_pretrained", lambda *a: None, raising=False
+            type(trainer.session.policy.tokenizer),
+            "save_pretrained",
+            lambda *a: None,
+            raising=False,
         )
         run = create_run(tmp_path / "run", trainer.config)
         opened.append(closing(run))
@@ -119,7 +122,7 @@ def test_an_interruption_saves_the_last_whole_step(begin, capsys):
 
 def test_a_guard_stops_the_run_with_its_last_step_saved(begin):
     loop = begin("steps=9", "checkpoint.every=9", "guards.no_signal_steps=3", is_right=bool)
-    with pytest.raises(RunStoppedError, match="no signal for 3 steps: .*; saved up to step 3;"):
+    with pytest.raises(RunStoppedError, match=r"no signal for 3 steps: .*; saved up to step 3;"):
         loop.run_to_end()
     assert saved(loop) == [3]
     assert summary(loop)["steps"] == 3
