@@ -13,7 +13,7 @@ from rlvr_cli.runs.outcome import say_what_is_next, warn_of_outcome
 
 
 def trainer(*settings: str, stopped=False, held_out=(), prompts=None):
-    config = resolve(set_layer(settings))
+    config = resolve(set_layer(["data.source=problems.yaml", *settings]))
     prompts = prompts or [made_prompt("1 + 1")]
     return SimpleNamespace(config=config, stopped=stopped, held_out=held_out, prompts=prompts)
 
@@ -63,7 +63,7 @@ def next_lines(capsys, **kwargs) -> list[str]:
 
 def test_the_next_commands_can_be_given_as_they_stand(capsys):
     assert next_lines(capsys, held_out=[1], prompts=[made_prompt("it's")]) == [
-        "next rlvr eval arithmetic --model runs/x",
+        "next rlvr eval problems.yaml --model runs/x",
         """rlvr sample --model runs/x 'What is it'"'"'s?'""",
     ]
     (only,) = next_lines(capsys, prompts=[Prompt(Problem("a", "x" * 61, "1"), "", (), False)])
