@@ -80,6 +80,11 @@ def test_pace_of_problems(clock):
 
 def test_pace_of_responses(clock):
     pace = Pace(total=100)
+    assert pace.count(1).startswith("1/100  1e+06 responses/s")  # at once
+    pace = Pace(total=100)
+    clock.now += 0.5
+    assert pace.count(10) == "10/100  20 responses/s  0.1 min left"
+    pace = Pace(total=100)
     clock.now += 2
     assert pace.count(40) == "40/100  20 responses/s  0.1 min left"
     assert pace.note(made_group("c", LATE)).startswith("pass@1 not measured  41/100")
@@ -110,7 +115,9 @@ def test_curves_stand_two_side_by_side_and_only_of_what_was_measured():
     assert CURVES["pass@1"] in lines[0]
     assert CURVES["entropy"] not in "".join(lines)
     assert all(len(line) <= 80 for line in lines)
-    assert len(draw_curves([row | {"entropy": 1.0} for row in rows]).splitlines()) == 18
+    lines = draw_curves([row | {"entropy": 1.0} for row in rows]).splitlines()
+    assert len(lines) == 18
+    assert all(len(line) <= 80 for line in lines)
     assert draw_curves([]) == ""
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.layers import Layer, yaml_layer
+from rlvr_cli.core.yaml_text import LARGEST_YAML
 
 
 @pytest.mark.parametrize(
@@ -27,8 +28,9 @@ def test_a_file_is_named_by_its_flag_or_by_its_own_origin(tmp_path):
     file.write_text("seed: 3\noptim: {lr: 0.5}\n")
     assert yaml_layer(file) == Layer(f"--config {file}", {"seed": 3, "optim": {"lr": 0.5}})
     assert yaml_layer(file, "a run").origin == "a run"
-    file.write_text("")
-    assert yaml_layer(file).values == {}
+    for empty in ("", "#" * LARGEST_YAML):
+        file.write_text(empty)
+        assert yaml_layer(file).values == {}
 
 
 def test_only_the_users_own_file_may_be_no_regular_one(tmp_path):
@@ -48,6 +50,7 @@ def test_only_the_users_own_file_may_be_no_regular_one(tmp_path):
         (b"- 1", "a mapping of settings is expected"),
         (b"0", "a mapping of settings is expected"),
         (b"a: [", "line 1: not valid YAML"),
+        (b"#" * (LARGEST_YAML + 1), "more than 100000 characters"),
     ],
 )
 def test_a_file_that_holds_no_settings_is_one_line(tmp_path, content, message):

@@ -8,7 +8,6 @@ from rlvr_cli.config import DataConfig, resolve, set_layer
 from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout, SamplingParams
 from rlvr_cli.evaluation.measure import summarize
 from rlvr_cli.evaluation.metrics import rollout_metrics
-from rlvr_cli.runs.memory import memory_free, memory_needed
 from rlvr_cli.runs.preflight import (
     gold_findings,
     memory_findings,
@@ -135,24 +134,6 @@ def test_no_share_of_a_format_that_nobody_asked_for(rlvr):
     done = rlvr("train", "--check", *FEW, "--set", "data.answer_format=any", "--max-tokens", "2")
     assert "probe      8 problems, 32 responses: correct " in done.stderr
     assert "the format <think>" not in done.stderr
-
-
-def test_memory_by_hand():
-    from small_trainer import has_even, make_trainer
-
-    trainer = make_trainer(has_even, "algo=ppo", "rollout.kv_budget_mb=3")
-    model = trainer.session.policy.model
-    needed = memory_needed(model, trainer.config, engine_has_own=False)
-    weights = 4 * sum(parameter.numel() for parameter in model.parameters())
-    assert needed["gradient and AdamW"] == 3 * weights
-    assert needed["reference policy"] == weights
-    assert needed["critic"] == 4 * weights
-    assert needed["keys and values"] == 3 << 20
-    rollout = trainer.config.rollout
-    responses = rollout.prompts * rollout.samples
-    assert needed["responses of a step"] == 100 * responses * rollout.max_tokens
-    assert "keys and values" not in memory_needed(model, trainer.config, engine_has_own=True)
-    assert 0 < memory_free(model.device, 0.0) < 1 << 50
 
 
 def test_long_prompts_are_shown_from_both_ends():
