@@ -51,6 +51,20 @@ def test_prompts_count_by_their_tokens_in_order():
     assert len(set(hashes)) == 5
 
 
+def test_no_order_of_files_or_fields_counts(tmp_path, monkeypatch):
+    ours, theirs = ({"a": 1, "b": 2}, {"b": 2, "a": 1})
+    assert data_hash([Problem("1", "p", "2", ours)]) == data_hash([Problem("1", "p", "2", theirs)])
+    for name in ("config.json", "a.safetensors", "b.safetensors"):
+        (tmp_path / name).write_text(name)
+    hashes = set()
+    for turned in (False, True):
+        listed = sorted(tmp_path.iterdir(), reverse=turned)
+        with monkeypatch.context() as patch:
+            patch.setattr(type(tmp_path), "iterdir", lambda self, listed=listed: iter(listed))
+            hashes.add(model_hash(tmp_path))
+    assert len(hashes) == 1
+
+
 def test_which_files_make_a_model(tmp_path):
     seen = {model_hash(tmp_path)}
     made = ("config.json", "generation_config.json", "adapter_config.json", "x.safetensors")

@@ -3,8 +3,9 @@
 import pytest
 import torch
 from conftest import random_model
-from transformers import AttentionInterface
+from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
 
 from rlvr_cli.model.attention import ATTENTION, window_sizes
 from rlvr_cli.model.packing import pack, packed_attention
@@ -53,6 +54,17 @@ def test_packed_rows_go_their_own_way():
     q, k, v = (torch.randn(1, heads, 3, 5) for heads in (4, 2, 2))
     found, _ = OURS(Grouped(), q, k, v, None, layout=row.layout, scaling=0.7)
     torch.testing.assert_close(found, packed_attention(q, k, v, row.layout, 0.7))
+
+
+def test_a_mask_is_transformers_own_and_its_chunks_are_noted():
+    mask = AttentionMaskInterface()[ATTENTION]
+    for size in (3, None):
+        with window_sizes() as found:
+            ours = mask(batch_size=1, q_length=4, kv_length=4, local_size=size)
+        theirs = sdpa_mask(batch_size=1, q_length=4, kv_length=4, local_size=size)
+        assert found == {size} - {None}
+        assert (ours is None) == (theirs is None) == (size is None)
+        assert ours is None or torch.equal(ours, theirs)
 
 
 @pytest.mark.parametrize(

@@ -105,3 +105,20 @@ def test_a_damaged_checkpoint_is_refused_but_for_the_trainers_part(copy):
     changed(copy / "config.json", max_position_embeddings=77)
     with pytest.raises(UserError, match=r"is damaged: .*config\.json differs; take another check"):
         load_model(str(copy))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: (d / "tokenizer.json").unlink(), "its tokenizer keeps nothing of a text"),
+        (
+            lambda d: changed(d / "config.json", vocab_size=10**7),
+            r"config.json describes [\d,]+ parameters, but",
+        ),
+        (lambda d: (d / "config.json").write_text("{"), "config.json is not a JSON object"),
+    ],
+)
+def test_what_is_wrong_with_a_model_is_one_line(copy, change, message):
+    change(copy)
+    with pytest.raises(UserError, match=rf"^--model {copy}: cannot be loaded \({message}.*\)$"):
+        load_model(str(copy))
