@@ -28,6 +28,14 @@ def test_positions_are_appended_and_grown_by_blocks():
     assert layer.keys.data_ptr() == before  # there was room
 
 
+def test_a_cache_can_begin_with_one_position():
+    layer, first = GroupLayer(), states(2, 1)
+    keys, values = layer.update(first, 2 * first)
+    assert torch.equal(keys, first)
+    assert torch.equal(values, 2 * first)
+    assert layer.keys.shape[2] == layer.values.shape[2] == 32
+
+
 def test_rows_are_repeated_and_thinned_in_every_layer():
     cache, first, second = GroupCache(), states(2, 3), states(2, 3)
     cache.update(first, 2 * first, 0)
