@@ -57,7 +57,10 @@ def test_groups_come_as_they_finish_with_verdicts_and_rewards():
 def test_without_a_gold_answer_nothing_is_judged():
     judge = Witness()
     prompts = [made_prompt("a", answer=None)]
-    ((_, group),) = Sampler(Engine(), Tokenizer(), judge).groups(prompts, PARAMS, [1])
+    sampler = Sampler(Engine(), Tokenizer(), judge)
+    ((_, group),) = sampler.groups(prompts, PARAMS, [1])
+    ((_, again),) = sampler.verify(prompts, sampler.rollout(prompts, PARAMS, [1]))
+    assert group.weight_version == again.weight_version == 0
     assert [(r.sample, r.verification, r.reward) for r in group.rollouts] == [
         (0, None, None),
         (1, None, None),

@@ -93,6 +93,9 @@ def test_prompts_that_leave_no_room_stop_the_command_and_a_few_are_named():
     assert lines[3] == "… and 2 more"
     assert lines[4].startswith("prompts too long: 5; lower --max-tokens")
     assert len(lines) == 5
+    with pytest.raises(UserError) as refused:
+        rendered([7, 8, 9])
+    assert len(str(refused.value).splitlines()) == 4
 
 
 def test_they_are_left_out_where_that_is_asked_for_and_others_are_left(caplog):
