@@ -30,12 +30,12 @@ ROOT = Path(__file__).parents[1]
 _ALGORITHM, _TRAINING = "tests/algorithm/test_", "tests/training/test_"
 ALSO = {
     "rlvr_cli/algorithm/choices.py": ["tests/test_config.py"],
-    "rlvr_cli/algorithm/kl.py": [f"{_ALGORITHM}objective.py", f"{_ALGORITHM}loss.py"],
+    "rlvr_cli/algorithm/kl.py": [f"{_ALGORITHM}loss.py"],
     "rlvr_cli/algorithm/loss.py": [],
     "rlvr_cli/algorithm/advantage.py": [f"{_TRAINING}update.py"],
     "rlvr_cli/algorithm/group_filter.py": [],
     "rlvr_cli/algorithm/objective.py": [f"{_ALGORITHM}loss.py"],
-    "rlvr_cli/algorithm/reward.py": [f"{_ALGORITHM}group_filter.py", f"{_ALGORITHM}objective.py"],
+    "rlvr_cli/algorithm/reward.py": [f"{_ALGORITHM}group_filter.py"],
     "rlvr_cli/algorithm/samples.py": [],
     "rlvr_cli/config.py": [],
     "rlvr_cli/core/files.py": [],

@@ -106,5 +106,6 @@ def test_a_step_is_one_row(clock, no_update, trained):
 
 def test_without_an_update_an_epoch_is_one(clock):
     record = made()
-    record.metrics(1, Batch([], [], False, 1), 0, "no signal", True, 0)
-    assert record.throughput.asked[4] == 1
+    row = record.metrics(1, Batch(is_full=False), 0, "no signal", True, 0)
+    assert record.throughput.asked == ([], 0, [], 0, 1, {})
+    assert (row["tokens_given_up"], row["groups_trained"], row["gen_batches"]) == (0, 0, 0)
