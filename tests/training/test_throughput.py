@@ -157,3 +157,10 @@ def test_responses_are_counted_by_their_prompts():
         for prompt, n in (([5, 6], 3), ([7], 2), ([5, 6], 1))
     ]
     assert trained_lengths(rows) == [(2, [3, 1]), (1, [2])]
+
+
+def test_the_largest_of_a_run_count():
+    rows = [ROW | {"mismatch": m, "memory_peak_gib": g} for m, g in ((0.1, 3), (0.3, 2), (0.2, 1))]
+    figures = run_throughput(rows)
+    assert (figures["mismatch_max"], figures["memory_peak_gib"]) == (0.3, 3)
+    assert run_throughput([ROW])["mismatch_max"] is None
