@@ -71,6 +71,13 @@ def test_top_p_keeps_the_likeliest_that_reach_it_and_renormalizes(top_p, number,
     assert (token, probability) == (turned, expected[1])
 
 
+def test_without_top_p_log_probabilities_are_the_softmaxs_to_the_bit():
+    torch.manual_seed(0)
+    logits = 9 * torch.randn(4, 500)
+    token, logprob = sample(logits, uniform(torch.arange(4), 0), 1.0, 1.0)
+    assert torch.equal(logprob, logits.log_softmax(-1)[range(4), token])
+
+
 @settings(max_examples=50)
 @given(st.floats(0, 1, exclude_max=True), st.sampled_from([0.3, 1.0, 4.0]))
 def test_what_has_no_probability_is_never_drawn(number, temperature):
