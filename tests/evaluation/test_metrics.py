@@ -3,8 +3,10 @@
 import pytest
 from small_groups import LATE, RIGHT, WRONG, made_group, made_prompt, made_rollout
 
-from rlvr_cli.core.types import Group
+from rlvr_cli.console import tables
+from rlvr_cli.core.types import Group, Problem, Prompt
 from rlvr_cli.evaluation.metrics import (
+    by_level,
     mean,
     pass_at_1,
     repeatable,
@@ -63,3 +65,33 @@ def test_what_depends_on_the_machine_is_not_repeatable():
     measured += ("mfu", "roof_gen", "machine_busy", "memory_peak_gib")
     kept = {"reward": 0.1, "tokens_sampled": 3, "entropy": 0.2, "step": 1}
     assert repeatable(dict.fromkeys(measured, 1.0) | kept) == kept
+
+
+def of_level(level: object, *verdicts: Verdict) -> Group:
+    problem = Problem("p", "?", "1", {} if level is None else {"level": level})
+    prompt = Prompt(problem, "?", (1,), False)
+    return Group(prompt, tuple(made_rollout(each, prompt=prompt) for each in verdicts), 0)
+
+
+def test_pass_at_1_by_level_is_a_mean_over_problems_numbers_in_order():
+    groups = [
+        of_level(10, RIGHT, RIGHT),
+        of_level(2, WRONG, RIGHT, LATE, LATE),
+        of_level(2, RIGHT),
+        of_level(9, LATE),
+    ]
+    found = by_level(groups)
+    assert list(found.items()) == [("2", 0.75), ("9", None), ("10", 1.0)]
+    assert tables.by_level(found, {"2": 1.0, "9": None, "10": 1.0}) == [
+        "level      2  9    10",
+        "before  0.75  -  1.00",
+        "after   1.00  -  1.00",
+    ]
+
+
+def test_problems_without_levels_or_with_a_level_each_have_no_table():
+    assert by_level([of_level(None, RIGHT)]) == {}
+    assert by_level([of_level(1, RIGHT), of_level(None, RIGHT)]) == {}
+    assert by_level([of_level(n, RIGHT) for n in range(13)]) == {}
+    assert len(by_level([of_level(n, RIGHT) for n in range(12)])) == 12
+    assert by_level([]) == {}
