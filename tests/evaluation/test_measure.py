@@ -63,6 +63,7 @@ def test_the_figures_and_the_settings_in_words():
         "cut_off_share": 0.0,
         "response_length": 6.0,
         "verdicts": {"correct": 1, "timeout": 1, "wrong": 2},
+        "by_level": {},
     }
     assert next(iter(found.as_json())) == "pass@1"
     one = summarize(groups[:1], SamplingParams(1, 30), has_format=False)

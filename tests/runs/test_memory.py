@@ -19,7 +19,12 @@ def model(**sizes):
 
 
 def needed(*settings: str, engine_has_own=False, **sizes):
-    base = ("optim.micro_tokens=100", "rollout.kv_budget_mb=2", "rollout.prompts=2")
+    base = (
+        "algorithm.mini_batches=1",
+        "optim.micro_tokens=100",
+        "rollout.kv_budget_mb=2",
+        "rollout.prompts=2",
+    )
     config = resolve(set_layer([*base, "rollout.samples=4", "rollout.max_tokens=5", *settings]))
     return memory_needed(model(**sizes), config, engine_has_own)
 
@@ -45,8 +50,9 @@ def test_a_reference_a_critic_and_an_engine_with_room_of_its_own():
 
 
 def test_responses_wait_at_full_length():
-    config = resolve(set_layer(["rollout.prompts=3", "rollout.samples=2", "rollout.max_tokens=7"]))
-    assert responses_memory(config) == 3 * 2 * 7 * 100
+    sizes = ("rollout.prompts=3", "rollout.samples=8", "rollout.max_tokens=7")
+    config = resolve(set_layer(["algorithm.mini_batches=1", *sizes]))
+    assert responses_memory(config) == 3 * 8 * 7 * 100
 
 
 FILES = {
