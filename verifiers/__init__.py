@@ -1,11 +1,18 @@
-"""Rule-based verification of mathematical answers: right, bounded, and usable alone."""
+"""Rule-based verification of mathematical answers: right, bounded, and usable alone.
 
-from verifiers.api import Verifier, verify
-from verifiers.extraction.extract import boxed_answer
-from verifiers.extraction.formats import check_format
-from verifiers.judges import JUDGES, OURS
-from verifiers.peer import open_judge
-from verifiers.types import Attempt, Format, Verdict, Verification
+A name is imported when it is first used: `python -m verifiers` can be interrupted before that.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from verifiers.api import Verifier, verify
+    from verifiers.extraction.extract import boxed_answer
+    from verifiers.extraction.formats import check_format
+    from verifiers.judges import JUDGES, OURS
+    from verifiers.peer import open_judge
+    from verifiers.types import Attempt, Format, Verdict, Verification
 
 __all__ = [
     "JUDGES",
@@ -20,3 +27,13 @@ __all__ = [
     "open_judge",
     "verify",
 ]
+_MODULES = ("types", "judges", "api", "peer", "extraction.formats", "extraction.extract")
+"""Where they are, a light one first."""
+
+
+def __getattr__(name: str) -> Any:
+    for module in _MODULES if name in __all__ else ():
+        found = getattr(import_module(f"verifiers.{module}"), name, None)
+        if found is not None:
+            return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -234,6 +234,14 @@ def test_a_ctrl_c_at_any_moment(wait, tmp_path):
     assert "Traceback" not in _interrupted(process)
 
 
+@pytest.mark.parametrize("wait", [0, 0.02, 0.1, 0.3, 1.0])
+def test_a_ctrl_c_while_the_verifiers_are_imported(wait, tmp_path):
+    process = _started("verifiers", tmp_path)
+    _await_program(process)
+    time.sleep(wait)
+    assert _interrupted(process) == ""
+
+
 def test_a_ctrl_c_while_the_verifiers_wait(tmp_path):
     process = _started("verifiers", tmp_path)
     process.stdin.write(b"{\n")

@@ -19,10 +19,18 @@ START_LIMIT_S = 60.0
 LATE = "time limit"
 READ_CHUNK = 65536
 PACKAGE_ROOT = str(Path(__file__).resolve().parents[2])
+INHERITED = ("PATH", "LANG", "TMPDIR", "PYTHONHASHSEED", "PYTHONHOME", "LD_LIBRARY_PATH")
+"""Of the environment, beside `LC_*`; a worker needs no secret that stands there."""
 
 
 class WorkerLostError(Exception):
     """A worker died, was killed at its limit, or could not be started."""
+
+
+def worker_environment() -> dict[str, str]:
+    """What a worker is told of the environment."""
+    given = os.environ.items()
+    return {name: value for name, value in given if name in INHERITED or name.startswith("LC_")}
 
 
 class _Worker:
@@ -37,7 +45,7 @@ class _Worker:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd=PACKAGE_ROOT,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+            env=worker_environment() | {"PYTHONPATH": os.pathsep.join(paths)},
         )
         self._unread = b""
 
