@@ -1,4 +1,4 @@
-"""Make log records and warnings of libraries safe to show on a terminal."""
+"""Make log records, warnings and progress bars of libraries safe to show on a terminal."""
 
 import logging
 import sys
@@ -28,19 +28,26 @@ _LONGEST = 4_000
 
 
 def neutralize_logs() -> None:
-    """Pass every log record and warning of this process through `printable`, and bound its length.
+    """Pass every log record, warning and progress bar of this process through `printable`, and
+    bound its length.
 
     Call it before a library that logs is imported; a second call changes nothing.
     """
     if logging.getLogRecordFactory() is _Record:
         return
     logging.setLogRecordFactory(_Record)
-    plain = warnings.formatwarning
+    from tqdm import tqdm
+
+    plain, meter = warnings.formatwarning, tqdm.format_meter
 
     def formatted(*args: Any, **kwargs: Any) -> str:
         return _shown(plain(*args, **kwargs))
 
+    def metered(*args: Any, **kwargs: Any) -> str:
+        return _shown(str(meter(*args, **kwargs)))
+
     warnings.formatwarning = formatted
+    tqdm.format_meter = staticmethod(metered)  # of every bar: the hub names files in them
 
 
 class _Record(logging.LogRecord):
