@@ -14,19 +14,8 @@ if TYPE_CHECKING:
     from verifiers.peer import open_judge
     from verifiers.types import Attempt, Format, Verdict, Verification
 
-__all__ = [
-    "JUDGES",
-    "OURS",
-    "Attempt",
-    "Format",
-    "Verdict",
-    "Verification",
-    "Verifier",
-    "boxed_answer",
-    "check_format",
-    "open_judge",
-    "verify",
-]
+__all__ = ["JUDGES", "OURS", "Attempt", "Format", "Verdict", "Verification", "Verifier"]
+__all__ += ["boxed_answer", "check_format", "open_judge", "verify"]
 _MODULES = ("types", "judges", "api", "peer", "extraction.formats", "extraction.extract")
 """Where they are, a light one first."""
 

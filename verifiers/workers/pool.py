@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import queue
+import re
 import select
 import subprocess
 import sys
@@ -19,24 +20,19 @@ START_LIMIT_S = 60.0
 LATE = "time limit"
 READ_CHUNK = 65536
 PACKAGE_ROOT = str(Path(__file__).resolve().parents[2])
-INHERITED = ("PATH", "LANG", "TMPDIR", "PYTHONHASHSEED", "PYTHONHOME", "LD_LIBRARY_PATH")
-"""Of the environment, beside `LC_*`; a worker needs no secret that stands there."""
+TOLD = re.compile("PATH|LANG|LC_.*|TMPDIR|PYTHONHASHSEED|PYTHONHOME|LD_LIBRARY_PATH")
+"""What a worker is told of the environment, in which secrets may stand."""
 
 
 class WorkerLostError(Exception):
     """A worker died, was killed at its limit, or could not be started."""
 
 
-def worker_environment() -> dict[str, str]:
-    """What a worker is told of the environment."""
-    given = os.environ.items()
-    return {name: value for name, value in given if name in INHERITED or name.startswith("LC_")}
-
-
 class _Worker:
     """One child process; used by one thread at a time."""
 
     def __init__(self, judge: str, memory_mb: int) -> None:
+        told = {name: value for name, value in os.environ.items() if TOLD.fullmatch(name)}
         words = [str(os.getpid()), str(memory_mb), judge]
         paths = [PACKAGE_ROOT, *(path for path in sys.path if path)]
         self._process = subprocess.Popen(
@@ -45,7 +41,7 @@ class _Worker:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd=PACKAGE_ROOT,
-            env=worker_environment() | {"PYTHONPATH": os.pathsep.join(paths)},
+            env=told | {"PYTHONPATH": os.pathsep.join(paths)},
         )
         self._unread = b""
 
