@@ -1,7 +1,4 @@
-"""Rule-based verification of mathematical answers: right, bounded, and usable alone.
-
-A name is imported when it is first used: `python -m verifiers` can be interrupted before that.
-"""
+"""Rule-based verification of mathematical answers: right, bounded, and usable alone."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -17,10 +14,10 @@ if TYPE_CHECKING:
 __all__ = ["JUDGES", "OURS", "Attempt", "Format", "Verdict", "Verification", "Verifier"]
 __all__ += ["boxed_answer", "check_format", "open_judge", "verify"]
 _MODULES = ("types", "judges", "api", "peer", "extraction.formats", "extraction.extract")
-"""Where they are, a light one first."""
 
 
 def __getattr__(name: str) -> Any:
+    """Import a name when it is first used: `python -m verifiers` can be interrupted before that."""
     for module in _MODULES if name in __all__ else ():
         found = getattr(import_module(f"verifiers.{module}"), name, None)
         if found is not None:

@@ -6,7 +6,7 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -153,15 +153,11 @@ def read_manifest(directory: Path) -> dict[str, Any]:
 
 
 def integrity_error(
-    directory: Path,
-    spared: Container[str] = (),
-    needed: Iterable[str] = MODEL_FILES,
-    only: str | None = None,
+    directory: Path, counts: Callable[[str], bool] = bool, needed: Iterable[str] = MODEL_FILES
 ) -> str | None:
     """Describe what differs between a directory and its MANIFEST of checksums; None if nothing.
 
-    The files and folders `spared` in it are not looked at, nor any but `only`; a file has to be
-    listed for each pattern of `needed`.
+    Only files whose name `counts` are looked at; one has to be listed for each pattern of `needed`.
     """
     try:
         listed = read_manifest(directory)
@@ -170,7 +166,7 @@ def integrity_error(
                 return f"{MANIFEST} lists no {pattern}"
         root = directory.resolve()
         for name, checksum in listed.items():
-            if name.split("/")[0] in spared or only not in (None, name):
+            if not counts(name):
                 continue
             if not (directory / name).resolve().is_relative_to(root):
                 return f"{MANIFEST} lists {shortened(name)}, which lies outside"

@@ -4,6 +4,7 @@ import logging
 import sys
 import traceback
 import warnings
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -38,16 +39,12 @@ def neutralize_logs() -> None:
     logging.setLogRecordFactory(_Record)
     from tqdm import tqdm
 
-    plain, meter = warnings.formatwarning, tqdm.format_meter
+    warnings.formatwarning = _safe(warnings.formatwarning)
+    tqdm.format_meter = staticmethod(_safe(tqdm.format_meter))  # the hub names files in bars
 
-    def formatted(*args: Any, **kwargs: Any) -> str:
-        return _shown(plain(*args, **kwargs))
 
-    def metered(*args: Any, **kwargs: Any) -> str:
-        return _shown(str(meter(*args, **kwargs)))
-
-    warnings.formatwarning = formatted
-    tqdm.format_meter = staticmethod(metered)  # of every bar: the hub names files in them
+def _safe(formats: Callable[..., str]) -> Callable[..., str]:
+    return lambda *args, **kwargs: _shown(str(formats(*args, **kwargs)))
 
 
 class _Record(logging.LogRecord):

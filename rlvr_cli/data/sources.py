@@ -22,7 +22,7 @@ FILE_TYPES = (".jsonl", ".json", ".parquet", ".csv", ".yaml", ".yml")
 DEFAULT_PROMPT = "think_answer"
 _MOST_MADE = 20_000
 """Problems of one split that a procedure is asked for, which it makes in seconds."""
-_BATCH, _BATCH_BYTES, _BATCH_S = 256, 2 * GIB, 60.0
+_BATCH, _BATCH_GIB, _BATCH_S = 256, 2, 60.0
 """Rows of Parquet that are decoded at once, the memory and the seconds that this may take."""
 _PROCEDURAL = "procedural:arithmetic"
 _COPIES = (".jsonl", ".json", ".parquet", ".csv")
@@ -158,22 +158,18 @@ def _parquet_rows(path: Path) -> Iterator[SourceRow]:
     try:
         with open_regular(path) as content, pyarrow.parquet.ParquetFile(content) as file:
             _check_columns(path, file.schema_arrow.names)
-            batches = file.iter_batches(_BATCH, use_threads=False)
-            while True:
-                with bounded(_BATCH_S, _BATCH_BYTES):
-                    part = next(batches, None)
-                    rows = part.to_pylist() if part is not None else []
-                if part is None:
-                    return
+            batches = (part.to_pylist() for part in file.iter_batches(_BATCH, use_threads=False))
+            rows: list[Any] | None = []
+            while rows is not None:
                 yield from ((f"{path}:{n}", n, row) for n, row in enumerate(rows, first))
                 first += len(rows)
+                with bounded(_BATCH_S, _BATCH_GIB * GIB):
+                    rows = next(batches, None)
     except (UserError, OSError):
         raise
     except MemoryError:
-        raise UserError(
-            f"{path}:{first}: the {_BATCH} rows from here on take more than "
-            f"{_BATCH_BYTES / GIB:g} GiB: shorten them"
-        ) from None
+        what = f"the {_BATCH} rows from here on take more than {_BATCH_GIB} GiB"
+        raise UserError(f"{path}:{first}: {what}: shorten them") from None
     except Exception as error:  # whatever a file may hold
         raise UserError(f"{path}: cannot be read ({_reason(error)})") from None
 

@@ -47,11 +47,10 @@ def read_responses(source: str, limit: int | None, skip_bad: bool) -> list[Impor
     name = "stdin" if source == "-" else source
     rows = jsonl_rows("stdin", sys.stdin.buffer) if source == "-" else file_rows(Path(source))
     given = list(read_rows(rows, _given, None, skip_bad))
-    place = Path(source).parent
-    if source != "-" and (place / MANIFEST).exists():
-        reason = integrity_error(place, needed=(), only=Path(source).name)
-        if reason is not None:
-            LOG.warning("%s: not as the run wrote it: %s", place, reason)
+    path = Path(source)
+    is_listed = source != "-" and (path.parent / MANIFEST).exists()
+    if is_listed and (changed := integrity_error(path.parent, path.name.__eq__, ())):
+        LOG.warning("%s: not as the run wrote it: %s", path.parent, changed)
     if not given:
         raise UserError(f"{name}: no responses in it; one JSON object a line is expected")
     for rows_of_label in by_label(given).values():

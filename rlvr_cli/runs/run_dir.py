@@ -71,7 +71,8 @@ class Run:
 
     def rollouts_error(self, step: int) -> str | None:
         """Describe what was changed in the rollouts up to that step; None if nothing was."""
-        return integrity_error(self._rollouts, {path.name for path in self._after(step)}, ())
+        later = [path.name for path in self._after(step)]
+        return integrity_error(self._rollouts, lambda name: name not in later, ())
 
     def _after(self, step: int) -> list[Path]:
         """List the rollouts of what came after that step."""
