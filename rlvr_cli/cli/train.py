@@ -174,6 +174,7 @@ def _training_problems(config: Config) -> ProblemSet:
     return load_problems(
         config.data.source,
         config.data.split or "train",
+        where=config.data.where,
         limit=config.data.limit,
         skip_bad=config.data.skip_bad,
         root=config.data.root,
@@ -192,6 +193,7 @@ def _held_out_prompts(session: Session) -> list[Prompt]:
     problems = load_problems(
         source,
         "test",
+        where=config.data.where if config.eval.source is None else None,
         limit=config.eval.limit,
         skip_bad=config.data.skip_bad,
         root=config.data.root,

@@ -180,7 +180,7 @@ def test_check_says_it_all_and_starts_nothing(rlvr, tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
     for line in (
-        "prompt     <|user|>What is",
+        "prompt     <|user|>Start at ",
         "template   leaves <think> to the policy; a response ends with <|end|>",
         "golds      16 of 16 can be read",
         "GiB free; needed at most, in GiB: responses of a step 0.00, gradient and AdamW 0.01",
