@@ -11,16 +11,18 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
+from rlvr_cli.core.bounds import bounded
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import open_regular
 from rlvr_cli.core.jsonl import bounded_lines, json_values, parse_json
-from rlvr_cli.core.text import shortened
+from rlvr_cli.core.text import GIB, shortened
 
 COPIES = (".jsonl", ".json", ".parquet", ".csv", ".tsv", ".jsonl.gz", ".json.gz", ".csv.gz")
 """The endings of a problem set's local copy, in the order in which they are looked for."""
 SourceRow = tuple[str, int, Any]
 """Where the row stands (`file:line`), its number from 1, its value or why it has none."""
-_BATCH = 256
+_BATCH, _BATCH_GIB, _BATCH_S = 256, 2, 60.0
+"""Rows of Parquet that are decoded at once, the memory and the seconds that this may take."""
 _UNPACKED, _TIMES = 64 << 20, 200
 """Bytes that a gzipped file may unpack to: so many, and so many times its own size."""
 _PACKED = {b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip", b"BZh": "bzip2", b"\xfd7zXZ": "xz"}
@@ -112,17 +114,25 @@ def _reason(error: object) -> str:
 
 
 def _parquet_rows(path: Path) -> Iterator[SourceRow]:
-    """Yield rows a batch at a time, so that a file that decompresses to more than the memory is
-    harmless."""
+    """Yield rows a batch at a time, each bounded: a small file may decompress to any size."""
     import pyarrow.parquet
 
+    first = 1
     try:
         with open_regular(path) as content, pyarrow.parquet.ParquetFile(content) as file:
             _check_columns(path, file.schema_arrow.names)
-            rows = (row for part in file.iter_batches(_BATCH) for row in part.to_pylist())
-            yield from ((f"{path}:{n}", n, row) for n, row in enumerate(rows, 1))
+            batches = (part.to_pylist() for part in file.iter_batches(_BATCH, use_threads=False))
+            rows: list[Any] | None = []
+            while rows is not None:
+                yield from ((f"{path}:{n}", n, row) for n, row in enumerate(rows, first))
+                first += len(rows)
+                with bounded(_BATCH_S, _BATCH_GIB * GIB):
+                    rows = next(batches, None)
     except (UserError, OSError):
         raise
+    except MemoryError:
+        what = f"the {_BATCH} rows from here on take more than {_BATCH_GIB} GiB"
+        raise UserError(f"{path}:{first}: {what}: shorten them") from None
     except Exception as error:  # whatever a file may hold
         raise UserError(f"{path}: cannot be read ({_reason(error)})") from None
 

@@ -9,6 +9,8 @@ from typing import Any, get_args
 
 from rlvr_cli.algorithm.reward import reward
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.files import MANIFEST, integrity_error
+from rlvr_cli.core.logs import LOG
 from rlvr_cli.core.types import ROW_KEYS, FieldName, Problem
 from rlvr_cli.data.fields import FieldReader, checked_text
 from rlvr_cli.data.files import BadRowError, file_rows, json_rows
@@ -54,6 +56,10 @@ def read_responses(
     rows = json_rows("stdin", sys.stdin.buffer) if source == "-" else file_rows(Path(source))
     reader = FieldReader(None, fields)
     given = list(read_rows(rows, partial(_given, reader), None, skip_bad))
+    path = Path(source)
+    is_listed = source != "-" and (path.parent / MANIFEST).exists()
+    if is_listed and (changed := integrity_error(path.parent, path.name.__eq__, ())):
+        LOG.warning("%s: not as the run wrote it: %s", path.parent, changed)
     if not given:
         raise UserError(f"{name}: no responses in it; one JSON object a line is expected")
     for rows_of_label in by_label(given).values():

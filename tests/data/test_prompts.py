@@ -6,7 +6,7 @@ import pytest
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Problem
-from rlvr_cli.data.prompts import TEMPLATES, render_prompts
+from rlvr_cli.data.prompts import TEMPLATES, render_prompts, template_text
 from rlvr_cli.model.loading import load_model
 
 PROBLEM = Problem("1", "What is 1 + 1?", "2")
@@ -121,3 +121,12 @@ def test_a_template_that_asks_for_something_else_is_an_error(tokenizer, name):
     ):
         render(tokenizer, template=f"{{problem}} and {{{name}}}")
     assert "{x}" in render(tokenizer, template=r"{problem} as \boxed{answer}, in {x}")[0][0].text
+
+
+def test_a_template_of_the_users_own(tmp_path):
+    path = tmp_path / "prompt.txt"
+    path.write_text("Solve {problem} in {braces}.\n")
+    assert template_text(str(path)) == "Solve {problem} in {braces}."
+    path.write_text("Solve it.")
+    with pytest.raises(UserError, match=r"the file has no \{problem\} in it"):
+        template_text(str(path))

@@ -53,7 +53,7 @@ def test_the_recipe_runs_and_makes_such_a_directory(tmp_path):
 def test_the_shipped_tokenizer_is_that_of_the_recipe():
     made = recipe.build_tokenizer()
     for chain in itertools.islice(chains.chains("train", 0), 20):
-        text = chain.text + recipe.solution(chain, 0.3, random.Random(0))
+        text = chain.text + recipe.solution(chain, recipe.STAGES[-1], random.Random(0))
         assert made.encode(text) == TOKENIZER.encode(text)
     assert made.chat_template == TOKENIZER.chat_template
     steps = len(chain.operations)
@@ -64,7 +64,7 @@ def test_a_pupil_takes_a_fact_right_or_always_for_the_same_wrong_digit():
     taken = defaultdict(set)
     rng = random.Random(0)
     for chain in itertools.islice(chains.chains("train", 0), 4000):
-        text = recipe.solution(chain, 0.0, rng)
+        text = recipe.solution(chain, recipe.Stage(0.0, recipe.EVEN, 1, 1e-3), rng)
         found = re.findall(r" \((.)\) (\d)([-+*])(\d)=(\d)", text)
         assert [(op, int(operand)) for _, _, op, operand, _ in found] == list(chain.operations)
         values = [str(chain.first), *(step[4] for step in found)]
@@ -82,7 +82,7 @@ def test_a_pupil_takes_a_fact_right_or_always_for_the_same_wrong_digit():
 def test_a_pupil_who_skips_never_skips_the_last_step_alone():
     rng = random.Random(0)
     for chain in itertools.islice(chains.chains("train", 1), 300):
-        text = recipe.solution(chain, 1.0, rng)
+        text = recipe.solution(chain, recipe.Stage(1.0, recipe.EVEN, 1, 1e-3), rng)
         assert (recipe.SKIP in text) == (len(chain.operations) > 1)
         assert "=" not in text or len(chain.operations) == 1
 
