@@ -54,10 +54,12 @@ def load_problems(
     limit: int | None = None,
     skip_bad: bool = False,
     need_answer: bool = True,
+    need_response: bool = False,
     root: str | None = None,
 ) -> ProblemSet:
     """Load the problems of a source; `root` is a directory of local copies of the hub's sets.
 
+    With `need_response` a row is a problem and a response to it, among the problem's own fields.
     Bad rows are reported on stderr with their line; they stop the load unless `skip_bad`.
     Raises UserError if the source cannot be found or read, or holds no problem.
     """
@@ -69,6 +71,10 @@ def load_problems(
 
     def read(where: str, number: int, row: Any) -> Problem:
         problem = _problem(row, fields, gold, f"{prefix}-{number}", need_answer)
+        if need_response:
+            if problem.extra.get("response") is None:
+                raise BadRowError("no field response, which --algo sft learns")
+            checked_text(problem.extra, "response")
         places.append(where)
         return problem
 

@@ -6,7 +6,8 @@ from typing import get_args
 import pytest
 
 from rlvr_cli.algorithm.advantage import ADVANTAGES
-from rlvr_cli.algorithm.choices import CONTRADICTIONS, KL, Algorithm
+from rlvr_cli.algorithm.choices import CONTRADICTIONS, Algorithm
+from rlvr_cli.algorithm.kinds import KL
 from rlvr_cli.algorithm.kl import CONTROLS, ESTIMATORS
 from rlvr_cli.algorithm.objective import AGGREGATIONS, IMPORTANCE_CORRECTIONS, SURROGATES
 from rlvr_cli.algorithm.presets import ALGORITHMS
@@ -72,6 +73,15 @@ def test_a_component_takes_just_the_cells_of_its_kind(field, table):
             ["algo=rloo", "algorithm.filter=mixed"],
             "algorithm.surrogate policy_gradient with algorithm.filter mixed",
         ),
+        (
+            ["algo=gspo", "algorithm.top_entropy=0.2"],
+            "algorithm.surrogate sequence_clip with algorithm.top_entropy 0.2",
+        ),
+        (
+            ["algo=raft", "algorithm.whiten=true"],
+            "algorithm.advantage right_only with algorithm.whiten",
+        ),
+        (["algo=sft", "algorithm.filter=mixed"], "algorithm.advantage one: its responses are not"),
     ],
 )
 def test_what_contradicts_itself_is_refused_by_name(settings, message):
@@ -97,6 +107,9 @@ def test_every_contradiction_is_tested():
         ["algorithm.target_kl=0.1", "algorithm.epochs=2"],
         ["algo=rloo", "algorithm.epochs=2", "algorithm.surrogate=ratio"],
         ["algo=rloo", "algorithm.filter=mixed", "algorithm.surrogate=clip"],
+        ["algorithm.top_entropy=0.2"],
+        ["algo=sft", "algorithm.epochs=2", "algorithm.overlong=mask", "algorithm.kl=k3"],
+        ["rollout.prompts=1", "rollout.samples=3"],
     ],
 )
 def test_the_way_out_of_a_contradiction_is_open(settings):
@@ -111,10 +124,8 @@ def test_the_way_out_of_a_contradiction_is_open(settings):
             ["algo=reinforce++", "rollout.samples=1", "algorithm.filter=mixed"],
             "rollout.samples 1 with algorithm.filter mixed",
         ),
-        (
-            ["algorithm.mini_batches=7", "rollout.prompts=4", "rollout.samples=4"],
-            "mini_batches 7 does not divide the 16 responses of a step (rollout.prompts 4",
-        ),
+        (["algo=sapo", "algorithm.surrogate.high=0.3"], "sapo has no high"),
+        (["algorithm.importance_correction={kind: mask, cap: 2}"], "mask has no cap"),
         (["algo=rloo", "algorithm.surrogate.low=0.1"], "policy_gradient has no low"),
         (["algorithm.advantage.gamma=0.9"], "group_normalized has no gamma"),
         (["algorithm.advantage.critic.clip=0.1"], "group_normalized has no critic"),
@@ -148,7 +159,7 @@ def test_what_the_rest_of_the_program_asks_of_an_algorithm():
     assert not dapo.has_reference_model
     assert not old.has_reference_model
     assert (ppo.rewards_kl, grpo.rewards_kl, dapo.rewards_kl) == (True, False, False)
-    assert (ppo.updates, dapo.updates, old.updates) == (2, 1, 8)
+    assert (ppo.updates, dapo.updates, old.updates) == (2, 4, 8)
     assert (grpo.renewal, dapo.renewal, iterative.renewal.every) == (None, None, 50)
     assert (grpo.kl.controls_own, old.kl.controls_own) == (False, True)
     assert (dapo.masks_cut_off, masked.masks_cut_off) == (False, True)
