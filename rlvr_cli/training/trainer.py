@@ -73,7 +73,7 @@ class Trainer:
         self.given: list[Completion] = []
         if algo.reads_responses:
             self.given = given_completions(prompts, session.policy, rollout.max_tokens)
-        self.problems_digest = prompts_digest([*prompts, *held_out])
+        self.problems_digest = prompts_digest([*prompts, *held_out], self.given)
         self.has_format = session.plan.answer_format != "any"
         self.weight_version = 0
         self.step = 0
