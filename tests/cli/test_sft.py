@@ -8,16 +8,8 @@ EXAMPLES = [
     {"problem": f"What is {n} + 4?", "response": f"<think>{n} + 4 = {n + 4}</think>"}
     for n in range(3, 9)
 ]
-FLAGS = (
-    "--algo",
-    "sft",
-    "--prompts",
-    "6",
-    "--set",
-    "eval.limit=0",
-    "--set",
-    "optim.warmup_steps=0",
-)
+SETTINGS = ("--set", "eval.limit=0", "--set", "optim.warmup_steps=0")
+FLAGS = ("--algo", "sft", "--prompts", "6", *SETTINGS)
 
 
 def jsonl(rows: list[dict]) -> str:
