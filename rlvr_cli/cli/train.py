@@ -176,6 +176,7 @@ def _training_problems(config: Config) -> ProblemSet:
     return load_problems(
         config.data.source,
         config.data.split or "train",
+        where=config.data.where,
         limit=config.data.limit,
         skip_bad=config.data.skip_bad,
         need_answer=not config.algorithm.reads_responses,
@@ -196,6 +197,7 @@ def _held_out_prompts(session: Session) -> list[Prompt]:
     problems = load_problems(
         source,
         "test",
+        where=config.data.where if config.eval.source is None else None,
         limit=config.eval.limit,
         skip_bad=config.data.skip_bad,
         root=config.data.root,

@@ -14,7 +14,7 @@ from rlvr_cli.core.files import open_regular
 from rlvr_cli.core.jsonl import bounded_lines, parse_json
 from rlvr_cli.core.text import shortened
 from rlvr_cli.core.yaml_text import LARGEST_YAML, load_yaml
-from rlvr_cli.data import arithmetic
+from rlvr_cli.data import chains
 from verifiers import Format
 
 FILE_TYPES = (".jsonl", ".json", ".parquet", ".csv", ".yaml", ".yml")
@@ -22,7 +22,7 @@ DEFAULT_PROMPT = "think_answer"
 _MOST_MADE = 20_000
 """Problems of one split that a procedure is asked for, which it makes in seconds."""
 _BATCH = 256
-_PROCEDURAL = "procedural:arithmetic"
+_PROCEDURAL = "procedural:chains"
 _COPIES = (".jsonl", ".json", ".parquet", ".csv")
 
 SourceRow = tuple[str, int, Any]
@@ -41,7 +41,7 @@ class ProblemSetSpec(BaseModel):
     version: int
     license: str
     source: str
-    """`procedural:arithmetic`, a hub id, or a file beside the YAML."""
+    """`procedural:chains`, a hub id, or a file beside the YAML."""
     subset: str | None = None
     sizes: dict[Split, Annotated[int, Field(ge=1, le=_MOST_MADE)]] | None = None
     """Of the splits of a procedural set."""
@@ -56,6 +56,8 @@ class ProblemSetSpec(BaseModel):
 
     @model_validator(mode="after")
     def _has_sizes(self) -> "ProblemSetSpec":
+        if self.source.startswith("procedural:") and self.source != _PROCEDURAL:
+            raise ValueError(f"no such procedure as {shortened(self.source)}; it is {_PROCEDURAL}")
         if self.source == _PROCEDURAL and not self.sizes:
             raise ValueError("a procedural set needs sizes, such as {train: 8192, test: 256}")
         return self
@@ -203,7 +205,7 @@ def _spec_rows(
     if spec.source == _PROCEDURAL:
         size = (spec.sizes or {})[cast(Split, split)]
         try:
-            rows = arithmetic.problems(split, size, seed=spec.version)
+            rows = chains.problems(split, size, seed=spec.version)
         except ValueError as error:
             raise UserError(f"{name}: {error}") from None
         return ((f"{name}:{n}", n, row) for n, row in enumerate(rows, 1))

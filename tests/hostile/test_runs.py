@@ -28,7 +28,9 @@ STATE, TENSORS = f"{STEP}/trainer/state.json", f"{STEP}/trainer/state.safetensor
 def whole(tmp_path_factory) -> Path:
     """A run of two small steps on piped problems, both checkpoints kept."""
     place = tmp_path_factory.mktemp("whole")
-    rows = [{"problem": f"What is {n} + 2?", "answer": n + 2} for n in range(4)]
+    rows = [
+        {"problem": f"Start at {n}, keep last digits: (a) +2", "answer": n + 2} for n in range(4)
+    ]
     options = ("--steps", "2", "--prompts", "2", "-n", "2", "--max-tokens", "3", "--out", "run")
     stdin = "".join(json.dumps(row) + "\n" for row in rows).encode()
     done = limited(("train", "-", "--algo", "grpo", *options, "-q"), place, stdin)
@@ -415,7 +417,7 @@ STATES = [
     ),
     resumed(
         "other problems",
-        both(edit("What is 1", "What is 3", "run/problems.jsonl")),
+        both(edit("Start at 1", "Start at 3", "run/problems.jsonl")),
         "not those that the run began with",
     ),
     resumed(
