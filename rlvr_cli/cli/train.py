@@ -108,6 +108,8 @@ def _restore(trainer: Trainer, loop: RunLifecycle, checkpoint: Checkpoint) -> No
     trainer.session.engine.sync_weights(trainer.session.policy.model.named_parameters())
     newer = {other.step for other in checkpoints(directory)} - {checkpoint.step}
     remove_checkpoints(directory, {step for step in newer if step > checkpoint.step})
+    if changed := loop.run.rollouts_error(checkpoint.step):
+        loop.display.warn(f"{directory}/rollouts: not as the run wrote it: {changed}")
     history = loop.run.truncate_to(checkpoint.step)
     if len(history) < checkpoint.step:
         loop.display.warn(

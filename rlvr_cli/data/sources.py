@@ -9,10 +9,11 @@ from typing import IO, Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from rlvr_cli.core.bounds import bounded
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import open_regular
 from rlvr_cli.core.jsonl import bounded_lines, parse_json
-from rlvr_cli.core.text import shortened
+from rlvr_cli.core.text import GIB, shortened
 from rlvr_cli.core.yaml_text import LARGEST_YAML, load_yaml
 from rlvr_cli.data import chains
 from verifiers import Format
@@ -21,7 +22,8 @@ FILE_TYPES = (".jsonl", ".json", ".parquet", ".csv", ".yaml", ".yml")
 DEFAULT_PROMPT = "think_answer"
 _MOST_MADE = 20_000
 """Problems of one split that a procedure is asked for, which it makes in seconds."""
-_BATCH = 256
+_BATCH, _BATCH_GIB, _BATCH_S = 256, 2, 60.0
+"""Rows of Parquet that are decoded at once, the memory and the seconds that this may take."""
 _PROCEDURAL = "procedural:chains"
 _COPIES = (".jsonl", ".json", ".parquet", ".csv")
 
@@ -151,17 +153,25 @@ def _reason(error: object) -> str:
 
 
 def _parquet_rows(path: Path) -> Iterator[SourceRow]:
-    """Yield rows a batch at a time, so that a file that decompresses to more than the memory is
-    harmless."""
+    """Yield rows a batch at a time, each bounded: a small file may decompress to any size."""
     import pyarrow.parquet
 
+    first = 1
     try:
         with open_regular(path) as content, pyarrow.parquet.ParquetFile(content) as file:
             _check_columns(path, file.schema_arrow.names)
-            rows = (row for part in file.iter_batches(_BATCH) for row in part.to_pylist())
-            yield from ((f"{path}:{n}", n, row) for n, row in enumerate(rows, 1))
+            batches = (part.to_pylist() for part in file.iter_batches(_BATCH, use_threads=False))
+            rows: list[Any] | None = []
+            while rows is not None:
+                yield from ((f"{path}:{n}", n, row) for n, row in enumerate(rows, first))
+                first += len(rows)
+                with bounded(_BATCH_S, _BATCH_GIB * GIB):
+                    rows = next(batches, None)
     except (UserError, OSError):
         raise
+    except MemoryError:
+        what = f"the {_BATCH} rows from here on take more than {_BATCH_GIB} GiB"
+        raise UserError(f"{path}:{first}: {what}: shorten them") from None
     except Exception as error:  # whatever a file may hold
         raise UserError(f"{path}: cannot be read ({_reason(error)})") from None
 

@@ -81,7 +81,7 @@ def test_from_every_step_the_rest_is_the_same(tmp_path, preset):
         assert state.values == final.values
         assert state.tensors.keys() == final.tensors.keys()
         assert all(torch.equal(final.tensors[k], t) for k, t in state.tensors.items())
-        for path in run.directory.glob("rollouts/*"):
+        for path in run.directory.glob("rollouts/*.jsonl"):
             assert path.read_bytes() == (tmp_path / "whole" / "rollouts" / path.name).read_bytes()
 
 
