@@ -3,12 +3,12 @@
 import re
 
 from verifiers.equality.rounding import is_rounding
-from verifiers.extraction.hedges import APPROXIMATELY
+from verifiers.extraction.context.hedges import APPROXIMATELY
+from verifiers.extraction.context.standing import taken_back
+from verifiers.extraction.context.wording import OR, listed
 from verifiers.extraction.prose import last_expression
 from verifiers.extraction.readable import is_value
-from verifiers.extraction.standing import taken_back
 from verifiers.extraction.statements import read_statement
-from verifiers.extraction.wording import OR, listed
 
 HEDGE = re.compile(
     r"\b(?:alternativ\w*|or|maybe|perhaps|possibl\w+|could|might|also|another|either|not sure|"

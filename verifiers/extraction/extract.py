@@ -4,10 +4,20 @@ import re
 from itertools import pairwise
 from typing import NamedTuple
 
-from verifiers.extraction.alone import stands_alone
 from verifiers.extraction.competing_answers import changed_to, offered_after, stands_beside
+from verifiers.extraction.context.alone import stands_alone
+from verifiers.extraction.context.hedges import BOUND
+from verifiers.extraction.context.standing import (
+    changed_beside,
+    denied_after,
+    denied_before,
+    doubted,
+    sentence_after,
+    sentence_before,
+    taken_back,
+)
+from verifiers.extraction.context.wording import EITHER, JOINT
 from verifiers.extraction.formats import after_thought
-from verifiers.extraction.hedges import BOUND
 from verifiers.extraction.last_sentence import closing_words
 from verifiers.extraction.passages import (
     SENTENCE_END,
@@ -28,19 +38,9 @@ from verifiers.extraction.prose import (
     only_value,
 )
 from verifiers.extraction.readable import YES_OR_NO, is_value
-from verifiers.extraction.standing import (
-    changed_beside,
-    denied_after,
-    denied_before,
-    doubted,
-    sentence_after,
-    sentence_before,
-    taken_back,
-)
 from verifiers.extraction.statements import PARTS, stated
 from verifiers.extraction.unmarked import unmarked, value_lines
-from verifiers.extraction.wording import EITHER, JOINT
-from verifiers.grammar.normalize import normalise, plain_words
+from verifiers.grammar.normalize import normalize, plain_words
 from verifiers.types import Format
 
 ANSWER_TAG = re.compile(r"</?\s*answer\s*/?>", re.I)
@@ -150,7 +150,7 @@ def boxed_answer(text: str, *, think_open: bool = False) -> str | None:
 
 
 def _checked(text: str, reason: str, rivals: tuple[str, ...] = ()) -> Extraction:
-    if not normalise(text):
+    if not normalize(text):
         return Extraction(None, "empty answer")
     if len(text) > LONGEST_ANSWER:
         return Extraction(None, "answer too long")

@@ -2,9 +2,9 @@
 
 import re
 
+from verifiers.extraction.context.standing import denied_before, last_clause, not_stated
+from verifiers.extraction.context.wording import DOUBT, EITHER, QUESTION
 from verifiers.extraction.passages import BOILERPLATE, sentences
-from verifiers.extraction.standing import denied_before, last_clause, not_stated
-from verifiers.extraction.wording import DOUBT, EITHER, QUESTION
 from verifiers.grammar.vocabulary import words
 
 LONGEST_TEXT_ANSWER = 120

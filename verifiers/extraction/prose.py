@@ -2,7 +2,14 @@
 
 import re
 
-from verifiers.extraction.hedges import BOUND, DENIED, HEDGED
+from verifiers.extraction.context.hedges import BOUND, DENIED, HEDGED
+from verifiers.extraction.context.standing import (
+    changed_beside,
+    last_clause,
+    not_stated,
+    only_offered,
+)
+from verifiers.extraction.context.wording import EITHER, JOINT, changed
 from verifiers.extraction.last_sentence import (
     chosen,
     chosen_last,
@@ -12,8 +19,6 @@ from verifiers.extraction.last_sentence import (
 )
 from verifiers.extraction.passages import BOILERPLATE, math_span, math_spans, sentences
 from verifiers.extraction.readable import YES_OR_NO, is_value, parsed
-from verifiers.extraction.standing import changed_beside, last_clause, not_stated, only_offered
-from verifiers.extraction.wording import EITHER, JOINT, changed
 from verifiers.grammar.spoken import SAID
 from verifiers.grammar.units import SPELLINGS
 

@@ -3,7 +3,7 @@
 import re
 
 from verifiers.grammar.literals import plain_number
-from verifiers.grammar.normalize import normalise
+from verifiers.grammar.normalize import normalize
 from verifiers.grammar.parse import parse
 from verifiers.grammar.tree import Node, ParseError
 from verifiers.grammar.units import SPELLINGS
@@ -44,6 +44,6 @@ def is_prose(text: str) -> bool:
 
 def parsed(text: str) -> Node | None:
     try:
-        return parse(normalise(text))
+        return parse(normalize(text))
     except ParseError:
         return None

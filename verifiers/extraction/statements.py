@@ -3,7 +3,21 @@
 import re
 from dataclasses import dataclass
 
-from verifiers.extraction.hedges import BOUND, HEDGED, LONGEST_QUALIFIER, conditional, not_its_own
+from verifiers.extraction.context.hedges import (
+    BOUND,
+    HEDGED,
+    LONGEST_QUALIFIER,
+    conditional,
+    not_its_own,
+)
+from verifiers.extraction.context.standing import (
+    denied_after,
+    denied_before,
+    doubted,
+    sentence_after,
+    sentence_before,
+)
+from verifiers.extraction.context.wording import changed
 from verifiers.extraction.last_sentence import LONGEST_TEXT_ANSWER
 from verifiers.extraction.passages import QUOTED, sentences
 from verifiers.extraction.prose import (
@@ -16,14 +30,6 @@ from verifiers.extraction.prose import (
     leads_to,
 )
 from verifiers.extraction.readable import PROSE_WORD, YES_OR_NO, is_prose, is_value, parsed
-from verifiers.extraction.standing import (
-    denied_after,
-    denied_before,
-    doubted,
-    sentence_after,
-    sentence_before,
-)
-from verifiers.extraction.wording import changed
 from verifiers.grammar.literals import plain_number
 from verifiers.grammar.spoken import spoken
 

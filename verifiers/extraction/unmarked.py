@@ -3,14 +3,14 @@
 import json
 import re
 
-from verifiers.extraction.hedges import GAVE_UP, labelled
+from verifiers.extraction.context.hedges import GAVE_UP, labelled
+from verifiers.extraction.context.standing import denied_after, denied_before, doubted
+from verifiers.extraction.context.wording import changed
 from verifiers.extraction.passages import MARKED, math_spans
 from verifiers.extraction.places import MOST_PLACES
 from verifiers.extraction.prose import NUMBER, last_expression, only_value, words_stated
 from verifiers.extraction.readable import YES_OR_NO, is_value
-from verifiers.extraction.standing import denied_after, denied_before, doubted
 from verifiers.extraction.statements import LEAD, PARTS
-from verifiers.extraction.wording import changed
 from verifiers.grammar.normalize import as_date
 from verifiers.grammar.vocabulary import words
 

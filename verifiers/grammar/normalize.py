@@ -53,7 +53,7 @@ def gold_text(gold: str) -> str:
     return gold.rpartition(GOLD_MARK)[2].strip().strip(INVISIBLE_EDGE)
 
 
-def normalise(text: str) -> str:
+def normalize(text: str) -> str:
     """Drop the wrappers and the punctuation around an answer."""
     text = text.strip()
     if text.isalnum() and text.isascii():

@@ -4,7 +4,7 @@ import pytest
 
 from verifiers import verify
 from verifiers.extraction.extract import boxed_answer, extract
-from verifiers.grammar.normalize import normalise
+from verifiers.grammar.normalize import normalize
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ from verifiers.grammar.normalize import normalise
 )
 def test_places(response: str, text: str | None, reason: str) -> None:
     found = extract(response)
-    assert (found.text and normalise(found.text), found.reason) == (text, reason)
+    assert (found.text and normalize(found.text), found.reason) == (text, reason)
 
 
 def test_what_only_stands_at_the_end_of_a_cut_response_is_no_answer() -> None:

@@ -3,7 +3,7 @@
 import re
 from functools import lru_cache
 
-from verifiers.extraction.wording import (
+from verifiers.extraction.context.wording import (
     DOUBT,
     NEGATION,
     NOT_SAID,
