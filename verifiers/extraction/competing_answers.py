@@ -30,18 +30,29 @@ CORRECTION = re.compile(
 WORD = re.compile(r"(?<!\\)\b[^\W\d_]{2,}")
 COMMANDS = re.compile(r"\\[A-Za-z]+")
 OR_AFTER = re.compile(
-    rf"(?:[\s$.,;()\]\\*_]|\\text\s*\{{)*(?:\b(?:{listed(OR)})(?=\s+[-\d$])|或|または|또는|\b(?:or|alternatively|maybe|perhaps|possibly|"
+    rf"(?:[\s$.,;()\]\\*_]|\\text\s*\{{)*(?:\b(?:{listed(OR)})(?=\s+[-\d$])|或|または|또는|\b(?:or (?:is|was|should) it(?: be)?|or|alternatively|maybe|perhaps|possibly|"
     r"(?:it|this|note:?)?\s*(?:could|might|may)(?: also)? be)\b)"
     r"[,\s}\\]*(?:maybe|perhaps|possibly|probably|even|else|it is)?[,\s]*",
     re.I,
 )
+LEAD_OUT = r"[\s$.,;)\]\\*(>—–…→-]*"
+RESTATES = r"(?:i meant|i mean|(?:it |this |that )?should (?:be|read|say|have been)|make that|read)"
 TAKEN_BACK = re.compile(
-    r"[\s$.,;)\]\\*(]*(?:(?:wait|actually|no(?!\s+\$?\d)|sorry|correction|oops|hold on|"
-    r"just kidding|"
-    r"edit|"
-    r"update|erratum|"
-    r"scratch that|never ?mind)\b[,:.!\s]*)+"
-    r"(?:(?:i meant|i mean|it is|it's|it should be|make that|that is)\s+)?",
+    rf"{LEAD_OUT}(?:(?:wait|actually|no(?!\s+\$?\d)|sorry|correction|oops|hold on|just kidding|"
+    r"edit|update|erratum|(?:scratch|scrap|strike) (?:that|this)|never ?mind|my (?:bad|mistake)|"
+    r"on (?:second thought|reflection)|typo|apologies)\b[,:.!\s]*)+"
+    rf"(?:(?:{RESTATES}|it is|it's|that is)\s+)?|{LEAD_OUT}{RESTATES}\s+",
+    re.I,
+)
+SLIP = re.compile(
+    r"i (?:forgot|missed|misread|mis\w+|should have|need to|have to|must|dropped|counted|used)\b",
+    re.I,
+)
+GOES_ON = re.compile(
+    r"[^.\n]{0,60}[.;,]?\s*\b(?:then|next|now|finally|lastly|after that)\b[,\s]+"
+    r"(?:(?:we|I|you|just|only|simply|still|also|need|have|must|should|to)\s+)*"
+    r"(?:add|subtract|multiply|divide|double|halve|square|round|convert)\b"
+    r"|[^\n]{0,80}\n*\s*I (?:get|got|say|find|have|would say) \$?-?\d[^.\n]{0,20}\binstead\b",
     re.I,
 )
 RETRACTED = re.compile(
@@ -53,7 +64,8 @@ RETRACTED = re.compile(
 CONFESSED = re.compile(
     r"\b(?:i(?:'m| am| was)\s+(?:probably |likely |surely |perhaps )?(?:wrong|mistaken|kidding|"
     r"joking)|just kidding|scratch that|i (?:disagree|dispute|reject|take (?:it|that) back)|"
-    r"i (?:have )?made (?:a|an) (?:\w+ )?(?:mistake|error)|"
+    r"i (?:have )?made (?:a|an) (?:\w+ )?(?:mistake|error)|i doubt (?:it|this|that)\b|"
+    r"i(?:'m| am) not (?:\w+ )?(?:sure|certain|convinced)(?: (?:about|of) (?:it|this|that))?(?=[.!;\n]|$)|"
     r"(?:ignore|disregard) (?:that|this|the above|(?:my|this|the) (?:previous )?answer))\b",
     re.I,
 )
@@ -89,6 +101,10 @@ def changed_to(text: str, position: int) -> str | None:
         value = read_statement(rest)
         if value and is_value(value) and rest.lstrip("$*( ").startswith(value.strip()):
             return value
+        if SLIP.match(rest):
+            return last_expression(rest) or ""
+    if match := GOES_ON.match(text, position):
+        return last_expression(text[match.end() - 40 :]) or ""
     if match := RETRACTED.match(text, position) or CONFESSED.search(text, position):
         return last_expression(text[match.end() :]) or ""
     if end := taken_back(text[position : position + 2 * NEARBY]):

@@ -39,14 +39,20 @@ from verifiers.extraction.prose import (
 )
 from verifiers.extraction.readable import YES_OR_NO, is_value
 from verifiers.extraction.statements import PARTS, stated
-from verifiers.extraction.unmarked import unmarked, value_lines
+from verifiers.extraction.unmarked import bare_answer, unmarked, value_lines
 from verifiers.grammar.normalize import normalize, plain_words
 from verifiers.types import Format
 
 ANSWER_TAG = re.compile(r"</?\s*answer\s*/?>", re.I)
+SAME_AS = r"(?:or|i\.e\.,?|that is,?|which is|equivalently,?|=)\s+"
 VALUE_ASIDE = re.compile(
-    r"(.{1,200}[\d}])(?:\s|\\[ ,;:]|~)+\(([\d\s./+*×%\\-]{0,60}\d[\s%\\]{0,3})\)[.\s$]*"
+    r"(.{1,200}?[\d}\w)])(?:"
+    rf"(?:\s|\\[ ,;:]|~)*\({SAME_AS}([^()]{{0,60}}\d[^()]{{0,20}})\)"
+    r"|(?:\s|\\[ ,;:]|~)+\(([\d\s./+*×%\\-]{0,60}\d[\s%\\]{0,3})\)"
+    r"|,\s*(?:i\.e\.,?|that is,?|equivalently,?)\s+([^,()]{1,60}?))[.\s$]*"
 )
+TEXT_OF = re.compile(r"\\text\s*\{([^{}]*)\}")
+PART_BEFORE = re.compile(r"(?:^|[\s*(])\(?(?:[a-e]|i{1,3}|iv)\)|\bpart \(?[a-e1-5]\b", re.I)
 NOT_SPACE = re.compile(r"\S")
 LABEL = re.compile(
     r"^(\\text(?:bf)?\s*\{)?\s*(?:the\s+)?(?:final\s+|correct\s+)?(?:answer|solution|result|"
@@ -163,9 +169,20 @@ def _checked(text: str, reason: str, rivals: tuple[str, ...] = ()) -> Extraction
         return Extraction(None, "cut off")
     if len(text) <= LONGEST_BARE and NUMBER_LIST.fullmatch(text.rstrip(" .")):
         text = FOREIGN_JOINT.sub(lambda join: " or " if EITHER.search(join[0]) else ", ", text)
-    if "(" in text and (aside := VALUE_ASIDE.fullmatch(text)):
-        text, rivals = aside[1], (*rivals, aside[2])
+    if len(text) <= LONGEST_BARE and ("(" in text or "i.e" in text or "that is" in text):
+        text, rivals = _with_aside(text, rivals)
     return Extraction(text, reason, tuple(dict.fromkeys(rivals))[-MOST_RIVALS:])
+
+
+def _with_aside(text: str, rivals: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """The first of two spellings of one value, 7/2 (or 3.5), with the other as a rival."""
+    aside = VALUE_ASIDE.fullmatch(TEXT_OF.sub(r"\1", text))
+    if aside is None:
+        return text, rivals
+    value, other = aside[1], next(filter(None, aside.groups()[1:]))
+    if not (is_value(value) and is_value(other)) or value[-1].isalpha():
+        return text, rivals
+    return value, (*rivals, other)
 
 
 def _in_block(inside: str) -> Extraction:
@@ -178,7 +195,7 @@ def _in_block(inside: str) -> Extraction:
         ]
         others += [said.value for part in rest for said in stated(part) if is_value(said.value)]
         return _beside(found, others)
-    whole = inside.strip()
+    whole = bare_answer(inside.strip())
     if denied_before(whole[: first_digit(whole)]):
         return Extraction(None, "denied")
     if parts := PARTS.match(whole):
@@ -252,5 +269,9 @@ def _last_of(text: str, places: list[Place]) -> Extraction | None:
             changed = "" if same and taken_back(text[end : end + NEAR_END]) else changed
             return _checked(changed, "taken back")
         found = _beside(found, offered_after(text, end, last.value))
-    parts = [place.value for place in places if place.certain]
+    parts = [place.value for place in places if place.certain] or [
+        place.value.rstrip(" .")
+        for place in places
+        if PART_BEFORE.search(text, max(0, place.start - 20), place.start + 30)
+    ]
     return found._replace(parts=tuple(parts) if len(parts) > 1 else ())

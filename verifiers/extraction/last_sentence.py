@@ -2,7 +2,7 @@
 
 import re
 
-from verifiers.extraction.context.standing import denied_before, last_clause, not_stated
+from verifiers.extraction.context.standing import denied_before, doubted, last_clause, not_stated
 from verifiers.extraction.context.wording import DOUBT, EITHER, QUESTION
 from verifiers.extraction.passages import BOILERPLATE, sentences
 from verifiers.grammar.vocabulary import words
@@ -10,8 +10,31 @@ from verifiers.grammar.vocabulary import words
 LONGEST_TEXT_ANSWER = 120
 LAST_SENTENCES = 6
 LONGEST_CLOSING = 2_000
-MOST_WORDS = 12
-NOT_WORDS = re.compile(r"[\d$\\=<>{}()\[\]|^_/*+?;:\"“”]")
+MOST_WORDS = 14
+NOT_WORDS = re.compile(r"[\\=<>{}()\[\]|^_/*+?;:\"“”]")
+DIGIT = re.compile(r"[\d$]")
+REASON_FIRST = re.compile(
+    r"^\W*(?:(?:so|thus|hence|therefore)\W+)?(?:since|because|as|given that)\b[^.]{1,100}, (?=\S)",
+    re.I,
+)
+REASON = re.compile(
+    r",?\s+(?:because|since)\b|,\s+with\b|\s+with\s+(?=[^.]*[=\d])|,\s+(?:as|who|which|car|denn|weil|porque|так как|поскольку|"
+    r"потому что|perché|poiché|puisque|omdat|bo|ponieważ)\s|\s?[(（](?=[^)）]*[^\W\d_]{2})|[，,]因为",
+    re.I,
+)
+EXISTS = re.compile(r" exists?$")
+SAYS_IT_IS = re.compile(r"\b(?:is|be|was|on)\s+(?:an?\s+|the\s+)?$")
+OPENS = re.compile(
+    r"\W*(?:(?:so|thus|hence|therefore|clearly|then|the answer is|it is|it's|it was)\W+)*"
+)
+EXCELS = re.compile(
+    r"(?:,? (?:wins?|won|(?:is|was|has|had|gets|got|earned|scored|ran|runs|drove|finished|came)\s+(?:in\s+)?(?:the\s+)?"
+    r"(?:\w+est|most|least|first|last|winner|correct|right|only one|greatest|more|best)\b)[^,;]*)?"
+)
+KIND = re.compile(
+    r"(?<=\w) (?:function|triangle|number|integer|quadrilateral|angle|polygon|sequence|series|matrix|color|team|"
+    r"student|person|day)s?$"
+)
 SAID_ALONE = ("true", "false", "right", "wrong", "correct", "incorrect")
 ORDERS = re.compile(
     r"\b(?:ignore|return|print|output|write|type|mark|accept|give|grade|score|must)\b"
@@ -35,6 +58,7 @@ CHOSEN = re.compile(
     rf"\s+(?:the\s+)?{CHOICE_NOUN}{LETTER}\W*$"
     rf"|\b(?:my\s+(?:choice|pick)\s+is|i['’]d\s+go\s+with|,\s+so)\s+{LETTER}\W*$"
     rf"|^(?:so|thus|hence|therefore),?\s+{CHOICE_NOUN}?{LETTER}\W*$"
+    rf"|(?:^|[,:]\s+)only\s+{CHOICE_NOUN}?{LETTER}\s+(?:satisf\w+|works|fits|holds|is\s+\w+)[^,;]*$"
     rf"|(?:[:：是为は]|\b(?:ist|es|est|è|é|opción|opção|opzione|option|optie|letra|lettre|lettera|"
     rf"Buchstabe|вариант|ответ|"
     rf"буква|alternativ\w*|seçenek|odpowiedź)|选项|选|選|選択肢|선택지|답은)\s*(?:(?:la|el|die|der|das|le|o|"
@@ -85,6 +109,7 @@ UNCERTAIN = words(
 
 def chosen(text: str) -> str | None:
     """The letter of the choice that a sentence says is right."""
+    text = without_reason(text)
     match = CHOSEN.search(text)
     if match is None:
         return None
@@ -131,12 +156,20 @@ def named_kind(sentence: str) -> tuple[str, bool] | None:
 
 
 def closing_words(text: str) -> str:
-    """The last sentence, if it states something in words alone: no digit, doubt or choice."""
+    """What the last sentence says without its reasons, if it is short and doubts nothing."""
     last = last_sentence(text[-LONGEST_CLOSING:])
-    plain = last and len(last.split()) <= MOST_WORDS and not NOT_WORDS.search(last)
-    if not plain or EITHER.search(last) or QUESTION.search(last) or DOUBT.search(last):
+    last = without_reason(REASON_FIRST.sub("", last, count=1)).partition(": ")[0]
+    if not last or len(last.split()) > MOST_WORDS or NOT_WORDS.search(last):
         return ""
-    return last.rstrip(" .!")
+    if EITHER.search(last) or QUESTION.search(last) or DOUBT.search(last):
+        return ""
+    return last.rstrip(" .!*")
+
+
+def without_reason(sentence: str) -> str:
+    """A sentence up to "because", "since", "with", a colon or brackets that explain it."""
+    match = REASON.search(sentence, 1)
+    return sentence[: match.start()] if match else sentence
 
 
 COMPARED = re.compile(
@@ -149,14 +182,20 @@ CHOSEN_BY_OTHERS = re.compile(
 
 
 def ends_in(sentence: str, words: str) -> bool:
-    """Whether a sentence ends in these words and nothing before them takes them away."""
-    words = words.casefold()
-    said = sentence.casefold()
+    """Whether a sentence says that the answer is these words: at its end, with nothing before that
+    takes them away, or as the subject of a superlative."""
+    words, said = words.casefold(), sentence.casefold()
     if words.startswith("no ") and said.endswith(words + "s"):
         said = said[:-1]
-    rest = said.removesuffix(words)
-    if words in SAID_ALONE or ORDERS.search(rest):
+    said = EXISTS.sub("", said)
+    if words in SAID_ALONE or ANY_NEGATION.search(said.replace(words, "", 1)):
         return False
-    if COMPARED.search(rest) or len(rest) == len(said) or (rest and rest[-1].isalnum()):
+    before, found, after = said.partition(words)
+    if found and OPENS.fullmatch(before) and EXCELS.fullmatch(after):
+        return True
+    rest = (KIND.sub("", said) if KIND.search(said) else said).removesuffix(words)
+    if COMPARED.search(rest) or rest == said or (rest and rest[-1].isalnum()):
         return False
-    return not denied_before(rest + " ") and not ANY_NEGATION.search(rest)
+    if ORDERS.search(rest) or denied_before(rest + " ") or doubted(rest + " "):
+        return False
+    return not DIGIT.search(rest) or SAYS_IT_IS.search(rest) is not None

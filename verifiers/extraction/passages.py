@@ -14,6 +14,10 @@ COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.S)
 BOLD = re.compile(
     r"\*\*(?<![A-Za-z0-9_)*]\*\*)(?=[^\s*])([^*\n]{1,300}(?:\*[^*\n]{1,300}){0,9})(?<=[^\s*])\*\*(?![A-Za-z0-9_(*])"
 )
+ITALIC = re.compile(
+    r"(?<![\w*\\)}\]])(?<!\d\s)\*(?=[^\s*])([^*\n$]{1,100})(?<=[^\s*])\*(?=[\s.,;:!?]|$)(?!\s\d)"
+)
+TAGGED = re.compile(r"(?<![\w^/)])<(b|strong|i|em|u|mark)>([^<>\n]{1,200})</\1>(?![\w^/(])")
 STRUCK = re.compile(
     r"<(del|s|strike)>.{0,300}?</\1>|~~[^~\n]{1,300}~~|\\begin\{comment\}.{0,300}?\\end\{comment\}|"
     r"^\[//\]: #[^\n]*|^[ \t]*%[^\n]*|[❌✗✘][ \t]*[$*]*\\boxed\{[^{}]*\}[$*]*|"
@@ -82,7 +86,10 @@ def final_text(text: str) -> str:
     text = CALCULATOR.sub("", text) if "<<" in text else text
     text = COMMENT.sub(" ", text) if "<!--" in text else text
     text = STRUCK.sub(" ", text) if any(sign in text for sign in STRIKES) else text
-    return BOLD.sub(r"\1", text) if "**" in text else text
+    text = BOLD.sub(r"\1", text) if "**" in text else text
+    text = TAGGED.sub(r"\2", text) if "</" in text else text
+    end = text[-END_MARKS:]
+    return text[:-END_MARKS] + ITALIC.sub(r"\1", end) if "*" in end else text
 
 
 def _window(text: str) -> str:

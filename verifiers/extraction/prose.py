@@ -16,6 +16,7 @@ from verifiers.extraction.last_sentence import (
     last_sentence,
     main_clause,
     named_kind,
+    without_reason,
 )
 from verifiers.extraction.passages import BOILERPLATE, math_span, math_spans, sentences
 from verifiers.extraction.readable import YES_OR_NO, is_value, parsed
@@ -95,15 +96,23 @@ DATE = re.compile(
     re.I,
 )
 NEGATED = re.compile(r"(?:\bnot|n't|\bnever|\bcannot be)\s+(?:(?:equal to|be)\s+)?[*_$\\(]*$", re.I)
+PLACED = re.compile(
+    r"(?:at\s+)?(?:the\s+)?(?:ordered\s+)?(?:(?:point|pair|interval|number|value|set|letter)\s+)?(?=\(|-?\d|[A-J]\b)"
+)
 ENDS_ARGUMENT = re.compile(r",?\s+(?:but|so|hence|thus|therefore)$", re.I)
-LINK = re.compile(r"\s(?:is|are|equals|be)\s+|:\s+")
+CONCLUDES = re.compile(
+    r"\b(?:so|thus|hence|therefore|then|get|have|must|total|is|are|gives|leaves)\b|,\s*\$?[a-z]\s*=",
+    re.I,
+)
+FOR_ALL = re.compile(r"(?<=[$)\d])\s+for\s+(?:all|any|every|each)\b[^.;=]{1,80}$", re.I)
+LINK = re.compile(r"\s(?:is|are|equals|be|meet|intersect)\s+|:\s+")
 JOIN = re.compile(rf"[\s,;、，；]*{JOINT}?[\s,;、，]*", re.I)
 NUMBER_TEXT = (
-    r"[-−+]?(?:[$€£]\s?)?(?>\d{1,3}(?:,\d{3})++|\d++)(?:\.\d++|"
-    r"(?::\d\d?+){1,3}(?:\s?[aApP]\.?[mM]\b)?)?"
+    r"[-−+]?(?:[$€£]\s?)?(?>\d{1,3}(?:,\d{3})++|\d{1,3}(?:\.\d{3}){2,}+|\d++)(?:\.\d++|"
+    r"(?::\d\d?+){1,3}(?:\s?[aApP]\.?[mM]\b| in the (?:morning|afternoon|evening)| at night)?)?"
     r"(?:/\d++)?(?:\s?%|\\%|[€£°])?"
 )
-INVISIBLE = "\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff"
+INVISIBLE = "\u0300-\u036f\u20d0-\u20f0\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff"
 NUMBER = re.compile(
     rf"(?<![\w.^_/√\\{{{INVISIBLE}]){NUMBER_TEXT}(?![\w^/]*\d|[{INVISIBLE}])", re.ASCII
 )
@@ -142,7 +151,7 @@ def last_expression(text: str) -> str | None:
         return subject[1] if is_value(subject[1]) else None
     for whole in reversed(sentences(text)[-12:]):
         whole = CONTRAST.sub("", whole)
-        sentence = main_clause(whole)
+        sentence = _without_reason(main_clause(whole))
         if not math_spans(sentence) and (about := ROUNDED.search(sentence)):
             return rf"{about[1]} \approx {about[2]}" if stands(whole, about[0]) else None
         if (about := OR_ABOUT.search(sentence)) and (exact := last_expression(about[1])):
@@ -162,6 +171,13 @@ def last_expression(text: str) -> str | None:
             value = joined_spans(sentence[start:]) or spans[-1][2]
             return value if stands(whole, sentence[start : spans[-1][1]]) else None
     return None
+
+
+def _without_reason(sentence: str) -> str:
+    """x = 7 of "x = 7, as x = -3 does not fit", if nothing is concluded from the reason."""
+    said = FOR_ALL.sub("", without_reason(sentence))
+    concludes = said != sentence and CONCLUDES.search(sentence, len(said))
+    return sentence if concludes or not first_digit(said) < len(said) else said
 
 
 def stands(sentence: str, value: str) -> bool:
@@ -189,6 +205,7 @@ def _linked_value(sentence: str) -> str | None:
     if links and NEGATED.search(sentence[: links[-1].end()][-40:]):
         return None
     rest = sentence[links[-1].end() :].strip("*_ ") if links else ""
+    rest = PLACED.sub("", rest, count=1)
     match = CLAUSE.search(rest, 1)
     clause = rest[: match.start()] if match else rest
     if match and ENDS_ARGUMENT.match(match[0]) and NUMBER.search(rest, match.end()):
@@ -225,6 +242,7 @@ def only_value(text: str) -> str | None:
         outside = f"{outside[:start]} {outside[end:]}"
     found = {content.strip() for _, _, content in spans}
     found |= {match[0] for match in NUMBER.finditer(outside)}
+    outside = NUMBER.sub(" ", outside)
     if (
         len(found) != 1
         or not leads_to(text[: first_digit(text)])

@@ -28,8 +28,11 @@ def is_value(text: str) -> bool:
     """Whether a text can be read as mathematics or a short choice, not as prose."""
     if plain_number(text) is not None:
         return True
-    node = parsed(text)
-    return node is not None and not node.has("text") and not is_prose(text)
+    usual = normalize(text)
+    try:
+        return not parse(usual).has("text") and not is_prose(usual)
+    except ParseError:
+        return False
 
 
 def is_prose(text: str) -> bool:

@@ -16,6 +16,7 @@ from verifiers.extraction.context.standing import (
     doubted,
     sentence_after,
     sentence_before,
+    taken_back,
 )
 from verifiers.extraction.context.wording import changed
 from verifiers.extraction.last_sentence import LONGEST_TEXT_ANSWER
@@ -39,10 +40,11 @@ NOUN = (
 )
 VERB = (
     r"\s+(?:is|are|was|would\s+be|should\s+be|must\s+be|might\s+be|may\s+be|could\s+be|can\s+be|"
-    r"equals|becomes)\b|\s*(?:[=-]>|[→➜⇒是为：:=])|\s*[*_]{0,3}\n|(?=\s+(?:\$|\\[(\[]))"
+    r"equals|becomes)\b|['’]s\b|\s+[—–-]\s+(?=[-$\d*])|\s*(?:[=-]>|[→➜⇒是为：:=])|\s*[*_]{0,3}\n|(?=\s+(?:\$|\\[(\[]))"
 )
 AFTER = re.compile(
-    rf"{NOUN}(?![a-z])[*_]{{0,3}}(?:\s+(?:to|for|of)\s[^.:\n$\\]{{1,60}}?)?[*_]{{0,3}}"
+    rf"{NOUN}(?![a-z])[*_]{{0,3}}(?:\s+(?:to|for|of|(?:that )?(?:you|we)(?:['’]re| are)? (?:looking|seek|want|need|get))\b[^.:\n$\\]{{0,60}}?|"
+    rf"\s*\([^()\n]{{1,40}}\)|,\s[^.,:\n$\\]{{1,40}},)?[*_]{{0,3}}"
     rf"(?:{VERB})(?:[*_:=\s]|(?<=\n)(?:>[ ]|-{{3,}}\n))*|^[ \t]*A:[ \t]*|^[ \t]*Ans\.[ \t]*"
     r"|^[ \t]*Answer[ \t]+(?=[-+]?\d[\d.,/]*\W*$)",
     re.I | re.M,
@@ -50,7 +52,8 @@ AFTER = re.compile(
 BEFORE = re.compile(r"\bis (?:our|the|my) (?:final |correct )?answer\b", re.I)
 LEAD = re.compile(
     r"^(?:[=-]>|[\s*_:\"“}]|\\\"|\\quad|(?:therefore|thus|so|hence|then|option|choice|just|simply|"
-    r"exactly|indeed|"
+    r"exactly|indeed|clearly|obviously|altogether|all told|in (?:total|all|short|conclusion|summary)|yep|yeah|ok(?:ay)?|"
+    r"well|finally|overall|easy|the (?:ordered )?(?:point|pair|interval|number|letter)(?=\s+[$(\d])|letter|sol\.|"
     r"it\s+is|it['’]s|that['’]s|that\s+is|it\s+must\s+be|must\s+be)\b,?"
     r"|not\s+[^\s,.;]{1,40},?\s+but\s+(?:rather\s+)?)+",
     re.I,
@@ -59,8 +62,8 @@ NOT_THE_OTHER = re.compile(r",?\s+(?:and\s+|but\s+)?(?:not|rather than|instead o
 MINUS_WORD = re.compile(r"(?:negative|minus)\s+(?=[\d$\\.])", re.I)
 CONDITION = re.compile(r"^[^.]*\bif\b", re.I)
 PARTS = re.compile(
-    r"\s*\(?a\)\s*([^;,\n]{1,60}?)[;,]?\s*(?:and\s+)?\(?b\)\s*([^;,\n]{1,60}?)"
-    r"(?:[;,]?\s*(?:and\s+)?\(?c\)\s*([^;,\n]{1,60}?))?[.\s]*$"
+    r"\s*\(?(?:a|i)\)\s*=?\s*([^;,\n]{1,60}?)[;,]?\s*(?:and\s+)?\(?(?:b|ii)\)\s*=?\s*([^;,\n]{1,60}?)"
+    r"(?:[;,]?\s*(?:and\s+)?\(?(?:c|iii)\)\s*=?\s*([^;,\n]{1,60}?))?[.\s]*$"
 )
 GOES_ON = re.compile(
     r"[\s$)]*(?:(?::(?=\$?\d)|[-+−–×*/])\s*(?:\$|\\[(a-z]|\d|$)|(?:to|times)\b\s*(?:[$\d\\]|$)|of\s+[$\d\\]|"
@@ -113,7 +116,11 @@ def stated(text: str) -> list[Statement]:
             continue
         if CUT.search(value):
             continue
-        if denied_after(after) or ("would" in match[0] and CONDITION.search(after)):
+        if (
+            denied_after(after)
+            or taken_back(after)
+            or ("would" in match[0] and CONDITION.search(after))
+        ):
             continue
         whole = not PROSE_WORD.search(LEAD.sub("", text[match.end() : at], count=1))
         offered, final = (

@@ -3,15 +3,17 @@
 import json
 import re
 
-from verifiers.extraction.context.hedges import GAVE_UP, labelled
+from verifiers.extraction.context.hedges import BOUND, GAVE_UP, labelled
 from verifiers.extraction.context.standing import denied_after, denied_before, doubted
 from verifiers.extraction.context.wording import changed
+from verifiers.extraction.last_sentence import without_reason
 from verifiers.extraction.passages import MARKED, math_spans
 from verifiers.extraction.places import MOST_PLACES
-from verifiers.extraction.prose import NUMBER, last_expression, only_value, words_stated
+from verifiers.extraction.prose import NUMBER, last_expression, only_value, stands, words_stated
 from verifiers.extraction.readable import YES_OR_NO, is_value
 from verifiers.extraction.statements import LEAD, PARTS
-from verifiers.grammar.normalize import as_date
+from verifiers.grammar.normalize import as_date, choices
+from verifiers.grammar.spoken import spoken
 from verifiers.grammar.vocabulary import words
 
 NEAR_END = 400
@@ -21,12 +23,26 @@ TAG_LIKE = re.compile(r"</?[^\s<>=]{3,14}>")
 ANSWER_KEYS = ("answer", "final_answer", "result")
 CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 TERSE = re.compile(r"(?:[^\W\d_]['’\w-]*\s+){0,2}([^\W\d_]['’\w-]*)\s+(?=[-$]?\d)")
+TAIL = re.compile(
+    r",\s+(?:(?:as|which) (?:expected|desired|required|claimed)|I (?:think|believe|reckon|['’]d say)|in (?:total|all)|altogether)\W*$",
+    re.I,
+)
+SPELLED = re.compile(
+    r"(?:(?:^|.*\s)(?:is|are|ist|lautet|beträgt|es|est|è|é|equals|равна?о?)\s+|.*[:：]\s*|.*[是为為は은는]\s*|"
+    r"there (?:is|are)\s+(?:only |exactly )?)"
+    r"((?:(?:ein|un|une|uma?|an?)\s+)?[^\s\d.。]{1,12}?)\s*(?:です|である|입니다|이다|(?<=\w)\s(?!of|more|less|than|half|third|quarter|hundred|\w+th)[a-z]+)?[.。!*\s]*",
+    re.I,
+)
+ROW = re.compile(
+    r"\|\W*(?:final )?(?:answer|result|total|solution)\W*\|\W{0,4}?([^|\n]+?)\**\s*\|\s*$", re.I
+)
 STATES = words(
-    "got get gets obtain find found think answer ans is its it's equals precisely sum price age "
+    "computed getting calculated counted got get gets obtain find found think answer ans is its it's equals precisely sum price age "
     "obtient trouve reste erhalten obtenemos queda quedan otteniamo adalah wynosi to on restano "
     "rimangono leva tarda restam restam-lhe sobram existem son faltam insgesamt"
 )
 LINE_MARK = re.compile(r"(?:[-*+•]|\d{1,2}[.)]|(?:Part\s+)?\(?(?:[a-e]|i{1,3}|iv)\)\s*[:.]?)\s+")
+HEADING = re.compile(r"^[^\n\d=]{1,60}:[ \t]*\n")
 NO_LIMIT = re.compile(
     r"\b(?:limit|derivative|integral|sum|value|it)\b[^.\n]{0,80}\b(?:does not|doesn['’]t) exist"
     r"(?=\W*$|\s+(?:because|since|as)\b[^.\n]*\.?\s*$)",
@@ -38,6 +54,7 @@ def value_lines(text: str) -> str | None:
     """Lines that are nothing but values, as one list."""
     if "\n" not in text:
         return None
+    text = HEADING.sub("", text, count=1)
     lines = [LINE_MARK.sub("", line.strip()) for line in text.splitlines() if line.strip()]
     if not 1 < len(lines) <= MOST_PLACES or math_spans(text):
         return None
@@ -54,6 +71,8 @@ def unmarked(text: str) -> tuple[str, str] | None:
         return None
     if whole.startswith("{") and '":' in whole:
         return _from_json(whole)
+    if listed := value_lines(whole):
+        return listed, "several lines"
     if label := labelled(whole):
         value, anothers = label
         if anothers:
@@ -66,22 +85,40 @@ def unmarked(text: str) -> tuple[str, str] | None:
         return ", ".join(part.strip() for part in parts.groups() if part), "parts"
     if NO_LIMIT.search(whole, max(0, len(whole) - NEAR_END)):
         return "does not exist", "last sentence"
-    if match := YES_OR_NO.match(whole):
-        return match[1], "first word"
-    if listed := value_lines(whole):
-        return listed, "several lines"
-    if len(whole) <= LONGEST_BARE and "\n" not in whole:
-        if terse := _tersely(whole):
-            return terse, "whole response"
-        bare = LEAD.sub("", whole, count=1)
-        if is_value(bare):
-            return bare, "whole response"
-        if _few_words(whole):
-            return words_stated(whole) or only_value(whole) or whole, "whole response"
+    if row := ROW.search(whole, max(0, len(whole) - NEAR_END)):
+        return row[1], "table"
+    if len(whole) <= LONGEST_BARE and "\n" not in whole and (short := _short(whole)):
+        return short, "whole response"
     if said := words_stated(text[-LONGEST_READ:]):
         return said, "last sentence"
     last = last_expression(text[-LONGEST_READ:])
     return (last, "last expression") if last else None
+
+
+def bare_answer(text: str) -> str:
+    """A text without "so," before its value and "I think" after it."""
+    return TAIL.sub("", LEAD.sub("", text, count=1), count=1)
+
+
+def _short(whole: str) -> str | None:
+    """The answer of a line: a value, a value with its reason, or two or three words."""
+    if terse := _tersely(whole):
+        return terse
+    bare = bare_answer(whole)
+    if BOUND.match(bare):
+        return bare
+    if match := YES_OR_NO.match(bare + "."):
+        return match[1]
+    if (said := SPELLED.fullmatch(whole)) and (value := spoken(said[1])):
+        return value if stands(whole, said[1]) else None
+    if is_value(bare) or spoken(bare):
+        return bare
+    value = without_reason(bare)
+    if value != bare and (is_value(value) or choices(value)) and stands(bare, value):
+        return value
+    if _few_words(whole):
+        return words_stated(whole) or only_value(whole) or whole
+    return None
 
 
 def _from_json(text: str) -> tuple[str, str] | None:

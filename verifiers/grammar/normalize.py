@@ -25,6 +25,7 @@ MONTH_FIRST = re.compile(
     rf"{_MONTH}\s+(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?:,?\s+(?P<year>\d{{4}}))?", re.I
 )
 GROUPED = re.compile(r"\d{1,3}(?:[\u00a0\u202f\u2009']\d{3})+|\d{1,3}(?:\.\d{3}){2,}")
+COUNTED = r"(?:day|week|month|year|century|floor|hour|grade|place)"
 SAID_TWICE = re.compile(r"([\w -]{1,20}?)\s+\(([\w -]{1,20})\)")
 EDGE = " \t\r\n.,;:"
 EXCLAMATION = re.compile(r"(?<=[A-Za-z]{3})!+$")
@@ -57,7 +58,7 @@ def normalize(text: str) -> str:
     """Drop the wrappers and the punctuation around an answer."""
     text = text.strip()
     if text.isalnum() and text.isascii():
-        return "does not exist" if text.upper() == "DNE" else text
+        return "does not exist" if text.upper() == "DNE" else spoken(text) or text
     for _ in range(4):
         before = text
         text = text.strip()
@@ -90,6 +91,17 @@ def _grouped(text: str) -> str:
     return "".join(filter(str.isdigit, text)) if GROUPED.fullmatch(text) else text
 
 
+ORDINAL_OF = re.compile(
+    rf"(?:on\s+)?(?:the\s+)?(?:(\d+(?:st|nd|rd|th))\s+{COUNTED}|{COUNTED}\s+(\d+))", re.I
+)
+NO_SOLUTION = re.compile(r"(?:there (?:is|are) )?(no (?:real )?solutions?) exists?", re.I)
+CHANCE = re.compile(r"(?:an?\s+)?(\d.*?)\s+(?:chance|probability)", re.I)
+WHEN = re.compile(r"(?:at|on)\s+(?=\d|[A-Z])")
+HALF_OF_DAY = re.compile(r"(?<=\d)\s+(?:in the (morning|afternoon|evening)|at night)$", re.I)
+RATE = re.compile(r"(?<=\d)(?:/|\s+an?\s+)(hour|day|week|month|year|person|piece|item)$", re.I)
+INCHES = re.compile(r"(?<=\d)\s?in(?:\.|(?=[²³^])|$)")
+
+
 def as_date(text: str) -> str | None:
     """15 March or Mar. 15 as March 15; None for all other text."""
     day = DAY_FIRST.fullmatch(text) or MONTH_FIRST.fullmatch(text)
@@ -102,6 +114,15 @@ def as_date(text: str) -> str | None:
 def _as_usual(text: str) -> str:
     """15 March as March 15, DNE as "does not exist", "seven (7)" as 7."""
     words = plain_words(text) if text.startswith("\\text") else text
+    for said in (ORDINAL_OF, NO_SOLUTION, CHANCE):
+        if match := said.fullmatch(words):
+            return next(group for group in match.groups() if group)
+    if WHEN.match(words) and (words[-1] in "mM." or as_date(WHEN.sub("", words))):
+        text = words = WHEN.sub("", words)
+    if match := HALF_OF_DAY.search(words):
+        return f"{words[: match.start()]} {'am' if match[1] == 'morning' else 'pm'}"
+    text = RATE.sub(r" per \1", text)
+    text = INCHES.sub(" inches", text)
     if date := as_date(words):
         return date
     if words.casefold().rstrip(" .") in ("dne", "doesn't exist", "doesn’t exist"):

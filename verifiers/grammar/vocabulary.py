@@ -32,7 +32,7 @@ UNICODE = {
     "ξ": r"\xi ", "χ": r"\chi ", "ψ": r"\psi ", "ν": r"\nu ", "Γ": r"\Gamma ",
     "Θ": r"\Theta ", "Λ": r"\Lambda ", "Σ": r"\Sigma ", "Φ": r"\Phi ", "Ψ": r"\Psi ",
     "ħ": r"\hbar ", "ℓ": r"\ell ", "∂": r"\partial ", "∇": r"\nabla ", "∆": r"\Delta ",
-    "ϵ": r"\epsilon ", "ϑ": r"\theta ", "″": "''", "⋃": r"\cup ", "⋂": r"\cap ", "→": r"\to ",
+    "ϵ": r"\epsilon ", "ϑ": r"\theta ", "″": "''", "⋃": r"\cup ", "⋂": r"\cap ", "→": r"\to ", "∨": r"\lor ", "∧": r"\land ", "或": r"\text{ or }",
 }  # fmt: skip
 SUPERSCRIPTS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿ", "0123456789-+n", strict=True))
 SUBSCRIPTS = dict(zip("₀₁₂₃₄₅₆₇₈₉₊₋ₙₖᵢⱼₘₓ", "0123456789+-nkijmx", strict=True))
@@ -104,7 +104,7 @@ NOT_UNITS = words(
     "or and not if for when where except but is are be to with without unless whenever while "
     "maybe either neither nor plus minus times divided all any no none both because since than "
     "then else mod over between through until squared cubed doubled tripled halved factorial "
-    "wrong incorrect false missing increased decreased reduced raised twice thrice backwards "
+    "tens something somewhat wrong incorrect false missing increased decreased reduced raised twice thrice backwards "
     "reversed maximum minimum fails random unsure tempting nicht salah et unlikely"
 )
 NUMBER_WORDS = {
@@ -114,6 +114,38 @@ NUMBER_WORDS = {
     "nineteen": 19, "twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60,
     "seventy": 70, "eighty": 80, "ninety": 90,
 }  # fmt: skip
+_COUNTED = [
+    "cero uno dos tres cuatro cinco seis siete ocho nueve diez",
+    "zéro un deux trois quatre cinq six sept huit neuf dix",
+    "null eins zwei drei vier fünf sechs sieben acht neun zehn",
+    "zero uno due tre quattro cinque sei sette otto nove dieci",
+    "zero um dois três quatro cinco seis sete oito nove dez",
+    "nul een twee drie vier vijf zes zeven acht negen tien",
+    "ноль один два три четыре пять шесть семь восемь девять десять",
+    "零 一 二 三 四 五 六 七 八 九 十",
+    "영 하나 둘 셋 넷 다섯 여섯 일곱 여덟 아홉 열",
+]
+FOREIGN_NUMBERS = {
+    word: str(value)
+    for line in _COUNTED
+    for value, word in enumerate(line.split())
+    if word != "null"
+}
+FOREIGN_NUMBERS |= dict.fromkeys(
+    [
+        "ein halb",
+        "ein halbes",
+        "un demi",
+        "un medio",
+        "un mezzo",
+        "um meio",
+        "половина",
+        "一半",
+        "二分之一",
+        "2分の1",
+    ],
+    r"\frac{1}{2}",
+)
 SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9}
 SCALES |= {"trillion": 10**12, "dozen": 12, "score": 20, "lakh": 10**5, "crore": 10**7}
 SCALES |= {"tenthousand": 10**4, "hundredmillion": 10**8}

@@ -49,6 +49,16 @@ RELATES = re.compile(r"\s*(?:[<>]\s*[\w\\]|:\s*\d)")
 OPERATES = re.compile(r"\s*[-+*/^_×·÷±!]|\s*\*\*\s*\d")
 
 
+IN_A_LIST = re.compile(
+    r"[ \t]*[,;]?[ \t]*\$?(?:-?\d[\d./]*|\\[dt]?frac\S+)\$?(?=[ \t]*(?:,|and\b|or\b|\.?\s*$|\.?\n))"
+)
+AFTER_A_LIST = re.compile(r"(?:^|\n|[:.]\s)(?:\$?-?\d[\d./]*\$?\s*[,;]\s*)+\$?$")
+TOUCHES = re.compile(
+    r"\$?(?:[–—-]\$?\d|-?ish\b|[abeijknxyz](?![A-Za-z])|[ ]?:[ ]?\$?-?\d+\W*(?:$|\n)|"
+    r"[ ](?:to|through|until)[ ]\$?\d+(?!\d|[ ](?:decimal|significant|d\.?p|s\.?f|sig|places|digits)))"
+)
+
+
 def stands_alone(text: str, start: int, end: int, *, after_box: int = 0) -> bool:
     """Whether nothing written around text[start:end] makes another value of it.
 
@@ -57,6 +67,12 @@ def stands_alone(text: str, start: int, end: int, *, after_box: int = 0) -> bool
     if MEMBER_AFTER.match(text, end) and text[:start].rstrip()[-1:] in ("(", "["):
         return not _in_math(text, end)
     if RELATES.match(text, end) and _in_math(text, end):
+        return False
+    if TOUCHES.match(text, end) or (
+        text[end : end + 1] != "}" and IN_A_LIST.match(text, end + text.startswith("$", end))
+    ):
+        return False
+    if AFTER_A_LIST.search(text, max(0, start - NEAR), start):
         return False
     beside = after_box and not text[after_box:start].strip()
     return bool(beside or _free_before(text, start)) and _free_after(text, end)

@@ -22,7 +22,7 @@ CONDITIONAL = re.compile(
 HEDGED = re.compile(
     r"\.\.\s*\d|\d\s*\+\W*$|\d\s*\((?:possibly|maybe|perhaps|could|might|alternatively)\b|"
     r"\b(?:or (?:more|less|fewer|greater|higher|above|below)|xor|and/or)\b"
-    r"|\d.{0,40}\bor\s+is\s+it\b",
+    r"|\d.{0,40}\bor\s+is\s+it\b|\d\s+if\b",
     re.I,
 )
 LABELLED = re.compile(
@@ -32,7 +32,7 @@ LABELLED = re.compile(
 ANOTHERS_LABEL = words(
     "wrong false incorrect bad previous initial old lower upper bound bounds gold expected "
     "reference student user model sample example trap rejected placeholder dummy error warning "
-    "timeouterror confidence timeout note step case line"
+    "question timeouterror key truth ground target candidates candidate options input intermediate partial subtotal problem exercise version attempt hint page id index seed limit rating confidence timeout note step case line"
 )
 GAVE_UP = re.compile(
     r"\b(?:I (?:give up|cannot solve|can['’]t solve|don['’]t know|do not know)|random(?:ly)?|guess|"

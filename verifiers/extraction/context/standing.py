@@ -12,11 +12,12 @@ from verifiers.extraction.context.wording import (
     WHOLE,
     WRONG,
     changed,
+    listed,
 )
 from verifiers.grammar.vocabulary import words
 
 NEAR = 300
-SENTENCE_BREAK = re.compile(r"[.!?;](?=\s)|[。！？；]|\n(?!\s*(?:\\\[|\$\$))")
+SENTENCE_BREAK = re.compile(r"[.!?;](?<!e\.g\.)(?<!i\.e\.)(?=\s)|[。！？；]|\n(?!\s*(?:\\\[|\$\$))")
 LEAD_IN = ' \t\n$*_`:([{“"\\'
 CLAUSE_BREAK = re.compile(
     r"[,，、—–](?!\d)|\b(?:but|so|hence|thus|therefore|then|that|which|because|since|while|whereas|"
@@ -49,6 +50,7 @@ DENIES_CLAUSE = re.compile(
     r"\s+(?:of\s+)?(?:the|my|our|your)\s+(?:\w+\s+)?(?:answer|result|solution)\b",
     re.I,
 )
+CONCLUDED = re.compile(r",\s+(?:so|hence|thus|therefore|leaving)\b", re.I)
 STEP_NEXT = re.compile(
     r"\b(?:(?:add|subtract)\s+\S+\s+(?:to|from)|multiply|divide|halve|discard|assume that)\s*$|"
     r"\bassume\b[^.;,]*$|\bnaive\b[^.;,]*$|\bwithout\b[^.;]*\bwould be\s*$|\bsystem wants\s*$",
@@ -63,6 +65,15 @@ SUPPOSED = re.compile(
     r"^\W*(?:assuming|suppose|supposing|if|had|were|pretend)\b.*\b(?:answer|result)\s+would\b",
     re.I,
 )
+SOURCE = (
+    r"(?:(?:the|my|your|some|a|an|this|his|her)\s+)?(?:\w+\s+)?(?:book|key|manual|teacher|textbook|calculator|"
+    r"solutions?|friend|classmate|internet|website|source|sources|wikipedia|him|her|them|some|people|students|experts?|"
+    r"grader|answer|reference|chatgpt|gpt|sheet|others|many|online)"
+)
+OWN_VOICE = (
+    r"(?:I|we|this|that|it|which|also|then|theorem|law|formula|rule|identity|lemma|inequality|definition|problem|"
+    r"question|statement|equation|condition)\b"
+)
 OTHERS_SAY = re.compile(
     r"\b(?:some|someone|somebody|others?|many|most|every(?:one|body)|any(?:one|body)|nobody|"
     r"people|students?|you|he|she|they|user|teacher|professor|friend|"
@@ -74,15 +85,34 @@ OTHERS_SAY = re.compile(
     r"stated|asserts?|writes?|"
     r"wrote|suggests?|suggested|argues?|guess(?:es|ed)?|reports?|insists?|tempted|answered|"
     r"asks? (?:whether|if)|"
-    r"asked (?:whether|if)|marked?|reads?)\b[^.;,]*$"
+    r"asked (?:whether|if)|marked?)\b[^.;,]*$"
     r"|\b(?:book|key|textbook|grader|checker|reference|calculator|tool|output|print-?out|screen|"
-    r"log|console)\s+(?:gives|shows|has|prints|is|wants)\b[^.;,]*$"
+    r"log|console)\s+(?:gives|shows|has|prints|is|wants|reads)\b[^.;,]*$"
     r"|\b(?:output|result|reply|answer|value)\s+(?:of|from)\s+(?:the|my|a|this)\s+(?:tool|"
     r"program|code|calculator|script|model|assistant|user|grader)\b[^.;]*$"
     r"|\b(?:expected|reference|gold|official|ground[- ]truth|backup|user['’]s|student['’]s|"
     r"textbook['’]s|book['’]s|model|sample|target)"
     r"[\s_]+(?:answer|solution|value|result)\b[^.;,]*$"
-    r"|\baccording to\s+(?:the|my|your|some|a)\b[^.;,]*,?[^.;,]*$",
+    rf"|\baccording to\s+{SOURCE}\b[^.;,]*,?[^.;,]*$"
+    rf"|\b(?!{OWN_VOICE})[a-z]\w*\s+(?:(?:also|once|would|might|will|had)\s+)?(?:says|said|claims|claimed|"
+    r"insists|insisted|believes|believed|guesses|guessed|suggests|suggested)(?:\s+that)?(?:\s+\w+){0,4}[\s:,$*\\(\"“]*$"
+    r"|\b(?:they|people|graders?|system)\s+wants?\b[^.;,]*$"
+    r"|\b(?:many|some|most|people|students?|beginners|others)\s+(?:\w+\s+){0,2}(?:answer|put|pick|choose|get|write|give)\b[^.;,]*$"
+    r"|\b(?:my|your|another|earlier|previous)\s+(?:\w+\s+)?(?:classmate|friend|teacher|tutor|colleague|brother|"
+    r"sister|attempt|try|solver|model|partner|professor)\s+(?:got|gave|gives|found|obtained)\b[^.;,]*$"
+    r"|\b(?!(?:here|that|it|what|let|there|question|problem|today|who|exercise|puzzle)['’]s)[a-z]+['’]s"
+    r"\s+(?:\w+\s+)?(?:answer|guess|claim|reply|output)\b[^.;,]*$"
+    r"|\b(?:nobody|no one|no-one)\b[^.;,]*$|\bimpossible\s+to\s+(?:get|have|reach|obtain)\b[^.;,]*$"
+    r"|\byour\b[^.;]*\b(?:as|in|within|inside|like|form|format)[\s:]*[$*\\(\[]*$"
+    r"|\bshould\s+(?:be\s+(?:written|given|formatted|presented)|look)\b[^.;]*$"
+    r"|\b(?:for\s+(?:instance|example)|e\.g|example|sample|template|format|placeholder)\b[\s.,:]*[$*\\(\[]*$"
+    r"|\bin\s+(?:the|an?|another|our|this)\s+(?:example|sample|template|(?:similar|different|other|previous|old|original|"
+    r"simpler|related)\s+(?:problem|version|question|case|exercise))\b[^.;]*$"
+    r"|\b(?:first|second|previous|last|intermediate)\s+step\s+(?:gives|yields|is)\b[^.;,]*$"
+    r"|\bstep\s+\d+\s+(?:gives|yields|is)\b[^.;,]*$"
+    r"|\b(?:rul\w+\s+out|cross\w*\s+out|eliminat\w+|exclud\w+|given)\s*[:,]?\s*(?:[a-z]\s*=\s*|option\s+)?[$*\\(]*$"
+    r"|^\W*(?:at\s+first(?:\s+\w+)?|had\b[^.;,]*|naively|superficially|ignoring\b[^.;,]*|without\b[^.;,]*),\s*[$*\\(]*$"
+    r"|\b(?:mark|accept|output|print|grade)\s*[$*\\(\[]*$|\blet\s+\S{1,12}\s*(?:=|be)[\s$*\\(\[]*$",
     re.I,
 )
 OFFERS_NEXT = re.compile(
@@ -109,12 +139,19 @@ DENIED_AFTER = re.compile(
     r"should|gets?|got|turned out|turns out|appears?)"
     r"(?:(?:n['’]t\b|\s+not\b|\s+never\b)(?!\s+(?:(?:a|an|the)\s+)?(?:divisible|"
     r"prime|integer\s+multiple|hard|difficult|easy|exceed\w*|depend\w*|surprising|multiple|perfect|"
-    r"negative|composite)\b)|\s+(?:to\s+)?(?:be\s+)?(?:\w+ly\s+)?(?:wrong|incorrect|"
+    r"negative|composite|even|odd|unique|zero|rational|positive|an?\s+(?:integer|prime|perfect))\b)|\s+(?:to\s+)?(?:be\s+)?(?:\w+ly\s+)?(?:wrong|incorrect|"
     r"false|rejected|mistaken|invalid|inadmissible|nonsense|"
     r"impossible(?!\s+to)|ruled\s+out|excluded|too\s+(?:small|large|big|low|high|much|many|few)|"
-    r"an?\s+(?:\w+\s+)?(?:mistake|error|trap|distractor|wrong|typo)|"
+    r"(?:(?:just|only|merely|simply)\s+)?(?:an?|the|my|our|his|one)\s+(?:\w+\s+){0,2}(?:mistake|error|trap|distractor|"
+    r"wrong|typo|guess|bound|example|template|placeholder|part|step|estimate|joke)\b|given\b|how\b|close\b|"
+    r"(?:\w+\s+)?off\b|almost|nearly|tempting|correct\s+for\b|(?:been\s+)?(?:ruled|crossed)\s+out|"
     r"no\s+longer|unlikely|disproved|refuted|out\b|a\s+lie|a\s+guess|just\s+a\s+guess|only\s+a|"
-    r"the\s+wrong|what\s+(?:most|some|many|you(?!\s+get)|they|one|people|the(?!\s+(?:problem|question)))|extraneous))"
+    r"the\s+wrong|what\s+(?:most|some|many|you(?!\s+get)|they|he|she|one|people|I\s+would|"
+    r"the(?!\s+(?:problem|question)\s+(?:asks?|asked|wants?|needs?|requires?|is\s+asking)))|extraneous))"
+    r"|,?\s*but\s+(?:I|we)\s+(?:could|can|do|did|am|was|were)(?:n['’]t|\s?not)\b"
+    rf"|,?\s*according\s+to\s+{SOURCE}\b|,?\s*(?:says|said)\b"
+    r"|,?\s*(?:they|he|she|people|some|others|you)\s+(?:claim|say|think|believe|said)\w*\b"
+    r"|\s*[—–,-]+\s*just\s+kidding|\s*\((?:typo|wrong|incorrect)"
     r"|\(\s*(?:this is )?(?:an? |not )?(?:placeholder|sure|random|guess)\b"
     r"|,?\s*(?:but\s+(?:it|this|that)|which)\s+(?:fails|overcounts|undercounts)\b"
     r"|,?\s*which\s+(?:is|was|would\s+be)\s+(?:wrong|incorrect|false|impossible|absurd|"
@@ -125,14 +162,15 @@ DENIED_AFTER = re.compile(
 )
 WRONG_THINGS = re.compile(r"[\s$]*(?:wrong|incorrect|false)\s+[a-z]+s\b", re.I)
 NEXT_DENIES = re.compile(
-    r"[\s$)\\\]*_\"'”}.,!?…:;—–-]*(?:"
+    r"[\s$)\\\]*_\"'”}.,!?…:;—–→-]*(?:"
     r"(?:no|nope|not|wrong|false|incorrect|rejected)\b(?=\s*(?:[.!,;]|$|\n|quite|so|right|really|"
     r"at all))"
-    r"|(?:(?:but|though|however|wait|well|hmm+|oh|sorry|actually|so|yet|and)\b[,.\s]*)*(?:this|"
+    r"|(?:(?:but|though|however|wait|well|hmm+|oh|sorry|actually|so|yet|and|"
+    r"hold on|on (?:second thought|reflection)|come to think of it)\b[,.\s]*)*(?:this|"
     r"that|it|which|the\s+(?:above|box|answer|result)(?:\s+(?:above|given))?)"
     r"(?:\s+(?:answer|value|result|box|one|number))?(?:['’]s|\s+(?:is|was|cannot|can['’]t|can|"
     r"must|does|did|has|seems|looks|isn['’]t|wasn['’]t|doesn['’]t))\s*"
-    r"(?:(?:to|be|clearly|obviously|surely|simply|actually|also|just|still|of course|a|an|not|"
+    r"(?:(?:to|be|look|seem|sound|feel|clearly|obviously|surely|simply|actually|also|just|still|of course|a|an|not|"
     r"the|been|get|my|mine)\s+)*"
     r"(?:wrong|incorrect|false|mistake|error|nonsense|impossible|rejected|invalid|correct|right|"
     r"guess|typo|joke|hold|work|fit|answer)\b(?!\s+(?:to|that|for)\b))",
@@ -140,13 +178,13 @@ NEXT_DENIES = re.compile(
 )
 POSITIVE = re.compile(r"\b(?:correct|right|hold|work|fit|answer)$", re.I)
 FITS_TOO = re.compile(
-    r"(?=[^.\n]*[\d$\\A-J])(?![^.\n]*\b(?:fails?|rejected|extraneous)\b)"
+    r"[$)\]*_]*(?=[^.\n]*(?:[\d\\]|\b[A-J]\b))(?![^.\n]*\b(?:fails?|rejected|extraneous)\b)"
     r"[^.\n]{0,40}?\b(?:but|though|although|and|or|while)\b[^.\n]{1,60}?\b(?:too|as well|also|"
     r"equally|possible|instead|either)\b",
     re.I,
 )
 ONLY_IF = re.compile(
-    r"[\s$)\\\]*_}]*(?:only\s+(?:when|if|for)\b|unless(?!\s+(?:otherwise|noted|stated|specified))|"
+    r"[\s$)\\\]*_}(]*(?:only\s+(?:when|if|for)\b|unless(?!\s+(?:otherwise|noted|stated|specified))|"
     r"depending|depends|"
     r"if\b[^.\n]{1,160}\b(?:else|otherwise|and\b[^.\n]{1,80}\bif)|provided)\b"
     r"|[^.\n]{0,120}\b(?:(?<!stated )(?<!noted )otherwise|unless)\b"
@@ -155,6 +193,13 @@ ONLY_IF = re.compile(
 )
 
 
+CASES = re.compile(
+    r"[\s$)\\\]*_}(]*(?:if|when|for|in|at)\b[^.\n]{1,100}?(?:[,;]|\b(?:and|but|while|or|else|otherwise)\b)\s*"
+    r"(?:it\s+is\s+|otherwise\s+)?\$?-?\d[\w./]*\$?\s*(?:if|when|for|in\s+the|at|otherwise|else)\b"
+    rf"|[^\n]{{0,60}}[;,.]\s*(?:{listed('otherwise else si_no sinon sonst andernfalls иначе altrimenti senão anders')}|否则)"
+    r"\W{0,3}(?:it is |es |c'est )?\W{0,3}\d",
+    re.I,
+)
 # Words of which one stands in whatever the patterns above find.
 ANY_DENIES = words(
     "not never cannot nor neither rather instead un under far anything no hardly longer refuse "
@@ -169,7 +214,11 @@ ANY_DENIES = words(
     "according output result reply wrong incorrect false erroneous naive tempting invalid bogus "
     "flawed rejected trap distractor previous old initial earlier tentative first common "
     "typical usual frequent classic mistakenly wrongly incorrectly erroneously rejecting reject "
-    "rejects disputed dispute disputes "
+    "rejects disputed dispute disputes nobody one impossible your should instance example e sample template format "
+    "placeholder accept output print grade let they people system grader graders wants want insists insisted "
+    "got gave found obtained many some most beginners others s solution sources "
+    "similar different other simpler related step ruled ruling rule out crossed cross eliminate eliminated "
+    "exclude excluded excludes given naively superficially ignoring without "
 )
 
 
@@ -198,7 +247,9 @@ def last_clause(before: str) -> str:
 
 def not_stated(text: str, start: int, end: int) -> bool:
     """Whether the words around text[start:end] deny it, ask it or give it to others."""
-    return denied_before(sentence_before(text, start)) or denied_after(sentence_after(text, end))
+    if denied_before(sentence_before(text, start)) or denied_after(sentence_after(text, end)):
+        return True
+    return CASES.match(text, end) is not None
 
 
 def only_offered(text: str, start: int) -> bool:
@@ -219,7 +270,8 @@ def denied_before(before: str) -> bool:
     words = before.lower()
     if ANY_DENIES.isdisjoint(WHOLE.findall(words)) and "n't" not in words and "n’t" not in words:
         return False
-    if DENIES_NEXT.search(before) or DENIES_CLAUSE.search(before):
+    concluded = CONCLUDED.split(before)[-1]
+    if DENIES_NEXT.search(before) or DENIES_CLAUSE.search(concluded):
         return True
     if SUPPOSES.search(clause) or SUPPOSED.search(before):
         return True

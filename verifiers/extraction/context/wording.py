@@ -143,7 +143,9 @@ CHANGES_NEXT = Words(
     "power powers times "
     "log ln sin cos tan logarithm difference product quotient sum increased decreased raised "
     "to_the squares "
-    "thirds quarters fourths fifths third quarter fourth fifth percent "
+    "thirds quarters fourths fifths third quarter fourth fifth percent divisible_by close_to ends_in ending_in "
+    "ends_with starts_with starts_in begins_with or_equal_to up_to "
+    "successor predecessor after including include includes contain contains slightly_under slightly_over just_under just_over "
     "is_at_least is_at_most is_less_than is_more_than is_fewer_than is_greater_than exceeds "
     "kleiner_als größer_als weniger_als mehr_als inférieure_à inférieur_à supérieure_à "
     "supérieur_à menor_que mayor_que maior_que minore_di maggiore_di меньше больше не_менее "
@@ -172,19 +174,34 @@ CHANGES_NEXT = Words(
     "bình_phương nửa căn "
     "gấp_đôi một_nửa kuadrat akar setengah dua_kali minus negatif eksi karekökü yarısı שורש "
     "ריבוע חצי כפול מינוס "
+    "casi más_de menos_de hasta cerca_de_la "
+    "presque moins_de plus_de jusqu'à "
+    "fast beinahe über unter bis_zu knapp "
+    "quasi meno_di più_di fino_a "
+    "quase mais_de até "
+    "bijna minder_dan meer_dan "
+    "менее более почти не_менее не_более свыше "
+    "prawie mniej_niż więcej_niż ponad poniżej "
+    "neredeyse dưới trên gần "
+    "kurang_dari lebih_dari hampir "
+    "nästan mindre_än mer_än næsten nesten mindre_enn mer_enn "
+    "melkein majdnem téměř méně_než více_než "
+    "σχεδόν майже менше більше "
+    "أقل_من أكثر_من כמעט "
     "pătratul jumătate jumătatea dublul rădăcina polovina dvojnásobek druhá_mocnina odmocnina",
-    "至少是 至少为 至多是 至多为 最多是 最多为 小于 大于 少于 多于 超过 "
+    "不到 接近 将近 不足 低于 高于 至少是 至少为 至多是 至多为 最多是 最多为 小于 大于 少于 多于 超过 "
     "平方 立方 根号 一半 两倍 二倍 阶乘 負 负 减去 加上 除以 乘以 次方 倒数 マイナス 平方根 "
     "제곱근 마이너스 절반 ลบ รากที่สอง ครึ่ง",
 )
 CHANGES_BEFORE = Words(
     "karesi karesidir karekökü yarısı küpü négyzete fele kétszerese squared cubed factorial "
+    "at_least at_most or_so digits_long written_backwards tens something repeated followed_by with_a_zero and_one_more in_the_example in_reverse times_the "
     "halves thirds quarters fourths fifths sixths sevenths eighths ninths tenths dozen dozens "
     "minus plus over choose mod modulo times_as to_the less_than more_than fewer_than "
     "greater_than root "
     "power percent_of doubled tripled halved hundredths divided multiplied increased decreased "
     "reduced raised twice thrice backwards reversed before_adding before_subtracting "
-    "after_we_add after_adding after_subtracting at_most at_least or_more or_less max min maximum "
+    "after_we_add after_adding after_subtracting or_more or_less max min maximum "
     "minimum give_or_take tens million millions billion billions trillion thousand thousands "
     "hundred hundreds crore "
     "lakh et_demi et_demie и_половиной с_половиной und_ein_halb y_medio e_mezzo e_meio "
@@ -195,16 +212,25 @@ CHANGES_BEFORE = Words(
     "i_kvadrat opphøyd "
     "στο_τετράγωνο تربيع مربع مكعب का_वर्ग के_वर्ग का_वर्गमूल का_आधा का_दुगुना का_घन bình_phương "
     "kuadrat בריבוע la_pătrat na_druhou",
-    "より小 より大 보다_작 보다_크 以外 을_제외 를_제외 を除 个半 半 の2倍 の3倍 "
+    "以上 以下 以内 未満 이상 이하 미만 초과 を超え より小 より大 보다_작 보다_크 以外 을_제외 를_제외 を除 个半 半 の2倍 の3倍 "
     "平方 的立方 的一半 一半 两倍 二倍 阶乘 次方 的倒数 的根 の半分 の二乗 の2乗 二乗 階乗 "
     "の平方根 제곱 의_절반 의_두_배 "
     "의_제곱 팩토리얼 กำลังสอง",
+)
+BOUNDS = (
+    "al_menos como_mínimo por_lo_menos como_máximo a_lo_sumo au_moins au_plus au_maximum au_minimum "
+    "mindestens höchstens wenigstens almeno al_massimo al_minimo pelo_menos ao_menos no_máximo no_mínimo "
+    "minstens ten_minste hoogstens как_минимум co_najmniej co_najwyżej en_az en_fazla ít_nhất nhiều_nhất "
+    "tối_đa tối_thiểu setidaknya paling_banyak paling_sedikit minst högst mindst højst høyst vähintään "
+    "enintään legalább legfeljebb alespoň nejvýše cel_puțin cel_mult τουλάχιστον το_πολύ щонайменше "
+    "على_الأقل على_الأكثر לפחות לכל_היותר कम_से_कम at_least at_most no_more_than no_less_than"
 )
 ARTICLES = words(
     "of the a an to by number de du des d la le les l el los las lo del al von vom der die das "
     "den dem aus zahl "
     "da do di il van het uit från av af z ze из от на числа числу με του της στο من العدد के का "
     "की của dari din lui "
+    "là adalah to är er jest ligger "
     "than zero less more only just ב של"
 )
 BESIDE = " \t\n$\\({*'’-\""
@@ -214,7 +240,18 @@ AFTER_MARKS = " \t\n$)\\*'’\"-"
 NAME_OF = re.compile(r"\b[a-z]\s*=\s*$")
 AREA_UNIT = re.compile(r"^[\s$*]*(?:平方|立方)(?:[厘分毫千公]?[米尺里]|センチ|キロ|メートル|m)")
 TEXT_OPENS = re.compile(r"[\s$]*\\(?:text|mathrm|mbox)\w*\s*\{\s*")
+BETWEEN = re.compile(r"\bbetween$", re.I)
+UP_TO_HERE = re.compile(r"\bbetween\s+\$?-?[\w.]{1,20}\$?\s+and$", re.I)
+AND_NEXT = re.compile(r"[\s$)]*(?:and|&)\s")
 PART_OF = re.compile(r"[\s$}]*(?:\\?%|percent|per cent)[\s$}]*\s+of\b|[\s$]*times\s+\$?\d", re.I)
+
+
+# The answer itself is bounded; "he needs at least 7" states the least number.
+BOUNDED = re.compile(
+    rf"(?:\b(?:is|are|ist|est|es|è|é|jest|to|är|er|on|là|adalah|равен|cevap|án|answer)|[:：]|是|は)\s*(?:{listed(BOUNDS)})$",
+    re.I,
+)
+BOUNDS_END = frozenset(bound.split("_")[-1] for bound in BOUNDS.split())
 
 
 def changed(before: str, after: str) -> bool:
@@ -226,6 +263,15 @@ def changed(before: str, after: str) -> bool:
             break
         before = before[: word.start()].rstrip(BESIDE)
     else:
+        return True
+    ends = before.rsplit(None, 2)[-2:]
+    if not BOUNDS_END.isdisjoint(word.casefold() for word in ends) and BOUNDED.search(
+        before.removesuffix(" là")
+    ):
+        return True
+    if before.endswith("and") and UP_TO_HERE.search(before):
+        return True
+    if BETWEEN.search(before) and AND_NEXT.match(after):
         return True
     after = AREA_UNIT.sub("", after[:60], count=1)
     if PART_OF.match(after):
