@@ -52,6 +52,9 @@ GOES_ON = re.compile(
     r"[^.\n]{0,60}[.;,]?\s*\b(?:then|next|now|finally|lastly|after that)\b[,\s]+"
     r"(?:(?:we|I|you|just|only|simply|still|also|need|have|must|should|to)\s+)*"
     r"(?:add|subtract|multiply|divide|double|halve|square|round|convert)\b"
+    r"|[^\n]{0,20}\.?\s*\b(?:adding|including|counting|subtracting|correcting)\b[^.\n]{0,40}\b(?:we get|gives|yields|makes)\b(?=\s+\$?\d)"
+    r"|[^.\n]{0,20}[;,]\s*(?:but\s+)?we\s+(?:still\s+)?(?:need|want)\b"
+    r"|[,;][^.\n]{0,60}\b(?:gives|makes)\b(?=\s+\$?\d+\W*$)"
     r"|[^\n]{0,80}\n*\s*I (?:get|got|say|find|have|would say) \$?-?\d[^.\n]{0,20}\binstead\b",
     re.I,
 )
@@ -64,7 +67,8 @@ RETRACTED = re.compile(
 CONFESSED = re.compile(
     r"\b(?:i(?:'m| am| was)\s+(?:probably |likely |surely |perhaps )?(?:wrong|mistaken|kidding|"
     r"joking)|just kidding|scratch that|i (?:disagree|dispute|reject|take (?:it|that) back)|"
-    r"i (?:have )?made (?:a|an) (?:\w+ )?(?:mistake|error)|i doubt (?:it|this|that)\b|"
+    r"i (?:have )?made (?:a|an) (?:\w+ )?(?:mistake|error)|i doubt (?:it|this|that)\b|(?:do not|don't) trust|"
+    r"(?:though|but) i think it's|i guessed(?=[.!\n]|$)|"
     r"i(?:'m| am) not (?:\w+ )?(?:sure|certain|convinced)(?: (?:about|of) (?:it|this|that))?(?=[.!;\n]|$)|"
     r"(?:ignore|disregard) (?:that|this|the above|(?:my|this|the) (?:previous )?answer))\b",
     re.I,

@@ -40,6 +40,7 @@ from verifiers.extraction.prose import (
 from verifiers.extraction.readable import YES_OR_NO, is_value
 from verifiers.extraction.statements import PARTS, stated
 from verifiers.extraction.unmarked import bare_answer, unmarked, value_lines
+from verifiers.grammar.literals import plain_number
 from verifiers.grammar.normalize import normalize, plain_words
 from verifiers.types import Format
 
@@ -241,6 +242,12 @@ def _beside(found: Extraction, others: list[str]) -> Extraction:
     return found._replace(rivals=(*found.rivals, *others)[-MOST_RIVALS:])
 
 
+def _last_line(text: str, end: int) -> list[str]:
+    """A number that stands alone on the line after an answer."""
+    line = text[end:].rpartition("\n")[2].strip(" *$")
+    return [line] if plain_number(line) is not None else []
+
+
 def _last_of(text: str, places: list[Place]) -> Extraction | None:
     """The last statement, with those before it that it does not replace but stands beside."""
     if not places:
@@ -268,7 +275,7 @@ def _last_of(text: str, places: list[Place]) -> Extraction | None:
             same = changed.strip(" .$") == last.value.strip()
             changed = "" if same and taken_back(text[end : end + NEAR_END]) else changed
             return _checked(changed, "taken back")
-        found = _beside(found, offered_after(text, end, last.value))
+        found = _beside(found, offered_after(text, end, last.value) + _last_line(text, end))
     parts = [place.value for place in places if place.certain] or [
         place.value.rstrip(" .")
         for place in places

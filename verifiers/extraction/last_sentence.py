@@ -18,8 +18,8 @@ REASON_FIRST = re.compile(
     re.I,
 )
 REASON = re.compile(
-    r",?\s+(?:because|since)\b|,\s+with\b|\s+with\s+(?=[^.]*[=\d])|,\s+(?:as|who|which|car|denn|weil|porque|так как|поскольку|"
-    r"потому что|perché|poiché|puisque|omdat|bo|ponieważ)\s|\s?[(（](?=[^)）]*[^\W\d_]{2})|[，,]因为",
+    r",?\s+(?:because|since)\b|,\s+with\b|\s+with\s+(?=[^.]*[=\d])|,\s+(?:as|who|car|denn|weil|porque|так как|поскольку|"
+    r"потому что|perché|poiché|puisque|omdat|bo|ponieważ)\s|(?:\s|(?<=[^\x00-\x7f])|(?<=\d))[(（](?=[^()（）\\]*[^\W\d_]{2})|[，,]因为",
     re.I,
 )
 EXISTS = re.compile(r" exists?$")

@@ -41,7 +41,7 @@ EXPLANATION = re.compile(
     r",?\s+(?:because|since|as|so|which|where|for|by|of|after|left|in total)\b|\s+\((?!or|maybe)"
 )
 OPERATOR_BEFORE = re.compile(
-    r"[*/×·÷^√±<>≤≥≠@#&|\\~_]\s*$|[;?!%'](?=$)|[\w)}]\s*[-−–+]\s*$|(?<!\w)[+]\s*$"
+    r"[*/×·÷^√±<>≤≥≠@#§&|\\~_]\s*$|[;?!%'](?=$)|[\w)}]\s*[-−–+]\s*$|(?<!\w)[+]\s*$"
 )
 OPERATOR_AFTER = re.compile(
     r"['’]s\b|(?:st|nd|rd|th)\s+[a-z]|[abcd-fijknopqrtu-z](?![\w])|\s+or\s|\s+and\s+(?:more|up|"

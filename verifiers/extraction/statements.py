@@ -11,6 +11,7 @@ from verifiers.extraction.context.hedges import (
     not_its_own,
 )
 from verifiers.extraction.context.standing import (
+    CASES,
     denied_after,
     denied_before,
     doubted,
@@ -36,6 +37,7 @@ from verifiers.grammar.spoken import spoken
 
 NOUN = (
     r"(?:\b(?:final|correct|right|required|desired)?\s*(?:answer|result|ans\b\.?)s?"
+    r"|\b(?:true|real|actual|correct)\s+(?:value|count|number|one)"
     r"|\b(?:correct|right|best|proper)\s+(?:option|choice|letter|statement)|答案)"
 )
 VERB = (
@@ -49,10 +51,13 @@ AFTER = re.compile(
     r"|^[ \t]*Answer[ \t]+(?=[-+]?\d[\d.,/]*\W*$)",
     re.I | re.M,
 )
-BEFORE = re.compile(r"\bis (?:our|the|my) (?:final |correct )?answer\b", re.I)
+BEFORE = re.compile(
+    r"\bis (?:our|the|my) (?:final |correct )?answer\b(?!\s+to\s+(?:the|an?)\s+(?:other|previous|first|second|another))",
+    re.I,
+)
 LEAD = re.compile(
     r"^(?:[=-]>|[\s*_:\"“}]|\\\"|\\quad|(?:therefore|thus|so|hence|then|option|choice|just|simply|"
-    r"exactly|indeed|clearly|obviously|altogether|all told|in (?:total|all|short|conclusion|summary)|yep|yeah|ok(?:ay)?|"
+    r"exactly|indeed|actually|really|clearly|obviously|alright|hmm+|i (?:get|got|calculated|computed|found|find|obtained)|altogether|all told|in (?:total|all|short|conclusion|summary)|yep|yeah|ok(?:ay)?|"
     r"well|finally|overall|easy|the (?:ordered )?(?:point|pair|interval|number|letter)(?=\s+[$(\d])|letter|sol\.|"
     r"it\s+is|it['’]s|that['’]s|that\s+is|it\s+must\s+be|must\s+be)\b,?"
     r"|not\s+[^\s,.;]{1,40},?\s+but\s+(?:rather\s+)?)+",
@@ -75,7 +80,23 @@ NO_VALUE = re.compile(r"(?:DNE|does not exist|doesn['’]t exist)\W*$", re.I)
 OFFERED = re.compile(r"\b(?:might|may|could|can)\s+be\b", re.I)
 LONGEST_STATEMENT = 30_000
 LAST_STATEMENTS = 8
-STATING_WORDS = ("answer", "result", "ans", "option", "choice", "letter", "statement", "答案", "a:")
+STATING_WORDS = (
+    "answer",
+    "result",
+    "ans",
+    "option",
+    "choice",
+    "letter",
+    "statement",
+    "答案",
+    "a:",
+    "value",
+    "number",
+    "count",
+    "correct",
+    "actual",
+    "true",
+)
 
 
 @dataclass(frozen=True)
@@ -118,6 +139,7 @@ def stated(text: str) -> list[Statement]:
             continue
         if (
             denied_after(after)
+            or CASES.match(text, end)
             or taken_back(after)
             or ("would" in match[0] and CONDITION.search(after))
         ):

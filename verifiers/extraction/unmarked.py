@@ -33,6 +33,10 @@ SPELLED = re.compile(
     r"((?:(?:ein|un|une|uma?|an?)\s+)?[^\s\d.。]{1,12}?)\s*(?:です|である|입니다|이다|(?<=\w)\s(?!of|more|less|than|half|third|quarter|hundred|\w+th)[a-z]+)?[.。!*\s]*",
     re.I,
 )
+CONCLUDES = re.compile(
+    r"(\$?)[^\n]*?(?:\\Rightarrow|\\implies|⇒|⟹)(?![^\n]*(?:\\Rightarrow|\\implies|⇒|⟹))\s*"
+)
+NUMBERED = re.compile(r"(?:\(?[a-e1-9]\)|[1-9]\.|•)\s+(?=\S)")
 ROW = re.compile(
     r"\|\W*(?:final )?(?:answer|result|total|solution)\W*\|\W{0,4}?([^|\n]+?)\**\s*\|\s*$", re.I
 )
@@ -97,14 +101,15 @@ def unmarked(text: str) -> tuple[str, str] | None:
 
 def bare_answer(text: str) -> str:
     """A text without "so," before its value and "I think" after it."""
-    return TAIL.sub("", LEAD.sub("", text, count=1), count=1)
+    text = TAIL.sub("", LEAD.sub("", text, count=1), count=1)
+    return f"{match[1]}{text[match.end() :]}" if (match := CONCLUDES.match(text)) else text
 
 
 def _short(whole: str) -> str | None:
     """The answer of a line: a value, a value with its reason, or two or three words."""
     if terse := _tersely(whole):
         return terse
-    bare = bare_answer(whole)
+    bare = bare_answer(NUMBERED.sub("", whole, count=1))
     if BOUND.match(bare):
         return bare
     if match := YES_OR_NO.match(bare + "."):

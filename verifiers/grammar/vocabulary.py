@@ -104,7 +104,7 @@ NOT_UNITS = words(
     "or and not if for when where except but is are be to with without unless whenever while "
     "maybe either neither nor plus minus times divided all any no none both because since than "
     "then else mod over between through until squared cubed doubled tripled halved factorial "
-    "tens something somewhat wrong incorrect false missing increased decreased reduced raised twice thrice backwards "
+    "more less fewer prime tens something somewhat wrong incorrect false missing increased decreased reduced raised twice thrice backwards "
     "reversed maximum minimum fails random unsure tempting nicht salah et unlikely"
 )
 NUMBER_WORDS = {

@@ -19,7 +19,7 @@ from verifiers.grammar.normalize import normalize
         ("The answer is 4.", "4", "phrase"),
         (r"The answer is 3. No wait, it is \boxed{4}.", "4", "box or mark"),
         ("4", "4", "whole response"),
-        ("Yes, because it is even.", "Yes", "first word"),
+        ("Yes, because it is even.", "Yes", "whole response"),
         ("We add them. So she has 4 apples in total.", "4", "last expression"),
         ("<think>so 4", None, "thought never closed"),
         ("<answer>4", None, "answer tags nested, repeated or not closed"),

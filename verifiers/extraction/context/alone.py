@@ -8,7 +8,7 @@ SPACES_BEFORE = re.compile(rf"{SPACING}+$")
 SPACES_AFTER = re.compile(rf"{SPACING}+")
 # What may stand before a box in mathematics: relations that say what it is, arrows, layout.
 LEADS = re.compile(
-    r"(?:=|:|,|;|→|⇒|⟹|➜|∴|≈|≡|≅|∈|\.|\\\\|\\(?:Rightarrow|Longrightarrow|rightarrow|"
+    r"(?:=|:|,|;|→|⇒|⟹|➜|∴|≈|≡|≅|∈|(?<!\d)\.|\\\\|\\(?:Rightarrow|Longrightarrow|rightarrow|"
     r"longrightarrow|implies|"
     r"therefore|because|to|iff|approx|equiv|simeq|cong|in|left|bigl?|Bigl?|displaystyle|"
     r"textstyle|colon|"
@@ -40,7 +40,7 @@ FOLLOWS = re.compile(
     r"leq?|geq?|neq?|lt|gt|leqslant|geqslant|ll|gg|sin|cos|tan|cot|sec|csc|log|ln|exp|max|min|"
     r"theta|alpha|beta|gamma|"
     r"lambda|mu|cup|cap|setminus|oplus|land|lor|prime|mathbb|rvert|lvert|vert|lfloor|lceil|left|"
-    r"bar|overline)(?![a-z]))[a-zA-Z]+|"
+    r"bar|overline|[lc]?dots|b?mod)(?![a-z]))[a-zA-Z]+|"
     r"(?![\d_^])\w{2,}|[^\W\dA-Za-z_]|[-–—(*_`\"“”'«»&#<|]|[\u2600-\u27bf\u2b50\U0001f300-\U0001faff]"
 )
 WORD_TOUCHES = re.compile(r"(?:[A-Za-z]{2}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])\$\$?$")
@@ -52,9 +52,10 @@ OPERATES = re.compile(r"\s*[-+*/^_×·÷±!]|\s*\*\*\s*\d")
 IN_A_LIST = re.compile(
     r"[ \t]*[,;]?[ \t]*\$?(?:-?\d[\d./]*|\\[dt]?frac\S+)\$?(?=[ \t]*(?:,|and\b|or\b|\.?\s*$|\.?\n))"
 )
-AFTER_A_LIST = re.compile(r"(?:^|\n|[:.]\s)(?:\$?-?\d[\d./]*\$?\s*[,;]\s*)+\$?$")
+AFTER_A_LIST = re.compile(r"(?:^|\n|[:.]\s)(?:(?:\$-?\d[\d./]*\$|-?\d[\d./]*)\s*[,;]\s*)+\$?$")
+IN_BRACKETS = re.compile(r"\s*,\s*-?\d[\d./]*\s*[)\]]")
 TOUCHES = re.compile(
-    r"\$?(?:[–—-]\$?\d|-?ish\b|[abeijknxyz](?![A-Za-z])|[ ]?:[ ]?\$?-?\d+\W*(?:$|\n)|"
+    r"\$?(?:[–—-]\$?\d|_\{?\d|-?ish\b|[abeijknxyz](?![A-Za-z])|[ ]?:[ ]?\$?-?\d+\W*(?:$|\n)|"
     r"[ ](?:to|through|until)[ ]\$?\d+(?!\d|[ ](?:decimal|significant|d\.?p|s\.?f|sig|places|digits)))"
 )
 
@@ -64,6 +65,8 @@ def stands_alone(text: str, start: int, end: int, *, after_box: int = 0) -> bool
 
     What stands right after a box that ends at `after_box` stands beside it.
     """
+    if IN_BRACKETS.match(text, end) and text[:start].rstrip()[-1:] in ("(", "["):
+        return False
     if MEMBER_AFTER.match(text, end) and text[:start].rstrip()[-1:] in ("(", "["):
         return not _in_math(text, end)
     if RELATES.match(text, end) and _in_math(text, end):

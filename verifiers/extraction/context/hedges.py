@@ -2,7 +2,7 @@
 
 import re
 
-from verifiers.grammar.vocabulary import words
+from verifiers.extraction.context.standing import ANOTHERS_LABEL
 
 BOUND = re.compile(
     r"(?:(?:no|not)\s+)?(?:less|greater|more|fewer|smaller|larger|bigger|higher|lower|"
@@ -22,17 +22,12 @@ CONDITIONAL = re.compile(
 HEDGED = re.compile(
     r"\.\.\s*\d|\d\s*\+\W*$|\d\s*\((?:possibly|maybe|perhaps|could|might|alternatively)\b|"
     r"\b(?:or (?:more|less|fewer|greater|higher|above|below)|xor|and/or)\b"
-    r"|\d.{0,40}\bor\s+is\s+it\b|\d\s+if\b",
+    r"|\d.{0,40}\bor\s+is\s+it\b",
     re.I,
 )
 LABELLED = re.compile(
     r"\s*((?:[A-Za-z'_]+ ){0,3}[A-Za-z'_]{3,20})\s*:\s*(?=[-$\\\d(])"
     r"|\s*([A-Za-z_]{3,20})\s*=\s*(?=-?\d)"
-)
-ANOTHERS_LABEL = words(
-    "wrong false incorrect bad previous initial old lower upper bound bounds gold expected "
-    "reference student user model sample example trap rejected placeholder dummy error warning "
-    "question timeouterror key truth ground target candidates candidate options input intermediate partial subtotal problem exercise version attempt hint page id index seed limit rating confidence timeout note step case line"
 )
 GAVE_UP = re.compile(
     r"\b(?:I (?:give up|cannot solve|can['’]t solve|don['’]t know|do not know)|random(?:ly)?|guess|"

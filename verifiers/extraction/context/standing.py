@@ -18,7 +18,7 @@ from verifiers.grammar.vocabulary import words
 
 NEAR = 300
 SENTENCE_BREAK = re.compile(r"[.!?;](?<!e\.g\.)(?<!i\.e\.)(?=\s)|[。！？；]|\n(?!\s*(?:\\\[|\$\$))")
-LEAD_IN = ' \t\n$*_`:([{“"\\'
+LEAD_IN = ' \t\n$*_`:([{}“"\\'
 CLAUSE_BREAK = re.compile(
     r"[,，、—–](?!\d)|\b(?:but|so|hence|thus|therefore|then|that|which|because|since|while|whereas|"
     r"now|"
@@ -52,6 +52,8 @@ DENIES_CLAUSE = re.compile(
 )
 CONCLUDED = re.compile(r",\s+(?:so|hence|thus|therefore|leaving)\b", re.I)
 STEP_NEXT = re.compile(
+    r"(?:^\W*(?:take|(?:we\s+)?(?:start|begin)\s+(?:from|with))|(?:^|\b(?:we|now|then|to)\s)\W*(?:subtract|add|round|replace|"
+    r"change))\s*$|"
     r"\b(?:(?:add|subtract)\s+\S+\s+(?:to|from)|multiply|divide|halve|discard|assume that)\s*$|"
     r"\bassume\b[^.;,]*$|\bnaive\b[^.;,]*$|\bwithout\b[^.;]*\bwould be\s*$|\bsystem wants\s*$",
     re.I,
@@ -71,7 +73,7 @@ SOURCE = (
     r"grader|answer|reference|chatgpt|gpt|sheet|others|many|online)"
 )
 OWN_VOICE = (
-    r"(?:I|we|this|that|it|which|also|then|theorem|law|formula|rule|identity|lemma|inequality|definition|problem|"
+    r"(?:I|we|who|this|that|it|which|also|then|theorem|law|formula|rule|identity|lemma|inequality|definition|problem|"
     r"question|statement|equation|condition)\b"
 )
 OTHERS_SAY = re.compile(
@@ -106,13 +108,16 @@ OTHERS_SAY = re.compile(
     r"|\byour\b[^.;]*\b(?:as|in|within|inside|like|form|format)[\s:]*[$*\\(\[]*$"
     r"|\bshould\s+(?:be\s+(?:written|given|formatted|presented)|look)\b[^.;]*$"
     r"|\b(?:for\s+(?:instance|example)|e\.g|example|sample|template|format|placeholder)\b[\s.,:]*[$*\\(\[]*$"
+    r"|\b(?:in\s+general|generally|more\s+generally),[^.;]*$|\bsupposed\s+to\s+be\b[^.;,]*$"
+    r"|\bI\s+(?:thought|first\b|initially|originally|used\s+to|assumed|guessed)\b[^.;,]*$"
+    r"|\b(?:we|I)\s+(?:are|were|was|am)\s+told\b[^.;]*$"
     r"|\bin\s+(?:the|an?|another|our|this)\s+(?:example|sample|template|(?:similar|different|other|previous|old|original|"
     r"simpler|related)\s+(?:problem|version|question|case|exercise))\b[^.;]*$"
     r"|\b(?:first|second|previous|last|intermediate)\s+step\s+(?:gives|yields|is)\b[^.;,]*$"
     r"|\bstep\s+\d+\s+(?:gives|yields|is)\b[^.;,]*$"
     r"|\b(?:rul\w+\s+out|cross\w*\s+out|eliminat\w+|exclud\w+|given)\s*[:,]?\s*(?:[a-z]\s*=\s*|option\s+)?[$*\\(]*$"
     r"|^\W*(?:at\s+first(?:\s+\w+)?|had\b[^.;,]*|naively|superficially|ignoring\b[^.;,]*|without\b[^.;,]*),\s*[$*\\(]*$"
-    r"|\b(?:mark|accept|output|print|grade)\s*[$*\\(\[]*$|\blet\s+\S{1,12}\s*(?:=|be)[\s$*\\(\[]*$",
+    r"|\b(?:mark|accept|output|grade)\s*[$*\\(\[]*$|\blet\s+\S{1,12}\s*(?:=|be)[\s$*\\(\[]*$",
     re.I,
 )
 OFFERS_NEXT = re.compile(
@@ -148,7 +153,14 @@ DENIED_AFTER = re.compile(
     r"no\s+longer|unlikely|disproved|refuted|out\b|a\s+lie|a\s+guess|just\s+a\s+guess|only\s+a|"
     r"the\s+wrong|what\s+(?:most|some|many|you(?!\s+get)|they|he|she|one|people|I\s+would|"
     r"the(?!\s+(?:problem|question)\s+(?:asks?|asked|wants?|needs?|requires?|is\s+asking)))|extraneous))"
-    r"|,?\s*but\s+(?:I|we)\s+(?:could|can|do|did|am|was|were)(?:n['’]t|\s?not)\b"
+    r"|\s*[(\[]\s*(?:not|draft|tentative|unverified|incorrect|rough)\b"
+    r"|,?\s*(?:maybe|perhaps|possibly|probably\s+(?:wrong|not)|I\s+(?:guess|suppose))\b"
+    r"|,?\s*(?:but|however),?\s+(?:negative|doubled|squared|halved|with|in|(?:this|that|it)\s+(?:ignores|misses|overlooks|"
+    r"forgets|overcounts|undercounts|assumes))\b"
+    r"|[^.\n]{0,80}\bwhich\s+(?:is\s+(?:false|wrong|incorrect|impossible|absurd|a\s+contradiction)|contradicts|can['’]t|cannot|"
+    r"violates)\b|,?\s*if\s+(?:you|one|we)\s+(?:ask|believe|trust|ignore|forget)\b|\s*by\s+(?:mistake|accident)\b"
+    r"|\s*in\s+(?:some|many|most|other)\b|\s*(?:out\s+of|in|per|of)\s+\$?\d{1,3}\W*$"
+    r"|,?\s*but\s+(?:I|we)\s+(?:could|can|do|did)(?:n['’]t|\s?not)\b"
     rf"|,?\s*according\s+to\s+{SOURCE}\b|,?\s*(?:says|said)\b"
     r"|,?\s*(?:they|he|she|people|some|others|you)\s+(?:claim|say|think|believe|said)\w*\b"
     r"|\s*[—–,-]+\s*just\s+kidding|\s*\((?:typo|wrong|incorrect)"
@@ -163,16 +175,16 @@ DENIED_AFTER = re.compile(
 WRONG_THINGS = re.compile(r"[\s$]*(?:wrong|incorrect|false)\s+[a-z]+s\b", re.I)
 NEXT_DENIES = re.compile(
     r"[\s$)\\\]*_\"'”}.,!?…:;—–→-]*(?:"
-    r"(?:no|nope|not|wrong|false|incorrect|rejected)\b(?=\s*(?:[.!,;]|$|\n|quite|so|right|really|"
+    r"(?:no|nope|not|wrong|false|incorrect|rejected|contradiction)\b(?=\s*(?:[.!,;]|$|\n|quite|so|right|really|"
     r"at all))"
-    r"|(?:(?:but|though|however|wait|well|hmm+|oh|sorry|actually|so|yet|and|"
+    r"|(?:(?:but|though|although|however|wait|well|hmm+|oh|sorry|actually|so|yet|and|"
     r"hold on|on (?:second thought|reflection)|come to think of it)\b[,.\s]*)*(?:this|"
     r"that|it|which|the\s+(?:above|box|answer|result)(?:\s+(?:above|given))?)"
     r"(?:\s+(?:answer|value|result|box|one|number))?(?:['’]s|\s+(?:is|was|cannot|can['’]t|can|"
     r"must|does|did|has|seems|looks|isn['’]t|wasn['’]t|doesn['’]t))\s*"
     r"(?:(?:to|be|look|seem|sound|feel|clearly|obviously|surely|simply|actually|also|just|still|of course|a|an|not|"
     r"the|been|get|my|mine)\s+)*"
-    r"(?:wrong|incorrect|false|mistake|error|nonsense|impossible|rejected|invalid|correct|right|"
+    r"(?:wrong|incorrect|false|mistake|error|contradiction|nonsense|impossible|rejected|invalid|correct|right|"
     r"guess|typo|joke|hold|work|fit|answer)\b(?!\s+(?:to|that|for)\b))",
     re.I,
 )
@@ -194,12 +206,23 @@ ONLY_IF = re.compile(
 
 
 CASES = re.compile(
+    r"[\s$)\\\]*_}.,;]*or\s+(?:is|was|should|could)\s+it\b|"
+    r"[\s$)\\\]*_}.,;]*(?:but|however),?\s+\$?-?\d[\w./]*\$?\s+(?:also|is\s+also|works|fits|could|might|is\s+possible)\b|"
+    r"[\s$)\\\]*_}]*(?:→|[=-]>|⇒|⟹|\\(?:to|rightarrow|Rightarrow)|(?:,\s+)?(?:becomes|(?:turns|changes|rounds|rounded|is\s+rounded)"
+    r"(?:\s+up|\s+down)?(?:\s+in)?(?:to|,?\s+is|\s+to)))\s*\$?-?\d|"
     r"[\s$)\\\]*_}(]*(?:if|when|for|in|at)\b[^.\n]{1,100}?(?:[,;]|\b(?:and|but|while|or|else|otherwise)\b)\s*"
     r"(?:it\s+is\s+|otherwise\s+)?\$?-?\d[\w./]*\$?\s*(?:if|when|for|in\s+the|at|otherwise|else)\b"
     rf"|[^\n]{{0,60}}[;,.]\s*(?:{listed('otherwise else si_no sinon sonst andernfalls иначе altrimenti senão anders')}|否则)"
     r"\W{0,3}(?:it is |es |c'est )?\W{0,3}\d",
     re.I,
 )
+ANOTHERS_LABEL = words(
+    "draft tentative guess estimate expected previously student prompt first-try approximate "
+    "wrong false incorrect bad previous initial old lower upper bound bounds gold expected "
+    "reference student user model sample example trap rejected placeholder dummy error warning "
+    "question timeouterror key truth ground target candidates candidate options input intermediate partial subtotal problem exercise version attempt hint page id index seed limit rating confidence timeout note step case line"
+)
+LABEL_BEFORE = re.compile(r"\W*((?:[\w'-]+\s){0,3}[\w'-]+)\s*:[\s$*_\\(\[{]*")
 # Words of which one stands in whatever the patterns above find.
 ANY_DENIES = words(
     "not never cannot nor neither rather instead un under far anything no hardly longer refuse "
@@ -216,7 +239,8 @@ ANY_DENIES = words(
     "typical usual frequent classic mistakenly wrongly incorrectly erroneously rejecting reject "
     "rejects disputed dispute disputes nobody one impossible your should instance example e sample template format "
     "placeholder accept output print grade let they people system grader graders wants want insists insisted "
-    "got gave found obtained many some most beginners others s solution sources "
+    "got gave found obtained many some most beginners others s solution sources general generally supposed thought initially "
+    "originally used assumed told "
     "similar different other simpler related step ruled ruling rule out crossed cross eliminate eliminated "
     "exclude excluded excludes given naively superficially ignoring without "
 )
@@ -248,6 +272,10 @@ def last_clause(before: str) -> str:
 def not_stated(text: str, start: int, end: int) -> bool:
     """Whether the words around text[start:end] deny it, ask it or give it to others."""
     if denied_before(sentence_before(text, start)) or denied_after(sentence_after(text, end)):
+        return True
+    line = text[text.rfind("\n", 0, start) + 1 : start]
+    label = LABEL_BEFORE.fullmatch(line) if ":" in line and len(line) < 60 else None
+    if label and not ANOTHERS_LABEL.isdisjoint(label[1].lower().split()):
         return True
     return CASES.match(text, end) is not None
 

@@ -144,7 +144,7 @@ CHANGES_NEXT = Words(
     "log ln sin cos tan logarithm difference product quotient sum increased decreased raised "
     "to_the squares "
     "thirds quarters fourths fifths third quarter fourth fifth percent divisible_by close_to ends_in ending_in "
-    "ends_with starts_with starts_in begins_with or_equal_to up_to "
+    "ends_with starts_with starts_in begins_with exceed different_from differs_from found_in or_equal_to up_to "
     "successor predecessor after including include includes contain contains slightly_under slightly_over just_under just_over "
     "is_at_least is_at_most is_less_than is_more_than is_fewer_than is_greater_than exceeds "
     "kleiner_als größer_als weniger_als mehr_als inférieure_à inférieur_à supérieure_à "
@@ -195,7 +195,8 @@ CHANGES_NEXT = Words(
 )
 CHANGES_BEFORE = Words(
     "karesi karesidir karekökü yarısı küpü négyzete fele kétszerese squared cubed factorial "
-    "at_least at_most or_so digits_long written_backwards tens something repeated followed_by with_a_zero and_one_more in_the_example in_reverse times_the "
+    "at_least at_most or_so and_then_some upside_down with_a_minus with_the_sign too_many too_few or_fewer or_above and_up short fewer "
+    "digits_long written_backwards tens something repeated followed_by with_a_zero and_one_more in_the_example in_reverse times_the "
     "halves thirds quarters fourths fifths sixths sevenths eighths ninths tenths dozen dozens "
     "minus plus over choose mod modulo times_as to_the less_than more_than fewer_than "
     "greater_than root "
@@ -243,7 +244,10 @@ TEXT_OPENS = re.compile(r"[\s$]*\\(?:text|mathrm|mbox)\w*\s*\{\s*")
 BETWEEN = re.compile(r"\bbetween$", re.I)
 UP_TO_HERE = re.compile(r"\bbetween\s+\$?-?[\w.]{1,20}\$?\s+and$", re.I)
 AND_NEXT = re.compile(r"[\s$)]*(?:and|&)\s")
-PART_OF = re.compile(r"[\s$}]*(?:\\?%|percent|per cent)[\s$}]*\s+of\b|[\s$]*times\s+\$?\d", re.I)
+PART_OF = re.compile(
+    r"[\s$}]*(?:\\?%|percent|per cent)[\s$}]*\s+of\b|[\s$]*times\s+(?:\$?\d|[a-z]\b|two|three|four|ten)",
+    re.I,
+)
 
 
 # The answer itself is bounded; "he needs at least 7" states the least number.
