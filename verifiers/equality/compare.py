@@ -8,7 +8,7 @@ from verifiers.equality.equivalence import same_answer
 from verifiers.equality.labels import collect
 from verifiers.equality.quantities import read_quantity
 from verifiers.equality.rounding import rounds_to
-from verifiers.grammar.literals import plain_number
+from verifiers.grammar.literals import is_plain_number, plain_number
 from verifiers.grammar.normalize import MAX_WORDS, choices, label_and_text, normalize, plain_words
 from verifiers.grammar.parse import parse
 from verifiers.grammar.tree import Node, ParseError, Rel, TooLargeError
@@ -23,14 +23,14 @@ GROUP_COMMA = re.compile(r"\d,\d{3}")
 
 def compare(gold: str, answer: str) -> Judgement:
     """Decide whether an answer equals the gold."""
-    gold, answer = normalize(gold), normalize(answer)
+    if not (is_plain_number(gold) and is_plain_number(answer)):
+        gold, answer = normalize(gold), normalize(answer)
     if not answer:
         return Judgement(False, "empty answer")
     if gold == answer:
         return Judgement(True, "same string")
-    numbers = plain_number(gold), plain_number(answer)
-    if numbers[0] is not None and numbers[1] is not None:
-        return Judgement(numbers[0] == numbers[1], "exact number")
+    if is_plain_number(gold) and is_plain_number(answer):
+        return Judgement(plain_number(gold) == plain_number(answer), "exact number")
     if _same_words(gold, answer):
         return Judgement(True, "same words")
     if (chosen := _same_choice(gold, answer)) is not None:
@@ -128,7 +128,7 @@ def readable(gold: str) -> bool:
     text = normalize(gold)
     if not text:
         return False
-    if plain_number(text) is not None:
+    if is_plain_number(text):
         return True
     parsed = _read(without_clause(text))
     if isinstance(parsed, TooLargeError):

@@ -40,7 +40,7 @@ from verifiers.extraction.prose import (
 from verifiers.extraction.readable import YES_OR_NO, is_value
 from verifiers.extraction.statements import PARTS, stated
 from verifiers.extraction.unmarked import bare_answer, unmarked, value_lines
-from verifiers.grammar.literals import plain_number
+from verifiers.grammar.literals import is_plain_number
 from verifiers.grammar.normalize import normalize, plain_words
 from verifiers.types import Format
 
@@ -157,6 +157,8 @@ def boxed_answer(text: str, *, think_open: bool = False) -> str | None:
 
 
 def _checked(text: str, reason: str, rivals: tuple[str, ...] = ()) -> Extraction:
+    if is_plain_number(text):
+        return Extraction(text, reason, tuple(dict.fromkeys(rivals))[-MOST_RIVALS:])
     if not normalize(text):
         return Extraction(None, "empty answer")
     if len(text) > LONGEST_ANSWER:
@@ -245,7 +247,7 @@ def _beside(found: Extraction, others: list[str]) -> Extraction:
 def _last_line(text: str, end: int) -> list[str]:
     """A number that stands alone on the line after an answer."""
     line = text[end:].rpartition("\n")[2].strip(" *$")
-    return [line] if plain_number(line) is not None else []
+    return [line] if is_plain_number(line) else []
 
 
 def _last_of(text: str, places: list[Place]) -> Extraction | None:
@@ -276,6 +278,8 @@ def _last_of(text: str, places: list[Place]) -> Extraction | None:
             changed = "" if same and taken_back(text[end : end + NEAR_END]) else changed
             return _checked(changed, "taken back")
         found = _beside(found, offered_after(text, end, last.value) + _last_line(text, end))
+    if len(places) < 2:
+        return found
     parts = [place.value for place in places if place.certain] or [
         place.value.rstrip(" .")
         for place in places

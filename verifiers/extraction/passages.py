@@ -69,7 +69,7 @@ END_MARK = re.compile(
 
 def _first_problem(text: str) -> str:
     """A text up to where it runs on into another problem, once it has stated an answer."""
-    if not NEXT_LINE.search("\n" + text):
+    if "\n" not in text or not NEXT_LINE.search(text):
         return text
     first = STATED.search(text)
     match = RUNAWAY.search(text, first.end()) if first else None
@@ -78,8 +78,8 @@ def _first_problem(text: str) -> str:
 
 def final_text(text: str) -> str:
     """The end of the first turn of a response, without calculator notes, comments and bold."""
-    text = _window(END_OF_TURN.split(text, maxsplit=1)[0].rstrip())
-    text = _first_problem(text)
+    text = END_OF_TURN.split(text, maxsplit=1)[0] if "<" in text else text
+    text = _first_problem(_window(text.rstrip()))
     end = text[-END_MARKS:]
     if "\\" in end or "Q" in end or not end.isascii():
         text = text[:-END_MARKS] + END_MARK.sub("", end)
@@ -92,9 +92,17 @@ def final_text(text: str) -> str:
     return text[:-END_MARKS] + ITALIC.sub(r"\1", end) if "*" in end else text
 
 
+def tail_of(text: str, longest: int) -> str:
+    """The end of a long text, from the beginning of a sentence: no value is cut."""
+    if len(text) <= longest:
+        return text
+    begins = SENTENCE_END.search(text, len(text) - longest)
+    return text[begins.end() :] if begins else ""
+
+
 def _window(text: str) -> str:
     """The end of a very long text, or what surrounds its last mark if the end has none."""
-    end = text[-WINDOW:]
+    end = tail_of(text, WINDOW)
     if len(text) <= WINDOW or MARKED.search(end):
         return end
     marked_at = max(text.rfind(mark) for mark in ("\\boxed", "\\fbox", "<answer>", "####"))

@@ -2,7 +2,7 @@
 
 import re
 
-from verifiers.grammar.literals import plain_number
+from verifiers.grammar.literals import is_plain_number
 from verifiers.grammar.normalize import normalize
 from verifiers.grammar.parse import parse
 from verifiers.grammar.tree import Node, ParseError
@@ -26,7 +26,7 @@ LONGEST_PROSE = 2_000
 
 def is_value(text: str) -> bool:
     """Whether a text can be read as mathematics or a short choice, not as prose."""
-    if plain_number(text) is not None:
+    if is_plain_number(text):
         return True
     usual = normalize(text)
     try:

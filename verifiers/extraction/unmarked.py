@@ -7,7 +7,7 @@ from verifiers.extraction.context.hedges import BOUND, GAVE_UP, labelled
 from verifiers.extraction.context.standing import denied_after, denied_before, doubted
 from verifiers.extraction.context.wording import changed
 from verifiers.extraction.last_sentence import without_reason
-from verifiers.extraction.passages import MARKED, math_spans
+from verifiers.extraction.passages import MARKED, math_spans, tail_of
 from verifiers.extraction.places import MOST_PLACES
 from verifiers.extraction.prose import NUMBER, last_expression, only_value, stands, words_stated
 from verifiers.extraction.readable import YES_OR_NO, is_value
@@ -93,9 +93,10 @@ def unmarked(text: str) -> tuple[str, str] | None:
         return row[1], "table"
     if len(whole) <= LONGEST_BARE and "\n" not in whole and (short := _short(whole)):
         return short, "whole response"
-    if said := words_stated(text[-LONGEST_READ:]):
+    text = tail_of(text, LONGEST_READ)
+    if said := words_stated(text):
         return said, "last sentence"
-    last = last_expression(text[-LONGEST_READ:])
+    last = last_expression(text)
     return (last, "last expression") if last else None
 
 

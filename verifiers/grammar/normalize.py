@@ -27,6 +27,7 @@ MONTH_FIRST = re.compile(
 GROUPED = re.compile(r"\d{1,3}(?:[\u00a0\u202f\u2009']\d{3})+|\d{1,3}(?:\.\d{3}){2,}")
 COUNTED = r"(?:day|week|month|year|century|floor|hour|grade|place)"
 SAID_TWICE = re.compile(r"([\w -]{1,20}?)\s+\(([\w -]{1,20})\)")
+SAYS = re.compile(r"[^\W\d_]{2}|[^\x00-\x7f]|\d in")
 EDGE = " \t\r\n.,;:"
 EXCLAMATION = re.compile(r"(?<=[A-Za-z]{3})!+$")
 INVISIBLE_EDGE = "\ufeff\u200b\u200c\u200d\u2060"
@@ -58,7 +59,8 @@ def normalize(text: str) -> str:
     """Drop the wrappers and the punctuation around an answer."""
     text = text.strip()
     if text.isalnum() and text.isascii():
-        return "does not exist" if text.upper() == "DNE" else spoken(text) or text
+        said = spoken(text) if text.isalpha() else None
+        return "does not exist" if text.upper() == "DNE" else said or text
     for _ in range(4):
         before = text
         text = text.strip()
@@ -83,7 +85,7 @@ def normalize(text: str) -> str:
             break
     if len(text) <= LONGEST_SAID:
         text = _as_usual(_grouped(text))
-    return spoken(text) or text
+    return (spoken(text) if SAYS.search(text) else None) or text
 
 
 def _grouped(text: str) -> str:
