@@ -133,7 +133,7 @@ def words_at_end(found: Extraction) -> str:
 
 def _answer(text: str, *, format: Format, cut_off: bool) -> Extraction:
     visible = without_denied(without_quotations(text))
-    tags = list(ANSWER_TAG.finditer(visible))
+    tags = list(ANSWER_TAG.finditer(visible)) if "<" in visible else []
     if tags and format != "boxed":
         if [tag.group() for tag in tags] != ["<answer>", "</answer>"]:
             return Extraction(None, "answer tags nested, repeated or not closed")

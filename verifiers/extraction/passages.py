@@ -1,6 +1,7 @@
 """Cutting a response into the passages where an answer may stand; every scan is linear."""
 
 import re
+from functools import lru_cache
 
 BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=\{)")
 BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s+([-+]?\d[\d.,]*|[A-Za-z](?![A-Za-z]))")
@@ -24,7 +25,6 @@ STRUCK = re.compile(
     r"\\boxed\{[^{}]*\}[$*]*[ \t]*[❌✗✘]",
     re.S | re.M,
 )
-STRIKES = ("<del", "<s", "~~", "{comment}", "[//]", "%", "❌", "✗", "✘")
 HIDDEN = re.compile(r"\\[hv]?phantom\s*(?=\{)")
 QUOTED = re.compile(
     r'"(?<![\w\\]")[^"\n]{0,300}"|“[^”\n]{0,300}”|\'(?<!\w\')[^\'\n]{0,300}\'(?!\w)'
@@ -76,6 +76,13 @@ def _first_problem(text: str) -> str:
     return text[: match.start()] if match else text
 
 
+def _may_strike(text: str) -> bool:
+    """Whether one of the signs stands in a text that strike a part of it out."""
+    if "\n%" in text or "~~" in text or "<s" in text or "<d" in text or "\n %" in text:
+        return True
+    return text[:1] in "%[" or "{comment}" in text or "[//]" in text or not text.isascii()
+
+
 def final_text(text: str) -> str:
     """The end of the first turn of a response, without calculator notes, comments and bold."""
     text = END_OF_TURN.split(text, maxsplit=1)[0] if "<" in text else text
@@ -85,7 +92,7 @@ def final_text(text: str) -> str:
         text = text[:-END_MARKS] + END_MARK.sub("", end)
     text = CALCULATOR.sub("", text) if "<<" in text else text
     text = COMMENT.sub(" ", text) if "<!--" in text else text
-    text = STRUCK.sub(" ", text) if any(sign in text for sign in STRIKES) else text
+    text = STRUCK.sub(" ", text) if _may_strike(text) else text
     text = BOLD.sub(r"\1", text) if "**" in text else text
     text = TAGGED.sub(r"\2", text) if "</" in text else text
     end = text[-END_MARKS:]
@@ -118,8 +125,11 @@ def without_quotations(text: str) -> str:
     def blank(match: re.Match[str]) -> str:
         return " " * len(match[0]) if MARKED.search(match[0]) else match[0]
 
-    text = QUOTED.sub(blank, CODE.sub(blank, text))
-    for match in list(HIDDEN.finditer(text))[:MOST_UNCLOSED]:
+    text = CODE.sub(blank, text) if "`" in text else text
+    if any(mark in text for mark in "\"“'"):
+        text = QUOTED.sub(blank, text)
+    hidden = list(HIDDEN.finditer(text))[:MOST_UNCLOSED] if "phantom" in text else []
+    for match in hidden:
         end = max(group_end(text, match.end()), match.end())
         text = text[: match.start()] + " " * (end - match.start()) + text[end:]
     return text
@@ -136,12 +146,14 @@ def group_end(text: str, opening: int) -> int:
     return -1
 
 
+@lru_cache(maxsize=4)
 def boxes(text: str) -> list[tuple[int, int, str]]:
     """Every outermost box as (start, end, content); an unclosed box ends the search."""
     found: list[tuple[int, int, str]] = []
-    if "box" not in text:
+    position = text.find("box") - 2
+    if position < -2:
         return found
-    position = 0
+    position = max(position, 0)
     while match := BOX.search(text, position):
         end = group_end(text, match.end())
         if end < 0:

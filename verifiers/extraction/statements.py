@@ -114,7 +114,9 @@ def stated(text: str) -> list[Statement]:
     lowered = text.lower()
     if len(lowered) != len(text):
         lowered = text
-    places = sorted({at for word in STATING for at in _all_places(lowered, word)})
+    places = sorted(
+        {at for word in STATING if word in lowered for at in _all_places(lowered, word)}
+    )
     if not places:
         return []
     quoted = [match.span() for match in QUOTED.finditer(text)] if '"' in text or "“" in text else []
