@@ -9,24 +9,11 @@ from verifiers.extraction.context.wording import OR, listed
 from verifiers.extraction.prose import last_expression
 from verifiers.extraction.readable import is_value
 from verifiers.extraction.statements import read_statement
+from verifiers.grammar.tables import pattern
 
-HEDGE = re.compile(
-    r"\b(?:alternativ\w*|or|maybe|perhaps|possibl\w+|could|might|also|another|either|not sure|"
-    r"if (?:it|this|that) is(?:n't| not)|otherwise|other (?:answer|option|possib\w+)|unless|if not|"
-    r"equally|any of|ps|p\.\s?s|"
-    r"(?:second|next|backup) (?:guess|choice|candidate|option|try))\b",
-    re.I,
-)
-IF_WRONG = re.compile(
-    r"\b(?:if|in case|should)\s+(?:that|this|it|(?:my|the) (?:first |above )?answer)\b[^.\n]{0,20}"
-    r"\b(?:wrong|incorrect|not (?:right|correct|accepted)|rejected)\b",
-    re.I,
-)
-CORRECTION = re.compile(
-    r"\b(?:wait|actually|mistake\w*|error|correct(?:ed|ing|ion)|instead|recheck\w*|re-?check\w*|"
-    r"wrong|incorrect|missed|forgot\w*|no,|scratch|revis\w+|double[- ]check\w*)",
-    re.I,
-)
+HEDGE = pattern("competing_answers", "hedge")
+IF_WRONG = pattern("competing_answers", "if_wrong")
+CORRECTION = pattern("competing_answers", "correction")
 WORD = re.compile(r"(?<!\\)\b[^\W\d_]{2,}")
 COMMANDS = re.compile(r"\\[A-Za-z]+")
 OR_AFTER = re.compile(
@@ -35,48 +22,12 @@ OR_AFTER = re.compile(
     r"[,\s}\\]*(?:maybe|perhaps|possibly|probably|even|else|it is)?[,\s]*",
     re.I,
 )
-LEAD_OUT = r"[\s$.,;)\]\\*(>—–…→-]*"
-RESTATES = r"(?:i meant|i mean|(?:it |this |that )?should (?:be|read|say|have been)|make that|read)"
-TAKEN_BACK = re.compile(
-    rf"{LEAD_OUT}(?:(?:wait|actually|no(?!\s+\$?\d)|sorry|correction|oops|hold on|just kidding|"
-    r"edit|update|erratum|(?:scratch|scrap|strike) (?:that|this)|never ?mind|my (?:bad|mistake)|"
-    r"on (?:second thought|reflection)|typo|apologies)\b[,:.!\s]*)+"
-    rf"(?:(?:{RESTATES}|it is|it's|that is)\s+)?|{LEAD_OUT}{RESTATES}\s+",
-    re.I,
-)
-SLIP = re.compile(
-    r"i (?:forgot|missed|misread|mis\w+|should have|need to|have to|must|dropped|counted|used)\b",
-    re.I,
-)
-GOES_ON = re.compile(
-    r"[^.\n]{0,60}[.;,]?\s*\b(?:then|next|now|finally|lastly|after that)\b[,\s]+"
-    r"(?:(?:we|I|you|just|only|simply|still|also|need|have|must|should|to)\s+)*"
-    r"(?:add|subtract|multiply|divide|double|halve|square|round|convert)\b"
-    r"|[^\n]{0,20}\.?\s*\b(?:adding|including|counting|subtracting|correcting)\b[^.\n]{0,40}\b(?:we get|gives|yields|makes)\b(?=\s+\$?\d)"
-    r"|[^.\n]{0,20}[;,]\s*(?:but\s+)?we\s+(?:still\s+)?(?:need|want)\b"
-    r"|[,;][^.\n]{0,60}\b(?:gives|makes)\b(?=\s+\$?\d+\W*$)"
-    r"|[^\n]{0,80}\n*\s*I (?:get|got|say|find|have|would say) \$?-?\d[^.\n]{0,20}\binstead\b",
-    re.I,
-)
-RETRACTED = re.compile(
-    r"[\s$.,;)\]\\*]*(?:(?:h+m+|oh|oops|wait|no|sorry|actually)\b[,.!\s]*)*"
-    r"(?:that|this|it)(?:'s| is| was)\s+(?:clearly |simply )?"
-    r"(?:wrong|incorrect|not (?:right|correct)|(?:a|my) mistake)\b(?=\s*[.,;!\n]|\s*$)",
-    re.I,
-)
-CONFESSED = re.compile(
-    r"\b(?:i(?:'m| am| was)\s+(?:probably |likely |surely |perhaps )?(?:wrong|mistaken|kidding|"
-    r"joking)|just kidding|scratch that|i (?:disagree|dispute|reject|take (?:it|that) back)|"
-    r"i (?:have )?made (?:a|an) (?:\w+ )?(?:mistake|error)|i doubt (?:it|this|that)\b|(?:do not|don't) trust|"
-    r"(?:though|but) i think it's|i guessed(?=[.!\n]|$)|"
-    r"i(?:'m| am) not (?:\w+ )?(?:sure|certain|convinced)(?: (?:about|of) (?:it|this|that))?(?=[.!;\n]|$)|"
-    r"(?:ignore|disregard) (?:that|this|the above|(?:my|this|the) (?:previous )?answer))\b",
-    re.I,
-)
-LEAD_TO_VALUE = re.compile(
-    r"(?:[\s$*_(:\"“{]|\\\(|\\\[|\b(?:it|the|answer|is|be|simply|just|equivalently|also|even)\b)+",
-    re.I,
-)
+TAKEN_BACK = pattern("competing_answers", "taken_back")
+SLIP = pattern("competing_answers", "slip")
+GOES_ON = pattern("competing_answers", "goes_on")
+RETRACTED = pattern("competing_answers", "retracted")
+CONFESSED = pattern("competing_answers", "confessed")
+LEAD_TO_VALUE = pattern("competing_answers", "lead_to_value")
 NEARBY = 160
 
 

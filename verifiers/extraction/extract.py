@@ -42,6 +42,7 @@ from verifiers.extraction.statements import PARTS, stated
 from verifiers.extraction.unmarked import bare_answer, unmarked, value_lines
 from verifiers.grammar.literals import is_plain_number
 from verifiers.grammar.normalize import normalize, plain_words
+from verifiers.grammar.tables import pattern
 from verifiers.types import Format
 
 ANSWER_TAG = re.compile(r"</?\s*answer\s*/?>", re.I)
@@ -55,26 +56,12 @@ VALUE_ASIDE = re.compile(
 TEXT_OF = re.compile(r"\\text\s*\{([^{}]*)\}")
 PART_BEFORE = re.compile(r"(?:^|[\s*(])\(?(?:[a-e]|i{1,3}|iv)\)|\bpart \(?[a-e1-5]\b", re.I)
 NOT_SPACE = re.compile(r"\S")
-LABEL = re.compile(
-    r"^(\\text(?:bf)?\s*\{)?\s*(?:the\s+)?(?:final\s+|correct\s+)?(?:answer|solution|result|"
-    r"total|output|ans)"
-    r"(?:\s+is:?\s|\s*[:=])\s*(?=[^\s}]|\}\s*\S)",
-    re.I,
-)
+LABEL = pattern("extract", "label")
 ASIDE = re.compile(r"\([^()\\]*[A-Za-z]{3}|\b(?:because|since|as|so)\b")
 FOREIGN_JOINT = re.compile(rf"\s*(?!and\b|or\b){JOINT}\s*", re.I)
 DECIMAL_COMMA = re.compile(r",(?<=\d,)(?=\d{1,6}(?!\d|,\d))")
-WRITES_COMMA = re.compile(
-    r"(?<!\w)(?:ответ|равн\w+|часа|Antwort|beträgt|lautet|ist|Ergebnis|respuesta|solución|"
-    r"resultado|réponse|résultat|est|donc|risposta|"
-    r"risultato|resposta|antwoord|svaret|svar|odpowiedź|wynik|wynosi|cevap|sonuç|jawaban|đáp án|"
-    r"vastaus|válasz|răspuns\w*|відповідь|odpověď|απάντηση)(?!\w)|\d,\d\d\s?€|R\$\s?\d",
-    re.I,
-)
-NOT_FOR_GOOD = re.compile(
-    r"\b(?:not|never|if|should|would|wrong|example|sample|format|template|placeholder)\b|n['’]t\b",
-    re.I,
-)
+WRITES_COMMA = pattern("extract", "writes_comma")
+NOT_FOR_GOOD = pattern("extract", "not_for_good")
 NOTE = re.compile(r"\W*note\b", re.I)
 UNSURE_AFTER = re.compile(r"\W*(?:not sure|unsure|maybe|perhaps|if|unless|is what|but|hmm)\b", re.I)
 CUT_WORD = re.compile(r"\b(?:or|and|to)\W*$")

@@ -3,6 +3,8 @@
 import re
 from functools import lru_cache
 
+from verifiers.grammar.tables import pattern
+
 BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=\{)")
 BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s+([-+]?\d[\d.,]*|[A-Za-z](?![A-Za-z]))")
 END_OF_TURN = re.compile(
@@ -19,12 +21,7 @@ ITALIC = re.compile(
     r"(?<![\w*\\)}\]])(?<!\d\s)\*(?=[^\s*])([^*\n$]{1,100})(?<=[^\s*])\*(?=[\s.,;:!?]|$)(?!\s\d)"
 )
 TAGGED = re.compile(r"(?<![\w^/)])<(b|strong|i|em|u|mark)>([^<>\n]{1,200})</\1>(?![\w^/(])")
-STRUCK = re.compile(
-    r"<(del|s|strike)>.{0,300}?</\1>|~~[^~\n]{1,300}~~|\\begin\{comment\}.{0,300}?\\end\{comment\}|"
-    r"^\[//\]: #[^\n]*|^[ \t]*%[^\n]*|[❌✗✘][ \t]*[$*]*\\boxed\{[^{}]*\}[$*]*|"
-    r"\\boxed\{[^{}]*\}[$*]*[ \t]*[❌✗✘]",
-    re.S | re.M,
-)
+STRUCK = pattern("passages", "struck", flags=re.S | re.M)
 HIDDEN = re.compile(r"\\[hv]?phantom\s*(?=\{)")
 QUOTED = re.compile(
     r'"(?<![\w\\]")[^"\n]{0,300}"|“[^”\n]{0,300}”|\'(?<!\w\')[^\'\n]{0,300}\'(?!\w)'
@@ -33,10 +30,7 @@ MARKED = re.compile(r"\\(?:boxed|fbox)|</?answer>|####")
 SENTENCE_END = re.compile(r"(?:(?<!\\)[.?]|(?<=[a-z]{3})!)[*_\"”')]*(?=\s|$)|\n+")
 MATH_OPENINGS = {"$$": "$$", "$": "$", r"\(": r"\)", r"\[": r"\]"}
 DISPLAY = re.compile(r"\\\[.{0,3000}?\\\]|\$\$.{0,3000}?\$\$", re.S)
-ALIGNED = re.compile(
-    r"\\begin\{((?:align|gather|eqnarray|equation|multline|flalign)\*?)\}(.{0,3000}?)\\end\{\1\}",
-    re.S,
-)
+ALIGNED = pattern("passages", "aligned", flags=re.S)
 STOP_AT_END = re.compile(r"\.\s+(?=(?:\\\]|\$\$)$)")
 OPENING = re.compile(r"\$\$|(?<!\\)\$|\\\(|\\\[")
 LONGEST_SPAN = 20_000
@@ -46,25 +40,11 @@ WINDOW = 100_000
 BEFORE_MARK = 1_000
 
 
-RUNAWAY = re.compile(
-    r"^[ \t#*>_]*(?:Human|User|Question|Problem|Exercise|Example|Instruction|Q|New problem|"
-    r"Next problem|Frage|Aufgabe|"
-    r"Pregunta|Problema|Ejercicio|Exercice|Problème|Задача|Вопрос|问题|題目|题目|問題|문제|Pergunta|Domanda)"
-    r"(?:[ \t]*(?:\d{1,3}|[A-Z]))?[ \t*_]*[:：.](?!\d)",
-    re.I | re.M,
-)
+RUNAWAY = pattern("passages", "runaway", flags=re.I | re.M)
 NEXT_LINE = re.compile("\n" + RUNAWAY.pattern.removeprefix("^"), re.I)
-STATED = re.compile(
-    r"\\(?:boxed|fbox)|</answer>|^####|(?:answer|ans|result|答案|答え|答|정답|답|ответ|respuesta|réponse|"
-    r"antwort|risposta|resposta)\b"
-    r"[^\n]{0,40}?(?:is|are|[:：=]|是|est|es|ist|è|é|は|은|为|為|—)|^[ \t]*A:",
-    re.I | re.M,
-)
+STATED = pattern("passages", "stated", flags=re.I | re.M)
 END_MARKS = 60
-END_MARK = re.compile(
-    r"(?:\s|\$?\\(?:blacksquare|square|Box|qed|QED|qedsymbol|checkmark)\$?|[∎■□◻◼▢✓✔✅]|"
-    r"\bQ\.?E\.?D\.?)+$"
-)
+END_MARK = pattern("passages", "end_mark", flags=0)
 
 
 def _first_problem(text: str) -> str:

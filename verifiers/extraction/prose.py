@@ -21,21 +21,12 @@ from verifiers.extraction.last_sentence import (
 from verifiers.extraction.passages import BOILERPLATE, math_span, math_spans, sentences
 from verifiers.extraction.readable import YES_OR_NO, is_value, parsed
 from verifiers.grammar.spoken import SAID
+from verifiers.grammar.tables import pattern
 from verifiers.grammar.units import SPELLINGS
 
-CLAUSE = re.compile(
-    r",?\s+\(?(?:although|though|because|since|as|which|where|but|when|while|after|for|given|due|"
-    r"by|"
-    r"with|not|so|hence|therefore|thus|if|rather|instead|assuming|i\.e|unless|except|of|on|"
-    r"(?:or )?equivalently)\b"
-    r"|\s+\((?=[^()]*[A-Za-z]{3})|[;:]\s+(?=(?:\d+\s+)?[a-z]{3})|\s[–—]\s|\s-\s(?=[A-Za-z]{3})"
-)
+CLAUSE = pattern("prose", "clause", flags=0)
 CHOICE_AND_TEXT = re.compile(r"\(?[A-J][).:]\s+\S")
-OR_ABOUT = re.compile(
-    r"^(.{0,300}[\d$)}].{0,40}?),?\s+or\s+(?:approximately|about|roughly|"
-    r"around)\s+\$?(-?\d[\d,]*\.\d+)\$?"
-    r"(?:\s[A-Za-z ]{1,40})?\W*$"
-)
+OR_ABOUT = pattern("prose", "or_about", flags=0)
 CODE_CALL = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}\(")
 EXPLANATION = re.compile(
     r",?\s+(?:because|since|as|so|which|where|for|by|of|after|left|in total)\b|\s+\((?!or|maybe)"
@@ -43,67 +34,21 @@ EXPLANATION = re.compile(
 OPERATOR_BEFORE = re.compile(
     r"[*/×·÷^√±<>≤≥≠@#§&|\\~_]\s*$|[;?!%'](?=$)|[\w)}]\s*[-−–+]\s*$|(?<!\w)[+]\s*$"
 )
-OPERATOR_AFTER = re.compile(
-    r"['’]s\b|(?:st|nd|rd|th)\s+[a-z]|[abcd-fijknopqrtu-z](?![\w])|\s+or\s|\s+and\s+(?:more|up|"
-    r"above|beyond|over|so)\b|\s*[*/×·÷^√±<>≤≥≠|~_]|[@#&\\(\[{]|\s*[-+−]\s*[\dA-Za-z(]|"
-    r"!(?=\s*[=\w])"
-)
+OPERATOR_AFTER = pattern("prose", "operator_after", flags=0)
 MENTIONED = re.compile(r"\banswer\b", re.I)
-SUBJECT = re.compile(
-    r"^(?:\W*(?:so|thus|hence|therefore),?\s+)?(.{1,120}?)\s+(?:is|are)\s+(?:the|"
-    r"our)\s+(?:\w+\s+){0,2}"
-    r"(?:solution|solutions|area|length|answer|set|volume|perimeter|value|result|sum|probability|"
-    r"maximum|minimum|root|roots)"
-    r"(?:\s+(?:of|to|set)\b[^,;]{0,60})?[.!]?$",
-    re.I,
-)
-ROUNDED = re.compile(
-    r"(?<![\w^/*+-])(-?[^\s=]{0,60}\d[^\s=]{0,60})\s{0,9}(?:≈|"
-    r"\\approx)\s*(-?\d[\d,]*\.?\d*)(?=\W*$)"
-)
+SUBJECT = pattern("prose", "subject")
+ROUNDED = pattern("prose", "rounded", flags=0)
 # What may stand before the only number of a passage in English: nothing, or a verb that states it.
-LEADS_TO = re.compile(
-    r"[^\x00-\x7f]|^\W*(?:Antwort|Respuesta|Answer|Ans|Result|Resultado|Total|Risposta|Resposta|"
-    r"Antwoord|Svar|Cevap|Jawaban|Lösung)\W*$|(?:^|(?:^|[\s,])(?:is|are|was|were|equals?|be|been|"
-    r"has|have|had|gets?|got|needs?|takes?|took|costs?|pays?|paid|"
-    r"earns?|earned|makes?|made|gives?|gave|leaves?|left|remains?|travel(?:s|led|ed)?|drives?|"
-    r"drove|walks?|walked|runs?|ran|spends?|"
-    r"spent|saves?|saved|owes?|buys?|bought|sells?|sold|eats?|ate|holds?|weighs?|becomes?|"
-    r"receive[sd]?|reach(?:es)?|requires?|uses?|used|"
-    r"totals?|obtain|find|found|yields?|produces?|reads?|finish(?:es|ed)?|collect(?:s|ed)?|"
-    r"charges?|scores?|scored|wins?|won|adds?|equal|"
-    r"number|value|total|es|est|ist|sont|son|hay|quedan|reste|restent|il y a|sind|hat|noch|"
-    r"lautet|gibt|also|ha|há|sono|zijn|är|er|jest)\s+"
-    r"(?:still\s+|now\s+|also\s+)?)(?:(?:a|the|about|exactly|only|just|approximately|roughly|"
-    r"around|total|number|value|of|in|all|equal|to|"
-    r"worth|up|simply|at|per|not|negative|an|other)\s+)*[-−$€£(*\s]*$",
-    re.I,
-)
-CONTRAST = re.compile(
-    r"(?:,\s*(?:and\s+)?not|,\s*no(?=\s+[$\d])|\sand\s+not|,?\s+(?:rather than|instead of|а\s+не|"
-    r"et\s+non(?:\s+pas)?|y\s+no|e\s+non|e\s+não|und\s+nicht|"
-    r"nicht|en\s+niet|i\s+nie|og\s+ikke|och\s+inte)|[，,]?\s*(?:而不是|不是|"
-    r"而非))\s*[$*]*[-−]?(?:[a-z]\s*=\s*)?[\d\\][^.,;，。]{0,40}(?=[.。]?\W*$)",
-    re.I,
-)
+LEADS_TO = pattern("prose", "leads_to")
+CONTRAST = pattern("prose", "contrast")
 STRAY = re.compile(r"[@#&|\\<>{}^~=*/+_]|;\S")
-DATE = re.compile(
-    r"(?:january|february|march|april|may|june|july|august|september|october|november|"
-    r"december)\s+\d{1,2}"
-    r"(?:st|nd|rd|th)?(?:,?\s+\d{4})?\W*$"
-    r"|\b\d{1,2}(?:st|nd|rd|th)?\s+(?:of\s+)?(?:january|february|march|april|may|june|july|"
-    r"august|september|october|november|december)(?:,?\s+\d{4})?\W*$",
-    re.I,
-)
+DATE = pattern("prose", "date")
 NEGATED = re.compile(r"(?:\bnot|n't|\bnever|\bcannot be)\s+(?:(?:equal to|be)\s+)?[*_$\\(]*$", re.I)
 PLACED = re.compile(
     r"(?:at\s+)?(?:the\s+)?(?:ordered\s+)?(?:(?:point|pair|interval|number|value|set|letter)\s+)?(?=\(|-?\d|[A-J]\b)"
 )
 ENDS_ARGUMENT = re.compile(r",?\s+(?:but|so|hence|thus|therefore)$", re.I)
-CONCLUDES = re.compile(
-    r"\b(?:so|thus|hence|therefore|then|get|have|must|total|is|are|gives|leaves)\b|,\s*\$?[a-z]\s*=",
-    re.I,
-)
+CONCLUDES = pattern("prose", "concludes")
 FOR_ALL = re.compile(r"(?<=[$)\d])\s+for\s+(?:all|any|every|each)\b[^.;=]{1,80}$", re.I)
 LINK = re.compile(r"\s(?:is|are|equals|be|meet|intersect)\s+|:\s+")
 JOIN = re.compile(rf"[\s,;、，；]*{JOINT}?[\s,;、，]*", re.I)

@@ -35,47 +35,16 @@ from verifiers.extraction.prose import (
 from verifiers.extraction.readable import PROSE_WORD, YES_OR_NO, is_prose, is_value, parsed
 from verifiers.grammar.literals import is_plain_number
 from verifiers.grammar.spoken import spoken
+from verifiers.grammar.tables import pattern
 
-NOUN = (
-    r"(?:\b(?:final|correct|right|required|desired)?\s*(?:answer|result|ans\b\.?)s?"
-    r"|\b(?:true|real|actual|correct)\s+(?:value|count|number|one)"
-    r"|\b(?:correct|right|best|proper)\s+(?:option|choice|letter|statement)|答案)"
-)
-VERB = (
-    r"\s+(?:is|are|was|would\s+be|should\s+be|must\s+be|might\s+be|may\s+be|could\s+be|can\s+be|"
-    r"equals|becomes)\b|['’]s\b|\s+[—–-]\s+(?=[-$\d*])|\s*(?:[=-]>|[→➜⇒是为：:=])|\s*[*_]{0,3}\n|(?=\s+(?:\$|\\[(\[]))"
-)
-AFTER = re.compile(
-    rf"{NOUN}(?![a-z])[*_]{{0,3}}(?:\s+(?:to|for|of|(?:that )?(?:you|we)(?:['’]re| are)? (?:looking|seek|want|need|get))\b[^.:\n$\\]{{0,60}}?|"
-    rf"\s*\([^()\n]{{1,40}}\)|,\s[^.,:\n$\\]{{1,40}},)?[*_]{{0,3}}"
-    rf"(?:{VERB})(?:[*_:=\s]|(?<=\n)(?:>[ ]|-{{3,}}\n))*|^[ \t]*A:[ \t]*|^[ \t]*Ans\.[ \t]*"
-    r"|^[ \t]*Answer[ \t]+(?=[-+]?\d[\d.,/]*\W*$)",
-    re.I | re.M,
-)
-BEFORE = re.compile(
-    r"\bis (?:our|the|my) (?:final |correct )?answer\b(?!\s+to\s+(?:the|an?)\s+(?:other|previous|first|second|another))",
-    re.I,
-)
-LEAD = re.compile(
-    r"^(?:[=-]>|[\s*_:\"“}]|\\\"|\\quad|(?:therefore|thus|so|hence|then|option|choice|just|simply|"
-    r"exactly|indeed|actually|really|clearly|obviously|alright|hmm+|i (?:get|got|calculated|computed|found|find|obtained)|altogether|all told|in (?:total|all|short|conclusion|summary)|yep|yeah|ok(?:ay)?|"
-    r"well|finally|overall|easy|the (?:ordered )?(?:point|pair|interval|number|letter)(?=\s+[$(\d])|letter|sol\.|"
-    r"it\s+is|it['’]s|that['’]s|that\s+is|it\s+must\s+be|must\s+be)\b,?"
-    r"|not\s+[^\s,.;]{1,40},?\s+but\s+(?:rather\s+)?)+",
-    re.I,
-)
+AFTER = pattern("statements", "after", flags=re.I | re.M)
+BEFORE = pattern("statements", "before")
+LEAD = pattern("statements", "lead")
 NOT_THE_OTHER = re.compile(r",?\s+(?:and\s+|but\s+)?(?:not|rather than|instead of)\s.*$")
 MINUS_WORD = re.compile(r"(?:negative|minus)\s+(?=[\d$\\.])", re.I)
 CONDITION = re.compile(r"^[^.]*\bif\b", re.I)
-PARTS = re.compile(
-    r"\s*\(?(?:a|i)\)\s*=?\s*([^;,\n]{1,60}?)[;,]?\s*(?:and\s+)?\(?(?:b|ii)\)\s*=?\s*([^;,\n]{1,60}?)"
-    r"(?:[;,]?\s*(?:and\s+)?\(?(?:c|iii)\)\s*=?\s*([^;,\n]{1,60}?))?[.\s]*$"
-)
-GOES_ON = re.compile(
-    r"[\s$)]*(?:(?:more|less|fewer)\W*$|(?::(?=\$?\d)|[-+−–×*/])\s*(?:\$|\\[(a-z]|\d|$)|(?:to|times)\b\s*(?:[$\d\\]|$)|of\s+[$\d\\]|"
-    r"(?:until|before)\b|when\b[^.\n]{1,80}\band\b[^.\n]{1,60}\bwhen\b|"
-    r"[—–,-]\s*(?:scratch that|never ?mind|I was told)|[,(]\s*(?:unsure|random|I think not))"
-)
+PARTS = pattern("statements", "parts", flags=0)
+GOES_ON = pattern("statements", "goes_on", flags=0)
 CUT = re.compile(r"\b(?:or|and|to)\W*$|[-+*/]\s*$")
 NO_VALUE = re.compile(r"(?:DNE|does not exist|doesn['’]t exist)\W*$", re.I)
 OFFERED = re.compile(r"\b(?:might|may|could|can)\s+be\b", re.I)

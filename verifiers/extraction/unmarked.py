@@ -14,6 +14,7 @@ from verifiers.extraction.readable import YES_OR_NO, is_value
 from verifiers.extraction.statements import LEAD, PARTS
 from verifiers.grammar.normalize import as_date, choices
 from verifiers.grammar.spoken import spoken
+from verifiers.grammar.tables import pattern, table
 from verifiers.grammar.vocabulary import words
 
 NEAR_END = 400
@@ -23,16 +24,8 @@ TAG_LIKE = re.compile(r"</?[^\s<>=]{3,14}>")
 ANSWER_KEYS = ("answer", "final_answer", "result")
 CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 TERSE = re.compile(r"(?:[^\W\d_]['’\w-]*\s+){0,2}([^\W\d_]['’\w-]*)\s+(?=[-$]?\d)")
-TAIL = re.compile(
-    r",\s+(?:(?:as|which) (?:expected|desired|required|claimed)|I (?:think|believe|reckon|['’]d say)|in (?:total|all)|altogether)\W*$",
-    re.I,
-)
-SPELLED = re.compile(
-    r"(?:(?:^|.*\s)(?:is|are|ist|lautet|beträgt|es|est|è|é|equals|равна?о?)\s+|.*[:：]\s*|.*[是为為は은는]\s*|"
-    r"there (?:is|are)\s+(?:only |exactly )?)"
-    r"((?:(?:ein|un|une|uma?|an?)\s+)?[^\s\d.。]{1,12}?)\s*(?:です|である|입니다|이다|(?<=\w)\s(?!of|more|less|than|half|third|quarter|hundred|\w+th)[a-z]+)?[.。!*\s]*",
-    re.I,
-)
+TAIL = pattern("unmarked", "tail")
+SPELLED = pattern("unmarked", "spelled")
 CONCLUDES = re.compile(
     r"(\$?)[^\n]*?(?:\\Rightarrow|\\implies|⇒|⟹)(?![^\n]*(?:\\Rightarrow|\\implies|⇒|⟹))\s*"
 )
@@ -40,18 +33,10 @@ NUMBERED = re.compile(r"(?:\(?[a-e1-9]\)|[1-9]\.|•)\s+(?=\S)")
 ROW = re.compile(
     r"\|\W*(?:final )?(?:answer|result|total|solution)\W*\|\W{0,4}?([^|\n]+?)\**\s*\|\s*$", re.I
 )
-STATES = words(
-    "computed getting calculated counted got get gets obtain find found think answer ans is its it's equals precisely sum price age "
-    "obtient trouve reste erhalten obtenemos queda quedan otteniamo adalah wynosi to on restano "
-    "rimangono leva tarda restam restam-lhe sobram existem son faltam insgesamt"
-)
+STATES = words(table("unmarked")["states"])
 LINE_MARK = re.compile(r"(?:[-*+•]|\d{1,2}[.)]|(?:Part\s+)?\(?(?:[a-e]|i{1,3}|iv)\)\s*[:.]?)\s+")
 HEADING = re.compile(r"^[^\n\d=]{1,60}:[ \t]*\n")
-NO_LIMIT = re.compile(
-    r"\b(?:limit|derivative|integral|sum|value|it)\b[^.\n]{0,80}\b(?:does not|doesn['’]t) exist"
-    r"(?=\W*$|\s+(?:because|since|as)\b[^.\n]*\.?\s*$)",
-    re.I,
-)
+NO_LIMIT = pattern("unmarked", "no_limit")
 
 
 def value_lines(text: str) -> str | None:

@@ -2,26 +2,16 @@
 
 import re
 
+from verifiers.grammar.tables import pattern
+
 NEAR = 80
 SPACING = r"(?:\s|~|\\[,;:! ]|\\quad|\\qquad|&)"
 SPACES_BEFORE = re.compile(rf"{SPACING}+$")
 SPACES_AFTER = re.compile(rf"{SPACING}+")
 # What may stand before a box in mathematics: relations that say what it is, arrows, layout.
-LEADS = re.compile(
-    r"(?:=|:|,|;|→|⇒|⟹|➜|∴|≈|≡|≅|∈|(?<!\d)\.|\\\\|\\(?:Rightarrow|Longrightarrow|rightarrow|"
-    r"longrightarrow|implies|"
-    r"therefore|because|to|iff|approx|equiv|simeq|cong|in|left|bigl?|Bigl?|displaystyle|"
-    r"textstyle|colon|"
-    r"Large|LARGE|large|huge|Huge|tiny|small|bf|rm|mathbf|leadsto|triangleq|coloneqq|leftarrow|"
-    r"Leftrightarrow|end\{\w+\*?\}|begin\{\w+\*?\}))$"
-)
+LEADS = pattern("alone", "leads", flags=0)
 OPENS_MATH = re.compile(r"(?:\$\$?|\\\(|\\\[)$")
-GROUP_BEFORE = re.compile(
-    r"(?:\\(?:text\w*|math\w+|mbox|hbox|bf|underline|boldsymbol|bm|ensuremath|tiny|small|large|"
-    r"Large|LARGE|"
-    r"huge|Huge|displaystyle|color\{\w+\}|textcolor\{\w+\}|colorbox\{\w+\}))?\s*\{$|"
-    r"(?<![}\w^_\]])\{$"
-)
+GROUP_BEFORE = pattern("alone", "group_before", flags=0)
 TEXT_BEFORE = re.compile(
     r"\\(?:text\w*|mathrm|mbox|hbox)\s*\{[^{}]*\}$|\\(?:tag|label)\{[^{}]*\}$|\\color\{\w+\}$"
 )
@@ -32,17 +22,7 @@ FUNCTION_WORD = re.compile(
     r"(?<![A-Za-z])(?:sqrt|log|ln|lg|sin|cos|tan|exp|abs|mod|floor|ceil|not|neg)$"
 )
 CLOSES = re.compile(r"(?:\$\$?|\\\)|\\\]|\)|\]|\}|\\right\s*[)\]}|.]|\*\*|__|\"|”|')")
-FOLLOWS = re.compile(
-    r"$|\\[(\[](?!\s*[\^_*/!])|\.(?!\d)|[,;:。，；：、)\]?!…∎□■]|=|≈|≡|→|⇒|\\\\|\\?%|°|"
-    r"\^\{?\s*(?:\\circ|\\text|\\mathrm|\\prime|°)|€|£|\\\$|"
-    r"\\(?!(?:cdot|times|div|ast|pm|mp|[dtc]?frac|sqrt|[dt]?binom|over|choose|pi|infty|sum|prod|"
-    r"int|lim|"
-    r"leq?|geq?|neq?|lt|gt|leqslant|geqslant|ll|gg|sin|cos|tan|cot|sec|csc|log|ln|exp|max|min|"
-    r"theta|alpha|beta|gamma|"
-    r"lambda|mu|cup|cap|setminus|oplus|land|lor|prime|mathbb|rvert|lvert|vert|lfloor|lceil|left|"
-    r"bar|overline|[lc]?dots|b?mod)(?![a-z]))[a-zA-Z]+|"
-    r"(?![\d_^])\w{2,}|[^\W\dA-Za-z_]|[-–—(*_`\"“”'«»&#<|]|[\u2600-\u27bf\u2b50\U0001f300-\U0001faff]"
-)
+FOLLOWS = pattern("alone", "follows", flags=0)
 WORD_TOUCHES = re.compile(r"(?:[A-Za-z]{2}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])\$\$?$")
 MEMBER_AFTER = re.compile(r"\s*,\s*(?!\\(?:boxed|fbox))[-\w\\]")
 RELATES = re.compile(r"\s*(?:[<>]\s*[\w\\]|:\s*\d)")
@@ -54,10 +34,7 @@ IN_A_LIST = re.compile(
 )
 AFTER_A_LIST = re.compile(r"(?:^|\n|[:.]\s)(?:(?:\$-?\d[\d./]*\$|-?\d[\d./]*)\s*[,;]\s*)+\$?$")
 IN_BRACKETS = re.compile(r"\s*,\s*-?\d[\d./]*\s*[)\]]")
-TOUCHES = re.compile(
-    r"\$?(?:[–—-]\$?\d|_\{?\d|-?ish\b|[abeijknxyz](?![A-Za-z])|[ ]?:[ ]?\$?-?\d+\W*(?:$|\n)|"
-    r"[ ](?:to|through|until)[ ]\$?\d+(?!\d|[ ](?:decimal|significant|d\.?p|s\.?f|sig|places|digits)))"
-)
+TOUCHES = pattern("alone", "touches", flags=0)
 
 
 def stands_alone(text: str, start: int, end: int, *, after_box: int = 0) -> bool:
