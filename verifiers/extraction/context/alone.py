@@ -48,6 +48,8 @@ def stands_alone(text: str, start: int, end: int, *, after_box: int = 0) -> bool
         return not _in_math(text, end)
     if RELATES.match(text, end) and _in_math(text, end):
         return False
+    if text[:start].endswith(".") and text[start - 2 : start - 1].isdigit():
+        return False
     if TOUCHES.match(text, end) or (
         text[end : end + 1] != "}" and IN_A_LIST.match(text, end + text.startswith("$", end))
     ):

@@ -12,7 +12,6 @@ from verifiers.extraction.context.wording import (
     WHOLE,
     WRONG,
     changed,
-    listed,
 )
 from verifiers.grammar.tables import pattern, table
 from verifiers.grammar.vocabulary import words
@@ -39,17 +38,7 @@ FITS_TOO = pattern("standing", "fits_too")
 ONLY_IF = pattern("standing", "only_if")
 
 
-CASES = re.compile(
-    r"[\s$)\\\]*_}.,;]*or\s+(?:is|was|should|could)\s+it\b|"
-    r"[\s$)\\\]*_}.,;]*(?:but|however),?\s+\$?-?\d[\w./]*\$?\s+(?:also|is\s+also|works|fits|could|might|is\s+possible)\b|"
-    r"[\s$)\\\]*_}]*(?:→|[=-]>|⇒|⟹|\\(?:to|rightarrow|Rightarrow)|(?:,\s+)?(?:becomes|(?:turns|changes|rounds|rounded|is\s+rounded)"
-    r"(?:\s+up|\s+down)?(?:\s+in)?(?:to|,?\s+is|\s+to)))\s*\$?-?\d|"
-    r"[\s$)\\\]*_}(]*(?:if|when|for|in|at)\b[^.\n]{1,100}?(?:[,;]|\b(?:and|but|while|or|else|otherwise)\b)\s*"
-    r"(?:it\s+is\s+|otherwise\s+)?\$?-?\d[\w./]*\$?\s*(?:if|when|for|in\s+the|at|otherwise|else)\b"
-    rf"|[^\n]{{0,60}}[;,.]\s*(?:{listed('otherwise else si_no sinon sonst andernfalls иначе altrimenti senão anders')}|否则)"
-    r"\W{0,3}(?:it is |es |c'est )?\W{0,3}\d",
-    re.I,
-)
+CASES = pattern("standing", "cases")
 ANOTHERS_LABEL = words(table("standing")["anothers_label"])
 LABEL_BEFORE = re.compile(r"\W*((?:[\w'-]+\s){0,3}[\w'-]+)\s*:[\s$*_\\(\[{]*")
 # Words of which one stands in whatever the patterns above find.

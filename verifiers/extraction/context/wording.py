@@ -11,7 +11,7 @@ WHOLE = re.compile(r"[^\W_]+")
 
 def listed(words: str) -> str:
     """The words of a string as one alternative, longest first; `_` stands for a space."""
-    by_length = sorted(set(words.split()), key=len, reverse=True)
+    by_length = sorted(set(words.split()), key=lambda word: (-len(word), word))
     return "|".join(re.escape(word).replace("_", r"\s+") for word in by_length)
 
 
@@ -106,7 +106,8 @@ BETWEEN = re.compile(r"\bbetween$", re.I)
 UP_TO_HERE = re.compile(r"\bbetween\s+\$?-?[\w.]{1,20}\$?\s+and$", re.I)
 AND_NEXT = re.compile(r"[\s$)]*(?:and|&)\s")
 PART_OF = re.compile(
-    r"[\s$}]*(?:\\?%|percent|per cent)[\s$}]*\s+of\b|[\s$]*times\s+(?:\$?\d|[a-z]\b|two|three|four|ten)",
+    r"[\s$}]*(?:\\?%|percent|per cent)[\s$}]*\s+of\b|"
+    r"[\s$]*times\s+(?:\$?\d|[k-z]\b|two|three|four|ten)",
     re.I,
 )
 
