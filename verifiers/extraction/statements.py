@@ -50,6 +50,7 @@ NO_VALUE = re.compile(r"(?:DNE|does not exist|doesn['’]t exist)\W*$", re.I)
 OFFERED = re.compile(r"\b(?:might|may|could|can)\s+be\b", re.I)
 LONGEST_STATEMENT = 30_000
 LAST_STATEMENTS = 8
+MOST_PLACES = 80
 STATING = (
     "answer",
     "result",
@@ -90,14 +91,12 @@ def stated(text: str) -> list[Statement]:
         return []
     quoted = [match.span() for match in QUOTED.finditer(text)] if '"' in text or "“" in text else []
     matches: list[re.Match[str]] = []
-    for at in places:
+    for at in places[-MOST_PLACES:]:
         if (not matches or at >= matches[-1].end()) and (match := _begins(text, at)):
             matches.append(match)
     found = [_read(text, match, quoted) for match in matches[-LAST_STATEMENTS:]]
-    found += [
-        _read_before(text, match)
-        for match in BEFORE.finditer(text, places[0] - 30 if places[0] > 30 else 0)
-    ]
+    begun = list(BEFORE.finditer(text, max(0, places[0] - LONGEST_QUALIFIER)))
+    found += [_read_before(text, match) for match in begun[-LAST_STATEMENTS:]]
     return sorted(filter(None, found), key=lambda statement: statement.start)
 
 
