@@ -38,8 +38,6 @@ PROSE = re.compile(r"[A-Za-z]{2,}\s+[A-Za-z]{2,}")
 MOST_UNCLOSED = 20
 WINDOW = 100_000
 BEFORE_MARK = 1_000
-
-
 RUNAWAY = pattern("passages", "runaway", flags=re.I | re.M)
 NEXT_LINE = re.compile("\n" + RUNAWAY.pattern.removeprefix("^"), re.I)
 STATED = pattern("passages", "stated", flags=re.I | re.M)

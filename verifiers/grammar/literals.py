@@ -9,8 +9,6 @@ MAX_DIGITS = 4000
 LONGEST_PLAIN = 60
 MAX_DECIMAL_EXPONENT = 5000
 RECURRING = re.compile(r"(\d*)\.(\d*)\\(?:overline|bar|dot)\s*\{?\s*(\d+)\s*\}?", re.ASCII)
-
-
 PLAIN_NUMBER = re.compile(r"([-+]?)\$?(\d{1,3}(?:,\d{3})+|\d{1,40})(?:\.(\d{1,12}))?", re.ASCII)
 
 

@@ -32,11 +32,7 @@ IN_SET = re.compile(
 HALF_OPEN_BAR = re.compile(
     r"\\left\s*(\|)((?:(?!\\left|\\right).)*)\\right\s*\.|\\left\s*\.((?:(?!\\left|\\right).)*)\\right\s*\|"
 )
-
-
 DECIMAL_COMMA = re.compile(r"(?:(?<=\d)\{,\}(?=(?:\d{1,2}|\d{4,})(?!\d))|(?<=(?<!\d)0)\{,\}(?=\d))")
-
-
 EQUALS = re.compile(r"(?<=[\w)}] )equals(?= )")
 CHOOSE = re.compile(
     r"(?:(?<![\w}])|(?<=\{\}))(?:\{\})?[_^](?:\{(\w{1,4})\}|(\w))C_(?:\{(\w{1,4})\}|(\w))"
