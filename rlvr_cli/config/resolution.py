@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from rlvr_cli.algorithm.presets import ALGORITHMS
 from rlvr_cli.config.sections import Config
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.layers import Layer
+from rlvr_cli.core.layers import Layer, explained
 from rlvr_cli.core.overlay import overlay
 from rlvr_cli.core.settings import Command, Use, differences, kept, uses
 from rlvr_cli.core.text import shortened, shown
@@ -55,7 +55,7 @@ def resolve(layers: Sequence[Layer]) -> Config:
     try:
         return Config.model_validate(merged)
     except ValidationError as error:
-        raise UserError(_explain(error, merged, layers)) from None
+        raise UserError(explained(error, merged, layers)) from None
 
 
 def _preset(algo: Any) -> dict[str, Any]:
@@ -63,25 +63,6 @@ def _preset(algo: Any) -> dict[str, Any]:
         given = shortened(algo) if isinstance(algo, str) else shown(algo)
         raise UserError(f"--algo {given}: no such algorithm; choose from {', '.join(ALGORITHMS)}")
     return {"algo": algo, "algorithm": ALGORITHMS[algo].model_dump()}
-
-
-def _explain(error: ValidationError, merged: dict[str, Any], layers: Sequence[Layer]) -> str:
-    """The first error in a line: the layer and the path it came from, what is wrong, a way out."""
-    first = error.errors()[0]
-    path: list[str] = []
-    inside: Any = merged
-    for part in first["loc"]:  # pydantic names the kind of a choice as well: it is not a key
-        if isinstance(inside, dict) and part in inside:
-            path.append(str(part))
-            inside = inside[part]
-    reason = first["msg"].removeprefix("Value error, ")
-    if first["type"] == "missing":
-        reason = f"{'.'.join([*path, str(first['loc'][-1])])} has no default; set it"
-    elif path and not isinstance(first["input"], dict):
-        reason = f"{'.'.join(path)}: {reason[:1].lower()}{reason[1:]}, not {shown(first['input'])}"
-    origins = [layer.origin for layer in layers if layer.sets(path)]
-    origin = origins[-1] if origins else "configuration"
-    return f"{origin}: {reason}" if path else reason
 
 
 def flag_layer(key: str, value: Any) -> Layer:

@@ -112,6 +112,8 @@ class OptimConfig(Section):
     """AdamW's decoupled decay."""
     betas: tuple[Beta, Beta] = setting((0.9, 0.999), kept=True)
     """The decay rates of AdamW's first and second moment."""
+    eps: float = setting(1e-8, kept=True, gt=0, le=1)
+    """Added to the root of the second moment; PPO's reference implementation has 1e-5."""
     grad_clip: float = setting(1.0, kept=True, gt=0)
     """The largest norm of the gradient; a larger one is scaled down to it."""
     schedule: Literal["constant", "linear", "cosine"] = setting("constant", kept=True)
@@ -213,7 +215,7 @@ class Config(Section):
                 "rollout.top_p must be 1 in training: the objective's log-probabilities are "
                 "those of the whole distribution"
             )
-        algo, responses = self.algorithm, self.rollout.prompts * self.rollout.samples
+        algo = self.algorithm
         if self.rollout.samples < 2 and algo.advantage.needs_group:
             raise ValueError(
                 f"rollout.samples {self.rollout.samples} with algorithm.advantage "
@@ -223,11 +225,5 @@ class Config(Section):
             raise ValueError(
                 f"rollout.samples {self.rollout.samples} with algorithm.filter {algo.filter.kind}: "
                 "a group of one is never mixed; sample 2 or more"
-            )
-        if responses % algo.mini_batches:
-            raise ValueError(
-                f"algorithm.mini_batches {algo.mini_batches} does not divide the {responses} "
-                f"responses of a step (rollout.prompts {self.rollout.prompts} x rollout.samples "
-                f"{self.rollout.samples}); take a divisor"
             )
         return self

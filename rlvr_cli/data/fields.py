@@ -64,8 +64,11 @@ class FieldReader:
         self.has_chats = False
         """Whether a problem was a chat, which is a whole prompt already."""
 
-    def problem(self, row: Any, default_id: str, need_answer: bool = True) -> Problem:
-        """Return the row as a problem. Raises BadRowError."""
+    def problem(
+        self, row: Any, default_id: str, need_answer: bool = True, need_response: bool = False
+    ) -> Problem:
+        """Return the row as a problem, if asked with a response to it, which is the field of that
+        name or the chat's last assistant turn. Raises BadRowError."""
         if not isinstance(row, dict):
             raise BadRowError("not a JSON object")
         path, value = self._first(row, "problem")
@@ -79,6 +82,11 @@ class FieldReader:
         used = {_key(row, part) for part in (*path.split("+"), source or path, id_path)}
         self.taken["problem"][f"{path}'s last user turn" if _is_chat(value) else path] += 1
         extra = {key: value for key, value in row.items() if key not in used}
+        if need_response:
+            response = next((v for k, v in extra.items() if _plain(k) == "response"), spoken)
+            if response is None:
+                raise BadRowError("no field response, which --algo sft learns")
+            extra["response"] = checked_text(response, "response")
         if isinstance(identity, dict | list) or identity is None:
             identity = default_id
         return Problem(str(identity), text, answer, extra, turns)

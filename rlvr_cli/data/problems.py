@@ -48,6 +48,7 @@ def load_problems(
     limit: int | None = None,
     skip_bad: bool = False,
     need_answer: bool = True,
+    need_response: bool = False,
     root: str | None = None,
     fields: Mapping[FieldName, str] | None = None,
     prefix: str | None = None,
@@ -55,6 +56,7 @@ def load_problems(
     """Load the problems of a source; `root` is a directory of local copies of the hub's sets,
     `fields` says where the fields stand, `prefix` begins the ids of problems that have none.
 
+    With `need_response` a row is a problem and a response to it, which goes into `extra`.
     `where`, as `level=1,2`, takes those whose field has one of the values, before `limit`.
     Bad rows are reported on stderr with their line; they stop the load unless `skip_bad`.
     Raises UserError if the source cannot be found or read, holds no problem, or none with a value.
@@ -66,7 +68,7 @@ def load_problems(
     chosen = _Choice(where)
 
     def read(place: str, number: int, row: Any) -> Problem | None:
-        problem = reader.problem(row, f"{prefix}-{number}", need_answer)
+        problem = reader.problem(row, f"{prefix}-{number}", need_answer, need_response)
         if not chosen.takes(problem):
             return None
         places.append(place)
