@@ -55,6 +55,7 @@ class Algorithm(Section):
     importance_correction: Annotated[
         TruncatedWeights | MaskedWeights | None, Field(discriminator="kind")
     ] = None
+    """Weights for the gap between the engine's and the trainer's log-probabilities."""
     kl: KL | None = None
     epochs: int = Field(1, ge=1)
     """Passes over a step's batch."""

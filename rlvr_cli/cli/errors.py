@@ -16,6 +16,8 @@ from rlvr_cli.core.signals import Interrupts
 _FULL = ("can't allocate memory", "out of memory", "not enough memory")
 """What torch says in a RuntimeError."""
 _LONGEST = 300
+KEPT = "what was sampled is kept in {}; give the same command again to go on"
+NOTHING_KEPT = "nothing is kept; rlvr eval with --out DIR keeps what was sampled"
 
 
 @contextmanager

@@ -8,19 +8,8 @@ import typer
 from rlvr_cli import __version__
 from rlvr_cli.cli import options
 from rlvr_cli.cli.audit import audit
-from rlvr_cli.cli.errors import reported_errors
+from rlvr_cli.cli.errors import KEPT, NOTHING_KEPT, reported_errors
 from rlvr_cli.cli.help import SettingsCommand
-from rlvr_cli.cli.resolve import (
-    KEPT,
-    NOTHING_KEPT,
-    checked_judge,
-    given_flags,
-    numbers,
-    resolve,
-    resolve_again,
-    say_own_settings,
-    show_config,
-)
 
 app = typer.Typer(
     rich_markup_mode="rich",
@@ -114,24 +103,27 @@ def train(
     Piped, stdout carries one JSON object of metrics a step.
     """
     with reported_errors():
+        from rlvr_cli.cli import resolve as given
         from rlvr_cli.cli.listings import list_algorithms, list_settings
         from rlvr_cli.console.display import Display
 
         if list_ or settings:
             return list_algorithms() if list_ else list_settings(data or [])
-        flags = given_flags(ctx.params, "train")
+        flags = given.given_flags(ctx.params, "train")
         if resume is not None:
             others = {"--config": config, "--out": out, "--check": check, "--from": from_}
             others |= {"--kl": kl is not None}
-            resolved = resolve_again(resume, flags, set_, [one for one in others if others[one]])
+            resolved = given.resolve_again(
+                resume, flags, set_, [one for one in others if others[one]]
+            )
             from rlvr_cli.cli.train import resume as go_on
 
             return go_on(resolved, resume, Display(quiet))
-        resolved = resolve(flags, config, set_, "train", kl, from_)
+        resolved = given.resolve(flags, config, set_, "train", kl, from_)
         if print_config:
-            return show_config(resolved)
+            return given.show_config(resolved)
         display = Display(quiet)
-        say_own_settings([resolved.model] if from_ is None else [], display)
+        given.say_own_settings([resolved.model] if from_ is None else [], display)
         from rlvr_cli.cli.train import train as command
 
         command(resolved, out, check, display)
@@ -218,25 +210,26 @@ def eval_(
             from rlvr_cli.cli.listings import list_sets
 
             return list_sets()
+        from rlvr_cli.cli import resolve as given
         from rlvr_cli.cli.publish import ReportOptions
         from rlvr_cli.console.display import Display
 
         asked = ReportOptions(
-            numbers(k or ()), tuple(by or ()), against, out, checked_judge(judge, set_)
+            given.numbers(k or ()), tuple(by or ()), against, out, given.checked_judge(judge, set_)
         )
-        flags = given_flags({**ctx.params, "model": None, "data": None}, "eval")
+        flags = given.given_flags({**ctx.params, "model": None, "data": None}, "eval")
         if responses is not None:
             if data or model:
                 raise UserError("--responses needs neither a problem set nor --model")
             from rlvr_cli.cli.responses import score
 
-            plain = resolve(flags, config, set_, "responses")
+            plain = given.resolve(flags, config, set_, "responses")
             return score(plain, responses, asked, Display(quiet))
         models, sources = dict.fromkeys(model or (None,)), dict.fromkeys(data or (None,))
         pairs = [{"model": one, "data.source": source} for one in models for source in sources]
-        configs = [resolve(flags | pair, config, set_, "eval") for pair in pairs]
+        configs = [given.resolve(flags | pair, config, set_, "eval") for pair in pairs]
         display = Display(quiet)
-        say_own_settings([one.model for one in configs], display)
+        given.say_own_settings([one.model for one in configs], display)
         from rlvr_cli.cli.eval import eval_ as command
 
         command(configs, asked, display)
@@ -284,14 +277,15 @@ def sample(
     response, in the rows of rlvr eval; with --out it stays empty.
     """
     with reported_errors("responses that are not written yet are lost"):
+        from rlvr_cli.cli import resolve as given
         from rlvr_cli.console.display import Display
         from rlvr_cli.core.errors import UserError
 
         if not inputs:
             raise UserError("sample: give a prompt, a .jsonl file, or - for stdin")
-        resolved = resolve(given_flags(ctx.params, "sample"), config, set_, "sample")
+        resolved = given.resolve(given.given_flags(ctx.params, "sample"), config, set_, "sample")
         display = Display(quiet)
-        say_own_settings([resolved.model], display)
+        given.say_own_settings([resolved.model], display)
         from rlvr_cli.cli.sample import sample as command
 
         command(resolved, inputs, out, display)

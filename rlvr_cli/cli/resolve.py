@@ -1,31 +1,30 @@
-"""From what the command line says to a configuration.
-
-Imports stay inside the functions: help needs none of them.
-"""
+"""From what the command line says to a configuration; a command imports it when it runs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from rlvr_cli.config import Config
-    from rlvr_cli.console.display import Display
-    from rlvr_cli.core.layers import Layer
-    from rlvr_cli.core.settings import Command
+from rlvr_cli import config
+from rlvr_cli.cli.foreign import answer
+from rlvr_cli.config import OF_A_MODEL, SETTINGS, Config, as_yaml, flags_of, use_of
+from rlvr_cli.console.display import Display
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.files import read_regular
+from rlvr_cli.core.layers import Layer, yaml_layer
+from rlvr_cli.core.overlay import UnknownSettingError
+from rlvr_cli.core.settings import NONE, Command, described, leaves
+from rlvr_cli.core.text import LONGEST_ANSWER, shortened
+from verifiers import OURS
 
-KEPT = "what was sampled is kept in {}; give the same command again to go on"
 OTHER_FLAGS = {"--kl", "--out", "--resume", "--from"}
 """Flags of train that are no settings, of those that other programs have under another name."""
 FIELDS = ("problem", "answer", "id")
 _LONGEST_NAME = 255
-NOTHING_KEPT = "nothing is kept; rlvr eval with --out DIR keeps what was sampled"
 
 
-def given_flags(parameters: Mapping[str, Any], command: "Command") -> dict[str, Any]:
+def given_flags(parameters: Mapping[str, Any], command: Command) -> dict[str, Any]:
     """Return the settings that the flags of a command gave, by `section.key`; None was not given.
     Raises UserError for a file or a field that cannot be read."""
-    from rlvr_cli.config import flags_of
-
     given = {key: parameters.get(name) for name, key in flags_of(command).items()}
     given = {
         key: value
@@ -43,10 +42,6 @@ def given_flags(parameters: Mapping[str, Any], command: "Command") -> dict[str, 
 
 def _text_or_file(given: str) -> str:
     """Return the text of a file of that name, else the text itself. Raises UserError."""
-    from rlvr_cli.core.errors import UserError
-    from rlvr_cli.core.files import read_regular
-    from rlvr_cli.core.text import LONGEST_ANSWER, shortened
-
     is_text = any(letter.isspace() for letter in given) or len(given) > _LONGEST_NAME
     if is_text or not (Path(given).exists() or Path(given).suffix in (".txt", ".md")):
         return given
@@ -58,9 +53,6 @@ def _text_or_file(given: str) -> str:
 
 
 def _field_and_path(given: str) -> tuple[str, str]:
-    from rlvr_cli.core.errors import UserError
-    from rlvr_cli.core.text import shortened
-
     field, equals, path = given.partition("=")
     if field not in FIELDS or not equals or not path:
         raise UserError(
@@ -74,19 +66,15 @@ def resolve(
     flags: dict[str, Any],
     file: Path | None,
     assignments: list[str] | None,
-    command: "Command",
+    command: Command,
     kl: float | None = None,
     parent: Path | None = None,
-) -> "Config":
+) -> Config:
     """Resolve the configuration from, in rising order: the model's own file, a parent run,
     --config, flags, --set, --kl.
 
     Raises UserError for a flag or an assignment that the command does not read.
     """
-    from rlvr_cli import config
-    from rlvr_cli.core.errors import UserError
-    from rlvr_cli.core.layers import yaml_layer
-
     given = [config.flag_layer(key, value) for key, value in flags.items() if value is not None]
     given += config.set_layer(assignments or [])
     layers = [yaml_layer(file), *given] if file else given
@@ -106,12 +94,8 @@ def resolve(
     return _resolved([own, *layers])
 
 
-def _resolved(layers: "Sequence[Layer]") -> "Config":
+def _resolved(layers: Sequence[Layer]) -> Config:
     """Resolve layers; a name of another program is answered with the one it has here."""
-    from rlvr_cli import config
-    from rlvr_cli.core.errors import UserError
-    from rlvr_cli.core.overlay import UnknownSettingError
-
     try:
         return config.resolve(layers)
     except UnknownSettingError as error:
@@ -122,29 +106,20 @@ def _resolved(layers: "Sequence[Layer]") -> "Config":
 
 def foreign_answer(name: str | None) -> str | None:
     """Say what a flag or setting of another program is here; None where nothing is known."""
-    from rlvr_cli.cli.foreign import answer
-    from rlvr_cli.config import SETTINGS, Config
-    from rlvr_cli.core.settings import described
-
     known = {one.name for one in described(Config)} | {use.flag for use in SETTINGS.values()}
     return name and answer(name, {*filter(None, known), *OTHER_FLAGS})
 
 
-def _kl_layer(coef: float, resolved: "Config") -> "Layer":
+def _kl_layer(coef: float, resolved: Config) -> Layer:
     """Return the layer of --kl: none at 0, else the coefficient of the penalty that is there, or of
     k3 in the loss to a fixed reference."""
-    from rlvr_cli.core.layers import Layer
-    from rlvr_cli.core.settings import NONE
-
     cells: Any = {"coef": coef} | ({} if resolved.algorithm.kl else {"kind": "k3"})
     return Layer(f"--kl {coef:g}", {"algorithm": {"kl": cells if coef else NONE}})
 
 
-def _parent_layers(run: Path) -> "list[Layer]":
+def _parent_layers(run: Path) -> list[Layer]:
     """Return the settings of a run, and its newest whole checkpoint as the parent. Raises UserError
     for what is no run, or has no checkpoint."""
-    from rlvr_cli.core.errors import UserError
-    from rlvr_cli.core.layers import Layer
     from rlvr_cli.runs.checkpoint import latest_valid
 
     saved = _saved_settings(run, "--from")
@@ -154,28 +129,19 @@ def _parent_layers(run: Path) -> "list[Layer]":
     return [saved, Layer(f"--from {run}", {"parent": str(checkpoint.path)})]
 
 
-def _saved_settings(run: Path, flag: str) -> "Layer":
-    from rlvr_cli.core.errors import UserError
-    from rlvr_cli.core.layers import yaml_layer
-
+def _saved_settings(run: Path, flag: str) -> Layer:
     file = run / "config.yaml"
     if not file.is_file():
         raise UserError(f"{flag} {run}: no config.yaml in it; give the directory of a run")
     return yaml_layer(file, str(file))
 
 
-def show_config(resolved: "Config") -> None:
+def show_config(resolved: Config) -> None:
     """Print a configuration as YAML."""
-    from rlvr_cli.config import as_yaml
-
     print(as_yaml(resolved), end="")
 
 
-def _refuse_unread(layer: "Layer", command: "Command") -> None:
-    from rlvr_cli.config import use_of
-    from rlvr_cli.core.errors import UserError
-    from rlvr_cli.core.settings import leaves
-
+def _refuse_unread(layer: Layer, command: Command) -> None:
     for key, _ in leaves(layer.values):
         use = use_of(key)
         if use is None or command in use.read_by:
@@ -187,9 +153,8 @@ def _refuse_unread(layer: "Layer", command: "Command") -> None:
         raise UserError(f"{layer.origin}: only rlvr {' and '.join(readers)} {verb} {key}")
 
 
-def say_own_settings(models: Iterable[str], display: "Display") -> None:
+def say_own_settings(models: Iterable[str], display: Display) -> None:
     """Say which settings came with each model, and what of its file was not read."""
-    from rlvr_cli.config import OF_A_MODEL
     from rlvr_cli.model.loading import TINY
 
     of_data = ", ".join(sorted(OF_A_MODEL["data"]))
@@ -206,13 +171,11 @@ def say_own_settings(models: Iterable[str], display: "Display") -> None:
             )
 
 
-def _own_settings(model: str) -> tuple["Layer", list[str]]:
+def _own_settings(model: str) -> tuple[Layer, list[str]]:
     """Return the settings in the model's directory, and the names of those that are not read.
 
     Only the built-in policy's file may say anything. Raises UserError for a prompt in another file.
     """
-    from rlvr_cli.core.errors import UserError
-    from rlvr_cli.core.layers import Layer, yaml_layer
     from rlvr_cli.data.prompts import TEMPLATES, is_kept_template
     from rlvr_cli.model.loading import DEFAULTS_FILE, TINY, model_directory
 
@@ -233,10 +196,8 @@ def _own_settings(model: str) -> tuple["Layer", list[str]]:
     return own, left_out
 
 
-def _kept_part(layer: "Layer") -> tuple["Layer", list[str]]:
+def _kept_part(layer: Layer) -> tuple[Layer, list[str]]:
     """Return the settings of a layer that a checkpoint may keep, and the names of the others."""
-    from rlvr_cli.config import OF_A_MODEL
-
     values: dict[str, Any] = {}
     left_out = []
     for section, found in layer.values.items():
@@ -261,9 +222,6 @@ def _shown(values: dict[str, Any], prefix: str = "") -> str:
 
 def numbers(given: Iterable[str]) -> tuple[int, ...]:
     """Return the numbers of `--k 1,4 --k 16`. Raises UserError for another text."""
-    from rlvr_cli.core.errors import UserError
-    from rlvr_cli.core.text import shortened
-
     parts = [part.strip() for text in given for part in text.split(",")]
     for part in parts:
         if not (part.isascii() and part.isdecimal() and len(part) < 10 and int(part)):
@@ -274,9 +232,7 @@ def numbers(given: Iterable[str]) -> tuple[int, ...]:
 def checked_judge(judge: str, assignments: list[str] | None) -> str:
     """Return the judge. Raises UserError for one that is not there, or an answer format beside
     another than ours, which takes any."""
-    from rlvr_cli.core.errors import UserError
     from rlvr_cli.evaluation.fingerprint import judge_versions
-    from verifiers import OURS
 
     judge_versions(judge)
     keys = [text.partition("=")[0].strip() for text in assignments or []]
@@ -287,22 +243,18 @@ def checked_judge(judge: str, assignments: list[str] | None) -> str:
 
 def resolve_again(
     run: Path, flags: dict[str, Any], assignments: list[str] | None, others: Iterable[str] = ()
-) -> "Config":
+) -> Config:
     """Resolve the run's own configuration; what it computes can only be made longer, not changed.
 
     Raises UserError for a setting that would change it, and for any of the `others`, options that
     were given and are no settings.
     """
-    from rlvr_cli import config
-    from rlvr_cli.core.errors import UserError
-    from rlvr_cli.core.settings import leaves
-
     layers = [config.flag_layer(key, value) for key, value in flags.items()]
     layers += config.set_layer(assignments or [])
     keys = [key for layer in layers for key, _ in leaves(layer.values)]
-    free = [key for key, use in config.SETTINGS.items() if use.on_resume == "free"]
+    free = [key for key, use in SETTINGS.items() if use.on_resume == "free"]
     for key in [*keys, *others]:
-        use = config.use_of(key)
+        use = use_of(key)
         if use is None or use.on_resume != "free":
             raise UserError(
                 f"--resume goes on with {run} as it was: {key} cannot change, only "

@@ -4,7 +4,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from rlvr_cli.core.jsonl import parse_json
 from rlvr_cli.core.text import LONGEST_ANSWER, shortened
@@ -12,7 +12,6 @@ from rlvr_cli.core.types import FieldName, Problem, Turn
 from rlvr_cli.data.files import BadRowError
 from verifiers import boxed_answer
 
-Gold = Literal["auto", "text", "hashes", "boxed"]
 ALIASES: dict[FieldName, tuple[str, ...]] = {
     "problem": (
         *("problem", "question", "prompt", "instruction+input", "instruction", "input"),
@@ -51,7 +50,6 @@ class FieldReader:
         self,
         paths: Mapping[FieldName, str] | None = None,
         given: Mapping[FieldName, str] | None = None,
-        gold: Gold = "auto",
     ) -> None:
         self.paths = {
             field: (given[field],)
@@ -59,7 +57,7 @@ class FieldReader:
             else (*([paths[field]] if paths and field in paths else []), *aliases)
             for field, aliases in ALIASES.items()
         }
-        self.gold, self.given = gold, given or {}
+        self.given = given or {}
         self.taken: dict[FieldName, Counter[str]] = {field: Counter() for field in ALIASES}
         self.has_chats = False
         """Whether a problem was a chat, which is a whole prompt already."""
@@ -135,9 +133,9 @@ class FieldReader:
                 reason = reason or f"field {path} is {value.strip() or 'empty'}"
                 continue
             is_given = len(self.paths["answer"]) == 1 or path not in ALIASES["answer"]
-            is_long = self.gold == "auto" and path in {*_LONG_FORM, chat} and not is_given
+            is_long = path in {*_LONG_FORM, chat} and not is_given
             try:
-                answer, place = gold_and_place(value, self.gold, is_long, path)
+                answer, place = gold_and_place(value, is_long, path)
             except BadRowError as error:
                 if not is_long:
                     raise
@@ -262,17 +260,15 @@ def checked_text(text: Any, field: str) -> str:
     return text
 
 
-def gold_and_place(
-    value: Any, rule: Gold = "auto", is_long: bool = False, field: str = "answer"
-) -> tuple[str, str]:
+def gold_and_place(value: Any, is_long: bool = False, field: str = "answer") -> tuple[str, str]:
     """Return the gold answer as text, and where in its field it stood, in words.
 
     Numbers are written plainly (27.0 is 27), several joined by commas, GSM8K's reasoning cut at
     `####`, a solution's at its last box. With `is_long`, a long text needs either. Raises
     BadRowError if there is none.
     """
-    if isinstance(value, list | tuple) and value and rule in ("auto", "text"):
-        return ", ".join(gold_and_place(part, "text", field=field)[0] for part in value), ""
+    if isinstance(value, list | tuple) and value:
+        return ", ".join(gold_and_place(part, field=field)[0] for part in value), ""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise BadRowError(f"field {field} is neither a text nor a number")
     if isinstance(value, float):
@@ -281,18 +277,9 @@ def gold_and_place(
         return (str(int(value)) if value.is_integer() else repr(value)), ""
     text, place = str(value).strip(), ""
     _, hashes, behind = text.rpartition("\n")[2].partition(_HASHES)
-    boxed = None
-    if rule == "boxed" or (rule == "auto" and not hashes and "boxed" in text):
-        boxed = boxed_answer(text)
-    if rule == "boxed":
-        if boxed is None:
-            raise BadRowError("the solution has no box that holds the gold answer")
-        return boxed, "'s last box"
     if hashes:
         text, place = behind.strip(), f" behind {_HASHES}"
-    elif rule == "hashes":
-        raise BadRowError(f"field {field} has no {_HASHES} before the gold answer")
-    elif boxed is not None:
+    elif "boxed" in text and (boxed := boxed_answer(text)) is not None:
         return boxed, "'s last box"
     elif is_long and (len(text) > _BARE or "\n" in text):
         raise BadRowError(f"field {field} has no box and no {_HASHES} before the gold answer")

@@ -63,7 +63,7 @@ def load_problems(
     """
     spec = find_spec(source)
     name = "stdin" if source == "-" else source
-    reader = FieldReader(spec.fields, fields, spec.gold) if spec else FieldReader(None, fields)
+    reader = FieldReader(spec.fields if spec else None, fields)
     places, prefix = [], prefix or bare_name(name)
     chosen = _Choice(where)
 

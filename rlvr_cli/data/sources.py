@@ -13,7 +13,6 @@ from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import FieldName
 from rlvr_cli.core.yaml_text import LARGEST_YAML, load_yaml
 from rlvr_cli.data import chains
-from rlvr_cli.data.fields import Gold
 from rlvr_cli.data.files import COPIES, SourceRow, file_rows, json_rows
 from verifiers import Format
 
@@ -42,9 +41,6 @@ class ProblemSetSpec(BaseModel):
     splits: dict[Split, str] | None = None
     """From `train` and `test` to the source's own names; one that is not named does not exist."""
     fields: dict[FieldName, str] | None = None
-    gold: Gold = "auto"
-    """Where the gold answer stands in its field: the whole, after `####`, in the last box, or in
-    whichever of them is there."""
     prompt: str = DEFAULT_PROMPT
     answer_format: Format | None = None
     """How answers are judged; none means as the prompt asks for them."""

@@ -74,6 +74,7 @@ def test_a_gzipped_file_is_known_by_its_content(tmp_path):
         (b"\x28\xb5\x2f\xfd" + b"0" * 40, "packed with zstd; unpack it, or pack it with gzip"),
         (b"PK\x03\x04" + b"0" * 40, "packed with zip"),
     ],
+    ids=["ends too soon", "wrong checksum", "no gzip", "zstd", "zip"],
 )
 def test_a_packed_file_that_cannot_be_read_says_why(tmp_path, content, message):
     (tmp_path / "a.jsonl.gz").write_bytes(content)

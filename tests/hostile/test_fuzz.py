@@ -251,7 +251,7 @@ def test_yaml_of_a_problem_set(tmp_path):
         path.write_bytes(changed)
         find_spec(str(path))
 
-    look(document + b"fields: {problem: question, answer: a}\ngold: hashes\n", read)
+    look(document + b"fields: {problem: question, answer: a}\n", read)
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
