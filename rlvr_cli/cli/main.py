@@ -105,6 +105,7 @@ def train(
     with reported_errors():
         from rlvr_cli.cli import resolve as given
         from rlvr_cli.cli.listings import list_algorithms, list_settings
+        from rlvr_cli.config import as_yaml
         from rlvr_cli.console.display import Display
 
         if list_ or settings:
@@ -121,7 +122,7 @@ def train(
             return go_on(resolved, resume, Display(quiet))
         resolved = given.resolve(flags, config, set_, "train", kl, from_)
         if print_config:
-            return given.show_config(resolved)
+            return print(as_yaml(resolved), end="")
         display = Display(quiet)
         given.say_own_settings([resolved.model] if from_ is None else [], display)
         from rlvr_cli.cli.train import train as command
@@ -142,33 +143,19 @@ def eval_(
         typer.Option(help="As in train; repeat it for several models."),
     ] = None,
     responses: Annotated[
-        str | None,
-        typer.Option(
-            help="Judge the responses of a file or - instead.", rich_help_panel=options.OUTPUT
-        ),
+        str | None, options.output(help="Judge the responses of a file or - instead.")
     ] = None,
     against: Annotated[
-        Path | None,
-        typer.Option(help="An earlier result, to test against.", rich_help_panel=options.REPORT),
+        Path | None, options.report(help="An earlier result, to test against.")
     ] = None,
     by: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Figures by a field of the problems, too.", rich_help_panel=options.REPORT
-        ),
+        list[str] | None, options.report(help="Figures by a field of the problems, too.")
     ] = None,
     k: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--k", help="Of pass@k, as 1,4,16: 1, 2, 4, … n.", rich_help_panel=options.REPORT
-        ),
+        list[str] | None, options.report("--k", help="Of pass@k, as 1,4,16: 1, 2, 4, … n.")
     ] = None,
-    list_: Annotated[
-        bool, typer.Option("--list", help="Name the problem sets.", rich_help_panel=options.OUTPUT)
-    ] = False,
-    judge: Annotated[
-        str, typer.Option(help="rlvr, or math-verify as others do.", rich_help_panel=options.REPORT)
-    ] = "rlvr",
+    list_: Annotated[bool, options.output("--list", help="Name the problem sets.")] = False,
+    judge: Annotated[str, options.report(help="rlvr, or math-verify as others do.")] = "rlvr",
     prompt: options.PromptTemplate = None,
     system: options.System = None,
     engine: options.Engine = None,

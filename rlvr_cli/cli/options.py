@@ -3,6 +3,7 @@
 One that sets a setting has the setting's meaning in help (`cli/help.py`).
 """
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -10,90 +11,61 @@ import typer
 
 OUTPUT, SAMPLING, SETTINGS, REPORT = "Input and output", "Sampling", "Settings", "Report"
 TRAINING = "Training"
+output, report, sampling, settings, training = (
+    partial(typer.Option, rich_help_panel=name)
+    for name in (OUTPUT, REPORT, SAMPLING, SETTINGS, TRAINING)
+)
 
 Data = Annotated[list[str] | None, typer.Argument()]
 Model = Annotated[str | None, typer.Option()]
 Engine = Annotated[str | None, typer.Option()]
-Samples = Annotated[int | None, typer.Option("-n", "--samples", rich_help_panel=SAMPLING)]
-MaxTokens = Annotated[int | None, typer.Option(rich_help_panel=SAMPLING)]
-PromptTemplate = Annotated[str | None, typer.Option(rich_help_panel=SAMPLING)]
-System = Annotated[str | None, typer.Option(metavar="TEXT|FILE", rich_help_panel=SAMPLING)]
-Temperature = Annotated[float | None, typer.Option(rich_help_panel=SAMPLING)]
-TopP = Annotated[float | None, typer.Option(rich_help_panel=SAMPLING)]
-Seed = Annotated[int | None, typer.Option(rich_help_panel=SETTINGS)]
-Limit = Annotated[int | None, typer.Option(rich_help_panel=OUTPUT)]
-SkipBad = Annotated[bool, typer.Option("--skip-bad", rich_help_panel=OUTPUT)]
-Field = Annotated[
-    list[str] | None, typer.Option("--field", metavar="NAME=PATH", rich_help_panel=OUTPUT)
-]
-Out = Annotated[
-    Path | None, typer.Option(help="A new file for the response rows.", rich_help_panel=OUTPUT)
-]
-ResultOut = Annotated[
-    Path | None,
-    typer.Option(help="A new directory for report and responses.", rich_help_panel=OUTPUT),
-]
-RunOut = Annotated[Path | None, typer.Option(help="A new run directory.", rich_help_panel=OUTPUT)]
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option("--config", help="A YAML file of settings.", rich_help_panel=SETTINGS),
-]
-Set = Annotated[
-    list[str] | None,
-    typer.Option("--set", help="Any setting: section.key=value.", rich_help_panel=SETTINGS),
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Results only.", rich_help_panel=OUTPUT)]
+Samples = Annotated[int | None, sampling("-n", "--samples")]
+MaxTokens = Annotated[int | None, sampling()]
+PromptTemplate = Annotated[str | None, sampling()]
+System = Annotated[str | None, sampling(metavar="TEXT|FILE")]
+Temperature = Annotated[float | None, sampling()]
+TopP = Annotated[float | None, sampling()]
+Seed = Annotated[int | None, settings()]
+Limit = Annotated[int | None, output()]
+SkipBad = Annotated[bool, output("--skip-bad")]
+Field = Annotated[list[str] | None, output("--field", metavar="NAME=PATH")]
+Out = Annotated[Path | None, output(help="A new file for the response rows.")]
+ResultOut = Annotated[Path | None, output(help="A new directory for report and responses.")]
+RunOut = Annotated[Path | None, output(help="A new run directory.")]
+ConfigFile = Annotated[Path | None, settings("--config", help="A YAML file of settings.")]
+Set = Annotated[list[str] | None, settings("--set", help="Any setting: section.key=value.")]
+Quiet = Annotated[bool, output("--quiet", "-q", help="Results only.")]
 
-Algo = Annotated[str | None, typer.Option(rich_help_panel=TRAINING)]
-ListAlgorithms = Annotated[
-    bool, typer.Option("--list", help="Show the table of algorithms.", rich_help_panel=TRAINING)
-]
-Steps = Annotated[int | None, typer.Option(rich_help_panel=TRAINING)]
-LearningRate = Annotated[float | None, typer.Option("--lr", rich_help_panel=TRAINING)]
+Algo = Annotated[str | None, training()]
+ListAlgorithms = Annotated[bool, training("--list", help="Show the table of algorithms.")]
+Steps = Annotated[int | None, training()]
+LearningRate = Annotated[float | None, training("--lr")]
 Kl = Annotated[
     float | None,
-    typer.Option(
+    training(
         "--kl",
         min=0,
         help="Coefficient of the KL penalty: 0 is none; without one so far, k3 in the loss.",
-        rich_help_panel=TRAINING,
     ),
 ]
-Prompts = Annotated[int | None, typer.Option(rich_help_panel=TRAINING)]
-EvalEvery = Annotated[int | None, typer.Option(rich_help_panel=TRAINING)]
-Resume = Annotated[
-    Path | None,
-    typer.Option(help="Resume this run from its newest checkpoint.", rich_help_panel=TRAINING),
-]
+Prompts = Annotated[int | None, training()]
+EvalEvery = Annotated[int | None, training()]
+Resume = Annotated[Path | None, training(help="Resume this run from its newest checkpoint.")]
 From = Annotated[
     Path | None,
-    typer.Option(
-        "--from",
-        help="Begin a new run with the settings, weights and optimizer of this one.",
-        rich_help_panel=TRAINING,
+    training(
+        "--from", help="Begin a new run with the settings, weights and optimizer of this one."
     ),
 ]
 Check = Annotated[
-    bool,
-    typer.Option(
-        "--check",
-        help="Check model, data, memory and a probe, then end.",
-        rich_help_panel=TRAINING,
-    ),
+    bool, training("--check", help="Check model, data, memory and a probe, then end.")
 ]
 ListSettings = Annotated[
-    bool,
-    typer.Option(
-        "--settings",
-        help="List all settings, or those of the sections given as DATA.",
-        rich_help_panel=SETTINGS,
-    ),
+    bool, settings("--settings", help="List all settings, or those of the sections given as DATA.")
 ]
 PrintConfig = Annotated[
     bool,
-    typer.Option(
-        "--print-config",
-        help="Print the settings that the options give, as --config reads them.",
-        rich_help_panel=SETTINGS,
+    settings(
+        "--print-config", help="Print the settings that the options give, as --config reads them."
     ),
 ]

@@ -6,7 +6,7 @@ from typing import Any
 
 from rlvr_cli import config
 from rlvr_cli.cli.foreign import answer
-from rlvr_cli.config import OF_A_MODEL, SETTINGS, Config, as_yaml, flags_of, use_of
+from rlvr_cli.config import OF_A_MODEL, SETTINGS, Config, flags_of, use_of
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import read_regular
@@ -136,11 +136,6 @@ def _saved_settings(run: Path, flag: str) -> Layer:
     return yaml_layer(file, str(file))
 
 
-def show_config(resolved: Config) -> None:
-    """Print a configuration as YAML."""
-    print(as_yaml(resolved), end="")
-
-
 def _refuse_unread(layer: Layer, command: Command) -> None:
     for key, _ in leaves(layer.values):
         use = use_of(key)
@@ -162,7 +157,8 @@ def say_own_settings(models: Iterable[str], display: Display) -> None:
     for model in dict.fromkeys(models):
         own, left_out = _own_settings(model)
         if own.values and model != TINY:
-            display.say("settings", f"{own.origin}: {_shown(own.values)}")
+            listed = ", ".join(f"{key} {value!r}" for key, value in leaves(own.values))
+            display.say("settings", f"{own.origin}: {listed}")
         if left_out:
             names = ", ".join(left_out)
             display.warn(
@@ -210,14 +206,6 @@ def _kept_part(layer: Layer) -> tuple[Layer, list[str]]:
         else:
             left_out.append(f"{section}")
     return type(layer)(layer.origin, values), left_out
-
-
-def _shown(values: dict[str, Any], prefix: str = "") -> str:
-    parts = [
-        _shown(value, f"{prefix}{key}.") if isinstance(value, dict) else f"{prefix}{key} {value!r}"
-        for key, value in values.items()
-    ]
-    return ", ".join(parts)
 
 
 def numbers(given: Iterable[str]) -> tuple[int, ...]:

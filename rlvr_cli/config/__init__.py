@@ -19,21 +19,3 @@ from rlvr_cli.config.sections import (
     OptimConfig,
     RolloutConfig,
 )
-
-__all__ = [
-    "LONGEST_RESPONSE",
-    "OF_A_MODEL",
-    "SETTINGS",
-    "Config",
-    "DataConfig",
-    "GuardsConfig",
-    "OptimConfig",
-    "RolloutConfig",
-    "as_yaml",
-    "changed_cells",
-    "flag_layer",
-    "flags_of",
-    "resolve",
-    "set_layer",
-    "use_of",
-]

@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 
 from rlvr_cli.cli.main import app
 
-SMALL = ("--prompts", "2", "-n", "4", "--max-tokens", "8", "--set", "eval.limit=0", "-q")
+SMALL = ("--prompts", "2", "-n", "4", "--max-tokens", "48", "-q")
+EASY = ("--set", "eval.limit=0", "--set", "data.where=level=1")
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ def rlvr(tmp_path, monkeypatch):
 
 @pytest.fixture
 def parent(rlvr):
-    done = rlvr("train", "--algo", "reinforce", "--steps", "2", "--out", "a", *SMALL)
+    done = rlvr("train", "--algo", "reinforce", "--steps", "2", "--out", "a", *SMALL, *EASY)
     assert done.exit_code == 0, done.stderr
     return rlvr
 
