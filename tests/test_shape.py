@@ -58,7 +58,7 @@ def test_the_loop_and_every_equation_are_an_hour():
     assert f"the loop and every equation: {said:,} lines in {len(CORE)} files" in (
         ROOT / "README.md"
     ).read_text().replace("\n", " ")
-    assert lines <= 1_600
+    assert lines <= 1_800
 
 
 def test_the_tree_in_the_readme_names_every_room():
