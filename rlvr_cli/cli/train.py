@@ -133,7 +133,7 @@ def _prompts(
     held_out = _held_out_prompts(session)
     prompts = prompts_for(problems, session.policy, config, config.rollout.max_tokens)
     trained = [] if config.algorithm.reads_responses else prompts
-    warn_of_bad_golds([*trained, *held_out], session, display)
+    warn_of_bad_golds([*trained, *held_out], session.sampler.verifier, display)
     known = {prompt.problem.problem for prompt in prompts}
     shared = sum(prompt.problem.problem in known for prompt in held_out)
     if shared:
