@@ -86,6 +86,18 @@ class RolloutConfig(Section):
     over the tokens of a step."""
 
 
+class LoraConfig(Section):
+    """Train an adapter (LoRA) beside frozen weights."""
+
+    rank: int | None = setting(None, flag="--lora", kept=True, ge=1)
+    """None means that all weights are trained; else the learning rate is ten times that, unless
+    it is given."""
+    alpha: int = setting(32, kept=True, ge=1)
+    """The adapter's output counts alpha / rank."""
+    targets: str | tuple[str, ...] = setting("all-linear", kept=True)
+    """Names of the layers that have one, such as [q_proj, v_proj]."""
+
+
 class OptimConfig(Section):
     """AdamW and how a step's batch is cut."""
 
@@ -171,6 +183,7 @@ class Config(Section):
     rollout: RolloutConfig = RolloutConfig()
     algorithm: Algorithm = setting(ALGORITHMS["dapo"])
     optim: OptimConfig = OptimConfig()
+    lora: LoraConfig = LoraConfig()
     eval: EvalConfig = EvalConfig()
     checkpoint: CheckpointConfig = setting(CheckpointConfig(), on_resume="free")
     guards: GuardsConfig = setting(GuardsConfig(), on_resume="free")

@@ -74,6 +74,10 @@ def train(
     lr: Annotated[
         float | None, typer.Option("--lr", help="Learning rate.", rich_help_panel="Training")
     ] = None,
+    lora: Annotated[
+        int | None,
+        typer.Option(help="Train an adapter of this rank instead.", rich_help_panel="Training"),
+    ] = None,
     prompts: Annotated[
         int | None, typer.Option(help="Problems a step.", rich_help_panel="Training")
     ] = None,
@@ -114,6 +118,8 @@ def train(
       rlvr train gsm8k --model Qwen/Qwen2.5-0.5B-Instruct --steps 200
 
       cat problems.jsonl | rlvr train --algo grpo - --out runs/mine
+
+      rlvr train gsm8k --model Qwen/Qwen2.5-7B-Instruct --lora 32
 
       rlvr train --algo ppo --set algorithm.epochs=2
 

@@ -12,6 +12,7 @@ from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import Prompt
 from rlvr_cli.data.problems import ProblemSet, load_problems
 from rlvr_cli.data.sources import has_split
+from rlvr_cli.model.adapter import merged_parameters
 from rlvr_cli.rollout.plan import plan_for
 from rlvr_cli.rollout.session import Session, open_session, prompts_for
 from rlvr_cli.runs.checkpoint import (
@@ -105,7 +106,7 @@ def _restore(trainer: Trainer, loop: RunLifecycle, checkpoint: Checkpoint) -> No
             assert found is not None
             checkpoint = found
     trainer.step = checkpoint.step
-    trainer.session.engine.sync_weights(trainer.session.policy.model.named_parameters())
+    trainer.session.engine.sync_weights(merged_parameters(trainer.session.policy.model))
     newer = {other.step for other in checkpoints(directory)} - {checkpoint.step}
     remove_checkpoints(directory, {step for step in newer if step > checkpoint.step})
     history = loop.run.truncate_to(checkpoint.step)

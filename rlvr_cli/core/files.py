@@ -19,6 +19,8 @@ from rlvr_cli.core.text import shortened
 MANIFEST = "manifest.json"
 MODEL_FILES = ("config.json", "model*.safetensors")
 """What the manifest of a model directory lists at least."""
+ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
+"""What that of a directory with an adapter lists at least."""
 _LARGEST_MANIFEST = 1 << 20
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOCK = ".lock"
@@ -145,18 +147,19 @@ def sha256(path: Path, follow: bool = True) -> str:
 
 
 def integrity_error(
-    directory: Path, spared: Container[str] = (), needed: Iterable[str] = MODEL_FILES
+    directory: Path, spared: Container[str] = (), needed: Iterable[str] = ()
 ) -> str | None:
     """Describe what differs between a directory and its MANIFEST of checksums; None if nothing.
 
     The files in its folders `spared` are not looked at; a file has to be listed for each pattern
-    of `needed`.
+    of `needed`, beside those of a model or an adapter.
     """
+    kind = ADAPTER_FILES if (directory / ADAPTER_FILES[0]).exists() else MODEL_FILES
     try:
         listed = parse_json(read_regular(directory / MANIFEST, _LARGEST_MANIFEST))
         if not isinstance(listed, dict):
             return f"{MANIFEST} cannot be read"
-        for pattern in needed:
+        for pattern in (*kind, *needed):
             if not any(fnmatchcase(name, pattern) for name in listed):
                 return f"{MANIFEST} lists no {pattern}"
         root = directory.resolve()

@@ -1,13 +1,14 @@
 """Find and load a model: `tiny`, a directory, a run, or a hub id."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import MANIFEST, integrity_error
+from rlvr_cli.model import adapter
 from rlvr_cli.model.pretrained import (
     check_files,
     check_settings,
@@ -80,6 +81,13 @@ class LoadedModel:
     """The longest prompt and response together, in tokens."""
     directory: Path | str
 
+    @property
+    def name(self) -> str:
+        """Return what finds the model again from anywhere."""
+        if self.directory == model_directory(TINY):
+            return TINY
+        return str(self.directory.resolve()) if isinstance(self.directory, Path) else self.directory
+
 
 def read_config(name: str) -> Any:
     """Read the model's configuration without its weights. Raises UserError if there is none, or it
@@ -106,10 +114,13 @@ def default_device() -> str:
 
 
 def load_model(name: str) -> LoadedModel:
-    """Load the model in float32, on the GPU if there is one. Raises UserError if that fails."""
+    """Load the model in float32, on the GPU if there is one; an adapter is added to the weights it
+    was trained beside. Raises UserError if that fails."""
     directory = model_directory(name)
     if isinstance(directory, Path):
         _refuse_damaged(name, directory)
+    if adapter.is_adapter(directory):
+        return _load_merged(name, Path(directory))
     config = read_config(name)
 
     import torch
@@ -135,8 +146,29 @@ def load_model(name: str) -> LoadedModel:
     return LoadedModel(model, tokenizer, stop_ids, context, directory)
 
 
+def _load_merged(name: str, directory: Path) -> LoadedModel:
+    """Load the model that an adapter belongs to, and add the adapter."""
+    if not (directory / MANIFEST).exists():
+        raise UserError(
+            f"--model {name}: it holds an adapter, not a model: merge the two first (peft's "
+            "merge_and_unload) and save the result"
+        )
+    try:
+        check_files(directory)
+        base = adapter.base_of(directory)
+        if adapter.is_adapter(model_directory(base)):
+            raise UserError(f"the model of its adapter, {base}, is an adapter itself")
+        loaded = load_model(base)
+        adapter.merge(loaded.model, directory)
+    except Exception as error:  # whatever a file may hold
+        raise _not_loaded(name, error) from None
+    return replace(loaded, directory=directory)
+
+
 def _refuse_unusable(model: Any, tokenizer: Any) -> None:
     """Raise UserError if tokenizer and output layer do not fit together."""
+    if adapter.layers(model):
+        raise UserError("it is an adapter of another model; merge the two first")
     head = model.get_output_embeddings()
     if head is None:
         raise UserError(f"{type(model).__name__} has no output layer to sample from")

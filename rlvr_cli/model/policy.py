@@ -1,6 +1,8 @@
 """Compute log-probabilities and entropy of response tokens without ever holding B x T x V."""
 
 import hashlib
+from collections.abc import Iterable
+from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -8,6 +10,7 @@ from typing import Any
 import torch
 from torch.utils.checkpoint import checkpoint
 
+from rlvr_cli.model.adapter import switched_off
 from rlvr_cli.model.forward import PACKED, Forward, head_logits, hidden_states
 from rlvr_cli.model.packing import ModelInputs
 
@@ -27,7 +30,7 @@ class Policy:
 
     Ids from `vocab_size` on (a padded output layer) have no probability, as in the engines.
     `bfloat16`: matrix products in that type; the weights stay as they are. `forward` says how the
-    model is to be run (`choose_forward`).
+    model is to be run (`choose_forward`), `with_adapter` whether with its adapter, if it has one.
     """
 
     def __init__(
@@ -37,9 +40,10 @@ class Policy:
         temperature: float,
         bfloat16: bool = False,
         forward: Forward = PACKED,
+        with_adapter: bool = True,
     ) -> None:
         self.model, self.vocab_size, self.temperature = model, vocab_size, temperature
-        self.bfloat16, self.forward = bfloat16, forward
+        self.bfloat16, self.forward, self.with_adapter = bfloat16, forward, with_adapter
         self.head = model.get_output_embeddings()
 
     def mixed_precision(self) -> torch.autocast:
@@ -48,7 +52,8 @@ class Policy:
 
     def hidden(self, inputs: ModelInputs) -> torch.Tensor:
         """Compute the last hidden state of every token, [N, H]."""
-        return hidden_states(self.model.base_model, inputs)
+        with nullcontext() if self.with_adapter else switched_off(self.model):
+            return hidden_states(self.model.base_model, inputs)
 
     def token_stats(self, inputs: ModelInputs) -> TokenStats:
         """Compute log-probability and entropy of every response token, at least in float32."""
@@ -121,9 +126,9 @@ class Critic(torch.nn.Module):
         return values_N.new_zeros(where.shape).masked_scatter(where, values_N)
 
 
-def weights_digest(model: torch.nn.Module) -> str:
-    """Return a checksum of all weights."""
+def weights_digest(weights: Iterable[torch.Tensor]) -> str:
+    """Return a checksum of weights."""
     digest = hashlib.sha256()
-    for parameter in model.parameters():
+    for parameter in weights:
         digest.update(parameter.detach().cpu().contiguous().view(torch.uint8).numpy().data)
     return digest.hexdigest()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
 
 import torch
@@ -14,8 +15,9 @@ from rlvr_cli.core.text import plural
 from rlvr_cli.core.types import Problem, Prompt
 from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.data.prompts import forward_samples, render_prompts
+from rlvr_cli.model.adapter import add_adapter, is_adapter
 from rlvr_cli.model.forward import PACKED, Forward, choose_forward
-from rlvr_cli.model.loading import LoadedModel, load_model
+from rlvr_cli.model.loading import LoadedModel, load_model, model_directory
 from rlvr_cli.rollout.engines.base import Engine
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
 from rlvr_cli.rollout.engines.selection import check_before_loading
@@ -56,6 +58,12 @@ def open_session(plan: Plan, training: bool = False) -> Iterator[Session]:
     config, is_vllm = plan.config, plan.engine.name == "vllm"
     if is_vllm:
         check_before_loading(config.model, config.rollout.gpu_share, training)
+    if training and config.lora.rank is not None and is_adapter(model_directory(config.model)):
+        raise UserError(
+            f"--lora {config.lora.rank}: {config.model} has an adapter already: merge it with rlvr "
+            "export and train on that, go on with --resume, or train all weights of it with "
+            "--set lora.rank=null"
+        )
     policy = load_model(config.model)
     heed()
     device = policy.model.device
@@ -66,7 +74,10 @@ def open_session(plan: Plan, training: bool = False) -> Iterator[Session]:
         samples = forward_samples(policy.tokenizer, policy.context)
         forward = choose_forward(policy.model, len(policy.tokenizer), samples, policy.context)
     with Verifier(format=plan.answer_format) as verifier:
-        engine = _started(is_vllm, policy, config.rollout, training, forward)
+        lora = config.lora if training and config.lora.rank is not None else None
+        engine = _started(is_vllm, policy, config.rollout, training, forward, lora is not None)
+        if lora is not None and lora.rank is not None:
+            add_adapter(policy.model, lora.rank, lora.alpha, lora.targets, config.seed)
         try:
             sampler = Sampler(engine, policy.tokenizer, verifier)
             yield Session(plan, policy, engine, sampler, forward, device)
@@ -75,11 +86,17 @@ def open_session(plan: Plan, training: bool = False) -> Iterator[Session]:
 
 
 def _started(
-    is_vllm: bool, policy: LoadedModel, rollout: RolloutConfig, training: bool, forward: Forward
+    is_vllm: bool,
+    policy: LoadedModel,
+    rollout: RolloutConfig,
+    training: bool,
+    forward: Forward,
+    merges: bool,
 ) -> Engine:
     """The engine with the policy's weights. vLLM has a copy of its own, so that in evaluation the
-    model makes room for it."""
-    common = (policy.model, len(policy.tokenizer), policy.stop_ids, rollout.kv_budget_mb)
+    model makes room for it; so has transformers where an adapter is merged for it."""
+    model = deepcopy(policy.model) if merges and not is_vllm else policy.model
+    common = (model, len(policy.tokenizer), policy.stop_ids, rollout.kv_budget_mb)
     if not is_vllm:
         return TransformersEngine(*common, forward)
     from rlvr_cli.rollout.engines.vllm_engine import VllmEngine

@@ -19,7 +19,6 @@ from rlvr_cli.config import OF_A_MODEL, Config
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import (
     MANIFEST,
-    MODEL_FILES,
     integrity_error,
     make_directory,
     read_regular,
@@ -28,6 +27,7 @@ from rlvr_cli.core.files import (
 )
 from rlvr_cli.core.jsonl import parse_json
 from rlvr_cli.core.text import first_mistake
+from rlvr_cli.model.adapter import is_adapter, load_adapter, save_adapter
 from rlvr_cli.model.loading import DEFAULTS_FILE, TRAINER_STATE, LoadedModel
 from rlvr_cli.model.pretrained import model_from_pretrained
 from rlvr_cli.runs.stored import StoredState
@@ -47,7 +47,7 @@ class Checkpoint:
 
     def integrity_error(self) -> str | None:
         """Describe what is wrong with its checksums, state or name; None if nothing is."""
-        reason = integrity_error(self.path, needed=(*MODEL_FILES, _VALUES, _TENSORS))
+        reason = integrity_error(self.path, needed=(_VALUES, _TENSORS))
         if reason is not None:
             return reason
         try:
@@ -83,7 +83,11 @@ def save_checkpoint(
     """
 
     def fill(directory: Path) -> None:
-        policy.model.save_pretrained(directory)
+        if config.lora.rank is not None:
+            policy.model.config.save_pretrained(directory)
+            save_adapter(policy.model, policy.name, directory)
+        else:
+            policy.model.save_pretrained(directory)
         policy.tokenizer.save_pretrained(directory)
         settings = yaml.safe_dump(
             config.model_dump(mode="json", include=OF_A_MODEL), sort_keys=False
@@ -120,13 +124,16 @@ def check_savable(policy: LoadedModel) -> None:
 
 
 def load_weights(checkpoint: Checkpoint, model: Any) -> None:
-    """Copy the checkpoint's weights into `model`, which has the same shape. Raises UserError if
-    some are missing."""
+    """Copy the checkpoint's weights, or its adapter, into `model`, which has the same shape. Raises
+    UserError if some are missing."""
+    if is_adapter(checkpoint.path):
+        return load_adapter(model, checkpoint.path)
     try:
         loaded = model_from_pretrained(type(model), checkpoint.path, dtype=model.dtype)
     except UserError as error:
         raise UserError(f"{checkpoint.path} cannot be loaded ({error})") from None
     model.load_state_dict(loaded.state_dict())
+    return None
 
 
 def checkpoints(run: Path) -> list[Checkpoint]:

@@ -1,11 +1,13 @@
 """Flatten weights and optimizer moments to named tensors, so that safetensors and JSON hold
 them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+
+from rlvr_cli.model.adapter import layers
 
 
 @dataclass(frozen=True)
@@ -20,19 +22,25 @@ class State:
 
 
 def module_state(name: str, module: torch.nn.Module) -> State:
-    """Return the parameters by name; tied ones once."""
-    found = module.named_parameters()
-    return State({}, {f"{name}.{key}": value.detach() for key, value in found})
+    """Return the parameters by name, tied ones once; beside an adapter not the frozen ones."""
+    return State({}, {f"{name}.{key}": p.detach() for key, p in _changing(module)})
 
 
 def load_module(name: str, module: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> None:
     """Copy the parameters of `module_state`. Raises ValueError if a shape differs."""
     found = _part(name, tensors)
     with torch.no_grad():
-        for key, parameter in module.named_parameters():
+        for key, parameter in _changing(module):
             if found[key].shape != parameter.shape:
                 raise ValueError(f"{name}.{key} has another shape")
             parameter.copy_(found[key])
+
+
+def _changing(module: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Parameter]]:
+    is_whole = not layers(module)
+    for key, parameter in module.named_parameters():
+        if is_whole or parameter.requires_grad or ".lora_" in key:
+            yield key, parameter
 
 
 def optimizer_state(optimizer: torch.optim.Optimizer) -> State:

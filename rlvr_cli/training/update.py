@@ -12,6 +12,7 @@ from rlvr_cli.algorithm.objective import LossDenominators, explained_variance
 from rlvr_cli.algorithm.samples import TrainingSample
 from rlvr_cli.config import OptimConfig
 from rlvr_cli.core.errors import EngineError
+from rlvr_cli.model.adapter import trained
 from rlvr_cli.training.batch import MicroBatch, micro_batches
 from rlvr_cli.training.objective import Objective
 from rlvr_cli.training.state import (
@@ -47,9 +48,9 @@ class Updater:
         self.optimizer = self._new_optimizer()
 
     def _new_optimizer(self) -> torch.optim.AdamW:
-        groups = [{"params": list(self.policy.model.parameters()), "peak": self.optim.lr}]
+        groups = [{"params": trained(self.policy.model), "peak": self.optim.lr}]
         if self.critic is not None:
-            groups.append({"params": list(self.critic.parameters()), "peak": self.optim.critic_lr})
+            groups.append({"params": trained(self.critic), "peak": self.optim.critic_lr})
         betas, weight_decay = self.optim.betas, self.optim.weight_decay
         return torch.optim.AdamW(groups, lr=self.optim.lr, betas=betas, weight_decay=weight_decay)
 
