@@ -110,7 +110,17 @@ class OptimConfig(Section):
     """What the learning rate does after the warm-up: stay, or fall to 0 behind the last step."""
     critic_lr: float = setting(1e-5, kept=True, ge=0, le=1)
     precision: Literal["auto", "float32", "bfloat16"] = setting("auto")
-    """Of the matrix products; auto is bfloat16 on a GPU. The weights are float32 always."""
+    """Of what is computed, but sums and the softmax; auto is bfloat16 on a GPU."""
+    weights: Literal["auto", "float32", "bfloat16"] = setting("auto")
+    """Type of the weights that the trainer holds, and of AdamW's moments; bfloat16 is rounded at
+    random. auto is float32, but bfloat16 for the frozen weights beside an adapter on a GPU."""
+    moments: Literal["full", "8bit"] = setting("full")
+    """AdamW's moments in the weights' type, or in 8 bits (needs torchao)."""
+    offload: Literal["none", "optimizer", "all"] = setting("none", on_resume="free")
+    """What lies in the CPU's memory: AdamW with float32 weights, or the layers' weights too."""
+    checkpointing: Literal["auto", "on", "off"] = setting("auto", on_resume="free")
+    """Compute layers again in the backward pass instead of keeping what is in between; auto does
+    where memory is short."""
     micro_tokens: int = setting(8192, kept=True, ge=1)
     """Tokens in one forward pass; changes memory and speed, never the result."""
 
@@ -211,6 +221,11 @@ class Config(Section):
                 f"algorithm.mini_batches {algo.mini_batches} does not divide the {responses} "
                 f"responses of a step (rollout.prompts {self.rollout.prompts} x rollout.samples "
                 f"{self.rollout.samples}); take a divisor"
+            )
+        if self.optim.moments == "8bit" and self.optim.offload != "none":
+            raise ValueError(
+                "optim.moments 8bit with optim.offload: moments on the CPU need no room on the "
+                "GPU; take one of the two"
             )
         return self
 

@@ -150,7 +150,7 @@ def packed_attention(
         q[layout.response_index].transpose(1, 2),
         response_k,
         response_v,
-        attn_mask=layout.visible,
+        attn_mask=layout.visible.to(query.dtype),
         scale=scale,
         enable_gqa=grouped,
     )

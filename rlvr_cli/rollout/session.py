@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -17,11 +17,12 @@ from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.data.prompts import forward_samples, render_prompts
 from rlvr_cli.model.adapter import add_adapter, is_adapter
 from rlvr_cli.model.forward import PACKED, Forward, choose_forward
-from rlvr_cli.model.loading import LoadedModel, load_model, model_directory
+from rlvr_cli.model.loading import LoadedModel, default_device, load_model, model_directory
+from rlvr_cli.model.units import AS_IT_STANDS, computed, in_units
 from rlvr_cli.rollout.engines.base import Engine
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
 from rlvr_cli.rollout.engines.selection import check_before_loading
-from rlvr_cli.rollout.plan import Plan
+from rlvr_cli.rollout.plan import Plan, way_of
 from rlvr_cli.rollout.sampler import Sampler
 from verifiers import Verifier
 
@@ -64,7 +65,13 @@ def open_session(plan: Plan, training: bool = False) -> Iterator[Session]:
             "export and train on that, go on with --resume, or train all weights of it with "
             "--set lora.rank=null"
         )
-    policy = load_model(config.model)
+    way = way_of(config.optim, torch.device(default_device())) if training else AS_IT_STANDS
+    if training and config.optim.weights == "bfloat16":
+        policy = load_model(config.model, "bfloat16", config.optim.offload == "all")
+    else:
+        policy = load_model(config.model, on_cpu=training and config.optim.offload == "all")
+    if way != AS_IT_STANDS:
+        in_units(policy.model)
     heed()
     device = policy.model.device
     plan = plan.with_threads(policy.model.num_parameters())
@@ -72,7 +79,9 @@ def open_session(plan: Plan, training: bool = False) -> Iterator[Session]:
     forward = PACKED
     if training or not is_vllm:
         samples = forward_samples(policy.tokenizer, policy.context)
-        forward = choose_forward(policy.model, len(policy.tokenizer), samples, policy.context)
+        exact = replace(way, dtype=None if way.dtype is None else torch.float32)
+        with computed(exact):
+            forward = choose_forward(policy.model, len(policy.tokenizer), samples, policy.context)
     with Verifier(format=plan.answer_format) as verifier:
         lora = config.lora if training and config.lora.rank is not None else None
         engine = _started(is_vllm, policy, config.rollout, training, forward, lora is not None)

@@ -39,7 +39,7 @@ class ForwardPass:
         if self.algo.updates > 1 or self.algo.rewards_kl:
             fresh = [sample for sample in done if sample.is_fresh]
             logprobs = self._each(
-                fresh, lambda batch: self.policy.token_stats(batch.inputs).logprobs
+                fresh, lambda batch: self.policy.token_stats(batch.inputs, False).logprobs
             )
             done = [
                 dataclasses.replace(
@@ -49,7 +49,9 @@ class ForwardPass:
             ]
         if self.reference is not None:
             reference = self.reference
-            logprobs = self._each(done, lambda batch: reference.token_stats(batch.inputs).logprobs)
+            logprobs = self._each(
+                done, lambda batch: reference.token_stats(batch.inputs, False).logprobs
+            )
             done = [
                 dataclasses.replace(sample, ref_logprobs=logprobs[id(sample)]) for sample in done
             ]
@@ -91,9 +93,9 @@ class ForwardPass:
         self, samples: Sequence[TrainingSample], compute: Callable[[MicroBatch], torch.Tensor]
     ) -> dict[int, torch.Tensor]:
         """Return `compute` [B, T] of every sample, cut to its own [T], by the sample's identity."""
-        like, packed = self.policy.head.weight, self.policy.forward.packed
+        like, packed = self.policy.like, self.policy.forward.packed
         self._tokens += sum(len(sample.response_ids) for sample in samples)
-        with self.policy.mixed_precision():
+        with self.policy.computed():
             return {
                 id(sample): values[: len(sample.response_ids)]
                 for batch in micro_batches(samples, self.micro_tokens, like, packed)

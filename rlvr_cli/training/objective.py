@@ -24,7 +24,7 @@ class Objective:
         While only the critic learns, the policy is measured all the same.
         """
         algo = self.algo
-        with torch.set_grad_enabled(learns_policy), self.policy.mixed_precision():
+        with torch.set_grad_enabled(learns_policy), self.policy.computed():
             hidden = self.policy.hidden(batch.inputs)
             entropy_gradient = algo.entropy_coef > 0
             stats = self.policy.stats_of(hidden, batch.inputs, entropy_gradient)
@@ -33,7 +33,7 @@ class Objective:
         fresh = torch.tensor([[float(sample.is_fresh)] for sample in batch.samples]).to(batch.mask)
         per_token["mismatch"] = (inputs.rollout_logprobs - inputs.old_logprobs).abs() * fresh
         if self.critic is not None and algo.critic is not None:
-            with self.policy.mixed_precision():
+            with self.policy.computed():
                 values = self.critic.values(batch.inputs, hidden)
             old_values, returns = batch.column("old_values"), batch.column("returns")
             extra, per_token["value_loss"] = critic_loss(

@@ -17,6 +17,7 @@ from rlvr_cli.data.prompts import prompts_digest
 from rlvr_cli.evaluation.measure import Evaluation, evaluate, summarize
 from rlvr_cli.model.adapter import merged_parameters
 from rlvr_cli.model.policy import Critic, Policy, weights_digest
+from rlvr_cli.rollout.plan import way_of
 from rlvr_cli.rollout.sampler import response_seed
 from rlvr_cli.rollout.session import Session
 from rlvr_cli.training.forward import ForwardPass
@@ -47,8 +48,8 @@ class Trainer:
         rollout, model = config.rollout, session.policy.model
         self.params = session.plan.training
         algo, vocab_size = config.algorithm, len(session.policy.tokenizer)
-        bfloat16 = config.optim.precision == "bfloat16"
-        policy = Policy(model, vocab_size, rollout.temperature, bfloat16, session.forward)
+        way = way_of(config.optim, session.device)
+        policy = Policy(model, vocab_size, rollout.temperature, way, session.forward)
         has_adapter = config.lora.rank is not None
         torch.manual_seed(config.seed)
         self.reference, self.start_digest = None, ""
@@ -56,7 +57,7 @@ class Trainer:
             is_shared = has_adapter and algo.renewal is None
             start = model if is_shared else deepcopy(model).requires_grad_(False)
             self.reference = Policy(
-                start, vocab_size, rollout.temperature, bfloat16, session.forward, not is_shared
+                start, vocab_size, rollout.temperature, way, session.forward, not is_shared
             )
         if has_adapter or self.reference is not None:
             frozen = (p for p in model.parameters() if not (has_adapter and p.requires_grad))
@@ -111,6 +112,7 @@ class Trainer:
                 samples = with_advantages(samples, algo, self.objective.kl_coef)  # ADVANTAGE
                 with record.phase("update", memory="update"):  # OBJECTIVE, backward, UPDATE
                     record.update = self.updater.update(samples, step, self.config.seed)
+                self.updater.free_gradients()
                 with record.phase("sync"):  # SYNC: the new weights to the engine
                     engine.sync_weights(merged_parameters(self.session.policy.model))
                     engine.wake()
