@@ -154,8 +154,10 @@ class EvalConfig(Section):
 class CheckpointConfig(Section):
     """What a crash may cost, and what is kept."""
 
-    every: int = Field(1, ge=1)
-    """Steps from one checkpoint to the next: a crash loses at most so many."""
+    every: int | None = Field(None, ge=1)
+    """Steps from one checkpoint to the next; none: as often as takes 5 % of the time at most."""
+    minutes: float = Field(10.0, gt=0)
+    """A crash loses at most so many, and the step under way."""
     keep: int = Field(2, ge=1)
     """The newest ones; the best by held-out pass@1 is kept as well."""
 

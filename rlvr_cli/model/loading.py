@@ -150,8 +150,7 @@ def load_model(
         part.to(default_device())
     text = model.config.get_text_config()
     context = getattr(text, "max_position_embeddings", None) or _FALLBACK_CONTEXT
-    own = getattr(text, "dtype", None) or getattr(config, "dtype", None)
-    return LoadedModel(model, tokenizer, stop_ids, context, directory, own)
+    return LoadedModel(model, tokenizer, stop_ids, context, directory, config.dtype)
 
 
 def _load_merged(name: str, directory: Path, *how: Any) -> LoadedModel:

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch.utils.checkpoint import checkpoint
 
 from rlvr_cli.model.adapter import switched_off
-from rlvr_cli.model.forward import PACKED, Forward, head_logits, hidden_states
+from rlvr_cli.model.forward import PACKED, Forward, head_logits, head_weights, hidden_states
 from rlvr_cli.model.packing import ModelInputs
 from rlvr_cli.model.units import AS_IT_STANDS, Way, computed, in_units
 
@@ -96,8 +96,8 @@ class Policy:
         self, hidden_N: torch.Tensor, target_N: torch.Tensor, entropy_gradient: bool | None
     ) -> tuple[torch.Tensor, torch.Tensor]:
         chunk = chunk_rows(self.vocab_size, hidden_N.device)
-        both = (self.head.weight, self.head.bias) if self.forward.plain_head else ()
-        weights = [None if one is None else one.to(hidden_N.dtype) for one in both]
+        plain = self.forward.plain_head
+        weights = head_weights(self.model, hidden_N.dtype) if plain else []
         if len(hidden_N) <= chunk:
             return self._chunk(hidden_N, target_N, weights, entropy_gradient)
         parts = [
