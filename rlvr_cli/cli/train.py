@@ -25,7 +25,7 @@ from rlvr_cli.runs.checkpoint import (
 )
 from rlvr_cli.runs.lifecycle import RunLifecycle
 from rlvr_cli.runs.narration import refuse_existing, warn_of_bad_golds
-from rlvr_cli.runs.preflight import preflight
+from rlvr_cli.runs.preflight import fitted, preflight
 from rlvr_cli.runs.run_dir import Run, create_run, default_directory, kept_problems
 from rlvr_cli.runs.state import OtherRunError, restore
 from rlvr_cli.training.trainer import Trainer
@@ -37,7 +37,8 @@ def train(config: Config, out: Path | None, check_only: bool, display: Display) 
     if not check_only:
         refuse_existing(directory)
     problems = _training_problems(config)
-    with open_session(plan_for(config, problems), training=True) as session:
+    with open_session(plan_for(config, problems), training=True) as opened:
+        session = fitted(opened)
         config = session.plan.config
         _say_model(session, display)
         check_savable(session.policy)

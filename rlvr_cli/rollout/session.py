@@ -58,7 +58,7 @@ def open_session(plan: Plan, training: bool = False) -> Iterator[Session]:
     """Load the policy and start engine and verifier; all is stopped on leaving."""
     config, is_vllm = plan.config, plan.engine.name == "vllm"
     if is_vllm:
-        check_before_loading(config.model, config.rollout.gpu_share, training)
+        check_before_loading(config, training)
     if training and config.lora.rank is not None and is_adapter(model_directory(config.model)):
         raise UserError(
             f"--lora {config.lora.rank}: {config.model} has an adapter already: merge it with rlvr "

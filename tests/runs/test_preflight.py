@@ -8,7 +8,7 @@ from rlvr_cli.config import DataConfig, resolve, set_layer
 from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout, SamplingParams
 from rlvr_cli.evaluation.measure import summarize
 from rlvr_cli.evaluation.metrics import rollout_metrics
-from rlvr_cli.runs.memory import memory_free, memory_needed
+from rlvr_cli.rollout.memory import Need, memory_free, memory_needed, smaller
 from rlvr_cli.runs.preflight import (
     gold_findings,
     memory_findings,
@@ -76,13 +76,16 @@ def test_golds_that_cannot_be_read():
 
 
 def test_memory_that_is_not_there():
-    needed = {"gradient and AdamW": 6 << 30, "critic": 2 << 30, "keys and values": 1 << 30}
-    assert memory_findings(needed, 9 << 30) == []
-    (tight,) = memory_findings(needed, (9 << 30) - 1)
+    always = {"weights": 1 << 30, "AdamW": 4 << 30}
+    needed = Need(always, {"keys and values": 1 << 30}, {"gradients": 2 << 30, "logits": 2 << 30})
+    assert (needed.peak, needed.resident) == (9 << 30, 7 << 30)
+    assert memory_findings(needed, 9 << 30, []) == []
+    (tight,) = memory_findings(needed, (9 << 30) - 1, ["--lora 32 (1.0 GiB)"])
     assert not tight.is_error
-    assert tight.text.startswith("about 9.0 GiB are needed beside the weights and 9.0 GiB are free")
-    (hopeless,) = memory_findings(needed, 7 << 30)
+    assert tight.text == "about 9.0 GiB are needed and 9.0 GiB are free: --lora 32 (1.0 GiB)"
+    (hopeless,) = memory_findings(needed, (7 << 30) - 1, [])
     assert hopeless.is_error
+    assert "take a smaller model" in hopeless.text
 
 
 @pytest.mark.parametrize(
@@ -144,15 +147,57 @@ def test_memory_by_hand():
     model = trainer.session.policy.model
     needed = memory_needed(model, trainer.config, engine_has_own=False)
     weights = 4 * sum(parameter.numel() for parameter in model.parameters())
-    assert needed["gradient and AdamW"] == 3 * weights
-    assert needed["reference policy"] == weights
-    assert needed["critic"] == 4 * weights
-    assert needed["keys and values"] == 3 << 20
+    assert needed.always["weights"] == weights
+    assert needed.always["AdamW"] == 2 * 2 * weights  # policy and critic
+    assert needed.always["reference policy"] == weights
+    assert needed.always["critic"] == weights
+    assert needed.sampling["keys and values"] == 3 << 20
+    assert needed.updating["gradients"] == 2 * weights
+    assert "merged weights" not in needed.updating
     rollout = trainer.config.rollout
     responses = rollout.prompts * rollout.samples
-    assert needed["responses of a step"] == 100 * responses * rollout.max_tokens
-    assert "keys and values" not in memory_needed(model, trainer.config, engine_has_own=True)
+    assert needed.always["responses of a step"] == 100 * responses * rollout.max_tokens
+    assert not memory_needed(model, trainer.config, engine_has_own=True).sampling
     assert 0 < memory_free(model.device, 0.0) < 1 << 50
+
+
+def test_memory_of_other_settings_by_hand():
+    from small_trainer import has_even, make_trainer
+
+    fixed = ("algo=grpo", "rollout.kv_budget_mb=3", "optim.micro_tokens=1024")
+    trainer = make_trainer(has_even, *fixed)
+    model, config = trainer.session.policy.model, trainer.config
+    weights = sum(parameter.numel() for parameter in model.parameters())
+    plain = memory_needed(model, config, False)
+    adapter = 2 * 32 * (2 * (32 + 32) + 2 * (32 + 16) + 3 * (32 + 48))
+    found = {text.split()[-1]: (one, text) for text, one in smaller(config, model)}
+    assert list(found) == [
+        "optim.checkpointing=on",
+        "optim.micro_tokens=256",
+        "rollout.kv_budget_mb=1",
+        "optim.weights=bfloat16",
+        "32",
+    ]
+    needs = [memory_needed(model, one, False) for one, _ in found.values()]
+    assert needs[0].updating["forward and backward"] < plain.updating["forward and backward"] / 1.5
+    assert needs[3].always["AdamW"] == 2 * 2 * weights
+    assert needs[4].always["AdamW"] == 2 * 4 * adapter
+    assert needs[4].updating["gradients"] == 4 * adapter
+    assert "reference policy" not in needs[4].always
+    assert found["32"][1].endswith("--set optim.weights=bfloat16 --lora 32")
+
+
+def test_layers_are_computed_again_where_memory_is_short(monkeypatch):
+    from small_trainer import has_even, make_trainer
+
+    from rlvr_cli.runs import preflight
+
+    session = make_trainer(has_even).session
+    need = memory_needed(session.policy.model, session.plan.config, False).peak
+    held = sum(parameter.nbytes for parameter in session.policy.model.parameters())
+    for free, chosen in ((need - held, "off"), (need - held - 1, "on")):
+        monkeypatch.setattr(preflight, "memory_free", lambda *_, free=free: free)
+        assert preflight.fitted(session).plan.config.optim.checkpointing == chosen
 
 
 def test_long_prompts_are_shown_from_both_ends():
