@@ -9,6 +9,7 @@ from rlvr_cli import __version__
 from rlvr_cli.cli import options
 from rlvr_cli.cli.audit import audit
 from rlvr_cli.cli.errors import reported_errors
+from rlvr_cli.cli.export import export
 from rlvr_cli.cli.help import SettingsCommand
 from rlvr_cli.cli.resolve import (
     KEPT,
@@ -255,6 +256,7 @@ def eval_(
 
 
 app.command()(audit)
+app.command()(export)
 
 
 @app.command(cls=SettingsCommand)
