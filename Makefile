@@ -37,7 +37,7 @@ lint: $(VENV)/installed-dev
 mutants: $(VENV)/installed-dev
 	$(BIN)/python benchmarks/mutants.py --jobs 2
 
-# The recipe of the built-in policy, about 25 minutes; it makes the shipped weights bit for bit.
+# The recipe of the built-in policy, about ten minutes of a core; it makes the shipped weights bit for bit.
 tiny: $(VENV)/installed
 	$(BIN)/python -m rlvr_cli.tiny.recipe rlvr_cli/tiny
 

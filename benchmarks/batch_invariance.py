@@ -1,6 +1,6 @@
 """How often a token depends on what is sampled beside it: one batch against other batches.
 
-python benchmarks/batch_invariance.py arithmetic --model tiny -n 16
+python benchmarks/batch_invariance.py chains --model tiny -n 16
 """
 
 import argparse
@@ -25,7 +25,7 @@ def tokens(groups: list[Group]) -> dict[tuple[str, int], tuple[int, ...]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("data", nargs="?", default="arithmetic")
+    parser.add_argument("data", nargs="?", default="chains")
     parser.add_argument("--model", default="tiny")
     parser.add_argument("--engine", default="auto")
     parser.add_argument("-n", "--samples", type=int, default=16)

@@ -93,7 +93,7 @@ def main() -> None:
             *("data.prompt=plain", "optim.micro_tokens=16384"),
         )
         config = resolve(set_layer(settings))
-        problems = load_problems("arithmetic", "train", limit=1024)
+        problems = load_problems("chains", "train", limit=1024)
         with open_session(plan_for(config, problems), training=True) as session:
             prompts = prompts_for(problems, session.policy, config, args.max_tokens)
             sampler = Sampler(session.engine, session.policy.tokenizer, ByteParity())

@@ -47,9 +47,9 @@ class Shape:
     def questions(self) -> list[str]:
         """The same problems in the same order for both."""
         sys.path.insert(0, str(ROOT))
-        from rlvr_cli.data import arithmetic
+        from rlvr_cli.data import chains
 
-        rows = arithmetic.problems("train", self.prompts * self.steps, seed=0)
+        rows = chains.problems("train", self.prompts * self.steps, seed=0)
         return [str(row["problem"]) for row in rows]
 
 

@@ -46,7 +46,7 @@ def main() -> None:
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     policy = load_model(args.model)
     engine = VllmEngine(policy.model, len(policy.tokenizer), (), kv_budget_mb=1024, gpu_share=0.5)
-    problems = load_problems("arithmetic", "train", limit=args.prompts).problems
+    problems = load_problems("chains", "train", limit=args.prompts).problems
     longest = max(LENGTHS.values())
     prompts, _ = render_prompts(problems, policy.tokenizer, "plain", policy.context, longest)
     ids: Any = [{"prompt_token_ids": list(prompt.token_ids)} for prompt in prompts]

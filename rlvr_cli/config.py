@@ -36,10 +36,13 @@ published."""
 class DataConfig(Section):
     """Which problems, and how they are put to the policy."""
 
-    source: str = setting("arithmetic", read_by=("train", "eval"), flag="DATA", on_resume="moves")
+    source: str = setting("chains", read_by=("train", "eval"), flag="DATA", on_resume="moves")
     """A name in datasets_cfg, a YAML, JSONL, Parquet or CSV file, a hub id, or `-` for stdin."""
     split: Literal["train", "test"] | None = setting(None, read_by=SAMPLING)
     """None means `train` to train on and `test` to evaluate."""
+    where: str | None = setting(None, read_by=("train", "eval"))
+    """FIELD=VALUE,…: only the problems whose field has one of the values, such as level=1,2; in
+    training of the held-out ones of the same source, too."""
     limit: int | None = setting(None, read_by=JUDGING, flag="--limit", flag_of=SAMPLING, ge=1)
     skip_bad: bool = setting(False, read_by=JUDGING, flag="--skip-bad", flag_of=SAMPLING)
     """Go on without the problems that cannot be read or do not fit the context."""

@@ -6,10 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib import util
 from pathlib import Path
 from types import ModuleType
+from xml.etree import ElementTree
 
 import additions
 import pytest
 import smollm
+
+from rlvr_cli.config import resolve, set_layer
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 STATE = {"cursor": 3, "progress": {"best": {"step": 1}, "seconds": 1.5}}
@@ -58,9 +61,59 @@ def test_a_resumed_run_may_differ_in_times_alone(tmp_path, name, values, is_diff
     assert found == ([path] if is_different else [])
 
 
+def claimed_run(*points: tuple[int, float, int, float], **figures: float) -> dict:
+    keys = ("step", "seconds", "tokens", "pass@1")
+    steps = [{"step": step, **figures} for step in range(1, points[-1][0] + 1, 2)]
+    return {"measured": [dict(zip(keys, at, strict=True)) for at in points], "steps": steps}
+
+
+SLOW = claimed_run((0, 0.0, 0, 0.2), (10, 40.0, 100, 0.4), (20, 80.0, 200, 0.6), entropy=0.5)
+FAST = claimed_run((0, 0.0, 0, 0.2), (10, 10.0, 400, 0.6), entropy=0.1)
+
+
+def test_runs_are_compared_where_all_have_been():
+    """By hand: both reach step 10, 10 seconds and 200 tokens."""
+    lines = benchmark("claims_report").tables({"slow": [SLOW], "fast": [FAST, FAST]})
+    header, _, *arms = lines[:4]
+    assert [f"at {end}" in header for end in ("10 steps", "10 seconds", "200 tokens")] == [True] * 3
+    assert arms == [
+        "| slow | 1 | 0.400 | 0.250 | 0.600 |",
+        "| fast | 2 | 0.600 ± 0.000 | 0.600 ± 0.000 | 0.400 ± 0.000 |",
+    ]
+    assert lines[5].startswith("| arm | seconds to 0.3 |")
+    assert lines[7:] == [
+        "| slow | 20 | 40 | 60 | 80 | - | 0.5 | - | - | - |",
+        "| fast | 2 | 5 | 8 | 10 | - | 0.1 | - | - | - |",
+    ]
+
+
+def test_an_interval_over_seeds_is_students():
+    """0.1, 0.2, 0.3: deviation 0.1, and 4.303 is the quantile of two degrees of freedom."""
+    found = benchmark("claims_report").spread([0.1, 0.2, 0.3])
+    assert found == "0.200 ± 0.248"  # 4.303 * 0.1 / sqrt(3)
+
+
 def test_a_step_without_an_update_has_no_entropy():
-    history = [{"entropy": 5.0}, *[{"entropy": 0.2}, {"no_update": "no signal"}] * 5]
-    assert benchmark("ladder").last_entropy(history) == pytest.approx(0.2)
+    history = [{"entropy": 5.0}, {"entropy": 0.2}, *[{"no_update": "no signal"}] * 4]
+    run = {"steps": [row | {"step": step} for step, row in enumerate(history, 1)]}
+    assert benchmark("claims_report").mean_of(run, "entropy", 1, 6) == pytest.approx(0.2)
+    assert benchmark("claims_report").mean_of(run, "entropy", 2, 6) is None
+
+
+def test_a_picture_of_a_claim_is_small_and_well_formed():
+    drawn = benchmark("claims_report").picture({"slow": [SLOW], "fast": [FAST]}, "entropy")
+    root = ElementTree.fromstring(drawn)
+    assert root.tag.endswith("svg")
+    assert len(drawn) < 20_000
+    assert drawn.count("<polyline") == 4 * (1 + 2 * 2)  # axes, and two lines an arm
+
+
+def test_an_arm_of_a_claim_is_a_run_that_can_be_made():
+    claims = benchmark("claims")
+    for claim in claims.CLAIMS.values():
+        assert set(claim.arms) <= {*claims.ARMS, claims.TRL}
+    for settings in claims.ARMS.values():
+        resolve(set_layer(settings))
 
 
 def test_the_additions_are_right_and_no_held_out_one_is_trained_on():

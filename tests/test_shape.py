@@ -75,3 +75,26 @@ def test_the_verifiers_tree_names_every_module():
     for path in package.rglob("*.py"):
         if path.name != "__init__.py":
             assert f"  {path.name} " in readme or f"\n{path.name} " in readme, path
+
+
+MIRRORED = (Path(rlvr_cli.__file__).parent,)
+"""Packages of which every module has a test file of its name."""
+
+
+def test_every_module_has_a_test_file_of_its_name():
+    """A module of more than 20 lines; what several modules do together is tested beside them."""
+    without = [
+        path.relative_to(ROOT)
+        for package in MIRRORED
+        for path in package.rglob("*.py")
+        if path.name not in ("__init__.py", "__main__.py")
+        and len(path.read_text().splitlines()) > 20
+        and not file_for(package, path).is_file()
+    ]
+    assert without == []
+
+
+def file_for(package: Path, path: Path) -> Path:
+    """tests/FOLDER/test_MODULE.py; the tests of the verifiers have a folder of their own."""
+    folder = Path() if package == PACKAGES[0] else Path(package.name)
+    return ROOT / "tests" / folder / path.relative_to(package).parent / f"test_{path.name}"

@@ -4,11 +4,15 @@ import argparse
 import io
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 from typing import IO
+
+if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing is kept, so a Ctrl-C just ends it
 
 from verifiers.api import Verifier
 from verifiers.types import Attempt, Verification
@@ -118,12 +122,10 @@ def run() -> int:
 
 
 def main() -> int:
-    """Run the command. Whatever ends it is at most one line; 130 for an interruption, 141 for a
-    pipe that nobody reads, 2 for anything else that is wrong."""
+    """Run the command. Whatever ends it is at most one line; 141 for a pipe that nobody reads, 2
+    for anything else that is wrong."""
     try:
         return run()
-    except KeyboardInterrupt:
-        code = 130
     except BrokenPipeError:
         code = 141
     except OSError as error:

@@ -35,7 +35,9 @@ ALGORITHMS: dict[str, Algorithm] = {
         mini_batches=2,
     ),
     "grpo": Algorithm(aggregation="sequence_mean", kl=KL(kind="k3", coef=0.04)),
-    "dapo": Algorithm(surrogate=Clip(high=0.28), filter=Mixed(), overlong=SoftOverlong()),
+    "dapo": Algorithm(
+        surrogate=Clip(high=0.28), filter=Mixed(), overlong=SoftOverlong(), mini_batches=4
+    ),
     "dr_grpo": Algorithm(
         advantage=GroupBaseline(kind="group_centered"), aggregation="constant_length"
     ),

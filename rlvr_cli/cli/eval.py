@@ -153,6 +153,7 @@ def _problem_sets(configs: Sequence[Config], asked: ReportOptions) -> dict[str, 
         found = load_problems(
             data.source,
             data.split or "test",
+            where=data.where,
             skip_bad=data.skip_bad,
             root=data.root,
         )

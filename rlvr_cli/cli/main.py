@@ -47,11 +47,11 @@ def main(
 
     [bold]Examples[/]
 
-      rlvr train --algo dapo                   learn arithmetic with the built-in policy
+      rlvr train --algo dapo                   teach the built-in policy chains of sums
 
       rlvr eval --model runs/RUN               pass@1 on the held-out problems
 
-      rlvr sample "What is 47 * 6 + 15?"       one response, with its thought
+      rlvr sample "Start at 7, keep last digits: (a) +5 (b) *3"
 
       cat problems.jsonl | rlvr train -        train on problems of your own
     """
@@ -285,9 +285,9 @@ def sample(
 
     [bold]Examples[/]
 
-      rlvr sample "What is 47 * 6 + 15?" -n 3
+      rlvr sample "Start at 7, keep last digits: (a) +5 (b) *3" -n 3
 
-      rlvr sample --model runs/RUN "What is 12 + 7?"
+      rlvr sample --model runs/RUN "Start at 2, keep last digits: (a) -9"
 
       cat problems.jsonl | rlvr sample - | jq .response
 

@@ -10,7 +10,7 @@ OUTPUT, SAMPLING, SETTINGS, REPORT = "Input and output", "Sampling", "Settings",
 Data = Annotated[
     str | None,
     typer.Argument(
-        help="A problem set (arithmetic, gsm8k, …), a JSONL, Parquet or CSV file, a hub id, or -."
+        help="A problem set (chains, gsm8k, …), a JSONL, Parquet or CSV file, a hub id, or -."
     ),
 ]
 Model = Annotated[

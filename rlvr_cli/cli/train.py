@@ -110,6 +110,8 @@ def _restore(trainer: Trainer, loop: RunLifecycle, checkpoint: Checkpoint) -> No
     trainer.session.engine.sync_weights(merged_parameters(trainer.session.policy.model))
     newer = {other.step for other in checkpoints(directory)} - {checkpoint.step}
     remove_checkpoints(directory, {step for step in newer if step > checkpoint.step})
+    if changed := loop.run.rollouts_error(checkpoint.step):
+        loop.display.warn(f"{directory}/rollouts: not as the run wrote it: {changed}")
     history = loop.run.truncate_to(checkpoint.step)
     if len(history) < checkpoint.step:
         loop.display.warn(
@@ -174,6 +176,7 @@ def _training_problems(config: Config) -> ProblemSet:
     return load_problems(
         config.data.source,
         config.data.split or "train",
+        where=config.data.where,
         limit=config.data.limit,
         skip_bad=config.data.skip_bad,
         root=config.data.root,
@@ -192,6 +195,7 @@ def _held_out_prompts(session: Session) -> list[Prompt]:
     problems = load_problems(
         source,
         "test",
+        where=config.data.where if config.eval.source is None else None,
         limit=config.eval.limit,
         skip_bad=config.data.skip_bad,
         root=config.data.root,

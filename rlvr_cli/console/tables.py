@@ -1,6 +1,6 @@
 """Format the figures of a report as text tables: pure functions from its entries to lines."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 
@@ -68,6 +68,15 @@ def by_field(entry: dict[str, Any], field: str) -> list[str]:
             for value, part in values.items()
         ],
     )
+
+
+def by_level(before: Mapping[str, float | None], after: Mapping[str, float | None]) -> list[str]:
+    """Format pass@1 of each level before and after training."""
+    lines = [
+        [when, *("-" if value is None else f"{value:.2f}" for value in values.values())]
+        for when, values in (("before", before), ("after", after))
+    ]
+    return table(["level", *after], lines)
 
 
 def by_difference(entry: dict[str, Any]) -> list[str]:

@@ -6,11 +6,11 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import parse_json
@@ -21,7 +21,7 @@ MODEL_FILES = ("config.json", "model*.safetensors")
 """What the manifest of a model directory lists at least."""
 ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
 """What that of a directory with an adapter lists at least."""
-_LARGEST_MANIFEST = 1 << 20
+_LARGEST_MANIFEST = 16 << 20
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOCK = ".lock"
 _CHUNK = 1 << 20
@@ -146,25 +146,36 @@ def sha256(path: Path, follow: bool = True) -> str:
     return digest.hexdigest()
 
 
+def read_manifest(directory: Path) -> dict[str, Any]:
+    """Read the MANIFEST of a directory. Raises OSError or ValueError if it cannot be read."""
+    listed = parse_json(read_regular(directory / MANIFEST, _LARGEST_MANIFEST))
+    if not isinstance(listed, dict):
+        raise ValueError("not a JSON object")
+    return listed
+
+
+def weight_files(directory: Path) -> tuple[str, ...]:
+    """Return what the manifest of a directory lists at least: the files of an adapter or a
+    model."""
+    return ADAPTER_FILES if (directory / ADAPTER_FILES[0]).exists() else MODEL_FILES
+
+
 def integrity_error(
-    directory: Path, spared: Container[str] = (), needed: Iterable[str] = ()
+    directory: Path, counts: Callable[[str], bool] = bool, needed: Iterable[str] | None = None
 ) -> str | None:
     """Describe what differs between a directory and its MANIFEST of checksums; None if nothing.
 
-    The files in its folders `spared` are not looked at; a file has to be listed for each pattern
-    of `needed`, beside those of a model or an adapter.
+    Only files whose name `counts` are looked at; one has to be listed for each pattern of `needed`,
+    by default those of a model or an adapter.
     """
-    kind = ADAPTER_FILES if (directory / ADAPTER_FILES[0]).exists() else MODEL_FILES
     try:
-        listed = parse_json(read_regular(directory / MANIFEST, _LARGEST_MANIFEST))
-        if not isinstance(listed, dict):
-            return f"{MANIFEST} cannot be read"
-        for pattern in (*kind, *needed):
+        listed = read_manifest(directory)
+        for pattern in weight_files(directory) if needed is None else needed:
             if not any(fnmatchcase(name, pattern) for name in listed):
                 return f"{MANIFEST} lists no {pattern}"
         root = directory.resolve()
         for name, checksum in listed.items():
-            if name.split("/")[0] in spared:
+            if not counts(name):
                 continue
             if not (directory / name).resolve().is_relative_to(root):
                 return f"{MANIFEST} lists {shortened(name)}, which lies outside"

@@ -1,9 +1,10 @@
-"""Make log records and warnings of libraries safe to show on a terminal."""
+"""Make log records, warnings and progress bars of libraries safe to show on a terminal."""
 
 import logging
 import sys
 import traceback
 import warnings
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -28,19 +29,22 @@ _LONGEST = 4_000
 
 
 def neutralize_logs() -> None:
-    """Pass every log record and warning of this process through `printable`, and bound its length.
+    """Pass every log record, warning and progress bar of this process through `printable`, and
+    bound its length.
 
     Call it before a library that logs is imported; a second call changes nothing.
     """
     if logging.getLogRecordFactory() is _Record:
         return
     logging.setLogRecordFactory(_Record)
-    plain = warnings.formatwarning
+    from tqdm import tqdm
 
-    def formatted(*args: Any, **kwargs: Any) -> str:
-        return _shown(plain(*args, **kwargs))
+    warnings.formatwarning = _safe(warnings.formatwarning)
+    tqdm.format_meter = staticmethod(_safe(tqdm.format_meter))  # the hub names files in bars
 
-    warnings.formatwarning = formatted
+
+def _safe(formats: Callable[..., str]) -> Callable[..., str]:
+    return lambda *args, **kwargs: _shown(str(formats(*args, **kwargs)))
 
 
 class _Record(logging.LogRecord):

@@ -1,1 +1,1 @@
-"""Problem input: sources, problems, prompts, and the built-in arithmetic."""
+"""Problem input: sources, problems, prompts, and the built-in chains."""

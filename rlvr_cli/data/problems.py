@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.logs import LOG
-from rlvr_cli.core.text import DEEPEST, LONGEST_ANSWER, is_too_deep
+from rlvr_cli.core.text import DEEPEST, LONGEST_ANSWER, is_too_deep, shortened
 from rlvr_cli.core.types import Problem
 from rlvr_cli.data.sources import (
     DEFAULT_PROMPT,
@@ -29,6 +29,7 @@ ALIASES: dict[FieldName, tuple[str, ...]] = {
     "id": ("id",),
 }
 _SHOWN_BAD_LINES = 5
+_SHOWN_VALUES = 20
 _MOST_ROWS = 10_000_000
 _HASHES = "####"
 
@@ -51,6 +52,7 @@ def load_problems(
     source: str,
     split: str,
     *,
+    where: str | None = None,
     limit: int | None = None,
     skip_bad: bool = False,
     need_answer: bool = True,
@@ -58,26 +60,63 @@ def load_problems(
 ) -> ProblemSet:
     """Load the problems of a source; `root` is a directory of local copies of the hub's sets.
 
+    `where`, as `level=1,2`, takes those whose field has one of the values, before `limit`.
     Bad rows are reported on stderr with their line; they stop the load unless `skip_bad`.
-    Raises UserError if the source cannot be found or read, or holds no problem.
+    Raises UserError if the source cannot be found or read, holds no problem, or none with a value.
     """
     spec = find_spec(source)
     name = "stdin" if source == "-" else source
     fields = spec.fields if spec else None
     gold = spec.gold if spec else "text"
     places, prefix = [], bare_name(name)
+    chosen = _Choice(where)
 
-    def read(where: str, number: int, row: Any) -> Problem:
+    def read(place: str, number: int, row: Any) -> Problem | None:
         problem = _problem(row, fields, gold, f"{prefix}-{number}", need_answer)
-        places.append(where)
+        if not chosen.takes(problem):
+            return None
+        places.append(place)
         return problem
 
     problems = tuple(read_rows(source_rows(source, split, root), read, limit, skip_bad))
+    if len(problems) != limit:
+        chosen.check(name)
     if not problems:
         raise UserError(f"{name}: no problems in it; one JSON object a line is expected")
     if spec is None:
         return ProblemSet(name, problems, DEFAULT_PROMPT, places=tuple(places))
     return ProblemSet(name, problems, spec.prompt, spec.answer_format, tuple(places))
+
+
+class _Choice:
+    """The problems whose field has one of some values; all of them if nothing is asked for."""
+
+    def __init__(self, where: str | None) -> None:
+        self.where = where
+        self.field, equals, values = (part.strip() for part in (where or "").partition("="))
+        self.wanted = {value.strip() for value in values.split(",")}
+        self.seen: set[str] = set()
+        if where is not None and not (self.field and equals and "" not in self.wanted):
+            raise UserError(f"data.where {shortened(where)}: give FIELD=VALUE, such as level=1,2")
+
+    def takes(self, problem: Problem) -> bool:
+        """Return whether the problem is one of them."""
+        if self.where is None:
+            return True
+        value = str(problem.extra.get(self.field))
+        if self.field in problem.extra and (value in self.wanted or len(self.seen) < _SHOWN_VALUES):
+            self.seen.add(value)
+        return value in self.wanted
+
+    def check(self, name: str) -> None:
+        """Raise UserError for a value that no problem had."""
+        if self.where is not None and (missing := self.wanted - self.seen):
+            known = ", ".join(shortened(value) for value in sorted(self.seen - self.wanted))
+            others = f"; others are {known}" if known else ""
+            raise UserError(
+                f"data.where: no problem of {name} has {shortened(self.field)} "
+                f"{' or '.join(shortened(value) for value in sorted(missing))}{others}"
+            )
 
 
 class ProblemCursor:
@@ -118,20 +157,21 @@ class ProblemCursor:
 
 def read_rows(
     rows: Iterable[SourceRow],
-    read: Callable[[str, int, Any], T],
+    read: Callable[[str, int, Any], T | None],
     limit: int | None,
     skip_bad: bool,
 ) -> Iterator[T]:
-    """Apply `read` to rows up to the first `limit` good ones; bad ones (BadRowError) are counted.
+    """Apply `read` to rows up to the first `limit` good ones, without those it returns None for;
+    bad ones (BadRowError) are counted.
 
     They are reported on stderr with their line and, unless skipped, raise UserError at the end.
     """
     shown: list[str] = []
     bad = count = 0
-    for where, number, row in rows:
+    for taken, (where, number, row) in enumerate(rows):
         if count == limit:
             break
-        if bad + count == _MOST_ROWS:
+        if taken == _MOST_ROWS:
             raise UserError(f"{where}: more than {_MOST_ROWS} rows; take the first with --limit")
         try:
             if isinstance(row, BadRowError):
@@ -143,6 +183,8 @@ def read_rows(
             bad += 1
             if bad <= _SHOWN_BAD_LINES:
                 shown.append(f"{where}: {reason}")
+            continue
+        if found is None:
             continue
         count += 1
         yield found

@@ -9,20 +9,22 @@ from typing import IO, Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from rlvr_cli.core.bounds import bounded
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import open_regular
 from rlvr_cli.core.jsonl import bounded_lines, parse_json
-from rlvr_cli.core.text import shortened
+from rlvr_cli.core.text import GIB, shortened
 from rlvr_cli.core.yaml_text import LARGEST_YAML, load_yaml
-from rlvr_cli.data import arithmetic
+from rlvr_cli.data import chains
 from verifiers import Format
 
 FILE_TYPES = (".jsonl", ".json", ".parquet", ".csv", ".yaml", ".yml")
 DEFAULT_PROMPT = "think_answer"
 _MOST_MADE = 20_000
 """Problems of one split that a procedure is asked for, which it makes in seconds."""
-_BATCH = 256
-_PROCEDURAL = "procedural:arithmetic"
+_BATCH, _BATCH_GIB, _BATCH_S = 256, 2, 60.0
+"""Rows of Parquet that are decoded at once, the memory and the seconds that this may take."""
+_PROCEDURAL = "procedural:chains"
 _COPIES = (".jsonl", ".json", ".parquet", ".csv")
 
 SourceRow = tuple[str, int, Any]
@@ -41,7 +43,7 @@ class ProblemSetSpec(BaseModel):
     version: int
     license: str
     source: str
-    """`procedural:arithmetic`, a hub id, or a file beside the YAML."""
+    """`procedural:chains`, a hub id, or a file beside the YAML."""
     subset: str | None = None
     sizes: dict[Split, Annotated[int, Field(ge=1, le=_MOST_MADE)]] | None = None
     """Of the splits of a procedural set."""
@@ -56,6 +58,8 @@ class ProblemSetSpec(BaseModel):
 
     @model_validator(mode="after")
     def _has_sizes(self) -> "ProblemSetSpec":
+        if self.source.startswith("procedural:") and self.source != _PROCEDURAL:
+            raise ValueError(f"no such procedure as {shortened(self.source)}; it is {_PROCEDURAL}")
         if self.source == _PROCEDURAL and not self.sizes:
             raise ValueError("a procedural set needs sizes, such as {train: 8192, test: 256}")
         return self
@@ -149,17 +153,25 @@ def _reason(error: object) -> str:
 
 
 def _parquet_rows(path: Path) -> Iterator[SourceRow]:
-    """Yield rows a batch at a time, so that a file that decompresses to more than the memory is
-    harmless."""
+    """Yield rows a batch at a time, each bounded: a small file may decompress to any size."""
     import pyarrow.parquet
 
+    first = 1
     try:
         with open_regular(path) as content, pyarrow.parquet.ParquetFile(content) as file:
             _check_columns(path, file.schema_arrow.names)
-            rows = (row for part in file.iter_batches(_BATCH) for row in part.to_pylist())
-            yield from ((f"{path}:{n}", n, row) for n, row in enumerate(rows, 1))
+            batches = (part.to_pylist() for part in file.iter_batches(_BATCH, use_threads=False))
+            rows: list[Any] | None = []
+            while rows is not None:
+                yield from ((f"{path}:{n}", n, row) for n, row in enumerate(rows, first))
+                first += len(rows)
+                with bounded(_BATCH_S, _BATCH_GIB * GIB):
+                    rows = next(batches, None)
     except (UserError, OSError):
         raise
+    except MemoryError:
+        what = f"the {_BATCH} rows from here on take more than {_BATCH_GIB} GiB"
+        raise UserError(f"{path}:{first}: {what}: shorten them") from None
     except Exception as error:  # whatever a file may hold
         raise UserError(f"{path}: cannot be read ({_reason(error)})") from None
 
@@ -203,7 +215,7 @@ def _spec_rows(
     if spec.source == _PROCEDURAL:
         size = (spec.sizes or {})[cast(Split, split)]
         try:
-            rows = arithmetic.problems(split, size, seed=spec.version)
+            rows = chains.problems(split, size, seed=spec.version)
         except ValueError as error:
             raise UserError(f"{name}: {error}") from None
         return ((f"{name}:{n}", n, row) for n, row in enumerate(rows, 1))

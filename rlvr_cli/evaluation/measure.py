@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 
 from rlvr_cli.core.text import plural
 from rlvr_cli.core.types import Group, Prompt, SamplingParams
-from rlvr_cli.evaluation.metrics import pass_at_1, rollout_metrics, verdict_counts
+from rlvr_cli.evaluation.metrics import by_level, pass_at_1, rollout_metrics, verdict_counts
 from rlvr_cli.rollout.sampler import Sampler, response_seed
 
 
@@ -26,6 +26,8 @@ class Evaluation:
     cut_off_share: float
     response_length: float
     verdicts: dict[str, int]
+    by_level: dict[str, float | None]
+    """pass@1 of each level, where the problems have levels."""
 
     def as_json(self) -> dict[str, object]:
         """Return the figures for the summary of a run or an evaluation."""
@@ -92,4 +94,5 @@ def summarize(
         cut_off_share=metrics["cut_off_share"],
         response_length=metrics["response_length"],
         verdicts=verdict_counts(rollout for group in groups for rollout in group.rollouts),
+        by_level=by_level(groups),
     )

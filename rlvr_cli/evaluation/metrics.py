@@ -18,6 +18,7 @@ MEASURED = (
 )
 """How the names of the metrics begin that depend on the machine and the moment. All others are the
 same in every repetition of a run on a CPU, and after a resume."""
+_MOST_LEVELS = 12
 
 
 def repeatable(metrics: Mapping[str, Any]) -> dict[str, Any]:
@@ -35,6 +36,25 @@ def pass_at_1(groups: Sequence[Group]) -> float | None:
     """Compute the mean over problems of the share of correct responses, without those not
     judged."""
     return mean(mean(r.is_correct for r in group.judged) or 0.0 for group in groups if group.judged)
+
+
+def by_level(groups: Sequence[Group]) -> dict[str, float | None]:
+    """Compute pass@1 of each value of the problems' field `level`; nothing where one has none, or
+    there are more than a table holds."""
+    parts: dict[str, list[Group]] = {}
+    for group in groups:
+        parts.setdefault(str(group.prompt.problem.extra.get("level")), []).append(group)
+    if str(None) in parts or len(parts) > _MOST_LEVELS:
+        return {}
+    return {level: pass_at_1(parts[level]) for level in sorted(parts, key=numbers_first)}
+
+
+def numbers_first(value: str) -> tuple[bool, float, str]:
+    """Return a key that sorts numbers by size, before other texts."""
+    try:
+        return False, float(value), value
+    except ValueError:
+        return True, 0.0, value
 
 
 def verdict_counts(rollouts: Iterable[Rollout]) -> dict[str, int]:

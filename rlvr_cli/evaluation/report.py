@@ -21,7 +21,7 @@ from rlvr_cli.evaluation.estimators import (
     pass_estimate,
 )
 from rlvr_cli.evaluation.fingerprint import Fingerprint, differences
-from rlvr_cli.evaluation.metrics import mean
+from rlvr_cli.evaluation.metrics import mean, numbers_first
 
 ResponseRow = dict[str, Any]
 Cluster = Callable[[Sequence[str]], list[int]]
@@ -204,14 +204,7 @@ def _by_value(problems: Sequence[JudgedProblem], field: str) -> dict[str, list[J
     parts: dict[str, list[JudgedProblem]] = {}
     for problem in problems:
         parts.setdefault(str(problem.rows[0].get(field)), []).append(problem)
-    return {value: parts[value] for value in sorted(parts, key=_numbers_first)}
-
-
-def _numbers_first(value: str) -> tuple[bool, float, str]:
-    try:
-        return False, float(value), value
-    except ValueError:
-        return True, 0.0, value
+    return {value: parts[value] for value in sorted(parts, key=numbers_first)}
 
 
 def _as_json(found: Any) -> dict[str, Any] | None:

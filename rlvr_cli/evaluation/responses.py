@@ -8,6 +8,8 @@ from typing import Any, get_args
 
 from rlvr_cli.algorithm.reward import reward
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.files import MANIFEST, integrity_error
+from rlvr_cli.core.logs import LOG
 from rlvr_cli.core.types import ROW_KEYS, Problem
 from rlvr_cli.data.problems import ALIASES, checked_text, gold_answer, read_rows
 from rlvr_cli.data.sources import BadRowError, file_rows, jsonl_rows
@@ -45,6 +47,10 @@ def read_responses(source: str, limit: int | None, skip_bad: bool) -> list[Impor
     name = "stdin" if source == "-" else source
     rows = jsonl_rows("stdin", sys.stdin.buffer) if source == "-" else file_rows(Path(source))
     given = list(read_rows(rows, _given, None, skip_bad))
+    path = Path(source)
+    is_listed = source != "-" and (path.parent / MANIFEST).exists()
+    if is_listed and (changed := integrity_error(path.parent, path.name.__eq__, ())):
+        LOG.warning("%s: not as the run wrote it: %s", path.parent, changed)
     if not given:
         raise UserError(f"{name}: no responses in it; one JSON object a line is expected")
     for rows_of_label in by_label(given).values():

@@ -26,6 +26,7 @@ from rlvr_cli.core.files import (
     read_regular,
     remove_directory,
     sha256,
+    weight_files,
 )
 from rlvr_cli.core.jsonl import parse_json
 from rlvr_cli.core.text import first_mistake
@@ -52,7 +53,7 @@ class Checkpoint:
 
     def integrity_error(self) -> str | None:
         """Describe what is wrong with its checksums, state or name; None if nothing is."""
-        reason = integrity_error(self.path, needed=(_VALUES, _TENSORS))
+        reason = integrity_error(self.path, needed=(*weight_files(self.path), _VALUES, _TENSORS))
         if reason is not None:
             return reason
         try:

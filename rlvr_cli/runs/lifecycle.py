@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from rlvr_cli.console.display import Display, draw_curves, measured, step_note
+from rlvr_cli.console.tables import by_level
 from rlvr_cli.core.errors import EngineError, RunStoppedError, UserError
 from rlvr_cli.core.files import write_atomically
 from rlvr_cli.core.jsonl import write_jsonl_line
@@ -206,6 +207,9 @@ class RunLifecycle:
             before, now = measured(self.before["pass@1"]), measured(after["pass@1"])
             change = f"{before} before, {now} after training"
             self.display.result("pass@1", f"{change} ({after['settings']})")
+            levels = [found.get("by_level", {}) for found in (self.before, after)]
+            if levels[0].keys() == levels[1].keys() != set():
+                self.display.block(by_level(*levels))
         if self.best:
             self.display.say(
                 "best", f"pass@1 {self.best['pass@1']:.3f} at checkpoints/step-{self.best['step']}"

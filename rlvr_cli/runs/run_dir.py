@@ -5,6 +5,7 @@ import json
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -13,12 +14,16 @@ from pydantic import ValidationError
 from rlvr_cli.config import Config, as_yaml
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import (
+    MANIFEST,
     append_line,
     clear_leftovers,
+    integrity_error,
     lock_directory,
     make_directory,
     open_regular,
+    read_manifest,
     remove,
+    sha256,
     write_atomically,
 )
 from rlvr_cli.core.jsonl import bounded_lines, jsonl_line, parse_json, write_jsonl_line
@@ -40,7 +45,8 @@ class Run:
     """
 
     def __init__(self, directory: Path) -> None:
-        self.directory = directory
+        self.directory, self._rollouts = directory, directory / "rollouts"
+        self._checksums: dict[str, str] = {}
         self._lock = lock_directory(directory)
 
     def close(self) -> None:
@@ -56,10 +62,26 @@ class Run:
         append_line(self.directory / "metrics.jsonl", jsonl_line(result.metrics))
 
     def write_rollouts(self, name: str, groups: Iterable[Group]) -> None:
-        """Write `rollouts/NAME.jsonl`, one line per response."""
-        text = io.StringIO()
+        """Write `rollouts/NAME.jsonl`, one line per response, and its checksum."""
+        text, path = io.StringIO(), self._rollouts / f"{name}.jsonl"
         write_rollouts(text, groups)
-        write_atomically(self.directory / "rollouts" / f"{name}.jsonl", text.getvalue())
+        write_atomically(path, text.getvalue())
+        self._checksums[path.name] = sha256(path)
+        write_atomically(self._rollouts / MANIFEST, json.dumps(self._checksums, indent=2))
+
+    def rollouts_error(self, step: int) -> str | None:
+        """Describe what was changed in the rollouts up to that step; None if nothing was."""
+        later = [path.name for path in self._after(step)]
+        return integrity_error(self._rollouts, lambda name: name not in later, ())
+
+    def _after(self, step: int) -> list[Path]:
+        """List the rollouts of what came after that step."""
+        files = [(path, _NUMBER.search(path.stem)) for path in self._rollouts.glob("*.jsonl")]
+        return [
+            path
+            for path, number in files
+            if path.stem == "held-out-after" or (number and int(number[1]) > step)
+        ]
 
     def write_summary(self, summary: Mapping[str, Any], curves: str) -> None:
         """Write how the run went, for programs and for people."""
@@ -70,13 +92,17 @@ class Run:
     def truncate_to(self, step: int) -> list[dict[str, Any]]:
         """Truncate the files to the end of that step; return the readable metrics up to it, which
         may be fewer than the steps."""
-        (self.directory / "rollouts").mkdir(exist_ok=True)
+        self._rollouts.mkdir(exist_ok=True)
         for part in (".", "rollouts", "checkpoints"):
             clear_leftovers(self.directory / part)
-        for path in (self.directory / "rollouts").glob("*.jsonl"):
-            number = _NUMBER.search(path.stem)
-            if path.stem == "held-out-after" or (number and int(number[1]) > step):
-                remove(path)
+        later = self._after(step)
+        with suppress(OSError, ValueError):
+            self._checksums = read_manifest(self._rollouts)
+        for path in later:
+            self._checksums.pop(path.name, None)
+        write_atomically(self._rollouts / MANIFEST, json.dumps(self._checksums, indent=2))
+        for path in later:
+            remove(path)
         remove(self.directory / "summary.json")
         metrics = self.directory / "metrics.jsonl"
         rows = [row for row in _metrics(metrics) if row["step"] <= step]

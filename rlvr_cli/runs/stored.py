@@ -72,6 +72,7 @@ class _Measured(Stored):
     model_config = ConfigDict(extra="allow")
 
     pass_at_1: Finite | None = Field(alias="pass@1")
+    by_level: dict[str, Finite | None] = {}
 
 
 class _Best(Stored):

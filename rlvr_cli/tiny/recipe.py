@@ -1,13 +1,15 @@
 """The recipe of the `tiny` policy: `python -m rlvr_cli.tiny.recipe DIRECTORY`.
 
-A small Qwen2-style decoder first learns to work problems out in steps. Then it learns from
-solutions that are deliberately sloppy: more than half only guess the result, which is then mostly a
-carry off; the others hold a slip now and then; and half of the answers break the output format. The
-policy is able but unreliable, as a base model is: it has to find out that working it out, in the
-format, pays.
-Only expressions of the train split are used: the held-out problems stay unseen.
+A small Qwen2-style decoder learns from solutions of the built-in chains that work like a pupil with
+misconceptions: of the facts, such as 7 + 5 ends in 2, some are known well, some are half known, and
+some are nearly always taken for one and the same wrong digit. Before each operation but the last, a
+solution may also skip the rest and guess. The policy knows how to work a chain out, seldom does it
+to the end, and errs where it does: it has to unlearn one fact after the other, and to find out that
+longer work pays once its facts can be trusted.
+Only chains of the train split are used: the held-out problems stay unseen.
 """
 
+import functools
 import itertools
 import random
 import sys
@@ -20,27 +22,38 @@ import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
-from rlvr_cli.data import arithmetic
-from rlvr_cli.data.arithmetic import Expression
+from rlvr_cli.data import chains
+from rlvr_cli.data.chains import Chain
 
 
 @dataclass(frozen=True)
-class Sloppiness:
-    """The chances of what goes wrong in a solution."""
+class Stage:
+    """What is learned at a time: the chance of a skip, weights of levels, steps, learning rate, and
+    the least chance that a fact is taken right."""
 
-    guess: float = 0.0
-    slip_in_guess: float = 0.0
-    slip_in_step: float = 0.0
-    thought_not_closed: float = 0.0
-    answer_without_tags: float = 0.0
+    skip: float
+    weights: tuple[float, ...]
+    steps: int
+    lr: float
+    least: float = 0.0
 
 
+EVEN, LONG = (1,) * 8, (1, 1, 1, 1, 2, 2, 2, 2)
 STAGES = (
-    (Sloppiness(), 4000, 2e-3),
-    (Sloppiness(0.55, 0.65, 0.05, 0.25, 0.3), 300, 5e-4),
-    (Sloppiness(0.6, 0.65, 0.02, 0.25, 0.3), 100, 3e-4),
+    Stage(0.25, (4, 3, 2, 1, 0, 0, 0, 0), 600, 2e-3),
+    Stage(0.25, EVEN, 400, 1.5e-3),
+    Stage(0.03, LONG, 360, 2e-3),
+    Stage(0.03, LONG, 300, 1e-3, least=0.2),
+    Stage(0.3, EVEN, 130, 1e-3, least=0.2),
 )
-"""What is learned one after the other: how sloppy, steps, learning rate."""
+"""The first operations; all of them; chains to their end, until no operation is copied wrongly; and
+then seldom so. A fact that is right less often than a guess, one time in ten, would teach the
+policy to miscopy the operation instead: in the end the worst is right twice as often."""
+KNOWN = ((0.3, 0.97), (0.25, 0.75), (0.2, 0.4), (0.15, 0.1), (0.1, 0.03))
+"""Shares of the facts, and how often those are taken right."""
+BROKEN = 0.05
+"""The chance that a thought is not closed, and that an answer has no tags."""
+SKIP = " ... "
 CHAT_TEMPLATE = (
     "{% for message in messages %}{% if message.role != 'system' %}"
     "<|{{ message.role }}|>{{ message.content }}<|end|>{% endif %}{% endfor %}"
@@ -48,17 +61,19 @@ CHAT_TEMPLATE = (
 )
 TAGS = ["<think>", "</think>", "<answer>", "</answer>"]
 CONTROL = ["<|pad|>", "<|end|>", "<|user|>", "<|assistant|>"]
+PIECES = [chains.START, chains.RULE, SKIP, *chains.LABELS]
+"""What the problems and their solutions repeat: one token each."""
 
 
 def build_tokenizer() -> PreTrainedTokenizerFast:
-    """Build a tokenizer of one token per byte, plus the chat's control tokens and the four tags:
-    any text round-trips."""
+    """Build a tokenizer of one token per byte, plus the chat's control tokens, the four tags and
+    the pieces of the built-in problems: any text round-trips."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     core = Tokenizer(models.BPE(vocab={char: i for i, char in enumerate(alphabet)}, merges=[]))
     core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     core.decoder = decoders.ByteLevel()
     core.add_special_tokens([AddedToken(token, special=True) for token in CONTROL])
-    core.add_tokens([AddedToken(tag, special=False, normalized=False) for tag in TAGS])
+    core.add_tokens([AddedToken(tag, special=False, normalized=False) for tag in [*TAGS, *PIECES]])
     return PreTrainedTokenizerFast(
         tokenizer_object=core,
         pad_token="<|pad|>",
@@ -89,55 +104,58 @@ def build_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen2ForCausal
     return Qwen2ForCausalLM(config)
 
 
-def solution(expression: Expression, sloppiness: Sloppiness, rng: random.Random) -> str:
-    """Write a solution in the output format, with its share of guesses, slips and breakages."""
-    if rng.random() < sloppiness.guess:
-        value = _slipped(expression.values()[-1], sloppiness.slip_in_guess, rng)
-        work = str(value)
-    else:
-        work, value = _worked_out(expression, sloppiness.slip_in_step, rng)
-    closing = "" if rng.random() < sloppiness.thought_not_closed else "</think>"
-    bare = rng.random() < sloppiness.answer_without_tags
-    return f"<think>{work}{closing}" + (str(value) if bare else f"<answer>{value}</answer>")
+def solution(chain: Chain, stage: Stage, rng: random.Random) -> str:
+    """Write a solution in the output format, with its share of skips, misconceptions, breakages."""
+    value, work = chain.first, ""
+    for label, (op, operand) in zip(chains.LABELS, chain.operations, strict=False):
+        is_last = label == chains.LABELS[len(chain.operations) - 1]
+        if not is_last and rng.random() < stage.skip:
+            value = rng.randrange(10)
+            work += f"{SKIP}{value}"
+            break
+        known, wrong = _fact(value, op, operand)
+        is_right = rng.random() < max(known, stage.least)
+        result = chains.apply(op, value, operand) if is_right else wrong
+        work += f"{label}{value}{op}{operand}={result}"
+        value = result
+    closing = "" if rng.random() < BROKEN else "</think>"
+    is_bare = rng.random() < BROKEN
+    return f"<think>{work}{closing}" + (str(value) if is_bare else f"<answer>{value}</answer>")
 
 
-def _worked_out(expression: Expression, slip: float, rng: random.Random) -> tuple[str, int]:
-    """Work out one step per operation, products by tens and ones; return the work and its value."""
-    value, steps = expression.first, []
-    for op, operand in expression.operations:
-        left, shown = value, f"{value}{op}{operand}="
-        if op == "*":
-            tens, ones = left // 10 * 10, left % 10
-            shown += f"{tens}*{operand}+{ones}*{operand}={tens * operand}+{ones * operand}="
-        value = _slipped(arithmetic.apply(op, left, operand), slip, rng)
-        steps.append(f"{shown}{value}")
-    return ", ".join(steps), value
+@functools.cache
+def _fact(left: int, op: str, operand: int) -> tuple[float, int]:
+    """Return how often the pupil takes a fact right, and its wrong digit, drawn from its text."""
+    rng = random.Random(f"{left}{op}{operand}")
+    ((_, known),) = rng.choices(KNOWN, [share for share, _ in KNOWN])
+    return known, (chains.apply(op, left, operand) + rng.randint(1, 9)) % 10
 
 
-def _slipped(value: int, rate: float, rng: random.Random) -> int:
-    """Return the value, or at this rate one that is a carry too many."""
-    if rng.random() >= rate:
-        return value
-    return value + (10 if value >= 10 else 1)
-
-
-def examples(
-    tokenizer: PreTrainedTokenizerFast, sloppiness: Sloppiness, seed: int
-) -> Iterator[tuple[list[int], int]]:
-    """Yield an endless stream of (token ids, prompt length)."""
+def batches(
+    tokenizer: PreTrainedTokenizerFast, stage: Stage, batch_size: int, seed: int
+) -> Iterator[list[tuple[list[int], int]]]:
+    """Yield an endless stream of batches of (token ids, prompt length), each of like lengths."""
     rng = random.Random(seed)
-    for expression in arithmetic.expressions("train", seed):
-        chat = [{"role": "user", "content": arithmetic.question(expression)}]
-        prompt = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=False)
-        text = solution(expression, sloppiness, rng) + tokenizer.eos_token
-        yield prompt + tokenizer.encode(text, add_special_tokens=False), len(prompt)
+    stream = chains.chains("train", seed, stage.weights)
+    while True:
+        pool = []
+        for chain in itertools.islice(stream, 4 * batch_size):
+            chat = [{"role": "user", "content": chain.text}]
+            prompt = tokenizer.apply_chat_template(
+                chat, add_generation_prompt=True, return_dict=False
+            )
+            text = solution(chain, stage, rng) + tokenizer.eos_token
+            pool.append((prompt + tokenizer.encode(text, add_special_tokens=False), len(prompt)))
+        pool.sort(key=lambda row: len(row[0]))
+        cut = [pool[i : i + batch_size] for i in range(0, len(pool), batch_size)]
+        rng.shuffle(cut)
+        yield from cut
 
 
 def train(
     model: Qwen2ForCausalLM,
-    stream: Iterator[tuple[list[int], int]],
+    stream: Iterator[list[tuple[list[int], int]]],
     steps: int,
-    batch_size: int,
     lr: float,
 ) -> None:
     """Train on next tokens of the responses only, AdamW with linear warm-up and decay."""
@@ -147,10 +165,10 @@ def train(
     )
     started = time.monotonic()
     for step in range(steps):
-        rows = list(itertools.islice(stream, batch_size))
+        rows = next(stream)
         longest = max(len(ids) for ids, _ in rows)
-        ids = torch.zeros(batch_size, longest, dtype=torch.long)
-        labels = torch.full((batch_size, longest), -100)
+        ids = torch.zeros(len(rows), longest, dtype=torch.long)
+        labels = torch.full((len(rows), longest), -100)
         for i, (tokens, prompt_length) in enumerate(rows):
             ids[i, : len(tokens)] = torch.tensor(tokens)
             labels[i, prompt_length : len(tokens)] = ids[i, prompt_length : len(tokens)]
@@ -169,15 +187,16 @@ def train(
 
 def main(
     directory: str,
-    stages: Sequence[tuple[Sloppiness, int, float]] = STAGES,
+    stages: Sequence[Stage] = STAGES,
     batch_size: int = 64,
 ) -> None:
     """Train the policy stage by stage and save it as a plain model directory."""
-    torch.set_num_threads(2)
+    torch.set_num_threads(1)
     tokenizer = build_tokenizer()
     model = build_model(tokenizer, seed=0)
-    for seed, (sloppiness, steps, lr) in enumerate(stages):
-        train(model, examples(tokenizer, sloppiness, seed), steps, batch_size, lr)
+    for seed, stage in enumerate(stages):
+        stream = batches(tokenizer, stage, batch_size, seed)
+        train(model, stream, stage.steps, stage.lr)
     model.generation_config = GenerationConfig(
         eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id
     )

@@ -34,7 +34,7 @@ class StepRecord:
         self.samples: Sequence[TrainingSample] = ()
         self.update: Mapping[str, float] = {}
         self.held_out: Sequence[Group] = ()
-        self.held_out_metrics: Mapping[str, float | None] = {}
+        self.held_out_metrics: Mapping[str, Any] = {}
 
     @contextmanager
     def phase(self, name: str, memory: str | None = None) -> Iterator[None]:

@@ -198,7 +198,10 @@ class Trainer:
         if every and self.held_out and step % every == 0:
             groups, evaluation = self.measure()
             record.held_out = groups
-            record.held_out_metrics = {"held_out_pass@1": evaluation.pass_at_1}
+            record.held_out_metrics = {
+                "held_out_pass@1": evaluation.pass_at_1,
+                "held_out_by_level": evaluation.by_level,
+            }
 
     def _renew_reference(self, step: int) -> None:
         """Copy the policy to the reference every so many steps (iterative GRPO)."""

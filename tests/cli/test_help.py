@@ -54,6 +54,6 @@ def test_help_has_the_defaults_of_the_command():
     said = {command: lines(command) for command in COMMANDS}
     for command, samples in (("train", 8), ("eval", 4), ("sample", 1)):
         assert said[command]["samples"].endswith(f"[default: {samples}]")
-    assert said["train"]["max-tokens"].endswith("[default: 1024; tiny: 96]")
+    assert said["train"]["max-tokens"].endswith("[default: 1024; tiny: 80]")
     assert "up to 32768" in said["eval"]["max-tokens"]
     assert "default" not in said["train"]["limit"]

@@ -10,9 +10,9 @@ import yaml
 import rlvr_cli
 
 PROBLEMS = [
-    {"question": "What is 3 + 4?", "answer": 7.0, "topic": "sums"},
-    {"problem": "What is 60 * 8?", "answer": "480"},
-    {"prompt": "What is 30 - 12?", "answer": "30 less 12 is 18\n#### 18"},
+    {"question": "Start at 3, keep last digits: (a) +4", "answer": 7.0, "topic": "sums"},
+    {"problem": "Start at 6, keep last digits: (a) *3", "answer": "8"},
+    {"prompt": "Start at 0, keep last digits: (a) -2", "answer": "10 less 2 is 8\n#### 8"},
 ]
 STDIN = "".join(json.dumps(row) + "\n" for row in PROBLEMS)
 ROW_KEYS = [
@@ -45,7 +45,7 @@ def test_eval_pipes_rows_and_says_the_figures(rlvr):
     ]
     assert all(list(row)[: len(ROW_KEYS)] == ROW_KEYS for row in found)
     assert found[0]["topic"] == "sums"
-    assert [row["answer"] for row in found[::3]] == ["7", "480", "18"]
+    assert [row["answer"] for row in found[::3]] == ["7", "8", "8"]
     correct = sum(row["verdict"] == "correct" for row in found)
     assert all((row["reward"] == 1.0) == (row["verdict"] == "correct") for row in found)
     assert f"{correct / 9:.4f} on stdin (3 problems x 3 samples" in done.stderr
@@ -105,9 +105,9 @@ def test_sample_takes_text_files_and_stdin(rlvr, tmp_path):
     assert [row["problem"] for row in found[::2]] == [
         "What is 2 + 2?",
         "What is 1 + 1?",
-        "What is 3 + 4?",
-        "What is 60 * 8?",
-        "What is 30 - 12?",
+        "Start at 3, keep last digits: (a) +4",
+        "Start at 6, keep last digits: (a) *3",
+        "Start at 0, keep last digits: (a) -2",
     ]
     assert "verdict" not in found[0]
     assert "verdict" in found[-1]
@@ -180,6 +180,12 @@ def test_bad_lines_stop_or_are_skipped(rlvr):
     [
         (("eval", "-"), "stdin: no problems in it"),
         (("train", "nothing"), "nothing: no such problem set"),
+        (("train", "--set", "data.where=level=9"), "no problem of chains has level 9; others are"),
+        (("eval", "--set", "data.where=level=0,1"), "no problem of chains has level 0; others are"),
+        (
+            ("sample", "x", "--set", "data.where=level=1"),
+            "only rlvr train and eval read data.where",
+        ),
         (("eval", "missing.jsonl"), "missing.jsonl: cannot be read"),
         (("eval", "--model", "./nowhere"), "--model ./nowhere: no such directory"),
         (("train", "--set", "rollout.promts=3"), "did you mean rollout.prompts?"),

@@ -6,6 +6,10 @@ import sys
 import warnings
 
 import pytest
+import tqdm.auto
+from datasets.utils import tqdm as datasets_tqdm
+from huggingface_hub.utils import tqdm as hub_tqdm
+from transformers.utils.logging import tqdm as transformers_tqdm
 
 from rlvr_cli.core.logs import neutralize_logs
 
@@ -16,9 +20,11 @@ SHOWN = "\ufffd]0;owned\ufffd\ufffd[2J"
 @pytest.fixture(autouse=True)
 def _as_it_was():
     factory, formatted = logging.getLogRecordFactory(), warnings.formatwarning
+    meter = vars(tqdm.tqdm)["format_meter"]
     yield
     logging.setLogRecordFactory(factory)
     warnings.formatwarning = formatted
+    tqdm.tqdm.format_meter = meter
 
 
 def test_records_their_arguments_and_their_errors(capfd):
@@ -53,6 +59,20 @@ def test_warnings():
     assert warnings.formatwarning(NASTY, UserWarning, "f.py", 1, "") == (
         f"f.py:1: UserWarning: {SHOWN}\n"
     )
+
+
+@pytest.mark.parametrize(
+    "bar", [tqdm.tqdm, tqdm.auto.tqdm, hub_tqdm, transformers_tqdm, datasets_tqdm]
+)
+def test_progress_bars(bar, capfd):
+    neutralize_logs()
+    with bar([1], desc=NASTY, unit=NASTY, disable=False, file=sys.stderr) as shown:
+        shown.set_postfix({NASTY: NASTY})
+        shown.update()
+    said = capfd.readouterr().err
+    assert SHOWN in said
+    assert "100%" in said
+    assert not set(said) & {"\x07", "\x1b"}
 
 
 def test_twice_is_once():

@@ -7,7 +7,6 @@ import pytest
 from pydantic import Field
 
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.layers import Layer
 from rlvr_cli.core.settings import (
     Choice,
     Section,
@@ -141,14 +140,6 @@ def test_differences_by_dotted_name():
 def test_a_choice_is_shown_with_its_cells():
     assert str(Deep(floor=2)) == "deep (share 0.1, floor 2, inner plain (share 0.5))"
     assert Deep(floor=2).cells == {"share": 0.1, "floor": 2}
-
-
-def test_a_layer_knows_what_it_sets():
-    layer = Layer("here", {"a": {"b": None}, "c": 1})
-    assert layer.sets(["a"])
-    assert layer.sets(["a", "b"])
-    assert not layer.sets(["b"])
-    assert not layer.sets(["c", "d"])
 
 
 def test_a_setting_says_what_is_done_with_it():

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.data import arithmetic
 from rlvr_cli.data.problems import ProblemCursor, load_problems
 from rlvr_cli.data.sources import has_split, known_sets
 from rlvr_cli.evaluation.fingerprint import data_hash
@@ -130,8 +129,8 @@ def test_a_source_that_does_not_exist(name):
 
 
 def test_the_shipped_sets_are_described():
-    assert set(known_sets()) >= {"arithmetic", "gsm8k", "math500", "aime24", "amc23"}
-    assert has_split("arithmetic", "test")
+    assert set(known_sets()) >= {"chains", "gsm8k", "math500", "aime24", "amc23"}
+    assert has_split("chains", "test")
     assert not has_split("math500", "train")
 
 
@@ -150,31 +149,37 @@ def test_real_problem_sets_are_read_whole(shared_data, file, count, first):
     assert first in (None, problems[0].answer)
 
 
-def test_arithmetic_splits_never_overlap_whatever_the_seed():
-    held_out = {
-        row["problem"] for seed in range(3) for row in arithmetic.problems("test", 256, seed)
-    }
-    train = {
-        row["problem"] for seed in range(3) for row in arithmetic.problems("train", 4096, seed)
-    }
-    assert not held_out & train
+@pytest.mark.parametrize(
+    ("where", "limit", "levels"),
+    [("level=2", None, {2}), ("level= 1 , 8", None, {1, 8}), (None, None, set(range(1, 9)))],
+)
+def test_problems_are_chosen_by_a_field(where, limit, levels):
+    chosen = load_problems("chains", "test", where=where)
+    assert {problem.extra["level"] for problem in chosen.problems} == levels
+    everything = load_problems("chains", "test").problems
+    assert chosen.problems == tuple(p for p in everything if p.extra["level"] in levels)
+    assert len(chosen.places) == len(chosen.problems)
+    first = load_problems("chains", "test", where=where, limit=3)
+    assert first.problems == chosen.problems[:3]
 
 
-def test_arithmetic_is_right_seeded_and_has_every_level():
-    rows = arithmetic.problems("train", 500, seed=1)
-    assert rows == arithmetic.problems("train", 500, seed=1)
-    assert rows != arithmetic.problems("train", 500, seed=2)
-    assert len({row["problem"] for row in rows}) == 500
-    assert {row["level"] for row in rows} == set(arithmetic.LEVELS)
-    for row in rows:
-        total, op = 0, "+"
-        for word in row["problem"].removeprefix("What is ").rstrip("?").split():
-            if word in "+-*":
-                op = word
-            else:
-                number = int(word)
-                total = {"+": total + number, "-": total - number, "*": total * number}[op]
-        assert row["answer"] == str(total)
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ("level=9", "no problem of chains has level 9; others are 1, 2, 3, 4, 5, 6, 7, 8"),
+        ("level=1,9,x", "no problem of chains has level 9 or x; others are 2, 3"),
+        ("levle=1", "no problem of chains has levle 1"),
+        ("level", "data.where level: give FIELD=VALUE, such as level=1,2"),
+        ("level=1,", "give FIELD=VALUE"),
+        ("=1", "give FIELD=VALUE"),
+        ("level=" + "9" * 1000, "no problem of chains has level 999"),
+    ],
+)
+def test_a_value_that_no_problem_has_is_said(where, message):
+    with pytest.raises(UserError) as error:
+        load_problems("chains", "test", where=where)
+    assert message in str(error.value)
+    assert len(str(error.value)) < 400
 
 
 @given(size=st.integers(1, 20), seed=st.integers(0, 99), counts=st.lists(st.integers(0, 30)))

@@ -6,7 +6,7 @@ import pytest
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Problem
-from rlvr_cli.data.prompts import TEMPLATES, render_prompts
+from rlvr_cli.data.prompts import TEMPLATES, render_prompts, template_text
 from rlvr_cli.model.loading import load_model
 
 PROBLEM = Problem("1", "What is 1 + 1?", "2")
@@ -67,3 +67,12 @@ def test_qwen3s_template_is_rendered_as_it_stands(tokenizer, shared_data, monkey
     assert prompt.text.endswith("<|im_end|>\n<|im_start|>assistant\n")
     assert not prompt.think_open
     assert set(TEMPLATES) == {"plain", "think_answer", "boxed"}
+
+
+def test_a_template_of_the_users_own(tmp_path):
+    path = tmp_path / "prompt.txt"
+    path.write_text("Solve {problem} in {braces}.\n")
+    assert template_text(str(path)) == "Solve {problem} in {braces}."
+    path.write_text("Solve it.")
+    with pytest.raises(UserError, match=r"the file has no \{problem\} in it"):
+        template_text(str(path))

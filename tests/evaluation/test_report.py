@@ -1,15 +1,12 @@
-"""Figures, fingerprints and result directories on rows made by hand."""
+"""Figures, and results to compare with, on rows made by hand."""
 
 import json
 
 import pytest
 
-from rlvr_cli.console.tables import by_difference, by_k, overview, table
+from rlvr_cli.console.tables import by_difference, by_k, overview
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.types import Problem
-from rlvr_cli.data.prompts import template_text
 from rlvr_cli.evaluation.estimators import Tally
-from rlvr_cli.evaluation.fingerprint import data_hash, differences, model_hash
 from rlvr_cli.evaluation.report import (
     Result,
     chosen_ks,
@@ -18,7 +15,7 @@ from rlvr_cli.evaluation.report import (
     judged_problems,
     report_entry,
 )
-from rlvr_cli.evaluation.result_dir import ResultDirectory, file_names, matching, read_results
+from rlvr_cli.evaluation.result_dir import matching, read_results
 from verifiers import Verifier
 
 
@@ -187,122 +184,6 @@ def test_a_file_of_several_results_is_not_one(tmp_path):
         matching("new", "d", found, path)
     unnamed = [result(ROWS, "m", ""), result(ROWS, "n", "")]
     assert matching("n", "d", unnamed, path) is unnamed[1]
-
-
-def test_a_fingerprint_says_in_what_two_results_differ(tmp_path):
-    ours = {"a": {"b": 1, "c": "x"}, "d": None}
-    assert differences(ours, ours) == []
-    assert differences(ours, {"a": {"b": 2, "c": "x"}, "e": 0}) == [
-        "a.b 1, theirs 2",
-        "e none, theirs 0",
-    ]
-    (tmp_path / "config.json").write_text("{}")
-    (tmp_path / "model.safetensors").write_bytes(b"weights")
-    before = model_hash(tmp_path)
-    (tmp_path / "README.md").write_text("not of the model")
-    (tmp_path / "rlvr.yaml").write_text("seed: 1")
-    assert model_hash(tmp_path) == before
-    (tmp_path / "model.safetensors").write_bytes(b"weightz")
-    assert model_hash(tmp_path) != before
-    problem = Problem("1", "p", "2", {"level": 3})
-    assert data_hash([problem]) == data_hash([Problem("1", "p", "2", {"level": 3})])
-    assert data_hash([problem]) != data_hash([Problem("1", "p", "2", {"level": 4})])
-    assert data_hash([problem]) != data_hash([problem, problem])
-
-
-def test_unfinished_rows_come_back_whole_or_not_at_all(tmp_path):
-    out = tmp_path / "out"
-    first = ResultDirectory(out).unfinished("name", {"seed": 1}, samples=2)
-    first.add("b", [row("b", "correct", "1"), row("b", "wrong", "2")])
-    first.add("a", [row("a", "correct", "1"), row("a", "wrong", "2")])
-    with first.path.open("a") as file:
-        file.write(json.dumps(row("c", "correct", "1")) + "\n" + '{"id": "c", "ver')
-    again = ResultDirectory(out).unfinished("name", {"seed": 1}, samples=2)
-    assert (set(again.rows_of), again.dropped) == ({"a", "b"}, 2)
-    assert [r["id"] for r in again.rows(["a", "b"])] == ["a", "a", "b", "b"]
-    assert again.path.read_text().count("\n") == 3
-    assert ResultDirectory(out).unfinished("name", {"seed": 1}, samples=2).dropped == 0
-    with pytest.raises(UserError, match=r"begun with other settings.*seed 2, theirs 1"):
-        ResultDirectory(out).unfinished("name", {"seed": 2}, samples=2)
-
-
-B_ON_THE_WAY = b'{"sha256": "0", "rows": ['
-
-
-@pytest.mark.parametrize(
-    ("damage", "kept", "dropped"),
-    [
-        (lambda lines: [lines[0], b"\0" * len(lines[1]), lines[2], lines[3]], {"b", "c"}, 1),
-        (lambda lines: [lines[0], lines[1], b"\0" * 512 + lines[2][512:], lines[3]], {"a", "c"}, 1),
-        (lambda lines: [lines[0], lines[1], lines[2], lines[3][:-9]], {"a", "b"}, 1),
-        (lambda lines: [*lines, b"\0" * 4096], {"a", "b", "c"}, 1),
-        (lambda lines: [*lines, B_ON_THE_WAY], {"a", "b", "c"}, 1),
-        (lambda lines: [*lines, b"\xff\xfe", b"[" * 100_000, b"{}", b"7"], {"a", "b", "c"}, 4),
-        (lambda lines: [b"\0" * 40, *lines[1:]], {"a", "b", "c"}, 0),
-        (lambda lines: [b"\0" * 4096], set(), 0),
-        (lambda lines: [b""], set(), 0),
-        (lambda lines: [lines[0], lines[1].replace(b'"wrong"', b'"correct"')], set(), 1),
-        (lambda lines: [lines[0], lines[1].replace(b'"verdict"', b'"verdikt"')], set(), 1),
-        (lambda lines: [lines[0], lines[2], lines[1], lines[2]], {"a", "b"}, 0),
-    ],
-)
-def test_what_a_power_cut_leaves_loses_the_torn_groups_alone(tmp_path, damage, kept, dropped):
-    out = tmp_path / "out"
-    first = ResultDirectory(out).unfinished("name", {"seed": 1}, samples=2)
-    for identity in "abc":
-        first.add(identity, [row(identity, "correct", "1"), row(identity, "wrong", "2")])
-    lines = first.path.read_bytes().splitlines()
-    first.path.write_bytes(b"\n".join(damage(lines)))
-    again = ResultDirectory(out).unfinished("name", {"seed": 1}, samples=2)
-    assert (set(again.rows_of), again.dropped) == (kept, dropped)
-    assert all(again.rows_of[key] == first.rows_of[key] for key in kept)
-
-
-def test_without_a_first_line_groups_of_other_settings_are_not_thrown_away(tmp_path):
-    first = ResultDirectory(tmp_path / "out").unfinished("name", {"seed": 1}, samples=1)
-    first.add("a", [row("a", "correct", "1")])
-    torn = b"\0\n" + first.path.read_bytes().split(b"\n", 1)[1]
-    first.path.write_bytes(torn)
-    with pytest.raises(UserError, match="its first line cannot be read"):
-        ResultDirectory(tmp_path / "out").unfinished("name", {"seed": 2}, samples=1)
-    assert first.path.read_bytes() == torn
-
-
-def test_a_result_directory_in_use_is_refused(tmp_path):
-    early, late = ResultDirectory(tmp_path / "out"), ResultDirectory(tmp_path / "out")
-    early.unfinished("name", {"seed": 1}, samples=1)
-    with pytest.raises(UserError, match="another process is using it"):
-        ResultDirectory(tmp_path / "out")
-    with pytest.raises(UserError, match="another process is using it"):
-        late.unfinished("name", {"seed": 1}, samples=1)
-    early.finish({"results": []}, {})
-    with pytest.raises(UserError, match="it exists already, finished"):
-        late.unfinished("name", {"seed": 1}, samples=1)
-
-
-def test_names_of_files_are_plain_and_different():
-    assert file_names([("org/m", "./a.jsonl"), ("org_m", "a.jsonl"), ("m", "..")]) == [
-        "a.jsonl--org_m",
-        "a.jsonl--org_m-2",
-        "--m",
-    ]
-    long = file_names([("m" * 10_000, "d"), ("m" * 10_001, "d"), ("漢" * 200, "d")])
-    assert len(set(long)) == 3
-    assert all(len(f".{name}.jsonl.partial".encode()) < 255 for name in long)
-    assert len(set(file_names([("m", "d")] * 4000))) == 4000
-
-
-def test_a_table_lines_up():
-    assert table(["a", "bb"], [["xyz", "1"]]) == ["a    bb", "xyz   1"]
-
-
-def test_a_template_of_the_users_own(tmp_path):
-    path = tmp_path / "prompt.txt"
-    path.write_text("Solve {problem} in {braces}.\n")
-    assert template_text(str(path)) == "Solve {problem} in {braces}."
-    path.write_text("Solve it.")
-    with pytest.raises(UserError, match=r"the file has no \{problem\} in it"):
-        template_text(str(path))
 
 
 def test_a_comparison_of_the_most_frequent_answers_by_hand():

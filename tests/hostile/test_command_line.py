@@ -163,6 +163,21 @@ def test_a_published_model_is_trained_and_its_checkpoint_is_whole(nursery, tmp_p
     assert "from the end of step 1" in again.stderr
 
 
+def test_no_secret_and_no_place_of_this_machine_is_in_what_is_written(nursery, tmp_path):
+    names = ("HF_TOKEN", "WANDB_API_KEY", "AWS_SECRET_ACCESS_KEY", "USER", "HOME")
+    private = {name: f"/private-{name}" for name in names}
+    (tmp_path / "p.jsonl").write_text(PROBLEMS)
+    measure = ["eval", "p.jsonl", "--model", "run", "-n", "1", "--max-tokens", "2", "--out", "out"]
+    for argv in (["train", "p.jsonl", "--algo", "grpo", *TRAIN], measure):
+        done = nursery.run(Job(argv, str(tmp_path), environment=private))
+        assert done.rc == 0, done.stderr
+    files = [path for name in ("run", "out") for path in (tmp_path / name).rglob("*")]
+    written = b"".join(path.read_bytes() for path in files if path.is_file())
+    assert b"p.jsonl" in written
+    for text in (*private.values(), str(tmp_path)):
+        assert text.encode() not in written, text
+
+
 def _linked(directory: Path) -> Path:
     (directory / "model.safetensors").symlink_to(TINY / "model.safetensors")
     return directory
@@ -232,6 +247,14 @@ def test_a_ctrl_c_at_any_moment(wait, tmp_path):
     _await_program(process)
     time.sleep(wait)
     assert "Traceback" not in _interrupted(process)
+
+
+@pytest.mark.parametrize("wait", [0, 0.02, 0.1, 0.3, 1.0])
+def test_a_ctrl_c_while_the_verifiers_are_imported(wait, tmp_path):
+    process = _started("verifiers", tmp_path)
+    _await_program(process)
+    time.sleep(wait)
+    assert _interrupted(process) == ""
 
 
 def test_a_ctrl_c_while_the_verifiers_wait(tmp_path):

@@ -137,7 +137,8 @@ def test_what_fails_is_one_line_and_goes_on(command, kind, unbroken, tmp_path):
             again = limited(RESUME, place)
         else:
             again = limited(command, place)
-        assert again.rc == 0, (where, again.err)
+        finished = command is EVAL and "exists already, finished" in again.err
+        assert again.rc == 0 or finished, (where, again.err)
         assert outcome(place / "run") == outcome(whole), where
         left = {path.name for path in (place / "run").rglob(".*")} - {".lock"}
         assert not left, (where, left)

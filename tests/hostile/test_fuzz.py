@@ -95,7 +95,8 @@ def replaced(document: bytes, rng: random.Random) -> bytes:
 def place(tmp_path_factory) -> Path:
     """A run of two steps, a finished evaluation and an unfinished one."""
     place = tmp_path_factory.mktemp("fuzz")
-    rows = [{"problem": f"What is {n} + 2?", "answer": n + 2, "level": n} for n in range(4)]
+    asked = "Start at {}, keep last digits: (a) +2"
+    rows = [{"problem": asked.format(n), "answer": n + 2, "level": n} for n in range(4)]
     stdin = "".join(json.dumps(row) + "\n" for row in rows).encode()
     small = ("-n", "2", "--max-tokens", "8", "-q", "--out")
     train = ("train", "-", "--steps", "2", "--prompts", "2", *small, "run")

@@ -59,6 +59,16 @@ def not_utf8(path: Path) -> None:
     pyarrow.parquet.write_table(built, path)
 
 
+def endless_cells(path: Path) -> None:
+    """64 KB on the disk, 4 GiB in the first 256 rows: each is the same value of 16 MB."""
+    value = pyarrow.array(["q" * (16 << 20)])
+    column = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0] * 300, "int32"), value)
+    built = pyarrow.table({"problem": column, "answer": ["2"] * 300})
+    pyarrow.parquet.write_table(
+        built, path, compression="zstd", write_statistics=False, dictionary_pagesize_limit=1 << 30
+    )
+
+
 def torn(write):
     def then_cut(path: Path) -> None:
         write(path)
@@ -186,6 +196,13 @@ TABLES = [
         "p.parquet",
         parquet({"a": ["q"], "b": ["1"], "c": ["2"]}, ["problem", "answer", "answer"]),
         "answer stands twice",
+    ),
+    refused(
+        "parquet: a value without end",
+        "p.parquet",
+        endless_cells,
+        "p.parquet:1: the 256 rows from here on take more than 2 GiB",
+        megabytes=8000,
     ),
     refused("parquet: no rows", "p.parquet", parquet({"problem": [], "answer": []}), "no problems"),
     refused("parquet: other columns", "p.parquet", parquet({"x": ["q"]}), "no field problem"),

@@ -191,7 +191,9 @@ def test_situation(situation: Situation, tmp_path: Path) -> None:
 
 
 EVAL = ("eval", "p.jsonl", "-n", "2", "--max-tokens", "3", "--out", "out")
-PROBLEMS = "".join(line({"problem": f"What is {n} + 2?", "answer": n + 2}) for n in range(4))
+PROBLEMS = "".join(
+    line({"problem": f"Start at {n}, keep last digits: (a) +2", "answer": n + 2}) for n in range(4)
+)
 NAME = "p.jsonl--tiny.jsonl"
 Change = Callable[[Path], object]
 

@@ -28,7 +28,9 @@ STATE, TENSORS = f"{STEP}/trainer/state.json", f"{STEP}/trainer/state.safetensor
 def whole(tmp_path_factory) -> Path:
     """A run of two small steps on piped problems, both checkpoints kept."""
     place = tmp_path_factory.mktemp("whole")
-    rows = [{"problem": f"What is {n} + 2?", "answer": n + 2} for n in range(4)]
+    rows = [
+        {"problem": f"Start at {n}, keep last digits: (a) +2", "answer": n + 2} for n in range(4)
+    ]
     options = ("--steps", "2", "--prompts", "2", "-n", "2", "--max-tokens", "3", "--out", "run")
     stdin = "".join(json.dumps(row) + "\n" for row in rows).encode()
     done = limited(("train", "-", "--algo", "grpo", *options, "-q"), place, stdin)
@@ -273,7 +275,7 @@ MANIFESTS = [
     falls_back(
         "a manifest of deep lists", write(f"{STEP}/manifest.json", deep("[", "]")), "cannot be read"
     ),
-    falls_back("a large manifest", write(f"{STEP}/manifest.json", " " * (2 << 20)), "larger than"),
+    falls_back("a large manifest", write(f"{STEP}/manifest.json", " " * (17 << 20)), "larger than"),
     falls_back("a manifest of NUL", tear(f"{STEP}/manifest.json", 10**6), "cannot be read"),
     falls_back("a torn manifest", tear(f"{STEP}/manifest.json"), "cannot be read"),
     falls_back(
@@ -415,7 +417,7 @@ STATES = [
     ),
     resumed(
         "other problems",
-        both(edit("What is 1", "What is 3", "run/problems.jsonl")),
+        both(edit("Start at 1", "Start at 3", "run/problems.jsonl")),
         "not those that the run began with",
     ),
     resumed(
@@ -465,6 +467,9 @@ METRICS = [
     goes_on("a deep line", write("run/metrics.jsonl", deep("[") + "\n"), GONE.format(0)),
     goes_on("metrics cut in a line", lines(lambda m: [m[0], m[1][:30]]), GONE.format(1)),
 ]
+ROLLOUT = "run/rollouts/step-000001.jsonl"
+CHANGED = "run/rollouts: not as the run wrote it: "
+DIFFERS = f"{CHANGED}the checksum of step-000001.jsonl differs"
 PROBLEMS = [
     resumed("problems torn", tear("run/problems.jsonl", 20), "problems.jsonl:4: "),
     resumed("problems of NUL", write("run/problems.jsonl", b"\0" * 512), "problems.jsonl:1: "),
@@ -473,7 +478,26 @@ PROBLEMS = [
         "a problem that is none", write("run/problems.jsonl", '{"id": 1}\n'), "problems.jsonl:1: "
     ),
     resumed("problems gone", lambda place: (place / "run/problems.jsonl").unlink(), "No such file"),
-    goes_on("rollouts gone", lambda place: shutil.rmtree(place / "run/rollouts")),
+    goes_on(
+        "rollouts gone",
+        lambda place: shutil.rmtree(place / "run/rollouts"),
+        f"{CHANGED}manifest.json: No such file",
+    ),
+    goes_on(
+        "a rollout edited",
+        edit("wrong|truncated|bad_format|no_answer", "correct", ROLLOUT),
+        DIFFERS,
+    ),
+    goes_on("a rollout torn", tear(ROLLOUT), DIFFERS),
+    goes_on("a rollout gone", lambda place: (place / ROLLOUT).unlink(), f"{CHANGED}.*No such file"),
+    goes_on("a rollout that is a FIFO", fifo(ROLLOUT), f"{CHANGED}.*not a regular file"),
+    goes_on("a link as a rollout of before", link(ROLLOUT, "../../outside/kept"), f"{CHANGED}"),
+    goes_on("their checksums torn", tear("run/rollouts/manifest.json"), f"{CHANGED}.*cannot be"),
+    goes_on(
+        "a link as their checksums",
+        link("run/rollouts/manifest.json", "../../outside/kept"),
+        CHANGED,
+    ),
     goes_on(
         "rollouts of other names",
         lambda place: (place / "run/rollouts/step-1-2-x.jsonl").write_text("x"),
@@ -497,6 +521,16 @@ def seen_at_once(name: str, says: str, run: Path) -> bool:
         assert len(rows) == int(counted[1])
         return "gone" not in name and "binary" not in name
     return False
+
+
+@pytest.mark.parametrize("command", ["audit", "eval --responses"])
+def test_a_rollout_edited_is_noticed_by_whoever_reads_it(command, whole, tmp_path):
+    shutil.copytree(whole, tmp_path / "run")
+    asked = (*command.split(), ROLLOUT, "-q")
+    read = Situation("as it was", asked, "agreement|pass@1", rc=0)
+    assert "not as the run" not in check(read, tmp_path).err
+    edit("wrong|truncated|bad_format|no_answer", "correct", ROLLOUT)(tmp_path)
+    check(Situation("edited", asked, DIFFERS, rc=0), tmp_path)
 
 
 @table([*LINKS, *CONFIGS, *MANIFESTS, *STATES, *METRICS, *PROBLEMS])

@@ -96,19 +96,22 @@ SPECS = [
     spec("a list", "- 1\n", "valid dictionary|ProblemSetSpec"),
     spec("an unknown key", SPEC + "source: a.jsonl\nanswr: x\n", "answr: extra inputs|Extra"),
     spec("an unknown field", SPEC + "source: a.jsonl\nfields: {answr: x}\n", "fields: answr"),
-    spec("no sizes", SPEC + "source: procedural:arithmetic\n", "needs sizes"),
-    spec("empty sizes", SPEC + "source: procedural:arithmetic\nsizes: {}\n", "needs sizes"),
+    spec(
+        "a set of the old form",
+        SPEC + "source: procedural:arithmetic\nsizes: {test: 9}\n",
+        "s.yaml: no such procedure as procedural:arithmetic; it is procedural:chains",
+    ),
+    spec("no sizes", SPEC + "source: procedural:chains\n", "needs sizes"),
+    spec("empty sizes", SPEC + "source: procedural:chains\nsizes: {}\n", "needs sizes"),
     spec(
         "a size without end",
-        SPEC + "source: procedural:arithmetic\nsizes: {test: 1000000000}\n",
+        SPEC + "source: procedural:chains\nsizes: {test: 1000000000}\n",
         "sizes: test: .*less than or equal",
     ),
-    spec(
-        "a size of nothing", SPEC + "source: procedural:arithmetic\nsizes: {test: 0}\n", "greater"
-    ),
+    spec("a size of nothing", SPEC + "source: procedural:chains\nsizes: {test: 0}\n", "greater"),
     spec(
         "a size of another split",
-        SPEC + "source: procedural:arithmetic\nsizes: {train: 9}\n",
+        SPEC + "source: procedural:chains\nsizes: {train: 9}\n",
         "it has no test split",
     ),
     spec("a NUL in its source", SPEC + 'source: "a\\0.jsonl"\n', "cannot be read"),

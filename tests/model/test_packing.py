@@ -1,4 +1,4 @@
-"""The plan for a kernel of runs says the same as the dense mask, in float64 through a stand-in."""
+"""Packed and padded rows: where each token stands, what it sees, and that it sees nothing else."""
 
 import pytest
 import torch
@@ -7,7 +7,77 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlvr_cli.model import packing
-from rlvr_cli.model.packing import attention_of_runs, pack, packed_attention
+from rlvr_cli.model.packing import attention_of_runs, pack, packed_attention, pad
+
+LIKE = torch.zeros(())
+PROMPTS = [[11, 12, 13], [21], [11, 12, 13]]
+RESPONSES = [[1, 2], [3, 4, 5], [6]]
+
+
+def test_a_packed_row_by_hand():
+    row = pack(PROMPTS, RESPONSES, LIKE)
+    # Two prompts, then each response without its last token; the third has none left.
+    assert row.input_ids.tolist() == [[11, 12, 13, 21, 1, 3, 4]]
+    assert row.position_ids.tolist() == [[0, 1, 2, 0, 3, 1, 2]]
+    assert row.response_ids.tolist() == [[1, 2, 0], [3, 4, 5], [6, 0, 0]]
+    assert row.mask.tolist() == [[1, 1, 0], [1, 1, 1], [1, 0, 0]]
+    layout = row.layout
+    assert layout.prompt_of.tolist() == [0, 1, 0]
+    assert layout.prompt_index.tolist() == [[0, 1, 2], [3, 0, 0]]
+    assert layout.response_index.tolist() == [[4, 0, 0], [5, 6, 0], [0, 0, 0]]
+    assert row.predicted_from.tolist() == [[2, 4, 0], [3, 5, 6], [2, 0, 0]]
+    assert layout.unpack.tolist() == [0, 1, 2, 3, 6, 9, 10]
+    seen = (layout.visible[1, 0] == 0).tolist()  # a prompt of one token, then itself
+    assert seen == [
+        [True, False, False, True, False, False],
+        [True, False, False, True, True, False],
+        [True, False, False, True, True, True],
+    ]
+    assert row.attention_mask is None
+
+
+def test_padded_rows_by_hand():
+    rows = pad(PROMPTS, RESPONSES, LIKE)
+    assert rows.input_ids.tolist() == [[11, 12, 13, 1], [21, 3, 4, 0], [11, 12, 13, 0]]
+    assert rows.attention_mask.tolist() == [[1, 1, 1, 1], [1, 1, 1, 0], [1, 1, 1, 0]]
+    assert rows.predicted_from.tolist() == [[2, 3, 0], [4, 5, 6], [10, 0, 0]]
+    assert (rows.layout, rows.position_ids) == (None, None)
+    packed = pack(PROMPTS, RESPONSES, LIKE)
+    assert torch.equal(rows.mask, packed.mask)
+    assert torch.equal(rows.response_ids, packed.response_ids)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 5)), min_size=1, max_size=6))
+def test_the_token_before_is_the_same_packed_and_padded(rows):
+    prompts = [[90 + which] * (which + 1) for which, _ in rows]
+    responses = [[10 * number + t for t in range(n)] for number, (_, n) in enumerate(rows)]
+    packed, padded = pack(prompts, responses, LIKE), pad(prompts, responses, LIKE)
+    for number, (prompt, response) in enumerate(zip(prompts, responses, strict=True)):
+        before = [prompt[-1], *response[:-1]]
+        for way in (packed, padded):
+            flat = way.input_ids.flatten()
+            places = way.predicted_from[number, : len(response)]
+            assert flat[places].tolist() == before
+
+
+@pytest.mark.parametrize(("heads", "kv_heads"), [(2, 2), (4, 2)])
+@pytest.mark.parametrize("scale", [None, 0.3])
+def test_each_response_attends_to_its_prompt_and_itself_as_if_alone(heads, kv_heads, scale):
+    torch.manual_seed(0)
+    row = pack(PROMPTS, RESPONSES, LIKE)
+    count = row.input_ids.shape[1]
+    q = torch.randn(1, heads, count, 3)
+    k, v = torch.randn(1, kv_heads, count, 3), torch.randn(1, kv_heads, count, 3)
+    found = packed_attention(q, k, v, row.layout, scale)
+    assert found.shape == (1, count, heads, 3)
+    for alone in ([0, 1, 2, 4], [3, 5, 6]):
+        expected = F.scaled_dot_product_attention(
+            q[:, :, alone], k[:, :, alone], v[:, :, alone], None, 0.0, True, scale=scale,
+            enable_gqa=True,
+        )  # fmt: skip
+        torch.testing.assert_close(found[:, alone], expected.transpose(1, 2))
+
 
 LENGTHS = st.lists(
     st.tuples(st.integers(0, 2), st.integers(1, 6)), min_size=1, max_size=6

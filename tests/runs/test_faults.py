@@ -214,7 +214,8 @@ def test_a_place_that_cannot_be_written_is_one_line():
 @pytest.mark.parametrize("change", ["gone", "changed"])
 def test_a_data_file_that_is_gone_or_changed_is_one_line(tmp_path, change):
     data, run = tmp_path / "p.jsonl", tmp_path / "run"
-    rows = [json.dumps({"problem": f"What is {n} + 2?", "answer": n + 2}) for n in range(8)]
+    asked = "Start at {}, keep last digits: (a) +2"
+    rows = [json.dumps({"problem": asked.format(n), "answer": (n + 2) % 10}) for n in range(8)]
     data.write_text("\n".join(rows))
     few = ("--prompts", "2", "-n", "4", "--max-tokens", "30", "--quiet")
     assert invoke("train", str(data), "--steps", "1", *few, "--out", str(run)).exit_code == 0

@@ -1,14 +1,17 @@
 """The preflight shows what a run would be, and each finding fires on a run built for it."""
 
 import json
+from contextlib import nullcontext
 
 import pytest
 
 from rlvr_cli.config import DataConfig, resolve, set_layer
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout, SamplingParams
 from rlvr_cli.evaluation.measure import summarize
 from rlvr_cli.evaluation.metrics import rollout_metrics
-from rlvr_cli.rollout.memory import Need, memory_free, memory_needed, smaller
+from rlvr_cli.rollout.memory import Need, memory_needed
+from rlvr_cli.runs import preflight
 from rlvr_cli.runs.preflight import (
     gold_findings,
     memory_findings,
@@ -58,12 +61,24 @@ def test_a_template_that_loses_the_problem():
         (("algo=ppo", "steps=3"), None),
         (("rollout.prompts=10",), None),
         (("rollout.prompts=11",), "a step draws 11 of 10 problems"),
+        (("rollout.samples=11111",), None),
+        (("rollout.prompts=10", "rollout.samples=10000"), "a step draws 100000 responses"),
     ],
 )
 def test_settings_that_are_hardly_meant(settings, text):
     config = resolve(set_layer(["rollout.prompts=9", *settings]))
     found = [finding.text for finding in settings_findings(config, 10)]
     assert [text in finding for finding in found] == ([True] if text else [])
+
+
+@pytest.mark.parametrize(("free", "refused"), [(8 * 9 * 50 * 100, False), (359_999, True)])
+def test_a_step_whose_responses_do_not_fit(free, refused, monkeypatch):
+    monkeypatch.setattr(preflight, "memory_free", lambda device, lent: free)
+    settings = ["rollout.prompts=8", "rollout.samples=9", "rollout.max_tokens=50"]
+    config = resolve(set_layer(settings))
+    says = r"8 problems x 9 samples x 50 tokens .* lower --prompts, -n or --max-tokens"
+    with pytest.raises(UserError, match=says) if refused else nullcontext():
+        preflight.refuse_large_step(config)
 
 
 def test_golds_that_cannot_be_read():
@@ -140,57 +155,8 @@ def test_no_share_of_a_format_that_nobody_asked_for(rlvr):
     assert "the format <think>" not in done.stderr
 
 
-def test_memory_by_hand():
-    from small_trainer import has_even, make_trainer
-
-    trainer = make_trainer(has_even, "algo=ppo", "rollout.kv_budget_mb=3")
-    model = trainer.session.policy.model
-    needed = memory_needed(model, trainer.config, engine_has_own=False)
-    weights = 4 * sum(parameter.numel() for parameter in model.parameters())
-    assert needed.always["weights"] == weights
-    assert needed.always["AdamW"] == 2 * 2 * weights  # policy and critic
-    assert needed.always["reference policy"] == weights
-    assert needed.always["critic"] == weights
-    assert needed.sampling["keys and values"] == 3 << 20
-    assert needed.updating["gradients"] == 2 * weights
-    assert "merged weights" not in needed.updating
-    rollout = trainer.config.rollout
-    responses = rollout.prompts * rollout.samples
-    assert needed.always["responses of a step"] == 100 * responses * rollout.max_tokens
-    assert not memory_needed(model, trainer.config, engine_has_own=True).sampling
-    assert 0 < memory_free(model.device, 0.0) < 1 << 50
-
-
-def test_memory_of_other_settings_by_hand():
-    from small_trainer import has_even, make_trainer
-
-    fixed = ("algo=grpo", "rollout.kv_budget_mb=3", "optim.micro_tokens=1024")
-    trainer = make_trainer(has_even, *fixed)
-    model, config = trainer.session.policy.model, trainer.config
-    weights = sum(parameter.numel() for parameter in model.parameters())
-    plain = memory_needed(model, config, False)
-    adapter = 2 * 32 * (2 * (32 + 32) + 2 * (32 + 16) + 3 * (32 + 48))
-    found = {text.split()[-1]: (one, text) for text, one in smaller(config, model)}
-    assert list(found) == [
-        "optim.checkpointing=on",
-        "optim.micro_tokens=256",
-        "rollout.kv_budget_mb=1",
-        "optim.weights=bfloat16",
-        "32",
-    ]
-    needs = [memory_needed(model, one, False) for one, _ in found.values()]
-    assert needs[0].updating["forward and backward"] < plain.updating["forward and backward"] / 1.5
-    assert needs[3].always["AdamW"] == 2 * 2 * weights
-    assert needs[4].always["AdamW"] == 2 * 4 * adapter
-    assert needs[4].updating["gradients"] == 4 * adapter
-    assert "reference policy" not in needs[4].always
-    assert found["32"][1].endswith("--set optim.weights=bfloat16 --lora 32")
-
-
 def test_layers_are_computed_again_where_memory_is_short(monkeypatch):
     from small_trainer import has_even, make_trainer
-
-    from rlvr_cli.runs import preflight
 
     session = make_trainer(has_even).session
     need = memory_needed(session.policy.model, session.plan.config, False).peak
@@ -210,7 +176,7 @@ def test_check_says_it_all_and_starts_nothing(rlvr, tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
     for line in (
-        "prompt     <|user|>What is",
+        "prompt     <|user|>Start at ",
         "template   leaves <think> to the policy; a response ends with <|end|>",
         "golds      16 of 16 can be read",
         "GiB free; needed at most, in GiB: responses of a step 0.00, gradient and AdamW 0.01",

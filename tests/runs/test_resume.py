@@ -91,7 +91,7 @@ def test_from_every_step_the_rest_is_the_same(tmp_path, preset):
         assert state.values == final.values
         assert state.tensors.keys() == final.tensors.keys()
         assert all(torch.equal(final.tensors[k], t) for k, t in state.tensors.items())
-        for path in run.directory.glob("rollouts/*"):
+        for path in run.directory.glob("rollouts/*.jsonl"):
             assert path.read_bytes() == (tmp_path / "whole" / "rollouts" / path.name).read_bytes()
 
 
@@ -228,7 +228,14 @@ def test_an_end_before_the_first_step_is_one_to_go_on_from(tmp_path, monkeypatch
 
 def test_piped_problems_are_kept_and_the_run_made_longer(rlvr, tmp_path):
     problems = "".join(
-        json.dumps({"question": f"What is {n} + {n}?", "answer": 2 * n, "x": [n]}) + "\n"
+        json.dumps(
+            {
+                "question": f"Start at {n}, keep last digits: (a) +{n}",
+                "answer": 2 * n % 10,
+                "x": [n],
+            }
+        )
+        + "\n"
         for n in range(1, 9)
     )
     args = ("train", "-", "--prompts", "2", "-n", "4", "--max-tokens", "40")

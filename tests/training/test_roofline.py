@@ -4,8 +4,6 @@ import pytest
 import torch
 from conftest import random_model
 
-from rlvr_cli.console.display import Display
-from rlvr_cli.runs.narration import say_throughput
 from rlvr_cli.training.roofline import (
     GPUS,
     Peaks,
@@ -16,7 +14,6 @@ from rlvr_cli.training.roofline import (
     sheet_peaks,
     update_seconds,
 )
-from rlvr_cli.training.throughput import run_throughput
 
 H100 = Peaks(*GPUS["H100"], "")
 # Qwen2.5-1.5B: width 1536, 28 layers of 12 heads and 2 key heads of 128, 151,936 ids, tied.
@@ -76,86 +73,6 @@ def test_the_higher_measurement_counts():
     peaks = machine_peaks(torch.device("cpu"))
     assert min(peaks.flops, peaks.bandwidth) > 0
     assert Peaks(9.0, 2.0, "a").best(Peaks(3.0, 5.0, "b")) == Peaks(9.0, 5.0, "a")
-
-
-def test_a_run_is_summed_before_it_is_divided():
-    row = {
-        "tokens_sampled": 60,
-        "tokens_given_up": 40,
-        "tokens_scored": 30,
-        "tokens_updated": 50,
-        "tokens_with_signal": 40,
-        "seconds_rollout": 2.0,
-        "seconds_verification": 1.0,
-        "seconds_logprobs": 0.5,
-        "seconds_update": 1.0,
-        "seconds_sync": 1.0,
-        "seconds_step": 5.0,
-        "least_seconds_rollout": 0.5,
-        "least_seconds_update": 0.25,
-        "mismatch": 0.01,
-        "memory_peak_gib": 3.0,
-    }
-    idle = {
-        **dict.fromkeys(row, 0),
-        "tokens_sampled": 100,
-        "seconds_rollout": 8.0,
-        "seconds_step": 10.0,
-    }
-    del idle["mismatch"]
-    figures = run_throughput([row, idle])
-    assert figures["tokens_per_second_rollout"] == 20
-    assert figures["tokens_per_second_verification"] == 160
-    assert figures["tokens_per_second_logprobs"] == 60
-    assert figures["tokens_per_second_update"] == 50
-    assert run_throughput([idle])["tokens_per_second_logprobs"] is None
-    assert figures["signal_share"] == 0.2
-    assert figures["goodput"] == pytest.approx(40 / 15)
-    assert (figures["roof_gen"], figures["mfu"]) == (0.05, 0.25)
-    assert figures["roof_step"] == pytest.approx(0.05)
-    assert (figures["mismatch_max"], figures["memory_peak_gib"]) == (0.01, 3.0)
-    assert run_throughput([])["roof_step"] is None
-
-
-ROW = {
-    "tokens_sampled": 10,
-    "tokens_given_up": 0,
-    "tokens_scored": 0,
-    "tokens_updated": 10,
-    "tokens_with_signal": 10,
-    "seconds_rollout": 2.0,
-    "seconds_update": 1.0,
-    "seconds_step": 4.0,
-    "least_seconds_rollout": 3.0,
-    "least_seconds_update": 0.5,
-}
-
-
-def test_a_share_above_one_is_no_share_but_a_busy_machine():
-    figures = run_throughput([ROW])
-    assert figures["machine_busy"]
-    assert figures["roof_gen"] is None
-    assert (figures["mfu"], figures["roof_step"]) == (0.5, 3.5 / 4)
-    assert not run_throughput([])["machine_busy"]
-
-
-def test_higher_peaks_make_the_least_times_shorter():
-    figures = run_throughput([ROW], flops_gain=2.0, most_gain=3.0)
-    assert (figures["roof_gen"], figures["mfu"]) == (0.5, 0.25)
-    assert figures["roof_step"] == (1.0 + 0.25) / 4
-    assert not figures["machine_busy"]
-
-
-@pytest.mark.parametrize(
-    ("figures", "words"),
-    [
-        ({"roof_gen": None, "machine_busy": True}, "roof_gen machine busy, mfu 50.0%"),
-        ({"roof_gen": None, "machine_busy": False}, "roof_gen -, mfu 50.0%"),
-    ],
-)
-def test_a_share_that_is_none_is_said_in_words(capsys, figures, words):
-    say_throughput({**run_throughput([ROW]), **figures}, "a measurement", Display(quiet=False))
-    assert words in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize(

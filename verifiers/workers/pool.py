@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import queue
+import re
 import select
 import subprocess
 import sys
@@ -19,6 +20,8 @@ START_LIMIT_S = 60.0
 LATE = "time limit"
 READ_CHUNK = 65536
 PACKAGE_ROOT = str(Path(__file__).resolve().parents[2])
+TOLD = re.compile("PATH|LANG|LC_.*|TMPDIR|PYTHONHASHSEED|PYTHONHOME|LD_LIBRARY_PATH")
+"""What a worker is told of the environment, in which secrets may stand."""
 
 
 class WorkerLostError(Exception):
@@ -29,6 +32,7 @@ class _Worker:
     """One child process; used by one thread at a time."""
 
     def __init__(self, judge: str, memory_mb: int) -> None:
+        told = {name: value for name, value in os.environ.items() if TOLD.fullmatch(name)}
         words = [str(os.getpid()), str(memory_mb), judge]
         paths = [PACKAGE_ROOT, *(path for path in sys.path if path)]
         self._process = subprocess.Popen(
@@ -37,7 +41,7 @@ class _Worker:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd=PACKAGE_ROOT,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+            env=told | {"PYTHONPATH": os.pathsep.join(paths)},
         )
         self._unread = b""
 

@@ -32,9 +32,11 @@ def sample(
     if top_p < 1:
         logprobs_BV = _nucleus(logprobs_BV, top_p)
     cumulative_BV = logprobs_BV.double().exp().cumsum(-1)
-    target_B1 = uniform_B[:, None] * cumulative_BV[:, -1:]
-    token_B1 = torch.searchsorted(cumulative_BV, target_B1, right=True)
-    token_B1 = token_B1.clamp_max(logits_BV.shape[-1] - 1)
+    total_B1 = cumulative_BV[:, -1:].contiguous()
+    last_B1 = torch.searchsorted(cumulative_BV, total_B1)  # the last of any probability
+    token_B1 = torch.searchsorted(cumulative_BV, uniform_B[:, None] * total_B1, right=True)
+    token_B1 = token_B1.minimum(last_B1)
+    token_B1 = token_B1.clamp_max(logits_BV.shape[-1] - 1)  # where nothing is a number
     return token_B1[:, 0], logprobs_BV.gather(-1, token_B1)[:, 0]
 
 

@@ -4,12 +4,13 @@ import os
 import signal
 import subprocess
 import threading
+from pathlib import Path
 
 import pytest
 
 import verifiers.api
 from verifiers import Attempt, Verdict, Verifier
-from verifiers.workers.pool import Pool
+from verifiers.workers.pool import TOLD, Pool
 
 
 @pytest.fixture
@@ -49,6 +50,27 @@ def test_a_late_worker_costs_one_row_and_is_replaced() -> None:
         assert pool.ask("2", "2.0").equal is True
     finally:
         pool.close()
+
+
+def test_no_secret_of_the_environment_reaches_a_worker(only_workers, monkeypatch) -> None:
+    for name in (
+        "HF_TOKEN",
+        "WANDB_API_KEY",
+        "AWS_SECRET_ACCESS_KEY",
+        "PYTHONSTARTUP",
+        "LD_PRELOAD",
+    ):
+        monkeypatch.setenv(name, "")
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    monkeypatch.setenv("PYTHONHASHSEED", "7")
+    with Verifier(timeout=20) as verifier:
+        assert verifier.equal("x+3", "3+x") is Verdict.CORRECT
+        (pid,) = children()
+        listed = Path(f"/proc/{pid}/environ").read_text().rstrip("\0").split("\0")
+    told = dict(pair.split("=", 1) for pair in listed)
+    assert {"LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "7"}.items() <= told.items()
+    assert all(TOLD.fullmatch(name) or name == "PYTHONPATH" for name in told)
+    assert not {"HF_TOKEN", "WANDB_API_KEY", "AWS_SECRET_ACCESS_KEY", "PYTHONSTARTUP"} & told.keys()
 
 
 def test_a_killed_worker_costs_one_row(only_workers) -> None:

@@ -34,7 +34,7 @@ def killed_midway(directory, at_least):
     """Start an evaluation and SIGKILL it once some problems are done; the unfinished file."""
     command = [sys.executable, "-m", "rlvr_cli", "eval", *LIMIT, "--out", "broken"]
     process = subprocess.Popen(command, cwd=directory, stderr=subprocess.DEVNULL)
-    unfinished = directory / "broken" / "unfinished" / "arithmetic--tiny.jsonl"
+    unfinished = directory / "broken" / "unfinished" / "chains--tiny.jsonl"
     while not unfinished.exists() or unfinished.read_bytes().count(b"\n") < 1 + at_least:
         assert process.poll() is None
         time.sleep(0.01)
@@ -61,13 +61,13 @@ def test_a_killed_evaluation_goes_on_and_ends_byte_for_byte_the_same(rlvr, tmp_p
     kept = len(done) - 1
     assert f"{kept} of 40 problems are done already" in again.stderr
     assert files(tmp_path / "broken") == files(tmp_path / "whole")
-    assert sorted(files(tmp_path / "whole")) == ["report.json", "responses/arithmetic--tiny.jsonl"]
+    assert sorted(files(tmp_path / "whole")) == ["report.json", "responses/chains--tiny.jsonl"]
 
 
 @pytest.mark.parametrize(
     ("number", "out", "said"),
     [
-        (signal.SIGINT, ("--out", "result"), r"kept \d+ of 256 problems of arithmetic with tiny; "),
+        (signal.SIGINT, ("--out", "result"), r"kept \d+ of 256 problems of chains with tiny; "),
         (signal.SIGTERM, (), "nothing is kept; rlvr eval with --out DIR keeps"),
     ],
 )
@@ -288,7 +288,7 @@ P = {"problem": "p", "answer": 1}
             ({**P, "id": 1}, {"problem": "q", "answer": 1, "id": 1}),
             "stdin:2: the id 1 is that of another problem (stdin:1)",
         ),
-        (("arithmetic", "--by", "topic"), (), "--by topic: no such field in arithmetic; it has"),
+        (("chains", "--by", "topic"), (), "--by topic: no such field in chains; it has"),
         (("gsm8k",), (), "save a copy as DIR/gsm8k_test.jsonl and add --set data.root=DIR"),
         (("gsm8k", "--set", "data.root=."), (), "gsm8k: . holds no gsm8k_test.jsonl"),
         (("-", "--prompt", "none.txt"), (P,), "prompt none.txt: no such template; choose from"),
@@ -317,7 +317,7 @@ def test_the_sets_are_listed_without_torch(rlvr):
     done = rlvr("eval", "--list")
     names = [json.loads(line)["name"] for line in done.stdout.splitlines()]
     assert set(names) == {
-        *("arithmetic", "gsm8k", "math500", "math", "aime24", "aime25", "amc23", "minerva"),
+        *("chains", "gsm8k", "math500", "math", "aime24", "aime25", "amc23", "minerva"),
         *("olympiadbench", "dapo-math-17k", "deepscaler"),
     }
     code = (

@@ -27,6 +27,14 @@ def test_elsewhere_it_waits_for_the_next_welcome(capfd):
     assert "stopping as soon as this step is saved" in capfd.readouterr().err
 
 
+def test_after_a_welcome_it_waits_again():
+    with Interrupts() as interrupts:
+        with interrupts.interruptible():
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+        heed()
+
+
 def test_the_second_comes_at_once_anywhere():
     with Interrupts():
         os.kill(os.getpid(), signal.SIGINT)

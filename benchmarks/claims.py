@@ -1,0 +1,180 @@
+"""What the lectures claim of the algorithms, as runs that anybody repeats: arms times seeds.
+
+    python benchmarks/claims.py RESULTS [CLAIM…] [--seeds 0 1 2 3 4] [--jobs 2] [--trl-python PY]
+    python benchmarks/claims.py RESULTS --report           # of the runs that are there
+
+A claim is a few arms, each some settings of `rlvr train` on the built-in problems, that differ in
+one thing. A run is a process with one thread; it leaves RESULTS/ARM-SEED.json and is never made
+twice, so that arms are shared and an interrupted command goes on where it was. The report compares
+at equal steps, equal seconds and equal generated tokens, with 95 % intervals over the seeds, and
+draws docs/claims/CLAIM.svg. Seconds are the processor's, without measurements: they hardly change
+with what else runs. TRL (`trl_run.py`) needs the Python of an environment that has it.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from claims_report import report
+
+ROOT = Path(__file__).parents[1]
+STEPS, LONGER, EVERY = 60, 90, 10
+"""Steps of an arm with dynamic sampling, those of one without, which costs less a step, and how
+often the held-out problems are measured."""
+TRL = "trl"
+_TRAIN = "--train"
+
+PLAIN = ["algo=grpo", "algorithm.kl=none", "algorithm.mini_batches=4"]
+HIGHER = [*PLAIN, "algorithm.surrogate.high=0.28"]
+TOKEN = [*HIGHER, "algorithm.aggregation=token_mean"]
+MANY = "algorithm.mini_batches=16"
+ARMS: dict[str, list[str]] = {
+    "dapo": ["algo=dapo", "algorithm.mini_batches=4"],
+    "grpo": ["algo=grpo", "algorithm.mini_batches=4"],
+    "plain": PLAIN,
+    "higher": HIGHER,
+    "token": TOKEN,
+    "dapo16": ["algo=dapo", MANY],
+    "dapo16_low": ["algo=dapo", MANY, "algorithm.surrogate.high=0.2"],
+    "dapo16_ratio": ["algo=dapo", MANY, "algorithm.surrogate=ratio"],
+    "token_only": [*PLAIN, "algorithm.aggregation=token_mean"],
+    "dr_grpo": ["algo=dr_grpo", "algorithm.mini_batches=4"],
+    "ppo": ["algo=ppo", "algorithm.mini_batches=4"],
+    "rloo": ["algo=rloo", "algorithm.mini_batches=1"],
+    "reinforce": ["algo=reinforce", "algorithm.mini_batches=1"],
+}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What is said, the arms that show it or not, and the figure of a step that it is about."""
+
+    said: str
+    arms: tuple[str, ...]
+    figure: str
+
+
+CLAIMS = {
+    "dapo": Claim("DAPO is above GRPO", ("dapo", "grpo", "plain", TRL), "response_length"),
+    "ladder": Claim(
+        "Each of DAPO's techniques helps", ("plain", "higher", "token", "dapo"), "mixed_share"
+    ),
+    "entropy": Claim("Entropy collapses without clip-higher", ("dapo16", "dapo16_low"), "entropy"),
+    "length": Claim(
+        "The mean of a sequence's tokens favors long wrong responses",
+        ("plain", "token_only", "dr_grpo"),
+        "response_length",
+    ),
+    "dead_groups": Claim(
+        "Without dynamic sampling ever more groups give no signal", ("dapo", "token"), "mixed_share"
+    ),
+    "critic": Claim("A critic costs and does not pay here", ("grpo", "ppo"), "grad_norm"),
+    "baseline": Claim("A baseline takes variance away", ("rloo", "reinforce"), "grad_norm"),
+    "clip": Claim(
+        "Several updates a batch need the clip", ("dapo16", "dapo16_ratio"), "clip_fraction"
+    ),
+}
+
+
+def steps_of(arm: str) -> int:
+    return STEPS if arm.startswith("dapo") else LONGER
+
+
+def make(results: Path, trl_python: str | None, run: tuple[str, int]) -> None:
+    """Make one run as a process of its own and store its figures."""
+    arm, seed = run
+    with tempfile.TemporaryDirectory() as directory:
+        if arm == TRL:
+            command = [trl_python or "", str(ROOT / "benchmarks" / "trl_run.py"), directory]
+            command += ["--seed", str(seed), "--steps", str(LONGER), "--every", str(EVERY)]
+            command += ["--our-python", sys.executable]
+        else:
+            settings = [*ARMS[arm], f"seed={seed}", f"steps={steps_of(arm)}", "threads=1"]
+            settings += [f"eval.every={EVERY}", "checkpoint.every=1000", "engine=transformers"]
+            command = [sys.executable, __file__, _TRAIN, f"{directory}/run", *settings]
+        threads = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+        done = subprocess.run(command, env=os.environ | threads, capture_output=True, check=False)
+        if done.returncode:
+            print(f"{arm} {seed} failed:\n{done.stderr.decode()[-2000:]}", file=sys.stderr)
+            return
+        last = done.stdout.decode().splitlines()[-1:]
+        found = json.loads(last[0]) if arm == TRL else trained(Path(directory) / "run")
+    partial_file = results / f"{arm}-{seed}.part"
+    partial_file.write_text(json.dumps(found))
+    partial_file.replace(results / f"{arm}-{seed}.json")
+    last = found["measured"][-1]
+    print(f"{arm} seed {seed}: {last}", file=sys.stderr, flush=True)
+
+
+def train(directory: str, settings: list[str]) -> None:
+    """Train in this process, its clock that of the processor."""
+    import time
+
+    time.perf_counter = time.process_time
+    from rlvr_cli.cli.main import app
+
+    options = [part for setting in settings for part in ("--set", setting)]
+    app(["train", "--quiet", "--out", directory, *options])
+
+
+def trained(run: Path) -> dict[str, Any]:
+    """The figures of a run directory: those of each step, and the held-out ones where measured."""
+    before = json.loads((run / "summary.json").read_text())["before"]
+    measured = [point(0, 0.0, 0, before["pass@1"], before["by_level"])]
+    steps, seconds, tokens = [], 0.0, 0
+    for line in (run / "metrics.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        seconds += sum(value for key, value in row.items() if key.startswith("seconds_"))
+        tokens += row["tokens_sampled"]
+        steps.append(row)
+        if (found := row.get("held_out_pass@1")) is not None:
+            levels = row["held_out_by_level"]
+            measured.append(point(row["step"], seconds, tokens, found, levels))
+    return {"measured": measured, "steps": steps}
+
+
+def point(step: int, seconds: float, tokens: int, found: float, levels: dict) -> dict[str, Any]:
+    keys = ("step", "seconds", "tokens", "pass@1", "by_level")
+    return dict(zip(keys, (step, round(seconds, 2), tokens, found, levels), strict=True))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("results", type=Path)
+    parser.add_argument("claims", nargs="*", help=f"of {', '.join(CLAIMS)}; none means all")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--trl-python", help="without it TRL is left out")
+    parser.add_argument("--report", action="store_true", help="make no run")
+    if sys.argv[1:2] == [_TRAIN]:
+        train(sys.argv[2], sys.argv[3:])
+        return
+    args = parser.parse_args()
+    if unknown := [name for name in args.claims if name not in CLAIMS]:
+        parser.error(f"no such claim: {', '.join(unknown)}; it is one of {', '.join(CLAIMS)}")
+    args.results.mkdir(parents=True, exist_ok=True)
+    claims = {name: CLAIMS[name] for name in args.claims or CLAIMS}
+    wanted = {
+        (arm, seed): None
+        for claim in claims.values()
+        for seed in args.seeds
+        for arm in claim.arms
+        if not (args.results / f"{arm}-{seed}.json").exists() and (arm != TRL or args.trl_python)
+    }
+    if not args.report:
+        with ThreadPoolExecutor(args.jobs) as pool:
+            list(pool.map(partial(make, args.results, args.trl_python), wanted))
+    for name, claim in claims.items():
+        report(name, claim.said, claim.arms, claim.figure, args.results, ROOT / "docs" / "claims")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,189 @@
+"""The tables and the pictures of `claims.py`, from the figures that its runs left."""
+
+import itertools
+import json
+import math
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rlvr_cli.evaluation.estimators import student
+
+AXES = {"step": "steps", "seconds": "seconds", "tokens": "tokens"}
+LEVELS = (0.3, 0.4, 0.5, 0.6)
+LAST = 10
+"""Steps over which a figure is averaged."""
+FIGURES = ("response_length", "entropy", "mixed_share", "clip_fraction", "grad_norm")
+COLORS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd")
+WIDTH, HEIGHT, MARGIN = 300, 220, 45
+
+Run = dict[str, Any]
+Curve = list[tuple[float, float]]
+
+
+def report(
+    name: str, said: str, arms: Sequence[str], figure: str, results: Path, pictures: Path
+) -> None:
+    """Print the tables of a claim and draw its picture, of the runs that are there."""
+    runs = {arm: _runs(results, arm) for arm in arms}
+    runs = {arm: found for arm, found in runs.items() if found}
+    print(f"\n### {name}: {said}\n")
+    if not runs:
+        print("No run is there yet.")
+        return
+    for line in tables(runs):
+        print(line)
+    pictures.mkdir(parents=True, exist_ok=True)
+    (pictures / f"{name}.svg").write_text(picture(runs, figure), encoding="utf-8")
+
+
+def _runs(results: Path, arm: str) -> list[Run]:
+    return [json.loads(path.read_text()) for path in sorted(results.glob(f"{arm}-[0-9]*.json"))]
+
+
+def tables(runs: dict[str, list[Run]]) -> list[str]:
+    """pass@1 at the end that all runs reach, by each axis; the seconds to each level of pass@1; and
+    the other figures over the steps before that end."""
+    ends = {
+        axis: min(run["measured"][-1][axis] for found in runs.values() for run in found)
+        for axis in AXES
+    }
+    at = [f"at {end:,.0f} {AXES[axis]}" for axis, end in ends.items()]
+    lines = _row("arm", "seeds", *(f"pass@1 {place}" for place in at))
+    lines += _row(*["---"] * 5)
+    for arm, found in runs.items():
+        values = ([value_at(curve(run, axis), ends[axis]) for run in found] for axis in AXES)
+        lines += _row(arm, len(found), *map(spread, values))
+    lines += ["", *_row("arm", *(f"seconds to {level}" for level in LEVELS), *FIGURES)]
+    lines += _row(*["---"] * (1 + len(LEVELS) + len(FIGURES)))
+    for arm, found in runs.items():
+        reached = (
+            _mean_time([time_to(curve(run, "seconds"), lv) for run in found]) for lv in LEVELS
+        )
+        last = int(ends["step"])
+        figures = (
+            _mean([mean_of(run, figure, last - LAST, last) for run in found]) for figure in FIGURES
+        )
+        lines += _row(arm, *reached, *figures)
+    return lines
+
+
+def curve(run: Run, axis: str) -> Curve:
+    """Held-out pass@1 over an axis."""
+    return [(point[axis], point["pass@1"]) for point in run["measured"]]
+
+
+def value_at(points: Curve, x: float) -> float:
+    """Interpolate a curve linearly; the last value holds beyond its end."""
+    for (left, low), (right, high) in itertools.pairwise(points):
+        if left <= x <= right and left < right:
+            return low + (high - low) * (x - left) / (right - left)
+    return points[-1][1]
+
+
+def time_to(points: Curve, level: float) -> float | None:
+    """Where a curve first reaches a level; None where it does not."""
+    for (left, low), (right, high) in itertools.pairwise(points):
+        if low < level <= high:
+            return left + (right - left) * (level - low) / (high - low)
+    return None
+
+
+def mean_of(run: Run, figure: str, after: int, last: int) -> float | None:
+    """The mean of a figure over steps; None where none of them has it."""
+    values = [row.get(figure) for row in run["steps"] if after < row["step"] <= last]
+    known = [value for value in values if value is not None]
+    return statistics.mean(known) if known else None
+
+
+def spread(values: Sequence[float]) -> str:
+    """The mean over the seeds and the half-width of its 95 % interval (Student)."""
+    if len(values) == 1:
+        return f"{values[0]:.3f}"
+    half = student(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
+    return f"{statistics.mean(values):.3f} ± {half:.3f}"
+
+
+def _mean(values: Sequence[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    return f"{statistics.mean(known):.3g}" if known else "-"
+
+
+def _mean_time(times: Sequence[float | None]) -> str:
+    known = [time for time in times if time is not None]
+    missing = f" ({len(times) - len(known)} never)" if len(known) < len(times) else ""
+    return f"{statistics.mean(known):.0f}{missing}" if known else "never"
+
+
+def _row(*cells: object) -> list[str]:
+    return [f"| {' | '.join(map(str, cells))} |"]
+
+
+def picture(runs: dict[str, list[Run]], figure: str) -> str:
+    """An SVG of four panels: pass@1 by each axis, and the claim's own figure by step. A thin line
+    is a seed, a thick one their mean."""
+    panels = [
+        panel(f"pass@1 by {AXES[axis]}", {a: [curve(r, axis) for r in f] for a, f in runs.items()})
+        for axis in AXES
+    ]
+    own = {arm: [smoothed(run, figure) for run in found] for arm, found in runs.items()}
+    panels.append(panel(f"{figure.replace('_', ' ')} by steps", own))
+    placed = [
+        f'<g transform="translate({i * WIDTH},20)">{drawn}</g>' for i, drawn in enumerate(panels)
+    ]
+    legend = [
+        f'<text x="{MARGIN + 110 * i}" y="14" fill="{COLORS[i]}">{arm} ({len(found)})</text>'
+        for i, (arm, found) in enumerate(runs.items())
+    ]
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH * 4} {HEIGHT + 25}" '
+        'font-family="sans-serif" font-size="11">'
+        '<rect width="100%" height="100%" fill="white"/>'
+    )
+    return "\n".join([head, *legend, *placed, "</svg>\n"])
+
+
+def smoothed(run: Run, figure: str) -> Curve:
+    """A step's figure as the mean over every five steps."""
+    last = run["steps"][-1]["step"] if run["steps"] else 0
+    means = ((step, mean_of(run, figure, step - 5, step)) for step in range(5, last + 1, 5))
+    return [(step, value) for step, value in means if value is not None]
+
+
+def panel(title: str, curves: dict[str, list[Curve]]) -> str:
+    """One set of axes with the curves of every arm."""
+    points = [point for found in curves.values() for one in found for point in one]
+    if not points:
+        return f'<text x="{MARGIN}" y="14">{title}: not measured</text>'
+    right, top = max(x for x, _ in points), max(y for _, y in points)
+    right, top = right or 1.0, top or 1.0
+
+    def at(x: float, y: float) -> str:
+        across = MARGIN + x / right * (WIDTH - MARGIN - 15)
+        return f"{across:.1f},{HEIGHT - 20 - y / top * (HEIGHT - 50):.1f}"
+
+    drawn = [f'<text x="{MARGIN}" y="14">{title}</text>']
+    drawn.append(_line([at(0, top), at(0, 0), at(right, 0)], "#888", 1))
+    corner, ends = HEIGHT - 8, (f"{top:.3g}", f"{right:,.0f}")
+    drawn.append(f'<text x="2" y="34">{ends[0]}</text><text x="2" y="{HEIGHT - 18}">0</text>')
+    drawn.append(f'<text x="{WIDTH - 15}" y="{corner}" text-anchor="end">{ends[1]}</text>')
+    for color, found in zip(COLORS, curves.values(), strict=False):
+        full = [one for one in found if one]
+        drawn += [_line([at(*point) for point in one], color, 0.5) for one in full]
+        drawn.append(_line([at(*point) for point in _average(full)], color, 2))
+    return "".join(drawn)
+
+
+def _average(found: list[Curve]) -> Curve:
+    """The mean of curves up to the end of the shortest."""
+    if not found:
+        return []
+    start, end = max(one[0][0] for one in found), min(one[-1][0] for one in found)
+    grid = [start + (end - start) * i / 30 for i in range(31)]
+    return [(x, statistics.mean(value_at(one, x) for one in found)) for x in grid]
+
+
+def _line(points: Sequence[str], color: str, width: float) -> str:
+    path = " ".join(points)
+    return f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="{width}"/>'

@@ -1,0 +1,143 @@
+"""TRL's GRPOTrainer on the built-in problems: same policy, problems, reward and sizes as ours.
+
+TRL_VENV/bin/python benchmarks/trl_run.py DIRECTORY --our-python PY [--seed 0] [--steps 90]
+
+32 problems x 8 responses a step, four updates on them, learning rate 2e-4 with the same warm-up, no
+KL term, TRL's own loss and advantage; one thread, seconds of the processor. The weights are written
+to DIRECTORY every so many steps and measured by `rlvr eval` as ours are, once training is over. One
+JSON object on stdout has the figures as `claims.py` keeps them.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+TINY = ROOT / "rlvr_cli" / "tiny"
+PROMPTS, GROUP, UPDATES, MAX_TOKENS, WARMUP = 32, 8, 4, 80, 5
+
+
+def rewards(completions: list, answer: list[str], **_: object) -> list[float]:
+    """+1 for a right answer in the format, else -1, by our own verifier."""
+    from verifiers import Verdict, verify
+
+    texts = [completion[0]["content"] for completion in completions]
+    found = (
+        verify(text, gold, format="think_answer") for text, gold in zip(texts, answer, strict=True)
+    )
+    return [1.0 if one.verdict is Verdict.CORRECT else -1.0 for one in found]
+
+
+def train(directory: Path, seed: int, steps: int, every: int) -> list[dict]:
+    """Train and save; the figures of each step, and what is needed of the saved ones."""
+    sys.path.insert(0, str(ROOT))
+    import torch
+    from datasets import Dataset
+    from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
+    from trl import GRPOConfig, GRPOTrainer
+
+    from rlvr_cli.data import chains
+
+    torch.set_num_threads(1)
+    tokenizer = AutoTokenizer.from_pretrained(TINY, padding_side="left")
+    model = AutoModelForCausalLM.from_pretrained(TINY, dtype=torch.float32)
+    data = Dataset.from_list(
+        [
+            {"prompt": [{"role": "user", "content": row["problem"]}], "answer": row["answer"]}
+            for row in chains.problems("train", 8192, seed=1)
+        ]
+    )
+    rows: list[dict] = []
+    sampled = [0]
+
+    def score(completion_ids: list, **named: object) -> list[float]:
+        sampled[0] += sum(map(len, completion_ids))
+        return rewards(**named)
+
+    class Watch(TrainerCallback):
+        """Counts the processor's seconds of the updates, without those of saving."""
+
+        busy = 0.0
+
+        def on_step_begin(self, *args: object, **kwargs: object) -> None:
+            self.started = time.process_time()
+
+        def on_step_end(self, args: object, state: object, *_: object, **kwargs: object) -> None:
+            self.busy += time.process_time() - self.started
+            if state.global_step % UPDATES:
+                return
+            step = state.global_step // UPDATES
+            rows.append({"step": step, "seconds": self.busy, "tokens": sampled[0]})
+            if step % every == 0:
+                model.save_pretrained(directory / str(step))
+                tokenizer.save_pretrained(directory / str(step))
+
+    args = GRPOConfig(
+        output_dir=str(directory / "trl"),
+        seed=seed,
+        use_cpu=True,
+        bf16=False,
+        gradient_checkpointing=False,
+        per_device_train_batch_size=PROMPTS * GROUP // UPDATES,
+        gradient_accumulation_steps=1,
+        steps_per_generation=UPDATES,
+        num_generations=GROUP,
+        max_completion_length=MAX_TOKENS,
+        temperature=1.0,
+        top_p=1.0,
+        top_k=0,
+        beta=0.0,
+        learning_rate=2e-4,
+        lr_scheduler_type="constant_with_warmup",
+        warmup_steps=WARMUP * UPDATES,
+        weight_decay=0.0,
+        max_grad_norm=1.0,
+        max_steps=steps * UPDATES,
+        logging_strategy="no",
+        report_to=[],
+        save_strategy="no",
+        disable_tqdm=True,
+        dataloader_num_workers=0,
+    )
+    GRPOTrainer(
+        model=model, reward_funcs=score, args=args, train_dataset=data,
+        processing_class=tokenizer, callbacks=[Watch()],
+    ).train()  # fmt: skip
+    return rows
+
+
+def measured(python: str, model: str, out: Path) -> tuple[float, dict[str, float]]:
+    """pass@1 on the held-out problems, of all and by level, as a run of ours measures it."""
+    command = [python, "-m", "rlvr_cli", "eval", "chains", "--model", model, "--quiet"]
+    command += ["--by", "level", "--prompt", "plain", "--max-tokens", str(MAX_TOKENS)]
+    command += ["--set", "data.answer_format=think_answer", "--out", str(out)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    (entry,) = json.loads((out / "report.json").read_text())["results"]
+    levels = {level: part["pass@k"]["1"]["value"] for level, part in entry["by"]["level"].items()}
+    return entry["pass@k"]["1"]["value"], levels
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--our-python", required=True)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--steps", type=int, default=90)
+    parser.add_argument("--every", type=int, default=10)
+    args = parser.parse_args()
+    rows = train(args.directory, args.seed, args.steps, args.every)
+    start = {"step": 0, "seconds": 0.0, "tokens": 0}
+    points = []
+    for row in [start, *(row for row in rows if row["step"] % args.every == 0)]:
+        model = str(args.directory / str(row["step"])) if row["step"] else "tiny"
+        out = args.directory / f"result-{row['step']}"
+        found, levels = measured(args.our_python, model, out)
+        points.append({**row, "pass@1": found, "by_level": levels})
+    print(json.dumps({"measured": points, "steps": rows}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+"""Rewards by verdict, and the punishment of length."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlvr_cli.algorithm.reward import NO_SIGNAL, overlong_penalty, reward
+from verifiers import Verdict, Verification
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+def test_a_reward_is_one_up_or_down_or_none_where_nothing_was_judged(verdict):
+    unjudged = verdict in (Verdict.TIMEOUT, Verdict.UNPARSEABLE_GOLD)
+    assert (verdict in NO_SIGNAL) is unjudged
+    expected = None if unjudged else 1.0 if verdict is Verdict.CORRECT else -1.0
+    assert reward(Verification(verdict, None, True, "")) == expected
+
+
+@given(
+    st.integers(0, 5000),
+    st.integers(1, 4096),
+    st.floats(0.01, 1.0),
+)
+def test_the_penalty_falls_from_nought_to_one_and_never_beyond(n_tokens, max_tokens, cache):
+    here, longer = (overlong_penalty(n, max_tokens, cache) for n in (n_tokens, n_tokens + 1))
+    assert -1.0 <= longer <= here <= 0.0
+    assert overlong_penalty(max_tokens, max_tokens, cache) == pytest.approx(-1.0)
+    assert overlong_penalty(int(max_tokens * (1 - cache)), max_tokens, cache) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("n_tokens", "penalty"), [(1, 0), (80, 0), (85, -0.25), (90, -0.5), (100, -1)]
+)
+def test_the_overlong_penalty_falls_over_the_cache(n_tokens, penalty):
+    assert overlong_penalty(n_tokens, max_tokens=100, cache=0.2) == pytest.approx(penalty)

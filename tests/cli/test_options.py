@@ -1,0 +1,51 @@
+"""Options that commands share are the same everywhere, and every one is used."""
+
+from typing import get_args
+
+import pytest
+from typer.main import get_command
+
+from rlvr_cli.cli import options
+from rlvr_cli.cli.main import app
+
+COMMANDS = get_command(app).commands
+SHARED = {name: get_args(value) for name, value in vars(options).items() if get_args(value)}
+
+
+def uses(help_text: str) -> dict[str, tuple]:
+    """The parameters of all commands with this help: flags and panel."""
+    return {
+        f"{command}.{one.name}": (tuple(one.opts), getattr(one, "rich_help_panel", None))
+        for command, whole in COMMANDS.items()
+        for one in whole.params
+        if getattr(one, "help", None) and one.help.startswith(help_text)
+    }
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_an_option_has_one_name_and_one_place(name):
+    _, info = SHARED[name]
+    found = uses(info.help)
+    assert found, "no command uses it"
+    assert len(set(found.values())) == 1, found
+    ((_, panel),) = set(found.values())
+    assert panel == info.rich_help_panel
+
+
+def test_short_names_and_panels():
+    flags = {name: set(one.opts) for name, one in parameters("eval").items()}
+    assert flags["samples"] == {"-n", "--samples"}
+    assert flags["quiet"] == {"-q", "--quiet"}
+    panels = {info.rich_help_panel for _, info in SHARED.values()} - {None}
+    assert panels <= {options.OUTPUT, options.SAMPLING, options.SETTINGS, options.REPORT}
+
+
+@pytest.mark.parametrize("name", ["seed", "samples", "temperature", "top_p", "skip_bad", "quiet"])
+def test_commands_that_sample_have_the_same_option(name):
+    train, evaluate, sample = (parameters(command)[name] for command in ("train", "eval", "sample"))
+    for other in (evaluate, sample):
+        assert (other.opts, other.is_flag) == (train.opts, train.is_flag)
+
+
+def parameters(command: str) -> dict:
+    return {one.name: one for one in COMMANDS[command].params}

@@ -1,0 +1,130 @@
+"""From flags, files and --set to a configuration: who may say what."""
+
+import re
+
+import pytest
+
+from rlvr_cli.cli.resolve import (
+    checked_judge,
+    given_flags,
+    resolve,
+    resolve_again,
+    say_own_settings,
+)
+from rlvr_cli.config import as_yaml, set_layer
+from rlvr_cli.config import resolve as resolve_layers
+from rlvr_cli.console.display import Display
+from rlvr_cli.core.errors import UserError
+
+
+def test_only_the_flags_that_were_given_count():
+    parameters = {"seed": 0, "limit": None, "skip_bad": False, "samples": 3, "quiet": True}
+    assert given_flags(parameters, "eval") == {"seed": 0, "eval.samples": 3}
+    assert given_flags(parameters, "train") == {"seed": 0, "rollout.samples": 3}
+    assert given_flags({"skip_bad": True}, "sample") == {"data.skip_bad": True}
+
+
+@pytest.fixture
+def model(tmp_path):
+    """A model directory with settings of its own."""
+    directory = tmp_path / "model"
+    directory.mkdir()
+    (directory / "config.json").write_text("{}")
+
+    def says(text: str) -> str:
+        (directory / "rlvr.yaml").write_text(text)
+        return str(directory)
+
+    return says
+
+
+def test_each_source_is_stronger_than_the_one_before(tmp_path, model):
+    name = model("rollout: {samples: 2, prompts: 2, max_tokens: 2}\noptim: {lr: 0.2}\n")
+    file = tmp_path / "c.yaml"
+    file.write_text("rollout: {samples: 3, prompts: 3, max_tokens: 3}\n")
+    flags = {"model": name, "rollout.samples": 4, "rollout.prompts": 4}
+    config = resolve(flags, file, ["rollout.samples=5"], "train")
+    rollout = config.rollout
+    assert (rollout.samples, rollout.prompts, rollout.max_tokens) == (5, 4, 3)
+    assert config.optim.lr == 0.2
+    assert resolve({"model": name}, None, None, "train").rollout.max_tokens == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "assignment", "message"),
+    [
+        ("eval", "optim.lr=1", "only rlvr train reads optim.lr"),
+        ("sample", "data.source=x", "only rlvr train and eval read data.source"),
+        ("responses", "seed=1", "--responses does not read seed"),
+        ("responses", "optim.lr=1", "only rlvr train reads optim.lr"),
+    ],
+)
+def test_a_setting_that_the_command_does_not_read_is_refused(command, assignment, message):
+    with pytest.raises(UserError, match=f"^--set {re.escape(assignment)}: {message}$"):
+        resolve({}, None, [assignment], command)
+    resolve({}, None, ["data.answer_format=any"], command)
+
+
+def test_a_stranger_says_only_what_a_checkpoint_keeps(model, capsys):
+    name = model(
+        "rollout: {samples: 2, kv_budget_mb: 9}\nsteps: 3\ndata: {source: x, prompt: boxed}\n"
+    )
+    config = resolve({"model": name}, None, None, "train")
+    assert (config.rollout.samples, config.data.prompt) == (2, "boxed")
+    plain = resolve_layers([])
+    assert (config.steps, config.data.source) == (plain.steps, plain.data.source)
+    assert config.rollout.kv_budget_mb == plain.rollout.kv_budget_mb != 9
+    say_own_settings([name, name, "tiny"], Display())
+    said = capsys.readouterr().err
+    assert said.count("rollout.samples 2, data.prompt 'boxed'") == 1
+    assert "not read: rollout.kv_budget_mb, steps, data.source;" in said
+    assert len(said.splitlines()) == 2
+
+
+def test_no_file_is_read_because_a_stranger_names_it(model, tmp_path):
+    (tmp_path / "secret").write_text("{problem}")
+    with pytest.raises(UserError, match="no other file is read for a model; give it with --prompt"):
+        resolve({"model": model(f"data: {{prompt: {tmp_path}/secret}}")}, None, None, "eval")
+    kept = resolve({"model": model("data: {prompt: 'Solve {problem}'}")}, None, None, "eval")
+    assert kept.data.prompt == "Solve {problem}"
+
+
+def test_another_judge_takes_answers_of_any_form():
+    assert checked_judge("rlvr", ["data.answer_format=any"]) == "rlvr"
+    assert checked_judge("math-verify", ["data.limit=1"]) == "math-verify"
+    with pytest.raises(UserError, match=r"takes answers of any form; leave data.answer_format out"):
+        checked_judge("math-verify", ["data.limit=1", " data.answer_format =any"])
+    with pytest.raises(UserError, match="no such judge"):
+        checked_judge("nobody", None)
+
+
+@pytest.fixture
+def run(tmp_path):
+    config = resolve_layers(set_layer(["steps=4", "rollout.samples=3", "checkpoint.every=2"]))
+    (tmp_path / "config.yaml").write_text(as_yaml(config))
+    return tmp_path
+
+
+def test_a_run_goes_on_as_it_was_and_can_be_made_longer(run):
+    assert resolve_again(run, {}, None).rollout.samples == 3
+    longer = resolve_again(run, {"steps": 9}, ["checkpoint.keep=5", "guards.max_kl=1"])
+    assert (longer.steps, longer.checkpoint.every, longer.checkpoint.keep) == (9, 2, 5)
+
+
+@pytest.mark.parametrize(
+    ("flags", "assignments", "others", "named"),
+    [
+        ({"seed": 1}, None, (), "seed"),
+        ({}, ["rollout.samples=3"], (), "rollout.samples"),
+        ({"steps": 9}, None, ("--out",), "--out"),
+        ({}, ["model=x"], (), "model"),
+    ],
+)
+def test_what_it_computes_cannot_be_changed(run, flags, assignments, others, named):
+    with pytest.raises(UserError, match=f"as it was: {named} cannot change, only steps, checkp"):
+        resolve_again(run, flags, assignments, others)
+
+
+def test_no_run_is_named(tmp_path):
+    with pytest.raises(UserError, match=r"no config.yaml in it; give the directory of a run"):
+        resolve_again(tmp_path, {}, None)

@@ -1,0 +1,130 @@
+"""What `rlvr train` does around a run: checks, what it says, and going on."""
+
+import json
+import re
+
+import pytest
+from conftest import jsonl
+
+from rlvr_cli.cli import train as module
+from rlvr_cli.cli.resolve import resolve_again
+from rlvr_cli.cli.train import resume, train
+from rlvr_cli.config import resolve, set_layer
+from rlvr_cli.console.display import Display
+from rlvr_cli.core.errors import Finding, UserError
+from rlvr_cli.core.files import MANIFEST, sha256
+from rlvr_cli.runs.checkpoint import checkpoints
+from rlvr_cli.runs.preflight import Stage
+from rlvr_cli.training import throughput
+from rlvr_cli.training.roofline import Peaks
+
+PROBLEMS = jsonl(*({"problem": f"What is {n} + 1?", "answer": n + 1} for n in range(3)))
+QUICK = ("rollout.prompts=2", "rollout.samples=2", "rollout.max_tokens=3", "eval.limit=0")
+
+
+@pytest.fixture
+def configured(tmp_path, monkeypatch):
+    """A short run on three problems, whose probe is left out."""
+    (tmp_path / "problems.jsonl").write_text(PROBLEMS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(throughput, "machine_peaks", lambda device: Peaks(1e12, 1e10, "made up"))
+    monkeypatch.setattr(module, "preflight", lambda session, prompts: iter(()))
+
+    def make(*settings: str):
+        base = ("algo=grpo", "steps=2", "threads=1", "data.source=problems.jsonl", *QUICK)
+        return resolve(set_layer([*base, *settings]))
+
+    return make
+
+
+def lines(capsys) -> list[str]:
+    return [" ".join(line.split()) for line in capsys.readouterr().err.splitlines()]
+
+
+def test_what_is_going_to_happen_is_said_and_a_check_writes_nothing(configured, tmp_path, capsys):
+    train(configured("algorithm.surrogate.high=0.3"), tmp_path / "out", True, Display())
+    said = lines(capsys)
+    assert said[0].startswith("policy tiny: ")
+    assert said[1].startswith("model Qwen2ForCausalLM: ")
+    assert said[2] == "problems 3 of problems.jsonl; 0 held out"
+    assert said[3].startswith("algorithm grpo: ")
+    assert said[3].endswith("; changed: surrogate.high 0.2 -> 0.3")
+    assert said[4].startswith(
+        "optimizer 2 steps of 2 problems x 2 samples, at most 3 tokens, temperature 1; 1 update a "
+    )
+    assert said[5:] == ["check nothing stands in the way of this run"]
+    assert not (tmp_path / "out").exists()
+
+
+def test_problems_that_are_also_held_out_are_counted(configured, tmp_path, capsys):
+    held_out = tmp_path / "held_out.jsonl"
+    held_out.write_text(PROBLEMS.splitlines(True)[0] + jsonl({"problem": "new", "answer": 1}))
+    config = configured(f"eval.source={held_out}", "eval.limit=5")
+    train(config, tmp_path / "out", True, Display())
+    said = "\n".join(lines(capsys))
+    assert "warning 1 of 2 held-out problems are also trained on" in said
+    assert "3 of problems.jsonl; 2 held out" in said
+
+
+@pytest.mark.parametrize(
+    ("stage", "strict", "message"),
+    [
+        (Stage([], [Finding("bad", True), Finding("fair")]), False, "^bad$"),
+        (Stage([], [Finding("bad", True)], False), True, "^bad\na run like this would learn noth"),
+        (Stage([], [], False), True, "^a run like this would learn nothing"),
+    ],
+)
+def test_a_finding_that_is_an_error_ends_it_and_others_are_said(
+    configured, tmp_path, monkeypatch, capsys, stage, strict, message
+):
+    after = []
+
+    def stages(session, prompts):
+        yield Stage([("label", "text")], [Finding("so so")])
+        yield stage
+        after.append("another stage")
+
+    monkeypatch.setattr(module, "preflight", stages)
+    with pytest.raises(UserError, match=message):
+        train(configured(), tmp_path / "out", strict, Display())
+    said = lines(capsys)
+    assert "label text" in said
+    assert "warning so so" in said
+    assert ("warning fair" in said) == (len(stage.findings) == 2)
+    assert after == []
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_run_is_made_longer_and_never_shorter(configured, tmp_path, capsys):
+    run = tmp_path / "run"
+    train(configured(), run, False, Display())
+    with pytest.raises(UserError, match="exists already"):
+        train(configured(), run, False, Display())
+    with pytest.raises(UserError, match=r"2 steps are done, more than the 1 asked for"):
+        resume(resolve_again(run, {"steps": 1}, None), run, Display())
+    capsys.readouterr()
+    resume(resolve_again(run, {"steps": 3}, None), run, Display())
+    out, err = capsys.readouterr()
+    assert re.search(r"resume +\S+: from the end of step 2\n", err)
+    assert [json.loads(line)["step"] for line in out.splitlines()] == [3]
+    assert len((run / "metrics.jsonl").read_text().splitlines()) == 3
+    assert "steps: 3" in (run / "config.yaml").read_text()
+    assert [one.step for one in checkpoints(run)] == [3, 2]
+
+
+def test_a_state_that_cannot_be_read_is_passed_over(configured, tmp_path, capsys):
+    run = tmp_path / "run"
+    train(configured(), run, False, Display())
+    newest = checkpoints(run)[0].path
+    state = newest / "trainer/state.safetensors"
+    state.write_bytes(b"none")
+    manifest = json.loads((newest / MANIFEST).read_text())
+    manifest["trainer/state.safetensors"] = sha256(state)
+    (newest / MANIFEST).write_text(json.dumps(manifest))
+    capsys.readouterr()
+    resume(resolve_again(run, {}, None), run, Display())
+    said = capsys.readouterr().err
+    assert said.count("step-2 is damaged: it cannot be read (SafetensorError: ") == 1
+    assert "from the end of step 1" in said
+    assert len((run / "metrics.jsonl").read_text().splitlines()) == 2
+    assert checkpoints(run)[0].integrity_error() is None

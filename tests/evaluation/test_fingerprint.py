@@ -1,0 +1,125 @@
+"""What a figure was measured with: equal where it is the same, different where it is not."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+import transformers
+from small_groups import made_prompt
+
+import rlvr_cli
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.types import Problem, Prompt, SamplingParams
+from rlvr_cli.evaluation.fingerprint import (
+    data_hash,
+    differences,
+    engine_versions,
+    judge_versions,
+    judging,
+    model_hash,
+    prompts_hash,
+    sampling,
+)
+
+
+def test_a_fingerprint_says_in_what_two_results_differ(tmp_path):
+    ours = {"a": {"b": 1, "c": "x"}, "d": None}
+    assert differences(ours, ours) == []
+    assert differences(ours, {"a": {"b": 2, "c": "x"}, "e": 0}) == [
+        "a.b 1, theirs 2",
+        "e none, theirs 0",
+    ]
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
+    before = model_hash(tmp_path)
+    (tmp_path / "README.md").write_text("not of the model")
+    (tmp_path / "rlvr.yaml").write_text("seed: 1")
+    assert model_hash(tmp_path) == before
+    (tmp_path / "model.safetensors").write_bytes(b"weightz")
+    assert model_hash(tmp_path) != before
+    problem = Problem("1", "p", "2", {"level": 3})
+    assert data_hash([problem]) == data_hash([Problem("1", "p", "2", {"level": 3})])
+    assert data_hash([problem]) != data_hash([Problem("1", "p", "2", {"level": 4})])
+    assert data_hash([problem]) != data_hash([problem, problem])
+
+
+def test_prompts_count_by_their_tokens_in_order():
+    one, two = made_prompt(), Prompt(Problem("z", "other", None), "other", (5, 6), True)
+    same = Prompt(two.problem, two.text, one.token_ids, True)
+    assert prompts_hash([one]) == prompts_hash([same])
+    hashes = [prompts_hash(p) for p in ([], [one], [two], [one, two], [two, one])]
+    assert len(set(hashes)) == 5
+
+
+def test_no_order_of_files_or_fields_counts(tmp_path, monkeypatch):
+    ours, theirs = ({"a": 1, "b": 2}, {"b": 2, "a": 1})
+    assert data_hash([Problem("1", "p", "2", ours)]) == data_hash([Problem("1", "p", "2", theirs)])
+    for name in ("config.json", "a.safetensors", "b.safetensors"):
+        (tmp_path / name).write_text(name)
+    hashes = set()
+    for turned in (False, True):
+        listed = sorted(tmp_path.iterdir(), reverse=turned)
+        with monkeypatch.context() as patch:
+            patch.setattr(type(tmp_path), "iterdir", lambda self, listed=listed: iter(listed))
+            hashes.add(model_hash(tmp_path))
+    assert len(hashes) == 1
+
+
+def test_which_files_make_a_model(tmp_path):
+    seen = {model_hash(tmp_path)}
+    made = ("config.json", "generation_config.json", "adapter_config.json", "x.safetensors")
+    for name in (*made, "tokenizer.json", "vocab.txt", "merges.txt", "chat_template.jinja"):
+        (tmp_path / name).write_text("1")
+        seen.add(model_hash(tmp_path))
+    assert len(seen) == 9
+    (tmp_path / "config.json").rename(tmp_path / "adapter_config.json")
+    assert model_hash(tmp_path) not in seen
+    before = model_hash(tmp_path)
+    (tmp_path / "trainer").mkdir()
+    (tmp_path / "my_config.json").write_text("1")
+    assert model_hash(tmp_path) == before
+
+
+def test_a_judge_has_its_versions_and_ours_the_hash_of_its_rules(monkeypatch):
+    ours = judging("boxed")
+    assert ours["rlvr"] == rlvr_cli.__version__
+    assert ours["verifier"].keys() == {"format", "version"}
+    assert (ours["verifier"]["format"], len(ours["verifier"]["version"])) == ("boxed", 16)
+    peer = judging("any", "math-verify")["verifier"]
+    assert peer["version"] == ours["verifier"]["version"]
+    assert (peer["judge"], peer["versions"]) == ("math-verify", judge_versions("math-verify"))
+    with pytest.raises(UserError, match=r"^--judge me: no such judge; choose from rlvr, "):
+        judge_versions("me")
+
+
+def test_every_setting_of_the_sampling_is_a_part():
+    base = SamplingParams(4, 100, 0.5, 0.9)
+    ours = sampling(base, 3, True, "Solve {problem}")
+    assert ours == {
+        "prompt": "Solve {problem}",
+        "sampling": {
+            "samples": 4,
+            "temperature": 0.5,
+            "top_p": 0.9,
+            "max_tokens": 100,
+            "seed": 3,
+            "seeded": True,
+        },
+    }
+
+
+def test_the_libraries_and_the_machine():
+    engine = SimpleNamespace(name="transformers")
+    found = engine_versions(engine, torch.device("cpu"), 2)["engine"]
+    assert found == {
+        "name": "transformers",
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "device": "cpu",
+        "threads": 2,
+    }
+
+
+def test_a_long_part_is_cut_in_a_difference():
+    (said,) = differences({"prompt": "x" * 31}, {"prompt": "y" * 30})
+    assert said == "prompt 'xxxxxxxxxxxxxxx…, theirs 'yyyyyyyyyyyyyyyyyyyyyyyyyyyyyy'"

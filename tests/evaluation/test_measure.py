@@ -1,0 +1,71 @@
+"""An evaluation: whose turn it is, in which order it comes back, and its figures."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from small_groups import LATE, RIGHT, WRONG, made_group, made_prompt
+
+from rlvr_cli.core.types import Problem, Prompt, SamplingParams
+from rlvr_cli.evaluation.measure import evaluate, prompt_seeds, summarize
+from rlvr_cli.rollout.sampler import response_seed
+
+PARAMS = SamplingParams(2, 30, 0.6, 0.95)
+
+
+class Sampler:
+    """The last prompt's group comes first."""
+
+    def groups(self, prompts, params, seeds):
+        self.asked = ([prompt.problem.id for prompt in prompts], params, list(seeds))
+        for index in reversed(range(len(prompts))):
+            yield index, made_group(prompts[index].problem.id, RIGHT)
+
+
+def test_what_is_done_is_left_out_and_the_rest_keeps_order_and_seeds():
+    prompts, sampler, seen = [made_prompt(name) for name in "abcd"], Sampler(), []
+    found = evaluate(sampler, prompts, PARAMS, 5, seen.append, done={"b"})
+    seeds = prompt_seeds(prompts, 5)
+    assert sampler.asked == (["a", "c", "d"], PARAMS, [seeds[0], seeds[2], seeds[3]])
+    assert [group.prompt.problem.id for group in found] == ["a", "c", "d"]
+    assert [group.prompt.problem.id for group in seen] == ["d", "c", "a"]
+
+
+def test_nothing_is_done_where_all_is_done():
+    assert evaluate(Sampler(), [made_prompt("a")], PARAMS, 0, done=["a"]) == []
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=8), st.integers(0, 3))
+def test_a_seed_hangs_on_text_and_repetition_alone(names, seed):
+    def prompts(listed):
+        return [Prompt(Problem(str(n), t, "1"), t, (n,), False) for n, t in enumerate(listed)]
+
+    seeds = prompt_seeds(prompts(names), seed)
+    assert len(set(seeds)) == len(seeds)
+    for place, name in enumerate(names):
+        before = names[:place].count(name)
+        assert seeds[place] == response_seed(seed, "eval", name, before)
+        assert seeds[place] == prompt_seeds(prompts([name] * (before + 1)), seed)[-1]
+
+
+def test_the_figures_and_the_settings_in_words():
+    groups = [made_group("a", RIGHT, WRONG, n_tokens=4), made_group("b", LATE, WRONG, n_tokens=8)]
+    found = summarize(groups, PARAMS)
+    assert (
+        found.settings == "2 problems x 2 samples, temperature 0.6, top-p 0.95, at most 30 tokens"
+    )
+    assert found.as_json() == {
+        "pass@1": 0.25,
+        "problems": 2,
+        "samples": 2,
+        "temperature": 0.6,
+        "top_p": 0.95,
+        "max_tokens": 30,
+        "format_share": 1.0,
+        "cut_off_share": 0.0,
+        "response_length": 6.0,
+        "verdicts": {"correct": 1, "timeout": 1, "wrong": 2},
+        "by_level": {},
+    }
+    assert next(iter(found.as_json())) == "pass@1"
+    one = summarize(groups[:1], SamplingParams(1, 30), has_format=False)
+    assert one.format_share is None
+    assert one.settings.startswith("1 problem x 1 sample, temperature 1, top-p 1,")

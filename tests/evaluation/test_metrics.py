@@ -1,0 +1,97 @@
+"""The figures of a step from groups made by hand."""
+
+import pytest
+from small_groups import LATE, RIGHT, WRONG, made_group, made_prompt, made_rollout
+
+from rlvr_cli.console import tables
+from rlvr_cli.core.types import Group, Problem, Prompt
+from rlvr_cli.evaluation.metrics import (
+    by_level,
+    mean,
+    pass_at_1,
+    repeatable,
+    rollout_metrics,
+    verdict_counts,
+)
+from verifiers import Verdict
+
+HALF = made_group("a", RIGHT, WRONG, n_tokens=2)
+ALL_BUT_ONE_LATE = made_group("b", RIGHT, RIGHT, LATE, n_tokens=5)
+UNJUDGED = made_group("c", LATE, None)
+
+
+def test_the_mean_of_nothing_is_none():
+    assert mean([]) is None
+    assert mean(iter([1, 2, 6])) == 3
+    assert mean([0.0]) == 0.0
+
+
+def test_pass_at_1_is_over_problems_and_leaves_out_what_was_not_judged():
+    assert pass_at_1([HALF, ALL_BUT_ONE_LATE, UNJUDGED]) == 0.75
+    assert pass_at_1([made_group("d", WRONG, WRONG)]) == 0.0
+    assert pass_at_1([UNJUDGED]) is None
+
+
+def test_verdicts_are_counted_by_name_in_order():
+    rollouts = [
+        rollout for group in (HALF, ALL_BUT_ONE_LATE, UNJUDGED) for rollout in group.rollouts
+    ]
+    counts = verdict_counts(rollouts)
+    assert list(counts.items()) == [("correct", 3), ("timeout", 2), ("wrong", 1)]
+
+
+def test_everything_sampled_in_a_step_by_hand():
+    prompt = made_prompt("d")
+    cut = made_rollout(Verdict.TRUNCATED, 9, "length", prompt=prompt, format_ok=False)
+    groups = [HALF, ALL_BUT_ONE_LATE, UNJUDGED, Group(prompt, (cut,), 0)]
+    found = rollout_metrics(groups)
+    assert found == {
+        "reward": pytest.approx((3 - 2) / 5),
+        "pass@1": 0.5,
+        "response_length": pytest.approx((2 * 2 + 3 * 5 + 2 * 1 + 9) / 8),
+        "mixed_share": 0.25,
+        "format_share": pytest.approx(6 / 7),
+        "unjudged_share": pytest.approx(3 / 8),
+        "cut_off_share": pytest.approx(1 / 8),
+        "groups_sampled": 4,
+        "tokens_sampled": 30,
+        "verdicts": {"correct": 3, "timeout": 2, "truncated": 1, "wrong": 1},
+    }
+    assert rollout_metrics(groups, has_format=False) == found | {"format_share": None}
+
+
+def test_what_depends_on_the_machine_is_not_repeatable():
+    measured = ("seconds_step", "least_seconds_update", "tokens_per_second_rollout", "goodput")
+    measured += ("mfu", "roof_gen", "machine_busy", "memory_peak_gib")
+    kept = {"reward": 0.1, "tokens_sampled": 3, "entropy": 0.2, "step": 1}
+    assert repeatable(dict.fromkeys(measured, 1.0) | kept) == kept
+
+
+def of_level(level: object, *verdicts: Verdict) -> Group:
+    problem = Problem("p", "?", "1", {} if level is None else {"level": level})
+    prompt = Prompt(problem, "?", (1,), False)
+    return Group(prompt, tuple(made_rollout(each, prompt=prompt) for each in verdicts), 0)
+
+
+def test_pass_at_1_by_level_is_a_mean_over_problems_numbers_in_order():
+    groups = [
+        of_level(10, RIGHT, RIGHT),
+        of_level(2, WRONG, RIGHT, LATE, LATE),
+        of_level(2, RIGHT),
+        of_level(9, LATE),
+    ]
+    found = by_level(groups)
+    assert list(found.items()) == [("2", 0.75), ("9", None), ("10", 1.0)]
+    assert tables.by_level(found, {"2": 1.0, "9": None, "10": 1.0}) == [
+        "level      2  9    10",
+        "before  0.75  -  1.00",
+        "after   1.00  -  1.00",
+    ]
+
+
+def test_problems_without_levels_or_with_a_level_each_have_no_table():
+    assert by_level([of_level(None, RIGHT)]) == {}
+    assert by_level([of_level(1, RIGHT), of_level(None, RIGHT)]) == {}
+    assert by_level([of_level(n, RIGHT) for n in range(13)]) == {}
+    assert len(by_level([of_level(n, RIGHT) for n in range(12)])) == 12
+    assert by_level([]) == {}

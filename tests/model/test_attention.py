@@ -1,0 +1,78 @@
+"""The attention function that transformers calls, against its own sdpa."""
+
+import pytest
+import torch
+from conftest import random_model
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
+
+from rlvr_cli.model.attention import ATTENTION, window_sizes
+from rlvr_cli.model.packing import pack, packed_attention
+
+OURS = AttentionInterface()[ATTENTION]
+
+
+class Grouped(torch.nn.Module):
+    """What sdpa asks of a module: four heads that share two keys, causal."""
+
+    num_key_value_groups = 2
+    is_causal = True
+    training = False
+
+
+def tensors(length: int):
+    torch.manual_seed(0)
+    return torch.randn(3, 4, length, 5), torch.randn(3, 2, 7, 5), torch.randn(3, 2, 7, 5)
+
+
+def test_one_query_a_row_is_computed_as_by_transformers():
+    query, key, value = tensors(1)
+    mask = torch.rand(3, 1, 1, 7) > 0.3
+    mask[..., 0] = True
+    for scaling in (None, 0.7):
+        ours, _ = OURS(Grouped(), query, key, value, mask, scaling=scaling)
+        theirs, _ = sdpa_attention_forward(Grouped(), query, key, value, mask, scaling=scaling)
+        assert ours.shape == (3, 1, 4, 5)
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_no_key_is_copied_for_heads_that_share_it(monkeypatch):
+    shapes, compute = [], torch.nn.functional.scaled_dot_product_attention
+
+    def spy(query, key, *args, **kwargs):
+        shapes.append((tuple(query.shape), tuple(key.shape)))
+        return compute(query, key, *args, **kwargs)
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", spy)
+    OURS(Grouped(), *tensors(1), None)
+    assert shapes == [((3, 2, 2, 5), (3, 2, 7, 5))]
+
+
+def test_packed_rows_go_their_own_way():
+    row = pack([[1, 2]], [[3, 4]], torch.zeros(()))
+    q, k, v = (torch.randn(1, heads, 3, 5) for heads in (4, 2, 2))
+    found, _ = OURS(Grouped(), q, k, v, None, layout=row.layout, scaling=0.7)
+    torch.testing.assert_close(found, packed_attention(q, k, v, row.layout, 0.7))
+
+
+def test_a_mask_is_transformers_own_and_its_chunks_are_noted():
+    mask = AttentionMaskInterface()[ATTENTION]
+    for size in (3, None):
+        with window_sizes() as found:
+            ours = mask(batch_size=1, q_length=4, kv_length=4, local_size=size)
+        theirs = sdpa_mask(batch_size=1, q_length=4, kv_length=4, local_size=size)
+        assert found == {size} - {None}
+        assert (ours is None) == (theirs is None) == (size is None)
+        assert ours is None or torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    ("family", "expected"), [("gemma2", {6}), ("mistral-sliding", {6}), ("qwen2-tied", set())]
+)
+def test_the_windows_of_a_model_are_found(family, expected):
+    model = random_model(family)
+    for _ in range(2):  # those of a pass before are forgotten
+        with window_sizes() as found, torch.no_grad():
+            model(torch.arange(8)[None])
+        assert found == expected

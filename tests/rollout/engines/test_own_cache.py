@@ -1,0 +1,71 @@
+"""Decoding with a model's own cache: its own distribution, whatever its settings ask for."""
+
+import pytest
+import torch
+from conftest import random_model
+from transformers import GenerationConfig
+
+from rlvr_cli.core.types import SamplingParams
+from rlvr_cli.rollout.engines.drawn import Drawn
+from rlvr_cli.rollout.engines.own_cache import decode_with_own_cache
+
+PROMPTS, STOP = [[5, 6, 7], [8, 9, 10]], torch.tensor([1])
+SEEDS = [100, 101, 200, 201]
+
+
+def decode(model, params, vocab_size=50, listener=None):
+    rows = [prompt for prompt in PROMPTS for _ in range(2)]
+    drawn = Drawn(len(PROMPTS), params, {1}, listener)
+    return dict(decode_with_own_cache(model, rows, SEEDS, params, vocab_size, STOP, drawn))
+
+
+@pytest.mark.parametrize("family", ["mamba", "mistral-sliding"])
+def test_every_log_probability_is_the_models_own(family):
+    model = random_model(family)
+    found = decode(model, SamplingParams(2, 8, temperature=0.7))
+    assert sorted(found) == [0, 1]
+    for p, group in found.items():
+        assert len({tuple(one.token_ids) for one in group}) == 2  # a seed each
+        for one in group:
+            ids = list(one.token_ids)
+            with torch.no_grad():
+                logits = model(torch.tensor([[*PROMPTS[p], *ids]])).logits[0, 2:-1] / 0.7
+            expected = logits.log_softmax(-1)[range(len(ids)), ids]
+            torch.testing.assert_close(torch.tensor(one.logprobs), expected, atol=1e-4, rtol=0)
+            assert (one.finish_reason == "stop") == (ids[-1] == 1)
+            assert 1 not in ids[:-1]
+
+
+def test_published_settings_neither_matter_nor_change():
+    model = random_model()
+    state = torch.get_rng_state()
+    plain = decode(model, SamplingParams(2, 8))
+    assert torch.equal(torch.get_rng_state(), state)  # chance comes from the seeds alone
+    published = GenerationConfig(top_k=1, repetition_penalty=9.0, eos_token_id=[7], min_length=5)
+    model.generation_config = published
+    assert decode(model, SamplingParams(2, 8)) == plain
+    assert model.generation_config is published
+
+
+def test_a_failure_leaves_the_published_settings():
+    model = random_model()
+    published = model.generation_config
+
+    def fail(*token):
+        raise KeyError("heard enough")
+
+    with pytest.raises(KeyError):
+        decode(model, SamplingParams(2, 8), listener=fail)
+    assert model.generation_config is published
+
+
+def test_greedy_takes_the_likeliest_id_that_the_tokenizer_knows():
+    model, known = random_model(), 20
+    for group in decode(model, SamplingParams(2, 4, temperature=0), vocab_size=known).values():
+        assert group[0] == group[1]
+        assert max(group[0].token_ids) < known
+        assert set(group[0].logprobs) == {0.0}
+    with torch.no_grad():
+        first = model(torch.tensor([PROMPTS[0]])).logits[0, -1, :known].argmax()
+    found = decode(model, SamplingParams(2, 4, temperature=0), vocab_size=known)
+    assert found[0][0].token_ids[0] == first

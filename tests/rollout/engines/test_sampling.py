@@ -1,0 +1,87 @@
+"""Drawing one token a row: the known stream of numbers, and the inverse of the distribution."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rlvr_cli.rollout.engines.sampling import sample, uniform
+
+LOGITS = torch.tensor([[0.5, 0.3, 0.2]]).log()
+
+
+def drawn(number: float, temperature: float = 1.0, top_p: float = 1.0, logits=LOGITS):
+    token, logprob = sample(logits, torch.tensor([number]).double(), temperature, top_p)
+    return token.item(), round(math.exp(logprob.item()), 5)
+
+
+def test_the_stream_is_that_of_splitmix64():
+    # The reference's first numbers of seed 0, and of seed 1234567 (Vigna's splitmix64.c).
+    known = [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
+    for step, number in enumerate(known):
+        assert uniform(torch.tensor([0]), step).item() == (number >> 11) / 2**53
+    assert uniform(torch.tensor([1234567]), 0).item() == (6457827717110365317 >> 11) / 2**53
+
+
+@given(st.integers(-(2**63), 2**63 - 1), st.integers(0, 10_000))
+def test_a_number_depends_on_its_own_seed_alone(seed, step):
+    alone = uniform(torch.tensor([seed]), step)
+    beside = uniform(torch.tensor([3, seed, seed, 5]), step)
+    assert 0.0 <= alone.item() < 1.0
+    assert beside[1] == beside[2] == alone[0]
+
+
+def test_numbers_are_spread_evenly():
+    numbers = uniform(torch.arange(8000), 3)
+    counts = torch.histc(numbers.float(), bins=8, min=0, max=1)
+    assert counts.sum() == 8000
+    assert (counts - 1000).abs().max() < 150  # five standard deviations
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [(0.0, (0, 0.5)), (0.49, (0, 0.5)), (0.51, (1, 0.3)), (0.79, (1, 0.3)), (0.81, (2, 0.2))],
+)
+def test_the_token_is_where_the_cumulative_distribution_passes_the_number(number, expected):
+    assert drawn(number) == expected
+
+
+def test_the_temperature_is_a_power_of_the_probabilities():
+    # 0.25, 0.09, 0.04 of 0.38.
+    assert drawn(0.65, temperature=0.5) == (0, 0.65789)
+    assert drawn(0.67, temperature=0.5) == (1, 0.23684)
+    assert drawn(0.99, temperature=0) == (0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("top_p", "number", "expected"),
+    [
+        (0.49, 0.999, (0, 1.0)),
+        (0.6, 0.62, (0, 0.625)),
+        (0.6, 0.63, (1, 0.375)),
+        (0.81, 0.999, (2, 0.2)),
+    ],
+)
+def test_top_p_keeps_the_likeliest_that_reach_it_and_renormalizes(top_p, number, expected):
+    assert drawn(number, top_p=top_p) == expected
+    turned = {0: 2, 1: 1, 2: 0}[expected[0]]  # the likeliest last: kept by likelihood, not place
+    token, probability = drawn(1 - number, top_p=top_p, logits=LOGITS.flip(1))
+    assert (token, probability) == (turned, expected[1])
+
+
+def test_without_top_p_log_probabilities_are_the_softmaxs_to_the_bit():
+    torch.manual_seed(0)
+    logits = 9 * torch.randn(4, 500)
+    token, logprob = sample(logits, uniform(torch.arange(4), 0), 1.0, 1.0)
+    assert torch.equal(logprob, logits.log_softmax(-1)[range(4), token])
+
+
+@settings(max_examples=50)
+@given(st.floats(0, 1, exclude_max=True), st.sampled_from([0.3, 1.0, 4.0]))
+def test_what_has_no_probability_is_never_drawn(number, temperature):
+    logits = torch.tensor([[-math.inf, 2.0, -math.inf, 1.0, -math.inf]])
+    token, probability = drawn(number, temperature, logits=logits)
+    assert token in (1, 3)
+    assert probability > 0

@@ -1,0 +1,186 @@
+"""What vLLM is asked for and what is made of its answers, with a stand-in for vLLM itself; the
+contract of an engine is tested in test_engine.py with the real one."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from conftest import random_model
+
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.types import Completion, SamplingParams
+from rlvr_cli.rollout.engines.vllm_engine import VllmEngine
+
+
+class Core:
+    """The engine inside: gives one more token a step to every request, two in all."""
+
+    def __init__(self) -> None:
+        cache = SimpleNamespace(num_gpu_blocks=10, block_size=16)
+        self.vllm_config = SimpleNamespace(cache_config=cache)
+        self.requests, self.aborted = {}, []
+
+    def step(self):
+        for name, request in list(self.requests.items()):
+            request["steps"] += 1
+            tokens = [request["first"], 1][: request["steps"]]
+            done = request["steps"] == request["first"]  # the first prompt ends last
+            outputs = [
+                SimpleNamespace(
+                    index=n,
+                    token_ids=[token + n for token in tokens],
+                    logprobs=SimpleNamespace(logprobs=[request["logprob"]] * len(tokens)),
+                    finish_reason="stop",
+                )
+                for n in range(request["params"].n)
+            ]
+            if done:
+                del self.requests[name]
+            yield SimpleNamespace(request_id=name, outputs=outputs, finished=done)
+
+    def abort_request(self, names):
+        self.aborted += names
+
+
+class LLM:
+    """Keeps what it was started with and the weights that it was given."""
+
+    logprob = -0.5
+
+    def __init__(self, directory, **settings) -> None:
+        self.config = json.loads((Path(directory) / "config.json").read_text())
+        self.settings, self.weights = settings, []
+        self.model_config = SimpleNamespace(max_model_len=128)
+        self.llm_engine = Core()
+        os.write(1, b"said on stdout by vLLM")
+        os.write(2, b"and on stderr")
+        torch.manual_seed(99)
+
+    def enqueue(self, prompts, params, use_tqdm):
+        names = [f"{p}-x" for p in range(len(prompts))]
+        for name, prompt, one in zip(names, prompts, params, strict=True):
+            first = prompt["prompt_token_ids"][0]
+            request = {"first": first, "params": one, "steps": 0, "logprob": self.logprob}
+            self.llm_engine.requests[name.rsplit("-", 1)[0]] = request
+        return names
+
+    def collective_rpc(self, name, kwargs):
+        assert name == "reload_weights"
+        self.weights = [(name, tensor.clone()) for name, tensor in kwargs["weights_iterator"]]
+
+    def reset_prefix_cache(self) -> bool:
+        return not self.llm_engine.requests
+
+
+@pytest.fixture(autouse=True)
+def vllm(monkeypatch):
+    """The stand-in; the variables of the environment are as before afterwards."""
+    module = SimpleNamespace(LLM=LLM, SamplingParams=SimpleNamespace)
+    monkeypatch.setitem(sys.modules, "vllm", module)
+    before = dict(os.environ)
+    yield module
+    for name in os.environ.keys() - before:
+        del os.environ[name]
+
+
+def make(model, vocab_size=50, seeded=True) -> VllmEngine:
+    return VllmEngine(model, vocab_size, (1,), kv_budget_mb=3, gpu_share=0.5, seeded=seeded)
+
+
+def test_vllm_is_started_with_the_models_sizes_and_runs_no_code_of_it():
+    model = random_model("qwen2-tied")
+    engine = make(model, vocab_size=45)
+    settings, config = engine.llm.settings, engine.llm.config
+    assert settings["trust_remote_code"] is False
+    assert settings["kv_cache_memory_bytes"] == 3 * 1024 * 1024
+    assert settings["max_num_batched_tokens"] == 8192
+    assert settings["logprobs_mode"] == "processed_logprobs"
+    assert (config["vocab_size"], config["tie_word_embeddings"]) == (45, False)
+    assert config["architectures"] == ["Qwen2ForCausalLM"]
+    assert (model.config.vocab_size, model.config.tie_word_embeddings) == (50, True)
+    assert (engine.context, engine.kv_tokens, engine.itemsize) == (128, 160, 4)
+
+
+def test_starting_it_changes_nothing_of_this_process(capfd):
+    torch.manual_seed(3)
+    expected = torch.rand(4)
+    torch.manual_seed(3)
+    make(random_model_unseeded())
+    assert torch.equal(torch.rand(4), expected)
+    assert capfd.readouterr() == ("", "")
+
+
+def random_model_unseeded():
+    state = torch.random.get_rng_state()
+    model = random_model()
+    torch.random.set_rng_state(state)
+    return model
+
+
+def test_weights_are_pushed_by_every_name_and_without_rows_of_no_token():
+    model = random_model("qwen2-tied")
+    engine = make(model, vocab_size=45)
+    pushed = dict(engine.llm.weights)
+    own = dict(model.named_parameters())
+    assert pushed.keys() == {*own, "lm_head.weight"}
+    embedding = own["model.embed_tokens.weight"]
+    for name in ("lm_head.weight", "model.embed_tokens.weight"):
+        assert torch.equal(pushed[name], embedding[:45])
+    assert all(
+        torch.equal(pushed[name], value) for name, value in own.items() if "embed" not in name
+    )
+    engine.llm.llm_engine.requests["0"] = {}
+    with pytest.raises(RuntimeError, match="while responses were being generated"):
+        engine.sync_weights([])
+
+
+def test_a_group_comes_when_it_ends_and_every_token_is_heard_once():
+    engine, heard = make(random_model()), []
+    found = engine.generate(
+        [[2], [1]], SamplingParams(2, 5), [10, 20], lambda *token: heard.append(token)
+    )
+    assert list(found) == [
+        (1, [Completion([1], [-0.5], "stop"), Completion([2], [-0.5], "stop")]),
+        (0, [Completion([2, 1], [-0.5] * 2, "stop"), Completion([3, 2], [-0.5] * 2, "stop")]),
+    ]
+    assert sorted(heard) == [(0, 0, 1), (0, 0, 2), (0, 1, 2), (0, 1, 3), (1, 0, 1), (1, 1, 2)]
+    assert engine.llm.llm_engine.aborted == []
+
+
+def test_closing_aborts_what_is_not_done():
+    engine = make(random_model())
+    found = engine.generate([[2], [1]], SamplingParams(1, 5), [10, 20])
+    next(found)
+    found.close()
+    assert engine.llm.llm_engine.aborted == ["0"]
+
+
+def test_greedy_one_response_stands_for_all_and_has_no_chance():
+    engine = make(random_model())
+    ((_, group),) = engine.generate([[1]], SamplingParams(3, 5, temperature=0), [10])
+    assert group == [Completion([1], [0.0], "stop")] * 3
+
+
+def test_the_settings_of_a_request():
+    params = SamplingParams(4, 9, temperature=0.7, top_p=0.8)
+    asked = make(random_model()).request(params, seed=11)
+    assert (asked.n, asked.max_tokens, asked.temperature, asked.top_p) == (4, 9, 0.7, 0.8)
+    assert (asked.seed, asked.stop_token_ids, asked.ignore_eos) == (11, [1], True)
+    assert make(random_model(), seeded=False).request(params, seed=11).seed is None
+
+
+def test_what_goes_wrong_is_one_line(vllm, monkeypatch):
+    monkeypatch.setattr(LLM, "logprob", float("-inf"))
+    with pytest.raises(UserError, match="probabilities that are not finite"):
+        list(make(random_model()).generate([[1]], SamplingParams(1, 5), [10]))
+
+    def refuse(*args, **kwargs):
+        raise ValueError("no room\nfor keys")
+
+    vllm.LLM = refuse
+    with pytest.raises(UserError, match=r"--engine vllm: vLLM cannot start \(no room\); "):
+        make(random_model())

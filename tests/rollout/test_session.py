@@ -1,0 +1,106 @@
+"""What is set up before sampling, and what is said of problems that do not fit."""
+
+import re
+from contextlib import suppress
+from types import SimpleNamespace
+
+import pytest
+import torch
+from small_groups import made_prompt
+from small_trainer import has_even, make_trainer
+
+from rlvr_cli.config import resolve, set_layer
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.types import Problem
+from rlvr_cli.data.problems import ProblemSet
+from rlvr_cli.rollout import session as module
+from rlvr_cli.rollout.plan import plan_for
+from rlvr_cli.rollout.session import open_session, prompts_for, unreadable_golds
+from verifiers import Attempt, Verdict, Verifier
+
+PROBLEMS = ProblemSet("set", (), "plain")
+
+
+def test_a_session_says_its_size_device_and_engine():
+    session = make_trainer(has_even).session
+    size = session.policy.model.num_parameters() / 1e6
+    said = f"{size:.1f} M parameters on cpu, 1 thread; engine transformers (as asked)"
+    assert session.description == said
+
+
+def test_golds_that_nobody_can_read():
+    golds = ["7", None, "\\frac{1}{2}", "\\frac{"]
+    prompts = [made_prompt(str(n), gold) for n, gold in enumerate(golds)]
+    with Verifier() as verifier:
+        assert [problem.id for problem in unreadable_golds(prompts, verifier)] == ["1", "3"]
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_the_engine_is_closed_and_the_workers_end_whatever_happens(monkeypatch, training):
+    closed, threads = [], torch.get_num_threads()
+    start = module.TransformersEngine
+
+    def watched(*args):
+        engine = start(*args)
+        engine.close = lambda: closed.append(engine)
+        return engine
+
+    monkeypatch.setattr(module, "TransformersEngine", watched)
+    plan = plan_for(resolve(set_layer(["engine=transformers", "threads=1"])), PROBLEMS)
+    with suppress(KeyError), open_session(plan, training) as session:
+        assert torch.get_num_threads() == session.plan.threads == 1
+        assert session.forward.packed
+        assert session.forward.gap > 0  # it was measured
+        assert session.engine.forward is session.forward
+        assert session.engine.stop_ids.tolist() == list(session.policy.stop_ids)
+        assert session.engine.vocab_size == len(session.policy.tokenizer)
+        (found,) = session.sampler.verifier.verify_many([Attempt("It is 7.", "7")])
+        assert (found.verdict, found.format) == (Verdict.CORRECT, "any")
+        raise KeyError
+    assert closed == [session.engine]
+    torch.set_num_threads(threads)
+
+
+class Words:
+    """A token a word, without a chat template."""
+
+    chat_template = None
+    bos_token_id = None
+
+    def get_vocab(self):
+        return {"word": 0, "plain:": 1}
+
+    def encode(self, text, add_special_tokens=True):
+        return list(range(len(text.split())))
+
+
+POLICY = SimpleNamespace(tokenizer=Words(), context=10)
+
+
+def rendered(lengths: list[int], *settings: str):
+    texts = (" ".join(["word"] * n) for n in lengths)
+    problems = tuple(Problem(f"p{n}", text, "1") for n, text in enumerate(texts))
+    config = resolve(set_layer(settings))
+    return prompts_for(ProblemSet("set", problems, "plain"), POLICY, config, max_tokens=4)
+
+
+def test_prompts_that_leave_no_room_stop_the_command_and_a_few_are_named():
+    assert [len(prompt.token_ids) for prompt in rendered([1, 6])] == [1, 6]
+    with pytest.raises(UserError) as refused:
+        rendered([7, 1, 8, 9, 10, 11])
+    lines = str(refused.value).splitlines()
+    assert [re.search(r"p\d", line)[0] for line in lines[:3]] == ["p0", "p2", "p3"]
+    assert lines[3] == "… and 2 more"
+    assert lines[4].startswith("prompts too long: 5; lower --max-tokens")
+    assert len(lines) == 5
+    with pytest.raises(UserError) as refused:
+        rendered([7, 8, 9])
+    assert len(str(refused.value).splitlines()) == 4
+
+
+def test_they_are_left_out_where_that_is_asked_for_and_others_are_left(caplog):
+    (prompt,) = rendered([7, 1], "data.skip_bad=true")
+    assert prompt.problem.id == "p1"
+    assert caplog.messages[0].splitlines()[-1] == "skipped 1 prompt"
+    with pytest.raises(UserError, match="prompts too long: 1;"):
+        rendered([7], "data.skip_bad=true")

@@ -1,0 +1,137 @@
+"""Checkpoints: which is the newest whole one, what it holds, and which are kept."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+import yaml
+from conftest import random_model
+from hypothesis import given
+from hypothesis import strategies as st
+from small_trainer import SMALL
+
+from rlvr_cli.config import resolve, set_layer
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.runs.checkpoint import (
+    check_savable,
+    checkpoints,
+    latest_valid,
+    load_weights,
+    prunable,
+    remove_checkpoints,
+    save_checkpoint,
+)
+from rlvr_cli.training.state import State
+
+CONFIG = resolve(set_layer(["steps=9", "data.source=somewhere", *SMALL]))
+
+
+class Tokenizer:
+    def save_pretrained(self, directory) -> None:
+        Path(directory, "tokenizer.json").write_text("{}")
+
+
+def policy(seed: int = 0, model=None):
+    model = model or random_model(seed=seed)
+    return SimpleNamespace(model=model, tokenizer=Tokenizer(), directory="somewhere")
+
+
+def state(step: int) -> State:
+    values = {"step": step, "settings": {}, "problems": "0", "start": "0", "cursor": 1}
+    values |= {"weight_version": step, "carried": [], "kl_coef": 0.1 + 0.2, "optimizer": [{}]}
+    progress = {"before": None, "best": None, "seconds": 1.0}
+    return State(values | {"progress": progress}, {"a.b": torch.tensor([float(step)])})
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run with three checkpoints."""
+    for step in (2, 9, 10):
+        save_checkpoint(tmp_path, step, policy(step), CONFIG, state(step))
+    return tmp_path
+
+
+def test_a_checkpoint_brings_back_state_and_weights(run):
+    (newest, *_) = found = checkpoints(run)
+    assert [one.step for one in found] == [10, 9, 2]
+    assert newest.integrity_error() is None
+    again = newest.load_state()
+    assert again.values == state(10).values
+    assert again.tensors["a.b"].item() == 10
+    model = random_model(seed=0)
+    load_weights(newest, model)
+    for ours, theirs in zip(model.parameters(), random_model(seed=10).parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def test_it_keeps_what_the_policy_was_trained_with_and_no_path(run):
+    kept = yaml.safe_load((checkpoints(run)[0].path / "rlvr.yaml").read_text())
+    assert kept["rollout"]["samples"] == 4
+    assert "steps" not in kept
+    assert "source" not in kept["data"]
+    listed = json.loads((checkpoints(run)[0].path / "manifest.json").read_text())
+    directory = run / "checkpoints/step-10"
+    files = {str(p.relative_to(directory)) for p in directory.rglob("*") if p.is_file()}
+    assert listed.keys() == files - {"manifest.json"}
+
+
+def damage(run, step: int) -> None:
+    path = run / f"checkpoints/step-{step}/config.json"
+    path.write_text(path.read_text() + " ")
+
+
+def test_the_newest_whole_one_is_taken_and_the_damaged_are_named(run):
+    assert latest_valid(run)[0].step == 10
+    damage(run, 10)
+    found, lines = latest_valid(run)
+    assert found.step == 9
+    assert lines == [f"{run}/checkpoints/step-10 is damaged: the checksum of config.json differs"]
+    found, lines = latest_valid(run, {9: "it cannot be read"})
+    assert (found.step, lines[1]) == (2, f"{run}/checkpoints/step-9 is damaged: it cannot be read")
+    damage(run, 9)
+    damage(run, 2)
+    with pytest.raises(UserError, match="no checkpoint is whole; start a new run"):
+        latest_valid(run)
+
+
+def test_without_any_there_is_none(tmp_path):
+    assert latest_valid(tmp_path) == (None, [])
+    for name in ("step-x", "step-0000000001", "astep-1", "step-1b"):
+        (tmp_path / "checkpoints" / name).mkdir(parents=True)
+    assert checkpoints(tmp_path) == []
+
+
+def test_a_checkpoint_of_another_step_is_damaged(run):
+    (run / "checkpoints/step-10").rename(run / "checkpoints/step-11")
+    newest = checkpoints(run)[0]
+    assert newest.integrity_error() == "trainer/state.json: it is of step 10"
+    with pytest.raises(ValueError, match="it is of step 10"):
+        newest.load_state()
+
+
+def test_only_the_named_steps_are_removed(run):
+    remove_checkpoints(run, {2, 10, 77})
+    assert [one.step for one in checkpoints(run)] == [9]
+
+
+@given(st.sets(st.integers(1, 99), max_size=9), st.integers(1, 4), st.integers(1, 99) | st.none())
+def test_the_newest_and_the_best_are_never_pruned(steps, keep, best):
+    removed = prunable(steps, keep, best)
+    left = steps - removed
+    assert removed <= steps
+    assert set(sorted(steps)[-keep:]) <= left
+    assert best not in removed
+    assert len(left) <= keep + (best in steps)
+
+
+def test_a_model_that_cannot_be_saved_is_found_out_before_training():
+    check_savable(policy())
+
+    class Stubborn:
+        def save_pretrained(self, *args, **kwargs):
+            raise NotImplementedError("not\nthis one")
+
+    with pytest.raises(UserError, match=r"cannot be saved again \(NotImplementedError: not this"):
+        check_savable(policy(model=Stubborn()))

@@ -1,0 +1,144 @@
+"""A run from its first step to its end, however it ends: what is written, saved and said."""
+
+import json
+from contextlib import closing
+
+import pytest
+from small_trainer import has_even, make_trainer
+
+from rlvr_cli.console.display import Display
+from rlvr_cli.core.errors import EngineError, RunStoppedError, UserError
+from rlvr_cli.runs.checkpoint import checkpoints
+from rlvr_cli.runs.lifecycle import RunLifecycle
+from rlvr_cli.runs.run_dir import create_run
+from rlvr_cli.training import throughput
+from rlvr_cli.training.roofline import Peaks
+
+
+@pytest.fixture
+def begin(tmp_path, monkeypatch):
+    """Begin a small run with these settings; its tokenizer has nothing to save."""
+    opened = []
+    monkeypatch.setattr(throughput, "machine_peaks", lambda device: Peaks(1e12, 1e10, "made up"))
+
+    def make(*settings: str, is_right=has_even) -> RunLifecycle:
+        trainer = make_trainer(is_right, "algo=grpo", "algorithm.kl=none", *settings)
+        monkeypatch.setattr(
+            type(trainer.session.policy.tokenizer),
+            "save_pretrained",
+            lambda *a: None,
+            raising=False,
+        )
+        run = create_run(tmp_path / "run", trainer.config)
+        opened.append(closing(run))
+        return RunLifecycle(trainer, run, Display())
+
+    yield make
+    for one in opened:
+        one.__exit__()
+
+
+def saved(loop: RunLifecycle) -> list[int]:
+    return [one.step for one in checkpoints(loop.run.directory)]
+
+
+def summary(loop: RunLifecycle) -> dict:
+    return json.loads((loop.run.directory / "summary.json").read_text())
+
+
+def failing_at(loop: RunLifecycle, step: int, error: BaseException, where="rollout") -> None:
+    """Let that step fail while it samples or while it updates."""
+    trainer = loop.trainer
+    of, name = {
+        "rollout": (trainer.session.engine, "generate"),
+        "update": (trainer.updater, "update"),
+    }[where]
+    whole = getattr(of, name)
+
+    def broken(*args):
+        if trainer.step + 1 == step:
+            raise error
+        return whole(*args)
+
+    setattr(of, name, broken)
+
+
+def test_the_last_step_is_saved_and_the_newest_are_kept(begin, capsys):
+    loop = begin("steps=5", "checkpoint.every=2", "checkpoint.keep=2")
+    loop.run_to_end()
+    assert saved(loop) == [5, 4]
+    lines = capsys.readouterr().out.splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [1, 2, 3, 4, 5]
+    found = summary(loop)
+    assert (found["steps"], found["model"]) == (5, "checkpoints/step-5")
+    assert (found["before"], found["after"], found["best"]) == (None, None, None)
+    assert found["minutes"] < 1
+
+
+def test_the_best_measured_step_is_saved_and_kept(begin):
+    loop = begin("steps=4", "checkpoint.every=4", "checkpoint.keep=1")
+    measured = iter([0.25, 0.5, 0.5, None])
+    loop.trainer._measure_held_out = lambda step, record: record.held_out_metrics.update(
+        {"held_out_pass@1": next(measured)}
+    )
+    loop.run_to_end()
+    assert loop.best == {"step": 2, "pass@1": 0.5}
+    assert saved(loop) == [4, 2]
+    assert summary(loop)["best"] == loop.best
+
+
+@pytest.mark.parametrize(("where", "last"), [("rollout", 3), ("update", 2)])
+def test_a_step_that_fails_loses_itself_and_weights_half_updated_are_not_saved(begin, where, last):
+    loop = begin("steps=5", "checkpoint.every=2")
+    failing_at(loop, 4, ZeroDivisionError("by\nzero"), where)
+    said = rf"^step 4 failed: ZeroDivisionError: by zero \(see .*\); saved up to step {last}; go"
+    with pytest.raises(UserError, match=said):
+        loop.run_to_end()
+    assert saved(loop) == ([3, 2] if last == 3 else [2])
+    assert "in broken" in (loop.run.directory / "error.txt").read_text()
+
+
+@pytest.mark.parametrize("error", [UserError("so"), EngineError("so")])
+def test_a_known_error_keeps_its_kind_and_says_how_to_go_on(begin, error):
+    loop = begin("steps=4", "checkpoint.every=9")
+    failing_at(loop, 2, error)
+    with pytest.raises(type(error)) as ended:
+        loop.run_to_end()
+    directory = loop.run.directory
+    assert str(ended.value) == (
+        f"so; saved up to step 1; go on with rlvr train --resume {directory}"
+    )
+
+
+def test_an_interruption_saves_the_last_whole_step(begin, capsys):
+    loop = begin("steps=4", "checkpoint.every=9")
+    failing_at(loop, 3, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        loop.run_to_end()
+    assert saved(loop) == [2]
+    assert summary(loop)["steps"] == 2
+    assert "interrupted after 2 steps" in capsys.readouterr().err
+
+
+def test_a_guard_stops_the_run_with_its_last_step_saved(begin):
+    loop = begin("steps=9", "checkpoint.every=9", "guards.no_signal_steps=3", is_right=bool)
+    with pytest.raises(RunStoppedError, match=r"no signal for 3 steps: .*; saved up to step 3;"):
+        loop.run_to_end()
+    assert saved(loop) == [3]
+    assert summary(loop)["steps"] == 3
+
+
+def test_the_minutes_of_earlier_lives_count(begin):
+    loop = begin("steps=1")
+    loop.resume([], {"before": {"pass@1": 0.5}, "best": None, "seconds": 600.0})
+    loop.run_to_end()
+    found = summary(loop)
+    assert 10 <= found["minutes"] < 11
+    assert found["before"] == {"pass@1": 0.5}
+
+
+def test_saving_that_takes_long_is_said(begin, capsys, monkeypatch):
+    monkeypatch.setattr("rlvr_cli.runs.lifecycle._SAVING_SHARE", 0.0)
+    loop = begin("steps=5")
+    loop.run_to_end()
+    assert capsys.readouterr().err.count("with --set checkpoint.every=N") == 1

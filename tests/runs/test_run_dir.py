@@ -1,0 +1,126 @@
+"""A run directory: what is written when, and what is left of it after a step is taken back."""
+
+import io
+import json
+from contextlib import closing
+
+import pytest
+from small_groups import RIGHT, WRONG, made_group
+from small_trainer import SMALL
+
+from rlvr_cli.config import as_yaml, resolve, set_layer
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.types import Problem
+from rlvr_cli.runs.run_dir import (
+    Run,
+    create_run,
+    default_directory,
+    kept_problems,
+    write_rollouts,
+)
+from rlvr_cli.training.record import StepResult
+
+CONFIG = resolve(set_layer(SMALL))
+
+
+def metrics(step: int) -> dict:
+    return {"step": step, "no_update": None, "mixed_share": 0.5, "verdicts": {}, "loss": 0.1 * step}
+
+
+def result(step: int, held_out=()) -> StepResult:
+    return StepResult(step, metrics(step), [made_group("a", RIGHT, WRONG)], held_out)
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Three steps, the second with a measurement."""
+    with closing(create_run(tmp_path / "run", CONFIG)) as run:
+        for step in (1, 2, 3):
+            run.record(result(step, [made_group("b", RIGHT)] if step == 2 else ()))
+        yield run
+
+
+def names(run: Run) -> list[str]:
+    return sorted(path.stem for path in (run.directory / "rollouts").iterdir())
+
+
+def test_each_step_has_its_rollouts_and_a_line_of_metrics(run):
+    assert names(run) == ["held-out-step-000002", "step-000001", "step-000002", "step-000003"]
+    lines = (run.directory / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == [metrics(step) for step in (1, 2, 3)]
+    rows = (run.directory / "rollouts" / "step-000001.jsonl").read_text().splitlines()
+    assert [json.loads(row)["verdict"] for row in rows] == ["correct", "wrong"]
+    text = io.StringIO()
+    write_rollouts(text, result(1).sampled)
+    assert text.getvalue().splitlines() == rows
+    assert (run.directory / "config.yaml").read_text() == as_yaml(CONFIG)
+
+
+def test_the_end_of_a_step_is_restored(run):
+    run.write_summary({"steps": 3, "é": None}, "curves")
+    assert json.loads((run.directory / "summary.json").read_text()) == {"steps": 3, "é": None}
+    assert (run.directory / "curves.txt").read_text() == "curves\n"
+    run.write_rollouts("held-out-before", [])
+    run.write_rollouts("held-out-after", [])
+    assert run.truncate_to(2) == [metrics(1), metrics(2)]
+    assert names(run) == ["held-out-before", "held-out-step-000002", "step-000001", "step-000002"]
+    assert not (run.directory / "summary.json").exists()
+    assert len((run.directory / "metrics.jsonl").read_text().splitlines()) == 2
+    assert run.truncate_to(0) == []
+    assert names(run) == ["held-out-before"]
+
+
+def test_lines_that_are_no_steps_or_not_in_order_are_left_out(run):
+    path = run.directory / "metrics.jsonl"
+    good = path.read_text().splitlines()
+    lines = [good[0], "{", '{"step": 9}', good[2], good[1], good[2]]
+    path.write_text("\n".join(lines) + "\n" + json.dumps(metrics(4)))  # half a line at the end
+    assert run.truncate_to(9) == [metrics(1), metrics(3)]
+
+
+def test_a_run_is_held_until_it_is_closed_and_never_overwritten(run):
+    with pytest.raises(UserError, match="another process is using it"):
+        Run(run.directory)
+    run.close()
+    Run(run.directory).close()
+    with pytest.raises(UserError, match="exists already; name another directory"):
+        create_run(run.directory, CONFIG)
+    (run.directory / "file").write_text("")
+    with pytest.raises(UserError, match=r"cannot be made \(Not a directory\)"):
+        create_run(run.directory / "file" / "run", CONFIG)
+
+
+PROBLEMS = [Problem("1", "p\u2028q", None, {"level": 3}), Problem("2", "é", "7")]
+
+
+def test_problems_of_a_pipe_are_kept_as_they_were(tmp_path):
+    create_run(tmp_path / "run", CONFIG, PROBLEMS).close()
+    assert kept_problems(tmp_path / "run") == PROBLEMS
+    create_run(tmp_path / "other", CONFIG).close()
+    with pytest.raises(UserError, match=r"problems\.jsonl: cannot be read \(No such file"):
+        kept_problems(tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", ": no problems in it"),
+        ("{\n", ":1: not a JSON object"),
+        ('{"id": "1", "problem": "p", "answer": 7, "extra": {}}\n', ":1: answer: input should be"),
+    ],
+)
+def test_a_copy_that_was_edited_is_named_with_its_line(tmp_path, text, message):
+    (tmp_path / "problems.jsonl").write_text(text)
+    with pytest.raises(UserError, match=f"problems.jsonl{message}"):
+        kept_problems(tmp_path)
+
+
+def test_a_run_without_a_name_gets_one_that_is_free(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("time.strftime", lambda form: "NOW")
+    made = []
+    for _ in range(3):
+        made.append(default_directory("grpo", "sets/my.jsonl"))
+        made[-1].mkdir(parents=True)
+    assert [str(path) for path in made] == [f"runs/grpo-my-NOW{end}" for end in ("", "-2", "-3")]
+    assert str(default_directory("ppo", "-")) == "runs/ppo-stdin-NOW"

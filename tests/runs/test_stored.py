@@ -1,0 +1,90 @@
+"""What a run's files may hold, and which settings decide what it computes."""
+
+import pytest
+from pydantic import ValidationError
+
+from rlvr_cli.config import resolve, set_layer
+from rlvr_cli.runs.stored import StoredMetrics, StoredProblem, StoredState, computing_settings
+
+PROBLEM = {"id": "1", "problem": "?", "answer": None, "extra": {}}
+METRICS = {"step": 1, "no_update": None, "mixed_share": 0.5, "verdicts": {"correct": 1}}
+STATE = {
+    "step": 3,
+    "settings": {},
+    "problems": "0",
+    "start": "0",
+    "cursor": 0,
+    "weight_version": 2,
+    "carried": [],
+    "kl_coef": 0.1,
+    "optimizer": [{}],
+    "progress": {"before": None, "best": None, "seconds": 1.5},
+}
+ROLLOUT = {
+    "text": "x",
+    "completion": {"token_ids": [1], "logprobs": [-0.5], "finish_reason": "stop"},
+    "verification": None,
+    "reward": None,
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "base", "changed"),
+    [
+        (StoredProblem, PROBLEM, {"id": 1}),
+        (StoredProblem, PROBLEM, {"more": 1}),
+        (StoredProblem, PROBLEM, {"extra": None}),
+        (StoredMetrics, METRICS, {"step": 0}),
+        (StoredMetrics, METRICS, {"step": 2**63}),
+        (StoredMetrics, METRICS, {"verdicts": {"correct": -1}}),
+        (StoredMetrics, METRICS, {"mixed_share": float("nan")}),
+        (StoredMetrics, METRICS, {"reward": 1e101}),
+        (StoredMetrics, METRICS, {"reward": "high"}),
+        (StoredState, STATE, {"step": -1}),
+        (StoredState, STATE, {"step": True}),
+        (StoredState, STATE, {"kl_coef": float("inf")}),
+        (StoredState, STATE, {"more": 1}),
+        (StoredState, STATE, {"progress": STATE["progress"] | {"seconds": -1.0}}),
+        (StoredState, STATE, {"progress": STATE["progress"] | {"best": {"step": 1}}}),
+        (
+            StoredState,
+            STATE,
+            {"carried": [{"prompt": 0, "weight_version": 0, "rollouts": [ROLLOUT | {"text": 1}]}]},
+        ),
+    ],
+)
+def test_each_mistake_is_refused_and_nothing_else(schema, base, changed):
+    schema.model_validate(base)
+    with pytest.raises(ValidationError):
+        schema.model_validate(base | changed)
+
+
+def test_metrics_of_any_name_are_numbers_or_none():
+    row = StoredMetrics.model_validate(METRICS | {"reward": None, "loss": 2, "machine_busy": True})
+    assert (row.step, row.model_extra["loss"]) == (1, 2)
+
+
+@pytest.mark.parametrize("name", STATE)
+def test_no_part_of_a_state_may_be_missing(name):
+    with pytest.raises(ValidationError):
+        StoredState.model_validate({key: value for key, value in STATE.items() if key != name})
+
+
+def settings_of(*settings: str) -> dict:
+    return computing_settings(resolve(set_layer(settings)))
+
+
+def test_what_may_move_or_be_made_longer_does_not_decide_the_results():
+    ours = settings_of()
+    assert {"seed", "rollout.samples", "optim.lr", "algorithm.aggregation"} <= ours.keys()
+    free = ("steps=7", "checkpoint.every=3", "guards.max_kl=2", "model=x", "data.source=y")
+    assert settings_of(*free, "eval.source=z", "data.root=r") == ours
+    for one in ("seed=1", "rollout.samples=4", "data.limit=3", "optim.betas=[0.8, 0.9]"):
+        assert settings_of(one) != ours
+
+
+@pytest.mark.parametrize("schedule", ["linear", "cosine"])
+def test_a_schedule_over_all_steps_makes_their_number_decide(schedule):
+    found = settings_of(f"optim.schedule={schedule}", "steps=7")
+    assert found["steps"] == 7
+    assert "steps" not in settings_of("steps=7")

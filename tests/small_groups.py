@@ -1,0 +1,36 @@
+"""Groups made by hand, for tests of what comes after sampling."""
+
+from rlvr_cli.algorithm.reward import reward
+from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout
+from verifiers import Verdict, Verification
+
+RIGHT, WRONG, LATE = Verdict.CORRECT, Verdict.WRONG, Verdict.TIMEOUT
+
+
+def made_prompt(name: str = "a", answer: str | None = "1") -> Prompt:
+    return Prompt(Problem(name, f"What is {name}?", answer), f"<{name}>", (5, 6, 7), False)
+
+
+def made_rollout(
+    verdict: Verdict | None,
+    n_tokens: int = 1,
+    finish_reason: str = "stop",
+    *,
+    prompt: Prompt | None = None,
+    sample: int = 0,
+    format_ok: bool = True,
+) -> Rollout:
+    """A response of that many tokens; without a verdict none was given."""
+    completion = Completion([7] * n_tokens, [-0.5] * n_tokens, finish_reason)
+    found = None if verdict is None else Verification(verdict, "1", format_ok, "as made")
+    value = None if found is None else reward(found)
+    return Rollout(prompt or made_prompt(), sample, completion, "text", found, value)
+
+
+def made_group(name: str, *verdicts: Verdict | None, n_tokens: int = 1, version: int = 0) -> Group:
+    prompt = made_prompt(name)
+    rollouts = [
+        made_rollout(verdict, n_tokens, prompt=prompt, sample=sample)
+        for sample, verdict in enumerate(verdicts)
+    ]
+    return Group(prompt, tuple(rollouts), version)

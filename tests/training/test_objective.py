@@ -1,0 +1,88 @@
+"""One micro-batch: which log-probabilities count as old, and what learns."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from conftest import double_model
+from families import VOCAB
+
+from rlvr_cli.algorithm.objective import LossDenominators
+from rlvr_cli.algorithm.presets import ALGORITHMS
+from rlvr_cli.algorithm.samples import TrainingSample
+from rlvr_cli.model.policy import Critic, Policy
+from rlvr_cli.training.batch import MicroBatch, micro_batches
+from rlvr_cli.training.objective import Objective
+
+SAID = torch.tensor([-1.0, -2.0, -3.0]).double()
+TAKEN = torch.tensor([-1.5, -2.5, -3.5]).double()
+FRESH = TrainingSample([5, 6], [7, 8, 9], SAID, 1.0, 0, True, False, advantages=torch.ones(3))
+OF_SEVERAL = replace(FRESH, old_logprobs=TAKEN)
+CARRIED = replace(FRESH, is_fresh=False, old_logprobs=TAKEN)
+DENOMINATORS = LossDenominators(9, 3, 3)
+
+
+def batch_of(*rows: TrainingSample) -> MicroBatch:
+    (batch,) = micro_batches(rows, 1000, torch.zeros(()).double())
+    return batch
+
+
+@pytest.fixture
+def policy() -> Policy:
+    return Policy(double_model(), VOCAB, 1.0)
+
+
+def test_old_is_the_engines_for_what_was_carried_over_and_its_own_for_what_is_fresh(policy):
+    batch = batch_of(FRESH, OF_SEVERAL, CARRIED)
+    own = policy.token_stats(batch.inputs).logprobs.detach()
+    _, found = Objective(policy, None, ALGORITHMS["grpo"])(batch, DENOMINATORS)
+    expected = torch.stack([torch.zeros(3).double(), TAKEN - own[1], SAID - own[2]])
+    torch.testing.assert_close(found["approx_kl"], expected)
+    mismatch = torch.stack([(SAID - own[0]).abs(), (SAID - TAKEN).abs(), torch.zeros(3).double()])
+    torch.testing.assert_close(found["mismatch"], mismatch)
+
+
+def test_while_only_the_critic_learns_the_policy_is_measured_all_the_same(policy):
+    critic = Critic(policy.model, True).double()
+    torch.nn.init.normal_(critic.head.weight)
+    rows = replace(FRESH, old_values=torch.zeros(3), returns=torch.ones(3))
+    objective = Objective(policy, critic, ALGORITHMS["ppo"])
+    whole, measured = objective(batch_of(rows), DENOMINATORS)
+    alone, again = objective(batch_of(rows), DENOMINATORS, learns_policy=False)
+    assert measured.keys() == again.keys()
+    assert "value_loss" in measured
+    assert whole.item() != alone.item()
+    alone.backward()
+    assert all(parameter.grad is None for parameter in policy.model.parameters())
+    assert any(parameter.grad is not None for parameter in critic.parameters())
+    whole.backward()
+    assert all(parameter.grad is not None for parameter in policy.model.parameters())
+
+
+def test_the_coefficient_is_that_of_the_algorithm_and_counts(policy):
+    rows = batch_of(replace(FRESH, ref_logprobs=SAID))
+    objective = Objective(policy, None, ALGORITHMS["grpo"])
+    assert objective.kl_coef == ALGORITHMS["grpo"].kl.coef
+    assert Objective(policy, None, ALGORITHMS["dapo"]).kl_coef == 0
+    losses = []
+    for coef in (0.0, 1.0, 2.0):
+        objective.kl_coef = coef
+        loss, found = objective(rows, DENOMINATORS)
+        losses.append(loss.item())
+        assert (found["ref_kl"] > 0).all()
+    assert losses[2] - losses[1] == pytest.approx(losses[1] - losses[0])
+    assert losses[1] > losses[0]
+
+
+def test_divergences_are_the_losss_own_without_a_gradient(policy):
+    rows = batch_of(replace(CARRIED, ref_logprobs=SAID))
+    objective = Objective(policy, None, ALGORITHMS["grpo"])
+    _, measured = objective(rows, DENOMINATORS)
+    found = objective.divergences(rows, DENOMINATORS)
+    assert found.keys() == {"approx_kl", "ref_kl"}
+    for name, value in found.items():
+        torch.testing.assert_close(value, measured[name])
+        assert not value.requires_grad
+    assert Objective(policy, None, ALGORITHMS["dapo"]).divergences(rows, DENOMINATORS).keys() == {
+        "approx_kl"
+    }

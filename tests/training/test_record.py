@@ -1,0 +1,111 @@
+"""One step's records: seconds that add up, and the row that is made of them."""
+
+import time
+from contextlib import suppress
+from types import SimpleNamespace
+
+import pytest
+import torch
+from small_groups import RIGHT, WRONG, made_group
+
+from rlvr_cli.algorithm.group_filter import Batch
+from rlvr_cli.algorithm.samples import TrainingSample
+from rlvr_cli.evaluation.metrics import rollout_metrics
+from rlvr_cli.training import record as module
+from rlvr_cli.training.record import StepRecord
+
+
+class Clock:
+    """Time that passes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+
+class Throughput:
+    """Keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.memory: list[str] = []
+
+    def note_memory(self, when: str) -> None:
+        self.memory.append(when)
+
+    def of_step(self, *asked) -> dict:
+        self.asked = asked
+        return {"goodput": 1.5}
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(module, "time", clock)
+    return clock
+
+
+def made() -> StepRecord:
+    return StepRecord(SimpleNamespace(seconds=7.0), Throughput())
+
+
+def test_phases_add_up_and_verdicts_have_a_name_of_their_own(clock):
+    record = made()
+    with record.phase("rollout"):
+        clock.now += 3
+        record.sampler.seconds += 1
+    with record.phase("update", memory="update"):
+        clock.now += 5
+    with suppress(KeyError), record.phase("rollout", memory="rollout"):
+        clock.now += 4
+        raise KeyError
+    assert record.seconds == {
+        "seconds_rollout": 6.0,
+        "seconds_verification": 1.0,
+        "seconds_update": 5.0,
+    }
+    assert record.throughput.memory == ["update", "rollout"]
+
+
+def test_the_real_clock_runs():
+    record = made()
+    with record.phase("sync"):
+        time.sleep(0.01)
+    assert 0.01 <= record.seconds["seconds_sync"] < 5
+
+
+@pytest.mark.parametrize(("no_update", "trained"), [(None, 1), ("no signal", 0)])
+def test_a_step_is_one_row(clock, no_update, trained):
+    record, group = made(), made_group("a", RIGHT, WRONG)
+    record.tokens_given_up = 11
+    record.samples = [TrainingSample([5, 6], [1, 2, 3], torch.zeros(3), 1.0, 0, True, False)]
+    record.update = {"loss": 0.5, "epochs": 2}
+    record.held_out_metrics = {"held_out_pass@1": 0.25}
+    with record.phase("update"):
+        clock.now += 5
+    batch = Batch(kept=[group], sampled=[group, group], is_full=True, gen_batches=3)
+    row = record.metrics(4, batch, 6, no_update, False, 13)
+    assert row == {
+        **rollout_metrics([group, group], has_format=False),
+        "step": 4,
+        "tokens_given_up": 11,
+        "gen_batches": 3,
+        "groups_trained": trained,
+        "groups_carried": 6,
+        "no_update": no_update,
+        "loss": 0.5,
+        "epochs": 2,
+        "held_out_pass@1": 0.25,
+        "seconds_update": 5.0,
+        "goodput": 1.5,
+    }
+    seconds = {"seconds_update": 5.0}
+    assert record.throughput.asked == ([group, group], 11, [(2, [3])], 13, 2, seconds)
+
+
+def test_without_an_update_an_epoch_is_one(clock):
+    record = made()
+    row = record.metrics(1, Batch(is_full=False), 0, "no signal", True, 0)
+    assert record.throughput.asked == ([], 0, [], 0, 1, {})
+    assert (row["tokens_given_up"], row["groups_trained"], row["gen_batches"]) == (0, 0, 0)
