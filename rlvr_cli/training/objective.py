@@ -51,7 +51,7 @@ class Objective:
         )
         carried = torch.tensor([not sample.is_fresh for sample in batch.samples])
         old_logprobs = batch.column("old_logprobs")
-        old_logprobs[own] = stats.logprobs.detach()[own]
+        old_logprobs[own] = stats.logprobs.detach()[own].to(old_logprobs)
         old_logprobs[carried] = rollout_logprobs[carried]
         return LossInputs(
             logprobs=stats.logprobs,
