@@ -1,6 +1,7 @@
-"""Additions up to 49 + 49, which a small chat model half knows, as JSONL in two disjoint splits.
+"""Additions up to 49 + 49, which a small chat model half knows, as JSONL: two disjoint splits,
+and examples of the train split with a response in the think_answer format, for `--algo sft`.
 
-python benchmarks/additions.py DIRECTORY      # writes train.jsonl and heldout.jsonl there
+python benchmarks/additions.py DIRECTORY      # writes train, heldout and examples.jsonl there
 """
 
 import json
@@ -8,22 +9,26 @@ import random
 import sys
 from pathlib import Path
 
-TRAIN, HELD_OUT = 1024, 96
+TRAIN, HELD_OUT, EXAMPLES = 1024, 96, 48
 
 
 def problems() -> dict[str, list[dict]]:
-    """The rows of both splits, distinct and always the same."""
+    """The rows of both splits, distinct and always the same, and the examples."""
     pairs = [(a, b) for a in range(2, 50) for b in range(2, 50)]
     random.Random(0).shuffle(pairs)
     rows = [
         {"problem": f"Calculate {a} + {b}. Reply with the sum only.", "answer": a + b}
         for a, b in pairs
     ]
-    return {"heldout": rows[:HELD_OUT], "train": rows[HELD_OUT : HELD_OUT + TRAIN]}
+    train = rows[HELD_OUT : HELD_OUT + TRAIN]
+    sums = [(*pair, sum(pair)) for pair in pairs[HELD_OUT : HELD_OUT + EXAMPLES]]
+    responses = [f"<think>{a} + {b} = {c}</think><answer>{c}</answer>" for a, b, c in sums]
+    examples = [row | {"response": text} for row, text in zip(train, responses, strict=False)]
+    return {"heldout": rows[:HELD_OUT], "train": train, "examples": examples}
 
 
 def write(directory: Path) -> None:
-    """Both splits as files."""
+    """Each as a file."""
     directory.mkdir(parents=True, exist_ok=True)
     for name, rows in problems().items():
         lines = "".join(json.dumps(row) + "\n" for row in rows)

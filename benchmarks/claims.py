@@ -91,6 +91,9 @@ def steps_of(arm: str) -> int:
 def make(results: Path, trl_python: str | None, run: tuple[str, int]) -> None:
     """Make one run as a process of its own and store its figures."""
     arm, seed = run
+    kept = results / f"{arm}-{seed}.json"
+    if kept.exists():  # another command's
+        return
     with tempfile.TemporaryDirectory() as directory:
         if arm == TRL:
             command = [trl_python or "", str(ROOT / "benchmarks" / "trl_run.py"), directory]
@@ -107,9 +110,9 @@ def make(results: Path, trl_python: str | None, run: tuple[str, int]) -> None:
             return
         last = done.stdout.decode().splitlines()[-1:]
         found = json.loads(last[0]) if arm == TRL else trained(Path(directory) / "run")
-    partial_file = results / f"{arm}-{seed}.part"
-    partial_file.write_text(json.dumps(found))
-    partial_file.replace(results / f"{arm}-{seed}.json")
+    unfinished = kept.with_suffix(".part")
+    unfinished.write_text(json.dumps(found))
+    unfinished.replace(kept)
     last = found["measured"][-1]
     print(f"{arm} seed {seed}: {last}", file=sys.stderr, flush=True)
 

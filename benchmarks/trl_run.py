@@ -2,7 +2,7 @@
 
 TRL_VENV/bin/python benchmarks/trl_run.py DIRECTORY --our-python PY [--seed 0] [--steps 90]
 
-32 problems x 8 responses a step, four updates on them, learning rate 2e-4 with the same warm-up, no
+32 problems x 8 responses a step, four updates on them, learning rate 1e-4 with the same warm-up, no
 KL term, TRL's own loss and advantage; one thread, seconds of the processor. The weights are written
 to DIRECTORY every so many steps and measured by `rlvr eval` as ours are, once training is over. One
 JSON object on stdout has the figures as `claims.py` keeps them.
@@ -90,7 +90,7 @@ def train(directory: Path, seed: int, steps: int, every: int) -> list[dict]:
         top_p=1.0,
         top_k=0,
         beta=0.0,
-        learning_rate=2e-4,
+        learning_rate=1e-4,
         lr_scheduler_type="constant_with_warmup",
         warmup_steps=WARMUP * UPDATES,
         weight_decay=0.0,

@@ -62,7 +62,7 @@ def ours(shape: Shape) -> dict[str, list[float] | float]:
     import torch
 
     from rlvr_cli.algorithm.advantage import with_advantages
-    from rlvr_cli.algorithm.choices import Clip
+    from rlvr_cli.algorithm.kinds import Clip
     from rlvr_cli.algorithm.presets import ALGORITHMS
     from rlvr_cli.algorithm.samples import TrainingSample
     from rlvr_cli.config import OptimConfig

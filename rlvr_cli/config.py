@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError, model_validator
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.presets import ALGORITHMS
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.layers import Layer
+from rlvr_cli.core.layers import Layer, explained
 from rlvr_cli.core.settings import (
     Command,
     Section,
@@ -170,7 +170,7 @@ class Config(Section):
                 "rollout.top_p must be 1 in training: the objective's log-probabilities are "
                 "those of the whole distribution"
             )
-        algo, responses = self.algorithm, self.rollout.prompts * self.rollout.samples
+        algo = self.algorithm
         if self.rollout.samples < 2 and algo.advantage.needs_group:
             raise ValueError(
                 f"rollout.samples {self.rollout.samples} with algorithm.advantage "
@@ -180,12 +180,6 @@ class Config(Section):
             raise ValueError(
                 f"rollout.samples {self.rollout.samples} with algorithm.filter {algo.filter.kind}: "
                 "a group of one is never mixed; sample 2 or more"
-            )
-        if responses % algo.mini_batches:
-            raise ValueError(
-                f"algorithm.mini_batches {algo.mini_batches} does not divide the {responses} "
-                f"responses of a step (rollout.prompts {self.rollout.prompts} x rollout.samples "
-                f"{self.rollout.samples}); take a divisor"
             )
         return self
 
@@ -230,7 +224,7 @@ def resolve(layers: Sequence[Layer]) -> Config:
     try:
         return Config.model_validate(merged)
     except ValidationError as error:
-        raise UserError(_explain(error, merged, layers)) from None
+        raise UserError(explained(error, merged, layers)) from None
 
 
 def _preset(algo: Any) -> dict[str, Any]:
@@ -238,25 +232,6 @@ def _preset(algo: Any) -> dict[str, Any]:
         given = shortened(algo) if isinstance(algo, str) else shown(algo)
         raise UserError(f"--algo {given}: no such algorithm; choose from {', '.join(ALGORITHMS)}")
     return {"algo": algo, "algorithm": ALGORITHMS[algo].model_dump()}
-
-
-def _explain(error: ValidationError, merged: dict[str, Any], layers: Sequence[Layer]) -> str:
-    """The first error in a line: the layer and the path it came from, what is wrong, a way out."""
-    first = error.errors()[0]
-    path: list[str] = []
-    inside: Any = merged
-    for part in first["loc"]:  # pydantic names the kind of a choice as well: it is not a key
-        if isinstance(inside, dict) and part in inside:
-            path.append(str(part))
-            inside = inside[part]
-    reason = first["msg"].removeprefix("Value error, ")
-    if first["type"] == "missing":
-        reason = f"{'.'.join([*path, str(first['loc'][-1])])} has no default; set it"
-    elif path and not isinstance(first["input"], dict):
-        reason = f"{'.'.join(path)}: {reason[:1].lower()}{reason[1:]}, not {shown(first['input'])}"
-    origins = [layer.origin for layer in layers if layer.sets(path)]
-    origin = origins[-1] if origins else "configuration"
-    return f"{origin}: {reason}" if path else reason
 
 
 def flag_layer(key: str, value: Any) -> Layer:

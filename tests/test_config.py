@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 import rlvr_cli
-from rlvr_cli.algorithm.choices import Cispo, Clip, Mixed, SoftOverlong
+from rlvr_cli.algorithm.kinds import Cispo, Clip, Mixed, SoftOverlong
 from rlvr_cli.algorithm.presets import ALGORITHMS
 from rlvr_cli.cli.resolve import resolve_again
 from rlvr_cli.config import (
@@ -64,7 +64,7 @@ def test_a_saved_configuration_gives_the_same_run(tmp_path):
         ),
         ("rollout.samples=1", "a group of one has no advantage"),
         ("rollout.top_p=0.9", "rollout.top_p must be 1 in training"),
-        ("algorithm.mini_batches=100", "does not divide"),
+        ("algorithm.top_entropy=1", "algorithm.top_entropy: input should be less than 1, not 1"),
         ("optim.lr=.inf", "optim.lr: input should be a finite number"),
         ("optim.betas=[2, 3]", "optim.betas: input should be less than 1"),
         ("algo=[1]", "no such algorithm"),

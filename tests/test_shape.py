@@ -8,7 +8,7 @@ import verifiers
 
 ROOT = Path(rlvr_cli.__file__).parents[1]
 PACKAGES = (Path(rlvr_cli.__file__).parent, Path(verifiers.__file__).parent)
-FILE_LINES, FUNCTION_LINES, FOLDER_FILES = 330, 60, 16
+FILE_LINES, FUNCTION_LINES, FOLDER_FILES = 330, 60, 15
 OPTION_SIGNATURES = {"cli/main.py"}
 """Typer reads the options from the signature, so that a command is as long as its options."""
 CORE = (
@@ -58,7 +58,7 @@ def test_the_loop_and_every_equation_are_an_hour():
     assert f"the loop and every equation: {said:,} lines in {len(CORE)} files" in (
         ROOT / "README.md"
     ).read_text().replace("\n", " ")
-    assert lines <= 1_600
+    assert lines <= 1_800
 
 
 def test_the_tree_in_the_readme_names_every_room():
@@ -77,7 +77,7 @@ def test_the_verifiers_tree_names_every_module():
             assert f"  {path.name} " in readme or f"\n{path.name} " in readme, path
 
 
-MIRRORED = (Path(rlvr_cli.__file__).parent,)
+MIRRORED = PACKAGES
 """Packages of which every module has a test file of its name."""
 
 

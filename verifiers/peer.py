@@ -1,8 +1,9 @@
 """Another library as the judge, behind the calls of our own verifier."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from verifiers.api import Verifier
+from verifiers.equality.clusters import cluster
 from verifiers.extraction.formats import check_format
 from verifiers.judges import BAD_GOLD, JUDGES, NO_ANSWER, OURS, in_dollars
 from verifiers.types import Attempt, Format, Judgement, Verdict, Verification
@@ -28,6 +29,11 @@ class PeerVerifier(Verifier):
     def equal(self, a: str, b: str) -> Verdict:
         """Compare two answers: correct, wrong, or timeout."""
         return super().equal(a, in_dollars(b))
+
+    def cluster(self, answers: Sequence[str]) -> list[int]:
+        """Number the answers, so that equal ones share a number. The library has written them in
+        a form of its own: only those that may have one value are given to it again."""
+        return cluster(answers, self.equal, odd=False)
 
     def _verify(self, attempt: Attempt, judge: Callable[[str, str], Judgement]) -> Verification:
         found = judge(attempt.gold, answer_part(attempt.response))

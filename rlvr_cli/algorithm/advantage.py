@@ -1,6 +1,7 @@
 """Advantages: from rewards to one number a token. Pure functions on tensors, then on samples."""
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -88,6 +89,22 @@ def whiten(values: torch.Tensor, mask: torch.Tensor, eps: float = 1e-8) -> torch
     return (values - inside.mean()) / (inside.std() + eps) * mask
 
 
+def of_highest_entropy(
+    advantages: torch.Tensor, entropy: torch.Tensor, mask: torch.Tensor, share: float
+) -> torch.Tensor:
+    """Compute I[H_t >= threshold] A_t, [B, T]; `share` of all tokens in the mask reach the
+    threshold.
+
+    Wang et al. 2025, arXiv:2506.01939: their indicator stands before the surrogate, and every token
+    counts in the denominator. H_t is the policy's before the update, the threshold the batch's.
+    """
+    inside = entropy[mask.bool()]
+    if not len(inside):
+        return advantages
+    threshold = inside.topk(math.ceil(share * len(inside))).values[-1]
+    return advantages * (entropy >= threshold)
+
+
 @dataclass(frozen=True)
 class AdvantageInputs:
     """The rewards, values and mask of one batch of B responses."""
@@ -133,6 +150,8 @@ ADVANTAGES: dict[str, Callable[..., torch.Tensor]] = {
     ),
     "group_centered": lambda i: _of_groups(i, group_centered),
     "leave_one_out": lambda i: _of_groups(i, leave_one_out),
+    "right_only": lambda i: (i.rewards.sum(1, keepdim=True) > 0) * i.mask,
+    "one": lambda i: i.mask.clone(),
     "return": _return,
     "batch_baseline": _batch_baseline,
 }
@@ -144,15 +163,25 @@ def with_advantages(
 ) -> list[TrainingSample]:
     """Return the samples that train, with advantages and (for a critic) returns; [T] each, float64.
 
-    Cut-off responses that are masked count in their group's baseline and then leave.
+    Cut-off responses that are masked count in their group's baseline and then leave, as do those
+    without a likelihood to raise.
     """
     inputs = advantage_inputs(samples, algo, kl_coef)
     advantages = ADVANTAGES[algo.advantage.kind](inputs, **algo.advantage.cells)
     returns = advantages + inputs.values
     stays = torch.tensor([not (algo.masks_cut_off and sample.is_cut_off) for sample in samples])
+    if algo.advantage.is_likelihood:
+        stays &= advantages.any(1)
     if algo.whiten:
         advantages = whiten(advantages, inputs.mask * stays[:, None])
     lengths = [len(sample.response_ids) for sample in samples]
+    if algo.top_entropy is not None:
+        entropy = torch.zeros_like(inputs.mask)
+        for row, sample in zip(entropy, samples, strict=True):
+            assert sample.entropy is not None
+            row[: len(sample.entropy)] = sample.entropy
+        mask = inputs.mask * stays[:, None]
+        advantages = of_highest_entropy(advantages, entropy, mask, algo.top_entropy)
     return [
         dataclasses.replace(
             sample,

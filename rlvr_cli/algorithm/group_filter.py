@@ -9,7 +9,7 @@ from typing import Any
 
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.core.records import groups_as_json, groups_from_json
-from rlvr_cli.core.types import Group, Prompt
+from rlvr_cli.core.types import Group, Prompt, Rollout
 
 _LEAST_SHARE = 0.25
 """A refill never counts on a smaller share of mixed groups than this, so that none is huge."""
@@ -20,15 +20,28 @@ def trains(group: Group, algo: Algorithm) -> bool:
     are right and some wrong."""
     if algo.filter is not None:
         return group.is_mixed
-    return len(group.judged) >= (2 if algo.advantage.needs_group else 1)
+    least = 2 if algo.advantage.needs_group else 1
+    return algo.reads_responses or len(group.judged) >= least
 
 
-def has_signal(groups: Sequence[Group], algo: Algorithm) -> bool:
-    """Return whether some responses are right and some wrong, so that not all advantages are zero:
-    within a group where the group is the baseline, else within the batch."""
-    if algo.advantage.needs_group:
-        return any(group.is_mixed for group in groups)
-    return len({rollout.is_correct for group in groups for rollout in group.judged}) > 1
+def with_signal(groups: Sequence[Group], algo: Algorithm) -> list[Rollout]:
+    """Return the responses whose rewards give the policy a gradient: those of groups (else of a
+    batch) with both right and wrong ones, where a baseline or whitening takes the mean away; the
+    right ones, where no others train; else all."""
+    if algo.reads_responses:
+        return [rollout for group in groups for rollout in group.rollouts]
+    compared = [group.judged for group in groups]
+    if not algo.advantage.needs_group:
+        compared = [[rollout for judged in compared for rollout in judged]]
+    if algo.advantage.is_likelihood:
+        return [rollout for rollout in compared[0] if rollout.is_correct]
+    is_plain = algo.advantage.kind == "return" and not algo.whiten
+    return [
+        rollout
+        for judged in compared
+        if is_plain or len({rollout.is_correct for rollout in judged}) > 1
+        for rollout in judged
+    ]
 
 
 def in_order(

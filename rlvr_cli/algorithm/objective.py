@@ -113,6 +113,46 @@ def cispo(inputs: LossInputs, low: float, high: float) -> Surrogate:
     return weight * inputs.advantages * inputs.logprobs, weight != ratio
 
 
+def sapo(inputs: LossInputs, tau_pos: float, tau_neg: float) -> Surrogate:
+    """Compute L_t = 4/tau sigmoid(tau (r_t - 1)) A_t, with tau_pos where A_t > 0, else tau_neg.
+
+    SAPO, Gao et al. 2025, arXiv:2511.20347: no bound; at r = 1 the gradient is that of r A.
+    """
+    tau = tau_neg + (tau_pos - tau_neg) * (inputs.advantages > 0).to(inputs.mask)
+    gate = 4 / tau * torch.sigmoid(tau * (inputs.ratio - 1))
+    return gate * inputs.advantages, torch.zeros_like(inputs.mask, dtype=torch.bool)
+
+
+def vespo(
+    inputs: LossInputs, k_pos: float, lam_pos: float, k_neg: float, lam_neg: float
+) -> Surrogate:
+    """Compute L_t = stop_gradient(W^k exp(lam (1 - W))) A log pi_t, W = prod_t r_t of the response,
+    with k_pos and lam_pos where A >= 0, else k_neg and lam_neg.
+
+    VESPO, 2026, arXiv:2602.10693, and its authors' code: no bound; the weight is 1 at W = 1.
+    """
+    log_ratio = (inputs.logprobs - inputs.old_logprobs) * inputs.mask
+    log_weight = bounded(log_ratio.sum(1, keepdim=True)).detach()
+    positive = (inputs.advantages >= 0).to(inputs.mask)
+    k, lam = k_neg + (k_pos - k_neg) * positive, lam_neg + (lam_pos - lam_neg) * positive
+    weight = (k * log_weight + lam * (1 - log_weight.exp())).exp()
+    none = torch.zeros_like(inputs.mask, dtype=torch.bool)
+    return weight * inputs.advantages * inputs.logprobs, none
+
+
+def gmpo(inputs: LossInputs, low: float, high: float) -> Surrogate:
+    """Compute L = (prod_t clipped r_t)^(1/|o|) A for a whole response, [B, T] alike for its tokens:
+    r_t at most exp(high) where A > 0, at least exp(-low) where A < 0.
+
+    GMPO, Zhao et al. 2025, arXiv:2507.20673, eq. 4, in log space.
+    """
+    log_ratio, sign = inputs.logprobs - inputs.old_logprobs, inputs.advantages.sign()
+    kept = sign * torch.minimum(sign * log_ratio, sign * log_ratio.clamp(-low, high))
+    zero = torch.zeros_like(kept)
+    surrogate = sequence_ratio(kept, zero, inputs.mask) * inputs.advantages
+    return surrogate, ((log_ratio > high) & (sign > 0)) | ((log_ratio < -low) & (sign < 0))
+
+
 def _clip(ratio: torch.Tensor, advantages: torch.Tensor, low: float, high: float) -> Surrogate:
     return (
         clipped_surrogate(ratio, advantages, low, high),
@@ -127,6 +167,9 @@ SURROGATES: dict[str, Callable[..., Surrogate]] = {
     "dual_clip": dual_clip,
     "sequence_clip": sequence_clip,
     "cispo": cispo,
+    "sapo": sapo,
+    "vespo": vespo,
+    "gmpo": gmpo,
 }
 """From LossInputs and the cells of the kind to the surrogate [B, T], to be maximized, and where a
 bound was at work, bool [B, T]."""
@@ -153,7 +196,8 @@ def sequence_mean(mask: torch.Tensor, denominators: LossDenominators) -> torch.T
 
 
 def sequence_sum(mask: torch.Tensor, denominators: LossDenominators) -> torch.Tensor:
-    """Weigh by 1 / B: the mean over responses of the sum over tokens, as in REINFORCE."""
+    """Weigh by 1 / B: the mean over responses of the sum over tokens, as in REINFORCE; of a
+    response's ratio |o_i| times the surrogate, as in LUSPO, Liu et al. 2026, arXiv:2602.05261."""
     return mask / denominators.responses
 
 
@@ -177,10 +221,11 @@ def truncated_weight(log_weight: torch.Tensor, cap: float) -> torch.Tensor:
     return bounded(log_weight).exp().clamp_max(cap)
 
 
-def masked_weight(log_weight: torch.Tensor, cap: float) -> torch.Tensor:
-    """Compute w where 1/cap <= w <= cap, else 0, [B, T]. IcePop, Ling team 2025."""
+def masked_weight(log_weight: torch.Tensor, low: float, high: float) -> torch.Tensor:
+    """Compute w where low <= w <= high, else 0, [B, T]. IcePop, Ling team 2025, arXiv:2510.18855
+    (0.5 and 5)."""
     weight = bounded(log_weight).exp()
-    return torch.where((weight >= 1 / cap) & (weight <= cap), weight, 0.0)
+    return torch.where((weight >= low) & (weight <= high), weight, 0.0)
 
 
 IMPORTANCE_CORRECTIONS: dict[str, Callable[..., torch.Tensor]] = {

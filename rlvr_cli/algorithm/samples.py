@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import torch
 
-from rlvr_cli.algorithm.choices import Algorithm, SoftOverlong
+from rlvr_cli.algorithm.choices import Algorithm
+from rlvr_cli.algorithm.kinds import SoftOverlong
 from rlvr_cli.algorithm.reward import overlong_penalty
 from rlvr_cli.core.types import Group
 
@@ -16,7 +17,8 @@ class TrainingSample:
 
     prompt_ids: Sequence[int]
     response_ids: Sequence[int]
-    rollout_logprobs: torch.Tensor
+    rollout_logprobs: torch.Tensor | None
+    """The engine's; None for a response that was not sampled."""
     reward: float
     """The reward of the whole response, shaped by its length if configured."""
     group: int
@@ -27,6 +29,7 @@ class TrainingSample:
     old_logprobs: torch.Tensor | None = None
     """None for a fresh sample that trains once: the policy's own at that moment."""
     ref_logprobs: torch.Tensor | None = None
+    entropy: torch.Tensor | None = None
     old_values: torch.Tensor | None = None
     end_value: float = 0.0
     """V after the last token."""
@@ -37,11 +40,11 @@ class TrainingSample:
 def to_samples(
     groups: Sequence[Group], algo: Algorithm, max_tokens: int, weight_version: int
 ) -> list[TrainingSample]:
-    """Return the judged responses of the groups as samples, rewards shaped by length if
-    configured."""
+    """Return the judged responses of the groups as samples, rewards shaped by length if configured;
+    all of them where they are those of the data's rows."""
     samples = []
     for number, group in enumerate(groups):
-        for rollout in group.judged:
+        for rollout in group.rollouts if algo.reads_responses else group.judged:
             completion = rollout.completion
             reward = rollout.reward or 0.0
             if isinstance(algo.overlong, SoftOverlong):
@@ -51,7 +54,9 @@ def to_samples(
                 TrainingSample(
                     prompt_ids=group.prompt.token_ids,
                     response_ids=completion.token_ids,
-                    rollout_logprobs=torch.tensor(completion.logprobs, dtype=torch.float64),
+                    rollout_logprobs=None
+                    if algo.reads_responses
+                    else torch.tensor(completion.logprobs, dtype=torch.float64),
                     reward=reward,
                     group=number,
                     is_fresh=group.weight_version == weight_version,

@@ -109,12 +109,12 @@ class _Measurement:
 
     def sample(self, unfinished: PartialResult, display: Display) -> None:
         """Sample and judge the problems that are not done. An interrupt says how many are."""
-        warn_of_bad_golds(self.prompts, self.session, display)
         done = set(unfinished.rows_of)
         with (
             open_judge(self.judge, format=self.answer_format) as verifier,
             display.progress(f"{self.problems.name}", len(self.prompts)) as bar,
         ):
+            warn_of_bad_golds(self.prompts, verifier, display)
             pace = Pace(len(self.prompts), len(done))
             bar.tick(advance=len(done))
 

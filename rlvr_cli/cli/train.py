@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
+from rlvr_cli.algorithm.presets import without_ratio
 from rlvr_cli.config import Config, as_yaml, changed_cells
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import refuse_links, write_atomically
-from rlvr_cli.core.text import shortened
+from rlvr_cli.core.text import plural, shortened
 from rlvr_cli.core.types import Prompt
 from rlvr_cli.data.problems import ProblemSet, load_problems
 from rlvr_cli.data.sources import has_split
@@ -133,7 +134,8 @@ def _prompts(
     config = session.plan.config
     held_out = _held_out_prompts(session)
     prompts = prompts_for(problems, session.policy, config, config.rollout.max_tokens)
-    warn_of_bad_golds([*prompts, *held_out], session, display)
+    trained = [] if config.algorithm.reads_responses else prompts
+    warn_of_bad_golds([*trained, *held_out], session.sampler.verifier, display)
     known = {prompt.problem.problem for prompt in prompts}
     shared = sum(prompt.problem.problem in known for prompt in held_out)
     if shared:
@@ -143,6 +145,8 @@ def _prompts(
         )
     display.say("problems", f"{len(prompts)} of {problems.name}; {len(held_out)} held out")
     display.say("algorithm", _algorithm_line(config))
+    if note := without_ratio(config.algo, config.algorithm):
+        display.say("", note)
     display.say("optimizer", _optimizer_line(config))
     return prompts, held_out
 
@@ -179,6 +183,8 @@ def _training_problems(config: Config) -> ProblemSet:
         where=config.data.where,
         limit=config.data.limit,
         skip_bad=config.data.skip_bad,
+        need_answer=not config.algorithm.reads_responses,
+        need_response=config.algorithm.reads_responses,
         root=config.data.root,
     )
 
@@ -211,8 +217,11 @@ def _algorithm_line(config: Config) -> str:
 
 def _optimizer_line(config: Config) -> str:
     rollout, optim, updates = config.rollout, config.optim, config.algorithm.updates
+    drawn = f"problems x {rollout.samples} samples"
+    if config.algorithm.reads_responses:
+        drawn = "rows with their responses"
     return (
-        f"{config.steps} steps of {rollout.prompts} problems x {rollout.samples} samples, at most "
-        f"{rollout.max_tokens} tokens, temperature {rollout.temperature:g}; {updates} "
-        f"update{'s' if updates > 1 else ''} a step, learning rate {optim.lr:g}"
+        f"{config.steps} steps of {rollout.prompts} {drawn}, at most {rollout.max_tokens} tokens, "
+        f"temperature {rollout.temperature:g}; {plural(updates, 'update')} a step, learning rate "
+        f"{optim.lr:g}"
     )

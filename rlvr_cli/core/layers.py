@@ -1,11 +1,15 @@
 """Layers of settings: one source each, such as a YAML file."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import open_regular
+from rlvr_cli.core.text import shown
 from rlvr_cli.core.yaml_text import LARGEST_YAML, load_yaml
 
 
@@ -46,3 +50,22 @@ def yaml_layer(path: Path, origin: str | None = None) -> Layer:
     if values is not None and not isinstance(values, dict):
         raise UserError(f"{origin}: a mapping of settings is expected")
     return Layer(origin, values or {})
+
+
+def explained(error: ValidationError, merged: dict[str, Any], layers: Sequence[Layer]) -> str:
+    """Return the first error in a line: its layer and path, what is wrong, a way out."""
+    first = error.errors()[0]
+    path: list[str] = []
+    inside: Any = merged
+    for part in first["loc"]:  # pydantic names the kind of a choice as well: it is not a key
+        if isinstance(inside, dict) and part in inside:
+            path.append(str(part))
+            inside = inside[part]
+    reason = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "missing":
+        reason = f"{'.'.join([*path, str(first['loc'][-1])])} has no default; set it"
+    elif path and not isinstance(first["input"], dict):
+        reason = f"{'.'.join(path)}: {reason[:1].lower()}{reason[1:]}, not {shown(first['input'])}"
+    origins = [layer.origin for layer in layers if layer.sets(path)]
+    origin = origins[-1] if origins else "configuration"
+    return f"{origin}: {reason}" if path else reason

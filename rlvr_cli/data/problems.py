@@ -56,10 +56,12 @@ def load_problems(
     limit: int | None = None,
     skip_bad: bool = False,
     need_answer: bool = True,
+    need_response: bool = False,
     root: str | None = None,
 ) -> ProblemSet:
     """Load the problems of a source; `root` is a directory of local copies of the hub's sets.
 
+    With `need_response` a row is a problem and a response to it, among the problem's own fields.
     `where`, as `level=1,2`, takes those whose field has one of the values, before `limit`.
     Bad rows are reported on stderr with their line; they stop the load unless `skip_bad`.
     Raises UserError if the source cannot be found or read, holds no problem, or none with a value.
@@ -75,6 +77,10 @@ def load_problems(
         problem = _problem(row, fields, gold, f"{prefix}-{number}", need_answer)
         if not chosen.takes(problem):
             return None
+        if need_response:
+            if problem.extra.get("response") is None:
+                raise BadRowError("no field response, which --algo sft learns")
+            checked_text(problem.extra, "response")
         places.append(place)
         return problem
 

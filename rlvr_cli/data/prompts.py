@@ -9,7 +9,7 @@ from typing import Any
 
 from rlvr_cli.core.bounds import bounded
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.types import Problem, Prompt
+from rlvr_cli.core.types import Completion, Problem, Prompt
 from verifiers import Format
 
 _SHORT = 60
@@ -102,12 +102,15 @@ def _longest_text(tokenizer: Any, context: int) -> int:
     return context * max(map(len, tokenizer.get_vocab()))
 
 
-def prompts_digest(prompts: Sequence[Prompt]) -> str:
-    """Return a checksum of the problems, their golds and how they are put to the policy."""
+def prompts_digest(prompts: Sequence[Prompt], given: Sequence[Completion] = ()) -> str:
+    """Return a checksum of the problems, their golds and how they are put to the policy, and of the
+    responses given with them."""
     digest = hashlib.sha256()
     for prompt in prompts:
         row = (prompt.problem.id, prompt.problem.answer, prompt.text, prompt.token_ids)
         digest.update(json.dumps(row).encode() + b"\n")
+    for completion in given:
+        digest.update(json.dumps(list(completion.token_ids)).encode() + b"\n")
     return digest.hexdigest()
 
 

@@ -70,7 +70,8 @@ def judging(answer_format: Format, judge: str = OURS) -> Fingerprint:
     """Return the fingerprint's part about verdicts; the version is that of the rules' source.
     Another judge takes any form and has versions of its own."""
     source = hashlib.sha256()
-    for path in sorted(Path(verifiers.__file__).parent.rglob("*.py")):
+    package = Path(verifiers.__file__).parent
+    for path in sorted([*package.rglob("*.py"), *package.rglob("*.toml")]):
         source.update(path.read_bytes())
     verifier: Fingerprint = {"format": answer_format, "version": source.hexdigest()[:_SHORT]}
     if judge != OURS:

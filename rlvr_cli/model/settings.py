@@ -28,6 +28,8 @@ class OptimConfig(Section):
     warmup_steps: int = setting(10, kept=True, ge=0)
     weight_decay: float = setting(0.1, kept=True, ge=0)
     betas: tuple[Beta, Beta] = setting((0.9, 0.999), kept=True)
+    eps: float = setting(1e-8, kept=True, gt=0, le=1)
+    """Added to the root of the second moment; PPO's reference implementation has 1e-5."""
     grad_clip: float = setting(1.0, kept=True, gt=0)
     schedule: Literal["constant", "linear", "cosine"] = setting("constant", kept=True)
     """What the learning rate does after the warm-up: stay, or fall to 0 behind the last step."""

@@ -31,14 +31,14 @@ def check(history: History, config: GuardsConfig) -> list[Finding]:
 
 
 def no_signal(history: History, config: GuardsConfig) -> str | None:
-    """Detect many steps without a group of both right and wrong responses."""
+    """Detect many steps whose rewards told no response from another."""
     steps = _run_length(history, lambda row: row["no_update"] and not row["mixed_share"])
     if steps < config.no_signal_steps:
         return None
     return (
-        f"no signal for {steps} steps: every group was all right or all wrong; take easier or "
-        "harder problems, a stronger model, more samples (-n) or longer responses (--max-tokens), "
-        "or wait longer (guards.no_signal_steps)"
+        f"no signal for {steps} steps: nothing set right responses apart from wrong ones; take "
+        "easier or harder problems, a stronger model, more samples (-n) or longer responses "
+        "(--max-tokens), or wait longer (guards.no_signal_steps)"
     )
 
 
@@ -76,9 +76,11 @@ def entropy_collapsed(history: History, config: GuardsConfig) -> str | None:
     entropy, right = _recent(history, "entropy"), _recent(history, "pass@1")
     if entropy is None or entropy >= config.min_entropy or (right or 0.0) >= _MOSTLY_RIGHT:
         return None
+    clips = _recent(history, "clip_fraction")
+    remedy = "raise algorithm.surrogate.high" if clips else "set algorithm.entropy_coef"
     return (
         f"entropy has collapsed to {entropy:.2g} nats a token, with {right or 0.0:.0%} right: "
-        "nothing new is tried; lower --lr or raise algorithm.surrogate.high (guards.min_entropy)"
+        f"nothing new is tried; lower --lr or {remedy} (guards.min_entropy)"
     )
 
 
@@ -92,8 +94,8 @@ def kl_running_away(history: History, config: GuardsConfig) -> str | None:
         kl = _recent(history, key)
         if kl is not None and kl > config.max_kl:
             return (
-                f"KL to {other} is {kl:.2g} nats a token and running away; lower --lr or "
-                "algorithm.epochs, or raise algorithm.kl.coef (guards.max_kl)"
+                f"KL to {other} is {kl:.2g} nats a token and running away; lower --lr, "
+                "algorithm.epochs or mini_batches, or raise algorithm.kl.coef (guards.max_kl)"
             )
     return None
 

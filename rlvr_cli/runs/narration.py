@@ -13,6 +13,7 @@ from rlvr_cli.core.text import plural
 from rlvr_cli.core.types import Prompt
 from rlvr_cli.evaluation.measure import Evaluation
 from rlvr_cli.rollout.session import NO_TEMPLATE, Session, unreadable_golds
+from verifiers import Verifier
 
 _SHORT, _SHOWN = 60, 5
 
@@ -27,9 +28,9 @@ def warn_of_unjudged(evaluation: Evaluation, display: Display) -> None:
         )
 
 
-def warn_of_bad_golds(prompts: Sequence[Prompt], session: Session, display: Display) -> None:
-    """Warn of the first gold answers that the verifier cannot read; their responses never train."""
-    bad = unreadable_golds(prompts, session.sampler.verifier)
+def warn_of_bad_golds(prompts: Sequence[Prompt], judge: Verifier, display: Display) -> None:
+    """Warn of the first gold answers that the judge cannot read; their responses never count."""
+    bad = unreadable_golds(prompts, judge)
     for problem in bad[:_SHOWN]:
         name, gold = problem.id[:_SHORT], (problem.answer or "")[:_SHORT]
         display.warn(f"problem {name}: the gold answer {gold!r} cannot be read")

@@ -26,15 +26,18 @@ def warn_of_outcome(trainer: Trainer, history: Sequence[dict[str, Any]], display
         )
     if without_signal < steps or not steps:
         if without_signal:
-            display.warn(f"{without_signal} of {steps} steps had no mixed group and no update")
+            display.warn(
+                f"{without_signal} of {steps} steps had no signal: nothing set right responses "
+                "apart from wrong ones"
+            )
         return
     verdicts: Counter[str] = Counter()
     for metrics in history:
         verdicts.update(metrics["verdicts"])
     listed = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
     display.warn(
-        f"no group gave a signal in {plural(steps, 'step')}: in each, all responses were right or "
-        f"all were wrong ({listed}). The policy is unchanged. Take easier or harder problems, a "
+        f"no signal in {plural(steps, 'step')}: nothing set right responses apart from wrong ones "
+        f"({listed}), so the policy has learned nothing of them. Take easier or harder problems, a "
         "stronger model, more samples a problem (-n), or longer responses (--max-tokens)"
     )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from rlvr_cli.algorithm.group_filter import has_signal
+from rlvr_cli.algorithm.group_filter import with_signal
 from rlvr_cli.config import Config, DataConfig
 from rlvr_cli.core.errors import Finding, UserError
 from rlvr_cli.core.text import GIB
@@ -46,7 +46,7 @@ class Stage:
 
 
 def preflight(session: Session, prompts: Sequence[Prompt]) -> Iterator[Stage]:
-    """Check the data, then the memory, then a few responses of the policy.
+    """Check the data, then the memory, then a few responses of the policy, if it is to give any.
 
     Each stage is yielded before the next begins, so that nothing long starts behind an error. The
     probe's responses have seeds of their own: a run after it is the same as one without.
@@ -57,8 +57,12 @@ def preflight(session: Session, prompts: Sequence[Prompt]) -> Iterator[Stage]:
     needed, free = _memory(session, config)
     ways = _ways_to_fit(session, free) if needed.peak > free else []
     yield Stage((("memory", memory_line(needed, free)),), memory_findings(needed, free, ways))
+    if config.algorithm.reads_responses:
+        return
     groups = probe(session, prompts)
-    learns = has_signal(groups, config.algorithm)
+    learns = bool(with_signal(groups, config.algorithm)) and any(
+        rollout.is_correct for group in groups for rollout in group.rollouts
+    )
     share = right_in_any_form(groups) if answer_format != "any" else None
     yield Stage(
         (("probe", probe_line(groups, answer_format != "any")),),
@@ -68,19 +72,20 @@ def preflight(session: Session, prompts: Sequence[Prompt]) -> Iterator[Stage]:
 
 
 def _data_stage(session: Session, prompts: Sequence[Prompt], config: Config) -> Stage:
-    bad_golds = len(unreadable_golds(prompts, session.sampler.verifier))
+    trained = [] if config.algorithm.reads_responses else prompts
+    bad_golds = len(unreadable_golds(trained, session.sampler.verifier))
     has_template = session.policy.tokenizer.chat_template is not None
     return Stage(
         (
             ("prompt", shortened(prompts[0].text)),
             ("template", _template_line(prompts[0], session)),
-            ("golds", f"{len(prompts) - bad_golds} of {len(prompts)} can be read"),
+            ("golds", f"{len(trained) - bad_golds} of {len(trained)} can be read"),
             ("lengths", _lengths_line(prompts, session, config)),
         ),
         [
             *settings_findings(config, len(prompts)),
             *template_findings(prompts, has_template),
-            *gold_findings(bad_golds, len(prompts)),
+            *gold_findings(bad_golds, len(trained)),
         ],
     )
 

@@ -33,17 +33,19 @@ class ForwardPass:
 
     @torch.no_grad()
     def add_logprobs(self, samples: Sequence[TrainingSample]) -> list[TrainingSample]:
-        """Return the samples with those of `old_logprobs`, `ref_logprobs` and `old_values` that the
-        algorithm needs; carried samples keep the engine's as old ones."""
+        """Return the samples with those of `old_logprobs`, `entropy`, `ref_logprobs` and
+        `old_values` that the algorithm needs; carried samples keep the engine's as old ones."""
         done = list(samples)
-        if self.algo.updates > 1 or self.algo.rewards_kl:
-            fresh = [sample for sample in done if sample.is_fresh]
-            logprobs = self._each(
-                fresh, lambda batch: self.policy.token_stats(batch.inputs, False).logprobs
-            )
+        if self.algo.top_entropy is not None or self.algo.updates > 1 or self.algo.rewards_kl:
+            needed = [s for s in done if s.is_fresh or self.algo.top_entropy is not None]
+            found = self._each(needed, self._own_stats)
             done = [
                 dataclasses.replace(
-                    sample, old_logprobs=logprobs.get(id(sample), sample.rollout_logprobs)
+                    sample,
+                    old_logprobs=found[id(sample)][:, 0]
+                    if sample.is_fresh
+                    else sample.rollout_logprobs,
+                    entropy=found[id(sample)][:, 1] if id(sample) in found else None,
                 )
                 for sample in done
             ]
@@ -83,6 +85,10 @@ class ForwardPass:
             for sample, value in zip(samples, values, strict=True)
         ]
 
+    def _own_stats(self, batch: MicroBatch) -> torch.Tensor:
+        stats = self.policy.token_stats(batch.inputs, self.algo.top_entropy is not None)
+        return torch.stack((stats.logprobs, stats.entropy), -1)
+
     def _values(self, batch: MicroBatch) -> torch.Tensor:
         assert self.critic is not None
         if self.critic.body is not None:
@@ -92,7 +98,8 @@ class ForwardPass:
     def _each(
         self, samples: Sequence[TrainingSample], compute: Callable[[MicroBatch], torch.Tensor]
     ) -> dict[int, torch.Tensor]:
-        """Return `compute` [B, T] of every sample, cut to its own [T], by the sample's identity."""
+        """Return `compute` [B, T, …] of every sample, cut to its own [T, …], by the sample's
+        identity."""
         like, packed = self.policy.like, self.policy.forward.packed
         self._tokens += sum(len(sample.response_ids) for sample in samples)
         with self.policy.computed():

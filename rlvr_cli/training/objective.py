@@ -32,6 +32,8 @@ class Objective:
             loss, per_token = policy_loss(algo, inputs, denominators, self.kl_coef)
         fresh = torch.tensor([[float(sample.is_fresh)] for sample in batch.samples]).to(batch.mask)
         per_token["mismatch"] = (inputs.rollout_logprobs - inputs.old_logprobs).abs() * fresh
+        if "ref_kl" in per_token:  # an estimate for samples of the policy itself
+            per_token["ref_kl"] = per_token["ref_kl"] * fresh
         if self.critic is not None and algo.critic is not None:
             with self.policy.computed():
                 values = self.critic.values(batch.inputs, hidden)
@@ -44,7 +46,8 @@ class Objective:
 
     def _loss_inputs(self, batch: MicroBatch, stats: TokenStats) -> LossInputs:
         """Choose old log-probabilities: the engine's for a carried-over sample; for a fresh one
-        those taken before the first of several updates, else its own at this moment."""
+        those taken before the first of several updates, else its own at this moment. They stand for
+        the engine's where nothing was sampled."""
         rollout_logprobs = batch.column("rollout_logprobs")
         own = torch.tensor(
             [sample.is_fresh and sample.old_logprobs is None for sample in batch.samples]
@@ -53,6 +56,8 @@ class Objective:
         old_logprobs = batch.column("old_logprobs")
         old_logprobs[own] = stats.logprobs.detach()[own].to(old_logprobs)
         old_logprobs[carried] = rollout_logprobs[carried]
+        given = torch.tensor([sample.rollout_logprobs is None for sample in batch.samples])
+        rollout_logprobs[given] = old_logprobs[given]
         return LossInputs(
             logprobs=stats.logprobs,
             entropy=stats.entropy,

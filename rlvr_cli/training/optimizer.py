@@ -20,6 +20,7 @@ def new_optimizer(groups: Parameters, optim: OptimConfig) -> torch.optim.Optimiz
     common: dict[str, Any] = {
         "lr": optim.lr,
         "betas": optim.betas,
+        "eps": optim.eps,
         "weight_decay": optim.weight_decay,
     }
     parameters = [parameter for params, _ in groups for parameter in params]

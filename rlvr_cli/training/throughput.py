@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from rlvr_cli.algorithm.choices import Algorithm
+from rlvr_cli.algorithm.group_filter import with_signal
 from rlvr_cli.algorithm.samples import TrainingSample
 from rlvr_cli.core.types import Group
 from rlvr_cli.rollout.engines.base import Engine
@@ -22,14 +24,10 @@ _GIB = 1 << 30
 
 
 class Throughput:
-    """The throughput of each step of a run: arithmetic on lengths and seconds, and memory.
+    """The throughput of each step of a run: arithmetic on lengths and seconds, and memory."""
 
-    `group_signal`: only a group with both right and wrong responses gives a training signal; else
-    the batch does as a whole.
-    """
-
-    def __init__(self, model: Any, engine: Engine, group_signal: bool) -> None:
-        self.group_signal = group_signal
+    def __init__(self, model: Any, engine: Engine, algo: Algorithm) -> None:
+        self.algo = algo
         self.engine, self.on_gpu = engine, model.device.type == "cuda"
         self.shape = model_shape(model, engine.itemsize)
         self.device = model.device
@@ -66,11 +64,13 @@ class Throughput:
         In the least times only the policy's own work counts: a critic's shows as time.
         """
         sampled_lengths = _lengths(sampled)
+        generated = [] if self.algo.reads_responses else sampled_lengths
+        signal = with_signal(sampled, self.algo)
         row: dict[str, float | None] = {
-            "tokens_with_signal": self._tokens_with_signal(sampled),
+            "tokens_with_signal": sum(len(rollout.completion.token_ids) for rollout in signal),
             "seconds_step": sum(seconds.values()),
             "least_seconds_rollout": generation_seconds(
-                self.shape, sampled_lengths, self._together(sampled_lengths), self.peaks
+                self.shape, generated, self._together(generated), self.peaks
             ),
             "least_seconds_update": epochs * update_seconds(self.shape, trained, self.peaks),
             "tokens_updated": epochs * _tokens(trained),
@@ -80,18 +80,6 @@ class Throughput:
         sampled_tokens = {"tokens_sampled": _tokens(sampled_lengths), "tokens_given_up": given_up}
         shares = _shares({**row, **seconds, **sampled_tokens})
         return {**row, **shares, **self.memory, "memory_peak_gib": peak}
-
-    def _tokens_with_signal(self, sampled: Sequence[Group]) -> int:
-        """Count tokens of judged responses that have both right and wrong ones to compare with."""
-        compared = [group.judged for group in sampled]
-        if not self.group_signal:
-            compared = [[rollout for judged in compared for rollout in judged]]
-        return sum(
-            len(rollout.completion.token_ids)
-            for judged in compared
-            if len({rollout.is_correct for rollout in judged}) > 1
-            for rollout in judged
-        )
 
     def _together(self, lengths: Lengths) -> float:
         """Return how many responses of the mean length the engine can hold at once."""

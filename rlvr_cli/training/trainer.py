@@ -1,7 +1,7 @@
 """The training loop, top to bottom."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
@@ -9,14 +9,15 @@ from dataclasses import dataclass
 import torch
 
 from rlvr_cli.algorithm.advantage import with_advantages
-from rlvr_cli.algorithm.group_filter import Batch, GroupCollector, has_signal, in_order
-from rlvr_cli.algorithm.samples import to_samples
+from rlvr_cli.algorithm.group_filter import Batch, GroupCollector, in_order, with_signal
+from rlvr_cli.algorithm.samples import TrainingSample, to_samples
 from rlvr_cli.core.types import Completion, Group, Prompt
 from rlvr_cli.data.problems import ProblemCursor
 from rlvr_cli.data.prompts import prompts_digest
 from rlvr_cli.evaluation.measure import Evaluation, evaluate, summarize
 from rlvr_cli.model.adapter import merged_parameters
 from rlvr_cli.model.policy import Critic, Policy, weights_digest
+from rlvr_cli.rollout.given import given_completions
 from rlvr_cli.rollout.plan import way_of
 from rlvr_cli.rollout.sampler import response_seed
 from rlvr_cli.rollout.session import Session
@@ -74,8 +75,11 @@ class Trainer:
         )
         self.cursor = ProblemCursor(len(prompts), config.seed)
         self.collector = GroupCollector(rollout.prompts, algo)
-        self.throughput = Throughput(model, session.engine, algo.advantage.needs_group)
-        self.problems_digest = prompts_digest([*prompts, *held_out])
+        self.throughput = Throughput(model, session.engine, algo)
+        self.given: list[Completion] = []
+        if algo.reads_responses:
+            self.given = given_completions(prompts, session.policy, rollout.max_tokens)
+        self.problems_digest = prompts_digest([*prompts, *held_out], self.given)
         self.has_format = session.plan.answer_format != "any"
         self.weight_version = 0
         self.step = 0
@@ -93,25 +97,27 @@ class Trainer:
         engine, algo = self.session.engine, self.config.algorithm
         for step in range(self.step + 1, self.config.steps + 1):
             record = StepRecord(self.session.sampler, self.throughput)
-            with interruptible(), record.phase("rollout", memory="awake"):
+            phase = "reading" if algo.reads_responses else "rollout"
+            with interruptible(), record.phase(phase, memory="awake"):
                 batch = self.collector.begin()
                 while count := self.collector.next_draw(batch):
                     responses = self._rollout(count)  # ROLLOUT: G responses a problem
                     groups = self._verify(responses, batch, record)  # VERIFY: verdict, reward
                     self.collector.keep(batch, groups)  # FILTER: right and wrong in one group
                 self.collector.end(batch)
-            no_update, self.settled = self._skip_reason(batch), False
-            if no_update is None:
+            samples = to_samples(batch.kept, algo, self.params.max_tokens, self.weight_version)
+            no_update, self.settled = self._skip_reason(batch, samples), False
+            if no_update is None or (no_update == "no signal" and self._pulls(samples)):
                 with record.phase("sync", memory="asleep"):
                     engine.sleep()
                 with record.phase("logprobs"):
-                    samples = to_samples(
-                        batch.kept, algo, self.params.max_tokens, self.weight_version
-                    )
                     samples = self.forward.add_logprobs(samples)
                 samples = with_advantages(samples, algo, self.objective.kl_coef)  # ADVANTAGE
                 with record.phase("update", memory="update"):  # OBJECTIVE, backward, UPDATE
-                    record.update = self.updater.update(samples, step, self.config.seed)
+                    learns_policy = no_update is None or algo.critic is None
+                    record.update = self.updater.update(
+                        samples, step, self.config.seed, learns_policy
+                    )
                 self.updater.free_gradients()
                 with record.phase("sync"):  # SYNC: the new weights to the engine
                     engine.sync_weights(merged_parameters(self.session.policy.model))
@@ -125,9 +131,13 @@ class Trainer:
                 break
 
     def _rollout(self, count: int) -> Responses:
-        """Sample the next `count` problems, in the order of the cursor."""
-        first = self.cursor.position
-        prompts = [self.prompts[index] for index in self.cursor.take(count)]
+        """Sample the next `count` problems, in the order of the cursor, or take the responses of
+        their rows."""
+        first, indices = self.cursor.position, self.cursor.take(count)
+        prompts = [self.prompts[index] for index in indices]
+        if self.given:
+            rows = enumerate([self.given[index]] for index in indices)
+            return Responses(prompts, rows, Counter())
         seeds = [response_seed(self.config.seed, "train", first + draw) for draw in range(count)]
         drawn: Counter[int] = Counter()
         listener = (
@@ -204,25 +214,31 @@ class Trainer:
             }
 
     def _renew_reference(self, step: int) -> None:
-        """Copy the policy to the reference every so many steps (iterative GRPO)."""
+        """Move the reference towards the policy every so many steps (iterative GRPO, TR-DPO)."""
         renewal = self.config.algorithm.renewal
         if self.reference and renewal and step % renewal.every == 0:
-            self.reference.model.load_state_dict(self.session.policy.model.state_dict())
+            own, policy = self.reference.model.parameters(), self.session.policy.model.parameters()
+            with torch.no_grad():
+                for parameter, target in zip(own, policy, strict=True):
+                    parameter.lerp_(target, renewal.mix)
             if renewal.resets_optimizer:
                 self.updater.reset_optimizer()
 
-    def _skip_reason(self, batch: Batch) -> str | None:
-        """Return why the batch is not trained on: the cap left it short (`on_cap`), or all its
-        rewards are equal, so that an update would only decay the weights."""
+    def _skip_reason(self, batch: Batch, samples: Sequence[TrainingSample]) -> str | None:
+        """Return why the batch's rewards do not train the policy: the cap left it short (`on_cap`),
+        or they give no gradient."""
         algo = self.config.algorithm
         if not batch.is_full and algo.filter is not None and algo.filter.on_cap != "train":
             self.collector.carried = batch.kept + self.collector.carried
             self.stopped = algo.filter.on_cap == "stop"
             return "batch not full"
-        if algo.masks_cut_off and all(
-            rollout.completion.finish_reason == "length"
-            for group in batch.kept
-            for rollout in group.judged
-        ):
+        if algo.masks_cut_off and all(sample.is_cut_off for sample in samples):
             return "all cut off"
-        return None if has_signal(batch.kept, algo) else "no signal"
+        return None if with_signal(batch.kept, algo) else "no signal"
+
+    def _pulls(self, samples: Sequence[TrainingSample]) -> bool:
+        """Return whether a batch without a signal trains: the critic, or the policy by the pull of
+        a reference in the loss."""
+        algo = self.config.algorithm
+        pulls = algo.has_reference_model and not algo.rewards_kl
+        return bool(samples) and (algo.critic is not None or pulls)

@@ -76,14 +76,22 @@ class Updater:
         """Free the gradients' memory for the next rollout."""
         self.optimizer.zero_grad(set_to_none=True)
 
-    def update(self, samples: Sequence[TrainingSample], step: int, seed: int) -> dict[str, float]:
+    def update(
+        self,
+        samples: Sequence[TrainingSample],
+        step: int,
+        seed: int,
+        learns_policy: bool = True,
+    ) -> dict[str, float]:
         """Run the epochs over one batch in shuffled mini-batches; return metrics over all of them.
 
-        `samples` are scored and have advantages; `step` counts from 1. An optimizer step whose loss
-        or gradient is not finite is not taken, and counted. Raises EngineError where engine and
-        trainer disagree, with the weights as they were.
+        `samples` are scored and have advantages; `step` counts from 1; without `learns_policy` only
+        the critic learns. An optimizer step whose loss or gradient is not finite is not taken, and
+        counted. Raises EngineError where engine and trainer disagree, with the weights as they
+        were.
         """
         algo = self.algo
+        learns_policy = learns_policy and not self._warms_up(step)
         rate = self._set_learning_rate(step)
         rng = random.Random(f"{seed}:{step}")
         self._check_old_logprobs(samples, step)
@@ -95,11 +103,11 @@ class Updater:
             shuffled = rng.sample(samples, len(samples))
             for share in range(min(algo.mini_batches, len(samples))):
                 mini_batch = shuffled[share :: algo.mini_batches]
-                self._optimizer_step(mini_batch, sums, step)
+                self._optimizer_step(mini_batch, sums, step, learns_policy)
             epochs += 1
             if algo.target_kl is not None or (controls_own_kl and epochs == algo.epochs):
                 moved = self._moved(samples)
-            if algo.target_kl is not None and moved["approx_kl_after"] > algo.target_kl:
+            if algo.target_kl is not None and moved.get("approx_kl_after", 0.0) > algo.target_kl:
                 break
         metrics = self._means(sums) | moved
         metrics |= {
@@ -113,14 +121,16 @@ class Updater:
         if algo.kl is not None:
             metrics["kl_coef"] = self.objective.kl_coef
             measured = metrics.get("ref_kl_after" if controls_own_kl else "ref_kl")
-            if (control := algo.kl.control) and self._learns_policy(step) and measured is not None:
+            if (control := algo.kl.control) and learns_policy and measured is not None:
                 self.objective.kl_coef = CONTROLS[control.kind](
                     self.objective.kl_coef, measured, control.target
                 )
         return metrics
 
     def _moved(self, samples: Sequence[TrainingSample]) -> dict[str, float]:
-        """Compute the present policy's divergences, nats per token: means over the whole batch."""
+        """Compute the present policy's divergences, nats per token: means over the batch's fresh
+        samples, since those carried over are of older weights; empty if there are none."""
+        samples = [sample for sample in samples if sample.is_fresh]
         denominators = self._denominators(samples)
         found: defaultdict[str, float] = defaultdict(float)
         with self.policy.computed():
@@ -137,17 +147,19 @@ class Updater:
         tokens = sum(len(sample.response_ids) for sample in samples)
         return LossDenominators(tokens, len(samples), self.max_tokens)
 
-    def _learns_policy(self, step: int) -> bool:
-        """Return False while the critic warms up."""
+    def _warms_up(self, step: int) -> bool:
+        """Return whether only the critic learns in this step."""
         critic = self.algo.critic
-        return critic is None or step > critic.warmup
+        return critic is not None and step <= critic.warmup
 
     def _check_old_logprobs(self, samples: Sequence[TrainingSample], step: int) -> None:
         """Compare log-probabilities taken before several updates with the engine's."""
         gaps = [
             (sample.old_logprobs - sample.rollout_logprobs).abs()
             for sample in samples
-            if sample.is_fresh and sample.old_logprobs is not None
+            if sample.is_fresh
+            and sample.old_logprobs is not None
+            and sample.rollout_logprobs is not None
         ]
         if gaps:
             check_agreement(float(torch.cat(gaps).mean()), self.mismatch_limit, step)
@@ -161,9 +173,12 @@ class Updater:
         return self.optim.lr * factor
 
     def _optimizer_step(
-        self, samples: Sequence[TrainingSample], sums: defaultdict[str, float], step: int
+        self,
+        samples: Sequence[TrainingSample],
+        sums: defaultdict[str, float],
+        step: int,
+        learns_policy: bool,
     ) -> None:
-        learns_policy = self._learns_policy(step)
         denominators = self._denominators(samples)
         self.free_gradients()
         found: defaultdict[str, float] = defaultdict(float)
@@ -200,10 +215,11 @@ class Updater:
         if not sums["updates"]:
             return {}
         counts = dict.fromkeys(("loss", "grad_norm", "critic_grad_norm"), sums["updates"])
-        counts["mismatch"] = sums["fresh_tokens"]
+        of_fresh = ("mismatch", "ref_kl")
+        counts |= dict.fromkeys(of_fresh, sums["fresh_tokens"])
         left_out = {"updates", "updates_skipped", "tokens", "fresh_tokens"}
         if not sums["fresh_tokens"]:
-            left_out.add("mismatch")
+            left_out.update(of_fresh)
         return {
             name: value / counts.get(name, sums["tokens"])
             for name, value in sums.items()

@@ -14,6 +14,7 @@ from rlvr_cli.algorithm.advantage import (
     group_centered,
     group_normalized,
     leave_one_out,
+    of_highest_entropy,
     reward_to_go,
     whiten,
 )
@@ -163,6 +164,10 @@ def slow(name: str, batch: AdvantageInputs) -> list[list[float]]:
             found.append(go[index])
         elif name == "batch_baseline":
             found.append([value - mean_go for value in go[index]])
+        elif name == "right_only":
+            found.append([1.0 if totals[index] > 0 else 0.0] * len(rewards))
+        elif name == "one":
+            found.append([1.0] * len(rewards))
         else:
             decay = GAMMA * LAM
             T = len(rewards)
@@ -195,3 +200,16 @@ def test_whitening_counts_the_mask_alone():
     values = torch.tensor([[1.0, 3.0, 99.0], [5.0, 99.0, 99.0]]).double()
     # 1, 3, 5: mean 3, n-1 deviation 2
     assert whiten(values, mask).flatten().tolist() == pytest.approx([-1, 0, 0, 1, 0, 0], abs=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("share", "kept"),
+    [(0.2, [5]), (0.21, [5, 4]), (0.4, [5, 4]), (0.6, [5, 4, 2, 3]), (0.99, [5, 4, 2, 3, 1])],
+)
+def test_only_tokens_of_the_highest_entropy_keep_their_advantage(share, kept):
+    # Five tokens in the mask of entropies 0.1, 0.3, 0.3 (alike), 0.7, 0.9; the padding's is higher.
+    mask = tensor(1, 1, 1, 0, 1, 1, 0).reshape(1, 7)
+    entropy = tensor(0.1, 0.3, 0.3, 5.0, 0.7, 0.9, 5.0).reshape(1, 7)
+    advantages = tensor(1, 2, 3, 0, 4, 5, 0).reshape(1, 7)
+    found = of_highest_entropy(advantages, entropy, mask, share)
+    assert found.tolist()[0] == [value if value in kept else 0.0 for value in advantages[0]]

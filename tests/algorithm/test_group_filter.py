@@ -1,6 +1,6 @@
 """Dynamic sampling: what is kept, refilled, carried over, and what happens at the cap."""
 
-from rlvr_cli.algorithm.group_filter import Batch, GroupCollector, has_signal, in_order
+from rlvr_cli.algorithm.group_filter import Batch, GroupCollector, in_order, with_signal
 from rlvr_cli.algorithm.presets import ALGORITHMS
 from rlvr_cli.algorithm.reward import reward
 from rlvr_cli.algorithm.samples import to_samples
@@ -79,10 +79,25 @@ def test_the_length_penalty_never_makes_a_group_mixed():
 def test_a_signal_is_a_difference_within_a_group_or_within_the_batch():
     ppo = ALGORITHMS["ppo"]
     all_right, all_wrong = make_group(0, RIGHT, RIGHT), make_group(1, WRONG, WRONG)
-    assert not has_signal([all_right, all_wrong], GRPO)
-    assert has_signal([all_right, all_wrong], ppo)
-    assert not has_signal([all_wrong, all_wrong], ppo)
-    assert has_signal([make_group(2, RIGHT, WRONG)], GRPO)
+    assert not with_signal([all_right, all_wrong], GRPO)
+    assert len(with_signal([all_right, all_wrong], ppo)) == 4
+    assert not with_signal([all_wrong, all_wrong], ppo)
+    assert len(with_signal([make_group(2, RIGHT, WRONG, LATE), all_right], GRPO)) == 2
+
+
+def test_without_a_baseline_every_reward_is_a_signal():
+    wrong = [make_group(0, WRONG), make_group(1, LATE)]
+    assert len(with_signal(wrong, ALGORITHMS["reinforce"])) == 1
+    assert not with_signal(wrong, ALGORITHMS["reinforce"].model_copy(update={"whiten": True}))
+    assert not with_signal(wrong, ALGORITHMS["reinforce++"])
+
+
+def test_the_right_ones_are_the_signal_where_no_others_train():
+    groups = [make_group(0, RIGHT, WRONG), make_group(1, RIGHT, RIGHT), make_group(2, WRONG, LATE)]
+    assert len(with_signal(groups, ALGORITHMS["raft"])) == 3
+    assert not with_signal(groups[2:], ALGORITHMS["raft"])
+    assert len(with_signal(groups, ALGORITHMS["sft"])) == 6  # whatever their verdicts
+    assert len(to_samples(groups, ALGORITHMS["sft"], 10, 0)) == 6
 
 
 def collect(collector: GroupCollector, source: "Source") -> Batch:

@@ -8,17 +8,18 @@ import random
 import pytest
 import torch
 
-from rlvr_cli.algorithm.choices import (
+from rlvr_cli.algorithm.choices import Algorithm
+from rlvr_cli.algorithm.kinds import (
     KL,
-    Algorithm,
     Clip,
     Critic,
     DualClip,
     FixedReference,
     Gae,
-    ImportanceCorrection,
     IterativeReference,
+    MaskedWeights,
     Ratio,
+    TruncatedWeights,
 )
 from rlvr_cli.algorithm.loss import critic_loss, policy_loss
 from rlvr_cli.algorithm.objective import LossDenominators, LossInputs
@@ -38,8 +39,8 @@ VARIANTS = {
     "k2": Algorithm(kl=KL(kind="k2", coef=0.1)),
     "k3_k2": Algorithm(kl=KL(kind="k3_k2", coef=0.1, reference=IterativeReference())),
     "k2_in_reward": Algorithm(kl=KL(kind="k2", coef=0.1, place="reward")),
-    "truncate": Algorithm(importance_correction=ImportanceCorrection(kind="truncate", cap=1.2)),
-    "mask": Algorithm(importance_correction=ImportanceCorrection(kind="mask", cap=1.2)),
+    "truncate": Algorithm(importance_correction=TruncatedWeights(cap=1.2)),
+    "mask": Algorithm(importance_correction=MaskedWeights(low=0.9, high=1.2)),
     "entropy": Algorithm(entropy_coef=0.05, aggregation="sequence_mean"),
     "shared": Algorithm(advantage=Gae(critic=Critic(kind="shared", clip=0.3))),
 }
@@ -76,6 +77,15 @@ def slow_loss(algo: Algorithm, tokens: LossInputs, frozen: torch.Tensor, estimat
     low, high = 1 - bounds.get("low", 0), 1 + bounds.get("high", 0)
     loss = 0.0
     for i, length in enumerate(LENGTHS):
+        weight_of_response, geometric = 1.0, 1.0
+        for t in range(length):
+            weight_of_response *= math.exp(frozen[i, t].item() - tokens.old_logprobs[i, t].item())
+            one = math.exp(tokens.logprobs[i, t].item() - tokens.old_logprobs[i, t].item())
+            if tokens.advantages[i, t] > 0:
+                one = min(one, math.exp(bounds.get("high", 0)))
+            else:
+                one = max(one, math.exp(-bounds.get("low", 0)))
+            geometric *= one ** (1 / length)
         logp, old, roll, ref, adv, ent, still = (
             column[i, :length].tolist()
             for column in (
@@ -97,6 +107,15 @@ def slow_loss(algo: Algorithm, tokens: LossInputs, frozen: torch.Tensor, estimat
                 weight = math.exp(still[t] - old[t])
                 weight = min(max(weight, low), high)
                 surrogate = weight * adv[t] * logp[t]
+            elif kind == "sapo":
+                tau = bounds["tau_pos"] if adv[t] > 0 else bounds["tau_neg"]
+                surrogate = 4 / tau / (1 + math.exp(-tau * (ratio - 1))) * adv[t]
+            elif kind == "vespo":
+                k, lam = (bounds[f"{x}_{'pos' if adv[t] >= 0 else 'neg'}"] for x in ("k", "lam"))
+                weight = weight_of_response**k * math.exp(lam * (1 - weight_of_response))
+                surrogate = weight * adv[t] * logp[t]
+            elif kind == "gmpo":
+                surrogate = geometric * adv[t]
             else:
                 surrogate = min(ratio * adv[t], near * adv[t])
                 if kind == "dual_clip" and adv[t] < 0:
@@ -105,7 +124,7 @@ def slow_loss(algo: Algorithm, tokens: LossInputs, frozen: torch.Tensor, estimat
             if correction and correction.kind == "truncate":
                 surrogate *= min(weight, correction.cap)
             elif correction:
-                inside = 1 / correction.cap <= weight <= correction.cap
+                inside = correction.low <= weight <= correction.high
                 surrogate *= weight if inside else 0.0
             term = -surrogate - algo.entropy_coef * ent[t]
             if kl and kl.place == "loss":
@@ -242,6 +261,7 @@ def test_grpo_is_dapo_with_cells_changed():
             "overlong": None,
             "kl": KL(kind="k3", coef=0.04),
             "filter": None,
+            "mini_batches": 1,
         }
     )
     assert dapo_as_grpo == ALGORITHMS["grpo"]

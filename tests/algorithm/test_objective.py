@@ -13,15 +13,18 @@ from rlvr_cli.algorithm.objective import (
     constant_length,
     dual_clip,
     explained_variance,
+    gmpo,
     importance_ratio,
     is_clipped,
     masked_weight,
+    sapo,
     sequence_mean,
     sequence_ratio,
     sequence_sum,
     token_mean,
     truncated_weight,
     value_loss,
+    vespo,
 )
 
 
@@ -95,6 +98,85 @@ def test_cispo_clips_the_weight_and_keeps_the_gradient():
     assert clipped.item()
 
 
+@pytest.mark.parametrize(
+    ("ratio", "advantage", "value", "gradient"),
+    [
+        (1.0, 2.0, 4.0, 2.0),  # on the policy: r A's gradient, 4 sigmoid(0) A its value
+        (2.0, 1.0, 4 / (1 + math.exp(-1)), 2 * 4 * math.e / (1 + math.e) ** 2),
+        (1.0, -1.0, -2 / 1.05, -1.0),
+        (
+            3.0,
+            -1.0,
+            -4 / 1.05 / (1 + math.exp(-2.1)),
+            -12 * math.exp(2.1) / (1 + math.exp(2.1)) ** 2,
+        ),
+    ],
+)
+def test_the_gate_of_sapo_closes_smoothly(ratio, advantage, value, gradient):
+    inputs = one_token(ratio, advantage)
+    surrogate, clipped = sapo(inputs, 1.0, 1.05)
+    surrogate.sum().backward()
+    assert surrogate.item() == pytest.approx(value)
+    assert inputs.logprobs.grad.item() == pytest.approx(gradient)
+    assert not clipped.any()
+
+
+def response(ratios: list[float], advantage: float) -> LossInputs:
+    """One response of these ratios, and a padding token that must not count."""
+    logprobs = tensor(*map(math.log, ratios), 7.0)[None].requires_grad_()
+    mask = tensor(*[1.0] * len(ratios), 0.0)[None]
+    zero = torch.zeros_like(mask)
+    return LossInputs(logprobs, zero, zero, zero, zero, mask * advantage, mask)
+
+
+@pytest.mark.parametrize(
+    ("ratios", "advantage", "weight"),
+    [
+        ([1.0, 1.0], 2.0, 1.0),
+        ([2.0, 3.0], 2.0, 36 * math.exp(-15)),  # W = 6: 6^2 exp(3 (1 - 6))
+        ([0.5, 0.5], 2.0, math.exp(2.25) / 16),
+        ([2.0, 3.0], -1.0, 216 * math.exp(-10)),  # 6^3 exp(2 (1 - 6))
+        ([0.5, 0.5], -1.0, math.exp(1.5) / 64),
+    ],
+)
+def test_vespo_weighs_a_response_by_the_product_of_its_ratios(ratios, advantage, weight):
+    inputs = response(ratios, advantage)
+    surrogate, clipped = vespo(inputs, 2.0, 3.0, 3.0, 2.0)
+    surrogate.sum().backward()
+    expected = [weight * advantage] * len(ratios)
+    assert inputs.logprobs.grad.tolist()[0] == pytest.approx([*expected, 0.0])
+    assert not clipped.any()
+
+
+@pytest.mark.parametrize(
+    ("ratios", "advantage", "mean", "gradients"),
+    [
+        ([1.1, 0.9], 2.0, (1.1 * 0.9) ** 0.5, [1, 1]),
+        # A > 0: 2 is clipped to e^0.4 and has no gradient; 0.5 is kept
+        ([2.0, 0.5], 1.0, (math.exp(0.4) * 0.5) ** 0.5, [0, 1]),
+        ([2.0, 0.5], -1.0, (2 * math.exp(-0.4)) ** 0.5, [1, 0]),
+    ],
+)
+def test_gmpo_is_the_geometric_mean_of_the_clipped_ratios(ratios, advantage, mean, gradients):
+    inputs = response(ratios, advantage)
+    surrogate, clipped = gmpo(inputs, 0.4, 0.4)
+    assert surrogate[0, 0].item() == pytest.approx(mean * advantage)
+    surrogate[0, 0].backward()
+    expected = [gradient * mean * advantage / 2 for gradient in gradients]
+    assert inputs.logprobs.grad.tolist()[0] == pytest.approx([*expected, 0.0])
+    assert clipped.tolist()[0] == [*[gradient == 0 for gradient in gradients], False]
+
+
+def test_no_ratio_of_a_response_overflows():
+    for ratios in ([1e30, 1e30], [1e-30, 1e-30]):
+        for advantage in (1.0, -1.0):
+            for surrogate in (
+                vespo(response(ratios, advantage), 2.0, 3.0, 3.0, 2.0)[0],
+                gmpo(response(ratios, advantage), 99.0, 99.0)[0],
+            ):
+                assert torch.isfinite(surrogate).all()
+
+
 def test_the_sequence_ratio_is_the_geometric_mean_over_the_tokens():
     logprobs = torch.tensor([[math.log(2.0), math.log(8.0), 50.0]]).double()
     mask = torch.tensor([[1.0, 1.0, 0.0]]).double()
@@ -121,7 +203,9 @@ def test_the_aggregations_differ_on_unequal_lengths():
 def test_weights_for_a_sampler_that_differs():
     log_weight = tensor(math.log(3.0), math.log(1.5), math.log(0.4))
     assert truncated_weight(log_weight, 2.0).tolist() == pytest.approx([2.0, 1.5, 0.4])
-    assert masked_weight(log_weight, 2.0).tolist() == pytest.approx([0.0, 1.5, 0.0])
+    assert masked_weight(log_weight, 0.5, 2.0).tolist() == pytest.approx([0.0, 1.5, 0.0])
+    log_weight = tensor(*map(math.log, (0.49, 0.5, 0.51, 4.9, 5.1)))
+    assert masked_weight(log_weight, 0.499, 5.0).tolist() == pytest.approx([0, 0.5, 0.51, 4.9, 0])
 
 
 def test_the_value_loss_and_its_clip():

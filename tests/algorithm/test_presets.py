@@ -1,7 +1,7 @@
 """The table of presets, as the papers have it."""
 
-from rlvr_cli.algorithm.choices import Clip, Gae, GroupNormalized
-from rlvr_cli.algorithm.presets import ALGORITHMS
+from rlvr_cli.algorithm.kinds import Clip, Gae, GroupNormalized, Mixed
+from rlvr_cli.algorithm.presets import ALGORITHMS, without_ratio
 
 
 def test_the_presets_of_the_design():
@@ -28,6 +28,14 @@ def test_the_presets_of_the_design():
         "reinforce++": ("batch_baseline", "clip", "token_mean", *in_reward),
         "gspo": ("group_normalized", "sequence_clip", "sequence_mean", *off),
         "cispo": ("group_normalized", "cispo", "token_mean", *off),
+        "ppo_penalty": ("gae", "ratio", "token_mean", ("k3", "loss"), None, None),
+        "reinforce++_baseline": ("group_centered", "clip", "token_mean", ("k2", "loss"), *off[:2]),
+        "luspo": ("group_normalized", "sequence_clip", "sequence_sum", *off),
+        "sapo": ("group_normalized", "sapo", "sequence_mean", *off),
+        "vespo": ("group_normalized", "vespo", "token_mean", *off),
+        "gmpo": ("group_normalized", "gmpo", "sequence_mean", *off),
+        "raft": ("right_only", "policy_gradient", "token_mean", *off),
+        "sft": ("one", "policy_gradient", "token_mean", *off),
     }
 
 
@@ -41,7 +49,47 @@ def test_the_numbers_of_the_presets():
     assert ALGORITHMS["gspo"].surrogate.cells == {"low": 3e-4, "high": 4e-4}
     assert ALGORITHMS["cispo"].surrogate.cells == {"low": 1.0, "high": 4.0}
     coefs = {name: row.kl.coef for name, row in ALGORITHMS.items() if row.kl}
-    assert coefs == {"ppo": 0.005, "grpo": 0.04, "reinforce++": 0.005}
-    assert {row.kl.reference.kind for row in ALGORITHMS.values() if row.kl} == {"fixed"}
+    assert coefs == {
+        "ppo": 0.005,
+        "ppo_penalty": 1.0,
+        "grpo": 0.04,
+        "reinforce++": 0.005,
+        "reinforce++_baseline": 0.005,
+    }
+    penalty = ALGORITHMS["ppo_penalty"].kl
+    assert (penalty.reference.kind, penalty.control.kind, penalty.control.target) == (
+        *("old", "doubling"),
+        0.01,
+    )
+    fixed = {
+        row.kl.reference.kind for name, row in ALGORITHMS.items() if row.kl and "_p" not in name
+    }
+    assert fixed == {"fixed"}
     whitened = {name for name, row in ALGORITHMS.items() if row.whiten}
-    assert whitened == {"ppo", "reinforce++"}
+    assert whitened == {"ppo", "ppo_penalty", "reinforce++", "reinforce++_baseline"}
+    assert ALGORITHMS["luspo"].surrogate.cells == {"low": 2e-3, "high": 2.5e-3}
+    assert ALGORITHMS["sapo"].surrogate.cells == {"tau_pos": 1.0, "tau_neg": 1.05}
+    weights = {"k_pos": 2.0, "lam_pos": 3.0, "k_neg": 3.0, "lam_neg": 2.0}
+    assert ALGORITHMS["vespo"].surrogate.cells == weights
+    assert ALGORITHMS["gmpo"].surrogate.cells == {"low": 0.4, "high": 0.4}
+    once = {name for name, row in ALGORITHMS.items() if row.updates == 1}
+    assert once == {"grpo", "dr_grpo", "rloo", "reinforce", "raft", "sft"}
+
+
+def test_no_row_is_another_under_a_second_name():
+    """At its own number of updates; at one, several are, and the run says which."""
+    rows = list(ALGORITHMS.values())
+    assert all(a != b for n, a in enumerate(rows) for b in rows[:n])
+    silent = {n for n, row in ALGORITHMS.items() if without_ratio(n, row) is None}
+    assert set(ALGORITHMS) - silent == {"grpo", "dr_grpo"}
+    once = ALGORITHMS["gspo"].model_copy(update={"mini_batches": 1})
+    assert without_ratio("gspo", once) == (
+        "one update a batch: every ratio is 1, so sequence_clip is policy_gradient and the run "
+        "does what sapo, gmpo would; algorithm.mini_batches or epochs make it differ"
+    )
+    carrying = ALGORITHMS["dapo"].model_copy(update={"mini_batches": 1})
+    assert without_ratio("dapo", carrying) is None  # groups carried over have ratios of their own
+    aborting = carrying.model_copy(update={"filter": Mixed(surplus="abort")})
+    assert without_ratio("dapo", aborting).startswith(
+        "one update a batch: every ratio is 1, so clip"
+    )

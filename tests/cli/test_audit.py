@@ -183,3 +183,10 @@ def test_judging_without_a_model_loads_no_torch():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_the_judge_that_was_chosen_says_which_golds_it_reads():
+    odd = jsonl({"problem": "What is 1 + 1?", "answer": "((("})
+    warned = ["cannot be read" in invoke("eval", "-", *TINY[:-2], stdin=odd).stderr]
+    warned += ["cannot be read" in invoke("eval", "-", *TINY, stdin=odd).stderr]
+    assert warned == [True, False]  # math-verify takes any text for a gold answer

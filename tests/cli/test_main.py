@@ -160,7 +160,7 @@ def test_a_run_without_a_signal_says_so_and_leaves_the_policy_alone(rlvr, tmp_pa
     impossible = '{"problem": "Prove it.", "answer": "no"}\n'
     done = rlvr("train", "-", "--steps", "2", "--prompts", "2", "--out", "run", stdin=impossible)
     assert done.returncode == 0, done.stderr
-    assert "no group gave a signal in 2 steps" in done.stderr
+    assert "no signal in 2 steps: nothing set right responses apart" in done.stderr
     assert [row["groups_trained"] for row in rows(done.stdout)] == [0, 0]
 
 

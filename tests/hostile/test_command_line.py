@@ -216,6 +216,7 @@ SURROUNDINGS = {
     "no colour": (Job(SAMPLE, "", environment={"NO_COLOR": "1", "TERM": "dumb"}), 0),
     "a strange language": (Job(SAMPLE, "", environment={"LC_ALL": "xx", "LANG": "C"}), 0),
     "no memory": (Job(SAMPLE, "", memory_mb=4), 2),
+    "no memory to train": (Job(["train", "--steps", "1", "--out", "run"], "", memory_mb=4), 2),
     "hardly memory": (Job(SAMPLE, "", memory_mb=16), None),
     "no memory to read": (Job(["eval", "large.jsonl"], "", memory_mb=150), 2),
     "no directory for details": (Job(SAMPLE, "", environment={"TMPDIR": "/proc"}, memory_mb=4), 2),

@@ -101,19 +101,3 @@ def test_without_any_word_of_the_system_all_of_its_memory_counts(monkeypatch):
 def test_a_gpu_lends_what_the_engine_gives_back(monkeypatch):
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (100, 1000))
     assert memory_free(torch.device("cuda"), lent_share=0.25) == 350
-
-
-def test_a_model_as_it_is_trained():
-    trainer = make_trainer(has_even, "algo=ppo", "rollout.kv_budget_mb=3")
-    model = trainer.session.policy.model
-    needed = memory_needed(model, trainer.config, engine_has_own=False)
-    weights = 4 * sum(parameter.numel() for parameter in model.parameters())
-    assert needed["gradient and AdamW"] == 3 * weights
-    assert needed["reference policy"] == weights
-    assert needed["critic"] == 4 * weights
-    assert needed["keys and values"] == 3 << 20
-    rollout = trainer.config.rollout
-    responses = rollout.prompts * rollout.samples
-    assert needed["responses of a step"] == 100 * responses * rollout.max_tokens
-    assert "keys and values" not in memory_needed(model, trainer.config, engine_has_own=True)
-    assert 0 < memory_free(model.device, 0.0) < 1 << 50

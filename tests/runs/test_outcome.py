@@ -30,15 +30,15 @@ NO_SIGNAL, NOT_FULL = "no signal", "batch not full"
     [
         ((None, None), False, []),
         ((), False, []),
-        ((None, NO_SIGNAL), False, ["1 of 2 steps had no mixed group and no update"]),
+        ((None, NO_SIGNAL), False, ["1 of 2 steps had no signal"]),
         ((None, NOT_FULL, None), False, ["1 of 3 steps made no update: 10 generation batches"]),
         ((None, NOT_FULL, None), True, []),
-        ((NO_SIGNAL,) * 2, False, ["no group gave a signal in 2 steps: "]),
-        ((NO_SIGNAL,), False, ["no group gave a signal in 1 step: "]),
+        ((NO_SIGNAL,) * 2, False, ["no signal in 2 steps: "]),
+        ((NO_SIGNAL,), False, ["no signal in 1 step: "]),
         (
             (NOT_FULL, NO_SIGNAL),
             False,
-            ["1 of 2 steps made no update", "1 of 2 steps had no mixed group"],
+            ["1 of 2 steps made no update", "1 of 2 steps had no signal"],
         ),
     ],
 )

@@ -4,7 +4,8 @@ import torch
 from conftest import random_model
 from families import VOCAB
 
-from rlvr_cli.algorithm.choices import KL, Algorithm
+from rlvr_cli.algorithm.choices import Algorithm
+from rlvr_cli.algorithm.kinds import KL
 from rlvr_cli.algorithm.samples import TrainingSample
 from rlvr_cli.model.policy import Policy
 from rlvr_cli.model.units import Way

@@ -7,6 +7,7 @@ import torch
 from conftest import random_model
 from small_groups import LATE, RIGHT, WRONG, made_group
 
+from rlvr_cli.algorithm.presets import ALGORITHMS
 from rlvr_cli.algorithm.samples import TrainingSample
 from rlvr_cli.training import throughput
 from rlvr_cli.training.roofline import Peaks, generation_seconds, update_seconds
@@ -94,9 +95,9 @@ def measured(monkeypatch):
     """Throughput on a machine of known peaks, with room for the tokens given and two responses."""
     monkeypatch.setattr(throughput, "machine_peaks", lambda device: PEAKS)
 
-    def make(group_signal=True, kv_tokens=10_000, most=1000):
+    def make(algo="grpo", kv_tokens=10_000, most=1000):
         engine = SimpleNamespace(itemsize=2, kv_tokens=kv_tokens, max_sequences=most)
-        return Throughput(random_model(), engine, group_signal)
+        return Throughput(random_model(), engine, ALGORITHMS[algo])
 
     return make
 
@@ -104,14 +105,21 @@ def measured(monkeypatch):
 SECONDS = {"seconds_rollout": 1e3, "seconds_update": 5e2, "seconds_logprobs": 10.0}
 
 
-@pytest.mark.parametrize(("group_signal", "expected"), [(True, 20), (False, 30)])
-def test_the_tokens_that_give_a_signal(measured, group_signal, expected):
-    row = measured(group_signal).of_step(SAMPLED, 10, [(3, [10, 10])], 7, 2.0, SECONDS)
+@pytest.mark.parametrize(("algo", "expected"), [("grpo", 20), ("ppo", 30)])
+def test_the_tokens_that_give_a_signal(measured, algo, expected):
+    row = measured(algo).of_step(SAMPLED, 10, [(3, [10, 10])], 7, 2.0, SECONDS)
     assert row["tokens_with_signal"] == expected
     assert row["goodput"] == expected / 1510
     assert row["signal_share"] == expected / 50
-    none = measured(group_signal).of_step(SAMPLED[1:], 0, [], 0, 1, SECONDS)
+    none = measured(algo).of_step(SAMPLED[1:], 0, [], 0, 1, SECONDS)
     assert none["tokens_with_signal"] == 0
+
+
+def test_responses_of_the_rows_took_no_time_to_sample(measured):
+    row = measured("sft").of_step(SAMPLED, 0, [(3, [10, 10])], 7, 2.0, {"seconds_update": 5e2})
+    assert row["least_seconds_rollout"] == 0
+    assert row["roof_gen"] is row["tokens_per_second_rollout"] is None
+    assert row["signal_share"] == 1  # whatever the verdicts
 
 
 def test_a_step_by_hand(measured):

@@ -10,9 +10,9 @@ from conftest import double_model
 from families import VOCAB
 
 from rlvr_cli.algorithm.advantage import with_advantages
-from rlvr_cli.algorithm.choices import (
+from rlvr_cli.algorithm.choices import Algorithm
+from rlvr_cli.algorithm.kinds import (
     KL,
-    Algorithm,
     Critic,
     FixedReference,
     Gae,
@@ -38,11 +38,16 @@ TEMPERATURE = 0.8
 MAX_TOKENS, LONGEST = 11, 9
 LAST_WARMUP_STEP = 2
 STEP = LAST_WARMUP_STEP + 1
+ENTROPY = Algorithm(top_entropy=0.3)
 SHARED = Algorithm(
     advantage=Gae(gamma=0.9, critic=Critic(kind="shared", cut_off_value="bootstrap")),
     entropy_coef=0.01,
 )
-ROWS = ALGORITHMS | {"shared critic": SHARED, "masked": Algorithm(overlong=MaskOverlong())}
+ROWS = ALGORITHMS | {
+    "shared critic": SHARED,
+    "top entropy": ENTROPY,
+    "masked": Algorithm(overlong=MaskOverlong()),
+}
 
 
 def make_rows(count: int = 9) -> list[TrainingSample]:
@@ -131,17 +136,34 @@ def slow_policy_loss(made: Made, rows: list[TrainingSample]) -> torch.Tensor:
         ratio = torch.exp(logprobs - old)
         if surrogate.kind == "sequence_clip":
             ratio = torch.exp((logprobs - old).mean()).expand(len(logprobs))
-        advantages = row.advantages
+        advantages, cells = row.advantages, surrogate.cells
         if isinstance(surrogate, PolicyGradient):
             terms = -advantages * logprobs
+        elif surrogate.kind == "ratio":
+            terms = -ratio * advantages
+        elif surrogate.kind == "sapo":
+            tau = 1.05 - 0.05 * (advantages > 0).double()
+            terms = -4 / (1 + torch.exp(-tau * (ratio - 1))) / tau * advantages
+        elif surrogate.kind == "vespo":
+            k, lam = (2, 3) if advantages[0] >= 0 else (3, 2)
+            whole = ratio.prod().detach()
+            terms = -(whole**k) * torch.exp(lam * (1 - whole)) * advantages * logprobs
+        elif surrogate.kind == "gmpo":
+            bounded = ratio.clamp(max=math.exp(0.4)) if advantages[0] > 0 else ratio
+            bounded = bounded if advantages[0] > 0 else bounded.clamp(min=math.exp(-0.4))
+            terms = -(bounded.prod() ** (1 / len(ratio))) * advantages
         else:
-            near = torch.clamp(ratio, 1 - surrogate.low, 1 + surrogate.high)
+            near = torch.clamp(ratio, 1 - cells["low"], 1 + cells["high"])
             terms = -torch.min(ratio * advantages, near * advantages)
         if surrogate.kind == "cispo":
             terms = -near.detach() * advantages * logprobs
         if algo.kl is not None and algo.kl.place == "loss":
-            delta = torch.stack(token_logprobs(made.reference, row)).detach() - logprobs
-            terms = terms + algo.kl.coef * (torch.exp(delta) - delta - 1)
+            if algo.kl.reference.kind == "old":
+                delta = logprobs - old
+            else:
+                delta = torch.stack(token_logprobs(made.reference, row)).detach() - logprobs
+            k2, k3 = delta * delta / 2, torch.exp(delta) - delta - 1
+            terms = terms + algo.kl.coef * (k2 if algo.kl.kind == "k2" else k3)
         loss = (
             loss
             + {
@@ -243,8 +265,8 @@ def test_a_cut_off_response_ends_in_the_value_after_it_if_asked():
 
 
 def test_nothing_is_scored_that_is_not_needed():
-    for row in Made(ALGORITHMS["dapo"]).forward.add_logprobs(make_rows()):
-        assert row.old_logprobs is row.ref_logprobs is row.old_values is None
+    for row in Made(once(ALGORITHMS["dapo"])).forward.add_logprobs(make_rows()):
+        assert row.old_logprobs is row.ref_logprobs is row.old_values is row.entropy is None
 
 
 def test_the_divergence_in_the_reward_stands_on_every_token():
@@ -347,6 +369,75 @@ def test_the_penalty_form_follows_the_divergence_after_the_updates():
     assert made.objective.kl_coef == 0.2
 
 
+def test_carried_rows_tell_nothing_of_how_far_the_updates_moved():
+    """Their old log-probabilities are those of older weights, here far off; with learning rate 0
+    the policy has not moved at all."""
+    algo = Algorithm(epochs=3, target_kl=0.01)
+    assert Made(algo).update(make_rows())["epochs"] == 3
+    metrics = Made(algo).update(make_rows())
+    assert metrics["approx_kl_after"] == pytest.approx(0, abs=1e-12)
+    stale = [dataclasses.replace(row, is_fresh=False) for row in make_rows()]
+    metrics = Made(algo).update(stale)
+    assert metrics["epochs"] == 3
+    assert "approx_kl_after" not in metrics
+
+
+@pytest.mark.parametrize("reference", ["fixed", "old"])
+def test_the_coefficient_follows_fresh_rows_alone(reference):
+    control = KLControl(kind="doubling", target=1e-3)
+    kl = KL(kind="k3", coef=0.1, reference=FixedReference(kind=reference), control=control)
+    made = Made(Algorithm(kl=kl, epochs=2))
+    if made.reference is not None:
+        made.reference.model.load_state_dict(made.policy.model.state_dict())
+    made.update(make_rows())
+    assert made.objective.kl_coef == 0.05  # fresh rows: no divergence, so half of it
+    stale = Made(Algorithm(kl=kl, epochs=2))
+    stale.update([dataclasses.replace(row, is_fresh=False) for row in make_rows()])
+    assert stale.objective.kl_coef == 0.1  # nothing was measured
+
+
+def test_a_fresh_rows_divergence_from_the_reference_is_its_mean():
+    made = Made(Algorithm(kl=KL(kind="k2", coef=0.1)))
+    rows = [row for row in made.rows(make_rows()) if row.is_fresh]
+    squares = [
+        (float(own.detach()) - float(ref)) ** 2 / 2
+        for row in rows
+        for own, ref in zip(token_logprobs(made.policy, row), row.ref_logprobs, strict=True)
+    ]
+    metrics = made.update(make_rows())
+    assert metrics["ref_kl"] == pytest.approx(sum(squares) / len(squares), abs=1e-10)
+
+
+def test_the_highest_entropies_of_the_batch_are_the_policys():
+    made = Made(ENTROPY)
+    plain, chosen = Made(Algorithm()).rows(make_rows()), made.rows(make_rows())
+    entropies = [token_entropies(made.policy, row).detach() for row in chosen]
+    ordered = torch.cat(entropies).sort(descending=True).values
+    threshold = ordered[math.ceil(0.3 * len(ordered)) - 1]
+    for row, before, entropy in zip(chosen, plain, entropies, strict=True):
+        expected = before.advantages * (entropy >= threshold - 1e-9)
+        torch.testing.assert_close(row.advantages, expected)
+
+
+def test_without_the_policy_only_the_critic_learns():
+    made = Made(ALGORITHMS["ppo"], lr=0.1, critic_lr=0.1, weight_decay=0.1, warmup_steps=0)
+    policy, critic = ([p.clone() for p in m.parameters()] for m in (made.policy.model, made.critic))
+    made.updater.update(made.rows(make_rows()), STEP, 0, learns_policy=False)
+    assert all(map(torch.equal, policy, made.policy.model.parameters()))
+    assert not any(map(torch.equal, critic, made.critic.parameters()))
+
+
+def test_rows_that_were_not_sampled_train_without_an_engine_to_agree_with():
+    algo = ALGORITHMS["sft"]
+    made = Made(algo)
+    made.updater.mismatch_limit = 0.0
+    given = [dataclasses.replace(row, rollout_logprobs=None, is_fresh=True) for row in make_rows()]
+    metrics = made.update(given)
+    logprobs = [float(v.detach()) for row in given for v in token_logprobs(made.policy, row)]
+    assert metrics["loss"] == pytest.approx(-sum(logprobs) / len(logprobs), abs=1e-10)
+    assert metrics["mismatch"] == metrics["approx_kl"] == 0
+
+
 def test_in_the_warm_up_only_the_critic_learns():
     made = Made(ALGORITHMS["ppo"], lr=0.1, critic_lr=0.1, weight_decay=0.1, warmup_steps=0)
     policy = [p.clone() for p in made.policy.model.parameters()]
@@ -432,12 +523,15 @@ def test_the_learning_rate_warms_up_and_then_follows_its_schedule():
 
 
 def test_adamw_has_the_numbers_of_the_settings():
-    made = Made(ALGORITHMS["ppo"], lr=0.1, critic_lr=0.2, betas=(0.5, 0.7), weight_decay=0.25)
+    made = Made(
+        ALGORITHMS["ppo"], lr=0.1, critic_lr=0.2, betas=(0.5, 0.7), weight_decay=0.25, eps=1e-5
+    )
     for _ in range(2):
         groups = made.updater.optimizer.param_groups
         assert [group["peak"] for group in groups] == [0.1, 0.2]
         assert {group["betas"] for group in groups} == {(0.5, 0.7)}
         assert {group["weight_decay"] for group in groups} == {0.25}
+        assert {group["eps"] for group in groups} == {1e-5}
         made.updater.reset_optimizer()
 
 

@@ -290,7 +290,7 @@ CASES: dict[str, list[tuple[str, str, str]]] = {
         ("<answer>\\boxed{12}\\boxed{13}</answer>", "12", W),
         ("<answer>\\boxed{12} 13</answer>", "12", W),
         ("<answer>13 \\boxed{12}</answer>", "12", W),
-        ("<answer>My guesses: 12, 13</answer>", "13", W),
+        ("<answer>My guesses: 12, 13</answer>", "13", NONE),
         ("<answer>the number 12</answer>", "12", C),
         ("<answer>gold</answer>", "12", W),
         ("<answer>correct</answer>", "12", W),

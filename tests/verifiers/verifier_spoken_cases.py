@@ -158,7 +158,7 @@ CASES: dict[str, list[tuple[str, str, str]]] = {
         ("<answer>\\boxed{37}\nThe answer is 38.</answer>", "37", W),
         ("No \u2014 impossible.", "no", C),
         ("Therefore, $g$ is odd.", "odd", C),
-        ("Therefore, $g$ is not odd.", "odd", NONE),
+        ("Therefore, $g$ is not odd.", "odd", W),
         ("Answer: it is odd", "odd", C),
         ("Answer: it is not odd", "odd", W),
     ],

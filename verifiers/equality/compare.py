@@ -8,8 +8,8 @@ from verifiers.equality.equivalence import same_answer
 from verifiers.equality.labels import collect
 from verifiers.equality.quantities import read_quantity
 from verifiers.equality.rounding import rounds_to
-from verifiers.grammar.literals import plain_number
-from verifiers.grammar.normalize import MAX_WORDS, choices, label_and_text, normalise, plain_words
+from verifiers.grammar.literals import is_plain_number, plain_number
+from verifiers.grammar.normalize import MAX_WORDS, choices, label_and_text, normalize, plain_words
 from verifiers.grammar.parse import parse
 from verifiers.grammar.tree import Node, ParseError, Rel, TooLargeError
 from verifiers.types import Judgement
@@ -23,14 +23,14 @@ GROUP_COMMA = re.compile(r"\d,\d{3}")
 
 def compare(gold: str, answer: str) -> Judgement:
     """Decide whether an answer equals the gold."""
-    gold, answer = normalise(gold), normalise(answer)
+    if not (is_plain_number(gold) and is_plain_number(answer)):
+        gold, answer = normalize(gold), normalize(answer)
     if not answer:
         return Judgement(False, "empty answer")
     if gold == answer:
         return Judgement(True, "same string")
-    numbers = plain_number(gold), plain_number(answer)
-    if numbers[0] is not None and numbers[1] is not None:
-        return Judgement(numbers[0] == numbers[1], "exact number")
+    if is_plain_number(gold) and is_plain_number(answer):
+        return Judgement(plain_number(gold) == plain_number(answer), "exact number")
     if _same_words(gold, answer):
         return Judgement(True, "same words")
     if (chosen := _same_choice(gold, answer)) is not None:
@@ -118,17 +118,17 @@ def _same_choice(gold: str, answer: str) -> bool | None:
 
 def members(text: str) -> int:
     """How many members an answer lists; 1 for what is no list."""
-    node = _read(normalise(text))
+    node = _read(normalize(text))
     found = collect(node) if isinstance(node, Node) else None
     return len(found) if found else 1
 
 
 def readable(gold: str) -> bool:
     """Whether a gold answer is text or mathematics that can equal anything."""
-    text = normalise(gold)
+    text = normalize(gold)
     if not text:
         return False
-    if plain_number(text) is not None:
+    if is_plain_number(text):
         return True
     parsed = _read(without_clause(text))
     if isinstance(parsed, TooLargeError):

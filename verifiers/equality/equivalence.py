@@ -14,12 +14,12 @@ from verifiers.equality.labels import (
     with_sign,
 )
 from verifiers.equality.lists import (
-    along_axes,
     as_tuples,
     by_name,
     components,
     distinct_labels,
     named_alike,
+    on_axes,
     whole_numbers,
     written_out,
 )
@@ -273,7 +273,7 @@ def _same_throughout(relation: Node, other: Node) -> bool:
 
 
 def _same_value(gold: Node, answer: Node) -> tuple[bool, str]:
-    gold, answer = _on_axes(gold, answer), _on_axes(answer, gold)
+    gold, answer = on_axes(gold, answer), on_axes(answer, gold)
     matrices = as_matrix(gold), as_matrix(answer)
     if matrices[0] or matrices[1]:
         return _same_matrix(gold, answer, *matrices), "matrix"
@@ -282,13 +282,6 @@ def _same_value(gold: Node, answer: Node) -> tuple[bool, str]:
     if gold.kind == answer.kind == "text":
         return str(gold.value).lower() == str(answer.value).lower(), "text"
     return same_quantity(gold, answer)
-
-
-def _on_axes(node: Node, other: Node) -> Node:
-    """2i + 3j as a tuple where the other side is a vector."""
-    if other.kind not in ("tuple", "matrix") or node.kind not in ("add", "mul", "neg", "sym"):
-        return node
-    return along_axes(node, len(other.args)) or node
 
 
 def _same_tuple(gold: Node, answer: Node) -> bool:

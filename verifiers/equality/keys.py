@@ -10,7 +10,7 @@ from verifiers.equality.labels import collect, unname
 from verifiers.equality.matrices import scaled_tuple
 from verifiers.equality.quantities import read_quantity, without_letter_unit
 from verifiers.equality.realsets import NotASetError, looks_like_range, read_set
-from verifiers.grammar.normalize import choices, label_and_text, normalise, plain_words
+from verifiers.grammar.normalize import choices, label_and_text, normalize, plain_words
 from verifiers.grammar.parse import parse
 from verifiers.grammar.tree import Add, Degrees, Mul, Neg, Node, Num, ParseError, num
 from verifiers.grammar.units import UNITS, measure
@@ -30,7 +30,7 @@ ODD: Key = ("odd",)  # of what has no key of its own; all such are compared with
 
 def keys(text: str) -> set[Key]:
     """The keys of an answer."""
-    text = normalise(text)
+    text = normalize(text)
     own: set[Key] = {("words", plain_words(text).casefold())}
     own |= {("choice", letter) for letter in choices(text, with_text=True)}
     if labelled := label_and_text(text):

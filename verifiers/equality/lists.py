@@ -145,3 +145,10 @@ def _at(node: Node, values: Sequence[Node]) -> Node:
         if node in (Sym(axis), Const(axis)):
             return value
     return node.with_args(tuple(_at(arg, values) for arg in node.args))
+
+
+def on_axes(node: Node, other: Node) -> Node:
+    """2i + 3j as a tuple where the other side is a vector."""
+    if other.kind not in ("tuple", "matrix") or node.kind not in ("add", "mul", "neg", "sym"):
+        return node
+    return along_axes(node, len(other.args)) or node

@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 from verifiers.equality.quantities import read_quantity
-from verifiers.grammar.normalize import normalise
+from verifiers.grammar.normalize import normalize
 from verifiers.grammar.parse import parse
 from verifiers.grammar.tree import Mul, Node, Num, ParseError, num
 from verifiers.values.effort import OutOfEffortError, limited
@@ -17,8 +17,8 @@ EFFORT_S = 0.01
 def is_rounding(exact: str, decimal: str) -> bool:
     """1.41 is a rounding of \\sqrt{2}, and 1.42 is not."""
     try:
-        whole = read_quantity(parse(normalise(exact)))
-        rounded = read_quantity(parse(normalise(decimal)))
+        whole = read_quantity(parse(normalize(exact)))
+        rounded = read_quantity(parse(normalize(decimal)))
     except ParseError:
         return False
     per_cent = rounded.mark == "pct" and whole.mark != "pct"

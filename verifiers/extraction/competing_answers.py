@@ -3,64 +3,32 @@
 import re
 
 from verifiers.equality.rounding import is_rounding
-from verifiers.extraction.hedges import APPROXIMATELY
+from verifiers.extraction.context.hedges import APPROXIMATELY
+from verifiers.extraction.context.standing import taken_back
+from verifiers.extraction.context.wording import OR, listed
 from verifiers.extraction.prose import last_expression
 from verifiers.extraction.readable import is_value
-from verifiers.extraction.standing import taken_back
 from verifiers.extraction.statements import read_statement
-from verifiers.extraction.wording import OR, listed
+from verifiers.grammar.tables import pattern
 
-HEDGE = re.compile(
-    r"\b(?:alternativ\w*|or|maybe|perhaps|possibl\w+|could|might|also|another|either|not sure|"
-    r"if (?:it|this|that) is(?:n't| not)|otherwise|other (?:answer|option|possib\w+)|unless|if not|"
-    r"equally|any of|ps|p\.\s?s|"
-    r"(?:second|next|backup) (?:guess|choice|candidate|option|try))\b",
-    re.I,
-)
-IF_WRONG = re.compile(
-    r"\b(?:if|in case|should)\s+(?:that|this|it|(?:my|the) (?:first |above )?answer)\b[^.\n]{0,20}"
-    r"\b(?:wrong|incorrect|not (?:right|correct|accepted)|rejected)\b",
-    re.I,
-)
-CORRECTION = re.compile(
-    r"\b(?:wait|actually|mistake\w*|error|correct(?:ed|ing|ion)|instead|recheck\w*|re-?check\w*|"
-    r"wrong|incorrect|missed|forgot\w*|no,|scratch|revis\w+|double[- ]check\w*)",
-    re.I,
-)
+HEDGE = pattern("competing_answers", "hedge")
+IF_WRONG = pattern("competing_answers", "if_wrong")
+CORRECTION = pattern("competing_answers", "correction")
 WORD = re.compile(r"(?<!\\)\b[^\W\d_]{2,}")
 COMMANDS = re.compile(r"\\[A-Za-z]+")
 OR_AFTER = re.compile(
-    rf"(?:[\s$.,;()\]\\*_]|\\text\s*\{{)*(?:\b(?:{listed(OR)})(?=\s+[-\d$])|或|または|또는|\b(?:or|alternatively|maybe|perhaps|possibly|"
+    rf"(?:[\s$.,;()\]\\*_]|\\text\s*\{{)*(?:\b(?:{listed(OR)})(?=\s+[-\d$])|或|または|또는|"
+    r"\b(?:or (?:is|was|should) it(?: be)?|or|alternatively|maybe|perhaps|possibly|"
     r"(?:it|this|note:?)?\s*(?:could|might|may)(?: also)? be)\b)"
     r"[,\s}\\]*(?:maybe|perhaps|possibly|probably|even|else|it is)?[,\s]*",
     re.I,
 )
-TAKEN_BACK = re.compile(
-    r"[\s$.,;)\]\\*(]*(?:(?:wait|actually|no(?!\s+\$?\d)|sorry|correction|oops|hold on|"
-    r"just kidding|"
-    r"edit|"
-    r"update|erratum|"
-    r"scratch that|never ?mind)\b[,:.!\s]*)+"
-    r"(?:(?:i meant|i mean|it is|it's|it should be|make that|that is)\s+)?",
-    re.I,
-)
-RETRACTED = re.compile(
-    r"[\s$.,;)\]\\*]*(?:(?:h+m+|oh|oops|wait|no|sorry|actually)\b[,.!\s]*)*"
-    r"(?:that|this|it)(?:'s| is| was)\s+(?:clearly |simply )?"
-    r"(?:wrong|incorrect|not (?:right|correct)|(?:a|my) mistake)\b(?=\s*[.,;!\n]|\s*$)",
-    re.I,
-)
-CONFESSED = re.compile(
-    r"\b(?:i(?:'m| am| was)\s+(?:probably |likely |surely |perhaps )?(?:wrong|mistaken|kidding|"
-    r"joking)|just kidding|scratch that|i (?:disagree|dispute|reject|take (?:it|that) back)|"
-    r"i (?:have )?made (?:a|an) (?:\w+ )?(?:mistake|error)|"
-    r"(?:ignore|disregard) (?:that|this|the above|(?:my|this|the) (?:previous )?answer))\b",
-    re.I,
-)
-LEAD_TO_VALUE = re.compile(
-    r"(?:[\s$*_(:\"“{]|\\\(|\\\[|\b(?:it|the|answer|is|be|simply|just|equivalently|also|even)\b)+",
-    re.I,
-)
+TAKEN_BACK = pattern("competing_answers", "taken_back")
+SLIP = pattern("competing_answers", "slip")
+GOES_ON = pattern("competing_answers", "goes_on")
+RETRACTED = pattern("competing_answers", "retracted")
+CONFESSED = pattern("competing_answers", "confessed")
+LEAD_TO_VALUE = pattern("competing_answers", "lead_to_value")
 NEARBY = 160
 
 
@@ -89,6 +57,10 @@ def changed_to(text: str, position: int) -> str | None:
         value = read_statement(rest)
         if value and is_value(value) and rest.lstrip("$*( ").startswith(value.strip()):
             return value
+        if SLIP.match(rest):
+            return last_expression(rest) or ""
+    if match := GOES_ON.match(text, position):
+        return last_expression(text[match.end() - 40 :]) or ""
     if match := RETRACTED.match(text, position) or CONFESSED.search(text, position):
         return last_expression(text[match.end() :]) or ""
     if end := taken_back(text[position : position + 2 * NEARBY]):

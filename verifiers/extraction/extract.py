@@ -4,10 +4,20 @@ import re
 from itertools import pairwise
 from typing import NamedTuple
 
-from verifiers.extraction.alone import stands_alone
 from verifiers.extraction.competing_answers import changed_to, offered_after, stands_beside
+from verifiers.extraction.context.alone import stands_alone
+from verifiers.extraction.context.hedges import BOUND
+from verifiers.extraction.context.standing import (
+    changed_beside,
+    denied_after,
+    denied_before,
+    doubted,
+    sentence_after,
+    sentence_before,
+    taken_back,
+)
+from verifiers.extraction.context.wording import EITHER, JOINT
 from verifiers.extraction.formats import after_thought
-from verifiers.extraction.hedges import BOUND
 from verifiers.extraction.last_sentence import closing_words
 from verifiers.extraction.passages import (
     SENTENCE_END,
@@ -28,46 +38,30 @@ from verifiers.extraction.prose import (
     only_value,
 )
 from verifiers.extraction.readable import YES_OR_NO, is_value
-from verifiers.extraction.standing import (
-    changed_beside,
-    denied_after,
-    denied_before,
-    doubted,
-    sentence_after,
-    sentence_before,
-    taken_back,
-)
 from verifiers.extraction.statements import PARTS, stated
-from verifiers.extraction.unmarked import unmarked, value_lines
-from verifiers.extraction.wording import EITHER, JOINT
-from verifiers.grammar.normalize import normalise, plain_words
+from verifiers.extraction.unmarked import bare_answer, unmarked, value_lines
+from verifiers.grammar.literals import is_plain_number
+from verifiers.grammar.normalize import normalize, plain_words
+from verifiers.grammar.tables import pattern
 from verifiers.types import Format
 
 ANSWER_TAG = re.compile(r"</?\s*answer\s*/?>", re.I)
+SAME_AS = r"(?:or|i\.e\.,?|that is,?|which is|equivalently,?|=)\s+"
 VALUE_ASIDE = re.compile(
-    r"(.{1,200}[\d}])(?:\s|\\[ ,;:]|~)+\(([\d\s./+*×%\\-]{0,60}\d[\s%\\]{0,3})\)[.\s$]*"
+    r"(.{1,200}?[\d}\w)])(?:"
+    rf"(?:\s|\\[ ,;:]|~)*\({SAME_AS}([^()]{{0,60}}\d[^()]{{0,20}})\)"
+    r"|(?:\s|\\[ ,;:]|~)+\(([\d\s./+*×%\\-]{0,60}\d[\s%\\]{0,3})\)"
+    r"|,\s*(?:i\.e\.,?|that is,?|equivalently,?)\s+([^,()]{1,60}?))[.\s$]*"
 )
+TEXT_OF = re.compile(r"\\text\s*\{([^{}]*)\}")
+PART_BEFORE = re.compile(r"(?:^|[\s*(])\(?(?:[a-e]|i{1,3}|iv)\)|\bpart \(?[a-e1-5]\b", re.I)
 NOT_SPACE = re.compile(r"\S")
-LABEL = re.compile(
-    r"^(\\text(?:bf)?\s*\{)?\s*(?:the\s+)?(?:final\s+|correct\s+)?(?:answer|solution|result|"
-    r"total|output|ans)"
-    r"(?:\s+is:?\s|\s*[:=])\s*(?=[^\s}]|\}\s*\S)",
-    re.I,
-)
+LABEL = pattern("extract", "label")
 ASIDE = re.compile(r"\([^()\\]*[A-Za-z]{3}|\b(?:because|since|as|so)\b")
 FOREIGN_JOINT = re.compile(rf"\s*(?!and\b|or\b){JOINT}\s*", re.I)
 DECIMAL_COMMA = re.compile(r",(?<=\d,)(?=\d{1,6}(?!\d|,\d))")
-WRITES_COMMA = re.compile(
-    r"(?<!\w)(?:ответ|равн\w+|часа|Antwort|beträgt|lautet|ist|Ergebnis|respuesta|solución|"
-    r"resultado|réponse|résultat|est|donc|risposta|"
-    r"risultato|resposta|antwoord|svaret|svar|odpowiedź|wynik|wynosi|cevap|sonuç|jawaban|đáp án|"
-    r"vastaus|válasz|răspuns\w*|відповідь|odpověď|απάντηση)(?!\w)|\d,\d\d\s?€|R\$\s?\d",
-    re.I,
-)
-NOT_FOR_GOOD = re.compile(
-    r"\b(?:not|never|if|should|would|wrong|example|sample|format|template|placeholder)\b|n['’]t\b",
-    re.I,
-)
+WRITES_COMMA = pattern("extract", "writes_comma")
+NOT_FOR_GOOD = pattern("extract", "not_for_good")
 NOTE = re.compile(r"\W*note\b", re.I)
 UNSURE_AFTER = re.compile(r"\W*(?:not sure|unsure|maybe|perhaps|if|unless|is what|but|hmm)\b", re.I)
 CUT_WORD = re.compile(r"\b(?:or|and|to)\W*$")
@@ -126,7 +120,7 @@ def words_at_end(found: Extraction) -> str:
 
 def _answer(text: str, *, format: Format, cut_off: bool) -> Extraction:
     visible = without_denied(without_quotations(text))
-    tags = list(ANSWER_TAG.finditer(visible))
+    tags = list(ANSWER_TAG.finditer(visible)) if "<" in visible else []
     if tags and format != "boxed":
         if [tag.group() for tag in tags] != ["<answer>", "</answer>"]:
             return Extraction(None, "answer tags nested, repeated or not closed")
@@ -150,7 +144,9 @@ def boxed_answer(text: str, *, think_open: bool = False) -> str | None:
 
 
 def _checked(text: str, reason: str, rivals: tuple[str, ...] = ()) -> Extraction:
-    if not normalise(text):
+    if is_plain_number(text):
+        return Extraction(text, reason, tuple(dict.fromkeys(rivals))[-MOST_RIVALS:])
+    if not normalize(text):
         return Extraction(None, "empty answer")
     if len(text) > LONGEST_ANSWER:
         return Extraction(None, "answer too long")
@@ -163,9 +159,20 @@ def _checked(text: str, reason: str, rivals: tuple[str, ...] = ()) -> Extraction
         return Extraction(None, "cut off")
     if len(text) <= LONGEST_BARE and NUMBER_LIST.fullmatch(text.rstrip(" .")):
         text = FOREIGN_JOINT.sub(lambda join: " or " if EITHER.search(join[0]) else ", ", text)
-    if "(" in text and (aside := VALUE_ASIDE.fullmatch(text)):
-        text, rivals = aside[1], (*rivals, aside[2])
+    if len(text) <= LONGEST_BARE and ("(" in text or "i.e" in text or "that is" in text):
+        text, rivals = _with_aside(text, rivals)
     return Extraction(text, reason, tuple(dict.fromkeys(rivals))[-MOST_RIVALS:])
+
+
+def _with_aside(text: str, rivals: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """The first of two spellings of one value, 7/2 (or 3.5), with the other as a rival."""
+    aside = VALUE_ASIDE.fullmatch(TEXT_OF.sub(r"\1", text))
+    if aside is None:
+        return text, rivals
+    value, other = aside[1], next(filter(None, aside.groups()[1:]))
+    if not (is_value(value) and is_value(other)) or value[-1].isalpha():
+        return text, rivals
+    return value, (*rivals, other)
 
 
 def _in_block(inside: str) -> Extraction:
@@ -178,7 +185,7 @@ def _in_block(inside: str) -> Extraction:
         ]
         others += [said.value for part in rest for said in stated(part) if is_value(said.value)]
         return _beside(found, others)
-    whole = inside.strip()
+    whole = bare_answer(inside.strip())
     if denied_before(whole[: first_digit(whole)]):
         return Extraction(None, "denied")
     if parts := PARTS.match(whole):
@@ -224,6 +231,12 @@ def _beside(found: Extraction, others: list[str]) -> Extraction:
     return found._replace(rivals=(*found.rivals, *others)[-MOST_RIVALS:])
 
 
+def _last_line(text: str, end: int) -> list[str]:
+    """A number that stands alone on the line after an answer."""
+    line = text[end:].rpartition("\n")[2].strip(" *$")
+    return [line] if is_plain_number(line) else []
+
+
 def _last_of(text: str, places: list[Place]) -> Extraction | None:
     """The last statement, with those before it that it does not replace but stands beside."""
     if not places:
@@ -251,6 +264,12 @@ def _last_of(text: str, places: list[Place]) -> Extraction | None:
             same = changed.strip(" .$") == last.value.strip()
             changed = "" if same and taken_back(text[end : end + NEAR_END]) else changed
             return _checked(changed, "taken back")
-        found = _beside(found, offered_after(text, end, last.value))
-    parts = [place.value for place in places if place.certain]
+        found = _beside(found, offered_after(text, end, last.value) + _last_line(text, end))
+    if len(places) < 2:
+        return found
+    parts = [place.value for place in places if place.certain] or [
+        place.value.rstrip(" .")
+        for place in places
+        if PART_BEFORE.search(text, max(0, place.start - 20), place.start + 30)
+    ]
     return found._replace(parts=tuple(parts) if len(parts) > 1 else ())

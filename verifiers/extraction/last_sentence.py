@@ -2,89 +2,47 @@
 
 import re
 
+from verifiers.extraction.context.standing import denied_before, doubted, last_clause, not_stated
+from verifiers.extraction.context.wording import DOUBT, EITHER, QUESTION
 from verifiers.extraction.passages import BOILERPLATE, sentences
-from verifiers.extraction.standing import denied_before, last_clause, not_stated
-from verifiers.extraction.wording import DOUBT, EITHER, QUESTION
+from verifiers.grammar.tables import pattern, table
 from verifiers.grammar.vocabulary import words
 
 LONGEST_TEXT_ANSWER = 120
 LAST_SENTENCES = 6
 LONGEST_CLOSING = 2_000
-MOST_WORDS = 12
-NOT_WORDS = re.compile(r"[\d$\\=<>{}()\[\]|^_/*+?;:\"“”]")
+MOST_WORDS = 14
+NOT_WORDS = re.compile(r"[\\=<>{}()\[\]|^_/*+?;:\"“”]")
+DIGIT = re.compile(r"[\d$]")
+REASON_FIRST = pattern("last_sentence", "reason_first")
+REASON = pattern("last_sentence", "reason")
+EXISTS = re.compile(r" exists?$")
+SAYS_IT_IS = re.compile(r"\b(?:is|be|was|on)\s+(?:an?\s+|the\s+)?$")
+OPENS = re.compile(
+    r"\W*(?:(?:so|thus|hence|therefore|clearly|then|the answer is|it is|it's|it was)\W+)*"
+)
+EXCELS = pattern("last_sentence", "excels", flags=0)
+KIND = pattern("last_sentence", "kind", flags=0)
 SAID_ALONE = ("true", "false", "right", "wrong", "correct", "incorrect")
 ORDERS = re.compile(
     r"\b(?:ignore|return|print|output|write|type|mark|accept|give|grade|score|must)\b"
 )
-ANY_NEGATION = re.compile(
-    r"\b(?:not|no|never|neither|nor|none|un|fails?|cannot|without|hardly|false|wrong)\b|n['’]t\b",
-    re.I,
-)
+ANY_NEGATION = pattern("last_sentence", "any_negation")
 REVISED = re.compile(r"\b(?:no|wait|actually|instead|mistake|wrong|however|but)\b", re.I)
-LETTER = r"(?:\(([A-J])\)|\b([A-J])\b\)?)"
-CHOICE_NOUN = r"(?:(?:option|choice|answer(?:\s+choice)?|statement|letter)\s+)"
-CHOSEN = re.compile(
-    rf"(?:^|(?<!\b[A-J])(?<!\))[,:]\s+|\b(?:so|thus|hence|"
-    rf"therefore)\s+){CHOICE_NOUN}?{LETTER}\s+is\s+"
-    r"(?:the\s+)?(?:only\s+)?(?:(?:correct|right|true|best)"
-    r"(?:\s+(?:answer|option|choice|one|statement))?|answer)\W*$"
-    rf"|\b(?:leaving|leaves|so\s+it\s+is|"
-    rf"so\s+it\s+must\s+be)\s+(?:only\s+)?{CHOICE_NOUN}?{LETTER}\W*$"
-    rf"|(?<!not )(?<!n't )(?<!never )\b(?:choose|pick|select)\s+{CHOICE_NOUN}?{LETTER}\W*$"
-    rf"|(?<!not )(?<!n't )(?<!never )\b(?:is|corresponds?\s+to|corresponding\s+to|match(?:es|ing)?)"
-    rf"\s+(?:the\s+)?{CHOICE_NOUN}{LETTER}\W*$"
-    rf"|\b(?:my\s+(?:choice|pick)\s+is|i['’]d\s+go\s+with|,\s+so)\s+{LETTER}\W*$"
-    rf"|^(?:so|thus|hence|therefore),?\s+{CHOICE_NOUN}?{LETTER}\W*$"
-    rf"|(?:[:：是为は]|\b(?:ist|es|est|è|é|opción|opção|opzione|option|optie|letra|lettre|lettera|"
-    rf"Buchstabe|вариант|ответ|"
-    rf"буква|alternativ\w*|seçenek|odpowiedź)|选项|选|選|選択肢|선택지|답은)\s*(?:(?:la|el|die|der|das|le|o|"
-    rf"a)\s+)?\(?([A-J])\)?(?:です|である|입니다|이다)?[\s.。*$]*$",
-    re.I,
-)
-NAMED_KIND = re.compile(
-    r"^\W*((?:so|thus|hence|therefore|then|consequently|finally|we conclude that|it follows that)"
-    r"[,:]?\s+)*(?:(?:the|this|our)\s+(?:\w+\s+){1,4}?|(\$[^$]{1,30}\$\s+))(?:is|"
-    r"are)\s+(?:an?\s+|the\s+)?([A-Za-z]{3,20})\W*$",
-    re.I,
-)
-COUNTED = re.compile(
-    r"\bthere\s+(?:are|is|were|was|will\s+be|remain|exist)\s+(?:exactly\s+|only\s+|"
-    r"a\s+total\s+of\s+)?"
-    r"(?:[^A-Za-z,;:$\\]{1,60}(?=\s[A-Za-z])|\$[^$]{1,200}\$|\\\(.{1,200}?\\\))",
-    re.I,
-)
-GOES_ON = re.compile(
-    r"[,;:=]|\b(?:so|thus|hence|therefore|then|making|giving|total|which|each|is|are|was|were|"
-    r"equals?|and|but|or)\b",
-    re.I,
-)
+CHOSEN = pattern("last_sentence", "chosen")
+NAMED_KIND = pattern("last_sentence", "named_kind")
+COUNTED = pattern("last_sentence", "counted")
+GOES_ON = pattern("last_sentence", "goes_on")
 RANGE = re.compile(r"\bbetween\b[^,;:=]{1,60}?\band\b", re.I)
-ATTAINED = re.compile(
-    r"(?:\b(?:is|equals|be|of|becomes)\s+(?:\$[^$]{1,200}\$|\\\([^$]{1,200}?\\\)|"
-    r"[^\s$\\]{0,40}\d[^\s$\\]{0,40}))"
-    r"(,?\s+(?:which\s+)?(?:(?:is\s+)?(?:occurs?|happens|attained|achieved|reached)\s+)?"
-    r"(?:when|where|at|for|if)\s+(?:\$|\\\()?\s*[A-Za-z](?:_\w)?\s*="
-    r"(?:(?!\b(?:and|is|equals|so)\b)[^,;]){0,120})$",
-)
-EXPLAINED = re.compile(
-    r"\d[^()]{0,60}(\s\((?!(?:so|a|total|which|or|"
-    r"that)\b)[^()=]{0,60}[A-Za-z]{2}[^()=]{0,60}\)\W*)$"
-)
-OBTAINED = re.compile(
-    r"\b(?:needs?|takes?|took|requires?|has|have|had|pays?|paid|earns?|earned|costs?|spends?|"
-    r"spent)\s+"
-    r"(?:a\s+total\s+of\s+|exactly\s+|only\s+)?\$?\d[\d,.]*\s[^,;:=\d]{0,60}?"
-    r"(\s?(?:to\s+[a-z]{3,}|for|after)\s[^,;:=]{1,120})$"
-)
-UNCERTAIN = words(
-    "not neither either unknown unclear unsure here below above done wrong correct right given "
-    "that this complete finished same following true false answer result solution solutions area "
-    "length value volume perimeter probability sum maximum minimum root set"
-)
+ATTAINED = pattern("last_sentence", "attained", flags=0)
+EXPLAINED = pattern("last_sentence", "explained", flags=0)
+OBTAINED = pattern("last_sentence", "obtained", flags=0)
+UNCERTAIN = words(table("last_sentence")["uncertain"])
 
 
 def chosen(text: str) -> str | None:
     """The letter of the choice that a sentence says is right."""
+    text = without_reason(text)
     match = CHOSEN.search(text)
     if match is None:
         return None
@@ -131,32 +89,43 @@ def named_kind(sentence: str) -> tuple[str, bool] | None:
 
 
 def closing_words(text: str) -> str:
-    """The last sentence, if it states something in words alone: no digit, doubt or choice."""
+    """What the last sentence says without its reasons, if it is short and doubts nothing."""
     last = last_sentence(text[-LONGEST_CLOSING:])
-    plain = last and len(last.split()) <= MOST_WORDS and not NOT_WORDS.search(last)
-    if not plain or EITHER.search(last) or QUESTION.search(last) or DOUBT.search(last):
+    last = without_reason(REASON_FIRST.sub("", last, count=1)).partition(": ")[0]
+    if not last or len(last.split()) > MOST_WORDS or NOT_WORDS.search(last):
         return ""
-    return last.rstrip(" .!")
+    if EITHER.search(last) or QUESTION.search(last) or DOUBT.search(last):
+        return ""
+    return last.rstrip(" .!*")
 
 
-COMPARED = re.compile(
-    r"\b(?:after|before|than|except|but|beats?|defeats?|besides|almost|nearly|excluding|without|"
-    r"opposite|over)\W+(?:the\s+)?$"
-)
+def without_reason(sentence: str) -> str:
+    """A sentence up to "because", "since", "with", a colon or brackets that explain it."""
+    match = REASON.search(sentence, 1)
+    return sentence[: match.start()] if match else sentence
+
+
+COMPARED = pattern("last_sentence", "compared", flags=0)
 CHOSEN_BY_OTHERS = re.compile(
     r"\b(?:might|may|could|many|some|most|people|others|everyone)\b|不", re.I
 )
 
 
 def ends_in(sentence: str, words: str) -> bool:
-    """Whether a sentence ends in these words and nothing before them takes them away."""
-    words = words.casefold()
-    said = sentence.casefold()
+    """Whether a sentence says that the answer is these words: at its end, with nothing before that
+    takes them away, or as the subject of a superlative."""
+    words, said = words.casefold(), sentence.casefold()
     if words.startswith("no ") and said.endswith(words + "s"):
         said = said[:-1]
-    rest = said.removesuffix(words)
-    if words in SAID_ALONE or ORDERS.search(rest):
+    said = EXISTS.sub("", said)
+    if words in SAID_ALONE or ANY_NEGATION.search(said.replace(words, "", 1)):
         return False
-    if COMPARED.search(rest) or len(rest) == len(said) or (rest and rest[-1].isalnum()):
+    before, found, after = said.partition(words)
+    if found and OPENS.fullmatch(before) and EXCELS.fullmatch(after):
+        return True
+    rest = (KIND.sub("", said) if KIND.search(said) else said).removesuffix(words)
+    if COMPARED.search(rest) or rest == said or (rest and rest[-1].isalnum()):
         return False
-    return not denied_before(rest + " ") and not ANY_NEGATION.search(rest)
+    if ORDERS.search(rest) or denied_before(rest + " ") or doubted(rest + " "):
+        return False
+    return not DIGIT.search(rest) or SAYS_IT_IS.search(rest) is not None

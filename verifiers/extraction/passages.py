@@ -1,6 +1,9 @@
 """Cutting a response into the passages where an answer may stand; every scan is linear."""
 
 import re
+from functools import lru_cache
+
+from verifiers.grammar.tables import pattern
 
 BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=\{)")
 BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s+([-+]?\d[\d.,]*|[A-Za-z](?![A-Za-z]))")
@@ -14,13 +17,11 @@ COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.S)
 BOLD = re.compile(
     r"\*\*(?<![A-Za-z0-9_)*]\*\*)(?=[^\s*])([^*\n]{1,300}(?:\*[^*\n]{1,300}){0,9})(?<=[^\s*])\*\*(?![A-Za-z0-9_(*])"
 )
-STRUCK = re.compile(
-    r"<(del|s|strike)>.{0,300}?</\1>|~~[^~\n]{1,300}~~|\\begin\{comment\}.{0,300}?\\end\{comment\}|"
-    r"^\[//\]: #[^\n]*|^[ \t]*%[^\n]*|[❌✗✘][ \t]*[$*]*\\boxed\{[^{}]*\}[$*]*|"
-    r"\\boxed\{[^{}]*\}[$*]*[ \t]*[❌✗✘]",
-    re.S | re.M,
+ITALIC = re.compile(
+    r"(?<![\w*\\)}\]])(?<!\d\s)\*(?=[^\s*])([^*\n$]{1,100})(?<=[^\s*])\*(?=[\s.,;:!?]|$)(?!\s\d)"
 )
-STRIKES = ("<del", "<s", "~~", "{comment}", "[//]", "%", "❌", "✗", "✘")
+TAGGED = re.compile(r"(?<![\w^/)])<(b|strong|i|em|u|mark)>([^<>\n]{1,200})</\1>(?![\w^/(])")
+STRUCK = pattern("passages", "struck", flags=re.S | re.M)
 HIDDEN = re.compile(r"\\[hv]?phantom\s*(?=\{)")
 QUOTED = re.compile(
     r'"(?<![\w\\]")[^"\n]{0,300}"|“[^”\n]{0,300}”|\'(?<!\w\')[^\'\n]{0,300}\'(?!\w)'
@@ -29,10 +30,7 @@ MARKED = re.compile(r"\\(?:boxed|fbox)|</?answer>|####")
 SENTENCE_END = re.compile(r"(?:(?<!\\)[.?]|(?<=[a-z]{3})!)[*_\"”')]*(?=\s|$)|\n+")
 MATH_OPENINGS = {"$$": "$$", "$": "$", r"\(": r"\)", r"\[": r"\]"}
 DISPLAY = re.compile(r"\\\[.{0,3000}?\\\]|\$\$.{0,3000}?\$\$", re.S)
-ALIGNED = re.compile(
-    r"\\begin\{((?:align|gather|eqnarray|equation|multline|flalign)\*?)\}(.{0,3000}?)\\end\{\1\}",
-    re.S,
-)
+ALIGNED = pattern("passages", "aligned", flags=re.S)
 STOP_AT_END = re.compile(r"\.\s+(?=(?:\\\]|\$\$)$)")
 OPENING = re.compile(r"\$\$|(?<!\\)\$|\\\(|\\\[")
 LONGEST_SPAN = 20_000
@@ -40,54 +38,56 @@ PROSE = re.compile(r"[A-Za-z]{2,}\s+[A-Za-z]{2,}")
 MOST_UNCLOSED = 20
 WINDOW = 100_000
 BEFORE_MARK = 1_000
-
-
-RUNAWAY = re.compile(
-    r"^[ \t#*>_]*(?:Human|User|Question|Problem|Exercise|Example|Instruction|Q|New problem|"
-    r"Next problem|Frage|Aufgabe|"
-    r"Pregunta|Problema|Ejercicio|Exercice|Problème|Задача|Вопрос|问题|題目|题目|問題|문제|Pergunta|Domanda)"
-    r"(?:[ \t]*(?:\d{1,3}|[A-Z]))?[ \t*_]*[:：.](?!\d)",
-    re.I | re.M,
-)
+RUNAWAY = pattern("passages", "runaway", flags=re.I | re.M)
 NEXT_LINE = re.compile("\n" + RUNAWAY.pattern.removeprefix("^"), re.I)
-STATED = re.compile(
-    r"\\(?:boxed|fbox)|</answer>|^####|(?:answer|ans|result|答案|答え|答|정답|답|ответ|respuesta|réponse|"
-    r"antwort|risposta|resposta)\b"
-    r"[^\n]{0,40}?(?:is|are|[:：=]|是|est|es|ist|è|é|は|은|为|為|—)|^[ \t]*A:",
-    re.I | re.M,
-)
+STATED = pattern("passages", "stated", flags=re.I | re.M)
 END_MARKS = 60
-END_MARK = re.compile(
-    r"(?:\s|\$?\\(?:blacksquare|square|Box|qed|QED|qedsymbol|checkmark)\$?|[∎■□◻◼▢✓✔✅]|"
-    r"\bQ\.?E\.?D\.?)+$"
-)
+END_MARK = pattern("passages", "end_mark", flags=0)
 
 
 def _first_problem(text: str) -> str:
     """A text up to where it runs on into another problem, once it has stated an answer."""
-    if not NEXT_LINE.search("\n" + text):
+    if "\n" not in text or not NEXT_LINE.search(text):
         return text
     first = STATED.search(text)
     match = RUNAWAY.search(text, first.end()) if first else None
     return text[: match.start()] if match else text
 
 
+def _may_strike(text: str) -> bool:
+    """Whether one of the signs stands in a text that strike a part of it out."""
+    if "\n%" in text or "~~" in text or "<s" in text or "<d" in text or "\n %" in text:
+        return True
+    return text[:1] in "%[" or "{comment}" in text or "[//]" in text or not text.isascii()
+
+
 def final_text(text: str) -> str:
     """The end of the first turn of a response, without calculator notes, comments and bold."""
-    text = _window(END_OF_TURN.split(text, maxsplit=1)[0].rstrip())
-    text = _first_problem(text)
+    text = END_OF_TURN.split(text, maxsplit=1)[0] if "<" in text else text
+    text = _first_problem(_window(text.rstrip()))
     end = text[-END_MARKS:]
     if "\\" in end or "Q" in end or not end.isascii():
         text = text[:-END_MARKS] + END_MARK.sub("", end)
     text = CALCULATOR.sub("", text) if "<<" in text else text
     text = COMMENT.sub(" ", text) if "<!--" in text else text
-    text = STRUCK.sub(" ", text) if any(sign in text for sign in STRIKES) else text
-    return BOLD.sub(r"\1", text) if "**" in text else text
+    text = STRUCK.sub(" ", text) if _may_strike(text) else text
+    text = BOLD.sub(r"\1", text) if "**" in text else text
+    text = TAGGED.sub(r"\2", text) if "</" in text else text
+    end = text[-END_MARKS:]
+    return text[:-END_MARKS] + ITALIC.sub(r"\1", end) if "*" in end else text
+
+
+def tail_of(text: str, longest: int) -> str:
+    """The end of a long text, from the beginning of a sentence: no value is cut."""
+    if len(text) <= longest:
+        return text
+    begins = SENTENCE_END.search(text, len(text) - longest)
+    return text[begins.end() :] if begins else ""
 
 
 def _window(text: str) -> str:
     """The end of a very long text, or what surrounds its last mark if the end has none."""
-    end = text[-WINDOW:]
+    end = tail_of(text, WINDOW)
     if len(text) <= WINDOW or MARKED.search(end):
         return end
     marked_at = max(text.rfind(mark) for mark in ("\\boxed", "\\fbox", "<answer>", "####"))
@@ -103,8 +103,11 @@ def without_quotations(text: str) -> str:
     def blank(match: re.Match[str]) -> str:
         return " " * len(match[0]) if MARKED.search(match[0]) else match[0]
 
-    text = QUOTED.sub(blank, CODE.sub(blank, text))
-    for match in list(HIDDEN.finditer(text))[:MOST_UNCLOSED]:
+    text = CODE.sub(blank, text) if "`" in text else text
+    if any(mark in text for mark in "\"“'"):
+        text = QUOTED.sub(blank, text)
+    hidden = list(HIDDEN.finditer(text))[:MOST_UNCLOSED] if "phantom" in text else []
+    for match in hidden:
         end = max(group_end(text, match.end()), match.end())
         text = text[: match.start()] + " " * (end - match.start()) + text[end:]
     return text
@@ -121,12 +124,14 @@ def group_end(text: str, opening: int) -> int:
     return -1
 
 
+@lru_cache(maxsize=4)
 def boxes(text: str) -> list[tuple[int, int, str]]:
     """Every outermost box as (start, end, content); an unclosed box ends the search."""
     found: list[tuple[int, int, str]] = []
-    if "box" not in text:
+    position = text.find("box") - 2
+    if position < -2:
         return found
-    position = 0
+    position = max(position, 0)
     while match := BOX.search(text, position):
         end = group_end(text, match.end())
         if end < 0:

@@ -3,11 +3,11 @@
 import re
 from dataclasses import dataclass
 
-from verifiers.extraction.alone import stands_alone
+from verifiers.extraction.context.alone import stands_alone
+from verifiers.extraction.context.standing import changed_beside, not_stated, only_offered
 from verifiers.extraction.passages import boxes
 from verifiers.extraction.prose import JOIN
 from verifiers.extraction.readable import is_value
-from verifiers.extraction.standing import changed_beside, not_stated, only_offered
 from verifiers.extraction.statements import Statement, stated
 
 HASHES = re.compile(r"^[ \t]*####[ \t]*([^\n]+)", re.M)

@@ -2,103 +2,62 @@
 
 import re
 
-from verifiers.extraction.hedges import BOUND, DENIED, HEDGED
+from verifiers.extraction.context.hedges import BOUND, DENIED, HEDGED
+from verifiers.extraction.context.standing import (
+    changed_beside,
+    last_clause,
+    not_stated,
+    only_offered,
+)
+from verifiers.extraction.context.wording import EITHER, JOINT, changed
 from verifiers.extraction.last_sentence import (
     chosen,
     chosen_last,
     last_sentence,
     main_clause,
     named_kind,
+    without_reason,
 )
 from verifiers.extraction.passages import BOILERPLATE, math_span, math_spans, sentences
 from verifiers.extraction.readable import YES_OR_NO, is_value, parsed
-from verifiers.extraction.standing import changed_beside, last_clause, not_stated, only_offered
-from verifiers.extraction.wording import EITHER, JOINT, changed
 from verifiers.grammar.spoken import SAID
+from verifiers.grammar.tables import pattern
 from verifiers.grammar.units import SPELLINGS
 
-CLAUSE = re.compile(
-    r",?\s+\(?(?:although|though|because|since|as|which|where|but|when|while|after|for|given|due|"
-    r"by|"
-    r"with|not|so|hence|therefore|thus|if|rather|instead|assuming|i\.e|unless|except|of|on|"
-    r"(?:or )?equivalently)\b"
-    r"|\s+\((?=[^()]*[A-Za-z]{3})|[;:]\s+(?=(?:\d+\s+)?[a-z]{3})|\s[–—]\s|\s-\s(?=[A-Za-z]{3})"
-)
+CLAUSE = pattern("prose", "clause", flags=0)
 CHOICE_AND_TEXT = re.compile(r"\(?[A-J][).:]\s+\S")
-OR_ABOUT = re.compile(
-    r"^(.{0,300}[\d$)}].{0,40}?),?\s+or\s+(?:approximately|about|roughly|"
-    r"around)\s+\$?(-?\d[\d,]*\.\d+)\$?"
-    r"(?:\s[A-Za-z ]{1,40})?\W*$"
-)
+OR_ABOUT = pattern("prose", "or_about", flags=0)
 CODE_CALL = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}\(")
 EXPLANATION = re.compile(
     r",?\s+(?:because|since|as|so|which|where|for|by|of|after|left|in total)\b|\s+\((?!or|maybe)"
 )
 OPERATOR_BEFORE = re.compile(
-    r"[*/×·÷^√±<>≤≥≠@#&|\\~_]\s*$|[;?!%'](?=$)|[\w)}]\s*[-−–+]\s*$|(?<!\w)[+]\s*$"
+    r"[*/×·÷^√±<>≤≥≠@#§&|\\~_]\s*$|[;?!%'](?=$)|[\w)}]\s*[-−–+]\s*$|(?<!\w)[+]\s*$"
 )
-OPERATOR_AFTER = re.compile(
-    r"['’]s\b|(?:st|nd|rd|th)\s+[a-z]|[abcd-fijknopqrtu-z](?![\w])|\s+or\s|\s+and\s+(?:more|up|"
-    r"above|beyond|over|so)\b|\s*[*/×·÷^√±<>≤≥≠|~_]|[@#&\\(\[{]|\s*[-+−]\s*[\dA-Za-z(]|"
-    r"!(?=\s*[=\w])"
-)
+OPERATOR_AFTER = pattern("prose", "operator_after", flags=0)
 MENTIONED = re.compile(r"\banswer\b", re.I)
-SUBJECT = re.compile(
-    r"^(?:\W*(?:so|thus|hence|therefore),?\s+)?(.{1,120}?)\s+(?:is|are)\s+(?:the|"
-    r"our)\s+(?:\w+\s+){0,2}"
-    r"(?:solution|solutions|area|length|answer|set|volume|perimeter|value|result|sum|probability|"
-    r"maximum|minimum|root|roots)"
-    r"(?:\s+(?:of|to|set)\b[^,;]{0,60})?[.!]?$",
-    re.I,
-)
-ROUNDED = re.compile(
-    r"(?<![\w^/*+-])(-?[^\s=]{0,60}\d[^\s=]{0,60})\s{0,9}(?:≈|"
-    r"\\approx)\s*(-?\d[\d,]*\.?\d*)(?=\W*$)"
-)
+SUBJECT = pattern("prose", "subject")
+ROUNDED = pattern("prose", "rounded", flags=0)
 # What may stand before the only number of a passage in English: nothing, or a verb that states it.
-LEADS_TO = re.compile(
-    r"[^\x00-\x7f]|^\W*(?:Antwort|Respuesta|Answer|Ans|Result|Resultado|Total|Risposta|Resposta|"
-    r"Antwoord|Svar|Cevap|Jawaban|Lösung)\W*$|(?:^|(?:^|[\s,])(?:is|are|was|were|equals?|be|been|"
-    r"has|have|had|gets?|got|needs?|takes?|took|costs?|pays?|paid|"
-    r"earns?|earned|makes?|made|gives?|gave|leaves?|left|remains?|travel(?:s|led|ed)?|drives?|"
-    r"drove|walks?|walked|runs?|ran|spends?|"
-    r"spent|saves?|saved|owes?|buys?|bought|sells?|sold|eats?|ate|holds?|weighs?|becomes?|"
-    r"receive[sd]?|reach(?:es)?|requires?|uses?|used|"
-    r"totals?|obtain|find|found|yields?|produces?|reads?|finish(?:es|ed)?|collect(?:s|ed)?|"
-    r"charges?|scores?|scored|wins?|won|adds?|equal|"
-    r"number|value|total|es|est|ist|sont|son|hay|quedan|reste|restent|il y a|sind|hat|noch|"
-    r"lautet|gibt|also|ha|há|sono|zijn|är|er|jest)\s+"
-    r"(?:still\s+|now\s+|also\s+)?)(?:(?:a|the|about|exactly|only|just|approximately|roughly|"
-    r"around|total|number|value|of|in|all|equal|to|"
-    r"worth|up|simply|at|per|not|negative|an|other)\s+)*[-−$€£(*\s]*$",
-    re.I,
-)
-CONTRAST = re.compile(
-    r"(?:,\s*(?:and\s+)?not|,\s*no(?=\s+[$\d])|\sand\s+not|,?\s+(?:rather than|instead of|а\s+не|"
-    r"et\s+non(?:\s+pas)?|y\s+no|e\s+non|e\s+não|und\s+nicht|"
-    r"nicht|en\s+niet|i\s+nie|og\s+ikke|och\s+inte)|[，,]?\s*(?:而不是|不是|"
-    r"而非))\s*[$*]*[-−]?(?:[a-z]\s*=\s*)?[\d\\][^.,;，。]{0,40}(?=[.。]?\W*$)",
-    re.I,
-)
+LEADS_TO = pattern("prose", "leads_to")
+CONTRAST = pattern("prose", "contrast")
 STRAY = re.compile(r"[@#&|\\<>{}^~=*/+_]|;\S")
-DATE = re.compile(
-    r"(?:january|february|march|april|may|june|july|august|september|october|november|"
-    r"december)\s+\d{1,2}"
-    r"(?:st|nd|rd|th)?(?:,?\s+\d{4})?\W*$"
-    r"|\b\d{1,2}(?:st|nd|rd|th)?\s+(?:of\s+)?(?:january|february|march|april|may|june|july|"
-    r"august|september|october|november|december)(?:,?\s+\d{4})?\W*$",
-    re.I,
-)
+DATE = pattern("prose", "date")
 NEGATED = re.compile(r"(?:\bnot|n't|\bnever|\bcannot be)\s+(?:(?:equal to|be)\s+)?[*_$\\(]*$", re.I)
+PLACED = re.compile(
+    r"(?:at\s+)?(?:the\s+)?(?:ordered\s+)?(?:(?:point|pair|interval|number|value|set|letter)\s+)?(?=\(|-?\d|[A-J]\b)"
+)
 ENDS_ARGUMENT = re.compile(r",?\s+(?:but|so|hence|thus|therefore)$", re.I)
-LINK = re.compile(r"\s(?:is|are|equals|be)\s+|:\s+")
+CONCLUDES = pattern("prose", "concludes")
+FOR_ALL = re.compile(r"(?<=[$)\d])\s+for\s+(?:all|any|every|each)\b[^.;=]{1,80}$", re.I)
+LINK = re.compile(r"\s(?:is|are|equals|be|meet|intersect)\s+|:\s+")
 JOIN = re.compile(rf"[\s,;、，；]*{JOINT}?[\s,;、，]*", re.I)
 NUMBER_TEXT = (
-    r"[-−+]?(?:[$€£]\s?)?(?>\d{1,3}(?:,\d{3})++|\d++)(?:\.\d++|"
-    r"(?::\d\d?+){1,3}(?:\s?[aApP]\.?[mM]\b)?)?"
+    r"[-−+]?(?:[$€£]\s?)?(?>\d{1,3}(?:,\d{3})++|\d{1,3}(?:\.\d{3}){2,}+|\d++)(?:\.\d++|"
+    r"(?::\d\d?+){1,3}(?:\s?[aApP]\.?[mM]\b| in the (?:morning|afternoon|evening)| at night)?)?"
     r"(?:/\d++)?(?:\s?%|\\%|[€£°])?"
 )
-INVISIBLE = "\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff"
+INVISIBLE = "\u0300-\u036f\u20d0-\u20f0\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff"
 NUMBER = re.compile(
     rf"(?<![\w.^_/√\\{{{INVISIBLE}]){NUMBER_TEXT}(?![\w^/]*\d|[{INVISIBLE}])", re.ASCII
 )
@@ -137,7 +96,7 @@ def last_expression(text: str) -> str | None:
         return subject[1] if is_value(subject[1]) else None
     for whole in reversed(sentences(text)[-12:]):
         whole = CONTRAST.sub("", whole)
-        sentence = main_clause(whole)
+        sentence = _without_reason(main_clause(whole))
         if not math_spans(sentence) and (about := ROUNDED.search(sentence)):
             return rf"{about[1]} \approx {about[2]}" if stands(whole, about[0]) else None
         if (about := OR_ABOUT.search(sentence)) and (exact := last_expression(about[1])):
@@ -157,6 +116,13 @@ def last_expression(text: str) -> str | None:
             value = joined_spans(sentence[start:]) or spans[-1][2]
             return value if stands(whole, sentence[start : spans[-1][1]]) else None
     return None
+
+
+def _without_reason(sentence: str) -> str:
+    """x = 7 of "x = 7, as x = -3 does not fit", if nothing is concluded from the reason."""
+    said = FOR_ALL.sub("", without_reason(sentence))
+    concludes = said != sentence and CONCLUDES.search(sentence, len(said))
+    return sentence if concludes or not first_digit(said) < len(said) else said
 
 
 def stands(sentence: str, value: str) -> bool:
@@ -184,6 +150,7 @@ def _linked_value(sentence: str) -> str | None:
     if links and NEGATED.search(sentence[: links[-1].end()][-40:]):
         return None
     rest = sentence[links[-1].end() :].strip("*_ ") if links else ""
+    rest = PLACED.sub("", rest, count=1)
     match = CLAUSE.search(rest, 1)
     clause = rest[: match.start()] if match else rest
     if match and ENDS_ARGUMENT.match(match[0]) and NUMBER.search(rest, match.end()):
@@ -220,6 +187,7 @@ def only_value(text: str) -> str | None:
         outside = f"{outside[:start]} {outside[end:]}"
     found = {content.strip() for _, _, content in spans}
     found |= {match[0] for match in NUMBER.finditer(outside)}
+    outside = NUMBER.sub(" ", outside)
     if (
         len(found) != 1
         or not leads_to(text[: first_digit(text)])

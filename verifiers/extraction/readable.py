@@ -2,8 +2,8 @@
 
 import re
 
-from verifiers.grammar.literals import plain_number
-from verifiers.grammar.normalize import normalise
+from verifiers.grammar.literals import is_plain_number
+from verifiers.grammar.normalize import normalize
 from verifiers.grammar.parse import parse
 from verifiers.grammar.tree import Node, ParseError
 from verifiers.grammar.units import SPELLINGS
@@ -26,10 +26,13 @@ LONGEST_PROSE = 2_000
 
 def is_value(text: str) -> bool:
     """Whether a text can be read as mathematics or a short choice, not as prose."""
-    if plain_number(text) is not None:
+    if is_plain_number(text):
         return True
-    node = parsed(text)
-    return node is not None and not node.has("text") and not is_prose(text)
+    usual = normalize(text)
+    try:
+        return not parse(usual).has("text") and not is_prose(usual)
+    except ParseError:
+        return False
 
 
 def is_prose(text: str) -> bool:
@@ -44,6 +47,6 @@ def is_prose(text: str) -> bool:
 
 def parsed(text: str) -> Node | None:
     try:
-        return parse(normalise(text))
+        return parse(normalize(text))
     except ParseError:
         return None

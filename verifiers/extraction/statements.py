@@ -1,9 +1,26 @@
 """What "the answer is …" states."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from verifiers.extraction.hedges import BOUND, HEDGED, LONGEST_QUALIFIER, conditional, not_its_own
+from verifiers.extraction.context.hedges import (
+    BOUND,
+    HEDGED,
+    LONGEST_QUALIFIER,
+    conditional,
+    not_its_own,
+)
+from verifiers.extraction.context.standing import (
+    CASES,
+    denied_after,
+    denied_before,
+    doubted,
+    sentence_after,
+    sentence_before,
+    taken_back,
+)
+from verifiers.extraction.context.wording import changed
 from verifiers.extraction.last_sentence import LONGEST_TEXT_ANSWER
 from verifiers.extraction.passages import QUOTED, sentences
 from verifiers.extraction.prose import (
@@ -16,57 +33,39 @@ from verifiers.extraction.prose import (
     leads_to,
 )
 from verifiers.extraction.readable import PROSE_WORD, YES_OR_NO, is_prose, is_value, parsed
-from verifiers.extraction.standing import (
-    denied_after,
-    denied_before,
-    doubted,
-    sentence_after,
-    sentence_before,
-)
-from verifiers.extraction.wording import changed
-from verifiers.grammar.literals import plain_number
+from verifiers.grammar.literals import is_plain_number
 from verifiers.grammar.spoken import spoken
+from verifiers.grammar.tables import pattern
 
-NOUN = (
-    r"(?:\b(?:final|correct|right|required|desired)?\s*(?:answer|result|ans\b\.?)s?"
-    r"|\b(?:correct|right|best|proper)\s+(?:option|choice|letter|statement)|答案)"
-)
-VERB = (
-    r"\s+(?:is|are|was|would\s+be|should\s+be|must\s+be|might\s+be|may\s+be|could\s+be|can\s+be|"
-    r"equals|becomes)\b|\s*(?:[=-]>|[→➜⇒是为：:=])|\s*[*_]{0,3}\n|(?=\s+(?:\$|\\[(\[]))"
-)
-AFTER = re.compile(
-    rf"{NOUN}(?![a-z])[*_]{{0,3}}(?:\s+(?:to|for|of)\s[^.:\n$\\]{{1,60}}?)?[*_]{{0,3}}"
-    rf"(?:{VERB})(?:[*_:=\s]|(?<=\n)(?:>[ ]|-{{3,}}\n))*|^[ \t]*A:[ \t]*|^[ \t]*Ans\.[ \t]*"
-    r"|^[ \t]*Answer[ \t]+(?=[-+]?\d[\d.,/]*\W*$)",
-    re.I | re.M,
-)
-BEFORE = re.compile(r"\bis (?:our|the|my) (?:final |correct )?answer\b", re.I)
-LEAD = re.compile(
-    r"^(?:[=-]>|[\s*_:\"“}]|\\\"|\\quad|(?:therefore|thus|so|hence|then|option|choice|just|simply|"
-    r"exactly|indeed|"
-    r"it\s+is|it['’]s|that['’]s|that\s+is|it\s+must\s+be|must\s+be)\b,?"
-    r"|not\s+[^\s,.;]{1,40},?\s+but\s+(?:rather\s+)?)+",
-    re.I,
-)
+AFTER = pattern("statements", "after", flags=re.I | re.M)
+BEFORE = pattern("statements", "before")
+LEAD = pattern("statements", "lead")
 NOT_THE_OTHER = re.compile(r",?\s+(?:and\s+|but\s+)?(?:not|rather than|instead of)\s.*$")
 MINUS_WORD = re.compile(r"(?:negative|minus)\s+(?=[\d$\\.])", re.I)
 CONDITION = re.compile(r"^[^.]*\bif\b", re.I)
-PARTS = re.compile(
-    r"\s*\(?a\)\s*([^;,\n]{1,60}?)[;,]?\s*(?:and\s+)?\(?b\)\s*([^;,\n]{1,60}?)"
-    r"(?:[;,]?\s*(?:and\s+)?\(?c\)\s*([^;,\n]{1,60}?))?[.\s]*$"
-)
-GOES_ON = re.compile(
-    r"[\s$)]*(?:(?::(?=\$?\d)|[-+−–×*/])\s*(?:\$|\\[(a-z]|\d|$)|(?:to|times)\b\s*(?:[$\d\\]|$)|of\s+[$\d\\]|"
-    r"(?:until|before)\b|when\b[^.\n]{1,80}\band\b[^.\n]{1,60}\bwhen\b|"
-    r"[—–,-]\s*(?:scratch that|never ?mind|I was told)|[,(]\s*(?:unsure|random|I think not))"
-)
+PARTS = pattern("statements", "parts", flags=0)
+GOES_ON = pattern("statements", "goes_on", flags=0)
 CUT = re.compile(r"\b(?:or|and|to)\W*$|[-+*/]\s*$")
 NO_VALUE = re.compile(r"(?:DNE|does not exist|doesn['’]t exist)\W*$", re.I)
 OFFERED = re.compile(r"\b(?:might|may|could|can)\s+be\b", re.I)
 LONGEST_STATEMENT = 30_000
 LAST_STATEMENTS = 8
-STATING_WORDS = ("answer", "result", "ans", "option", "choice", "letter", "statement", "答案", "a:")
+MOST_PLACES = 80
+STATING = (
+    "answer",
+    "result",
+    "ans",
+    "correct",
+    "right",
+    "best",
+    "proper",
+    "true ",
+    "real ",
+    "actual",
+    "答案",
+    "a:",
+)
+PREFIX = re.compile(r"\b(?:final|correct|right|required|desired)?[ ]?$", re.I)
 
 
 @dataclass(frozen=True)
@@ -83,50 +82,88 @@ class Statement:
 def stated(text: str) -> list[Statement]:
     """The last few "the answer is …" of a text that stand, in order."""
     lowered = text.lower()
-    first = min((at for word in STATING_WORDS if (at := lowered.find(word)) >= 0), default=None)
-    if first is None:
+    if len(lowered) != len(text):
+        lowered = text
+    places = sorted(
+        {at for word in STATING if word in lowered for at in _all_places(lowered, word)}
+    )
+    if not places:
         return []
-    begin = max(0, first - LONGEST_QUALIFIER) if len(lowered) == len(text) else 0
     quoted = [match.span() for match in QUOTED.finditer(text)] if '"' in text or "“" in text else []
-    found = []
-    for match in list(AFTER.finditer(text, begin))[-LAST_STATEMENTS:]:
-        rest = text[match.end() : match.end() + LONGEST_STATEMENT]
-        fresh = not match.start() or text[match.start() - 1] == "\n"
-        said = match[0] if fresh else sentence_before(text, match.end())
-        if not_its_own(text, match, quoted) or denied_before(said):
-            continue
-        value = read_statement(rest)
-        if not value:
-            continue
-        at = max(text.find(value, match.end()), match.end())
-        end = at + len(value.rstrip(STOPS))
-        after = sentence_after(text, end)
-        if text.startswith(value, at) and (
-            GOES_ON.match(after) or changed("", after.lstrip(" ,;($"))
-        ):
-            continue
-        if CUT.search(value):
-            continue
-        if denied_after(after) or ("would" in match[0] and CONDITION.search(after)):
-            continue
-        whole = not PROSE_WORD.search(LEAD.sub("", text[match.end() : at], count=1))
-        offered, final = (
-            bool(OFFERED.search(match[0])) or doubted(said),
-            "final" in match[0].lower(),
-        )
-        found.append(Statement(match.start(), value, whole, offered, final))
-    for match in list(BEFORE.finditer(text, begin))[-LAST_STATEMENTS:]:
-        start = max(text.rfind("\n", 0, match.start()), text.rfind(". ", 0, match.start())) + 1
-        before = text[max(start, match.start() - LONGEST_STATEMENT) : match.start()]
-        value = before.strip() if is_value(before) else last_expression(before)
-        if value:
-            found.append(Statement(match.start(), value, True))
-    return sorted(found, key=lambda statement: statement.start)
+    matches: list[re.Match[str]] = []
+    for at in places[-MOST_PLACES:]:
+        if (not matches or at >= matches[-1].end()) and (match := _begins(text, at)):
+            matches.append(match)
+    found = [_read(text, match, quoted) for match in matches[-LAST_STATEMENTS:]]
+    begun = list(BEFORE.finditer(text, max(0, places[0] - LONGEST_QUALIFIER)))
+    found += [_read_before(text, match) for match in begun[-LAST_STATEMENTS:]]
+    return sorted(filter(None, found), key=lambda statement: statement.start)
+
+
+def _all_places(lowered: str, word: str) -> Iterator[int]:
+    at = lowered.find(word)
+    while at >= 0:
+        yield at
+        at = lowered.find(word, at + len(word))
+
+
+def _begins(text: str, at: int) -> re.Match[str] | None:
+    """The beginning of a statement whose noun stands at a place."""
+    line = text.rfind("\n", 0, at) + 1
+    if not text[line:at].strip() and (match := AFTER.match(text, line)):
+        return match
+    prefix = PREFIX.search(text, max(line, at - 9), at)
+    return (AFTER.match(text, prefix.start()) if prefix else None) or AFTER.match(text, at)
+
+
+def _read(text: str, match: re.Match[str], quoted: list[tuple[int, int]]) -> Statement | None:
+    """What a statement says that begins so, unless something beside it takes that away."""
+    start, end = match.span()
+    said = match[0] if not start or text[start - 1] == "\n" else sentence_before(text, end)
+    if not_its_own(text, match, quoted) or denied_before(said):
+        return None
+    value = read_statement(text[end : end + LONGEST_STATEMENT])
+    if not value or CUT.search(value):
+        return None
+    at = max(text.find(value, end), end)
+    stop = at + len(value.rstrip(STOPS))
+    if stop >= end + LONGEST_STATEMENT or (
+        stop < len(text) and _taken_away(text, at, stop, value, match[0])
+    ):
+        return None
+    whole = not PROSE_WORD.search(LEAD.sub("", text[end:at], count=1)) if at > end else True
+    offered = bool(OFFERED.search(match[0])) or doubted(said)
+    return Statement(start, value, whole, offered, "final" in match[0].lower())
+
+
+def _taken_away(text: str, at: int, stop: int, value: str, noun: str) -> bool:
+    """Whether what follows a stated value makes another of it, denies it or limits it."""
+    after = sentence_after(text, stop)
+    if not after.strip(STOPS):
+        return bool(taken_back(text[stop : stop + LONGEST_QUALIFIER]) or CASES.match(text, stop))
+    if text.startswith(value, at) and (GOES_ON.match(after) or changed("", after.lstrip(" ,;($"))):
+        return True
+    return bool(
+        denied_after(after)
+        or CASES.match(text, stop)
+        or taken_back(text[stop : stop + LONGEST_QUALIFIER])
+        or ("would" in noun and CONDITION.search(after))
+    )
+
+
+def _read_before(text: str, match: re.Match[str]) -> Statement | None:
+    """What is said to be "our answer"."""
+    start = max(text.rfind("\n", 0, match.start()), text.rfind(". ", 0, match.start())) + 1
+    before = text[start : match.start()]
+    if len(before) > LONGEST_STATEMENT:
+        return None
+    value = before.strip() if is_value(before) else last_expression(before)
+    return Statement(match.start(), value, True) if value else None
 
 
 def read_statement(rest: str) -> str | None:
     """The answer at the start of what follows "the answer is"."""
-    if plain_number(whole := rest.strip()) is not None:
+    if is_plain_number(whole := rest.strip()):
         return whole
     rest = rest[match.end() :] if (match := LEAD.match(rest)) else rest
     if parts := PARTS.match(rest):

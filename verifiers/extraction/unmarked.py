@@ -3,15 +3,18 @@
 import json
 import re
 
-from verifiers.extraction.hedges import GAVE_UP, labelled
-from verifiers.extraction.passages import MARKED, math_spans
+from verifiers.extraction.context.hedges import BOUND, GAVE_UP, labelled
+from verifiers.extraction.context.standing import denied_after, denied_before, doubted
+from verifiers.extraction.context.wording import changed
+from verifiers.extraction.last_sentence import without_reason
+from verifiers.extraction.passages import MARKED, math_spans, tail_of
 from verifiers.extraction.places import MOST_PLACES
-from verifiers.extraction.prose import NUMBER, last_expression, only_value, words_stated
+from verifiers.extraction.prose import NUMBER, last_expression, only_value, stands, words_stated
 from verifiers.extraction.readable import YES_OR_NO, is_value
-from verifiers.extraction.standing import denied_after, denied_before, doubted
 from verifiers.extraction.statements import LEAD, PARTS
-from verifiers.extraction.wording import changed
-from verifiers.grammar.normalize import as_date
+from verifiers.grammar.normalize import as_date, choices
+from verifiers.grammar.spoken import spoken
+from verifiers.grammar.tables import pattern, table
 from verifiers.grammar.vocabulary import words
 
 NEAR_END = 400
@@ -21,23 +24,26 @@ TAG_LIKE = re.compile(r"</?[^\s<>=]{3,14}>")
 ANSWER_KEYS = ("answer", "final_answer", "result")
 CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 TERSE = re.compile(r"(?:[^\W\d_]['’\w-]*\s+){0,2}([^\W\d_]['’\w-]*)\s+(?=[-$]?\d)")
-STATES = words(
-    "got get gets obtain find found think answer ans is its it's equals precisely sum price age "
-    "obtient trouve reste erhalten obtenemos queda quedan otteniamo adalah wynosi to on restano "
-    "rimangono leva tarda restam restam-lhe sobram existem son faltam insgesamt"
+TAIL = pattern("unmarked", "tail")
+SPELLED = pattern("unmarked", "spelled")
+CONCLUDES = re.compile(
+    r"(\$?)[^\n]*?(?:\\Rightarrow|\\implies|⇒|⟹)(?![^\n]*(?:\\Rightarrow|\\implies|⇒|⟹))\s*"
 )
+NUMBERED = re.compile(r"(?:\(?[a-e1-9]\)|[1-9]\.|•)\s+(?=\S)")
+ROW = re.compile(
+    r"\|\W*(?:final )?(?:answer|result|total|solution)\W*\|\W{0,4}?([^|\n]+?)\**\s*\|\s*$", re.I
+)
+STATES = words(table("unmarked")["states"])
 LINE_MARK = re.compile(r"(?:[-*+•]|\d{1,2}[.)]|(?:Part\s+)?\(?(?:[a-e]|i{1,3}|iv)\)\s*[:.]?)\s+")
-NO_LIMIT = re.compile(
-    r"\b(?:limit|derivative|integral|sum|value|it)\b[^.\n]{0,80}\b(?:does not|doesn['’]t) exist"
-    r"(?=\W*$|\s+(?:because|since|as)\b[^.\n]*\.?\s*$)",
-    re.I,
-)
+HEADING = re.compile(r"^[^\n\d=]{1,60}:[ \t]*\n")
+NO_LIMIT = pattern("unmarked", "no_limit")
 
 
 def value_lines(text: str) -> str | None:
     """Lines that are nothing but values, as one list."""
     if "\n" not in text:
         return None
+    text = HEADING.sub("", text, count=1)
     lines = [LINE_MARK.sub("", line.strip()) for line in text.splitlines() if line.strip()]
     if not 1 < len(lines) <= MOST_PLACES or math_spans(text):
         return None
@@ -54,6 +60,8 @@ def unmarked(text: str) -> tuple[str, str] | None:
         return None
     if whole.startswith("{") and '":' in whole:
         return _from_json(whole)
+    if listed := value_lines(whole):
+        return listed, "several lines"
     if label := labelled(whole):
         value, anothers = label
         if anothers:
@@ -66,22 +74,42 @@ def unmarked(text: str) -> tuple[str, str] | None:
         return ", ".join(part.strip() for part in parts.groups() if part), "parts"
     if NO_LIMIT.search(whole, max(0, len(whole) - NEAR_END)):
         return "does not exist", "last sentence"
-    if match := YES_OR_NO.match(whole):
-        return match[1], "first word"
-    if listed := value_lines(whole):
-        return listed, "several lines"
-    if len(whole) <= LONGEST_BARE and "\n" not in whole:
-        if terse := _tersely(whole):
-            return terse, "whole response"
-        bare = LEAD.sub("", whole, count=1)
-        if is_value(bare):
-            return bare, "whole response"
-        if _few_words(whole):
-            return words_stated(whole) or only_value(whole) or whole, "whole response"
-    if said := words_stated(text[-LONGEST_READ:]):
+    if row := ROW.search(whole, max(0, len(whole) - NEAR_END)):
+        return row[1], "table"
+    if len(whole) <= LONGEST_BARE and "\n" not in whole and (short := _short(whole)):
+        return short, "whole response"
+    text = tail_of(text, LONGEST_READ)
+    if said := words_stated(text):
         return said, "last sentence"
-    last = last_expression(text[-LONGEST_READ:])
+    last = last_expression(text)
     return (last, "last expression") if last else None
+
+
+def bare_answer(text: str) -> str:
+    """A text without "so," before its value and "I think" after it."""
+    text = TAIL.sub("", LEAD.sub("", text, count=1), count=1)
+    return f"{match[1]}{text[match.end() :]}" if (match := CONCLUDES.match(text)) else text
+
+
+def _short(whole: str) -> str | None:
+    """The answer of a line: a value, a value with its reason, or two or three words."""
+    if terse := _tersely(whole):
+        return terse
+    bare = bare_answer(NUMBERED.sub("", whole, count=1))
+    if BOUND.match(bare):
+        return bare
+    if match := YES_OR_NO.match(bare + "."):
+        return match[1]
+    if (said := SPELLED.fullmatch(whole)) and (value := spoken(said[1])):
+        return value if stands(whole, said[1]) else None
+    if is_value(bare) or spoken(bare):
+        return bare
+    value = without_reason(bare)
+    if value != bare and (is_value(value) or choices(value)) and stands(bare, value):
+        return value
+    if _few_words(whole):
+        return words_stated(whole) or only_value(whole) or whole
+    return None
 
 
 def _from_json(text: str) -> tuple[str, str] | None:

@@ -9,15 +9,18 @@ MAX_DIGITS = 4000
 LONGEST_PLAIN = 60
 MAX_DECIMAL_EXPONENT = 5000
 RECURRING = re.compile(r"(\d*)\.(\d*)\\(?:overline|bar|dot)\s*\{?\s*(\d+)\s*\}?", re.ASCII)
-
-
 PLAIN_NUMBER = re.compile(r"([-+]?)\$?(\d{1,3}(?:,\d{3})+|\d{1,40})(?:\.(\d{1,12}))?", re.ASCII)
 
 
+def is_plain_number(text: str) -> bool:
+    """Whether a text is a short plain number, the commonest answer by far."""
+    return len(text) <= LONGEST_PLAIN and PLAIN_NUMBER.fullmatch(text) is not None
+
+
 def plain_number(text: str) -> Fraction | None:
-    """The value of a short plain number, the commonest answer by far; None for all else."""
-    match = PLAIN_NUMBER.fullmatch(text)
-    if match is None or len(text) > LONGEST_PLAIN:
+    """The value of a short plain number; None for all else."""
+    match = PLAIN_NUMBER.fullmatch(text) if len(text) <= LONGEST_PLAIN else None
+    if match is None:
         return None
     sign, whole, decimals = match.groups()
     value = int(whole.replace(",", "") + (decimals or ""))

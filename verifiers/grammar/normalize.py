@@ -25,7 +25,9 @@ MONTH_FIRST = re.compile(
     rf"{_MONTH}\s+(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?:,?\s+(?P<year>\d{{4}}))?", re.I
 )
 GROUPED = re.compile(r"\d{1,3}(?:[\u00a0\u202f\u2009']\d{3})+|\d{1,3}(?:\.\d{3}){2,}")
+COUNTED = r"(?:day|week|month|year|century|floor|hour|grade|place)"
 SAID_TWICE = re.compile(r"([\w -]{1,20}?)\s+\(([\w -]{1,20})\)")
+SAYS = re.compile(r"[^\W\d_]{2}|[^\x00-\x7f]|\d in")
 EDGE = " \t\r\n.,;:"
 EXCLAMATION = re.compile(r"(?<=[A-Za-z]{3})!+$")
 INVISIBLE_EDGE = "\ufeff\u200b\u200c\u200d\u2060"
@@ -53,11 +55,12 @@ def gold_text(gold: str) -> str:
     return gold.rpartition(GOLD_MARK)[2].strip().strip(INVISIBLE_EDGE)
 
 
-def normalise(text: str) -> str:
+def normalize(text: str) -> str:
     """Drop the wrappers and the punctuation around an answer."""
     text = text.strip()
     if text.isalnum() and text.isascii():
-        return "does not exist" if text.upper() == "DNE" else text
+        said = spoken(text) if text.isalpha() else None
+        return "does not exist" if text.upper() == "DNE" else said or text
     for _ in range(4):
         before = text
         text = text.strip()
@@ -82,12 +85,23 @@ def normalise(text: str) -> str:
             break
     if len(text) <= LONGEST_SAID:
         text = _as_usual(_grouped(text))
-    return spoken(text) or text
+    return (spoken(text) if SAYS.search(text) else None) or text
 
 
 def _grouped(text: str) -> str:
     """1 234 567, 1'234'567 and 1.234.567 as 1234567."""
     return "".join(filter(str.isdigit, text)) if GROUPED.fullmatch(text) else text
+
+
+ORDINAL_OF = re.compile(
+    rf"(?:on\s+)?(?:the\s+)?(?:(\d+(?:st|nd|rd|th))\s+{COUNTED}|{COUNTED}\s+(\d+))", re.I
+)
+NO_SOLUTION = re.compile(r"(?:there (?:is|are) )?(no (?:real )?solutions?) exists?", re.I)
+CHANCE = re.compile(r"(?:an?\s+)?(\d.*?)\s+(?:chance|probability)", re.I)
+WHEN = re.compile(r"(?:at|on)\s+(?=\d|[A-Z])")
+HALF_OF_DAY = re.compile(r"(?<=\d)\s+(?:in the (morning|afternoon|evening)|at night)$", re.I)
+RATE = re.compile(r"(?<=\d)(?:/|\s+an?\s+)(hour|day|week|month|year|person|piece|item)$", re.I)
+INCHES = re.compile(r"(?<=\d)\s?in(?:\.|(?=[²³^])|$)")
 
 
 def as_date(text: str) -> str | None:
@@ -102,6 +116,15 @@ def as_date(text: str) -> str | None:
 def _as_usual(text: str) -> str:
     """15 March as March 15, DNE as "does not exist", "seven (7)" as 7."""
     words = plain_words(text) if text.startswith("\\text") else text
+    for said in (ORDINAL_OF, NO_SOLUTION, CHANCE):
+        if match := said.fullmatch(words):
+            return next(group for group in match.groups() if group)
+    if WHEN.match(words) and (words[-1] in "mM." or as_date(WHEN.sub("", words))):
+        text = words = WHEN.sub("", words)
+    if match := HALF_OF_DAY.search(words):
+        return f"{words[: match.start()]} {'am' if match[1] == 'morning' else 'pm'}"
+    text = RATE.sub(r" per \1", text)
+    text = INCHES.sub(" inches", text)
     if date := as_date(words):
         return date
     if words.casefold().rstrip(" .") in ("dne", "doesn't exist", "doesn’t exist"):

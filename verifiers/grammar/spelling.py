@@ -32,11 +32,8 @@ IN_SET = re.compile(
 HALF_OPEN_BAR = re.compile(
     r"\\left\s*(\|)((?:(?!\\left|\\right).)*)\\right\s*\.|\\left\s*\.((?:(?!\\left|\\right).)*)\\right\s*\|"
 )
-
-
 DECIMAL_COMMA = re.compile(r"(?:(?<=\d)\{,\}(?=(?:\d{1,2}|\d{4,})(?!\d))|(?<=(?<!\d)0)\{,\}(?=\d))")
-
-
+EQUALS = re.compile(r"(?<=[\w)}] )equals(?= )")
 CHOOSE = re.compile(
     r"(?:(?<![\w}])|(?<=\{\}))(?:\{\})?[_^](?:\{(\w{1,4})\}|(\w))C_(?:\{(\w{1,4})\}|(\w))"
     r"|(?<![\w\\])C\((\d{1,4}),\s*(\d{1,4})\)",
@@ -70,6 +67,8 @@ def plain_signs(text: str) -> str:
         )
     if "mod" in text:
         text = WRITTEN_MOD.sub(r"\\pmod{\1}", text)
+    text = text.replace("US dollars", "dollars")
+    text = EQUALS.sub("=", text) if "equals" in text else text
     text = MONEY_CODE.sub(lambda code: MONEY_SIGNS.get(code["a"] or code["b"], r"\$"), text)
     if "}" in text and "_" in text:
         text = DIGITS_IN_WORDS.sub(r"\1", text)

@@ -2,7 +2,7 @@
 
 import re
 
-from verifiers.grammar.vocabulary import NUMBER_WORDS, SCALES
+from verifiers.grammar.vocabulary import FOREIGN_NUMBERS, NUMBER_WORDS, SCALES
 
 PARTS = {"half": 2, "halves": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6,
          "seventh": 7, "eighth": 8, "ninth": 9, "tenth": 10, "hundredth": 100}  # fmt: skip
@@ -26,6 +26,7 @@ FORMS = [
     (rf"(?:(?P<b>{NUMBER}|an?)[\s-]+)?dozen", r"12 \cdot {b}"),
     (rf"(?:twice|double)\s+(?P<a>{NUMBER})", r"2 \cdot ({a})"),
     (rf"(?P<a>{NUMBER})\s+over\s+(?P<b>{NUMBER})", r"\frac{{{a}}}{{{b}}}"),
+    (rf"(?P<a>{NUMBER})\s+(?:out\s+of|in)\s+(?P<b>{NUMBER})", r"\frac{{{a}}}{{{b}}}"),
     (rf"(?P<a>{NUMBER})\s+choose\s+(?P<b>{NUMBER})", r"\binom{{{a}}}{{{b}}}"),
     (rf"(?P<a>{NUMBER})\s+to\s+the\s+(?:power\s+(?:of\s+)?)?(?P<b>{NUMBER})", "({a})^{{{b}}}"),
     (rf"(?P<a>{NUMBER})\s+and\s+(?:an?|one)\s+(?P<p>half|third|quarter)", r"{a}+\frac{{1}}{{{p}}}"),
@@ -37,20 +38,25 @@ PATTERNS = [(re.compile(pattern, re.I), shape) for pattern, shape in FORMS]
 WORD = re.compile(r"[a-z]{3,}")
 KNOWN = frozenset({*NUMBER_WORDS, *SCALES, *PARTS, *(f"{part}s" for part in PARTS), *POWERS}) | {
     *("minus", "negative", "root", "factorial", "reciprocal", "dozen", "twice", "double", "over"),
-    *("choose", "the", "and"),
+    *("choose", "the", "and", "out"),
 }
 SAID = re.compile(
-    rf"(?<![\w-])(?:(?:{_SPOKEN}|an?)[\s-]+(?:{_PART})|(?!one\b|"
+    rf"(?<![\w-])(?<!and\s)(?:(?:{_SPOKEN}|an?)[\s-]+(?:{_PART})|(?!one\b|"
     rf"zero\b){_SPOKEN}(?:\s+(?:{_SCALES}))?|{_PART}(?=\s+of))(?![\w-])",
     re.I,
 )
+IN = re.compile(r"\d in \d")
 LONGEST = 80
 LONE_PARTS = ("half", "one", "a", "an")
 
 
 def spoken(text: str) -> str | None:
     """A number said in words as LaTeX; None for all other text."""
-    if len(text) > LONGEST or KNOWN.isdisjoint(WORD.findall(text.lower())):
+    if len(text) > LONGEST:
+        return None
+    if number := FOREIGN_NUMBERS.get(text.strip(" .。").casefold()):
+        return number
+    if KNOWN.isdisjoint(WORD.findall(text.lower())) and not IN.search(text):
         return None
     text = text.strip(" .")
     for pattern, shape in PATTERNS:

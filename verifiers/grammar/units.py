@@ -42,6 +42,7 @@ UNITS: dict[str, tuple[str, Fraction, str]] = {
     "Hz": ("frequency", Fraction(1), "Hz hertz"),
     "N": ("force", Fraction(1), "N newton newtons"),
     "J": ("energy", Fraction(1), "J joule joules"),
+    "kWh": ("energy", Fraction(3_600_000), "kWh"),
     "kJ": ("energy", Fraction(1000), "kJ kilojoule kilojoules"),
     "W": ("power", Fraction(1), "W watt watts"),
     "kW": ("power", Fraction(1000), "kW kilowatt kilowatts"),
@@ -73,7 +74,7 @@ SPELLINGS = {word: name for name, (_, _, spellings) in UNITS.items() for word in
 # Read as a unit after a number even where letters could be variables.
 SAFE_SYMBOLS = words(
     "cm mm km kg mg ft lb lbs oz Hz mph kph kJ kW mL ml USD EUR GBP hrs hr sec yd gal mol Pa nm "
-    "kHz MHz GHz kPa keV MeV day cup yen deg rad yrs wks pct"
+    "kHz MHz GHz kPa kWh mi keV MeV day cup yen deg rad yrs wks pct"
 )
 # Single letters that a number may be followed by: dropped where the other side has no variables.
 LETTER_UNITS = words("m s g h L l N J W V A K")

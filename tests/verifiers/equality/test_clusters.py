@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from verifiers import Verdict, Verifier
-from verifiers.equality.clusters import PATIENCE, cluster
+from verifiers.equality.clusters import MOST_COMPARED, PATIENCE, cluster
 
 GROUPS = [["1/2", "0.5", r"\frac12"], ["2", "x = 2"], ["(1, 2)"], ["1, 2", "{2, 1}"], ["no", "No"]]
 
@@ -52,3 +52,18 @@ def test_many_different_answers_ask_for_few_comparisons():
 def test_nothing_is_clustered_of_nothing():
     with Verifier() as verifier:
         assert verifier.cluster([]) == []
+
+
+def test_comparisons_a_spelling_are_bounded():
+    asked = []
+
+    def differ(gold, answer):
+        asked.append((gold, answer))
+        return Verdict.WRONG
+
+    answers = [f"Eq(y, {i}*x)" for i in range(3 * MOST_COMPARED)]
+    assert len(set(cluster(answers, differ))) == len(answers)
+    assert len(answers) < len(asked) <= 2 * MOST_COMPARED * len(answers)
+    asked.clear()
+    assert len(set(cluster(answers, differ, odd=False))) == len(answers)
+    assert asked == []

@@ -3,7 +3,7 @@
 import pytest
 
 from verifiers.extraction.competing_answers import changed_to, offered_after, stands_beside
-from verifiers.grammar.normalize import normalise
+from verifiers.grammar.normalize import normalize
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from verifiers.grammar.normalize import normalise
 )
 def test_offers(after: str, offered: list[str]) -> None:
     found = offered_after(after, 0, "1/3")
-    assert [normalise(value) for value in found] == offered
+    assert [normalize(value) for value in found] == offered
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_offers(after: str, offered: list[str]) -> None:
 )
 def test_changes(after: str, changed: str | None) -> None:
     found = changed_to(after, 0)
-    assert (found if found is None else normalise(found)) == changed
+    assert (found if found is None else normalize(found)) == changed
 
 
 @pytest.mark.parametrize(

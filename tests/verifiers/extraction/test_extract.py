@@ -4,7 +4,7 @@ import pytest
 
 from verifiers import verify
 from verifiers.extraction.extract import boxed_answer, extract
-from verifiers.grammar.normalize import normalise
+from verifiers.grammar.normalize import normalize
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from verifiers.grammar.normalize import normalise
         ("The answer is 4.", "4", "phrase"),
         (r"The answer is 3. No wait, it is \boxed{4}.", "4", "box or mark"),
         ("4", "4", "whole response"),
-        ("Yes, because it is even.", "Yes", "first word"),
+        ("Yes, because it is even.", "Yes", "whole response"),
         ("We add them. So she has 4 apples in total.", "4", "last expression"),
         ("<think>so 4", None, "thought never closed"),
         ("<answer>4", None, "answer tags nested, repeated or not closed"),
@@ -35,7 +35,7 @@ from verifiers.grammar.normalize import normalise
 )
 def test_places(response: str, text: str | None, reason: str) -> None:
     found = extract(response)
-    assert (found.text and normalise(found.text), found.reason) == (text, reason)
+    assert (found.text and normalize(found.text), found.reason) == (text, reason)
 
 
 def test_what_only_stands_at_the_end_of_a_cut_response_is_no_answer() -> None:

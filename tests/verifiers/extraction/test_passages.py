@@ -81,7 +81,8 @@ def test_only_the_first_turn_counts_without_notes_and_bold() -> None:
 
 
 def test_a_very_long_text_is_cut_around_its_last_mark() -> None:
-    assert len(final_text("x" * (2 * WINDOW))) == WINDOW
+    assert len(final_text("1. 2" * WINDOW)) in (WINDOW - 1, WINDOW - 2, WINDOW - 3)
+    assert final_text("x" * (2 * WINDOW)) == ""  # a value that the limit cuts is none
     assert r"\boxed{5}" in final_text("x" * WINDOW + r"\boxed{5}" + "x" * (2 * WINDOW))
 
 

@@ -5,7 +5,7 @@ import pytest
 from verifiers.extraction.prose import last_expression, only_value, words_stated
 from verifiers.extraction.readable import is_value
 from verifiers.extraction.statements import read_statement
-from verifiers.grammar.normalize import normalise
+from verifiers.grammar.normalize import normalize
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_values(text: str, expected: bool) -> None:
     ],
 )
 def test_statements(rest: str, value: str) -> None:
-    assert normalise(read_statement(rest) or "") == value
+    assert normalize(read_statement(rest) or "") == value
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_statements(rest: str, value: str) -> None:
 )
 def test_last_expressions(text: str, value: str | None) -> None:
     found = last_expression(text)
-    assert (found and normalise(found)) == value
+    assert (found and normalize(found)) == value
 
 
 def test_words() -> None:
@@ -67,4 +67,4 @@ def test_words() -> None:
 )  # fmt: skip
 def test_only_one_value(text: str, value: str | None) -> None:
     found = only_value(text)
-    assert (found and normalise(found)) == value
+    assert (found and normalize(found)) == value

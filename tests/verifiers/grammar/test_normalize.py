@@ -2,7 +2,7 @@
 
 import pytest
 
-from verifiers.grammar.normalize import choices, gold_text, label_and_text, normalise, plain_words
+from verifiers.grammar.normalize import choices, gold_text, label_and_text, normalize, plain_words
 
 
 @pytest.mark.parametrize(
@@ -14,7 +14,7 @@ from verifiers.grammar.normalize import choices, gold_text, label_and_text, norm
     ],
 )  # fmt: skip
 def test_normalise(text: str, plain: str) -> None:
-    assert normalise(text) == plain
+    assert normalize(text) == plain
 
 
 def test_a_gold_field_may_hold_its_solution() -> None:

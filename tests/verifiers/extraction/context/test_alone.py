@@ -2,7 +2,7 @@
 
 import pytest
 
-from verifiers.extraction.alone import stands_alone
+from verifiers.extraction.context.alone import stands_alone
 from verifiers.extraction.passages import boxes
 
 ALONE = [

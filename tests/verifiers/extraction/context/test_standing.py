@@ -2,7 +2,7 @@
 
 import pytest
 
-from verifiers.extraction.standing import not_stated, only_offered, taken_back
+from verifiers.extraction.context.standing import not_stated, only_offered, taken_back
 
 STATED = [
     "The answer is @.",

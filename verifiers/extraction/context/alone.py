@@ -2,26 +2,16 @@
 
 import re
 
+from verifiers.grammar.tables import pattern
+
 NEAR = 80
 SPACING = r"(?:\s|~|\\[,;:! ]|\\quad|\\qquad|&)"
 SPACES_BEFORE = re.compile(rf"{SPACING}+$")
 SPACES_AFTER = re.compile(rf"{SPACING}+")
 # What may stand before a box in mathematics: relations that say what it is, arrows, layout.
-LEADS = re.compile(
-    r"(?:=|:|,|;|→|⇒|⟹|➜|∴|≈|≡|≅|∈|\.|\\\\|\\(?:Rightarrow|Longrightarrow|rightarrow|"
-    r"longrightarrow|implies|"
-    r"therefore|because|to|iff|approx|equiv|simeq|cong|in|left|bigl?|Bigl?|displaystyle|"
-    r"textstyle|colon|"
-    r"Large|LARGE|large|huge|Huge|tiny|small|bf|rm|mathbf|leadsto|triangleq|coloneqq|leftarrow|"
-    r"Leftrightarrow|end\{\w+\*?\}|begin\{\w+\*?\}))$"
-)
+LEADS = pattern("alone", "leads", flags=0)
 OPENS_MATH = re.compile(r"(?:\$\$?|\\\(|\\\[)$")
-GROUP_BEFORE = re.compile(
-    r"(?:\\(?:text\w*|math\w+|mbox|hbox|bf|underline|boldsymbol|bm|ensuremath|tiny|small|large|"
-    r"Large|LARGE|"
-    r"huge|Huge|displaystyle|color\{\w+\}|textcolor\{\w+\}|colorbox\{\w+\}))?\s*\{$|"
-    r"(?<![}\w^_\]])\{$"
-)
+GROUP_BEFORE = pattern("alone", "group_before", flags=0)
 TEXT_BEFORE = re.compile(
     r"\\(?:text\w*|mathrm|mbox|hbox)\s*\{[^{}]*\}$|\\(?:tag|label)\{[^{}]*\}$|\\color\{\w+\}$"
 )
@@ -32,21 +22,19 @@ FUNCTION_WORD = re.compile(
     r"(?<![A-Za-z])(?:sqrt|log|ln|lg|sin|cos|tan|exp|abs|mod|floor|ceil|not|neg)$"
 )
 CLOSES = re.compile(r"(?:\$\$?|\\\)|\\\]|\)|\]|\}|\\right\s*[)\]}|.]|\*\*|__|\"|”|')")
-FOLLOWS = re.compile(
-    r"$|\\[(\[](?!\s*[\^_*/!])|\.(?!\d)|[,;:。，；：、)\]?!…∎□■]|=|≈|≡|→|⇒|\\\\|\\?%|°|"
-    r"\^\{?\s*(?:\\circ|\\text|\\mathrm|\\prime|°)|€|£|\\\$|"
-    r"\\(?!(?:cdot|times|div|ast|pm|mp|[dtc]?frac|sqrt|[dt]?binom|over|choose|pi|infty|sum|prod|"
-    r"int|lim|"
-    r"leq?|geq?|neq?|lt|gt|leqslant|geqslant|ll|gg|sin|cos|tan|cot|sec|csc|log|ln|exp|max|min|"
-    r"theta|alpha|beta|gamma|"
-    r"lambda|mu|cup|cap|setminus|oplus|land|lor|prime|mathbb|rvert|lvert|vert|lfloor|lceil|left|"
-    r"bar|overline)(?![a-z]))[a-zA-Z]+|"
-    r"(?![\d_^])\w{2,}|[^\W\dA-Za-z_]|[-–—(*_`\"“”'«»&#<|]|[\u2600-\u27bf\u2b50\U0001f300-\U0001faff]"
-)
+FOLLOWS = pattern("alone", "follows", flags=0)
 WORD_TOUCHES = re.compile(r"(?:[A-Za-z]{2}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])\$\$?$")
 MEMBER_AFTER = re.compile(r"\s*,\s*(?!\\(?:boxed|fbox))[-\w\\]")
 RELATES = re.compile(r"\s*(?:[<>]\s*[\w\\]|:\s*\d)")
 OPERATES = re.compile(r"\s*[-+*/^_×·÷±!]|\s*\*\*\s*\d")
+
+
+IN_A_LIST = re.compile(
+    r"[ \t]*[,;]?[ \t]*\$?(?:-?\d[\d./]*|\\[dt]?frac\S+)\$?(?=[ \t]*(?:,|and\b|or\b|\.?\s*$|\.?\n))"
+)
+AFTER_A_LIST = re.compile(r"(?:^|\n|[:.]\s)(?:(?:\$-?\d[\d./]*\$|-?\d[\d./]*)\s*[,;]\s*)+\$?$")
+IN_BRACKETS = re.compile(r"\s*,\s*-?\d[\d./]*\s*[)\]]")
+TOUCHES = pattern("alone", "touches", flags=0)
 
 
 def stands_alone(text: str, start: int, end: int, *, after_box: int = 0) -> bool:
@@ -54,9 +42,19 @@ def stands_alone(text: str, start: int, end: int, *, after_box: int = 0) -> bool
 
     What stands right after a box that ends at `after_box` stands beside it.
     """
+    if IN_BRACKETS.match(text, end) and text[:start].rstrip()[-1:] in ("(", "["):
+        return False
     if MEMBER_AFTER.match(text, end) and text[:start].rstrip()[-1:] in ("(", "["):
         return not _in_math(text, end)
     if RELATES.match(text, end) and _in_math(text, end):
+        return False
+    if text[:start].endswith(".") and text[start - 2 : start - 1].isdigit():
+        return False
+    if TOUCHES.match(text, end) or (
+        text[end : end + 1] != "}" and IN_A_LIST.match(text, end + text.startswith("$", end))
+    ):
+        return False
+    if AFTER_A_LIST.search(text, max(0, start - NEAR), start):
         return False
     beside = after_box and not text[after_box:start].strip()
     return bool(beside or _free_before(text, start)) and _free_after(text, end)

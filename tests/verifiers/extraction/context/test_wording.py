@@ -2,7 +2,7 @@
 
 import pytest
 
-from verifiers.extraction.wording import DOUBT, NEGATION, Words, changed
+from verifiers.extraction.context.wording import DOUBT, NEGATION, Words, changed
 
 
 @pytest.mark.parametrize(

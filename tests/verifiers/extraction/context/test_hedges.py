@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from verifiers.extraction.hedges import BOUND, DENIED, HEDGED, conditional, not_its_own
+from verifiers.extraction.context.hedges import BOUND, DENIED, HEDGED, conditional, not_its_own
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,45 @@
+"""Kinds: each has a component that takes just its cells."""
+
+import inspect
+from typing import get_args
+
+import pytest
+
+from rlvr_cli.algorithm.advantage import ADVANTAGES
+from rlvr_cli.algorithm.choices import Algorithm
+from rlvr_cli.algorithm.kinds import KL
+from rlvr_cli.algorithm.kl import CONTROLS, ESTIMATORS
+from rlvr_cli.algorithm.objective import AGGREGATIONS, IMPORTANCE_CORRECTIONS, SURROGATES
+from rlvr_cli.core.settings import kinds
+
+
+@pytest.mark.parametrize(
+    ("section", "field", "table"),
+    [
+        (Algorithm, "advantage", ADVANTAGES),
+        (Algorithm, "surrogate", SURROGATES),
+        (Algorithm, "importance_correction", IMPORTANCE_CORRECTIONS),
+        (Algorithm, "kl", ESTIMATORS),
+        (KL, "control", CONTROLS),
+    ],
+)
+def test_every_kind_has_a_component(section, field, table):
+    assert set(kinds(section.model_fields[field].annotation)) == set(table)
+
+
+def test_every_aggregation_has_a_formula():
+    assert set(get_args(Algorithm.model_fields["aggregation"].annotation)) == set(AGGREGATIONS)
+
+
+@pytest.mark.parametrize(
+    ("field", "table"),
+    [
+        ("advantage", ADVANTAGES),
+        ("surrogate", SURROGATES),
+        ("importance_correction", IMPORTANCE_CORRECTIONS),
+    ],
+)
+def test_a_component_takes_just_the_cells_of_its_kind(field, table):
+    for kind, choice in kinds(Algorithm.model_fields[field].annotation).items():
+        taken = list(inspect.signature(table[kind]).parameters)[1:]
+        assert taken == list(choice.model_construct(kind=kind).cells), kind

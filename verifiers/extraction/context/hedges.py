@@ -1,0 +1,50 @@
+"""What is said around a value so that it is no answer: bounds, conditions, doubts, other voices."""
+
+import re
+
+from verifiers.extraction.context.standing import ANOTHERS_LABEL
+from verifiers.grammar.tables import pattern
+
+BOUND = pattern("hedges", "bound")
+CONDITIONAL = pattern("hedges", "conditional")
+HEDGED = pattern("hedges", "hedged")
+LABELLED = pattern("hedges", "labelled", flags=0)
+GAVE_UP = pattern("hedges", "gave_up")
+DENIED = re.compile(
+    r"\b(?:wrong|incorrect|not|including|except|unsure|know|maybe|perhaps|possibly)\b|n't\b", re.I
+)
+APPROXIMATELY = re.compile(
+    r"[\s$(]*(?:approximately|approx\.?|about|roughly|around|nearly|≈|~|\\approx|\\simeq)", re.I
+)
+OTHERS_SAY = pattern("hedges", "others_say")
+UNLESS_OR_IF = re.compile(r"\b(?:unless|if|depend)", re.I)
+LONGEST_CONDITION = 200
+LONGEST_QUALIFIER = 40
+
+
+def conditional(rest: str) -> str | None:
+    """The beginning of a statement that holds only under a condition."""
+    if not UNLESS_OR_IF.search(rest, 0, LONGEST_CONDITION):
+        return None
+    match = CONDITIONAL.match(rest)
+    return rest[: match.end()] if match else None
+
+
+def not_its_own(text: str, match: re.Match[str], quoted: list[tuple[int, int]]) -> bool:
+    """Whether others are said to give this answer, or it stands between quotation marks."""
+    start, end = match.span()
+    if start and text[start - 1] != "\n":
+        before = max(0, start - LONGEST_QUALIFIER)
+        if OTHERS_SAY.search(text, before, start):
+            return True
+    return any(opening < start and end < closing < len(text) for opening, closing in quoted)
+
+
+def labelled(text: str) -> tuple[str, bool] | None:
+    """What "Sum: 42" labels, and whether the label gives it to others or bounds it."""
+    match = LABELLED.match(text)
+    if match is None:
+        return None
+    return text[match.end() :], not ANOTHERS_LABEL.isdisjoint(
+        (match[1] or match[2]).lower().split()
+    )

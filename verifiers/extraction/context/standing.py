@@ -1,0 +1,148 @@
+"""Whether what stands in a sentence is stated by it: not denied, doubted, asked or another's."""
+
+import re
+from functools import lru_cache
+
+from verifiers.extraction.context.wording import (
+    DOUBT,
+    NEGATION,
+    NOT_SAID,
+    QUESTION,
+    REJECTED,
+    WHOLE,
+    WRONG,
+    changed,
+)
+from verifiers.grammar.tables import pattern, table
+from verifiers.grammar.vocabulary import words
+
+NEAR = 300
+SENTENCE_BREAK = re.compile(r"[.!?;](?<!e\.g\.)(?<!i\.e\.)(?=\s)|[。！？；]|\n(?!\s*(?:\\\[|\$\$))")
+LEAD_IN = ' \t\n$*_`:([{}“"\\'
+CLAUSE_BREAK = pattern("standing", "clause_break")
+ENDS_CLAUSE = pattern("standing", "ends_clause")
+DENIES_NEXT = pattern("standing", "denies_next")
+DENIES_CLAUSE = pattern("standing", "denies_clause")
+CONCLUDED = re.compile(r",\s+(?:so|hence|thus|therefore|leaving)\b", re.I)
+STEP_NEXT = pattern("standing", "step_next")
+SUPPOSES = pattern("standing", "supposes")
+SUPPOSED = pattern("standing", "supposed")
+OTHERS_SAY = pattern("standing", "others_say")
+OFFERS_NEXT = pattern("standing", "offers_next")
+WRONG_BEFORE = pattern("standing", "wrong_before")
+DENIED_AFTER = pattern("standing", "denied_after")
+WRONG_THINGS = re.compile(r"[\s$]*(?:wrong|incorrect|false)\s+[a-z]+s\b", re.I)
+NEXT_DENIES = pattern("standing", "next_denies")
+POSITIVE = re.compile(r"\b(?:correct|right|hold|work|fit|answer)$", re.I)
+FITS_TOO = pattern("standing", "fits_too")
+ONLY_IF = pattern("standing", "only_if")
+
+
+CASES = pattern("standing", "cases")
+ANOTHERS_LABEL = words(table("standing")["anothers_label"])
+LABEL_BEFORE = re.compile(r"\W*((?:[\w'-]+\s){0,3}[\w'-]+)\s*:[\s$*_\\(\[{]*")
+# Words of which one stands in whatever the patterns above find.
+ANY_DENIES = words(table("standing")["any_denies"])
+
+
+def sentence_before(text: str, start: int) -> str:
+    """What the sentence says before a place."""
+    before = text[max(0, start - NEAR) : start].rstrip(LEAD_IN)
+    last = 0
+    for match in SENTENCE_BREAK.finditer(before):
+        last = match.end()
+    return before[last:]
+
+
+def sentence_after(text: str, end: int) -> str:
+    """What the sentence says after a place."""
+    rest = text[end : end + NEAR]
+    match = SENTENCE_BREAK.search(rest)
+    return rest[: match.end()] if match else rest
+
+
+def last_clause(before: str) -> str:
+    last = 0
+    for match in CLAUSE_BREAK.finditer(before):
+        last = match.end()
+    return before[last:]
+
+
+def not_stated(text: str, start: int, end: int) -> bool:
+    """Whether the words around text[start:end] deny it, ask it or give it to others."""
+    if denied_before(sentence_before(text, start)) or denied_after(sentence_after(text, end)):
+        return True
+    line = text[text.rfind("\n", 0, start) + 1 : start]
+    label = LABEL_BEFORE.fullmatch(line) if ":" in line and len(line) < 60 else None
+    if label and not ANOTHERS_LABEL.isdisjoint(label[1].lower().split()):
+        return True
+    return CASES.match(text, end) is not None
+
+
+def only_offered(text: str, start: int) -> bool:
+    """Whether the words before a place doubt what stands there."""
+    return doubted(sentence_before(text, start))
+
+
+@lru_cache(maxsize=4096)
+def denied_before(before: str) -> bool:
+    """Whether the sentence up to a value takes it away: "it is not", "some say"."""
+    if not before.strip():
+        return False
+    clause = last_clause(before)
+    if NEGATION.search(clause) or REJECTED.search(clause) or NOT_SAID.search(before):
+        return True
+    if STEP_NEXT.search(before):
+        return True
+    words = before.lower()
+    if ANY_DENIES.isdisjoint(WHOLE.findall(words)) and "n't" not in words and "n’t" not in words:
+        return False
+    concluded = CONCLUDED.split(before)[-1]
+    if DENIES_NEXT.search(before) or DENIES_CLAUSE.search(concluded):
+        return True
+    if SUPPOSES.search(clause) or SUPPOSED.search(before):
+        return True
+    return bool(OTHERS_SAY.search(before) or WRONG_BEFORE.search(before))
+
+
+@lru_cache(maxsize=4096)
+def doubted(before: str) -> bool:
+    """Whether the sentence up to a value only offers it: "perhaps", "it could be"."""
+    offered = DOUBT.search(last_clause(before)) or DOUBT.ends(before.rstrip(" ,，、$*"))
+    return offered or bool("be" in before and OFFERS_NEXT.search(before))
+
+
+@lru_cache(maxsize=4096)
+def denied_after(after: str) -> bool:
+    """Whether the sentence after a value takes it away: "is wrong", "? No"."""
+    if not after.strip(" .,;!$)\\]}*\n"):
+        return False
+    if DENIED_AFTER.match(after) or QUESTION.search(after):
+        return True
+    if FITS_TOO.match(after) or ONLY_IF.match(after):
+        return True
+    if WRONG_THINGS.match(after):
+        return False
+    clause = after.lstrip(" $—–-)\\]")
+    if match := ENDS_CLAUSE.search(clause):
+        clause = clause[: match.start()]
+    return any(words.search(clause) for words in (NEGATION, WRONG, REJECTED)) or bool(
+        not after.isascii() and (DOUBT.search(clause) or NOT_SAID.search(clause))
+    )
+
+
+def taken_back(rest: str) -> int:
+    """Where "no", "that is wrong" or the like ends that begins what follows an answer, or 0."""
+    denial = NEXT_DENIES.match(rest)
+    return denial.end() if denial and not _affirms(denial[0]) else 0
+
+
+def _affirms(said: str) -> bool:
+    """ "It is right" affirms, "it is not right" does not."""
+    negative = re.search(r"\bnot\b|\bcannot\b|n['’]t", said, re.I)
+    return bool(POSITIVE.search(said)) and not negative
+
+
+def changed_beside(text: str, start: int, end: int) -> bool:
+    """Whether words right beside a value make another of it."""
+    return changed(text[max(0, start - 80) : start], text[end : end + 60])

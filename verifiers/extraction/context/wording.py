@@ -1,0 +1,149 @@
+"""Words that deny, doubt, change or join a value, in the languages that responses are written "
+"in."""
+
+import re
+
+from verifiers.grammar.tables import table
+from verifiers.grammar.vocabulary import words
+
+WHOLE = re.compile(r"[^\W_]+")
+
+
+def listed(words: str) -> str:
+    """The words of a string as one alternative, longest first; `_` stands for a space."""
+    by_length = sorted(set(words.split()), key=lambda word: (-len(word), word))
+    return "|".join(re.escape(word).replace("_", r"\s+") for word in by_length)
+
+
+class Words:
+    """A vocabulary: words that stand whole, and pieces of scripts without spaces that may not."""
+
+    def __init__(self, whole: str, anywhere: str = "") -> None:
+        known = {word.replace("_", " ").casefold() for word in whole.split()}
+        self.single = {word for word in known if WHOLE.fullmatch(word)}
+        self.by_first: dict[str, list[str]] = {}
+        self.by_last: dict[str, list[str]] = {}
+        for phrase in sorted(known - self.single):
+            pieces = WHOLE.findall(phrase)
+            self.by_first.setdefault(pieces[0], []).append(phrase)
+            self.by_last.setdefault(pieces[-1], []).append(phrase)
+        self.pieces = tuple(anywhere.replace("_", " ").split())
+
+    def search(self, text: str) -> bool:
+        """Whether any of the words stands in a text."""
+        text = text.casefold()
+        found = set(WHOLE.findall(text))
+        if not self.single.isdisjoint(found):
+            return True
+        for first in self.by_first.keys() & found:
+            if any(
+                phrase in text and _stands_whole(phrase, text) for phrase in self.by_first[first]
+            ):
+                return True
+        return not text.isascii() and any(piece in text for piece in self.pieces)
+
+    def ends(self, text: str) -> bool:
+        """Whether a text ends in one of the words."""
+        text = text.casefold()
+        last = "".join(WHOLE.findall(text)[-1:])
+        if last in self.single and text.endswith(last):
+            return True
+        phrases = self.by_last.get(last, ())
+        if any(text.endswith(phrase) and _stands_whole(phrase, text) for phrase in phrases):
+            return True
+        return not text.isascii() and text.endswith(self.pieces or ("\0",))
+
+    def begins(self, text: str) -> bool:
+        """Whether a text begins with one of the words."""
+        text = text.casefold()
+        match = WHOLE.match(text)
+        first = match[0] if match else ""
+        if first in self.single:
+            return True
+        phrases = self.by_first.get(first, ())
+        if any(text.startswith(phrase) and _stands_whole(phrase, text) for phrase in phrases):
+            return True
+        return not text.isascii() and text.startswith(self.pieces or ("\0",))
+
+
+def _stands_whole(phrase: str, text: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(phrase)}(?!\w)", text) is not None
+
+
+# Joining words: between values they make a list.
+OR = table("wording")["or"]
+AND = "and und et y e и а oraz en och og ja és ve ile και و और एवं এবং và dan ו și a i та"
+JOINT = (
+    rf"(?:(?<!\w)(?:{listed(f'{AND} {OR}')})(?!\w)"
+    "|和|或者|或|及|与|與|または|と|および|과|와|및|또는|และ|หรือ)"
+)
+EITHER = re.compile(rf"(?<!\w)(?:{listed(OR)})(?!\w)|或|または|또는|หรือ", re.I)
+
+# Outside English a negation anywhere in the clause counts; English has its own patterns below.
+NEGATION = Words(*table("wording")["negation"])
+WRONG = Words(*table("wording")["wrong"])
+DOUBT = Words(*table("wording")["doubt"])
+# A value is thrown away, or only said under a condition or by others.
+REJECTED = Words(*table("wording")["rejected"])
+NOT_SAID = Words(*table("wording")["not_said"])
+QUESTION = re.compile(
+    r"[?？؟](?=[\s\"”'’*_)»」$]*$)|吗[?？。.]?\s*$|ですか|ますか|でしょうか|습니까|인가요|일까"
+)
+
+# What makes another value of the number beside it: before it (with articles between) or after it.
+CHANGES_NEXT = Words(*table("wording")["changes_next"])
+CHANGES_BEFORE = Words(*table("wording")["changes_before"])
+BOUNDS = table("wording")["bounds"]
+ARTICLES = words(table("wording")["articles"])
+BESIDE = " \t\n$\\({*'’-\""
+LAST_WORD = re.compile(r"\w+$")
+SHORT_WORD = re.compile(r"\w{1,3}\s+|[的の의]\s*")
+AFTER_MARKS = " \t\n$)\\*'’\"-"
+NAME_OF = re.compile(r"\b[a-z]\s*=\s*$")
+AREA_UNIT = re.compile(r"^[\s$*]*(?:平方|立方)(?:[厘分毫千公]?[米尺里]|センチ|キロ|メートル|m)")
+TEXT_OPENS = re.compile(r"[\s$]*\\(?:text|mathrm|mbox)\w*\s*\{\s*")
+BETWEEN = re.compile(r"\bbetween$", re.I)
+UP_TO_HERE = re.compile(r"\bbetween\s+\$?-?[\w.]{1,20}\$?\s+and$", re.I)
+AND_NEXT = re.compile(r"[\s$)]*(?:and|&)\s")
+PART_OF = re.compile(
+    r"[\s$}]*(?:\\?%|percent|per cent)[\s$}]*\s+of\b|"
+    r"[\s$]*times\s+(?:\$?\d|[k-z]\b|two|three|four|ten)",
+    re.I,
+)
+
+
+# The answer itself is bounded; "he needs at least 7" states the least number.
+BOUNDED = re.compile(
+    rf"(?:\b(?:is|are|ist|est|es|è|é|jest|to|är|er|on|là|adalah|равен|cevap|án|answer)|[:：]|是|は)\s*(?:{listed(BOUNDS)})$",
+    re.I,
+)
+BOUNDS_END = frozenset(bound.split("_")[-1] for bound in BOUNDS.split())
+
+
+def changed(before: str, after: str) -> bool:
+    """Whether words beside a value make another of it: "half of 7", "7 squared"."""
+    before = NAME_OF.sub("", before[-80:]).rstrip(BESIDE)
+    while not CHANGES_NEXT.ends(before):
+        word = LAST_WORD.search(before)
+        if word is None or word[0].casefold() not in ARTICLES:
+            break
+        before = before[: word.start()].rstrip(BESIDE)
+    else:
+        return True
+    ends = before.rsplit(None, 2)[-2:]
+    if not BOUNDS_END.isdisjoint(word.casefold() for word in ends) and BOUNDED.search(
+        before.removesuffix(" là")
+    ):
+        return True
+    if before.endswith("and") and UP_TO_HERE.search(before):
+        return True
+    if BETWEEN.search(before) and AND_NEXT.match(after):
+        return True
+    after = AREA_UNIT.sub("", after[:60], count=1)
+    if PART_OF.match(after):
+        return True
+    after = (TEXT_OPENS.sub("", after, count=1) if "\\" in after else after).lstrip(AFTER_MARKS)
+    if CHANGES_BEFORE.begins(after):
+        return True
+    short = SHORT_WORD.match(after)
+    return short is not None and CHANGES_BEFORE.begins(after[short.end() :])
