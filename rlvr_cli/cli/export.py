@@ -1,4 +1,4 @@
-"""The command `rlvr export`; its work is in `exported`, so that help is instant."""
+"""The command `rlvr export`; its work is in `runs.export`, so that help is instant."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -34,7 +34,7 @@ def export(
     It loads in transformers and vLLM without rlvr.
     """
     with reported_errors("nothing is kept"):
-        from rlvr_cli.cli.exported import write_export
         from rlvr_cli.console.display import Display
+        from rlvr_cli.runs.export import write_export
 
         write_export(run, step, dtype, out, push, Display(quiet))
