@@ -1,7 +1,7 @@
 """The typed configuration: built-in defaults, then a model's own, a YAML file, flags, `--set`."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import yaml
 from pydantic import Field, ValidationError, model_validator
@@ -22,9 +22,8 @@ from rlvr_cli.core.settings import (
 )
 from rlvr_cli.core.text import shortened, shown
 from rlvr_cli.core.yaml_text import load_yaml
+from rlvr_cli.model.settings import LoraConfig, OptimConfig
 from verifiers import Format
-
-Beta = Annotated[float, Field(ge=0, lt=1)]
 
 SAMPLING: tuple[Command, ...] = ("train", "eval", "sample")
 JUDGING: tuple[Command, ...] = (*SAMPLING, "responses")
@@ -89,25 +88,6 @@ class RolloutConfig(Section):
     over the tokens of a step."""
 
 
-class OptimConfig(Section):
-    """AdamW and how a step's batch is cut."""
-
-    lr: float = setting(1e-6, flag="--lr", kept=True, ge=0, le=1)
-    warmup_steps: int = setting(10, kept=True, ge=0)
-    weight_decay: float = setting(0.1, kept=True, ge=0)
-    betas: tuple[Beta, Beta] = setting((0.9, 0.999), kept=True)
-    eps: float = setting(1e-8, kept=True, gt=0, le=1)
-    """Added to the root of the second moment; PPO's reference implementation has 1e-5."""
-    grad_clip: float = setting(1.0, kept=True, gt=0)
-    schedule: Literal["constant", "linear", "cosine"] = setting("constant", kept=True)
-    """What the learning rate does after the warm-up: stay, or fall to 0 behind the last step."""
-    critic_lr: float = setting(1e-5, kept=True, ge=0, le=1)
-    precision: Literal["auto", "float32", "bfloat16"] = setting("auto")
-    """Of the matrix products; auto is bfloat16 on a GPU. The weights are float32 always."""
-    micro_tokens: int = setting(8192, kept=True, ge=1)
-    """Tokens in one forward pass; changes memory and speed, never the result."""
-
-
 class EvalConfig(Section):
     """How pass@1 is measured, by `rlvr eval` and before and after training alike."""
 
@@ -137,8 +117,10 @@ class EvalConfig(Section):
 class CheckpointConfig(Section):
     """What a crash may cost, and what is kept."""
 
-    every: int = Field(1, ge=1)
-    """Steps from one checkpoint to the next: a crash loses at most so many."""
+    every: int | None = Field(None, ge=1)
+    """Steps from one checkpoint to the next; none: as often as takes 5 % of the time at most."""
+    minutes: float = Field(10.0, gt=0)
+    """A crash loses at most so many, and the step under way."""
     keep: int = Field(2, ge=1)
     """The newest ones; the best by held-out pass@1 is kept as well."""
 
@@ -176,6 +158,7 @@ class Config(Section):
     rollout: RolloutConfig = RolloutConfig()
     algorithm: Algorithm = setting(ALGORITHMS["dapo"])
     optim: OptimConfig = OptimConfig()
+    lora: LoraConfig = LoraConfig()
     eval: EvalConfig = EvalConfig()
     checkpoint: CheckpointConfig = setting(CheckpointConfig(), on_resume="free")
     guards: GuardsConfig = setting(GuardsConfig(), on_resume="free")

@@ -9,6 +9,7 @@ from rlvr_cli import __version__
 from rlvr_cli.cli import options
 from rlvr_cli.cli.audit import audit
 from rlvr_cli.cli.errors import reported_errors
+from rlvr_cli.cli.export import export
 from rlvr_cli.cli.help import SettingsCommand
 from rlvr_cli.cli.resolve import (
     KEPT,
@@ -74,6 +75,10 @@ def train(
     lr: Annotated[
         float | None, typer.Option("--lr", help="Learning rate.", rich_help_panel="Training")
     ] = None,
+    lora: Annotated[
+        int | None,
+        typer.Option(help="Train an adapter of this rank instead.", rich_help_panel="Training"),
+    ] = None,
     prompts: Annotated[
         int | None, typer.Option(help="Problems a step.", rich_help_panel="Training")
     ] = None,
@@ -114,6 +119,8 @@ def train(
       rlvr train gsm8k --model Qwen/Qwen2.5-0.5B-Instruct --steps 200
 
       cat problems.jsonl | rlvr train --algo grpo - --out runs/mine
+
+      rlvr train gsm8k --model Qwen/Qwen2.5-7B-Instruct --lora 32
 
       rlvr train --algo ppo --set algorithm.epochs=2
 
@@ -249,6 +256,7 @@ def eval_(
 
 
 app.command()(audit)
+app.command()(export)
 
 
 @app.command(cls=SettingsCommand)

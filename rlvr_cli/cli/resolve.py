@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from rlvr_cli.core.layers import Layer
     from rlvr_cli.core.settings import Command
 
+LORA_RATE = 10.0
+"""The learning rate of an adapter over that of all weights (Schulman et al. 2025)."""
 KEPT = "what was sampled is kept in {}; give the same command again to go on"
 NOTHING_KEPT = "nothing is kept; rlvr eval with --out DIR keeps what was sampled"
 
@@ -49,7 +51,13 @@ def resolve(
     if command == "responses":
         return resolved
     own, _ = _own_settings(resolved.model)
-    return config.resolve([own, *layers])
+    final = config.resolve([own, *layers])
+    if any(layer.sets(["optim", "lr"]) for layer in layers):
+        return final
+    trained = config.resolve([own])
+    power = (final.lora.rank is not None) - (trained.lora.rank is not None)
+    rate = {"lr": min(1.0, trained.optim.lr * LORA_RATE**power)}
+    return final.model_copy(update={"optim": final.optim.model_copy(update=rate)})
 
 
 def _refuse_unread(layer: "Layer", command: "Command") -> None:

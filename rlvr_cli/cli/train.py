@@ -13,6 +13,7 @@ from rlvr_cli.core.text import plural, shortened
 from rlvr_cli.core.types import Prompt
 from rlvr_cli.data.problems import ProblemSet, load_problems
 from rlvr_cli.data.sources import has_split
+from rlvr_cli.model.adapter import merged_parameters
 from rlvr_cli.rollout.plan import plan_for
 from rlvr_cli.rollout.session import Session, open_session, prompts_for
 from rlvr_cli.runs.checkpoint import (
@@ -25,7 +26,7 @@ from rlvr_cli.runs.checkpoint import (
 )
 from rlvr_cli.runs.lifecycle import RunLifecycle
 from rlvr_cli.runs.narration import refuse_existing, warn_of_bad_golds
-from rlvr_cli.runs.preflight import preflight
+from rlvr_cli.runs.preflight import fitted, preflight
 from rlvr_cli.runs.run_dir import Run, create_run, default_directory, kept_problems
 from rlvr_cli.runs.state import OtherRunError, restore
 from rlvr_cli.training.trainer import Trainer
@@ -37,7 +38,8 @@ def train(config: Config, out: Path | None, check_only: bool, display: Display) 
     if not check_only:
         refuse_existing(directory)
     problems = _training_problems(config)
-    with open_session(plan_for(config, problems), training=True) as session:
+    with open_session(plan_for(config, problems), training=True) as opened:
+        session = fitted(opened)
         config = session.plan.config
         _say_model(session, display)
         check_savable(session.policy)
@@ -106,7 +108,7 @@ def _restore(trainer: Trainer, loop: RunLifecycle, checkpoint: Checkpoint) -> No
             assert found is not None
             checkpoint = found
     trainer.step = checkpoint.step
-    trainer.session.engine.sync_weights(trainer.session.policy.model.named_parameters())
+    trainer.session.engine.sync_weights(merged_parameters(trainer.session.policy.model))
     newer = {other.step for other in checkpoints(directory)} - {checkpoint.step}
     remove_checkpoints(directory, {step for step in newer if step > checkpoint.step})
     if changed := loop.run.rollouts_error(checkpoint.step):
