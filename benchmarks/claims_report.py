@@ -11,7 +11,7 @@ from typing import Any
 from rlvr_cli.evaluation.estimators import student
 
 AXES = {"step": "steps", "seconds": "seconds", "tokens": "tokens"}
-LEVELS = (0.3, 0.4, 0.5, 0.6)
+LEVELS = (0.4, 0.6, 0.8)
 LAST = 10
 """Steps over which a figure is averaged."""
 FIGURES = ("response_length", "entropy", "mixed_share", "clip_fraction", "grad_norm")
@@ -43,8 +43,8 @@ def _runs(results: Path, arm: str) -> list[Run]:
 
 
 def tables(runs: dict[str, list[Run]]) -> list[str]:
-    """pass@1 at the end that all runs reach, by each axis; the seconds to each level of pass@1; and
-    the other figures over the steps before that end."""
+    """pass@1 at the end that all runs reach, by each axis; how far it is to each level of pass@1;
+    and the other figures over the steps before that end."""
     ends = {
         axis: min(run["measured"][-1][axis] for found in runs.values() for run in found)
         for axis in AXES
@@ -55,17 +55,27 @@ def tables(runs: dict[str, list[Run]]) -> list[str]:
     for arm, found in runs.items():
         values = ([value_at(curve(run, axis), ends[axis]) for run in found] for axis in AXES)
         lines += _row(arm, len(found), *map(spread, values))
-    lines += ["", *_row("arm", *(f"seconds to {level}" for level in LEVELS), *FIGURES)]
-    lines += _row(*["---"] * (1 + len(LEVELS) + len(FIGURES)))
+    lines += [
+        "",
+        *_row("arm", *(f"{AXES[axis]} to {' / '.join(map(str, LEVELS))}" for axis in AXES)),
+    ]
+    lines += _row(*["---"] * (1 + len(AXES)))
     for arm, found in runs.items():
         reached = (
-            _mean_time([time_to(curve(run, "seconds"), lv) for run in found]) for lv in LEVELS
+            " / ".join(
+                _mean_time([time_to(curve(run, axis), level) for run in found]) for level in LEVELS
+            )
+            for axis in AXES
         )
-        last = int(ends["step"])
+        lines += _row(arm, *reached)
+    lines += ["", *_row("arm", *FIGURES)]
+    lines += _row(*["---"] * (1 + len(FIGURES)))
+    last = int(ends["step"])
+    for arm, found in runs.items():
         figures = (
             _mean([mean_of(run, figure, last - LAST, last) for run in found]) for figure in FIGURES
         )
-        lines += _row(arm, *reached, *figures)
+        lines += _row(arm, *figures)
     return lines
 
 
@@ -113,7 +123,7 @@ def _mean(values: Sequence[float | None]) -> str:
 def _mean_time(times: Sequence[float | None]) -> str:
     known = [time for time in times if time is not None]
     missing = f" ({len(times) - len(known)} never)" if len(known) < len(times) else ""
-    return f"{statistics.mean(known):.0f}{missing}" if known else "never"
+    return f"{statistics.mean(known):,.0f}{missing}" if known else "never"
 
 
 def _row(*cells: object) -> list[str]:

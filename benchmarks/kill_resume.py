@@ -30,6 +30,7 @@ from rlvr_cli.evaluation.metrics import repeatable
 
 SMALL = ["--steps", "8", "--prompts", "4", "-n", "4", "--max-tokens", "40", "--limit", "64"]
 SMALL += ["--set", "eval.limit=4", "--set", "eval.every=3", "--set", "checkpoint.keep=2"]
+SMALL += ["--set", "checkpoint.every=1"]
 TIMED = ("minutes", "trainer/state.json")
 WRITES_A_STEP, KILLS_A_RUN = 30, 10
 

@@ -1,6 +1,7 @@
 """A trainer of a random model and made-up verdicts, for tests in which a real one takes long."""
 
 from contextlib import closing
+from copy import deepcopy
 from pathlib import Path
 
 import torch
@@ -9,6 +10,7 @@ from conftest import random_model
 from rlvr_cli.config import resolve, set_layer
 from rlvr_cli.core.types import Problem, Prompt
 from rlvr_cli.data.problems import ProblemSet
+from rlvr_cli.model.adapter import add_adapter
 from rlvr_cli.model.forward import PACKED
 from rlvr_cli.model.loading import LoadedModel
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
@@ -47,8 +49,13 @@ def make_trainer(is_right, *settings: str) -> Trainer:
     here = ("engine=transformers", "optim.precision=float32")
     config = resolve(set_layer([*SMALL, *here, *settings]))
     plan = plan_for(config, ProblemSet("small", (), "think_answer")).with_threads(1)
-    model = random_model()
-    engine = TransformersEngine(model, 50, (1,), 64)
+    model, lora = random_model(), config.lora
+    if config.optim.weights == "bfloat16":
+        model.bfloat16()
+    sampled = deepcopy(model) if lora.rank else model
+    engine = TransformersEngine(sampled, 50, (1,), 64)
+    if lora.rank:
+        add_adapter(model, lora.rank, lora.alpha, lora.targets, config.seed)
     policy = LoadedModel(model, Tokenizer(), (1,), 128, "")
     sampler = Sampler(engine, Tokenizer(), Judge(is_right))
     session = Session(plan, policy, engine, sampler, PACKED, model.device)

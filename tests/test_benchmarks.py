@@ -80,11 +80,15 @@ def test_runs_are_compared_where_all_have_been():
         "| slow | 1 | 0.400 | 0.250 | 0.600 |",
         "| fast | 2 | 0.600 ± 0.000 | 0.600 ± 0.000 | 0.400 ± 0.000 |",
     ]
-    assert lines[5].startswith("| arm | seconds to 0.3 |")
-    assert lines[7:] == [
-        "| slow | 20 | 40 | 60 | 80 | - | 0.5 | - | - | - |",
-        "| fast | 2 | 5 | 8 | 10 | - | 0.1 | - | - | - |",
+    assert lines[5].startswith("| arm | steps to 0.4 / 0.6 / 0.8 | seconds to")
+    assert lines[7:9] == [
+        "| slow | 10 / 20 / never | 40 / 80 / never | 100 / 200 / never |",
+        "| fast | 5 / 10 / never | 5 / 10 / never | 200 / 400 / never |",
     ]
+    assert (
+        lines[10] == "| arm | response_length | entropy | mixed_share | clip_fraction | grad_norm |"
+    )
+    assert lines[12:] == ["| slow | - | 0.5 | - | - | - |", "| fast | - | 0.1 | - | - | - |"]
 
 
 def test_an_interval_over_seeds_is_students():
@@ -118,12 +122,14 @@ def test_an_arm_of_a_claim_is_a_run_that_can_be_made():
 
 def test_the_additions_are_right_and_no_held_out_one_is_trained_on():
     splits = additions.problems()
-    assert {name: len(rows) for name, rows in splits.items()} == {"heldout": 96, "train": 1024}
+    sizes = {name: len(rows) for name, rows in splits.items()}
+    assert sizes == {"heldout": 96, "train": 1024, "examples": 48}
     for row in (row for rows in splits.values() for row in rows):
         words = row["problem"].replace(".", "").split()
         assert row["answer"] == int(words[1]) + int(words[3])
-    train, held_out = ({row["problem"] for row in rows} for rows in splits.values())
-    assert len(train | held_out) == 96 + 1024
+    asked = {name: {row["problem"] for row in rows} for name, rows in splits.items()}
+    assert len(asked["train"] | asked["heldout"]) == 96 + 1024
+    assert asked["examples"] <= asked["train"]
 
 
 def test_the_real_model_is_made_once_and_whole_or_not_at_all(monkeypatch, tmp_path):

@@ -9,6 +9,7 @@ from rlvr_cli import __version__
 from rlvr_cli.cli import options
 from rlvr_cli.cli.audit import audit
 from rlvr_cli.cli.errors import KEPT, NOTHING_KEPT, reported_errors
+from rlvr_cli.cli.export import export
 from rlvr_cli.cli.help import SettingsCommand
 
 app = typer.Typer(
@@ -55,6 +56,7 @@ def train(
     list_: options.ListAlgorithms = False,
     steps: options.Steps = None,
     lr: options.LearningRate = None,
+    lora: options.Lora = None,
     kl: options.Kl = None,
     prompts: options.Prompts = None,
     eval_every: options.EvalEvery = None,
@@ -89,6 +91,8 @@ def train(
       rlvr train gsm8k --model Qwen/Qwen2.5-0.5B-Instruct --steps 200
 
       cat problems.jsonl | rlvr train --algo grpo - --out runs/mine
+
+      rlvr train gsm8k --model Qwen/Qwen2.5-7B-Instruct --lora 32
 
       rlvr train --algo ppo --set algorithm.epochs=2
 
@@ -224,6 +228,7 @@ def eval_(
 
 
 app.command()(audit)
+app.command()(export)
 
 
 @app.command(cls=SettingsCommand)

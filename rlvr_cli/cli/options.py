@@ -40,6 +40,7 @@ Algo = Annotated[str | None, training()]
 ListAlgorithms = Annotated[bool, training("--list", help="Show the table of algorithms.")]
 Steps = Annotated[int | None, training()]
 LearningRate = Annotated[float | None, training("--lr")]
+Lora = Annotated[int | None, training()]
 Kl = Annotated[
     float | None,
     training(

@@ -19,6 +19,8 @@ from verifiers import OURS
 OTHER_FLAGS = {"--kl", "--out", "--resume", "--from"}
 """Flags of train that are no settings, of those that other programs have under another name."""
 FIELDS = ("problem", "answer", "id")
+LORA_RATE = 10.0
+"""The learning rate of an adapter over that of all weights (Schulman et al. 2025)."""
 _LONGEST_NAME = 255
 
 
@@ -91,7 +93,13 @@ def resolve(
     if command == "responses" or parent is not None:
         return resolved
     own, _ = _own_settings(resolved.model)
-    return _resolved([own, *layers])
+    final = _resolved([own, *layers])
+    if any(layer.sets(["optim", "lr"]) for layer in layers):
+        return final
+    trained = config.resolve([own])
+    power = (final.lora.rank is not None) - (trained.lora.rank is not None)
+    rate = {"lr": min(1.0, trained.optim.lr * LORA_RATE**power)}
+    return final.model_copy(update={"optim": final.optim.model_copy(update=rate)})
 
 
 def _resolved(layers: Sequence[Layer]) -> Config:

@@ -13,6 +13,7 @@ from rlvr_cli.core.text import plural, shortened
 from rlvr_cli.core.types import Prompt
 from rlvr_cli.data.problems import ProblemSet, load_all
 from rlvr_cli.data.sources import has_split
+from rlvr_cli.model.adapter import merged_parameters
 from rlvr_cli.rollout.plan import plan_for
 from rlvr_cli.rollout.session import Session, open_session, prompts_for
 from rlvr_cli.runs.checkpoint import (
@@ -26,7 +27,7 @@ from rlvr_cli.runs.checkpoint import (
 )
 from rlvr_cli.runs.lifecycle import RunLifecycle
 from rlvr_cli.runs.narration import refuse_existing, warn_of_bad_golds
-from rlvr_cli.runs.preflight import preflight
+from rlvr_cli.runs.preflight import fitted, preflight
 from rlvr_cli.runs.run_dir import Run, create_run, default_directory, kept_problems
 from rlvr_cli.runs.state import OtherRunError, restore
 from rlvr_cli.training.trainer import Trainer
@@ -38,7 +39,8 @@ def train(config: Config, out: Path | None, check_only: bool, display: Display) 
     if not check_only:
         refuse_existing(directory)
     problems = _training_problems(config)
-    with open_session(plan_for(config, problems), training=True) as session:
+    with open_session(plan_for(config, problems), training=True) as opened:
+        session = fitted(opened)
         config = session.plan.config
         _say_model(session, display)
         parent = _parent_loaded(session)
@@ -94,8 +96,13 @@ def _parent_loaded(session: Session) -> Checkpoint | None:
     if (path := session.plan.config.parent) is None:
         return None
     parent = checkpoint_at(Path(path))
-    load_weights(parent, session.policy.model)
-    session.engine.sync_weights(session.policy.model.named_parameters())
+    try:
+        load_weights(parent, session.policy.model)
+    except (ValueError, RuntimeError):
+        rank = session.plan.config.lora.rank
+        wrong = f"{path}: its weights are not those of a model with lora.rank {rank}"
+        raise UserError(wrong) from None
+    session.engine.sync_weights(merged_parameters(session.policy.model))
     return parent
 
 
@@ -135,7 +142,7 @@ def _restore(trainer: Trainer, loop: RunLifecycle, checkpoint: Checkpoint) -> No
             assert found is not None
             checkpoint = found
     trainer.step = checkpoint.step
-    trainer.session.engine.sync_weights(trainer.session.policy.model.named_parameters())
+    trainer.session.engine.sync_weights(merged_parameters(trainer.session.policy.model))
     newer = {other.step for other in checkpoints(directory)} - {checkpoint.step}
     remove_checkpoints(directory, {step for step in newer if step > checkpoint.step})
     if changed := loop.run.rollouts_error(checkpoint.step):

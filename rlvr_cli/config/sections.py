@@ -1,20 +1,15 @@
 """The sections of the configuration: each setting with its type, default, meaning and use."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field, model_validator
 
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.presets import ALGORITHMS
-from rlvr_cli.core.settings import (
-    Command,
-    Section,
-    setting,
-)
+from rlvr_cli.core.settings import Command, Section, setting
 from rlvr_cli.core.types import FieldName
+from rlvr_cli.model.settings import LoraConfig, OptimConfig
 from verifiers import Format
-
-Beta = Annotated[float, Field(ge=0, lt=1)]
 
 SAMPLING: tuple[Command, ...] = ("train", "eval", "sample")
 JUDGING: tuple[Command, ...] = (*SAMPLING, "responses")
@@ -101,31 +96,6 @@ class RolloutConfig(Section):
     over the tokens of a step."""
 
 
-class OptimConfig(Section):
-    """AdamW and how a step's batch is cut."""
-
-    lr: float = setting(1e-6, flag="--lr", kept=True, ge=0, le=1)
-    """The learning rate."""
-    warmup_steps: int = setting(10, kept=True, ge=0)
-    """Steps over which the learning rate rises from 0."""
-    weight_decay: float = setting(0.1, kept=True, ge=0)
-    """AdamW's decoupled decay."""
-    betas: tuple[Beta, Beta] = setting((0.9, 0.999), kept=True)
-    """The decay rates of AdamW's first and second moment."""
-    eps: float = setting(1e-8, kept=True, gt=0, le=1)
-    """Added to the root of the second moment; PPO's reference implementation has 1e-5."""
-    grad_clip: float = setting(1.0, kept=True, gt=0)
-    """The largest norm of the gradient; a larger one is scaled down to it."""
-    schedule: Literal["constant", "linear", "cosine"] = setting("constant", kept=True)
-    """What the learning rate does after the warm-up: stay, or fall to 0 behind the last step."""
-    critic_lr: float = setting(1e-5, kept=True, ge=0, le=1)
-    """The learning rate of a critic."""
-    precision: Literal["auto", "float32", "bfloat16"] = setting("auto")
-    """Of the matrix products; auto is bfloat16 on a GPU. The weights are float32 always."""
-    micro_tokens: int = setting(8192, kept=True, ge=1)
-    """Tokens in one forward pass; changes memory and speed, never the result."""
-
-
 class EvalConfig(Section):
     """How pass@1 is measured, by `rlvr eval` and before and after training alike."""
 
@@ -158,8 +128,10 @@ class EvalConfig(Section):
 class CheckpointConfig(Section):
     """What a crash may cost, and what is kept."""
 
-    every: int = Field(1, ge=1)
-    """Steps from one checkpoint to the next: a crash loses at most so many."""
+    every: int | None = Field(None, ge=1)
+    """Steps from one checkpoint to the next; none: as often as takes 5 % of the time at most."""
+    minutes: float = Field(10.0, gt=0)
+    """A crash loses at most so many, and the step under way."""
     keep: int = Field(2, ge=1)
     """The newest ones; the best by held-out pass@1 is kept as well."""
 
@@ -204,6 +176,7 @@ class Config(Section):
     rollout: RolloutConfig = RolloutConfig()
     algorithm: Algorithm = setting(ALGORITHMS["dapo"])
     optim: OptimConfig = OptimConfig()
+    lora: LoraConfig = LoraConfig()
     eval: EvalConfig = EvalConfig()
     checkpoint: CheckpointConfig = setting(CheckpointConfig(), on_resume="free")
     guards: GuardsConfig = setting(GuardsConfig(), on_resume="free")

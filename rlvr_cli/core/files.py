@@ -19,6 +19,8 @@ from rlvr_cli.core.text import shortened
 MANIFEST = "manifest.json"
 MODEL_FILES = ("config.json", "model*.safetensors")
 """What the manifest of a model directory lists at least."""
+ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
+"""What that of a directory with an adapter lists at least."""
 _LARGEST_MANIFEST = 16 << 20
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOCK = ".lock"
@@ -152,16 +154,23 @@ def read_manifest(directory: Path) -> dict[str, Any]:
     return listed
 
 
+def weight_files(directory: Path) -> tuple[str, ...]:
+    """Return what the manifest of a directory lists at least: the files of an adapter or a
+    model."""
+    return ADAPTER_FILES if (directory / ADAPTER_FILES[0]).exists() else MODEL_FILES
+
+
 def integrity_error(
-    directory: Path, counts: Callable[[str], bool] = bool, needed: Iterable[str] = MODEL_FILES
+    directory: Path, counts: Callable[[str], bool] = bool, needed: Iterable[str] | None = None
 ) -> str | None:
     """Describe what differs between a directory and its MANIFEST of checksums; None if nothing.
 
-    Only files whose name `counts` are looked at; one has to be listed for each pattern of `needed`.
+    Only files whose name `counts` are looked at; one has to be listed for each pattern of `needed`,
+    by default those of a model or an adapter.
     """
     try:
         listed = read_manifest(directory)
-        for pattern in needed:
+        for pattern in weight_files(directory) if needed is None else needed:
             if not any(fnmatchcase(name, pattern) for name in listed):
                 return f"{MANIFEST} lists no {pattern}"
         root = directory.resolve()

@@ -65,18 +65,27 @@ def load_problems(
     name = "stdin" if source == "-" else source
     reader = FieldReader(spec.fields if spec else None, fields)
     places, prefix = [], prefix or bare_name(name)
-    chosen = _Choice(where)
+    field, wanted = _condition(where)
+    seen: set[str] = set()
 
     def read(place: str, number: int, row: Any) -> Problem | None:
         problem = reader.problem(row, f"{prefix}-{number}", need_answer, need_response)
-        if not chosen.takes(problem):
+        value = str(problem.extra.get(field, ""))
+        if wanted and (value in wanted or len(seen) < _SHOWN_VALUES):
+            seen.add(value)
+        if wanted and value not in wanted:
             return None
         places.append(place)
         return problem
 
     problems = tuple(read_rows(source_rows(source, split, root), read, limit, skip_bad))
-    if len(problems) != limit:
-        chosen.check(name)
+    if len(problems) != limit and (missing := wanted - seen):
+        others = ", ".join(shortened(value) for value in sorted(seen - wanted - {""}))
+        asked = " or ".join(shortened(value) for value in sorted(missing))
+        raise UserError(
+            f"data.where: no problem of {name} has {shortened(field)} {asked}"
+            f"{'; others are ' * bool(others)}{others}"
+        )
     if not problems:
         raise UserError(f"{name}: no problems in it; one JSON object a line is expected")
     taken = "" if spec and spec.sizes else reader.said()  # what we make has no fields to choose
@@ -137,35 +146,13 @@ def joined(parts: Sequence[ProblemSet]) -> ProblemSet:
     )
 
 
-class _Choice:
-    """The problems whose field has one of some values; all of them if nothing is asked for."""
-
-    def __init__(self, where: str | None) -> None:
-        self.where = where
-        self.field, equals, values = (part.strip() for part in (where or "").partition("="))
-        self.wanted = {value.strip() for value in values.split(",")}
-        self.seen: set[str] = set()
-        if where is not None and not (self.field and equals and "" not in self.wanted):
-            raise UserError(f"data.where {shortened(where)}: give FIELD=VALUE, such as level=1,2")
-
-    def takes(self, problem: Problem) -> bool:
-        """Return whether the problem is one of them."""
-        if self.where is None:
-            return True
-        value = str(problem.extra.get(self.field))
-        if self.field in problem.extra and (value in self.wanted or len(self.seen) < _SHOWN_VALUES):
-            self.seen.add(value)
-        return value in self.wanted
-
-    def check(self, name: str) -> None:
-        """Raise UserError for a value that no problem had."""
-        if self.where is not None and (missing := self.wanted - self.seen):
-            known = ", ".join(shortened(value) for value in sorted(self.seen - self.wanted))
-            others = f"; others are {known}" if known else ""
-            raise UserError(
-                f"data.where: no problem of {name} has {shortened(self.field)} "
-                f"{' or '.join(shortened(value) for value in sorted(missing))}{others}"
-            )
+def _condition(where: str | None) -> tuple[str, set[str]]:
+    """Return the field and the values that `where` asks for; no values where it is None."""
+    field, _, listed = (where or "").partition("=")
+    values = {value.strip() for value in listed.split(",")}
+    if where is not None and (not field.strip() or "" in values):
+        raise UserError(f"data.where {shortened(where)}: give FIELD=VALUE, such as level=1,2")
+    return field.strip(), values - {""}
 
 
 class ProblemCursor:

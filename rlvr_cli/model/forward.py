@@ -77,8 +77,7 @@ def head_logits(model: Any, hidden_N: torch.Tensor, plain: bool) -> torch.Tensor
     """Compute logits [N, V] of hidden states [N, H]; unless `plain`, with the model's own
     scaling."""
     if plain:
-        head = model.get_output_embeddings()
-        return F.linear(hidden_N, head.weight, head.bias)
+        return F.linear(hidden_N, *head_weights(model, hidden_N.dtype))
     body = model.base_model
     patched = vars(body).get("forward")
     body.forward = lambda *args, **kwargs: _BodyOutput(hidden_N[None])
@@ -89,6 +88,12 @@ def head_logits(model: Any, hidden_N: torch.Tensor, plain: bool) -> torch.Tensor
         del body.forward
         if patched is not None:
             body.forward = patched
+
+
+def head_weights(model: Any, dtype: torch.dtype) -> list[Any]:
+    """Return weight and bias (or None) of the output layer in this type."""
+    head = model.get_output_embeddings()
+    return [None if one is None else one.to(dtype) for one in (head.weight, head.bias)]
 
 
 def choose_forward(model: Any, vocab_size: int, samples: Sequence[Sample], context: int) -> Forward:

@@ -1,13 +1,14 @@
 """Find and load a model: `tiny`, a directory, a run, or a hub id."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import MANIFEST, integrity_error
+from rlvr_cli.model import adapter
 from rlvr_cli.model.pretrained import (
     check_files,
     check_settings,
@@ -79,6 +80,15 @@ class LoadedModel:
     context: int
     """The longest prompt and response together, in tokens."""
     directory: Path | str
+    own_dtype: Any = None
+    """The number type that its configuration names."""
+
+    @property
+    def name(self) -> str:
+        """Return what finds the model again from anywhere."""
+        if self.directory == model_directory(TINY):
+            return TINY
+        return str(self.directory.resolve()) if isinstance(self.directory, Path) else self.directory
 
 
 def read_config(name: str) -> Any:
@@ -105,15 +115,22 @@ def default_device() -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def load_model(name: str) -> LoadedModel:
-    """Load the model in float32, on the GPU if there is one. Raises UserError if that fails."""
+def load_model(
+    name: str, weights: Literal["float32", "bfloat16"] = "float32", on_cpu: bool = False
+) -> LoadedModel:
+    """Load the model on the GPU if there is one; with `on_cpu` its layers stay on the CPU. An
+    adapter is added to the weights it was trained beside. Raises UserError if that fails."""
     directory = model_directory(name)
     if isinstance(directory, Path):
         _refuse_damaged(name, directory)
+    if adapter.is_adapter(directory):
+        return _load_merged(name, Path(directory), weights, on_cpu)
     config = read_config(name)
 
     import torch
     import transformers
+
+    from rlvr_cli.model.units import outside
 
     transformers.utils.logging.disable_progress_bar()
     try:
@@ -122,21 +139,43 @@ def load_model(name: str) -> LoadedModel:
         tokenizer = from_pretrained(transformers.AutoTokenizer, directory)
         _check_tokenizer(tokenizer)
         model = model_from_pretrained(
-            transformers.AutoModelForCausalLM, directory, dtype=torch.float32
+            transformers.AutoModelForCausalLM, directory, dtype=getattr(torch, weights)
         )
         _refuse_unusable(model, tokenizer)
         stop_ids = _stop_ids(model, tokenizer)
         _keep_only_ids(model)
     except Exception as error:  # whatever a file or a hub may hold
         raise _not_loaded(name, error) from None
-    model.to(default_device()).eval()
+    for part in outside(model.eval()) if on_cpu else [model]:
+        part.to(default_device())
     text = model.config.get_text_config()
     context = getattr(text, "max_position_embeddings", None) or _FALLBACK_CONTEXT
-    return LoadedModel(model, tokenizer, stop_ids, context, directory)
+    return LoadedModel(model, tokenizer, stop_ids, context, directory, config.dtype)
+
+
+def _load_merged(name: str, directory: Path, *how: Any) -> LoadedModel:
+    """Load the model that an adapter belongs to, and add the adapter."""
+    if not (directory / MANIFEST).exists():
+        raise UserError(
+            f"--model {name}: it holds an adapter, not a model: merge the two first (peft's "
+            "merge_and_unload) and save the result"
+        )
+    try:
+        check_files(directory)
+        base = adapter.base_of(directory)
+        if adapter.is_adapter(model_directory(base)):
+            raise UserError(f"the model of its adapter, {base}, is an adapter itself")
+        loaded = load_model(base, *how)
+        adapter.merge(loaded.model, directory)
+    except Exception as error:  # whatever a file may hold
+        raise _not_loaded(name, error) from None
+    return replace(loaded, directory=directory)
 
 
 def _refuse_unusable(model: Any, tokenizer: Any) -> None:
     """Raise UserError if tokenizer and output layer do not fit together."""
+    if adapter.layers(model):
+        raise UserError("it is an adapter of another model; merge the two first")
     head = model.get_output_embeddings()
     if head is None:
         raise UserError(f"{type(model).__name__} has no output layer to sample from")

@@ -5,11 +5,15 @@ then all responses. `packed_attention` puts the tokens back where they belong: a
 its prompt and to itself. The last token of a response predicts nothing and is left out.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch.nn.attention.varlen import varlen_attn
+
+_RUN_TYPES, _WIDEST_HEAD = (torch.bfloat16, torch.float16), 256
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,25 @@ class Layout:
     """[B, 1, T, L + T]: 0 where a response token may look (its prompt and itself), else -inf."""
     unpack: torch.Tensor
     """[N]: the place of each packed token among the U L and then B T padded ones."""
+    runs: "Runs"
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The same positions as runs of tokens, without padding and mask: O(N) integers."""
+
+    keys: torch.Tensor
+    """Indices into the packed row: of each response in turn its prompt and itself."""
+    prompt_ends: torch.Tensor
+    """[U + 1], int32: where each prompt begins and the last one ends."""
+    response_ends: torch.Tensor
+    """[B + 1], likewise, from the first response on."""
+    key_ends: torch.Tensor
+    """[B + 1], likewise, into `keys`."""
+    start: int
+    """Where the responses begin in the packed row."""
+    longest: tuple[int, int, int]
+    """Tokens of a prompt, a response, and the two together."""
 
 
 @dataclass(frozen=True)
@@ -78,11 +101,13 @@ def pack(
     visible = torch.cat([sees_prompt, sees_itself], -1)[:, None]
     bias = torch.zeros_like(visible, dtype=like.dtype).masked_fill(~visible, -torch.inf)
     valid = torch.cat([prompt_valid.flatten(), response_valid.flatten()])
-    layout = Layout(prompt_index, response_index, prompt_of, bias, valid.nonzero()[:, 0])
+    runs = _runs(prompt_lengths, kept_lengths, prompt_of, like.device)
+    tensors = (prompt_index, response_index, prompt_of, bias, valid.nonzero()[:, 0])
+    padded, rows, of, visible, unpack = (tensor.to(like.device) for tensor in tensors)
     return ModelInputs(
         input_ids=torch.tensor([flat], device=like.device),
         position_ids=torch.cat(positions)[None].to(like.device),
-        layout=Layout(*(tensor.to(like.device) for tensor in vars(layout).values())),
+        layout=Layout(padded, rows, of, visible, unpack, runs),
         attention_mask=None,
         predicted_from=torch.cat([before, response_index[:, :-1]], 1).to(like.device),
         response_ids=response_ids,
@@ -122,6 +147,55 @@ def _responses(
     return ids.to(like.device), (torch.arange(T) < lengths[:, None]).to(like)
 
 
+def _runs(
+    prompts: torch.Tensor, kept: torch.Tensor, prompt_of: torch.Tensor, device: torch.device
+) -> Runs:
+    """Lay out prompts and responses (less their last token) of these lengths as runs."""
+    ends, start = prompts.cumsum(0).tolist(), int(prompts.sum())
+    keys, end = [], start
+    for p, length in zip(prompt_of.tolist(), kept.tolist(), strict=True):
+        keys += [torch.arange(ends[p] - int(prompts[p]), ends[p]), torch.arange(end, end + length)]
+        end += length
+    both = prompts[prompt_of] + kept
+    bounds = [F.pad(one.cumsum(0), (1, 0)).int().to(device) for one in (prompts, kept, both)]
+    longest = (int(prompts.max()), int(kept.max()), int(both.max()))
+    prompt_ends, response_ends, key_ends = bounds
+    places = torch.cat(keys).to(device)
+    return Runs(places, prompt_ends, response_ends, key_ends, start, longest)
+
+
+def attention_of_runs(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    runs: Runs,
+    scale: float | None,
+    attend: Callable[..., Any] = varlen_attn,
+) -> torch.Tensor:
+    """Compute `packed_attention` in two calls of a kernel for runs of any length: prompts among
+    themselves, then responses with their prompt and themselves, each causal from its end."""
+    q, k, v = (tensor[0].transpose(0, 1).contiguous() for tensor in (query, key, value))
+    start = runs.start
+    how = {"scale": scale, "window_size": (-1, 0), "enable_gqa": query.shape[1] != key.shape[1]}
+    longest_prompt, longest_response, longest = runs.longest
+    found = [
+        attend(
+            *(q[:start], k[:start], v[:start], runs.prompt_ends, runs.prompt_ends),
+            *(longest_prompt, longest_prompt),
+            **how,
+        )
+    ]
+    if longest_response:
+        found.append(
+            attend(
+                *(q[start:], k[runs.keys], v[runs.keys], runs.response_ends, runs.key_ends),
+                *(longest_response, longest),
+                **how,
+            )
+        )
+    return torch.cat(found)[None]
+
+
 def packed_attention(
     query: torch.Tensor,
     key: torch.Tensor,
@@ -130,7 +204,9 @@ def packed_attention(
     scale: float | None,
 ) -> torch.Tensor:
     """Compute attention [1, N, heads, D] of packed tokens; query, key, value are [1, heads, N,
-    D]."""
+    D]. On a GPU numbers of 16 bits take the kernel for runs, everything else a mask."""
+    if query.is_cuda and query.dtype in _RUN_TYPES and query.shape[-1] <= _WIDEST_HEAD:
+        return attention_of_runs(query, key, value, layout.runs, scale)
     grouped = query.shape[1] != key.shape[1]
     q, k, v = (tensor[0].transpose(0, 1) for tensor in (query, key, value))
     prompt_k, prompt_v = (tensor[layout.prompt_index].transpose(1, 2) for tensor in (k, v))
@@ -150,7 +226,7 @@ def packed_attention(
         q[layout.response_index].transpose(1, 2),
         response_k,
         response_v,
-        attn_mask=layout.visible,
+        attn_mask=layout.visible.to(query.dtype),
         scale=scale,
         enable_gqa=grouped,
     )

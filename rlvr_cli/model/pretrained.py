@@ -82,11 +82,11 @@ def check_settings(directory: Path) -> None:
     """Raise UserError for an impossible configuration before anything is built of it, for
     generation settings that cannot be read (transformers would drop them), and for a tokenizer that
     lies elsewhere."""
-    _check_sizes(_read_object(directory / "config.json"))
+    _check_sizes(read_object(directory / "config.json"))
     if (directory / "generation_config.json").exists():
-        _read_object(directory / "generation_config.json")
+        read_object(directory / "generation_config.json")
     if (directory / "tokenizer_config.json").exists():
-        settings = _read_object(directory / "tokenizer_config.json")
+        settings = read_object(directory / "tokenizer_config.json")
         for key in _FILES_OF_A_TOKENIZER:
             if isinstance(settings.get(key), str):
                 raise UserError(f"tokenizer_config.json: {key} must not name a file")
@@ -136,7 +136,7 @@ def _check_sizes(config: dict[str, Any]) -> None:
             )
 
 
-def _read_object(path: Path) -> dict[str, Any]:
+def read_object(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):
@@ -147,7 +147,7 @@ def _read_object(path: Path) -> dict[str, Any]:
 
 
 def _check_index(path: Path) -> None:
-    names = _read_object(path).get("weight_map")
+    names = read_object(path).get("weight_map")
     if not isinstance(names, dict):
         raise UserError(f"{path.name}: it has no weight_map of file names")
     for name in names.values():

@@ -3,12 +3,16 @@
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from rlvr_cli.config import LONGEST_RESPONSE, Config, DataConfig
+import torch
+
+from rlvr_cli.config import LONGEST_RESPONSE, Config, DataConfig, OptimConfig
 from rlvr_cli.core.cores import thread_limit
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import SamplingParams
 from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.data.prompts import FORMATS, kept_template
 from rlvr_cli.model.loading import default_device
+from rlvr_cli.model.units import Way
 from rlvr_cli.rollout.engines.selection import Choice, choose_engine
 from verifiers import Format
 
@@ -62,7 +66,22 @@ def plan_for(config: Config, problems: ProblemSet) -> Plan:
     answer_format = choose_format(problems, config.data)
     engine = choose_engine(config.engine)
     data = {"prompt": template, "answer_format": answer_format}
-    optim = {"precision": precision_on(default_device(), config.optim.precision)}
+    device, asked = default_device(), config.optim
+    if device == "cpu" and asked.offload != "none":
+        raise UserError(
+            f"optim.offload {asked.offload}: there is no GPU whose memory it would spare; leave it "
+            "out"
+        )
+    if asked.offload == "all" and engine.name != "vllm":
+        raise UserError(
+            "optim.offload all: --engine transformers samples from weights on the GPU; "
+            "take --engine vllm or optim.offload=optimizer"
+        )
+    has_adapter = config.lora.rank is not None
+    optim = {
+        "precision": precision_on(device, asked.precision),
+        "weights": precision_on(device if has_adapter else "cpu", asked.weights),
+    }
     sections = {
         "engine": engine.name,
         "data": config.data.model_copy(update=data),
@@ -87,9 +106,18 @@ def choose_threads(parameters: int) -> int:
     return 1 if parameters < _SMALL_MODEL else thread_limit()
 
 
+def way_of(optim: OptimConfig, device: torch.device) -> Way:
+    """Return how the layers are computed that train on this device."""
+    is_plain = optim.precision == "float32" and optim.weights != "bfloat16"
+    return Way(
+        None if is_plain else getattr(torch, optim.precision),
+        device if optim.offload == "all" else None,
+        optim.checkpointing == "on",
+    )
+
+
 def precision_on(device: str, asked: Literal["auto", "float32", "bfloat16"]) -> str:
-    """Return the precision of matrix products on a device: as configured, else bfloat16 on a
-    GPU."""
+    """Return the number type on a device: as configured, else bfloat16 on a GPU."""
     if asked != "auto":
         return asked
     return "bfloat16" if device == "cuda" else "float32"

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -14,12 +15,14 @@ from rlvr_cli.core.text import plural
 from rlvr_cli.core.types import Problem, Prompt
 from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.data.prompts import forward_samples, render_prompts
+from rlvr_cli.model.adapter import add_adapter, is_adapter
 from rlvr_cli.model.forward import PACKED, Forward, choose_forward
-from rlvr_cli.model.loading import LoadedModel, load_model
+from rlvr_cli.model.loading import LoadedModel, default_device, load_model, model_directory
+from rlvr_cli.model.units import AS_IT_STANDS, computed, in_units
 from rlvr_cli.rollout.engines.base import Engine
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
 from rlvr_cli.rollout.engines.selection import check_before_loading
-from rlvr_cli.rollout.plan import Plan
+from rlvr_cli.rollout.plan import Plan, way_of
 from rlvr_cli.rollout.sampler import Sampler
 from verifiers import Verifier
 
@@ -55,8 +58,20 @@ def open_session(plan: Plan, training: bool = False) -> Iterator[Session]:
     """Load the policy and start engine and verifier; all is stopped on leaving."""
     config, is_vllm = plan.config, plan.engine.name == "vllm"
     if is_vllm:
-        check_before_loading(config.model, config.rollout.gpu_share, training)
-    policy = load_model(config.model)
+        check_before_loading(config, training)
+    if training and config.lora.rank is not None and is_adapter(model_directory(config.model)):
+        raise UserError(
+            f"--lora {config.lora.rank}: {config.model} has an adapter already: merge it with rlvr "
+            "export and train on that, go on with --resume, or train all weights of it with "
+            "--set lora.rank=null"
+        )
+    way = way_of(config.optim, torch.device(default_device())) if training else AS_IT_STANDS
+    if training and config.optim.weights == "bfloat16":
+        policy = load_model(config.model, "bfloat16", config.optim.offload == "all")
+    else:
+        policy = load_model(config.model, on_cpu=training and config.optim.offload == "all")
+    if way != AS_IT_STANDS:
+        in_units(policy.model)
     heed()
     device = policy.model.device
     plan = plan.with_threads(policy.model.num_parameters())
@@ -64,9 +79,14 @@ def open_session(plan: Plan, training: bool = False) -> Iterator[Session]:
     forward = PACKED
     if training or not is_vllm:
         samples = forward_samples(policy.tokenizer, policy.context)
-        forward = choose_forward(policy.model, len(policy.tokenizer), samples, policy.context)
+        exact = replace(way, dtype=None if way.dtype is None else torch.float32)
+        with computed(exact):
+            forward = choose_forward(policy.model, len(policy.tokenizer), samples, policy.context)
     with Verifier(format=plan.answer_format) as verifier:
-        engine = _started(is_vllm, policy, config.rollout, training, forward)
+        lora = config.lora if training and config.lora.rank is not None else None
+        engine = _started(is_vllm, policy, config.rollout, training, forward, lora is not None)
+        if lora is not None and lora.rank is not None:
+            add_adapter(policy.model, lora.rank, lora.alpha, lora.targets, config.seed)
         try:
             sampler = Sampler(engine, policy.tokenizer, verifier)
             yield Session(plan, policy, engine, sampler, forward, device)
@@ -75,11 +95,17 @@ def open_session(plan: Plan, training: bool = False) -> Iterator[Session]:
 
 
 def _started(
-    is_vllm: bool, policy: LoadedModel, rollout: RolloutConfig, training: bool, forward: Forward
+    is_vllm: bool,
+    policy: LoadedModel,
+    rollout: RolloutConfig,
+    training: bool,
+    forward: Forward,
+    merges: bool,
 ) -> Engine:
     """The engine with the policy's weights. vLLM has a copy of its own, so that in evaluation the
-    model makes room for it."""
-    common = (policy.model, len(policy.tokenizer), policy.stop_ids, rollout.kv_budget_mb)
+    model makes room for it; so has transformers where an adapter is merged for it."""
+    model = deepcopy(policy.model) if merges and not is_vllm else policy.model
+    common = (model, len(policy.tokenizer), policy.stop_ids, rollout.kv_budget_mb)
     if not is_vllm:
         return TransformersEngine(*common, forward)
     from rlvr_cli.rollout.engines.vllm_engine import VllmEngine

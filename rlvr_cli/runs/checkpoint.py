@@ -5,11 +5,13 @@ import json
 import re
 import tempfile
 from collections.abc import Collection, Mapping
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import torch
 import yaml
 from pydantic import ValidationError
 from safetensors import SafetensorError
@@ -19,21 +21,25 @@ from rlvr_cli.config import OF_A_MODEL, Config
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import (
     MANIFEST,
-    MODEL_FILES,
     integrity_error,
     make_directory,
     read_regular,
     remove_directory,
     sha256,
+    weight_files,
 )
 from rlvr_cli.core.jsonl import parse_json
 from rlvr_cli.core.text import first_mistake
+from rlvr_cli.model.adapter import is_adapter, load_adapter, save_adapter
 from rlvr_cli.model.loading import DEFAULTS_FILE, TRAINER_STATE, LoadedModel
 from rlvr_cli.model.pretrained import model_from_pretrained
+from rlvr_cli.model.rounding import joined, split
 from rlvr_cli.runs.stored import StoredState
 from rlvr_cli.training.state import State
 
 _VALUES, _TENSORS = f"{TRAINER_STATE}/state.json", f"{TRAINER_STATE}/state.safetensors"
+_LOWER = f"{TRAINER_STATE}/lower.safetensors"
+"""The lower halves of float32 weights whose upper halves the model directory holds."""
 _LARGEST_STATE = 1 << 30
 _STEP = re.compile(r"step-(\d{1,9})", re.ASCII)
 
@@ -47,7 +53,7 @@ class Checkpoint:
 
     def integrity_error(self) -> str | None:
         """Describe what is wrong with its checksums, state or name; None if nothing is."""
-        reason = integrity_error(self.path, needed=(*MODEL_FILES, _VALUES, _TENSORS))
+        reason = integrity_error(self.path, needed=(*weight_files(self.path), _VALUES, _TENSORS))
         if reason is not None:
             return reason
         try:
@@ -83,7 +89,12 @@ def save_checkpoint(
     """
 
     def fill(directory: Path) -> None:
-        policy.model.save_pretrained(directory)
+        lower: dict[str, torch.Tensor] = {}
+        if config.lora.rank is not None:
+            policy.model.config.save_pretrained(directory)
+            save_adapter(policy.model, policy.name, directory)
+        else:
+            lower = _save_weights(policy, directory)
         policy.tokenizer.save_pretrained(directory)
         settings = yaml.safe_dump(
             config.model_dump(mode="json", include=OF_A_MODEL), sort_keys=False
@@ -92,6 +103,8 @@ def save_checkpoint(
         (directory / _VALUES).parent.mkdir()
         (directory / _VALUES).write_text(json.dumps(state.values), encoding="utf-8")
         save_file(state.tensors, directory / _TENSORS)
+        if lower:
+            save_file(lower, directory / _LOWER)
         files = sorted(path for path in directory.rglob("*") if path.is_file())
         manifest = {str(path.relative_to(directory)): sha256(path) for path in files}
         (directory / MANIFEST).write_text(json.dumps(manifest, indent=2), encoding="utf-8")
@@ -102,6 +115,27 @@ def save_checkpoint(
     except SafetensorError as error:
         raise OSError(0, str(error), str(target)) from None
     return target
+
+
+def _save_weights(policy: LoadedModel, directory: Path) -> dict[str, torch.Tensor]:
+    """Write the model in the number type that it came in; return what float32 weights have more
+    than that."""
+    model = policy.model
+    if policy.own_dtype != torch.bfloat16 or model.dtype != torch.float32:
+        model.save_pretrained(directory)
+        return {}
+    once = dict(model.named_parameters())
+    weights, lower = {}, {}
+    for name, tensor in model.state_dict().items():
+        if name in once and tensor.dtype == torch.float32:
+            weights[name], lower[name] = (part.cpu() for part in split(tensor))
+        elif name in once or not tensor.is_floating_point():
+            weights[name] = tensor
+    model.save_pretrained(directory, state_dict=weights)
+    config = copy(model.config)
+    config.dtype = policy.own_dtype
+    config.save_pretrained(directory)
+    return lower
 
 
 def check_savable(policy: LoadedModel) -> None:
@@ -120,13 +154,20 @@ def check_savable(policy: LoadedModel) -> None:
 
 
 def load_weights(checkpoint: Checkpoint, model: Any) -> None:
-    """Copy the checkpoint's weights into `model`, which has the same shape. Raises UserError if
-    some are missing."""
+    """Copy the checkpoint's weights, or its adapter, into `model`, which has the same shape. Raises
+    UserError if some are missing."""
+    if is_adapter(checkpoint.path):
+        return load_adapter(model, checkpoint.path)
     try:
         loaded = model_from_pretrained(type(model), checkpoint.path, dtype=model.dtype)
     except UserError as error:
         raise UserError(f"{checkpoint.path} cannot be loaded ({error})") from None
+    if (path := checkpoint.path / _LOWER).is_file():
+        exact, lower = dict(loaded.named_parameters()), load_file(path)
+        for name, upper in exact.items():
+            upper.data = joined(upper.data.bfloat16(), lower[name])
     model.load_state_dict(loaded.state_dict())
+    return None
 
 
 def checkpoint_at(path: Path) -> Checkpoint:

@@ -27,7 +27,7 @@ from rlvr_cli.runs.run_dir import Run
 from rlvr_cli.runs.state import state_of
 from rlvr_cli.training.trainer import Trainer
 
-_SAVING_SHARE, _SAVING_STEPS = 0.1, 5
+_SAVING_SHARE = 0.05
 _ERRORS = "error.txt"
 
 
@@ -43,8 +43,8 @@ class RunLifecycle:
         """Of earlier lives."""
         self._started = time.monotonic()
         self._state: State | None = None
-        self._saved = 0
-        self._saving = 0.0
+        self._saved, self._saved_at = 0, self._started
+        self._saving_takes = 0.0
 
     def resume(self, history: list[dict[str, Any]], progress: dict[str, Any]) -> None:
         """Restore history and progress of an earlier session."""
@@ -106,7 +106,7 @@ class RunLifecycle:
                 self._state = self._snapshot()
                 findings = check(self.history, config.guards)
                 stop = next((finding.text for finding in findings if finding.is_error), None)
-                if self.trainer.step % config.checkpoint.every == 0 or is_best or stop:
+                if self._is_due() or is_best or stop:
                     self._save()
                 bar.tick(step_note(metrics))
                 if not sys.stdout.isatty():
@@ -144,14 +144,17 @@ class RunLifecycle:
         steps = [checkpoint.step for checkpoint in checkpoints(directory)]
         best = self.best["step"] if self.best else None
         remove_checkpoints(directory, prunable(steps, trainer.config.checkpoint.keep, best))
-        self._saving += time.monotonic() - started
-        if step == _SAVING_STEPS * trainer.config.checkpoint.every:
-            share = self._saving / (time.monotonic() - self._started)
-            if share > _SAVING_SHARE:
-                self.display.warn(
-                    f"saving takes {share:.0%} of the time; with --set checkpoint.every=N it is "
-                    "done every N steps, and a crash loses at most N"
-                )
+        self._saved_at = time.monotonic()
+        self._saving_takes = self._saved_at - started
+
+    def _is_due(self) -> bool:
+        """Return whether to save: at the steps that `every` names, else where it takes a small
+        share of the time since the last checkpoint; in any case after so many minutes."""
+        settings, since = self.trainer.config.checkpoint, time.monotonic() - self._saved_at
+        if settings.every is not None and self.trainer.step % settings.every == 0:
+            return True
+        is_cheap = settings.every is None and self._saving_takes <= _SAVING_SHARE * since
+        return is_cheap or since >= 60 * settings.minutes
 
     def _rescue(self) -> None:
         """Save the last completed step after a failure in a later one, if the disk allows it."""

@@ -40,6 +40,7 @@ class StoredMetrics(Stored):
     no_update: str | None
     mixed_share: Finite | None
     verdicts: dict[str, Count]
+    held_out_by_level: dict[str, Finite | None] = {}
 
 
 class _Completion(Stored):

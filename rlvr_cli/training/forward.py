@@ -51,7 +51,9 @@ class ForwardPass:
             ]
         if self.reference is not None:
             reference = self.reference
-            logprobs = self._each(done, lambda batch: reference.token_stats(batch.inputs).logprobs)
+            logprobs = self._each(
+                done, lambda batch: reference.token_stats(batch.inputs, False).logprobs
+            )
             done = [
                 dataclasses.replace(sample, ref_logprobs=logprobs[id(sample)]) for sample in done
             ]
@@ -84,7 +86,7 @@ class ForwardPass:
         ]
 
     def _own_stats(self, batch: MicroBatch) -> torch.Tensor:
-        stats = self.policy.token_stats(batch.inputs)
+        stats = self.policy.token_stats(batch.inputs, self.algo.top_entropy is not None)
         return torch.stack((stats.logprobs, stats.entropy), -1)
 
     def _values(self, batch: MicroBatch) -> torch.Tensor:
@@ -98,9 +100,9 @@ class ForwardPass:
     ) -> dict[int, torch.Tensor]:
         """Return `compute` [B, T, …] of every sample, cut to its own [T, …], by the sample's
         identity."""
-        like, packed = self.policy.head.weight, self.policy.forward.packed
+        like, packed = self.policy.like, self.policy.forward.packed
         self._tokens += sum(len(sample.response_ids) for sample in samples)
-        with self.policy.mixed_precision():
+        with self.policy.computed():
             return {
                 id(sample): values[: len(sample.response_ids)]
                 for batch in micro_batches(samples, self.micro_tokens, like, packed)

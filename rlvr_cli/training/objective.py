@@ -24,7 +24,7 @@ class Objective:
         While only the critic learns, the policy is measured all the same.
         """
         algo = self.algo
-        with torch.set_grad_enabled(learns_policy), self.policy.mixed_precision():
+        with torch.set_grad_enabled(learns_policy), self.policy.computed():
             hidden = self.policy.hidden(batch.inputs)
             entropy_gradient = algo.entropy_coef > 0
             stats = self.policy.stats_of(hidden, batch.inputs, entropy_gradient)
@@ -35,7 +35,7 @@ class Objective:
         if "ref_kl" in per_token:  # an estimate for samples of the policy itself
             per_token["ref_kl"] = per_token["ref_kl"] * fresh
         if self.critic is not None and algo.critic is not None:
-            with self.policy.mixed_precision():
+            with self.policy.computed():
                 values = self.critic.values(batch.inputs, hidden)
             old_values, returns = batch.column("old_values"), batch.column("returns")
             extra, per_token["value_loss"] = critic_loss(
@@ -54,7 +54,7 @@ class Objective:
         )
         carried = torch.tensor([not sample.is_fresh for sample in batch.samples])
         old_logprobs = batch.column("old_logprobs")
-        old_logprobs[own] = stats.logprobs.detach()[own]
+        old_logprobs[own] = stats.logprobs.detach()[own].to(old_logprobs)
         old_logprobs[carried] = rollout_logprobs[carried]
         given = torch.tensor([sample.rollout_logprobs is None for sample in batch.samples])
         rollout_logprobs[given] = old_logprobs[given]

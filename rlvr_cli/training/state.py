@@ -1,11 +1,13 @@
 """Flatten weights and optimizer moments to named tensors, so that safetensors and JSON hold
 them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+
+from rlvr_cli.model.adapter import layers
 
 
 @dataclass(frozen=True)
@@ -20,50 +22,28 @@ class State:
 
 
 def module_state(name: str, module: torch.nn.Module) -> State:
-    """Return the parameters by name; tied ones once."""
-    found = module.named_parameters()
-    return State({}, {f"{name}.{key}": value.detach() for key, value in found})
+    """Return the parameters by name, tied ones once; beside an adapter not the frozen ones."""
+    return State({}, {f"{name}.{key}": p.detach() for key, p in _changing(module)})
 
 
 def load_module(name: str, module: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> None:
     """Copy the parameters of `module_state`. Raises ValueError if a shape differs."""
-    found = _part(name, tensors)
+    found = part(name, tensors)
     with torch.no_grad():
-        for key, parameter in module.named_parameters():
+        for key, parameter in _changing(module):
             if found[key].shape != parameter.shape:
                 raise ValueError(f"{name}.{key} has another shape")
             parameter.copy_(found[key])
 
 
-def optimizer_state(optimizer: torch.optim.Optimizer) -> State:
-    """Return the moments by the number of their parameter."""
-    state = optimizer.state_dict()
-    tensors = {
-        f"optimizer.{parameter}.{key}": value
-        for parameter, entries in state["state"].items()
-        for key, value in entries.items()
-    }
-    return State({"optimizer": state["param_groups"]}, tensors)
+def _changing(module: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Parameter]]:
+    is_whole = not layers(module)
+    for key, parameter in module.named_parameters():
+        if is_whole or parameter.requires_grad or ".lora_" in key:
+            yield key, parameter
 
 
-def load_optimizer(optimizer: torch.optim.Optimizer, state: State) -> None:
-    """Load the moments of `optimizer_state`. Raises ValueError if settings or shapes differ."""
-    entries: dict[int, dict[str, torch.Tensor]] = {}
-    for key, tensor in _part("optimizer", state.tensors).items():
-        parameter, _, entry = key.partition(".")
-        entries.setdefault(int(parameter), {})[entry] = tensor
-    groups = state.values["optimizer"]
-    if [group.keys() for group in groups] != [group.keys() for group in optimizer.param_groups]:
-        raise ValueError("the optimizer's settings are not those of this run")
-    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    for number, found in entries.items():
-        for entry, tensor in found.items():
-            if tensor.dim() and tensor.shape != parameters[number].shape:
-                raise ValueError(f"optimizer.{number}.{entry} has another shape")
-    optimizer.load_state_dict({"state": entries, "param_groups": groups})
-
-
-def _part(name: str, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def part(name: str, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Return the tensors called `NAME.…`, by the rest of their names."""
     prefix = f"{name}."
     return {key.removeprefix(prefix): t for key, t in tensors.items() if key.startswith(prefix)}

@@ -15,8 +15,10 @@ from rlvr_cli.core.types import Completion, Group, Prompt
 from rlvr_cli.data.problems import ProblemCursor
 from rlvr_cli.data.prompts import prompts_digest
 from rlvr_cli.evaluation.measure import Evaluation, evaluate, summarize
+from rlvr_cli.model.adapter import merged_parameters
 from rlvr_cli.model.policy import Critic, Policy, weights_digest
 from rlvr_cli.rollout.given import given_completions
+from rlvr_cli.rollout.plan import way_of
 from rlvr_cli.rollout.sampler import response_seed
 from rlvr_cli.rollout.session import Session
 from rlvr_cli.training.forward import ForwardPass
@@ -47,16 +49,20 @@ class Trainer:
         rollout, model = config.rollout, session.policy.model
         self.params = session.plan.training
         algo, vocab_size = config.algorithm, len(session.policy.tokenizer)
-        bfloat16 = config.optim.precision == "bfloat16"
-        policy = Policy(model, vocab_size, rollout.temperature, bfloat16, session.forward)
+        way = way_of(config.optim, session.device)
+        policy = Policy(model, vocab_size, rollout.temperature, way, session.forward)
+        has_adapter = config.lora.rank is not None
         torch.manual_seed(config.seed)
         self.reference, self.start_digest = None, ""
         if algo.has_reference_model:
-            start = deepcopy(model).requires_grad_(False)
-            self.start_digest = weights_digest(start)
+            is_shared = has_adapter and algo.renewal is None
+            start = model if is_shared else deepcopy(model).requires_grad_(False)
             self.reference = Policy(
-                start, vocab_size, rollout.temperature, bfloat16, session.forward
+                start, vocab_size, rollout.temperature, way, session.forward, not is_shared
             )
+        if has_adapter or self.reference is not None:
+            frozen = (p for p in model.parameters() if not (has_adapter and p.requires_grad))
+            self.start_digest = weights_digest(frozen)
         critic = Critic(model, algo.critic.kind == "own") if algo.critic is not None else None
         self.forward = ForwardPass(policy, self.reference, critic, algo, config.optim.micro_tokens)
         self.objective = Objective(policy, critic, algo)
@@ -112,8 +118,9 @@ class Trainer:
                     record.update = self.updater.update(
                         samples, step, self.config.seed, learns_policy
                     )
+                self.updater.free_gradients()
                 with record.phase("sync"):  # SYNC: the new weights to the engine
-                    engine.sync_weights(self.session.policy.model.named_parameters())
+                    engine.sync_weights(merged_parameters(self.session.policy.model))
                     engine.wake()
                 record.samples, self.weight_version = samples, self.weight_version + 1
             self._renew_reference(step)

@@ -13,14 +13,19 @@ from rlvr_cli.algorithm.objective import LossDenominators, explained_variance
 from rlvr_cli.algorithm.samples import TrainingSample
 from rlvr_cli.config import OptimConfig
 from rlvr_cli.core.errors import EngineError
+from rlvr_cli.model.adapter import trained
 from rlvr_cli.training.batch import MicroBatch, micro_batches
 from rlvr_cli.training.objective import Objective
+from rlvr_cli.training.optimizer import (
+    load_optimizer,
+    new_optimizer,
+    optimizer_state,
+    set_rates,
+)
 from rlvr_cli.training.state import (
     State,
     load_module,
-    load_optimizer,
     module_state,
-    optimizer_state,
 )
 
 SCHEDULES: dict[str, Callable[[float], float]] = {
@@ -47,14 +52,11 @@ class Updater:
         self.optim, self.max_tokens, self.steps = optim, max_tokens, steps
         self.optimizer = self._new_optimizer()
 
-    def _new_optimizer(self) -> torch.optim.AdamW:
-        groups = [{"params": list(self.policy.model.parameters()), "peak": self.optim.lr}]
+    def _new_optimizer(self) -> torch.optim.Optimizer:
+        groups = [(trained(self.policy.model), self.optim.lr)]
         if self.critic is not None:
-            groups.append({"params": list(self.critic.parameters()), "peak": self.optim.critic_lr})
-        optim = self.optim
-        return torch.optim.AdamW(
-            groups, optim.lr, optim.betas, optim.eps, weight_decay=optim.weight_decay
-        )
+            groups.append((trained(self.critic), self.optim.critic_lr))
+        return new_optimizer(groups, self.optim)
 
     def state_dict(self) -> State:
         """Return the optimizer's moments and the critic's weights."""
@@ -82,6 +84,10 @@ class Updater:
     def reset_optimizer(self) -> None:
         """Forget all moments."""
         self.optimizer = self._new_optimizer()
+
+    def free_gradients(self) -> None:
+        """Free the gradients' memory for the next rollout."""
+        self.optimizer.zero_grad(set_to_none=True)
 
     def update(
         self,
@@ -140,14 +146,14 @@ class Updater:
         samples = [sample for sample in samples if sample.is_fresh]
         denominators = self._denominators(samples)
         found: defaultdict[str, float] = defaultdict(float)
-        with self.policy.mixed_precision():
+        with self.policy.computed():
             for batch in self._micro_batches(samples):
                 for name, values in self.objective.divergences(batch, denominators).items():
                     found[f"{name}_after"] += float((values * batch.mask).sum())
         return {name: value / denominators.tokens for name, value in sorted(found.items())}
 
     def _micro_batches(self, samples: Sequence[TrainingSample]) -> Iterator[MicroBatch]:
-        like, packed = self.policy.head.weight, self.policy.forward.packed
+        like, packed = self.policy.like, self.policy.forward.packed
         return micro_batches(samples, self.optim.micro_tokens, like, packed)
 
     def _denominators(self, samples: Sequence[TrainingSample]) -> LossDenominators:
@@ -176,8 +182,7 @@ class Updater:
         warmup = self.optim.warmup_steps
         done = max(0, step - 1 - warmup) / max(1, self.steps - warmup)
         factor = min(1.0, step / max(1, warmup)) * SCHEDULES[self.optim.schedule](done)
-        for group in self.optimizer.param_groups:
-            group["lr"] = group["peak"] * factor
+        set_rates(self.optimizer, factor)
         return self.optim.lr * factor
 
     def _optimizer_step(
@@ -188,7 +193,7 @@ class Updater:
         learns_policy: bool,
     ) -> None:
         denominators = self._denominators(samples)
-        self.optimizer.zero_grad(set_to_none=True)
+        self.free_gradients()
         found: defaultdict[str, float] = defaultdict(float)
         for batch in self._micro_batches(samples):
             loss, per_token = self.objective(batch, denominators, learns_policy)

@@ -44,7 +44,7 @@ def test_what_foreign_names_stand_for_exists_or_is_said_to_be_missing():
     known = {row.name for row in ROWS} | {use.flag for use in SETTINGS.values()} | OTHER_FLAGS
     names, _ = foreign_names()
     missing = {ours for ours in names if ours not in known}
-    assert missing <= {"--lora", "--track", "--reward", "optim.recompute"}
+    assert missing <= {"--track", "--reward"}
     for ours, (name, *_) in names.items():
         said = "no counterpart here yet" if ours in missing else f"{ours}"
         assert said in foreign_answer(name)

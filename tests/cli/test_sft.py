@@ -65,7 +65,7 @@ def test_a_response_that_is_too_long_is_named(rlvr, tmp_path):
     (tmp_path / "rows.jsonl").write_text(jsonl([EXAMPLES[0], EXAMPLES[1] | {"response": "1" * 99}]))
     done = rlvr("train", "rows.jsonl", *FLAGS)
     assert done.returncode == 2
-    assert "1 response longer than --max-tokens 96, first rows.jsonl-2: its response" in done.stderr
+    assert "1 response longer than --max-tokens 80, first rows.jsonl-2: its response" in done.stderr
 
 
 def test_right_responses_of_a_run_are_rows_to_learn_from(rlvr, tmp_path):

@@ -6,7 +6,8 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlvr_cli.model.packing import pack, packed_attention, pad
+from rlvr_cli.model import packing
+from rlvr_cli.model.packing import attention_of_runs, pack, packed_attention, pad
 
 LIKE = torch.zeros(())
 PROMPTS = [[11, 12, 13], [21], [11, 12, 13]]
@@ -76,3 +77,70 @@ def test_each_response_attends_to_its_prompt_and_itself_as_if_alone(heads, kv_he
             enable_gqa=True,
         )  # fmt: skip
         torch.testing.assert_close(found[:, alone], expected.transpose(1, 2))
+
+
+LENGTHS = st.lists(
+    st.tuples(st.integers(0, 2), st.integers(1, 6)), min_size=1, max_size=6
+)  # the number of the prompt, and the length of a response
+
+
+def stand_in(q, k, v, ends_q, ends_k, max_q, max_k, *, scale, window_size, enable_gqa):
+    """torch.nn.attention.varlen.varlen_attn as it is documented: run by run, (-1, 0) is causal and
+    aligned to the end."""
+    assert window_size == (-1, 0)
+    assert ends_q.dtype == ends_k.dtype == torch.int32
+    assert (len(q), len(k)) == (ends_q[-1], ends_k[-1])
+    assert (max_q, max_k) == (ends_q.diff().max(), ends_k.diff().max())
+    out = []
+    for a, b, c, d in zip(ends_q, ends_q[1:], ends_k, ends_k[1:], strict=False):
+        mask = torch.ones(int(b - a), int(d - c), dtype=torch.bool).tril(int(d - c) - int(b - a))
+        heads = (one.transpose(0, 1) for one in (q[a:b], k[c:d], v[c:d]))
+        found = F.scaled_dot_product_attention(
+            *heads, attn_mask=mask, scale=scale, enable_gqa=enable_gqa
+        )
+        out.append(found.transpose(0, 1))
+    return torch.cat(out)
+
+
+@settings(max_examples=40, deadline=None)
+@given(LENGTHS, st.sampled_from([(4, 4), (4, 2), (8, 1)]))
+def test_runs_are_the_dense_mask(rows, heads):
+    prompts = [[10 + group] * (1 + 2 * group) for group, _ in rows]
+    inputs = pack(prompts, [[9] * length for _, length in rows], torch.empty(0).double())
+    N = inputs.input_ids.shape[1]
+    torch.manual_seed(0)
+    q, k, v = (
+        torch.randn(1, count, N, 8, dtype=torch.float64, requires_grad=True)
+        for count in (heads[0], heads[1], heads[1])
+    )
+    layout = inputs.layout
+    dense = packed_attention(q, k, v, layout, 0.3)
+    runs = attention_of_runs(q, k, v, layout.runs, 0.3, stand_in)
+    torch.testing.assert_close(runs, dense, rtol=1e-12, atol=1e-12)
+    weight = torch.randn_like(dense)
+    for ours, theirs in zip(
+        torch.autograd.grad((runs * weight).sum(), (q, k, v)),
+        torch.autograd.grad((dense * weight).sum(), (q, k, v)),
+        strict=True,
+    ):
+        torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
+
+
+def test_the_plan_by_hand():
+    """Prompts [7 7], [8]; responses of 3 and 2 tokens to the first, of 1 to the second: tokens 0, 1
+    and 2 are prompts, 3 and 4 the first response less its last, 5 the second's."""
+    inputs = pack([[7, 7], [7, 7], [8]], [[1, 2, 3], [4, 5], [6]], torch.empty(0))
+    runs = inputs.layout.runs
+    assert runs.keys.tolist() == [0, 1, 3, 4, 0, 1, 5, 2]
+    assert runs.prompt_ends.tolist() == [0, 2, 3]
+    assert runs.response_ends.tolist() == [0, 2, 3, 3]
+    assert runs.key_ends.tolist() == [0, 4, 7, 8]
+    assert (runs.start, runs.longest) == (3, (2, 2, 4))
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
+def test_on_a_cpu_the_mask_is_used(kind, monkeypatch):
+    monkeypatch.setattr(packing, "attention_of_runs", None)
+    layout = pack([[7, 7]], [[1, 2, 3]], torch.empty(0)).layout
+    q = torch.randn(1, 2, 4, 8, dtype=kind)
+    assert packed_attention(q, q, q, layout, None).dtype == kind

@@ -35,7 +35,9 @@ class Tokenizer:
 
 def policy(seed: int = 0, model=None):
     model = model or random_model(seed=seed)
-    return SimpleNamespace(model=model, tokenizer=Tokenizer(), directory="somewhere")
+    return SimpleNamespace(
+        model=model, tokenizer=Tokenizer(), directory="somewhere", own_dtype=None
+    )
 
 
 def state(step: int) -> State:

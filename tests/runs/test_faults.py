@@ -30,6 +30,7 @@ def whole(tmp_path_factory) -> Path:
     """A run of four steps, all checkpoints kept."""
     run = tmp_path_factory.mktemp("whole") / "run"
     keep = ("--set", f"checkpoint.keep={STEPS}", "--set", "eval.every=2")
+    keep += ("--set", "checkpoint.every=1")
     done = invoke(*small_run("--steps", str(STEPS), *keep, "--out", str(run)))
     assert done.exit_code == 0, done.stderr
     return run

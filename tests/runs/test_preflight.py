@@ -10,6 +10,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout, SamplingParams
 from rlvr_cli.evaluation.measure import summarize
 from rlvr_cli.evaluation.metrics import rollout_metrics
+from rlvr_cli.rollout.memory import Need, memory_needed
 from rlvr_cli.runs import preflight
 from rlvr_cli.runs.preflight import (
     gold_findings,
@@ -90,13 +91,16 @@ def test_golds_that_cannot_be_read():
 
 
 def test_memory_that_is_not_there():
-    needed = {"gradient and AdamW": 6 << 30, "critic": 2 << 30, "keys and values": 1 << 30}
-    assert memory_findings(needed, 9 << 30) == []
-    (tight,) = memory_findings(needed, (9 << 30) - 1)
+    always = {"weights": 1 << 30, "AdamW": 4 << 30}
+    needed = Need(always, {"keys and values": 1 << 30}, {"gradients": 2 << 30, "logits": 2 << 30})
+    assert (needed.peak, needed.resident) == (9 << 30, 7 << 30)
+    assert memory_findings(needed, 9 << 30, []) == []
+    (tight,) = memory_findings(needed, (9 << 30) - 1, ["--lora 32 (1.0 GiB)"])
     assert not tight.is_error
-    assert tight.text.startswith("about 9.0 GiB are needed beside the weights and 9.0 GiB are free")
-    (hopeless,) = memory_findings(needed, 7 << 30)
+    assert tight.text == "about 9.0 GiB are needed and 9.0 GiB are free: --lora 32 (1.0 GiB)"
+    (hopeless,) = memory_findings(needed, (7 << 30) - 1, [])
     assert hopeless.is_error
+    assert "take a smaller model" in hopeless.text
 
 
 @pytest.mark.parametrize(
@@ -151,6 +155,17 @@ def test_no_share_of_a_format_that_nobody_asked_for(rlvr):
     assert "the format <think>" not in done.stderr
 
 
+def test_layers_are_computed_again_where_memory_is_short(monkeypatch):
+    from small_trainer import has_even, make_trainer
+
+    session = make_trainer(has_even).session
+    need = memory_needed(session.policy.model, session.plan.config, False).peak
+    held = sum(parameter.nbytes for parameter in session.policy.model.parameters())
+    for free, chosen in ((need - held, "off"), (need - held - 1, "on")):
+        monkeypatch.setattr(preflight, "memory_free", lambda *_, free=free: free)
+        assert preflight.fitted(session).plan.config.optim.checkpointing == chosen
+
+
 def test_long_prompts_are_shown_from_both_ends():
     assert shortened("short") == "short"
     assert len(shortened("ab" * 5000)) < 700
@@ -164,7 +179,7 @@ def test_check_says_it_all_and_starts_nothing(rlvr, tmp_path):
         "prompt     <|user|>Start at ",
         "template   leaves <think> to the policy; a response ends with <|end|>",
         "golds      16 of 16 can be read",
-        "GiB free; needed at most, in GiB: responses of a step 0.00, gradient and AdamW 0.01",
+        "needed: always weights 0.00, responses of a step 0.00, AdamW 0.01; to sample ",
         "probe      8 problems, 32 responses: format right ",
         "check      nothing stands in the way of this run",
     ):

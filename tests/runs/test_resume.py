@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from rlvr_cli.cli.main import app
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.evaluation.metrics import repeatable
+from rlvr_cli.model.adapter import merged_parameters
 from rlvr_cli.rollout import plan
 from rlvr_cli.rollout.engines.selection import choose
 from rlvr_cli.runs.checkpoint import State
@@ -40,6 +41,14 @@ PRESETS = {
     ),
     "adaptive": ("algo=ppo", "algorithm.kl.control=doubling", "algorithm.kl.control.target=0.001"),
     "cosine": ("algo=rloo", "optim.schedule=cosine"),
+    "lora": ("algo=grpo", "lora.rank=2"),
+    "lora, iterative": (
+        *("algo=grpo", "lora.rank=2", "algorithm.kl.reference=iterative"),
+        "algorithm.kl.reference.every=2",
+    ),
+    "lora, critic": ("algo=ppo", "lora.rank=2", "lora.targets=[q_proj,down_proj]"),
+    "bfloat16": ("algo=ppo", "optim.weights=bfloat16", "rollout.mismatch_limit=1"),
+    "computed again": ("algo=grpo", "optim.checkpointing=on"),
 }
 STEPS = 4
 
@@ -56,6 +65,7 @@ def copy(trainer: Trainer, step: int, settings: tuple[str, ...]) -> Trainer:
     other = make_trainer(has_even, *settings)
     other.session.policy.model.load_state_dict(trainer.session.policy.model.state_dict())
     restore(other, state)
+    other.session.engine.sync_weights(merged_parameters(other.session.policy.model))
     other.step = step
     return other
 

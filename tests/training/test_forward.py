@@ -8,14 +8,15 @@ from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.kinds import KL
 from rlvr_cli.algorithm.samples import TrainingSample
 from rlvr_cli.model.policy import Policy
+from rlvr_cli.model.units import Way
 from rlvr_cli.training.batch import micro_batches
 from rlvr_cli.training.forward import ForwardPass
 
 
 def test_log_probabilities_are_taken_in_the_precision_of_the_update():
     """Else the ratio at the first of several updates is not 1."""
-    policies = [Policy(random_model(seed=seed), VOCAB, 1.0, True) for seed in (0, 1)]
-    exact = Policy(policies[0].model, VOCAB, 1.0, False)
+    policies = [Policy(random_model(seed=seed), VOCAB, 1.0, Way(torch.bfloat16)) for seed in (0, 1)]
+    exact = Policy(policies[0].model, VOCAB, 1.0)
     rows = [
         TrainingSample([3, 4], [5, 6, 7 + n], torch.zeros(3), 1.0, 0, True, False) for n in range(4)
     ]
@@ -24,7 +25,7 @@ def test_log_probabilities_are_taken_in_the_precision_of_the_update():
     (batch,) = micro_batches(rows, 1000, exact.head.weight)
     with torch.no_grad():
         precise = exact.token_stats(batch.inputs).logprobs
-        with policies[0].mixed_precision():
+        with policies[0].computed():
             own, reference = (policy.token_stats(batch.inputs).logprobs for policy in policies)
     by_row = {tuple(row.response_ids): n for n, row in enumerate(batch.samples)}
     for row in scored:

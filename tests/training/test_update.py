@@ -27,7 +27,9 @@ from rlvr_cli.algorithm.samples import TrainingSample
 from rlvr_cli.config import OptimConfig
 from rlvr_cli.core.errors import EngineError
 from rlvr_cli.model import policy as models
+from rlvr_cli.model.adapter import add_adapter, merged_parameters, trained
 from rlvr_cli.model.policy import Policy
+from rlvr_cli.model.units import Way, in_units
 from rlvr_cli.training.forward import ForwardPass
 from rlvr_cli.training.objective import Objective
 from rlvr_cli.training.update import SCHEDULES, Updater
@@ -627,3 +629,58 @@ def test_the_entropy_bonus_has_a_gradient():
     for key, gradient in bonus.gradients().items():
         torch.testing.assert_close(ours[key] - without[key], gradient, atol=1e-10, rtol=1e-8)
         assert gradient.abs().sum() > 0
+
+
+@pytest.mark.parametrize("name", ["dapo", "grpo", "ppo"])
+@pytest.mark.parametrize(
+    "way", [Way(recomputes=True), Way(torch.float64, torch.device("cpu"), recomputes=True)]
+)
+def test_layers_computed_again_or_from_elsewhere_give_the_same_update(name, way):
+    plain, other = Made(once(ALGORITHMS[name])), Made(once(ALGORITHMS[name]), 30)
+    in_units(other.policy.model)
+    other.policy.way = way
+    if other.critic is not None:
+        in_units(other.critic)
+    found, expected = other.update(make_rows()), plain.update(make_rows())
+    assert found == pytest.approx(expected, abs=1e-10)
+    gradients = other.gradients()
+    assert gradients.keys() == plain.gradients().keys()
+    for key, gradient in plain.gradients().items():
+        torch.testing.assert_close(gradients[key], gradient, atol=1e-10, rtol=1e-8)
+
+
+def test_in_bfloat16_loss_and_gradient_are_near():
+    plain, other = Made(once(ALGORITHMS["dapo"])), Made(once(ALGORITHMS["dapo"]))
+    in_units(other.policy.model)
+    other.policy.way = Way(torch.bfloat16, recomputes=True)
+    found, expected = other.update(make_rows()), plain.update(make_rows())
+    assert found["loss"] == pytest.approx(expected["loss"], rel=0.05, abs=0.02)
+    ours, exact = other.gradients(), plain.gradients()
+    flat = [torch.cat([g[key].flatten() for key in exact]) for g in (ours, exact)]
+    assert torch.nn.functional.cosine_similarity(*flat, dim=0) > 0.95
+
+
+@pytest.mark.parametrize("micro_tokens", [1, 30, 10_000])
+def test_an_adapters_gradient_is_that_of_the_merged_weights(micro_tokens):
+    """dL/dB = s dL/dW A^T and dL/dA = s B^T dL/dW, in float64, however the batch is cut."""
+    lora, merged = Made(once(ALGORITHMS["dapo"]), micro_tokens), Made(once(ALGORITHMS["dapo"]))
+    add_adapter(lora.policy.model, 2, 6, "all-linear", 0)
+    torch.manual_seed(3)
+    with torch.no_grad():
+        for parameter in trained(lora.policy.model):
+            parameter.data = torch.randn(parameter.shape).double() / 10
+        for key, tensor in merged_parameters(lora.policy.model):
+            merged.policy.model.get_parameter(key).copy_(tensor)
+    lora.updater.reset_optimizer()
+    found, expected = lora.update(make_rows()), merged.update(make_rows())
+    assert found["loss"] == pytest.approx(expected["loss"], abs=1e-9)
+    ours, whole = lora.gradients(), merged.gradients()
+    assert len(ours) == 2 * 2 * 7
+    for key in (key for key in ours if ".lora_A." in key):
+        other = key.replace("lora_A", "lora_B")
+        name = key.removeprefix("policy.")
+        A = lora.policy.model.get_parameter(name).detach()
+        B = lora.policy.model.get_parameter(name.replace("lora_A", "lora_B")).detach()
+        gradient = whole[key.partition(".lora_A")[0] + ".weight"]
+        torch.testing.assert_close(ours[key], 3 * B.T @ gradient, atol=1e-9, rtol=1e-7)
+        torch.testing.assert_close(ours[other], 3 * gradient @ A.T, atol=1e-9, rtol=1e-7)

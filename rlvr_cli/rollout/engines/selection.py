@@ -1,5 +1,6 @@
 """Choose the engine of a run before any weight is loaded."""
 
+import math
 import re
 from dataclasses import dataclass
 from importlib import metadata, util
@@ -7,6 +8,7 @@ from typing import Literal
 
 import torch
 
+from rlvr_cli.config import Config
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.model.loading import default_device, read_config
 from rlvr_cli.model.pretrained import parameter_count
@@ -55,12 +57,28 @@ def choose(asked: str, version: str | None, has_gpu: bool) -> Choice:
     return Choice("transformers", f"auto: {lack}")
 
 
-def check_before_loading(model: str, gpu_share: float, training: bool) -> None:
+def bytes_a_parameter(config: Config) -> tuple[float, float]:
+    """Return what training holds on the GPU for each parameter, while sampling and at most; what an
+    adapter of its own needs counts with the batch."""
+    optim = config.optim
+    size = 2 if optim.weights == "bfloat16" else 4
+    if optim.offload == "all":
+        return 0, 0
+    if config.lora.rank is not None:
+        return size, size
+    moments = 2 * size if optim.moments == "full" else 2
+    return size + (moments if optim.offload == "none" else 0), 2 * size + (
+        moments if optim.offload == "none" else 0
+    )
+
+
+def check_before_loading(config: Config, training: bool) -> None:
     """Raise UserError if vLLM does not know the architecture or the GPU is too small for it."""
     from rlvr_cli.rollout.engines.vllm_engine import known_architectures
 
-    config = read_config(model)
-    architectures = config.architectures or [type(config).__name__]
+    model = config.model
+    described = read_config(model)
+    architectures = described.architectures or [type(described).__name__]
     if not set(architectures) & set(known_architectures()):
         raise UserError(
             f"--model {model}: vLLM {_vllm_version()} does not know the architecture "
@@ -68,22 +86,37 @@ def check_before_loading(model: str, gpu_share: float, training: bool) -> None:
         )
     if default_device() == "cuda":
         total = torch.cuda.get_device_properties(0).total_memory
-        shortage = gpu_shortage(parameter_count(config), total, gpu_share, training)
+        shortage = gpu_shortage(
+            parameter_count(described),
+            total,
+            config.rollout.gpu_share,
+            training,
+            bytes_a_parameter(config),
+        )
         if shortage:
             raise UserError(f"--model {model}: {shortage}")
 
 
-def gpu_shortage(parameters: int, total_bytes: int, gpu_share: float, training: bool) -> str | None:
+def gpu_shortage(
+    parameters: int,
+    total_bytes: int,
+    gpu_share: float,
+    training: bool,
+    beside: tuple[float, float] = (12, 16),
+) -> str | None:
     """Return why the model does not fit the GPU beside vLLM, and what would fit; None if it does.
 
     vLLM takes `gpu_share` of the GPU for 2 bytes a parameter (bfloat16), a gibibyte of workspace,
-    keys and values. Beside it stay 4 bytes a parameter in evaluation; in training 12 (weights and
-    AdamW's moments in float32), and 16 with the gradients while vLLM sleeps.
+    keys and values. Beside it stay 4 bytes a parameter in evaluation; in training those of
+    `beside`: 12 while sampling (weights and AdamW's moments in float32), and 16 with the gradients
+    while vLLM sleeps.
     """
     engine_room = gpu_share * total_bytes - _ENGINE_WORKSPACE
-    fits = min(engine_room / 2, (total_bytes - gpu_share * total_bytes) / (12 if training else 4))
-    if training:
-        fits = min(fits, (total_bytes - _ENGINE_WORKSPACE) / 16)
+    sampling, updating = beside if training else (4, 0)
+    room = total_bytes - gpu_share * total_bytes
+    fits = min(engine_room / 2, room / sampling if sampling else math.inf)
+    if updating:
+        fits = min(fits, (total_bytes - _ENGINE_WORKSPACE) / updating)
     if parameters <= fits:
         return None
     doing = "training" if training else "sampling"
@@ -91,7 +124,7 @@ def gpu_shortage(parameters: int, total_bytes: int, gpu_share: float, training: 
         f"{doing} {parameters / 1e9:.2g} billion parameters beside vLLM does not fit a GPU of "
         f"{total_bytes / _GIB:.0f} GiB with rollout.gpu_share {gpu_share:g}; at most "
         f"{max(fits, 0) / 1e9:.2g} billion would: take a smaller model, a larger GPU, another "
-        "rollout.gpu_share, or --engine transformers"
+        "rollout.gpu_share, --lora 32 or --engine transformers"
     )
 
 

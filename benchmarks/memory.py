@@ -1,0 +1,174 @@
+"""Model size x setting: the peak of an update as the preflight predicts it, and as it is.
+
+    python benchmarks/memory.py                        # small models on this machine
+    python benchmarks/memory.py --shapes 0.5B 1.5B --tokens 8192      # on a GPU
+    python benchmarks/memory.py --shapes 7B --settings full lora --predict    # arithmetic alone
+
+Each cell is a process of its own: one update of a random model on made-up responses, its memory
+beyond what Python and the libraries take. On a CPU the peak of resident memory, on a GPU that of
+torch's allocator. GiB.
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+
+import torch
+from transformers import AutoModelForCausalLM, Qwen2Config
+
+SHAPES = {  # width, inner width, layers, heads, key heads, vocabulary
+    "8M": (256, 1024, 6, 4, 2, 4096),
+    "30M": (512, 2048, 8, 8, 2, 4096),
+    "60M": (640, 2560, 12, 10, 2, 4096),
+    "0.5B": (896, 4864, 24, 14, 2, 151_936),
+    "1.5B": (1536, 8960, 28, 12, 2, 151_936),
+    "3B": (2048, 11_008, 36, 16, 2, 151_936),
+    "7B": (3584, 18_944, 28, 28, 4, 152_064),
+}
+SETTINGS = {
+    "full": (),
+    "full, computed again": ("optim.checkpointing=on",),
+    "bfloat16": ("optim.weights=bfloat16", "optim.checkpointing=on"),
+    "lora": ("lora.rank=32",),
+    "lora, computed again": ("lora.rank=32", "optim.checkpointing=on"),
+}
+GIB = 1 << 30
+PROMPT, ROWS = 32, 4
+"""Tokens of the prompt, and responses of one pass; an update has two passes, both full."""
+
+
+def shaped(name: str, device: str = "cpu"):
+    """A random model in this shape."""
+    width, inner, layers, heads, kv_heads, vocabulary = SHAPES[name]
+    config = Qwen2Config(
+        vocab_size=vocabulary,
+        hidden_size=width,
+        intermediate_size=inner,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=kv_heads,
+        max_position_embeddings=32_768,
+        tie_word_embeddings=name != "7B",
+    )
+    from rlvr_cli.model.attention import ATTENTION
+
+    with torch.device(device):
+        return AutoModelForCausalLM.from_config(config, attn_implementation=ATTENTION).eval()
+
+
+def settled(settings: tuple[str, ...], tokens: int):
+    """The configuration of a cell, with every `auto` decided for this machine."""
+    from rlvr_cli.config import resolve, set_layer
+
+    number = "bfloat16" if torch.cuda.is_available() else "float32"
+    fixed = (
+        *("algo=dapo", "rollout.prompts=1", "rollout.kv_budget_mb=1", "rollout.max_tokens=1024"),
+        *(f"optim.micro_tokens={tokens}", f"optim.precision={number}", "optim.weights=float32"),
+        "optim.checkpointing=off",
+    )
+    return resolve(set_layer([*fixed, *settings]))
+
+
+def predicted(name: str, settings: tuple[str, ...], tokens: int) -> int:
+    """All that an update needs, in bytes."""
+    from rlvr_cli.rollout.memory import memory_needed
+
+    config, model = settled(settings, tokens), shaped(name, "meta")
+    return memory_needed(model, config, True).peak
+
+
+def measured(name: str, settings: tuple[str, ...], tokens: int) -> int:
+    """The peak of two updates in this process, in bytes."""
+    update(*prepared("8M", settings, 64))  # what libraries take at first
+    before = resident()
+    cell = prepared(name, settings, tokens)
+    update(*cell)
+    if torch.cuda.is_available():
+        return torch.cuda.max_memory_allocated()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
+
+
+def prepared(name: str, settings: tuple[str, ...], tokens: int):
+    """An updater on a random model, and responses of so many tokens to one prompt."""
+    from rlvr_cli.algorithm.samples import TrainingSample
+    from rlvr_cli.model.adapter import add_adapter
+    from rlvr_cli.model.policy import Policy
+    from rlvr_cli.rollout.plan import way_of
+    from rlvr_cli.training.objective import Objective
+    from rlvr_cli.training.update import Updater
+
+    config, model = settled(settings, tokens), shaped(name)
+    if config.optim.weights == "bfloat16":
+        model.bfloat16()
+    model.to("cuda" if torch.cuda.is_available() else "cpu")
+    if config.lora.rank is not None:
+        add_adapter(model, config.lora.rank, config.lora.alpha, config.lora.targets, 0)
+    policy = Policy(model, SHAPES[name][-1], 1.0, way_of(config.optim, model.device))
+    updater = Updater(Objective(policy, None, config.algorithm), config.optim, 1024, 10)
+    length = (tokens - PROMPT) // ROWS
+    samples = [
+        TrainingSample(
+            prompt_ids=list(range(2, 2 + PROMPT)),
+            response_ids=[2 + (row + place) % 4000 for place in range(length)],
+            rollout_logprobs=torch.full((length,), -8.0),
+            reward=1.0,
+            group=0,
+            is_fresh=True,
+            is_cut_off=False,
+            advantages=torch.full((length,), (-1.0) ** row),
+        )
+        for row in range(2 * ROWS)
+    ]
+    return updater, samples
+
+
+def run(command: list[str]) -> str:
+    """Run a cell; each tensor is mapped on its own, so that a freed one leaves at once."""
+    env = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=env).stdout
+
+
+def update(updater, samples) -> None:
+    for step in (1, 2):
+        updater.update(samples, step, 0)
+        updater.free_gradients()
+
+
+def resident() -> int:
+    with open("/proc/self/statm", encoding="utf-8") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--shapes", nargs="+", default=["8M", "30M", "60M"], choices=SHAPES)
+    parser.add_argument("--settings", nargs="+", default=list(SETTINGS), choices=SETTINGS)
+    parser.add_argument("--tokens", type=int, default=1024)
+    parser.add_argument("--predict", action="store_true", help="leave the measurement out")
+    parser.add_argument("--cell", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.cell:
+        name, setting = json.loads(args.cell)
+        torch.set_num_threads(1)
+        print(measured(name, SETTINGS[setting], args.tokens))
+        return
+    print("| model | setting | predicted | measured | ratio |\n| --- | --- | --- | --- | --- |")
+    for name in args.shapes:
+        for setting in args.settings:
+            need = predicted(name, SETTINGS[setting], args.tokens)
+            row = f"| {name} | {setting} | {need / GIB:.2f} |"
+            if args.predict:
+                print(f"{row} | |", flush=True)
+                continue
+            cell = ["--cell", json.dumps([name, setting]), "--tokens", str(args.tokens)]
+            found = int(run([sys.executable, __file__, *cell]).split()[-1])
+            print(f"{row} {found / GIB:.2f} | {need / found:.2f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""LoRA: low-rank matrices beside frozen weights (Hu et al. 2022), added in place through peft."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from transformers.pytorch_utils import Conv1D
+
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.files import ADAPTER_FILES
+from rlvr_cli.core.libraries import library
+from rlvr_cli.model.pretrained import read_object
+
+ALL_LINEAR = "all-linear"
+"""Every linear layer but the output layer."""
+_CONFIG, _WEIGHTS = ADAPTER_FILES
+_LINEAR = (torch.nn.Linear, Conv1D)
+_ROOT = "base_model.model."
+"""How peft's files call the model."""
+
+
+def add_adapter(model: Any, rank: int, alpha: int, targets: str | Sequence[str], seed: int) -> None:
+    """Freeze the model and add matrices A and B, in float32, to its linear layers: their output
+    gains alpha / rank times B A x, 0 at first. Raises UserError if no layer is of that name."""
+    peft = library("peft", f"--lora {rank}")
+    named = targets if targets == ALL_LINEAR else [targets] if isinstance(targets, str) else targets
+    config = peft.LoraConfig(
+        r=rank,
+        lora_alpha=alpha,
+        target_modules=named if isinstance(named, str) else list(named),
+        task_type="CAUSAL_LM",
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        try:
+            peft.inject_adapter_in_model(config, model)
+        except ValueError:  # peft found none, or one that is not a layer of weights
+            raise UserError(_unknown_targets(model, targets)) from None
+    adapted = {name for name, module in model.named_modules() if hasattr(module, "lora_A")}
+    plain = all(isinstance(layer.get_base_layer(), _LINEAR) for layer in layers(model))
+    missing = [] if isinstance(named, str) else [t for t in named if not _names_one(t, adapted)]
+    if missing or not plain or model.get_output_embeddings() in layers(model):
+        raise UserError(_unknown_targets(model, targets))
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(".lora_" in name)
+        if parameter.requires_grad:
+            parameter.data = parameter.data.to(torch.promote_types(parameter.dtype, torch.float32))
+
+
+def layers(model: torch.nn.Module) -> list[Any]:
+    """Return the layers that have an adapter; none where the model has none."""
+    return [module for module in model.modules() if hasattr(module, "lora_A")]
+
+
+def trained(model: torch.nn.Module) -> list[torch.nn.Parameter]:
+    """Return the parameters that are trained: the adapter's, or all."""
+    return [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+
+@contextmanager
+def switched_off(model: torch.nn.Module) -> Iterator[None]:
+    """Run the model without its adapter: as it was before training."""
+    for layer in layers(model):
+        layer.enable_adapters(False)
+    try:
+        yield
+    finally:
+        for layer in layers(model):
+            layer.enable_adapters(True)
+
+
+def merged_parameters(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield the parameters by the names they have without an adapter, one at a time, each with what
+    its adapter adds, in float32 at least."""
+    adapted = {name: layer for name, layer in model.named_modules() if hasattr(layer, "lora_A")}
+    for name, parameter in model.named_parameters():
+        if adapted and ".lora_" in name:
+            continue
+        layer, _, rest = name.partition(".base_layer.")
+        tensor = parameter.detach()
+        if rest == "weight":
+            with torch.no_grad():
+                delta = adapted[layer].get_delta_weight("default")
+            tensor = tensor.to(delta.dtype) + delta
+        yield (f"{layer}.{rest}" if rest else name), tensor
+
+
+def save_adapter(model: Any, base: str, directory: Path) -> None:
+    """Write the adapter as peft's own files; `base` names the model it belongs to."""
+    config = model.peft_config["default"]
+    config.base_model_name_or_path, config.inference_mode = base, True
+    config.save_pretrained(directory)
+    save_file(_matrices(model), directory / _WEIGHTS, metadata={"format": "pt"})
+
+
+def load_adapter(model: Any, directory: Path) -> None:
+    """Copy the matrices of `save_adapter`. Raises ValueError if they are not of this model."""
+    found, own = load_file(directory / _WEIGHTS), _matrices(model)
+    if {key: t.shape for key, t in found.items()} != {key: t.shape for key, t in own.items()}:
+        raise ValueError(f"{_WEIGHTS} is not of this model")
+    for key, tensor in own.items():
+        tensor.copy_(found[key])
+
+
+def is_adapter(directory: Path | str) -> bool:
+    """Return whether a model directory holds an adapter instead of all weights."""
+    return isinstance(directory, Path) and (directory / _CONFIG).is_file()
+
+
+def base_of(directory: Path) -> str:
+    """Return the name of the model that an adapter belongs to. Raises UserError if it names
+    none."""
+    base = read_object(directory / _CONFIG).get("base_model_name_or_path")
+    if not isinstance(base, str) or not base:
+        raise UserError(f"{_CONFIG} names no model in base_model_name_or_path")
+    return base
+
+
+@torch.no_grad()
+def merge(model: Any, directory: Path) -> None:
+    """Add the adapter of a directory to the weights of its model, which is in float32. Raises
+    UserError if the two do not belong together."""
+    settings, found = read_object(directory / _CONFIG), load_file(directory / _WEIGHTS)
+    try:
+        scale = settings["lora_alpha"] / settings["r"]
+        for key in (key for key in found if key.endswith(".lora_A.weight")):
+            name = key.removesuffix(".lora_A.weight")
+            layer = model.get_submodule(name.removeprefix(_ROOT))
+            delta = found[f"{name}.lora_B.weight"] @ found[key]
+            delta = delta if isinstance(layer, torch.nn.Linear) else delta.T  # GPT-2's Conv1D
+            layer.weight.add_(delta.mul_(scale).reshape(layer.weight.shape).to(layer.weight))
+    except (KeyError, TypeError, ZeroDivisionError, AttributeError, RuntimeError) as error:
+        raise UserError(f"its adapter does not fit {base_of(directory)} ({error})") from None
+
+
+def _names_one(target: str, names: set[str]) -> bool:
+    return any(f".{name}".endswith(f".{target}") for name in names)
+
+
+def _matrices(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    return {
+        f"{_ROOT}{name.replace('.default', '')}": parameter.detach()
+        for name, parameter in model.named_parameters()
+        if ".lora_" in name
+    }
+
+
+def _unknown_targets(model: torch.nn.Module, targets: str | Sequence[str]) -> str:
+    head = getattr(model, "get_output_embeddings", lambda: None)()
+    known = {
+        name.removesuffix(".base_layer").rpartition(".")[2]
+        for name, module in model.named_modules()
+        if isinstance(module, _LINEAR) and module is not head and ".lora_" not in name
+    }
+    return (
+        f"lora.targets {targets}: not every one is a linear layer of {type(model).__name__} that "
+        f"can have an adapter; choose from {ALL_LINEAR}, {', '.join(sorted(known))}"
+    )

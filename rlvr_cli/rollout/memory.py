@@ -1,0 +1,174 @@
+"""Predict the memory that training needs, by part and phase, and find how much there is."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rlvr_cli.config import Config, OptimConfig
+from rlvr_cli.model.policy import chunk_rows
+from rlvr_cli.model.units import decoder_layers
+
+_FLOAT, _HALF, _BYTE = 4, 2, 1.02
+"""Bytes of a number; of 8 bits with the scale that 256 of them share."""
+_KEPT_HIDDEN, _KEPT_HEADS, _KEPT_INNER, _KEPT_RANK = 7, 4, 4, 7
+"""Vectors a token that one layer keeps for the backward pass, of each of its widths."""
+_LOGITS = 4
+"""Copies of one chunk of logits: scaled, log-softmax, and their gradients (model/policy.py)."""
+_TOKEN = 100
+"""Bytes of one sampled token with its log-probability, as Python keeps them."""
+
+
+@dataclass(frozen=True)
+class Need:
+    """The bytes needed, by part: at any time, and in the two phases."""
+
+    always: dict[str, int]
+    sampling: dict[str, int]
+    updating: dict[str, int]
+
+    @property
+    def peak(self) -> int:
+        """Return the bytes of the larger phase."""
+        return sum(self.always.values()) + max(
+            sum(self.sampling.values()), sum(self.updating.values())
+        )
+
+    @property
+    def resident(self) -> int:
+        """Return the bytes that do not depend on the batch."""
+        return sum(self.always.values()) + self.updating.get("gradients", 0)
+
+
+def memory_needed(model: Any, config: Config, engine_has_own: bool) -> Need:
+    """Predict what training needs on the model's device; the model may be a description without
+    weights (meta). `engine_has_own`: keys and values are not ours to find room for."""
+    optim, algo, lora = config.optim, config.algorithm, config.lora.rank
+    size = _FLOAT if optim.weights != "bfloat16" else _HALF
+    weights = sum(parameter.numel() for parameter in model.parameters())
+    trained = weights if lora is None else _adapter_numbers(model, lora, config.lora.targets)
+    frozen_copy = size * weights
+    of_trained = size if lora is None else _FLOAT
+    moments = {"full": 2 * of_trained, "8bit": 2 * _BYTE}[optim.moments] * trained
+    critic = algo.critic is not None and algo.critic.kind == "own"
+    copies = 1 + critic
+    shares_reference = lora is not None and algo.renewal is None
+    outside_layers = 2 * size * _vocabulary(model) * model.config.get_text_config().hidden_size
+    always = {
+        "weights": outside_layers if optim.offload == "all" else frozen_copy,
+        "responses of a step": responses_memory(config),
+        "AdamW": 0 if optim.offload != "none" else int(copies * moments),
+        "adapter": 0 if lora is None else copies * _FLOAT * trained,
+        "reference policy": frozen_copy if algo.has_reference_model and not shares_reference else 0,
+        "critic": frozen_copy if critic else 0,
+    }
+    merged = lora is not None and not engine_has_own
+    sampling = {
+        "keys and values": 0 if engine_has_own else config.rollout.kv_budget_mb << 20,
+        "merged weights": frozen_copy if merged else 0,
+    }
+    updating = {
+        "gradients": 0 if optim.offload == "all" else copies * of_trained * trained,
+        "merged weights": sampling["merged weights"],
+        "forward and backward": _activations(model, config, lora),
+        "logits": _LOGITS * _FLOAT * _vocabulary(model) * _rows(model, optim),
+    }
+    return Need(*({k: v for k, v in part.items() if v} for part in (always, sampling, updating)))
+
+
+def _activations(model: Any, config: Config, rank: int | None) -> int:
+    """Predict what the layers keep for the backward pass: all of it, or their inputs and one
+    layer."""
+    optim, shape = config.optim, model.config.get_text_config()
+    size = _HALF if optim.precision == "bfloat16" else _FLOAT
+    inner = getattr(shape, "intermediate_size", None) or 4 * shape.hidden_size
+    heads = shape.num_attention_heads * (
+        getattr(shape, "head_dim", None) or shape.hidden_size // shape.num_attention_heads
+    )
+    layer = _KEPT_HIDDEN * shape.hidden_size + _KEPT_HEADS * heads + _KEPT_INNER * inner
+    if rank is not None:
+        layer += _KEPT_RANK * rank
+    layers = shape.num_hidden_layers
+    numbers = layers * layer if optim.checkpointing != "on" else layers * shape.hidden_size + layer
+    return size * numbers * optim.micro_tokens
+
+
+def _rows(model: Any, optim: OptimConfig) -> int:
+    return min(chunk_rows(_vocabulary(model), model.device), optim.micro_tokens)
+
+
+def _vocabulary(model: Any) -> int:
+    rows: int = model.get_output_embeddings().weight.shape[0]
+    return rows
+
+
+def _adapter_numbers(model: Any, rank: int, targets: Any) -> int:
+    """Count the numbers of an adapter: rank times both widths of each linear layer that has one."""
+    head = model.get_output_embeddings()
+    return sum(
+        rank * sum(layer.weight.shape)
+        for name, layer in model.named_modules()
+        if getattr(layer, "weight", None) is not None
+        and layer.weight.dim() == 2
+        and not isinstance(layer, torch.nn.Embedding)
+        and layer is not head
+        and ".lora_" not in name
+        and (targets == "all-linear" or name.removesuffix(".base_layer").endswith(tuple(targets)))
+    )
+
+
+def smaller(config: Config, model: Any) -> Iterator[tuple[str, Config]]:
+    """Yield settings that need less memory, cheapest first, each beside those before it."""
+    on_gpu = model.device.type == "cuda"
+    changes: list[tuple[str, str, Any]] = [
+        ("optim", "checkpointing", "on"),
+        ("optim", "micro_tokens", max(1, config.optim.micro_tokens // 4)),
+        ("rollout", "kv_budget_mb", max(1, config.rollout.kv_budget_mb // 4)),
+        ("optim", "weights", "bfloat16"),
+        ("lora", "rank", 32),
+    ]
+    if on_gpu:
+        changes += [("optim", "offload", "optimizer")]
+    said = []
+    for section, key, value in changes:
+        part = getattr(config, section)
+        if getattr(part, key) == value or (key == "checkpointing" and not decoder_layers(model)):
+            continue
+        config = config.model_copy(update={section: part.model_copy(update={key: value})})
+        said.append("--lora 32" if section == "lora" else f"--set {section}.{key}={value}")
+        yield " ".join(said), config
+
+
+def responses_memory(config: Config) -> int:
+    """Estimate the bytes of one step's responses at full length while they wait for the update."""
+    rollout = config.rollout
+    return rollout.prompts * rollout.samples * rollout.max_tokens * _TOKEN
+
+
+def memory_free(device: torch.device, lent_share: float) -> int:
+    """Return the bytes still available on the device: on the GPU, where the engine returns
+    `lent_share` while the policy is updated, or of this machine or container."""
+    if device.type == "cuda":
+        free, total = torch.cuda.mem_get_info(device)
+        return free + int(lent_share * total)
+    return min(_machine_free(), _container_free())
+
+
+def _machine_free() -> int:
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
+        return next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration, ValueError):
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _container_free() -> int:
+    group = Path("/sys/fs/cgroup")
+    try:
+        limit = int((group / "memory.max").read_text(encoding="utf-8"))
+        return limit - int((group / "memory.current").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return 1 << 62

@@ -1,0 +1,190 @@
+"""AdamW as the weights and the memory want it: in float32, in bfloat16, in 8 bits, on the CPU."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+
+from rlvr_cli.config import OptimConfig
+from rlvr_cli.core.libraries import library
+from rlvr_cli.model.rounding import rounded_at_random
+from rlvr_cli.training.state import State, part
+
+Parameters = Sequence[tuple[list[torch.nn.Parameter], float]]
+"""Parameters and the peak of their learning rate, by group."""
+
+
+def new_optimizer(groups: Parameters, optim: OptimConfig) -> torch.optim.Optimizer:
+    """Make AdamW for the groups. Raises UserError if a library is missing."""
+    listed: Any = [{"params": list(params), "peak": peak} for params, peak in groups]
+    common: dict[str, Any] = {
+        "lr": optim.lr,
+        "betas": optim.betas,
+        "eps": optim.eps,
+        "weight_decay": optim.weight_decay,
+    }
+    parameters = [parameter for params, _ in groups for parameter in params]
+    in_bfloat16 = any(parameter.dtype == torch.bfloat16 for parameter in parameters)
+    if optim.moments == "8bit":
+        adamw = library("torchao.optim", "optim.moments 8bit").AdamW8bit
+        made: torch.optim.Optimizer = adamw(listed, bf16_stochastic_round=True, **common)
+        return made
+    if optim.offload != "none":
+        return OffloadedAdamW(listed, **common)
+    if in_bfloat16:
+        return BFloat16AdamW(listed, **common)
+    on_gpu = all(parameter.is_cuda for parameter in parameters)
+    return torch.optim.AdamW(listed, fused=True if on_gpu else None, **common)
+
+
+def set_rates(optimizer: torch.optim.Optimizer, factor: float) -> None:
+    """Set each group's learning rate to this share of its peak."""
+    for group in optimizer.param_groups:
+        rate = group["peak"] * factor
+        group["lr"] = torch.tensor(rate) if isinstance(group["lr"], torch.Tensor) else rate
+
+
+def optimizer_state(optimizer: torch.optim.Optimizer) -> State:
+    """Return the moments by the number of their parameter, and float32 weights that only the
+    optimizer has."""
+    state = optimizer.state_dict()
+    tensors: dict[str, torch.Tensor] = {}
+    for parameter, entries in state["state"].items():
+        for key, value in entries.items():
+            for inner in _inner(value):
+                tensors[f"optimizer.{parameter}.{key}{inner}"] = _get(value, inner)
+    tensors |= {f"master.{number}": master for number, _, master in _masters(optimizer)}
+    groups = [group | {"lr": float(group["lr"])} for group in state["param_groups"]]
+    return State({"optimizer": groups}, tensors)
+
+
+def load_optimizer(optimizer: torch.optim.Optimizer, state: State) -> None:
+    """Load what `optimizer_state` returned, with the model's weights loaded before. Raises
+    ValueError if settings or shapes differ."""
+    found: dict[int, dict[str, torch.Tensor]] = {}
+    for key, tensor in part("optimizer", state.tensors).items():
+        number, _, entry = key.partition(".")
+        found.setdefault(int(number), {})[entry] = tensor
+    groups = state.values["optimizer"]
+    if [group.keys() for group in groups] != [group.keys() for group in optimizer.param_groups]:
+        raise ValueError("the optimizer's settings are not those of this run")
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    entries = {
+        number: _assembled(optimizer, parameters[number], tensors)
+        for number, tensors in found.items()
+    }
+    for index, named in entries.items():
+        for entry, tensor in named.items():
+            if tensor.dim() and tensor.shape != parameters[index].shape:
+                raise ValueError(f"optimizer.{index}.{entry} has another shape")
+    rates = [group["lr"] for group in optimizer.param_groups]
+    optimizer.load_state_dict({"state": entries, "param_groups": groups})
+    for group, rate in zip(optimizer.param_groups, rates, strict=True):
+        if isinstance(rate, torch.Tensor):
+            group["lr"] = torch.tensor(group["lr"])
+    for index, copy, master in _masters(optimizer):
+        master.data.copy_(state.tensors.get(f"master.{index}", copy))
+
+
+def _masters(
+    optimizer: torch.optim.Optimizer,
+) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
+    """Yield (number, copy in the model, float32 weights) of an optimizer that has its own."""
+    if isinstance(optimizer, OffloadedAdamW):
+        for number, pair in enumerate(zip(optimizer.copies, optimizer.masters, strict=True)):
+            yield number, pair[0].detach(), pair[1].detach()
+
+
+def _inner(value: torch.Tensor) -> list[str]:
+    """Return the names of the tensors that a quantized one consists of; "" for a plain one."""
+    flatten = getattr(value, "__tensor_flatten__", None)
+    return [f":{name}" for name in flatten()[0]] if flatten else [""]
+
+
+def _get(value: torch.Tensor, inner: str) -> torch.Tensor:
+    found: torch.Tensor = getattr(value, inner.removeprefix(":")) if inner else value
+    return found
+
+
+def _assembled(
+    optimizer: Any, parameter: torch.Tensor, found: dict[str, torch.Tensor]
+) -> dict[str, torch.Tensor]:
+    """Put quantized tensors together again."""
+    made = {name: tensor for name, tensor in found.items() if ":" not in name}
+    for name in {name.partition(":")[0] for name in found} - made.keys():
+        made[name] = optimizer._new_buffer(parameter, name == "exp_avg")
+        for inner in _inner(made[name]):
+            _get(made[name], inner).copy_(found[f"{name}{inner}"])
+    return made
+
+
+class BFloat16AdamW(torch.optim.AdamW):
+    """AdamW with weights and moments in bfloat16: computed in float32, rounded at random.
+
+    Rounding to the nearest would lose every change below 1/256 of a number: at a learning rate of
+    1e-6 nearly all of them, and those of the second moment. The randomness depends on nothing but
+    the number of steps, so that a resumed run is the same. Parameters of another type have theirs.
+    """
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    self._move(parameter, group)
+
+    def _move(self, parameter: torch.Tensor, group: dict[str, Any]) -> None:
+        state = self.state[parameter]
+        if not state:
+            state["step"] = torch.tensor(0.0)
+            state["exp_avg"] = torch.zeros_like(parameter)
+            state["exp_avg_sq"] = torch.zeros_like(parameter)
+        state["step"] += 1
+        count, (beta1, beta2), lr = float(state["step"]), group["betas"], float(group["lr"])
+        assert parameter.grad is not None
+        gradient, weight = parameter.grad.float(), parameter.float()
+        mean = state["exp_avg"].float().lerp_(gradient, 1 - beta1)
+        square = state["exp_avg_sq"].float().lerp_(gradient.square(), 1 - beta2)
+        scale = (square / (1 - beta2**count)).sqrt_().add_(group["eps"])
+        weight.mul_(1 - lr * group["weight_decay"])
+        weight.addcdiv_(mean, scale, value=-lr / (1 - beta1**count))
+        generator = torch.Generator(parameter.device).manual_seed(int(count))
+        targets = (parameter, state["exp_avg"], state["exp_avg_sq"])
+        for target, exact in zip(targets, (weight, mean, square), strict=True):
+            is_half = target.dtype == torch.bfloat16
+            target.copy_(rounded_at_random(exact, generator) if is_half else exact)
+
+
+class OffloadedAdamW(torch.optim.AdamW):
+    """AdamW on the CPU: its moments, and float32 weights of which the model has a copy."""
+
+    def __init__(self, groups: list[dict[str, Any]], **common: Any) -> None:
+        self.copies = [parameter for group in groups for parameter in group["params"]]
+        for group in groups:
+            group["params"] = [_on_the_cpu(parameter) for parameter in group["params"]]
+        super().__init__(groups, fused=True, **common)
+
+    @property
+    def masters(self) -> list[torch.Tensor]:
+        """Return the float32 weights, in the order of `copies`."""
+        return [parameter for group in self.param_groups for parameter in group["params"]]
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Free the gradients."""
+        for parameter in (*self.copies, *self.masters):
+            parameter.grad = None
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        for copy, master in zip(self.copies, self.masters, strict=True):
+            if copy.grad is not None:
+                master.grad = copy.grad.to(master)
+        super().step()
+        for copy, master in zip(self.copies, self.masters, strict=True):
+            copy.copy_(master)
+            master.grad = None
+
+
+def _on_the_cpu(parameter: torch.nn.Parameter) -> torch.nn.Parameter:
+    exact = torch.promote_types(parameter.dtype, torch.float32)
+    return torch.nn.Parameter(parameter.detach().to("cpu", exact, copy=True))

@@ -1,0 +1,26 @@
+"""Settings of what is trained that make no sense are refused in a line."""
+
+import pytest
+
+from rlvr_cli.config import resolve, set_layer
+from rlvr_cli.core.errors import UserError
+
+
+@pytest.mark.parametrize(
+    ("assignments", "says"),
+    [
+        (["lora.rank=0"], "lora.rank: input should be greater than or equal to 1, not 0"),
+        (["lora.alpha=0"], "lora.alpha: input should be greater"),
+        (["optim.moments=8bit", "optim.offload=all"], "take one of the two"),
+        (["optim.offload=half"], "optim.offload: input should be 'none', 'optimizer' or 'all'"),
+        (["optim.weights=float16"], "optim.weights: input should be"),
+    ],
+)
+def test_bad_settings(assignments, says):
+    with pytest.raises(UserError, match=says):
+        resolve(set_layer(assignments))
+
+
+def test_targets_are_a_word_or_a_list():
+    for given, kept in (("q_proj", "q_proj"), ("[q_proj, v_proj]", ("q_proj", "v_proj"))):
+        assert resolve(set_layer([f"lora.targets={given}"])).lora.targets == kept
