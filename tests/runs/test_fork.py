@@ -75,6 +75,17 @@ def test_another_algorithm_begins_with_a_new_optimizer_and_says_so(parent):
     assert "its optimizer does not fit and begins anew" in done.stderr
 
 
+def test_a_fork_of_an_adapter_keeps_its_rank(rlvr):
+    pytest.importorskip("peft")
+    more = ("--algo", "reinforce", "--steps", "1", *SMALL, *EASY)
+    for args in (("--lora", "2", "--out", "a"), ("--from", "a", "--out", "b")):
+        done = rlvr("train", *more, *args)
+        assert done.exit_code == 0, done.stderr
+    done = rlvr("train", *more, "--from", "a", "--lora", "4", "--out", "c")
+    assert done.exit_code == 2
+    assert "its weights are not those of a model with lora.rank 4" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [
