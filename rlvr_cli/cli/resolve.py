@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from rlvr_cli import config
-from rlvr_cli.cli.foreign import answer
 from rlvr_cli.config import OF_A_MODEL, SETTINGS, Config, flags_of, use_of
+from rlvr_cli.config.foreign import answer
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import read_regular

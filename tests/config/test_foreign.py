@@ -6,10 +6,10 @@ import pytest
 from typer.main import get_command
 
 from rlvr_cli.__main__ import _run
-from rlvr_cli.cli.foreign import foreign_names
 from rlvr_cli.cli.main import app
 from rlvr_cli.cli.resolve import OTHER_FLAGS, foreign_answer, resolve
 from rlvr_cli.config import SETTINGS, Config
+from rlvr_cli.config.foreign import foreign_names
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.settings import described
 

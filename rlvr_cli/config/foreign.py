@@ -7,7 +7,7 @@ from rlvr_cli.core.yaml_text import load_yaml
 
 def foreign_names() -> tuple[dict[str, list[str]], dict[str, str]]:
     """Return the names of other programs by ours, and sentences by names that have none here."""
-    file = resources.files("rlvr_cli") / "cli" / "foreign.yaml"
+    file = resources.files("rlvr_cli") / "config" / "foreign.yaml"
     table = load_yaml(file.read_text(encoding="utf-8"))
     return table["names"], table["sentences"]
 
