@@ -7,11 +7,11 @@ from typing import Any
 from rlvr_cli import config
 from rlvr_cli.config import OF_A_MODEL, SETTINGS, Config, flags_of, use_of
 from rlvr_cli.config.foreign import answer
+from rlvr_cli.config.overlay import UnknownSettingError
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import read_regular
 from rlvr_cli.core.layers import Layer, yaml_layer
-from rlvr_cli.core.overlay import UnknownSettingError
 from rlvr_cli.core.settings import NONE, Command, described, leaves
 from rlvr_cli.core.text import LONGEST_ANSWER, shortened
 from verifiers import OURS

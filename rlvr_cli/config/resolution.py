@@ -7,10 +7,10 @@ import yaml
 from pydantic import ValidationError
 
 from rlvr_cli.algorithm.presets import ALGORITHMS
+from rlvr_cli.config.overlay import overlay
 from rlvr_cli.config.sections import Config
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.layers import Layer, explained
-from rlvr_cli.core.overlay import overlay
 from rlvr_cli.core.settings import Command, Use, differences, kept, uses
 from rlvr_cli.core.text import shortened, shown
 from rlvr_cli.core.yaml_text import load_yaml
@@ -38,7 +38,7 @@ a model directory: which problems, and what of this machine, is not for a strang
 
 
 def resolve(layers: Sequence[Layer]) -> Config:
-    """The configuration that the layers give, later ones winning (`core.settings.overlay`).
+    """The configuration that the layers give, later ones winning (`overlay.overlay`).
 
     A layer that names another algorithm than one before brings its whole row: what was set of the
     algorithm before it is dropped. One that sets the prompt without the verifier drops the verifier

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
+from rlvr_cli.config.overlay import overlay
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.overlay import overlay
 from rlvr_cli.core.settings import (
     Choice,
     Section,

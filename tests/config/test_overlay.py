@@ -3,7 +3,7 @@
 import pytest
 
 from rlvr_cli.config import Config
-from rlvr_cli.core.overlay import UnknownSettingError, overlay
+from rlvr_cli.config.overlay import UnknownSettingError, overlay
 
 
 @pytest.mark.parametrize(

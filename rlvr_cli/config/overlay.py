@@ -89,14 +89,15 @@ def _choose(
 
 
 def _nearest(section: type[Section], key: str, prefix: str, root: type[Section]) -> str:
-    """Say which setting may be meant: one nearby, one of that last name, or one spelled alike."""
-    if near := difflib.get_close_matches(key, section.model_fields, 1):
-        return f"did you mean {prefix}{near[0]}?"
+    """Say which setting may be meant: one of that last name, one nearby, or one spelled alike."""
     names = list(dict.fromkeys(one.name for one in described(root)))
     last = {name: name.rpartition(".")[2] for name in names}
     same = [name for name in names if last[name] == key]
     if len(same) > 1:
         return f"did you mean one of {', '.join(same)}?"
+    near = difflib.get_close_matches(key, section.model_fields, 1)
+    if near and not same:
+        return f"did you mean {prefix}{near[0]}?"
     alike = difflib.get_close_matches(key, last.values(), 1)
     if found := same or [name for name in names if alike and last[name] == alike[0]]:
         return f"did you mean {found[0]}?"
