@@ -121,7 +121,7 @@ def test_a_run_goes_on_as_it_was_and_can_be_made_longer(run):
     ],
 )
 def test_what_it_computes_cannot_be_changed(run, flags, assignments, others, named):
-    with pytest.raises(UserError, match=f"as it was: {named} cannot change, only steps, checkp"):
+    with pytest.raises(UserError, match=f"as it was: {named} cannot change, only steps, optim"):
         resolve_again(run, flags, assignments, others)
 
 

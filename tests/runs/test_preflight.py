@@ -179,7 +179,7 @@ def test_check_says_it_all_and_starts_nothing(rlvr, tmp_path):
         "prompt     <|user|>Start at ",
         "template   leaves <think> to the policy; a response ends with <|end|>",
         "golds      16 of 16 can be read",
-        "needed: always weights 0.00, responses of a step 0.00, AdamW 0.01; to sample keys and values ",
+        "needed: always weights 0.00, responses of a step 0.00, AdamW 0.01; to sample keys and ",
         "probe      8 problems, 32 responses: format right ",
         "check      nothing stands in the way of this run",
     ):
