@@ -13,6 +13,9 @@ def main() -> None:
     _open_missing()
     try:
         code = _run(sys.argv[1:] or ["--help"])
+    except MemoryError:  # not even for a report
+        os.write(2, b"rlvr: error: out of memory: take a smaller model, or a larger machine\n")
+        code = 2
     except Exception as error:  # outside every command
         from rlvr_cli.cli.errors import fault, report
 

@@ -15,7 +15,9 @@ import smollm
 import torch
 from families import family_config
 from transformers import AutoModelForCausalLM, PreTrainedModel
+from typer.testing import CliRunner, Result
 
+from rlvr_cli.cli.main import app
 from rlvr_cli.model.attention import ATTENTION
 
 SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -50,6 +52,21 @@ def double_model(seed: int = 0) -> PreTrainedModel:
 def jsonl(*rows: object) -> str:
     """The rows as JSON lines."""
     return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def invoke(*args: object, stdin: str = "") -> Result:
+    """The command line in this process, which may end but not fail."""
+    done = CliRunner().invoke(app, list(map(str, args)), input=stdin)
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done
+
+
+def refused(*args: object, stdin: str = "") -> str:
+    """The one line of a mistake."""
+    done = invoke(*args, stdin=stdin)
+    assert (done.exit_code, done.stdout) == (2, ""), done.stderr
+    (line,) = done.stderr.strip().splitlines()
+    return line
 
 
 @pytest.fixture(scope="session", autouse=True)

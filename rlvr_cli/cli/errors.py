@@ -13,8 +13,13 @@ from rlvr_cli.core.errors import ReportedError, RunStoppedError
 from rlvr_cli.core.logs import neutralize_logs
 from rlvr_cli.core.signals import Interrupts
 
-_FULL = ("can't allocate memory", "out of memory", "not enough memory")
-"""What torch says in a RuntimeError."""
+_FULL = (
+    "can't allocate memory",
+    "out of memory",
+    "not enough memory",
+    "Resource temporarily unavailable",
+)
+"""What torch says in a RuntimeError, and the tokenizers where no thread can be had."""
 _LONGEST = 300
 KEPT = "what was sampled is kept in {}; give the same command again to go on"
 NOTHING_KEPT = "nothing is kept; rlvr eval with --out DIR keeps what was sampled"
@@ -46,13 +51,15 @@ def reported_errors(interrupted: str = "") -> Iterator[None]:
             with suppress(OSError):
                 print(f"rlvr: interrupted; {note}", file=sys.stderr)
         raise typer.Exit(130) from None
-    except Exception as error:
+    except (SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # a panic of the tokenizers is no Exception
         report(fault(error))
         _drop_stdout()
         raise typer.Exit(2) from None
 
 
-def fault(error: Exception) -> str:
+def fault(error: BaseException) -> str:
     """Describe what was not foreseen in one line; its traceback goes to a file."""
     reason = " ".join(str(error).split())[:_LONGEST]
     if isinstance(error, MemoryError) or any(words in reason for words in _FULL):
@@ -72,7 +79,7 @@ def report(message: str) -> None:
         fail(message)
 
 
-def _details(error: Exception) -> str:
+def _details(error: BaseException) -> str:
     try:
         text = "".join(traceback.format_exception(error))
         handle, path = tempfile.mkstemp(prefix="rlvr-error-", suffix=".txt")

@@ -25,9 +25,10 @@ from rlvr_cli.runs.checkpoint import (
     load_weights,
     remove_checkpoints,
 )
+from rlvr_cli.runs.fitting import fitted
 from rlvr_cli.runs.lifecycle import RunLifecycle
 from rlvr_cli.runs.narration import refuse_existing, warn_of_bad_golds
-from rlvr_cli.runs.preflight import fitted, preflight
+from rlvr_cli.runs.preflight import preflight
 from rlvr_cli.runs.run_dir import Run, create_run, default_directory, kept_problems
 from rlvr_cli.runs.state import OtherRunError, restore
 from rlvr_cli.training.trainer import Trainer

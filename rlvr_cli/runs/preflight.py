@@ -3,30 +3,25 @@
 import random
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-
-import torch
+from dataclasses import dataclass
 
 from rlvr_cli.algorithm.group_filter import with_signal
 from rlvr_cli.config import Config, DataConfig
-from rlvr_cli.core.errors import Finding, UserError
-from rlvr_cli.core.text import GIB
+from rlvr_cli.core.errors import Finding
 from rlvr_cli.core.types import Group, Prompt
 from rlvr_cli.evaluation.metrics import rollout_metrics, verdict_counts
-from rlvr_cli.model.units import decoder_layers
-from rlvr_cli.rollout.memory import Need, memory_free, memory_needed, responses_memory, smaller
 from rlvr_cli.rollout.sampler import response_seed
 from rlvr_cli.rollout.session import (
     NO_TEMPLATE,
     Session,
     unreadable_golds,
 )
+from rlvr_cli.runs.fitting import check_memory, refuse_large_step
 from verifiers import Attempt, Verdict, Verifier
 
 PROBE_PROBLEMS = 8
 _SHOWN = 600
 _OFTEN = 0.5
-_WAYS = 3
 _MANY = 100_000
 """Responses of a step that take long."""
 _FORMATS: dict[str | None, str] = {
@@ -54,9 +49,8 @@ def preflight(session: Session, prompts: Sequence[Prompt]) -> Iterator[Stage]:
     config, answer_format = session.plan.config, session.plan.answer_format
     refuse_large_step(config)
     yield _data_stage(session, prompts, config)
-    needed, free = _memory(session, config)
-    ways = _ways_to_fit(session, free) if needed.peak > free else []
-    yield Stage((("memory", memory_line(needed, free)),), memory_findings(needed, free, ways))
+    line, findings = check_memory(session)
+    yield Stage((("memory", line),), findings)
     if config.algorithm.reads_responses:
         return
     groups = probe(session, prompts)
@@ -88,19 +82,6 @@ def _data_stage(session: Session, prompts: Sequence[Prompt], config: Config) -> 
             *gold_findings(bad_golds, len(trained)),
         ],
     )
-
-
-def refuse_large_step(config: Config) -> None:
-    """Raise UserError if the responses of one step do not fit in memory: the probe alone, which
-    draws as many per problem, would not end."""
-    needed, free = responses_memory(config), memory_free(torch.device("cpu"), 0.0)
-    if needed > free:
-        rollout = config.rollout
-        raise UserError(
-            f"a step of {rollout.prompts} problems x {rollout.samples} samples x "
-            f"{rollout.max_tokens} tokens takes about {needed / GIB:.0f} GiB and {free / GIB:.1f} "
-            "GiB are free: lower --prompts, -n or --max-tokens"
-        )
 
 
 def probe(session: Session, prompts: Sequence[Prompt]) -> list[Group]:
@@ -168,42 +149,6 @@ def gold_findings(bad: int, problems: int) -> list[Finding]:
             is_error=bad == problems,
         )
     ]
-
-
-def memory_findings(needed: Need, free: int, ways: Sequence[str]) -> list[Finding]:
-    """Find a need for more memory than there is, in bytes, and say which settings need less."""
-    if needed.peak <= free:
-        return []
-    advice = ", or ".join(ways) or "take a smaller model, or an algorithm without a critic"
-    return [
-        Finding(
-            f"about {needed.peak / GIB:.1f} GiB are needed and {free / GIB:.1f} GiB are free: "
-            f"{advice}",
-            is_error=needed.resident > free,
-        )
-    ]
-
-
-def fitted(session: Session) -> Session:
-    """Decide what `auto` leaves to the memory: layers are computed again where it is short."""
-    config = session.plan.config
-    if config.optim.checkpointing != "auto":
-        return session
-    needed, free = _memory(session, config)
-    is_short = needed.peak > free and bool(decoder_layers(session.policy.model))
-    optim = config.optim.model_copy(update={"checkpointing": "on" if is_short else "off"})
-    plan = replace(session.plan, config=config.model_copy(update={"optim": optim}))
-    return replace(session, plan=plan)
-
-
-def _ways_to_fit(session: Session, free: int) -> list[str]:
-    """Return the settings that would fit, each with what it would need, cheapest first."""
-    found: list[str] = []
-    for text, config in smaller(session.plan.config, session.policy.model):
-        peak = _memory(session, config)[0].peak
-        if peak <= free and len(found) < _WAYS:
-            found.append(f"{text} ({peak / GIB:.1f} GiB)")
-    return found
 
 
 def right_in_any_form(groups: Sequence[Group]) -> float:
@@ -290,23 +235,3 @@ def _lengths_line(prompts: Sequence[Prompt], session: Session, config: Config) -
         f"prompts of {statistics.median(lengths):.0f} tokens (longest {max(lengths)}), responses "
         f"of at most {config.rollout.max_tokens}, context {session.policy.context}"
     )
-
-
-def _memory(session: Session, config: Config) -> tuple[Need, int]:
-    """Return the memory needed, and the memory free but for what is loaded already."""
-    model, is_vllm = session.policy.model, session.plan.engine.name == "vllm"
-    lent = config.rollout.gpu_share if is_vllm else 0.0
-    loaded = {model, getattr(session.engine, "model", model)}
-    held = sum(p.nbytes for one in loaded for p in one.parameters() if p.device == model.device)
-    return memory_needed(model, config, is_vllm), memory_free(model.device, lent) + held
-
-
-def memory_line(needed: Need, free: int) -> str:
-    """Say what is needed by part and phase, and what is free."""
-    parts = {"always": needed.always, "to sample": needed.sampling, "to update": needed.updating}
-    listed = "; ".join(
-        f"{phase} " + ", ".join(f"{name} {size / GIB:.2f}" for name, size in part.items())
-        for phase, part in parts.items()
-        if part
-    )
-    return f"{free / GIB:.1f} GiB free, at most {needed.peak / GIB:.2f} needed: {listed}"

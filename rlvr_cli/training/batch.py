@@ -7,6 +7,7 @@ import torch
 
 from rlvr_cli.algorithm.samples import TrainingSample
 from rlvr_cli.model.packing import ModelInputs, pack, pad
+from rlvr_cli.model.policy import Policy
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,13 @@ class MicroBatch:
             if value is not None:
                 target[: len(value)] = value
         return out
+
+
+def batches_for(
+    policy: Policy, samples: Sequence[TrainingSample], micro_tokens: int
+) -> Iterator[MicroBatch]:
+    """Cut samples into forward passes as the policy computes them: packed or padded."""
+    return micro_batches(samples, micro_tokens, policy.like, policy.forward.packed)
 
 
 def micro_batches(

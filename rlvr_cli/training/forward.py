@@ -8,7 +8,7 @@ import torch
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.samples import TrainingSample
 from rlvr_cli.model.policy import Critic, Policy
-from rlvr_cli.training.batch import MicroBatch, micro_batches
+from rlvr_cli.training.batch import MicroBatch, batches_for
 
 
 class ForwardPass:
@@ -100,11 +100,10 @@ class ForwardPass:
     ) -> dict[int, torch.Tensor]:
         """Return `compute` [B, T, …] of every sample, cut to its own [T, …], by the sample's
         identity."""
-        like, packed = self.policy.like, self.policy.forward.packed
         self._tokens += sum(len(sample.response_ids) for sample in samples)
         with self.policy.computed():
             return {
                 id(sample): values[: len(sample.response_ids)]
-                for batch in micro_batches(samples, self.micro_tokens, like, packed)
+                for batch in batches_for(self.policy, samples, self.micro_tokens)
                 for sample, values in zip(batch.samples, compute(batch), strict=True)
             }

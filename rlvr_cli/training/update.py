@@ -14,7 +14,7 @@ from rlvr_cli.algorithm.samples import TrainingSample
 from rlvr_cli.config import OptimConfig
 from rlvr_cli.core.errors import EngineError
 from rlvr_cli.model.adapter import trained
-from rlvr_cli.training.batch import MicroBatch, micro_batches
+from rlvr_cli.training.batch import MicroBatch, batches_for
 from rlvr_cli.training.objective import Objective
 from rlvr_cli.training.optimizer import (
     load_optimizer,
@@ -153,8 +153,7 @@ class Updater:
         return {name: value / denominators.tokens for name, value in sorted(found.items())}
 
     def _micro_batches(self, samples: Sequence[TrainingSample]) -> Iterator[MicroBatch]:
-        like, packed = self.policy.like, self.policy.forward.packed
-        return micro_batches(samples, self.optim.micro_tokens, like, packed)
+        return batches_for(self.policy, samples, self.optim.micro_tokens)
 
     def _denominators(self, samples: Sequence[TrainingSample]) -> LossDenominators:
         tokens = sum(len(sample.response_ids) for sample in samples)

@@ -6,10 +6,8 @@ import subprocess
 import sys
 
 import pytest
-from conftest import jsonl
-from typer.testing import CliRunner
+from conftest import invoke, jsonl, refused
 
-from rlvr_cli.cli.main import app
 from rlvr_cli.evaluation.result_dir import PartialResult
 
 OURS_ONLY = {"id": "a", "answer": "Friday", "response": "The answer is Friday.", "level": 1}
@@ -18,20 +16,6 @@ BOTH = {"id": "c", "answer": "9", "response": r"\boxed{9}", "level": 2}
 NEITHER = {"id": "c", "answer": "9", "response": r"\boxed{8}", "level": 2}
 ROWS = jsonl(OURS_ONLY, THEIRS_ONLY, BOTH, NEITHER)
 TINY = ("-n", "1", "--max-tokens", "3", "--limit", "2", "--judge", "math-verify")
-
-
-def invoke(*args, stdin=""):
-    done = CliRunner().invoke(app, list(map(str, args)), input=stdin)
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    return done
-
-
-def refused(*args, stdin=""):
-    """The one line of a mistake."""
-    done = invoke(*args, stdin=stdin)
-    assert (done.exit_code, done.stdout) == (2, ""), done.stderr
-    (line,) = done.stderr.strip().splitlines()
-    return line
 
 
 def test_an_audit_pipes_the_rows_on_which_the_judges_differ(rlvr):

@@ -4,9 +4,8 @@ options that do not fit. Through the real command line, in this process."""
 import json
 
 import pytest
-from typer.testing import CliRunner
+from conftest import invoke, jsonl, refused
 
-from rlvr_cli.cli.main import app
 from rlvr_cli.cli.publish import ReportOptions, publish
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
@@ -15,24 +14,6 @@ from rlvr_cli.evaluation.result_dir import ResultDirectory
 
 PROBLEM = {"problem": "What is 3 + 4?", "answer": 7}
 QUICK = ("-n", "1", "--max-tokens", "3")
-
-
-def jsonl(*rows):
-    return "".join(json.dumps(row) + "\n" for row in rows)
-
-
-def invoke(*args, stdin=""):
-    done = CliRunner().invoke(app, list(map(str, args)), input=stdin)
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    return done
-
-
-def refused(*args, stdin=""):
-    """The one line of a mistake."""
-    done = invoke(*args, stdin=stdin)
-    assert (done.exit_code, done.stdout) == (2, ""), done.stderr
-    (line,) = done.stderr.strip().splitlines()
-    return line
 
 
 def judged_row(identity, verdict, **more):

@@ -38,7 +38,10 @@ def on_a_terminal(directory, *args):
 
 
 def test_sample_on_a_terminal_shows_each_response_while_it_is_written(rlvr, tmp_path):
-    problems = ({"problem": f"What is {n} + 4?", "answer": n + 4} for n in (3, 5))
+    problems = (
+        {"problem": f"Start at {n}, keep last digits: (a) +4 (b) *3", "answer": (n + 4) * 3 % 10}
+        for n in (3, 5)
+    )
     (tmp_path / "p.jsonl").write_text(jsonl(*problems))
     command = ("sample", "p.jsonl", "-n", "2")
     text = on_a_terminal(tmp_path, *command)

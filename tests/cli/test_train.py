@@ -49,10 +49,11 @@ def test_what_is_going_to_happen_is_said_and_a_check_writes_nothing(configured, 
     assert said[2] == "problems 3 of problems.jsonl; 0 held out"
     assert said[3].startswith("algorithm grpo: ")
     assert said[3].endswith("; changed: surrogate.high 0.2 -> 0.3")
-    assert said[4].startswith(
+    assert "one update a batch: every ratio is 1, so clip is policy_gradient" in said[4]
+    assert said[5].startswith(
         "optimizer 2 steps of 2 problems x 2 samples, at most 3 tokens, temperature 1; 1 update a "
     )
-    assert said[5:] == ["check nothing stands in the way of this run"]
+    assert said[6:] == ["check nothing stands in the way of this run"]
     assert not (tmp_path / "out").exists()
 
 

@@ -7,8 +7,11 @@ import warnings
 
 import pytest
 import tqdm.auto
+from datasets.utils import enable_progress_bars as enable_datasets
 from datasets.utils import tqdm as datasets_tqdm
+from huggingface_hub.utils import enable_progress_bars as enable_hub
 from huggingface_hub.utils import tqdm as hub_tqdm
+from transformers.utils.logging import enable_progress_bar as enable_transformers
 from transformers.utils.logging import tqdm as transformers_tqdm
 
 from rlvr_cli.core.logs import neutralize_logs
@@ -65,6 +68,8 @@ def test_warnings():
     "bar", [tqdm.tqdm, tqdm.auto.tqdm, hub_tqdm, transformers_tqdm, datasets_tqdm]
 )
 def test_progress_bars(bar, capfd):
+    for enable in (enable_hub, enable_transformers, enable_datasets):
+        enable()  # which loading a model or a set has turned off
     neutralize_logs()
     with bar([1], desc=NASTY, unit=NASTY, disable=False, file=sys.stderr) as shown:
         shown.set_postfix({NASTY: NASTY})

@@ -293,7 +293,7 @@ CONFIGS = {
     "architecture unknown": (config(architectures=["Evil"]), FINE),
     "an adapter": (
         written("adapter_config.json", json.dumps({"base_model_name_or_path": "a/b"})),
-        FINE,
+        "it holds an adapter, not a model",
     ),
 }
 GENERATION = "generation_config.json"

@@ -1,6 +1,7 @@
 """A run from its first step to its end, however it ends: what is written, saved and said."""
 
 import json
+import time
 from contextlib import closing
 
 import pytest
@@ -137,8 +138,19 @@ def test_the_minutes_of_earlier_lives_count(begin):
     assert found["before"] == {"pass@1": 0.5}
 
 
-def test_saving_that_takes_long_is_said(begin, capsys, monkeypatch):
-    monkeypatch.setattr("rlvr_cli.runs.lifecycle._SAVING_SHARE", 0.0)
-    loop = begin("steps=5")
-    loop.run_to_end()
-    assert capsys.readouterr().err.count("with --set checkpoint.every=N") == 1
+@pytest.mark.parametrize(
+    ("takes", "since", "due"), [(0.05, 1, True), (0.06, 1, False), (90, 601, True)]
+)
+def test_it_is_saved_where_that_takes_a_small_share_or_after_ten_minutes(begin, takes, since, due):
+    loop = begin("steps=1")
+    loop._saving_takes, loop._saved_at = takes, time.monotonic() - since
+    assert loop._is_due() == due
+
+
+def test_it_is_saved_at_the_steps_that_are_named(begin):
+    loop = begin("steps=4", "checkpoint.every=2")
+    loop._saving_takes = 0.0
+    loop.trainer.step = 3
+    assert not loop._is_due()
+    loop.trainer.step = 4
+    assert loop._is_due()

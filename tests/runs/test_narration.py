@@ -83,7 +83,7 @@ def session(bad=(), chat_template="x"):
 @pytest.mark.parametrize(("count", "rest"), [(5, None), (6, "… and 1 more gold answers")])
 def test_the_first_five_bad_golds_are_named(capsys, count, rest):
     prompts = [made_prompt(f"{n}" * 70, "?" * 70) for n in range(count)] + [made_prompt("good")]
-    warn_of_bad_golds(prompts, session({"?" * 70}), Display())
+    warn_of_bad_golds(prompts, session({"?" * 70}).sampler.verifier, Display())
     lines = capsys.readouterr().err.splitlines()
     named = [
         f"warning    problem {f'{n}' * 60}: the gold answer '{'?' * 60}' cannot" for n in range(5)

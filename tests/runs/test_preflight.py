@@ -1,20 +1,15 @@
 """The preflight shows what a run would be, and each finding fires on a run built for it."""
 
 import json
-from contextlib import nullcontext
 
 import pytest
 
 from rlvr_cli.config import DataConfig, resolve, set_layer
-from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout, SamplingParams
 from rlvr_cli.evaluation.measure import summarize
 from rlvr_cli.evaluation.metrics import rollout_metrics
-from rlvr_cli.rollout.memory import Need, memory_needed
-from rlvr_cli.runs import preflight
 from rlvr_cli.runs.preflight import (
     gold_findings,
-    memory_findings,
     probe_findings,
     right_in_any_form,
     settings_findings,
@@ -71,16 +66,6 @@ def test_settings_that_are_hardly_meant(settings, text):
     assert [text in finding for finding in found] == ([True] if text else [])
 
 
-@pytest.mark.parametrize(("free", "refused"), [(8 * 9 * 50 * 100, False), (359_999, True)])
-def test_a_step_whose_responses_do_not_fit(free, refused, monkeypatch):
-    monkeypatch.setattr(preflight, "memory_free", lambda device, lent: free)
-    settings = ["rollout.prompts=8", "rollout.samples=9", "rollout.max_tokens=50"]
-    config = resolve(set_layer(settings))
-    says = r"8 problems x 9 samples x 50 tokens .* lower --prompts, -n or --max-tokens"
-    with pytest.raises(UserError, match=says) if refused else nullcontext():
-        preflight.refuse_large_step(config)
-
-
 def test_golds_that_cannot_be_read():
     assert gold_findings(0, 1) == []
     (some,) = gold_findings(1, 2)
@@ -88,19 +73,6 @@ def test_golds_that_cannot_be_read():
     assert some.text.startswith("1 of 2 gold answers cannot be read")
     (none,) = gold_findings(1, 1)
     assert none.is_error
-
-
-def test_memory_that_is_not_there():
-    always = {"weights": 1 << 30, "AdamW": 4 << 30}
-    needed = Need(always, {"keys and values": 1 << 30}, {"gradients": 2 << 30, "logits": 2 << 30})
-    assert (needed.peak, needed.resident) == (9 << 30, 7 << 30)
-    assert memory_findings(needed, 9 << 30, []) == []
-    (tight,) = memory_findings(needed, (9 << 30) - 1, ["--lora 32 (1.0 GiB)"])
-    assert not tight.is_error
-    assert tight.text == "about 9.0 GiB are needed and 9.0 GiB are free: --lora 32 (1.0 GiB)"
-    (hopeless,) = memory_findings(needed, (7 << 30) - 1, [])
-    assert hopeless.is_error
-    assert "take a smaller model" in hopeless.text
 
 
 @pytest.mark.parametrize(
@@ -155,17 +127,6 @@ def test_no_share_of_a_format_that_nobody_asked_for(rlvr):
     assert "the format <think>" not in done.stderr
 
 
-def test_layers_are_computed_again_where_memory_is_short(monkeypatch):
-    from small_trainer import has_even, make_trainer
-
-    session = make_trainer(has_even).session
-    need = memory_needed(session.policy.model, session.plan.config, False).peak
-    held = sum(parameter.nbytes for parameter in session.policy.model.parameters())
-    for free, chosen in ((need - held, "off"), (need - held - 1, "on")):
-        monkeypatch.setattr(preflight, "memory_free", lambda *_, free=free: free)
-        assert preflight.fitted(session).plan.config.optim.checkpointing == chosen
-
-
 def test_long_prompts_are_shown_from_both_ends():
     assert shortened("short") == "short"
     assert len(shortened("ab" * 5000)) < 700
@@ -179,7 +140,7 @@ def test_check_says_it_all_and_starts_nothing(rlvr, tmp_path):
         "prompt     <|user|>Start at ",
         "template   leaves <think> to the policy; a response ends with <|end|>",
         "golds      16 of 16 can be read",
-        "needed: always weights 0.00, responses of a step 0.00, AdamW 0.01; to sample ",
+        "needed: always weights 0.00, responses of a step 0.00, AdamW 0.01; to sample keys and ",
         "probe      8 problems, 32 responses: format right ",
         "check      nothing stands in the way of this run",
     ):

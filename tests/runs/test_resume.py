@@ -188,7 +188,7 @@ def test_signals_save_and_say_how_to_go_on(rlvr, tmp_path):
     done = rlvr(*command, "--quiet")
     assert done.returncode == 0, done.stderr
     assert same_files(tmp_path / "whole", tmp_path / "run", "rollouts/*.jsonl")
-    assert same_files(tmp_path / "whole", tmp_path / "run", "checkpoints/*/model.safetensors")
+    assert same_files(tmp_path / "whole", tmp_path / "run", "checkpoints/step-6/*.safetensors")
 
 
 def test_without_a_reader_a_run_says_how_to_go_on(tmp_path):
@@ -247,7 +247,7 @@ def test_piped_problems_are_kept_and_the_run_made_longer(rlvr, tmp_path):
     assert done.returncode == 0, done.stderr
     assert [json.loads(line)["step"] for line in done.stdout.splitlines()] == [2, 3]
     assert same_files(tmp_path / "whole", tmp_path / "run", "rollouts/*.jsonl")
-    assert same_files(tmp_path / "whole", tmp_path / "run", "checkpoints/*/model.safetensors")
+    assert same_files(tmp_path / "whole", tmp_path / "run", "checkpoints/step-3/*.safetensors")
     assert "steps: 3" in (tmp_path / "run" / "config.yaml").read_text()
     fewer = rlvr("train", "--resume", "run", "--steps", "2")
     assert fewer.returncode == 2

@@ -45,7 +45,13 @@ def names(run: Run) -> list[str]:
 
 
 def test_each_step_has_its_rollouts_and_a_line_of_metrics(run):
-    assert names(run) == ["held-out-step-000002", "step-000001", "step-000002", "step-000003"]
+    assert names(run) == [
+        "held-out-step-000002",
+        "manifest",
+        "step-000001",
+        "step-000002",
+        "step-000003",
+    ]
     lines = (run.directory / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in lines] == [metrics(step) for step in (1, 2, 3)]
     rows = (run.directory / "rollouts" / "step-000001.jsonl").read_text().splitlines()
@@ -63,11 +69,17 @@ def test_the_end_of_a_step_is_restored(run):
     run.write_rollouts("held-out-before", [])
     run.write_rollouts("held-out-after", [])
     assert run.truncate_to(2) == [metrics(1), metrics(2)]
-    assert names(run) == ["held-out-before", "held-out-step-000002", "step-000001", "step-000002"]
+    assert names(run) == [
+        "held-out-before",
+        "held-out-step-000002",
+        "manifest",
+        "step-000001",
+        "step-000002",
+    ]
     assert not (run.directory / "summary.json").exists()
     assert len((run.directory / "metrics.jsonl").read_text().splitlines()) == 2
     assert run.truncate_to(0) == []
-    assert names(run) == ["held-out-before"]
+    assert names(run) == ["held-out-before", "manifest"]
 
 
 def test_lines_that_are_no_steps_or_not_in_order_are_left_out(run):

@@ -75,7 +75,7 @@ def test_the_coefficient_is_that_of_the_algorithm_and_counts(policy):
 
 
 def test_divergences_are_the_losss_own_without_a_gradient(policy):
-    rows = batch_of(replace(CARRIED, ref_logprobs=SAID))
+    rows = batch_of(replace(OF_SEVERAL, ref_logprobs=SAID))
     objective = Objective(policy, None, ALGORITHMS["grpo"])
     _, measured = objective(rows, DENOMINATORS)
     found = objective.divergences(rows, DENOMINATORS)
