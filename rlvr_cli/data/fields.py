@@ -1,16 +1,15 @@
 """Find problem, gold answer and id in a row, whatever its fields are called."""
 
-import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rlvr_cli.core.jsonl import parse_json
-from rlvr_cli.core.text import LONGEST_ANSWER, shortened
+from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import FieldName, Problem, Turn
 from rlvr_cli.data.files import BadRowError
-from verifiers import boxed_answer
+from rlvr_cli.data.golds import HASHES, Gold, Rule, gold_and_place
 
 ALIASES: dict[FieldName, tuple[str, ...]] = {
     "problem": (
@@ -26,30 +25,29 @@ ALIASES: dict[FieldName, tuple[str, ...]] = {
 """The paths at which a field is looked for, in this order."""
 _LONG_FORM = {"solution", "output", "messages"}
 """What may be a whole derivation: its gold answer stands in a box or behind `####`, or it is no
-longer than `_BARE` characters."""
-_BARE = 64
+longer than one short line."""
 _NO_ANSWERS = {"", "notfound", "proof"}
 """What sets such as NuminaMath-1.5 write where there is no answer."""
-_HASHES = "####"
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[(-?\d{1,9})\]")
 _ROLES = {"human": "user", "gpt": "assistant", "developer": "system"}
 _RESPONSES = {"response", "responses"}
 _SHOWN = 12
-_Leaf = tuple[str, Any]
 _ANSWER_LIKE = re.compile(r"answer|truth|gold|target|solution|label|result|final", re.IGNORECASE)
 
 
 class FieldReader:
     """Reads rows as problems, and counts where each field was taken from.
 
-    `paths` are a problem set's own, tried before `ALIASES`; `given` are the user's, which hold
-    alone.
+    `paths` are a problem set's own, tried before `ALIASES`, `gold` its rule for them; `given` are
+    the user's, which hold alone. Once a gold answer stood behind `####`, its field is taken for one
+    of derivations in the rows after it.
     """
 
     def __init__(
         self,
         paths: Mapping[FieldName, str] | None = None,
         given: Mapping[FieldName, str] | None = None,
+        gold: Gold | None = None,
     ) -> None:
         self.paths = {
             field: (given[field],)
@@ -58,6 +56,11 @@ class FieldReader:
             for field, aliases in ALIASES.items()
         }
         self.given = given or {}
+        self._rules: dict[str, Rule] = dict.fromkeys(_LONG_FORM, "long")
+        if gold is not None and paths and "answer" in paths:
+            self._rules[paths["answer"]] = gold
+        if "answer" in self.given:
+            self._rules[self.given["answer"]] = "text"
         self.taken: dict[FieldName, Counter[str]] = {field: Counter() for field in ALIASES}
         self.has_chats = False
         """Whether a problem was a chat, which is a whole prompt already."""
@@ -132,15 +135,16 @@ class FieldReader:
             if isinstance(value, str) and value.strip() in _NO_ANSWERS:
                 reason = reason or f"field {path} is {value.strip() or 'empty'}"
                 continue
-            is_given = len(self.paths["answer"]) == 1 or path not in ALIASES["answer"]
-            is_long = path in {*_LONG_FORM, chat} and not is_given
+            rule = "long" if path == chat else self._rules.get(path, "text")
             try:
-                answer, place = gold_and_place(value, is_long, path)
+                answer, place = gold_and_place(value, rule, path)
             except BadRowError as error:
-                if not is_long:
+                if rule == "text":
                     raise
                 reason = reason or str(error)
                 continue
+            if HASHES in place:
+                self._rules.setdefault(path, "long")
             self.taken["answer"][f"{path}{place}"] += 1
             return answer, path
         if not need_answer:
@@ -258,33 +262,3 @@ def checked_text(text: Any, field: str) -> str:
     except UnicodeEncodeError:
         raise BadRowError(f"field {field} is not Unicode text (a lone surrogate)") from None
     return text
-
-
-def gold_and_place(value: Any, is_long: bool = False, field: str = "answer") -> tuple[str, str]:
-    """Return the gold answer as text, and where in its field it stood, in words.
-
-    Numbers are written plainly (27.0 is 27), several joined by commas, GSM8K's reasoning cut at
-    `####`, a solution's at its last box. With `is_long`, a long text needs either. Raises
-    BadRowError if there is none.
-    """
-    if isinstance(value, list | tuple) and value:
-        return ", ".join(gold_and_place(part, field=field)[0] for part in value), ""
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise BadRowError(f"field {field} is neither a text nor a number")
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise BadRowError(f"field {field} is not a finite number")
-        return (str(int(value)) if value.is_integer() else repr(value)), ""
-    text, place = str(value).strip(), ""
-    _, hashes, behind = text.rpartition("\n")[2].partition(_HASHES)
-    if hashes:
-        text, place = behind.strip(), f" behind {_HASHES}"
-    elif "boxed" in text and (boxed := boxed_answer(text)) is not None:
-        return boxed, "'s last box"
-    elif is_long and (len(text) > _BARE or "\n" in text):
-        raise BadRowError(f"field {field} has no box and no {_HASHES} before the gold answer")
-    if not text:
-        raise BadRowError(f"field {field} is empty")
-    if len(text) > LONGEST_ANSWER:
-        raise BadRowError(f"field {field} is longer than {LONGEST_ANSWER} characters")
-    return text, place

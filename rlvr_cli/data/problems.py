@@ -63,7 +63,7 @@ def load_problems(
     """
     spec = find_spec(source)
     name = "stdin" if source == "-" else source
-    reader = FieldReader(spec.fields if spec else None, fields)
+    reader = FieldReader(spec.fields if spec else None, fields, spec.gold if spec else None)
     places, prefix = [], prefix or bare_name(name)
     field, wanted = _condition(where)
     seen: set[str] = set()

@@ -14,6 +14,7 @@ from rlvr_cli.core.types import FieldName
 from rlvr_cli.core.yaml_text import LARGEST_YAML, load_yaml
 from rlvr_cli.data import chains
 from rlvr_cli.data.files import COPIES, SourceRow, file_rows, json_rows
+from rlvr_cli.data.golds import Gold
 from verifiers import Format
 
 FILE_TYPES = (*COPIES, ".gz", ".yaml", ".yml")
@@ -41,6 +42,7 @@ class ProblemSetSpec(BaseModel):
     splits: dict[Split, str] | None = None
     """From `train` and `test` to the source's own names; one that is not named does not exist."""
     fields: dict[FieldName, str] | None = None
+    gold: Gold | None = None
     prompt: str = DEFAULT_PROMPT
     answer_format: Format | None = None
     """How answers are judged; none means as the prompt asks for them."""

@@ -60,7 +60,8 @@ def test_a_local_copy_may_be_named_plainly_or_lie_in_a_folder(tmp_path):
 @pytest.mark.parametrize(
     ("name", "row", "reason"),
     [
-        ("math", {"problem": "p", "solution": "so\nit is 3"}, "field solution has no box"),
+        ("math", {"problem": "p", "solution": "so it is 3"}, "field solution has no box around"),
+        ("gsm8k", {"question": "p", "answer": "so it is 3"}, "field answer has no ####"),
         ("olympiadbench", {"question": "p", "final_answer": []}, "neither a text nor a number"),
         ("minerva", {"question": "p"}, "no field answer; it has question"),
     ],

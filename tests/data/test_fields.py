@@ -288,3 +288,17 @@ def test_a_field_that_the_user_names_is_the_only_one(tmp_path):
         load_problems(source, "train", fields=fields)
     (found,) = load_problems(source, "train", fields=fields, skip_bad=True).problems
     assert (found.id, found.problem, found.answer) == ("2", "1 + 1", "2")
+
+
+def test_a_field_of_derivations_has_no_bare_one_behind_the_first(tmp_path):
+    answers = ["1 + 1 is 2\n#### 2", "18", "It is 2 + 1.\nSo it is 3.", "#### 4"]
+    rows = [{"question": f"p{n}", "answer": answer} for n, answer in enumerate(answers)]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    source = str(tmp_path / "a.jsonl")
+    with pytest.raises(UserError, match=r"a\.jsonl:3: field answer has no box and no #### before"):
+        load_problems(source, "train")
+    found = load_problems(source, "train", skip_bad=True)
+    assert [one.answer for one in found.problems] == ["2", "18", "4"]
+    assert found.taken.endswith("answer from answer behind #### (2), answer (1)")
+    whole = load_problems(source, "train", fields={"answer": "answer"}).problems[2].answer
+    assert whole == answers[2]
