@@ -15,7 +15,7 @@ BOTH = "so \\boxed{3}\n#### 4"
         (DERIVED, "text", (DERIVED, "")),
         (BOTH, "text", ("4", " behind ####")),
         (BOTH, "hashes", ("4", " behind ####")),
-        (BOTH, "boxed", ("3", "'s last box")),
+        ("so \\boxed{3}", "boxed", ("3", "'s last box")),
         (BOTH, "long", ("4", " behind ####")),
         ("\\boxed{1}, no: \\boxed{\\frac12}", "long", ("\\frac12", "'s last box")),
         ("x" * 64, "long", ("x" * 64, "")),
