@@ -147,7 +147,7 @@ def eval_(
         typer.Option(help="As in train; repeat it for several models."),
     ] = None,
     responses: Annotated[
-        str | None, options.output(help="Judge the responses of a file or - instead.")
+        list[str] | None, options.output(help="Judge the responses of a file or - instead.")
     ] = None,
     against: Annotated[
         Path | None, options.report(help="An earlier result, to test against.")
@@ -194,7 +194,7 @@ def eval_(
     evaluation goes on where it was when the command is given again.
     """
     kept = NOTHING_KEPT if out is None else KEPT.format(out)
-    with reported_errors(kept if responses is None else "nothing is kept"):
+    with reported_errors(kept if not responses else "nothing is kept"):
         from rlvr_cli.core.errors import UserError
 
         if list_:
@@ -209,13 +209,17 @@ def eval_(
             given.numbers(k or ()), tuple(by or ()), against, out, given.checked_judge(judge, set_)
         )
         flags = given.given_flags({**ctx.params, "model": None, "data": None}, "eval")
-        if responses is not None:
+        if responses:
             if data or model:
-                raise UserError("--responses needs neither a problem set nor --model")
+                raise UserError(
+                    "--responses judges what is in its file; leave the problem set and --model out"
+                )
+            if len(responses) > 1:
+                raise UserError("--responses: one file at a time; join them, or judge each")
             from rlvr_cli.cli.responses import score
 
             plain = given.resolve(flags, config, set_, "responses")
-            return score(plain, responses, asked, Display(quiet))
+            return score(plain, responses[0], asked, Display(quiet))
         models, sources = dict.fromkeys(model or (None,)), dict.fromkeys(data or (None,))
         pairs = [{"model": one, "data.source": source} for one in models for source in sources]
         configs = [given.resolve(flags | pair, config, set_, "eval") for pair in pairs]
@@ -227,7 +231,7 @@ def eval_(
         return None
 
 
-app.command()(audit)
+app.command(cls=SettingsCommand)(audit)
 app.command()(export)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from rlvr_cli import config
 from rlvr_cli.config import OF_A_MODEL, SETTINGS, Config, flags_of, use_of
@@ -14,11 +14,11 @@ from rlvr_cli.core.files import read_regular
 from rlvr_cli.core.layers import Layer, yaml_layer
 from rlvr_cli.core.settings import NONE, Command, described, leaves
 from rlvr_cli.core.text import LONGEST_ANSWER, shortened
+from rlvr_cli.core.types import FieldName
 from verifiers import OURS
 
 OTHER_FLAGS = {"--kl", "--out", "--resume", "--from"}
 """Flags of train that are no settings, of those that other programs have under another name."""
-FIELDS = ("problem", "answer", "id")
 LORA_RATE = 10.0
 """The learning rate of an adapter over that of all weights (Schulman et al. 2025)."""
 _LONGEST_NAME = 255
@@ -38,7 +38,7 @@ def given_flags(parameters: Mapping[str, Any], command: Command) -> dict[str, An
     if (system := given.get("data.system")) is not None:
         given["data.system"] = _text_or_file(system)
     if "data.fields" in given:
-        given["data.fields"] = dict(_field_and_path(one) for one in given["data.fields"] or [])
+        given["data.fields"] = fields_given(given["data.fields"])
     return given
 
 
@@ -54,14 +54,19 @@ def _text_or_file(given: str) -> str:
         raise UserError(f"--system {shortened(given)}: cannot be read ({reason})") from None
 
 
-def _field_and_path(given: str) -> tuple[str, str]:
-    field, equals, path = given.partition("=")
-    if field not in FIELDS or not equals or not path:
-        raise UserError(
-            f"--field {shortened(given)}: write it as NAME=path, with NAME one of "
-            f"{', '.join(FIELDS)}, such as answer=reward.truth[0]"
-        )
-    return field, path
+def fields_given(given: Iterable[str] | None) -> dict[FieldName, str]:
+    """Return the paths of `--field NAME=path`. Raises UserError for another form or name."""
+    found: dict[FieldName, str] = {}
+    for one in given or ():
+        name, _, path = one.partition("=")
+        field = next((field for field in get_args(FieldName) if field == name), None)
+        if field is None or not path:
+            raise UserError(
+                f"--field {shortened(one)}: write it as NAME=path, with NAME one of "
+                f"{', '.join(get_args(FieldName))}, such as answer=reward.truth[0]"
+            )
+        found[field] = path
+    return found
 
 
 def resolve(

@@ -263,7 +263,12 @@ GOOD = {"id": "a", "answer": 1, "response": "1"}
         ((GOOD,), ("--by", "level"), "--by level: no such field in stdin; its problems have no"),
         (({**GOOD, "x": 1},), ("--by", "level"), "--by level: no such field in stdin; it has x"),
         ((GOOD,), ("--against", "none"), "none: cannot be read"),
-        ((GOOD,), ("--model", "tiny"), "--responses needs neither a problem set nor --model"),
+        ((GOOD,), ("--model", "tiny"), "leave the problem set and --model out"),
+        (
+            (GOOD,),
+            ("--responses", "-"),
+            "--responses: one file at a time; join them",
+        ),
     ],
 )
 def test_bad_responses_are_one_line(rlvr, rows, options, message):

@@ -51,6 +51,13 @@ def test_help_has_the_defaults_of_the_model(command):
     assert checked >= 5
 
 
+@pytest.mark.parametrize("command", [*COMMANDS, "audit", "export"])
+def test_every_option_says_what_it_means(command):
+    for name, text in lines(command).items():
+        meaning = re.sub(r"^-\w|<[^>]*>|\[[^]]*\]|[A-Z=|]+(?= )", "", text).strip()
+        assert len(meaning.split()) > 1, (name, text)
+
+
 def test_help_has_the_defaults_of_the_command():
     said = {command: lines(command) for command in COMMANDS}
     for command, samples in (("train", 8), ("eval", 4), ("sample", 1)):
