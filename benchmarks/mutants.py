@@ -62,6 +62,16 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "reward = rollout.reward or 0.0",
         "reward = rollout.reward or 1.0",
     ): "what was judged has a reward, and none of 0",
+    (
+        "rlvr_cli/evaluation/responses.py",
+        "rows.append(dict(zip(ROW_KEYS, values, strict=True)) | row.problem.extra)",
+        "rows.append(dict(zip(ROW_KEYS, values, strict=False)) | row.problem.extra)",
+    ): "there are as many values as keys",
+    (
+        "rlvr_cli/model/policy.py",
+        "logprobs, entropies = zip(*parts, strict=True)",
+        "logprobs, entropies = zip(*parts, )",
+    ): "each part is a pair",
 }
 """(module, the line, the line with the fault): why no test could notice it."""
 _OPERATORS = {
