@@ -62,16 +62,6 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "reward = rollout.reward or 0.0",
         "reward = rollout.reward or 1.0",
     ): "what was judged has a reward, and none of 0",
-    (
-        "rlvr_cli/evaluation/responses.py",
-        "rows.append(dict(zip(ROW_KEYS, values, strict=True)) | row.problem.extra)",
-        "rows.append(dict(zip(ROW_KEYS, values, strict=False)) | row.problem.extra)",
-    ): "there are as many values as keys",
-    (
-        "rlvr_cli/model/policy.py",
-        "logprobs, entropies = zip(*parts, strict=True)",
-        "logprobs, entropies = zip(*parts, )",
-    ): "each part is a pair",
 }
 """(module, the line, the line with the fault): why no test could notice it."""
 _OPERATORS = {
@@ -132,7 +122,13 @@ def edits(source: bytes) -> Iterator[tuple[int, int, bytes]]:
 
     functions = ast.FunctionDef | ast.Lambda
     bodies = [node for node in ast.walk(ast.parse(source)) if isinstance(node, functions)]
-    for node in {id(part): part for body in bodies for part in ast.walk(body)}.values():
+    nodes = {id(part): part for body in bodies for part in ast.walk(body)}
+    checks = [
+        node for node in nodes.values() if isinstance(node, ast.keyword) and node.arg == "strict"
+    ]
+    for check in checks:  # zip's own check of lengths changes nothing where they are equal
+        del nodes[id(check)], nodes[id(check.value)]
+    for node in nodes.values():
         match node:
             case ast.Compare(left, ops, rights):
                 for a, op, b in zip([left, *rights], ops, rights, strict=False):
