@@ -52,7 +52,7 @@ ALSO = {
     "rlvr_cli/training/forward.py": [f"{_TRAINING}update.py"],
     "rlvr_cli/training/objective.py": [f"{_TRAINING}update.py"],
     "rlvr_cli/training/record.py": [f"{_TRAINING}trainer.py"],
-    "rlvr_cli/training/trainer.py": [],
+    "rlvr_cli/training/trainer.py": ["tests/runs/test_resume.py"],
     "rlvr_cli/training/update.py": [],
 }
 """The core modules, and where they are tested beside the file of their own name."""
