@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from verifiers.extraction.context.hedges import (
     BOUND,
@@ -52,9 +52,8 @@ LONGEST_STATEMENT = 30_000
 LAST_STATEMENTS = 8
 MOST_PLACES = 80
 STATING = (
-    "answer",
-    "result",
     "ans",
+    "result",
     "correct",
     "right",
     "best",
@@ -68,8 +67,7 @@ STATING = (
 PREFIX = re.compile(r"\b(?:final|correct|right|required|desired)?[ ]?$", re.I)
 
 
-@dataclass(frozen=True)
-class Statement:
+class Statement(NamedTuple):
     """What "the answer is …" states, and where. `whole`: all that is said is a value."""
 
     start: int
@@ -95,8 +93,9 @@ def stated(text: str) -> list[Statement]:
         if (not matches or at >= matches[-1].end()) and (match := _begins(text, at)):
             matches.append(match)
     found = [_read(text, match, quoted) for match in matches[-LAST_STATEMENTS:]]
-    begun = list(BEFORE.finditer(text, max(0, places[0] - LONGEST_QUALIFIER)))
-    found += [_read_before(text, match) for match in begun[-LAST_STATEMENTS:]]
+    if "answer" in lowered:
+        begun = list(BEFORE.finditer(text, max(0, places[0] - LONGEST_QUALIFIER)))
+        found += [_read_before(text, match) for match in begun[-LAST_STATEMENTS:]]
     return sorted(filter(None, found), key=lambda statement: statement.start)
 
 

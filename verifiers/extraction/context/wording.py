@@ -19,6 +19,7 @@ class Words:
     """A vocabulary: words that stand whole, and pieces of scripts without spaces that may not."""
 
     def __init__(self, whole: str, anywhere: str = "") -> None:
+        self.source = whole, anywhere
         known = {word.replace("_", " ").casefold() for word in whole.split()}
         self.single = {word for word in known if WHOLE.fullmatch(word)}
         self.by_first: dict[str, list[str]] = {}
@@ -28,6 +29,12 @@ class Words:
             self.by_first.setdefault(pieces[0], []).append(phrase)
             self.by_last.setdefault(pieces[-1], []).append(phrase)
         self.pieces = tuple(anywhere.replace("_", " ").split())
+        self.longest = 2 + max((len(phrase) for phrase in known), default=0)
+        self.hints = self.single | self.by_last.keys()
+
+    def __or__(self, other: "Words") -> "Words":
+        whole, anywhere = (f"{a} {b}" for a, b in zip(self.source, other.source, strict=True))
+        return Words(whole, anywhere)
 
     def search(self, text: str) -> bool:
         """Whether any of the words stands in a text."""
@@ -44,7 +51,7 @@ class Words:
 
     def ends(self, text: str) -> bool:
         """Whether a text ends in one of the words."""
-        text = text.casefold()
+        text = text[-self.longest :].casefold()
         last = "".join(WHOLE.findall(text)[-1:])
         if last in self.single and text.endswith(last):
             return True
@@ -96,7 +103,7 @@ CHANGES_BEFORE = Words(*table("wording")["changes_before"])
 BOUNDS = table("wording")["bounds"]
 ARTICLES = words(table("wording")["articles"])
 BESIDE = " \t\n$\\({*'’-\""
-LAST_WORD = re.compile(r"\w+$")
+LAST_WORD = re.compile(r"(?s:.*)(?<!\w)(\w+)$")
 SHORT_WORD = re.compile(r"\w{1,3}\s+|[的の의]\s*")
 AFTER_MARKS = " \t\n$)\\*'’\"-"
 NAME_OF = re.compile(r"\b[a-z]\s*=\s*$")
@@ -122,12 +129,13 @@ BOUNDS_END = frozenset(bound.split("_")[-1] for bound in BOUNDS.split())
 
 def changed(before: str, after: str) -> bool:
     """Whether words beside a value make another of it: "half of 7", "7 squared"."""
-    before = NAME_OF.sub("", before[-80:]).rstrip(BESIDE)
+    before = before[-80:]
+    before = (NAME_OF.sub("", before) if "=" in before else before).rstrip(BESIDE)
     while not CHANGES_NEXT.ends(before):
-        word = LAST_WORD.search(before)
-        if word is None or word[0].casefold() not in ARTICLES:
+        word = LAST_WORD.match(before)
+        if word is None or word[1].casefold() not in ARTICLES:
             break
-        before = before[: word.start()].rstrip(BESIDE)
+        before = before[: word.start(1)].rstrip(BESIDE)
     else:
         return True
     ends = before.rsplit(None, 2)[-2:]
