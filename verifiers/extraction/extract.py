@@ -105,7 +105,7 @@ def other_readings(found: Extraction) -> tuple[str, ...]:
     boxed = found.reason.startswith(("answer tag", "box"))
     if value.endswith("!") and not boxed and f"{value}$" not in end:
         return (value[:-1],)
-    if DECIMAL_COMMA.search(end) and WRITES_COMMA.search(end):
+    if "," in end and DECIMAL_COMMA.search(end) and WRITES_COMMA.search(end):
         again = _answer(DECIMAL_COMMA.sub(".", end), format=found.format, cut_off=False)
         return (again.text,) if again.text and not again.rivals else ()
     return ()

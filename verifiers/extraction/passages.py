@@ -65,12 +65,12 @@ def _may_strike(text: str) -> bool:
 
 def final_text(text: str) -> str:
     """The end of the first turn of a response, without calculator notes, comments and bold."""
+    text = CALCULATOR.sub("", text) if "<<" in text else text
     text = END_OF_TURN.split(text, maxsplit=1)[0] if "<" in text else text
     text = _first_problem(_window(text.rstrip()))
     end = text[-END_MARKS:]
     if "Q" in end or not end.isascii() or (end[-1:] in "$exdDlk" and "\\" in end):
         text = text[:-END_MARKS] + END_MARK.sub("", end)
-    text = CALCULATOR.sub("", text) if "<<" in text else text
     text = COMMENT.sub(" ", text) if "<!--" in text else text
     text = STRUCK.sub(" ", text) if _may_strike(text) else text
     text = BOLD.sub(r"\1", text) if "**" in text else text
