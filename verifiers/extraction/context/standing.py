@@ -34,6 +34,8 @@ OTHERS_SAY = pattern("standing", "others_say")
 OFFERS_NEXT = pattern("standing", "offers_next")
 WRONG_BEFORE = pattern("standing", "wrong_before")
 DENIED_AFTER = pattern("standing", "denied_after")
+SUBJECT_OF = pattern("standing", "subject_of")
+AFFIRMED = pattern("standing", "affirmed")
 WRONG_THINGS = re.compile(r"[\s$]*(?:wrong|incorrect|false)\s+[a-z]+s\b", re.I)
 NEXT_DENIES = pattern("standing", "next_denies")
 POSITIVE = re.compile(r"\b(?:correct|right|hold|work|fit|answer)$", re.I)
@@ -119,6 +121,8 @@ def denied_after(after: str) -> bool:
     if not after.strip(" .,;!$)\\]}*\n"):
         return False
     if DENIED_AFTER.match(after) or QUESTION.search(after):
+        return True
+    if SUBJECT_OF.match(after) and not AFFIRMED.match(after):
         return True
     if FITS_TOO.match(after) or ONLY_IF.match(after):
         return True
