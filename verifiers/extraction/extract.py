@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from verifiers.extraction.competing_answers import changed_to, offered_after, stands_beside
 from verifiers.extraction.context.alone import stands_alone
-from verifiers.extraction.context.hedges import BOUND
+from verifiers.extraction.context.hedges import BOUND, labelled
 from verifiers.extraction.context.standing import (
     changed_beside,
     denied_after,
@@ -33,6 +33,7 @@ from verifiers.extraction.places import (
     without_denied,
 )
 from verifiers.extraction.prose import (
+    CONTRAST,
     NUMBER_LIST,
     first_digit,
     only_value,
@@ -64,7 +65,8 @@ WRITES_COMMA = pattern("extract", "writes_comma")
 NOT_FOR_GOOD = pattern("extract", "not_for_good")
 NOTE = re.compile(r"\W*note\b", re.I)
 UNSURE_AFTER = re.compile(r"\W*(?:not sure|unsure|maybe|perhaps|if|unless|is what|but|hmm)\b", re.I)
-CUT_WORD = re.compile(r"\b(?:or|and|to)\W*$")
+CUT_WORD = re.compile(r"\b(?:or|and|to)\W*$|[\w)}]\s*[-+*/=<>]\s*$")
+LINE_BREAK = re.compile(r"<br\s*/?>", re.I)
 NEAR_END = 400
 LONGEST_ANSWER = 30_000
 LONGEST_BARE = 300
@@ -155,6 +157,11 @@ def _checked(text: str, reason: str, rivals: tuple[str, ...] = ()) -> Extraction
         text = match[1]
     if not text[0].isdigit():
         text = LABEL.sub(r"\1", text, count=1)
+        if ":" in text and (label := labelled(plain_words(text))):
+            value, anothers = label
+            if anothers:
+                return Extraction(None, "another's")
+            text = value if "\\" not in text and is_value(value) else text
     if CUT_WORD.search(text, max(0, len(text) - 12)):
         return Extraction(None, "cut off")
     if len(text) <= LONGEST_BARE and NUMBER_LIST.fullmatch(text.rstrip(" .")):
@@ -185,8 +192,9 @@ def _in_block(inside: str) -> Extraction:
         ]
         others += [said.value for part in rest for said in stated(part) if is_value(said.value)]
         return _beside(found, others)
-    whole = bare_answer(inside.strip())
-    if denied_before(whole[: first_digit(whole)]):
+    whole = CONTRAST.sub("", bare_answer(LINE_BREAK.sub("\n", inside).strip(" \t\r\n'\"")))
+    before = whole[: first_digit(whole)]
+    if denied_before(before) or (doubted(before) and not EITHER.search(whole)):
         return Extraction(None, "denied")
     if parts := PARTS.match(whole):
         return _checked(", ".join(part.strip() for part in parts.groups() if part), "parts")

@@ -87,7 +87,7 @@ def stated(text: str) -> list[Statement]:
     )
     if not places:
         return []
-    quoted = [match.span() for match in QUOTED.finditer(text)] if '"' in text or "“" in text else []
+    quoted = [match.span() for match in QUOTED.finditer(text)] if '"' in text or "“" in text or " '" in text else []
     matches: list[re.Match[str]] = []
     for at in places[-MOST_PLACES:]:
         if (not matches or at >= matches[-1].end()) and (match := _begins(text, at)):
