@@ -113,7 +113,8 @@ BETWEEN = re.compile(r"\bbetween$", re.I)
 UP_TO_HERE = re.compile(r"\bbetween\s+\$?-?[\w.]{1,20}\$?\s+and$", re.I)
 AND_NEXT = re.compile(r"[\s$)]*(?:and|&)\s")
 PART_OF = re.compile(
-    r"[\s$}]*(?:\\?%|percent|per cent)[\s$}]*\s+of\b|"
+    r"[\s$}]*(?:\\?%|percent|per cent)[\s$}]*\s+of\s+(?:\$?[\d\\(]|[k-z]\b|that\b|this\b|it\b|"
+    r"the\s+(?:answer|result|number|total|sum|above|price|amount)\b)|"
     r"[\s$]*times\s+(?:\$?\d|[k-z]\b|two|three|four|ten)",
     re.I,
 )
