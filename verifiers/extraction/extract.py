@@ -67,6 +67,9 @@ NOTE = re.compile(r"\W*note\b", re.I)
 UNSURE_AFTER = re.compile(r"\W*(?:not sure|unsure|maybe|perhaps|if|unless|is what|but|hmm)\b", re.I)
 CUT_WORD = re.compile(r"\b(?:or|and|to)\W*$|[\w)}]\s*[-+*/=<>]\s*$")
 LINE_BREAK = re.compile(r"<br\s*/?>", re.I)
+EQUAL_AFTER = re.compile(
+    r"(?:\$|\\\)|\s){0,4}={1,2}\s{0,3}\$?(-?[\d.,]{1,20}\d|\d)(?=[\s.,;$)]*(?:$|\n|[A-Z]))"
+)
 NEAR_END = 400
 LONGEST_ANSWER = 30_000
 LONGEST_BARE = 300
@@ -272,7 +275,9 @@ def _last_of(text: str, places: list[Place]) -> Extraction | None:
             same = changed.strip(" .$") == last.value.strip()
             changed = "" if same and taken_back(text[end : end + NEAR_END]) else changed
             return _checked(changed, "taken back")
-        found = _beside(found, offered_after(text, end, last.value) + _last_line(text, end))
+        rest = offered_after(text, end, last.value) + _last_line(text, end)
+        equal = EQUAL_AFTER.match(text, end) if last.certain else None
+        found = _beside(found, [*rest, equal[1]] if equal else rest)
     if len(places) < 2:
         return found
     parts = [place.value for place in places if place.certain] or [

@@ -56,7 +56,7 @@ def _first_problem(text: str) -> str:
 
 def _may_strike(text: str) -> bool:
     """Whether one of the signs stands in a text that strike a part of it out."""
-    if "~" in text and "~~" in text or "<" in text and ("<s" in text or "<d" in text):
+    if ("~" in text and "~~" in text) or ("<" in text and ("<s" in text or "<d" in text)):
         return True
     if "%" in text and (text[0] == "%" or "\n%" in text or "\n %" in text):
         return True

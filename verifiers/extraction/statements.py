@@ -47,6 +47,7 @@ PARTS = pattern("statements", "parts", flags=0)
 GOES_ON = pattern("statements", "goes_on", flags=0)
 CUT = re.compile(r"\b(?:or|and|to)\W*$|[-+*/]\s*$")
 NO_VALUE = re.compile(r"(?:DNE|does not exist|doesn['’]t exist)\W*$", re.I)
+IN_ALL = re.compile(r"(?<=\d)\s+(?:in (?:total|all)|altogether)\W*$", re.I)
 OFFERED = re.compile(r"\b(?:might|may|could|can)\s+be\b", re.I)
 LONGEST_STATEMENT = 30_000
 LAST_STATEMENTS = 8
@@ -87,7 +88,11 @@ def stated(text: str) -> list[Statement]:
     )
     if not places:
         return []
-    quoted = [match.span() for match in QUOTED.finditer(text)] if '"' in text or "“" in text or " '" in text else []
+    quoted = (
+        [match.span() for match in QUOTED.finditer(text)]
+        if '"' in text or "“" in text or " '" in text
+        else []
+    )
     matches: list[re.Match[str]] = []
     for at in places[-MOST_PLACES:]:
         if (not matches or at >= matches[-1].end()) and (match := _begins(text, at)):
@@ -176,7 +181,7 @@ def read_statement(rest: str) -> str | None:
     pieces = sentences(rest[:LONGEST_STATEMENT])
     if not pieces:
         return None
-    sentence = pieces[0].strip().strip('*_"” ')
+    sentence = IN_ALL.sub("", pieces[0].strip().strip('*_"” '))
     if CHOICE_AND_TEXT.match(sentence):
         return NOT_THE_OTHER.sub("", sentence)
     if BOUND.match(sentence) or HEDGED.search(sentence) or spoken(sentence):

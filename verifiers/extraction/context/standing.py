@@ -20,9 +20,7 @@ NEAR = 300
 SENTENCE_BREAK = re.compile(r"[.!?;](?<!e\.g\.)(?<!i\.e\.)(?=\s)|[。！？；]|\n(?!\s*(?:\\\[|\$\$))")
 LAST_SENTENCE_BREAK = re.compile(rf"(?s:.*)(?:{SENTENCE_BREAK.pattern})")
 LEAD_IN = ' \t\n$*_`:([{}“"\\'
-LAST_CLAUSE_BREAK = re.compile(
-    rf"(?s:.*)(?:{pattern('standing', 'clause_break').pattern})", re.I
-)
+LAST_CLAUSE_BREAK = re.compile(rf"(?s:.*)(?:{pattern('standing', 'clause_break').pattern})", re.I)
 ENDS_CLAUSE = pattern("standing", "ends_clause")
 DENIES_NEXT = pattern("standing", "denies_next")
 DENIES_CLAUSE = pattern("standing", "denies_clause")
@@ -92,9 +90,9 @@ def only_offered(text: str, start: int) -> bool:
 def denied_before(before: str) -> bool:
     """Whether the sentence up to a value takes it away: "it is not", "some say"."""
     said = before.casefold()
-    if said.isascii() and "n't" not in said and not ("'s" in said and "answer" in said):
-        if MAY_DENY.isdisjoint(WHOLE.findall(said)):
-            return False
+    plain = said.isascii() and "n't" not in said and not ("'s" in said and "answer" in said)
+    if plain and MAY_DENY.isdisjoint(WHOLE.findall(said)):
+        return False
     clause = last_clause(before)
     if TAKEN_AWAY.search(clause) or NOT_SAID.search(before) or STEP_NEXT.search(before):
         return True
