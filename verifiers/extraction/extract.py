@@ -255,7 +255,8 @@ def _last_of(text: str, places: list[Place]) -> Extraction | None:
     places = places[-MOST_PLACES:]
     last = places[-1]
     rivals: list[str] = []
-    for before, after in reversed(list(pairwise(places))):
+    said_twice = len(places) == 2 and places[0].value.strip() == last.value.strip()
+    for before, after in [] if said_twice else reversed(list(pairwise(places))):
         between = text[before.end : after.start]
         if stands_beside(between, certain=(before.certain, after.certain)):
             rivals.insert(0, before.value)

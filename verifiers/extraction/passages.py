@@ -76,7 +76,7 @@ def final_text(text: str) -> str:
     text = BOLD.sub(r"\1", text) if "**" in text else text
     text = TAGGED.sub(r"\2", text) if "</" in text else text
     end = text[-END_MARKS:]
-    return text[:-END_MARKS] + ITALIC.sub(r"\1", end) if "*" in end else text
+    return text[:-END_MARKS] + ITALIC.sub(r"\1", end) if end.count("*") > 1 else text
 
 
 def tail_of(text: str, longest: int) -> str:
@@ -107,7 +107,7 @@ def without_quotations(text: str) -> str:
 
     text = CODE.sub(blank, text) if "`" in text else text
     last = max(map(text.rfind, "\"”'"))
-    if last >= 0 and MARKED.search(text, 0, last):
+    if last >= 0 and any(0 <= text.find(mark) < last for mark in ("box", "answer>", "####")):
         text = QUOTED.sub(blank, text)
     hidden = list(HIDDEN.finditer(text))[:MOST_UNCLOSED] if "phantom" in text else []
     for match in hidden:

@@ -2,6 +2,7 @@
 
 import re
 
+from verifiers.extraction.computed import computed_side
 from verifiers.extraction.context.hedges import BOUND, DENIED, HEDGED
 from verifiers.extraction.context.standing import (
     changed_beside,
@@ -44,9 +45,6 @@ CONTRAST = pattern("prose", "contrast")
 STRAY = re.compile(r"[@#&|\\<>{}^~=*/+_]|;\S")
 DATE = pattern("prose", "date")
 NEGATED = re.compile(r"(?:\bnot|n't|\bnever|\bcannot be)\s+(?:(?:equal to|be)\s+)?[*_$\\(]*$", re.I)
-# 54 days + 3 days = 57 days says what its last side is; 2x + 3 = 57 is an equation.
-COMPUTED = re.compile(r"\d.*[-+*/×÷−–x].*\d")
-TIMES = re.compile(r"(?<=\d)\s*x\s*(?=[\d$])")
 CHANGED_YET = re.compile(r"\bround|\bin an?\b", re.I)
 VARIABLE = re.compile(r"(?<![A-Za-z])[A-Za-z](?![A-Za-z])|[\\^_<>≤≥≠]")
 PLACED = re.compile(
@@ -160,9 +158,8 @@ def _linked_value(sentence: str) -> str | None:
     clause = rest[: match.start()] if match else rest
     if match and ENDS_ARGUMENT.match(match[0]) and NUMBER.search(rest, match.end()):
         return None
-    head, equals, side = clause.rpartition("=")
-    if equals and COMPUTED.search(head) and not VARIABLE.search(TIMES.sub(" ", head)):
-        clause = "" if CHANGED_YET.search(rest, len(head)) else side
+    if "=" in clause and (side := computed_side(clause)):
+        clause = "" if CHANGED_YET.search(rest, len(clause) - len(side)) else side
     return clause if is_value(clause) and re.search(r"[\d=√π½¼¾⅓⅔]", clause) else None
 
 

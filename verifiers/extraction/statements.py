@@ -33,7 +33,7 @@ from verifiers.extraction.prose import (
     leads_to,
 )
 from verifiers.extraction.readable import PROSE_WORD, YES_OR_NO, is_prose, is_value, parsed
-from verifiers.grammar.literals import is_plain_number
+from verifiers.grammar.literals import LONGEST_PLAIN, is_plain_number
 from verifiers.grammar.spoken import spoken
 from verifiers.grammar.tables import pattern
 
@@ -98,7 +98,7 @@ def stated(text: str) -> list[Statement]:
         if (not matches or at >= matches[-1].end()) and (match := _begins(text, at)):
             matches.append(match)
     found = [_read(text, match, quoted) for match in matches[-LAST_STATEMENTS:]]
-    if "answer" in lowered:
+    if " answer" in lowered and any(own in lowered for own in (" the ", " our ", " my ")):
         begun = list(BEFORE.finditer(text, max(0, places[0] - LONGEST_QUALIFIER)))
         found += [_read_before(text, match) for match in begun[-LAST_STATEMENTS:]]
     return sorted(filter(None, found), key=lambda statement: statement.start)
@@ -126,6 +126,10 @@ def _read(text: str, match: re.Match[str], quoted: list[tuple[int, int]]) -> Sta
     said = match[0] if not start or text[start - 1] == "\n" else sentence_before(text, end)
     if not_its_own(text, match, quoted) or denied_before(said):
         return None
+    final = "final" in match[0].lower()
+    offered = OFFERED.search(match[0]) is not None or doubted(said)
+    if len(text) - end <= LONGEST_PLAIN and is_plain_number(rest := text[end:].strip()):
+        return Statement(start, rest, True, offered, final)
     value = read_statement(text[end : end + LONGEST_STATEMENT])
     if not value or CUT.search(value):
         return None
@@ -136,8 +140,7 @@ def _read(text: str, match: re.Match[str], quoted: list[tuple[int, int]]) -> Sta
     ):
         return None
     whole = not PROSE_WORD.search(LEAD.sub("", text[end:at], count=1)) if at > end else True
-    offered = bool(OFFERED.search(match[0])) or doubted(said)
-    return Statement(start, value, whole, offered, "final" in match[0].lower())
+    return Statement(start, value, whole, offered, final)
 
 
 def _taken_away(text: str, at: int, stop: int, value: str, noun: str) -> bool:

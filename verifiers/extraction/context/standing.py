@@ -20,7 +20,8 @@ NEAR = 300
 SENTENCE_BREAK = re.compile(r"[.!?;](?<!e\.g\.)(?<!i\.e\.)(?=\s)|[。！？；]|\n(?!\s*(?:\\\[|\$\$))")
 LAST_SENTENCE_BREAK = re.compile(rf"(?s:.*)(?:{SENTENCE_BREAK.pattern})")
 LEAD_IN = ' \t\n$*_`:([{}“"\\'
-LAST_CLAUSE_BREAK = re.compile(rf"(?s:.*)(?:{pattern('standing', 'clause_break').pattern})", re.I)
+CLAUSE_BREAK = pattern("standing", "clause_break")
+LAST_CLAUSE_BREAK = re.compile(rf"(?s:.*)(?:{CLAUSE_BREAK.pattern})", re.I)
 ENDS_CLAUSE = pattern("standing", "ends_clause")
 DENIES_NEXT = pattern("standing", "denies_next")
 DENIES_CLAUSE = pattern("standing", "denies_clause")
