@@ -65,7 +65,13 @@ def settled(settings: tuple[str, ...], tokens: int):
 
     number = "bfloat16" if torch.cuda.is_available() else "float32"
     fixed = (
-        *("algo=dapo", "rollout.prompts=1", "rollout.kv_budget_mb=1", "rollout.max_tokens=1024"),
+        *(
+            "algo=dapo",
+            "algorithm.mini_batches=1",
+            "rollout.prompts=1",
+            "rollout.kv_budget_mb=1",
+            "rollout.max_tokens=1024",
+        ),
         *(f"optim.micro_tokens={tokens}", f"optim.precision={number}", "optim.weights=float32"),
         "optim.checkpointing=off",
     )

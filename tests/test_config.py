@@ -76,6 +76,12 @@ def test_a_bad_setting_names_itself(assignment, message):
     assert "Traceback" not in str(error.value)
 
 
+def test_a_group_of_two_can_be_mixed():
+    assert resolve(set_layer(["algo=dapo", "rollout.samples=2"])).rollout.samples == 2
+    with pytest.raises(UserError, match="a group of one is never mixed; sample 2 or more"):
+        resolve(set_layer(["algo=ppo", "algorithm.filter=mixed", "rollout.samples=1"]))
+
+
 def test_another_algorithm_brings_its_whole_row():
     saved = Layer(
         "file", resolve(set_layer(["algo=dapo", "algorithm.surrogate.low=0.1"])).model_dump()

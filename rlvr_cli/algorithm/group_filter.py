@@ -112,12 +112,17 @@ class GroupCollector:
         return self.size - len(batch.kept)
 
     @property
+    def on_cap(self) -> str:
+        """Return what becomes of a batch that the cap left short."""
+        return self.algo.filter.on_cap if self.algo.filter else "train"
+
+    @property
     def gives_up_surplus(self) -> bool:
         """Return whether sampling breaks off as soon as the batch is full."""
         return self.algo.filter is not None and self.algo.filter.surplus == "abort"
 
     def is_enough(self, batch: Batch, ready: Sequence[Group]) -> bool:
-        """Return whether sampling may break off with these groups."""
+        """Return whether sampling may break off with these groups (`surplus=abort`)."""
         count = sum(trains(group, self.algo) for group in ready)
         return self.gives_up_surplus and count >= self.missing(batch)
 
@@ -128,6 +133,12 @@ class GroupCollector:
         batch.gen_batches += 1
 
     def end(self, batch: Batch) -> None:
-        """Cut the batch to its size and carry the surplus over."""
+        """Cut the batch to its size and carry the surplus over, or all of a batch given up."""
         batch.is_full = self.missing(batch) <= 0 or self.algo.filter is None
         batch.kept, self.carried = batch.kept[: self.size], batch.kept[self.size :]
+        if self.gives_up(batch):
+            self.carried = batch.kept
+
+    def gives_up(self, batch: Batch) -> bool:
+        """Return whether the cap left a batch short that must not train (`on_cap`)."""
+        return not batch.is_full and self.on_cap != "train"

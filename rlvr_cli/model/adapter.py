@@ -18,6 +18,8 @@ ALL_LINEAR = "all-linear"
 """Every linear layer but the output layer."""
 _CONFIG, _WEIGHTS = ADAPTER_FILES
 _LINEAR = (torch.nn.Linear, Conv1D)
+_MORE = ("use_dora", "use_rslora", "rank_pattern", "alpha_pattern", "modules_to_save", "lora_bias")
+"""Settings of peft that change what the matrices mean, and that `add_adapter` never sets."""
 _ROOT = "base_model.model."
 """How peft's files call the model."""
 
@@ -124,6 +126,13 @@ def merge(model: Any, directory: Path) -> None:
     """Add the adapter of a directory to the weights of its model, which is in float32. Raises
     UserError if the two do not belong together."""
     settings, found = read_object(directory / _CONFIG), load_file(directory / _WEIGHTS)
+    more = [name for name in _MORE if settings.get(name)]
+    more += [key for key in found if not key.endswith((".lora_A.weight", ".lora_B.weight"))]
+    if more:
+        raise UserError(
+            f"its adapter is more than one pair of matrices a layer ({more[0]}): merge it with "
+            "peft's merge_and_unload and save the result"
+        )
     try:
         scale = settings["lora_alpha"] / settings["r"]
         for key in (key for key in found if key.endswith(".lora_A.weight")):

@@ -196,6 +196,11 @@ def attention_of_runs(
     return torch.cat(found)[None]
 
 
+def runs_fit(query: torch.Tensor) -> bool:
+    """Return whether the kernel for runs takes these numbers [1, heads, N, D]."""
+    return query.is_cuda and query.dtype in _RUN_TYPES and query.shape[-1] <= _WIDEST_HEAD
+
+
 def packed_attention(
     query: torch.Tensor,
     key: torch.Tensor,
@@ -205,7 +210,7 @@ def packed_attention(
 ) -> torch.Tensor:
     """Compute attention [1, N, heads, D] of packed tokens; query, key, value are [1, heads, N,
     D]. On a GPU numbers of 16 bits take the kernel for runs, everything else a mask."""
-    if query.is_cuda and query.dtype in _RUN_TYPES and query.shape[-1] <= _WIDEST_HEAD:
+    if runs_fit(query):
         return attention_of_runs(query, key, value, layout.runs, scale)
     grouped = query.shape[1] != key.shape[1]
     q, k, v = (tensor[0].transpose(0, 1) for tensor in (query, key, value))

@@ -1,1 +1,1 @@
-"""Sampling: the sampler and the engines behind one protocol."""
+"""What a run needs (plan, memory), the session that opens it, the sampler, and the engines."""

@@ -101,16 +101,17 @@ class Trainer:
             with interruptible(), record.phase(phase, memory="awake"):
                 batch = self.collector.begin()
                 while count := self.collector.next_draw(batch):
-                    responses = self._rollout(count)  # ROLLOUT: G responses a problem
-                    groups = self._verify(responses, batch, record)  # VERIFY: verdict, reward
-                    self.collector.keep(batch, groups)  # FILTER: right and wrong in one group
+                    responses = self._rollout(count)  # ROLLOUT: G responses a problem, as
+                    groups = self._verify(responses, batch, record)  # VERIFY asks for them
+                    self.collector.keep(batch, groups)  # FILTER: the groups that train
                 self.collector.end(batch)
             samples = to_samples(batch.kept, algo, self.params.max_tokens, self.weight_version)
-            no_update, self.settled = self._skip_reason(batch, samples), False
-            if no_update is None or (no_update == "no signal" and self._pulls(samples)):
+            self.settled = False
+            no_update = self._skip_reason(batch, samples)
+            if no_update is None or self._trains_without_signal(no_update, samples):
                 with record.phase("sync", memory="asleep"):
                     engine.sleep()
-                with record.phase("logprobs"):
+                with record.phase("logprobs"):  # LOG-PROBABILITIES, old and reference; values
                     samples = self.forward.add_logprobs(samples)
                 samples = with_advantages(samples, algo, self.objective.kl_coef)  # ADVANTAGE
                 with record.phase("update", memory="update"):  # OBJECTIVE, backward, UPDATE
@@ -123,6 +124,7 @@ class Trainer:
                     engine.sync_weights(merged_parameters(self.session.policy.model))
                     engine.wake()
                 record.samples, self.weight_version = samples, self.weight_version + 1
+            self.stopped = self.collector.gives_up(batch) and self.collector.on_cap == "stop"
             self._renew_reference(step)
             self._measure_held_out(step, record)
             self.step, self.settled = step, True
@@ -228,17 +230,15 @@ class Trainer:
         """Return why the batch's rewards do not train the policy: the cap left it short (`on_cap`),
         or they give no gradient."""
         algo = self.config.algorithm
-        if not batch.is_full and algo.filter is not None and algo.filter.on_cap != "train":
-            self.collector.carried = batch.kept + self.collector.carried
-            self.stopped = algo.filter.on_cap == "stop"
+        if self.collector.gives_up(batch):
             return "batch not full"
         if algo.masks_cut_off and all(sample.is_cut_off for sample in samples):
             return "all cut off"
         return None if with_signal(batch.kept, algo) else "no signal"
 
-    def _pulls(self, samples: Sequence[TrainingSample]) -> bool:
-        """Return whether a batch without a signal trains: the critic, or the policy by the pull of
-        a reference in the loss."""
+    def _trains_without_signal(self, no_update: str, samples: Sequence[TrainingSample]) -> bool:
+        """Return whether a batch without a signal trains: the critic, which learns alone then, or
+        the policy by the pull of a reference in the loss."""
         algo = self.config.algorithm
         pulls = algo.has_reference_model and not algo.rewards_kl
-        return bool(samples) and (algo.critic is not None or pulls)
+        return no_update == "no signal" and bool(samples) and (algo.critic is not None or pulls)

@@ -171,3 +171,16 @@ def test_the_first_prompts_fill_a_batch_not_the_first_to_end():
     assert names(enough) == [0, 1, 2]
     assert ended == [3, 0, 4, 1, 2, "closed"]
     assert names(in_order(running(), lambda ready: False)) == [0, 1, 2, 3, 4, 5]
+
+
+def test_sampling_breaks_off_only_where_surplus_is_given_up_and_the_batch_is_full():
+    def answers(surplus: str) -> list[bool]:
+        chosen = DAPO.filter.model_copy(update={"surplus": surplus})
+        collector = GroupCollector(2, DAPO.model_copy(update={"filter": chosen}))
+        batch = collector.begin()
+        mixed, solved = make_group(1, RIGHT, WRONG), make_group(2, RIGHT, RIGHT)
+        ready = ([], [mixed, solved], [mixed, mixed])
+        return [collector.is_enough(batch, groups) for groups in ready]
+
+    assert answers("abort") == [False, False, True]
+    assert answers("carry") == [False, False, False]

@@ -9,11 +9,14 @@ import pytest
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import (
+    ADAPTER_FILES,
+    MODEL_FILES,
     append_line,
     lock_directory,
     make_directory,
     remove_directory,
     sha256,
+    weight_files,
     write_atomically,
 )
 
@@ -112,3 +115,29 @@ def test_a_directory_leaves_its_name_before_it_is_taken_apart(tmp_path, monkeypa
     monkeypatch.setattr("shutil.rmtree", lambda *args, **kwargs: None)  # a crash at this moment
     remove_directory(path)
     assert not path.exists()
+
+
+def test_what_an_earlier_crash_left_aside_is_no_obstacle(tmp_path):
+    for name in ("old", ".old.removed"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a").write_text(name)
+    remove_directory(tmp_path / "old")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_is_a_file_that_others_may_read(tmp_path):
+    mask = os.umask(0o022)
+    try:
+        lock_directory(tmp_path).close()
+    finally:
+        os.umask(mask)
+    (lock,) = tmp_path.iterdir()
+    assert lock.stat().st_mode & 0o7777 == 0o644
+
+
+def test_an_adapters_directory_is_known_by_its_settings(tmp_path):
+    assert weight_files(tmp_path) == MODEL_FILES
+    (tmp_path / "adapter_model.safetensors").touch()
+    assert weight_files(tmp_path) == MODEL_FILES
+    (tmp_path / "adapter_config.json").touch()
+    assert weight_files(tmp_path) == ADAPTER_FILES

@@ -9,6 +9,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.evaluation.estimators import Tally
 from rlvr_cli.evaluation.report import (
     Result,
+    check_fields,
     chosen_ks,
     compared,
     figures,
@@ -195,3 +196,9 @@ def test_a_comparison_of_the_most_frequent_answers_by_hand():
     assert entry["pass@k"]["1"]["value"] == pytest.approx(1 - 1 / 3)
     assert entry["cons@k"]["1"]["value"] == pytest.approx(1 - 1 / 3)
     assert entry["cons@k"]["3"]["value"] == 1.0  # all three against none
+
+
+def test_a_field_that_no_problem_has():
+    check_fields(["b"], ["a", "b"], "d")
+    with pytest.raises(UserError, match=r"--by x: no such field in d; it has a, b, c, d, e, f$"):
+        check_fields(["x"], "fdbacea", "d")

@@ -1,5 +1,7 @@
 """Packed and padded rows: where each token stands, what it sees, and that it sees nothing else."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -144,3 +146,17 @@ def test_on_a_cpu_the_mask_is_used(kind, monkeypatch):
     layout = pack([[7, 7]], [[1, 2, 3]], torch.empty(0)).layout
     q = torch.randn(1, 2, 4, 8, dtype=kind)
     assert packed_attention(q, q, q, layout, None).dtype == kind
+
+
+@pytest.mark.parametrize(
+    ("kind", "on_gpu", "width", "takes_runs"),
+    [
+        (torch.bfloat16, True, 256, True),
+        (torch.bfloat16, True, 257, False),
+        (torch.float32, True, 64, False),
+        (torch.bfloat16, False, 64, False),
+    ],
+)
+def test_the_kernel_for_runs_is_taken_where_it_can_be(kind, on_gpu, width, takes_runs):
+    query = SimpleNamespace(is_cuda=on_gpu, dtype=kind, shape=(1, 2, 4000, width))
+    assert packing.runs_fit(query) == takes_runs

@@ -79,3 +79,12 @@ def test_the_entropy_has_its_gradient_where_asked(monkeypatch, chunk_logits):
     torch.distributions.Categorical(logits=logits).entropy().sum().backward()
     torch.testing.assert_close(found, hidden.grad)
     assert not policy.stats_of(hidden, batch.inputs).entropy.requires_grad
+
+
+def test_rows_of_logits_at_once_by_hand():
+    cpu, gpu = torch.device("cpu"), torch.device("cuda")
+    assert rlvr_cli.model.policy.chunk_rows(1 << 14, cpu) == 1024
+    assert rlvr_cli.model.policy.chunk_rows(1 << 20, cpu) == 16
+    assert rlvr_cli.model.policy.chunk_rows(1 << 20, gpu) == 1024
+    assert rlvr_cli.model.policy.chunk_rows(1 << 10, gpu) == 1 << 14
+    assert rlvr_cli.model.policy.chunk_rows(1 << 25, cpu) == 1

@@ -40,3 +40,12 @@ def test_what_fits_is_passed_at_once():
         for most in (100, 84, 83, 49, 48)
     }
     assert sizes == {100: [9], 84: [9], 83: [8, 1], 49: [8, 1], 48: [7, 1, 1]}
+
+
+def test_padded_rows_go_together_by_length_and_padding_counts():
+    # 6, 6, 10, 11, 12, 14, 15, 15 and 35 tokens with their prompts, each as long as the longest.
+    sizes = {
+        most: [len(batch.samples) for batch in micro_batches(ROWS, most, LIKE, packed=False)]
+        for most in (315, 314, 30, 1)
+    }
+    assert sizes == {315: [9], 314: [8, 1], 30: [3, 2, 2, 1, 1], 1: [1] * 9}

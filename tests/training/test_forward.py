@@ -33,3 +33,13 @@ def test_log_probabilities_are_taken_in_the_precision_of_the_update():
         assert torch.equal(row.old_logprobs, own[n])
         assert torch.equal(row.ref_logprobs, reference[n])
         assert not torch.equal(row.old_logprobs, precise[n])
+
+
+def test_tokens_count_once_for_each_policy_that_reads_them():
+    policy, reference = (Policy(random_model(seed=seed), VOCAB, 1.0) for seed in (0, 1))
+    rows = [TrainingSample([3], [5] * n, torch.zeros(n), 1.0, 0, True, False) for n in (2, 4)]
+    forward = ForwardPass(policy, reference, None, Algorithm(mini_batches=2, kl=KL()), 1000)
+    for _ in range(2):
+        forward.add_logprobs(rows)
+        assert forward.take_tokens() == 2 * (2 + 4)
+    assert forward.take_tokens() == 0

@@ -102,6 +102,14 @@ def test_a_small_memory_budget_changes_nothing(family):
         assert heard == {(p, i): found for p in expected for i, found in enumerate(expected[p])}
 
 
+def test_prompts_of_any_length_are_decoded_together_where_rows_can_be_packed():
+    engine, calls = make_engine(random_model()), []
+    handle = engine.model.register_forward_hook(lambda *_: calls.append(1))
+    run(engine, SamplingParams(samples=2, max_tokens=3, temperature=0), PROMPTS)
+    handle.remove()
+    assert len(calls) == 3  # a pass for each token, whatever the prompts
+
+
 def test_a_group_is_decoded_in_parts_where_it_does_not_fit(monkeypatch):
     engine, sizes = make_engine(random_model()), []
     decode = engine._decode

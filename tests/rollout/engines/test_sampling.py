@@ -78,6 +78,11 @@ def test_without_top_p_log_probabilities_are_the_softmaxs_to_the_bit():
     assert torch.equal(logprob, logits.log_softmax(-1)[range(4), token])
 
 
+def test_without_top_p_even_the_rarest_token_can_be_drawn():
+    token, _ = drawn(1 - 1e-13, logits=torch.tensor([[0.0, -25.0]]))  # it has 1.4e-11
+    assert token == 1
+
+
 @settings(max_examples=50)
 @given(st.floats(0, 1, exclude_max=True), st.sampled_from([0.3, 1.0, 4.0]))
 def test_what_has_no_probability_is_never_drawn(number, temperature):
