@@ -21,7 +21,6 @@ SENTENCE_BREAK = re.compile(r"[.!?;](?<!e\.g\.)(?<!i\.e\.)(?=\s)|[。！？；]|
 LAST_SENTENCE_BREAK = re.compile(rf"(?s:.*)(?:{SENTENCE_BREAK.pattern})")
 LEAD_IN = ' \t\n$*_`:([{}“"\\'
 CLAUSE_BREAK = pattern("standing", "clause_break")
-LAST_CLAUSE_BREAK = re.compile(rf"(?s:.*)(?:{CLAUSE_BREAK.pattern})", re.I)
 ENDS_CLAUSE = pattern("standing", "ends_clause")
 DENIES_NEXT = pattern("standing", "denies_next")
 DENIES_CLAUSE = pattern("standing", "denies_clause")
@@ -67,8 +66,10 @@ def sentence_after(text: str, end: int) -> str:
 
 
 def last_clause(before: str) -> str:
-    last = LAST_CLAUSE_BREAK.match(before)
-    return before[last.end() :] if last else before
+    last = 0
+    for match in CLAUSE_BREAK.finditer(before):
+        last = match.end()
+    return before[last:]
 
 
 def not_stated(text: str, start: int, end: int) -> bool:

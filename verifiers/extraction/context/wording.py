@@ -109,7 +109,6 @@ AFTER_MARKS = " \t\n$)\\*'’\"-"
 NAME_OF = re.compile(r"\b[a-z]\s*=\s*$")
 AREA_UNIT = re.compile(r"^[\s$*]*(?:平方|立方)(?:[厘分毫千公]?[米尺里]|センチ|キロ|メートル|m)")
 TEXT_OPENS = re.compile(r"[\s$]*\\(?:text|mathrm|mbox)\w*\s*\{\s*")
-BETWEEN = re.compile(r"\bbetween$", re.I)
 UP_TO_HERE = re.compile(r"\bbetween\s+\$?-?[\w.]{1,20}\$?\s+and$", re.I)
 AND_NEXT = re.compile(r"[\s$)]*(?:and|&)\s")
 PART_OF = re.compile(
@@ -146,9 +145,9 @@ def changed(before: str, after: str) -> bool:
         return True
     if before.endswith("and") and UP_TO_HERE.search(before):
         return True
-    if BETWEEN.search(before) and AND_NEXT.match(after):
+    if before[-7:].casefold() == "between" and AND_NEXT.match(after):
         return True
-    after = AREA_UNIT.sub("", after[:60], count=1)
+    after = after[:60] if after.isascii() else AREA_UNIT.sub("", after[:60], count=1)
     if PART_OF.match(after):
         return True
     after = (TEXT_OPENS.sub("", after, count=1) if "\\" in after else after).lstrip(AFTER_MARKS)
