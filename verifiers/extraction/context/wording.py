@@ -4,7 +4,7 @@
 import re
 
 from verifiers.grammar.tables import table
-from verifiers.grammar.vocabulary import words
+from verifiers.grammar.vocabulary import FOREIGN_SCALES, words
 
 WHOLE = re.compile(r"[^\W_]+")
 
@@ -99,7 +99,7 @@ QUESTION = re.compile(
 
 # What makes another value of the number beside it: before it (with articles between) or after it.
 CHANGES_NEXT = Words(*table("wording")["changes_next"])
-CHANGES_BEFORE = Words(*table("wording")["changes_before"])
+CHANGES_BEFORE = Words(*table("wording")["changes_before"]) | Words("", " ".join(FOREIGN_SCALES))
 BOUNDS = table("wording")["bounds"]
 ARTICLES = words(table("wording")["articles"])
 BESIDE = " \t\n$\\({*'’-\""
