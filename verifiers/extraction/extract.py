@@ -195,7 +195,8 @@ def _in_block(inside: str) -> Extraction:
         ]
         others += [said.value for part in rest for said in stated(part) if is_value(said.value)]
         return _beside(found, others)
-    whole = CONTRAST.sub("", bare_answer(LINE_BREAK.sub("\n", inside).strip(" \t\r\n'\"")))
+    whole = bare_answer(LINE_BREAK.sub("\n", inside).strip(" \t\r\n'\""))
+    whole = CONTRAST.sub("", whole) if len(whole) <= LONGEST_BARE else whole
     before = whole[: first_digit(whole)]
     if denied_before(before) or (doubted(before) and not EITHER.search(whole)):
         return Extraction(None, "denied")

@@ -11,6 +11,7 @@ END_OF_TURN = re.compile(
     r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text)\|>|</s>|<｜end▁of▁sentence｜>"
 )
 CALCULATOR = re.compile(r"<<[^<>\n]{0,200}>>")
+LONG_GAP = re.compile(" {100,}")
 BOILERPLATE = re.compile(r"\bI hope (?:it|this) is correct\.?|\bI hope this helps[.!]?", re.I)
 CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.S)
 COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.S)
@@ -67,6 +68,7 @@ def final_text(text: str) -> str:
     """The end of the first turn of a response, without calculator notes, comments and bold."""
     text = CALCULATOR.sub("", text) if "<<" in text else text
     text = END_OF_TURN.split(text, maxsplit=1)[0] if "<" in text else text
+    text = LONG_GAP.sub(" ", text) if " " * 100 in text else text
     text = _first_problem(_window(text.rstrip()))
     end = text[-END_MARKS:]
     if "Q" in end or not end.isascii() or (end[-1:] in "$exdDlk" and "\\" in end):

@@ -46,7 +46,6 @@ STRAY = re.compile(r"[@#&|\\<>{}^~=*/+_]|;\S")
 DATE = pattern("prose", "date")
 NEGATED = re.compile(r"(?:\bnot|n't|\bnever|\bcannot be)\s+(?:(?:equal to|be)\s+)?[*_$\\(]*$", re.I)
 CHANGED_YET = re.compile(r"\bround|\bin an?\b", re.I)
-VARIABLE = re.compile(r"(?<![A-Za-z])[A-Za-z](?![A-Za-z])|[\\^_<>≤≥≠]")
 PLACED = re.compile(
     r"(?:at\s+)?(?:the\s+)?(?:ordered\s+)?(?:(?:point|pair|interval|number|value|set|letter)\s+)?(?=\(|-?\d|[A-J]\b)"
 )

@@ -184,7 +184,8 @@ def read_statement(rest: str) -> str | None:
     pieces = sentences(rest[:LONGEST_STATEMENT])
     if not pieces:
         return None
-    sentence = IN_ALL.sub("", pieces[0].strip().strip('*_"” '))
+    sentence = pieces[0].strip().strip('*_"” ')
+    sentence = IN_ALL.sub("", sentence) if len(sentence) <= LONGEST_TEXT_ANSWER else sentence
     if CHOICE_AND_TEXT.match(sentence):
         return NOT_THE_OTHER.sub("", sentence)
     if BOUND.match(sentence) or HEDGED.search(sentence) or spoken(sentence):
