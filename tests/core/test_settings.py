@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
+from rlvr_cli.config.overlay import overlay
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.settings import (
     Choice,
@@ -13,7 +14,6 @@ from rlvr_cli.core.settings import (
     differences,
     kept,
     kinds,
-    overlay,
     setting,
     uses,
 )
