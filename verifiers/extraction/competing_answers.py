@@ -17,7 +17,7 @@ CORRECTION = pattern("competing_answers", "correction")
 WORD = re.compile(r"(?<!\\)\b[^\W\d_]{2,}")
 COMMANDS = re.compile(r"\\[A-Za-z]+")
 OR_AFTER = re.compile(
-    rf"(?:[\s$.,;()\]\\*_]|\\text\s*\{{)*(?:\b(?:{listed(OR)})(?=\s+[-\d$])|或|または|또는|"
+    rf"(?>(?:\\text\s*\{{|[\s$.,;()\]\\*_])*)(?:\b(?:{listed(OR)})(?=\s+[-\d$])|或|または|또는|"
     r"\b(?:or (?:is|was|should) it(?: be)?|or|alternatively|maybe|perhaps|possibly|"
     r"(?:it|this|note:?)?\s*(?:could|might|may)(?: also)? be)\b)"
     r"[,\s}\\]*(?:maybe|perhaps|possibly|probably|even|else|it is)?[,\s]*",

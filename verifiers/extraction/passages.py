@@ -11,6 +11,7 @@ END_OF_TURN = re.compile(
     r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text)\|>|</s>|<｜end▁of▁sentence｜>"
 )
 CALCULATOR = re.compile(r"<<[^<>\n]{0,200}>>")
+LONG_GAP = re.compile(" {100,}")
 BOILERPLATE = re.compile(r"\bI hope (?:it|this) is correct\.?|\bI hope this helps[.!]?", re.I)
 CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.S)
 COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.S)
@@ -56,25 +57,28 @@ def _first_problem(text: str) -> str:
 
 def _may_strike(text: str) -> bool:
     """Whether one of the signs stands in a text that strike a part of it out."""
-    if "\n%" in text or "~~" in text or "<s" in text or "<d" in text or "\n %" in text:
+    if ("~" in text and "~~" in text) or ("<" in text and ("<s" in text or "<d" in text)):
         return True
-    return text[:1] in "%[" or "{comment}" in text or "[//]" in text or not text.isascii()
+    if "%" in text and (text[0] == "%" or "\n%" in text or "\n %" in text):
+        return True
+    return text[:1] == "[" or "{comment}" in text or "[//]" in text or not text.isascii()
 
 
 def final_text(text: str) -> str:
     """The end of the first turn of a response, without calculator notes, comments and bold."""
+    text = CALCULATOR.sub("", text) if "<<" in text else text
     text = END_OF_TURN.split(text, maxsplit=1)[0] if "<" in text else text
+    text = LONG_GAP.sub(" ", text) if " " * 100 in text else text
     text = _first_problem(_window(text.rstrip()))
     end = text[-END_MARKS:]
-    if "\\" in end or "Q" in end or not end.isascii():
+    if "Q" in end or not end.isascii() or (end[-1:] in "$exdDlk" and "\\" in end):
         text = text[:-END_MARKS] + END_MARK.sub("", end)
-    text = CALCULATOR.sub("", text) if "<<" in text else text
     text = COMMENT.sub(" ", text) if "<!--" in text else text
     text = STRUCK.sub(" ", text) if _may_strike(text) else text
     text = BOLD.sub(r"\1", text) if "**" in text else text
     text = TAGGED.sub(r"\2", text) if "</" in text else text
     end = text[-END_MARKS:]
-    return text[:-END_MARKS] + ITALIC.sub(r"\1", end) if "*" in end else text
+    return text[:-END_MARKS] + ITALIC.sub(r"\1", end) if end.count("*") > 1 else text
 
 
 def tail_of(text: str, longest: int) -> str:
@@ -97,14 +101,15 @@ def _window(text: str) -> str:
 
 def without_quotations(text: str) -> str:
     """Blank out boxes and tags that stand inside code or quotation marks; positions stay."""
-    if not any(mark in text for mark in ("box", "answer>", "####")):
+    if "box" not in text and "answer>" not in text and "####" not in text:
         return text
 
     def blank(match: re.Match[str]) -> str:
         return " " * len(match[0]) if MARKED.search(match[0]) else match[0]
 
     text = CODE.sub(blank, text) if "`" in text else text
-    if any(mark in text for mark in "\"“'"):
+    last = max(map(text.rfind, "\"”'"))
+    if last >= 0 and any(0 <= text.find(mark) < last for mark in ("box", "answer>", "####")):
         text = QUOTED.sub(blank, text)
     hidden = list(HIDDEN.finditer(text))[:MOST_UNCLOSED] if "phantom" in text else []
     for match in hidden:

@@ -1,7 +1,7 @@
 """Where in a text answers stand: boxes, lines that start with ####, phrases."""
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from verifiers.extraction.context.alone import stands_alone
 from verifiers.extraction.context.standing import changed_beside, not_stated, only_offered
@@ -10,7 +10,7 @@ from verifiers.extraction.prose import JOIN
 from verifiers.extraction.readable import is_value
 from verifiers.extraction.statements import Statement, stated
 
-HASHES = re.compile(r"^[ \t]*####[ \t]*([^\n]+)", re.M)
+HASHES = re.compile(r"####[ \t]*([^\n]+)")
 BETWEEN_BOXES = re.compile(
     r"(?:[a-zA-Z](?:\w|_\{?\w{1,3}\}?)?\s*=|[\s,;$.&，、；]|\\[()\[\],;! ]|\\quad|\\qquad|"
     r"\\text\s*\{\s*,?\s*(?:and|or)\s*\}|\b(?:and|or)\b)*"
@@ -19,8 +19,7 @@ NAME_BEFORE = re.compile(r"(?<![A-Za-z\\])([a-zA-Z](?:_\{?\w\}?)?)\s*=\s*$")
 MOST_PLACES = 50
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """A statement of an answer between two positions of the text."""
 
     start: int
@@ -51,15 +50,17 @@ def marked(text: str) -> list[Place]:
         )
         for group in groups
     ]
-    lines = [
-        Place(match.start(), match.end(), match[1], True)
-        for match in (list(HASHES.finditer(text))[-MOST_PLACES:] if "####" in text else [])
-        if is_value(match[1]) or not text[match.end() :].strip()
-    ]
-    lines = [
-        line for line in lines if not any(p.start < line.end and line.start < p.end for p in places)
-    ]
-    return sorted(places + lines, key=lambda place: place.end)
+    if "####" not in text:
+        return places
+    for match in list(HASHES.finditer(text))[-MOST_PLACES:]:
+        start = text.rfind("\n", 0, match.start()) + 1
+        if text[start : match.start()].strip(" \t") or any(
+            place.start < match.end() and start < place.end for place in places
+        ):
+            continue
+        if is_value(match[1]) or not text[match.end() :].strip():
+            places.append(Place(start, match.end(), match[1], True))
+    return sorted(places, key=lambda place: place.end)
 
 
 def without_denied(text: str) -> str:

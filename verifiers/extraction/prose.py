@@ -2,6 +2,7 @@
 
 import re
 
+from verifiers.extraction.computed import computed_side
 from verifiers.extraction.context.hedges import BOUND, DENIED, HEDGED
 from verifiers.extraction.context.standing import (
     changed_beside,
@@ -32,7 +33,7 @@ EXPLANATION = re.compile(
     r",?\s+(?:because|since|as|so|which|where|for|by|of|after|left|in total)\b|\s+\((?!or|maybe)"
 )
 OPERATOR_BEFORE = re.compile(
-    r"[*/×·÷^√±<>≤≥≠@#§&|\\~_]\s*$|[;?!%'](?=$)|[\w)}]\s*[-−–+]\s*$|(?<!\w)[+]\s*$"
+    r"==\s*$|[*/×·÷^√±<>≤≥≠@#§&|\\~_]\s*$|[;?!%'](?=$)|[\w)}]\s*[-−–+]\s*$|(?<!\w)[+]\s*$"
 )
 OPERATOR_AFTER = pattern("prose", "operator_after", flags=0)
 MENTIONED = re.compile(r"\banswer\b", re.I)
@@ -44,6 +45,7 @@ CONTRAST = pattern("prose", "contrast")
 STRAY = re.compile(r"[@#&|\\<>{}^~=*/+_]|;\S")
 DATE = pattern("prose", "date")
 NEGATED = re.compile(r"(?:\bnot|n't|\bnever|\bcannot be)\s+(?:(?:equal to|be)\s+)?[*_$\\(]*$", re.I)
+CHANGED_YET = re.compile(r"\bround|\bin an?\b", re.I)
 PLACED = re.compile(
     r"(?:at\s+)?(?:the\s+)?(?:ordered\s+)?(?:(?:point|pair|interval|number|value|set|letter)\s+)?(?=\(|-?\d|[A-J]\b)"
 )
@@ -155,6 +157,8 @@ def _linked_value(sentence: str) -> str | None:
     clause = rest[: match.start()] if match else rest
     if match and ENDS_ARGUMENT.match(match[0]) and NUMBER.search(rest, match.end()):
         return None
+    if "=" in clause and (side := computed_side(clause)):
+        clause = "" if CHANGED_YET.search(rest, len(clause) - len(side)) else side
     return clause if is_value(clause) and re.search(r"[\d=√π½¼¾⅓⅔]", clause) else None
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from verifiers.extraction.context.hedges import (
     BOUND,
@@ -33,7 +33,7 @@ from verifiers.extraction.prose import (
     leads_to,
 )
 from verifiers.extraction.readable import PROSE_WORD, YES_OR_NO, is_prose, is_value, parsed
-from verifiers.grammar.literals import is_plain_number
+from verifiers.grammar.literals import LONGEST_PLAIN, is_plain_number
 from verifiers.grammar.spoken import spoken
 from verifiers.grammar.tables import pattern
 
@@ -47,14 +47,14 @@ PARTS = pattern("statements", "parts", flags=0)
 GOES_ON = pattern("statements", "goes_on", flags=0)
 CUT = re.compile(r"\b(?:or|and|to)\W*$|[-+*/]\s*$")
 NO_VALUE = re.compile(r"(?:DNE|does not exist|doesn['’]t exist)\W*$", re.I)
+IN_ALL = re.compile(r"(?<=\d)\s+(?:in (?:total|all)|altogether)\W*$", re.I)
 OFFERED = re.compile(r"\b(?:might|may|could|can)\s+be\b", re.I)
 LONGEST_STATEMENT = 30_000
 LAST_STATEMENTS = 8
 MOST_PLACES = 80
 STATING = (
-    "answer",
-    "result",
     "ans",
+    "result",
     "correct",
     "right",
     "best",
@@ -68,8 +68,7 @@ STATING = (
 PREFIX = re.compile(r"\b(?:final|correct|right|required|desired)?[ ]?$", re.I)
 
 
-@dataclass(frozen=True)
-class Statement:
+class Statement(NamedTuple):
     """What "the answer is …" states, and where. `whole`: all that is said is a value."""
 
     start: int
@@ -89,14 +88,19 @@ def stated(text: str) -> list[Statement]:
     )
     if not places:
         return []
-    quoted = [match.span() for match in QUOTED.finditer(text)] if '"' in text or "“" in text else []
+    quoted = (
+        [match.span() for match in QUOTED.finditer(text)]
+        if '"' in text or "“" in text or " '" in text
+        else []
+    )
     matches: list[re.Match[str]] = []
     for at in places[-MOST_PLACES:]:
         if (not matches or at >= matches[-1].end()) and (match := _begins(text, at)):
             matches.append(match)
     found = [_read(text, match, quoted) for match in matches[-LAST_STATEMENTS:]]
-    begun = list(BEFORE.finditer(text, max(0, places[0] - LONGEST_QUALIFIER)))
-    found += [_read_before(text, match) for match in begun[-LAST_STATEMENTS:]]
+    if " answer" in lowered and any(own in lowered for own in (" the ", " our ", " my ")):
+        begun = list(BEFORE.finditer(text, max(0, places[0] - LONGEST_QUALIFIER)))
+        found += [_read_before(text, match) for match in begun[-LAST_STATEMENTS:]]
     return sorted(filter(None, found), key=lambda statement: statement.start)
 
 
@@ -122,6 +126,10 @@ def _read(text: str, match: re.Match[str], quoted: list[tuple[int, int]]) -> Sta
     said = match[0] if not start or text[start - 1] == "\n" else sentence_before(text, end)
     if not_its_own(text, match, quoted) or denied_before(said):
         return None
+    final = "final" in match[0].lower()
+    offered = OFFERED.search(match[0]) is not None or doubted(said)
+    if len(text) - end <= LONGEST_PLAIN and is_plain_number(rest := text[end:].strip()):
+        return Statement(start, rest, True, offered, final)
     value = read_statement(text[end : end + LONGEST_STATEMENT])
     if not value or CUT.search(value):
         return None
@@ -132,8 +140,7 @@ def _read(text: str, match: re.Match[str], quoted: list[tuple[int, int]]) -> Sta
     ):
         return None
     whole = not PROSE_WORD.search(LEAD.sub("", text[end:at], count=1)) if at > end else True
-    offered = bool(OFFERED.search(match[0])) or doubted(said)
-    return Statement(start, value, whole, offered, "final" in match[0].lower())
+    return Statement(start, value, whole, offered, final)
 
 
 def _taken_away(text: str, at: int, stop: int, value: str, noun: str) -> bool:
@@ -178,6 +185,7 @@ def read_statement(rest: str) -> str | None:
     if not pieces:
         return None
     sentence = pieces[0].strip().strip('*_"” ')
+    sentence = IN_ALL.sub("", sentence) if len(sentence) <= LONGEST_TEXT_ANSWER else sentence
     if CHOICE_AND_TEXT.match(sentence):
         return NOT_THE_OTHER.sub("", sentence)
     if BOUND.match(sentence) or HEDGED.search(sentence) or spoken(sentence):

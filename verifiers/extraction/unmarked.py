@@ -9,7 +9,14 @@ from verifiers.extraction.context.wording import changed
 from verifiers.extraction.last_sentence import without_reason
 from verifiers.extraction.passages import MARKED, math_spans, tail_of
 from verifiers.extraction.places import MOST_PLACES
-from verifiers.extraction.prose import NUMBER, last_expression, only_value, stands, words_stated
+from verifiers.extraction.prose import (
+    CONTRAST,
+    NUMBER,
+    last_expression,
+    only_value,
+    stands,
+    words_stated,
+)
 from verifiers.extraction.readable import YES_OR_NO, is_value
 from verifiers.extraction.statements import LEAD, PARTS
 from verifiers.grammar.normalize import as_date, choices
@@ -95,7 +102,7 @@ def _short(whole: str) -> str | None:
     """The answer of a line: a value, a value with its reason, or two or three words."""
     if terse := _tersely(whole):
         return terse
-    bare = bare_answer(NUMBERED.sub("", whole, count=1))
+    bare = CONTRAST.sub("", bare_answer(NUMBERED.sub("", whole, count=1)))
     if BOUND.match(bare):
         return bare
     if match := YES_OR_NO.match(bare + "."):

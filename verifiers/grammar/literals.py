@@ -2,6 +2,7 @@
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 
 from verifiers.grammar.tree import Node, Num, TooLargeError, num
 
@@ -14,9 +15,10 @@ PLAIN_NUMBER = re.compile(r"([-+]?)\$?(\d{1,3}(?:,\d{3})+|\d{1,40})(?:\.(\d{1,12
 
 def is_plain_number(text: str) -> bool:
     """Whether a text is a short plain number, the commonest answer by far."""
-    return len(text) <= LONGEST_PLAIN and PLAIN_NUMBER.fullmatch(text) is not None
+    return len(text) <= LONGEST_PLAIN and plain_number(text) is not None
 
 
+@lru_cache(maxsize=4096)
 def plain_number(text: str) -> Fraction | None:
     """The value of a short plain number; None for all else."""
     match = PLAIN_NUMBER.fullmatch(text) if len(text) <= LONGEST_PLAIN else None
