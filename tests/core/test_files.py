@@ -45,6 +45,10 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
         write_atomically(path, "new")
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+    monkeypatch.undo()
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(IsADirectoryError):
+        write_atomically(tmp_path / "taken", "new")
 
 
 def test_a_failed_append_leaves_nothing_of_its_line(tmp_path, monkeypatch):
