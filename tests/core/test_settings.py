@@ -10,9 +10,12 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.settings import (
     Choice,
     Section,
+    Use,
+    describe,
     differences,
     kept,
     kinds,
+    leaves,
     overlay,
     setting,
     uses,
@@ -163,3 +166,50 @@ def test_a_setting_that_does_not_say_it_is_refused():
 
     with pytest.raises(TypeError, match=r"Bare\.bare: declare it with setting"):
         uses(Bare)
+
+
+def test_every_word_of_a_declaration_is_kept():
+    said = {
+        "read_by": ("eval", "sample"),
+        "flag": "--max-tokens",
+        "flag_of": ("eval",),
+        "default_in": {"eval": "64"},
+        "kept": True,
+        "on_resume": "moves",
+        "resets": "other",
+    }
+
+    class Whole(Section):
+        said_all: int = setting(1, **said, ge=0)
+        said_none: int = setting(2)
+
+    found = uses(Whole, "a.")
+    assert found == {"a.said_all": Use(**said), "a.said_none": Use()}
+    assert found["a.said_none"].default_in == {}
+    assert kept(found) == {"a": {"said_all"}}
+    assert kept(uses(Whole)) == {"said_all": True}
+    assert Whole().said_all + Whole().said_none == 3
+    with pytest.raises(ValueError, match="greater than or equal to 0"):
+        Whole(said_all=-1)
+
+
+def test_a_flag_is_a_parameter_of_the_commands_that_have_it():
+    both = Use(("train", "eval"), "--max-tokens")
+    assert (both.parameter("train"), both.parameter("eval")) == ("max_tokens",) * 2
+    assert both.parameter("sample") is None
+    assert Use(("train", "eval"), "MODEL", ("eval",)).parameter("eval") == "model"
+    assert Use(("train", "eval"), "MODEL", ("eval",)).parameter("train") is None
+    assert Use(("train",)).parameter("train") is None
+
+
+def test_settings_flat_and_in_words():
+    assert list(leaves({"a": 1, "b": {"c": 2, "d": {"e": 3}}})) == [
+        ("a", 1),
+        ("b.c", 2),
+        ("b.d.e", 3),
+    ]
+    cells = (("a", None), ("b", False), ("c", 0), ("d", 1.5), ("e", True))
+    assert describe(cells) == "d 1.5, e True"
+    assert str(Plain(share=0)) == "plain"
+    assert differences(Top(extra=Plain()), Top()) == {"extra": (Plain(), "none")}
+    assert over({"part": {"pair": (3, 4)}})["part"] == {"count": 1, "pair": (3, 4)}

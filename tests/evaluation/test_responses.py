@@ -3,6 +3,7 @@
 import hashlib
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from conftest import jsonl
@@ -62,6 +63,7 @@ def test_problems_stay_together_and_progress_is_told(monkeypatch):
         ({"answer": "2"}, r"no field response \(or responses, a list\)"),
         ({"answer": "2", "response": 3}, "field response is neither a text nor a list of texts"),
         ({"answer": "2", "responses": []}, "field responses is neither"),
+        ({"answer": "2", "responses": ["2", 2]}, "field responses is neither"),
     ],
 )
 def test_a_row_that_is_no_response(row, says, tmp_path):
@@ -124,6 +126,13 @@ def test_the_first_problems_of_each_result_are_kept(read):
     assert kept == {1: ["a1", "b2", "a1"], 2: ["a1", "a2", "b2", "a1", "b3"]}
     parts = by_label(read(*rows))
     assert [(label[0], len(part)) for label, part in parts.items()] == [("a", 4), ("b", 3)]
+
+
+def test_the_result_of_a_file_is_called_as_the_file_is(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("a:b.jsonl").write_text(jsonl({"answer": 2, "response": "r"}))
+    (row,) = read_responses("a:b.jsonl", None, skip_bad=False)
+    assert (row.label, row.problem.id) == (("responses", "a:b.jsonl"), "a:b.jsonl-1")
 
 
 def test_a_file_without_rows(read, tmp_path):
