@@ -4,7 +4,7 @@ VENV ?= .venv
 VLLM_VENV ?= .venv-vllm
 BIN := $(VENV)/bin
 
-.PHONY: train real test test-vllm hostile fuzz lint tiny mutants
+.PHONY: train real test test-vllm hostile fuzz lint settings tiny mutants
 
 train: $(VENV)/installed
 	$(BIN)/rlvr train --algo dapo
@@ -36,6 +36,10 @@ lint: $(VENV)/installed-dev
 # Small faults planted in the core modules, and the share that the tests notice; about an hour.
 mutants: $(VENV)/installed-dev
 	$(BIN)/python benchmarks/mutants.py --jobs 2
+
+# The page of all settings, from the settings themselves.
+settings: $(VENV)/installed
+	$(BIN)/python -m rlvr_cli.cli.listings > docs/settings.md
 
 # The recipe of the built-in policy, about ten minutes of a core; it makes the shipped weights bit for bit.
 tiny: $(VENV)/installed

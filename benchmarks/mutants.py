@@ -29,7 +29,7 @@ from queue import SimpleQueue
 ROOT = Path(__file__).parents[1]
 _ALGORITHM, _TRAINING = "tests/algorithm/test_", "tests/training/test_"
 ALSO = {
-    "rlvr_cli/algorithm/choices.py": ["tests/test_config.py"],
+    "rlvr_cli/algorithm/choices.py": ["tests/config/test_resolution.py"],
     "rlvr_cli/algorithm/kl.py": [f"{_ALGORITHM}loss.py"],
     "rlvr_cli/algorithm/loss.py": [],
     "rlvr_cli/algorithm/advantage.py": [f"{_TRAINING}update.py"],
@@ -37,9 +37,10 @@ ALSO = {
     "rlvr_cli/algorithm/objective.py": [f"{_ALGORITHM}loss.py"],
     "rlvr_cli/algorithm/reward.py": [f"{_ALGORITHM}group_filter.py"],
     "rlvr_cli/algorithm/samples.py": [],
-    "rlvr_cli/config.py": [],
+    "rlvr_cli/config/resolution.py": [],
+    "rlvr_cli/config/sections.py": ["tests/config/test_resolution.py"],
     "rlvr_cli/core/files.py": [],
-    "rlvr_cli/core/settings.py": ["tests/test_config.py"],
+    "rlvr_cli/core/settings.py": ["tests/config/test_resolution.py"],
     "rlvr_cli/data/sources.py": ["tests/data/test_problems.py"],
     "rlvr_cli/evaluation/estimators.py": [],
     "rlvr_cli/evaluation/report.py": [],

@@ -29,6 +29,7 @@ def _run(arguments: list[str]) -> int:
 
     from rlvr_cli.cli.errors import report
     from rlvr_cli.cli.main import app
+    from rlvr_cli.cli.resolve import foreign_answer
 
     # click's own, which newer versions of typer bring along under another name
     usage_error: type[Exception] = typer.BadParameter.__mro__[1]
@@ -41,6 +42,9 @@ def _run(arguments: list[str]) -> int:
     except usage_error as error:
         context = getattr(error, "ctx", None)
         where = context.command_path if context else "rlvr"
+        if answer := foreign_answer(getattr(error, "option_name", None)):
+            report(f"{answer} ({where} --help)")
+            return 2
         report(f"{error.format_message()} ({where} --help)")  # type: ignore[attr-defined]
         return 2
 

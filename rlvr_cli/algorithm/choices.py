@@ -48,20 +48,24 @@ class Algorithm(Section):
     aggregation: Literal["token_mean", "sequence_mean", "sequence_sum", "constant_length"] = (
         "token_mean"
     )
+    """How the loss of a batch is averaged over its tokens and responses."""
     top_entropy: float | None = Field(None, gt=0, lt=1)
     """The share of the batch's tokens that have an advantage, those where the policy's entropy is
     highest; none means all."""
     importance_correction: Annotated[
         TruncatedWeights | MaskedWeights | None, Field(discriminator="kind")
     ] = None
+    """Weights for the gap between the engine's and the trainer's log-probabilities."""
     kl: KL | None = None
     epochs: int = Field(1, ge=1)
+    """Passes over a step's batch."""
     mini_batches: int = Field(1, ge=1)
     """Optimizer steps an epoch, each on its own share of the responses, as even as it goes; with
     fewer responses, one for each."""
     target_kl: float | None = Field(None, gt=0)
     """Epochs end early once approx_kl, taken after each, is past this (nats a token)."""
     entropy_coef: float = Field(0.0, ge=0)
+    """The coefficient of the entropy bonus."""
     filter: Mixed | None = None
     """Which groups train; none means all, sampled once."""
     overlong: Annotated[SoftOverlong | MaskOverlong, Field(discriminator="kind")] | None = None

@@ -11,7 +11,6 @@ from pydantic import Field
 from rlvr_cli.core.settings import Choice
 
 Gamma = Annotated[float, Field(gt=0, le=1)]
-"""The discount of a token."""
 
 
 class Critic(Choice):
@@ -40,7 +39,9 @@ class Advantage(Choice):
 class Gae(Advantage):
     kind: Literal["gae"] = "gae"
     gamma: Gamma = 1.0
+    """The discount of a token."""
     lam: float = Field(0.95, ge=0, le=1)
+    """The lambda of generalized advantage estimation."""
     critic: Critic = Critic()
 
 
@@ -61,6 +62,7 @@ class Return(Advantage):
 
     kind: Literal["return", "batch_baseline"]
     gamma: Gamma = 1.0
+    """The discount of a token."""
 
 
 class Likelihood(Advantage):
@@ -135,7 +137,9 @@ class Vespo(Surrogate):
     lam_pos: float = Field(3.0, gt=0)
     """The rate at which the weight decays where A >= 0."""
     k_neg: float = Field(3.0, ge=0)
+    """The power of the weight where A < 0."""
     lam_neg: float = Field(2.0, gt=0)
+    """The rate at which the weight decays where A < 0."""
 
 
 class Gmpo(Surrogate):
@@ -153,6 +157,7 @@ class TruncatedWeights(Choice):
 
     kind: Literal["truncate"] = "truncate"
     cap: float = Field(2.0, gt=1)
+    """The largest weight."""
 
 
 class MaskedWeights(Choice):
@@ -160,7 +165,9 @@ class MaskedWeights(Choice):
 
     kind: Literal["mask"] = "mask"
     low: float = Field(0.5, ge=0, le=1)
+    """The smallest weight that is kept."""
     high: float = Field(5.0, ge=1)
+    """The largest weight that is kept."""
 
 
 class FixedReference(Choice):
@@ -176,8 +183,11 @@ class IterativeReference(Choice):
 
     kind: Literal["iterative"] = "iterative"
     every: int = Field(50, ge=1)
+    """Steps from one renewal to the next."""
     mix: float = Field(1.0, gt=0, le=1)
+    """The share of the policy's weights in the renewed reference."""
     resets_optimizer: bool = False
+    """Whether a renewal makes the optimizer forget its moments."""
 
 
 class KLControl(Choice):
@@ -194,10 +204,13 @@ class KL(Choice):
 
     kind: Literal["k1", "k2", "k3", "k3_k2"] = "k3"
     coef: float = Field(0.04, gt=0)
+    """The coefficient of the penalty."""
     place: Literal["loss", "reward"] = "loss"
+    """Where the penalty is subtracted: in the loss, or from the reward of each token."""
     reference: Annotated[FixedReference | IterativeReference, Field(discriminator="kind")] = (
         FixedReference()
     )
+    """The policy that the divergence is measured from."""
     control: KLControl | None = None
     """The adaptation of the coefficient; none keeps it constant."""
 

@@ -20,6 +20,7 @@ def audit(
         typer.Option(help="Agreement by a field of the rows, too.", rich_help_panel=options.REPORT),
     ] = None,
     limit: options.Limit = None,
+    field: options.Field = None,
     skip_bad: options.SkipBad = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -37,9 +38,11 @@ def audit(
     """
     with reported_errors("nothing is kept"):
         from rlvr_cli.cli.audit_report import compare_judges
+        from rlvr_cli.cli.resolve import fields_given
         from rlvr_cli.console.display import Display
         from rlvr_cli.core.errors import UserError
 
         if not sources:
             raise UserError("audit: give a run, a result directory, a .jsonl file, or - for stdin")
-        compare_judges(list(dict.fromkeys(sources)), by or (), limit, skip_bad, Display(quiet))
+        names, paths = list(dict.fromkeys(sources)), fields_given(field)
+        compare_judges(names, by or (), limit, skip_bad, Display(quiet), paths)

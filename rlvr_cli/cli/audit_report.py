@@ -8,6 +8,7 @@ from rlvr_cli.console.tables import table
 from rlvr_cli.core.cores import usable_cores
 from rlvr_cli.core.jsonl import jsonl_line
 from rlvr_cli.core.text import plural
+from rlvr_cli.core.types import FieldName
 from rlvr_cli.evaluation.agreement import (
     PEER,
     Agreement,
@@ -28,15 +29,21 @@ _LONGEST_CELL = 32
 
 
 def compare_judges(
-    sources: Sequence[str], by: Sequence[str], limit: int | None, skip_bad: bool, display: Display
+    sources: Sequence[str],
+    by: Sequence[str],
+    limit: int | None,
+    skip_bad: bool,
+    display: Display,
+    paths: Mapping[FieldName, str] | None = None,
 ) -> None:
-    """Judge, report to people, and write the rows on which the judges differ to a pipe.
+    """Judge, report to people, and write the rows on which the judges differ to a pipe; `paths` say
+    where a row has its fields.
 
     Raises UserError for sources that hold no responses, or rows that cannot be judged.
     """
     peer = f"{PEER} {judge_versions(PEER)[PEER]}"
     files = [name for source in sources for name in response_files(source)]
-    given = [read_responses(name, limit, skip_bad) for name in files]
+    given = [read_responses(name, limit, skip_bad, paths) for name in files]
     fields = {key for rows in given for row in rows for key in row.problem.extra}
     check_fields(by, fields, ", ".join(sources))
     pairs = _judged(given, display)

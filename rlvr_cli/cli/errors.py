@@ -21,6 +21,8 @@ _FULL = (
 )
 """What torch says in a RuntimeError, and the tokenizers where no thread can be had."""
 _LONGEST = 300
+KEPT = "what was sampled is kept in {}; give the same command again to go on"
+NOTHING_KEPT = "nothing is kept; rlvr eval with --out DIR keeps what was sampled"
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from rlvr_cli.console.display import Display, Pace
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import plural
 from rlvr_cli.core.types import Group, Prompt, SamplingParams
-from rlvr_cli.data.problems import ProblemSet, load_problems
+from rlvr_cli.data.problems import ProblemSet, load_all
 from rlvr_cli.data.prompts import template_text
 from rlvr_cli.evaluation.fingerprint import (
     Fingerprint,
@@ -32,6 +32,8 @@ from rlvr_cli.rollout.session import Session, open_session, prompts_for
 from rlvr_cli.runs.narration import say_template, warn_of_bad_golds
 from verifiers import OURS, Format, open_judge
 
+_Sets = dict[str | tuple[str, ...], ProblemSet]
+
 
 def eval_(configs: Sequence[Config], asked: ReportOptions, display: Display) -> None:
     """Run `rlvr eval` with models: one configuration for each model and problem set.
@@ -50,6 +52,9 @@ def eval_(configs: Sequence[Config], asked: ReportOptions, display: Display) -> 
     results = []
     with open_judge(asked.judge) as equality:
         theirs = earlier_results(asked, ours, equality)
+        for found in sets.values():
+            if found.taken:
+                display.say("problems", f"{len(found.problems)} of {found.name}; {found.taken}")
         for model, of_model in groupby(plans, key=lambda plan: plan.config.model):
             listed = list(of_model)
             with open_session(listed[0]) as session:
@@ -138,10 +143,10 @@ class _Measurement:
         return f"kept {done} with {self.config.model}; give the same command again to go on"
 
 
-def _problem_sets(configs: Sequence[Config], asked: ReportOptions) -> dict[str, ProblemSet]:
+def _problem_sets(configs: Sequence[Config], asked: ReportOptions) -> _Sets:
     """Return the problems of each source, read once and checked: all of them, whatever the
     limit."""
-    sets: dict[str, ProblemSet] = {}
+    sets: _Sets = {}
     for config in configs:
         data = config.data
         if max(asked.ks, default=1) > config.eval.samples:
@@ -150,13 +155,7 @@ def _problem_sets(configs: Sequence[Config], asked: ReportOptions) -> dict[str, 
             )
         if data.source in sets:
             continue
-        found = load_problems(
-            data.source,
-            data.split or "test",
-            where=data.where,
-            skip_bad=data.skip_bad,
-            root=data.root,
-        )
+        found = load_all(data.sources, data.split or "test", data, limit=None)
         check_problems(zip(found.places, found.problems, strict=True), repeated=False)
         fields = {key for problem in found.problems for key in problem.extra}
         check_fields(asked.by, fields, found.name)

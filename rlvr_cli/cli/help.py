@@ -4,6 +4,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, cast
 
+from rich.markup import escape
 from typer.core import TyperCommand
 
 TYPED_AS_IS = (bool, type(None))
@@ -13,8 +14,11 @@ class SettingsCommand(TyperCommand):
     """A command whose flags set settings: each shows the default of its own."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        defaults = shown_defaults(cast(Any, self.name))
+        command = "eval" if self.name == "audit" else self.name  # it reads responses as eval does
+        defaults, meanings = shown_defaults(command), shown_meanings(command)
         for parameter in cast(Any, self.params):
+            if parameter.help is None:
+                parameter.help = meanings.get(parameter.name)
             if parameter.name in defaults and parameter.default is None:
                 note = f"\\[default: {defaults[parameter.name]}]"
                 parameter.help = f"{parameter.help} [dim]{note}[/]"
@@ -33,13 +37,22 @@ def shown_defaults(command: Any) -> dict[str, str]:
     defaults = dict(leaves(Config().model_dump()))
     shown = {}
     for name, key in flags_of(command).items():
-        default, special = defaults[key], SETTINGS[key].default_in.get(command)
+        default, special = defaults.get(key), SETTINGS[key].default_in.get(command)
         if special is None and isinstance(default, TYPED_AS_IS):
             continue
         text = special or _number(default)
         is_own = special is None and own.get(key, default) != default
         shown[name] = f"{text}; tiny: {_number(own[key])}" if is_own else text
     return shown
+
+
+def shown_meanings(command: Any) -> dict[str, str]:
+    """Return the meaning of each flag's setting, by the name of the flag's parameter."""
+    from rlvr_cli.config import Config, flags_of
+    from rlvr_cli.core.settings import described
+
+    meanings = {one.name: one.meaning for one in described(Config)}
+    return {name: escape(meanings[key]) for name, key in flags_of(command).items()}
 
 
 def _number(value: Any) -> str:

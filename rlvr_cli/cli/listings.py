@@ -1,12 +1,20 @@
-"""What `rlvr train --list` and `rlvr eval --list` print: a table, or JSONL in a pipe."""
+"""What `--list` and `--settings` print: a table, or JSONL in a pipe. As a program: the page
+docs/settings.md."""
 
 import sys
+from collections.abc import Sequence
+from itertools import groupby
 
+from pydantic_core import PydanticUndefined
 from rich.console import Console
+from rich.markdown import Markdown
 from rich.table import Table
 
 from rlvr_cli.algorithm.presets import ALGORITHMS
+from rlvr_cli.config import SETTINGS, Config
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import write_jsonl_line
+from rlvr_cli.core.settings import NONE, Described, described
 from rlvr_cli.data.sources import find_spec, known_sets
 
 
@@ -35,3 +43,87 @@ def list_sets() -> None:
         else:
             row = {"name": name, "splits": splits, **spec.model_dump(exclude={"splits", "sizes"})}
             write_jsonl_line(sys.stdout, row)
+
+
+def list_settings(sections: Sequence[str]) -> None:
+    """Print the settings, or those of some sections: name, default, meaning, flag. Raises UserError
+    for a section that does not exist."""
+    rows = list(described(Config))
+    for section in sections:
+        if not any(_is_in(row, section) for row in rows):
+            known = dict.fromkeys(row.name.split(".")[0] for row in rows)
+            raise UserError(f"--settings {section}: no such section; known: {', '.join(known)}")
+    rows = [row for row in rows if not sections or any(_is_in(row, one) for one in sections)]
+    if not sys.stdout.isatty():
+        for row in rows:
+            shown = {"name": row.name, "default": _default(row), "meaning": _meaning(row)}
+            write_jsonl_line(sys.stdout, {**shown, "flag": _flag(row)})
+        return
+    Console().print(Markdown("\n".join(_tables(rows))))
+
+
+def settings_page() -> str:
+    """Return docs/settings.md: a table for each section."""
+    lines = [
+        "# Settings",
+        "",
+        "Made by `make settings` from the settings themselves; `rlvr train --settings` lists them.",
+        "A setting is given as `--set NAME=VALUE`, in a file for `--config`, or by its flag. A "
+        "default under `algorithm` is that of `dapo`; `rlvr train --list` has the other presets. "
+        "Of a choice the kind is set by its name (`algorithm.kl=k3`), its cells below it.",
+    ]
+    return "\n".join([*lines, *_tables(list(described(Config)))]) + "\n"
+
+
+def _tables(rows: Sequence[Described]) -> list[str]:
+    """Return a Markdown table for each section."""
+    lines = []
+    for section, listed in groupby(rows, _section):
+        lines += ["", f"## {section or 'The run'}", ""]
+        lines += ["| setting | default | meaning | flag |", "| --- | --- | --- | --- |"]
+        for row in listed:
+            meaning = _meaning(row).replace("|", "\\|")
+            flag = f"`{_flag(row)}`" if _flag(row) else ""
+            lines.append(f"| `{row.name}` | {_default(row)} | {meaning} | {flag} |")
+    return lines
+
+
+def _section(row: Described) -> str:
+    first, dot, _ = row.name.partition(".")
+    return first if dot else ""
+
+
+def _is_in(row: Described, section: str) -> bool:
+    return row.name == section or row.name.startswith(f"{section}.")
+
+
+def _default(row: Described) -> str:
+    value = row.default
+    if value is None or value == {}:
+        return NONE
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value))
+    return "to be set" if value is PydanticUndefined else str(value)
+
+
+def _meaning(row: Described) -> str:
+    """Return the meaning, which words there are, and which kinds of a choice have it."""
+    words = f" ({', '.join(row.values)})" if row.values else ""
+    only = f" With {', '.join(row.of)} only." if row.of else ""
+    return f"{row.meaning}{words}{only}"
+
+
+def _flag(row: Described) -> str | None:
+    use = SETTINGS.get(row.name)
+    if use is None or use.flag is None:
+        return "--kl" if row.name == "algorithm.kl.coef" else None
+    of = use.flag_of or use.read_by
+    return use.flag if "train" in of else f"{use.flag} of {' and '.join(of)}"
+
+
+if __name__ == "__main__":
+    print(settings_page(), end="")

@@ -8,18 +8,9 @@ import typer
 from rlvr_cli import __version__
 from rlvr_cli.cli import options
 from rlvr_cli.cli.audit import audit
-from rlvr_cli.cli.errors import reported_errors
+from rlvr_cli.cli.errors import KEPT, NOTHING_KEPT, reported_errors
 from rlvr_cli.cli.export import export
 from rlvr_cli.cli.help import SettingsCommand
-from rlvr_cli.cli.resolve import (
-    KEPT,
-    NOTHING_KEPT,
-    checked_judge,
-    given_flags,
-    resolve,
-    resolve_again,
-    say_own_settings,
-)
 
 app = typer.Typer(
     rich_markup_mode="rich",
@@ -61,54 +52,35 @@ def main(
 def train(
     ctx: typer.Context,
     data: options.Data = None,
-    algo: Annotated[
-        str | None,
-        typer.Option(help="A row of --list.", rich_help_panel="Training"),
-    ] = None,
-    list_: Annotated[
-        bool,
-        typer.Option("--list", help="Show the table of algorithms.", rich_help_panel="Training"),
-    ] = False,
-    steps: Annotated[
-        int | None, typer.Option(help="Steps of training.", rich_help_panel="Training")
-    ] = None,
-    lr: Annotated[
-        float | None, typer.Option("--lr", help="Learning rate.", rich_help_panel="Training")
-    ] = None,
-    lora: Annotated[
-        int | None,
-        typer.Option(help="Train an adapter of this rank instead.", rich_help_panel="Training"),
-    ] = None,
-    prompts: Annotated[
-        int | None, typer.Option(help="Problems a step.", rich_help_panel="Training")
-    ] = None,
-    resume: Annotated[
-        Path | None,
-        typer.Option(
-            help="Resume this run from its newest checkpoint.", rich_help_panel="Training"
-        ),
-    ] = None,
-    check: Annotated[
-        bool,
-        typer.Option(
-            "--check",
-            help="Check model, data, memory and a probe, then end.",
-            rich_help_panel="Training",
-        ),
-    ] = False,
+    algo: options.Algo = None,
+    list_: options.ListAlgorithms = False,
+    steps: options.Steps = None,
+    lr: options.LearningRate = None,
+    lora: options.Lora = None,
+    kl: options.Kl = None,
+    prompts: options.Prompts = None,
+    eval_every: options.EvalEvery = None,
+    resume: options.Resume = None,
+    from_: options.From = None,
+    check: options.Check = False,
     model: options.Model = None,
     engine: options.Engine = None,
     samples: options.Samples = None,
+    prompt: options.PromptTemplate = None,
+    system: options.System = None,
     max_tokens: options.MaxTokens = None,
     temperature: options.Temperature = None,
     top_p: options.TopP = None,
     limit: options.Limit = None,
+    field: options.Field = None,
     skip_bad: options.SkipBad = False,
     out: options.RunOut = None,
     quiet: options.Quiet = False,
     seed: options.Seed = None,
     config: options.ConfigFile = None,
     set_: options.Set = None,
+    settings: options.ListSettings = False,
+    print_config: options.PrintConfig = False,
 ) -> None:
     """Train a policy on problems with known answers.
 
@@ -128,30 +100,39 @@ def train(
 
       rlvr train --resume runs/RUN
 
-    Piped, stdout carries one JSON object of metrics a step. Each --set key, its default and its
-    meaning stand in the run's config.yaml and in rlvr_cli/config.py.
+      rlvr train --from runs/RUN --lr 5e-7 --steps 50
+
+      rlvr train --settings optim
+
+    Piped, stdout carries one JSON object of metrics a step.
     """
     with reported_errors():
-        from rlvr_cli.cli.listings import list_algorithms
+        from rlvr_cli.cli import resolve as given
+        from rlvr_cli.cli.listings import list_algorithms, list_settings
+        from rlvr_cli.config import as_yaml
         from rlvr_cli.console.display import Display
 
-        if list_:
-            list_algorithms()
-            return
-        flags = given_flags(ctx.params, "train")
+        if list_ or settings:
+            return list_algorithms() if list_ else list_settings(data or [])
+        flags = given.given_flags(ctx.params, "train")
         if resume is not None:
-            others = {"--config": config, "--out": out, "--check": check}
-            resolved = resolve_again(resume, flags, set_, [one for one in others if others[one]])
+            others = {"--config": config, "--out": out, "--check": check, "--from": from_}
+            others |= {"--kl": kl is not None}
+            resolved = given.resolve_again(
+                resume, flags, set_, [one for one in others if others[one]]
+            )
             from rlvr_cli.cli.train import resume as go_on
 
-            go_on(resolved, resume, Display(quiet))
-            return
-        resolved = resolve(flags, config, set_, "train")
+            return go_on(resolved, resume, Display(quiet))
+        resolved = given.resolve(flags, config, set_, "train", kl, from_)
+        if print_config:
+            return print(as_yaml(resolved), end="")
         display = Display(quiet)
-        say_own_settings([resolved.model], display)
+        given.say_own_settings([resolved.model] if from_ is None else [], display)
         from rlvr_cli.cli.train import train as command
 
         command(resolved, out, check, display)
+        return None
 
 
 @app.command("eval", cls=SettingsCommand)
@@ -166,38 +147,28 @@ def eval_(
         typer.Option(help="As in train; repeat it for several models."),
     ] = None,
     responses: Annotated[
-        str | None,
-        typer.Option(
-            help="Judge the responses of a file or - instead.", rich_help_panel=options.OUTPUT
-        ),
+        list[str] | None, options.output(help="Judge the responses of a file or - instead.")
     ] = None,
     against: Annotated[
-        Path | None,
-        typer.Option(help="An earlier result, to test against.", rich_help_panel=options.REPORT),
+        Path | None, options.report(help="An earlier result, to test against.")
     ] = None,
     by: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Figures by a field of the problems, too.", rich_help_panel=options.REPORT
-        ),
+        list[str] | None, options.report(help="Figures by a field of the problems, too.")
     ] = None,
     k: Annotated[
-        list[int] | None,
-        typer.Option("--k", min=1, help="Of pass@k: 1, 2, 4, … n.", rich_help_panel=options.REPORT),
+        list[str] | None, options.report("--k", help="Of pass@k, as 1,4,16: 1, 2, 4, … n.")
     ] = None,
-    list_: Annotated[
-        bool, typer.Option("--list", help="Name the problem sets.", rich_help_panel=options.OUTPUT)
-    ] = False,
-    judge: Annotated[
-        str, typer.Option(help="rlvr, or math-verify as others do.", rich_help_panel=options.REPORT)
-    ] = "rlvr",
+    list_: Annotated[bool, options.output("--list", help="Name the problem sets.")] = False,
+    judge: Annotated[str, options.report(help="rlvr, or math-verify as others do.")] = "rlvr",
     prompt: options.PromptTemplate = None,
+    system: options.System = None,
     engine: options.Engine = None,
     samples: options.Samples = None,
     max_tokens: options.MaxTokens = None,
     temperature: options.Temperature = None,
     top_p: options.TopP = None,
     limit: options.Limit = None,
+    field: options.Field = None,
     skip_bad: options.SkipBad = False,
     out: options.ResultOut = None,
     quiet: options.Quiet = False,
@@ -223,39 +194,44 @@ def eval_(
     evaluation goes on where it was when the command is given again.
     """
     kept = NOTHING_KEPT if out is None else KEPT.format(out)
-    with reported_errors(kept if responses is None else "nothing is kept"):
+    with reported_errors(kept if not responses else "nothing is kept"):
         from rlvr_cli.core.errors import UserError
 
         if list_:
             from rlvr_cli.cli.listings import list_sets
 
             return list_sets()
+        from rlvr_cli.cli import resolve as given
         from rlvr_cli.cli.publish import ReportOptions
         from rlvr_cli.console.display import Display
 
         asked = ReportOptions(
-            tuple(k or ()), tuple(by or ()), against, out, checked_judge(judge, set_)
+            given.numbers(k or ()), tuple(by or ()), against, out, given.checked_judge(judge, set_)
         )
-        flags = given_flags({**ctx.params, "model": None, "data": None}, "eval")
-        if responses is not None:
+        flags = given.given_flags({**ctx.params, "model": None, "data": None}, "eval")
+        if responses:
             if data or model:
-                raise UserError("--responses needs neither a problem set nor --model")
+                raise UserError(
+                    "--responses judges what is in its file; leave the problem set and --model out"
+                )
+            if len(responses) > 1:
+                raise UserError("--responses: one file at a time; join them, or judge each")
             from rlvr_cli.cli.responses import score
 
-            plain = resolve(flags, config, set_, "responses")
-            return score(plain, responses, asked, Display(quiet))
+            plain = given.resolve(flags, config, set_, "responses")
+            return score(plain, responses[0], asked, Display(quiet))
         models, sources = dict.fromkeys(model or (None,)), dict.fromkeys(data or (None,))
         pairs = [{"model": one, "data.source": source} for one in models for source in sources]
-        configs = [resolve(flags | pair, config, set_, "eval") for pair in pairs]
+        configs = [given.resolve(flags | pair, config, set_, "eval") for pair in pairs]
         display = Display(quiet)
-        say_own_settings([one.model for one in configs], display)
+        given.say_own_settings([one.model for one in configs], display)
         from rlvr_cli.cli.eval import eval_ as command
 
         command(configs, asked, display)
         return None
 
 
-app.command()(audit)
+app.command(cls=SettingsCommand)(audit)
 app.command()(export)
 
 
@@ -268,12 +244,14 @@ def sample(
     ] = None,
     model: options.Model = None,
     prompt: options.PromptTemplate = None,
+    system: options.System = None,
     engine: options.Engine = None,
     samples: options.Samples = 1,
     max_tokens: options.MaxTokens = None,
     temperature: options.Temperature = None,
     top_p: options.TopP = None,
     limit: options.Limit = None,
+    field: options.Field = None,
     skip_bad: options.SkipBad = False,
     out: options.Out = None,
     quiet: options.Quiet = False,
@@ -295,14 +273,15 @@ def sample(
     response, in the rows of rlvr eval; with --out it stays empty.
     """
     with reported_errors("responses that are not written yet are lost"):
+        from rlvr_cli.cli import resolve as given
         from rlvr_cli.console.display import Display
         from rlvr_cli.core.errors import UserError
 
         if not inputs:
             raise UserError("sample: give a prompt, a .jsonl file, or - for stdin")
-        resolved = resolve(given_flags(ctx.params, "sample"), config, set_, "sample")
+        resolved = given.resolve(given.given_flags(ctx.params, "sample"), config, set_, "sample")
         display = Display(quiet)
-        say_own_settings([resolved.model], display)
+        given.say_own_settings([resolved.model], display)
         from rlvr_cli.cli.sample import sample as command
 
         command(resolved, inputs, out, display)

@@ -1,70 +1,72 @@
-"""The options that commands share: same name and meaning everywhere."""
+"""The options that commands share: same name and meaning everywhere.
 
+One that sets a setting has the setting's meaning in help (`cli/help.py`).
+"""
+
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 OUTPUT, SAMPLING, SETTINGS, REPORT = "Input and output", "Sampling", "Settings", "Report"
+TRAINING = "Training"
+output, report, sampling, settings, training = (
+    partial(typer.Option, rich_help_panel=name)
+    for name in (OUTPUT, REPORT, SAMPLING, SETTINGS, TRAINING)
+)
 
-Data = Annotated[
-    str | None,
-    typer.Argument(
-        help="A problem set (chains, gsm8k, …), a JSONL, Parquet or CSV file, a hub id, or -."
-    ),
-]
-Model = Annotated[
-    str | None,
-    typer.Option(help="A hub id, a model directory, a run, or tiny, the built-in one."),
-]
-Engine = Annotated[str | None, typer.Option(help="auto, vllm or transformers.")]
-Samples = Annotated[
-    int | None,
-    typer.Option(
-        "-n",
-        "--samples",
-        help="Responses a problem.",
-        rich_help_panel=SAMPLING,
-    ),
-]
-MaxTokens = Annotated[
-    int | None, typer.Option(help="Longest response in tokens.", rich_help_panel=SAMPLING)
-]
-PromptTemplate = Annotated[
-    str | None,
-    typer.Option(
-        help="think_answer, boxed, plain, or a text or file with {problem}; none: the set's own.",
-        rich_help_panel=SAMPLING,
-    ),
-]
-Temperature = Annotated[
+Data = Annotated[list[str] | None, typer.Argument()]
+Model = Annotated[str | None, typer.Option()]
+Engine = Annotated[str | None, typer.Option()]
+Samples = Annotated[int | None, sampling("-n", "--samples")]
+MaxTokens = Annotated[int | None, sampling()]
+PromptTemplate = Annotated[str | None, sampling()]
+System = Annotated[str | None, sampling(metavar="TEXT|FILE")]
+Temperature = Annotated[float | None, sampling()]
+TopP = Annotated[float | None, sampling()]
+Seed = Annotated[int | None, settings()]
+Limit = Annotated[int | None, output()]
+SkipBad = Annotated[bool, output("--skip-bad")]
+Field = Annotated[list[str] | None, output("--field", metavar="NAME=PATH")]
+Out = Annotated[Path | None, output(help="A new file for the response rows.")]
+ResultOut = Annotated[Path | None, output(help="A new directory for report and responses.")]
+RunOut = Annotated[Path | None, output(help="A new run directory.")]
+ConfigFile = Annotated[Path | None, settings("--config", help="A YAML file of settings.")]
+Set = Annotated[list[str] | None, settings("--set", help="Any setting: section.key=value.")]
+Quiet = Annotated[bool, output("--quiet", "-q", help="Results only.")]
+
+Algo = Annotated[str | None, training()]
+ListAlgorithms = Annotated[bool, training("--list", help="Show the table of algorithms.")]
+Steps = Annotated[int | None, training()]
+LearningRate = Annotated[float | None, training("--lr")]
+Lora = Annotated[int | None, training()]
+Kl = Annotated[
     float | None,
-    typer.Option(help="Of the sampling; 0 (not in train) is greedy.", rich_help_panel=SAMPLING),
+    training(
+        "--kl",
+        min=0,
+        help="Coefficient of the KL penalty: 0 is none; without one so far, k3 in the loss.",
+    ),
 ]
-TopP = Annotated[
-    float | None,
-    typer.Option(help="Share of the probability that is sampled from.", rich_help_panel=SAMPLING),
+Prompts = Annotated[int | None, training()]
+EvalEvery = Annotated[int | None, training()]
+Resume = Annotated[Path | None, training(help="Resume this run from its newest checkpoint.")]
+From = Annotated[
+    Path | None,
+    training(
+        "--from", help="Begin a new run with the settings, weights and optimizer of this one."
+    ),
 ]
-Seed = Annotated[int | None, typer.Option(help="Seed of everything.", rich_help_panel=SETTINGS)]
-Limit = Annotated[int | None, typer.Option(help="First problems only.", rich_help_panel=OUTPUT)]
-SkipBad = Annotated[
+Check = Annotated[
+    bool, training("--check", help="Check model, data, memory and a probe, then end.")
+]
+ListSettings = Annotated[
+    bool, settings("--settings", help="List all settings, or those of the sections given as DATA.")
+]
+PrintConfig = Annotated[
     bool,
-    typer.Option("--skip-bad", help="Go on without bad lines.", rich_help_panel=OUTPUT),
+    settings(
+        "--print-config", help="Print the settings that the options give, as --config reads them."
+    ),
 ]
-Out = Annotated[
-    Path | None, typer.Option(help="A new file for the response rows.", rich_help_panel=OUTPUT)
-]
-ResultOut = Annotated[
-    Path | None,
-    typer.Option(help="A new directory for report and responses.", rich_help_panel=OUTPUT),
-]
-RunOut = Annotated[Path | None, typer.Option(help="A new run directory.", rich_help_panel=OUTPUT)]
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option("--config", help="A YAML file of settings.", rich_help_panel=SETTINGS),
-]
-Set = Annotated[
-    list[str] | None,
-    typer.Option("--set", help="Any setting: section.key=value.", rich_help_panel=SETTINGS),
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Results only.", rich_help_panel=OUTPUT)]

@@ -1,57 +1,104 @@
-"""From what the command line says to a configuration.
+"""From what the command line says to a configuration; a command imports it when it runs."""
 
-Imports stay inside the functions: help needs none of them.
-"""
-
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, get_args
 
-if TYPE_CHECKING:
-    from rlvr_cli.config import Config
-    from rlvr_cli.console.display import Display
-    from rlvr_cli.core.layers import Layer
-    from rlvr_cli.core.settings import Command
+from rlvr_cli import config
+from rlvr_cli.config import OF_A_MODEL, SETTINGS, Config, flags_of, use_of
+from rlvr_cli.config.foreign import answer
+from rlvr_cli.config.overlay import UnknownSettingError
+from rlvr_cli.console.display import Display
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.files import read_regular
+from rlvr_cli.core.layers import Layer, yaml_layer
+from rlvr_cli.core.settings import NONE, Command, described, leaves
+from rlvr_cli.core.text import LONGEST_ANSWER, shortened
+from rlvr_cli.core.types import FieldName
+from verifiers import OURS
 
+OTHER_FLAGS = {"--kl", "--out", "--resume", "--from"}
+"""Flags of train that are no settings, of those that other programs have under another name."""
 LORA_RATE = 10.0
 """The learning rate of an adapter over that of all weights (Schulman et al. 2025)."""
-KEPT = "what was sampled is kept in {}; give the same command again to go on"
-NOTHING_KEPT = "nothing is kept; rlvr eval with --out DIR keeps what was sampled"
+_LONGEST_NAME = 255
 
 
-def given_flags(parameters: Mapping[str, Any], command: "Command") -> dict[str, Any]:
-    """Return the settings that the flags of a command gave, by `section.key`; None was not
-    given."""
-    from rlvr_cli.config import flags_of
-
+def given_flags(parameters: Mapping[str, Any], command: Command) -> dict[str, Any]:
+    """Return the settings that the flags of a command gave, by `section.key`; None was not given.
+    Raises UserError for a file or a field that cannot be read."""
     given = {key: parameters.get(name) for name, key in flags_of(command).items()}
-    return {key: value for key, value in given.items() if value is not None and value is not False}
+    given = {
+        key: value
+        for key, value in given.items()
+        if value is not None and value is not False and value != [] and value != ()
+    }
+    if isinstance(sources := given.get("data.source"), list | tuple):
+        given["data.source"] = sources[0] if len(sources) == 1 else tuple(sources)
+    if (system := given.get("data.system")) is not None:
+        given["data.system"] = _text_or_file(system)
+    if "data.fields" in given:
+        given["data.fields"] = fields_given(given["data.fields"])
+    return given
+
+
+def _text_or_file(given: str) -> str:
+    """Return the text of a file of that name, else the text itself. Raises UserError."""
+    is_text = any(letter.isspace() for letter in given) or len(given) > _LONGEST_NAME
+    if is_text or not (Path(given).exists() or Path(given).suffix in (".txt", ".md")):
+        return given
+    try:
+        return read_regular(Path(given), LONGEST_ANSWER).decode().strip()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"--system {shortened(given)}: cannot be read ({reason})") from None
+
+
+def fields_given(given: Iterable[str] | None) -> dict[FieldName, str]:
+    """Return the paths of `--field NAME=path`. Raises UserError for another form or name."""
+    found: dict[FieldName, str] = {}
+    for one in given or ():
+        name, _, path = one.partition("=")
+        field = next((field for field in get_args(FieldName) if field == name), None)
+        if field is None or not path:
+            raise UserError(
+                f"--field {shortened(one)}: write it as NAME=path, with NAME one of "
+                f"{', '.join(get_args(FieldName))}, such as answer=reward.truth[0]"
+            )
+        found[field] = path
+    return found
 
 
 def resolve(
     flags: dict[str, Any],
     file: Path | None,
     assignments: list[str] | None,
-    command: "Command",
-) -> "Config":
-    """Resolve the configuration from, in rising order: the model's own file, --config, flags,
-    --set.
+    command: Command,
+    kl: float | None = None,
+    parent: Path | None = None,
+) -> Config:
+    """Resolve the configuration from, in rising order: the model's own file, a parent run,
+    --config, flags, --set, --kl.
 
     Raises UserError for a flag or an assignment that the command does not read.
     """
-    from rlvr_cli import config
-    from rlvr_cli.core.layers import yaml_layer
-
     given = [config.flag_layer(key, value) for key, value in flags.items() if value is not None]
     given += config.set_layer(assignments or [])
     layers = [yaml_layer(file), *given] if file else given
-    resolved = config.resolve(layers)
+    if parent is not None:
+        if "model" in flags:
+            raise UserError(f"--from {parent} brings its own model; leave --model out")
+        layers = [*_parent_layers(parent), *layers]
+    resolved = _resolved(layers)
+    if kl is not None:
+        layers.append(_kl_layer(kl, resolved))
+        resolved = _resolved(layers)
     for layer in given:
         _refuse_unread(layer, command)
-    if command == "responses":
+    if command == "responses" or parent is not None:
         return resolved
     own, _ = _own_settings(resolved.model)
-    final = config.resolve([own, *layers])
+    final = _resolved([own, *layers])
     if any(layer.sets(["optim", "lr"]) for layer in layers):
         return final
     trained = config.resolve([own])
@@ -60,11 +107,49 @@ def resolve(
     return final.model_copy(update={"optim": final.optim.model_copy(update=rate)})
 
 
-def _refuse_unread(layer: "Layer", command: "Command") -> None:
-    from rlvr_cli.config import use_of
-    from rlvr_cli.core.errors import UserError
-    from rlvr_cli.core.settings import leaves
+def _resolved(layers: Sequence[Layer]) -> Config:
+    """Resolve layers; a name of another program is answered with the one it has here."""
+    try:
+        return config.resolve(layers)
+    except UnknownSettingError as error:
+        if answer := foreign_answer(error.whole):
+            raise UserError(f"{error.origin}: {answer}") from None
+        raise
 
+
+def foreign_answer(name: str | None) -> str | None:
+    """Say what a flag or setting of another program is here; None where nothing is known."""
+    known = {one.name for one in described(Config)} | {use.flag for use in SETTINGS.values()}
+    return name and answer(name, {*filter(None, known), *OTHER_FLAGS})
+
+
+def _kl_layer(coef: float, resolved: Config) -> Layer:
+    """Return the layer of --kl: none at 0, else the coefficient of the penalty that is there, or of
+    k3 in the loss to a fixed reference."""
+    cells: Any = {"coef": coef} | ({} if resolved.algorithm.kl else {"kind": "k3"})
+    return Layer(f"--kl {coef:g}", {"algorithm": {"kl": cells if coef else NONE}})
+
+
+def _parent_layers(run: Path) -> list[Layer]:
+    """Return the settings of a run, and its newest whole checkpoint as the parent. Raises UserError
+    for what is no run, or has no checkpoint."""
+    from rlvr_cli.runs.checkpoint import latest_valid
+
+    saved = _saved_settings(run, "--from")
+    checkpoint, _ = latest_valid(run)
+    if checkpoint is None:
+        raise UserError(f"--from {run}: it has no checkpoint yet")
+    return [saved, Layer(f"--from {run}", {"parent": str(checkpoint.path)})]
+
+
+def _saved_settings(run: Path, flag: str) -> Layer:
+    file = run / "config.yaml"
+    if not file.is_file():
+        raise UserError(f"{flag} {run}: no config.yaml in it; give the directory of a run")
+    return yaml_layer(file, str(file))
+
+
+def _refuse_unread(layer: Layer, command: Command) -> None:
     for key, _ in leaves(layer.values):
         use = use_of(key)
         if use is None or command in use.read_by:
@@ -76,30 +161,30 @@ def _refuse_unread(layer: "Layer", command: "Command") -> None:
         raise UserError(f"{layer.origin}: only rlvr {' and '.join(readers)} {verb} {key}")
 
 
-def say_own_settings(models: Iterable[str], display: "Display") -> None:
+def say_own_settings(models: Iterable[str], display: Display) -> None:
     """Say which settings came with each model, and what of its file was not read."""
-    from rlvr_cli.config import OF_A_MODEL
     from rlvr_cli.model.loading import TINY
+
+    of_data = ", ".join(sorted(OF_A_MODEL["data"]))
 
     for model in dict.fromkeys(models):
         own, left_out = _own_settings(model)
         if own.values and model != TINY:
-            display.say("settings", f"{own.origin}: {_shown(own.values)}")
+            listed = ", ".join(f"{key} {value!r}" for key, value in leaves(own.values))
+            display.say("settings", f"{own.origin}: {listed}")
         if left_out:
             names = ", ".join(left_out)
             display.warn(
                 f"{own.origin}: not read: {names:.200}; of a model's own settings only "
-                f"{', '.join(OF_A_MODEL)} are, and of data only prompt and answer_format"
+                f"{', '.join(OF_A_MODEL)} are, and of data only {of_data}"
             )
 
 
-def _own_settings(model: str) -> tuple["Layer", list[str]]:
+def _own_settings(model: str) -> tuple[Layer, list[str]]:
     """Return the settings in the model's directory, and the names of those that are not read.
 
     Only the built-in policy's file may say anything. Raises UserError for a prompt in another file.
     """
-    from rlvr_cli.core.errors import UserError
-    from rlvr_cli.core.layers import Layer, yaml_layer
     from rlvr_cli.data.prompts import TEMPLATES, is_kept_template
     from rlvr_cli.model.loading import DEFAULTS_FILE, TINY, model_directory
 
@@ -120,10 +205,8 @@ def _own_settings(model: str) -> tuple["Layer", list[str]]:
     return own, left_out
 
 
-def _kept_part(layer: "Layer") -> tuple["Layer", list[str]]:
+def _kept_part(layer: Layer) -> tuple[Layer, list[str]]:
     """Return the settings of a layer that a checkpoint may keep, and the names of the others."""
-    from rlvr_cli.config import OF_A_MODEL
-
     values: dict[str, Any] = {}
     left_out = []
     for section, found in layer.values.items():
@@ -138,20 +221,19 @@ def _kept_part(layer: "Layer") -> tuple["Layer", list[str]]:
     return type(layer)(layer.origin, values), left_out
 
 
-def _shown(values: dict[str, Any], prefix: str = "") -> str:
-    parts = [
-        _shown(value, f"{prefix}{key}.") if isinstance(value, dict) else f"{prefix}{key} {value!r}"
-        for key, value in values.items()
-    ]
-    return ", ".join(parts)
+def numbers(given: Iterable[str]) -> tuple[int, ...]:
+    """Return the numbers of `--k 1,4 --k 16`. Raises UserError for another text."""
+    parts = [part.strip() for text in given for part in text.split(",")]
+    for part in parts:
+        if not (part.isascii() and part.isdecimal() and len(part) < 10 and int(part)):
+            raise UserError(f"--k {shortened(part)}: give numbers from 1 on, as --k 1,4,16")
+    return tuple(dict.fromkeys(map(int, parts)))
 
 
 def checked_judge(judge: str, assignments: list[str] | None) -> str:
     """Return the judge. Raises UserError for one that is not there, or an answer format beside
     another than ours, which takes any."""
-    from rlvr_cli.core.errors import UserError
     from rlvr_cli.evaluation.fingerprint import judge_versions
-    from verifiers import OURS
 
     judge_versions(judge)
     keys = [text.partition("=")[0].strip() for text in assignments or []]
@@ -162,32 +244,24 @@ def checked_judge(judge: str, assignments: list[str] | None) -> str:
 
 def resolve_again(
     run: Path, flags: dict[str, Any], assignments: list[str] | None, others: Iterable[str] = ()
-) -> "Config":
+) -> Config:
     """Resolve the run's own configuration; what it computes can only be made longer, not changed.
 
     Raises UserError for a setting that would change it, and for any of the `others`, options that
     were given and are no settings.
     """
-    from rlvr_cli import config
-    from rlvr_cli.core.errors import UserError
-    from rlvr_cli.core.layers import yaml_layer
-    from rlvr_cli.core.settings import leaves
-
     layers = [config.flag_layer(key, value) for key, value in flags.items()]
     layers += config.set_layer(assignments or [])
     keys = [key for layer in layers for key, _ in leaves(layer.values)]
-    free = [key for key, use in config.SETTINGS.items() if use.on_resume == "free"]
+    free = [key for key, use in SETTINGS.items() if use.on_resume == "free"]
     for key in [*keys, *others]:
-        use = config.use_of(key)
+        use = use_of(key)
         if use is None or use.on_resume != "free":
             raise UserError(
                 f"--resume goes on with {run} as it was: {key} cannot change, only "
-                f"{', '.join(free)} can"
+                f"{', '.join(free)} can; rlvr train --from {run} begins a new run from its weights"
             )
-    file = run / "config.yaml"
-    if not file.is_file():
-        raise UserError(f"--resume {run}: no config.yaml in it; give the directory of a run")
-    saved = yaml_layer(file, str(file))
+    saved = _saved_settings(run, "--resume")
     resolved = config.resolve([saved, *layers])
     schedule = resolved.optim.schedule
     if schedule != "constant" and resolved.steps != config.resolve([saved]).steps:

@@ -14,7 +14,7 @@ from verifiers import OURS, open_judge
 
 def score(config: Config, source: str, asked: ReportOptions, display: Display) -> None:
     """Judge the rows of a file or stdin and publish the figures. Raises UserError."""
-    given = read_responses(source, config.data.limit, config.data.skip_bad)
+    given = read_responses(source, config.data.limit, config.data.skip_bad, config.data.fields)
     parts = by_label(given)
     ours: dict[tuple[str, str], dict[str, Problem]] = {}
     fields: dict[str, set[str]] = {}

@@ -9,7 +9,7 @@ from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display, LiveResponse, show_verdict
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Problem, Prompt, SamplingParams
-from rlvr_cli.data.problems import ProblemSet, load_problems
+from rlvr_cli.data.problems import ProblemSet, joined, load_all
 from rlvr_cli.data.sources import FILE_TYPES
 from rlvr_cli.evaluation.measure import evaluate, prompt_seeds
 from rlvr_cli.rollout.plan import plan_for
@@ -21,10 +21,9 @@ from rlvr_cli.runs.run_dir import write_rollouts
 
 def sample(config: Config, inputs: Sequence[str], out: Path | None, display: Display) -> None:
     """Run `rlvr sample`: readable on a terminal, JSONL in a pipe or in `out`."""
-    sets = [_sample_problems(text, f"prompt-{n}", config) for n, text in enumerate(inputs, 1)]
-    one = sets[0]
-    all_problems = tuple(problem for part in sets for problem in part.problems)
-    problems = ProblemSet("sample", all_problems, one.prompt, one.answer_format)
+    problems = joined(
+        [_sample_problems(text, f"prompt-{n}", config) for n, text in enumerate(inputs, 1)]
+    )
     refuse_existing(out)
     with open_session(plan_for(config, problems)) as session:
         config = session.plan.config
@@ -62,14 +61,7 @@ def _sample_problems(text: str, name: str, config: Config) -> ProblemSet:
     """Read problems of a file or stdin, or the text itself as one of that name; gold answers may be
     missing."""
     if text == "-" or text.endswith(FILE_TYPES):
-        return load_problems(
-            text,
-            config.data.split or "test",
-            limit=config.data.limit,
-            skip_bad=config.data.skip_bad,
-            need_answer=False,
-            root=config.data.root,
-        )
+        return load_all([text], config.data.split or "test", config.data, need_answer=False)
     if not text.strip():
         raise UserError("the prompt is empty; give a text, a .jsonl file, or - for stdin")
-    return ProblemSet("prompt", (Problem(name, text, None),), "think_answer")
+    return ProblemSet("prompt", (Problem(name, text, None),), "plain")

@@ -11,7 +11,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import refuse_links, write_atomically
 from rlvr_cli.core.text import plural, shortened
 from rlvr_cli.core.types import Prompt
-from rlvr_cli.data.problems import ProblemSet, load_problems
+from rlvr_cli.data.problems import ProblemSet, load_all
 from rlvr_cli.data.sources import has_split
 from rlvr_cli.model.adapter import merged_parameters
 from rlvr_cli.rollout.plan import plan_for
@@ -19,6 +19,7 @@ from rlvr_cli.rollout.session import Session, open_session, prompts_for
 from rlvr_cli.runs.checkpoint import (
     Checkpoint,
     check_savable,
+    checkpoint_at,
     checkpoints,
     latest_valid,
     load_weights,
@@ -35,7 +36,7 @@ from rlvr_cli.training.trainer import Trainer
 
 def train(config: Config, out: Path | None, check_only: bool, display: Display) -> None:
     """Run `rlvr train`. Raises UserError for anything wrong with the input."""
-    directory = out or default_directory(config.algo, config.data.source)
+    directory = out or default_directory(config.algo, config.data.sources)
     if not check_only:
         refuse_existing(directory)
     problems = _training_problems(config)
@@ -43,13 +44,15 @@ def train(config: Config, out: Path | None, check_only: bool, display: Display) 
         session = fitted(opened)
         config = session.plan.config
         _say_model(session, display)
+        parent = _parent_loaded(session)
         check_savable(session.policy)
         prompts, held_out = _prompts(session, problems, display)
         _check(session, prompts, check_only, display)
         if check_only:
             return
         trainer = Trainer(session, prompts, held_out)
-        kept = problems.problems if config.data.source == "-" else None
+        _inherit(trainer, parent, display)
+        kept = problems.problems if "-" in config.data.sources else None
         run = create_run(directory, config, kept)
         display.say("run", f"{directory}")
         with closing(run):
@@ -73,10 +76,13 @@ def resume(config: Config, directory: Path, display: Display) -> None:
         problems = _problems_again(config, directory)
         with open_session(plan_for(config, problems), training=True) as session:
             _say_model(session, display)
+            is_first = checkpoint is None or config.algorithm.has_reference_model
+            parent = _parent_loaded(session) if is_first else None
             prompts, held_out = _prompts(session, problems, display)
             trainer = Trainer(session, prompts, held_out)
             loop = RunLifecycle(trainer, run, display)
             if checkpoint is None:
+                _inherit(trainer, parent, display)
                 run.truncate_to(0)
                 display.say("resume", f"{directory}: no step was saved yet, so from the start")
             else:
@@ -84,6 +90,34 @@ def resume(config: Config, directory: Path, display: Display) -> None:
                 display.say("resume", f"{directory}: from the end of step {trainer.step}")
             write_atomically(directory / "config.yaml", as_yaml(session.plan.config))
             loop.run_to_end()
+
+
+def _parent_loaded(session: Session) -> Checkpoint | None:
+    """Load the weights of the run's parent, if it has one, before anything is made of them."""
+    if (path := session.plan.config.parent) is None:
+        return None
+    parent = checkpoint_at(Path(path))
+    try:
+        load_weights(parent, session.policy.model)
+    except (ValueError, RuntimeError):
+        rank = session.plan.config.lora.rank
+        wrong = f"{path}: its weights are not those of a model with lora.rank {rank}"
+        raise UserError(wrong) from None
+    session.engine.sync_weights(merged_parameters(session.policy.model))
+    return parent
+
+
+def _inherit(trainer: Trainer, parent: Checkpoint | None, display: Display) -> None:
+    """Take over the parent's optimizer, or say why it begins anew."""
+    if parent is None:
+        return
+    try:
+        trainer.updater.inherit(parent.load_state())
+    except Exception as error:  # whatever a state may hold
+        trainer.updater.reset_optimizer()
+        reason = shortened(" ".join(str(error).split()))
+        display.warn(f"{parent.path}: its optimizer does not fit and begins anew ({reason})")
+    display.say("parent", f"{parent.path}")
 
 
 def _restore(trainer: Trainer, loop: RunLifecycle, checkpoint: Checkpoint) -> None:
@@ -144,7 +178,8 @@ def _prompts(
             f"{shared} of {len(held_out)} held-out problems are also trained on, so pass@1 on them "
             "says little; take another eval.source"
         )
-    display.say("problems", f"{len(prompts)} of {problems.name}; {len(held_out)} held out")
+    taken = f"; {problems.taken}" if problems.taken else ""
+    display.say("problems", f"{len(prompts)} of {problems.name}; {len(held_out)} held out{taken}")
     display.say("algorithm", _algorithm_line(config))
     if note := without_ratio(config.algo, config.algorithm):
         display.say("", note)
@@ -172,41 +207,33 @@ def _check(session: Session, prompts: Sequence[Prompt], strict: bool, display: D
 
 def _problems_again(config: Config, directory: Path) -> ProblemSet:
     """Return the problems that the run began with: its own copy, or its source once more."""
-    if config.data.source != "-":
+    if "-" not in config.data.sources:
         return _training_problems(config)
     return ProblemSet("stdin", tuple(kept_problems(directory)), config.data.prompt or "")
 
 
 def _training_problems(config: Config) -> ProblemSet:
-    return load_problems(
-        config.data.source,
+    learns_rows = config.algorithm.reads_responses
+    return load_all(
+        config.data.sources,
         config.data.split or "train",
-        where=config.data.where,
-        limit=config.data.limit,
-        skip_bad=config.data.skip_bad,
-        need_answer=not config.algorithm.reads_responses,
-        need_response=config.algorithm.reads_responses,
-        root=config.data.root,
+        config.data,
+        need_answer=not learns_rows,
+        need_response=learns_rows,
     )
 
 
 def _held_out_prompts(session: Session) -> list[Prompt]:
-    """Return the held-out problems; none where the source has no test split or trains on it."""
+    """Return the held-out problems; none where the sources have no test split or train on it."""
     config = session.plan.config
-    source = config.eval.source or config.data.source
-    own_test = config.eval.source is None and (
-        config.data.split == "test" or not has_split(source, "test")
-    )
-    if config.eval.limit == 0 or own_test:
+    sources = [config.eval.source] if config.eval.source else []
+    if not sources and config.data.split != "test":
+        sources = [source for source in config.data.sources if has_split(source, "test")]
+    if config.eval.limit == 0 or not sources:
         return []
-    problems = load_problems(
-        source,
-        "test",
-        where=config.data.where if config.eval.source is None else None,
-        limit=config.eval.limit,
-        skip_bad=config.data.skip_bad,
-        root=config.data.root,
-    )
+    limit = -(-config.eval.limit // len(sources))
+    where = config.data.where if config.eval.source is None else None
+    problems = load_all(sources, "test", config.data, limit=limit, where=where)
     return prompts_for(problems, session.policy, config, config.rollout.max_tokens)
 
 

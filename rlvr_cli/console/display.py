@@ -1,6 +1,8 @@
 """Output for people, all on stderr: plain lines in a pipe, progress and colors on a terminal."""
 
+import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,6 +25,8 @@ CURVES = {
     "mixed_share": "share of mixed groups",
 }
 _CURVE_SIZE = (40, 9)
+_LABEL = 11
+"""Columns of the label of a line."""
 LINE_EVERY_S = 10.0
 
 
@@ -36,16 +40,19 @@ class Display:
     def say(self, label: str, text: str) -> None:
         """Print one line about what is going on."""
         if not self.quiet:
-            self.console.print(f"[bold cyan]{label:<11}[/]{escape(printable(text))}")
+            self._line(f"[bold cyan]{label:<11}[/]", text)
 
     def result(self, label: str, text: str) -> None:
         """Print one line that is shown even when quiet."""
-        self.console.print(f"[bold green]{label:<11}[/]{escape(printable(text))}")
+        self._line(f"[bold green]{label:<11}[/]", text)
 
     def warn(self, text: str) -> None:
         """Print one line of warning, shown even when quiet."""
-        line = " ".join(printable(text).splitlines())
-        self.console.print(f"[bold yellow]warning[/]    {escape(line)}")
+        self._line("[bold yellow]warning[/]    ", " ".join(text.splitlines()))
+
+    def _line(self, label: str, text: str) -> None:
+        width = self.console.width if self.console.is_terminal else None
+        self.console.print(f"{label}{escape(wrapped(printable(text), width, _LABEL))}")
 
     def block(self, lines: Iterable[str], asked: bool = False) -> None:
         """Print a table, set apart; one that was asked for is shown even when quiet."""
@@ -206,9 +213,23 @@ def show_verdict(rollout: Rollout) -> None:
 def fail(message: str) -> None:
     """Print a mistake of the user on stderr."""
     lines = printable(message).strip().splitlines()
-    for line in lines[:-1]:
-        print(line, file=sys.stderr)
-    print(f"rlvr: error: {lines[-1]}", file=sys.stderr)
+    lines[-1] = f"rlvr: error: {lines[-1]}"
+    width = shutil.get_terminal_size().columns if sys.stderr.isatty() else None
+    for line in lines:
+        print(wrapped(line, width, 0), file=sys.stderr)
+
+
+def wrapped(text: str, width: int | None, indent: int) -> str:
+    """Break the lines of a text at spaces, for a terminal of that width, with an indent after the
+    first; None leaves them alone."""
+    if width is None or width <= 2 * indent:
+        return text
+    pieces: list[str] = []
+    for line in text.split("\n"):
+        pieces += textwrap.wrap(
+            line, width - indent, break_long_words=False, break_on_hyphens=False
+        ) or [""]
+    return f"\n{' ' * indent}".join(pieces)
 
 
 def _chart(title: str, points: Iterable[tuple[float, float]]) -> list[str]:
@@ -225,5 +246,8 @@ def _chart(title: str, points: Iterable[tuple[float, float]]) -> list[str]:
     figure.plot_size(width, height)
     figure.title(title)
     figure.plot([x for x, _ in listed], [y for _, y in listed], marker="braille")
+    values = {y for _, y in listed}
+    if len(values) == 1:  # plotext turns the axis of a constant negative curve round
+        figure.ylim(min(values) - 0.5, max(values) + 0.5)
     lines = plotext.uncolorize(figure.build()).splitlines()
     return [line.ljust(width) for line in lines]

@@ -1,8 +1,10 @@
 """JSON lines: one object per line, each key once, only valid numbers; bounded in length and depth
 when read."""
 
+import codecs
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, TextIO
@@ -12,6 +14,9 @@ from rlvr_cli.core.text import DEEPEST, is_too_deep, shortened
 
 LONGEST_LINE = 64 << 20
 """Bytes (or characters) of one line of a file that others wrote."""
+MOST_LINES = 20_000_000
+_PIECE = 1 << 16
+_BETWEEN = re.compile(r"[\s,\[\]]*")
 
 
 class DuplicateKeyError(ValueError):
@@ -47,13 +52,58 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def bounded_lines(name: str, file: Any) -> Iterator[Any]:
-    """Yield the lines of a binary or text file. Raises UserError if one exceeds `LONGEST_LINE`."""
+    """Yield the lines of a binary or text file. Raises UserError if one exceeds `LONGEST_LINE`, or
+    their number `MOST_LINES`."""
     number = 0
     while line := file.readline(LONGEST_LINE + 1):
         number += 1
         if len(line) > LONGEST_LINE:
             raise UserError(f"{name}:{number}: a line of more than {LONGEST_LINE >> 20} MB")
+        if number > MOST_LINES:
+            raise UserError(f"{name}: more than {MOST_LINES} lines")
         yield line
+
+
+def json_values(name: str, file: Any) -> Iterator[Any]:
+    """Yield the values of a JSON array, or of JSON objects that follow one another over any number
+    of lines, one at a time. Raises UserError where no further one can be read."""
+    decode = codecs.getincrementaldecoder("utf-8-sig")().decode
+    read = json.JSONDecoder(object_pairs_hook=_each_once).raw_decode
+    text, number, piece, is_array, is_last = "", 1, _PIECE, False, False
+    while not is_last:
+        if len(text) > LONGEST_LINE:
+            raise UserError(f"{name}:{number}: a value of more than {LONGEST_LINE >> 20} MB")
+        content = file.read(piece)
+        is_last = len(content) < piece
+        try:
+            text += decode(content, is_last)
+        except UnicodeDecodeError:
+            raise UserError(f"{name}:{number}: not UTF-8 text") from None
+        is_array = is_array or (number == 1 and text.lstrip().startswith("["))
+        at = _after(text, 0)
+        try:
+            while at < len(text):
+                value, end = read(text, at)
+                if not is_last and _after(text, end) == len(text):  # a number may go on
+                    break
+                yield value
+                at, number, piece = _after(text, end), number + 1, _PIECE // 2
+        except DuplicateKeyError as error:
+            raise UserError(f"{name}:{number}: {error}") from None
+        except (ValueError, RecursionError):
+            if is_last:
+                raise UserError(
+                    f"{name}:{number}: not valid JSON from here on, or the file ends too soon"
+                ) from None
+        is_closed, text, piece = text.rstrip().endswith("]"), text[at:], 2 * piece
+    if is_array and not is_closed:
+        raise UserError(f"{name}:{number}: the array ends too soon")
+
+
+def _after(text: str, at: int) -> int:
+    """Return where the text goes on behind what stands between two values."""
+    found = _BETWEEN.match(text, at)
+    return found.end() if found else at
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,16 +1,11 @@
-"""Settings as typed sections and choices, what is done with them, and how one layer of them goes
-over another."""
+"""Settings as typed sections and choices, what is done with them, and their list."""
 
-import difflib
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from types import NoneType
-from typing import Any, Literal, get_args
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field
-
-from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.text import shortened, shown
 
 NONE = "none"
 """The word for an optional choice that is not made; YAML's null means the same."""
@@ -19,7 +14,9 @@ NONE = "none"
 class Section(BaseModel):
     """A part of the configuration: unknown keys are errors, values never change."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
 
 Command = Literal["train", "eval", "sample", "responses"]
@@ -135,69 +132,6 @@ def kinds(annotation: Any) -> dict[str, type[Choice]]:
     return {name: kind for part in get_args(annotation) for name, kind in kinds(part).items()}
 
 
-def overlay(
-    section: type[Section], base: dict[str, Any], top: dict[str, Any], origin: str, prefix: str = ""
-) -> dict[str, Any]:
-    """Put the settings of `top` over those of `base`, section by section.
-
-    A choice is set by the name of a kind (`surrogate: cispo`, `kl: none`), or by a mapping, whose
-    cells go to the kind that it names or else to the one that is there. Another kind starts from
-    its own defaults: the cells of the one before are dropped, unless the two kinds share them all.
-    Raises UserError, beginning with `origin`, for a key or a kind that does not exist.
-    """
-    merged = dict(base)
-    for key, value in top.items():
-        name = f"{prefix}{shortened(str(key))}"
-        if key not in section.model_fields:
-            near = difflib.get_close_matches(str(key), section.model_fields, 1)
-            hint = f"did you mean {prefix}{near[0]}?" if near else f"known: {_known(section, name)}"
-            raise UserError(f"{origin}: {name} is not a setting; {hint}")
-        annotation = section.model_fields[key].annotation
-        if kinds(annotation):
-            merged[key] = _choose(annotation, base.get(key), value, origin, name)
-        elif isinstance(annotation, type) and issubclass(annotation, Section):
-            if not isinstance(value, dict):
-                known = _known(annotation, f"{name}.")
-                raise UserError(f"{origin}: {name} is a section; set one of {known}")
-            merged[key] = overlay(annotation, base.get(key, {}), value, origin, f"{name}.")
-        else:
-            merged[key] = value
-    return merged
-
-
-def _choose(
-    annotation: Any, old: dict[str, Any] | None, value: Any, origin: str, name: str
-) -> dict[str, Any] | None:
-    found, is_optional = kinds(annotation), NoneType in get_args(annotation)
-    if is_optional and value in (None, NONE, {"kind": NONE}):
-        return None
-    listed = ", ".join([*found, *([NONE] if is_optional else [])])
-    cells = value if isinstance(value, dict) else {"kind": value}
-    if "kind" not in cells and old is None:
-        named = shortened(", ".join(map(str, cells)))
-        raise UserError(
-            f"{origin}: {name} is none here and has no {named}; choose one "
-            f"first, {name}=KIND of {', '.join(found)}"
-        )
-    kind = cells.get("kind", old and old["kind"])
-    if not isinstance(kind, str) or kind not in found:
-        raise UserError(f"{origin}: {name} cannot be {shown(kind)}; choose from {listed}")
-    for cell in (name for name in cells if name not in found[kind].model_fields):
-        if others := [other for other in found if cell in found[other].model_fields]:
-            raise UserError(
-                f"{origin}: {name} {kind} has no {cell}; choose {name}={' or '.join(others)}, or "
-                "leave it out"
-            )
-    if old is None or found[old["kind"]] is not found[kind]:
-        old = found[kind].model_construct(kind=kind).model_dump()
-    return overlay(found[kind], old, {**cells, "kind": kind}, origin, f"{name}.")
-
-
-def _known(section: type[Section], name: str) -> str:
-    prefix = name.rpartition(".")[0]
-    return ", ".join(f"{prefix}.{key}" if prefix else key for key in section.model_fields)
-
-
 def differences(old: Section, new: Section, prefix: str = "") -> dict[str, tuple[Any, Any]]:
     """What differs, as (old, new) by dotted name, with the word for what is not there; a choice of
     another class differs as a whole."""
@@ -213,3 +147,70 @@ def differences(old: Section, new: Section, prefix: str = "") -> dict[str, tuple
 
 def _word(value: Any) -> Any:
     return NONE if value is None else value
+
+
+@dataclass(frozen=True)
+class Described:
+    """A setting as it is listed."""
+
+    name: str
+    default: Any
+    meaning: str
+    values: tuple[str, ...] = ()
+    """The words that it can be, where they are few."""
+    of: tuple[str, ...] = ()
+    """The kinds of the choice around it that have it; none means all."""
+
+
+def described(
+    section: type[Section], prefix: str = "", of: tuple[str, ...] = (), own: Any = None
+) -> Iterator[Described]:
+    """List all settings inside a section, or a kind of a choice, in their order, by dotted name;
+    `own` has the defaults where they are not the section's."""
+    for name, declared in section.model_fields.items():
+        annotation, path = declared.annotation, f"{prefix}{name}"
+        default = declared.default if own is None else getattr(own, name)
+        found = kinds(annotation)
+        if name == "kind":
+            continue
+        if isinstance(annotation, type) and issubclass(annotation, Section) and not found:
+            yield from described(annotation, f"{path}.", (), default)
+            continue
+        words = tuple(found) or _words(annotation)
+        if NoneType in get_args(annotation) and words:
+            words = (*words, NONE)
+        meaning = _meaning(section, name) or (
+            _shared_meaning(list(found.values())) if found else ""
+        )
+        shown_default = default.kind if isinstance(default, Choice) else default
+        yield Described(path, shown_default, meaning, words, of)
+        for kind in dict.fromkeys(found.values()):
+            having = tuple(name for name, one in found.items() if one is kind)
+            inside = default if isinstance(default, kind) else None
+            yield from described(
+                kind, f"{path}.", having if len(having) < len(found) else (), inside
+            )
+
+
+def _meaning(section: type[Section], name: str) -> str:
+    """Return the docstring of an attribute, inherited where a kind only has another default."""
+    for one in section.__mro__:
+        declared = getattr(one, "model_fields", {}).get(name)
+        if declared is not None and declared.description:
+            return " ".join(declared.description.split())
+    return ""
+
+
+def _shared_meaning(classes: list[type[Choice]]) -> str:
+    """Return the docstring of the nearest class that all kinds of a choice have above them."""
+    for one in classes[0].__mro__ if classes else ():
+        if all(issubclass(other, one) for other in classes) and one is not Choice:
+            return " ".join((one.__doc__ or "").split()) if issubclass(one, Choice) else ""
+    return ""
+
+
+def _words(annotation: Any) -> tuple[str, ...]:
+    parts = [] if get_origin(annotation) is dict else [annotation, *get_args(annotation)]
+    return tuple(
+        str(word) for part in parts if get_origin(part) is Literal for word in get_args(part)
+    )

@@ -7,6 +7,8 @@ from typing import Any, Literal
 from verifiers import Verdict, Verification
 
 FinishReason = Literal["stop", "length"]
+FieldName = Literal["problem", "answer", "id"]
+"""What is read of a row of problems."""
 
 
 ROW_KEYS = (
@@ -14,6 +16,10 @@ ROW_KEYS = (
     *("extracted", "verdict", "format_ok", "reward", "verifier"),
 )
 """The keys of a response row; the problem's own fields follow them."""
+
+
+Turn = tuple[str, str]
+"""Role and text of a turn of a chat."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +30,8 @@ class Problem:
     problem: str
     answer: str | None
     extra: dict[str, Any] = field(default_factory=dict)
+    turns: tuple[Turn, ...] = ()
+    """What stands before the problem, where it is the last turn of a chat."""
 
 
 @dataclass(frozen=True)

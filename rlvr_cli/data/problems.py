@@ -1,37 +1,27 @@
 """Load problem sets: a name in datasets_cfg, a file, a hub id or stdin, all to `Problem`s."""
 
-import math
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
+from rlvr_cli.config import DataConfig
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.logs import LOG
-from rlvr_cli.core.text import DEEPEST, LONGEST_ANSWER, is_too_deep, shortened
-from rlvr_cli.core.types import Problem
-from rlvr_cli.data.sources import (
-    DEFAULT_PROMPT,
-    BadRowError,
-    FieldName,
-    Gold,
-    SourceRow,
-    bare_name,
-    find_spec,
-    source_rows,
-)
-from verifiers import Format, boxed_answer
+from rlvr_cli.core.text import DEEPEST, is_too_deep, shortened
+from rlvr_cli.core.types import FieldName, Problem
+from rlvr_cli.data.fields import FieldReader
+from rlvr_cli.data.files import BadRowError, SourceRow
+from rlvr_cli.data.sources import DEFAULT_PROMPT, bare_name, find_spec, source_rows
+from verifiers import Format
 
 T = TypeVar("T")
-ALIASES: dict[FieldName, tuple[str, ...]] = {
-    "problem": ("problem", "question", "prompt"),
-    "answer": ("answer",),
-    "id": ("id",),
-}
 _SHOWN_BAD_LINES = 5
 _SHOWN_VALUES = 20
 _MOST_ROWS = 10_000_000
-_HASHES = "####"
+_AS_IT_STANDS = "plain"
+"""The template of problems that are whole prompts already."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +36,8 @@ class ProblemSet:
     """How answers to that prompt are judged; none means as the template asks for them."""
     places: tuple[str, ...] = ()
     """Where each problem stands, as messages say it (`file:line`)."""
+    taken: str = ""
+    """Which fields were read, in words."""
 
 
 def load_problems(
@@ -58,33 +50,31 @@ def load_problems(
     need_answer: bool = True,
     need_response: bool = False,
     root: str | None = None,
+    fields: Mapping[FieldName, str] | None = None,
+    prefix: str | None = None,
 ) -> ProblemSet:
-    """Load the problems of a source; `root` is a directory of local copies of the hub's sets.
+    """Load the problems of a source; `root` is a directory of local copies of the hub's sets,
+    `fields` says where the fields stand, `prefix` begins the ids of problems that have none.
 
-    With `need_response` a row is a problem and a response to it, among the problem's own fields.
+    With `need_response` a row is a problem and a response to it, which goes into `extra`.
     `where`, as `level=1,2`, takes those whose field has one of the values, before `limit`.
     Bad rows are reported on stderr with their line; they stop the load unless `skip_bad`.
     Raises UserError if the source cannot be found or read, holds no problem, or none with a value.
     """
     spec = find_spec(source)
     name = "stdin" if source == "-" else source
-    fields = spec.fields if spec else None
-    gold = spec.gold if spec else "text"
-    places, prefix = [], bare_name(name)
+    reader = FieldReader(spec.fields if spec else None, fields, spec.gold if spec else None)
+    places, prefix = [], prefix or bare_name(name)
     field, wanted = _condition(where)
     seen: set[str] = set()
 
     def read(place: str, number: int, row: Any) -> Problem | None:
-        problem = _problem(row, fields, gold, f"{prefix}-{number}", need_answer)
+        problem = reader.problem(row, f"{prefix}-{number}", need_answer, need_response)
         value = str(problem.extra.get(field, ""))
         if wanted and (value in wanted or len(seen) < _SHOWN_VALUES):
             seen.add(value)
         if wanted and value not in wanted:
             return None
-        if need_response:
-            if problem.extra.get("response") is None:
-                raise BadRowError("no field response, which --algo sft learns")
-            checked_text(problem.extra, "response")
         places.append(place)
         return problem
 
@@ -98,9 +88,62 @@ def load_problems(
         )
     if not problems:
         raise UserError(f"{name}: no problems in it; one JSON object a line is expected")
+    taken = "" if spec and spec.sizes else reader.said()  # what we make has no fields to choose
+    found = ProblemSet(name, problems, DEFAULT_PROMPT, None, tuple(places), taken)
+    if reader.has_chats:
+        return replace(found, prompt=_AS_IT_STANDS)
     if spec is None:
-        return ProblemSet(name, problems, DEFAULT_PROMPT, places=tuple(places))
-    return ProblemSet(name, problems, spec.prompt, spec.answer_format, tuple(places))
+        return found
+    return replace(found, prompt=spec.prompt, answer_format=spec.answer_format)
+
+
+def load_all(sources: Sequence[str], split: str, data: DataConfig, **more: Any) -> ProblemSet:
+    """Load several sources as one problem set, with the settings of `data`, of which `more` are
+    other values. Raises UserError as `load_problems`, and where two sources share an id."""
+    names = [Path(source).name for source in sources]
+    given = {"where": data.where, "limit": data.limit, "skip_bad": data.skip_bad, "root": data.root}
+    parts = [
+        load_problems(
+            source,
+            split,
+            fields=data.fields,
+            prefix=source if names.count(name) > 1 else None,
+            **given | more,
+        )
+        for source, name in zip(sources, names, strict=True)
+    ]
+    return joined(parts)
+
+
+def joined(parts: Sequence[ProblemSet]) -> ProblemSet:
+    """Make one problem set of several. Where their prompts differ, the problems are put as they
+    stand if any set's are, else by the default. Raises UserError where two share an id."""
+    if len(parts) == 1:
+        return parts[0]
+    owners: dict[str, tuple[ProblemSet, str]] = {}
+    for part in parts:
+        places = part.places or (part.name,) * len(part.problems)
+        for problem, place in zip(part.problems, places, strict=True):
+            owner, before = owners.setdefault(problem.id, (part, place))
+            if owner is not part:
+                raise UserError(
+                    f"{place}: the id {shortened(problem.id)} is that of another problem "
+                    f"({before}); every problem needs an id of its own, or --field id=NAME"
+                )
+    asked = {(part.prompt, part.answer_format) for part in parts}
+    prompt, answer_format = (DEFAULT_PROMPT, None)
+    if len(asked) == 1:
+        ((prompt, answer_format),) = asked
+    elif (_AS_IT_STANDS, None) in asked:
+        prompt = _AS_IT_STANDS
+    return ProblemSet(
+        ", ".join(part.name for part in parts),
+        tuple(problem for part in parts for problem in part.problems),
+        prompt,
+        answer_format,
+        tuple(place for part in parts for place in part.places),
+        "; ".join(f"{part.name}: {part.taken}" for part in parts if part.taken),
+    )
 
 
 def _condition(where: str | None) -> tuple[str, set[str]]:
@@ -189,67 +232,3 @@ def read_rows(
         found_bad = f"{bad} bad of {bad + count} lines"
         raise UserError("\n".join([*shown, f"{found_bad}; mend them, or go on with --skip-bad"]))
     LOG.warning("%s", "\n".join([*shown, f"bad lines skipped: {bad}"]))
-
-
-def _problem(
-    row: Any, fields: dict[FieldName, str] | None, gold: Gold, default_id: str, need_answer: bool
-) -> Problem:
-    if not isinstance(row, dict):
-        raise BadRowError("not a JSON object")
-    keys = {}
-    for field, aliases in ALIASES.items():
-        names = (fields[field],) if fields and field in fields else aliases
-        keys[field] = next((name for name in names if row.get(name) is not None), None)
-    if keys["problem"] is None:
-        wanted = (fields or {}).get("problem", "problem (or question, prompt)")
-        raise BadRowError(f"no field {wanted}")
-    text = checked_text(row, keys["problem"])
-    answer = gold_answer(row[keys["answer"]], gold) if keys["answer"] else None
-    if need_answer and answer is None:
-        wanted = (fields or {}).get("answer", "answer")
-        raise BadRowError(f"no field {wanted}, which holds the gold answer")
-    identity = row[keys["id"]] if keys["id"] else default_id
-    extra = {key: value for key, value in row.items() if key not in keys.values()}
-    return Problem(str(identity), text, answer, extra)
-
-
-def checked_text(row: dict[str, Any], field: str) -> str:
-    """Return the text of a field. Raises BadRowError if it is no text, empty, or not Unicode."""
-    text = row[field]
-    if not isinstance(text, str) or not text.strip():
-        raise BadRowError(f"field {field} is not a text with something in it")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise BadRowError(f"field {field} is not Unicode text (a lone surrogate)") from None
-    return text
-
-
-def gold_answer(value: Any, rule: Gold = "text") -> str:
-    """Return the gold answer as text: numbers plainly (27.0 is 27), several joined by commas,
-    GSM8K's reasoning cut at `####`, a solution's at its last box. Raises BadRowError if there is
-    none."""
-    if isinstance(value, list | tuple) and value and rule == "text":
-        return ", ".join(gold_answer(part) for part in value)
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise BadRowError("field answer is neither a text nor a number")
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise BadRowError("field answer is not a finite number")
-        return str(int(value)) if value.is_integer() else repr(value)
-    text = str(value).strip()
-    if rule == "boxed":
-        boxed = boxed_answer(text)
-        if boxed is None:
-            raise BadRowError("the solution has no box that holds the gold answer")
-        return boxed
-    _, hashes, behind = text.rpartition("\n")[2].partition(_HASHES)
-    if hashes:
-        text = behind.strip()
-    elif rule == "hashes":
-        raise BadRowError(f"field answer has no {_HASHES} before the gold answer")
-    if not text:
-        raise BadRowError("field answer is empty")
-    if len(text) > LONGEST_ANSWER:
-        raise BadRowError(f"field answer is longer than {LONGEST_ANSWER} characters")
-    return text

@@ -1,15 +1,19 @@
 """Render a problem to the token ids that the policy continues."""
 
 import hashlib
+import inspect
 import json
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from rlvr_cli.core.bounds import bounded
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.types import Completion, Problem, Prompt
+from rlvr_cli.core.text import shortened
+from rlvr_cli.core.types import Completion, Problem, Prompt, Turn
 from verifiers import Format
 
 _SHORT = 60
@@ -19,6 +23,10 @@ _MEMORY = 1 << 30
 """Bytes that it may take beside what the process has."""
 _LEAST_S = 0.001
 _LONGEST_REASON = 300
+_NO_SYSTEM = "; put what it says into --prompt 'TEXT {problem}' instead"
+_WORD = re.compile(r"\w+")
+_UNKNOWN = re.compile(r"\{(question|prompt|input|instruction|query|system|examples)\}")
+"""What other programs call what they put into a template."""
 TEMPLATES = {
     "plain": "{problem}",
     "think_answer": (
@@ -41,9 +49,17 @@ FORMATS: dict[str, Format] = {"think_answer": "think_answer", "boxed": "boxed"}
 
 
 def render_prompts(
-    problems: Sequence[Problem], tokenizer: Any, template: str, context: int, max_tokens: int
+    problems: Sequence[Problem],
+    tokenizer: Any,
+    template: str,
+    context: int,
+    max_tokens: int,
+    system: str | None = None,
+    arguments: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[list[Prompt], list[str]]:
-    """Render every problem as a prompt, through the tokenizer's chat template if it has one.
+    """Render every problem as a prompt, through the tokenizer's chat template if it has one: after
+    the turns of its own chat, and `system` in place of its system turn. `arguments` are the chat
+    template's.
 
     Returns the prompts that leave room for `max_tokens` in a context of `context` tokens, and for
     each other problem one line that says so. Raises UserError for an unknown template, and where
@@ -52,14 +68,17 @@ def render_prompts(
     asked = template_text(template)
     prompts, too_long = [], []
     longest = _longest_text(tokenizer, context)
-    chat = _ChatTemplate(tokenizer, _SECONDS + _SECONDS_EACH * len(problems))
+    chat = _ChatTemplate(tokenizer, _SECONDS + _SECONDS_EACH * len(problems), arguments)
     for problem in problems:
         name = f"problem {problem.id[:_SHORT]}"
-        text = problem.problem
-        if len(text) <= longest:
-            text = chat.render(asked.replace("{problem}", text), name)
-        if len(text) > longest:
+        text, turns = problem.problem, problem.turns
+        if system is not None:
+            turns = (("system", system), *(turn for turn in turns if turn[0] != "system"))
+        length = len(text) + sum(len(said) for _, said in turns)
+        if length <= longest:
+            text = chat.render(asked.replace("{problem}", text), name, turns)
             length = len(text)
+        if length > longest:
             too_long.append(f"{name}: {length} characters cannot fit a context of {context} tokens")
             continue
         token_ids = _encoded(text, tokenizer)
@@ -127,12 +146,21 @@ def is_kept_template(name: str) -> bool:
 
 def template_text(name: str) -> str:
     """Return a template of TEMPLATES, a text with {problem} in it, or a file of one. Raises
-    UserError if it is none of these, or does not ask for the problem."""
-    if is_kept_template(name):
-        return TEMPLATES.get(name, name)
+    UserError if it is none of these, does not ask for the problem, or asks for something else."""
+    if name in TEMPLATES:
+        return TEMPLATES[name]
+    text = name if is_kept_template(name) else _template_file(name)
+    if unknown := _UNKNOWN.search(text):
+        raise UserError(
+            f"prompt {shortened(name)}: {unknown[0]} is not known; only {{problem}} is put in"
+        )
+    return text
+
+
+def _template_file(name: str) -> str:
     known = f"choose from {', '.join(TEMPLATES)}, or give a text or a file with {{problem}} in it"
     if not Path(name).is_file():
-        raise UserError(f"prompt {name}: no such template; {known}")
+        raise UserError(f"prompt {shortened(name)}: no such template; {known}")
     try:
         text = Path(name).read_text(encoding="utf-8").rstrip("\n")
     except (OSError, UnicodeDecodeError) as error:
@@ -151,28 +179,42 @@ class _ChatTemplate:
     """The tokenizer's chat template, untrusted code in a sandbox, within `seconds` for all
     prompts."""
 
-    def __init__(self, tokenizer: Any, seconds: float) -> None:
-        self.tokenizer, self.left = tokenizer, seconds
+    def __init__(
+        self, tokenizer: Any, seconds: float, arguments: Mapping[str, Any] = MappingProxyType({})
+    ) -> None:
+        self.tokenizer, self.left, self.arguments = tokenizer, seconds, arguments
+        known = set(_WORD.findall(str(tokenizer.chat_template or "")))
+        own = inspect.signature(tokenizer.apply_chat_template).parameters if arguments else {}
+        for name in arguments:
+            if name not in known or name in {"messages", *own}:
+                raise UserError(
+                    f"data.chat.{shortened(name)}: the chat template of {tokenizer.name_or_path} "
+                    "takes no such argument"
+                )
 
-    def render(self, content: str, name: str) -> str:
-        """Render a user message as a prompt; plain text if there is no template."""
+    def render(self, content: str, name: str, turns: Sequence[Turn] = ()) -> str:
+        """Render a user message, after other turns, as a prompt; plain text if there is no
+        template. Raises UserError if the template fails, or leaves out the system turn."""
         if self.tokenizer.chat_template is None:
-            return f"{content}\n"
-        chat = [{"role": "user", "content": content}]
-        started = time.monotonic()
+            return "\n\n".join([*(said for _, said in turns), f"{content}\n"])
+        chat = [{"role": role, "content": said} for role, said in (*turns, ("user", content))]
+        started, where = time.monotonic(), self.tokenizer.name_or_path
         try:
             with bounded(self.left, _MEMORY):
                 text = self.tokenizer.apply_chat_template(
-                    chat, tokenize=False, add_generation_prompt=True
+                    chat, tokenize=False, add_generation_prompt=True, **self.arguments
                 )
             if not isinstance(text, str):
                 raise TypeError("it gives no text")
             text.encode()
         except Exception as error:  # whatever a template may do
             reason = " ".join(str(error).split())[:_LONGEST_REASON] or "no reason given"
-            where = self.tokenizer.name_or_path
+            advice = _NO_SYSTEM if "system" in reason.lower() and turns else ""
             raise UserError(
                 f"{where}: its chat template fails on {name} ({type(error).__name__}: {reason})"
+                f"{advice}"
             ) from None
         self.left = max(_LEAST_S, self.left - (time.monotonic() - started))
+        if any(role == "system" and said.strip() not in text for role, said in turns):
+            raise UserError(f"{where}: its chat template leaves out the system turn{_NO_SYSTEM}")
         return text

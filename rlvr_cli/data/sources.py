@@ -1,37 +1,29 @@
 """Read the rows of a problem set from datasets_cfg, the hub, a local copy, a file or stdin."""
 
-import csv
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
-from typing import IO, Annotated, Any, Literal, cast
+from typing import Annotated, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from rlvr_cli.core.bounds import bounded
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.files import open_regular
-from rlvr_cli.core.jsonl import bounded_lines, parse_json
-from rlvr_cli.core.text import GIB, shortened
+from rlvr_cli.core.text import shortened
+from rlvr_cli.core.types import FieldName
 from rlvr_cli.core.yaml_text import LARGEST_YAML, load_yaml
 from rlvr_cli.data import chains
+from rlvr_cli.data.files import COPIES, SourceRow, file_rows, json_rows
+from rlvr_cli.data.golds import Gold
 from verifiers import Format
 
-FILE_TYPES = (".jsonl", ".json", ".parquet", ".csv", ".yaml", ".yml")
+FILE_TYPES = (*COPIES, ".gz", ".yaml", ".yml")
 DEFAULT_PROMPT = "think_answer"
 _MOST_MADE = 20_000
 """Problems of one split that a procedure is asked for, which it makes in seconds."""
-_BATCH, _BATCH_GIB, _BATCH_S = 256, 2, 60.0
-"""Rows of Parquet that are decoded at once, the memory and the seconds that this may take."""
 _PROCEDURAL = "procedural:chains"
-_COPIES = (".jsonl", ".json", ".parquet", ".csv")
 
-SourceRow = tuple[str, int, Any]
-"""Where the row stands (`file:line`), its number from 1, its value or why it has none."""
 Split = Literal["train", "test"]
-FieldName = Literal["problem", "answer", "id"]
-Gold = Literal["text", "hashes", "boxed"]
 
 
 class ProblemSetSpec(BaseModel):
@@ -39,9 +31,9 @@ class ProblemSetSpec(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    description: str
-    version: int
-    license: str
+    description: str = "a problem set of one's own"
+    version: int = 1
+    license: str = "not said"
     source: str
     """`procedural:chains`, a hub id, or a file beside the YAML."""
     subset: str | None = None
@@ -50,8 +42,7 @@ class ProblemSetSpec(BaseModel):
     splits: dict[Split, str] | None = None
     """From `train` and `test` to the source's own names; one that is not named does not exist."""
     fields: dict[FieldName, str] | None = None
-    gold: Gold = "text"
-    """Where the gold answer stands in its field: the whole, after `####`, or in the last box."""
+    gold: Gold | None = None
     prompt: str = DEFAULT_PROMPT
     answer_format: Format | None = None
     """How answers are judged; none means as the prompt asks for them."""
@@ -67,10 +58,6 @@ class ProblemSetSpec(BaseModel):
     def split_names(self) -> list[str]:
         """Return the splits that the set has."""
         return list(self.sizes or self.splits or ("train", "test"))
-
-
-class BadRowError(Exception):
-    """A row is not a problem, or not a response."""
 
 
 def known_sets() -> list[str]:
@@ -120,7 +107,7 @@ def source_rows(source: str, split: str, root: str | None) -> Iterator[SourceRow
     if spec is not None:
         return _spec_rows(source, spec, split, root)
     if source == "-":
-        return jsonl_rows("stdin", sys.stdin.buffer)
+        return json_rows("stdin", sys.stdin.buffer)
     if source.endswith(FILE_TYPES) or Path(source).exists():
         return file_rows(Path(source))
     if "/" in source:
@@ -129,82 +116,6 @@ def source_rows(source: str, split: str, root: str | None) -> Iterator[SourceRow
         f"{shortened(source)}: no such problem set; give one of {', '.join(known_sets())}, "
         "a .jsonl, .parquet or .csv file, a hub id, or - for stdin"
     )
-
-
-def file_rows(path: Path) -> Iterator[SourceRow]:
-    """Yield the rows of a JSONL, Parquet or CSV file. Raises UserError if it cannot be read."""
-    try:
-        if path.suffix == ".parquet":
-            yield from _parquet_rows(path)
-        elif path.suffix == ".csv":
-            with path.open(encoding="utf-8-sig", newline="") as text:
-                yield from _csv_rows(path, text)
-        else:
-            with path.open("rb") as lines:
-                yield from jsonl_rows(str(path), lines)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({_reason(error.strerror or error)})") from None
-    except (ValueError, csv.Error) as error:
-        raise UserError(f"{path}: cannot be read ({_reason(error)})") from None
-
-
-def _reason(error: object) -> str:
-    return shortened(str(error).strip().split("\n")[0])
-
-
-def _parquet_rows(path: Path) -> Iterator[SourceRow]:
-    """Yield rows a batch at a time, each bounded: a small file may decompress to any size."""
-    import pyarrow.parquet
-
-    first = 1
-    try:
-        with open_regular(path) as content, pyarrow.parquet.ParquetFile(content) as file:
-            _check_columns(path, file.schema_arrow.names)
-            batches = (part.to_pylist() for part in file.iter_batches(_BATCH, use_threads=False))
-            rows: list[Any] | None = []
-            while rows is not None:
-                yield from ((f"{path}:{n}", n, row) for n, row in enumerate(rows, first))
-                first += len(rows)
-                with bounded(_BATCH_S, _BATCH_GIB * GIB):
-                    rows = next(batches, None)
-    except (UserError, OSError):
-        raise
-    except MemoryError:
-        what = f"the {_BATCH} rows from here on take more than {_BATCH_GIB} GiB"
-        raise UserError(f"{path}:{first}: {what}: shorten them") from None
-    except Exception as error:  # whatever a file may hold
-        raise UserError(f"{path}: cannot be read ({_reason(error)})") from None
-
-
-def _csv_rows(path: Path, text: IO[str]) -> Iterator[SourceRow]:
-    reader = csv.DictReader(bounded_lines(str(path), text))
-    _check_columns(path, reader.fieldnames or ())
-    for n, row in enumerate(reader, 1):
-        yield f"{path}:{n}", n, {key: row[key] for key in row if key is not None}
-
-
-def _check_columns(path: Path, names: Iterable[str]) -> None:
-    """Raise UserError for a duplicate column, which would silently replace the first."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise UserError(f"{path}: the column {shortened(name)} stands twice")
-        seen.add(name)
-
-
-def jsonl_rows(name: str, file: IO[bytes]) -> Iterator[SourceRow]:
-    """Yield the rows of JSON lines; an invalid one comes as a BadRowError. Raises UserError at a
-    line without end."""
-    for number, line in enumerate(bounded_lines(name, file), 1):
-        where = f"{name}:{number}"
-        try:
-            text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
-            if text:
-                yield where, number, parse_json(text)
-        except UnicodeDecodeError:
-            yield where, number, BadRowError("not UTF-8 text")
-        except ValueError as error:
-            yield where, number, BadRowError(str(error))
 
 
 def _spec_rows(
@@ -231,7 +142,7 @@ def _local_copy(name: str, split: str, root: Path, splits: list[str]) -> Path:
     """Find `NAME_SPLIT` or `NAME/SPLIT` under the root, and plain `NAME` if it has one split."""
     stems = [f"{name}_{split}", f"{name}/{split}", *([name] if splits == [split] else [])]
     for stem in stems:
-        for suffix in _COPIES:
+        for suffix in COPIES:
             if (root / f"{stem}{suffix}").is_file():
                 return root / f"{stem}{suffix}"
     looked = " or ".join(f"{stem}.jsonl" for stem in stems)

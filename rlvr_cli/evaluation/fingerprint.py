@@ -42,7 +42,7 @@ def data_hash(problems: Iterable[Problem]) -> str:
     """Compute SHA-256 over ids, texts, gold answers and fields, in order."""
     whole = hashlib.sha256()
     for problem in problems:
-        row = [problem.id, problem.problem, problem.answer, problem.extra]
+        row = [problem.id, problem.problem, problem.answer, problem.extra, *problem.turns]
         whole.update(json.dumps(row, default=str, sort_keys=True).encode() + b"\n")
     return whole.hexdigest()
 

@@ -1,8 +1,9 @@
 """Read and judge responses made elsewhere, without a model."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -10,13 +11,15 @@ from rlvr_cli.algorithm.reward import reward
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import MANIFEST, integrity_error
 from rlvr_cli.core.logs import LOG
-from rlvr_cli.core.types import ROW_KEYS, Problem
-from rlvr_cli.data.problems import ALIASES, checked_text, gold_answer, read_rows
-from rlvr_cli.data.sources import BadRowError, file_rows, jsonl_rows
+from rlvr_cli.core.types import ROW_KEYS, FieldName, Problem
+from rlvr_cli.data.fields import FieldReader, checked_text
+from rlvr_cli.data.files import BadRowError, file_rows, json_rows
+from rlvr_cli.data.problems import read_rows
 from verifiers import Attempt, Format, Verifier
 
 LABELS = ("model", "problem_set")
 """Rows of several results in one stream say by these keys which result they belong to."""
+_ASKED = ("problem", "question", "prompt")
 _BATCH = 512
 _SHORT = 40
 _MOST_TOKENS = 1 << 31
@@ -37,7 +40,12 @@ class ImportedResponse:
     """How the row says that its own verdict came about, if it does."""
 
 
-def read_responses(source: str, limit: int | None, skip_bad: bool) -> list[ImportedResponse]:
+def read_responses(
+    source: str,
+    limit: int | None,
+    skip_bad: bool,
+    fields: Mapping[FieldName, str] | None = None,
+) -> list[ImportedResponse]:
     """Read the rows of a file or stdin (`-`): `answer` and `response`, a text or a list of texts.
 
     Rows with the same `id`, or without one with the same `problem`, are of one problem; those of
@@ -45,8 +53,9 @@ def read_responses(source: str, limit: int | None, skip_bad: bool) -> list[Impor
     Raises UserError if the source cannot be read, holds nothing, or contradicts itself.
     """
     name = "stdin" if source == "-" else source
-    rows = jsonl_rows("stdin", sys.stdin.buffer) if source == "-" else file_rows(Path(source))
-    given = list(read_rows(rows, _given, None, skip_bad))
+    rows = json_rows("stdin", sys.stdin.buffer) if source == "-" else file_rows(Path(source))
+    reader = FieldReader(None, fields)
+    given = list(read_rows(rows, partial(_given, reader), None, skip_bad))
     path = Path(source)
     is_listed = source != "-" and (path.parent / MANIFEST).exists()
     if is_listed and (changed := integrity_error(path.parent, path.name.__eq__, ())):
@@ -148,20 +157,18 @@ def _of_first_problems(given: Iterable[ImportedResponse], limit: int) -> Iterato
             yield row
 
 
-def _given(where: str, number: int, row: Any) -> ImportedResponse:
+def _given(reader: FieldReader, where: str, number: int, row: Any) -> ImportedResponse:
     if not isinstance(row, dict):
         raise BadRowError("not a JSON object")
-    if row.get("answer") is None:
-        raise BadRowError("no field answer, which holds the gold answer")
-    gold = gold_answer(row["answer"])
+    gold = reader.answer(row)
     field = next((key for key in ("response", "responses") if row.get(key) is not None), None)
     if field is None:
         raise BadRowError("no field response (or responses, a list)")
     responses = row[field] if isinstance(row[field], list) else [row[field]]
     if not responses or not all(isinstance(text, str) for text in responses):
         raise BadRowError(f"field {field} is neither a text nor a list of texts")
-    asked = next((key for key in ALIASES["problem"] if row.get(key) is not None), None)
-    text = checked_text(row, asked) if asked else ""
+    asked = next((key for key in _ASKED if row.get(key) is not None), None)
+    text = checked_text(row[asked], asked) if asked else ""
     source = where.rsplit(":", 1)[0]
     own = f"{Path(source).name}-{number}"
     identity = row["id"] if row.get("id") is not None else text or own

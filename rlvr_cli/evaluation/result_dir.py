@@ -26,7 +26,8 @@ from rlvr_cli.core.files import (
 )
 from rlvr_cli.core.jsonl import jsonl_line, parse_json
 from rlvr_cli.core.text import DEEPEST, first_mistake, is_too_deep, shortened
-from rlvr_cli.data.sources import BadRowError, bare_name, file_rows
+from rlvr_cli.data.files import BadRowError, file_rows
+from rlvr_cli.data.sources import bare_name
 from rlvr_cli.evaluation.fingerprint import Fingerprint, differences
 from rlvr_cli.evaluation.report import Cluster, ResponseRow, Result, judged_problems
 from rlvr_cli.evaluation.stored import Group, Header, JudgedRow, Report

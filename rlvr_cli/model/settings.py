@@ -25,15 +25,21 @@ class OptimConfig(Section):
     """AdamW and how a step's batch is cut."""
 
     lr: float = setting(1e-6, flag="--lr", kept=True, ge=0, le=1)
+    """The learning rate."""
     warmup_steps: int = setting(10, kept=True, ge=0)
+    """Steps over which the learning rate rises from 0."""
     weight_decay: float = setting(0.1, kept=True, ge=0)
+    """AdamW's decoupled decay."""
     betas: tuple[Beta, Beta] = setting((0.9, 0.999), kept=True)
+    """The decay rates of AdamW's first and second moment."""
     eps: float = setting(1e-8, kept=True, gt=0, le=1)
     """Added to the root of the second moment; PPO's reference implementation has 1e-5."""
     grad_clip: float = setting(1.0, kept=True, gt=0)
+    """The largest norm of the gradient; a larger one is scaled down to it."""
     schedule: Literal["constant", "linear", "cosine"] = setting("constant", kept=True)
     """What the learning rate does after the warm-up: stay, or fall to 0 behind the last step."""
     critic_lr: float = setting(1e-5, kept=True, ge=0, le=1)
+    """The learning rate of a critic."""
     precision: Literal["auto", "float32", "bfloat16"] = setting("auto")
     """Of what is computed, but sums and the softmax; auto is bfloat16 on a GPU."""
     weights: Literal["auto", "float32", "bfloat16"] = setting("auto")

@@ -136,6 +136,8 @@ def prompts_for(
         config.data.prompt or problems.prompt,
         policy.context,
         max_tokens,
+        config.data.system,
+        config.data.chat,
     )
     if not too_long:
         return prompts

@@ -170,6 +170,15 @@ def load_weights(checkpoint: Checkpoint, model: Any) -> None:
     return None
 
 
+def checkpoint_at(path: Path) -> Checkpoint:
+    """Return the checkpoint in a directory. Raises UserError if there is none, or a damaged one."""
+    step = _STEP.fullmatch(path.name)
+    found = Checkpoint(int(step[1]) if step else 0, path)
+    if reason := found.integrity_error():
+        raise UserError(f"{path}, the parent of this run: {reason}")
+    return found
+
+
 def checkpoints(run: Path) -> list[Checkpoint]:
     """List the run's checkpoints, newest first, damaged ones included."""
     found = [

@@ -88,7 +88,8 @@ def _summary(run: Path) -> dict[str, Any]:
 
 def _card(run: Path, config: Config, step: int, digest: str) -> str:
     """Return the model card: where it comes from, what it was measured with, how to make it."""
-    source = config.eval.source or config.data.source
+    trained_on = ", ".join(config.data.sources)
+    source = config.eval.source or trained_on
     measured = [
         f"| {when} training | {_pass_at_1(run / 'rollouts' / f'held-out-{when}.jsonl')} |"
         for when in ("before", "after")
@@ -99,7 +100,7 @@ def _card(run: Path, config: Config, step: int, digest: str) -> str:
             "---",
             *(f"{key}: {json.dumps(value)}" for key, value in head.items()),
             "---",
-            f"# {config.model} after {step} steps of {config.algo} on {config.data.source}",
+            f"# {config.model} after {step} steps of {config.algo} on {trained_on}",
             "",
             f"| held-out problems of {source} | pass@1 [95 %] |",
             "| --- | --- |",

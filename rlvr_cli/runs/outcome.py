@@ -44,9 +44,14 @@ def warn_of_outcome(trainer: Trainer, history: Sequence[dict[str, Any]], display
 
 def say_what_is_next(trainer: Trainer, directory: Path, display: Display) -> None:
     """Print the commands that come after a run."""
-    source = trainer.config.eval.source or trainer.config.data.source
-    problems = source if trainer.held_out else "PROBLEMS.jsonl"
-    display.say("next", f"rlvr eval {problems} --model {directory}")
+    data, eval_source = trainer.config.data, trainer.config.eval.source
+    sources = (
+        [eval_source] if eval_source else data.sources if trainer.held_out else ["PROBLEMS.jsonl"]
+    )
+    words = ["rlvr", "eval", *sources, "--model", str(directory)]
+    words += ["--set", f"data.root={data.root}"] if data.root else []
+    words += [word for pair in data.fields.items() for word in ("--field", "=".join(pair))]
+    display.say("next", shlex.join(words))
     question = trainer.prompts[0].problem.problem
     if len(question) <= _SHORT:
         display.say("", f"rlvr sample --model {directory} {shlex.quote(question)}")

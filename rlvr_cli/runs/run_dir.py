@@ -4,7 +4,7 @@ import io
 import json
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
@@ -152,9 +152,10 @@ def kept_problems(directory: Path) -> list[Problem]:
     return problems
 
 
-def default_directory(algo: str, data: str) -> Path:
+def default_directory(algo: str, sources: Sequence[str]) -> Path:
     """Return a `runs/ALGO-DATA-TIME` that does not exist yet."""
-    data = "stdin" if data == "-" else Path(data).stem
+    names = ["stdin" if source == "-" else Path(source).stem for source in sources]
+    data = names[0] if len(names) == 1 else f"{names[0]}-and-{len(names) - 1}-more"
     base = Path("runs") / f"{algo}-{data}-{time.strftime('%Y%m%d-%H%M%S')}"
     candidate, number = base, 2
     while candidate.exists():

@@ -29,6 +29,7 @@ def restore(trainer: Trainer, state: State) -> None:
     """
     values = state.values
     config, then = trainer.config, values["settings"]
+    sources = ", ".join(config.data.sources)
     now = computing_settings(config)
     for key in dict.fromkeys([*now, *then]):
         if now.get(key) != then.get(key):
@@ -37,7 +38,11 @@ def restore(trainer: Trainer, state: State) -> None:
                 f"computes with {shown(then.get(key))}; put it back, or start a new run"
             )
     for name, own, changed in (
-        ("problems", trainer.problems_digest, f"the problems of {config.data.source}, or prompts"),
+        (
+            "problems",
+            trainer.problems_digest,
+            f"the problems of {sources}, or prompts",
+        ),
         ("start", trainer.start_digest, f"the weights of {config.model}, the reference policy,"),
     ):
         if values[name] != own:

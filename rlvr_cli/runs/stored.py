@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from rlvr_cli.config import Config, use_of
 from rlvr_cli.core.settings import leaves
-from rlvr_cli.core.types import FinishReason
+from rlvr_cli.core.types import FinishReason, Turn
 from verifiers import Verdict
 
 Count = Annotated[int, Field(ge=0, lt=2**63)]
@@ -27,6 +27,7 @@ class StoredProblem(Stored):
     problem: str
     answer: str | None
     extra: dict[str, Any]
+    turns: tuple[Turn, ...] = Field((), strict=False)
 
 
 class StoredMetrics(Stored):

@@ -4,6 +4,7 @@ import math
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import torch
 
@@ -67,6 +68,18 @@ class Updater:
         load_optimizer(self.optimizer, state)
         if self.critic is not None:
             load_module("critic", self.critic, state.tensors)
+
+    def inherit(self, state: State) -> None:
+        """Take over the moments and the critic of another run's `state_dict`, with the settings of
+        this one. Raises as `load_state_dict`."""
+        own = [{k: v for k, v in one.items() if k != "params"} for one in self._groups]
+        self.load_state_dict(state)
+        for group, settings in zip(self._groups, own, strict=True):
+            group.update(settings)
+
+    @property
+    def _groups(self) -> list[dict[str, Any]]:
+        return self.optimizer.param_groups
 
     def reset_optimizer(self) -> None:
         """Forget all moments."""

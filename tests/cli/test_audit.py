@@ -93,7 +93,7 @@ def test_a_mistake_is_one_line(tmp_path, monkeypatch, args, stdin, message):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"response": "5"}, "stdin:1: no field answer, which holds the gold answer"),
+        ({"response": "5"}, "stdin:1: no field answer; it has response: name the one"),
         ({"answer": "5"}, "stdin:1: no field response (or responses, a list)"),
     ],
 )
@@ -103,6 +103,13 @@ def test_a_row_that_cannot_be_judged_is_named(row, message):
     assert message in done.stderr
     done = invoke("audit", "-", "--skip-bad", stdin=jsonl(row, BOTH))
     assert done.exit_code == 0
+    assert "(1 problem, 1 response)" in done.stderr
+
+
+def test_a_field_of_the_rows_is_named():
+    row = {"id": "a", "gold_text": "5", "response": "\\boxed{5}"}
+    done = invoke("audit", "-", "--field", "answer=gold_text", stdin=jsonl(row))
+    assert done.exit_code == 0, done.stderr
     assert "(1 problem, 1 response)" in done.stderr
 
 

@@ -240,7 +240,7 @@ GOOD = {"id": "a", "answer": 1, "response": "1"}
     ("rows", "options", "message"),
     [
         ((), (), "stdin: no responses in it"),
-        (({"response": "1"},), (), "stdin:1: no field answer, which holds the gold answer"),
+        (({"response": "1"},), (), "stdin:1: no field answer; it has response"),
         (({"answer": 1},), (), "stdin:1: no field response (or responses, a list)"),
         (({"answer": 1, "responses": [1]},), (), "field responses is neither a text nor a list"),
         ((GOOD, {**GOOD, "answer": 2}), (), "stdin:2: problem a has two different gold answers"),
@@ -263,7 +263,12 @@ GOOD = {"id": "a", "answer": 1, "response": "1"}
         ((GOOD,), ("--by", "level"), "--by level: no such field in stdin; its problems have no"),
         (({**GOOD, "x": 1},), ("--by", "level"), "--by level: no such field in stdin; it has x"),
         ((GOOD,), ("--against", "none"), "none: cannot be read"),
-        ((GOOD,), ("--model", "tiny"), "--responses needs neither a problem set nor --model"),
+        ((GOOD,), ("--model", "tiny"), "leave the problem set and --model out"),
+        (
+            (GOOD,),
+            ("--responses", "-"),
+            "--responses: one file at a time; join them",
+        ),
     ],
 )
 def test_bad_responses_are_one_line(rlvr, rows, options, message):

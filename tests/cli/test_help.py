@@ -11,7 +11,8 @@ from rlvr_cli.config import SETTINGS, Config, flags_of
 
 REPORT = {"against", "by", "k", "judge", "responses"}
 NO_SETTINGS = {
-    "train": {"list_", "resume", "check", "out", "quiet", "config", "set_"},
+    "train": {"list_", "resume", "check", "out", "quiet", "config", "set_"}
+    | {"kl", "from_", "settings", "print_config"},
     "eval": {"list_", "out", "quiet", "config", "set_"} | REPORT,
     "sample": {"inputs", "out", "quiet", "config", "set_"},
 }
@@ -41,13 +42,20 @@ def test_help_has_the_defaults_of_the_model(command):
         text = shown[name.replace("_", "-")]
         if command in SETTINGS[key].default_in or (command, name) == ("sample", "samples"):
             assert "[default: " in text
-        elif default is None or default is False:
+        elif default is None or default is False or default == {}:
             assert "default" not in text
         else:
             (said,) = re.findall(r"\[default: ([^];]+)[];]", text)
             assert type(default)(said) == default
             checked += 1
     assert checked >= 5
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "audit", "export"])
+def test_every_option_says_what_it_means(command):
+    for name, text in lines(command).items():
+        meaning = re.sub(r"^-\w|<[^>]*>|\[[^]]*\]|[A-Z=|]+(?= )", "", text).strip()
+        assert len(meaning.split()) > 1, (name, text)
 
 
 def test_help_has_the_defaults_of_the_command():

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
+from rlvr_cli.config.overlay import overlay
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.settings import (
     Choice,
@@ -16,7 +17,6 @@ from rlvr_cli.core.settings import (
     kept,
     kinds,
     leaves,
-    overlay,
     setting,
     uses,
 )

@@ -60,13 +60,13 @@ def test_a_local_copy_may_be_named_plainly_or_lie_in_a_folder(tmp_path):
 @pytest.mark.parametrize(
     ("name", "row", "reason"),
     [
-        ("math", {"problem": "p", "solution": "so it is 3"}, "the solution has no box"),
+        ("math", {"problem": "p", "solution": "so it is 3"}, "field solution has no box around"),
         ("gsm8k", {"question": "p", "answer": "so it is 3"}, "field answer has no ####"),
         ("olympiadbench", {"question": "p", "final_answer": []}, "neither a text nor a number"),
-        ("minerva", {"question": "p"}, "no field answer, which holds the gold answer"),
+        ("minerva", {"question": "p"}, "no field answer; it has question"),
     ],
 )
-def test_a_gold_that_the_rule_does_not_find_is_a_bad_line(tmp_path, name, row, reason):
+def test_a_gold_that_is_not_found_is_a_bad_line(tmp_path, name, row, reason):
     (tmp_path / f"{name}_test.jsonl").write_text(json.dumps(row) + "\n")
     with pytest.raises(UserError, match=reason):
         load_problems(name, "test", root=str(tmp_path))

@@ -57,7 +57,7 @@ def test_ids_do_not_depend_on_where_a_file_lies(tmp_path):
         ("not json", "not a JSON object"),
         ("[1]", "not a JSON object"),
         ("[" * 100_000, "not a JSON object"),
-        ('{"answer": 1}', "no field problem (or question, prompt)"),
+        ('{"answer": 1}', "no field problem; it has answer"),
         ('{"problem": "  ", "answer": 1}', "field problem is not a text"),
         ('{"problem": "p\\ud800", "answer": 1}', "field problem is not Unicode text"),
         ('{"problem": "p"}', "no field answer"),
@@ -117,8 +117,8 @@ def test_a_yaml_of_the_users_own(tmp_path):
     )
     loaded = load_problems(spec, "train")
     assert (loaded.problems[0].problem, loaded.prompt) == ("p", "plain")
-    write(tmp_path / "mine.yaml", "description: mine", "versoin: 1")
-    with pytest.raises(UserError, match=r"mine.yaml: version: Field required"):
+    write(tmp_path / "mine.yaml", "source: p.jsonl", "versoin: 1")
+    with pytest.raises(UserError, match=r"mine.yaml: versoin: Extra inputs are not permitted"):
         load_problems(spec, "train")
 
 

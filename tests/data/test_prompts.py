@@ -69,6 +69,60 @@ def test_qwen3s_template_is_rendered_as_it_stands(tokenizer, shared_data, monkey
     assert set(TEMPLATES) == {"plain", "think_answer", "boxed"}
 
 
+CHAT = Problem(
+    "3", "And 2 + 2?", "4", {}, (("system", "Be brief."), ("user", "1?"), ("assistant", "1"))
+)
+TURNS = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+
+
+def put(tokenizer, problem, **more):
+    ((prompt,), _) = render_prompts([problem], tokenizer, "plain", 2048, 80, **more)
+    return prompt.text
+
+
+def test_a_chat_is_put_with_its_turns_and_a_given_system_turn_in_place_of_its_own(
+    tokenizer, monkeypatch
+):
+    monkeypatch.setattr(tokenizer, "chat_template", TURNS)
+    rest = "<user>1?<assistant>1<user>And 2 + 2?"
+    assert put(tokenizer, CHAT) == f"<system>Be brief.{rest}"
+    assert put(tokenizer, CHAT, system="You add.") == f"<system>You add.{rest}"
+    assert put(tokenizer, PROBLEM, system="You add.") == "<system>You add.<user>What is 1 + 1?"
+    monkeypatch.setattr(tokenizer, "chat_template", None)
+    assert put(tokenizer, CHAT) == "Be brief.\n\n1?\n\n1\n\nAnd 2 + 2?\n"
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ raise_exception('System role not supported') }}",
+        "{% for m in messages if m.role != 'system' %}{{ m.content }}{% endfor %}",
+    ],
+)
+def test_a_system_turn_that_a_template_does_not_take_is_an_error(tokenizer, monkeypatch, template):
+    monkeypatch.setattr(tokenizer, "chat_template", template)
+    with pytest.raises(UserError, match=r"; put what it says into --prompt 'TEXT \{problem\}'"):
+        put(tokenizer, PROBLEM, system="Be brief.")
+
+
+def test_arguments_of_the_chat_template_are_those_that_it_names(tokenizer, monkeypatch):
+    monkeypatch.setattr(tokenizer, "chat_template", TURNS + "{% if thinks %}<think>{% endif %}")
+    assert put(tokenizer, PROBLEM, arguments={"thinks": True}).endswith("<think>")
+    assert put(tokenizer, PROBLEM, arguments={"thinks": False}).endswith("?")
+    for name in ("thinsk", "messages", "tokenize"):
+        with pytest.raises(UserError, match=f"data.chat.{name}: the chat template of .* takes no"):
+            put(tokenizer, PROBLEM, arguments={name: True})
+
+
+@pytest.mark.parametrize("name", ["question", "prompt", "system"])
+def test_a_template_that_asks_for_something_else_is_an_error(tokenizer, name):
+    with pytest.raises(
+        UserError, match=rf"\{{{name}\}} is not known; only \{{problem\}} is put in"
+    ):
+        render(tokenizer, template=f"{{problem}} and {{{name}}}")
+    assert "{x}" in render(tokenizer, template=r"{problem} as \boxed{answer}, in {x}")[0][0].text
+
+
 def test_a_template_of_the_users_own(tmp_path):
     path = tmp_path / "prompt.txt"
     path.write_text("Solve {problem} in {braces}.\n")

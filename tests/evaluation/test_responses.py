@@ -58,7 +58,7 @@ def test_problems_stay_together_and_progress_is_told(monkeypatch):
 @pytest.mark.parametrize(
     ("row", "says"),
     [
-        ([], "not a JSON object"),
+        ("text", "not a JSON object"),
         ({"response": "2"}, "no field answer"),
         ({"answer": "2"}, r"no field response \(or responses, a list\)"),
         ({"answer": "2", "response": 3}, "field response is neither a text nor a list of texts"),

@@ -141,7 +141,8 @@ def test_a_published_model_is_trained_and_its_checkpoint_is_whole(nursery, tmp_p
     assert done.rc == 0, done.stderr
     checkpoint = tmp_path / "run" / "checkpoints" / "step-1"
     kept = yaml.safe_load((checkpoint / "rlvr.yaml").read_text())
-    assert kept["data"] == {"prompt": "Say {problem}", "answer_format": "any"}
+    asked = {"prompt": "Say {problem}", "system": None, "chat": {}, "answer_format": "any"}
+    assert kept["data"] == asked
     (tmp_path / "ask.txt").unlink()
     sampled = nursery.run(Job([*SAMPLE, "--model", "run"], str(tmp_path)))
     assert sampled.rc == 0, sampled.stderr

@@ -14,7 +14,7 @@ LIKE = torch.zeros(1)
 
 def make_row(prompt: int, length: int, group: int) -> TrainingSample:
     return TrainingSample(
-        [7 + group] * prompt, [5] * length, torch.zeros(length), 1.0, group, True, False
+        [9 - group] * prompt, [5] * length, torch.zeros(length), 1.0, group, True, False
     )
 
 

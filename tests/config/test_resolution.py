@@ -1,10 +1,7 @@
-"""Settings: layers, names, and what a run saves."""
+"""Layers of settings, names, and what a run saves."""
 
-import ast
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
 
 import pytest
 import yaml
@@ -14,7 +11,6 @@ from rlvr_cli.algorithm.kinds import Cispo, Clip, Mixed, SoftOverlong
 from rlvr_cli.algorithm.presets import ALGORITHMS
 from rlvr_cli.cli.resolve import resolve_again
 from rlvr_cli.config import (
-    Config,
     as_yaml,
     changed_cells,
     flag_layer,
@@ -23,7 +19,6 @@ from rlvr_cli.config import (
 )
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.layers import Layer, yaml_layer
-from rlvr_cli.core.settings import Section
 
 
 def test_later_layers_win_and_cells_of_the_preset_can_be_changed():
@@ -153,75 +148,6 @@ def test_a_bad_file_is_named(tmp_path):
             resolve([yaml_layer(path)])
     with pytest.raises(UserError, match="cannot be read"):
         yaml_layer(tmp_path / "none.yaml")
-
-
-ALIASES = {("algo", "algorithm"), ("renewal", "reference")}
-"""Names of the program for a section of another name."""
-
-
-def parts(of: type[Section] = Config, name: str = "config") -> Iterator[tuple[str, type[Section]]]:
-    """Every section and every class of a choice by the name of its field; the top is `config`."""
-    yield name, of
-    for key, field in of.model_fields.items():
-        for part in classes(field.annotation):
-            yield from parts(part, key)
-
-
-def classes(annotation: object) -> list[type[Section]]:
-    """The sections and choices that a field of this type can hold."""
-    if isinstance(annotation, type) and issubclass(annotation, Section):
-        return [annotation]
-    return [found for part in get_args(annotation) for found in classes(part)]
-
-
-def last_name(node: ast.AST | None) -> str | None:
-    """`c` of the expression `a.b.c`, `a` of `a`."""
-    return getattr(node, "attr", getattr(node, "id", None))
-
-
-def reads(tree: ast.AST) -> set[tuple[str, str]]:
-    """(section, setting) of every `…section.setting` in a module, and of every `x.setting` where
-    `x` is annotated with the section's type or assigned from `…section`."""
-    nodes = list(ast.walk(tree))
-    types = {kind.__name__: name for name, kind in parts()}
-    named = {(name, name) for name, _ in parts()} | ALIASES
-    for node in nodes:
-        if isinstance(node, ast.arg) and last_name(node.annotation) in types:
-            named.add((node.arg, types[last_name(node.annotation)]))
-        elif isinstance(node, ast.Assign):
-            left, right = node.targets[0], node.value
-            pairs = zip(
-                getattr(left, "elts", [left]), getattr(right, "elts", [right]), strict=False
-            )
-            named |= {(last_name(to), last_name(of)) for to, of in pairs}
-        elif isinstance(node, ast.NamedExpr):
-            named.add((last_name(node.target), last_name(node.value)))
-    return {
-        (name, node.attr)
-        for node in nodes
-        if isinstance(node, ast.Attribute)
-        for alias, name in named
-        if alias == last_name(node.value)
-    }
-
-
-def test_every_setting_is_read_somewhere():
-    package = Path(rlvr_cli.__file__).parent
-    found = set()
-    for path in package.rglob("*.py"):
-        if path.name not in ("config.py", "choices.py", "main.py"):
-            found |= reads(ast.parse(path.read_text()))
-    for name, part in parts():
-        if (name, "cells") in found:  # the component takes them all: algorithm/test_choices.py
-            continue
-        settings = set(part.model_fields) - {"kind"}
-        assert {key for key in settings if (name, key) not in found} == set(), name
-
-
-def test_a_setting_is_not_read_because_another_has_its_name():
-    module = "every = config.eval.every\noptim, b = self.optim, 1\nprint(optim.lr, 'data.root')"
-    assert {("eval", "every"), ("optim", "lr")} <= reads(ast.parse(module))
-    assert not {("checkpoint", "every"), ("data", "root")} & reads(ast.parse(module))
 
 
 def test_the_presets_are_those_of_the_papers():

@@ -1,0 +1,116 @@
+"""Settings that one can find: the list, the page, help, and names of other programs."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from rlvr_cli.cli.listings import settings_page
+from rlvr_cli.cli.main import app
+from rlvr_cli.config import SETTINGS, Config, flags_of, use_of
+from rlvr_cli.core.settings import described
+
+ROWS = list(described(Config))
+
+
+def out(*args: str) -> str:
+    done = CliRunner().invoke(app, list(args))
+    assert done.exit_code == 0, done.stderr
+    return done.stdout
+
+
+def test_the_page_of_settings_is_fresh():
+    page = Path(__file__).parents[2] / "docs" / "settings.md"
+    assert page.read_text() == settings_page(), "run make settings"
+
+
+def test_every_setting_is_listed_with_its_meaning_and_default():
+    names = [row.name for row in ROWS]
+    assert {name for name in SETTINGS if use_of(name)} <= {
+        *names,
+        *(name.rpartition(".")[0] for name in names),
+        "algorithm",
+    }
+    assert [row.name for row in ROWS if not row.meaning.endswith(".")] == []
+    listed = [json.loads(line) for line in out("train", "--settings").splitlines()]
+    assert [row["name"] for row in listed] == names
+    by_name = {row["name"]: row for row in listed}
+    assert by_name["optim.lr"]["default"] == "1e-06"
+    assert by_name["optim.lr"]["flag"] == "--lr"
+    assert "cosine" in by_name["optim.schedule"]["meaning"]
+    assert "k3_k2" in by_name["algorithm.kl"]["meaning"]
+
+
+def test_a_section_is_listed_alone():
+    listed = [json.loads(line) for line in out("train", "--settings", "optim").splitlines()]
+    assert {row["name"].split(".")[0] for row in listed} == {"optim"}
+    done = CliRunner().invoke(app, ["train", "--settings", "optm"])
+    assert (done.exit_code, "known: algo, steps" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("command", ["train", "eval", "sample"])
+def test_help_says_what_the_list_says(command):
+    env = {"COLUMNS": "400", "NO_COLOR": "1"}
+    shown = " ".join(CliRunner().invoke(app, [command, "--help"], env=env).stdout.split())
+    meanings = {row.name: row.meaning for row in ROWS}
+    for name, key in flags_of(command).items():
+        if (command, name) != ("eval", "data") and (command, name) != ("eval", "model"):
+            assert meanings[key] in shown, name
+
+
+def printed(*args: str) -> dict:
+    return yaml.safe_load(out("train", *args, "--print-config"))
+
+
+def test_kl_moves_estimator_coefficient_and_reference_together():
+    assert printed("--algo", "grpo", "--kl", "0")["algorithm"]["kl"] is None
+    fixed = {"kind": "fixed"}
+    cells = printed("--algo", "dapo", "--kl", "0.01")["algorithm"]["kl"]
+    assert (cells["kind"], cells["coef"], cells["reference"]) == ("k3", 0.01, fixed)
+    cells = printed("--algo", "ppo", "--kl", "0.3")["algorithm"]["kl"]
+    assert (cells["kind"], cells["coef"], cells["place"]) == ("k1", 0.3, "reward")
+    cells = printed("--algo", "dapo", "--kl", "0.5", "--set", "algorithm.kl=k2")["algorithm"]["kl"]
+    assert (cells["kind"], cells["coef"]) == ("k2", 0.5)
+
+
+def test_print_config_is_what_config_reads(tmp_path):
+    text = out(
+        *("train", "a.jsonl", "b.csv", "--prompt", "boxed", "--system", "Be brief."),
+        *("--eval-every", "5", "--lr", "1e-4", "--set", "data.chat.enable_thinking=false"),
+        *("--field", "answer=a[0].b", "--field", "id=key", "--print-config"),
+    )
+    config = yaml.safe_load(text)
+    assert config["data"]["source"] == ["a.jsonl", "b.csv"]
+    assert config["data"]["fields"] == {"answer": "a[0].b", "id": "key"}
+    assert (config["data"]["system"], config["data"]["prompt"]) == ("Be brief.", "boxed")
+    assert config["data"]["chat"] == {"enable_thinking": False}
+    assert (config["eval"]["every"], config["optim"]["lr"]) == (5, 1e-4)
+    (tmp_path / "c.yaml").write_text(text)
+    assert out("train", "--config", str(tmp_path / "c.yaml"), "--print-config") == text
+
+
+def test_a_system_turn_may_stand_in_a_file(tmp_path):
+    (tmp_path / "s.txt").write_text("You are terse.\n")
+    assert printed("--system", str(tmp_path / "s.txt"))["data"]["system"] == "You are terse."
+    done = CliRunner().invoke(app, ["train", "--system", "gone.txt", "--print-config"])
+    assert (done.exit_code, "--system gone.txt: cannot be read" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ("eval --k 1,x", "--k x: give numbers from 1 on, as --k 1,4,16"),
+        ("eval --k 0", "--k 0: give numbers"),
+        ("eval --k 1,,4", "--k : give numbers"),
+        ("eval --k 1,64", "--k 64: larger than the 4 samples a problem"),
+        ("train --field answer", "--field answer: write it as NAME=path"),
+        ("train --field gold=a", "--field gold=a: write it as NAME=path"),
+    ],
+)
+def test_a_bad_value_is_one_line(args, message):
+    done = CliRunner().invoke(app, args.split())
+    assert done.exit_code == 2
+    (line,) = done.stderr.splitlines()
+    assert message in line
