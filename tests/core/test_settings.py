@@ -10,9 +10,11 @@ from rlvr_cli.config.overlay import overlay
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.settings import (
     Choice,
+    Described,
     Section,
     Use,
     describe,
+    described,
     differences,
     kept,
     kinds,
@@ -213,3 +215,55 @@ def test_settings_flat_and_in_words():
     assert str(Plain(share=0)) == "plain"
     assert differences(Top(extra=Plain()), Top()) == {"extra": (Plain(), "none")}
     assert over({"part": {"pair": (3, 4)}})["part"] == {"count": 1, "pair": (3, 4)}
+
+
+class Shape(Choice):
+    """A form with corners."""
+
+    corners: int = 3
+    """How many."""
+
+
+class Flat(Shape):
+    kind: Literal["flat", "even"] = "flat"
+    corners: int = 4
+
+
+class Solid(Shape):
+    kind: Literal["solid"] = "solid"
+    within: Plain | None = None
+    """What is inside."""
+
+
+class Listed(Section):
+    part: Part = Part(count=5)
+    shape: Annotated[Flat | Solid, Field(discriminator="kind")] = Solid(corners=9)
+    form: Plain | Deep = Plain(kind="bare")
+    word: Literal["a", "b"] | None = None
+    """One
+    of two."""
+    number: int | None = 2
+    many: dict[Literal["x"], str] = Field({})
+
+
+def test_settings_are_listed_with_their_words_and_defaults():
+    assert list(described(Listed, "top.")) == [
+        Described("top.part.count", 5, ""),
+        Described("top.part.pair", (1, 2), ""),
+        Described("top.shape", "solid", "A form with corners.", ("flat", "even", "solid")),
+        Described("top.shape.corners", 4, "How many.", (), ("flat", "even")),
+        Described("top.shape.corners", 9, "How many.", (), ("solid",)),
+        Described(
+            "top.shape.within", None, "What is inside.", ("plain", "bare", "none"), ("solid",)
+        ),
+        Described("top.shape.within.share", 0.5, ""),
+        Described("top.form", "bare", "", ("plain", "bare", "deep")),
+        Described("top.form.share", 0.5, "", (), ("plain", "bare")),
+        Described("top.form.share", 0.1, "", (), ("deep",)),
+        Described("top.form.floor", Deep.model_fields["floor"].default, "", (), ("deep",)),
+        Described("top.form.inner", "plain", "", ("plain", "bare"), ("deep",)),
+        Described("top.form.inner.share", 0.5, ""),
+        Described("top.word", None, "One of two.", ("a", "b", "none")),
+        Described("top.number", 2, ""),
+        Described("top.many", {}, ""),
+    ]
