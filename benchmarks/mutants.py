@@ -45,13 +45,17 @@ ALSO = {
     "rlvr_cli/evaluation/estimators.py": [],
     "rlvr_cli/evaluation/report.py": [],
     "rlvr_cli/evaluation/responses.py": ["tests/cli/test_publish.py"],
+    "rlvr_cli/model/adapter.py": [],
     "rlvr_cli/model/packing.py": ["tests/model/test_policy.py"],
     "rlvr_cli/model/policy.py": [f"{_TRAINING}update.py"],
     "rlvr_cli/rollout/engines/sampling.py": ["tests/rollout/engines/test_hf_engine.py"],
     "rlvr_cli/rollout/engines/hf_engine.py": [],
+    "rlvr_cli/rollout/given.py": [],
+    "rlvr_cli/rollout/memory.py": [],
     "rlvr_cli/training/batch.py": [f"{_TRAINING}update.py"],
     "rlvr_cli/training/forward.py": [f"{_TRAINING}update.py"],
     "rlvr_cli/training/objective.py": [f"{_TRAINING}update.py"],
+    "rlvr_cli/training/optimizer.py": [],
     "rlvr_cli/training/record.py": [f"{_TRAINING}trainer.py"],
     "rlvr_cli/training/trainer.py": ["tests/runs/test_resume.py"],
     "rlvr_cli/training/update.py": [],
@@ -124,11 +128,9 @@ def edits(source: bytes) -> Iterator[tuple[int, int, bytes]]:
     functions = ast.FunctionDef | ast.Lambda
     bodies = [node for node in ast.walk(ast.parse(source)) if isinstance(node, functions)]
     nodes = {id(part): part for body in bodies for part in ast.walk(body)}
-    checks = [
-        node for node in nodes.values() if isinstance(node, ast.keyword) and node.arg == "strict"
-    ]
-    for check in checks:  # zip's own check of lengths changes nothing where they are equal
-        del nodes[id(check)], nodes[id(check.value)]
+    for node in [node for node in nodes.values() if _is_of_another_place(node)]:
+        for part in ast.walk(node):
+            nodes.pop(id(part), None)
     for node in nodes.values():
         match node:
             case ast.Compare(left, ops, rights):
@@ -155,6 +157,15 @@ def edits(source: bytes) -> Iterator[tuple[int, int, bytes]]:
         if isinstance(node, ast.If | ast.IfExp | ast.While):
             for word in (b"(True)", b"(False)"):
                 yield start(node.test), end(node.test), word
+
+
+def _is_of_another_place(node: ast.AST) -> bool:
+    """Whether it is an argument that no test here could miss: zip's own check of lengths, where
+    they are equal; a device, where there is only one; an encoding that is the locale's."""
+    match node:
+        case ast.keyword("strict" | "device") | ast.keyword("encoding", ast.Constant("utf-8")):
+            return True
+    return False
 
 
 def mutants(module: str) -> list[Mutant]:

@@ -1,6 +1,8 @@
 """Dynamic sampling: what is kept, refilled, carried over, and what happens at the cap."""
 
-from rlvr_cli.algorithm.group_filter import Batch, GroupCollector, in_order, with_signal
+import pytest
+
+from rlvr_cli.algorithm.group_filter import Batch, GroupCollector, in_order, trains, with_signal
 from rlvr_cli.algorithm.presets import ALGORITHMS
 from rlvr_cli.algorithm.reward import reward
 from rlvr_cli.algorithm.samples import to_samples
@@ -184,3 +186,71 @@ def test_sampling_breaks_off_only_where_surplus_is_given_up_and_the_batch_is_ful
 
     assert answers("abort") == [False, False, True]
     assert answers("carry") == [False, False, False]
+
+
+def test_what_trains_without_a_filter_has_enough_judged_responses():
+    late, one, two = ((RIGHT,) * n + (LATE,) for n in range(3))
+    groups = [make_group(0, *verdicts) for verdicts in (late, one, two)]
+    found = {
+        name: [trains(group, ALGORITHMS[name]) for group in groups]
+        for name in ("grpo", "ppo", "sft", "dapo")
+    }
+    assert found == {
+        "grpo": [False, False, True],
+        "ppo": [False, True, True],
+        "sft": [True, True, True],
+        "dapo": [False, False, False],
+    }
+
+
+@pytest.mark.parametrize(
+    ("mixed", "solved", "asked"),
+    [(4, 6, 5), (3, 6, 9), (2, 6, 16), (1, 9, 20), (0, 9, 24), (6, 0, 0), (5, 0, 1)],
+)
+def test_a_refill_counts_on_the_share_that_passed(mixed, solved, asked):
+    collector = GroupCollector(6, DAPO)
+    batch = collector.begin()
+    assert collector.next_draw(batch) == 6
+    groups = [make_group(n, RIGHT, WRONG if n < mixed else RIGHT) for n in range(mixed + solved)]
+    collector.keep(batch, groups)
+    assert collector.next_draw(batch) == asked
+    assert (batch.gen_batches, len(batch.sampled)) == (1, mixed + solved)
+
+
+@pytest.mark.parametrize(
+    ("on_cap", "kept", "full", "given_up", "waiting"),
+    [
+        ("train", 3, False, False, 0),
+        ("skip", 3, False, True, 3),
+        ("stop", 3, False, True, 3),
+        ("skip", 4, True, False, 0),
+        ("skip", 6, True, False, 2),
+    ],
+)
+def test_a_batch_that_is_short_at_the_cap(on_cap, kept, full, given_up, waiting):
+    chosen = DAPO.filter.model_copy(update={"on_cap": on_cap})
+    collector = GroupCollector(4, DAPO.model_copy(update={"filter": chosen}))
+    batch = collector.begin()
+    collector.keep(batch, [make_group(n, RIGHT, WRONG) for n in range(kept)])
+    collector.end(batch)
+    assert (batch.is_full, collector.gives_up(batch), len(batch.kept)) == (
+        full,
+        given_up,
+        min(kept, 4),
+    )
+    first = 0 if given_up else 4
+    assert names(collector.carried) == [*range(first, first + waiting)]
+
+
+def test_without_a_filter_a_short_batch_trains_and_state_is_what_waits():
+    collector = GroupCollector(4, GRPO)
+    assert (collector.on_cap, collector.gives_up_surplus) == ("train", False)
+    batch = collect(collector, Source(mixed_every=1))
+    batch.kept = batch.kept[:1]
+    collector.end(batch)
+    assert (batch.is_full, collector.gives_up(batch)) == (True, False)
+    collector.carried = [make_group(n, RIGHT, WRONG, version=3) for n in (1, 2)]
+    prompts = [group.prompt for group in collector.carried]
+    again = GroupCollector(4, GRPO)
+    again.load_state_dict(collector.state_dict(prompts), prompts)
+    assert again.carried == collector.carried

@@ -1,27 +1,39 @@
 """Files that a crash cannot spoil."""
 
 import errno
+import hashlib
+import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import (
     ADAPTER_FILES,
+    MANIFEST,
     MODEL_FILES,
     append_line,
+    clear_leftovers,
+    integrity_error,
     lock_directory,
     make_directory,
+    open_regular,
+    read_manifest,
+    read_regular,
+    refuse_links,
+    remove,
     remove_directory,
     sha256,
     weight_files,
     write_atomically,
+    write_new,
 )
 
 
-def full_disk(*args):
+def full_disk(*args, **kwargs):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
@@ -32,6 +44,11 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space left"):
         write_atomically(path, "new")
     assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+    monkeypatch.undo()
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(IsADirectoryError):
+        write_atomically(tmp_path / "taken", "new")
 
 
 def test_a_failed_append_leaves_nothing_of_its_line(tmp_path, monkeypatch):
@@ -141,3 +158,161 @@ def test_an_adapters_directory_is_known_by_its_settings(tmp_path):
     assert weight_files(tmp_path) == MODEL_FILES
     (tmp_path / "adapter_config.json").touch()
     assert weight_files(tmp_path) == ADAPTER_FILES
+
+
+def listed(directory: Path, *names: str) -> dict[str, str]:
+    """Write files that hold their own names; return their checksums."""
+    for name in names:
+        (directory / name).parent.mkdir(exist_ok=True)
+        (directory / name).write_text(name)
+    return {name: hashlib.sha256(name.encode()).hexdigest() for name in names}
+
+
+def test_what_differs_from_the_manifest_is_named(tmp_path):
+    def says(*args) -> str | None:
+        (tmp_path / MANIFEST).write_text(json.dumps(sums))
+        return integrity_error(tmp_path, *args)
+
+    sums = listed(tmp_path, "config.json", "model-1.safetensors", "more/a")
+    assert says() is None
+    (tmp_path / "more/a").write_text("b")
+    assert says() == "the checksum of more/a differs"
+    assert says(lambda name: name != "more/a") is None
+    (tmp_path / "more/a").unlink()
+    assert says() == "a: No such file or directory"
+    (tmp_path / "more/a").symlink_to(tmp_path / "other")
+    (tmp_path / "other").write_text("more/a")
+    assert says() == "a: Too many levels of symbolic links"  # a link is not followed
+    sums["../a"] = sums.pop("more/a")
+    assert says() == f"{MANIFEST} lists ../a, which lies outside"
+    sums["a\0"] = sums.pop("../a")
+    assert says() == f"{MANIFEST} cannot be read"
+    del sums["a\0"], sums["model-1.safetensors"]
+    assert says() == f"{MANIFEST} lists no model*.safetensors"
+    assert says(bool, ()) is None
+    assert says(bool, ("config.json", "a")) == f"{MANIFEST} lists no a"
+    (tmp_path / "adapter_config.json").touch()
+    assert says() == f"{MANIFEST} lists no adapter_config.json"
+    (tmp_path / MANIFEST).write_text("[]")
+    assert integrity_error(tmp_path) == f"{MANIFEST} cannot be read"
+    with pytest.raises(ValueError, match="not a JSON object"):
+        read_manifest(tmp_path)
+
+
+def test_a_file_may_be_as_large_as_is_said(tmp_path):
+    (tmp_path / "a").write_text("abc")
+    assert read_regular(tmp_path / "a", 3) == b"abc"
+    with pytest.raises(OSError, match="larger than 2 bytes") as raised:
+        read_regular(tmp_path / "a", 2)
+    assert (raised.value.errno, raised.value.filename) == (errno.EFBIG, str(tmp_path / "a"))
+
+
+def test_what_is_no_regular_file_is_neither_read_nor_written_and_no_descriptor_stays(tmp_path):
+    for name in ("pipe", ".lock"):
+        os.mkfifo(tmp_path / name)
+    readers = [os.open(tmp_path / name, os.O_RDONLY | os.O_NONBLOCK) for name in ("pipe", ".lock")]
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    write_new(tmp_path / "file", "a")
+    before = os.listdir("/proc/self/fd")
+    for use in (open_regular, lambda path: append_line(path, "a")):
+        with pytest.raises(OSError, match="not a regular file") as raised:
+            use(tmp_path / "pipe")
+        assert raised.value.filename == str(tmp_path / "pipe")
+    with pytest.raises(UserError, match=r"cannot be written to \(not a regular file\)"):
+        lock_directory(tmp_path)
+    with pytest.raises(FileExistsError):
+        write_new(tmp_path / "link", "b")
+    with pytest.raises(OSError, match="Too many levels"):
+        open_regular(tmp_path / "link", follow=False)
+    with open_regular(tmp_path / "link") as file:
+        assert file.read() == b"a"
+    append_line(tmp_path / "file", "b\n")
+    write_atomically(tmp_path / "other", "c")
+    make_directory(tmp_path / "inner", lambda path: None)
+    assert os.listdir("/proc/self/fd") == before
+    for reader in readers:
+        os.close(reader)
+
+
+def test_a_directory_that_is_in_use_is_refused_and_no_descriptor_stays(tmp_path):
+    with lock_directory(tmp_path):
+        before = os.listdir("/proc/self/fd")
+        with pytest.raises(UserError, match="another process is using it"):
+            lock_directory(tmp_path)
+        assert os.listdir("/proc/self/fd") == before
+
+
+def test_a_link_or_a_file_is_no_directory_of_its_own(tmp_path):
+    (tmp_path / "own").mkdir()
+    (tmp_path / "file").touch()
+    (tmp_path / "away").symlink_to(tmp_path / "own")
+    (tmp_path / "nowhere").symlink_to(tmp_path / "none")
+    refuse_links(tmp_path, ("own", "none"))
+    for name in ("file", "away", "nowhere"):
+        with pytest.raises(UserError, match=f"{name}: not a directory of its own"):
+            refuse_links(tmp_path, ("own", name))
+
+
+def test_what_is_removed_is_a_link_itself_and_never_its_target(tmp_path):
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "a").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "own")
+    for name in ("link", "none"):
+        remove(tmp_path / name)
+    assert list(tmp_path.rglob("*")) == [tmp_path / "own", tmp_path / "own" / "a"]
+
+
+def test_what_a_crash_left_is_cleared_and_in_nobodys_way(tmp_path):
+    for name in (".a.partial", ".b.partial", ".c.removed"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "old").touch()
+    write_atomically(tmp_path / "a", "1")
+    make_directory(tmp_path / "b", lambda path: None)
+    clear_leftovers(tmp_path)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["a", "b"]
+    make_directory(tmp_path / "new" / "inner", lambda path: None)
+    assert (tmp_path / "new" / "inner").is_dir()
+
+
+def test_what_cannot_be_cleared_away_hides_no_error(tmp_path, monkeypatch):
+    def fail(path: Path) -> None:
+        (path / "a").touch()
+        monkeypatch.setattr(os, "rmdir", full_disk)
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        make_directory(tmp_path / "new", fail)
+    monkeypatch.undo()
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "a").touch()
+    monkeypatch.setattr(os, "rmdir", full_disk)
+    remove_directory(tmp_path / "old")
+    assert not (tmp_path / "old").exists()
+
+
+def test_names_reach_the_disk_and_all_bytes_are_written(tmp_path, monkeypatch):
+    synced, fsync, write = [], os.fsync, os.write
+
+    def spy(descriptor: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", spy)
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:2]))
+    write_atomically(tmp_path / "a", "12345")
+    assert synced == [str(tmp_path / ".a.partial"), str(tmp_path)]
+    make_directory(tmp_path / "b", lambda path: None)
+    assert synced[2:] == [str(tmp_path / ".b.partial"), str(tmp_path)]
+    append_line(tmp_path / "a", "6789\n")
+    assert synced[4:] == [str(tmp_path / "a")]
+    assert (tmp_path / "a").read_text() == "123456789\n"
+
+
+def test_new_files_may_be_read_as_the_user_says(tmp_path):
+    mask = os.umask(0o022)
+    try:
+        write_new(tmp_path / "a", "")
+        append_line(tmp_path / "b", "")
+    finally:
+        os.umask(mask)
+    assert [path.stat().st_mode & 0o7777 for path in tmp_path.iterdir()] == [0o644, 0o644]

@@ -10,10 +10,15 @@ from rlvr_cli.config.overlay import overlay
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.settings import (
     Choice,
+    Described,
     Section,
+    Use,
+    describe,
+    described,
     differences,
     kept,
     kinds,
+    leaves,
     setting,
     uses,
 )
@@ -163,3 +168,102 @@ def test_a_setting_that_does_not_say_it_is_refused():
 
     with pytest.raises(TypeError, match=r"Bare\.bare: declare it with setting"):
         uses(Bare)
+
+
+def test_every_word_of_a_declaration_is_kept():
+    said = {
+        "read_by": ("eval", "sample"),
+        "flag": "--max-tokens",
+        "flag_of": ("eval",),
+        "default_in": {"eval": "64"},
+        "kept": True,
+        "on_resume": "moves",
+        "resets": "other",
+    }
+
+    class Whole(Section):
+        said_all: int = setting(1, **said, ge=0)
+        said_none: int = setting(2)
+
+    found = uses(Whole, "a.")
+    assert found == {"a.said_all": Use(**said), "a.said_none": Use()}
+    assert found["a.said_none"].default_in == {}
+    assert kept(found) == {"a": {"said_all"}}
+    assert kept(uses(Whole)) == {"said_all": True}
+    assert Whole().said_all + Whole().said_none == 3
+    with pytest.raises(ValueError, match="greater than or equal to 0"):
+        Whole(said_all=-1)
+
+
+def test_a_flag_is_a_parameter_of_the_commands_that_have_it():
+    both = Use(("train", "eval"), "--max-tokens")
+    assert (both.parameter("train"), both.parameter("eval")) == ("max_tokens",) * 2
+    assert both.parameter("sample") is None
+    assert Use(("train", "eval"), "MODEL", ("eval",)).parameter("eval") == "model"
+    assert Use(("train", "eval"), "MODEL", ("eval",)).parameter("train") is None
+    assert Use(("train",)).parameter("train") is None
+
+
+def test_settings_flat_and_in_words():
+    assert list(leaves({"a": 1, "b": {"c": 2, "d": {"e": 3}}})) == [
+        ("a", 1),
+        ("b.c", 2),
+        ("b.d.e", 3),
+    ]
+    cells = (("a", None), ("b", False), ("c", 0), ("d", 1.5), ("e", True))
+    assert describe(cells) == "d 1.5, e True"
+    assert str(Plain(share=0)) == "plain"
+    assert differences(Top(extra=Plain()), Top()) == {"extra": (Plain(), "none")}
+    assert over({"part": {"pair": (3, 4)}})["part"] == {"count": 1, "pair": (3, 4)}
+
+
+class Shape(Choice):
+    """A form with corners."""
+
+    corners: int = 3
+    """How many."""
+
+
+class Flat(Shape):
+    kind: Literal["flat", "even"] = "flat"
+    corners: int = 4
+
+
+class Solid(Shape):
+    kind: Literal["solid"] = "solid"
+    within: Plain | None = None
+    """What is inside."""
+
+
+class Listed(Section):
+    part: Part = Part(count=5)
+    shape: Annotated[Flat | Solid, Field(discriminator="kind")] = Solid(corners=9)
+    form: Plain | Deep = Plain(kind="bare")
+    word: Literal["a", "b"] | None = None
+    """One
+    of two."""
+    number: int | None = 2
+    many: dict[Literal["x"], str] = Field({})
+
+
+def test_settings_are_listed_with_their_words_and_defaults():
+    assert list(described(Listed, "top.")) == [
+        Described("top.part.count", 5, ""),
+        Described("top.part.pair", (1, 2), ""),
+        Described("top.shape", "solid", "A form with corners.", ("flat", "even", "solid")),
+        Described("top.shape.corners", 4, "How many.", (), ("flat", "even")),
+        Described("top.shape.corners", 9, "How many.", (), ("solid",)),
+        Described(
+            "top.shape.within", None, "What is inside.", ("plain", "bare", "none"), ("solid",)
+        ),
+        Described("top.shape.within.share", 0.5, ""),
+        Described("top.form", "bare", "", ("plain", "bare", "deep")),
+        Described("top.form.share", 0.5, "", (), ("plain", "bare")),
+        Described("top.form.share", 0.1, "", (), ("deep",)),
+        Described("top.form.floor", Deep.model_fields["floor"].default, "", (), ("deep",)),
+        Described("top.form.inner", "plain", "", ("plain", "bare"), ("deep",)),
+        Described("top.form.inner.share", 0.5, ""),
+        Described("top.word", None, "One of two.", ("a", "b", "none")),
+        Described("top.number", 2, ""),
+        Described("top.many", {}, ""),
+    ]

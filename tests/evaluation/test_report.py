@@ -9,6 +9,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.evaluation.estimators import Tally
 from rlvr_cli.evaluation.report import (
     Result,
+    check_comparable,
     check_fields,
     chosen_ks,
     compared,
@@ -202,3 +203,51 @@ def test_a_field_that_no_problem_has():
     check_fields(["b"], ["a", "b"], "d")
     with pytest.raises(UserError, match=r"--by x: no such field in d; it has a, b, c, d, e, f$"):
         check_fields(["x"], "fdbacea", "d")
+
+
+def test_figures_hold_no_more_and_no_less():
+    rows = [row("1", "correct", "4", n_tokens=None), row("1", "wrong", "5")]
+    wrong = [row("2", "wrong", said) for said in ("7", "5", "5", None, "")]
+    found = figures(judged([*rows, *wrong]), [1, 2])
+    assert [one.tally for one in judged(wrong)] == [Tally(0, (2, 1), 2)]  # the larger first
+    assert found["verdicts"] == {"correct": 1, "wrong": 6}
+    assert found["response_length"] == 10  # of those that are known
+    assert found["cons@k"]["1"].keys() == {"value", "interval", "problems"}
+    assert found["cons@k"]["1"]["value"] == 0.25
+    assert len(found["cons@k"]["1"]["interval"]) == 2
+    assert found["format_share"] == pytest.approx(1 / 7)
+    entry = report_entry(result([*rows, *wrong]), [1], [])
+    assert "by" not in entry
+    assert (entry["model"], entry["data"], entry["format_share"]) == ("m", "d", 1 / 7)
+    anyhow = report_entry(result(rows, form="any"), [1], ["level"])
+    assert anyhow["by"]["level"]["None"]["format_share"] is None
+
+
+def test_the_fewest_responses_of_a_problem_and_the_fewest_that_were_judged():
+    three = [*[row("1", "correct", "1")] * 3, *[row("2", "timeout")] * 2]
+    assert (result(three).samples, result(three).judged_samples) == (2, 3)
+    assert chosen_ks((), result([row("1", "correct", "1")])) == [1]
+    with pytest.raises(UserError, match=r"--k 2: no problem of d has more than 1 response$"):
+        chosen_ks((2,), result([row("1", "correct", "1")]))
+
+
+def test_two_results_are_of_the_same_problems_or_not_compared():
+    theirs = result([row("b", "wrong", "1"), row("a", "wrong", "1")], "n")
+    check_comparable("d", {"a": "pa", "c": "pc"}, theirs)
+    check_comparable("d", {"a": None, "b": "pb"}, theirs)
+    with pytest.raises(UserError, match="problem a of d is another problem there"):
+        check_comparable("d", {"b": "q", "a": "q"}, theirs)
+    with pytest.raises(UserError, match=r"the ids here are such as c, there b$"):
+        check_comparable("d", {"c": "pc", "e": None}, theirs)
+    entry = compared(result([row("a", "correct", "1")]), theirs, [1, 2])
+    assert (list(entry["pass@k"]), list(entry["cons@k"])) == (["1"], ["1"])
+    assert (entry["model"], entry["data"], entry["against"]) == ("m", "d", "n")
+    assert entry["pass@k"]["1"].keys() == {*("value", "interval", "p"), *COUNTS}
+
+
+COUNTS = ("better", "worse", "problems")
+
+
+def test_a_field_is_of_a_set_that_has_fields():
+    with pytest.raises(UserError, match=r"no such field in d; its problems have no fields$"):
+        check_fields(["x"], "", "d")

@@ -1,14 +1,25 @@
 """Responses from elsewhere are judged as a live run judges its own."""
 
+import hashlib
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from conftest import jsonl
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Problem
 from rlvr_cli.evaluation import responses
-from rlvr_cli.evaluation.responses import ImportedResponse, judged_rows, read_responses
-from verifiers import Verifier
+from rlvr_cli.evaluation.responses import (
+    ImportedResponse,
+    by_label,
+    check_problems,
+    format_of_rows,
+    judged_rows,
+    read_responses,
+)
+from verifiers import Attempt, Verdict, Verification, Verifier
 
 
 def given(text: str, finish_reason: str | None) -> ImportedResponse:
@@ -47,11 +58,12 @@ def test_problems_stay_together_and_progress_is_told(monkeypatch):
 @pytest.mark.parametrize(
     ("row", "says"),
     [
-        ([], "not a JSON object"),
+        ("text", "not a JSON object"),
         ({"response": "2"}, "no field answer"),
         ({"answer": "2"}, r"no field response \(or responses, a list\)"),
         ({"answer": "2", "response": 3}, "field response is neither a text nor a list of texts"),
         ({"answer": "2", "responses": []}, "field responses is neither"),
+        ({"answer": "2", "responses": ["2", 2]}, "field responses is neither"),
     ],
 )
 def test_a_row_that_is_no_response(row, says, tmp_path):
@@ -59,3 +71,140 @@ def test_a_row_that_is_no_response(row, says, tmp_path):
     path.write_text(json.dumps(row) + "\n")
     with pytest.raises(UserError, match=says):
         read_responses(str(path), None, skip_bad=False)
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Read rows from a file."""
+
+    def reading(*rows: object, limit: int | None = None) -> list[ImportedResponse]:
+        (tmp_path / "r.jsonl").write_text(jsonl(*rows))
+        return read_responses(str(tmp_path / "r.jsonl"), limit, skip_bad=False)
+
+    return reading
+
+
+FULL = {"model": "m", "problem_set": "s", "id": 7, "problem": "p", "answer": 2, "response": "r"}
+FULL |= {"finish_reason": "length", "n_tokens": 3, "prompt": "P", "verifier": "boxed"}
+
+
+def test_every_field_of_a_row_and_none(read, tmp_path):
+    path = tmp_path / "r.jsonl"
+    bare = {"answer": "2", "responses": ["a", "b"]}
+    full, least = read({**FULL, "reward": 1.0, "level": 1}, bare)
+    problem = Problem("7", "p", "2", {"level": 1})
+    assert full == ImportedResponse(
+        f"{path}:1", ("m", "s"), problem, ("r",), "length", 3, "P", "boxed"
+    )
+    problem = Problem("r.jsonl-2", "", "2")
+    label = ("responses", str(path))
+    assert least == ImportedResponse(
+        f"{path}:2", label, problem, ("a", "b"), None, None, None, None
+    )
+
+
+def test_a_problem_may_be_a_question_and_is_its_own_id(read):
+    (asked,) = read({"question": "q", "answer": 2, "response": "r"})
+    assert asked.problem == Problem("q", "q", "2")
+
+
+def test_what_a_row_says_amiss_of_its_response_is_not_known(read):
+    amiss = {"finish_reason": 3, "prompt": 3, "verifier": "x"}
+    (row,) = read(FULL | amiss)
+    assert (row.finish_reason, row.prompt, row.answer_format) == (None, None, None)
+    tokens = [0, (1 << 31) - 1, -1, 1 << 31, True, 1.0, "1"]
+    rows = read(*(FULL | {"n_tokens": n} for n in tokens))
+    assert [row.n_tokens for row in rows] == [0, (1 << 31) - 1, *[None] * 5]
+
+
+def test_the_first_problems_of_each_result_are_kept(read):
+    rows = [
+        {"model": model, "id": name, "answer": 2, "response": model + name}
+        for model, name in ("a1", "a2", "b2", "a1", "a3", "b3", "b1")
+    ]
+    kept = {n: ["".join(row.responses) for row in read(*rows, limit=n)] for n in (1, 2)}
+    assert kept == {1: ["a1", "b2", "a1"], 2: ["a1", "a2", "b2", "a1", "b3"]}
+    parts = by_label(read(*rows))
+    assert [(label[0], len(part)) for label, part in parts.items()] == [("a", 4), ("b", 3)]
+
+
+def test_the_result_of_a_file_is_called_as_the_file_is(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("a:b.jsonl").write_text(jsonl({"answer": 2, "response": "r"}))
+    (row,) = read_responses("a:b.jsonl", None, skip_bad=False)
+    assert (row.label, row.problem.id) == (("responses", "a:b.jsonl"), "a:b.jsonl-1")
+
+
+def test_a_file_without_rows(read, tmp_path):
+    with pytest.raises(UserError, match=r"r\.jsonl: no responses in it; one JSON object a line"):
+        read()
+
+
+def test_a_file_that_its_run_wrote_otherwise_is_warned_of(read, tmp_path, monkeypatch):
+    said: list[str] = []
+    monkeypatch.setattr(responses.LOG, "warning", lambda form, *args: said.append(form % args))
+    sums = {"r.jsonl": hashlib.sha256(jsonl(FULL).encode()).hexdigest(), "gone.jsonl": ""}
+    (tmp_path / "manifest.json").write_text(json.dumps(sums))
+    read(FULL)
+    assert said == []
+    read(FULL, FULL)
+    assert said == [f"{tmp_path}: not as the run wrote it: the checksum of r.jsonl differs"]
+
+
+def test_a_problem_has_one_id_and_one_gold_answer():
+    def says(*problems: Problem, repeated: bool = True) -> str:
+        with pytest.raises(UserError) as raised:
+            check_problems([(f"f:{n}", one) for n, one in enumerate(problems, 1)], repeated)
+        return str(raised.value)
+
+    one, same, untold = Problem("1", "p", "2"), Problem("1", "p", "2"), Problem("3", "", "4")
+    check_problems([("f:1", one), ("f:2", same), ("f:3", untold)], True)
+    check_problems([("f:1", one), ("f:1", one), ("f:3", Problem("2", "", "9"))], False)
+    check_problems([("f:1", untold), ("f:2", Problem("2", "", "9"))], True)
+    another = "f:2: the id 1 is that of another problem (f:1); every problem needs an id of its own"
+    assert says(one, same, repeated=False) == another
+    assert says(one, Problem("1", "q", "2")) == another
+    golds = "has two different gold answers, '3', '2' in f:1"
+    assert says(one, Problem("1", "p", "3")) == f"f:2: problem 1 {golds}"
+    assert says(one, Problem("2", "p", "3")) == f"f:2: problem 2 {golds}"
+    long = says(Problem("1", "p", None), Problem("2", "p", "3" * 50))
+    assert long.endswith(f"gold answers, {'3' * 40!r}, '' in f:1")
+
+
+def test_rows_say_one_form_or_any_or_contradict_each_other(read):
+    boxed, untold = FULL, FULL | {"verifier": None}
+    assert format_of_rows(read(boxed, boxed)) == "boxed"
+    assert format_of_rows(read(untold)) == "any"
+    with pytest.raises(UserError, match=r"\(.*:1: verifier boxed; .*:2: verifier None\); --set"):
+        format_of_rows(read(boxed, untold))
+
+
+def test_a_judged_row_has_every_key_and_the_problems_own(read):
+    class Judge:
+        def verify_many(self, attempts):
+            self.attempts = attempts
+            found = Verification(Verdict.CORRECT, "2", False, "as made", "boxed")
+            return [found] * len(attempts)
+
+    judge = Judge()
+    other = ImportedResponse("f:2", ("m", "s"), Problem("8", "", "3"), ("s",), *[None] * 4)
+    rows = [*read(FULL | {"level": 1}), replace(other, prompt="P<think>\n")]
+    first, second = judged_rows(rows, judge, lambda count: None)
+    assert judge.attempts == [Attempt("r", "2", False, True), Attempt("s", "3", True, False)]
+    assert first == {
+        "id": "7",
+        "sample": 0,
+        "problem": "p",
+        "prompt": "P",
+        "response": "r",
+        "finish_reason": "length",
+        "n_tokens": 3,
+        "answer": "2",
+        "extracted": "2",
+        "verdict": "correct",
+        "format_ok": False,
+        "reward": 1.0,
+        "verifier": "boxed",
+        "level": 1,
+    }
+    assert (second["id"], second["problem"], second["n_tokens"]) == ("8", None, None)

@@ -1,5 +1,8 @@
 """Log-probabilities and entropy against the model's own logits, chunked or not."""
 
+import hashlib
+from dataclasses import replace
+
 import pytest
 import torch
 from conftest import random_model
@@ -7,7 +10,10 @@ from families import VOCAB
 
 import rlvr_cli.model.policy
 from rlvr_cli.algorithm.samples import TrainingSample
-from rlvr_cli.model.policy import Policy
+from rlvr_cli.model.adapter import add_adapter
+from rlvr_cli.model.forward import PACKED
+from rlvr_cli.model.policy import Critic, Policy, weights_digest
+from rlvr_cli.model.units import Way
 from rlvr_cli.training.batch import micro_batches
 
 ROWS = [
@@ -47,10 +53,8 @@ def test_chunks_give_the_same_values_and_gradients(monkeypatch):
     results = []
     for chunk_logits in (1 << 24, 2 * VOCAB):
         monkeypatch.setattr(rlvr_cli.model.policy, "_CHUNK_LOGITS", chunk_logits)
-        policy.model.zero_grad()
         _, found = stats(policy)
-        found.logprobs.sum().backward()
-        gradient = policy.head.weight.grad.clone()
+        (gradient,) = torch.autograd.grad(found.logprobs.sum(), policy.head.weight)
         results.append((found.logprobs.detach(), found.entropy, gradient))
     for whole, chunked in zip(*results, strict=True):
         torch.testing.assert_close(chunked, whole)
@@ -88,3 +92,95 @@ def test_rows_of_logits_at_once_by_hand():
     assert rlvr_cli.model.policy.chunk_rows(1 << 20, gpu) == 1024
     assert rlvr_cli.model.policy.chunk_rows(1 << 10, gpu) == 1 << 14
     assert rlvr_cli.model.policy.chunk_rows(1 << 25, cpu) == 1
+
+
+def test_rows_of_logits_that_fit_are_not_computed_again(monkeypatch):
+    policy, chunks = Policy(random_model(), VOCAB, 1.0), []
+
+    def spy(chunk, *args, **kwargs):
+        chunks.append(len(args[0]))
+        return chunk(*args)
+
+    monkeypatch.setattr(rlvr_cli.model.policy, "checkpoint", spy)
+    for rows in (8, 7):  # of 4 + 1 + 3 responses' tokens
+        monkeypatch.setattr(rlvr_cli.model.policy, "_CHUNK_LOGITS", rows * VOCAB)
+        stats(policy)
+    assert chunks == [7, 1]
+
+
+def test_without_entropy_it_is_0_and_all_else_the_same():
+    policy = Policy(random_model(), VOCAB, 1.0)
+    batch, whole = stats(policy)
+    found = policy.token_stats(batch.inputs, entropy=False)
+    assert torch.equal(found.logprobs, whole.logprobs)
+    assert whole.entropy.any()
+    assert not found.entropy.any()
+    hidden = policy.hidden(batch.inputs)
+    assert not policy.stats_of(hidden, batch.inputs, True, entropy=False).entropy.any()
+
+
+def test_an_output_layer_with_more_than_weights_is_the_models_own():
+    model = random_model("cohere").double()  # it scales its logits by 0.25
+    own = Policy(model, VOCAB, 1.0, forward=replace(PACKED, plain_head=False))
+    _, found = stats(own)
+    _, plain = stats(Policy(model, VOCAB, 4.0))
+    torch.testing.assert_close(found.logprobs, plain.logprobs)
+
+
+def test_the_policy_is_with_its_adapter_unless_asked_for_without():
+    model = random_model().double()
+    _, before = stats(Policy(model, VOCAB, 1.0))
+    add_adapter(model, 2, 4, "all-linear", seed=0)
+    for name, parameter in model.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.ones_(parameter)
+    _, found = stats(Policy(model, VOCAB, 1.0))
+    _, without = stats(Policy(model, VOCAB, 1.0, with_adapter=False))
+    assert torch.equal(without.logprobs, before.logprobs)
+    assert not torch.equal(found.logprobs, before.logprobs)
+
+
+def test_sums_are_in_float32_at_least_and_where_the_model_is():
+    for made, summed in (("bfloat16", "float32"), ("float32", "float32"), ("float64", "float64")):
+        policy = Policy(random_model().to(getattr(torch, made)), VOCAB, 1.0)
+        assert policy.like.dtype == getattr(torch, summed)
+        assert policy.like.shape == (0,)
+    assert Policy(random_model().to("meta"), VOCAB, 1.0).like.device.type == "meta"
+
+
+def test_layers_stay_as_they_are_unless_computed_otherwise():
+    model = random_model()
+    plain = type(model.base_model.layers[0])
+    Policy(model, VOCAB, 1.0)
+    assert type(model.base_model.layers[0]) is plain
+    Policy(model, VOCAB, 1.0, Way(torch.bfloat16))
+    assert type(model.base_model.layers[0]) is not plain
+
+
+@pytest.mark.parametrize("has_own_body", [True, False])
+def test_a_critics_values_by_hand(has_own_body):
+    model = random_model().bfloat16()
+    policy, critic = Policy(model, VOCAB, 1.0), Critic(model, has_own_body)
+    assert (critic.body is not None) == has_own_body
+    assert (critic.head.weight.shape, critic.head.weight.dtype) == ((1, 32), torch.float32)
+    (batch,) = micro_batches(ROWS, 10_000, policy.like)
+    hidden = policy.hidden(batch.inputs)
+    given = None if has_own_body else hidden
+    assert not critic.values(batch.inputs, given).any()
+    torch.nn.init.normal_(critic.head.weight)
+    critic.head.bias.data.fill_(2.0)
+    expected = (hidden.float() @ critic.head.weight[0] + 2.0)[batch.inputs.predicted_from]
+    found = critic.values(batch.inputs, given)
+    torch.testing.assert_close(found, expected * batch.mask)
+    if has_own_body:
+        assert torch.equal(found, critic.values(batch.inputs, 0 * hidden))
+        assert next(critic.body.parameters()) is not next(model.base_model.parameters())
+    else:
+        with pytest.raises(ValueError, match="needs the policy's hidden states"):
+            critic.values(batch.inputs, None)
+
+
+def test_the_checksum_of_weights_is_that_of_their_bytes_in_order():
+    weights = [torch.tensor([1.0, 2.0]), torch.tensor([[3, 4]], dtype=torch.int64)]
+    content = b"".join(weight.numpy().tobytes() for weight in weights)
+    assert weights_digest(weights) == hashlib.sha256(content).hexdigest()

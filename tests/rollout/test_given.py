@@ -1,6 +1,9 @@
 """Responses of the data's rows as completions."""
 
-from rlvr_cli.core.types import Problem, Prompt
+import pytest
+
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.types import Completion, Problem, Prompt
 from rlvr_cli.model.loading import LoadedModel
 from rlvr_cli.rollout.given import given_completions
 
@@ -34,3 +37,25 @@ def test_a_thought_that_the_template_has_opened_is_not_opened_again():
     text = "<think>a"
     assert tokens(prompt(think_open=True, response=text)) == [[97, 0]]
     assert len(tokens(prompt(response=text))[0]) == len(text) + 1
+
+
+def test_a_response_says_why_it_ended_and_has_no_log_probabilities():
+    policy = LoadedModel(None, Letters(), (0,), 128, "")
+    rows = [prompt(response="a"), prompt(response="a", finish_reason="length")]
+    whole, cut = given_completions(rows, policy, 2)
+    assert whole == Completion([97, 0], (), "stop")
+    assert cut == Completion([97], (), "length")
+
+
+def test_responses_that_are_too_long_are_named_with_their_tokens():
+    policy = LoadedModel(None, Letters(), (0,), 128, "")
+    rows = [
+        Prompt(Problem(f"{n}", "?", None, {"response": "a" * n}), "?", (5,), False)
+        for n in range(7)
+    ]
+    with pytest.raises(UserError) as raised:
+        given_completions(rows, policy, 2)
+    named = "; ".join(f"{n}: its response has {n + 1} tokens" for n in (2, 3, 4))
+    assert str(raised.value) == (
+        f"5 responses longer than --max-tokens 2, first {named}: raise it, or leave them out"
+    )

@@ -1,14 +1,16 @@
 """Memory that a run needs, by hand, and what the machine says is free."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
+from conftest import random_model
 from small_trainer import has_even, make_trainer
 
 from rlvr_cli.config import resolve, set_layer
 from rlvr_cli.rollout import memory
-from rlvr_cli.rollout.memory import memory_free, memory_needed, responses_memory, smaller
+from rlvr_cli.rollout.memory import Need, memory_free, memory_needed, responses_memory, smaller
 
 
 def test_memory_by_hand():
@@ -101,3 +103,101 @@ def test_without_any_word_of_the_system_all_of_its_memory_counts(monkeypatch):
 def test_a_gpu_lends_what_the_engine_gives_back(monkeypatch):
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (100, 1000))
     assert memory_free(torch.device("cuda"), lent_share=0.25) == 350
+
+
+SIZES = ("rollout.prompts=2", "rollout.samples=4", "rollout.max_tokens=8", "rollout.kv_budget_mb=3")
+FIXED = (*SIZES, "optim.micro_tokens=1000", "optim.precision=float32", "optim.checkpointing=off")
+RESPONSES, LOGITS = 100 * 2 * 4 * 8, 4 * 4 * 50 * 1000
+LAYER = 7 * 32 + 4 * (4 * 8) + 4 * 48
+
+
+def need(*settings: str, own: bool = False, model=None) -> Need:
+    return memory_needed(model or random_model(), resolve(set_layer([*FIXED, *settings])), own)
+
+
+def test_each_part_of_the_memory_by_hand():
+    count = sum(parameter.numel() for parameter in random_model().parameters())
+    plain = need("algo=dapo")
+    assert plain == Need(
+        {"weights": 4 * count, "responses of a step": RESPONSES, "AdamW": 8 * count},
+        {"keys and values": 3 << 20},
+        {"gradients": 4 * count, "forward and backward": 4 * 2 * LAYER * 1000, "logits": LOGITS},
+    )
+    assert plain.resident == 16 * count + RESPONSES
+    assert plain.peak == 12 * count + RESPONSES + max(3 << 20, sum(plain.updating.values()))
+    assert need("rollout.kv_budget_mb=30").peak == 12 * count + RESPONSES + (30 << 20)
+    half = need("optim.weights=bfloat16", "optim.precision=bfloat16")
+    assert half.always == {**plain.always, "weights": 2 * count, "AdamW": 4 * count}
+    assert half.updating["gradients"] == 2 * count
+    assert half.updating["forward and backward"] == 2 * 2 * LAYER * 1000
+    assert need("optim.moments=8bit").always["AdamW"] == int(2 * 1.02 * count)
+    moments = need("optim.offload=optimizer")
+    assert moments.always == {"weights": 4 * count, "responses of a step": RESPONSES}
+    assert moments.updating == plain.updating
+    outside = need("optim.offload=all")
+    assert outside.always["weights"] == 2 * 4 * 50 * 32
+    assert "gradients" not in outside.updating
+    assert outside.resident == 2 * 4 * 50 * 32 + RESPONSES
+    again = need("optim.checkpointing=on").updating["forward and backward"]
+    assert again == 4 * (2 * 32 + LAYER) * 1000
+
+
+def test_an_adapters_memory_by_hand():
+    count = sum(parameter.numel() for parameter in random_model().parameters())
+    numbers = 2 * 2 * ((32 + 32) + (32 + 16))  # q and v in two layers, rank 2
+    lora = ("lora.rank=2", "lora.targets=[q_proj,v_proj]", "algo=ppo", "optim.weights=bfloat16")
+    found = need(*lora)
+    assert found.always == {
+        "weights": 2 * count,
+        "responses of a step": RESPONSES,
+        "AdamW": 2 * 2 * 4 * numbers,  # in float32, for policy and critic
+        "adapter": 2 * 4 * numbers,
+        "critic": 2 * count,
+    }
+    assert found.sampling == {"keys and values": 3 << 20, "merged weights": 2 * count}
+    assert found.updating["merged weights"] == 2 * count
+    assert found.updating["gradients"] == 2 * 4 * numbers
+    assert found.updating["forward and backward"] == 4 * 2 * (LAYER + 7 * 2) * 1000
+    assert need(*lora, own=True).sampling == {}
+    renewed = ("lora.rank=2", "algo=grpo", "algorithm.kl.reference=iterative")
+    assert need(*renewed).always["reference policy"] == 4 * count
+    shared = need(*lora, "algorithm.advantage.critic=shared").always
+    assert shared["adapter"] == 4 * numbers
+    assert "critic" not in shared
+
+
+def test_sizes_that_a_model_does_not_name():
+    layer = torch.nn.Linear(32, 50, bias=False)
+    shape = SimpleNamespace(hidden_size=32, num_attention_heads=4, num_hidden_layers=3)
+
+    def bytes_of(**sizes: int) -> int:
+        shape.__dict__.update(sizes)
+        model = SimpleNamespace(
+            parameters=layer.parameters,
+            get_output_embeddings=lambda: layer,
+            device=torch.device("cpu"),
+            config=SimpleNamespace(get_text_config=lambda: shape),
+        )
+        return need(model=model).updating["forward and backward"]
+
+    assert bytes_of() == 4 * 3 * (7 * 32 + 4 * 32 + 4 * (4 * 32)) * 1000
+    assert bytes_of(intermediate_size=5) == 4 * 3 * (7 * 32 + 4 * 32 + 4 * 5) * 1000
+    assert bytes_of(head_dim=6) == 4 * 3 * (7 * 32 + 4 * (4 * 6) + 4 * 5) * 1000
+
+
+def test_what_takes_less_is_what_is_not_yet_so(monkeypatch):
+    model, small = random_model(), ("optim.micro_tokens=3", "rollout.kv_budget_mb=1")
+    config = resolve(set_layer([*FIXED, *small, "optim.weights=bfloat16"]))
+    said = [text for text, _ in smaller(config, model)]
+    assert said == [
+        "--set optim.checkpointing=on",
+        "--set optim.checkpointing=on --set optim.micro_tokens=1",
+        "--set optim.checkpointing=on --set optim.micro_tokens=1 --lora 32",
+    ]
+    monkeypatch.setattr(type(model), "device", torch.device("cuda"))
+    *_, (last, changed) = smaller(config, model)
+    assert last.endswith("--lora 32 --set optim.offload=optimizer")
+    assert (changed.optim.offload, changed.optim.micro_tokens) == ("optimizer", 1)
+    assert (changed.lora.rank, changed.rollout.kv_budget_mb) == (32, 1)
+    monkeypatch.setattr(memory, "decoder_layers", lambda model: [])
+    assert next(text for text, _ in smaller(config, model)) == "--set optim.micro_tokens=1"

@@ -1,17 +1,20 @@
 """Micro-batches: how many tokens one forward pass takes, and what goes together."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pytest
 import torch
 
 from rlvr_cli.algorithm.samples import TrainingSample
-from rlvr_cli.training.batch import micro_batches
+from rlvr_cli.training.batch import batches_for, micro_batches
 
 LIKE = torch.zeros(1)
 
 
 def make_row(prompt: int, length: int, group: int) -> TrainingSample:
     return TrainingSample(
-        [7 + group] * prompt, [5] * length, torch.zeros(length), 1.0, group, True, False
+        [9 - group] * prompt, [5] * length, torch.zeros(length), 1.0, group, True, False
     )
 
 
@@ -49,3 +52,22 @@ def test_padded_rows_go_together_by_length_and_padding_counts():
         for most in (315, 314, 30, 1)
     }
     assert sizes == {315: [9], 314: [8, 1], 30: [3, 2, 2, 1, 1], 1: [1] * 9}
+
+
+def test_batches_are_laid_out_as_the_policy_computes_them():
+    for packed in (True, False):
+        policy = SimpleNamespace(like=LIKE.double(), forward=SimpleNamespace(packed=packed))
+        (batch,) = batches_for(policy, ROWS[:2], 100)
+        assert (batch.inputs.layout is not None) == packed
+        assert (batch.inputs.attention_mask is None) == packed
+        assert batch.mask.dtype == torch.float64
+        assert list(batches_for(policy, [], 100)) == []
+
+
+def test_a_column_is_0_in_padding_and_where_a_sample_has_none():
+    rows = [make_row(1, 2, 0), make_row(1, 3, 0)]
+    rows[1] = replace(rows[1], advantages=torch.tensor([1.0, 2.0, 3.0]))
+    rows.append(replace(rows[0], advantages=torch.tensor([4.0, 5.0])))
+    (batch,) = micro_batches(rows, 100, LIKE)
+    assert batch.column("advantages").tolist() == [[0, 0, 0], [4, 5, 0], [1, 2, 3]]
+    assert batch.mask.tolist() == [[1, 1, 0], [1, 1, 0], [1, 1, 1]]

@@ -1,12 +1,16 @@
 """Passes before the first update."""
 
+from dataclasses import replace
+
+import pytest
 import torch
 from conftest import random_model
 from families import VOCAB
 
 from rlvr_cli.algorithm.choices import Algorithm
-from rlvr_cli.algorithm.kinds import KL
+from rlvr_cli.algorithm.kinds import KL, Critic, Gae
 from rlvr_cli.algorithm.samples import TrainingSample
+from rlvr_cli.model import policy as models
 from rlvr_cli.model.policy import Policy
 from rlvr_cli.model.units import Way
 from rlvr_cli.training.batch import micro_batches
@@ -43,3 +47,69 @@ def test_tokens_count_once_for_each_policy_that_reads_them():
         forward.add_logprobs(rows)
         assert forward.take_tokens() == 2 * (2 + 4)
     assert forward.take_tokens() == 0
+
+
+def passed(algo: Algorithm, rows: list[TrainingSample], critic=None) -> tuple[list, list]:
+    """The samples after the pass, and what was computed: (policy's or reference's, entropy)."""
+    policy, reference = (Policy(random_model(seed=seed), VOCAB, 1.0) for seed in (0, 1))
+    calls = []
+    for name, one in (("own", policy), ("reference", reference)):
+        stats = one.token_stats
+
+        def spy(inputs, entropy=True, name=name, stats=stats):
+            calls.append((name, entropy))
+            return stats(inputs, entropy)
+
+        one.token_stats = spy
+    reference = reference if algo.has_reference_model else None
+    return ForwardPass(policy, reference, critic, algo, 1000).add_logprobs(rows), calls
+
+
+FRESH = TrainingSample([3, 4], [5, 6, 7], torch.tensor([-1.0, -2.0, -3.0]), 1.0, 0, True, False)
+CARRIED = replace(FRESH, response_ids=[8, 9, 2], is_fresh=False)
+
+
+@pytest.mark.parametrize(
+    ("algo", "expected"),
+    [
+        (Algorithm(), []),
+        (Algorithm(epochs=2), [("own", False)]),
+        (Algorithm(mini_batches=2), [("own", False)]),
+        (Algorithm(top_entropy=0.5), [("own", True)]),
+        (Algorithm(kl=KL()), [("reference", False)]),
+        (Algorithm(kl=KL(place="reward")), [("own", False), ("reference", False)]),
+    ],
+)
+def test_only_the_passes_are_made_that_the_algorithm_needs(algo, expected):
+    (fresh, carried), calls = passed(algo, [FRESH, CARRIED])
+    assert calls == expected
+    names = [name for name, _ in expected]
+    assert (fresh.old_logprobs is not None) == ("own" in names)
+    for sample in (fresh, carried):
+        assert (sample.ref_logprobs is not None) == ("reference" in names)
+    if "own" in names:
+        assert carried.old_logprobs is CARRIED.rollout_logprobs
+        assert fresh.entropy.any() == (algo.top_entropy is not None)
+        assert (carried.entropy is not None) == (algo.top_entropy is not None)
+
+
+@pytest.mark.parametrize("kind", ["own", "shared"])
+@pytest.mark.parametrize("cut_off_value", ["bootstrap", "zero"])
+def test_values_and_the_one_after_the_end_of_what_was_cut_off(kind, cut_off_value, monkeypatch):
+    torch.manual_seed(0)
+    critic = models.Critic(random_model(), kind == "own")
+    torch.nn.init.normal_(critic.head.weight)
+    hidden, asked = Policy.hidden, []
+    monkeypatch.setattr(Policy, "hidden", lambda *args: asked.append(1) or hidden(*args))
+    algo = Algorithm(advantage=Gae(critic=Critic(kind=kind, cut_off_value=cut_off_value)))
+    cut = replace(FRESH, is_cut_off=True)
+    (whole, found), _ = passed(algo, [FRESH, cut], critic)
+    assert bool(asked) == (kind == "shared")
+    assert len(whole.old_values) == len(found.old_values) == 3
+    torch.testing.assert_close(whole.old_values, found.old_values)
+    longer = replace(FRESH, response_ids=[5, 6, 7, 7])
+    ((after,), _) = passed(algo, [longer], critic)
+    assert whole.end_value == 0.0
+    expected = after.old_values[3].item() if cut_off_value == "bootstrap" else 0.0
+    assert found.end_value == pytest.approx(expected, abs=1e-6)
+    assert after.old_values[3].item() != pytest.approx(0.0, abs=1e-3)

@@ -1,5 +1,7 @@
 """What is the transformers engine's own: every model family, its memory budget, its sampling."""
 
+import sys
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -9,8 +11,9 @@ from families import FAMILIES, VOCAB
 
 from rlvr_cli.algorithm.samples import TrainingSample
 from rlvr_cli.core.types import Completion, SamplingParams
-from rlvr_cli.model.forward import choose_forward
+from rlvr_cli.model.forward import PACKED, choose_forward
 from rlvr_cli.model.policy import Policy
+from rlvr_cli.rollout.engines import hf_engine
 from rlvr_cli.rollout.engines.base import Engine
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
 from rlvr_cli.rollout.engines.sampling import sample, uniform
@@ -165,3 +168,110 @@ def test_sampling_keeps_no_graph():
     run(make_engine(model), SamplingParams(samples=2, max_tokens=3))
     assert seen
     assert all(seen)
+
+
+def test_the_budget_in_tokens_and_the_context_by_hand():
+    engine = make_engine(random_model(), kv_budget_mb=3)
+    # Keys and values in 2 layers of 2 heads of 8 numbers of 4 bytes.
+    assert engine.kv_tokens == 3 * 1024 * 1024 // (2 * 2 * 2 * 8 * 4)
+    assert (engine.itemsize, engine.context, engine.max_sequences) == (4, 128, sys.maxsize)
+    model = random_model().bfloat16()
+    model.config.max_position_embeddings = 0
+    engine = make_engine(model, kv_budget_mb=3)
+    assert engine.kv_tokens == 3 * 1024 * 1024 // (2 * 2 * 2 * 8 * 2)
+    assert (engine.itemsize, engine.context) == (2, sys.maxsize)
+
+
+@pytest.mark.parametrize(
+    ("packed", "kv_tokens", "expected"),
+    [
+        # Prompts 1, 2, 0 and 3 by length; the longest that is left has 6 (then 2) + 4 tokens.
+        (True, 10 * 8, [[9, 10, 5, 12]]),
+        (True, 10 * 8 - 1, [[9, 10, 5], [12]]),
+        (True, 10 * 4, [[9, 10], [5, 12]]),
+        (True, 10 * 2 - 1, [[9], [9], [10], [10], [5], [5], [12], [12]]),
+        (True, 0, [[9], [9], [10], [10], [5], [5], [12], [12]]),
+        (False, 10 * 8, [[9], [10], [5], [12]]),
+    ],
+)
+def test_prompts_are_decoded_together_as_far_as_they_fit(monkeypatch, packed, kv_tokens, expected):
+    engine = make_engine(random_model(), forward=replace(PACKED, packed=packed))
+    engine.kv_tokens, calls, given = kv_tokens, [], []
+
+    def decode(prompts, params, seeds, listener):
+        calls.append([prompt[0] for prompt in prompts])
+        given.append((params.samples, list(seeds)))
+        for p in range(len(prompts)):
+            listener(p, 0, 7)
+            yield p, [f"{prompts[p][0]}:{params.samples}"] * params.samples
+
+    monkeypatch.setattr(engine, "_decode", decode)
+    heard: list = []
+    params = SamplingParams(samples=2, max_tokens=4)
+    found = dict(engine.generate(PROMPTS, params, SEEDS, lambda *said: heard.append(said)))
+    assert calls == expected
+    if len(calls) == 8:
+        assert given[:2] == [(1, [200]), (1, [201])]
+        assert heard[:2] == [(1, 0, 7), (1, 1, 7)]
+    else:
+        assert heard == [(p, 0, 7) for p in (1, 2, 0, 3)]
+    assert {p: group[0].split(":")[0] for p, group in found.items()} == {
+        p: str(prompt[0]) for p, prompt in enumerate(PROMPTS)
+    }
+
+
+def test_prompts_of_one_length_are_decoded_together_where_rows_cannot_be_packed():
+    engine = make_engine(random_model(), forward=replace(PACKED, packed=False))
+    assert engine._together([0, 2, 1], [[1, 2], [3], [4, 5]]) == [0, 2]
+    assert make_engine(random_model())._together([0, 2, 1], [[1, 2], [3], [4, 5]]) == [0, 2, 1]
+
+
+def test_weights_are_copied_unless_they_are_the_engines_own():
+    engine, other = make_engine(random_model()), random_model(seed=1)
+    own = dict(engine.model.named_parameters())
+    versions = [parameter._version for parameter in own.values()]
+    engine.sync_weights(own.items())
+    assert [parameter._version for parameter in own.values()] == versions
+    engine.sync_weights(other.named_parameters())
+    theirs = dict(other.named_parameters())
+    assert all(torch.equal(own[name], theirs[name]) for name in theirs)
+
+
+def scripted(monkeypatch, ends: dict[int, int], prompts, samples: int, max_tokens: int = 5):
+    """Decode with drawn tokens that are given: row r ends at step ends[r]. Returns what each pass
+    was given."""
+    model, passes, rows = random_model(), [], list(range(len(prompts) * samples))
+    model.config.use_cache = False  # as a model's directory may say
+    engine, step = make_engine(model), [0]
+
+    def draw(logits, *rest):
+        assert len(logits) >= sum(ends.get(row, 99) >= step[0] for row in rows)
+        alive = [row for row in rows if ends.get(row, 99) >= step[0] or len(logits) == len(rows)]
+        assert len(alive) == len(logits)
+        rows[:] = alive
+        tokens = [STOP if ends.get(row) == step[0] else 2 + row for row in rows]
+        step[0] += 1
+        return torch.tensor(tokens), torch.zeros(len(tokens))
+
+    def note(module, args, given):
+        mask = given["attention_mask"]
+        passes.append((len(given["input_ids"]), mask is not None))
+
+    monkeypatch.setattr(hf_engine, "sample", draw)
+    model.register_forward_pre_hook(note, with_kwargs=True)
+    params = SamplingParams(samples=samples, max_tokens=max_tokens)
+    return ids(run(engine, params, prompts, SEEDS)), passes
+
+
+def test_rows_that_have_ended_leave_once_they_are_a_tenth(monkeypatch):
+    found, passes = scripted(monkeypatch, {0: 0, 1: 1, 2: 1}, [[5, 6]], samples=10)
+    assert [rows for rows, _ in passes] == [10, 10, 7, 7, 7]  # 9 of 10 are not fewer than 0.9
+    lengths = [len(tokens) for tokens in found[0]]
+    assert lengths == [1, 2, 2, *[5] * 7]
+
+
+def test_decoding_ends_with_the_last_row_and_masks_only_what_is_padded(monkeypatch):
+    ends = dict.fromkeys(range(4), 2)
+    assert scripted(monkeypatch, ends, [[5, 6], [7, 8]], 2)[1] == [(4, False)] * 3
+    assert scripted(monkeypatch, ends, [[5, 6], [7, 8, 9]], 2)[1] == [(4, True)] * 3
+    assert scripted(monkeypatch, ends, [[5], [7]], 2)[1] == [(4, False)] * 3
