@@ -15,7 +15,7 @@ LONGEST = 200
 
 
 def computed_side(clause: str) -> str | None:
-    """The last side of a chain of plain numbers with units, if its last step is right."""
+    """Return the last side of a chain of plain numbers with units, if its last step is right."""
     head, _, side = clause[-LONGEST:].rpartition("=")
     head = head.rpartition("=")[2]
     number = NUMBER.match(side)

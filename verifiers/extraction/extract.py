@@ -105,7 +105,7 @@ def extract(
 
 
 def other_readings(found: Extraction) -> tuple[str, ...]:
-    """2,5 as a decimal where the language writes it so; 42 of a sentence that ends in 42!"""
+    """Return 2,5 as a decimal where the language writes it so; 42 of a sentence that ends in 42!"""
     value, end = found.text or "", found.passage
     boxed = found.reason.startswith(("answer tag", "box"))
     if value.endswith("!") and not boxed and f"{value}$" not in end:
@@ -117,7 +117,7 @@ def other_readings(found: Extraction) -> tuple[str, ...]:
 
 
 def words_at_end(found: Extraction) -> str:
-    """The words of a box, or else the last sentence, if it is words alone."""
+    """Return the words of a box, or else the last sentence, if it is words alone."""
     if found.text and found.reason == "box or mark":
         return plain_words(found.text)
     return closing_words(found.passage) if found.passage else ""
@@ -144,7 +144,7 @@ def _answer(text: str, *, format: Format, cut_off: bool) -> Extraction:
 
 
 def boxed_answer(text: str, *, think_open: bool = False) -> str | None:
-    """What the last box of a response or a written solution holds; None without one."""
+    """Return what the last box of a response or a written solution holds; None without one."""
     return extract(text, format="boxed", think_open=think_open).text
 
 
@@ -175,7 +175,7 @@ def _checked(text: str, reason: str, rivals: tuple[str, ...] = ()) -> Extraction
 
 
 def _with_aside(text: str, rivals: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """The first of two spellings of one value, 7/2 (or 3.5), with the other as a rival."""
+    """Return the first of two spellings of one value, 7/2 (or 3.5), with the other as a rival."""
     aside = VALUE_ASIDE.fullmatch(TEXT_OF.sub(r"\1", text))
     if aside is None:
         return text, rivals
@@ -186,7 +186,7 @@ def _with_aside(text: str, rivals: tuple[str, ...]) -> tuple[str, tuple[str, ...
 
 
 def _in_block(inside: str) -> Extraction:
-    """The answer of an answer block: all that it states must agree."""
+    """Return the answer of an answer block: all that it states must agree."""
     boxes_inside = marked(inside)
     if boxes_inside and (found := _last_of(inside, boxes_inside)):
         rest = [inside[: boxes_inside[0].start], inside[boxes_inside[-1].end :]]
@@ -215,7 +215,8 @@ def _in_block(inside: str) -> Extraction:
 
 
 def _taken_away(text: str, start: int, end: int) -> bool:
-    """Whether what stands around an answer block denies it, doubts it or computes with it."""
+    """Return whether what stands around an answer block denies it, doubts it or computes with
+    it."""
     before, after = sentence_before(text, start), sentence_after(text, end)
     if not text[:start].strip() and not text[end:].strip():
         return False
@@ -230,7 +231,7 @@ def _taken_away(text: str, start: int, end: int) -> bool:
 
 
 def _with_rivals(found: Extraction, after: str) -> Extraction:
-    """What is boxed or stated after the answer block must not contradict it."""
+    """Withdraw the block's answer if anything boxed or stated after it contradicts it."""
     if found.text is None:
         return found
     others = [place.value for place in marked(after)] + [said.value for said in stated(after)]
@@ -244,13 +245,14 @@ def _beside(found: Extraction, others: list[str]) -> Extraction:
 
 
 def _last_line(text: str, end: int) -> list[str]:
-    """A number that stands alone on the line after an answer."""
+    """Return a number that stands alone on the line after an answer."""
     line = text[end:].rpartition("\n")[2].strip(" *$")
     return [line] if is_plain_number(line) else []
 
 
 def _last_of(text: str, places: list[Place]) -> Extraction | None:
-    """The last statement, with those before it that it does not replace but stands beside."""
+    """Return the last statement, with those before it that it does not replace but stands
+    beside."""
     if not places:
         return None
     places = places[-MOST_PLACES:]

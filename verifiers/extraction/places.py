@@ -31,7 +31,7 @@ class Place(NamedTuple):
 
 
 def marked(text: str) -> list[Place]:
-    """Boxes, those that stand together as one list, and lines that start with ####."""
+    """Return boxes, those that stand together as one list, and lines that start with ####."""
     groups: list[list[tuple[int, int, str]]] = []
     last = 0
     for box in boxes(text)[-MOST_PLACES:]:
@@ -64,7 +64,8 @@ def marked(text: str) -> list[Place]:
 
 
 def without_denied(text: str) -> str:
-    """The text without the boxes that it denies or changes, and without their like before them."""
+    """Return the text without the boxes that it denies or changes, and without their like
+    before them."""
     found = boxes(text)[-MOST_PLACES:]
     gone: list[tuple[int, int]] = []
     for at, (start, end, content) in enumerate(found):
@@ -76,7 +77,7 @@ def without_denied(text: str) -> str:
 
 
 def _joined(text: str, group: list[tuple[int, int, str]]) -> str:
-    """Boxes that stand together as one list, each with the name before it: x = ⬚ and y = ⬚."""
+    """Join boxes that stand together, each with the name before it: x = ⬚ and y = ⬚."""
     if len(group) == 1:
         return group[0][2]
     parts = []
@@ -89,7 +90,7 @@ def _joined(text: str, group: list[tuple[int, int, str]]) -> str:
 
 
 def phrased(text: str, places: list[Place]) -> list[Place]:
-    """Statements in words; beside a marked answer only those that state a value count."""
+    """Return statements in words; beside a marked answer only those that state a value count."""
     offset = places[-1].end if places else 0
     found = [spoken_at(said, offset) for said in stated(text[offset:]) if said.whole or not offset]
     values = [place for place in found if is_value(place.value)]

@@ -79,7 +79,7 @@ class Statement(NamedTuple):
 
 
 def stated(text: str) -> list[Statement]:
-    """The last few "the answer is …" of a text that stand, in order."""
+    """Return the last few "the answer is …" of a text that stand, in order."""
     lowered = text.lower()
     if len(lowered) != len(text):
         lowered = text
@@ -112,7 +112,7 @@ def _all_places(lowered: str, word: str) -> Iterator[int]:
 
 
 def _begins(text: str, at: int) -> re.Match[str] | None:
-    """The beginning of a statement whose noun stands at a place."""
+    """Return the beginning of a statement whose noun stands at a place."""
     line = text.rfind("\n", 0, at) + 1
     if not text[line:at].strip() and (match := AFTER.match(text, line)):
         return match
@@ -121,7 +121,7 @@ def _begins(text: str, at: int) -> re.Match[str] | None:
 
 
 def _read(text: str, match: re.Match[str], quoted: list[tuple[int, int]]) -> Statement | None:
-    """What a statement says that begins so, unless something beside it takes that away."""
+    """Return what a statement says that begins so, unless something beside it takes that away."""
     start, end = match.span()
     said = match[0] if not start or text[start - 1] == "\n" else sentence_before(text, end)
     if not_its_own(text, match, quoted) or denied_before(said):
@@ -144,7 +144,7 @@ def _read(text: str, match: re.Match[str], quoted: list[tuple[int, int]]) -> Sta
 
 
 def _taken_away(text: str, at: int, stop: int, value: str, noun: str) -> bool:
-    """Whether what follows a stated value makes another of it, denies it or limits it."""
+    """Return whether what follows a stated value makes another of it, denies it or limits it."""
     after = sentence_after(text, stop)
     if not after.strip(STOPS):
         return bool(taken_back(text[stop : stop + LONGEST_QUALIFIER]) or CASES.match(text, stop))
@@ -159,7 +159,7 @@ def _taken_away(text: str, at: int, stop: int, value: str, noun: str) -> bool:
 
 
 def _read_before(text: str, match: re.Match[str]) -> Statement | None:
-    """What is said to be "our answer"."""
+    """Return what is said to be "our answer"."""
     start = max(text.rfind("\n", 0, match.start()), text.rfind(". ", 0, match.start())) + 1
     before = text[start : match.start()]
     if len(before) > LONGEST_STATEMENT:
@@ -169,7 +169,7 @@ def _read_before(text: str, match: re.Match[str]) -> Statement | None:
 
 
 def read_statement(rest: str) -> str | None:
-    """The answer at the start of what follows "the answer is"."""
+    """Return the answer at the start of what follows "the answer is"."""
     if is_plain_number(whole := rest.strip()):
         return whole
     rest = rest[match.end() :] if (match := LEAD.match(rest)) else rest

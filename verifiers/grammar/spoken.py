@@ -49,7 +49,7 @@ LONGEST = 80
 
 
 def spoken(text: str) -> str | None:
-    """A number said in words as LaTeX; None for all other text."""
+    """Return a number said in words as LaTeX; None for all other text."""
     if len(text) > LONGEST:
         return None
     if number := FOREIGN_NUMBERS.get(text.strip(" .。").casefold()):
@@ -77,7 +77,7 @@ def _written(groups: dict[str, str | None], shape: str) -> str | None:
 
 
 def _number(text: str) -> str:
-    """A number in digits and signs."""
+    """Return a number in digits and signs."""
     text = text.lower().strip()
     for word in ("minus", "negative"):
         if text.startswith(word):

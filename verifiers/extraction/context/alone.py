@@ -39,7 +39,7 @@ TOUCHES = pattern("alone", "touches", flags=0)
 
 
 def stands_alone(text: str, start: int, end: int, *, after_box: int = 0) -> bool:
-    """Whether nothing written around text[start:end] makes another value of it.
+    """Return whether nothing written around text[start:end] makes another value of it.
 
     What stands right after a box that ends at `after_box` stands beside it.
     """
@@ -123,7 +123,7 @@ def _free_after(text: str, end: int) -> bool:
 
 
 def _in_math(text: str, position: int) -> bool:
-    """Whether a place lies between the marks of mathematics of its own paragraph."""
+    """Return whether a place lies between the marks of mathematics of its own paragraph."""
     begin = max(text.rfind("\n\n", 0, position), position - 2_000, 0)
     before = text[begin:position]
     opened = max(before.rfind("\\("), before.rfind("\\["))

@@ -52,14 +52,14 @@ MAY_DOUBT = DOUBT.hints | words("could might may can")
 
 
 def sentence_before(text: str, start: int) -> str:
-    """What the sentence says before a place."""
+    """Return what the sentence says before a place."""
     before = text[max(0, start - NEAR) : start].rstrip(LEAD_IN)
     last = LAST_SENTENCE_BREAK.match(before)
     return before[last.end() :] if last else before
 
 
 def sentence_after(text: str, end: int) -> str:
-    """What the sentence says after a place."""
+    """Return what the sentence says after a place."""
     rest = text[end : end + NEAR]
     match = SENTENCE_BREAK.search(rest)
     return rest[: match.end()] if match else rest
@@ -73,7 +73,7 @@ def last_clause(before: str) -> str:
 
 
 def not_stated(text: str, start: int, end: int) -> bool:
-    """Whether the words around text[start:end] deny it, ask it or give it to others."""
+    """Return whether the words around text[start:end] deny it, ask it or give it to others."""
     if denied_before(sentence_before(text, start)) or denied_after(sentence_after(text, end)):
         return True
     line = text[text.rfind("\n", 0, start) + 1 : start]
@@ -84,13 +84,13 @@ def not_stated(text: str, start: int, end: int) -> bool:
 
 
 def only_offered(text: str, start: int) -> bool:
-    """Whether the words before a place doubt what stands there."""
+    """Return whether the words before a place doubt what stands there."""
     return doubted(sentence_before(text, start))
 
 
 @lru_cache(maxsize=4096)
 def denied_before(before: str) -> bool:
-    """Whether the sentence up to a value takes it away: "it is not", "some say"."""
+    """Return whether the sentence up to a value takes it away: "it is not", "some say"."""
     said = before.casefold()
     plain = said.isascii() and "n't" not in said and not ("'s" in said and "answer" in said)
     if plain and MAY_DENY.isdisjoint(WHOLE.findall(said)):
@@ -108,7 +108,7 @@ def denied_before(before: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def doubted(before: str) -> bool:
-    """Whether the sentence up to a value only offers it: "perhaps", "it could be"."""
+    """Return whether the sentence up to a value only offers it: "perhaps", "it could be"."""
     if before.isascii() and MAY_DOUBT.isdisjoint(WHOLE.findall(before.lower())):
         return False
     offered = DOUBT.search(last_clause(before)) or DOUBT.ends(before.rstrip(" ,，、$*"))
@@ -117,7 +117,7 @@ def doubted(before: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def denied_after(after: str) -> bool:
-    """Whether the sentence after a value takes it away: "is wrong", "? No"."""
+    """Return whether the sentence after a value takes it away: "is wrong", "? No"."""
     if not after.strip(" .,;!$)\\]}*\n"):
         return False
     if DENIED_AFTER.match(after) or QUESTION.search(after):
@@ -137,17 +137,18 @@ def denied_after(after: str) -> bool:
 
 
 def taken_back(rest: str) -> int:
-    """Where "no", "that is wrong" or the like ends that begins what follows an answer, or 0."""
+    """Return where "no", "that is wrong" or the like ends that begins what follows an answer,
+    or 0."""
     denial = NEXT_DENIES.match(rest)
     return denial.end() if denial and not _affirms(denial[0]) else 0
 
 
 def _affirms(said: str) -> bool:
-    """ "It is right" affirms, "it is not right" does not."""
+    """Return whether it affirms: "it is right" does, "it is not right" does not."""
     negative = re.search(r"\bnot\b|\bcannot\b|n['’]t", said, re.I)
     return bool(POSITIVE.search(said)) and not negative
 
 
 def changed_beside(text: str, start: int, end: int) -> bool:
-    """Whether words right beside a value make another of it."""
+    """Return whether words right beside a value make another of it."""
     return changed(text[max(0, start - 80) : start], text[end : end + 60])

@@ -10,7 +10,7 @@ WHOLE = re.compile(r"[^\W_]+")
 
 
 def listed(words: str) -> str:
-    """The words of a string as one alternative, longest first; `_` stands for a space."""
+    """Return the words of a string as one alternative, longest first; `_` stands for a space."""
     by_length = sorted(set(words.split()), key=lambda word: (-len(word), word))
     return "|".join(re.escape(word).replace("_", r"\s+") for word in by_length)
 
@@ -37,7 +37,7 @@ class Words:
         return Words(whole, anywhere)
 
     def search(self, text: str) -> bool:
-        """Whether any of the words stands in a text."""
+        """Return whether any of the words stands in a text."""
         text = text.casefold()
         found = set(WHOLE.findall(text))
         if not self.single.isdisjoint(found):
@@ -50,7 +50,7 @@ class Words:
         return not text.isascii() and any(piece in text for piece in self.pieces)
 
     def ends(self, text: str) -> bool:
-        """Whether a text ends in one of the words."""
+        """Return whether a text ends in one of the words."""
         text = text[-self.longest :].casefold()
         last = "".join(WHOLE.findall(text)[-1:])
         if last in self.single and text.endswith(last):
@@ -61,7 +61,7 @@ class Words:
         return not text.isascii() and text.endswith(self.pieces or ("\0",))
 
     def begins(self, text: str) -> bool:
-        """Whether a text begins with one of the words."""
+        """Return whether a text begins with one of the words."""
         text = text.casefold()
         match = WHOLE.match(text)
         first = match[0] if match else ""
@@ -128,7 +128,7 @@ BOUNDS_END = frozenset(bound.split("_")[-1] for bound in BOUNDS.split())
 
 
 def changed(before: str, after: str) -> bool:
-    """Whether words beside a value make another of it: "half of 7", "7 squared"."""
+    """Return whether words beside a value make another of it: "half of 7", "7 squared"."""
     before = before[-80:]
     before = (NAME_OF.sub("", before) if "=" in before else before).rstrip(BESIDE)
     while not CHANGES_NEXT.ends(before):
