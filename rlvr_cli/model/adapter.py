@@ -46,10 +46,8 @@ def add_adapter(model: Any, rank: int, alpha: int, targets: str | Sequence[str],
     missing = [] if isinstance(named, str) else [t for t in named if not _names_one(t, adapted)]
     if missing or not plain or model.get_output_embeddings() in layers(model):
         raise UserError(_unknown_targets(model, targets))
-    for name, parameter in model.named_parameters():
-        parameter.requires_grad_(".lora_" in name)
-        if parameter.requires_grad:
-            parameter.data = parameter.data.to(torch.promote_types(parameter.dtype, torch.float32))
+    for parameter in trained(model):  # peft has frozen the others
+        parameter.data = parameter.data.to(torch.promote_types(parameter.dtype, torch.float32))
 
 
 def layers(model: torch.nn.Module) -> list[Any]:

@@ -87,7 +87,7 @@ class Updater:
 
     def free_gradients(self) -> None:
         """Free the gradients' memory for the next rollout."""
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad()
 
     def update(
         self,

@@ -245,6 +245,9 @@ def test_a_batch_that_is_short_at_the_cap(on_cap, kept, full, given_up, waiting)
 def test_without_a_filter_a_short_batch_trains_and_state_is_what_waits():
     collector = GroupCollector(4, GRPO)
     assert (collector.on_cap, collector.gives_up_surplus) == ("train", False)
+    unjudged = collector.begin()
+    collector.keep(unjudged, [make_group(0, LATE)])
+    assert (collector.missing(unjudged), collector.next_draw(unjudged)) == (4, 0)
     batch = collect(collector, Source(mixed_every=1))
     batch.kept = batch.kept[:1]
     collector.end(batch)

@@ -17,6 +17,7 @@ from rlvr_cli.config import (
     resolve,
     set_layer,
 )
+from rlvr_cli.config.resolution import OF_A_MODEL, flags_of, use_of
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.layers import Layer, yaml_layer
 
@@ -165,3 +166,44 @@ def test_the_shipped_training_settings_of_tiny_are_valid():
         "prompt": "plain",
         "answer_format": "think_answer",
     }
+
+
+def test_the_use_of_a_setting_is_its_own_or_that_of_its_section():
+    assert use_of("data.prompt").resets == "data.answer_format"
+    assert use_of("guards.max_kl").on_resume == "free"  # the section says it for all
+    assert use_of("nonsense.prompt") is None
+    assert use_of("") is None
+    assert flags_of("eval")["max_tokens"] == "rollout.max_tokens"
+    assert flags_of("eval")["samples"] == "eval.samples"
+    assert flags_of("train")["samples"] == "rollout.samples"
+    assert None not in flags_of("train")
+    assert OF_A_MODEL["data"] == {"prompt", "system", "chat", "answer_format"}
+    assert OF_A_MODEL["seed"] is True
+
+
+def test_a_flag_is_quoted_as_it_was_given():
+    assert flag_layer("steps", 3) == Layer("--steps 3", {"steps": 3})
+    assert flag_layer("data.limit", 3) == Layer("--limit 3", {"data": {"limit": 3}})
+    fields = {"problem": "q", "id": "n"}
+    assert flag_layer("data.fields", fields).origin == "--field problem=q id=n"
+    assert flag_layer("data.source", ("a", "b")).origin == "DATA a b"
+
+
+def test_a_key_without_a_name_and_a_value_that_is_no_yaml():
+    for assignment in ("=3", " =3", "steps"):
+        with pytest.raises(UserError, match=r"write it as section\.key=value"):
+            set_layer([assignment])
+    (layer,) = set_layer(["data.where=[a"])
+    assert layer == Layer("--set data.where=[a", {"data": {"where": "[a"}})
+    keys = [layer.origin for layer in set_layer(["a.b.c=1", "a.b=1", "data.prompt=p", "a.kind=1"])]
+    assert keys == ["--set data.prompt=p", "--set a.kind=1", "--set a.b=1", "--set a.b.c=1"]
+
+
+def test_what_must_be_an_algorithm_and_what_has_an_end():
+    for given, said in ((3, "3"), ("x" * 200, "x" * 100 + "…")):
+        with pytest.raises(UserError, match=f"--algo {said}: no such algorithm; choose from ppo, "):
+            resolve([Layer("here", {"algo": given})])
+    assert resolve([]).algo == "dapo"
+    assert list(yaml.safe_load(as_yaml(resolve([]))))[:3] == ["algo", "steps", "seed"]
+    assert resolve(set_layer(["data.source=[a, b]"])).data.sources == ("a", "b")
+    assert resolve([]).data.sources == ("chains",)

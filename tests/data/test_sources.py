@@ -1,9 +1,18 @@
 """Where rows come from: files as editors and spreadsheets write them, and local copies."""
 
+import datasets
 import pytest
 
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.data.sources import file_rows, source_rows
+from rlvr_cli.data import sources
+from rlvr_cli.data.sources import (
+    ProblemSetSpec,
+    bare_name,
+    file_rows,
+    find_spec,
+    has_split,
+    source_rows,
+)
 
 BOM = b"\xef\xbb\xbf"
 
@@ -25,3 +34,132 @@ def test_a_plain_hub_id_is_read_from_the_local_copies(tmp_path):
     assert row == {"problem": "1+1", "answer": "2"}
     with pytest.raises(UserError, match=r"someone/sums: .* holds no someone/sums_train\.jsonl"):
         list(source_rows("someone/sums", "train", str(tmp_path)))
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    """A hub that notes what was asked for; its one row answers."""
+    asked: list[tuple] = []
+
+    def load(hub_id, subset, *, split):
+        asked.append((hub_id, subset, split))
+        if hub_id == "some/gone":
+            raise ValueError("no such set\nand more")
+        return [{"problem": "1+1"}, {"problem": "2+2"}]
+
+    monkeypatch.setattr(datasets, "load_dataset", load)
+    return asked
+
+
+def test_the_hub_is_asked_for_the_sets_own_split_and_subset(hub, tmp_path):
+    assert list(source_rows("some/set", "test", None)) == [
+        ("some/set:1", 1, {"problem": "1+1"}),
+        ("some/set:2", 2, {"problem": "2+2"}),
+    ]
+    spec = tmp_path / "mine.yaml"
+    spec.write_text("source: some/other\nsubset: hard\nsplits: {test: held}\n")
+    assert len(list(source_rows(str(spec), "test", None))) == 2
+    spec.write_text("source: some/other\n")
+    list(source_rows(str(spec), "train", None))
+    assert hub == [
+        ("some/set", None, "test"),
+        ("some/other", "hard", "held"),
+        ("some/other", None, "train"),
+    ]
+
+
+def test_a_set_that_the_hub_does_not_give_can_be_a_copy(hub, tmp_path):
+    reason = (
+        r"some/gone: the problem set cannot be loaded from the hub \(no such set\); save a copy"
+    )
+    with pytest.raises(UserError, match=rf"{reason} as DIR/some/gone\.jsonl and add"):
+        list(source_rows("some/gone", "test", None))
+    (tmp_path / "mine.yaml").write_text("source: some/gone\n")
+    with pytest.raises(UserError, match=rf"{reason} as DIR/.*mine\.yaml_train\.jsonl and add"):
+        list(source_rows(str(tmp_path / "mine.yaml"), "train", None))
+
+
+def test_local_copies_are_looked_for_by_split_and_by_the_plain_name_of_one(tmp_path):
+    def rows(split: str) -> list:
+        return [row["n"] for _, _, row in source_rows("math500", split, str(tmp_path))]
+
+    (tmp_path / "math500").mkdir()
+    for n, name in enumerate(("math500.csv", "math500/test.csv", "math500_test.json")):
+        (tmp_path / name).write_text(
+            f"n\r\n{n}\r\n" if name.endswith("csv") else f'[{{"n": "{n}"}}]'
+        )
+    found = []
+    for name in ("math500_test.json", "math500/test.csv", "math500.csv"):
+        found += rows("test")
+        (tmp_path / name).unlink()
+    assert found == ["2", "1", "0"]
+    looked = r"holds no math500_test\.jsonl or math500/test\.jsonl or math500\.jsonl \(nor"
+    with pytest.raises(UserError, match=looked):
+        rows("test")
+    with pytest.raises(UserError, match=r"math500: it has no train split; it has test$"):
+        rows("train")
+    (tmp_path / "gsm8k.csv").write_text("n\r\n1\r\n")  # a set of two splits
+    with pytest.raises(UserError, match=r"holds no gsm8k_test\.jsonl or gsm8k/test\.jsonl \(nor"):
+        source_rows("gsm8k", "test", str(tmp_path))
+
+
+def test_a_procedure_makes_as_many_as_its_split_says(tmp_path, monkeypatch):
+    spec, made = tmp_path / "mine.yaml", []
+
+    def problems(split, size, *, seed):
+        made.append((split, size, seed))
+        if size == 9:
+            raise ValueError("too many")
+        return iter(["a", "b"])
+
+    monkeypatch.setattr(sources.chains, "problems", problems)
+    spec.write_text("source: procedural:chains\nsizes: {train: 3, test: 9}\nversion: 4\n")
+    assert list(source_rows(str(spec), "train", None)) == [
+        (f"{spec}:1", 1, "a"),
+        (f"{spec}:2", 2, "b"),
+    ]
+    with pytest.raises(UserError, match=r"mine\.yaml: too many"):
+        source_rows(str(spec), "test", None)
+    assert made == [("train", 3, 4), ("test", 9, 4)]
+    assert [has_split(str(spec), split) for split in ("train", "test", "more")] == [
+        True,
+        True,
+        False,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "source: procedural:sums",
+            "no such procedure as procedural:sums; it is procedural:chains",
+        ),
+        ("source: procedural:chains", "a procedural set needs sizes"),
+        ("source: procedural:chains\nsizes: {}", "a procedural set needs sizes"),
+        ("source: procedural:chains\nsizes: {train: 0}", "sizes: train: Input should be greater"),
+        ("source: [", "line 1: not valid YAML"),
+    ],
+)
+def test_a_set_of_ones_own_with_a_mistake_is_named(tmp_path, text, message):
+    path = tmp_path / "mine.yml"
+    path.write_text(text)
+    with pytest.raises(UserError) as raised:
+        find_spec(str(path))
+    assert str(raised.value).startswith(f"{path}: {message}")
+
+
+def test_what_a_source_is(tmp_path, monkeypatch):
+    assert find_spec("some/set") is None
+    assert find_spec("chains").source == "procedural:chains"
+    assert ProblemSetSpec(source="a/b").split_names() == ["train", "test"]
+    assert ProblemSetSpec(source="a/b", splits={"test": "x"}).split_names() == ["test"]
+    with pytest.raises(UserError, match=r"none\.yaml: cannot be read"):
+        find_spec(str(tmp_path / "none.yaml"))
+    with pytest.raises(UserError, match=r"nothing: no such problem set; give one of .*chains"):
+        source_rows("nothing", "test", None)
+    (tmp_path / "plain").write_text('{"n": 1}\n')
+    monkeypatch.chdir(tmp_path)
+    assert [row for _, _, row in source_rows("plain", "test", None)] == [{"n": 1}]
+    assert bare_name(str(tmp_path / "plain")) == "plain"
+    assert (bare_name("a/none.csv"), bare_name("some/set")) == ("none.csv", "some/set")

@@ -101,6 +101,7 @@ def test_ks():
     assert chosen_ks((), result(ROWS[:4])) == [1, 2, 4]
     assert chosen_ks((), result(ROWS[8:])) == [1, 2, 4]  # none was judged
     assert chosen_ks((3,), result(ROWS)) == [1, 3]
+    assert chosen_ks((40, 8), result([row("1", "correct", "1")] * 40)) == [1, 8, 40]
     assert chosen_ks((4,), result([*ROWS, row("4", "wrong", "1")])) == [1, 4]
     with pytest.raises(UserError, match="--k 5: no problem of d has more than 4 responses"):
         chosen_ks((2, 5), result(ROWS))

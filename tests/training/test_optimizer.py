@@ -1,6 +1,7 @@
 """AdamW in its forms: each equals float32's to what its arithmetic allows, and goes on exactly."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -8,8 +9,10 @@ from safetensors.torch import load, save
 
 from rlvr_cli.config import OptimConfig
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.training import optimizer as module
 from rlvr_cli.training.optimizer import (
     BFloat16AdamW,
+    OffloadedAdamW,
     load_optimizer,
     new_optimizer,
     optimizer_state,
@@ -149,3 +152,137 @@ def test_8_bits_and_the_cpu_exclude_each_other():
 
     with pytest.raises(UserError, match="take one of the two"):
         resolve(set_layer(["optim.moments=8bit", "optim.offload=all"]))
+
+
+def test_weights_of_another_type_than_bfloat16_move_as_torchs_own():
+    ours, theirs = parameters(), parameters()
+    numbers = {"lr": 0.05, "betas": (0.8, 0.9), "eps": 0.01, "weight_decay": 0.5}
+    pair = BFloat16AdamW(ours, **numbers), torch.optim.AdamW(theirs, **numbers)
+    unused = torch.nn.Parameter(torch.ones(2))
+    pair[0].add_param_group({"params": [unused]})
+    for params, optimizer in zip((ours, theirs), pair, strict=True):
+        for step in range(3):
+            for parameter, gradient in zip(params, gradients(step), strict=True):
+                parameter.grad = gradient.float()
+            optimizer.step()
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other)
+    assert torch.equal(unused, torch.ones(2))
+    assert pair[0].state[ours[0]]["step"] == 3
+
+
+class Quantized:
+    """A tensor of codes with a scale, as torchao's are."""
+
+    def __init__(self, codes: torch.Tensor, scale: torch.Tensor) -> None:
+        self.codes, self.scale, self.shape = codes, scale, codes.shape
+
+    def dim(self) -> int:
+        return self.codes.dim()
+
+    def __tensor_flatten__(self):
+        return ["codes", "scale"], None
+
+
+class EightBits(torch.optim.AdamW):
+    """What torchao's optimizer has: moments that are quantized, and a rate that is a tensor."""
+
+    def __init__(self, groups, bf16_stochastic_round, **common) -> None:
+        super().__init__(groups, **common)
+        self.rounds, self.made = bf16_stochastic_round, []
+        for group in self.param_groups:
+            group["lr"] = torch.tensor(group["lr"])
+
+    def _new_buffer(self, parameter, is_signed):
+        self.made.append(is_signed)
+        return Quantized(torch.zeros(parameter.shape), torch.zeros(1))
+
+    def load_state_dict(self, state):
+        self.loaded = state
+        for group, given in zip(self.param_groups, state["param_groups"], strict=True):
+            group["lr"] = given["lr"]
+
+
+def test_moments_of_8_bits_are_taken_apart_and_put_together(monkeypatch):
+    asked = []
+
+    def library(*names):
+        asked.append(names)
+        return SimpleNamespace(AdamW8bit=EightBits)
+
+    monkeypatch.setattr(module, "library", library)
+    params, optimizer = made(torch.bfloat16, moments="8bit")
+    assert asked == [("torchao.optim", "optim.moments 8bit")]
+    assert optimizer.rounds
+    set_rates(optimizer, 0.5)
+    assert [group["lr"].item() for group in optimizer.param_groups] == pytest.approx([LR / 2] * 2)
+    codes = torch.arange(5.0)
+    optimizer.state[params[1]] = {
+        "step": torch.tensor(3.0),
+        "exp_avg": Quantized(codes, torch.tensor([2.0])),
+        "exp_avg_sq": Quantized(codes + 1, torch.tensor([3.0])),
+    }
+    state = optimizer_state(optimizer)
+    assert {name: tensor.tolist() for name, tensor in state.tensors.items()} == {
+        "optimizer.1.step": 3.0,
+        "optimizer.1.exp_avg:codes": [0, 1, 2, 3, 4],
+        "optimizer.1.exp_avg:scale": [2.0],
+        "optimizer.1.exp_avg_sq:codes": [1, 2, 3, 4, 5],
+        "optimizer.1.exp_avg_sq:scale": [3.0],
+    }
+    assert [type(group["lr"]) for group in state.values["optimizer"]] == [float, float]
+    _, resumed = made(torch.bfloat16, moments="8bit")
+    load_optimizer(resumed, state)
+    ((number, found),) = resumed.loaded["state"].items()
+    assert (number, found["step"].item()) == (1, 3.0)
+    assert (found["exp_avg"].codes.tolist(), found["exp_avg"].scale.item()) == ([0, 1, 2, 3, 4], 2)
+    assert found["exp_avg_sq"].scale.item() == 3.0
+    assert sorted(resumed.made) == [False, True]  # the first moment has a sign
+    assert all(isinstance(group["lr"], torch.Tensor) for group in resumed.param_groups)
+
+
+def test_a_state_of_other_weights_is_refused():
+    params, optimizer = made()
+    move(params, optimizer, range(1))
+    state = optimizer_state(optimizer)
+    _, other = made()
+    other.param_groups[0]["more"] = 1
+    with pytest.raises(ValueError, match="settings are not those of this run"):
+        load_optimizer(other, state)
+    tensors = state.tensors | {"optimizer.1.exp_avg": torch.zeros(4)}
+    with pytest.raises(ValueError, match=r"optimizer\.1\.exp_avg has another shape"):
+        load_optimizer(made()[1], State(state.values, tensors))
+
+
+def test_the_form_follows_from_weights_and_settings():
+    kinds = [
+        type(made(dtype, **optim)[1])
+        for dtype, optim in (
+            (torch.float32, {}),
+            (torch.bfloat16, {}),
+            (torch.bfloat16, {"offload": "optimizer"}),
+            (torch.float32, {"offload": "all"}),
+        )
+    ]
+    assert kinds == [torch.optim.AdamW, BFloat16AdamW, OffloadedAdamW, OffloadedAdamW]
+    settings = {"lr": 0.5, "betas": (0.1, 0.2), "eps": 0.3, "weight_decay": 0.4}
+    for optim in ({}, {"offload": "optimizer"}):
+        _, optimizer = made(**settings, **optim)
+        for group in optimizer.param_groups:
+            assert {key: group[key] for key in settings} == settings
+            assert group["peak"] == LR
+
+
+def test_offloaded_gradients_are_freed_and_weights_without_one_stay():
+    params, optimizer = made(torch.bfloat16, offload="optimizer")
+    before = params[1].detach().clone()
+    params[0].grad = gradients(0)[0]
+    optimizer.step()
+    assert optimizer.masters[0].grad is None
+    assert torch.equal(params[1], before)
+    optimizer.zero_grad()
+    assert params[0].grad is None
+    assert [master.device.type for master in optimizer.masters] == ["cpu", "cpu"]
+    exact, kept = made(torch.float64, offload="optimizer")
+    assert kept.masters[0].dtype == torch.float64
+    assert kept.masters[0].data_ptr() != exact[0].data_ptr()
