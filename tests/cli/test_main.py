@@ -198,7 +198,7 @@ def test_bad_lines_stop_or_are_skipped(rlvr):
         (("train", "--config", "none.yaml"), "cannot be read (No such file or directory)"),
         (("eval", "--model", "runs/nope"), "--model runs/nope: no such directory"),
         (("eval", "--model", "a/b"), "--model a/b: no such directory, and as a hub id it cannot"),
-        (("eval", "--k", "0"), "Invalid value for '--k': "),
+        (("eval", "--k", "0"), "--k 0: give numbers from 1 on"),
         (("sample", "-n", "1.5"), " (rlvr sample --help)"),
         (("--no",), "No such option: --no"),
         (("sample", b"\xff\xfe"), "'\\udcff\\udcfe': not UTF-8 text"),
