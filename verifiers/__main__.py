@@ -25,7 +25,7 @@ MOST_WORKERS = 256
 
 
 def text(row: dict, field: str) -> str:
-    """A field's text; a number is one. Raises KeyError or TypeError for anything else."""
+    """Return a field's text; a number is one. Raises KeyError or TypeError for anything else."""
     value = row[field]
     if not isinstance(value, str | int | float) or isinstance(value, bool):
         raise TypeError(f"{field} must be a text or a number, not {json.dumps(value)[:40]}")
@@ -33,7 +33,7 @@ def text(row: dict, field: str) -> str:
 
 
 def read_lines(stream: IO[bytes]) -> Iterator[str | None]:
-    """The lines; None for one that is too long, which is skipped and never held."""
+    """Yield the lines; None for one that is too long, which is skipped and never held."""
     while line := stream.readline(LONGEST_LINE):
         if len(line) < LONGEST_LINE or line.endswith(b"\n"):
             yield line.decode("utf-8", "surrogateescape")
@@ -44,7 +44,7 @@ def read_lines(stream: IO[bytes]) -> Iterator[str | None]:
 
 
 def read_rows(lines: Iterable[str | None], say: Callable[[str], None]) -> Iterator[dict]:
-    """Usable rows; what is wrong with the others is said, with the line number."""
+    """Yield the usable rows; say on stderr what is wrong with the others, with the line number."""
     for number, line in enumerate(lines, 1):
         if line is None:
             say(f"line {number}: longer than {LONGEST_LINE >> 20} MB")
@@ -83,13 +83,13 @@ class Complaints:
 
 
 def say(text: str) -> None:
-    """One line on stderr, if it can be written."""
+    """Print one line on stderr, if it can be written."""
     with suppress(OSError):
         print(f"verifiers: {text}", file=sys.stderr)
 
 
 def record(row: dict, found: Verification) -> dict:
-    """The output row of one verification."""
+    """Return the output row of one verification."""
     return {
         "id": row.get("id"),
         "verdict": found.verdict,

@@ -43,7 +43,7 @@ def _math_verify() -> Decide:
 
 
 def in_dollars(answer: str) -> str:
-    """A bare answer as inline LaTeX."""
+    """Return a bare answer as inline LaTeX."""
     answer = answer.strip()
     is_inline = len(answer) > 1 and answer[0] == answer[-1] == "$"
     return answer if is_inline else f"${answer}$"
@@ -58,7 +58,8 @@ class Judge:
     packages: tuple[str, ...] = ()
 
     def versions(self) -> dict[str, str]:
-        """The installed version of each package; raises PackageNotFoundError if one is missing."""
+        """Return the installed version of each package; raises PackageNotFoundError if one is
+        missing."""
         return {name: version(name) for name in self.packages}
 
 

@@ -56,8 +56,8 @@ class PeerVerifier(Verifier):
 
 
 def answer_part(response: str) -> str:
-    """What a peer is given: all after the thought; an answer block, whose tags none knows, as the
-    box that it stands for."""
+    """Return what a peer is given: all after the thought; an answer block, whose tags none knows,
+    as the box that it stands for."""
     text = response.rpartition("</think>")[2]
     _, tag, rest = text.rpartition("<answer>")
     block, end, _ = rest.partition("</answer>")
@@ -67,7 +67,7 @@ def answer_part(response: str) -> str:
 
 
 def open_judge(judge: str, *, format: Format = "any", workers: int = 1) -> Verifier:
-    """The verifier of that name; raises KeyError for one that is not in `JUDGES`."""
+    """Return the verifier of that name; raises KeyError for one that is not in `JUDGES`."""
     if judge == OURS:
         return Verifier(format=format, workers=workers)
     return PeerVerifier(judge, workers=workers)

@@ -13,8 +13,12 @@ def export(
     run: Annotated[Path, typer.Argument(help="The directory of a run.")],
     step: Annotated[str, typer.Option(help="best, last or a number.")] = "last",
     dtype: Annotated[
-        Literal["bfloat16", "float16", "float32"], typer.Option(help="Type of the weights.")
-    ] = "bfloat16",
+        Literal["bfloat16", "float16", "float32"],
+        typer.Option(
+            help="Type of the weights; one of 16 bits undoes updates smaller than half its step: "
+            "measure what you hand on."
+        ),
+    ] = "float32",
     out: Annotated[
         Path | None, typer.Option(help="A new directory; none: RUN/export-STEP.")
     ] = None,

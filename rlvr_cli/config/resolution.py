@@ -20,14 +20,14 @@ SETTINGS = uses(Config)
 
 
 def use_of(key: str) -> Use | None:
-    """The use of a setting or of the section it stands in; None where there is none."""
+    """Return the use of a setting or of the section it stands in; None where there is none."""
     while key and key not in SETTINGS:
         key = key.rpartition(".")[0]
     return SETTINGS.get(key)
 
 
 def flags_of(command: Command) -> dict[str, str]:
-    """The setting of each flag of a command, by the name of its parameter."""
+    """Return the setting of each flag of a command, by the name of its parameter."""
     named = ((use.parameter(command), key) for key, use in SETTINGS.items())
     return {name: key for name, key in named if name is not None}
 
@@ -38,7 +38,7 @@ a model directory: which problems, and what of this machine, is not for a strang
 
 
 def resolve(layers: Sequence[Layer]) -> Config:
-    """The configuration that the layers give, later ones winning (`overlay.overlay`).
+    """Return the configuration that the layers give, later ones winning (`overlay.overlay`).
 
     A layer that names another algorithm than one before brings its whole row: what was set of the
     algorithm before it is dropped. One that sets the prompt without the verifier drops the verifier
@@ -66,7 +66,7 @@ def _preset(algo: Any) -> dict[str, Any]:
 
 
 def flag_layer(key: str, value: Any) -> Layer:
-    """The setting `section.key` as a flag gave it."""
+    """Return the setting `section.key` as a flag gave it."""
     section, _, name = key.rpartition(".")
     nested = {section: {name: value}} if section else {name: value}
     parts = [f"{k}={v}" for k, v in value.items()] if isinstance(value, dict) else [value]
@@ -75,7 +75,7 @@ def flag_layer(key: str, value: Any) -> Layer:
 
 
 def set_layer(assignments: Sequence[str]) -> list[Layer]:
-    """One layer for each `section.key=value`; the value is read as YAML.
+    """Return one layer for each `section.key=value`; the value is read as YAML.
 
     What drops the settings of earlier layers comes first: the order of the others is free.
     """
@@ -95,17 +95,17 @@ def set_layer(assignments: Sequence[str]) -> list[Layer]:
 
 
 def as_yaml(config: Config) -> str:
-    """The resolved configuration, as `--config` reads it."""
+    """Return the resolved configuration, as `--config` reads it."""
     return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)
 
 
 def changed_cells(config: Config) -> dict[str, tuple[Any, Any]]:
-    """What of the algorithm differs from its preset, as (preset, chosen) by dotted name."""
+    """Return what of the algorithm differs from its preset, as (preset, chosen) by dotted name."""
     return differences(ALGORITHMS[config.algo], config.algorithm)
 
 
 def _depth(assignment: str) -> int:
-    """0 for a key that drops others, else how deep it stands: a kind comes before its cells."""
+    """Return 0 for a key that drops others, else how deep it stands: a kind before its cells."""
     key = assignment.partition("=")[0].strip()
     use = SETTINGS.get(key)
     return 0 if use and use.resets else 1 + key.removesuffix(".kind").count(".")

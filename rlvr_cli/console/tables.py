@@ -99,7 +99,7 @@ def by_difference(entry: dict[str, Any]) -> list[str]:
 
 
 def counted(estimate: dict[str, Any] | None) -> int:
-    """Format how many problems had enough judged responses for an estimate."""
+    """Count the problems that had enough judged responses for an estimate."""
     return 0 if estimate is None else int(estimate["problems"])
 
 

@@ -43,7 +43,8 @@ class Use:
     """Another setting that loses its value when this one is set."""
 
     def parameter(self, command: Command) -> str | None:
-        """The name of the flag as a parameter of the command's function; None without a flag."""
+        """Return the name of the flag as a parameter of the command's function; None without a
+        flag."""
         if self.flag is None or command not in (self.flag_of or self.read_by):
             return None
         return self.flag.removeprefix("--").replace("-", "_").lower()
@@ -67,7 +68,7 @@ def setting(
 
 
 def uses(section: type[Section], prefix: str = "") -> dict[str, Use]:
-    """The use of each setting by dotted name; a section that has one has it for all inside.
+    """Return the use of each setting by dotted name; a section that has one has it for all inside.
 
     Raises TypeError for a setting that is declared without `setting`.
     """
@@ -84,7 +85,8 @@ def uses(section: type[Section], prefix: str = "") -> dict[str, Use]:
 
 
 def kept(settings: dict[str, Use]) -> dict[str, Any]:
-    """The names of the settings that a checkpoint keeps, by section; True where there is none."""
+    """Return the names of the settings that a checkpoint keeps, by section; True where there is
+    none."""
     found: dict[str, Any] = {}
     for key in (key for key, use in settings.items() if use.kept):
         section, _, name = key.rpartition(".")
@@ -96,7 +98,7 @@ def kept(settings: dict[str, Use]) -> dict[str, Any]:
 
 
 def leaves(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Nested settings as (dotted name, value)."""
+    """Yield nested settings as (dotted name, value)."""
     for name, value in values.items():
         if isinstance(value, dict):
             yield from leaves(value, f"{prefix}{name}.")
@@ -112,7 +114,7 @@ class Choice(Section):
 
     @property
     def cells(self) -> dict[str, Any]:
-        """The numbers and words of the kind, without the choices inside it."""
+        """Return the numbers and words of the kind, without the choices inside it."""
         return {k: v for k, v in self if k != "kind" and not isinstance(v, Choice)}
 
     def __str__(self) -> str:
@@ -126,15 +128,15 @@ def describe(cells: Iterable[tuple[str, Any]]) -> str:
 
 
 def kinds(annotation: Any) -> dict[str, type[Choice]]:
-    """The kinds that a field of this type can take; none where it is not a choice."""
+    """Return the kinds that a field of this type can take; none where it is not a choice."""
     if isinstance(annotation, type) and issubclass(annotation, Choice):
         return dict.fromkeys(get_args(annotation.model_fields["kind"].annotation), annotation)
     return {name: kind for part in get_args(annotation) for name, kind in kinds(part).items()}
 
 
 def differences(old: Section, new: Section, prefix: str = "") -> dict[str, tuple[Any, Any]]:
-    """What differs, as (old, new) by dotted name, with the word for what is not there; a choice of
-    another class differs as a whole."""
+    """Return what differs, as (old, new) by dotted name, with the word for what is not there; a
+    choice of another class differs as a whole."""
     found: dict[str, tuple[Any, Any]] = {}
     for name, value in new:
         before = getattr(old, name)

@@ -160,8 +160,10 @@ class FieldReader:
             return f"no {path}, which --field {field} names; {has}"
         listed = {one for paths in self.paths.values() for one in paths} | _RESPONSES
         free = [name for name, value in there if name.lower() not in listed and _is_value(value)]
-        likely = [name for name in free if field != "answer" or _ANSWER_LIKE.search(name)]
-        best = shortened((likely or free or ["NAME"])[0])
+        likely = [name for name in free if field == "answer" and _ANSWER_LIKE.search(name)]
+        best = shortened((likely or (free if field == "problem" else []) or ["NAME"])[0])
+        if known := self.taken[field].most_common(1):
+            has += f" (rows before it: {field} from {known[0][0]})"
         return f"no field {field}; {has}: name the one that holds it, --field {field}={best}"
 
 

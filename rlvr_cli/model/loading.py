@@ -80,8 +80,6 @@ class LoadedModel:
     context: int
     """The longest prompt and response together, in tokens."""
     directory: Path | str
-    own_dtype: Any = None
-    """The number type that its configuration names."""
 
     @property
     def name(self) -> str:
@@ -150,7 +148,7 @@ def load_model(
         part.to(default_device())
     text = model.config.get_text_config()
     context = getattr(text, "max_position_embeddings", None) or _FALLBACK_CONTEXT
-    return LoadedModel(model, tokenizer, stop_ids, context, directory, config.dtype)
+    return LoadedModel(model, tokenizer, stop_ids, context, directory)
 
 
 def _load_merged(name: str, directory: Path, *how: Any) -> LoadedModel:

@@ -1,4 +1,4 @@
-"""float32 numbers as bfloat16 ones: rounded at random, or split so that nothing is lost."""
+"""float32 numbers as bfloat16 ones, rounded at random."""
 
 import torch
 
@@ -13,18 +13,3 @@ def rounded_at_random(exact: torch.Tensor, generator: torch.Generator) -> torch.
     )
     bits = (exact.view(torch.int32) + noise) & ~_LOW
     return bits.view(torch.float32).bfloat16()
-
-
-def split(exact: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return float32 numbers rounded to bfloat16, ties away from 0, and their lower 16 bits."""
-    bits = exact.detach().contiguous().view(torch.int32)
-    upper = (bits + (_LOW + 1) // 2) & ~_LOW
-    return upper.view(torch.float32).bfloat16(), (bits & _LOW).to(torch.uint16)
-
-
-def joined(rounded: torch.Tensor, lower: torch.Tensor) -> torch.Tensor:
-    """Return the numbers that `split` took apart, bit for bit."""
-    low = lower.to(torch.int32)
-    carried = (low > _LOW // 2).to(torch.int32) << 16
-    upper = rounded.float().view(torch.int32) - carried
-    return (upper | low).view(torch.float32)

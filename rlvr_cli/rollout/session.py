@@ -44,7 +44,7 @@ class Session:
 
     @property
     def description(self) -> str:
-        """Model, device and engine in one line."""
+        """Describe model, device and engine in one line."""
         device = self.device.type
         if device == "cpu":
             device = f"cpu, {plural(self.plan.threads, 'thread')}"
@@ -102,8 +102,9 @@ def _started(
     forward: Forward,
     merges: bool,
 ) -> Engine:
-    """The engine with the policy's weights. vLLM has a copy of its own, so that in evaluation the
-    model makes room for it; so has transformers where an adapter is merged for it."""
+    """Return the engine with the policy's weights. vLLM has a copy of its own, so that in
+    evaluation the model makes room for it; so has transformers where an adapter is merged for
+    it."""
     model = deepcopy(policy.model) if merges and not is_vllm else policy.model
     common = (model, len(policy.tokenizer), policy.stop_ids, rollout.kv_budget_mb)
     if not is_vllm:
@@ -118,7 +119,7 @@ def _started(
 
 
 def unreadable_golds(prompts: Sequence[Prompt], verifier: Verifier) -> list[Problem]:
-    """The problems whose gold answer the verifier cannot read, which never train."""
+    """Return the problems whose gold answer the verifier cannot read, which never train."""
     problems = (prompt.problem for prompt in prompts)
     return [problem for problem in problems if not verifier.check_gold(problem.answer or "")]
 
@@ -126,7 +127,7 @@ def unreadable_golds(prompts: Sequence[Prompt], verifier: Verifier) -> list[Prob
 def prompts_for(
     problems: ProblemSet, policy: LoadedModel, config: Config, max_tokens: int
 ) -> list[Prompt]:
-    """The problems as prompts.
+    """Return the problems as prompts.
 
     Those that do not fit the context stop the command; `--skip-bad` skips and counts them.
     """

@@ -5,13 +5,11 @@ import json
 import re
 import tempfile
 from collections.abc import Collection, Mapping
-from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import torch
 import yaml
 from pydantic import ValidationError
 from safetensors import SafetensorError
@@ -33,13 +31,10 @@ from rlvr_cli.core.text import first_mistake
 from rlvr_cli.model.adapter import is_adapter, load_adapter, save_adapter
 from rlvr_cli.model.loading import DEFAULTS_FILE, TRAINER_STATE, LoadedModel
 from rlvr_cli.model.pretrained import model_from_pretrained
-from rlvr_cli.model.rounding import joined, split
 from rlvr_cli.runs.stored import StoredState
 from rlvr_cli.training.state import State
 
 _VALUES, _TENSORS = f"{TRAINER_STATE}/state.json", f"{TRAINER_STATE}/state.safetensors"
-_LOWER = f"{TRAINER_STATE}/lower.safetensors"
-"""The lower halves of float32 weights whose upper halves the model directory holds."""
 _LARGEST_STATE = 1 << 30
 _STEP = re.compile(r"step-(\d{1,9})", re.ASCII)
 
@@ -85,16 +80,17 @@ def save_checkpoint(
     """Write `checkpoints/step-N` atomically.
 
     The settings that the policy was trained and measured with go along, so that `rlvr eval` on the
-    run measures the same thing. Raises OSError if it cannot be written.
+    run measures the same thing. So do the weights as they are, whatever type the start model came
+    in: an update is often smaller than half a step of bfloat16, and rounded it would be undone.
+    Raises OSError if it cannot be written.
     """
 
     def fill(directory: Path) -> None:
-        lower: dict[str, torch.Tensor] = {}
         if config.lora.rank is not None:
             policy.model.config.save_pretrained(directory)
             save_adapter(policy.model, policy.name, directory)
         else:
-            lower = _save_weights(policy, directory)
+            policy.model.save_pretrained(directory)
         policy.tokenizer.save_pretrained(directory)
         settings = yaml.safe_dump(
             config.model_dump(mode="json", include=OF_A_MODEL), sort_keys=False
@@ -103,8 +99,6 @@ def save_checkpoint(
         (directory / _VALUES).parent.mkdir()
         (directory / _VALUES).write_text(json.dumps(state.values), encoding="utf-8")
         save_file(state.tensors, directory / _TENSORS)
-        if lower:
-            save_file(lower, directory / _LOWER)
         files = sorted(path for path in directory.rglob("*") if path.is_file())
         manifest = {str(path.relative_to(directory)): sha256(path) for path in files}
         (directory / MANIFEST).write_text(json.dumps(manifest, indent=2), encoding="utf-8")
@@ -115,27 +109,6 @@ def save_checkpoint(
     except SafetensorError as error:
         raise OSError(0, str(error), str(target)) from None
     return target
-
-
-def _save_weights(policy: LoadedModel, directory: Path) -> dict[str, torch.Tensor]:
-    """Write the model in the number type that it came in; return what float32 weights have more
-    than that."""
-    model = policy.model
-    if policy.own_dtype != torch.bfloat16 or model.dtype != torch.float32:
-        model.save_pretrained(directory)
-        return {}
-    once = dict(model.named_parameters())
-    weights, lower = {}, {}
-    for name, tensor in model.state_dict().items():
-        if name in once and tensor.dtype == torch.float32:
-            weights[name], lower[name] = (part.cpu() for part in split(tensor))
-        elif name in once or not tensor.is_floating_point():
-            weights[name] = tensor
-    model.save_pretrained(directory, state_dict=weights)
-    config = copy(model.config)
-    config.dtype = policy.own_dtype
-    config.save_pretrained(directory)
-    return lower
 
 
 def check_savable(policy: LoadedModel) -> None:
@@ -162,10 +135,6 @@ def load_weights(checkpoint: Checkpoint, model: Any) -> None:
         loaded = model_from_pretrained(type(model), checkpoint.path, dtype=model.dtype)
     except UserError as error:
         raise UserError(f"{checkpoint.path} cannot be loaded ({error})") from None
-    if (path := checkpoint.path / _LOWER).is_file():
-        exact, lower = dict(loaded.named_parameters()), load_file(path)
-        for name, upper in exact.items():
-            upper.data = joined(upper.data.bfloat16(), lower[name])
     model.load_state_dict(loaded.state_dict())
     return None
 

@@ -40,7 +40,7 @@ class RunLifecycle:
         self.before: dict[str, Any] | None = None
         self.best: dict[str, Any] | None = None
         self.seconds = 0.0
-        """Of earlier lives."""
+        """Of the run before this session."""
         self._started = time.monotonic()
         self._state: State | None = None
         self._saved, self._saved_at = 0, self._started

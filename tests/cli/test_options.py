@@ -1,5 +1,6 @@
 """Options that commands share are the same everywhere, and every one is used."""
 
+import inspect
 from typing import get_args
 
 import pytest
@@ -12,20 +13,22 @@ COMMANDS = get_command(app).commands
 SHARED = {name: get_args(value) for name, value in vars(options).items() if get_args(value)}
 
 
-def uses(help_text: str) -> dict[str, tuple]:
-    """The parameters of all commands with this help: flags and panel."""
-    return {
-        f"{command}.{one.name}": (tuple(one.opts), getattr(one, "rich_help_panel", None))
-        for command, whole in COMMANDS.items()
-        for one in whole.params
-        if getattr(one, "help", None) and one.help.startswith(help_text)
-    }
+def uses(info: object) -> dict[str, tuple]:
+    """The parameters of all commands that are declared by this option: flags and panel."""
+    found = {}
+    for registered in app.registered_commands:
+        name = registered.name or registered.callback.__name__
+        for parameter, declared in inspect.signature(registered.callback).parameters.items():
+            if info in get_args(declared.annotation)[1:]:
+                one = parameters(name)[parameter]
+                found[f"{name}.{parameter}"] = tuple(one.opts), one.rich_help_panel
+    return found
 
 
 @pytest.mark.parametrize("name", SHARED)
 def test_an_option_has_one_name_and_one_place(name):
     _, info = SHARED[name]
-    found = uses(info.help)
+    found = uses(info)
     assert found, "no command uses it"
     assert len(set(found.values())) == 1, found
     ((_, panel),) = set(found.values())
@@ -37,7 +40,8 @@ def test_short_names_and_panels():
     assert flags["samples"] == {"-n", "--samples"}
     assert flags["quiet"] == {"-q", "--quiet"}
     panels = {info.rich_help_panel for _, info in SHARED.values()} - {None}
-    assert panels <= {options.OUTPUT, options.SAMPLING, options.SETTINGS, options.REPORT}
+    shared = {options.OUTPUT, options.SAMPLING, options.SETTINGS, options.TRAINING}
+    assert panels <= {*shared, options.REPORT}
 
 
 @pytest.mark.parametrize("name", ["seed", "samples", "temperature", "top_p", "skip_bad", "quiet"])

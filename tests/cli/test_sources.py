@@ -64,7 +64,8 @@ BAD = {
     "some rows only": (
         ("eval", "a.jsonl"),
         {"a.jsonl": jsonl(GSM8K, {"question": "p", "key": 4})},
-        "a.jsonl:2: no field answer; it has question, key: name the one that holds it, --field",
+        "a.jsonl:2: no field answer; it has question, key (rows before it: answer from answer "
+        "behind ####): name the one that holds it, --field answer=NAME",
     ),
     "two sources with one id": (
         ("train", "a.jsonl", "b.jsonl", "--check"),

@@ -1,27 +1,8 @@
-"""bfloat16 without loss, and without bias."""
+"""bfloat16 without bias."""
 
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
-from rlvr_cli.model.rounding import joined, rounded_at_random, split
-
-FLOATS = st.floats(width=32, allow_nan=False)
-
-
-@given(st.lists(FLOATS, min_size=1))
-def test_split_numbers_come_back_bit_for_bit(numbers):
-    exact = torch.tensor(numbers)
-    rounded, lower = split(exact)
-    assert (rounded.dtype, lower.dtype) == (torch.bfloat16, torch.uint16)
-    assert torch.equal(joined(rounded, lower).view(torch.int32), exact.view(torch.int32))
-
-
-@given(st.lists(st.floats(-(2.0**100), 2.0**100, width=32), min_size=1))
-def test_the_upper_part_is_the_nearest(numbers):
-    exact = torch.tensor(numbers)
-    ours, nearest = split(exact)[0], exact.bfloat16()
-    assert torch.equal((ours.double() - exact).abs(), (nearest.double() - exact).abs())
+from rlvr_cli.model.rounding import rounded_at_random
 
 
 def test_rounding_at_random_has_no_bias():

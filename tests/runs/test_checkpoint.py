@@ -11,6 +11,7 @@ from conftest import random_model
 from hypothesis import given
 from hypothesis import strategies as st
 from small_trainer import SMALL
+from transformers import AutoModelForCausalLM
 
 from rlvr_cli.config import resolve, set_layer
 from rlvr_cli.core.errors import UserError
@@ -35,9 +36,7 @@ class Tokenizer:
 
 def policy(seed: int = 0, model=None):
     model = model or random_model(seed=seed)
-    return SimpleNamespace(
-        model=model, tokenizer=Tokenizer(), directory="somewhere", own_dtype=None
-    )
+    return SimpleNamespace(model=model, tokenizer=Tokenizer(), directory="somewhere")
 
 
 def state(step: int) -> State:
@@ -137,3 +136,17 @@ def test_a_model_that_cannot_be_saved_is_found_out_before_training():
 
     with pytest.raises(UserError, match=r"cannot be saved again \(NotImplementedError: not this"):
         check_savable(policy(model=Stubborn()))
+
+
+def test_what_is_measured_later_is_what_was_trained(tmp_path):
+    """From a start in bfloat16, an update smaller than half a step of it is kept."""
+    trained = random_model().bfloat16().float()
+    with torch.no_grad():
+        for parameter in trained.parameters():
+            parameter.mul_(1 + 1e-4)
+    config = resolve(set_layer(["model=x"]))
+    path = save_checkpoint(tmp_path, 1, policy(model=trained), config, state(1))
+    read = AutoModelForCausalLM.from_pretrained(path)
+    for name, parameter in trained.named_parameters():
+        assert torch.equal(read.get_parameter(name), parameter)
+        assert not parameter.any() or not torch.equal(parameter.bfloat16().float(), parameter)

@@ -30,7 +30,7 @@ def run(tmp_path_factory) -> Path:
 
 def test_it_is_merged_and_loads_without_rlvr(run, tmp_path):
     out = tmp_path / "mine"
-    done = invoke("export", str(run), "--out", str(out), "--dtype", "float32")
+    done = invoke("export", str(run), "--out", str(out))
     assert done.exit_code == 0, done.stderr
     model = AutoModelForCausalLM.from_pretrained(out)
     assert AutoTokenizer.from_pretrained(out).eos_token_id is not None
@@ -52,7 +52,7 @@ def test_it_is_merged_and_loads_without_rlvr(run, tmp_path):
 
 def test_the_best_and_a_number_in_bfloat16(run):
     best = json.loads((run / "summary.json").read_text())["best"]["step"]
-    done = invoke("export", str(run), "--step", "best")
+    done = invoke("export", str(run), "--step", "best", "--dtype", "bfloat16")
     assert done.exit_code == 0, done.stderr
     weights = load_file(run / f"export-{best}" / "model.safetensors")
     assert {tensor.dtype for tensor in weights.values()} == {torch.bfloat16}

@@ -60,9 +60,7 @@ def test_it_goes_on_bit_for_bit(form, start, tmp_path):
         assert (step / "adapter_model.safetensors").stat().st_size < 300_000
         return
     written = load_file(step / "model.safetensors")
-    assert {tensor.dtype for tensor in written.values()} == {torch.bfloat16}
-    assert json.loads((step / "config.json").read_text())["dtype"] == "bfloat16"
+    exact = torch.bfloat16 if form == "bfloat16" else torch.float32
+    assert {tensor.dtype for tensor in written.values()} == {exact}
     theirs = AutoModelForCausalLM.from_pretrained(step)
-    assert theirs.dtype == torch.bfloat16
-    lower = step / "trainer" / "lower.safetensors"
-    assert lower.is_file() == (form != "bfloat16")
+    assert theirs.dtype == exact

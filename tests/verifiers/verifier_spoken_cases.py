@@ -112,7 +112,7 @@ CASES: dict[str, list[tuple[str, str, str]]] = {
         ("Answer: 37? 38?", "37", W),
         ("<answer>37..38</answer>", "37", W),
         ("<answer>37 or more</answer>", "37", W),
-        ("<answer>37+</answer>", "37", W),
+        ("<answer>37+</answer>", "37", NONE),
         ("<answer>37 is wrong</answer>", "37", W),
         ("<answer>Everything including 37</answer>", "37", W),
         ("<answer>He gets 37 in the end</answer>", "37", C),

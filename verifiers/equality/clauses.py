@@ -22,8 +22,8 @@ MATHEMATICAL_SET = re.compile(r"\\mathbb\s*\{?\s*([RZNQC])")
 
 
 def without_clauses(gold: str, answer: str) -> tuple[str, str]:
-    """Both answers without a clause that only says what a variable may be, unless the clauses
-    contradict each other."""
+    """Return both answers without a clause that only says what a variable may be, unless the
+    clauses contradict each other."""
     left, right = _split(gold), _split(answer)
     if left[1] and right[1] and left[1] != right[1]:
         return gold, answer
@@ -35,7 +35,8 @@ def without_clause(text: str) -> str:
 
 
 def _split(text: str) -> tuple[str, frozenset[str]]:
-    """An answer, and the domains its clause names; the whole text where the clause says more."""
+    """Return an answer, and the domains its clause names; the whole text where the clause says
+    more."""
     if len(text) > MAX_LENGTH:
         return text, frozenset()
     if match := CLAUSE.search(text):

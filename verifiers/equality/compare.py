@@ -57,7 +57,7 @@ def compare(gold: str, answer: str) -> Judgement:
 
 
 def _same_words(gold: str, answer: str) -> bool:
-    """Words are compared without case, short ones (which may be variables) with it."""
+    """Compare words without case, short ones (which may be variables) with it."""
     left, right = plain_words(gold), plain_words(answer)
     left, right = (ARTICLE.sub("", words) for words in (left, right))
     letters = left.replace(" ", "").replace("-", "")
@@ -67,7 +67,7 @@ def _same_words(gold: str, answer: str) -> bool:
 
 
 def _squeezed(text: str) -> str:
-    """What must be the same where the gold is words: all but spaces and markup."""
+    """Return what must be the same where the gold is words: all but spaces and markup."""
     return LOOSE_SPACE.sub("", plain_words(SIZE_COMMAND.sub("", text)))
 
 
@@ -79,7 +79,7 @@ def _read(text: str, *, grouping: bool = True) -> Node | ParseError:
 
 
 def _other_reading(gold: str, answer: str, left: Node, right: Node) -> tuple[bool, str] | None:
-    """1,234 is one number or a list of two: try the list where the other side is one."""
+    """Try 1,234, one number or a list of two, as the list where the other side is one."""
     for text, other, flip in ((answer, left, False), (gold, right, True)):
         structured = other.has("list", "tuple", "set", "pm")
         if structured and GROUP_COMMA.search(text):
@@ -92,7 +92,7 @@ def _other_reading(gold: str, answer: str, left: Node, right: Node) -> tuple[boo
 
 
 def _rounded(gold: Node, answer: Node) -> tuple[bool, str] | None:
-    """10/3 ≈ 3.33 says 3.33 too, if that is how 10/3 is rounded."""
+    """Accept 3.33 for 10/3 ≈ 3.33, if that is how 10/3 is rounded."""
     if not isinstance(answer, Rel) or answer.value[-1] != "~":
         return None
     exact, decimal = (read_quantity(part).value for part in answer.args[-2:])
@@ -117,14 +117,14 @@ def _same_choice(gold: str, answer: str) -> bool | None:
 
 
 def members(text: str) -> int:
-    """How many members an answer lists; 1 for what is no list."""
+    """Return how many members an answer lists; 1 for what is no list."""
     node = _read(normalize(text))
     found = collect(node) if isinstance(node, Node) else None
     return len(found) if found else 1
 
 
 def readable(gold: str) -> bool:
-    """Whether a gold answer is text or mathematics that can equal anything."""
+    """Return whether a gold answer is text or mathematics that can equal anything."""
     text = normalize(gold)
     if not text:
         return False

@@ -10,7 +10,8 @@ DISCRETE = ("Z", "N", "N^*", "N^+", "N_+", "Z^*", "Z^+", "Z_+")
 
 
 def align_parameters(gold: Node, answer: Node) -> tuple[Node, Node]:
-    """Both answers without their conditions; a parameter keeps the name it has in the gold."""
+    """Return both answers without their conditions; a parameter keeps the name it has in the
+    gold."""
     gold, wanted = _without_conditions(gold)
     answer, present = _without_conditions(answer)
     if len(wanted) == len(present) == 1 and wanted != present:
@@ -19,8 +20,8 @@ def align_parameters(gold: Node, answer: Node) -> tuple[Node, Node]:
 
 
 def with_constants_of(gold: Node, answer: Node) -> Node:
-    """The answer with its constants of integration called as in the gold: c_1 and C_1, + c and
-    + C."""
+    """Return the answer with its constants of integration called as in the gold: c_1 and C_1, + c
+    and + C."""
     wanted, present = gold.symbols() - answer.symbols(), answer.symbols() - gold.symbols()
     if len(wanted) == len(present) == 1 and _adds(gold, *wanted) and _adds(answer, *present):
         return replace_symbol(answer, *present, *wanted)
@@ -31,7 +32,7 @@ def with_constants_of(gold: Node, answer: Node) -> Node:
 
 
 def _adds(node: Node, name: str) -> bool:
-    """Whether the name is a constant of integration: a term by itself, and nowhere else."""
+    """Return whether the name is a constant of integration: a term by itself, and nowhere else."""
     sides = node.args if node.kind == "rel" else (node,)
     terms = [term for side in sides if side.kind == "add" for term in side.args]
     symbol = Sym(name)

@@ -9,7 +9,7 @@ MAX_GRAPH = 60
 
 
 def same_relation(gold: Rel, answer: Rel) -> bool:
-    """Whether two relations are rearrangements of each other."""
+    """Return whether two relations are rearrangements of each other."""
     signs, others = gold.value, answer.value
     if len(gold.args) > 2 and signs[0] != "=" and FLIPPED.get(signs[0]) == others[-1]:
         flipped = tuple(FLIPPED.get(sign, sign) for sign in others[::-1])
@@ -33,7 +33,7 @@ def same_relation(gold: Rel, answer: Rel) -> bool:
 
 
 def _same_residues(gold: Node, answer: Node) -> bool:
-    """n ≡ 1 and n ≡ -2 (mod 3)."""
+    """Compare residues: n ≡ 1 and n ≡ -2 (mod 3)."""
     residues = gold.args[1], answer.args[1]
     if any(residue.kind != "mod" for residue in residues):
         return False
@@ -59,7 +59,7 @@ def _difference(relation: Node) -> Node:
 
 
 def _same_graph(gold: Node, answer: Node) -> bool:
-    """y = e^x and x = ln y: each is solved for one variable, and fulfils the other."""
+    """Compare y = e^x and x = ln y: each is solved for one variable, and fulfils the other."""
     first, second = _solved(gold), _solved(answer)
     if gold.symbols() != answer.symbols() or first is None or second is None:
         return False
@@ -72,7 +72,7 @@ def _same_graph(gold: Node, answer: Node) -> bool:
 
 
 def _solved(relation: Node) -> tuple[str, Node] | None:
-    """The variable that stands alone on one side, and what it equals."""
+    """Return the variable that stands alone on one side, and what it equals."""
     for alone, other in (relation.args, relation.args[::-1]):
         if alone.kind == "sym" and other.symbols() and alone.value not in other.symbols():
             return str(alone.value), other
@@ -86,7 +86,7 @@ def _substituted(node: Node, name: str, value: Node) -> Node:
 
 
 def as_interval(node: Node) -> Node:
-    """a < x ≤ b, x ≥ a with letters for bounds, as the interval they name."""
+    """Return a < x ≤ b, or x ≥ a with letters for bounds, as the interval they name."""
     if not isinstance(node, Rel):
         return node
     operators, args = node.value, node.args

@@ -83,14 +83,14 @@ def _spelled_out(node: Node) -> Node:
 
 
 def _all_excluded(node: Node) -> Node:
-    """x ≠ 1, 2 excludes both."""
+    """Read x ≠ 1, 2 as a statement that excludes both."""
     name = node.args[0].args[0]
     parts = tuple(part if part.kind == "rel" else Rel(("!=",), (name, part)) for part in node.args)
     return List("and", parts)
 
 
 def _restates(node: Node) -> bool:
-    """Whether the answer leaves the work to the reader, as an integral or a maximum does."""
+    """Return whether the answer leaves the work to the reader, as an integral or a maximum does."""
     node = unname(node).value
     return any(
         part.kind in RESTATING or (part.kind == "call" and part.value in RESTATING_CALLS)
@@ -177,7 +177,7 @@ def _same_lists(gold: list[Named], answer: list[Named]) -> tuple[bool, str]:
 
 
 def _one_name(members: list[Named]) -> list[Named]:
-    """x_1 and x_2 are two values of x."""
+    """Read x_1 and x_2 as two values of x."""
     return [
         Named(Sym(str(member.label.value).partition("_")[0]), member.value)
         if member.label is not None and member.label.kind == "sym"
@@ -203,7 +203,8 @@ def _without_repeats(members: list[Named]) -> list[Named]:
 
 
 def _same_members(gold: list[Named], answer: list[Named]) -> bool:
-    """Each has its equal on the other side; where the gold repeats a value, the answer must."""
+    """Return each has its equal on the other side; where the gold repeats a value, the answer
+    must."""
     left, right = (_without_repeats(side) for side in (gold, answer))
     if len(gold) > len(left) and not _same_repeats(left, gold, answer):
         return False
@@ -211,7 +212,8 @@ def _same_members(gold: list[Named], answer: list[Named]) -> bool:
 
 
 def _all_found(members: list[Named], others: list[Named], *, flip: bool) -> bool:
-    """Whether each member has an equal among the others; only those with a common key are tried."""
+    """Return whether each member has an equal among the others; only those with a common key
+    are tried."""
     known: dict[Key, list[Named]] = defaultdict(list)
     for other in others:
         for key in _keys(other):
@@ -267,7 +269,7 @@ def _same_single(gold: Node, answer: Node) -> tuple[bool, str]:
 
 
 def _same_throughout(relation: Node, other: Node) -> bool:
-    """x^2 - 1 and x^2 - 1 = (x - 1)(x + 1): every side of an equation is the expression."""
+    """Compare x^2 - 1 and x^2 - 1 = (x - 1)(x + 1): every side of an equation is the expression."""
     equations = isinstance(relation, Rel) and {*relation.value} == {"="}
     return equations and all(same_quantity(other, side)[0] for side in relation.args)
 

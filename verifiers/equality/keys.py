@@ -29,7 +29,7 @@ ODD: Key = ("odd",)  # of what has no key of its own; all such are compared with
 
 
 def keys(text: str) -> set[Key]:
-    """The keys of an answer."""
+    """Return the keys of an answer."""
     text = normalize(text)
     own: set[Key] = {("words", plain_words(text).casefold())}
     own |= {("choice", letter) for letter in choices(text, with_text=True)}
@@ -46,14 +46,14 @@ def keys(text: str) -> set[Key]:
 
 @lru_cache(maxsize=4096)
 def member_keys(node: Node) -> frozenset[Key]:
-    """The keys of a member of a list: by its value, or that of all that have no key."""
+    """Return the keys of a member of a list: by its value, or that of all that have no key."""
     if isinstance(node, Num):
         return frozenset(_cells(context(DIGITS).mpf(node.value.numerator) / node.value.denominator))
     return frozenset(_of(node) or {ODD})
 
 
 def _of(node: Node) -> set[Key]:
-    """By its value, by the largest number in it, or by the points of an equation."""
+    """Return keys by the value, by the largest number in it, or by the points of an equation."""
     value = unname(node).value
     value = scaled_tuple(value) or value if value.kind in ("neg", "mul") else value
     equation = _of_relation(node) if node.kind == "rel" and len(node.args) == 2 else set()
@@ -76,7 +76,7 @@ def _of(node: Node) -> set[Key]:
 
 
 def _of_relation(node: Node) -> set[Key]:
-    """What stays when both sides are multiplied or terms change sides."""
+    """Return what stays when both sides are multiplied or terms change sides."""
     difference = Add((node.args[0], Neg((node.args[1],))))
     names = sorted(node.symbols())
     if not names or not is_arithmetic(difference):
@@ -117,7 +117,8 @@ def _of_many(node: Node) -> set[Key]:
 
 
 def _numbers(node: Node) -> Iterator[Number]:
-    """What an expression comes to at one place, with either meaning of log; nothing at all."""
+    """Yield what an expression comes to at one place, with either meaning of log; nothing at
+    all."""
     if not is_arithmetic(node):
         return
     point = dict.fromkeys(node.symbols(), PLACE)
@@ -130,7 +131,7 @@ def _numbers(node: Node) -> Iterator[Number]:
 
 
 def _cells(number: Number) -> set[Key]:
-    """Two neighboring cells, of which close numbers share one."""
+    """Return two neighboring cells, of which close numbers share one."""
     size = abs(number)
     if size < NOTHING:
         return {("zero",)}

@@ -25,7 +25,7 @@ class Named:
 
 
 def is_name(node: Node) -> bool:
-    """Whether the left side of an equation only gives a name to the right side."""
+    """Return whether the left side of an equation only gives a name to the right side."""
     if node.kind in ("sym", "text", "opaque", "big"):
         return True
     if node.kind == "call" and node.value in ("abs", "conj"):
@@ -48,7 +48,7 @@ def is_name(node: Node) -> bool:
 
 
 def _is_differential(node: Node) -> bool:
-    """dy, dx^2 or d^2 y, as in a derivative."""
+    """Return whether it is dy, dx^2 or d^2 y, as in a derivative."""
     if node.kind != "mul" or len(node.args) != 2:
         return False
     mark = node.args[0]
@@ -63,12 +63,12 @@ def _is_segment(node: Node) -> bool:
 
 
 def _is_line(node: Node) -> bool:
-    """AB, two capital letters."""
+    """Return whether it is AB, two capital letters."""
     return node.kind == "mul" and len(node.args) == 2 and _is_segment(node)
 
 
 def _is_inverse_applied(node: Node) -> bool:
-    """f^{-1}(x)"""
+    """Return whether it is f^{-1}(x)."""
     function = node.args[0]
     inverse = function.kind == "pow" and function.args[1] == Neg((num(1),))
     return len(node.args) == 2 and inverse and is_name(function.args[0])
@@ -114,17 +114,18 @@ def unname(node: Node) -> Named:
 
 
 def _is_other_number(value: Node) -> bool:
-    """Not 0: sin x = 0 may restate the problem whose answer is x = 0."""
+    """Return whether it is a number but 0: sin x = 0 may restate the problem whose answer is x =
+    0."""
     return not value.symbols() and rational(value) != 0
 
 
 def _agree(part: Node, last: Node) -> bool:
-    """Whether two parts of a chain have one value: 2 + 1 = 3 bolts, 10 km = 10000 m."""
+    """Return whether two parts of a chain have one value: 2 + 1 = 3 bolts, 10 km = 10000 m."""
     return same_quantity(part, last)[0] if last.has("unit", "pct") else same_value(part, last)
 
 
 def _without_approximations(node: Rel) -> Node:
-    """1/3 ≈ 0.33 says 1/3; only a name may stand before ≈ alone."""
+    """Read 1/3 ≈ 0.33 as 1/3; only a name may stand before ≈ alone."""
     operators = node.value
     if "~" not in operators:
         return node
@@ -135,7 +136,7 @@ def _without_approximations(node: Rel) -> Node:
 
 
 def labels_agree(gold: Named, answer: Named) -> bool:
-    """Whether two names may stand for one thing; a missing name agrees with any."""
+    """Return whether two names may stand for one thing; a missing name agrees with any."""
     left, right = gold.label, answer.label
     if left is None or right is None or canonical(left) == canonical(right):
         return True
@@ -153,14 +154,14 @@ def labels_agree(gold: Named, answer: Named) -> bool:
 
 
 def _same_sequence(gold: Named, answer: Named) -> bool:
-    """a_n = 2n and a_k = 2k."""
+    """Compare a_n = 2n and a_k = 2k."""
     indices = [_index(member) for member in (gold, answer)]
     names = [str(member.label and member.label.value)[:1] for member in (gold, answer)]
     return all(indices) and names[0] == names[1]
 
 
 def _index(member: Named) -> str | None:
-    """The index of a name such as a_n, where the value depends on it."""
+    """Return the index of a name such as a_n, where the value depends on it."""
     label = member.label
     match = INDEXED.fullmatch(label.value) if isinstance(label, Sym) else None
     return match[1] if match and match[1] in member.value.symbols() else None
@@ -183,7 +184,8 @@ def _argument(label: Node | None) -> str | None:
 
 
 def renamed_argument(gold: Named, answer: Named) -> Node:
-    """The answer's value with its function's own argument called as in the gold: f(m), f(n)."""
+    """Return the answer's value with its function's own argument called as in the gold: f(m),
+    f(n)."""
     wanted = _argument(gold.label) or _index(gold)
     present = _argument(answer.label) or _index(answer)
     if wanted and present and wanted != present and wanted not in answer.value.symbols():
@@ -192,7 +194,8 @@ def renamed_argument(gold: Named, answer: Named) -> Node:
 
 
 def as_equation(member: Named) -> Rel | None:
-    """The member of a list as the equation it was written as, if it says more than a value."""
+    """Return the member of a list as the equation it was written as, if it says more than a
+    value."""
     label, value = member.label, member.value
     if label is None:
         return value if isinstance(value, Rel) and value.value == ("=",) else None
@@ -205,7 +208,7 @@ def has_choice_of_sign(node: Node) -> bool:
 
 
 def with_sign(node: Node, plus: bool) -> Node:
-    """The expression with every ± read as + or every one as -."""
+    """Return the expression with every ± read as + or every one as -."""
     args = tuple(with_sign(arg, plus) for arg in node.args)
     if node.kind != "pm":
         return node.with_args(args)
@@ -215,7 +218,8 @@ def with_sign(node: Node, plus: bool) -> Node:
 
 
 def collect(node: Node) -> list[Named] | None:
-    """The members of a list, a finite set, a union of sets or a ±; None for a single answer."""
+    """Return the members of a list, a finite set, a union of sets or a ±; None for a single
+    answer."""
     if node.kind in ("list", "set"):
         parts: list[Node] = list(node.args)
     elif node.kind == "union" and all(arg.kind in ("set", "empty") for arg in node.args):

@@ -15,13 +15,13 @@ AXES = ("i", "j", "k")
 
 
 def distinct_labels(members: list[Named]) -> bool:
-    """Whether each member has a name of its own (x_1 and x_2 are two values of one name)."""
+    """Return whether each member has a name of its own (x_1 and x_2 are two values of one name)."""
     names = [base_name(member.label) for member in members if member.label is not None]
     return len(members) > 1 and len(names) == len(members) == len(set(names))
 
 
 def components(members: list[Named]) -> bool:
-    """Whether x_1 = 1, x_2 = 2 may name the components of one tuple."""
+    """Return whether x_1 = 1, x_2 = 2 may name the components of one tuple."""
     names = [m.label.value for m in members if m.label is not None and m.label.kind == "sym"]
     return distinct_labels(members) or len(names) == len(members) == len(set(names)) > 1
 
@@ -31,7 +31,7 @@ def base_name(label: Node) -> str:
 
 
 def by_name(members: list[Named], order: Node | None = None) -> list[Node]:
-    """The values in the order of a label such as (n, k), else of their names."""
+    """Return the values in the order of a label such as (n, k), else of their names."""
     named = {canonical(member.label): member.value for member in members if member.label}
     if order is not None and order.kind == "tuple":
         wanted = [canonical(name) for name in order.args]
@@ -43,7 +43,7 @@ def by_name(members: list[Named], order: Node | None = None) -> list[Node]:
 
 
 def as_tuples(members: list[Named], others: list[Named]) -> list[Named]:
-    """x = 1, y = 2 or x = 2, y = 1 as two tuples, where the other side lists tuples."""
+    """Return x = 1, y = 2 or x = 2, y = 1 as two tuples, where the other side lists tuples."""
     tuples = [other.value for other in others if other.value.kind == "tuple"]
     if not tuples or len(tuples) != len(others):
         return members
@@ -65,7 +65,7 @@ def as_tuples(members: list[Named], others: list[Named]) -> list[Named]:
 
 
 def named_alike(node: Node) -> list[Named]:
-    """The components that x = y = z = 1 names, all with one value."""
+    """Return the components that x = y = z = 1 names, all with one value."""
     names, value = node.args[:-1], node.args[-1:]
     equations = isinstance(node, Rel) and {*node.value} == {"="}
     if not equations or len(names) < 2 or any(name.kind != "sym" for name in names):
@@ -74,7 +74,7 @@ def named_alike(node: Node) -> list[Named]:
 
 
 def written_out(node: Node) -> Node:
-    """1, 2, …, 6 with all its members, where they are whole numbers at one distance."""
+    """Return 1, 2, …, 6 with all its members, where they are whole numbers at one distance."""
     parts = node.args
     if node.kind not in ("list", "set") or [part.kind for part in parts].count("dots") != 1:
         return node
@@ -92,7 +92,7 @@ def written_out(node: Node) -> Node:
 
 
 def whole_numbers(node: Node) -> Node:
-    """{x ∈ Z | -1 ≤ x < 3} with all its members."""
+    """Return {x ∈ Z | -1 ≤ x < 3} with all its members."""
     over, condition = node.args
     if over.kind != "rel" or over.value != ("in",) or over.args[1] != SetName("Z"):
         return node
@@ -122,7 +122,7 @@ def _whole(node: Node) -> int | None:
 
 
 def along_axes(node: Node, size: int) -> Node | None:
-    """2i + 3j as the tuple (2, 3), for comparison with a tuple of that size."""
+    """Return 2i + 3j as the tuple (2, 3), for comparison with a tuple of that size."""
     names = {*node.symbols()} & {*AXES}
     imaginary = any(part == Const("i") for part in node.walk())
     if not names & {"j", "k"} or size not in (2, 3) or (size == 2 and "k" in names):
@@ -148,7 +148,7 @@ def _at(node: Node, values: Sequence[Node]) -> Node:
 
 
 def on_axes(node: Node, other: Node) -> Node:
-    """2i + 3j as a tuple where the other side is a vector."""
+    """Return 2i + 3j as a tuple where the other side is a vector."""
     if other.kind not in ("tuple", "matrix") or node.kind not in ("add", "mul", "neg", "sym"):
         return node
     return along_axes(node, len(other.args)) or node

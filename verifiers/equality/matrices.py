@@ -8,7 +8,7 @@ MAX_CELLS = 400
 
 
 def as_matrix(node: Node) -> Matrix | None:
-    """A matrix node for a matrix, its multiples, sums and transposes; None for all else."""
+    """Return a matrix node for a matrix, its multiples, sums and transposes; None for all else."""
     if isinstance(node, Matrix):
         return node if len(node.args) <= MAX_CELLS else None
     if node.kind == "tuple" and (rows := _nested_rows(node)):
@@ -28,7 +28,7 @@ def as_matrix(node: Node) -> Matrix | None:
 
 
 def scaled_tuple(node: Node) -> Node | None:
-    """-(1, 2) and 3(1, 2) with the factor at each component; f(1, 2) is no product."""
+    """Return -(1, 2) and 3(1, 2) with the factor at each component; f(1, 2) is no product."""
     vectors = [arg for arg in node.args if arg.kind == "tuple" and arg.value in ("()", "<>")]
     factors = tuple(arg for arg in node.args if arg.kind != "tuple")
     if node.value == "applied" or len(vectors) != 1 or len(factors) != len(node.args) - 1:
@@ -41,7 +41,7 @@ def scaled_tuple(node: Node) -> Node | None:
 
 
 def _nested_rows(node: Node) -> tuple[Node, ...] | None:
-    """[[1, 2], [3, 4]]"""
+    """Return the rows of [[1, 2], [3, 4]]."""
     rows = node.args
     square = node.value == "[]" and all(row.kind == "tuple" and row.value == "[]" for row in rows)
     return rows if square and len({len(row.args) for row in rows}) == 1 else None

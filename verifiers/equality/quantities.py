@@ -45,7 +45,7 @@ def read_quantity(node: Node) -> Quantity:
 
 
 def _compound(node: Node) -> Quantity:
-    """5 ft 6 in, 1 hour 30 minutes: all in the first unit."""
+    """Read 5 ft 6 in, 1 hour 30 minutes: all in the first unit."""
     first, rest = (read_quantity(arg) for arg in node.args)
     factor = conversion(dict(rest.unit), dict(first.unit))
     if factor is None:
@@ -55,7 +55,7 @@ def _compound(node: Node) -> Quantity:
 
 
 def _product_quantity(node: Node) -> Quantity:
-    """$3 million, or 10 m over 2 s: the units multiply as the numbers do."""
+    """Read $3 million, or 10 m over 2 s: the units multiply as the numbers do."""
     parts = [read_quantity(arg) for arg in node.args]
     if any(part.mark not in ("", "unit") for part in parts):
         return Quantity(node)
@@ -71,7 +71,7 @@ def _product_quantity(node: Node) -> Quantity:
 
 
 def _multiple_of_degrees(node: Node) -> Quantity:
-    """(n - 2)·180°, 360°/n: one factor carries the mark."""
+    """Read (n - 2)·180°, 360°/n: one factor carries the mark."""
     first = node.args[:1] if node.kind == "div" else node.args
     marked = [arg for arg in first if arg.kind == "deg"]
     if len(marked) != 1 or sum(part.kind == "deg" for part in node.walk()) != 1:
@@ -81,7 +81,7 @@ def _multiple_of_degrees(node: Node) -> Quantity:
 
 
 def joined_units(node: Node) -> Node:
-    """2 hours and 15 minutes is one quantity; 2 boys and 3 girls are two."""
+    """Read 2 hours and 15 minutes as one quantity; 2 boys and 3 girls stay two."""
     first, second = node.args
     if isinstance(first, Unit) and isinstance(second, Unit):
         units = dict(first.value), dict(second.value)
@@ -124,7 +124,7 @@ def _scaled(node: Node, factor: Fraction) -> Node:
 
 
 def _one_sided(left: Quantity, right: Quantity, mark: str, factor: Fraction) -> bool:
-    """A mark on one side is ignored, or taken at its worth: 20 = 20% = 1/5."""
+    """Return a mark on one side is ignored, or taken at its worth: 20 = 20% = 1/5."""
     if same_value(left.value, right.value):
         return True
     if left.mark == right.mark:
@@ -167,7 +167,7 @@ def _plain(left: Node, right: Node) -> bool:
 
 
 def _with_letter_unit(quantity: Quantity) -> Quantity:
-    """Beside an answer in known units, the m of 5m is a unit too, and so are those of 5 m/s."""
+    """Read the m of 5m as a unit too beside an answer in known units, and those of 5 m/s."""
     bare = without_letter_unit(quantity.value)
     if bare is None:
         return quantity
@@ -177,7 +177,8 @@ def _with_letter_unit(quantity: Quantity) -> Quantity:
 
 
 def without_letter_unit(node: Node) -> Node | None:
-    """5m, 2 m^2, 3 m/s: a number times a letter that names a unit, or a quotient of such."""
+    """Return the number of 5m, 2 m^2, 3 m/s: one times a letter that names a unit, or a quotient
+    of such."""
     if node.kind != "mul" or node.args[0].symbols():
         return None
     numbers = [factor for factor in node.args if not factor.symbols()]
@@ -191,7 +192,7 @@ def without_letter_unit(node: Node) -> Node | None:
 
 
 def _letter_power(node: Node) -> tuple[str, int] | None:
-    """A letter that names a unit, with its exponent: m, s^2, s^{-1}."""
+    """Return a letter that names a unit, with its exponent: m, s^2, s^{-1}."""
     exponent = 1
     while node.kind == "pow":
         power = rational(node.args[1])
@@ -227,7 +228,7 @@ def _same_base(gold: Node, answer: Node) -> bool:
 
 
 def _minutes(node: Node) -> set[Fraction]:
-    """The minutes since midnight that a time may mean; without a half of the day, either."""
+    """Return the minutes since midnight that a time may mean; without a half of the day, either."""
     parts = node.args if node.kind in ("clock", "ratio") else (node, num(0))
     if len(parts) != 2:
         return set()
@@ -258,7 +259,7 @@ def _same_ratio(gold: Node, answer: Node) -> bool:
 
 
 def _is_time(node: Node) -> bool:
-    """4:30 is a time of day as much as a ratio: two of them are not cancelled."""
+    """Return whether 4:30 is a time of day as much as a ratio: two of them are not cancelled."""
     if node.kind != "ratio" or len(node.args) != 2:
         return False
     hours, minutes = (rational(term) for term in node.args)

@@ -41,7 +41,7 @@ class RealSet:
 
 
 def looks_like_range(node: Node) -> bool:
-    """Whether a node can only be read as a set of reals: an inequality, a union, [a, b)."""
+    """Return whether a node can only be read as a set of reals: an inequality, a union, [a, b)."""
     if isinstance(node, Rel):
         operators = node.value
         if operators == ("in",):
@@ -62,7 +62,7 @@ def _is_infinite(node: Node) -> bool:
 
 
 def read_set(node: Node) -> RealSet:
-    """The set that a node denotes. Raises NotASetError."""
+    """Return the set that a node denotes. Raises NotASetError."""
     readers = {"rel": _relation, "tuple": _interval, "list": _list, "union": _union,
                "inter": _intersection, "diff": _difference, "builder": _builder,
                "setname": _named, "set": _points, "empty": lambda node: RealSet(())}  # fmt: skip
@@ -234,7 +234,7 @@ def _relation(node: Node) -> RealSet:
 
 
 def _comparison(left: Node, operator: str, right: Node) -> RealSet:
-    """One comparison of polynomials in one variable, or of |linear| with a number."""
+    """Return one comparison of polynomials in one variable, or of |linear| with a number."""
     if operator not in FLIPPED:
         raise NotASetError("not an order")
     if right.kind == "call" and right.value == "abs":
@@ -255,7 +255,7 @@ def _comparison(left: Node, operator: str, right: Node) -> RealSet:
 
 
 def _polynomial(left: Node, operator: str, right: Node, name: str) -> tuple[Piece, ...]:
-    """Where left - right, of at most the second degree, has the sign that is asked for."""
+    """Return where left - right, of at most the second degree, has the sign that is asked for."""
     found = coefficients(Add((left, Neg((right,)))), name)
     if found is None or found[:2] == (0, 0):
         raise NotASetError("not a polynomial of low degree")

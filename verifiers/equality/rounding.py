@@ -15,7 +15,7 @@ EFFORT_S = 0.01
 
 
 def is_rounding(exact: str, decimal: str) -> bool:
-    """1.41 is a rounding of \\sqrt{2}, and 1.42 is not."""
+    """Return whether it is a rounding, as 1.41 is one of \\sqrt{2}, and 1.42 is not."""
     try:
         whole = read_quantity(parse(normalize(exact)))
         rounded = read_quantity(parse(normalize(decimal)))
@@ -27,7 +27,7 @@ def is_rounding(exact: str, decimal: str) -> bool:
 
 
 def rounds_to(exact: Node, decimal: Node) -> bool:
-    """Whether a value, rounded to the decimal's places, is the decimal."""
+    """Return whether a value, rounded to the decimal's places, is the decimal."""
     negative = decimal.kind == "neg"
     literal = decimal.args[0] if negative else decimal
     if not isinstance(literal, Num) or not literal.digits or exact.symbols():

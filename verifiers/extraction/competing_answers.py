@@ -17,7 +17,7 @@ CORRECTION = pattern("competing_answers", "correction")
 WORD = re.compile(r"(?<!\\)\b[^\W\d_]{2,}")
 COMMANDS = re.compile(r"\\[A-Za-z]+")
 OR_AFTER = re.compile(
-    rf"(?:[\s$.,;()\]\\*_]|\\text\s*\{{)*(?:\b(?:{listed(OR)})(?=\s+[-\d$])|或|または|또는|"
+    rf"(?>(?:\\text\s*\{{|[\s$.,;()\]\\*_])*)(?:\b(?:{listed(OR)})(?=\s+[-\d$])|或|または|또는|"
     r"\b(?:or (?:is|was|should) it(?: be)?|or|alternatively|maybe|perhaps|possibly|"
     r"(?:it|this|note:?)?\s*(?:could|might|may)(?: also)? be)\b)"
     r"[,\s}\\]*(?:maybe|perhaps|possibly|probably|even|else|it is)?[,\s]*",
@@ -33,7 +33,8 @@ NEARBY = 160
 
 
 def offered_after(text: str, position: int, answer: str) -> list[str]:
-    """What "or …", "maybe …" right after an answer offers beside it; not how it is rounded."""
+    """Return what "or …", "maybe …" right after an answer offers beside it; not how it is
+    rounded."""
     match = OR_AFTER.match(text, position)
     if match is None:
         return []
@@ -45,13 +46,13 @@ def offered_after(text: str, position: int, answer: str) -> list[str]:
 
 
 def only_value_first(rest: str, value: str) -> bool:
-    """Whether an offer begins with its value: not "or one could use 4 unknowns"."""
+    """Return whether an offer begins with its value: not "or one could use 4 unknowns"."""
     said = LEAD_TO_VALUE.sub("", APPROXIMATELY.sub("", rest, count=1), count=1)
     return said.startswith(value.strip()[:20]) or not WORD.search(rest[: rest.find(value)])
 
 
 def changed_to(text: str, position: int) -> str | None:
-    """What a response that takes its answer back says instead; "" if nothing."""
+    """Return what a response that takes its answer back says instead; "" if nothing."""
     if match := TAKEN_BACK.match(text, position):
         rest = text[match.end() : match.end() + NEARBY]
         value = read_statement(rest)
@@ -69,7 +70,7 @@ def changed_to(text: str, position: int) -> str | None:
 
 
 def stands_beside(between: str, *, certain: tuple[bool, bool]) -> bool:
-    """Whether what is said between two statements leaves both of them standing."""
+    """Return whether what is said between two statements leaves both of them standing."""
     if CORRECTION.search(between[-2 * NEARBY :]):
         return bool(IF_WRONG.search(between[-2 * NEARBY :]))
     if certain == (True, False):

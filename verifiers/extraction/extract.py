@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from verifiers.extraction.competing_answers import changed_to, offered_after, stands_beside
 from verifiers.extraction.context.alone import stands_alone
-from verifiers.extraction.context.hedges import BOUND
+from verifiers.extraction.context.hedges import BOUND, labelled
 from verifiers.extraction.context.standing import (
     changed_beside,
     denied_after,
@@ -33,6 +33,7 @@ from verifiers.extraction.places import (
     without_denied,
 )
 from verifiers.extraction.prose import (
+    CONTRAST,
     NUMBER_LIST,
     first_digit,
     only_value,
@@ -64,7 +65,11 @@ WRITES_COMMA = pattern("extract", "writes_comma")
 NOT_FOR_GOOD = pattern("extract", "not_for_good")
 NOTE = re.compile(r"\W*note\b", re.I)
 UNSURE_AFTER = re.compile(r"\W*(?:not sure|unsure|maybe|perhaps|if|unless|is what|but|hmm)\b", re.I)
-CUT_WORD = re.compile(r"\b(?:or|and|to)\W*$")
+CUT_WORD = re.compile(r"\b(?:or|and|to)\W*$|[\w)}]\s*[-+*/=<>]\s*$")
+LINE_BREAK = re.compile(r"<br\s*/?>", re.I)
+EQUAL_AFTER = re.compile(
+    r"(?:\$|\\\)|\s){0,4}={1,2}\s{0,3}\$?(-?[\d.,]{1,20}\d|\d)(?=[\s.,;$)]*(?:$|\n|[A-Z]))"
+)
 NEAR_END = 400
 LONGEST_ANSWER = 30_000
 LONGEST_BARE = 300
@@ -100,19 +105,19 @@ def extract(
 
 
 def other_readings(found: Extraction) -> tuple[str, ...]:
-    """2,5 as a decimal where the language writes it so; 42 of a sentence that ends in 42!"""
+    """Return 2,5 as a decimal where the language writes it so; 42 of a sentence that ends in 42!"""
     value, end = found.text or "", found.passage
     boxed = found.reason.startswith(("answer tag", "box"))
     if value.endswith("!") and not boxed and f"{value}$" not in end:
         return (value[:-1],)
-    if DECIMAL_COMMA.search(end) and WRITES_COMMA.search(end):
+    if "," in end and DECIMAL_COMMA.search(end) and WRITES_COMMA.search(end):
         again = _answer(DECIMAL_COMMA.sub(".", end), format=found.format, cut_off=False)
         return (again.text,) if again.text and not again.rivals else ()
     return ()
 
 
 def words_at_end(found: Extraction) -> str:
-    """The words of a box, or else the last sentence, if it is words alone."""
+    """Return the words of a box, or else the last sentence, if it is words alone."""
     if found.text and found.reason == "box or mark":
         return plain_words(found.text)
     return closing_words(found.passage) if found.passage else ""
@@ -139,7 +144,7 @@ def _answer(text: str, *, format: Format, cut_off: bool) -> Extraction:
 
 
 def boxed_answer(text: str, *, think_open: bool = False) -> str | None:
-    """What the last box of a response or a written solution holds; None without one."""
+    """Return what the last box of a response or a written solution holds; None without one."""
     return extract(text, format="boxed", think_open=think_open).text
 
 
@@ -155,6 +160,11 @@ def _checked(text: str, reason: str, rivals: tuple[str, ...] = ()) -> Extraction
         text = match[1]
     if not text[0].isdigit():
         text = LABEL.sub(r"\1", text, count=1)
+        if ":" in text and (label := labelled(plain_words(text))):
+            value, anothers = label
+            if anothers:
+                return Extraction(None, "another's")
+            text = value if "\\" not in text and is_value(value) else text
     if CUT_WORD.search(text, max(0, len(text) - 12)):
         return Extraction(None, "cut off")
     if len(text) <= LONGEST_BARE and NUMBER_LIST.fullmatch(text.rstrip(" .")):
@@ -165,7 +175,7 @@ def _checked(text: str, reason: str, rivals: tuple[str, ...] = ()) -> Extraction
 
 
 def _with_aside(text: str, rivals: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """The first of two spellings of one value, 7/2 (or 3.5), with the other as a rival."""
+    """Return the first of two spellings of one value, 7/2 (or 3.5), with the other as a rival."""
     aside = VALUE_ASIDE.fullmatch(TEXT_OF.sub(r"\1", text))
     if aside is None:
         return text, rivals
@@ -176,7 +186,7 @@ def _with_aside(text: str, rivals: tuple[str, ...]) -> tuple[str, tuple[str, ...
 
 
 def _in_block(inside: str) -> Extraction:
-    """The answer of an answer block: all that it states must agree."""
+    """Return the answer of an answer block: all that it states must agree."""
     boxes_inside = marked(inside)
     if boxes_inside and (found := _last_of(inside, boxes_inside)):
         rest = [inside[: boxes_inside[0].start], inside[boxes_inside[-1].end :]]
@@ -185,8 +195,10 @@ def _in_block(inside: str) -> Extraction:
         ]
         others += [said.value for part in rest for said in stated(part) if is_value(said.value)]
         return _beside(found, others)
-    whole = bare_answer(inside.strip())
-    if denied_before(whole[: first_digit(whole)]):
+    whole = bare_answer(LINE_BREAK.sub("\n", inside).strip(" \t\r\n'\""))
+    whole = CONTRAST.sub("", whole) if len(whole) <= LONGEST_BARE else whole
+    before = whole[: first_digit(whole)]
+    if denied_before(before) or (doubted(before) and not EITHER.search(whole)):
         return Extraction(None, "denied")
     if parts := PARTS.match(whole):
         return _checked(", ".join(part.strip() for part in parts.groups() if part), "parts")
@@ -203,7 +215,8 @@ def _in_block(inside: str) -> Extraction:
 
 
 def _taken_away(text: str, start: int, end: int) -> bool:
-    """Whether what stands around an answer block denies it, doubts it or computes with it."""
+    """Return whether what stands around an answer block denies it, doubts it or computes with
+    it."""
     before, after = sentence_before(text, start), sentence_after(text, end)
     if not text[:start].strip() and not text[end:].strip():
         return False
@@ -218,7 +231,7 @@ def _taken_away(text: str, start: int, end: int) -> bool:
 
 
 def _with_rivals(found: Extraction, after: str) -> Extraction:
-    """What is boxed or stated after the answer block must not contradict it."""
+    """Withdraw the block's answer if anything boxed or stated after it contradicts it."""
     if found.text is None:
         return found
     others = [place.value for place in marked(after)] + [said.value for said in stated(after)]
@@ -232,19 +245,21 @@ def _beside(found: Extraction, others: list[str]) -> Extraction:
 
 
 def _last_line(text: str, end: int) -> list[str]:
-    """A number that stands alone on the line after an answer."""
+    """Return a number that stands alone on the line after an answer."""
     line = text[end:].rpartition("\n")[2].strip(" *$")
     return [line] if is_plain_number(line) else []
 
 
 def _last_of(text: str, places: list[Place]) -> Extraction | None:
-    """The last statement, with those before it that it does not replace but stands beside."""
+    """Return the last statement, with those before it that it does not replace but stands
+    beside."""
     if not places:
         return None
     places = places[-MOST_PLACES:]
     last = places[-1]
     rivals: list[str] = []
-    for before, after in reversed(list(pairwise(places))):
+    said_twice = len(places) == 2 and places[0].value.strip() == last.value.strip()
+    for before, after in [] if said_twice else reversed(list(pairwise(places))):
         between = text[before.end : after.start]
         if stands_beside(between, certain=(before.certain, after.certain)):
             rivals.insert(0, before.value)
@@ -264,7 +279,9 @@ def _last_of(text: str, places: list[Place]) -> Extraction | None:
             same = changed.strip(" .$") == last.value.strip()
             changed = "" if same and taken_back(text[end : end + NEAR_END]) else changed
             return _checked(changed, "taken back")
-        found = _beside(found, offered_after(text, end, last.value) + _last_line(text, end))
+        rest = offered_after(text, end, last.value) + _last_line(text, end)
+        equal = EQUAL_AFTER.match(text, end) if last.certain else None
+        found = _beside(found, [*rest, equal[1]] if equal else rest)
     if len(places) < 2:
         return found
     parts = [place.value for place in places if place.certain] or [

@@ -13,7 +13,7 @@ def check_format(response: str, *, think_open: bool = False) -> bool:
     after the two blocks. With `think_open` the template wrote the first tag, so the response
     must not repeat it.
     """
-    tags = list(TAG.finditer(response))
+    tags = list(TAG.finditer(response)) if "</answer>" in response else []
     expected = EXPECTED_TAGS[1:] if think_open else EXPECTED_TAGS
     if [tag.group() for tag in tags] != expected:
         return False

@@ -41,7 +41,7 @@ UNCERTAIN = words(table("last_sentence")["uncertain"])
 
 
 def chosen(text: str) -> str | None:
-    """The letter of the choice that a sentence says is right."""
+    """Return the letter of the choice that a sentence says is right."""
     text = without_reason(text)
     match = CHOSEN.search(text)
     if match is None:
@@ -54,7 +54,8 @@ def chosen(text: str) -> str | None:
 
 
 def chosen_last(text: str) -> str | None:
-    """The choice of the last sentence, with another that a sentence before it says is right."""
+    """Return the choice of the last sentence, with another that a sentence before it says is
+    right."""
     said = [letter for piece in sentences(text)[-LAST_SENTENCES:] if (letter := chosen(piece))]
     if len(set(said)) < 2 or REVISED.search(text):
         return said[-1] if said else None
@@ -62,13 +63,13 @@ def chosen_last(text: str) -> str | None:
 
 
 def last_sentence(text: str) -> str:
-    """The last sentence of a text, unless it is too long to end in a word that answers."""
+    """Return the last sentence of a text, unless it is too long to end in a word that answers."""
     last = (sentences(BOILERPLATE.sub("", text)) or [""])[-1].strip('*_"” ')
     return last if len(last) <= LONGEST_TEXT_ANSWER else ""
 
 
 def main_clause(sentence: str) -> str:
-    """The part that states the value: "there are 6" of "there are 6 integers below 9"."""
+    """Return the part that states the value: "there are 6" of "there are 6 integers below 9"."""
     if match := COUNTED.search(sentence):
         rest = RANGE.sub("", sentence[match.end() :])
         return sentence if GOES_ON.search(rest) else sentence[: match.end()]
@@ -81,7 +82,7 @@ def main_clause(sentence: str) -> str:
 
 
 def named_kind(sentence: str) -> tuple[str, bool] | None:
-    """The word in "the function is odd", and whether the sentence says that it concludes."""
+    """Return the word in "the function is odd", and whether the sentence says that it concludes."""
     match = NAMED_KIND.match(sentence)
     if match is None or match[3].lower() in UNCERTAIN:
         return None
@@ -89,7 +90,7 @@ def named_kind(sentence: str) -> tuple[str, bool] | None:
 
 
 def closing_words(text: str) -> str:
-    """What the last sentence says without its reasons, if it is short and doubts nothing."""
+    """Return what the last sentence says without its reasons, if it is short and doubts nothing."""
     last = last_sentence(text[-LONGEST_CLOSING:])
     last = without_reason(REASON_FIRST.sub("", last, count=1)).partition(": ")[0]
     if not last or len(last.split()) > MOST_WORDS or NOT_WORDS.search(last):
@@ -100,7 +101,7 @@ def closing_words(text: str) -> str:
 
 
 def without_reason(sentence: str) -> str:
-    """A sentence up to "because", "since", "with", a colon or brackets that explain it."""
+    """Return a sentence up to "because", "since", "with", a colon or brackets that explain it."""
     match = REASON.search(sentence, 1)
     return sentence[: match.start()] if match else sentence
 
@@ -112,8 +113,8 @@ CHOSEN_BY_OTHERS = re.compile(
 
 
 def ends_in(sentence: str, words: str) -> bool:
-    """Whether a sentence says that the answer is these words: at its end, with nothing before that
-    takes them away, or as the subject of a superlative."""
+    """Return whether a sentence says that the answer is these words: at its end, with nothing
+    before that takes them away, or as the subject of a superlative."""
     words, said = words.casefold(), sentence.casefold()
     if words.startswith("no ") and said.endswith(words + "s"):
         said = said[:-1]

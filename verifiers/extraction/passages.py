@@ -11,6 +11,7 @@ END_OF_TURN = re.compile(
     r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text)\|>|</s>|<｜end▁of▁sentence｜>"
 )
 CALCULATOR = re.compile(r"<<[^<>\n]{0,200}>>")
+LONG_GAP = re.compile(" {100,}")
 BOILERPLATE = re.compile(r"\bI hope (?:it|this) is correct\.?|\bI hope this helps[.!]?", re.I)
 CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.S)
 COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.S)
@@ -46,7 +47,7 @@ END_MARK = pattern("passages", "end_mark", flags=0)
 
 
 def _first_problem(text: str) -> str:
-    """A text up to where it runs on into another problem, once it has stated an answer."""
+    """Return a text up to where it runs on into another problem, once it has stated an answer."""
     if "\n" not in text or not NEXT_LINE.search(text):
         return text
     first = STATED.search(text)
@@ -55,30 +56,34 @@ def _first_problem(text: str) -> str:
 
 
 def _may_strike(text: str) -> bool:
-    """Whether one of the signs stands in a text that strike a part of it out."""
-    if "\n%" in text or "~~" in text or "<s" in text or "<d" in text or "\n %" in text:
+    """Return whether one of the signs stands in a text that strike a part of it out."""
+    if ("~" in text and "~~" in text) or ("<" in text and ("<s" in text or "<d" in text)):
         return True
-    return text[:1] in "%[" or "{comment}" in text or "[//]" in text or not text.isascii()
+    if "%" in text and (text[0] == "%" or "\n%" in text or "\n %" in text):
+        return True
+    return text[:1] == "[" or "{comment}" in text or "[//]" in text or not text.isascii()
 
 
 def final_text(text: str) -> str:
-    """The end of the first turn of a response, without calculator notes, comments and bold."""
+    """Return the end of the first turn of a response, without calculator notes, comments and
+    bold."""
+    text = CALCULATOR.sub("", text) if "<<" in text else text
     text = END_OF_TURN.split(text, maxsplit=1)[0] if "<" in text else text
+    text = LONG_GAP.sub(" ", text) if " " * 100 in text else text
     text = _first_problem(_window(text.rstrip()))
     end = text[-END_MARKS:]
-    if "\\" in end or "Q" in end or not end.isascii():
+    if "Q" in end or not end.isascii() or (end[-1:] in "$exdDlk" and "\\" in end):
         text = text[:-END_MARKS] + END_MARK.sub("", end)
-    text = CALCULATOR.sub("", text) if "<<" in text else text
     text = COMMENT.sub(" ", text) if "<!--" in text else text
     text = STRUCK.sub(" ", text) if _may_strike(text) else text
     text = BOLD.sub(r"\1", text) if "**" in text else text
     text = TAGGED.sub(r"\2", text) if "</" in text else text
     end = text[-END_MARKS:]
-    return text[:-END_MARKS] + ITALIC.sub(r"\1", end) if "*" in end else text
+    return text[:-END_MARKS] + ITALIC.sub(r"\1", end) if end.count("*") > 1 else text
 
 
 def tail_of(text: str, longest: int) -> str:
-    """The end of a long text, from the beginning of a sentence: no value is cut."""
+    """Return the end of a long text, from the beginning of a sentence: no value is cut."""
     if len(text) <= longest:
         return text
     begins = SENTENCE_END.search(text, len(text) - longest)
@@ -86,7 +91,7 @@ def tail_of(text: str, longest: int) -> str:
 
 
 def _window(text: str) -> str:
-    """The end of a very long text, or what surrounds its last mark if the end has none."""
+    """Return the end of a very long text, or what surrounds its last mark if the end has none."""
     end = tail_of(text, WINDOW)
     if len(text) <= WINDOW or MARKED.search(end):
         return end
@@ -97,14 +102,15 @@ def _window(text: str) -> str:
 
 def without_quotations(text: str) -> str:
     """Blank out boxes and tags that stand inside code or quotation marks; positions stay."""
-    if not any(mark in text for mark in ("box", "answer>", "####")):
+    if "box" not in text and "answer>" not in text and "####" not in text:
         return text
 
     def blank(match: re.Match[str]) -> str:
         return " " * len(match[0]) if MARKED.search(match[0]) else match[0]
 
     text = CODE.sub(blank, text) if "`" in text else text
-    if any(mark in text for mark in "\"“'"):
+    last = max(map(text.rfind, "\"”'"))
+    if last >= 0 and any(0 <= text.find(mark) < last for mark in ("box", "answer>", "####")):
         text = QUOTED.sub(blank, text)
     hidden = list(HIDDEN.finditer(text))[:MOST_UNCLOSED] if "phantom" in text else []
     for match in hidden:
@@ -114,7 +120,7 @@ def without_quotations(text: str) -> str:
 
 
 def group_end(text: str, opening: int) -> int:
-    """The position after the brace that closes the one at `opening`, or -1."""
+    """Return the position after the brace that closes the one at `opening`, or -1."""
     depth = 0
     for match in re.compile(r"\\.|[{}]", re.S).finditer(text, opening):
         brace = match[0]
@@ -126,7 +132,7 @@ def group_end(text: str, opening: int) -> int:
 
 @lru_cache(maxsize=4)
 def boxes(text: str) -> list[tuple[int, int, str]]:
-    """Every outermost box as (start, end, content); an unclosed box ends the search."""
+    """Return every outermost box as (start, end, content); an unclosed box ends the search."""
     found: list[tuple[int, int, str]] = []
     position = text.find("box") - 2
     if position < -2:
@@ -144,7 +150,8 @@ def boxes(text: str) -> list[tuple[int, int, str]]:
 
 
 def math_span(text: str, start: int) -> tuple[int, str] | None:
-    """The mathematics delimited at `start`, as (end, content); $5 and then $6 delimit none."""
+    """Return the mathematics delimited at `start`, as (end, content); $5 and then $6 delimit
+    none."""
     match = OPENING.match(text, start)
     if not match:
         return None
@@ -164,7 +171,7 @@ def math_span(text: str, start: int) -> tuple[int, str] | None:
 
 
 def math_spans(text: str) -> list[tuple[int, int, str]]:
-    """All delimited mathematics, as (start, end, content)."""
+    """Return all delimited mathematics, as (start, end, content)."""
     spans: list[tuple[int, int, str]] = []
     position = unclosed = 0
     while unclosed < MOST_UNCLOSED and (match := OPENING.search(text, position)):
@@ -179,18 +186,19 @@ def math_spans(text: str) -> list[tuple[int, int, str]]:
 
 
 def _last_row(block: re.Match[str]) -> str:
-    """A block of aligned steps as a display of its last one."""
+    """Return a block of aligned steps as a display of its last one."""
     rows = [row for row in block[2].replace("&", " ").split(r"\\") if row.strip()]
     return rf"\[{rows[-1].strip().rstrip('.,')}\]" if rows else " "
 
 
 def _one_line(display: re.Match[str]) -> str:
-    """A display without its line breaks and the full stop before its end."""
+    """Return a display without its line breaks and the full stop before its end."""
     return STOP_AT_END.sub(" ", display[0].replace("\n", " "))
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences and lines of a text, in order, without empty ones; a display is one line."""
+    """Return the sentences and lines of a text, in order, without empty ones; a display is one
+    line."""
     if "\\begin" in text:
         text = ALIGNED.sub(_last_row, text)
     if "\\]" in text or "$$" in text:

@@ -1,7 +1,7 @@
 """Where in a text answers stand: boxes, lines that start with ####, phrases."""
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from verifiers.extraction.context.alone import stands_alone
 from verifiers.extraction.context.standing import changed_beside, not_stated, only_offered
@@ -10,7 +10,7 @@ from verifiers.extraction.prose import JOIN
 from verifiers.extraction.readable import is_value
 from verifiers.extraction.statements import Statement, stated
 
-HASHES = re.compile(r"^[ \t]*####[ \t]*([^\n]+)", re.M)
+HASHES = re.compile(r"####[ \t]*([^\n]+)")
 BETWEEN_BOXES = re.compile(
     r"(?:[a-zA-Z](?:\w|_\{?\w{1,3}\}?)?\s*=|[\s,;$.&，、；]|\\[()\[\],;! ]|\\quad|\\qquad|"
     r"\\text\s*\{\s*,?\s*(?:and|or)\s*\}|\b(?:and|or)\b)*"
@@ -19,8 +19,7 @@ NAME_BEFORE = re.compile(r"(?<![A-Za-z\\])([a-zA-Z](?:_\{?\w\}?)?)\s*=\s*$")
 MOST_PLACES = 50
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """A statement of an answer between two positions of the text."""
 
     start: int
@@ -32,7 +31,7 @@ class Place:
 
 
 def marked(text: str) -> list[Place]:
-    """Boxes, those that stand together as one list, and lines that start with ####."""
+    """Return boxes, those that stand together as one list, and lines that start with ####."""
     groups: list[list[tuple[int, int, str]]] = []
     last = 0
     for box in boxes(text)[-MOST_PLACES:]:
@@ -51,19 +50,22 @@ def marked(text: str) -> list[Place]:
         )
         for group in groups
     ]
-    lines = [
-        Place(match.start(), match.end(), match[1], True)
-        for match in (list(HASHES.finditer(text))[-MOST_PLACES:] if "####" in text else [])
-        if is_value(match[1]) or not text[match.end() :].strip()
-    ]
-    lines = [
-        line for line in lines if not any(p.start < line.end and line.start < p.end for p in places)
-    ]
-    return sorted(places + lines, key=lambda place: place.end)
+    if "####" not in text:
+        return places
+    for match in list(HASHES.finditer(text))[-MOST_PLACES:]:
+        start = text.rfind("\n", 0, match.start()) + 1
+        if text[start : match.start()].strip(" \t") or any(
+            place.start < match.end() and start < place.end for place in places
+        ):
+            continue
+        if is_value(match[1]) or not text[match.end() :].strip():
+            places.append(Place(start, match.end(), match[1], True))
+    return sorted(places, key=lambda place: place.end)
 
 
 def without_denied(text: str) -> str:
-    """The text without the boxes that it denies or changes, and without their like before them."""
+    """Return the text without the boxes that it denies or changes, and without their like
+    before them."""
     found = boxes(text)[-MOST_PLACES:]
     gone: list[tuple[int, int]] = []
     for at, (start, end, content) in enumerate(found):
@@ -75,7 +77,7 @@ def without_denied(text: str) -> str:
 
 
 def _joined(text: str, group: list[tuple[int, int, str]]) -> str:
-    """Boxes that stand together as one list, each with the name before it: x = ⬚ and y = ⬚."""
+    """Join boxes that stand together, each with the name before it: x = ⬚ and y = ⬚."""
     if len(group) == 1:
         return group[0][2]
     parts = []
@@ -88,7 +90,7 @@ def _joined(text: str, group: list[tuple[int, int, str]]) -> str:
 
 
 def phrased(text: str, places: list[Place]) -> list[Place]:
-    """Statements in words; beside a marked answer only those that state a value count."""
+    """Return statements in words; beside a marked answer only those that state a value count."""
     offset = places[-1].end if places else 0
     found = [spoken_at(said, offset) for said in stated(text[offset:]) if said.whole or not offset]
     values = [place for place in found if is_value(place.value)]

@@ -2,6 +2,7 @@
 
 import re
 
+from verifiers.extraction.computed import computed_side
 from verifiers.extraction.context.hedges import BOUND, DENIED, HEDGED
 from verifiers.extraction.context.standing import (
     changed_beside,
@@ -32,7 +33,7 @@ EXPLANATION = re.compile(
     r",?\s+(?:because|since|as|so|which|where|for|by|of|after|left|in total)\b|\s+\((?!or|maybe)"
 )
 OPERATOR_BEFORE = re.compile(
-    r"[*/×·÷^√±<>≤≥≠@#§&|\\~_]\s*$|[;?!%'](?=$)|[\w)}]\s*[-−–+]\s*$|(?<!\w)[+]\s*$"
+    r"==\s*$|[*/×·÷^√±<>≤≥≠@#§&|\\~_]\s*$|[;?!%'](?=$)|[\w)}]\s*[-−–+]\s*$|(?<!\w)[+]\s*$"
 )
 OPERATOR_AFTER = pattern("prose", "operator_after", flags=0)
 MENTIONED = re.compile(r"\banswer\b", re.I)
@@ -44,6 +45,7 @@ CONTRAST = pattern("prose", "contrast")
 STRAY = re.compile(r"[@#&|\\<>{}^~=*/+_]|;\S")
 DATE = pattern("prose", "date")
 NEGATED = re.compile(r"(?:\bnot|n't|\bnever|\bcannot be)\s+(?:(?:equal to|be)\s+)?[*_$\\(]*$", re.I)
+CHANGED_YET = re.compile(r"\bround|\bin an?\b", re.I)
 PLACED = re.compile(
     r"(?:at\s+)?(?:the\s+)?(?:ordered\s+)?(?:(?:point|pair|interval|number|value|set|letter)\s+)?(?=\(|-?\d|[A-J]\b)"
 )
@@ -72,7 +74,7 @@ STOPS = " .,;:!"
 
 
 def joined_spans(rest: str) -> str | None:
-    """$1$ and $2$: the delimited mathematics at the start, with what is joined to it."""
+    """Return $1$ and $2$: the delimited mathematics at the start, with what is joined to it."""
     span = math_span(rest, 0)
     if span is None or parsed(span[1]) is None:
         return None
@@ -90,7 +92,8 @@ def joined_spans(rest: str) -> str | None:
 
 
 def last_expression(text: str) -> str | None:
-    """The last mathematics or number of a passage, if its sentence states it; lists stay whole."""
+    """Return the last mathematics or number of a passage, if its sentence states it; lists stay
+    whole."""
     text = BOILERPLATE.sub("", text)
     if subject := SUBJECT.match(last_sentence(text)):
         return subject[1] if is_value(subject[1]) else None
@@ -119,14 +122,14 @@ def last_expression(text: str) -> str | None:
 
 
 def _without_reason(sentence: str) -> str:
-    """x = 7 of "x = 7, as x = -3 does not fit", if nothing is concluded from the reason."""
+    """Return x = 7 of "x = 7, as x = -3 does not fit", if nothing is concluded from the reason."""
     said = FOR_ALL.sub("", without_reason(sentence))
     concludes = said != sentence and CONCLUDES.search(sentence, len(said))
     return sentence if concludes or not first_digit(said) < len(said) else said
 
 
 def stands(sentence: str, value: str) -> bool:
-    """Whether a sentence states the value that it ends in, and not what it makes of it."""
+    """Return whether a sentence states the value that it ends in, and not what it makes of it."""
     start = sentence.rfind(value)
     end = start + len(value.rstrip(STOPS))
     return not (
@@ -138,14 +141,14 @@ def stands(sentence: str, value: str) -> bool:
 
 
 def _touches_nothing(sentence: str, value: str) -> bool:
-    """Whether a number in prose is no part of something that was not read."""
+    """Return whether a number in prose is no part of something that was not read."""
     start = sentence.rfind(value)
     before, after = sentence[:start], sentence[start + len(value.rstrip(STOPS)) :]
     return not (OPERATOR_BEFORE.search(before[-NEAR:]) or OPERATOR_AFTER.match(after))
 
 
 def _linked_value(sentence: str) -> str | None:
-    """What follows the last "is" of a sentence in words, if all of it is a value."""
+    """Return what follows the last "is" of a sentence in words, if all of it is a value."""
     links = list(LINK.finditer(sentence))
     if links and NEGATED.search(sentence[: links[-1].end()][-40:]):
         return None
@@ -155,11 +158,13 @@ def _linked_value(sentence: str) -> str | None:
     clause = rest[: match.start()] if match else rest
     if match and ENDS_ARGUMENT.match(match[0]) and NUMBER.search(rest, match.end()):
         return None
+    if "=" in clause and (side := computed_side(clause)):
+        clause = "" if CHANGED_YET.search(rest, len(clause) - len(side)) else side
     return clause if is_value(clause) and re.search(r"[\d=√π½¼¾⅓⅔]", clause) else None
 
 
 def words_stated(text: str) -> str | None:
-    """The choice or the single word that the last sentence of a text ends in."""
+    """Return the choice or the single word that the last sentence of a text ends in."""
     last = last_sentence(text)
     if chosen(last) and (letters := chosen_last(text)):
         return letters
@@ -170,7 +175,8 @@ def words_stated(text: str) -> str | None:
 
 
 def only_value(text: str) -> str | None:
-    """The value of a text that has just one, or that gives one first and then explains it."""
+    """Return the value of a text that has just one, or that gives one first and then explains
+    it."""
     if CHOICE_AND_TEXT.match(text):
         return text
     if match := YES_OR_NO.match(text):
@@ -200,7 +206,7 @@ def only_value(text: str) -> str | None:
 
 
 def leads_to(before: str) -> bool:
-    """Whether what stands before the only number of a passage states it."""
+    """Return whether what stands before the only number of a passage states it."""
     return len(before) <= NEAR and LEADS_TO.search(before) is not None
 
 

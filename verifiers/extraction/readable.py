@@ -25,7 +25,7 @@ LONGEST_PROSE = 2_000
 
 
 def is_value(text: str) -> bool:
-    """Whether a text can be read as mathematics or a short choice, not as prose."""
+    """Return whether a text can be read as mathematics or a short choice, not as prose."""
     if is_plain_number(text):
         return True
     usual = normalize(text)
@@ -36,7 +36,7 @@ def is_value(text: str) -> bool:
 
 
 def is_prose(text: str) -> bool:
-    """Two words or more outside LaTeX that are neither functions, units nor connectives."""
+    """Return two words or more outside LaTeX that are neither functions, units nor connectives."""
     if len(text) > LONGEST_PROSE:
         return False
     found = set(PROSE_WORD.findall(TEXT_GROUP.sub(" ", text))) - {"and", "or"}

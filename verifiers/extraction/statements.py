@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from verifiers.extraction.context.hedges import (
     BOUND,
@@ -33,7 +33,7 @@ from verifiers.extraction.prose import (
     leads_to,
 )
 from verifiers.extraction.readable import PROSE_WORD, YES_OR_NO, is_prose, is_value, parsed
-from verifiers.grammar.literals import is_plain_number
+from verifiers.grammar.literals import LONGEST_PLAIN, is_plain_number
 from verifiers.grammar.spoken import spoken
 from verifiers.grammar.tables import pattern
 
@@ -47,14 +47,14 @@ PARTS = pattern("statements", "parts", flags=0)
 GOES_ON = pattern("statements", "goes_on", flags=0)
 CUT = re.compile(r"\b(?:or|and|to)\W*$|[-+*/]\s*$")
 NO_VALUE = re.compile(r"(?:DNE|does not exist|doesn['’]t exist)\W*$", re.I)
+IN_ALL = re.compile(r"(?<=\d)\s+(?:in (?:total|all)|altogether)\W*$", re.I)
 OFFERED = re.compile(r"\b(?:might|may|could|can)\s+be\b", re.I)
 LONGEST_STATEMENT = 30_000
 LAST_STATEMENTS = 8
 MOST_PLACES = 80
 STATING = (
-    "answer",
-    "result",
     "ans",
+    "result",
     "correct",
     "right",
     "best",
@@ -68,8 +68,7 @@ STATING = (
 PREFIX = re.compile(r"\b(?:final|correct|right|required|desired)?[ ]?$", re.I)
 
 
-@dataclass(frozen=True)
-class Statement:
+class Statement(NamedTuple):
     """What "the answer is …" states, and where. `whole`: all that is said is a value."""
 
     start: int
@@ -80,7 +79,7 @@ class Statement:
 
 
 def stated(text: str) -> list[Statement]:
-    """The last few "the answer is …" of a text that stand, in order."""
+    """Return the last few "the answer is …" of a text that stand, in order."""
     lowered = text.lower()
     if len(lowered) != len(text):
         lowered = text
@@ -89,14 +88,19 @@ def stated(text: str) -> list[Statement]:
     )
     if not places:
         return []
-    quoted = [match.span() for match in QUOTED.finditer(text)] if '"' in text or "“" in text else []
+    quoted = (
+        [match.span() for match in QUOTED.finditer(text)]
+        if '"' in text or "“" in text or " '" in text
+        else []
+    )
     matches: list[re.Match[str]] = []
     for at in places[-MOST_PLACES:]:
         if (not matches or at >= matches[-1].end()) and (match := _begins(text, at)):
             matches.append(match)
     found = [_read(text, match, quoted) for match in matches[-LAST_STATEMENTS:]]
-    begun = list(BEFORE.finditer(text, max(0, places[0] - LONGEST_QUALIFIER)))
-    found += [_read_before(text, match) for match in begun[-LAST_STATEMENTS:]]
+    if " answer" in lowered and any(own in lowered for own in (" the ", " our ", " my ")):
+        begun = list(BEFORE.finditer(text, max(0, places[0] - LONGEST_QUALIFIER)))
+        found += [_read_before(text, match) for match in begun[-LAST_STATEMENTS:]]
     return sorted(filter(None, found), key=lambda statement: statement.start)
 
 
@@ -108,7 +112,7 @@ def _all_places(lowered: str, word: str) -> Iterator[int]:
 
 
 def _begins(text: str, at: int) -> re.Match[str] | None:
-    """The beginning of a statement whose noun stands at a place."""
+    """Return the beginning of a statement whose noun stands at a place."""
     line = text.rfind("\n", 0, at) + 1
     if not text[line:at].strip() and (match := AFTER.match(text, line)):
         return match
@@ -117,11 +121,15 @@ def _begins(text: str, at: int) -> re.Match[str] | None:
 
 
 def _read(text: str, match: re.Match[str], quoted: list[tuple[int, int]]) -> Statement | None:
-    """What a statement says that begins so, unless something beside it takes that away."""
+    """Return what a statement says that begins so, unless something beside it takes that away."""
     start, end = match.span()
     said = match[0] if not start or text[start - 1] == "\n" else sentence_before(text, end)
     if not_its_own(text, match, quoted) or denied_before(said):
         return None
+    final = "final" in match[0].lower()
+    offered = OFFERED.search(match[0]) is not None or doubted(said)
+    if len(text) - end <= LONGEST_PLAIN and is_plain_number(rest := text[end:].strip()):
+        return Statement(start, rest, True, offered, final)
     value = read_statement(text[end : end + LONGEST_STATEMENT])
     if not value or CUT.search(value):
         return None
@@ -132,12 +140,11 @@ def _read(text: str, match: re.Match[str], quoted: list[tuple[int, int]]) -> Sta
     ):
         return None
     whole = not PROSE_WORD.search(LEAD.sub("", text[end:at], count=1)) if at > end else True
-    offered = bool(OFFERED.search(match[0])) or doubted(said)
-    return Statement(start, value, whole, offered, "final" in match[0].lower())
+    return Statement(start, value, whole, offered, final)
 
 
 def _taken_away(text: str, at: int, stop: int, value: str, noun: str) -> bool:
-    """Whether what follows a stated value makes another of it, denies it or limits it."""
+    """Return whether what follows a stated value makes another of it, denies it or limits it."""
     after = sentence_after(text, stop)
     if not after.strip(STOPS):
         return bool(taken_back(text[stop : stop + LONGEST_QUALIFIER]) or CASES.match(text, stop))
@@ -152,7 +159,7 @@ def _taken_away(text: str, at: int, stop: int, value: str, noun: str) -> bool:
 
 
 def _read_before(text: str, match: re.Match[str]) -> Statement | None:
-    """What is said to be "our answer"."""
+    """Return what is said to be "our answer"."""
     start = max(text.rfind("\n", 0, match.start()), text.rfind(". ", 0, match.start())) + 1
     before = text[start : match.start()]
     if len(before) > LONGEST_STATEMENT:
@@ -162,7 +169,7 @@ def _read_before(text: str, match: re.Match[str]) -> Statement | None:
 
 
 def read_statement(rest: str) -> str | None:
-    """The answer at the start of what follows "the answer is"."""
+    """Return the answer at the start of what follows "the answer is"."""
     if is_plain_number(whole := rest.strip()):
         return whole
     rest = rest[match.end() :] if (match := LEAD.match(rest)) else rest
@@ -178,6 +185,7 @@ def read_statement(rest: str) -> str | None:
     if not pieces:
         return None
     sentence = pieces[0].strip().strip('*_"” ')
+    sentence = IN_ALL.sub("", sentence) if len(sentence) <= LONGEST_TEXT_ANSWER else sentence
     if CHOICE_AND_TEXT.match(sentence):
         return NOT_THE_OTHER.sub("", sentence)
     if BOUND.match(sentence) or HEDGED.search(sentence) or spoken(sentence):

@@ -9,7 +9,14 @@ from verifiers.extraction.context.wording import changed
 from verifiers.extraction.last_sentence import without_reason
 from verifiers.extraction.passages import MARKED, math_spans, tail_of
 from verifiers.extraction.places import MOST_PLACES
-from verifiers.extraction.prose import NUMBER, last_expression, only_value, stands, words_stated
+from verifiers.extraction.prose import (
+    CONTRAST,
+    NUMBER,
+    last_expression,
+    only_value,
+    stands,
+    words_stated,
+)
 from verifiers.extraction.readable import YES_OR_NO, is_value
 from verifiers.extraction.statements import LEAD, PARTS
 from verifiers.grammar.normalize import as_date, choices
@@ -40,7 +47,7 @@ NO_LIMIT = pattern("unmarked", "no_limit")
 
 
 def value_lines(text: str) -> str | None:
-    """Lines that are nothing but values, as one list."""
+    """Return lines that are nothing but values, as one list."""
     if "\n" not in text:
         return None
     text = HEADING.sub("", text, count=1)
@@ -51,8 +58,8 @@ def value_lines(text: str) -> str | None:
 
 
 def unmarked(text: str) -> tuple[str, str] | None:
-    """The answer of a text without mark and phrase, and how it was found: a short bare answer, or
-    the last value of the last sentence."""
+    """Return the answer of a text without mark and phrase, and how it was found: a short bare
+    answer, or the last value of the last sentence."""
     whole = text.strip()
     if not whole or MARKED.search(whole) or TAG_LIKE.search(whole):
         return None
@@ -86,16 +93,16 @@ def unmarked(text: str) -> tuple[str, str] | None:
 
 
 def bare_answer(text: str) -> str:
-    """A text without "so," before its value and "I think" after it."""
+    """Return a text without "so," before its value and "I think" after it."""
     text = TAIL.sub("", LEAD.sub("", text, count=1), count=1)
     return f"{match[1]}{text[match.end() :]}" if (match := CONCLUDES.match(text)) else text
 
 
 def _short(whole: str) -> str | None:
-    """The answer of a line: a value, a value with its reason, or two or three words."""
+    """Return the answer of a line: a value, a value with its reason, or two or three words."""
     if terse := _tersely(whole):
         return terse
-    bare = bare_answer(NUMBERED.sub("", whole, count=1))
+    bare = CONTRAST.sub("", bare_answer(NUMBERED.sub("", whole, count=1)))
     if BOUND.match(bare):
         return bare
     if match := YES_OR_NO.match(bare + "."):
@@ -113,7 +120,7 @@ def _short(whole: str) -> str | None:
 
 
 def _from_json(text: str) -> tuple[str, str] | None:
-    """The answer of a JSON object that has one."""
+    """Return the answer of a JSON object that has one."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
@@ -129,7 +136,7 @@ def _few_words(text: str) -> bool:
 
 
 def _tersely(text: str) -> str | None:
-    """The value of "I got 42" or "On obtient 7.": two or three words that state it."""
+    """Return the value of "I got 42" or "On obtient 7.": two or three words that state it."""
     lead = TERSE.match(text) if len(text.split()) <= 4 and "," not in text else None
     if lead is None or lead[1].casefold() not in STATES:
         return None

@@ -9,7 +9,7 @@ COMMUTATIVE = {"add", "mul", "set", "union", "inter"}
 
 
 def canonical(node: Node) -> tuple:
-    """A key under which answers that differ only in order and nesting of sums, products and
+    """Return a key under which answers that differ only in order and nesting of sums, products and
     sets are the same."""
     kind, args = node.kind, list(node.args)
     if kind == "neg":

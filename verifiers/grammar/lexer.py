@@ -123,7 +123,7 @@ class _Lexer:
         return bool(self.groups) and self.groups[-1][1]
 
     def _ends_abbreviation(self) -> bool:
-        """The full stop of "sq. ft" stands after letters and before a space."""
+        """Return the full stop of "sq. ft" stands after letters and before a space."""
         around = self.text[self.position - 2 : self.position + 2]
         return len(around) == 4 and around[:2].isalpha() and around[3] == " "
 
@@ -202,7 +202,7 @@ class _Lexer:
         return match.end() if match else position
 
     def _group_end(self, opening: int) -> int:
-        """The position of the brace that closes the group opened at `opening`."""
+        """Return the position of the brace that closes the group opened at `opening`."""
         if self.text[opening : opening + 1] != "{":
             raise ParseError("group expected")
         depth = 0

@@ -2,6 +2,7 @@
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 
 from verifiers.grammar.tree import Node, Num, TooLargeError, num
 
@@ -13,12 +14,13 @@ PLAIN_NUMBER = re.compile(r"([-+]?)\$?(\d{1,3}(?:,\d{3})+|\d{1,40})(?:\.(\d{1,12
 
 
 def is_plain_number(text: str) -> bool:
-    """Whether a text is a short plain number, the commonest answer by far."""
-    return len(text) <= LONGEST_PLAIN and PLAIN_NUMBER.fullmatch(text) is not None
+    """Return whether a text is a short plain number, the commonest answer by far."""
+    return len(text) <= LONGEST_PLAIN and plain_number(text) is not None
 
 
+@lru_cache(maxsize=4096)
 def plain_number(text: str) -> Fraction | None:
-    """The value of a short plain number; None for all else."""
+    """Return the value of a short plain number; None for all else."""
     match = PLAIN_NUMBER.fullmatch(text) if len(text) <= LONGEST_PLAIN else None
     if match is None:
         return None
@@ -28,7 +30,7 @@ def plain_number(text: str) -> Fraction | None:
 
 
 def read_literal(text: str) -> Node:
-    """An exact number from its digits; keeps how many significant ones a decimal has."""
+    """Return an exact number from its digits; keeps how many significant ones a decimal has."""
     if match := RECURRING.fullmatch(text):
         return num(_recurring(match[1], match[2], match[3]))
     plain = re.sub(r"[^\d.eE+-]", "", text)
@@ -48,7 +50,7 @@ def _recurring(whole: str, fixed: str, period: str) -> Fraction:
 
 
 def continued(text: str, node: Node) -> Node:
-    """0.333… repeats for ever; 3.14159… is a decimal whose rest is not said."""
+    """Read 0.333… as repeating for ever, 3.14159… as a decimal whose rest is not said."""
     whole, _, decimals = text.partition(".")
     for length in range(1, len(decimals) // 3 + 1):
         period = decimals[-length:]

@@ -51,7 +51,8 @@ RUN = re.compile(r"[A-J]{2,6}")
 
 
 def gold_text(gold: str) -> str:
-    """The answer inside a gold field; GSM8K writes its solution first and then `#### answer`."""
+    """Return the answer inside a gold field; GSM8K writes its solution first and then `####
+    answer`."""
     return gold.rpartition(GOLD_MARK)[2].strip().strip(INVISIBLE_EDGE)
 
 
@@ -89,7 +90,7 @@ def normalize(text: str) -> str:
 
 
 def _grouped(text: str) -> str:
-    """1 234 567, 1'234'567 and 1.234.567 as 1234567."""
+    """Write 1 234 567, 1'234'567 and 1.234.567 as 1234567."""
     return "".join(filter(str.isdigit, text)) if GROUPED.fullmatch(text) else text
 
 
@@ -105,7 +106,7 @@ INCHES = re.compile(r"(?<=\d)\s?in(?:\.|(?=[²³^])|$)")
 
 
 def as_date(text: str) -> str | None:
-    """15 March or Mar. 15 as March 15; None for all other text."""
+    """Write 15 March or Mar. 15 as March 15; return None for all other text."""
     day = DAY_FIRST.fullmatch(text) or MONTH_FIRST.fullmatch(text)
     if day is None:
         return None
@@ -114,7 +115,7 @@ def as_date(text: str) -> str | None:
 
 
 def _as_usual(text: str) -> str:
-    """15 March as March 15, DNE as "does not exist", "seven (7)" as 7."""
+    """Write 15 March as March 15, DNE as "does not exist", "seven (7)" as 7."""
     words = plain_words(text) if text.startswith("\\text") else text
     for said in (ORDINAL_OF, NO_SOLUTION, CHANCE):
         if match := said.fullmatch(words):
@@ -136,13 +137,13 @@ def _as_usual(text: str) -> str:
 
 
 def plain_words(text: str) -> str:
-    """The text with its markup groups opened and its spacing made single."""
+    """Return the text with its markup groups opened and its spacing made single."""
     text = MARKUP.sub("", text).replace("}", "") if MARKUP.search(text) else text
     return SPACE.sub(" ", text.replace("$", "").replace("*", "")).strip().rstrip(EDGE)
 
 
 def choices(text: str, *, with_text: bool = False) -> frozenset[str]:
-    """The letters of a multiple-choice answer: B, (B), Option B, A and C; else nothing."""
+    """Return the letters of a multiple-choice answer: B, (B), Option B, A and C; else nothing."""
     if len(text) > MAX_WORDS:
         return frozenset()
     words = plain_words(text)
@@ -160,7 +161,7 @@ def choices(text: str, *, with_text: bool = False) -> frozenset[str]:
 
 
 def label_and_text(text: str) -> tuple[str, str] | None:
-    """The letter of a choice and what it labels, (C) 7; None where other choices follow."""
+    """Return the letter of a choice and what it labels, (C) 7; None where other choices follow."""
     if len(text) > MAX_WORDS:
         return None
     words = plain_words(text)
@@ -174,7 +175,8 @@ def label_and_text(text: str) -> tuple[str, str] | None:
 
 
 def words_alone(text: str) -> bool:
-    """Whether an answer is words of more than three letters, and neither a choice nor a value."""
+    """Return whether an answer is words of more than three letters, and neither a choice nor a
+    value."""
     if not text[-1:].isalpha() and not text.endswith("}"):
         return False
     words = plain_words(text)

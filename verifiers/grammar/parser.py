@@ -47,7 +47,7 @@ class Parser(Cursor):
         self.in_limits = False
 
     def answer(self) -> Node:
-        """A comma list, "a or b", or a single item."""
+        """Return a comma list, "a or b", or a single item."""
         items = [self.relation()]
         connective = ""
         while separator := self._separator():
@@ -103,7 +103,8 @@ class Parser(Cursor):
         return tree.Ratio(tuple(terms))
 
     def _stacked(self) -> Node:
-        """A sum, or the old commands that stand between two: {n \\choose k}, {a \\over b}."""
+        """Return a sum, or the old commands that stand between two: {n \\choose k}, {a \\over
+        b}."""
         node = self.sum()
         if self.accept("command", "choose"):
             return tree.Call("binom", (node, self.sum()))
@@ -131,7 +132,7 @@ class Parser(Cursor):
             node = kind((*node.args, right) if more else (node, right))
 
     def _except(self, node: Node) -> Node:
-        """All real numbers except 0 and x = 2."""
+        """Read "all real numbers except 0" and "x = 2"."""
         self.accept("word", "for")
         inside = self.answer()
         items = inside.args if inside.kind == "list" else (inside,)
@@ -159,7 +160,7 @@ class Parser(Cursor):
         return terms[0] if len(terms) == 1 else tree.Add(tuple(terms))
 
     def _signs(self) -> str:
-        """The sign before a term: "", "+", "-", "pm" or "mp"; two minus signs cancel."""
+        """Return the sign before a term: "", "+", "-", "pm" or "mp"; two minus signs cancel."""
         sign = ""
         while True:
             if self.accept("sign", "+"):
@@ -217,7 +218,7 @@ class Parser(Cursor):
         return token.kind == "command" and token.text not in NOT_FACTORS
 
     def power(self) -> Node:
-        """An atom with its exponent and what may follow: factorials, degrees, per cent."""
+        """Return an atom with its exponent and what may follow: factorials, degrees, per cent."""
         if (money := self.currency()) is not None:
             return tree.Unit(((money, 1),), (self._signed_power(),))
         return self.postfixed(self.atom())
@@ -269,7 +270,7 @@ class Parser(Cursor):
         return name
 
     def atom(self) -> Node:
-        """One number, name, group or function with its argument."""
+        """Return one number, name, group or function with its argument."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise TooLargeError("nested too deeply")
@@ -282,7 +283,7 @@ class Parser(Cursor):
         return node
 
     def argument(self) -> Node:
-        """What a LaTeX command takes: a group, or a single digit, letter or command."""
+        """Return what a LaTeX command takes: a group, or a single digit, letter or command."""
         if self.accept("sign", "{"):
             return self.closed("}")
         token = self.peek()
@@ -294,7 +295,7 @@ class Parser(Cursor):
         return self.atom()
 
     def closed(self, closing: str) -> Node:
-        """A list up to a closing bracket."""
+        """Return a list up to a closing bracket."""
         node = self.answer()
         self.expect("sign", closing)
         return node

@@ -42,7 +42,7 @@ CHOOSE = re.compile(
 
 
 def _binomial(match: re.Match[str]) -> str:
-    """{}_5C_2 and C(5, 2)."""
+    """Write {}_5C_2 and C(5, 2) as a binomial."""
     above, below = (part for part in match.groups() if part)
     return rf"\binom{{{above}}}{{{below}}}"
 
@@ -94,7 +94,7 @@ def _script(mark: str, table: dict[str, str], run: str) -> str:
 
 
 def _cardinal(match: re.Match[str]) -> str:
-    """14th is 14; 14rd is nothing."""
+    """Read 14th as 14, and 14rd not at all."""
     number, suffix = int(match[1]), match[2] or match[3] or match[4]
     teen = number // 10 % 10 == 1
     usual = "th" if teen else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")

@@ -7,7 +7,6 @@ from verifiers.grammar.vocabulary import FOREIGN_NUMBERS, NUMBER_WORDS, SCALES
 PARTS = {"half": 2, "halves": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6,
          "seventh": 7, "eighth": 8, "ninth": 9, "tenth": 10, "hundredth": 100}  # fmt: skip
 POWERS = {"square": 2, "cube": 3, "squared": 2, "cubed": 3}
-ORDINALS = {"second": 2, "third": 3} | {name: value for name, value in PARTS.items() if value > 3}
 _ONES = "|".join(name for name, value in NUMBER_WORDS.items() if 0 < value < 10)
 _WORDS = "|".join(sorted(NUMBER_WORDS, key=len, reverse=True))
 _SCALES = "|".join(SCALES)
@@ -47,11 +46,10 @@ SAID = re.compile(
 )
 IN = re.compile(r"\d in \d")
 LONGEST = 80
-LONE_PARTS = ("half", "one", "a", "an")
 
 
 def spoken(text: str) -> str | None:
-    """A number said in words as LaTeX; None for all other text."""
+    """Return a number said in words as LaTeX; None for all other text."""
     if len(text) > LONGEST:
         return None
     if number := FOREIGN_NUMBERS.get(text.strip(" .。").casefold()):
@@ -79,7 +77,7 @@ def _written(groups: dict[str, str | None], shape: str) -> str | None:
 
 
 def _number(text: str) -> str:
-    """A number in digits and signs."""
+    """Return a number in digits and signs."""
     text = text.lower().strip()
     for word in ("minus", "negative"):
         if text.startswith(word):

@@ -12,12 +12,12 @@ NAME = re.compile(r"<([a-z_]{3,})>(?!\w)")
 
 @cache
 def table(name: str) -> dict[str, Any]:
-    """A table by its name."""
+    """Return a table by its name."""
     return tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
 
 
 def pattern(name: str, entry: str, *, flags: int = re.I) -> re.Pattern[str]:
-    """An entry of a table, a list of alternatives, as one pattern; `<other>` stands for another
-    entry of the table."""
+    """Return an entry of a table, a list of alternatives, as one pattern; `<other>` stands for
+    another entry of the table."""
     alternatives = "|".join(table(name)[entry])
     return re.compile(NAME.sub(lambda other: "|".join(table(name)[other[1]]), alternatives), flags)

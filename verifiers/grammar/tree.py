@@ -24,7 +24,7 @@ class Node:
     digits: int = 0
 
     def walk(self) -> Iterator["Node"]:
-        """This node and all below it, without recursion."""
+        """Yield this node and all below it, without recursion."""
         waiting = [self]
         while waiting:
             node = waiting.pop()

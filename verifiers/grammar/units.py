@@ -88,7 +88,7 @@ GENERIC = {"unit", "units", "square", "cubic", "sq", "cu"}
 
 
 def unit_name(word: str) -> str:
-    """The canonical name of a unit; an unknown noun names itself, in the singular."""
+    """Return the canonical name of a unit; an unknown noun names itself, in the singular."""
     if word in SPELLINGS:
         return SPELLINGS[word]
     lower = word.lower()
@@ -100,7 +100,7 @@ def unit_name(word: str) -> str:
 
 
 def is_unit(token: Token, following: Token) -> bool:
-    """Whether a word after a quantity is read as its unit."""
+    """Return whether a word after a quantity is read as its unit."""
     if token.text.lower() in NOT_UNITS or token.text in NEVER_UNITS:
         return False
     if token.text == "min":
@@ -110,14 +110,15 @@ def is_unit(token: Token, following: Token) -> bool:
 
 
 def currency_of(token: Token) -> str | None:
-    """The currency that a sign or a command stands for."""
+    """Return the currency that a sign or a command stands for."""
     if token.kind == "command":
         return CURRENCY_COMMANDS.get(token.text)
     return CURRENCY_SIGNS.get(token.text) if token.kind == "sign" else None
 
 
 def conversion(left: dict[str, int], right: dict[str, int]) -> Fraction | None:
-    """How many of the right unit make one of the left; None if they measure different things."""
+    """Return how many of the right unit make one of the left; None if they measure different
+    things."""
     left_size, left_dimensions = measure(left)
     right_size, right_dimensions = measure(right)
     return left_size / right_size if left_dimensions == right_dimensions else None

@@ -4,7 +4,7 @@ from verifiers.grammar.tables import table
 
 
 def words(text: str) -> frozenset[str]:
-    """A set of words, written as one string."""
+    """Return a set of words, written as one string."""
     return frozenset(text.split())
 
 

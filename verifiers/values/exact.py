@@ -22,7 +22,7 @@ class UndefinedError(ArithmeticError):
 
 
 def exact(node: Node, values: Mapping[str, Fraction]) -> Fraction:
-    """The rational value of an expression.
+    """Return the rational value of an expression.
 
     Raises InexactError, UndefinedError, or TooLargeError before an operation that would not end.
     """
@@ -80,7 +80,7 @@ def _divide(top: Fraction, bottom: Fraction) -> Fraction:
 
 
 def power(base: Fraction, exponent: Fraction) -> Fraction:
-    """base ** exponent, exactly."""
+    """Return base ** exponent, exactly."""
     if base == 0:
         if exponent <= 0:
             raise UndefinedError("zero to a power that is not positive")
@@ -95,7 +95,8 @@ def power(base: Fraction, exponent: Fraction) -> Fraction:
 
 
 def root(value: Fraction, index: int) -> Fraction:
-    """The root of a perfect power; roots of negative numbers are left to complex arithmetic."""
+    """Return the root of a perfect power; roots of negative numbers are left to complex
+    arithmetic."""
     if value < 0 or index > MAX_ROOT:
         raise InexactError("root")
     return Fraction(_integer_root(value.numerator, index), _integer_root(value.denominator, index))

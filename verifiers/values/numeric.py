@@ -22,7 +22,7 @@ _local = threading.local()
 
 
 def context(digits: int) -> MPContext:
-    """This thread's own mpmath context, since mpmath's precision is a global setting."""
+    """Return this thread's own mpmath context, since mpmath's precision is a global setting."""
     contexts = _local.__dict__.setdefault("contexts", {})
     if digits not in contexts:
         contexts[digits] = MPContext()
@@ -49,7 +49,7 @@ class Evaluator:
         self.lossless = lossless
 
     def __call__(self, node: Node) -> Number:
-        """The value; raises InexactError, UndefinedError or TooLargeError."""
+        """Return the value; raises InexactError, UndefinedError or TooLargeError."""
         try:
             value = self._evaluate(node)
         except TooLargeError:
@@ -154,7 +154,7 @@ class Evaluator:
         return self.context.gamma(value)
 
     def _arbitrary(self, name: str, args: list[Number]) -> Number:
-        """An unknown function: some fixed value for each name and argument."""
+        """Return an unknown function: some fixed value for each name and argument."""
         key = ",".join(self.context.nstr(arg, 15) for arg in args)
         return self.context.mpf(random.Random(f"{name}({key})").randint(100, 900)) / 211
 
@@ -212,7 +212,8 @@ class Evaluator:
         return self._gamma(n + 1) / self._gamma(k + 1) / self._gamma(n - k + 1)
 
     def _root(self, value: Number, index: Number) -> Number:
-        """Odd roots of negative numbers are real, as a reader of the radical sign expects."""
+        """Return a root; odd ones of negative numbers are real, as a reader of the radical sign
+        expects."""
         c = self.context
         real = not isinstance(value, c.mpc)
         if real and value < 0 and not isinstance(index, c.mpc) and index % 2 == 1:

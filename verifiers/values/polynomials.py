@@ -10,7 +10,7 @@ PLACES = tuple(Fraction(at, 2) for at in (0, 2, -2, 6, 8, 10, 22, 58, -29))
 
 
 def coefficients(node: Node, name: str) -> tuple[Fraction, Fraction, Fraction] | None:
-    """(a, b, c) where the expression is a·x² + b·x + c, else None."""
+    """Return (a, b, c) where the expression is a·x² + b·x + c, else None."""
     try:
         values = [exact(node, {name: at}) for at in PLACES]
     except (InexactError, UndefinedError, TooLargeError):
@@ -22,7 +22,7 @@ def coefficients(node: Node, name: str) -> tuple[Fraction, Fraction, Fraction] |
 
 
 def real_roots(a: Fraction, b: Fraction, c: Fraction, digits: int) -> tuple[Number, ...]:
-    """The zeros of a·x² + b·x + c in ascending order, each once."""
+    """Return the zeros of a·x² + b·x + c in ascending order, each once."""
     evaluate = Evaluator(digits, {}, real=True)
     if not a:
         return (evaluate(num(-c / b)),) if b else ()

@@ -32,7 +32,8 @@ def is_arithmetic(node: Node) -> bool:
 
 
 def same_value(left: Node, right: Node) -> bool:
-    """Equal as numbers, or as functions of their variables wherever both are real."""
+    """Return whether both are equal as numbers, or as functions of their variables wherever both
+    are real."""
     if canonical(left) == canonical(right):
         return has_value(left)
     if not (is_arithmetic(left) and is_arithmetic(right)):
@@ -56,7 +57,7 @@ def _same(left: Node, right: Node, *, decimal_log: bool) -> bool:
 
 
 def has_value(node: Node) -> bool:
-    """False for what is plainly undefined, such as 1/0."""
+    """Return whether it has a value; what is plainly undefined, such as 1/0, has none."""
     if node.symbols() or not is_arithmetic(node):
         return True
     try:
@@ -69,7 +70,7 @@ def has_value(node: Node) -> bool:
 
 
 def rational(node: Node) -> Fraction | None:
-    """The exact value, if the expression has one that is rational."""
+    """Return the exact value, if the expression has one that is rational."""
     try:
         return exact(node, {})
     except NO_VALUE:
@@ -96,7 +97,7 @@ def _close(left: Number, right: Number, digits: int) -> bool:
 
 
 def _shrinks(low: list[Number], high: list[Number], low_digits: int, high_digits: int) -> bool:
-    """A true zero shrinks with the precision; a small difference stays as it is."""
+    """Return a true zero shrinks with the precision; a small difference stays as it is."""
     ten = high[0].context.mpf(10)
     before, after = abs(low[0] - low[1]), abs(high[0] - high[1])
     if before == 0:
@@ -116,7 +117,8 @@ def _literal(node: Node) -> bool:
 def _repeats_digits(
     left: Node, right: Node, values: tuple[Fraction | None, Fraction | None]
 ) -> bool:
-    """0.3333333333333 for 1/3: a decimal that repeats the digits of what no decimal can equal."""
+    """Accept 0.3333333333333 for 1/3: a decimal that repeats the digits of what no decimal
+    equals."""
     a, b = values
     if a is None or b is None or _literal(left) == _literal(right):
         return False
@@ -142,7 +144,7 @@ def _near_literal(left: Node, right: Node, values: list[Number]) -> bool:
 
 
 def points(names: list[str], *, integers: bool) -> Iterator[dict[str, Fraction]]:
-    """The seeded points at which functions are compared."""
+    """Yield the seeded points at which functions are compared."""
     source = random.Random(20240607)
     for low, high in RANGES:
         for _ in range(POINTS_IN_RANGE):
@@ -156,13 +158,13 @@ def points(names: list[str], *, integers: bool) -> Iterator[dict[str, Fraction]]
 
 
 def far_points(names: list[str]) -> Iterator[dict[str, Fraction]]:
-    """Points at which functions that agree near zero may differ."""
+    """Yield points at which functions that agree near zero may differ."""
     for shift in range(len(FAR)):
         yield {name: Fraction(FAR[(shift + i) % len(FAR)]) for i, name in enumerate(names)}
 
 
 def is_discrete(*nodes: Node) -> bool:
-    """Whether the variables must be whole numbers, as in n! or (-1)^n."""
+    """Return whether the variables must be whole numbers, as in n! or (-1)^n."""
     for node in nodes:
         for part in node.walk():
             name = part.value if part.kind == "call" else part.kind
@@ -196,7 +198,8 @@ def _same_function(left: Node, right: Node, decimal_log: bool) -> bool:
 def _same_at(
     left: Node, right: Node, point: dict[str, Fraction], real: bool, decimal_log: bool
 ) -> bool | None:
-    """None where the two cannot be compared, as outside a common domain."""
+    """Return whether the two agree here, None where they cannot be compared, as outside a common
+    domain."""
     try:
         return exact(left, point) == exact(right, point)
     except InexactError:
@@ -217,7 +220,8 @@ def _same_at(
 
 
 def same_solution(left: Node, right: Node) -> bool:
-    """Whether left = 0 and right = 0 can both be solved for one variable, with the same result."""
+    """Return whether left = 0 and right = 0 can both be solved for one variable, with the same
+    result."""
     names = sorted(left.symbols() & right.symbols())
     if left.symbols() != right.symbols() or not (is_arithmetic(left) and is_arithmetic(right)):
         return False
@@ -238,7 +242,7 @@ def _same_solution_for(name: str, names: list[str], left: Node, right: Node) -> 
 
 
 def linear_solution(side: Node, name: str, point: dict[str, Fraction]) -> Number:
-    """The zero of an expression that is linear in one variable at this point, else None."""
+    """Return the zero of an expression that is linear in one variable at this point, else None."""
     at = [Evaluator(LOW, {**point, name: x}, real=True)(side) for x in PROBES]
     slope = at[1] - at[0]
     tolerance = 10.0 ** -(LOW // 2) * max(1, *(abs(value) for value in at))
@@ -253,7 +257,7 @@ def linear_solution(side: Node, name: str, point: dict[str, Fraction]) -> Number
 
 
 def proportional(left: Node, right: Node) -> Fraction | None:
-    """The sign of c (as ±1) if left = c·right for a constant c other than 0, else None."""
+    """Return the sign of c (as ±1) if left = c·right for a constant c other than 0, else None."""
     names = sorted(left.symbols() | right.symbols())
     if not names or not (is_arithmetic(left) and is_arithmetic(right)):
         return None

@@ -93,3 +93,8 @@ def test_quoted_and_hidden_boxes_are_blank_at_their_places() -> None:
         assert "boxed" not in blank
         assert (len(blank), blank[0], blank[-1]) == (len(text), "a", "b")
     assert without_quotations(r'"a" \boxed{5}') == r'"a" \boxed{5}'
+
+
+def test_a_long_gap_is_one_space() -> None:
+    assert final_text("so 7" + " " * 5_000 + "or 8") == "so 7 or 8"
+    assert final_text("so 7" + " " * 50 + "or 8") == "so 7" + " " * 50 + "or 8"

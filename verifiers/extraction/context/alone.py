@@ -7,6 +7,7 @@ from verifiers.grammar.tables import pattern
 NEAR = 80
 SPACING = r"(?:\s|~|\\[,;:! ]|\\quad|\\qquad|&)"
 SPACES_BEFORE = re.compile(rf"{SPACING}+$")
+SPACE_ENDS = " \t\r\n~&\\,;:!quad"
 SPACES_AFTER = re.compile(rf"{SPACING}+")
 # What may stand before a box in mathematics: relations that say what it is, arrows, layout.
 LEADS = pattern("alone", "leads", flags=0)
@@ -38,7 +39,7 @@ TOUCHES = pattern("alone", "touches", flags=0)
 
 
 def stands_alone(text: str, start: int, end: int, *, after_box: int = 0) -> bool:
-    """Whether nothing written around text[start:end] makes another value of it.
+    """Return whether nothing written around text[start:end] makes another value of it.
 
     What stands right after a box that ends at `after_box` stands beside it.
     """
@@ -54,7 +55,8 @@ def stands_alone(text: str, start: int, end: int, *, after_box: int = 0) -> bool
         text[end : end + 1] != "}" and IN_A_LIST.match(text, end + text.startswith("$", end))
     ):
         return False
-    if AFTER_A_LIST.search(text, max(0, start - NEAR), start):
+    before = text[max(0, start - NEAR) : start].rstrip("$ \t\n")
+    if before.endswith((",", ";")) and AFTER_A_LIST.search(text, max(0, start - NEAR), start):
         return False
     beside = after_box and not text[after_box:start].strip()
     return bool(beside or _free_before(text, start)) and _free_after(text, end)
@@ -63,7 +65,7 @@ def stands_alone(text: str, start: int, end: int, *, after_box: int = 0) -> bool
 def _free_before(text: str, start: int) -> bool:
     before = text[max(0, start - NEAR) : start]
     while True:
-        spaces = SPACES_BEFORE.search(before)
+        spaces = SPACES_BEFORE.search(before, max(0, len(before.rstrip(SPACE_ENDS)) - 1))
         bare = before[: spaces.start()] if spaces else before
         if not bare or (spaces and "\n" in spaces[0]) or OPENS_MATH.search(bare):
             touching = re.search(r"(?:[\w^+/!-]|(?<!\*)\*)\$\$?$", bare)
@@ -121,7 +123,7 @@ def _free_after(text: str, end: int) -> bool:
 
 
 def _in_math(text: str, position: int) -> bool:
-    """Whether a place lies between the marks of mathematics of its own paragraph."""
+    """Return whether a place lies between the marks of mathematics of its own paragraph."""
     begin = max(text.rfind("\n\n", 0, position), position - 2_000, 0)
     before = text[begin:position]
     opened = max(before.rfind("\\("), before.rfind("\\["))

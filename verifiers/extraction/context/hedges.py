@@ -23,7 +23,7 @@ LONGEST_QUALIFIER = 40
 
 
 def conditional(rest: str) -> str | None:
-    """The beginning of a statement that holds only under a condition."""
+    """Return the beginning of a statement that holds only under a condition."""
     if not UNLESS_OR_IF.search(rest, 0, LONGEST_CONDITION):
         return None
     match = CONDITIONAL.match(rest)
@@ -31,7 +31,7 @@ def conditional(rest: str) -> str | None:
 
 
 def not_its_own(text: str, match: re.Match[str], quoted: list[tuple[int, int]]) -> bool:
-    """Whether others are said to give this answer, or it stands between quotation marks."""
+    """Return whether others are said to give this answer, or it stands between quotation marks."""
     start, end = match.span()
     if start and text[start - 1] != "\n":
         before = max(0, start - LONGEST_QUALIFIER)
@@ -41,7 +41,7 @@ def not_its_own(text: str, match: re.Match[str], quoted: list[tuple[int, int]]) 
 
 
 def labelled(text: str) -> tuple[str, bool] | None:
-    """What "Sum: 42" labels, and whether the label gives it to others or bounds it."""
+    """Return what "Sum: 42" labels, and whether the label gives it to others or bounds it."""
     match = LABELLED.match(text)
     if match is None:
         return None

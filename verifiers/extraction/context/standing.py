@@ -18,6 +18,7 @@ from verifiers.grammar.vocabulary import words
 
 NEAR = 300
 SENTENCE_BREAK = re.compile(r"[.!?;](?<!e\.g\.)(?<!i\.e\.)(?=\s)|[。！？；]|\n(?!\s*(?:\\\[|\$\$))")
+LAST_SENTENCE_BREAK = re.compile(rf"(?s:.*)(?:{SENTENCE_BREAK.pattern})")
 LEAD_IN = ' \t\n$*_`:([{}“"\\'
 CLAUSE_BREAK = pattern("standing", "clause_break")
 ENDS_CLAUSE = pattern("standing", "ends_clause")
@@ -31,6 +32,8 @@ OTHERS_SAY = pattern("standing", "others_say")
 OFFERS_NEXT = pattern("standing", "offers_next")
 WRONG_BEFORE = pattern("standing", "wrong_before")
 DENIED_AFTER = pattern("standing", "denied_after")
+SUBJECT_OF = pattern("standing", "subject_of")
+AFFIRMED = pattern("standing", "affirmed")
 WRONG_THINGS = re.compile(r"[\s$]*(?:wrong|incorrect|false)\s+[a-z]+s\b", re.I)
 NEXT_DENIES = pattern("standing", "next_denies")
 POSITIVE = re.compile(r"\b(?:correct|right|hold|work|fit|answer)$", re.I)
@@ -41,21 +44,22 @@ ONLY_IF = pattern("standing", "only_if")
 CASES = pattern("standing", "cases")
 ANOTHERS_LABEL = words(table("standing")["anothers_label"])
 LABEL_BEFORE = re.compile(r"\W*((?:[\w'-]+\s){0,3}[\w'-]+)\s*:[\s$*_\\(\[{]*")
-# Words of which one stands in whatever the patterns above find.
-ANY_DENIES = words(table("standing")["any_denies"])
+TAKEN_AWAY = NEGATION | REJECTED
+DENIED = TAKEN_AWAY | WRONG
+# Words of which one stands in whatever is found in plain ASCII by the patterns above.
+MAY_DENY = words(table("standing")["may_deny"]) | (TAKEN_AWAY | NOT_SAID).hints
+MAY_DOUBT = DOUBT.hints | words("could might may can")
 
 
 def sentence_before(text: str, start: int) -> str:
-    """What the sentence says before a place."""
+    """Return what the sentence says before a place."""
     before = text[max(0, start - NEAR) : start].rstrip(LEAD_IN)
-    last = 0
-    for match in SENTENCE_BREAK.finditer(before):
-        last = match.end()
-    return before[last:]
+    last = LAST_SENTENCE_BREAK.match(before)
+    return before[last.end() :] if last else before
 
 
 def sentence_after(text: str, end: int) -> str:
-    """What the sentence says after a place."""
+    """Return what the sentence says after a place."""
     rest = text[end : end + NEAR]
     match = SENTENCE_BREAK.search(rest)
     return rest[: match.end()] if match else rest
@@ -69,7 +73,7 @@ def last_clause(before: str) -> str:
 
 
 def not_stated(text: str, start: int, end: int) -> bool:
-    """Whether the words around text[start:end] deny it, ask it or give it to others."""
+    """Return whether the words around text[start:end] deny it, ask it or give it to others."""
     if denied_before(sentence_before(text, start)) or denied_after(sentence_after(text, end)):
         return True
     line = text[text.rfind("\n", 0, start) + 1 : start]
@@ -80,23 +84,20 @@ def not_stated(text: str, start: int, end: int) -> bool:
 
 
 def only_offered(text: str, start: int) -> bool:
-    """Whether the words before a place doubt what stands there."""
+    """Return whether the words before a place doubt what stands there."""
     return doubted(sentence_before(text, start))
 
 
 @lru_cache(maxsize=4096)
 def denied_before(before: str) -> bool:
-    """Whether the sentence up to a value takes it away: "it is not", "some say"."""
-    if not before.strip():
+    """Return whether the sentence up to a value takes it away: "it is not", "some say"."""
+    said = before.casefold()
+    plain = said.isascii() and "n't" not in said and not ("'s" in said and "answer" in said)
+    if plain and MAY_DENY.isdisjoint(WHOLE.findall(said)):
         return False
     clause = last_clause(before)
-    if NEGATION.search(clause) or REJECTED.search(clause) or NOT_SAID.search(before):
+    if TAKEN_AWAY.search(clause) or NOT_SAID.search(before) or STEP_NEXT.search(before):
         return True
-    if STEP_NEXT.search(before):
-        return True
-    words = before.lower()
-    if ANY_DENIES.isdisjoint(WHOLE.findall(words)) and "n't" not in words and "n’t" not in words:
-        return False
     concluded = CONCLUDED.split(before)[-1]
     if DENIES_NEXT.search(before) or DENIES_CLAUSE.search(concluded):
         return True
@@ -107,17 +108,21 @@ def denied_before(before: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def doubted(before: str) -> bool:
-    """Whether the sentence up to a value only offers it: "perhaps", "it could be"."""
+    """Return whether the sentence up to a value only offers it: "perhaps", "it could be"."""
+    if before.isascii() and MAY_DOUBT.isdisjoint(WHOLE.findall(before.lower())):
+        return False
     offered = DOUBT.search(last_clause(before)) or DOUBT.ends(before.rstrip(" ,，、$*"))
-    return offered or bool("be" in before and OFFERS_NEXT.search(before))
+    return offered or OFFERS_NEXT.search(before) is not None
 
 
 @lru_cache(maxsize=4096)
 def denied_after(after: str) -> bool:
-    """Whether the sentence after a value takes it away: "is wrong", "? No"."""
+    """Return whether the sentence after a value takes it away: "is wrong", "? No"."""
     if not after.strip(" .,;!$)\\]}*\n"):
         return False
     if DENIED_AFTER.match(after) or QUESTION.search(after):
+        return True
+    if SUBJECT_OF.match(after) and not AFFIRMED.match(after):
         return True
     if FITS_TOO.match(after) or ONLY_IF.match(after):
         return True
@@ -126,23 +131,24 @@ def denied_after(after: str) -> bool:
     clause = after.lstrip(" $—–-)\\]")
     if match := ENDS_CLAUSE.search(clause):
         clause = clause[: match.start()]
-    return any(words.search(clause) for words in (NEGATION, WRONG, REJECTED)) or bool(
+    return DENIED.search(clause) or bool(
         not after.isascii() and (DOUBT.search(clause) or NOT_SAID.search(clause))
     )
 
 
 def taken_back(rest: str) -> int:
-    """Where "no", "that is wrong" or the like ends that begins what follows an answer, or 0."""
+    """Return where "no", "that is wrong" or the like ends that begins what follows an answer,
+    or 0."""
     denial = NEXT_DENIES.match(rest)
     return denial.end() if denial and not _affirms(denial[0]) else 0
 
 
 def _affirms(said: str) -> bool:
-    """ "It is right" affirms, "it is not right" does not."""
+    """Return whether it affirms: "it is right" does, "it is not right" does not."""
     negative = re.search(r"\bnot\b|\bcannot\b|n['’]t", said, re.I)
     return bool(POSITIVE.search(said)) and not negative
 
 
 def changed_beside(text: str, start: int, end: int) -> bool:
-    """Whether words right beside a value make another of it."""
+    """Return whether words right beside a value make another of it."""
     return changed(text[max(0, start - 80) : start], text[end : end + 60])

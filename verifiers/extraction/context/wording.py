@@ -4,13 +4,13 @@
 import re
 
 from verifiers.grammar.tables import table
-from verifiers.grammar.vocabulary import words
+from verifiers.grammar.vocabulary import FOREIGN_SCALES, words
 
 WHOLE = re.compile(r"[^\W_]+")
 
 
 def listed(words: str) -> str:
-    """The words of a string as one alternative, longest first; `_` stands for a space."""
+    """Return the words of a string as one alternative, longest first; `_` stands for a space."""
     by_length = sorted(set(words.split()), key=lambda word: (-len(word), word))
     return "|".join(re.escape(word).replace("_", r"\s+") for word in by_length)
 
@@ -19,6 +19,7 @@ class Words:
     """A vocabulary: words that stand whole, and pieces of scripts without spaces that may not."""
 
     def __init__(self, whole: str, anywhere: str = "") -> None:
+        self.source = whole, anywhere
         known = {word.replace("_", " ").casefold() for word in whole.split()}
         self.single = {word for word in known if WHOLE.fullmatch(word)}
         self.by_first: dict[str, list[str]] = {}
@@ -28,9 +29,15 @@ class Words:
             self.by_first.setdefault(pieces[0], []).append(phrase)
             self.by_last.setdefault(pieces[-1], []).append(phrase)
         self.pieces = tuple(anywhere.replace("_", " ").split())
+        self.longest = 2 + max((len(phrase) for phrase in known), default=0)
+        self.hints = self.single | self.by_last.keys()
+
+    def __or__(self, other: "Words") -> "Words":
+        whole, anywhere = (f"{a} {b}" for a, b in zip(self.source, other.source, strict=True))
+        return Words(whole, anywhere)
 
     def search(self, text: str) -> bool:
-        """Whether any of the words stands in a text."""
+        """Return whether any of the words stands in a text."""
         text = text.casefold()
         found = set(WHOLE.findall(text))
         if not self.single.isdisjoint(found):
@@ -43,8 +50,8 @@ class Words:
         return not text.isascii() and any(piece in text for piece in self.pieces)
 
     def ends(self, text: str) -> bool:
-        """Whether a text ends in one of the words."""
-        text = text.casefold()
+        """Return whether a text ends in one of the words."""
+        text = text[-self.longest :].casefold()
         last = "".join(WHOLE.findall(text)[-1:])
         if last in self.single and text.endswith(last):
             return True
@@ -54,7 +61,7 @@ class Words:
         return not text.isascii() and text.endswith(self.pieces or ("\0",))
 
     def begins(self, text: str) -> bool:
-        """Whether a text begins with one of the words."""
+        """Return whether a text begins with one of the words."""
         text = text.casefold()
         match = WHOLE.match(text)
         first = match[0] if match else ""
@@ -92,21 +99,21 @@ QUESTION = re.compile(
 
 # What makes another value of the number beside it: before it (with articles between) or after it.
 CHANGES_NEXT = Words(*table("wording")["changes_next"])
-CHANGES_BEFORE = Words(*table("wording")["changes_before"])
+CHANGES_BEFORE = Words(*table("wording")["changes_before"]) | Words("", " ".join(FOREIGN_SCALES))
 BOUNDS = table("wording")["bounds"]
 ARTICLES = words(table("wording")["articles"])
 BESIDE = " \t\n$\\({*'’-\""
-LAST_WORD = re.compile(r"\w+$")
+LAST_WORD = re.compile(r"(?s:.*)(?<!\w)(\w+)$")
 SHORT_WORD = re.compile(r"\w{1,3}\s+|[的の의]\s*")
 AFTER_MARKS = " \t\n$)\\*'’\"-"
 NAME_OF = re.compile(r"\b[a-z]\s*=\s*$")
 AREA_UNIT = re.compile(r"^[\s$*]*(?:平方|立方)(?:[厘分毫千公]?[米尺里]|センチ|キロ|メートル|m)")
 TEXT_OPENS = re.compile(r"[\s$]*\\(?:text|mathrm|mbox)\w*\s*\{\s*")
-BETWEEN = re.compile(r"\bbetween$", re.I)
 UP_TO_HERE = re.compile(r"\bbetween\s+\$?-?[\w.]{1,20}\$?\s+and$", re.I)
 AND_NEXT = re.compile(r"[\s$)]*(?:and|&)\s")
 PART_OF = re.compile(
-    r"[\s$}]*(?:\\?%|percent|per cent)[\s$}]*\s+of\b|"
+    r"[\s$}]*(?:\\?%|percent|per cent)[\s$}]*\s+of\s+(?:\$?[\d\\(]|[k-z]\b|that\b|this\b|it\b|"
+    r"the\s+(?:answer|result|number|total|sum|above|price|amount)\b)|"
     r"[\s$]*times\s+(?:\$?\d|[k-z]\b|two|three|four|ten)",
     re.I,
 )
@@ -121,13 +128,14 @@ BOUNDS_END = frozenset(bound.split("_")[-1] for bound in BOUNDS.split())
 
 
 def changed(before: str, after: str) -> bool:
-    """Whether words beside a value make another of it: "half of 7", "7 squared"."""
-    before = NAME_OF.sub("", before[-80:]).rstrip(BESIDE)
+    """Return whether words beside a value make another of it: "half of 7", "7 squared"."""
+    before = before[-80:]
+    before = (NAME_OF.sub("", before) if "=" in before else before).rstrip(BESIDE)
     while not CHANGES_NEXT.ends(before):
-        word = LAST_WORD.search(before)
-        if word is None or word[0].casefold() not in ARTICLES:
+        word = LAST_WORD.match(before)
+        if word is None or word[1].casefold() not in ARTICLES:
             break
-        before = before[: word.start()].rstrip(BESIDE)
+        before = before[: word.start(1)].rstrip(BESIDE)
     else:
         return True
     ends = before.rsplit(None, 2)[-2:]
@@ -137,9 +145,9 @@ def changed(before: str, after: str) -> bool:
         return True
     if before.endswith("and") and UP_TO_HERE.search(before):
         return True
-    if BETWEEN.search(before) and AND_NEXT.match(after):
+    if before[-7:].casefold() == "between" and AND_NEXT.match(after):
         return True
-    after = AREA_UNIT.sub("", after[:60], count=1)
+    after = after[:60] if after.isascii() else AREA_UNIT.sub("", after[:60], count=1)
     if PART_OF.match(after):
         return True
     after = (TEXT_OPENS.sub("", after, count=1) if "\\" in after else after).lstrip(AFTER_MARKS)

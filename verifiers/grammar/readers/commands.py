@@ -44,7 +44,7 @@ def _greek(parser: Parser, token: Token) -> Node:
 
 
 def _named(parser: Parser, token: Token) -> Node:
-    r"""\angle ABC and \triangle ABC are known by their names alone."""
+    r"""Read \angle ABC and \triangle ABC, known by their names alone."""
     return parser.atom()
 
 

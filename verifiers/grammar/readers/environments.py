@@ -32,7 +32,7 @@ def read_environment(parser: Parser, token: Token) -> Node:
 
 
 def _holds_relation(parser: Parser, environment: str) -> bool:
-    """Whether an array is a column of equations rather than a matrix."""
+    """Return whether an array is a column of equations rather than a matrix."""
     ahead = parser.position
     while ahead < len(parser.tokens):
         token = parser.tokens[ahead]
@@ -45,7 +45,7 @@ def _holds_relation(parser: Parser, environment: str) -> bool:
 
 
 def _system(parser: Parser, environment: str) -> Node:
-    """Equations below each other are a list; rows of value and condition are a set of pairs."""
+    """Read equations below each other as a list, rows of value and condition as a set of pairs."""
     rows = []
     while not parser.at("end", environment):
         if parser.peek() is END:
@@ -63,7 +63,7 @@ def _system(parser: Parser, environment: str) -> Node:
 
 
 def _system_row(parser: Parser, environment: str) -> Node:
-    """One row, without the marks that only align its relation sign."""
+    """Return one row, without the marks that only align its relation sign."""
     start = ahead = parser.position
     kept = []
     while ahead < len(parser.tokens):

@@ -10,7 +10,7 @@ from verifiers.grammar.vocabulary import FUNCTIONS, GREEK, INVERSES, LISTED_FUNC
 
 
 def read_function(parser: Parser, token: Token) -> Node:
-    """A function and its argument, with a power or a base between the two."""
+    """Return a function and its argument, with a power or a base between the two."""
     if token.text == "sqrt":
         return _root(parser)
     function = FUNCTIONS[token.text]
@@ -36,7 +36,7 @@ def _call(function: str, args: tuple[Node, ...], *, known: bool) -> Node:
 
 
 def _function_argument(parser: Parser) -> Node:
-    """A bracket, or the factors up to the next sign: sin 2x cos x is (sin 2x)(cos x)."""
+    """Return a bracket, or the factors up to the next sign: sin 2x cos x is (sin 2x)(cos x)."""
     if parser.at("sign", "{"):
         return parser.power()
     if parser.at("sign", "(", "["):
@@ -50,7 +50,7 @@ def _function_argument(parser: Parser) -> Node:
 
 
 def _log_base(parser: Parser) -> Node:
-    """log_10 5 has the base 10; log_25 is what LaTeX shows as the log of 5 to the base 2."""
+    """Read log_10 5 with the base 10, log_25 as LaTeX shows it: the log of 5 to the base 2."""
     token, following = parser.peek(), parser.peek(1)
     opens = following.text in ("(", "{", "[")
     argument_follows = opens or following.kind in ("number", "word", "command")
@@ -83,7 +83,7 @@ def _root(parser: Parser) -> Node:
 
 
 def read_listed(parser: Parser, token: Token) -> Node:
-    """max(1, 2): a function of a list of arguments."""
+    """Read max(1, 2): a function of a list of arguments."""
     if parser.peek().text not in ("(", "{"):
         return read_operator(parser, token)
     parser.take()
@@ -95,7 +95,7 @@ def read_listed(parser: Parser, token: Token) -> Node:
 
 
 def read_operator(parser: Parser, token: Token) -> Node:
-    """det A, max f: the name of a quantity that is never evaluated."""
+    """Read det A, max f: the name of a quantity that is never evaluated."""
     under = (parser.argument(),) if parser.accept("sign", "_") else ()
     return Opaque(token.text, (_function_argument(parser), *under))
 
@@ -106,7 +106,7 @@ def read_norm(parser: Parser, token: Token) -> Node:
 
 
 def read_big(parser: Parser, token: Token) -> Node:
-    """A sum, product, integral or limit: kept as it stands, never evaluated."""
+    """Return a sum, product, integral or limit: kept as it stands, never evaluated."""
     limits = []
     while parser.at("sign", "_") or parser.at("sign", "^"):
         parser.take()
@@ -125,7 +125,7 @@ def read_binomial(parser: Parser, token: Token) -> Node:
 
 
 def read_rounded(parser: Parser, token: Token) -> Node:
-    """A floor or a ceiling: \\lfloor x \\rfloor."""
+    """Return a floor or a ceiling: \\lfloor x \\rfloor."""
     name = token.text[1:]
     inside = parser.sum()
     parser.expect("command", f"r{name}")
@@ -133,7 +133,8 @@ def read_rounded(parser: Parser, token: Token) -> Node:
 
 
 def read_conjugate(parser: Parser, token: Token) -> Node:
-    """A bar over letters is a conjugate, over digits and letters a number with such digits."""
+    """Return a bar over letters is a conjugate, over digits and letters a number with such
+    digits."""
     inside = parser.argument()
     if inside.kind == "mul":
         digits = [str(part.value) for part in inside.args if part.kind in ("sym", "num")]
@@ -145,7 +146,7 @@ def read_conjugate(parser: Parser, token: Token) -> Node:
 
 
 def read_dotted(parser: Parser, token: Token) -> Node:
-    """A derivative by the time is a name of its own, whether x or x_0 carries the dot."""
+    """Return a derivative by the time is a name of its own, whether x or x_0 carries the dot."""
     inside = parser.argument()
     if inside.kind != "sym":
         raise ParseError("dot over an expression")

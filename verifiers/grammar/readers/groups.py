@@ -42,7 +42,7 @@ def _bracketed(parser: Parser, opening: str) -> Node:
 
 
 def read_absolute(parser: Parser, token: Token) -> Node:
-    """What stands between \\left| and \\right|."""
+    """Return what stands between \\left| and \\right|."""
     return _absolute(parser, "command", "rvert")
 
 
@@ -51,7 +51,7 @@ def _absolute(parser: Parser, kind: str, closing: str) -> Node:
 
 
 def between_bars(parser: Parser, kind: str, closing: str) -> Node:
-    """A sum up to the closing bar, inside which no other bar opens."""
+    """Return a sum up to the closing bar, inside which no other bar opens."""
     parser.open_bars += 1
     inside = parser.sum()
     parser.open_bars -= 1
@@ -66,7 +66,7 @@ def read_angled(parser: Parser, token: Token) -> Node:
 
 
 def read_set(parser: Parser, token: Token) -> Node:
-    """A set by its members or by a condition, after \\{."""
+    """Return a set by its members or by a condition, after \\{."""
     if parser.accept("command", "}", "rbrace"):
         return Empty()
     _drop_braces(parser)
@@ -87,7 +87,7 @@ def read_set(parser: Parser, token: Token) -> Node:
 
 
 def _drop_braces(parser: Parser) -> None:
-    """\\{ {x | x > 1} \\} is \\{x | x > 1\\}."""
+    """Read \\{ {x | x > 1} \\} as \\{x | x > 1\\}."""
     depth = 0
     tokens = parser.tokens
     for index in range(parser.position, len(tokens)):

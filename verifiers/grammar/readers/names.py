@@ -11,7 +11,7 @@ MAX_EVENT = 12
 
 
 def read_letter(parser: Parser, token: Token) -> Node:
-    """A variable or a constant of one letter, with what belongs to it: x_1, x', f(x)."""
+    """Return a variable or a constant of one letter, with what belongs to it: x_1, x', f(x)."""
     letter = token.text
     if letter in CONSTANTS and not parser.at("sign", "_"):
         return Const(CONSTANTS[letter])
@@ -22,7 +22,7 @@ def read_letter(parser: Parser, token: Token) -> Node:
 
 
 def letter_of_run(letter: str) -> Node:
-    """A letter with another one right behind it, as in xy."""
+    """Return a letter with another one right behind it, as in xy."""
     return Const(CONSTANTS[letter]) if letter in CONSTANTS else Sym(letter)
 
 
@@ -35,7 +35,7 @@ def subscripted(parser: Parser, name: str) -> Node:
 
 
 def subscript(parser: Parser) -> str:
-    """The subscript as text; a subscript names things and is not computed with."""
+    """Return the subscript as text; a subscript names things and is not computed with."""
     if not parser.accept("sign", "{"):
         token = parser.peek()
         if token.kind == "word" and len(token.text) > 1 and not token.text_mode:
@@ -52,7 +52,7 @@ def subscript(parser: Parser) -> str:
 
 
 def applied(parser: Parser, node: Node) -> Node:
-    """f(x), I(0): a name applied to an argument rather than a product."""
+    """Read f(x), I(0): a name applied to an argument rather than a product."""
     if not parser.at("sign", "(") or parser.peek().spaced:
         return node
     inner = parser.peek(1)
@@ -66,7 +66,7 @@ def applied(parser: Parser, node: Node) -> Node:
 
 
 def _event(parser: Parser) -> Node | None:
-    """The events of P(A | B), which are named and not computed with."""
+    """Return the events of P(A | B), which are named and not computed with."""
     start = parser.position
     ahead = [token.text for token in parser.tokens[start : start + MAX_EVENT]]
     end = ahead.index(")") if ")" in ahead else 0

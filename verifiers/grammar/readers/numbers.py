@@ -22,7 +22,7 @@ def read_number(parser: Parser, token: Token) -> Node:
 
 
 def in_base(parser: Parser, node: Node) -> Node:
-    """Digits with their base as a subscript: 101_2, 1F_{16}, 77_{eight}."""
+    """Read digits with their base as a subscript: 101_2, 1F_{16}, 77_{eight}."""
     parser.take()
     base = subscript(parser).strip("()").removeprefix("base")
     base = str(NUMBER_WORDS.get(base, base))
@@ -33,7 +33,7 @@ def in_base(parser: Parser, node: Node) -> Node:
 
 
 def _mixed(parser: Parser, node: Node) -> Node:
-    """2\\frac58 and 1 1/2 are sums, not products."""
+    """Read 2\\frac58 and 1 1/2 as sums, not products."""
     start = parser.position
     whole = whole_number(node)
     if whole is None or node.digits:
@@ -46,7 +46,7 @@ def _mixed(parser: Parser, node: Node) -> Node:
 
 
 def _fraction_parts(parser: Parser) -> tuple[Node, Node]:
-    """The two parts of a fraction that stands right after a whole number."""
+    """Return the two parts of a fraction that stands right after a whole number."""
     if parser.accept("command", "frac"):
         return parser.argument(), parser.argument()
     following = parser.peek(1).text == "/" and parser.peek(2).kind == "number"
@@ -58,6 +58,6 @@ def _fraction_parts(parser: Parser) -> tuple[Node, Node]:
 
 
 def whole_number(node: Node) -> int | None:
-    """The value of a literal that is a whole number."""
+    """Return the value of a literal that is a whole number."""
     value = node.value if node.kind == "num" else None
     return int(value) if isinstance(value, Fraction) and value.denominator == 1 else None

@@ -57,7 +57,7 @@ def _in_base(parser: Parser, node: Node, base: Token) -> Node:
 
 
 def _unit_words(parser: Parser, powers: dict[str, int], direction: int) -> None:
-    """cm^2, square feet, miles per hour, m/s: each word with its exponent."""
+    """Read cm^2, square feet, miles per hour, m/s: each word with its exponent."""
     prefix = 1
     while parser.at("word") and (parser.at_unit() or direction < 0):
         word = parser.take().text

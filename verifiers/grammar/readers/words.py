@@ -39,7 +39,7 @@ def read_word(parser: Parser, token: Token) -> Node:
 
 
 def _spelled_number(parser: Parser, value: int) -> int:
-    """twenty-one, twenty one."""
+    """Read twenty-one, twenty one."""
     hyphen = parser.at("sign", "-")
     ones = NUMBER_WORDS.get(parser.peek(int(hyphen)).text.lower(), 0)
     if value < 20 or value % 10 or not 0 < ones < 10:
