@@ -37,6 +37,7 @@ ALSO = {
     "rlvr_cli/algorithm/objective.py": [f"{_ALGORITHM}loss.py"],
     "rlvr_cli/algorithm/reward.py": [f"{_ALGORITHM}group_filter.py"],
     "rlvr_cli/algorithm/samples.py": [],
+    "rlvr_cli/config/overlay.py": ["tests/core/test_settings.py"],
     "rlvr_cli/config/resolution.py": [],
     "rlvr_cli/config/sections.py": ["tests/config/test_resolution.py"],
     "rlvr_cli/core/files.py": [],
@@ -67,6 +68,31 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "reward = rollout.reward or 0.0",
         "reward = rollout.reward or 1.0",
     ): "what was judged has a reward, and none of 0",
+    (
+        "rlvr_cli/algorithm/objective.py",
+        "tau = tau_neg + (tau_pos - tau_neg) * (inputs.advantages > 0).to(inputs.mask)",
+        "tau = tau_neg + (tau_pos - tau_neg) * (inputs.advantages >= 0).to(inputs.mask)",
+    ): "an advantage of 0 makes the surrogate 0 with either",
+    (
+        "rlvr_cli/algorithm/objective.py",
+        "positive = (inputs.advantages >= 0).to(inputs.mask)",
+        "positive = (inputs.advantages > 0).to(inputs.mask)",
+    ): "an advantage of 0 makes the surrogate 0 with either",
+    (
+        "rlvr_cli/model/policy.py",
+        "weights = head_weights(self.model, hidden_N.dtype) if plain else []",
+        "weights = head_weights(self.model, hidden_N.dtype) if (True) else []",
+    ): "only the plain head reads them",
+    (
+        "rlvr_cli/rollout/memory.py",
+        "return 1 << 62",
+        "return 2 << 62",
+    ): "any number above all memories",
+    (
+        "rlvr_cli/rollout/memory.py",
+        "return 1 << 62",
+        "return 1 << 124",
+    ): "any number above all memories",
 }
 """(module, the line, the line with the fault): why no test could notice it."""
 _OPERATORS = {

@@ -202,6 +202,13 @@ def test_whitening_counts_the_mask_alone():
     assert whiten(values, mask).flatten().tolist() == pytest.approx([-1, 0, 0, 1, 0, 0], abs=1e-7)
 
 
+def test_whitening_needs_two_tokens():
+    pair = torch.tensor([[1.0, 3.0]])
+    expected = [-(0.5**0.5), 0.5**0.5]
+    assert whiten(pair, torch.ones(1, 2))[0].tolist() == pytest.approx(expected, abs=1e-6)
+    assert whiten(pair, torch.tensor([[1.0, 0.0]])).tolist() == [[0.0, 0.0]]
+
+
 @pytest.mark.parametrize(
     ("share", "kept"),
     [(0.2, [5]), (0.21, [5, 4]), (0.4, [5, 4]), (0.6, [5, 4, 2, 3]), (0.99, [5, 4, 2, 3, 1])],

@@ -3,6 +3,7 @@
 import itertools
 import json
 import time
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from small_trainer import (
 
 from rlvr_cli.algorithm.presets import ALGORITHMS
 from rlvr_cli.core.errors import EngineError
+from rlvr_cli.model.policy import weights_digest
 
 SAMPLED = [name for name, row in ALGORITHMS.items() if not row.reads_responses]
 SKIPS = [
@@ -332,3 +334,49 @@ def test_the_seconds_of_the_phases_are_those_of_the_step(tmp_path):
     phases = ("rollout", "verification", "logprobs", "update", "sync")
     spent = sum(row[f"seconds_{phase}"] for row in rows for phase in phases)
     assert 0 < spent <= elapsed
+
+
+def test_what_a_run_starts_from_by_hand():
+    plain = make_trainer(has_even, "algo=dapo", "seed=3")
+    assert torch.initial_seed() == 3
+    assert (plain.reference, plain.start_digest, plain.forward.critic) == (None, "", None)
+    assert (plain.step, plain.weight_version, plain.settled, plain.stopped) == (0, 0, True, False)
+    apart = make_trainer(has_even, "algo=grpo")
+    model = apart.session.policy.model
+    assert apart.reference.model is not model
+    assert not any(p.requires_grad for p in apart.reference.model.parameters())
+    assert all(p.requires_grad for p in model.parameters())
+    assert apart.start_digest == weights_digest(model.parameters())
+    shared = make_trainer(has_even, "algo=grpo", "lora.rank=2")
+    model = shared.session.policy.model
+    assert (shared.reference.model, shared.reference.with_adapter) == (model, False)
+    frozen = [p for p in model.parameters() if not p.requires_grad]
+    assert shared.start_digest == weights_digest(frozen)
+    assert make_trainer(has_even, "algo=dapo", "lora.rank=2").start_digest == shared.start_digest
+    renewed = ("algo=grpo", "lora.rank=2", "algorithm.kl.reference=iterative")
+    moving = make_trainer(has_even, *renewed).reference
+    assert (moving.with_adapter, moving.model is model) == (True, False)
+    kinds = [
+        make_trainer(has_even, "algo=ppo", f"algorithm.advantage.critic={kind}").forward.critic.body
+        for kind in ("own", "shared")
+    ]
+    assert [body is None for body in kinds] == [False, True]
+
+
+def test_held_out_problems_are_measured_every_so_many_steps(monkeypatch):
+    def measured(every: int, held_out: list) -> list[int]:
+        trainer, found = make_trainer(has_even, f"eval.every={every}"), []
+        trainer.held_out = held_out
+        evaluation = SimpleNamespace(pass_at_1=0.5, by_level={"1": 0.25})
+        monkeypatch.setattr(trainer, "measure", lambda: (["group"], evaluation))
+        for step in range(1, 7):
+            record = SimpleNamespace(held_out=(), held_out_metrics={})
+            trainer._measure_held_out(step, record)
+            if record.held_out == ["group"]:
+                found.append(step)
+                values = {"held_out_pass@1": 0.5, "held_out_by_level": {"1": 0.25}}
+                assert record.held_out_metrics == values
+        return found
+
+    assert measured(3, ["problem"]) == [3, 6]
+    assert measured(0, ["problem"]) == measured(3, []) == []

@@ -684,3 +684,12 @@ def test_an_adapters_gradient_is_that_of_the_merged_weights(micro_tokens):
         gradient = whole[key.partition(".lora_A")[0] + ".weight"]
         torch.testing.assert_close(ours[key], 3 * B.T @ gradient, atol=1e-9, rtol=1e-7)
         torch.testing.assert_close(ours[other], 3 * gradient @ A.T, atol=1e-9, rtol=1e-7)
+
+
+def test_a_target_without_fresh_rows_ends_no_epoch_and_divergences_have_an_order():
+    algo = ALGORITHMS["grpo"].model_copy(update={"epochs": 3, "target_kl": 1e-9})
+    carried = [dataclasses.replace(row, is_fresh=False) for row in make_rows(6)]
+    made = Made(algo)
+    assert made.update(carried)["epochs"] == 3
+    found = made.updater._moved(made.rows(make_rows(6)))
+    assert list(found) == ["approx_kl_after", "ref_kl_after"]
