@@ -46,7 +46,9 @@ def test_what_is_going_to_happen_is_said_and_a_check_writes_nothing(configured, 
     said = lines(capsys)
     assert said[0].startswith("policy tiny: ")
     assert said[1].startswith("model Qwen2ForCausalLM: ")
-    assert said[2] == "problems 3 of problems.jsonl; 0 held out"
+    assert said[2] == (
+        "problems 3 of problems.jsonl; 0 held out; problem from problem, answer from answer"
+    )
     assert said[3].startswith("algorithm grpo: ")
     assert said[3].endswith("; changed: surrogate.high 0.2 -> 0.3")
     assert "one update a batch: every ratio is 1, so clip is policy_gradient" in said[4]

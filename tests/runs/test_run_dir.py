@@ -132,7 +132,8 @@ def test_a_run_without_a_name_gets_one_that_is_free(tmp_path, monkeypatch):
     monkeypatch.setattr("time.strftime", lambda form: "NOW")
     made = []
     for _ in range(3):
-        made.append(default_directory("grpo", "sets/my.jsonl"))
+        made.append(default_directory("grpo", ["sets/my.jsonl"]))
         made[-1].mkdir(parents=True)
     assert [str(path) for path in made] == [f"runs/grpo-my-NOW{end}" for end in ("", "-2", "-3")]
-    assert str(default_directory("ppo", "-")) == "runs/ppo-stdin-NOW"
+    assert str(default_directory("ppo", ["-"])) == "runs/ppo-stdin-NOW"
+    assert str(default_directory("ppo", ["a.jsonl", "b", "c"])) == "runs/ppo-a-and-2-more-NOW"
