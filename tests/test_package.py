@@ -1,11 +1,14 @@
 """What people install: a wheel of the program alone, small, which runs outside of the clone."""
 
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
 import zipfile
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -60,6 +63,33 @@ def test_a_run_works_from_the_unpacked_wheel_outside_of_the_clone(wheel, tmp_pat
     done = run("-m", "rlvr_cli", "train", *short, "--out", "run")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "empty" / "run" / "checkpoints" / "step-1" / "model.safetensors").is_file()
+
+
+@pytest.mark.parametrize("version", ["3.12", "3.13"])
+def test_a_newer_python_compiles_all_and_runs_the_verifiers(version, wheel, tmp_path):
+    """torch for another Python is gigabytes: the verifiers are run, the rest is compiled."""
+    python, environment = f"python{version}", {**os.environ, "PYENV_VERSION": version}
+
+    def run(*args: object, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [python, *map(str, args)], env=environment, input=stdin, capture_output=True, text=True
+        )
+
+    if shutil.which(python) is None or run("--version").returncode:
+        pytest.skip(f"needs a {python}")
+    site = tmp_path / "site"
+    zipfile.ZipFile(wheel).extractall(site)
+    (site / "mpmath").symlink_to(Path(str(find_spec("mpmath").origin)).parent)
+    compiled = run("-W", "error", "-m", "compileall", "-q", site / "rlvr_cli", site / "verifiers")
+    assert compiled.returncode == 0, compiled.stdout
+    environment |= {"PYTHONPATH": str(site), "PYTHONSAFEPATH": "1"}
+    rows = [
+        {"response": "so it is \\boxed{0.5}.", "answer": "1/2"},
+        {"response": "The answer is 7.", "answer": "8"},
+    ]
+    found = run("-m", "verifiers", stdin="".join(json.dumps(row) + "\n" for row in rows))
+    verdicts = [json.loads(line)["verdict"] for line in found.stdout.splitlines()]
+    assert verdicts == ["correct", "wrong"], found.stderr
 
 
 def test_the_version_and_the_extras_stand_in_one_place():
