@@ -26,31 +26,36 @@ from typing import Any
 
 from claims_report import FIGURES, report
 
+from rlvr_cli.algorithm.presets import ALGORITHMS
+
 ROOT = Path(__file__).parents[1]
 EVERY = 10
 """How often the held-out problems are measured, in steps."""
 TRL = "trl"
+PRESETS = tuple(name for name in ALGORITHMS if name != "sft")
 _TRAIN = "--train"
 
 PLAIN = ["algo=grpo", "algorithm.kl=none"]
 FOUR, MANY = "algorithm.mini_batches=4", "algorithm.mini_batches=16"
 HIGHER = [*PLAIN, MANY, "algorithm.surrogate.high=0.28"]
 ARMS: dict[str, list[str]] = {
-    "dapo": ["algo=dapo", FOUR],
-    "grpo": ["algo=grpo", FOUR],
-    "plain": [*PLAIN, FOUR],
+    "grpo4": ["algo=grpo", FOUR],
+    "plain4": [*PLAIN, FOUR],
     "plain16": [*PLAIN, MANY],
     "higher16": HIGHER,
     "token16": [*HIGHER, "algorithm.aggregation=token_mean"],
     "dapo16": ["algo=dapo", MANY],
     "dapo16_low": ["algo=dapo", MANY, "algorithm.surrogate.high=0.2"],
     "dapo16_ratio": ["algo=dapo", MANY, "algorithm.surrogate=ratio"],
-    "token": [*PLAIN, FOUR, "algorithm.aggregation=token_mean"],
-    "dr_grpo": ["algo=dr_grpo", FOUR],
-    "ppo": ["algo=ppo", FOUR],
-    "rloo": ["algo=rloo", "algorithm.mini_batches=1"],
-    "reinforce": ["algo=reinforce", "algorithm.mini_batches=1"],
+    "token4": [*PLAIN, FOUR, "algorithm.aggregation=token_mean"],
+    "dr_grpo4": ["algo=dr_grpo", FOUR],
+    "ppo4": ["algo=ppo", FOUR],
 }
+"""By name; any other arm is the preset of its name as it is."""
+STEPS = dict.fromkeys(("grpo4", "plain4", TRL), 90)
+STEPS |= dict.fromkeys(("dapo", "token4", "dr_grpo4", "ppo4", "rloo", "reinforce"), 60)
+STEPS |= dict.fromkeys(("plain16", "higher16", "token16"), 45)
+"""Steps of an arm, else 30: more where a step takes fewer tokens or learns less than beside it."""
 
 
 @dataclass(frozen=True)
@@ -63,14 +68,14 @@ class Claim:
 
 
 CLAIMS = {
-    "dapo": Claim("DAPO is above GRPO", ("dapo", "grpo", "plain", TRL), "response_length"),
+    "dapo": Claim("DAPO is above GRPO", ("dapo", "grpo4", "plain4", TRL), "response_length"),
     "ladder": Claim(
         "Each of DAPO's techniques helps", ("plain16", "higher16", "token16", "dapo16"), "entropy"
     ),
     "entropy": Claim("Entropy collapses without clip-higher", ("dapo16", "dapo16_low"), "entropy"),
     "length": Claim(
         "The mean of a sequence's tokens favors long wrong responses",
-        ("plain", "token", "dr_grpo"),
+        ("plain4", "token4", "dr_grpo4"),
         "response_length",
     ),
     "dead_groups": Claim(
@@ -78,26 +83,19 @@ CLAIMS = {
         ("dapo16", "token16"),
         "mixed_share",
     ),
-    "critic": Claim("A critic costs and does not pay here", ("grpo", "ppo"), "grad_norm"),
+    "critic": Claim("A critic costs and does not pay here", ("grpo4", "ppo4"), "grad_norm"),
     "baseline": Claim("A baseline takes variance away", ("rloo", "reinforce"), "grad_norm"),
     "clip": Claim(
         "Several updates a batch need the clip", ("dapo16", "dapo16_ratio"), "clip_fraction"
     ),
+    "presets": Claim("Every preset as it is", PRESETS, "entropy"),
 }
-
-
-def steps_of(arm: str) -> int:
-    """Steps of an arm: more where a step costs less tokens than one beside it, fewer with sixteen
-    updates a batch, which learn more a step."""
-    if "16" in arm:
-        return 30 if arm.startswith("dapo") else 45
-    return 90 if arm in {"grpo", "plain", TRL} else 60
 
 
 def make(results: Path, trl_python: str | None, asked: int | None, run: tuple[str, int]) -> None:
     """Make one run as a process of its own and store its figures."""
     arm, seed = run
-    steps = asked or steps_of(arm)
+    steps = asked or STEPS.get(arm, 30)
     kept = results / f"{arm}-{seed}.json"
     if kept.exists():  # another command's
         return
@@ -107,8 +105,13 @@ def make(results: Path, trl_python: str | None, asked: int | None, run: tuple[st
             command += ["--seed", str(seed), "--steps", str(steps), "--every", str(EVERY)]
             command += ["--our-python", sys.executable]
         else:
-            settings = [*ARMS[arm], f"seed={seed}", f"steps={steps}", "threads=1"]
-            settings += [f"eval.every={EVERY}", "checkpoint.every=1000", "engine=transformers"]
+            settings = [*ARMS.get(arm, [f"algo={arm}"]), f"seed={seed}", f"steps={steps}"]
+            settings += [
+                "threads=1",
+                f"eval.every={EVERY}",
+                "checkpoint.every=1000",
+                "engine=transformers",
+            ]
             command = [sys.executable, __file__, _TRAIN, f"{directory}/run", *settings]
         threads = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
         done = subprocess.run(command, env=os.environ | threads, capture_output=True, check=False)

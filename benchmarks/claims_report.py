@@ -25,7 +25,8 @@ Curve = list[tuple[float, float]]
 def report(
     name: str, said: str, arms: Sequence[str], figure: str, results: Path, pictures: Path
 ) -> None:
-    """Print the tables of a claim and draw its picture, of the runs that are there."""
+    """Print the tables of a claim and draw its picture, of the runs that are there; none of more
+    arms than there are colors."""
     runs = {arm: _runs(results, arm) for arm in arms}
     runs = {arm: found for arm, found in runs.items() if found}
     print(f"\n### {name}: {said}\n")
@@ -34,6 +35,8 @@ def report(
         return
     for line in tables(runs):
         print(line)
+    if len(runs) > len(COLORS):
+        return
     pictures.mkdir(parents=True, exist_ok=True)
     (pictures / f"{name}.svg").write_text(picture(runs, figure), encoding="utf-8")
 

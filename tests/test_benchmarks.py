@@ -125,7 +125,7 @@ def test_a_picture_of_a_claim_is_small_and_well_formed():
 def test_an_arm_of_a_claim_is_a_run_that_can_be_made():
     claims = benchmark("claims")
     for claim in claims.CLAIMS.values():
-        assert set(claim.arms) <= {*claims.ARMS, claims.TRL}
+        assert set(claim.arms) <= {*claims.ARMS, *claims.PRESETS, claims.TRL}
     for settings in claims.ARMS.values():
         resolve(set_layer(settings))
 
