@@ -16,6 +16,7 @@ real: $(VENV)/installed-dev
 
 test: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -n auto --dist loadfile
+	@echo "Skipped here: tests that need vLLM. make test-vllm runs them, as CI does."
 
 # The folders of tests that take seconds; `test` is all of them.
 quick: $(VENV)/installed-dev
