@@ -17,12 +17,15 @@ import pytest
 import smollm
 import torch
 from families import family_config
+from hypothesis import settings
 from transformers import AutoModelForCausalLM, PreTrainedModel
 from typer.testing import CliRunner, Result
 
 from rlvr_cli.cli.main import app
 from rlvr_cli.model.attention import ATTENTION
 
+settings.register_profile("any_machine", deadline=None)  # a busy one takes its time
+settings.load_profile("any_machine")
 SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
 
 
