@@ -12,7 +12,7 @@ def audit(
     sources: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="RUN|RESPONSES…", help="Directories of train or eval, .jsonl files, or -."
+            metavar="RUN|RESPONSES…", help="Directories of train or eval, files of responses, or -."
         ),
     ] = None,
     by: Annotated[

@@ -59,6 +59,11 @@ def eval_(configs: Sequence[Config], asked: ReportOptions, display: Display) -> 
         for found in sets.values():
             if found.taken:
                 display.say("problems", f"{len(found.problems)} of {found.name}; {found.taken}")
+            if any(name in found.problems[0].extra for name in ("response", "responses")):
+                display.warn(
+                    f"{found.name} holds responses, which the model's own take no notice of: "
+                    f"rlvr eval --responses {found.name} judges them"
+                )
         for model, of_model in groupby(plans, key=lambda plan: plan.config.model):
             listed = list(of_model)
             with open_session(listed[0]) as session:

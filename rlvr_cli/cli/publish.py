@@ -68,8 +68,9 @@ def report_options(
     """Check what is to be said of an evaluation. Raises UserError."""
     if form not in (forms := [TABLE, *FORMATS]):
         raise UserError(f"--format {shortened(form)}: choose from {', '.join(forms)}")
+    fields = dict.fromkeys(field.strip() for text in by for field in text.split(","))
     return ReportOptions(
-        numbers(k), tuple(by), against, out, checked_judge(judge, assignments), form
+        numbers(k), tuple(fields), against, out, checked_judge(judge, assignments), form
     )
 
 
@@ -208,7 +209,9 @@ def _settings(entry: dict[str, Any]) -> str:
     answers = f"answers judged {_judge(fingerprint)}"
     problems = plural(entry["problems"], "problem")
     if "sampling" not in fingerprint:
-        return f"{problems}, {plural(entry['responses'], 'response')}, {answers}"
+        unjudged = entry["timeouts"] + entry["unparseable_golds"]
+        left_out = f" ({unjudged} not judged)" if unjudged else ""
+        return f"{problems}, {plural(entry['responses'], 'response')}{left_out}, {answers}"
     drawn = fingerprint["sampling"]
     return (
         f"{problems} x {plural(drawn['samples'], 'sample')}, temperature "
@@ -242,22 +245,36 @@ def _comparisons(
                 other = with_all_votes(other, verifier)
         comparison = compared(result, other, [int(k) for k in entry["pass@k"]])
         found.append(comparison)
-        problems = plural(comparison["problems"], "problem")
-        display.say("against", f"{other.model} on {result.data}, {problems}")
-        display.block(by_difference(comparison))
-        _warn_if_too_small(comparison["pass@k"].get("1"), display)
-        for difference in comparison["differs"] or ["nothing but chance: same fingerprint"]:
-            display.say("differs in", difference)
-        if comparison["missing"]:
-            display.warn(
-                f"not in {against}: {plural(comparison['missing'], 'problem')} of {result.data}"
-            )
-        if comparison["unjudged"]:
-            display.warn(
-                f"{plural(comparison['unjudged'], 'problem')} without a judged response on one "
-                "side or on both: the differences leave them out"
-            )
+        _show_comparison(comparison, "model" in result.fingerprint, against, display)
     return {"path": str(against), "results": found}
+
+
+def _show_comparison(
+    comparison: dict[str, Any], knows_model: bool, against: Path, display: Display
+) -> None:
+    count, data = plural(comparison["problems"], "problem"), comparison["data"]
+    there = comparison["against_data"] or "a set without name"
+    display.result("against", f"{comparison['against']} on {there} ({against}), {count}")
+    display.block(by_difference(comparison), asked=True)
+    _warn_if_too_small(comparison["pass@k"].get("1"), display)
+    same = "nothing but chance: same fingerprint"
+    if not knows_model:
+        same = "nothing of problems and judging; what made the responses is not known"
+    for difference in comparison["differs"] or [same]:
+        display.say("differs in", difference)
+    if comparison["missing"]:
+        display.warn(f"not in {against}: {plural(comparison['missing'], 'problem')} of {data}")
+    if comparison["only_there"]:
+        only = plural(comparison["only_there"], "problem")
+        display.warn(f"only in {against}: {only}, which the differences leave out")
+    if golds := comparison["other_golds"]:
+        other = f"{plural(len(golds), 'problem')} (such as {shortened(golds[0])})"
+        display.warn(f"{other} with another gold answer there: the two are judged by other answers")
+    if comparison["unjudged"]:
+        display.warn(
+            f"{plural(comparison['unjudged'], 'problem')} without a judged response on one "
+            "side or on both: the differences leave them out"
+        )
 
 
 def _warn_if_too_small(found: dict[str, Any] | None, display: Display) -> None:

@@ -1,18 +1,20 @@
 """`rlvr eval --responses`: the same report for responses made elsewhere, without a model."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rlvr_cli.cli.publish import ReportOptions, earlier_results, publish
 from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display, Pace
 from rlvr_cli.core.cores import usable_cores
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import Problem
 from rlvr_cli.data.problems import load_problems
 from rlvr_cli.data.sources import canonical
 from rlvr_cli.evaluation.fingerprint import data_hash, judging
 from rlvr_cli.evaluation.report import Result, check_fields, judged_problems
 from rlvr_cli.evaluation.responses import (
+    ImportedResponse,
     by_label,
     check_responses,
     format_of_rows,
@@ -36,6 +38,23 @@ def check_sources(
     if twice := next((one for one in sources if sources.count(one) > 1), None):
         raise UserError(f"--responses {twice}: given twice; its rows would count twice")
     return canonical(data[0]) if data else None
+
+
+def _check_groups(
+    given: Sequence[ImportedResponse],
+    first: Mapping[tuple[str, str], Mapping[str, Problem]],
+    fields: Sequence[str],
+) -> None:
+    """Raise UserError where the rows of one problem have different values of a field of `--by`."""
+    for row in given:
+        before = first[row.label][row.problem.id].extra
+        for field in fields:
+            if (own := row.problem.extra.get(field)) != before.get(field):
+                values = f"{shortened(str(own))} and {shortened(str(before.get(field)))}"
+                raise UserError(
+                    f"{row.where}: --by {field}: rows of problem {shortened(row.problem.id)} have "
+                    f"{values}; it must be of the problem, not of a response"
+                )
 
 
 def score(
@@ -64,6 +83,7 @@ def score(
     problems = {label: tuple(by_id.values()) for label, by_id in ours.items()}
     for name, there in fields.items():
         check_fields(asked.by, there, name)
+    _check_groups(given, ours, asked.by)
     directory = None if asked.out is None else ResultDirectory(asked.out)
     asked_for = config.data.answer_format if asked.judge == OURS else "any"
     formats = {label: asked_for or format_of_rows(part) for label, part in parts.items()}

@@ -37,10 +37,19 @@ def records(report: dict[str, Any]) -> tuple[list[str], list[list[Any]]]:
 
 
 def as_markdown(report: dict[str, Any]) -> str:
-    """Format the figures of a report as a table in Markdown."""
+    """Format the figures of a report as tables in Markdown: of all, by each field, and compared."""
     header, rows = records(report)
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
+    tables: list[list[Sequence[Any]]] = [[header, *rows]]
+    for entry in report["results"]:
+        tables += [field_lines(entry, field) for field in entry.get("by", {})]
+    compared = report.get("against", {}).get("results", ())
+    tables += [difference_lines(comparison) for comparison in compared]
+    return "\n\n".join(
+        "\n".join(
+            f"| {' | '.join(map(_cell, line))} |" for line in (head, ["---"] * len(head), *rest)
+        )
+        for head, *rest in tables
+    )
 
 
 def as_csv(report: dict[str, Any]) -> str:
@@ -108,21 +117,27 @@ def by_k(entry: dict[str, Any]) -> list[str]:
 
 def by_field(entry: dict[str, Any], field: str) -> list[str]:
     """Format the figures of one result by the values of a field."""
-    values = entry["by"][field]
+    header, *lines = field_lines(entry, field)
+    return table(header, lines)
+
+
+def field_lines(entry: dict[str, Any], field: str) -> list[Sequence[str]]:
+    """Return the figures of one result by the values of a field, below a header."""
     last = list(entry["pass@k"])[-1]
-    return table(
-        [field, "problems", "pass@1 [95 %]", f"pass@{last}", f"cons@{last}"],
-        [
+    more = [("pass@k", last), ("cons@k", last)] if last != "1" else []
+    columns = [f"{name[:-1]}{k}" for name, k in more]
+    return [
+        [field, "problems", "pass@1 [95 %]", *columns],
+        *(
             [
                 value,
                 str(part["problems"]),
                 shown(part["pass@k"]["1"]),
-                shown(part["pass@k"][last]),
-                shown(part["cons@k"][last]),
+                *(shown(part[name][k]) for name, k in more),
             ]
-            for value, part in values.items()
-        ],
-    )
+            for value, part in entry["by"][field].items()
+        ),
+    ]
 
 
 def by_level(before: Mapping[str, float | None], after: Mapping[str, float | None]) -> list[str]:
@@ -136,9 +151,15 @@ def by_level(before: Mapping[str, float | None], after: Mapping[str, float | Non
 
 def by_difference(entry: dict[str, Any]) -> list[str]:
     """Format a comparison, one line per k."""
-    return table(
+    header, *lines = difference_lines(entry)
+    return table(header, lines)
+
+
+def difference_lines(entry: dict[str, Any]) -> list[Sequence[str]]:
+    """Return a comparison, one line per k, below a header."""
+    return [
         ["ours less theirs", "problems", "difference [95 %]", "p", "better", "worse"],
-        [
+        *(
             [
                 f"{name[:-1]}{k}",
                 str(counted(found)),
@@ -149,8 +170,8 @@ def by_difference(entry: dict[str, Any]) -> list[str]:
             ]
             for name in ("pass@k", "cons@k")
             for k, found in entry[name].items()
-        ],
-    )
+        ),
+    ]
 
 
 def counted(estimate: dict[str, Any] | None) -> int:

@@ -7,8 +7,8 @@ from typing import Any, Literal
 from verifiers import Verdict, Verification
 
 FinishReason = Literal["stop", "length"]
-FieldName = Literal["problem", "answer", "id"]
-"""What is read of a row of problems."""
+FieldName = Literal["problem", "answer", "id", "response"]
+"""What is read of a row of problems, or of responses to them."""
 
 
 ROW_KEYS = (

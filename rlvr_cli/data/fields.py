@@ -1,4 +1,4 @@
-"""Find problem, gold answer and id in a row, whatever its fields are called."""
+"""Find problem, gold answer, id and response in a row, whatever its fields are called."""
 
 import re
 from collections import Counter
@@ -7,7 +7,8 @@ from typing import Any
 
 from rlvr_cli.core.jsonl import parse_json
 from rlvr_cli.core.text import shortened
-from rlvr_cli.core.types import FieldName, Problem, Turn
+from rlvr_cli.core.types import FieldName, Problem
+from rlvr_cli.data.chats import checked_text, is_chat, read_chat
 from rlvr_cli.data.files import BadRowError
 from rlvr_cli.data.golds import HASHES, Gold, Rule, gold_and_place
 
@@ -20,7 +21,11 @@ ALIASES: dict[FieldName, tuple[str, ...]] = {
         *("answer", "solution", "ground_truth", "target", "gold", "final_answer", "output"),
         *("expected_answer", "reward_model.ground_truth", "verification_info.ground_truth"),
     ),
-    "id": ("id",),
+    "id": ("id", "problem_id", "question_id"),
+    "response": (
+        *("response", "responses", "completion", "completions", "generation", "generations"),
+        *("prediction", "predictions", "model_output"),
+    ),
 }
 """The paths at which a field is looked for, in this order."""
 _LONG_FORM = {"solution", "output", "messages"}
@@ -29,10 +34,14 @@ longer than one short line."""
 _NO_ANSWERS = {"", "notfound", "proof"}
 """What sets such as NuminaMath-1.5 write where there is no answer."""
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[(-?\d{1,9})\]")
-_ROLES = {"human": "user", "gpt": "assistant", "developer": "system"}
-_RESPONSES = {"response", "responses"}
 _SHOWN = 12
-_ANSWER_LIKE = re.compile(r"answer|truth|gold|target|solution|label|result|final", re.IGNORECASE)
+_LIKE: dict[FieldName, re.Pattern[str]] = {
+    "problem": re.compile(""),
+    "answer": re.compile(r"answer|truth|gold|target|solution|label|result|final", re.IGNORECASE),
+    "response": re.compile(r"respon|output|complet|generat|predict|text", re.IGNORECASE),
+    "id": re.compile(r"id$|key|index", re.IGNORECASE),
+}
+"""What a field's other names look like."""
 
 
 class FieldReader:
@@ -55,6 +64,9 @@ class FieldReader:
             else (*([paths[field]] if paths and field in paths else []), *aliases)
             for field, aliases in ALIASES.items()
         }
+        if given and "response" in given and "answer" not in given:
+            kept = (path for path in self.paths["answer"] if path != given["response"])
+            self.paths["answer"] = tuple(kept)
         self.given = given or {}
         self._rules: dict[str, Rule] = dict.fromkeys(_LONG_FORM, "long")
         if gold is not None and paths and "answer" in paths:
@@ -68,35 +80,44 @@ class FieldReader:
     def problem(
         self, row: Any, default_id: str, need_answer: bool = True, need_response: bool = False
     ) -> Problem:
-        """Return the row as a problem, if asked with a response to it, which is the field of that
-        name or the chat's last assistant turn. Raises BadRowError."""
+        """Return the row as a problem, if asked with a response to it, which is its field or the
+        chat's last assistant turn. Raises BadRowError."""
         if not isinstance(row, dict):
             raise BadRowError("not a JSON object")
         path, value = self._first(row, "problem")
         if value is None:
             raise BadRowError(self._missing(row, "problem", path))
-        turns, text, spoken = _chat(value, path) if _is_chat(value) else ((), value, None)
+        turns, text, spoken = read_chat(value, path) if is_chat(value) else ((), value, None)
         text = checked_text(text, path)
         answer, source = self._answer(row, spoken, path, need_answer)
-        id_path, identity = self._first(row, "id")
-        self.has_chats |= _is_chat(value)
-        used = {_key(row, part) for part in (*path.split("+"), source or path, id_path)}
-        self.taken["problem"][f"{path}'s last user turn" if _is_chat(value) else path] += 1
-        extra = {key: value for key, value in row.items() if key not in used}
+        id_path, identity = self._identity(row)
+        self.has_chats |= is_chat(value)
+        self.taken["problem"][f"{path}'s last user turn" if is_chat(value) else path] += 1
+        extra = _others(row, *path.split("+"), source or path, id_path)
         if need_response:
-            response = next((v for k, v in extra.items() if _plain(k) == "response"), spoken)
-            if response is None:
+            place, response = self._first(row, "response")
+            if response is None and spoken is None:
                 raise BadRowError("no field response, which --algo sft learns")
-            extra["response"] = checked_text(response, "response")
-        if isinstance(identity, dict | list) or identity is None:
-            identity = default_id
-        return Problem(str(identity), text, answer, extra, turns)
+            extra = _others(extra, place)
+            extra["response"] = checked_text(spoken if response is None else response, "response")
+        return Problem(identity or default_id, text, answer, extra, turns)
 
-    def answer(self, row: Mapping[str, Any]) -> str:
-        """Return the gold answer of a row. Raises BadRowError if there is none."""
-        found, _ = self._answer(row, None, "", True)
-        assert found is not None
-        return found
+    def judged(self, row: Any, need_answer: bool) -> tuple[Problem, tuple[str, ...]]:
+        """Return the problem of a row of responses, its id empty if it has none and its text if it
+        has none, and the responses. Raises BadRowError."""
+        if not isinstance(row, dict):
+            raise BadRowError("not a JSON object")
+        place, responses = self._responses(row)
+        path, value = self._first(row, "problem")
+        text = read_chat(value, path)[1] if is_chat(value) else value
+        if not isinstance(text, str) or not text.strip():
+            if "problem" in self.given:
+                raise BadRowError(self._missing(row, "problem", path))
+            text = ""
+        answer, _ = self._answer(row, None, "", need_answer)
+        _, identity = self._identity(row)
+        extra = _others(row, place, *path.split("+"))
+        return Problem(identity, text and checked_text(text, path), answer, extra), responses
 
     def said(self) -> str:
         """Say where problem and answer were taken from: `problem from question, answer from …`."""
@@ -107,6 +128,37 @@ class FieldReader:
             if counts:
                 parts.append(f"{field} from {', '.join(counts)}")
         return ", ".join(parts)
+
+    def _identity(self, row: Mapping[str, Any]) -> tuple[str, str]:
+        """Return where the id stands and the id, empty if the row has none."""
+        path, value = self._first(row, "id")
+        if value is None or isinstance(value, dict | list) or not str(value).strip():
+            if "id" in self.given:
+                raise BadRowError(self._missing(row, "id", path))
+            return path, ""
+        return path, str(value)
+
+    def _responses(self, row: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+        """Return where the responses of a row stand, and them: a text, or a list of texts, also as
+        JSON in a cell of a table."""
+        there = [path for path in self.paths["response"] if value_at(row, path) is not None]
+        if len(there) > 1:
+            raise BadRowError(
+                f"it has {there[0]} and {there[1]}: say which to judge, --field response={there[0]}"
+            )
+        if not there:
+            null = next((path for path in self.paths["response"] if path in row), None)
+            missing = self._missing(row, "response", self.paths["response"][-1])
+            raise BadRowError(f"field {null} is null" if null else missing)
+        value = value_at(row, there[0])
+        if isinstance(value, str) and there[0].endswith("s"):
+            inside = _parsed(value)
+            value = inside if isinstance(inside, list) else value
+        texts = value if isinstance(value, list) else [value]
+        if not texts or not all(isinstance(text, str) for text in texts):
+            wrong = "an empty list" if value == [] else "neither a text nor a list of texts"
+            raise BadRowError(f"field {there[0]} is {wrong}")
+        return there[0], tuple(texts)
 
     def _first(self, row: Mapping[str, Any], field: FieldName) -> tuple[str, Any]:
         """Return the first path of a field that the row has, and its value; the last path and None
@@ -158,10 +210,11 @@ class FieldReader:
         has = f"it has {', '.join(names) or 'no fields'}{' …' if len(there) > _SHOWN else ''}"
         if field in self.given:
             return f"no {path}, which --field {field} names; {has}"
-        listed = {one for paths in self.paths.values() for one in paths} | _RESPONSES
+        listed = {one for paths in self.paths.values() for one in paths}
+        if field == "response":
+            listed -= set(ALIASES["answer"])
         free = [name for name, value in there if name.lower() not in listed and _is_value(value)]
-        likely = [name for name in free if field == "answer" and _ANSWER_LIKE.search(name)]
-        best = shortened((likely or (free if field == "problem" else []) or ["NAME"])[0])
+        best = shortened(next(filter(_LIKE[field].search, free), "NAME"))
         if known := self.taken[field].most_common(1):
             has += f" (rows before it: {field} from {known[0][0]})"
         return f"no field {field}; {has}: name the one that holds it, --field {field}={best}"
@@ -197,6 +250,12 @@ def value_at(row: Any, path: str) -> Any:
     return inside
 
 
+def _others(row: Mapping[str, Any], *paths: str) -> dict[str, Any]:
+    """Return the fields of a row without those at the ends of paths."""
+    used = {_key(row, path) for path in paths}
+    return {key: value for key, value in row.items() if key not in used}
+
+
 def _parsed(text: str) -> Any:
     try:
         return parse_json(text) if text.lstrip()[:1] in ("{", "[") else None
@@ -229,38 +288,3 @@ def _leaf_paths(
 
 def _is_value(value: Any) -> bool:
     return isinstance(value, str | int | float | list) and not isinstance(value, bool)
-
-
-def _is_chat(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)
-
-
-def _chat(value: list[dict[str, Any]], field: str) -> tuple[tuple[Turn, ...], str, str | None]:
-    """Return the turns before the last user turn, its text, and what an assistant says after it.
-
-    Raises BadRowError for a chat that is not of texts by role, or has no user turn at its end.
-    """
-    turns = []
-    for turn in value:
-        role, content = turn.get("role", turn.get("from")), turn.get("content", turn.get("value"))
-        if isinstance(content, list) and all(isinstance(part, dict) for part in content):
-            texts = [part.get("text") for part in content]
-            content = "".join(map(str, texts)) if None not in texts else None
-        if not isinstance(role, str) or not isinstance(content, str):
-            raise BadRowError(f"field {field} has a turn without role and text")
-        turns.append((_ROLES.get(role, role), content))
-    spoken = turns.pop()[1] if turns[-1][0] == "assistant" else None
-    if not turns or turns[-1][0] != "user":
-        raise BadRowError(f"field {field}: the chat has no user turn at its end")
-    return tuple(turns[:-1]), turns[-1][1], spoken
-
-
-def checked_text(text: Any, field: str) -> str:
-    """Return the text of a field. Raises BadRowError if it is no text, empty, or not Unicode."""
-    if not isinstance(text, str) or not text.strip():
-        raise BadRowError(f"field {field} is not a text with something in it")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise BadRowError(f"field {field} is not Unicode text (a lone surrogate)") from None
-    return text

@@ -15,7 +15,7 @@ from rlvr_cli.core.bounds import bounded
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import open_regular
 from rlvr_cli.core.jsonl import bounded_lines, json_values, parse_json
-from rlvr_cli.core.text import GIB, shortened
+from rlvr_cli.core.text import GIB, plural, shortened
 
 COPIES = (".jsonl", ".json", ".parquet", ".csv", ".tsv", ".jsonl.gz", ".json.gz", ".csv.gz")
 """The endings of a problem set's local copy, in the order in which they are looked for."""
@@ -144,8 +144,15 @@ def _table_rows(path: Path, text: IO[str], delimiters: str) -> Iterator[SourceRo
     delimiter = max(delimiters, key=_QUOTED.sub("", header).count)
     reader = csv.DictReader(chain([header], lines), delimiter=delimiter)
     _check_columns(path, reader.fieldnames or ())
+    line = reader.line_num + 1
     for n, row in enumerate(reader, 1):
-        yield f"{path}:{n}", n, {key: row[key] for key in row if key is not None}
+        where, line = f"{path}:{line}", reader.line_num + 1
+        if more := row.pop(None, ()):
+            cells = f"{len(row) + len(more)} cells for {plural(len(row), 'column')}"
+            wrong = f"{cells}: put a text that has a {delimiter!r} in it in quotes"
+            yield where, n, BadRowError(wrong)
+        else:
+            yield where, n, row
 
 
 def _check_columns(path: Path, names: Iterable[str]) -> None:

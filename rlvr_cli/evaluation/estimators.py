@@ -10,6 +10,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
 
 Z = 1.959963984540054  # 97.5 % of a normal distribution lie below
@@ -17,6 +18,8 @@ EXACT_UP_TO = 512
 """Responses a problem up to which cons@k is exact; beyond, subsets are drawn."""
 DRAWS = 4000
 EXACT_FLIPS = 12
+_FINEST, _MOST_FLIPS = 10**6, 10**8
+"""The largest denominator of a difference that is looked for, and additions of the exact p."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,8 @@ def cons_at_k(tally: Tally, k: int) -> tuple[float, float]:
     `DRAWS` seeded draws with its standard error. Raises ValueError unless 1 <= k <= n.
     """
     _check(tally.n, k)
+    if k == 1:
+        return tally.correct / tally.n, 0.0
     if tally.n > EXACT_UP_TO:
         return _drawn_majority(tally, k)
     return _majority(tally)[k] / math.comb(tally.n, k), 0.0
@@ -240,9 +245,9 @@ def _drawn_majority(tally: Tally, k: int) -> tuple[float, float]:
 
 
 def _sign_flips(differences: Sequence[float]) -> float:
-    """Compute the two-sided p of the sign-flip test: exact up to `EXACT_FLIPS` differing
-    problems."""
-    sizes = [abs(d) for d in differences if d]
+    """Compute the two-sided p of the sign-flip test: exact where few problems differ, or by
+    multiples of one fraction; else from seeded draws."""
+    sizes = sorted(abs(d) for d in differences if d)
     seen = abs(math.fsum(differences)) - 1e-9
     if len(sizes) <= EXACT_FLIPS:
         flips = list(itertools.product((1, -1), repeat=len(sizes)))
@@ -250,9 +255,33 @@ def _sign_flips(differences: Sequence[float]) -> float:
             abs(math.fsum(map(math.prod, zip(f, sizes, strict=True)))) >= seen for f in flips
         )
         return as_far / len(flips)
+    if found := _multiples(sizes):
+        return _sign_flips_of_multiples(*found, seen)
     rng = random.Random("sign flips")
     as_far = sum(
         abs(sum(size if rng.random() < 0.5 else -size for size in sizes)) >= seen
         for _ in range(DRAWS)
     )
     return (1 + as_far) / (1 + DRAWS)
+
+
+def _multiples(sizes: Sequence[float]) -> tuple[list[int], int] | None:
+    """Return the whole numbers and the denominator that give the sizes, None if those are large."""
+    parts = [Fraction(size).limit_denominator(_FINEST) for size in sizes]
+    whole = math.lcm(*(part.denominator for part in parts))
+    counts = [int(part * whole) for part in parts]
+    is_exact = all(abs(c / whole - s) < 1e-12 for c, s in zip(counts, sizes, strict=True))
+    return (counts, whole) if is_exact and len(counts) * sum(counts) <= _MOST_FLIPS else None
+
+
+def _sign_flips_of_multiples(counts: Sequence[int], whole: int, seen: float) -> float:
+    """Compute the share of all signs whose sum is as far from 0 as `seen`, sum by sum."""
+    import numpy
+
+    total = sum(counts)
+    chances = numpy.zeros(2 * total + 1)
+    chances[total] = 1.0
+    for count in counts:
+        chances = (numpy.roll(chances, count) + numpy.roll(chances, -count)) / 2
+    far = numpy.abs(numpy.arange(-total, total + 1)) / whole >= seen
+    return float(chances[far].sum())

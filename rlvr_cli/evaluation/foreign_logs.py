@@ -4,6 +4,7 @@ details of lighteval, the JSON logs of inspect."""
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from rlvr_cli.data.fields import ALIASES
 from rlvr_cli.data.files import BadRowError, SourceRow
 
 _STOPS = {"stop": "stop", "max_tokens": "length", "model_length": "length"}
@@ -31,13 +32,26 @@ def response_rows(rows: Iterable[SourceRow]) -> Iterator[SourceRow]:
             for found in _TOOLS[tool][1](row):
                 yield where, number, found
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            wrong = f"looks like a log of {tool}, of another layout ({type(error).__name__}"
-            yield where, number, BadRowError(f"{wrong}: {error}): give problem, answer, response")
+            what = str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
+            wrong = f"looks like a log of {tool}, of another layout ({what})"
+            yield where, number, BadRowError(f"{wrong}: give problem, answer, response")
 
 
 def _lm_eval(row: Row) -> Iterator[Row]:
-    (responses,) = row["resps"]
-    yield {**row["doc"], "id": row["doc_id"], "answer": row["target"], "responses": responses}
+    if len(row["resps"]) != 1:
+        raise ValueError("choices by likelihood, not generated texts")
+    gold = row["target"]
+    if isinstance(gold, list):
+        if len(gold) != 1:
+            raise ValueError(f"target is a list of {len(gold)}")
+        (gold,) = gold
+    about = {"id": row["doc_id"], "answer": gold, "responses": row["resps"][0]}
+    yield {**_fields(row["doc"]), **about}
+
+
+def _fields(doc: Row) -> Row:
+    """Return the fields of a problem, without what would be taken for a response."""
+    return {key: value for key, value in doc.items() if key not in ALIASES["response"]}
 
 
 def _lighteval(row: Row) -> Iterator[Row]:
@@ -56,7 +70,7 @@ def _inspect(log: Row) -> Iterator[Row]:
             asked = [turn["content"] for turn in asked if turn["role"] == "user"][-1]
         ends = [choice["stop_reason"] for choice in output["choices"]]
         yield {
-            **(sample.get("metadata") or {}),
+            **_fields(sample.get("metadata") or {}),
             **about,
             "id": sample["id"],
             "problem": asked,

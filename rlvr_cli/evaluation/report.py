@@ -245,8 +245,11 @@ def compared(ours: Result, theirs: Result, ks: Sequence[int]) -> dict[str, Any]:
         "model": ours.model,
         "data": ours.data,
         "against": theirs.model,
+        "against_data": theirs.data,
         "problems": len(pairs),
         "missing": len(ours.problems) - len(shared),
+        "only_there": len(theirs.problems) - len(shared),
+        "other_golds": [a.id for a, b in shared if _gold(a) != _gold(b)],
         "unjudged": len(shared) - len(pairs),
         "differs": [one for one in listed if not one.startswith("verifier.votes ")],
     }
@@ -262,6 +265,10 @@ def compared(ours: Result, theirs: Result, ks: Sequence[int]) -> dict[str, Any]:
                 )
                 entry[name][str(k)] = _as_json(found)
     return entry
+
+
+def _gold(problem: JudgedProblem) -> str | None:
+    return problem.rows[0].get("answer")
 
 
 def _passed(tally: Tally, k: int) -> float:

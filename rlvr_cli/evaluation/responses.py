@@ -3,7 +3,7 @@
 import hashlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
@@ -14,7 +14,7 @@ from rlvr_cli.core.files import MANIFEST, integrity_error
 from rlvr_cli.core.logs import LOG
 from rlvr_cli.core.text import opens_thought, shortened
 from rlvr_cli.core.types import PROBLEM_SET, ROW_KEYS, FieldName, Problem
-from rlvr_cli.data.fields import FieldReader, checked_text
+from rlvr_cli.data.fields import FieldReader
 from rlvr_cli.data.files import BadRowError, file_rows, json_rows
 from rlvr_cli.data.problems import ProblemSet, read_rows
 from rlvr_cli.evaluation.foreign_logs import response_rows
@@ -22,8 +22,8 @@ from verifiers import Attempt, Format, Verifier
 
 LABELS = ("model", PROBLEM_SET)
 """Rows of several results in one stream say by these keys which result they belong to."""
-_SHOWN = 12
-_ASKED = ("problem", "question", "prompt")
+_ENDS = {"max_tokens": "length", "max_length": "length", "model_length": "length"}
+"""Other words for the end of a response that was cut off."""
 _BATCH = 512
 _SHORT, _DIGITS = 40, 12
 _MOST_TOKENS = 1 << 31
@@ -37,8 +37,8 @@ class ImportedResponse:
     label: tuple[str, str]
     problem: Problem
     responses: tuple[str, ...]
-    finish_reason: str | None
-    n_tokens: int | None
+    finish_reasons: tuple[str | None, ...]
+    n_tokens: tuple[int | None, ...]
     prompt: str | None
     answer_format: Format | None
     """How the row says that its own verdict came about, if it does."""
@@ -168,10 +168,11 @@ def judged_rows(
 ) -> list[dict[str, Any]]:
     """Judge each response as a row, those of a problem adjacent, problems in order of
     appearance."""
-    together: dict[str, list[tuple[ImportedResponse, str]]] = {}
+    together: dict[str, list[tuple[ImportedResponse, str, str | None, int | None]]] = {}
     for row in given:
-        together.setdefault(row.problem.id, []).extend((row, text) for text in row.responses)
-    listed = [(*pair, n) for pairs in together.values() for n, pair in enumerate(pairs)]
+        parts = zip(row.responses, row.finish_reasons, row.n_tokens, strict=True)
+        together.setdefault(row.problem.id, []).extend((row, *part) for part in parts)
+    listed = [(*part, n) for parts in together.values() for n, part in enumerate(parts)]
     rows = []
     for start in range(0, len(listed), _BATCH):
         batch = listed[start : start + _BATCH]
@@ -180,13 +181,14 @@ def judged_rows(
                 text,
                 row.problem.answer or "",
                 opens_thought(row.prompt),
-                row.finish_reason == "length",
+                end == "length",
             )
-            for row, text, _ in batch
+            for row, text, end, *_ in batch
         ]
-        for (row, text, sample), found in zip(batch, verifier.verify_many(attempts), strict=True):
+        for judged, found in zip(batch, verifier.verify_many(attempts), strict=True):
+            row, text, end, n_tokens, sample = judged
             values = [row.problem.id, sample, row.problem.problem or None, row.prompt, text]
-            values += [row.finish_reason, row.n_tokens, row.problem.answer]
+            values += [end, n_tokens, row.problem.answer]
             values += [found.extracted, found.verdict.value, found.format_ok, reward(found)]
             values.append(found.format)
             rows.append(dict(zip(ROW_KEYS, values, strict=True)) | row.problem.extra)
@@ -212,35 +214,33 @@ def _of_first_problems(given: Iterable[ImportedResponse], limit: int) -> Iterato
 def _given(
     reader: FieldReader, golds: _Golds | None, where: str, number: int, row: Any
 ) -> ImportedResponse:
-    if not isinstance(row, dict):
-        raise BadRowError("not a JSON object")
-    field = next((key for key in ("response", "responses") if row.get(key) is not None), None)
-    if field is None:
-        has = ", ".join(shortened(name) for name in list(row)[:_SHOWN]) or "no fields"
-        raise BadRowError(f"no field response (or responses, a list); it has {has}")
-    responses = row[field] if isinstance(row[field], list) else [row[field]]
-    if not responses or not all(isinstance(text, str) for text in responses):
-        raise BadRowError(f"field {field} is neither a text nor a list of texts")
-    asked = next((key for key in _ASKED if row.get(key) is not None), None)
-    text = checked_text(row[asked], asked) if asked else ""
+    problem, responses = reader.judged(row, golds is None)
     source = where.rsplit(":", 1)[0]
-    own = f"{Path(source).name}-{number}"
-    identity = row["id"] if row.get("id") is not None else _digest(text) if text else own
-    used = {*ROW_KEYS, *LABELS, "responses", asked}
-    extra = {key: value for key, value in row.items() if key not in used}
-    if golds is None:
-        problem = Problem(str(identity), text, reader.answer(row), extra)
+    if golds is not None:
+        problem = golds.problem(problem.id or None, problem.problem)
+        names = (Path(source).stem, golds.name)
     else:
-        problem = golds.problem(row.get("id"), text)
-    names = ("responses", source) if golds is None else (Path(source).stem, golds.name)
-    tokens, prompt = row.get("n_tokens"), row.get("prompt")
+        own = f"{Path(source).name}-{number}"
+        identity = problem.id or (_digest(problem.problem) if problem.problem else own)
+        extra = {k: v for k, v in problem.extra.items() if k not in {*ROW_KEYS, *LABELS}}
+        problem = replace(problem, id=identity, extra=extra)
+        names = ("responses", source)
+    count, prompt = len(responses), row.get("prompt")
+    ends = _each(row.get("finish_reason", row.get("stop_reason")), count)
+    lengths = _each(row.get("n_tokens"), count)
     return ImportedResponse(
         where,
         (str(row.get("model") or names[0]), str(row.get("problem_set") or names[1])),
         problem,
-        tuple(responses),
-        row.get("finish_reason") if isinstance(row.get("finish_reason"), str) else None,
-        tokens if type(tokens) is int and 0 <= tokens < _MOST_TOKENS else None,
+        responses,
+        tuple(_ENDS.get(end, end) if isinstance(end, str) else None for end in ends),
+        tuple(n if type(n) is int and 0 <= n < _MOST_TOKENS else None for n in lengths),
         prompt if isinstance(prompt, str) else None,
         row["verifier"] if row.get("verifier") in get_args(Format) else None,
     )
+
+
+def _each(value: Any, count: int) -> list[Any]:
+    """Return a value for each of the responses of a row: those of a list, else the one of all."""
+    listed = value if isinstance(value, list) else [value] * count
+    return listed if len(listed) == count else [None] * count

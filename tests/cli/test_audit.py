@@ -94,7 +94,7 @@ def test_a_mistake_is_one_line(tmp_path, monkeypatch, args, stdin, message):
     ("row", "message"),
     [
         ({"response": "5"}, "stdin:1: no field answer; it has response: name the one"),
-        ({"answer": "5"}, "stdin:1: no field response (or responses, a list)"),
+        ({"answer": "5"}, "stdin:1: no field response; it has answer: name"),
     ],
 )
 def test_a_row_that_cannot_be_judged_is_named(row, message):

@@ -194,3 +194,45 @@ def test_a_field_is_looked_for_before_anything_is_judged(monkeypatch):
     done = CliRunner().invoke(app, args, input=jsonl(RIGHT))
     assert done.exit_code == 2
     assert "lvl" in done.stderr
+
+
+def test_a_field_that_differs_between_the_rows_of_a_problem_is_not_a_problems():
+    rows = [RIGHT, RIGHT | {"level": 2}]
+    line = refused("eval", "--responses", "-", "--by", "level", stdin=jsonl(*rows))
+    assert "stdin:2: --by level: rows of problem a have 2 and 1; it must be of the problem" in line
+
+
+def test_two_files_are_compared_with_what_only_one_has_or_judges_otherwise(tmp_path):
+    theirs = [{"id": n, "answer": 1, "response": "2"} for n in range(5)]
+    score("--out", str(tmp_path / "theirs"), rows=theirs)
+    ours = [{"id": n, "answer": 1 + (n == 3), "response": "1"} for n in range(1, 5)]
+    args = ("--quiet", "--format", "md", "--by", "level,kind", "--against", tmp_path / "theirs")
+    done = invoke("eval", "--responses", "-", *args,
+                  stdin=jsonl(*(row | {"level": 1, "kind": "x"} for row in ours)))  # fmt: skip
+    assert done.exit_code == 0
+    assert (
+        f"only in {tmp_path / 'theirs'}: 1 problem, which the differences leave out" in done.stderr
+    )
+    assert "1 problem (such as 3) with another gold answer there" in done.stderr
+    assert f"against    responses on stdin ({tmp_path / 'theirs'}), 4 problems" in done.stderr
+    by, kinds, compared = done.stdout.split("\n\n")[1:]
+    # Wilson at 4 x 0.75 x 0.25 / 0.25 = 3 problems.
+    assert by.splitlines()[2] == "| 1 | 4 | 0.750 [0.256, 0.963] |"
+    assert kinds.splitlines()[0] == "| kind | problems | pass@1 [95 %] |"
+    # Three of four better by 1: 3/4, all four signs alike or not: 2 of 8 as far.
+    assert compared.splitlines()[2].startswith("| pass@1 | 4 | 0.750 [")
+    assert compared.splitlines()[2].endswith("| 0.250 | 3 | 0 |")
+
+
+def test_the_same_judging_of_two_files_does_not_make_their_models_one(tmp_path):
+    score("--out", str(tmp_path / "one"), rows=[RIGHT])
+    _, words = score("--against", str(tmp_path / "one"), rows=[RIGHT])
+    assert (
+        "differs in nothing of problems and judging; what made the responses is not known" in words
+    )
+
+
+def test_problems_that_hold_responses_are_pointed_to_their_option(tmp_path):
+    (tmp_path / "made.jsonl").write_text(jsonl(RIGHT | {"problem": "7?"}))
+    done = invoke("eval", tmp_path / "made.jsonl", "-n", 1, "--max-tokens", 2)
+    assert f"rlvr eval --responses {tmp_path / 'made.jsonl'} judges them" in done.stderr

@@ -93,3 +93,13 @@ def test_a_bomb_is_left_after_so_many_times_its_size(tmp_path, monkeypatch):
 def test_the_delimiter_of_a_table_is_the_one_of_its_header(tmp_path):
     (tmp_path / "a.csv").write_text('"a, b, c";problem;answer\n1;"p, q; r";2\n')
     assert rows_of(tmp_path / "a.csv") == [{"a, b, c": "1", "problem": "p, q; r", "answer": "2"}]
+
+
+def test_a_row_of_a_table_is_named_by_its_first_line_and_never_cut(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text('problem,answer\n"a\nb",1\nc,1,000\nd,"1,000"\n')
+    first, cut, last = file_rows(path)
+    assert first == (f"{path}:2", 1, {"problem": "a\nb", "answer": "1"})
+    assert cut[:2] == (f"{path}:4", 2)
+    assert str(cut[2]) == "3 cells for 2 columns: put a text that has a ',' in it in quotes"
+    assert last == (f"{path}:5", 3, {"problem": "d", "answer": "1,000"})

@@ -26,7 +26,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_row(tmp_path):
     first, second = file_rows(lines)
     assert first == (f"{lines}:1", 1, {"problem": "1+1", "answer": "2"})
     assert second[2] == {"problem": "2+2"}
-    assert list(file_rows(table)) == [(f"{table}:1", 1, {"problem": "1+1", "answer": "2"})]
+    assert list(file_rows(table)) == [(f"{table}:2", 1, {"problem": "1+1", "answer": "2"})]
 
 
 def test_a_plain_hub_id_is_read_from_the_local_copies(tmp_path):

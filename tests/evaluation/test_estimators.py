@@ -240,6 +240,28 @@ def test_many_pairs_are_tested_by_drawn_signs():
     assert even.p == 1
 
 
+def test_the_p_of_many_pairs_is_exact_where_differences_are_multiples_of_a_fraction():
+    # 14 differences of 1 and 2 quarters, as the sum over all 2^14 signs has it.
+    sizes = [1, 2] * 7
+    sums = [sum(signed) for signed in itertools.product(*((-s, s) for s in sizes))]
+    found = paired_difference([s / 4 for s in sizes[:-4]] + [0.0] * 4, [0.0] * 10 + [0.25, 0.5] * 2)
+    assert found.p == sum(abs(total) >= 15 - 6 for total in sums) / 2**14
+    # 9 better and 4 worse by 1: 2 x (1 + 13 + 78 + 286 + 715) / 2^13.
+    found = paired_difference([1.0] * 9 + [0.0] * 31, [0.0] * 9 + [1.0] * 4 + [0.0] * 27)
+    assert found.p == 2 * (1 + 13 + 78 + 286 + 715) / 2**13
+
+
+def test_a_drawn_p_does_not_depend_on_the_order_of_problems():
+    ours = [math.sqrt(n) / 7 for n in range(1, 40)]
+    theirs = [1 / math.sqrt(n) for n in range(1, 40)]
+    turned = paired_difference(ours[::-1], theirs[::-1])
+    assert paired_difference(ours, theirs).p == turned.p
+
+
+def test_a_vote_of_one_is_pass_at_1_however_many_responses():
+    assert cons_at_k(Tally(330, (200, 70)), 1) == (0.55, 0.0)
+
+
 def test_values_of_little_spread_tell_no_more_than_their_responses():
     # Nine problems at 8 of 16 and one at 9: Wilson's interval of 160 responses, not of thousands.
     z2, m = 1.959964**2, (9 * 8 + 9) / 160

@@ -106,6 +106,7 @@ def test_killed_midway_the_same_command_ends_as_if_it_had_not_been(tmp_path, log
     ("row", "tool"),
     [
         ({"doc": {}, "doc_id": 1, "resps": [["a"], ["b"]], "target": "1"}, "lm-eval"),
+        ({"doc": {}, "doc_id": 1, "resps": [["a"]], "target": ["2", "two"]}, "lm-eval"),
         ({"doc": 3, "doc_id": 1, "resps": [["a"]], "target": "1"}, "lm-eval"),
         (
             {"doc": {"query": "q", "choices": [], "gold_index": 0}, "model_response": {}},
@@ -145,4 +146,4 @@ def test_a_chat_is_asked_by_its_last_user_turn(tmp_path):
     log = {"version": 2, "eval": {"model": "m", "task": "t"}, "samples": [sample]}
     (tmp_path / "log.json").write_text(json.dumps(log))
     (row,) = read_responses(str(tmp_path / "log.json"), None, False)
-    assert (row.problem.problem, row.problem.answer, row.finish_reason) == ("q", "7", "length")
+    assert (row.problem.problem, row.problem.answer, row.finish_reasons) == ("q", "7", ("length",))

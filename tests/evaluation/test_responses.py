@@ -24,7 +24,9 @@ from verifiers import Attempt, Verdict, Verification, Verifier
 
 def given(text: str, finish_reason: str | None) -> ImportedResponse:
     problem = Problem("1", "What is 1 + 1?", "2")
-    return ImportedResponse("f:1", ("m", "d"), problem, (text,), finish_reason, None, None, None)
+    return ImportedResponse(
+        "f:1", ("m", "d"), problem, (text,), (finish_reason,), (None,), None, None
+    )
 
 
 def test_the_verifier_is_told_what_was_cut_off():
@@ -38,7 +40,16 @@ def test_the_verifier_is_told_what_was_cut_off():
 def test_problems_stay_together_and_progress_is_told(monkeypatch):
     monkeypatch.setattr(responses, "_BATCH", 2)
     rows = [
-        ImportedResponse("f", ("m", "d"), Problem(name, name, "2"), texts, None, None, None, None)
+        ImportedResponse(
+            "f",
+            ("m", "d"),
+            Problem(name, name, "2"),
+            texts,
+            none := (None,) * len(texts),
+            none,
+            None,
+            None,
+        )
         for name, texts in (("1", ("2", "3")), ("2", ("2",)), ("1", ("2",)), ("3", ("4",)))
     ]
     told: list[int] = []
@@ -60,9 +71,15 @@ def test_problems_stay_together_and_progress_is_told(monkeypatch):
     [
         ("text", "not a JSON object"),
         ({"response": "2"}, "no field answer"),
-        ({"answer": "2"}, r"no field response \(or responses, a list\)"),
+        ({"answer": "2"}, "no field response; it has answer"),
+        ({"answer": "2", "text": "5"}, "--field response=text"),
+        ({"answer": "2", "response": None}, "field response is null"),
+        (
+            {"answer": "2", "response": "2", "responses": ["3"]},
+            "it has response and responses: say",
+        ),
         ({"answer": "2", "response": 3}, "field response is neither a text nor a list of texts"),
-        ({"answer": "2", "responses": []}, "field responses is neither"),
+        ({"answer": "2", "responses": []}, "field responses is an empty list"),
         ({"answer": "2", "responses": ["2", 2]}, "field responses is neither"),
     ],
 )
@@ -94,12 +111,12 @@ def test_every_field_of_a_row_and_none(read, tmp_path):
     full, least = read({**FULL, "reward": 1.0, "level": 1}, bare)
     problem = Problem("7", "p", "2", {"level": 1})
     assert full == ImportedResponse(
-        f"{path}:1", ("m", "s"), problem, ("r",), "length", 3, "P", "boxed"
+        f"{path}:1", ("m", "s"), problem, ("r",), ("length",), (3,), "P", "boxed"
     )
     problem = Problem("r.jsonl-2", "", "2")
     label = ("responses", str(path))
     assert least == ImportedResponse(
-        f"{path}:2", label, problem, ("a", "b"), None, None, None, None
+        f"{path}:2", label, problem, ("a", "b"), (None,) * 2, (None,) * 2, None, None
     )
 
 
@@ -111,10 +128,54 @@ def test_a_problem_may_be_a_question_and_its_hash_is_its_id(read):
 def test_what_a_row_says_amiss_of_its_response_is_not_known(read):
     amiss = {"finish_reason": 3, "prompt": 3, "verifier": "x"}
     (row,) = read(FULL | amiss)
-    assert (row.finish_reason, row.prompt, row.answer_format) == (None, None, None)
+    assert (row.finish_reasons, row.prompt, row.answer_format) == ((None,), None, None)
     tokens = [0, (1 << 31) - 1, -1, 1 << 31, True, 1.0, "1"]
     rows = read(*(FULL | {"n_tokens": n} for n in tokens))
-    assert [row.n_tokens for row in rows] == [0, (1 << 31) - 1, *[None] * 5]
+    assert [row.n_tokens[0] for row in rows] == [0, (1 << 31) - 1, *[None] * 5]
+
+
+def test_each_response_of_a_list_has_its_own_end_and_length(read):
+    listed = {"id": 1, "answer": "2", "completions": ["a", "b"]}
+    ends = {"finish_reason": ["stop", "max_tokens"], "n_tokens": [5, 7]}
+    several, short, one = read(
+        listed | ends, listed | {"n_tokens": [5]}, listed | {"stop_reason": "max_tokens"}
+    )
+    assert (several.finish_reasons, several.n_tokens) == (("stop", "length"), (5, 7))
+    assert short.n_tokens == (None, None)
+    assert one.finish_reasons == ("length", "length")
+
+
+def test_the_fields_that_are_named_hold_alone(tmp_path):
+    path = tmp_path / "r.jsonl"
+    row = {"qid": "a", "q": "1+1", "id": "x", "key": "2", "output": "2"}
+    path.write_text(jsonl(row, row | {"id": "y", "output": "3"}))
+    names = {"id": "qid", "problem": "q", "answer": "key", "response": "output"}
+    first, second = read_responses(str(path), None, False, names)
+    assert first.problem == second.problem
+    assert (first.problem.id, first.problem.problem, first.problem.answer) == ("a", "1+1", "2")
+    assert (first.responses, second.responses) == (("2",), ("3",))
+    for field in names:
+        with pytest.raises(UserError, match=f"no nope, which --field {field} names; it has qid, q"):
+            read_responses(str(path), None, False, names | {field: "nope"})
+
+
+def test_a_response_is_never_its_own_gold_answer(tmp_path):
+    path = tmp_path / "r.jsonl"
+    path.write_text(jsonl({"problem": "1+1", "output": "3"}))
+    with pytest.raises(UserError, match="no field answer"):
+        read_responses(str(path), None, False, {"response": "output"})
+
+
+def test_a_blank_id_is_none(read):
+    rows = read(*({"id": " ", "answer": "2", "response": "2"} for _ in range(2)))
+    assert [row.problem.id for row in rows] == ["r.jsonl-1", "r.jsonl-2"]
+
+
+def test_a_cell_of_a_table_may_hold_a_list(tmp_path):
+    path = tmp_path / "r.csv"
+    path.write_text('id,answer,responses\n1,2,"[""2"", ""3""]"\n')
+    (row,) = read_responses(str(path), None, False)
+    assert row.responses == ("2", "3")
 
 
 def test_the_first_problems_of_each_result_are_kept(read):
@@ -187,7 +248,9 @@ def test_a_judged_row_has_every_key_and_the_problems_own(read):
             return [found] * len(attempts)
 
     judge = Judge()
-    other = ImportedResponse("f:2", ("m", "s"), Problem("8", "", "3"), ("s",), *[None] * 4)
+    other = ImportedResponse(
+        "f:2", ("m", "s"), Problem("8", "", "3"), ("s",), *[(None,)] * 2, None, None
+    )
     rows = [*read(FULL | {"level": 1}), replace(other, prompt="P<think>\n")]
     first, second = judged_rows(rows, judge, lambda count: None)
     assert judge.attempts == [Attempt("r", "2", False, True), Attempt("s", "3", True, False)]
