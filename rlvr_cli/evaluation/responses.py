@@ -224,7 +224,7 @@ def _given(
         identity = problem.id or (_digest(problem.problem) if problem.problem else own)
         extra = {k: v for k, v in problem.extra.items() if k not in {*ROW_KEYS, *LABELS}}
         problem = replace(problem, id=identity, extra=extra)
-        names = ("responses", source)
+        names = ("responses" if source == "stdin" else Path(source).stem, source)
     count, prompt = len(responses), row.get("prompt")
     ends = _each(row.get("finish_reason", row.get("stop_reason")), count)
     lengths = _each(row.get("n_tokens"), count)

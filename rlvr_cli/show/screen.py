@@ -26,7 +26,7 @@ from rlvr_cli.show.source import ShownGroup, Source, as_trained, reason, trained
 
 _LONGEST_TEXT = 20_000
 """Characters of a response on the screen."""
-_SHOWN, _CELL, _REDRAWN_S = 20, 32, 1.0
+_SHOWN, _ANSWERS, _CELL, _REDRAWN_S = 20, 3, 32, 1.0
 
 
 def show_runs(runs: Sequence[Source], display: Display) -> None:
@@ -76,7 +76,10 @@ def pass_at_1(sources: Sequence[Source]) -> list[list[str]]:
             lines.append(cells + (_paired(now, first.get(name, ())) if number > 1 else ["", ""]))
     header = ["pass@1 [95 %]", "problems", "before training", "measured last", "less the first"]
     whole = [[*header, "p"], *lines]
-    return whole if len(sources) > 1 else [line[:4] for line in whole]
+    if not any(source.config for source in sources):
+        whole = [[*line[:2], *line[3:]] for line in whole]
+        whole[0][2] = "measured"
+    return whole if len(sources) > 1 else [line[:-2] for line in whole]
 
 
 def _estimate(problems: Sequence[JudgedProblem]) -> str:
@@ -110,14 +113,15 @@ def show_results(results: Sequence[Source], by: Sequence[str], display: Display)
                 [value, str(len(part)), _estimate(part)]
                 for value, part in by_value(problems, field).items()
             ]
-            display.table([[cell(field), "problems", "pass@1 [95 %]"], *lines])
+            of_result = f" of {result.name}" if len(results) > 1 else ""
+            display.table([[cell(field) + of_result, "problems", "pass@1 [95 %]"], *lines])
         groups = sorted(result.groups(), key=lambda one: one.right / len(one.rows))
         lines = [
             [
                 cell(group.rows[0]["id"]),
                 f"{group.right} of {len(group.rows)}",
                 cell(group.rows[0]["answer"]),
-                cell(", ".join(f"{n} x {text}" for text, n in _answers(group))),
+                cell(_answers(group)),
             ]
             for group in groups[:_SHOWN]
         ]
@@ -127,8 +131,11 @@ def show_results(results: Sequence[Source], by: Sequence[str], display: Display)
             display.say("", more)
 
 
-def _answers(group: ShownGroup) -> list[tuple[str, int]]:
-    return Counter(str(row["extracted"] or row["verdict"]) for row in group.rows).most_common(3)
+def _answers(group: ShownGroup) -> str:
+    """Return the most frequent answers as they were written, each with its count."""
+    found = Counter(str(row["extracted"] or row["verdict"]) for row in group.rows).most_common()
+    listed = [f"{count} x {text}" for text, count in found[:_ANSWERS]]
+    return ", ".join([*listed, *["…"][: len(found) - len(listed)]])
 
 
 def show_responses(

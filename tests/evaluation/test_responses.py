@@ -114,7 +114,7 @@ def test_every_field_of_a_row_and_none(read, tmp_path):
         f"{path}:1", ("m", "s"), problem, ("r",), ("length",), (3,), "P", "boxed"
     )
     problem = Problem("r.jsonl-2", "", "2")
-    label = ("responses", str(path))
+    label = ("r", str(path))
     assert least == ImportedResponse(
         f"{path}:2", label, problem, ("a", "b"), (None,) * 2, (None,) * 2, None, None
     )
@@ -193,7 +193,7 @@ def test_the_result_of_a_file_is_called_as_the_file_is(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("a:b.jsonl").write_text(jsonl({"answer": 2, "response": "r"}))
     (row,) = read_responses("a:b.jsonl", None, skip_bad=False)
-    assert (row.label, row.problem.id) == (("responses", "a:b.jsonl"), "a:b.jsonl-1")
+    assert (row.label, row.problem.id) == (("a:b", "a:b.jsonl"), "a:b.jsonl-1")
 
 
 def test_a_file_without_rows(read, tmp_path):

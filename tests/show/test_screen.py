@@ -113,6 +113,7 @@ def test_a_result_has_its_wrong_ones_first(tmp_path, capsys):
     after = shown.partition("wrong ones first")[2]
     assert [line.split()[0] for line in after.splitlines()[1:4]] == ["b", "ccc", "aa"]
     assert "0.500 [" in shown
+    assert shown.splitlines()[1].split()[-2:] == ["problems", "measured"]
     assert [line.split()[:2] for line in shown.partition("level ")[2].splitlines()[1:4]] == [
         ["1", "1"],
         ["2", "1"],
