@@ -14,8 +14,9 @@ from rlvr_cli.evaluation.metrics import repeatable
 from rlvr_cli.model import policy
 from rlvr_cli.model.attention import ATTENTION
 from rlvr_cli.model.forward import PACKED, Forward
+from rlvr_cli.ranks.files import put_together
 from rlvr_cli.ranks.group import is_first
-from rlvr_cli.ranks.shards import collected, is_shared
+from rlvr_cli.ranks.shards import is_shared
 from rlvr_cli.training.trainer import Trainer
 
 FAMILIES = ("qwen2-tied", "qwen2-untied", "qwen3", "llama", "granite", "gemma2")
@@ -64,7 +65,7 @@ def keep(trainer: Trainer, place: Path) -> None:
     optimizer = trainer.updater.optimizer
     held = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     rows = steps(trainer, place)
-    state = collected(trainer.state_dict().tensors)
+    state = dict(put_together(trainer.state_dict().tensors))
     numbers = {str(index): tensor for index, tensor in enumerate(weights(trainer))}
     if is_first():
         shared = [is_shared(p) and is_shared(p.grad if p.grad is not None else p) for p in held]

@@ -16,6 +16,7 @@ from transformers import PreTrainedModel
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Completion, SamplingParams
+from rlvr_cli.ranks.files import put_together
 from rlvr_cli.ranks.group import world
 from rlvr_cli.rollout.engines.base import Listener, refuse_prompts
 
@@ -85,7 +86,7 @@ class VllmEngine:
         cache = self.llm.llm_engine.vllm_config.cache_config
         self.kv_tokens = int(cache.num_gpu_blocks * cache.block_size)
         self._asleep = False
-        self.sync_weights(model.named_parameters())
+        self.sync_weights(put_together(dict(model.named_parameters())))
 
     def generate(
         self,
