@@ -83,9 +83,9 @@ def is_first() -> bool:
     return rank() == 0 or world() == 1
 
 
-def share(items: Sequence[T]) -> Sequence[T]:
-    """Return this process's part of the work."""
-    return items if world() == 1 else items[rank() :: world()]
+def share(items: Sequence[T], together: int = 1) -> Sequence[T]:
+    """Return this process's part of the work; `together` processes in a row have the same."""
+    return items if world() == 1 else items[rank() // together :: world() // together]
 
 
 def dealt(items: Sequence[T]) -> list[tuple[T, int]]:

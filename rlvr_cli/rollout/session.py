@@ -92,7 +92,7 @@ def _loaded(plan: Plan, training: bool) -> Iterator[Session]:
     weights: Literal["float32", "bfloat16"] = "float32"
     if training and optim.weights == "bfloat16":
         weights = "bfloat16"
-    shared_out = training and world() > 1
+    shared_out = world() > 1 and (training or is_vllm)
     policy = load_model(config.model, weights, training and optim.offload == "all", shared_out)
     if way != AS_IT_STANDS:
         in_units(policy.model)
@@ -115,7 +115,8 @@ def _loaded(plan: Plan, training: bool) -> Iterator[Session]:
         if lora is not None and lora.rank is not None:
             add_adapter(policy.model, lora.rank, lora.alpha, lora.targets, config.seed)
         try:
-            sampler = Sampler(engine, policy.tokenizer, verifier)
+            together = config.rollout.tensor_parallel
+            sampler = Sampler(engine, policy.tokenizer, verifier, together)
             yield Session(plan, policy, engine, sampler, forward, device)
         finally:
             engine.close()
@@ -138,7 +139,7 @@ def _started(
         return TransformersEngine(*common, forward)
     from rlvr_cli.rollout.engines.vllm_engine import VllmEngine
 
-    engine = VllmEngine(*common, rollout.gpu_share, rollout.seeded)
+    engine = VllmEngine(*common, rollout.gpu_share, rollout.seeded, rollout.tensor_parallel)
     if not training:
         policy.model.to("cpu")
         torch.cuda.empty_cache()

@@ -6,15 +6,18 @@ import os
 import random
 import sys
 import tempfile
+import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from transformers import PreTrainedModel
 
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.signals import asked
 from rlvr_cli.core.types import Completion, SamplingParams
 from rlvr_cli.ranks.files import put_together
 from rlvr_cli.ranks.group import world
@@ -39,7 +42,8 @@ class VllmEngine:
     `vocab_size` is the tokenizer's: the copy has no other ids, so none beyond can be sampled.
     `kv_budget_mb` bounds the keys and values on a CPU, `gpu_share` all that vLLM holds on a GPU.
     With `seeded` false the responses are random, not repeatable, which spares vLLM a generator a
-    response. Raises UserError if vLLM cannot start with the model or the memory.
+    response. `together` processes have one engine, each a part of every layer: all of them call
+    alike, and get the same. Raises UserError if vLLM cannot start with the model or the memory.
     """
 
     name = "vllm"
@@ -52,17 +56,21 @@ class VllmEngine:
         kv_budget_mb: int,
         gpu_share: float,
         seeded: bool = True,
+        together: int = 1,
     ) -> None:
-        self.stop_ids, self.seeded = list(stop_ids), seeded
+        self.stop_ids, self.seeded, self.together = list(stop_ids), seeded, together
         self._on_gpu = model.device.type == "cuda"
         self._vocab_size = min(vocab_size, model.get_output_embeddings().weight.shape[0])
         self._cut_names, self._aliases = _shared_names(model, with_aliases=not self._on_gpu)
         device = _on_a_gpu(gpu_share) if self._on_gpu else _on_a_cpu(model, kv_budget_mb)
-        if world() > 1:  # an engine of its own in each process
+        if world() > 1:  # the processes are ours
             device["distributed_executor_backend"] = "external_launcher"
+            device["tensor_parallel_size"] = together
         with _unchanged_process(), tempfile.TemporaryDirectory() as directory:
             self._write_config(model, directory)
             vllm = import_vllm()
+            if together > 1 and not self._on_gpu:
+                _without_shared_memory()
             try:
                 self.llm = vllm.LLM(
                     directory,
@@ -115,9 +123,22 @@ class VllmEngine:
                         p = index.pop(output.request_id)
                         group = [_completion(c, params.temperature) for c in output.outputs]
                         yield p, group if len(group) == params.samples else group * params.samples
+                if self._is_stopped():
+                    raise KeyboardInterrupt
         finally:
             if index:
                 core.abort_request(list(index))
+
+    def _is_stopped(self) -> bool:
+        """Return whether a signal came to one of several processes that have one engine."""
+        if self.together == 1:
+            return False
+        from vllm.distributed import parallel_state
+
+        flag = torch.tensor(int(asked()))
+        group = parallel_state.get_tp_group().cpu_group
+        dist.all_reduce(flag, dist.ReduceOp.MAX, group=group)
+        return bool(flag)
 
     def request(self, params: SamplingParams, seed: int) -> Any:
         """Build vLLM's settings for one group; greedy, it draws one response that stands for
@@ -218,6 +239,15 @@ def _on_a_cpu(model: PreTrainedModel, kv_budget_mb: int) -> dict[str, Any]:
         "enable_chunked_prefill": False,
         "max_num_batched_tokens": max(_BATCH_TOKENS, context),
     }
+
+
+def _without_shared_memory() -> None:
+    """Let processes on a CPU speak through gloo: vLLM gives the shared memory of all runs of a
+    machine one name, and one that is killed leaves it behind."""
+    from vllm.distributed.device_communicators.cpu_communicator import CpuCommunicator
+
+    warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")
+    CpuCommunicator._all_group_ranks_share_shm_group_name = lambda self: False
 
 
 def known_architectures() -> Collection[str]:
