@@ -8,7 +8,9 @@ import pytest
 import torch
 from conftest import invoke
 from side_by_side import side_by_side
+from transformers import Qwen2ForCausalLM
 
+from rlvr_cli.__main__ import _run
 from rlvr_cli.cli.main import app
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.ranks import files, group
@@ -157,3 +159,21 @@ def test_more_processes_than_gpus_are_one_line(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     with pytest.raises(UserError, match="--processes 4: one a GPU, and this machine has 2"):
         start()
+
+
+def test_a_model_that_cannot_be_shared_out_is_one_line(monkeypatch, tmp_path):
+    plain = Qwen2ForCausalLM.__init__
+
+    def with_a_scale(self, config) -> None:
+        plain(self, config)
+        self.scale = torch.nn.Parameter(torch.ones(()))
+
+    def work() -> None:
+        assert _run(["train", *SMALL, "--out", str(tmp_path / "run")]) == 2
+
+    monkeypatch.setattr(Qwen2ForCausalLM, "__init__", with_a_scale)
+    side_by_side(2, work, tmp_path)
+    said = "".join((tmp_path / f"log-{rank}").read_text() for rank in (0, 1))
+    (line,) = (line for line in said.splitlines() if line.startswith("rlvr: error: "))
+    assert "Qwen2ForCausalLM.scale is a single number, which several processes cannot" in line
+    assert not (tmp_path / "run").exists()

@@ -91,10 +91,10 @@ def test_a_fault_in_one_process_ends_all_with_one_line_and_loses_no_step(tmp_pat
     assert (tmp_path / "run" / "checkpoints" / f"step-{step}").is_dir()
 
 
-def started(*args: object) -> subprocess.Popen[str]:
+def started(*args: object, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "rlvr_cli", "train", *map(str, args)]
     pipe = subprocess.PIPE
-    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=env)
 
 
 def children_of(parent: int) -> list[int]:
@@ -157,3 +157,17 @@ def test_two_nodes_of_torchrun_train_what_one_process_does(whole, tmp_path):  # 
     assert lines == [f"rlvr: error: {line}"], said
     assert said.count("exitcode  : 2 ") >= 1
     assert not any(list(place.iterdir()) for place in places)
+
+
+def test_nodes_that_count_differently_are_one_line(tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+    common = os.environ | meeting | {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
+    nodes = []
+    for number in (0, 1):
+        own = {"RANK": str(number), "WORLD_SIZE": str(2 + number)}
+        nodes.append(started("--out", tmp_path / "run", env=common | own))
+    said = "".join(node.communicate(timeout=120)[1] for node in nodes)
+    assert [node.returncode for node in nodes] == [2, 2]
+    assert re.fullmatch(r"rlvr: error: .* \(process \d counts \d, process \d \d\)\n", said)
