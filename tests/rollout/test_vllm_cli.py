@@ -133,10 +133,16 @@ SMALL = ("--engine", "vllm", "--prompts", "3", "-n", "4", "--max-tokens", "30", 
 SMALL += ("--quiet", "--set", "eval.limit=0", "--set", "rollout.kv_budget_mb=64")
 
 
-def test_two_processes_with_one_vllm_between_them_sample_what_one_does(rlvr, tmp_path):
-    """Tensor parallelism; a signal to one of them ends both after what is saved."""
+def test_two_processes_with_a_vllm_each_or_one_between_them(rlvr, tmp_path):
+    """To the byte; with sums in another order, the same within rounding. A signal to one of two
+    that have one ends both after what is saved."""
     alone = rlvr("train", *SMALL, "--steps", "2", "--out", "one")
     assert alone.returncode == 0, alone.stderr
+    own = rlvr("train", *SMALL, "--steps", "2", "--processes", "2", "--out", "own")
+    assert own.returncode == 0, own.stderr
+    for step in ("step-000001", "step-000002"):
+        first, second = (tmp_path / run / "rollouts" / f"{step}.jsonl" for run in ("one", "own"))
+        assert first.read_bytes() == second.read_bytes()
     split = ("--processes", "2", "--set", "rollout.tensor_parallel=2", "--out", "two")
     both = subprocess.Popen(
         [sys.executable, "-m", "rlvr_cli", "train", *SMALL, "--steps", "99", *split],

@@ -2,14 +2,9 @@
 
 import copy
 import math
-import os
-import random
-import sys
 import tempfile
-import warnings
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -22,18 +17,16 @@ from rlvr_cli.core.types import Completion, SamplingParams
 from rlvr_cli.ranks.files import put_together
 from rlvr_cli.ranks.group import world
 from rlvr_cli.rollout.engines.base import Listener, refuse_prompts
+from rlvr_cli.rollout.engines.vllm_import import (
+    LOG_LEVEL,
+    import_vllm,
+    unchanged_process,
+    without_shared_memory,
+)
 
 _SEQUENCES = 512
 """Responses that are decoded together at most."""
 _BATCH_TOKENS = 8192
-_LOG_LEVEL, _QUIET = "VLLM_LOGGING_LEVEL", "CRITICAL"
-_ENVIRONMENT = {
-    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # no process of its own: weights are handed over live
-    _LOG_LEVEL: _QUIET,
-    "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # the trainer's threads stay as they are
-    "VLLM_LOGGING_STREAM": "ext://sys.stderr",
-    "VLLM_NO_USAGE_STATS": "1",
-}
 
 
 class VllmEngine:
@@ -66,11 +59,11 @@ class VllmEngine:
         if world() > 1:  # the processes are ours
             device["distributed_executor_backend"] = "external_launcher"
             device["tensor_parallel_size"] = together
-        with _unchanged_process(), tempfile.TemporaryDirectory() as directory:
+        with unchanged_process(), tempfile.TemporaryDirectory() as directory:
             self._write_config(model, directory)
             vllm = import_vllm()
             if together > 1 and not self._on_gpu:
-                _without_shared_memory()
+                without_shared_memory()
             try:
                 self.llm = vllm.LLM(
                     directory,
@@ -86,7 +79,7 @@ class VllmEngine:
             except Exception as error:  # whatever vLLM refuses
                 reason = str(error).strip().split("\n")[0]
                 raise UserError(
-                    f"--engine vllm: vLLM cannot start ({reason}); {_LOG_LEVEL}=INFO shows more"
+                    f"--engine vllm: vLLM cannot start ({reason}); {LOG_LEVEL}=INFO shows more"
                 ) from None
         self.context = int(self.llm.model_config.max_model_len)
         self.max_sequences = _SEQUENCES
@@ -216,15 +209,6 @@ class VllmEngine:
                 yield known_as, tensor
 
 
-def import_vllm() -> Any:
-    """Import vllm, configured to stay in this process and to keep stdout clean."""
-    for name, value in _ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
-    import vllm
-
-    return vllm
-
-
 def _on_a_gpu(share: float) -> dict[str, Any]:
     return {"dtype": "bfloat16", "gpu_memory_utilization": share, "enable_sleep_mode": True}
 
@@ -239,23 +223,6 @@ def _on_a_cpu(model: PreTrainedModel, kv_budget_mb: int) -> dict[str, Any]:
         "enable_chunked_prefill": False,
         "max_num_batched_tokens": max(_BATCH_TOKENS, context),
     }
-
-
-def _without_shared_memory() -> None:
-    """Let processes on a CPU speak through gloo: vLLM gives the shared memory of all runs of a
-    machine one name, and one that is killed leaves it behind."""
-    from vllm.distributed.device_communicators.cpu_communicator import CpuCommunicator
-
-    warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")
-    CpuCommunicator._all_group_ranks_share_shm_group_name = lambda self: False
-
-
-def known_architectures() -> Collection[str]:
-    """Return the architectures that this version of vLLM supports."""
-    with _unchanged_process():
-        import_vllm()
-        from vllm.model_executor.models import ModelRegistry
-    return ModelRegistry.get_supported_archs()
 
 
 def _shared_names(
@@ -289,32 +256,3 @@ def _completion(output: Any, temperature: float) -> Completion:
     if temperature == 0:
         logprobs = [0.0] * len(logprobs)
     return Completion(list(output.token_ids), logprobs, output.finish_reason)
-
-
-@contextmanager
-def _unchanged_process() -> Iterator[None]:
-    """Undo the side effects of starting vLLM: it prints to stdout and stderr whatever its log
-    level, reseeds the random numbers and forbids setting the number of threads."""
-    set_threads, threads = torch.set_num_threads, torch.get_num_threads()
-    random_state = torch.random.get_rng_state()
-    python_random_state = random.getstate()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    kept = [os.dup(1), os.dup(2)]
-    with tempfile.TemporaryFile() as unread:
-        os.dup2(2, 1)
-        if os.environ.get(_LOG_LEVEL, _QUIET) == _QUIET:
-            os.dup2(unread.fileno(), 1)
-            os.dup2(unread.fileno(), 2)
-        try:
-            yield
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            for stream, descriptor in enumerate(kept, 1):
-                os.dup2(descriptor, stream)
-                os.close(descriptor)
-            torch.set_num_threads = set_threads
-            torch.set_num_threads(threads)
-            torch.random.set_rng_state(random_state)
-            random.setstate(python_random_state)
