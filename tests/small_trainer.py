@@ -15,7 +15,7 @@ from rlvr_cli.model.adapter import add_adapter
 from rlvr_cli.model.forward import PACKED, Forward
 from rlvr_cli.model.loading import LoadedModel
 from rlvr_cli.ranks.group import world
-from rlvr_cli.ranks.shards import whole
+from rlvr_cli.ranks.shards import shard, whole
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
 from rlvr_cli.rollout.plan import plan_for
 from rlvr_cli.rollout.sampler import Sampler
@@ -61,6 +61,7 @@ def make_trainer(
     if config.optim.weights == "bfloat16":
         model.bfloat16()
     sampled = deepcopy(model) if lora.rank or world() > 1 else model
+    shard(model)  # as it is loaded
     engine = TransformersEngine(sampled, 50, (1,), 64, forward)
     if lora.rank:
         add_adapter(model, lora.rank, lora.alpha, lora.targets, config.seed)

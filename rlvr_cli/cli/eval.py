@@ -151,7 +151,8 @@ class _Measurement:
                 bar.tick(note, print_note=pace.is_due())
                 written += time.perf_counter() - before
 
-            sampler = Sampler(self.session.engine, self.session.policy.tokenizer, verifier)
+            tokenizer, together = self.session.policy.tokenizer, self.config.rollout.tensor_parallel
+            sampler = Sampler(self.session.engine, tokenizer, verifier, together)
             try:
                 evaluate(sampler, self.prompts, self.params, self.config.seed, on_group, done)
             except KeyboardInterrupt:

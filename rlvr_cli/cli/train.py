@@ -15,7 +15,7 @@ from rlvr_cli.core.types import PROBLEM_SET, Prompt
 from rlvr_cli.data.problems import ProblemSet, load_all
 from rlvr_cli.data.sources import bare_name, canonical, has_split
 from rlvr_cli.model.adapter import merged_parameters
-from rlvr_cli.ranks.group import decided, is_first
+from rlvr_cli.ranks.group import decided, is_first, world
 from rlvr_cli.rollout.plan import plan_for
 from rlvr_cli.rollout.session import Session, open_session, prompts_for
 from rlvr_cli.runs.checkpoint import (
@@ -31,7 +31,13 @@ from rlvr_cli.runs.fitting import fitted
 from rlvr_cli.runs.lifecycle import RunLifecycle
 from rlvr_cli.runs.narration import refuse_existing, warn_of_bad_golds
 from rlvr_cli.runs.preflight import preflight
-from rlvr_cli.runs.run_dir import Run, create_run, default_directory, kept_problems
+from rlvr_cli.runs.run_dir import (
+    Run,
+    create_run,
+    default_directory,
+    kept_problems,
+    refuse_unshared,
+)
 from rlvr_cli.runs.state import OtherRunError, restore
 from rlvr_cli.runs.track import check_trackers
 from rlvr_cli.training.trainer import Trainer
@@ -47,8 +53,11 @@ def train(
     """Run `rlvr train`. Raises UserError for anything wrong with the input."""
     check_trackers(trackers)
     directory = out or default_directory(config.algo, config.data.sources)
-    if not check_only and is_first():
-        refuse_existing(directory)
+    if not check_only:
+        if is_first():
+            refuse_existing(directory)
+        if world() > 1:
+            refuse_unshared(directory)
     problems = _training_problems(config)
     with open_session(plan_for(config, problems), training=True) as opened:
         session = fitted(opened)

@@ -1,18 +1,19 @@
 """LoRA: low-rank matrices beside frozen weights (Hu et al. 2022), added in place through peft."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from transformers.pytorch_utils import Conv1D
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import ADAPTER_FILES
 from rlvr_cli.core.libraries import library
 from rlvr_cli.model.pretrained import read_object
+from rlvr_cli.ranks.files import write_tensors
 from rlvr_cli.ranks.shards import spread, whole
 
 ALL_LINEAR = "all-linear"
@@ -104,14 +105,17 @@ def _delta(layer: Any) -> torch.Tensor:
 
 
 def save_adapter(
-    model: Any, base: str, directory: Path, found: Mapping[str, torch.Tensor] | None = None
+    model: Any,
+    base: str,
+    directory: Path,
+    found: Iterable[tuple[str, torch.Tensor]] | None = None,
 ) -> None:
     """Write the adapter as peft's own files; `base` names the model it belongs to, `found` are its
     matrices put together, where they are shared out."""
     config = model.peft_config["default"]
     config.base_model_name_or_path, config.inference_mode = base, True
     config.save_pretrained(directory)
-    save_file(dict(found or matrices(model)), directory / _WEIGHTS, metadata={"format": "pt"})
+    write_tensors(directory / _WEIGHTS, found or matrices(model).items())
 
 
 def load_adapter(model: Any, directory: Path) -> None:

@@ -158,7 +158,8 @@ def _attempt(
     """Compute log-probabilities of all response tokens this way, or return why that fails."""
     _set_attention(model, way.attention)
     prompts, responses = zip(*samples, strict=True)
-    like = model.get_output_embeddings().weight
+    head = model.get_output_embeddings().weight
+    like = torch.empty(0, dtype=head.dtype, device=head.device)
     inputs = (pack if way.packed else pad)(prompts, responses, like)
     try:
         with torch.no_grad(), window_sizes() as windows:

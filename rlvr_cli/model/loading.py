@@ -127,10 +127,14 @@ def default_device() -> str:
 
 
 def load_model(
-    name: str, weights: Literal["float32", "bfloat16"] = "float32", on_cpu: bool = False
+    name: str,
+    weights: Literal["float32", "bfloat16"] = "float32",
+    on_cpu: bool = False,
+    shared_out: bool = False,
 ) -> LoadedModel:
-    """Load the model on the GPU if there is one; with `on_cpu` its layers stay on the CPU. An
-    adapter is added to the weights it was trained beside. Raises UserError if that fails."""
+    """Load the model on the GPU if there is one; with `on_cpu` its layers stay on the CPU, with
+    `shared_out` each process reads its own slices alone. An adapter is added to the weights it was
+    trained beside. Raises UserError if that fails."""
     directory = model_directory(name)
     if isinstance(directory, Path):
         _refuse_damaged(name, directory)
@@ -150,7 +154,10 @@ def load_model(
         tokenizer = from_pretrained(transformers.AutoTokenizer, directory)
         _check_tokenizer(tokenizer)
         model = model_from_pretrained(
-            transformers.AutoModelForCausalLM, directory, dtype=getattr(torch, weights)
+            transformers.AutoModelForCausalLM,
+            directory,
+            shared_out,
+            dtype=getattr(torch, weights),
         )
         _refuse_unusable(model, tokenizer)
         stop_ids = _stop_ids(model, tokenizer)

@@ -15,7 +15,7 @@ from rlvr_cli.model.adapter import switched_off
 from rlvr_cli.model.forward import PACKED, Forward, head_logits, head_weights, hidden_states
 from rlvr_cli.model.packing import ModelInputs
 from rlvr_cli.model.units import AS_IT_STANDS, Way, computed, in_units
-from rlvr_cli.ranks.shards import gathered_weights
+from rlvr_cli.ranks.shards import gathered_weights, whole
 
 _CHUNK_LOGITS = 1 << 24
 _GPU_ROWS = 1024
@@ -173,5 +173,5 @@ def weights_digest(weights: Iterable[torch.Tensor]) -> str:
     """Return a checksum of weights."""
     digest = hashlib.sha256()
     for parameter in weights:
-        digest.update(parameter.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+        digest.update(whole(parameter.detach()).cpu().contiguous().view(torch.uint8).numpy().data)
     return digest.hexdigest()

@@ -4,7 +4,11 @@ None of its code is run, nothing in it is without a bound, and weights are there
 """
 
 import json
+import re
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +38,8 @@ _NEVER_0 = (
 _FILES_OF_A_TOKENIZER = ("vocab", "merges", "gguf_file")
 """Settings that transformers would open wherever they lie."""
 _SHOWN = 3
+_LAYER = re.compile(r".*?\.\d+\.")
+"""The part of a weight's name that those of one layer share."""
 
 
 def from_pretrained(kind: Any, source: Path | str, **options: Any) -> Any:
@@ -41,9 +47,11 @@ def from_pretrained(kind: Any, source: Path | str, **options: Any) -> Any:
     return kind.from_pretrained(source, trust_remote_code=False, **options)
 
 
-def model_from_pretrained(kind: Any, source: Path | str, **options: Any) -> Any:
+def model_from_pretrained(
+    kind: Any, source: Path | str, shared_out: bool = False, **options: Any
+) -> Any:
     """Load a model. Raises UserError if a weight is missing from its files: transformers would have
-    initialized it at random.
+    initialized it at random. `shared_out`: each process reads its own rows alone, where it can.
 
     The attention is ours where the model's code lets one choose, else its plainest: a configuration
     may name one of the hub's, which is code.
@@ -51,12 +59,13 @@ def model_from_pretrained(kind: Any, source: Path | str, **options: Any) -> Any:
     from rlvr_cli.model.attention import ATTENTION
 
     options |= {"output_loading_info": True}
-    try:
-        model, report = from_pretrained(kind, source, attn_implementation=ATTENTION, **options)
-    except ValueError as error:
-        if "attention implementation" not in str(error):
-            raise
-        model, report = from_pretrained(kind, source, attn_implementation="eager", **options)
+    with _shared_out() if shared_out else nullcontext():
+        try:
+            model, report = from_pretrained(kind, source, attn_implementation=ATTENTION, **options)
+        except ValueError as error:
+            if "attention implementation" not in str(error):
+                raise
+            model, report = from_pretrained(kind, source, attn_implementation="eager", **options)
     if lost := sorted({*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])}):
         shown = ", ".join([*lost[:_SHOWN], *(["…"] if len(lost) > _SHOWN else [])])
         raise UserError(
@@ -64,6 +73,61 @@ def model_from_pretrained(kind: Any, source: Path | str, **options: Any) -> Any:
             "directory that holds the whole model"
         )
     return model
+
+
+@contextmanager
+def _shared_out() -> Iterator[None]:
+    """Share out a model between its making and its loading: transformers reads of each weight
+    the rows of this process. The model is loaded whole where it makes rows of several others, or
+    a process would have none of the experts."""
+    from transformers import PreTrainedModel
+    from transformers.core_model_loading import Concatenate, MergeModulelist, WeightConverter
+
+    from rlvr_cli.ranks.shards import reaches_all, shard
+
+    kind: Any = PreTrainedModel
+    plain = kind._load_pretrained_model
+
+    def load(model: Any, state_dict: Any, files: Any, how: Any, *rest: Any) -> Any:
+        steps = [
+            step
+            for one in how.weight_mapping or ()
+            if isinstance(one, WeightConverter)
+            for step in one.operations
+        ]
+        stacks = (p for p in model.parameters() if steps and p.dim() == 3)
+        if all(map(reaches_all, stacks)) and all(
+            (isinstance(step, MergeModulelist) and step.dim == 0)
+            or (isinstance(step, Concatenate) and step.dim > 0)
+            for step in steps
+        ):
+            shard(model)
+        return plain(model, state_dict, files, how, *rest)
+
+    kind._load_pretrained_model = staticmethod(load)
+    try:
+        yield
+    finally:
+        kind._load_pretrained_model = staticmethod(plain)
+
+
+def stored_weights(model: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the weights by their names in the files of a model directory, tied ones once, put
+    together a layer at a time; all processes call it alike."""
+    from transformers.core_model_loading import revert_weight_conversion
+
+    from rlvr_cli.ranks.files import put_together
+
+    own, names = model.state_dict(keep_vars=True), dict[int, str]()
+    for name in sorted(own, key=lambda name: name in model.all_tied_weights_keys):
+        if name not in (model._keys_to_ignore_on_save or ()):
+            names.setdefault(id(own[name]), name)
+    kept = (name for name in own if names.get(id(own[name])) == name)
+    for _, of_layer in groupby(kept, lambda name: (_LAYER.match(name) or [name])[0]):
+        found = dict(put_together({name: own[name] for name in of_layer}))
+        found = revert_weight_conversion(model, found)
+        for name in list(found):
+            yield name, found.pop(name)
 
 
 def parameter_count(config: Any) -> int:

@@ -38,34 +38,38 @@ def start() -> None:
             f"--processes {local}: one a GPU, and this machine has {torch.cuda.device_count()}"
         )
     try:
-        store = _met(size)
+        store = _met()
+        claim.append(lambda: int(store.add("faults", 1)) == 1)
+        _check_sizes(store, size)
         if on_gpu:
             torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
         backend = "cpu:gloo,cuda:nccl" if on_gpu else "gloo"
         dist.init_process_group(backend, store=store, rank=rank(), world_size=size, timeout=_WAIT)
     except (RuntimeError, ValueError, KeyError) as error:
-        claim.append(lambda: os.environ.get("LOCAL_RANK", "0") == "0")
+        if not claim:
+            claim.append(lambda: os.environ.get("LOCAL_RANK", "0") == "0")
         where = ":".join(os.environ.get(f"MASTER_{name}", "?") for name in ("ADDR", "PORT"))
         reason = str(error).split("\n")[0]
         raise UserError(f"the {size} processes do not meet at {where} ({reason})") from None
     _store.append(store)
-    claim.append(lambda: int(store.add("faults", 1)) == 1)
     atexit.register(lambda: dist.is_initialized() and dist.destroy_process_group())
 
 
-def _met(size: int) -> Any:
-    """Return the store that all processes share, once each has said how many they are."""
+def _met() -> Any:
+    """Return the store that all processes share."""
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
-        store = next(dist.rendezvous("env://", timeout=_JOIN))[0]
-    else:
-        host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-        store = dist.TCPStore(host, port, None, rank() == 0, _JOIN, wait_for_workers=False)
+        return next(dist.rendezvous("env://", timeout=_JOIN))[0]
+    host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    return dist.TCPStore(host, port, None, rank() == 0, _JOIN, wait_for_workers=False)
+
+
+def _check_sizes(store: Any, size: int) -> None:
+    """Raise ValueError if not all processes count as many."""
     store.set(f"size:{rank()}", str(size))
     for other in range(1, size) if rank() == 0 else [0]:
         found = int(store.get(f"size:{other}"))
         if found != size:
             raise ValueError(f"process {other} counts {found}, process {rank()} {size}")
-    return store
 
 
 def world() -> int:
@@ -83,9 +87,9 @@ def is_first() -> bool:
     return rank() == 0 or world() == 1
 
 
-def share(items: Sequence[T]) -> Sequence[T]:
-    """Return this process's part of the work."""
-    return items if world() == 1 else items[rank() :: world()]
+def share(items: Sequence[T], together: int = 1) -> Sequence[T]:
+    """Return this process's part of the work; `together` processes in a row have the same."""
+    return items if world() == 1 else items[rank() // together :: world() // together]
 
 
 def dealt(items: Sequence[T]) -> list[tuple[T, int]]:

@@ -7,6 +7,7 @@ Without hooks on the model there is no state that a forward pass could leave beh
 
 import math
 from collections.abc import Mapping
+from copy import deepcopy
 from functools import cache
 from typing import Any
 
@@ -16,7 +17,7 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Partial, Shard, distribute_tensor
 
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.ranks.group import is_first, world
+from rlvr_cli.ranks.group import world
 
 
 def shard(*modules: torch.nn.Module) -> None:
@@ -35,7 +36,7 @@ def shard(*modules: torch.nn.Module) -> None:
                     "cannot share out: leave --processes out"
                 )
             if id(parameter) not in made:
-                mesh = _mesh(parameter.device.type)
+                mesh = _mesh("cuda" if torch.cuda.is_available() else "cpu")
                 own = distribute_tensor(parameter.detach(), mesh, [Shard(0)], src_data_rank=None)
                 made[id(parameter)] = torch.nn.Parameter(own, parameter.requires_grad)
             part.register_parameter(name, made[id(parameter)])
@@ -49,6 +50,11 @@ def _mesh(device: str) -> DeviceMesh:
 def is_shared(tensor: torch.Tensor) -> bool:
     """Return whether this process has only a slice of the tensor."""
     return isinstance(tensor, DTensor)
+
+
+def reaches_all(tensor: torch.Tensor) -> bool:
+    """Return whether the rows of a whole tensor are enough for each process to have some."""
+    return -(-len(tensor) // world()) * (world() - 1) < len(tensor)
 
 
 def own_slice(tensor: torch.Tensor) -> torch.Tensor:
@@ -69,19 +75,17 @@ def spread(tensor: torch.Tensor, like: torch.Tensor | None) -> torch.Tensor:
     return distribute_tensor(device, like.device_mesh, like.placements, src_data_rank=None)
 
 
-def collected(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Put tensors together for the first process, one at a time, tied ones once; the others get
-    none. All call it alike."""
-    if world() == 1:
-        return dict(tensors)
-    found: dict[str, torch.Tensor] = {}
-    made: dict[int, torch.Tensor] = {}
-    for name, tensor in tensors.items():
-        if id(tensor) not in made:
-            one = whole(tensor.detach())
-            made[id(tensor)] = one.cpu() if is_first() else one.new_empty(0)
-        found[name] = made[id(tensor)]
-    return found if is_first() else {}
+def whole_copy(model: Any) -> Any:
+    """Return a copy of the model with weights of its own, put together; all processes call it
+    alike."""
+    weights = {id(one): one for one in model.parameters()}
+    return deepcopy(
+        model,
+        {
+            key: torch.nn.Parameter(whole(one.detach().clone()), one.requires_grad)
+            for key, one in weights.items()
+        },
+    )
 
 
 def gathered_weights(

@@ -70,6 +70,7 @@ def plan_for(config: Config, problems: ProblemSet) -> Plan:
     data = {"prompt": template, "answer_format": answer_format}
     device, asked = default_device(), config.optim
     _check_savers(asked, device, engine)
+    _check_tensor_parallel(config.rollout.tensor_parallel, engine)
     has_adapter = config.lora.rank is not None
     optim = {
         "precision": precision_on(device, asked.precision),
@@ -102,6 +103,20 @@ def _check_savers(asked: OptimConfig, device: str, engine: Choice) -> None:
         )
     if asked.moments == "8bit":
         library("torchao.optim", "optim.moments 8bit")
+
+
+def _check_tensor_parallel(count: int, engine: Choice) -> None:
+    """Raise UserError for processes that cannot have one engine between them."""
+    if count > 1 and engine.name != "vllm":
+        raise UserError(
+            f"rollout.tensor_parallel {count}: --engine transformers has whole weights in each "
+            "process; take --engine vllm or leave it out"
+        )
+    if local_world() % count:
+        raise UserError(
+            f"rollout.tensor_parallel {count}: it does not divide the processes of this machine, "
+            f"{local_world()}: give --processes a multiple of it"
+        )
 
 
 def choose_format(problems: ProblemSet, data: DataConfig) -> Format:

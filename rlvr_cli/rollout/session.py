@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import torch
 
@@ -21,6 +21,7 @@ from rlvr_cli.model.forward import PACKED, Forward, choose_forward
 from rlvr_cli.model.loading import LoadedModel, default_device, load_model, model_directory
 from rlvr_cli.model.units import AS_IT_STANDS, computed, in_units
 from rlvr_cli.ranks.group import gathered, world
+from rlvr_cli.ranks.shards import whole_copy
 from rlvr_cli.rollout.engines.base import Engine
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
 from rlvr_cli.rollout.engines.selection import check_before_loading
@@ -87,10 +88,12 @@ def _loaded(plan: Plan, training: bool) -> Iterator[Session]:
             "--set lora.rank=null"
         )
     way = way_of(config.optim, torch.device(default_device())) if training else AS_IT_STANDS
-    if training and config.optim.weights == "bfloat16":
-        policy = load_model(config.model, "bfloat16", config.optim.offload == "all")
-    else:
-        policy = load_model(config.model, on_cpu=training and config.optim.offload == "all")
+    optim = config.optim
+    weights: Literal["float32", "bfloat16"] = "float32"
+    if training and optim.weights == "bfloat16":
+        weights = "bfloat16"
+    shared_out = world() > 1 and (training or is_vllm)
+    policy = load_model(config.model, weights, training and optim.offload == "all", shared_out)
     if way != AS_IT_STANDS:
         in_units(policy.model)
     heed()
@@ -112,7 +115,8 @@ def _loaded(plan: Plan, training: bool) -> Iterator[Session]:
         if lora is not None and lora.rank is not None:
             add_adapter(policy.model, lora.rank, lora.alpha, lora.targets, config.seed)
         try:
-            sampler = Sampler(engine, policy.tokenizer, verifier)
+            together = config.rollout.tensor_parallel
+            sampler = Sampler(engine, policy.tokenizer, verifier, together)
             yield Session(plan, policy, engine, sampler, forward, device)
         finally:
             engine.close()
@@ -129,13 +133,13 @@ def _started(
     """Return the engine with the policy's weights. vLLM has a copy of its own, so that in
     evaluation the model makes room for it; so has transformers where an adapter is merged or
     shared out weights are put together for it."""
-    model = deepcopy(policy.model) if merges and not is_vllm else policy.model
+    model = whole_copy(policy.model) if merges and not is_vllm else policy.model
     common = (model, len(policy.tokenizer), policy.stop_ids, rollout.kv_budget_mb)
     if not is_vllm:
         return TransformersEngine(*common, forward)
     from rlvr_cli.rollout.engines.vllm_engine import VllmEngine
 
-    engine = VllmEngine(*common, rollout.gpu_share, rollout.seeded)
+    engine = VllmEngine(*common, rollout.gpu_share, rollout.seeded, rollout.tensor_parallel)
     if not training:
         policy.model.to("cpu")
         torch.cuda.empty_cache()

@@ -4,8 +4,10 @@ checksums of all files. No pickle: safetensors and JSON."""
 import json
 import re
 import tempfile
+from collections import deque
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -13,7 +15,6 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 
 from rlvr_cli.config import OF_A_MODEL, Config
 from rlvr_cli.core.errors import UserError
@@ -30,9 +31,10 @@ from rlvr_cli.core.jsonl import parse_json
 from rlvr_cli.core.text import first_mistake
 from rlvr_cli.model.adapter import is_adapter, load_adapter, matrices, save_adapter
 from rlvr_cli.model.loading import DEFAULTS_FILE, TRAINER_STATE, LoadedModel
-from rlvr_cli.model.pretrained import model_from_pretrained
-from rlvr_cli.ranks.group import decided, is_first, world
-from rlvr_cli.ranks.shards import collected, spread
+from rlvr_cli.model.pretrained import model_from_pretrained, stored_weights
+from rlvr_cli.ranks.files import put_together, read_tensors, write_tensors
+from rlvr_cli.ranks.group import decided, is_first
+from rlvr_cli.ranks.shards import is_shared, spread
 from rlvr_cli.runs.stored import StoredState
 from rlvr_cli.training.state import State
 
@@ -50,7 +52,8 @@ class Checkpoint:
 
     def integrity_error(self) -> str | None:
         """Describe what is wrong with its checksums, state or name; None if nothing is."""
-        reason = integrity_error(self.path, needed=(*weight_files(self.path), _VALUES, _TENSORS))
+        tensors = _TENSORS.replace(".", "*.")
+        reason = integrity_error(self.path, needed=(*weight_files(self.path), _VALUES, tensors))
         if reason is not None:
             return reason
         try:
@@ -62,7 +65,7 @@ class Checkpoint:
     def load_state(self) -> State:
         """Read the state beside the weights. Raises ValueError if it is invalid, or of another
         step."""
-        return State(self._values(), load_file(self.path / _TENSORS))
+        return State(self._values(), read_tensors(self.path / _TENSORS))
 
     def _values(self) -> dict[str, Any]:
         text = read_regular(self.path / _VALUES, _LARGEST_STATE)
@@ -79,28 +82,25 @@ class Checkpoint:
 def save_checkpoint(
     run: Path, step: int, policy: LoadedModel, config: Config, state: State
 ) -> Path:
-    """Write `checkpoints/step-N` atomically; of several processes, which all come here, the first.
+    """Write `checkpoints/step-N` atomically; of several processes, which all come here, the first,
+    which holds no more than one file of them at a time.
 
     The settings that the policy was trained and measured with go along, so that `rlvr eval` on the
     run measures the same thing. So do the weights as they are, whatever type the start model came
     in: an update is often smaller than half a step of bfloat16, and rounded it would be undone.
     Raises OSError if it cannot be written.
     """
-
     has_adapter, model = config.lora.rank is not None, policy.model
-    weights = None
-    if has_adapter:
-        weights = collected(matrices(model))
-    elif world() > 1:
-        weights = collected(model.state_dict(keep_vars=True))
-    tensors = collected(state.tensors)
+    weights = put_together(matrices(model)) if has_adapter else stored_weights(model)
+    tensors = put_together(state.tensors)
 
     def fill(directory: Path) -> None:
         if has_adapter:
             model.config.save_pretrained(directory)
             save_adapter(model, policy.name, directory, weights)
         else:
-            model.save_pretrained(directory, state_dict=weights)
+            model.save_pretrained(directory, state_dict={})
+            write_tensors(directory / "model.safetensors", weights)
         policy.tokenizer.save_pretrained(directory)
         settings = yaml.safe_dump(
             config.model_dump(mode="json", include=OF_A_MODEL), sort_keys=False
@@ -108,7 +108,7 @@ def save_checkpoint(
         (directory / DEFAULTS_FILE).write_text(settings, encoding="utf-8")
         (directory / _VALUES).parent.mkdir()
         (directory / _VALUES).write_text(json.dumps(state.values), encoding="utf-8")
-        save_file(tensors, directory / _TENSORS)
+        write_tensors(directory / _TENSORS, tensors)
         files = sorted(path for path in directory.rglob("*") if path.is_file())
         manifest = {str(path.relative_to(directory)): sha256(path) for path in files}
         (directory / MANIFEST).write_text(json.dumps(manifest, indent=2), encoding="utf-8")
@@ -117,6 +117,7 @@ def save_checkpoint(
     try:
         if is_first():
             make_directory(target, fill)
+        deque(chain(weights, tensors), 0)  # what the first did, the others do beside it
         decided(None)
     except SafetensorError as error:
         raise OSError(0, str(error), str(target)) from None
@@ -144,7 +145,8 @@ def load_weights(checkpoint: Checkpoint, model: Any) -> None:
     if is_adapter(checkpoint.path):
         return load_adapter(model, checkpoint.path)
     try:
-        loaded = model_from_pretrained(type(model), checkpoint.path, dtype=model.dtype)
+        shared_out = any(map(is_shared, model.parameters()))
+        loaded = model_from_pretrained(type(model), checkpoint.path, shared_out, dtype=model.dtype)
     except UserError as error:
         raise UserError(f"{checkpoint.path} cannot be loaded ({error})") from None
     own = model.state_dict()

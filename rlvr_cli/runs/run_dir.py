@@ -5,8 +5,9 @@ import json
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any, TextIO
 
 from pydantic import ValidationError
@@ -50,10 +51,7 @@ class Run:
         self.directory, self._rollouts = directory, directory / "rollouts"
         self._checksums: dict[str, str] = {}
         self._lock = lock_directory(directory) if is_first() else None
-        if not all(gathered(directory.is_dir())):
-            raise UserError(
-                f"{directory}: not seen by all processes: name a directory that all nodes share"
-            )
+        _refuse_unless(directory.is_dir(), directory)
 
     def close(self) -> None:
         """Release the directory for other processes."""
@@ -130,6 +128,24 @@ class Run:
         rows = [row for row in read_metrics(metrics) if row["step"] <= step]
         write_atomically(metrics, "".join(map(jsonl_line, rows)))
         return rows
+
+
+def refuse_unshared(directory: Path) -> None:
+    """Raise UserError if not all processes would see what one of them writes there."""
+    place = next(parent for parent in directory.absolute().parents if parent.is_dir())
+    with ExitStack() as stack:
+        name = None
+        if is_first():
+            name = Path(stack.enter_context(NamedTemporaryFile(dir=place, prefix=".")).name).name
+        _refuse_unless((place / decided(name)).exists(), directory)
+
+
+def _refuse_unless(is_seen: bool, directory: Path) -> None:
+    """Raise UserError in all processes if one of them does not see the directory."""
+    if not all(gathered(is_seen)):
+        raise UserError(
+            f"{directory}: not seen by all processes: name a directory that all nodes share"
+        )
 
 
 def create_run(directory: Path, config: Config, problems: Iterable[Problem] | None = None) -> Run:

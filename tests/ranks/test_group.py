@@ -7,11 +7,14 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import invoke
-from safetensors.torch import load_file
 from side_by_side import side_by_side
+from transformers import Qwen2ForCausalLM
 
+from rlvr_cli.__main__ import _run
 from rlvr_cli.cli.main import app
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.ranks import files, group
+from rlvr_cli.ranks.files import read_tensors
 from rlvr_cli.ranks.group import dealt, decided, gathered, is_first, meet, share, start, summed
 
 SMALL = ("--prompts", "3", "-n", "4", "--max-tokens", "30", "--limit", "16", "--quiet")
@@ -25,13 +28,20 @@ def command(*args: object) -> None:
     app(list(map(str, args)), standalone_mode=False)
 
 
+def listed(run: Path) -> list[Path]:
+    """The files of a run; those that have one set of tensors in several count as one."""
+    found = (p.relative_to(run) for p in run.rglob("*") if p.is_file())
+    whole = (Path(re.sub(r"-\d{5}-of-\d{5}", "", str(p))) for p in found)
+    return sorted({p for p in whole if not p.name.endswith(".index.json")})
+
+
 def same_files(one: Path, other: Path) -> None:
     """All rollouts to the byte; weights, state and tokens to what float32 rounds."""
-    files = sorted(p.relative_to(one) for p in one.rglob("*") if p.is_file())
-    assert files == sorted(p.relative_to(other) for p in other.rglob("*") if p.is_file())
-    for path in files:
+    names = listed(one)
+    assert names == listed(other)
+    for path in names:
         if path.suffix == ".safetensors":
-            found, expected = load_file(one / path), load_file(other / path)
+            found, expected = read_tensors(one / path), read_tensors(other / path)
             assert found.keys() == expected.keys()
             for key, tensor in expected.items():
                 torch.testing.assert_close(found[key], tensor, rtol=0, atol=1e-5)
@@ -45,6 +55,12 @@ def same_files(one: Path, other: Path) -> None:
             assert (one / path).read_bytes() == (other / path).read_bytes(), path
 
 
+@pytest.fixture
+def small_files(monkeypatch) -> None:
+    """Checkpoints of several files, which the forked processes write too."""
+    monkeypatch.setattr(files, "_LARGEST", 1 << 20)
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory) -> Path:
     run = tmp_path_factory.mktemp("whole") / "run"
@@ -52,6 +68,7 @@ def whole(tmp_path_factory) -> Path:
     return run
 
 
+@pytest.mark.usefixtures("small_files")
 def test_a_run_goes_on_with_any_number_of_processes(whole, tmp_path):
     """1 step with two, then one, three, two again, and the end with one."""
     run = tmp_path / "run"
@@ -62,6 +79,8 @@ def test_a_run_goes_on_with_any_number_of_processes(whole, tmp_path):
             assert invoke(*again).exit_code == 0
         else:
             side_by_side(processes, lambda again=again: command(*again), tmp_path)
+    assert len(list((run / "checkpoints" / "step-4").glob("model-*"))) > 1
+    assert len(list((run / "checkpoints" / "step-4" / "trainer").glob("state-*"))) > 2
     assert invoke("train", "--resume", run, "--steps", 5).exit_code == 0
     same_files(run, whole)
 
@@ -122,6 +141,7 @@ def test_processes_that_count_differently_do_not_start(tmp_path):
 def test_a_port_in_use_is_one_line(monkeypatch):
     import socket
 
+    monkeypatch.setattr(group, "claim", [])
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -139,3 +159,21 @@ def test_more_processes_than_gpus_are_one_line(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     with pytest.raises(UserError, match="--processes 4: one a GPU, and this machine has 2"):
         start()
+
+
+def test_a_model_that_cannot_be_shared_out_is_one_line(monkeypatch, tmp_path):
+    plain = Qwen2ForCausalLM.__init__
+
+    def with_a_scale(self, config) -> None:
+        plain(self, config)
+        self.scale = torch.nn.Parameter(torch.ones(()))
+
+    def work() -> None:
+        assert _run(["train", *SMALL, "--out", str(tmp_path / "run")]) == 2
+
+    monkeypatch.setattr(Qwen2ForCausalLM, "__init__", with_a_scale)
+    side_by_side(2, work, tmp_path)
+    said = "".join((tmp_path / f"log-{rank}").read_text() for rank in (0, 1))
+    (line,) = (line for line in said.splitlines() if line.startswith("rlvr: error: "))
+    assert "Qwen2ForCausalLM.scale is a single number, which several processes cannot" in line
+    assert not (tmp_path / "run").exists()

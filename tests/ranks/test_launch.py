@@ -3,8 +3,10 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -89,10 +91,10 @@ def test_a_fault_in_one_process_ends_all_with_one_line_and_loses_no_step(tmp_pat
     assert (tmp_path / "run" / "checkpoints" / f"step-{step}").is_dir()
 
 
-def started(*args: object) -> subprocess.Popen[str]:
+def started(*args: object, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "rlvr_cli", "train", *map(str, args)]
     pipe = subprocess.PIPE
-    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=env)
 
 
 def children_of(parent: int) -> list[int]:
@@ -121,3 +123,51 @@ def test_a_run_of_three_goes_on_after_a_kill_and_after_a_signal(whole, tmp_path)
         assert "go on with rlvr train --resume" in said
         assert invoke("train", "--resume", run).exit_code == 0
     same_files(run, whole)
+
+
+def on_two_nodes(places: Sequence[Path], *args: object) -> list[str]:
+    """What two agents of torchrun, each in a directory of its own, wrote of the one command."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    agent = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node"]
+    agent += ["1", "--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{port}"]
+    command = [*agent, "-m", "rlvr_cli", "train", *map(str, args)]
+    both = subprocess.PIPE, subprocess.STDOUT
+    options = {"stdout": both[0], "stderr": both[1], "text": True}
+    options["env"] = os.environ | {"GLOO_SOCKET_IFNAME": "lo"}
+    nodes = [subprocess.Popen(command, cwd=place, **options) for place in places]
+    return [node.communicate(timeout=600)[0] for node in nodes]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="gloo is told the name of the loopback")
+def test_two_nodes_of_torchrun_train_what_one_process_does(whole, tmp_path):  # noqa: F811
+    places = [tmp_path / name for name in ("one", "other")]
+    for place in places:
+        place.mkdir()
+    said = "".join(on_two_nodes(places, *SMALL, "--steps", 2, "--out", tmp_path / "run"))
+    assert said.count('{"step": ') == 2, said
+    names = ["held-out-before", "step-000001", "step-000002"]
+    for name in (f"rollouts/{name}.jsonl" for name in names):
+        assert (tmp_path / "run" / name).read_bytes() == (whole / name).read_bytes()
+
+    said = "".join(on_two_nodes(places, *SMALL, "--steps", 2, "--out", "run"))
+    lines = [line for line in said.splitlines() if line.startswith("rlvr: error: ")]
+    line = "run: not seen by all processes: name a directory that all nodes share"
+    assert lines == [f"rlvr: error: {line}"], said
+    assert said.count("exitcode  : 2 ") >= 1
+    assert not any(list(place.iterdir()) for place in places)
+
+
+def test_nodes_that_count_differently_are_one_line(tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+    common = os.environ | meeting | {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
+    nodes = []
+    for number in (0, 1):
+        own = {"RANK": str(number), "WORLD_SIZE": str(2 + number)}
+        nodes.append(started("--out", tmp_path / "run", env=common | own))
+    said = "".join(node.communicate(timeout=120)[1] for node in nodes)
+    assert [node.returncode for node in nodes] == [2, 2]
+    assert re.fullmatch(r"rlvr: error: .* \(process \d counts \d, process \d \d\)\n", said)

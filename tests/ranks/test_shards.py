@@ -14,8 +14,9 @@ from rlvr_cli.evaluation.metrics import repeatable
 from rlvr_cli.model import policy
 from rlvr_cli.model.attention import ATTENTION
 from rlvr_cli.model.forward import PACKED, Forward
+from rlvr_cli.ranks.files import put_together
 from rlvr_cli.ranks.group import is_first
-from rlvr_cli.ranks.shards import collected, is_shared
+from rlvr_cli.ranks.shards import is_shared
 from rlvr_cli.training.trainer import Trainer
 
 FAMILIES = ("qwen2-tied", "qwen2-untied", "qwen3", "llama", "granite", "gemma2")
@@ -39,6 +40,7 @@ PRESETS = {
     "lora": ("algo=grpo", "lora.rank=2"),
     "experts": ("algo=dapo",),
 }
+ASKED = ("dapo", "grpo", "ppo", "shared critic", "lora")
 CLOSE = 2e-5
 """Of what float32 rounds in three steps at a learning rate of 0.01."""
 
@@ -51,6 +53,12 @@ def trained(
         small = ("steps=3", "optim.micro_tokens=40", *PRESETS[name])
         model = random_model("qwen2-moe") if name == "experts" else None
         keep(make_trainer(has_even, *small, model=model), place / name)
+    for name in ASKED:
+        small = ("steps=3", "optim.micro_tokens=40", *PRESETS[name])
+        keep(
+            make_trainer(has_even, *small, model=random_model().double()),
+            place / f"{name}, float64",
+        )
     for family in families:
         model, forward = random_model(family).double(), SCALED.get(family, PACKED)
         model.set_attn_implementation(forward.attention)
@@ -64,7 +72,7 @@ def keep(trainer: Trainer, place: Path) -> None:
     optimizer = trainer.updater.optimizer
     held = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     rows = steps(trainer, place)
-    state = collected(trainer.state_dict().tensors)
+    state = dict(put_together(trainer.state_dict().tensors))
     numbers = {str(index): tensor for index, tensor in enumerate(weights(trainer))}
     if is_first():
         shared = [is_shared(p) and is_shared(p.grad if p.grad is not None else p) for p in held]
@@ -81,7 +89,7 @@ def alone(tmp_path_factory) -> Path:
     return place
 
 
-COUNTS = {2: (tuple(PRESETS), FAMILIES), 3: (("shared critic",), ("qwen2-tied",))}
+COUNTS = {2: (tuple(PRESETS), FAMILIES), 3: (ASKED, FAMILIES[:4])}
 
 
 @pytest.fixture(scope="module", params=COUNTS)
@@ -123,6 +131,17 @@ def test_presets(alone, beside):
                     pytest.approx(value, rel=1e-3, abs=1e-5) if isinstance(value, float) else value
                 )
                 assert row[key] == near, (name, key)
+
+
+def test_three_steps_in_float64(alone, beside):
+    start = list(random_model().double().parameters())
+    for name in ASKED:
+        one, other = (place / f"{name}, float64" / "weights" for place in (alone, beside))
+        assert furthest(other, one) < 1e-10, name
+        if name != "lora":
+            trained = load_file(one)
+            moved = max(float((trained[str(n)] - p).abs().max()) for n, p in enumerate(start))
+            assert moved > 1e-3, name
 
 
 def test_an_update_in_float64(alone, beside):

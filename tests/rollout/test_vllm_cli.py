@@ -1,6 +1,7 @@
 """vLLM through the command line, as a process: a run, its mistakes, and what it leaves behind."""
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -126,3 +127,46 @@ def test_nothing_outlives_the_command(tmp_path, end):
         config = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
         assert config["engine"] == "vllm"
         assert list((tmp_path / "run" / "checkpoints").iterdir())
+
+
+SMALL = ("--engine", "vllm", "--prompts", "3", "-n", "4", "--max-tokens", "30", "--limit", "16")
+SMALL += ("--quiet", "--set", "eval.limit=0", "--set", "rollout.kv_budget_mb=64")
+
+
+def test_two_processes_with_a_vllm_each_or_one_between_them(rlvr, tmp_path):
+    """To the byte; with sums in another order, the same within rounding. A signal to one of two
+    that have one ends both after what is saved."""
+    alone = rlvr("train", *SMALL, "--steps", "2", "--out", "one")
+    assert alone.returncode == 0, alone.stderr
+    own = rlvr("train", *SMALL, "--steps", "2", "--processes", "2", "--out", "own")
+    assert own.returncode == 0, own.stderr
+    for step in ("step-000001", "step-000002"):
+        first, second = (tmp_path / run / "rollouts" / f"{step}.jsonl" for run in ("one", "own"))
+        assert first.read_bytes() == second.read_bytes()
+    split = ("--processes", "2", "--set", "rollout.tensor_parallel=2", "--out", "two")
+    both = subprocess.Popen(
+        [sys.executable, "-m", "rlvr_cli", "train", *SMALL, "--steps", "99", *split],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    found = [json.loads(both.stdout.readline()) for _ in range(2)]
+    children = Path(f"/proc/{both.pid}/task/{both.pid}/children").read_text().split()
+    assert len(children) == 2
+    os.kill(int(children[1]), signal.SIGINT)
+    _, said = both.communicate(timeout=_PATIENCE)
+    assert both.returncode == 130, said
+    for step, expected in zip(found, rows(alone.stdout), strict=True):
+        assert step["mismatch"] < 1e-5
+        assert step["groups_sampled"] == expected["groups_sampled"]
+    first = [(tmp_path / run / "rollouts" / "step-000001.jsonl") for run in ("one", "two")]
+    asked = [[(row["id"], row["sample"]) for row in rows(one.read_text())] for one in first]
+    assert asked[0] == asked[1]
+
+
+def test_tensor_parallelism_of_processes_that_it_does_not_divide(rlvr):
+    done = rlvr("train", *SMALL, "--set", "rollout.tensor_parallel=2")
+    assert done.returncode == 2
+    assert "tensor_parallel 2: it does not divide the processes of this machine, 1" in done.stderr
+    assert len(done.stderr.splitlines()) == 1

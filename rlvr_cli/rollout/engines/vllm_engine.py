@@ -2,34 +2,31 @@
 
 import copy
 import math
-import os
-import random
-import sys
 import tempfile
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from transformers import PreTrainedModel
 
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.signals import asked
 from rlvr_cli.core.types import Completion, SamplingParams
+from rlvr_cli.ranks.files import put_together
 from rlvr_cli.ranks.group import world
 from rlvr_cli.rollout.engines.base import Listener, refuse_prompts
+from rlvr_cli.rollout.engines.vllm_import import (
+    LOG_LEVEL,
+    import_vllm,
+    unchanged_process,
+    without_shared_memory,
+)
 
 _SEQUENCES = 512
 """Responses that are decoded together at most."""
 _BATCH_TOKENS = 8192
-_LOG_LEVEL, _QUIET = "VLLM_LOGGING_LEVEL", "CRITICAL"
-_ENVIRONMENT = {
-    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # no process of its own: weights are handed over live
-    _LOG_LEVEL: _QUIET,
-    "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # the trainer's threads stay as they are
-    "VLLM_LOGGING_STREAM": "ext://sys.stderr",
-    "VLLM_NO_USAGE_STATS": "1",
-}
 
 
 class VllmEngine:
@@ -38,7 +35,8 @@ class VllmEngine:
     `vocab_size` is the tokenizer's: the copy has no other ids, so none beyond can be sampled.
     `kv_budget_mb` bounds the keys and values on a CPU, `gpu_share` all that vLLM holds on a GPU.
     With `seeded` false the responses are random, not repeatable, which spares vLLM a generator a
-    response. Raises UserError if vLLM cannot start with the model or the memory.
+    response. `together` processes have one engine, each a part of every layer: all of them call
+    alike, and get the same. Raises UserError if vLLM cannot start with the model or the memory.
     """
 
     name = "vllm"
@@ -51,17 +49,21 @@ class VllmEngine:
         kv_budget_mb: int,
         gpu_share: float,
         seeded: bool = True,
+        together: int = 1,
     ) -> None:
-        self.stop_ids, self.seeded = list(stop_ids), seeded
+        self.stop_ids, self.seeded, self.together = list(stop_ids), seeded, together
         self._on_gpu = model.device.type == "cuda"
         self._vocab_size = min(vocab_size, model.get_output_embeddings().weight.shape[0])
         self._cut_names, self._aliases = _shared_names(model, with_aliases=not self._on_gpu)
         device = _on_a_gpu(gpu_share) if self._on_gpu else _on_a_cpu(model, kv_budget_mb)
-        if world() > 1:  # an engine of its own in each process
+        if world() > 1:  # the processes are ours
             device["distributed_executor_backend"] = "external_launcher"
-        with _unchanged_process(), tempfile.TemporaryDirectory() as directory:
+            device["tensor_parallel_size"] = together
+        with unchanged_process(), tempfile.TemporaryDirectory() as directory:
             self._write_config(model, directory)
             vllm = import_vllm()
+            if together > 1 and not self._on_gpu:
+                without_shared_memory()
             try:
                 self.llm = vllm.LLM(
                     directory,
@@ -77,7 +79,7 @@ class VllmEngine:
             except Exception as error:  # whatever vLLM refuses
                 reason = str(error).strip().split("\n")[0]
                 raise UserError(
-                    f"--engine vllm: vLLM cannot start ({reason}); {_LOG_LEVEL}=INFO shows more"
+                    f"--engine vllm: vLLM cannot start ({reason}); {LOG_LEVEL}=INFO shows more"
                 ) from None
         self.context = int(self.llm.model_config.max_model_len)
         self.max_sequences = _SEQUENCES
@@ -85,7 +87,7 @@ class VllmEngine:
         cache = self.llm.llm_engine.vllm_config.cache_config
         self.kv_tokens = int(cache.num_gpu_blocks * cache.block_size)
         self._asleep = False
-        self.sync_weights(model.named_parameters())
+        self.sync_weights(put_together(dict(model.named_parameters())))
 
     def generate(
         self,
@@ -114,9 +116,22 @@ class VllmEngine:
                         p = index.pop(output.request_id)
                         group = [_completion(c, params.temperature) for c in output.outputs]
                         yield p, group if len(group) == params.samples else group * params.samples
+                if self._is_stopped():
+                    raise KeyboardInterrupt
         finally:
             if index:
                 core.abort_request(list(index))
+
+    def _is_stopped(self) -> bool:
+        """Return whether a signal came to one of several processes that have one engine."""
+        if self.together == 1:
+            return False
+        from vllm.distributed import parallel_state
+
+        flag = torch.tensor(int(asked()))
+        group = parallel_state.get_tp_group().cpu_group
+        dist.all_reduce(flag, dist.ReduceOp.MAX, group=group)
+        return bool(flag)
 
     def request(self, params: SamplingParams, seed: int) -> Any:
         """Build vLLM's settings for one group; greedy, it draws one response that stands for
@@ -194,15 +209,6 @@ class VllmEngine:
                 yield known_as, tensor
 
 
-def import_vllm() -> Any:
-    """Import vllm, configured to stay in this process and to keep stdout clean."""
-    for name, value in _ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
-    import vllm
-
-    return vllm
-
-
 def _on_a_gpu(share: float) -> dict[str, Any]:
     return {"dtype": "bfloat16", "gpu_memory_utilization": share, "enable_sleep_mode": True}
 
@@ -217,14 +223,6 @@ def _on_a_cpu(model: PreTrainedModel, kv_budget_mb: int) -> dict[str, Any]:
         "enable_chunked_prefill": False,
         "max_num_batched_tokens": max(_BATCH_TOKENS, context),
     }
-
-
-def known_architectures() -> Collection[str]:
-    """Return the architectures that this version of vLLM supports."""
-    with _unchanged_process():
-        import_vllm()
-        from vllm.model_executor.models import ModelRegistry
-    return ModelRegistry.get_supported_archs()
 
 
 def _shared_names(
@@ -258,32 +256,3 @@ def _completion(output: Any, temperature: float) -> Completion:
     if temperature == 0:
         logprobs = [0.0] * len(logprobs)
     return Completion(list(output.token_ids), logprobs, output.finish_reason)
-
-
-@contextmanager
-def _unchanged_process() -> Iterator[None]:
-    """Undo the side effects of starting vLLM: it prints to stdout and stderr whatever its log
-    level, reseeds the random numbers and forbids setting the number of threads."""
-    set_threads, threads = torch.set_num_threads, torch.get_num_threads()
-    random_state = torch.random.get_rng_state()
-    python_random_state = random.getstate()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    kept = [os.dup(1), os.dup(2)]
-    with tempfile.TemporaryFile() as unread:
-        os.dup2(2, 1)
-        if os.environ.get(_LOG_LEVEL, _QUIET) == _QUIET:
-            os.dup2(unread.fileno(), 1)
-            os.dup2(unread.fileno(), 2)
-        try:
-            yield
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            for stream, descriptor in enumerate(kept, 1):
-                os.dup2(descriptor, stream)
-                os.close(descriptor)
-            torch.set_num_threads = set_threads
-            torch.set_num_threads(threads)
-            torch.random.set_rng_state(random_state)
-            random.setstate(python_random_state)

@@ -6,9 +6,11 @@ from importlib import util
 import pytest
 from conftest import random_model
 
+from rlvr_cli.config import resolve, set_layer
 from rlvr_cli.core.errors import EngineError, UserError
 from rlvr_cli.model.pretrained import parameter_count
-from rlvr_cli.rollout.engines.selection import Choice, choose, gpu_shortage
+from rlvr_cli.rollout.engines import selection
+from rlvr_cli.rollout.engines.selection import Choice, bytes_a_parameter, choose, gpu_shortage
 from rlvr_cli.training.update import check_agreement
 
 GIB = 1 << 30
@@ -62,6 +64,18 @@ def test_a_gpu_that_is_too_small_names_what_would_fit():
     assert gpu_shortage(2_100_000_000, 80 * GIB, 0.9, training=False) is None
     assert "sampling" in gpu_shortage(2_200_000_000, 80 * GIB, 0.9, training=False)
     assert "at most 0 billion" in gpu_shortage(1, GIB // 2, 0.5, training=False)
+    # Two GPUs share vLLM's weights, eight the trainer's: 39 GiB for a byte, 40 for 1.5, 79 for 2.
+    assert gpu_shortage(20_900_000_000, 80 * GIB, 0.5, True, (1, 2)) is None
+    assert gpu_shortage(28_600_000_000, 80 * GIB, 0.5, True, (1.5, 2)) is not None
+    assert gpu_shortage(28_600_000_000, 80 * GIB, 0.5, True, (1.5, 2), together=2) is None
+    assert gpu_shortage(28_700_000_000, 80 * GIB, 0.5, True, (1.5, 2), together=2) is not None
+
+
+def test_several_processes_hold_a_share_each(monkeypatch):
+    config = resolve(set_layer([]))
+    assert bytes_a_parameter(config) == (12, 16)
+    monkeypatch.setattr(selection, "world", lambda: 8)
+    assert bytes_a_parameter(config) == (1.5, 2)
 
 
 @pytest.mark.parametrize("family", ["qwen2-tied", "qwen2-untied", "gpt-neox"])

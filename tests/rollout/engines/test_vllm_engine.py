@@ -105,22 +105,6 @@ def test_vllm_is_started_with_the_models_sizes_and_runs_no_code_of_it():
     assert (engine.context, engine.kv_tokens, engine.itemsize) == (128, 160, 4)
 
 
-def test_starting_it_changes_nothing_of_this_process(capfd):
-    torch.manual_seed(3)
-    expected = torch.rand(4)
-    torch.manual_seed(3)
-    make(random_model_unseeded())
-    assert torch.equal(torch.rand(4), expected)
-    assert capfd.readouterr() == ("", "")
-
-
-def random_model_unseeded():
-    state = torch.random.get_rng_state()
-    model = random_model()
-    torch.random.set_rng_state(state)
-    return model
-
-
 def test_weights_are_pushed_by_every_name_and_without_rows_of_no_token():
     model = random_model("qwen2-tied")
     engine = make(model, vocab_size=45)
