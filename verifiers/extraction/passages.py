@@ -28,12 +28,14 @@ QUOTED = re.compile(
     r'"(?<![\w\\]")[^"\n]{0,300}"|“[^”\n]{0,300}”|\'(?<!\w\')[^\'\n]{0,300}\'(?!\w)'
 )
 MARKED = re.compile(r"\\(?:boxed|fbox)|</?answer>|####")
-SENTENCE_END = re.compile(r"(?:(?<!\\)[.?]|(?<=[a-z]{3})!)[*_\"”')]*(?=\s|$)|\n+")
+SENTENCE_END = re.compile(
+    r"[.?!\n](?:(?<=\n)\n*|(?:(?<=[.?])(?<!\\[.?])|(?<=[a-z]{3}!))[*_\"”')]*(?=\s|$))"
+)
 MATH_OPENINGS = {"$$": "$$", "$": "$", r"\(": r"\)", r"\[": r"\]"}
 DISPLAY = re.compile(r"\\\[.{0,3000}?\\\]|\$\$.{0,3000}?\$\$", re.S)
 ALIGNED = pattern("passages", "aligned", flags=re.S)
 STOP_AT_END = re.compile(r"\.\s+(?=(?:\\\]|\$\$)$)")
-OPENING = re.compile(r"\$\$|(?<!\\)\$|\\\(|\\\[")
+OPENING = re.compile(r"[$\\](?:(?<=\$)\$|(?<=\$)(?<!\\\$)|(?<=\\)[(\[])")
 LONGEST_SPAN = 20_000
 PROSE = re.compile(r"[A-Za-z]{2,}\s+[A-Za-z]{2,}")
 MOST_UNCLOSED = 20
@@ -130,6 +132,10 @@ def group_end(text: str, opening: int) -> int:
     return -1
 
 
+def without_boilerplate(text: str) -> str:
+    return BOILERPLATE.sub("", text) if " hope " in text.lower() else text
+
+
 @lru_cache(maxsize=4)
 def boxes(text: str) -> list[tuple[int, int, str]]:
     """Return every outermost box as (start, end, content); an unclosed box ends the search."""
@@ -196,6 +202,7 @@ def _one_line(display: re.Match[str]) -> str:
     return STOP_AT_END.sub(" ", display[0].replace("\n", " "))
 
 
+@lru_cache(maxsize=8)
 def sentences(text: str) -> list[str]:
     """Return the sentences and lines of a text, in order, without empty ones; a display is one
     line."""

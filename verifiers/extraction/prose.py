@@ -19,15 +19,15 @@ from verifiers.extraction.last_sentence import (
     named_kind,
     without_reason,
 )
-from verifiers.extraction.passages import BOILERPLATE, math_span, math_spans, sentences
+from verifiers.extraction.passages import math_span, math_spans, sentences, without_boilerplate
 from verifiers.extraction.readable import YES_OR_NO, is_value, parsed
 from verifiers.grammar.spoken import SAID
-from verifiers.grammar.tables import pattern
+from verifiers.grammar.tables import gated, pattern
 from verifiers.grammar.units import SPELLINGS
 
 CLAUSE = pattern("prose", "clause", flags=0)
 CHOICE_AND_TEXT = re.compile(r"\(?[A-J][).:]\s+\S")
-OR_ABOUT = pattern("prose", "or_about", flags=0)
+OR_ABOUT = gated("prose", "or_about", flags=0)
 CODE_CALL = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}\(")
 EXPLANATION = re.compile(
     r",?\s+(?:because|since|as|so|which|where|for|by|of|after|left|in total)\b|\s+\((?!or|maybe)"
@@ -37,13 +37,13 @@ OPERATOR_BEFORE = re.compile(
 )
 OPERATOR_AFTER = pattern("prose", "operator_after", flags=0)
 MENTIONED = re.compile(r"\banswer\b", re.I)
-SUBJECT = pattern("prose", "subject")
-ROUNDED = pattern("prose", "rounded", flags=0)
+SUBJECT = gated("prose", "subject")
+ROUNDED = gated("prose", "rounded", flags=0)
 # What may stand before the only number of a passage in English: nothing, or a verb that states it.
 LEADS_TO = pattern("prose", "leads_to")
-CONTRAST = pattern("prose", "contrast")
+CONTRAST = gated("prose", "contrast")
 STRAY = re.compile(r"[@#&|\\<>{}^~=*/+_]|;\S")
-DATE = pattern("prose", "date")
+DATE = gated("prose", "date")
 NEGATED = re.compile(r"(?:\bnot|n't|\bnever|\bcannot be)\s+(?:(?:equal to|be)\s+)?[*_$\\(]*$", re.I)
 CHANGED_YET = re.compile(r"\bround|\bin an?\b", re.I)
 PLACED = re.compile(
@@ -94,7 +94,7 @@ def joined_spans(rest: str) -> str | None:
 def last_expression(text: str) -> str | None:
     """Return the last mathematics or number of a passage, if its sentence states it; lists stay
     whole."""
-    text = BOILERPLATE.sub("", text)
+    text = without_boilerplate(text)
     if subject := SUBJECT.match(last_sentence(text)):
         return subject[1] if is_value(subject[1]) else None
     for whole in reversed(sentences(text)[-12:]):
@@ -132,8 +132,9 @@ def stands(sentence: str, value: str) -> bool:
     """Return whether a sentence states the value that it ends in, and not what it makes of it."""
     start = sentence.rfind(value)
     end = start + len(value.rstrip(STOPS))
+    before = sentence[:start]
     return not (
-        MENTIONED.search(last_clause(sentence[:start]))
+        (MENTIONED.search(before) and MENTIONED.search(last_clause(before)))
         or not_stated(sentence, start, end)
         or only_offered(sentence, start)
         or changed_beside(sentence, start, end)

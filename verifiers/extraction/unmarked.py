@@ -21,7 +21,7 @@ from verifiers.extraction.readable import YES_OR_NO, is_value
 from verifiers.extraction.statements import LEAD, PARTS
 from verifiers.grammar.normalize import as_date, choices
 from verifiers.grammar.spoken import spoken
-from verifiers.grammar.tables import pattern, table
+from verifiers.grammar.tables import gated, pattern, table
 from verifiers.grammar.vocabulary import words
 
 NEAR_END = 400
@@ -43,7 +43,7 @@ ROW = re.compile(
 STATES = words(table("unmarked")["states"])
 LINE_MARK = re.compile(r"(?:[-*+•]|\d{1,2}[.)]|(?:Part\s+)?\(?(?:[a-e]|i{1,3}|iv)\)\s*[:.]?)\s+")
 HEADING = re.compile(r"^[^\n\d=]{1,60}:[ \t]*\n")
-NO_LIMIT = pattern("unmarked", "no_limit")
+NO_LIMIT = gated("unmarked", "no_limit")
 
 
 def value_lines(text: str) -> str | None:
@@ -51,17 +51,23 @@ def value_lines(text: str) -> str | None:
     if "\n" not in text:
         return None
     text = HEADING.sub("", text, count=1)
-    lines = [LINE_MARK.sub("", line.strip()) for line in text.splitlines() if line.strip()]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not 1 < len(lines) <= MOST_PLACES or math_spans(text):
         return None
-    return ", ".join(lines) if all(map(is_value, lines)) else None
+    values: list[str] = []
+    for line in lines:
+        values.append(LINE_MARK.sub("", line))
+        if not is_value(values[-1]):
+            return None
+    return ", ".join(values)
 
 
 def unmarked(text: str) -> tuple[str, str] | None:
     """Return the answer of a text without mark and phrase, and how it was found: a short bare
     answer, or the last value of the last sentence."""
     whole = text.strip()
-    if not whole or MARKED.search(whole) or TAG_LIKE.search(whole):
+    marks = "box" in whole or "answer>" in whole or "####" in whole
+    if not whole or (marks and MARKED.search(whole)) or TAG_LIKE.search(whole):
         return None
     if GAVE_UP.search(whole, max(0, len(whole) - NEAR_END)):
         return None

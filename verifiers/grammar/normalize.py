@@ -66,7 +66,8 @@ def normalize(text: str) -> str:
         before = text
         text = text.strip()
         if not text.endswith(("...", r"\,", r"\;", r"\:", r"\!")):
-            text = EXCLAMATION.sub("", text.rstrip(EDGE))
+            text = text.rstrip(EDGE)
+            text = EXCLAMATION.sub("", text) if text.endswith("!") else text
         elif text.endswith((r"\,", r"\;", r"\:", r"\!")):
             text = text[:-2]
         if text.endswith("\\") and not text.endswith("\\\\"):
@@ -124,8 +125,8 @@ def _as_usual(text: str) -> str:
         text = words = WHEN.sub("", words)
     if match := HALF_OF_DAY.search(words):
         return f"{words[: match.start()]} {'am' if match[1] == 'morning' else 'pm'}"
-    text = RATE.sub(r" per \1", text)
-    text = INCHES.sub(" inches", text)
+    text = RATE.sub(r" per \1", text) if "/" in text or " a" in text.lower() else text
+    text = INCHES.sub(" inches", text) if "in" in text.lower() else text
     if date := as_date(words):
         return date
     if words.casefold().rstrip(" .") in ("dne", "doesn't exist", "doesn’t exist"):

@@ -51,8 +51,9 @@ def plain_signs(text: str) -> str:
     """Write Unicode mathematics in LaTeX."""
     text = CHOOSE.sub(_binomial, text) if "C" in text else text
     text = DECIMAL_COMMA.sub(".", text) if "{,}" in text else text
-    text = TIMES_TEN.sub(r"\1 \\times 10^", text)
-    text = ORDINAL.sub(_cardinal, text)
+    text = TIMES_TEN.sub(r"\1 \\times 10^", text) if "10" in text else text
+    if any(suffix in text for suffix in ("st", "nd", "rd", "th")):
+        text = ORDINAL.sub(_cardinal, text)
     if "base" in text:
         text = IN_BASE.sub(lambda match: f" base {match[1] or ''}", text)
     if "prime" in text or "^{'" in text:
@@ -69,14 +70,17 @@ def plain_signs(text: str) -> str:
         text = WRITTEN_MOD.sub(r"\\pmod{\1}", text)
     text = text.replace("US dollars", "dollars")
     text = EQUALS.sub("=", text) if "equals" in text else text
-    text = MONEY_CODE.sub(lambda code: MONEY_SIGNS.get(code["a"] or code["b"], r"\$"), text)
+    if text != text.lower():
+        text = MONEY_CODE.sub(lambda code: MONEY_SIGNS.get(code["a"] or code["b"], r"\$"), text)
     if "}" in text and "_" in text:
         text = DIGITS_IN_WORDS.sub(r"\1", text)
     if not text.isascii():
         text = _in_ascii(text)
     if "circ" in text:
         text = TEMPERATURE.sub(lambda scale: rf"{scale[1]}\text{{{scale[2] or scale[3]}}}", text)
-    return CLOCK_HALF.sub(lambda half: half[1].lower() + "m ", text).replace("{:}", ":")
+    if "m" in text or "M" in text:
+        text = CLOCK_HALF.sub(lambda half: half[1].lower() + "m ", text)
+    return text.replace("{:}", ":")
 
 
 SCALE = re.compile(rf"(?<=\d)\s?({'|'.join(sorted(FOREIGN_SCALES, key=len, reverse=True))})(?!\w)")

@@ -3,6 +3,7 @@
 
 import re
 
+from verifiers.grammar.gates import words_of
 from verifiers.grammar.tables import table
 from verifiers.grammar.vocabulary import FOREIGN_SCALES, words
 
@@ -38,10 +39,10 @@ class Words:
 
     def search(self, text: str) -> bool:
         """Return whether any of the words stands in a text."""
-        text = text.casefold()
-        found = set(WHOLE.findall(text))
+        found = words_of(text)
         if not self.single.isdisjoint(found):
             return True
+        text = text.casefold()
         for first in self.by_first.keys() & found:
             if any(
                 phrase in text and _stands_whole(phrase, text) for phrase in self.by_first[first]
