@@ -217,9 +217,9 @@ def _in_block(inside: str) -> Extraction:
 def _taken_away(text: str, start: int, end: int) -> bool:
     """Return whether what stands around an answer block denies it, doubts it or computes with
     it."""
-    before, after = sentence_before(text, start), sentence_after(text, end)
     if not text[:start].strip() and not text[end:].strip():
         return False
+    before, after = sentence_before(text, start), sentence_after(text, end)
     return (
         not stands_alone(text, start, end)
         or denied_before(before)

@@ -6,6 +6,7 @@ from functools import lru_cache
 from verifiers.grammar.tables import pattern
 
 BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=\{)")
+BRACE = re.compile(r"\\.|[{}]", re.S)
 BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s+([-+]?\d[\d.,]*|[A-Za-z](?![A-Za-z]))")
 END_OF_TURN = re.compile(
     r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text)\|>|</s>|<｜end▁of▁sentence｜>"
@@ -124,7 +125,7 @@ def without_quotations(text: str) -> str:
 def group_end(text: str, opening: int) -> int:
     """Return the position after the brace that closes the one at `opening`, or -1."""
     depth = 0
-    for match in re.compile(r"\\.|[{}]", re.S).finditer(text, opening):
+    for match in BRACE.finditer(text, opening):
         brace = match[0]
         depth += (brace == "{") - (brace == "}")
         if depth == 0 and brace == "}":

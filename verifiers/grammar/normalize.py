@@ -1,6 +1,7 @@
 """One spelling for answers that differ only in markup; choices and plain words."""
 
 import re
+from functools import lru_cache
 
 from verifiers.grammar.spoken import spoken
 
@@ -9,6 +10,7 @@ MAX_WORDS = 200
 WRAPPERS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ("**", "**"), ("`", "`"),
             ("__", "__"), ("*", "*"))  # fmt: skip
 LONGEST_SAID = 40
+LONGEST_KEPT = 200
 MONTHS = {
     name[:3].lower(): name
     for name in (
@@ -58,6 +60,10 @@ def gold_text(gold: str) -> str:
 
 def normalize(text: str) -> str:
     """Drop the wrappers and the punctuation around an answer."""
+    return _normalized(text) if len(text) > LONGEST_KEPT else _kept(text)
+
+
+def _normalized(text: str) -> str:
     text = text.strip()
     if text.isalnum() and text.isascii():
         said = spoken(text) if text.isalpha() else None
@@ -74,20 +80,19 @@ def normalize(text: str) -> str:
             text = text[:-1]
         text = text.lstrip(" \t\r\n,;:")
         for opening, closing in WRAPPERS:
+            if not (text.startswith(opening) and text.endswith(closing)):
+                continue
             inner = text[len(opening) : -len(closing)]
-            long_enough = len(text) > len(opening) + len(closing)
-            if (
-                long_enough
-                and text.startswith(opening)
-                and text.endswith(closing)
-                and opening not in inner
-            ):
+            if len(text) > len(opening) + len(closing) and opening not in inner:
                 text = inner
         if text == before:
             break
     if len(text) <= LONGEST_SAID:
         text = _as_usual(_grouped(text))
     return (spoken(text) if SAYS.search(text) else None) or text
+
+
+_kept = lru_cache(maxsize=4096)(_normalized)
 
 
 def _grouped(text: str) -> str:
