@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections.abc import Iterable
 from functools import lru_cache
 from re import _parser  # type: ignore[attr-defined]
 from typing import Any
@@ -14,6 +15,7 @@ MOST_WORDS = 20_000
 
 _letters: dict[str, dict[str, int]] = {}  # by their first two: what a match holds, and whose
 _signs: dict[str, int] = {}
+_whole: dict[str, int] = {}
 _of_word: dict[str, int] = {}  # a word that was met, and whose letters stand in it
 _always = _beyond_ascii = 0
 _bits = 0
@@ -94,18 +96,35 @@ def possible(text: str) -> int:
 
 
 def _met_in(word: str) -> int:
-    bits = 0
+    bits = _whole.get(word, 0)
     for at in range(len(word) - 1):
         for letters, owners in _letters.get(word[at : at + 2], {}).items():
             bits |= owners if word.startswith(letters, at) else 0
     return bits
 
 
+def registered_words(words: Iterable[str], *, beyond_ascii: bool) -> int:
+    """Give words that stand whole a bit of their own."""
+    global _beyond_ascii
+    bit = _next_bit()
+    for word in words:
+        _whole[word] = _whole.get(word, 0) | bit
+    _beyond_ascii |= bit if beyond_ascii else 0
+    return bit
+
+
+def _next_bit() -> int:
+    global _bits
+    _bits += 1
+    _of_word.clear()
+    possible.cache_clear()
+    return 1 << _bits
+
+
 def _registered(part: str, flags: int) -> int:
     """Give an alternative its bit, and note of which letters or signs its matches hold some."""
-    global _always, _beyond_ascii, _bits
-    bit = 1 << _bits
-    _bits += 1
+    global _always, _beyond_ascii
+    bit = _next_bit()
     held = needed(part, flags)
     if not held:
         _always |= bit
@@ -117,8 +136,6 @@ def _registered(part: str, flags: int) -> int:
         else:
             beside = _letters.setdefault(one[:2], {})
             beside[one] = beside.get(one, 0) | bit
-    _of_word.clear()
-    possible.cache_clear()
     return bit
 
 

@@ -3,7 +3,7 @@
 
 import re
 
-from verifiers.grammar.gates import words_of
+from verifiers.grammar.gates import possible, registered_words, words_of
 from verifiers.grammar.tables import table
 from verifiers.grammar.vocabulary import FOREIGN_SCALES, words
 
@@ -31,7 +31,8 @@ class Words:
             self.by_last.setdefault(pieces[-1], []).append(phrase)
         self.pieces = tuple(anywhere.replace("_", " ").split())
         self.longest = 2 + max((len(phrase) for phrase in known), default=0)
-        self.hints = self.single | self.by_last.keys()
+        first = self.single | self.by_first.keys()
+        self.bit = registered_words(first, beyond_ascii=bool(self.pieces))
 
     def __or__(self, other: "Words") -> "Words":
         whole, anywhere = (f"{a} {b}" for a, b in zip(self.source, other.source, strict=True))
@@ -39,6 +40,8 @@ class Words:
 
     def search(self, text: str) -> bool:
         """Return whether any of the words stands in a text."""
+        if not possible(text) & self.bit:
+            return False
         found = words_of(text)
         if not self.single.isdisjoint(found):
             return True
