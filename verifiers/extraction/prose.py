@@ -4,6 +4,7 @@ import re
 
 from verifiers.extraction.computed import computed_side
 from verifiers.extraction.context.hedges import BOUND, DENIED, HEDGED
+from verifiers.extraction.context.plain import stated_plainly
 from verifiers.extraction.context.standing import (
     changed_beside,
     last_clause,
@@ -106,12 +107,12 @@ def last_expression(text: str) -> str | None:
             return rf"{exact} \approx {about[2]}"
         spans = math_spans(sentence)
         if not spans and (linked := _linked_value(sentence)):
-            return linked if stands(whole, linked) else None
+            return linked if stands(whole, linked) and _plainly(whole, linked) else None
         if not spans and (dated := DATE.search(sentence)):
             return dated[0].rstrip(".") if stands(whole, dated[0]) else None
         after = spans[-1][1] if spans else 0
         if number := _last_number(sentence[after:]):
-            return number if stands(whole, number) and _touches_nothing(whole, number) else None
+            return number if _says(whole, number) else None
         if not spans and len(words := SAID.findall(sentence)) == 1:
             return words[0] if stands(whole, words[0]) else None
         if spans:
@@ -139,6 +140,20 @@ def stands(sentence: str, value: str) -> bool:
         or only_offered(sentence, start)
         or changed_beside(sentence, start, end)
     )
+
+
+def _says(sentence: str, number: str) -> bool:
+    """Return whether a number in prose is what its sentence says."""
+    return (
+        stands(sentence, number)
+        and _touches_nothing(sentence, number)
+        and _plainly(sentence, number)
+    )
+
+
+def _plainly(sentence: str, value: str) -> bool:
+    start = sentence.rfind(value)
+    return stated_plainly(sentence, start, start + len(value.rstrip(STOPS)))
 
 
 def _touches_nothing(sentence: str, value: str) -> bool:

@@ -4,9 +4,10 @@ import json
 import re
 
 from verifiers.extraction.context.hedges import BOUND, GAVE_UP, labelled
+from verifiers.extraction.context.plain import speaks_of_it
 from verifiers.extraction.context.standing import denied_after, denied_before, doubted
 from verifiers.extraction.context.wording import changed
-from verifiers.extraction.last_sentence import without_reason
+from verifiers.extraction.last_sentence import last_sentence, without_reason
 from verifiers.extraction.passages import MARKED, math_spans, tail_of
 from verifiers.extraction.places import MOST_PLACES
 from verifiers.extraction.prose import (
@@ -94,6 +95,8 @@ def unmarked(text: str) -> tuple[str, str] | None:
     text = tail_of(text, LONGEST_READ)
     if said := words_stated(text):
         return said, "last sentence"
+    if speaks_of_it(last_sentence(text)):
+        return None
     last = last_expression(text)
     return (last, "last expression") if last else None
 

@@ -1,0 +1,44 @@
+"""Whether a sentence without mark and phrase states the value that it has, and nothing beside it."""
+
+import re
+
+from verifiers.grammar.gates import words_of
+from verifiers.grammar.tables import gated, pattern, table
+from verifiers.grammar.vocabulary import words
+
+SPEAKS_OF = gated("plain", "speaks_of")
+OPENS = gated("plain", "opens")
+OWN_STEP = gated("plain", "own_step", flags=0)
+ANOTHER_CLAUSE = gated("plain", "another_clause")
+GOES_ON = pattern("plain", "goes_on")
+PREPOSITIONS = words(table("plain")["prepositions"])
+CONCLUDED = words(table("plain")["concluded"])
+LAST_WORD = re.compile(r"([^\W\d_]+)[\s$€£*(~-]*$")
+DIGIT = re.compile(r"\d")
+EQUATES = re.compile(r"[=≈][\s$€£*-]*$")
+
+
+def speaks_of_it(sentence: str) -> bool:
+    """Return whether a sentence speaks of the task, opens a step or tells what the writer does."""
+    return SPEAKS_OF.found(sentence) or OPENS.found(sentence) or OWN_STEP.found(sentence)
+
+
+def stated_plainly(sentence: str, start: int, end: int) -> bool:
+    """Return whether sentence[start:end] is what the sentence says, and no circumstance of it.
+
+    After a preposition, in a second clause or before one the number beside another may be a part
+    of what was given: "5 km in 25 minutes", "12 when y is 5".
+    """
+    before, after = sentence[:start], sentence[end:]
+    if EQUATES.search(before):
+        return True
+    if GOES_ON.match(after):
+        return False
+    if not DIGIT.search(before):
+        return True
+    if not CONCLUDED.isdisjoint(words_of(before)):
+        return True
+    last = LAST_WORD.search(before)
+    if last and last[1].casefold() in PREPOSITIONS:
+        return False
+    return not ANOTHER_CLAUSE.found(before)
