@@ -110,6 +110,9 @@ BESIDE = " \t\n$\\({*'’-\""
 LAST_WORD = re.compile(r"(?s:.*)(?<!\w)(\w+)$")
 SHORT_WORD = re.compile(r"\w{1,3}\s+|[的の의]\s*")
 AFTER_MARKS = " \t\n$)\\*'’\"-"
+KEEPS = re.compile(
+    r"\b(?:(?:round|add|sum|com|work)\w*\s+(?:\w+\s+)?up\s+to|no(?:ne)?\s+other\s+than)$", re.I
+)
 NAME_OF = re.compile(r"\b[a-z]\s*=\s*$")
 AREA_UNIT = re.compile(r"^[\s$*]*(?:平方|立方)(?:[厘分毫千公]?[米尺里]|センチ|キロ|メートル|m)")
 TEXT_OPENS = re.compile(r"[\s$]*\\(?:text|mathrm|mbox)\w*\s*\{\s*")
@@ -135,6 +138,7 @@ def changed(before: str, after: str) -> bool:
     """Return whether words beside a value make another of it: "half of 7", "7 squared"."""
     before = before[-80:]
     before = (NAME_OF.sub("", before) if "=" in before else before).rstrip(BESIDE)
+    before = "" if KEEPS.search(before) else before
     while not CHANGES_NEXT.ends(before):
         word = LAST_WORD.match(before)
         if word is None or word[1].casefold() not in ARTICLES:
