@@ -247,7 +247,9 @@ def _last_number(text: str) -> str | None:
         return None
     last = numbers[-1]
     if lists and lists[-1].end() >= last.end():
-        return lists[-1][0]
+        start, end = lists[-1].span()
+        closed = text[start - 1 : start] + text[end : end + 1]
+        return text[start - 1 : end + 1] if closed in ("()", "[]", "[)", "(]") else lists[-1][0]
     root = ROOT_AFTER.match(text, last.end())
     end = root.end() if root else last.end()
     unit = UNIT_AFTER.match(text, end)

@@ -12,8 +12,11 @@ OWN_STEP = gated("plain", "own_step", flags=0)
 ANOTHER_CLAUSE = gated("plain", "another_clause")
 GOES_ON = pattern("plain", "goes_on")
 PREPOSITIONS = words(table("plain")["prepositions"])
+DEFINITE = words(table("plain")["definite"])
 CONCLUDED = words(table("plain")["concluded"])
 LAST_WORD = re.compile(r"([^\W\d_]+)[\s$€£*(~-]*$")
+ASIDE = re.compile(r",\s+\w+\s+$")
+NOUN = re.compile(r"\s+[^\W\d_]{2,}")
 DIGIT = re.compile(r"\d")
 EQUATES = re.compile(r"[=≈][\s$€£*-]*$")
 
@@ -32,13 +35,14 @@ def stated_plainly(sentence: str, start: int, end: int) -> bool:
     before, after = sentence[:start], sentence[end:]
     if EQUATES.search(before):
         return True
-    if GOES_ON.match(after):
+    if GOES_ON.match(after) or (after.startswith(",") and ASIDE.search(before)):
+        return False
+    last = LAST_WORD.search(before)
+    word = last[1].casefold() if last else ""
+    if word in DEFINITE and NOUN.match(after):
         return False
     if not DIGIT.search(before):
         return True
     if not CONCLUDED.isdisjoint(words_of(before)):
         return True
-    last = LAST_WORD.search(before)
-    if last and last[1].casefold() in PREPOSITIONS:
-        return False
-    return not ANOTHER_CLAUSE.found(before)
+    return word not in PREPOSITIONS and not ANOTHER_CLAUSE.found(before)
