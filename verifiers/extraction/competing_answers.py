@@ -29,7 +29,7 @@ GOES_ON = pattern("competing_answers", "goes_on")
 RETRACTED = pattern("competing_answers", "retracted")
 CONFESSED = pattern("competing_answers", "confessed")
 LEAD_TO_VALUE = pattern("competing_answers", "lead_to_value")
-ONE_SENTENCE = re.compile(r"[^.\n]{1,80}\.\s*(?:(?:the|my|our)\s+)?", re.I)
+ONE_SENTENCE = re.compile(r"[^.\n]{1,80}\.\s*(?:(?:the|my|our)\s*)?", re.I)
 NEARBY = 160
 
 

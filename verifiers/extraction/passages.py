@@ -15,6 +15,7 @@ CALCULATOR = re.compile(r"<<[^<>\n]{0,200}>>")
 LONG_GAP = re.compile(" {100,}")
 BOILERPLATE = re.compile(r"\bI hope (?:it|this) is correct\.?|\bI hope this helps[.!]?", re.I)
 CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.S)
+FENCED = re.compile(r"```[^`]*```(?=[^`]*\w)")
 COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.S)
 BOLD = re.compile(
     r"\*\*(?<![A-Za-z0-9_)*]\*\*)(?=[^\s*])([^*\n]{1,300}(?:\*[^*\n]{1,300}){0,9})(?<=[^\s*])\*\*(?![A-Za-z0-9_(*])"
@@ -131,6 +132,11 @@ def group_end(text: str, opening: int) -> int:
         if depth == 0 and brace == "}":
             return match.end()
     return -1
+
+
+def without_code(text: str) -> str:
+    """Return the text without the blocks of code that it goes on after."""
+    return FENCED.sub(" ", text) if "```" in text else text
 
 
 def without_boilerplate(text: str) -> str:

@@ -67,9 +67,12 @@ NUMBER = re.compile(
 NUMBER_LIST = re.compile(
     rf"(?<![\d.,]){NUMBER_TEXT}(?:(?:\s*(?:[,、，;]|,?\s*{JOINT})\s*|\s+){NUMBER_TEXT})+", re.I
 )
+PART_OF_KNOWN = re.compile(
+    rf"(?<![\w.,/$])(\d+)\s+(?:\w+\s+)?of\s+(?:the|these|those|its|his|her|their)\s+\d+\s+[^\d]*$"
+)
 ROOT_AFTER = re.compile(r"\s?(?:√\s?\d+\s?)?π?")
 UNIT_AFTER = re.compile(r"\s?([a-zA-Z]{1,12})(?:[²³]|\^\d)?(?=[\s.,;!?)]|$)")
-UNITS_AFTER = SPELLINGS.keys() - {"in", "A", "min", "pt"}
+UNITS_AFTER = SPELLINGS.keys() - {"in", "A", "min", "pt", "percentage"}
 NEAR = 200
 STOPS = " .,;:!"
 
@@ -246,6 +249,8 @@ def _last_number(text: str) -> str | None:
     if not numbers:
         return None
     last = numbers[-1]
+    if part := PART_OF_KNOWN.search(text):
+        return part[1]
     if lists and lists[-1].end() >= last.end():
         start, end = lists[-1].span()
         closed = text[start - 1 : start] + text[end : end + 1]

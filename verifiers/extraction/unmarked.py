@@ -8,7 +8,7 @@ from verifiers.extraction.context.plain import speaks_of_it
 from verifiers.extraction.context.standing import denied_after, denied_before, doubted
 from verifiers.extraction.context.wording import changed
 from verifiers.extraction.last_sentence import last_sentence, without_reason
-from verifiers.extraction.passages import MARKED, math_spans, tail_of
+from verifiers.extraction.passages import MARKED, math_spans, tail_of, without_code
 from verifiers.extraction.places import MOST_PLACES
 from verifiers.extraction.prose import (
     CONTRAST,
@@ -66,7 +66,7 @@ def value_lines(text: str) -> str | None:
 def unmarked(text: str) -> tuple[str, str] | None:
     """Return the answer of a text without mark and phrase, and how it was found: a short bare
     answer, or the last value of the last sentence."""
-    whole = text.strip()
+    whole = text = without_code(text.strip())
     marks = "box" in whole or "answer>" in whole or "####" in whole
     if not whole or (marks and MARKED.search(whole)) or TAG_LIKE.search(whole):
         return None
@@ -74,6 +74,8 @@ def unmarked(text: str) -> tuple[str, str] | None:
         return None
     if whole.startswith("{") and '":' in whole:
         return _from_json(whole)
+    if speaks_of_it(last_sentence(whole)):
+        return None
     if listed := value_lines(whole):
         return listed, "several lines"
     if label := labelled(whole):
@@ -95,8 +97,6 @@ def unmarked(text: str) -> tuple[str, str] | None:
     text = tail_of(text, LONGEST_READ)
     if said := words_stated(text):
         return said, "last sentence"
-    if speaks_of_it(last_sentence(text)):
-        return None
     last = last_expression(text)
     return (last, "last expression") if last else None
 
@@ -149,7 +149,7 @@ def _tersely(text: str) -> str | None:
     lead = TERSE.match(text) if len(text.split()) <= 4 and "," not in text else None
     if lead is None or lead[1].casefold() not in STATES:
         return None
-    value = text[lead.end() :].rstrip(" .!")
+    value = TAIL.sub("", text[lead.end() :], count=1).rstrip(" .!")
     number = NUMBER.match(value)
     around = lead[0], value[number.end() :] if number else ""
     if denied_before(lead[0]) or doubted(lead[0]) or denied_after(around[1]) or changed(*around):

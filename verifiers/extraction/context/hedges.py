@@ -18,6 +18,8 @@ APPROXIMATELY = re.compile(
 )
 OTHERS_SAY = gated("hedges", "others_say")
 UNLESS_OR_IF = re.compile(r"\b(?:unless|if|depend)", re.I)
+PERSONAL = {"my", "your"}
+OWN_RESULT = {"answer", "result", "solution", "total", "choice", "conclusion", "calculation"}
 LONGEST_CONDITION = 200
 LONGEST_QUALIFIER = 40
 
@@ -45,6 +47,6 @@ def labelled(text: str) -> tuple[str, bool] | None:
     match = LABELLED.match(text)
     if match is None:
         return None
-    return text[match.end() :], not ANOTHERS_LABEL.isdisjoint(
-        (match[1] or match[2]).lower().split()
-    )
+    said = set((match[1] or match[2]).lower().split())
+    personal = not PERSONAL.isdisjoint(said) and OWN_RESULT.isdisjoint(said)
+    return text[match.end() :], personal or not ANOTHERS_LABEL.isdisjoint(said)
