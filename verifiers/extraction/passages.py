@@ -65,7 +65,13 @@ def _may_strike(text: str) -> bool:
         return True
     if "%" in text and (text[0] == "%" or "\n%" in text or "\n %" in text):
         return True
-    return text[:1] == "[" or "{comment}" in text or "[//]" in text or "[ ]" in text or not text.isascii()
+    return (
+        text[:1] == "["
+        or "{comment}" in text
+        or "[//]" in text
+        or "[ ]" in text
+        or not text.isascii()
+    )
 
 
 def final_text(text: str) -> str:

@@ -68,7 +68,7 @@ NUMBER_LIST = re.compile(
     rf"(?<![\d.,]){NUMBER_TEXT}(?:(?:\s*(?:[,、，;]|,?\s*{JOINT})\s*|\s+){NUMBER_TEXT})+", re.I
 )
 PART_OF_KNOWN = re.compile(
-    rf"(?<![\w.,/$])(\d+)\s+(?:\w+\s+)?of\s+(?:the|these|those|its|his|her|their)\s+\d+\s+[^\d]*$"
+    r"(?<![\w.,/$])(\d+)\s+(?:\w+\s+)?of\s+(?:the|these|those|its|his|her|their)\s+\d+\s+[^\d]*$"
 )
 ROOT_AFTER = re.compile(r"\s?(?:√\s?\d+\s?)?π?")
 UNIT_AFTER = re.compile(r"\s?([a-zA-Z]{1,12})(?:[²³]|\^\d)?(?=[\s.,;!?)]|$)")

@@ -44,8 +44,9 @@ def stands_alone(text: str, start: int, end: int, *, after_box: int = 0) -> bool
 
     What stands right after a box that ends at `after_box` stands beside it.
     """
-    if not NOTHING_MORE.match(text, end) and (stands := _among_others(text, start, end)) is not None:
-        return stands
+    more = None if NOTHING_MORE.match(text, end) else _among_others(text, start, end)
+    if more is not None:
+        return more
     if text.endswith(".", 0, start) and text[start - 2 : start - 1].isdigit():
         return False
     before = text[max(0, start - NEAR) : start].rstrip("$ \t\n")

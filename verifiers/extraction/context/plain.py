@@ -1,4 +1,4 @@
-"""Whether a sentence without mark and phrase states the value that it has, and nothing beside it."""
+"""Whether a sentence without mark and phrase states its value, and not a circumstance of it."""
 
 import re
 
