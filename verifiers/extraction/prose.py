@@ -4,7 +4,7 @@ import re
 
 from verifiers.extraction.computed import computed_side
 from verifiers.extraction.context.hedges import BOUND, DENIED, HEDGED
-from verifiers.extraction.context.plain import stated_plainly
+from verifiers.extraction.context.plain import speaks_of_it, stated_plainly
 from verifiers.extraction.context.standing import (
     changed_beside,
     last_clause,
@@ -110,7 +110,9 @@ def last_expression(text: str) -> str | None:
             return rf"{exact} \approx {about[2]}"
         spans = math_spans(sentence)
         if not spans and (linked := _linked_value(sentence)):
-            return linked if stands(whole, linked) and _plainly(whole, linked) else None
+            return (
+                linked if stands(whole, linked) and _plainly(whole, linked, linked=True) else None
+            )
         if not spans and (dated := DATE.search(sentence)):
             return dated[0].rstrip(".") if stands(whole, dated[0]) else None
         after = spans[-1][1] if spans else 0
@@ -154,9 +156,10 @@ def _says(sentence: str, number: str) -> bool:
     )
 
 
-def _plainly(sentence: str, value: str) -> bool:
+def _plainly(sentence: str, value: str, *, linked: bool = False) -> bool:
+    value = value.strip(STOPS)
     start = sentence.rfind(value)
-    return stated_plainly(sentence, start, start + len(value.rstrip(STOPS)))
+    return stated_plainly(sentence, start, start + len(value), linked=linked)
 
 
 def _touches_nothing(sentence: str, value: str) -> bool:
@@ -200,7 +203,7 @@ def only_value(text: str) -> str | None:
         return text
     if match := YES_OR_NO.match(text):
         return match[1]
-    if CODE_CALL.search(text) or BOUND.match(text):
+    if CODE_CALL.search(text) or BOUND.match(text) or speaks_of_it(text):
         return None
     if (match := EXPLANATION.search(text)) and is_value(text[: match.start()]):
         said = text[: match.start()]

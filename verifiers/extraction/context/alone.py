@@ -27,6 +27,7 @@ FOLLOWS = pattern("alone", "follows", flags=0)
 WORD_TOUCHES = re.compile(r"(?:[A-Za-z]{2}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])\$\$?$")
 MEMBER_AFTER = re.compile(r"\s*,\s*(?!\\(?:boxed|fbox))[-\w\\]")
 RELATES = re.compile(r"\s*(?:[<>]\s*[\w\\]|:\s*\d)")
+SPACED_RELATION = re.compile(r"\s+[<>]\s")
 OPERATES = re.compile(r"\s*[-+*/^_×·÷±!]|\s*\*\*\s*\d")
 
 
@@ -62,7 +63,7 @@ def _among_others(text: str, start: int, end: int) -> bool | None:
         return False
     if MEMBER_AFTER.match(text, end) and text[:start].rstrip()[-1:] in ("(", "["):
         return not _in_math(text, end)
-    if RELATES.match(text, end) and _in_math(text, end):
+    if RELATES.match(text, end) and (_in_math(text, end) or SPACED_RELATION.match(text, end)):
         return False
     if TOUCHES.match(text, end):
         return False

@@ -12,12 +12,19 @@ OWN_STEP = gated("plain", "own_step", flags=0)
 ANOTHER_CLAUSE = gated("plain", "another_clause")
 GOES_ON = pattern("plain", "goes_on")
 PREPOSITIONS = words(table("plain")["prepositions"])
+LEADS = gated("plain", "leads")
+LEADS_TO = gated("prose", "leads_to")
+ENGLISH = words(table("plain")["english"])
 DEFINITE = words(table("plain")["definite"])
 CONCLUDED = words(table("plain")["concluded"])
 LAST_WORD = re.compile(r"([^\W\d_]+)[\s$€£*(~-]*$")
 ASIDE = re.compile(r",\s+\w+\s+$")
 NOUN = re.compile(r"\s+[^\W\d_]{2,}")
 DIGIT = re.compile(r"\d")
+NAMED_ASIDE = re.compile(
+    r"\b(?:with|from|for|when|where|if|by|to|until)\s+[$*]*[a-z]\s*=[\s$*-]*$", re.I
+)
+TIME_OR_POINT = re.compile(r":\d|\(")
 EQUATES = re.compile(r"[=≈][\s$€£*-]*$")
 
 
@@ -26,7 +33,7 @@ def speaks_of_it(sentence: str) -> bool:
     return SPEAKS_OF.found(sentence) or OPENS.found(sentence) or OWN_STEP.found(sentence)
 
 
-def stated_plainly(sentence: str, start: int, end: int) -> bool:
+def stated_plainly(sentence: str, start: int, end: int, *, linked: bool = False) -> bool:
     """Return whether sentence[start:end] is what the sentence says, and no circumstance of it.
 
     After a preposition, in a second clause or before one the number beside another may be a part
@@ -34,15 +41,24 @@ def stated_plainly(sentence: str, start: int, end: int) -> bool:
     """
     before, after = sentence[:start], sentence[end:]
     if EQUATES.search(before):
-        return True
+        return not NAMED_ASIDE.search(before)
     if GOES_ON.match(after) or (after.startswith(",") and ASIDE.search(before)):
         return False
+    led = TIME_OR_POINT.search(sentence[start:end]) or _led_to(before)
     last = LAST_WORD.search(before)
     word = last[1].casefold() if last else ""
-    if word in DEFINITE and NOUN.match(after):
+    if (word in DEFINITE and NOUN.match(after)) or not (linked or led):
         return False
     if not DIGIT.search(before):
         return True
     if not CONCLUDED.isdisjoint(words_of(before)):
         return True
     return word not in PREPOSITIONS and not ANOTHER_CLAUSE.found(before)
+
+
+def _led_to(before: str) -> bool:
+    """Return whether an English sentence leads to its value by a verb, a conclusion or its place."""
+    said = words_of(before)
+    if ENGLISH.isdisjoint(said) or not CONCLUDED.isdisjoint(said):
+        return True
+    return LEADS_TO.found(before) or LEADS.found(before)
