@@ -115,6 +115,10 @@ def last_expression(text: str) -> str | None:
             )
         if not spans and (dated := DATE.search(sentence)):
             return dated[0].rstrip(".") if stands(whole, dated[0]) else None
+        if not spans and "=" in sentence and (side := computed_side(sentence)):
+            value = NUMBER.search(side)
+            if value and not CHANGED_YET.search(side, value.end()):
+                return value[0] if _computed(sentence, side, value[0]) else None
         after = spans[-1][1] if spans else 0
         if number := _last_number(sentence[after:]):
             return number if _says(whole, number) else None
@@ -145,6 +149,12 @@ def stands(sentence: str, value: str) -> bool:
         or only_offered(sentence, start)
         or changed_beside(sentence, start, end)
     )
+
+
+def _computed(sentence: str, side: str, value: str) -> bool:
+    """Return whether a sentence ends with what a computation in it comes to."""
+    start = sentence.rfind(side) + side.find(value)
+    return stands(sentence, value) and stated_plainly(sentence, start, start + len(value))
 
 
 def _says(sentence: str, number: str) -> bool:

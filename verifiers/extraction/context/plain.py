@@ -40,10 +40,10 @@ def stated_plainly(sentence: str, start: int, end: int, *, linked: bool = False)
     of what was given: "5 km in 25 minutes", "12 when y is 5".
     """
     before, after = sentence[:start], sentence[end:]
-    if EQUATES.search(before):
-        return not NAMED_ASIDE.search(before)
     if GOES_ON.match(after) or (after.startswith(",") and ASIDE.search(before)):
         return False
+    if EQUATES.search(before):
+        return not NAMED_ASIDE.search(before)
     led = TIME_OR_POINT.search(sentence[start:end]) or _led_to(before)
     last = LAST_WORD.search(before)
     word = last[1].casefold() if last else ""
@@ -57,7 +57,7 @@ def stated_plainly(sentence: str, start: int, end: int, *, linked: bool = False)
 
 
 def _led_to(before: str) -> bool:
-    """Return whether an English sentence leads to its value by a verb, a conclusion or its place."""
+    """Return whether an English sentence leads to its value by a verb or its place."""
     said = words_of(before)
     if ENGLISH.isdisjoint(said) or not CONCLUDED.isdisjoint(said):
         return True
