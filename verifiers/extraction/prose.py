@@ -116,9 +116,9 @@ def last_expression(text: str) -> str | None:
         if not spans and (dated := DATE.search(sentence)):
             return dated[0].rstrip(".") if stands(whole, dated[0]) else None
         if not spans and "=" in sentence and (side := computed_side(sentence)):
-            value = NUMBER.search(side)
-            if value and not CHANGED_YET.search(side, value.end()):
-                return value[0] if _computed(sentence, side, value[0]) else None
+            worth = NUMBER.search(side)
+            if worth and not CHANGED_YET.search(side, worth.end()):
+                return worth[0] if _computed(sentence, side, worth[0]) else None
         after = spans[-1][1] if spans else 0
         if number := _last_number(sentence[after:]):
             return number if _says(whole, number) else None

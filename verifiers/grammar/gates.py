@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from re import _parser  # type: ignore[attr-defined]
 from typing import Any
@@ -39,17 +39,22 @@ class Gated:
 
     def found(self, text: str) -> bool:
         """Return whether any alternative stands in a text."""
+        return any(part.search(text) for part in self._tried_on(text))
+
+    def begins(self, text: str) -> bool:
+        """Return whether a text begins with any alternative."""
+        return any(part.match(text) for part in self._tried_on(text))
+
+    def _tried_on(self, text: str) -> Iterator[re.Pattern[str]]:
         words = possible(text) & self._any
         if not words:
-            return False
+            return
         for at, (bit, part) in enumerate(self._parts):
             if bit & words:
                 if isinstance(part, str):
                     part = re.compile(part, self._flags)
                     self._parts[at] = bit, part
-                if part.search(text):
-                    return True
-        return False
+                yield part
 
     @property
     def whole(self) -> re.Pattern[str]:

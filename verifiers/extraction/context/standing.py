@@ -32,14 +32,14 @@ SUPPOSED = gated("standing", "supposed")
 OTHERS_SAY = gated("standing", "others_say")
 OFFERS_NEXT = gated("standing", "offers_next")
 WRONG_BEFORE = gated("standing", "wrong_before")
-DENIED_AFTER = pattern("standing", "denied_after")
-SUBJECT_OF = pattern("standing", "subject_of")
-AFFIRMED = pattern("standing", "affirmed")
+DENIED_AFTER = gated("standing", "denied_after")
+SUBJECT_OF = gated("standing", "subject_of")
+AFFIRMED = gated("standing", "affirmed")
 WRONG_THINGS = re.compile(r"[\s$]*(?:wrong|incorrect|false)\s+[a-z]+s\b", re.I)
 NEXT_DENIES = pattern("standing", "next_denies")
 POSITIVE = re.compile(r"\b(?:correct|right|hold|work|fit|answer)$", re.I)
-FITS_TOO = pattern("standing", "fits_too")
-ONLY_IF = pattern("standing", "only_if")
+FITS_TOO = gated("standing", "fits_too")
+ONLY_IF = gated("standing", "only_if")
 
 
 CASES = pattern("standing", "cases")
@@ -120,11 +120,11 @@ def denied_after(after: str) -> bool:
     """Return whether the sentence after a value takes it away: "is wrong", "? No"."""
     if not after.strip(" .,;!$)\\]}*\n"):
         return False
-    if DENIED_AFTER.match(after) or QUESTION.search(after):
+    if DENIED_AFTER.begins(after) or QUESTION.search(after):
         return True
-    if SUBJECT_OF.match(after) and not AFFIRMED.match(after):
+    if SUBJECT_OF.begins(after) and not AFFIRMED.begins(after):
         return True
-    if FITS_TOO.match(after) or ONLY_IF.match(after):
+    if FITS_TOO.begins(after) or ONLY_IF.begins(after):
         return True
     if WRONG_THINGS.match(after):
         return False

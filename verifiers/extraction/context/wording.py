@@ -138,7 +138,7 @@ def changed(before: str, after: str) -> bool:
     """Return whether words beside a value make another of it: "half of 7", "7 squared"."""
     before = before[-80:]
     before = (NAME_OF.sub("", before) if "=" in before else before).rstrip(BESIDE)
-    before = "" if KEEPS.search(before) else before
+    before = "" if before.endswith(("to", "than")) and KEEPS.search(before) else before
     while not CHANGES_NEXT.ends(before):
         word = LAST_WORD.match(before)
         if word is None or word[1].casefold() not in ARTICLES:
