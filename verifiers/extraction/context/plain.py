@@ -44,10 +44,11 @@ def stated_plainly(sentence: str, start: int, end: int, *, linked: bool = False)
         return False
     if EQUATES.search(before):
         return not NAMED_ASIDE.search(before)
-    led = TIME_OR_POINT.search(sentence[start:end]) or _led_to(before)
+    if TIME_OR_POINT.search(sentence[start:end]):
+        return True
     last = LAST_WORD.search(before)
     word = last[1].casefold() if last else ""
-    if (word in DEFINITE and NOUN.match(after)) or not (linked or led):
+    if (word in DEFINITE and NOUN.match(after)) or not (linked or _led_to(before)):
         return False
     if not DIGIT.search(before):
         return True
