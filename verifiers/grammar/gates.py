@@ -31,24 +31,23 @@ class Gated:
         self._parts: list[tuple[int, re.Pattern[str] | str]] = [
             (_registered(part, flags), part) for part in alternatives
         ]
-        self._any = sum(bit for bit, _ in self._parts)
+        self.bits = sum(bit for bit, _ in self._parts)
 
     def may_match(self, text: str) -> bool:
         """Return whether a text has the words of any alternative."""
-        return bool(possible(text) & self._any)
+        return bool(possible(text) & self.bits)
 
     def found(self, text: str) -> bool:
         """Return whether any alternative stands in a text."""
-        return any(part.search(text) for part in self._tried_on(text))
+        words = possible(text) & self.bits
+        return bool(words) and any(part.search(text) for part in self._tried_on(words))
 
     def begins(self, text: str) -> bool:
         """Return whether a text begins with any alternative."""
-        return any(part.match(text) for part in self._tried_on(text))
+        words = possible(text) & self.bits
+        return bool(words) and any(part.match(text) for part in self._tried_on(words))
 
-    def _tried_on(self, text: str) -> Iterator[re.Pattern[str]]:
-        words = possible(text) & self._any
-        if not words:
-            return
+    def _tried_on(self, words: int) -> Iterator[re.Pattern[str]]:
         for at, (bit, part) in enumerate(self._parts):
             if bit & words:
                 if isinstance(part, str):
@@ -64,13 +63,13 @@ class Gated:
 
     def search(self, text: str, start: int = 0, end: int = sys.maxsize) -> re.Match[str] | None:
         near = text[start:end] if start or end < len(text) else text
-        return self.whole.search(text, start, end) if possible(near) & self._any else None
+        return self.whole.search(text, start, end) if possible(near) & self.bits else None
 
     def match(self, text: str) -> re.Match[str] | None:
-        return self.whole.match(text) if possible(text) & self._any else None
+        return self.whole.match(text) if possible(text) & self.bits else None
 
     def sub(self, by: str, text: str, count: int = 0) -> str:
-        return self.whole.sub(by, text, count) if possible(text) & self._any else text
+        return self.whole.sub(by, text, count) if possible(text) & self.bits else text
 
 
 @lru_cache(maxsize=64)

@@ -1,7 +1,8 @@
 """Whether what stands in a sentence is stated by it: not denied, doubted, asked or another's."""
 
 import re
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import or_
 
 from verifiers.extraction.context.wording import (
     DOUBT,
@@ -12,6 +13,7 @@ from verifiers.extraction.context.wording import (
     WRONG,
     changed,
 )
+from verifiers.grammar.gates import possible
 from verifiers.grammar.tables import gated, pattern, table
 from verifiers.grammar.vocabulary import words
 
@@ -47,6 +49,8 @@ ANOTHERS_LABEL = words(table("standing")["anothers_label"])
 LABEL_BEFORE = re.compile(r"\W*((?:[\w'-]+\s){0,3}[\w'-]+)\s*:[\s$*_\\(\[{]*")
 TAKEN_AWAY = NEGATION | REJECTED
 DENIED = TAKEN_AWAY | WRONG
+DENYING = (STEP_NEXT, DENIES_NEXT, DENIES_CLAUSE, SUPPOSES, SUPPOSED, OTHERS_SAY, WRONG_BEFORE)
+MAY_DENY = reduce(or_, (rule.bits for rule in DENYING), TAKEN_AWAY.bits | NOT_SAID.bits)
 
 
 @lru_cache(maxsize=8)
@@ -93,6 +97,8 @@ def only_offered(text: str, start: int) -> bool:
 @lru_cache(maxsize=4096)
 def denied_before(before: str) -> bool:
     """Return whether the sentence up to a value takes it away: "it is not", "some say"."""
+    if not possible(before) & MAY_DENY:
+        return False
     if NOT_SAID.search(before) or STEP_NEXT.found(before) or DENIES_NEXT.found(before):
         return True
     if SUPPOSED.found(before) or OTHERS_SAY.found(before) or WRONG_BEFORE.found(before):

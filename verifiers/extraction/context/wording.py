@@ -32,7 +32,7 @@ class Words:
         self.pieces = tuple(anywhere.replace("_", " ").split())
         self.longest = 2 + max((len(phrase) for phrase in known), default=0)
         first = self.single | self.by_first.keys()
-        self.bit = registered_words(first, beyond_ascii=bool(self.pieces))
+        self.bits = registered_words(first, beyond_ascii=bool(self.pieces))
 
     def __or__(self, other: "Words") -> "Words":
         whole, anywhere = (f"{a} {b}" for a, b in zip(self.source, other.source, strict=True))
@@ -40,7 +40,7 @@ class Words:
 
     def search(self, text: str) -> bool:
         """Return whether any of the words stands in a text."""
-        if not possible(text) & self.bit:
+        if not possible(text) & self.bits:
             return False
         found = words_of(text)
         if not self.single.isdisjoint(found):
