@@ -11,6 +11,7 @@ WORD = re.compile(r"[^\W_]+")
 # Signs beyond ASCII that match an ASCII letter where case does not count.
 FOLDED = re.compile("[\u017f\u212a\u0130\u0131]")
 FLAGS = re.IGNORECASE | re.MULTILINE | re.DOTALL
+USUAL = {"that", "answer", "result", "value", "number", "solution", "we", "the", "with", "then"}
 MOST_WORDS = 20_000
 
 _letters: dict[str, dict[str, int]] = {}  # by their first two: what a match holds, and whose
@@ -149,7 +150,8 @@ def needed(pattern: str, flags: int = re.IGNORECASE) -> tuple[str, ...]:
 
 
 def _needed(items: Any) -> tuple[str, ...]:
-    """Return the best of what the parts of a sequence need: the longest, then the fewest."""
+    """Return the best of what the parts of a sequence need: none of the usual words, the longest,
+    then the fewest."""
     found: list[tuple[str, ...]] = []
     run = ""
     for kind, given in [*items, (None, None)]:
@@ -173,7 +175,11 @@ def _needed(items: Any) -> tuple[str, ...]:
             found.append(_needed(given))
         elif name in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT") and given[0] > 0:
             found.append(_needed(given[2]))
-    return max(filter(None, found), key=lambda some: (min(map(len, some)), -len(some)), default=())
+    return max(filter(None, found), key=_rarity, default=())
+
+
+def _rarity(some: tuple[str, ...]) -> tuple[int, int]:
+    return min(1 if one in USUAL else len(one) for one in some), -len(some)
 
 
 def _of_run(run: str) -> tuple[str, ...]:
