@@ -9,7 +9,15 @@ import pytest
 from verifiers import Attempt, Verdict, Verifier
 
 CASES = Path(__file__).resolve().parent / "cases"
-FILES = ("first.jsonl", "second.jsonl", "third.jsonl", "fourth.jsonl", "fifth.jsonl", "sixth.jsonl")
+FILES = (
+    "first.jsonl",
+    "second.jsonl",
+    "third.jsonl",
+    "fourth.jsonl",
+    "fifth.jsonl",
+    "sixth.jsonl",
+    "seventh.jsonl",
+)
 
 
 def judged(name: str) -> list[tuple[dict, bool]]:

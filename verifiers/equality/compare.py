@@ -5,7 +5,7 @@ import re
 from verifiers.equality.clauses import without_clause, without_clauses
 from verifiers.equality.conditions import align_parameters, with_constants_of
 from verifiers.equality.equivalence import same_answer
-from verifiers.equality.labels import collect
+from verifiers.equality.labels import collect, each_sign
 from verifiers.equality.quantities import read_quantity
 from verifiers.equality.rounding import rounds_to
 from verifiers.grammar.literals import is_plain_number, plain_number
@@ -79,7 +79,14 @@ def _read(text: str, *, grouping: bool = True) -> Node | ParseError:
 
 
 def _other_reading(gold: str, answer: str, left: Node, right: Node) -> tuple[bool, str] | None:
-    """Try 1,234, one number or a list of two, as the list where the other side is one."""
+    """Try each ± with a sign of its own where the other side is a list, and 1,234, one number or a
+    list of two, as the list."""
+    for node, other, flip in ((right, left, False), (left, right, True)):
+        listed = other.kind in ("list", "set") and not other.has("pm")
+        if listed and (each := each_sign(node)) is not None:
+            found = same_answer(each, other) if flip else same_answer(other, each)
+            if found[0]:
+                return found
     for text, other, flip in ((answer, left, False), (gold, right, True)):
         structured = other.has("list", "tuple", "set", "pm")
         if structured and GROUP_COMMA.search(text):

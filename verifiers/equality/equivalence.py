@@ -3,6 +3,7 @@
 from collections import defaultdict
 
 from verifiers.equality.equations import as_interval, same_relation
+from verifiers.equality.forms import spelled_out, without_minus
 from verifiers.equality.keys import Key, member_keys
 from verifiers.equality.labels import (
     Named,
@@ -20,15 +21,13 @@ from verifiers.equality.lists import (
     distinct_labels,
     named_alike,
     on_axes,
-    whole_numbers,
     written_out,
 )
-from verifiers.equality.matrices import as_matrix, is_vector, scaled_tuple
-from verifiers.equality.quantities import joined_units, same_quantity
+from verifiers.equality.matrices import as_matrix, is_vector
+from verifiers.equality.quantities import same_quantity
 from verifiers.equality.realsets import NotASetError, looks_like_range, read_set, same_set
 from verifiers.grammar.canonical import canonical
-from verifiers.grammar.tree import Difference, Empty, List, Matrix, Node, Rel, SetName, Sym, Tuple
-from verifiers.grammar.vocabulary import EMPTY_WORDS, REAL_WORDS
+from verifiers.grammar.tree import Matrix, Node, Rel, Sym
 from verifiers.values.effort import check
 from verifiers.values.same_value import has_value
 
@@ -39,7 +38,7 @@ RESTATING_CALLS = {"max", "min", "gcd", "lcm", "conj", "re", "im"}
 def same_answer(gold: Node, answer: Node) -> tuple[bool, str]:
     """Compare two parsed answers; the reason names the rule that decided."""
     check()
-    gold, answer = _spelled_out(gold), _spelled_out(answer)
+    gold, answer = spelled_out(gold), spelled_out(answer)
     if canonical(gold) == canonical(answer):
         return has_value(gold), "same structure"
     if _restates(answer) and not _restates(gold):
@@ -48,45 +47,13 @@ def same_answer(gold: Node, answer: Node) -> tuple[bool, str]:
         gold, answer = written_out(gold), written_out(answer)
         if gold.has("dots") or answer.has("dots"):
             return False, "continued list"
+    if {gold.kind, answer.kind} == {"diff", "add"}:
+        gold, answer = without_minus(gold), without_minus(answer)
     if {gold.kind, answer.kind} == {"empty", "set"}:
         return False, "an empty set is not a member"
     if looks_like_range(gold) or looks_like_range(answer):
         return _same_range(gold, answer)
     return _same_collection(gold, answer)
-
-
-def _spelled_out(node: Node) -> Node:
-    if node.kind == "text":
-        words = str(node.value).lower()
-        if words in EMPTY_WORDS:
-            return Empty()
-        if words in REAL_WORDS:
-            return SetName("R")
-    if node.kind == "pow" and node.args[0].kind == "tuple" and node.args[1] == Sym("T"):
-        return Tuple("()", node.args[0].args)
-    if node.kind == "add" and node.args[0].kind == "setname" and len(node.args) == 2:
-        without = node.args[1]
-        if without.kind == "neg" and without.args[0].kind == "set":
-            return Difference((node.args[0], without.args[0]))
-    if node.kind in ("neg", "mul") and (vector := scaled_tuple(node)):
-        return vector
-    if node.kind == "list" and node.value == "and" and len(node.args) == 2:
-        return joined_units(node)
-    if node.kind == "builder":
-        return whole_numbers(node)
-    if node.kind == "rel" and node.value == ("!=",) and node.args[1].kind == "pm":
-        signs = (with_sign(node, plus) for plus in (True, False))
-        return List("and", tuple(signs))
-    if node.kind == "list" and node.args[0].kind == "rel" and node.args[0].value == ("!=",):
-        return _all_excluded(node)
-    return node
-
-
-def _all_excluded(node: Node) -> Node:
-    """Read x ≠ 1, 2 as a statement that excludes both."""
-    name = node.args[0].args[0]
-    parts = tuple(part if part.kind == "rel" else Rel(("!=",), (name, part)) for part in node.args)
-    return List("and", parts)
 
 
 def _restates(node: Node) -> bool:
@@ -130,6 +97,9 @@ def _same_parts(gold: Node, answer: Node) -> bool:
 
 
 def _same_collection(gold: Node, answer: Node) -> tuple[bool, str]:
+    signs = [part.value for side in (gold, answer) for part in side.walk() if part.kind == "pm"]
+    if "-" in signs and gold.has("pm") and answer.has("pm"):
+        return _same_signs(gold, answer), "signs that go together"
     members, others = collect(gold), collect(answer)
     if members is None and others is None:
         if "tuple" in (gold.kind, answer.kind):
@@ -157,6 +127,15 @@ def _same_collection(gold: Node, answer: Node) -> tuple[bool, str]:
             return False, "answers missing"
         others = [unname(answer)]
     return _same_lists(members, others)
+
+
+def _same_signs(gold: Node, answer: Node) -> bool:
+    """Compare x = ±1, y = ∓2 by the upper signs and by the lower ones."""
+    left, right = ([with_sign(side, plus) for plus in (True, False)] for side in (gold, answer))
+    return any(
+        same_answer(left[0], right[at])[0] and same_answer(left[1], right[1 - at])[0]
+        for at in (0, 1)
+    )
 
 
 def _same_lists(gold: list[Named], answer: list[Named]) -> tuple[bool, str]:

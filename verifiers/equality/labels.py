@@ -1,11 +1,13 @@
 """What an equation such as `x = 5` or `f(x) = 2x` names, and lists of such equations."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
 from verifiers.equality.quantities import same_quantity
 from verifiers.grammar.canonical import canonical
-from verifiers.grammar.tree import Add, Neg, Node, Rel, Sym, num, replace_symbol
+from verifiers.grammar.tree import Add, List, Neg, Node, Rel, Sym, num, replace_symbol
 from verifiers.grammar.vocabulary import words
 from verifiers.values.same_value import rational, same_value
 
@@ -89,17 +91,20 @@ def unname(node: Node) -> Named:
         return Named(node.args[0], node.args[1])
     if any(operator not in ("=", "==") for operator in operators):
         return Named(None, node)
-    first, last = node.args[0], node.args[-1]
-    middle = node.args[1:-1]
+    sides = node.args
+    if len(sides) > 2 and _is_another_name(sides[-1], sides[:-1]):
+        sides = sides[:-1]  # f(x) = x^2 = y
+    first, last = sides[0], sides[-1]
+    middle = sides[1:-1]
     if not is_name(first):
-        if len(operators) == 1 and (first.symbols() or last.symbols()):
+        if len(sides) == 2 and (first.symbols() or last.symbols()):
             return Named(None, node)
-        if any(part.symbols() for part in node.args[1:]):
+        if any(part.symbols() for part in sides[1:]):
             return Named(None, node)
         if first.symbols():  # a + b = 2 + 5 = 7 has been worked out
-            worked_out = all(_agree(part, last) for part in node.args[1:-1])
+            worked_out = all(_agree(part, last) for part in middle)
             return Named(None, last if worked_out else node)
-        middle = node.args[:-1]
+        middle = sides[:-1]
         first_label = None
     else:
         first_label = first
@@ -111,6 +116,14 @@ def unname(node: Node) -> Named:
     if first.kind == "call" and first.value in ANGLE_FUNCTIONS and not _is_other_number(last):
         return Named(None, node)
     return Named(first_label, last)
+
+
+def _is_another_name(last: Node, sides: tuple[Node, ...]) -> bool:
+    """Return whether a chain ends in a name for the value before it: y in f(x) = x^2 = y."""
+    applied = sides[0].kind in ("opaque", "mul") and is_name(sides[0])
+    if last.kind != "sym" or not applied or is_name(sides[-1]):
+        return False
+    return all(str(last.value) not in side.symbols() for side in sides)
 
 
 def _is_other_number(value: Node) -> bool:
@@ -205,6 +218,25 @@ def as_equation(member: Named) -> Rel | None:
 
 def has_choice_of_sign(node: Node) -> bool:
     return any(part.kind == "pm" for part in node.walk())
+
+
+def each_sign(node: Node) -> Node | None:
+    """Return what an expression with several ± comes to if each has a sign of its own, as a list:
+    x = ±1, y = ±2 is four pairs; None with a ∓, which goes with another sign."""
+    signs = [part.value for part in node.walk() if part.kind == "pm"]
+    if len(signs) < 2 or set(signs) != {"+"}:
+        return None
+    members: list[Node] = []
+    for chosen in product((True, False), repeat=len(signs)):
+        one = _with_signs(node, iter(chosen))
+        members += one.args if one.kind == "list" else [one]
+    return List("and", tuple(members))
+
+
+def _with_signs(node: Node, signs: Iterator[bool]) -> Node:
+    plus = next(signs) if node.kind == "pm" else True
+    args = tuple(_with_signs(arg, signs) for arg in node.args)
+    return with_sign(node.with_args(args), plus) if node.kind == "pm" else node.with_args(args)
 
 
 def with_sign(node: Node, plus: bool) -> Node:

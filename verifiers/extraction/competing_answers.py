@@ -29,6 +29,7 @@ GOES_ON = pattern("competing_answers", "goes_on")
 RETRACTED = pattern("competing_answers", "retracted")
 CONFESSED = pattern("competing_answers", "confessed")
 LEAD_TO_VALUE = pattern("competing_answers", "lead_to_value")
+ONE_SENTENCE = re.compile(r"[^.\n]{1,80}\.\s*(?:(?:the|my|our)\s*)?", re.I)
 NEARBY = 160
 
 
@@ -73,7 +74,7 @@ def stands_beside(between: str, *, certain: tuple[bool, bool]) -> bool:
     """Return whether what is said between two statements leaves both of them standing."""
     if CORRECTION.search(between[-2 * NEARBY :]):
         return bool(IF_WRONG.search(between[-2 * NEARBY :]))
-    if certain == (True, False):
+    if certain == (True, False) or (not any(certain) and ONE_SENTENCE.fullmatch(between)):
         return True
     if all(certain) and not WORD.search(COMMANDS.sub(" ", between)):
         return True

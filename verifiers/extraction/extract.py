@@ -56,7 +56,7 @@ VALUE_ASIDE = re.compile(
 )
 TEXT_OF = re.compile(r"\\text\s*\{([^{}]*)\}")
 PART_BEFORE = re.compile(r"(?:^|[\s*(])\(?(?:[a-e]|i{1,3}|iv)\)|\bpart \(?[a-e1-5]\b", re.I)
-NOT_SPACE = re.compile(r"\S")
+SAYS_MORE = re.compile(r"[\w=]")
 LABEL = pattern("extract", "label")
 ASIDE = re.compile(r"\([^()\\]*[A-Za-z]{3}|\b(?:because|since|as|so)\b")
 FOREIGN_JOINT = re.compile(rf"\s*(?!and\b|or\b){JOINT}\s*", re.I)
@@ -217,9 +217,9 @@ def _in_block(inside: str) -> Extraction:
 def _taken_away(text: str, start: int, end: int) -> bool:
     """Return whether what stands around an answer block denies it, doubts it or computes with
     it."""
-    before, after = sentence_before(text, start), sentence_after(text, end)
     if not text[:start].strip() and not text[end:].strip():
         return False
+    before, after = sentence_before(text, start), sentence_after(text, end)
     return (
         not stands_alone(text, start, end)
         or denied_before(before)
@@ -274,7 +274,7 @@ def _last_of(text: str, places: list[Place]) -> Extraction | None:
         sentence_end = SENTENCE_END.search(text, last.start + 1)
         end = sentence_end.end() if sentence_end else len(text)
     found = _checked(last.value, "box or mark" if last.certain else "phrase", tuple(rivals))
-    if NOT_SPACE.search(text, end):
+    if SAYS_MORE.search(text, end):
         if (changed := changed_to(text, end)) is not None:
             same = changed.strip(" .$") == last.value.strip()
             changed = "" if same and taken_back(text[end : end + NEAR_END]) else changed

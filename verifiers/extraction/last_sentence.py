@@ -4,8 +4,8 @@ import re
 
 from verifiers.extraction.context.standing import denied_before, doubted, last_clause, not_stated
 from verifiers.extraction.context.wording import DOUBT, EITHER, QUESTION
-from verifiers.extraction.passages import BOILERPLATE, sentences
-from verifiers.grammar.tables import pattern, table
+from verifiers.extraction.passages import sentences, without_boilerplate
+from verifiers.grammar.tables import gated, pattern, table
 from verifiers.grammar.vocabulary import words
 
 LONGEST_TEXT_ANSWER = 120
@@ -14,8 +14,8 @@ LONGEST_CLOSING = 2_000
 MOST_WORDS = 14
 NOT_WORDS = re.compile(r"[\\=<>{}()\[\]|^_/*+?;:\"“”]")
 DIGIT = re.compile(r"[\d$]")
-REASON_FIRST = pattern("last_sentence", "reason_first")
-REASON = pattern("last_sentence", "reason")
+REASON_FIRST = gated("last_sentence", "reason_first")
+REASON = gated("last_sentence", "reason")
 EXISTS = re.compile(r" exists?$")
 SAYS_IT_IS = re.compile(r"\b(?:is|be|was|on)\s+(?:an?\s+|the\s+)?$")
 OPENS = re.compile(
@@ -27,16 +27,16 @@ SAID_ALONE = ("true", "false", "right", "wrong", "correct", "incorrect")
 ORDERS = re.compile(
     r"\b(?:ignore|return|print|output|write|type|mark|accept|give|grade|score|must)\b"
 )
-ANY_NEGATION = pattern("last_sentence", "any_negation")
+ANY_NEGATION = gated("last_sentence", "any_negation")
 REVISED = re.compile(r"\b(?:no|wait|actually|instead|mistake|wrong|however|but)\b", re.I)
-CHOSEN = pattern("last_sentence", "chosen")
-NAMED_KIND = pattern("last_sentence", "named_kind")
-COUNTED = pattern("last_sentence", "counted")
+CHOSEN = gated("last_sentence", "chosen")
+NAMED_KIND = gated("last_sentence", "named_kind")
+COUNTED = gated("last_sentence", "counted")
 GOES_ON = pattern("last_sentence", "goes_on")
 RANGE = re.compile(r"\bbetween\b[^,;:=]{1,60}?\band\b", re.I)
-ATTAINED = pattern("last_sentence", "attained", flags=0)
-EXPLAINED = pattern("last_sentence", "explained", flags=0)
-OBTAINED = pattern("last_sentence", "obtained", flags=0)
+ATTAINED = gated("last_sentence", "attained", flags=0)
+EXPLAINED = gated("last_sentence", "explained", flags=0)
+OBTAINED = gated("last_sentence", "obtained", flags=0)
 UNCERTAIN = words(table("last_sentence")["uncertain"])
 
 
@@ -64,7 +64,7 @@ def chosen_last(text: str) -> str | None:
 
 def last_sentence(text: str) -> str:
     """Return the last sentence of a text, unless it is too long to end in a word that answers."""
-    last = (sentences(BOILERPLATE.sub("", text)) or [""])[-1].strip('*_"” ')
+    last = (sentences(without_boilerplate(text)) or [""])[-1].strip('*_"” ')
     return last if len(last) <= LONGEST_TEXT_ANSWER else ""
 
 
@@ -106,7 +106,7 @@ def without_reason(sentence: str) -> str:
     return sentence[: match.start()] if match else sentence
 
 
-COMPARED = pattern("last_sentence", "compared", flags=0)
+COMPARED = gated("last_sentence", "compared", flags=0)
 CHOSEN_BY_OTHERS = re.compile(
     r"\b(?:might|may|could|many|some|most|people|others|everyone)\b|不", re.I
 )

@@ -6,6 +6,7 @@ from functools import lru_cache
 from verifiers.grammar.tables import pattern
 
 BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=\{)")
+BRACE = re.compile(r"\\.|[{}]", re.S)
 BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s+([-+]?\d[\d.,]*|[A-Za-z](?![A-Za-z]))")
 END_OF_TURN = re.compile(
     r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text)\|>|</s>|<｜end▁of▁sentence｜>"
@@ -14,6 +15,7 @@ CALCULATOR = re.compile(r"<<[^<>\n]{0,200}>>")
 LONG_GAP = re.compile(" {100,}")
 BOILERPLATE = re.compile(r"\bI hope (?:it|this) is correct\.?|\bI hope this helps[.!]?", re.I)
 CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.S)
+FENCED = re.compile(r"```[^`]*```(?=[^`]*\w)")
 COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.S)
 BOLD = re.compile(
     r"\*\*(?<![A-Za-z0-9_)*]\*\*)(?=[^\s*])([^*\n]{1,300}(?:\*[^*\n]{1,300}){0,9})(?<=[^\s*])\*\*(?![A-Za-z0-9_(*])"
@@ -28,12 +30,14 @@ QUOTED = re.compile(
     r'"(?<![\w\\]")[^"\n]{0,300}"|“[^”\n]{0,300}”|\'(?<!\w\')[^\'\n]{0,300}\'(?!\w)'
 )
 MARKED = re.compile(r"\\(?:boxed|fbox)|</?answer>|####")
-SENTENCE_END = re.compile(r"(?:(?<!\\)[.?]|(?<=[a-z]{3})!)[*_\"”')]*(?=\s|$)|\n+")
+SENTENCE_END = re.compile(
+    r"[.?!\n](?:(?<=\n)\n*|(?:(?<=[.?])(?<!\\[.?])|(?<=[a-z]{3}!))[*_\"”')]*(?=\s|$))"
+)
 MATH_OPENINGS = {"$$": "$$", "$": "$", r"\(": r"\)", r"\[": r"\]"}
 DISPLAY = re.compile(r"\\\[.{0,3000}?\\\]|\$\$.{0,3000}?\$\$", re.S)
 ALIGNED = pattern("passages", "aligned", flags=re.S)
 STOP_AT_END = re.compile(r"\.\s+(?=(?:\\\]|\$\$)$)")
-OPENING = re.compile(r"\$\$|(?<!\\)\$|\\\(|\\\[")
+OPENING = re.compile(r"[$\\](?:(?<=\$)\$|(?<=\$)(?<!\\\$)|(?<=\\)[(\[])")
 LONGEST_SPAN = 20_000
 PROSE = re.compile(r"[A-Za-z]{2,}\s+[A-Za-z]{2,}")
 MOST_UNCLOSED = 20
@@ -61,7 +65,13 @@ def _may_strike(text: str) -> bool:
         return True
     if "%" in text and (text[0] == "%" or "\n%" in text or "\n %" in text):
         return True
-    return text[:1] == "[" or "{comment}" in text or "[//]" in text or not text.isascii()
+    return (
+        text[:1] == "["
+        or "{comment}" in text
+        or "[//]" in text
+        or "[ ]" in text
+        or not text.isascii()
+    )
 
 
 def final_text(text: str) -> str:
@@ -122,12 +132,21 @@ def without_quotations(text: str) -> str:
 def group_end(text: str, opening: int) -> int:
     """Return the position after the brace that closes the one at `opening`, or -1."""
     depth = 0
-    for match in re.compile(r"\\.|[{}]", re.S).finditer(text, opening):
+    for match in BRACE.finditer(text, opening):
         brace = match[0]
         depth += (brace == "{") - (brace == "}")
         if depth == 0 and brace == "}":
             return match.end()
     return -1
+
+
+def without_code(text: str) -> str:
+    """Return the text without the blocks of code that it goes on after."""
+    return FENCED.sub(" ", text) if "```" in text else text
+
+
+def without_boilerplate(text: str) -> str:
+    return BOILERPLATE.sub("", text) if " hope " in text.lower() else text
 
 
 @lru_cache(maxsize=4)
@@ -196,6 +215,7 @@ def _one_line(display: re.Match[str]) -> str:
     return STOP_AT_END.sub(" ", display[0].replace("\n", " "))
 
 
+@lru_cache(maxsize=8)
 def sentences(text: str) -> list[str]:
     """Return the sentences and lines of a text, in order, without empty ones; a display is one
     line."""

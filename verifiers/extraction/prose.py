@@ -4,6 +4,7 @@ import re
 
 from verifiers.extraction.computed import computed_side
 from verifiers.extraction.context.hedges import BOUND, DENIED, HEDGED
+from verifiers.extraction.context.plain import speaks_of_it, stated_plainly
 from verifiers.extraction.context.standing import (
     changed_beside,
     last_clause,
@@ -19,15 +20,15 @@ from verifiers.extraction.last_sentence import (
     named_kind,
     without_reason,
 )
-from verifiers.extraction.passages import BOILERPLATE, math_span, math_spans, sentences
+from verifiers.extraction.passages import math_span, math_spans, sentences, without_boilerplate
 from verifiers.extraction.readable import YES_OR_NO, is_value, parsed
 from verifiers.grammar.spoken import SAID
-from verifiers.grammar.tables import pattern
+from verifiers.grammar.tables import gated, pattern
 from verifiers.grammar.units import SPELLINGS
 
 CLAUSE = pattern("prose", "clause", flags=0)
 CHOICE_AND_TEXT = re.compile(r"\(?[A-J][).:]\s+\S")
-OR_ABOUT = pattern("prose", "or_about", flags=0)
+OR_ABOUT = gated("prose", "or_about", flags=0)
 CODE_CALL = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}\(")
 EXPLANATION = re.compile(
     r",?\s+(?:because|since|as|so|which|where|for|by|of|after|left|in total)\b|\s+\((?!or|maybe)"
@@ -37,13 +38,13 @@ OPERATOR_BEFORE = re.compile(
 )
 OPERATOR_AFTER = pattern("prose", "operator_after", flags=0)
 MENTIONED = re.compile(r"\banswer\b", re.I)
-SUBJECT = pattern("prose", "subject")
-ROUNDED = pattern("prose", "rounded", flags=0)
+SUBJECT = gated("prose", "subject")
+ROUNDED = gated("prose", "rounded", flags=0)
 # What may stand before the only number of a passage in English: nothing, or a verb that states it.
 LEADS_TO = pattern("prose", "leads_to")
-CONTRAST = pattern("prose", "contrast")
+CONTRAST = gated("prose", "contrast")
 STRAY = re.compile(r"[@#&|\\<>{}^~=*/+_]|;\S")
-DATE = pattern("prose", "date")
+DATE = gated("prose", "date")
 NEGATED = re.compile(r"(?:\bnot|n't|\bnever|\bcannot be)\s+(?:(?:equal to|be)\s+)?[*_$\\(]*$", re.I)
 CHANGED_YET = re.compile(r"\bround|\bin an?\b", re.I)
 PLACED = re.compile(
@@ -66,9 +67,12 @@ NUMBER = re.compile(
 NUMBER_LIST = re.compile(
     rf"(?<![\d.,]){NUMBER_TEXT}(?:(?:\s*(?:[,、，;]|,?\s*{JOINT})\s*|\s+){NUMBER_TEXT})+", re.I
 )
+PART_OF_KNOWN = re.compile(
+    r"(?<![\w.,/$])(\d+)\s+(?:\w+\s+)?of\s+(?:the|these|those|its|his|her|their)\s+\d+\s+[^\d]*$"
+)
 ROOT_AFTER = re.compile(r"\s?(?:√\s?\d+\s?)?π?")
 UNIT_AFTER = re.compile(r"\s?([a-zA-Z]{1,12})(?:[²³]|\^\d)?(?=[\s.,;!?)]|$)")
-UNITS_AFTER = SPELLINGS.keys() - {"in", "A", "min", "pt"}
+UNITS_AFTER = SPELLINGS.keys() - {"in", "A", "min", "pt", "percentage"}
 NEAR = 200
 STOPS = " .,;:!"
 
@@ -94,7 +98,7 @@ def joined_spans(rest: str) -> str | None:
 def last_expression(text: str) -> str | None:
     """Return the last mathematics or number of a passage, if its sentence states it; lists stay
     whole."""
-    text = BOILERPLATE.sub("", text)
+    text = without_boilerplate(text)
     if subject := SUBJECT.match(last_sentence(text)):
         return subject[1] if is_value(subject[1]) else None
     for whole in reversed(sentences(text)[-12:]):
@@ -106,12 +110,18 @@ def last_expression(text: str) -> str | None:
             return rf"{exact} \approx {about[2]}"
         spans = math_spans(sentence)
         if not spans and (linked := _linked_value(sentence)):
-            return linked if stands(whole, linked) else None
+            return (
+                linked if stands(whole, linked) and _plainly(whole, linked, linked=True) else None
+            )
         if not spans and (dated := DATE.search(sentence)):
             return dated[0].rstrip(".") if stands(whole, dated[0]) else None
+        if not spans and "=" in sentence and (side := computed_side(sentence)):
+            worth = NUMBER.search(side)
+            if worth and not CHANGED_YET.search(side, worth.end()):
+                return worth[0] if _computed(sentence, side, worth[0]) else None
         after = spans[-1][1] if spans else 0
         if number := _last_number(sentence[after:]):
-            return number if stands(whole, number) and _touches_nothing(whole, number) else None
+            return number if _says(whole, number) else None
         if not spans and len(words := SAID.findall(sentence)) == 1:
             return words[0] if stands(whole, words[0]) else None
         if spans:
@@ -132,12 +142,34 @@ def stands(sentence: str, value: str) -> bool:
     """Return whether a sentence states the value that it ends in, and not what it makes of it."""
     start = sentence.rfind(value)
     end = start + len(value.rstrip(STOPS))
+    before = sentence[:start]
     return not (
-        MENTIONED.search(last_clause(sentence[:start]))
+        (MENTIONED.search(before) and MENTIONED.search(last_clause(before)))
         or not_stated(sentence, start, end)
         or only_offered(sentence, start)
         or changed_beside(sentence, start, end)
     )
+
+
+def _computed(sentence: str, side: str, value: str) -> bool:
+    """Return whether a sentence ends with what a computation in it comes to."""
+    start = sentence.rfind(side) + side.find(value)
+    return stands(sentence, value) and stated_plainly(sentence, start, start + len(value))
+
+
+def _says(sentence: str, number: str) -> bool:
+    """Return whether a number in prose is what its sentence says."""
+    return (
+        stands(sentence, number)
+        and _touches_nothing(sentence, number)
+        and _plainly(sentence, number)
+    )
+
+
+def _plainly(sentence: str, value: str, *, linked: bool = False) -> bool:
+    value = value.strip(STOPS)
+    start = sentence.rfind(value)
+    return stated_plainly(sentence, start, start + len(value), linked=linked)
 
 
 def _touches_nothing(sentence: str, value: str) -> bool:
@@ -181,7 +213,7 @@ def only_value(text: str) -> str | None:
         return text
     if match := YES_OR_NO.match(text):
         return match[1]
-    if CODE_CALL.search(text) or BOUND.match(text):
+    if CODE_CALL.search(text) or BOUND.match(text) or speaks_of_it(text):
         return None
     if (match := EXPLANATION.search(text)) and is_value(text[: match.start()]):
         said = text[: match.start()]
@@ -230,8 +262,12 @@ def _last_number(text: str) -> str | None:
     if not numbers:
         return None
     last = numbers[-1]
+    if part := PART_OF_KNOWN.search(text):
+        return part[1]
     if lists and lists[-1].end() >= last.end():
-        return lists[-1][0]
+        start, end = lists[-1].span()
+        closed = text[start - 1 : start] + text[end : end + 1]
+        return text[start - 1 : end + 1] if closed in ("()", "[]", "[)", "(]") else lists[-1][0]
     root = ROOT_AFTER.match(text, last.end())
     end = root.end() if root else last.end()
     unit = UNIT_AFTER.match(text, end)

@@ -1,9 +1,10 @@
 """Whether a text is a value that the grammar reads, or prose."""
 
 import re
+from functools import lru_cache
 
 from verifiers.grammar.literals import is_plain_number
-from verifiers.grammar.normalize import normalize
+from verifiers.grammar.normalize import LONGEST_KEPT, normalize
 from verifiers.grammar.parse import parse
 from verifiers.grammar.tree import Node, ParseError
 from verifiers.grammar.units import SPELLINGS
@@ -28,11 +29,18 @@ def is_value(text: str) -> bool:
     """Return whether a text can be read as mathematics or a short choice, not as prose."""
     if is_plain_number(text):
         return True
+    return _reads(text) if len(text) > LONGEST_KEPT else _reads_kept(text)
+
+
+def _reads(text: str) -> bool:
     usual = normalize(text)
     try:
         return not parse(usual).has("text") and not is_prose(usual)
     except ParseError:
         return False
+
+
+_reads_kept = lru_cache(maxsize=4096)(_reads)
 
 
 def is_prose(text: str) -> bool:

@@ -22,7 +22,7 @@ from verifiers.extraction.context.standing import (
 )
 from verifiers.extraction.context.wording import changed
 from verifiers.extraction.last_sentence import LONGEST_TEXT_ANSWER
-from verifiers.extraction.passages import QUOTED, sentences
+from verifiers.extraction.passages import FENCED, QUOTED, sentences
 from verifiers.extraction.prose import (
     CHOICE_AND_TEXT,
     CLAUSE,
@@ -93,6 +93,7 @@ def stated(text: str) -> list[Statement]:
         if '"' in text or "“" in text or " '" in text
         else []
     )
+    quoted += [match.span() for match in FENCED.finditer(text)] if "```" in text else []
     matches: list[re.Match[str]] = []
     for at in places[-MOST_PLACES:]:
         if (not matches or at >= matches[-1].end()) and (match := _begins(text, at)):

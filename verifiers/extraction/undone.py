@@ -6,6 +6,7 @@ _NUMBER = r"[-+−]?\d[\d.]*"
 _SIGN = r"(?:[-+−*×·÷]|\\times(?![a-z])|\\cdot(?![a-z])|\\div(?![a-z]))"
 _UNDONE = re.compile(rf"{_NUMBER}(?:\s*{_SIGN}\s*\d[\d.]*)+")
 _PLAIN = re.compile(_NUMBER)
+BRACKETS = re.compile(r"\\left|\\right|[()]")
 _REFUSAL = re.compile(
     r"(?:(?:sorry|hmm+|well)[,. ]+)?(?:(?:i|we)(?:['’]m|\s+am|\s+have|['’]ve(?:\s+got)?)?\s+)?"
     r"(?:(?:absolutely\s+|really\s+)?no\s+(?:idea|clue|answer)|idk|dunno|sorry|unknown|unclear|unsure"
@@ -25,7 +26,7 @@ def is_left_undone(answer: str, gold: str) -> bool:
     """
     if answer == gold:
         return False
-    stated = answer.strip().strip("$").strip().rstrip(".")
+    stated = BRACKETS.sub("", answer.replace(")(", "*").strip().strip("$").strip().rstrip("."))
     return _PLAIN.fullmatch(gold.strip().strip("$")) is not None and (
         _UNDONE.fullmatch(stated) is not None
     )

@@ -4,10 +4,11 @@ import json
 import re
 
 from verifiers.extraction.context.hedges import BOUND, GAVE_UP, labelled
+from verifiers.extraction.context.plain import speaks_of_it
 from verifiers.extraction.context.standing import denied_after, denied_before, doubted
 from verifiers.extraction.context.wording import changed
-from verifiers.extraction.last_sentence import without_reason
-from verifiers.extraction.passages import MARKED, math_spans, tail_of
+from verifiers.extraction.last_sentence import last_sentence, without_reason
+from verifiers.extraction.passages import MARKED, math_spans, tail_of, without_code
 from verifiers.extraction.places import MOST_PLACES
 from verifiers.extraction.prose import (
     CONTRAST,
@@ -21,7 +22,7 @@ from verifiers.extraction.readable import YES_OR_NO, is_value
 from verifiers.extraction.statements import LEAD, PARTS
 from verifiers.grammar.normalize import as_date, choices
 from verifiers.grammar.spoken import spoken
-from verifiers.grammar.tables import pattern, table
+from verifiers.grammar.tables import gated, pattern, table
 from verifiers.grammar.vocabulary import words
 
 NEAR_END = 400
@@ -43,7 +44,7 @@ ROW = re.compile(
 STATES = words(table("unmarked")["states"])
 LINE_MARK = re.compile(r"(?:[-*+•]|\d{1,2}[.)]|(?:Part\s+)?\(?(?:[a-e]|i{1,3}|iv)\)\s*[:.]?)\s+")
 HEADING = re.compile(r"^[^\n\d=]{1,60}:[ \t]*\n")
-NO_LIMIT = pattern("unmarked", "no_limit")
+NO_LIMIT = gated("unmarked", "no_limit")
 
 
 def value_lines(text: str) -> str | None:
@@ -51,22 +52,30 @@ def value_lines(text: str) -> str | None:
     if "\n" not in text:
         return None
     text = HEADING.sub("", text, count=1)
-    lines = [LINE_MARK.sub("", line.strip()) for line in text.splitlines() if line.strip()]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not 1 < len(lines) <= MOST_PLACES or math_spans(text):
         return None
-    return ", ".join(lines) if all(map(is_value, lines)) else None
+    values: list[str] = []
+    for line in lines:
+        values.append(LINE_MARK.sub("", line))
+        if not is_value(values[-1]):
+            return None
+    return ", ".join(values)
 
 
 def unmarked(text: str) -> tuple[str, str] | None:
     """Return the answer of a text without mark and phrase, and how it was found: a short bare
     answer, or the last value of the last sentence."""
-    whole = text.strip()
-    if not whole or MARKED.search(whole) or TAG_LIKE.search(whole):
+    whole = text = without_code(text.strip())
+    marks = "box" in whole or "answer>" in whole or "####" in whole
+    if not whole or (marks and MARKED.search(whole)) or TAG_LIKE.search(whole):
         return None
     if GAVE_UP.search(whole, max(0, len(whole) - NEAR_END)):
         return None
     if whole.startswith("{") and '":' in whole:
         return _from_json(whole)
+    if speaks_of_it(last_sentence(whole)):
+        return None
     if listed := value_lines(whole):
         return listed, "several lines"
     if label := labelled(whole):
@@ -140,7 +149,7 @@ def _tersely(text: str) -> str | None:
     lead = TERSE.match(text) if len(text.split()) <= 4 and "," not in text else None
     if lead is None or lead[1].casefold() not in STATES:
         return None
-    value = text[lead.end() :].rstrip(" .!")
+    value = TAIL.sub("", text[lead.end() :], count=1).rstrip(" .!")
     number = NUMBER.match(value)
     around = lead[0], value[number.end() :] if number else ""
     if denied_before(lead[0]) or doubted(lead[0]) or denied_after(around[1]) or changed(*around):

@@ -1,6 +1,7 @@
 """One spelling for answers that differ only in markup; choices and plain words."""
 
 import re
+from functools import lru_cache
 
 from verifiers.grammar.spoken import spoken
 
@@ -9,6 +10,7 @@ MAX_WORDS = 200
 WRAPPERS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ("**", "**"), ("`", "`"),
             ("__", "__"), ("*", "*"))  # fmt: skip
 LONGEST_SAID = 40
+LONGEST_KEPT = 200
 MONTHS = {
     name[:3].lower(): name
     for name in (
@@ -58,6 +60,10 @@ def gold_text(gold: str) -> str:
 
 def normalize(text: str) -> str:
     """Drop the wrappers and the punctuation around an answer."""
+    return _normalized(text) if len(text) > LONGEST_KEPT else _kept(text)
+
+
+def _normalized(text: str) -> str:
     text = text.strip()
     if text.isalnum() and text.isascii():
         said = spoken(text) if text.isalpha() else None
@@ -66,27 +72,27 @@ def normalize(text: str) -> str:
         before = text
         text = text.strip()
         if not text.endswith(("...", r"\,", r"\;", r"\:", r"\!")):
-            text = EXCLAMATION.sub("", text.rstrip(EDGE))
+            text = text.rstrip(EDGE)
+            text = EXCLAMATION.sub("", text) if text.endswith("!") else text
         elif text.endswith((r"\,", r"\;", r"\:", r"\!")):
             text = text[:-2]
         if text.endswith("\\") and not text.endswith("\\\\"):
             text = text[:-1]
         text = text.lstrip(" \t\r\n,;:")
         for opening, closing in WRAPPERS:
+            if not (text.startswith(opening) and text.endswith(closing)):
+                continue
             inner = text[len(opening) : -len(closing)]
-            long_enough = len(text) > len(opening) + len(closing)
-            if (
-                long_enough
-                and text.startswith(opening)
-                and text.endswith(closing)
-                and opening not in inner
-            ):
+            if len(text) > len(opening) + len(closing) and opening not in inner:
                 text = inner
         if text == before:
             break
     if len(text) <= LONGEST_SAID:
         text = _as_usual(_grouped(text))
     return (spoken(text) if SAYS.search(text) else None) or text
+
+
+_kept = lru_cache(maxsize=4096)(_normalized)
 
 
 def _grouped(text: str) -> str:
@@ -124,8 +130,8 @@ def _as_usual(text: str) -> str:
         text = words = WHEN.sub("", words)
     if match := HALF_OF_DAY.search(words):
         return f"{words[: match.start()]} {'am' if match[1] == 'morning' else 'pm'}"
-    text = RATE.sub(r" per \1", text)
-    text = INCHES.sub(" inches", text)
+    text = RATE.sub(r" per \1", text) if "/" in text or " a" in text.lower() else text
+    text = INCHES.sub(" inches", text) if "in" in text.lower() else text
     if date := as_date(words):
         return date
     if words.casefold().rstrip(" .") in ("dne", "doesn't exist", "doesn’t exist"):

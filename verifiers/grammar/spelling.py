@@ -34,6 +34,10 @@ HALF_OPEN_BAR = re.compile(
 )
 DECIMAL_COMMA = re.compile(r"(?:(?<=\d)\{,\}(?=(?:\d{1,2}|\d{4,})(?!\d))|(?<=(?<!\d)0)\{,\}(?=\d))")
 EQUALS = re.compile(r"(?<=[\w)}] )equals(?= )")
+SET_MINUS = re.compile(
+    r"(R|\\mathbb\s*\{?\s*[RZNQC]\s*\}?|ℝ)\s*(?:\\(?:setminus|backslash)|\\(?=\s)|[-−–])\s*\\?\{([^{}\\]{1,40})\\?\}"
+)
+NAMES_MINUS = re.compile(r"([A-Z])\s*\\\s+([A-Z])")
 CHOOSE = re.compile(
     r"(?:(?<![\w}])|(?<=\{\}))(?:\{\})?[_^](?:\{(\w{1,4})\}|(\w))C_(?:\{(\w{1,4})\}|(\w))"
     r"|(?<![\w\\])C\((\d{1,4}),\s*(\d{1,4})\)",
@@ -49,10 +53,13 @@ def _binomial(match: re.Match[str]) -> str:
 
 def plain_signs(text: str) -> str:
     """Write Unicode mathematics in LaTeX."""
+    if "\\" in text or "{" in text:
+        text = _set_minus(text)
     text = CHOOSE.sub(_binomial, text) if "C" in text else text
     text = DECIMAL_COMMA.sub(".", text) if "{,}" in text else text
-    text = TIMES_TEN.sub(r"\1 \\times 10^", text)
-    text = ORDINAL.sub(_cardinal, text)
+    text = TIMES_TEN.sub(r"\1 \\times 10^", text) if "10" in text else text
+    if any(suffix in text for suffix in ("st", "nd", "rd", "th")):
+        text = ORDINAL.sub(_cardinal, text)
     if "base" in text:
         text = IN_BASE.sub(lambda match: f" base {match[1] or ''}", text)
     if "prime" in text or "^{'" in text:
@@ -69,14 +76,25 @@ def plain_signs(text: str) -> str:
         text = WRITTEN_MOD.sub(r"\\pmod{\1}", text)
     text = text.replace("US dollars", "dollars")
     text = EQUALS.sub("=", text) if "equals" in text else text
-    text = MONEY_CODE.sub(lambda code: MONEY_SIGNS.get(code["a"] or code["b"], r"\$"), text)
+    if text != text.lower():
+        text = MONEY_CODE.sub(lambda code: MONEY_SIGNS.get(code["a"] or code["b"], r"\$"), text)
     if "}" in text and "_" in text:
         text = DIGITS_IN_WORDS.sub(r"\1", text)
     if not text.isascii():
         text = _in_ascii(text)
     if "circ" in text:
         text = TEMPERATURE.sub(lambda scale: rf"{scale[1]}\text{{{scale[2] or scale[3]}}}", text)
-    return CLOCK_HALF.sub(lambda half: half[1].lower() + "m ", text).replace("{:}", ":")
+    if "m" in text or "M" in text:
+        text = CLOCK_HALF.sub(lambda half: half[1].lower() + "m ", text)
+    return text.replace("{:}", ":")
+
+
+def _set_minus(text: str) -> str:
+    """Write R - {0} and A \\ B, alone, with the sign for sets."""
+    if match := SET_MINUS.fullmatch(text):
+        whole = r"\mathbb{R}" if match[1] in ("R", "ℝ") else match[1]
+        return rf"{whole} \setminus \{{{match[2]}\}}"
+    return NAMES_MINUS.sub(r"\1 \\setminus \2", text) if NAMES_MINUS.fullmatch(text) else text
 
 
 SCALE = re.compile(rf"(?<=\d)\s?({'|'.join(sorted(FOREIGN_SCALES, key=len, reverse=True))})(?!\w)")

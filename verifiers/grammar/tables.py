@@ -6,6 +6,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from verifiers.grammar.gates import Gated
+
 FOLDER = Path(__file__).resolve().parents[1] / "tables"
 NAME = re.compile(r"<([a-z_]{3,})>(?!\w)")
 
@@ -19,5 +21,14 @@ def table(name: str) -> dict[str, Any]:
 def pattern(name: str, entry: str, *, flags: int = re.I) -> re.Pattern[str]:
     """Return an entry of a table, a list of alternatives, as one pattern; `<other>` stands for
     another entry of the table."""
-    alternatives = "|".join(table(name)[entry])
-    return re.compile(NAME.sub(lambda other: "|".join(table(name)[other[1]]), alternatives), flags)
+    return re.compile("|".join(_alternatives(name, entry)), flags)
+
+
+def gated(name: str, entry: str, *, flags: int = re.I) -> Gated:
+    """Return an entry of a table as a pattern that is tried only where its words stand."""
+    return Gated(_alternatives(name, entry), flags)
+
+
+def _alternatives(name: str, entry: str) -> list[str]:
+    given = table(name)
+    return [NAME.sub(lambda other: "|".join(given[other[1]]), one) for one in given[entry]]

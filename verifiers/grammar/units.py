@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 from verifiers.grammar.lexer import Token
-from verifiers.grammar.vocabulary import FUNCTIONS, NOT_UNITS, SCALES, words
+from verifiers.grammar.vocabulary import FUNCTIONS, NOT_UNITS, NUMBER_WORDS, SCALES, words
 
 # canonical name: (dimension, size in the dimension's base unit, spellings)
 UNITS: dict[str, tuple[str, Fraction, str]] = {
@@ -101,7 +101,8 @@ def unit_name(word: str) -> str:
 
 def is_unit(token: Token, following: Token) -> bool:
     """Return whether a word after a quantity is read as its unit."""
-    if token.text.lower() in NOT_UNITS or token.text in NEVER_UNITS:
+    lower = token.text.lower()
+    if lower in NOT_UNITS or lower in NUMBER_WORDS or token.text in NEVER_UNITS:
         return False
     if token.text == "min":
         return following.text not in ("(", "{")

@@ -27,6 +27,7 @@ FOLLOWS = pattern("alone", "follows", flags=0)
 WORD_TOUCHES = re.compile(r"(?:[A-Za-z]{2}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])\$\$?$")
 MEMBER_AFTER = re.compile(r"\s*,\s*(?!\\(?:boxed|fbox))[-\w\\]")
 RELATES = re.compile(r"\s*(?:[<>]\s*[\w\\]|:\s*\d)")
+SPACED_RELATION = re.compile(r"\s+[<>]\s")
 OPERATES = re.compile(r"\s*[-+*/^_×·÷±!]|\s*\*\*\s*\d")
 
 
@@ -36,6 +37,7 @@ IN_A_LIST = re.compile(
 AFTER_A_LIST = re.compile(r"(?:^|\n|[:.]\s)(?:(?:\$-?\d[\d./]*\$|-?\d[\d./]*)\s*[,;]\s*)+\$?$")
 IN_BRACKETS = re.compile(r"\s*,\s*-?\d[\d./]*\s*[)\]]")
 TOUCHES = pattern("alone", "touches", flags=0)
+NOTHING_MORE = re.compile(r"[\s$.*)}\]]*\Z")
 
 
 def stands_alone(text: str, start: int, end: int, *, after_box: int = 0) -> bool:
@@ -43,23 +45,30 @@ def stands_alone(text: str, start: int, end: int, *, after_box: int = 0) -> bool
 
     What stands right after a box that ends at `after_box` stands beside it.
     """
-    if IN_BRACKETS.match(text, end) and text[:start].rstrip()[-1:] in ("(", "["):
-        return False
-    if MEMBER_AFTER.match(text, end) and text[:start].rstrip()[-1:] in ("(", "["):
-        return not _in_math(text, end)
-    if RELATES.match(text, end) and _in_math(text, end):
-        return False
-    if text[:start].endswith(".") and text[start - 2 : start - 1].isdigit():
-        return False
-    if TOUCHES.match(text, end) or (
-        text[end : end + 1] != "}" and IN_A_LIST.match(text, end + text.startswith("$", end))
-    ):
+    more = None if NOTHING_MORE.match(text, end) else _among_others(text, start, end)
+    if more is not None:
+        return more
+    if text.endswith(".", 0, start) and text[start - 2 : start - 1].isdigit():
         return False
     before = text[max(0, start - NEAR) : start].rstrip("$ \t\n")
     if before.endswith((",", ";")) and AFTER_A_LIST.search(text, max(0, start - NEAR), start):
         return False
     beside = after_box and not text[after_box:start].strip()
     return bool(beside or _free_before(text, start)) and _free_after(text, end)
+
+
+def _among_others(text: str, start: int, end: int) -> bool | None:
+    """Return whether what follows text[start:end] lets it stand; None where it does not say."""
+    if IN_BRACKETS.match(text, end) and text[:start].rstrip()[-1:] in ("(", "["):
+        return False
+    if MEMBER_AFTER.match(text, end) and text[:start].rstrip()[-1:] in ("(", "["):
+        return not _in_math(text, end)
+    if RELATES.match(text, end) and (_in_math(text, end) or SPACED_RELATION.match(text, end)):
+        return False
+    if TOUCHES.match(text, end):
+        return False
+    listed = IN_A_LIST.match(text, end + text.startswith("$", end))
+    return False if listed and text[end : end + 1] != "}" else None
 
 
 def _free_before(text: str, start: int) -> bool:

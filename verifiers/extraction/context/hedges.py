@@ -3,21 +3,23 @@
 import re
 
 from verifiers.extraction.context.standing import ANOTHERS_LABEL
-from verifiers.grammar.tables import pattern
+from verifiers.grammar.tables import gated, pattern
 
 BOUND = pattern("hedges", "bound")
 CONDITIONAL = pattern("hedges", "conditional")
-HEDGED = pattern("hedges", "hedged")
+HEDGED = gated("hedges", "hedged")
 LABELLED = pattern("hedges", "labelled", flags=0)
-GAVE_UP = pattern("hedges", "gave_up")
+GAVE_UP = gated("hedges", "gave_up")
 DENIED = re.compile(
     r"\b(?:wrong|incorrect|not|including|except|unsure|know|maybe|perhaps|possibly)\b|n't\b", re.I
 )
 APPROXIMATELY = re.compile(
     r"[\s$(]*(?:approximately|approx\.?|about|roughly|around|nearly|≈|~|\\approx|\\simeq)", re.I
 )
-OTHERS_SAY = pattern("hedges", "others_say")
+OTHERS_SAY = gated("hedges", "others_say")
 UNLESS_OR_IF = re.compile(r"\b(?:unless|if|depend)", re.I)
+PERSONAL = {"my", "your"}
+OWN_RESULT = {"answer", "result", "solution", "total", "choice", "conclusion", "calculation"}
 LONGEST_CONDITION = 200
 LONGEST_QUALIFIER = 40
 
@@ -45,6 +47,6 @@ def labelled(text: str) -> tuple[str, bool] | None:
     match = LABELLED.match(text)
     if match is None:
         return None
-    return text[match.end() :], not ANOTHERS_LABEL.isdisjoint(
-        (match[1] or match[2]).lower().split()
-    )
+    said = set((match[1] or match[2]).lower().split())
+    personal = not PERSONAL.isdisjoint(said) and OWN_RESULT.isdisjoint(said)
+    return text[match.end() :], personal or not ANOTHERS_LABEL.isdisjoint(said)

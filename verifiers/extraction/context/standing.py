@@ -1,7 +1,8 @@
 """Whether what stands in a sentence is stated by it: not denied, doubted, asked or another's."""
 
 import re
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import or_
 
 from verifiers.extraction.context.wording import (
     DOUBT,
@@ -9,36 +10,38 @@ from verifiers.extraction.context.wording import (
     NOT_SAID,
     QUESTION,
     REJECTED,
-    WHOLE,
     WRONG,
     changed,
 )
-from verifiers.grammar.tables import pattern, table
+from verifiers.grammar.gates import possible
+from verifiers.grammar.tables import gated, pattern, table
 from verifiers.grammar.vocabulary import words
 
 NEAR = 300
-SENTENCE_BREAK = re.compile(r"[.!?;](?<!e\.g\.)(?<!i\.e\.)(?=\s)|[。！？；]|\n(?!\s*(?:\\\[|\$\$))")
-LAST_SENTENCE_BREAK = re.compile(rf"(?s:.*)(?:{SENTENCE_BREAK.pattern})")
+SENTENCE_ENDS = ".!?;。！？；\n"
+SENTENCE_BREAK = re.compile(
+    rf"[{SENTENCE_ENDS}](?:(?<=[。！？；])|(?<=\n)(?!\s*(?:\\\[|\$\$))|(?<=[.!?;])(?<!e\.g\.)(?<!i\.e\.)(?=\s))"
+)
 LEAD_IN = ' \t\n$*_`:([{}“"\\'
 CLAUSE_BREAK = pattern("standing", "clause_break")
 ENDS_CLAUSE = pattern("standing", "ends_clause")
-DENIES_NEXT = pattern("standing", "denies_next")
-DENIES_CLAUSE = pattern("standing", "denies_clause")
+DENIES_NEXT = gated("standing", "denies_next")
+DENIES_CLAUSE = gated("standing", "denies_clause")
 CONCLUDED = re.compile(r",\s+(?:so|hence|thus|therefore|leaving)\b", re.I)
-STEP_NEXT = pattern("standing", "step_next")
-SUPPOSES = pattern("standing", "supposes")
-SUPPOSED = pattern("standing", "supposed")
-OTHERS_SAY = pattern("standing", "others_say")
-OFFERS_NEXT = pattern("standing", "offers_next")
-WRONG_BEFORE = pattern("standing", "wrong_before")
-DENIED_AFTER = pattern("standing", "denied_after")
-SUBJECT_OF = pattern("standing", "subject_of")
-AFFIRMED = pattern("standing", "affirmed")
+STEP_NEXT = gated("standing", "step_next")
+SUPPOSES = gated("standing", "supposes")
+SUPPOSED = gated("standing", "supposed")
+OTHERS_SAY = gated("standing", "others_say")
+OFFERS_NEXT = gated("standing", "offers_next")
+WRONG_BEFORE = gated("standing", "wrong_before")
+DENIED_AFTER = gated("standing", "denied_after")
+SUBJECT_OF = gated("standing", "subject_of")
+AFFIRMED = gated("standing", "affirmed")
 WRONG_THINGS = re.compile(r"[\s$]*(?:wrong|incorrect|false)\s+[a-z]+s\b", re.I)
 NEXT_DENIES = pattern("standing", "next_denies")
 POSITIVE = re.compile(r"\b(?:correct|right|hold|work|fit|answer)$", re.I)
-FITS_TOO = pattern("standing", "fits_too")
-ONLY_IF = pattern("standing", "only_if")
+FITS_TOO = gated("standing", "fits_too")
+ONLY_IF = gated("standing", "only_if")
 
 
 CASES = pattern("standing", "cases")
@@ -46,16 +49,19 @@ ANOTHERS_LABEL = words(table("standing")["anothers_label"])
 LABEL_BEFORE = re.compile(r"\W*((?:[\w'-]+\s){0,3}[\w'-]+)\s*:[\s$*_\\(\[{]*")
 TAKEN_AWAY = NEGATION | REJECTED
 DENIED = TAKEN_AWAY | WRONG
-# Words of which one stands in whatever is found in plain ASCII by the patterns above.
-MAY_DENY = words(table("standing")["may_deny"]) | (TAKEN_AWAY | NOT_SAID).hints
-MAY_DOUBT = DOUBT.hints | words("could might may can")
+DENYING = (STEP_NEXT, DENIES_NEXT, DENIES_CLAUSE, SUPPOSES, SUPPOSED, OTHERS_SAY, WRONG_BEFORE)
+MAY_DENY = reduce(or_, (rule.bits for rule in DENYING), TAKEN_AWAY.bits | NOT_SAID.bits)
 
 
+@lru_cache(maxsize=8)
 def sentence_before(text: str, start: int) -> str:
     """Return what the sentence says before a place."""
     before = text[max(0, start - NEAR) : start].rstrip(LEAD_IN)
-    last = LAST_SENTENCE_BREAK.match(before)
-    return before[last.end() :] if last else before
+    at = len(before)
+    while (at := max(before.rfind(sign, 0, at) for sign in SENTENCE_ENDS)) >= 0:
+        if SENTENCE_BREAK.match(before, at):
+            return before[at + 1 :]
+    return before
 
 
 def sentence_after(text: str, end: int) -> str:
@@ -91,28 +97,28 @@ def only_offered(text: str, start: int) -> bool:
 @lru_cache(maxsize=4096)
 def denied_before(before: str) -> bool:
     """Return whether the sentence up to a value takes it away: "it is not", "some say"."""
-    said = before.casefold()
-    plain = said.isascii() and "n't" not in said and not ("'s" in said and "answer" in said)
-    if plain and MAY_DENY.isdisjoint(WHOLE.findall(said)):
+    if not possible(before) & MAY_DENY:
+        return False
+    if NOT_SAID.search(before) or STEP_NEXT.found(before) or DENIES_NEXT.found(before):
+        return True
+    if SUPPOSED.found(before) or OTHERS_SAY.found(before) or WRONG_BEFORE.found(before):
+        return True
+    if DENIES_CLAUSE.may_match(before) and DENIES_CLAUSE.found(CONCLUDED.split(before)[-1]):
+        return True
+    taken_away = not before.isascii() or TAKEN_AWAY.search(before)
+    if not taken_away and not SUPPOSES.may_match(before):
         return False
     clause = last_clause(before)
-    if TAKEN_AWAY.search(clause) or NOT_SAID.search(before) or STEP_NEXT.search(before):
-        return True
-    concluded = CONCLUDED.split(before)[-1]
-    if DENIES_NEXT.search(before) or DENIES_CLAUSE.search(concluded):
-        return True
-    if SUPPOSES.search(clause) or SUPPOSED.search(before):
-        return True
-    return bool(OTHERS_SAY.search(before) or WRONG_BEFORE.search(before))
+    return TAKEN_AWAY.search(clause) or SUPPOSES.found(clause)
 
 
 @lru_cache(maxsize=4096)
 def doubted(before: str) -> bool:
     """Return whether the sentence up to a value only offers it: "perhaps", "it could be"."""
-    if before.isascii() and MAY_DOUBT.isdisjoint(WHOLE.findall(before.lower())):
+    if before.isascii() and not (DOUBT.search(before) or OFFERS_NEXT.may_match(before)):
         return False
     offered = DOUBT.search(last_clause(before)) or DOUBT.ends(before.rstrip(" ,，、$*"))
-    return offered or OFFERS_NEXT.search(before) is not None
+    return offered or OFFERS_NEXT.found(before)
 
 
 @lru_cache(maxsize=4096)
@@ -120,11 +126,11 @@ def denied_after(after: str) -> bool:
     """Return whether the sentence after a value takes it away: "is wrong", "? No"."""
     if not after.strip(" .,;!$)\\]}*\n"):
         return False
-    if DENIED_AFTER.match(after) or QUESTION.search(after):
+    if DENIED_AFTER.begins(after) or QUESTION.search(after):
         return True
-    if SUBJECT_OF.match(after) and not AFFIRMED.match(after):
+    if SUBJECT_OF.begins(after) and not AFFIRMED.begins(after):
         return True
-    if FITS_TOO.match(after) or ONLY_IF.match(after):
+    if FITS_TOO.begins(after) or ONLY_IF.begins(after):
         return True
     if WRONG_THINGS.match(after):
         return False

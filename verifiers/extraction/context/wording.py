@@ -3,6 +3,7 @@
 
 import re
 
+from verifiers.grammar.gates import possible, registered_words, words_of
 from verifiers.grammar.tables import table
 from verifiers.grammar.vocabulary import FOREIGN_SCALES, words
 
@@ -30,7 +31,8 @@ class Words:
             self.by_last.setdefault(pieces[-1], []).append(phrase)
         self.pieces = tuple(anywhere.replace("_", " ").split())
         self.longest = 2 + max((len(phrase) for phrase in known), default=0)
-        self.hints = self.single | self.by_last.keys()
+        first = self.single | self.by_first.keys()
+        self.bits = registered_words(first, beyond_ascii=bool(self.pieces))
 
     def __or__(self, other: "Words") -> "Words":
         whole, anywhere = (f"{a} {b}" for a, b in zip(self.source, other.source, strict=True))
@@ -38,10 +40,12 @@ class Words:
 
     def search(self, text: str) -> bool:
         """Return whether any of the words stands in a text."""
-        text = text.casefold()
-        found = set(WHOLE.findall(text))
+        if not possible(text) & self.bits:
+            return False
+        found = words_of(text)
         if not self.single.isdisjoint(found):
             return True
+        text = text.casefold()
         for first in self.by_first.keys() & found:
             if any(
                 phrase in text and _stands_whole(phrase, text) for phrase in self.by_first[first]
@@ -106,6 +110,9 @@ BESIDE = " \t\n$\\({*'’-\""
 LAST_WORD = re.compile(r"(?s:.*)(?<!\w)(\w+)$")
 SHORT_WORD = re.compile(r"\w{1,3}\s+|[的の의]\s*")
 AFTER_MARKS = " \t\n$)\\*'’\"-"
+KEEPS = re.compile(
+    r"\b(?:(?:round|add|sum|com|work)\w*\s+(?:\w+\s+)?up\s+to|no(?:ne)?\s+other\s+than)$", re.I
+)
 NAME_OF = re.compile(r"\b[a-z]\s*=\s*$")
 AREA_UNIT = re.compile(r"^[\s$*]*(?:平方|立方)(?:[厘分毫千公]?[米尺里]|センチ|キロ|メートル|m)")
 TEXT_OPENS = re.compile(r"[\s$]*\\(?:text|mathrm|mbox)\w*\s*\{\s*")
@@ -114,7 +121,7 @@ AND_NEXT = re.compile(r"[\s$)]*(?:and|&)\s")
 PART_OF = re.compile(
     r"[\s$}]*(?:\\?%|percent|per cent)[\s$}]*\s+of\s+(?:\$?[\d\\(]|[k-z]\b|that\b|this\b|it\b|"
     r"the\s+(?:answer|result|number|total|sum|above|price|amount)\b)|"
-    r"[\s$]*times\s+(?:\$?\d|[k-z]\b|two|three|four|ten)",
+    r",?\s*(?:and\s+)?then\s+[a-z]{3,}|[\s$]*times\s+(?:\$?\d|[k-z]\b|two|three|four|ten)",
     re.I,
 )
 
@@ -131,6 +138,7 @@ def changed(before: str, after: str) -> bool:
     """Return whether words beside a value make another of it: "half of 7", "7 squared"."""
     before = before[-80:]
     before = (NAME_OF.sub("", before) if "=" in before else before).rstrip(BESIDE)
+    before = "" if before.endswith(("to", "than")) and KEEPS.search(before) else before
     while not CHANGES_NEXT.ends(before):
         word = LAST_WORD.match(before)
         if word is None or word[1].casefold() not in ARTICLES:
