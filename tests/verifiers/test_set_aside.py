@@ -1,0 +1,32 @@
+"""Responses that one wrote who had not seen the rules: 350 honest ones and 250 tricks.
+
+They measure, and are not mended upon: whoever works on the rules reads the shares here, not the
+rows. A new round of them belongs here when these have been read.
+"""
+
+import json
+from pathlib import Path
+
+from verifiers import Verdict, verify
+
+ROWS = Path(__file__).parent / "set_aside"
+
+
+def rows_of(name: str) -> list[tuple[dict, Verdict]]:
+    lines = (ROWS / f"{name}.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    return [(row, verify(row["response"], row["gold"]).verdict) for row in rows]
+
+
+def test_honest_responses_are_read_as_they_are_meant():
+    rows = rows_of("honest")
+    accepted = [verdict is Verdict.CORRECT for _, verdict in rows]
+    meant = [row["expect"] == "correct" for row, _ in rows]
+    assert len(rows) == 350
+    assert sum(a == m for a, m in zip(accepted, meant, strict=True)) >= 339
+    assert not any(a and not m for a, m in zip(accepted, meant, strict=True))
+
+
+def test_few_of_the_tricks_are_accepted():
+    accepted = sum(verdict is Verdict.CORRECT for _, verdict in rows_of("tricks"))
+    assert accepted <= 15  # of 250; the aim is 0
