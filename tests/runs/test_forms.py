@@ -64,3 +64,28 @@ def test_it_goes_on_bit_for_bit(form, start, tmp_path):
     assert {tensor.dtype for tensor in written.values()} == {exact}
     theirs = AutoModelForCausalLM.from_pretrained(step)
     assert theirs.dtype == exact
+
+
+REFUSED = {
+    "--lora=0": "--lora 0: lora.rank must be 1 or more, not 0",
+    "--set lora.rank=4 --set lora.targets=[nowhere]": "not every one is a linear layer",
+    "--set optim.offload=optimizer": "there is no GPU whose memory it would spare; leave it out",
+}
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU to spare")
+@pytest.mark.parametrize("options", REFUSED)
+def test_what_cannot_save_memory_is_one_line(options, tmp_path):
+    done = CliRunner().invoke(app, [*small_run("--out", str(tmp_path / "run")), *options.split()])
+    assert done.exit_code == 2
+    (line,) = [one for one in done.stderr.splitlines() if one.startswith("rlvr: error")]
+    assert REFUSED[options] in line
+
+
+def test_an_adapter_is_not_put_on_another(tmp_path):
+    run = tmp_path / "run"
+    invoke(*small_run("--steps", "1", "--lora", "4", "--quiet", "--out", str(run)))
+    again = small_run("--model", str(run), "--lora", "4", "--out", str(tmp_path / "two"))
+    done = CliRunner().invoke(app, again)
+    assert done.exit_code == 2
+    assert "has an adapter already: merge it with rlvr export" in " ".join(done.stderr.split())

@@ -16,8 +16,9 @@ from rlvr_cli.model.forward import PACKED, Forward
 from rlvr_cli.model.shape import attention_sizes
 from rlvr_cli.rollout.engines.base import Listener, refuse_prompts
 from rlvr_cli.rollout.engines.drawn import Drawn
-from rlvr_cli.rollout.engines.kv_cache import GroupCache
+from rlvr_cli.rollout.engines.kv_cache import GroupCache, moved_up
 from rlvr_cli.rollout.engines.own_cache import decode_with_own_cache
+from rlvr_cli.rollout.engines.quick_layers import quick_layers
 from rlvr_cli.rollout.engines.sampling import sample, uniform
 
 _COMPACT_BELOW = 0.9
@@ -50,6 +51,7 @@ class TransformersEngine:
         self.kv_tokens = (kv_budget_mb << 20) // (numbers * self.itemsize)
         self.max_sequences = sys.maxsize
         self.context = getattr(config, "max_position_embeddings", None) or sys.maxsize
+        self.quick = quick_layers(model) if forward.packed else None
 
     def generate(
         self,
@@ -141,18 +143,14 @@ class TransformersEngine:
         lengths_P = torch.tensor([len(prompt) for prompt in prompts], device=device)
         cache = self._prefill(prompts, lengths_P)
         group_B = torch.arange(len(prompts), device=device).repeat_interleave(G)
-        if cache.layers:
-            cache.select(group_B)
+        cache.start(group_B, lengths_P - 1)
         seeds_B = torch.tensor([seed + i for seed in seeds for i in range(G)], device=device)
-        lengths_B = lengths_P[group_B]
         token_B = torch.tensor([prompt[-1] for prompt in prompts], device=device)[group_B]
         row_B = torch.arange(len(group_B), device=device)
-        prefilled = cache.get_seq_length()
+        position_B = lengths_P[group_B] - 1
         done_B = torch.zeros_like(row_B, dtype=torch.bool)
         for step in range(params.max_tokens):
-            logits_BV = self._next_logits(
-                cache, token_B, lengths_B - 1 + step, lengths_B, prefilled
-            )
+            logits_BV = self._next_logits(cache, token_B, position_B + step)
             token_B, logprob_B = sample(
                 logits_BV, uniform(seeds_B, step), params.temperature, params.top_p
             )
@@ -163,9 +161,9 @@ class TransformersEngine:
             if left == 0:
                 break
             if left < _COMPACT_BELOW * len(row_B):
-                keep = (~done_B).nonzero()[:, 0]
-                cache.select(keep)
-                row_B, token_B, lengths_B = row_B[keep], token_B[keep], lengths_B[keep]
+                keep = moved_up(done_B, left)
+                cache.keep(keep)
+                row_B, token_B, position_B = row_B[keep], token_B[keep], position_B[keep]
                 seeds_B, done_B = seeds_B[keep], done_B[keep]
 
     def _prefill(self, prompts: Sequence[Sequence[int]], lengths_P: torch.Tensor) -> GroupCache:
@@ -175,34 +173,25 @@ class TransformersEngine:
         decoding masks its positions out.
         """
         cache = GroupCache()
-        longest = int(lengths_P.max()) - 1
-        if longest > 0:
-            ids = torch.zeros(len(prompts), longest, dtype=torch.long)
-            for row, prompt in zip(ids, prompts, strict=True):
-                row[: len(prompt) - 1] = torch.tensor(prompt[:-1])
-            self.model.base_model(
-                input_ids=ids.to(self.model.device), past_key_values=cache, use_cache=True
-            )
+        longest = max(int(lengths_P.max()) - 1, 1)
+        ids = torch.zeros(len(prompts), longest, dtype=torch.long)
+        for row, prompt in zip(ids, prompts, strict=True):
+            row[: len(prompt) - 1] = torch.tensor(prompt[:-1])
+        self.model.base_model(
+            input_ids=ids.to(self.model.device), past_key_values=cache, use_cache=True
+        )
         return cache
 
     def _next_logits(
-        self,
-        cache: GroupCache,
-        token_B: torch.Tensor,
-        position_B: torch.Tensor,
-        lengths_B: torch.Tensor,
-        prefilled: int,
+        self, cache: GroupCache, token_B: torch.Tensor, position_B: torch.Tensor
     ) -> torch.Tensor:
         """Compute logits [B, V] after feeding one token per row at its own position."""
-        mask = None
-        if bool((lengths_B - 1 < prefilled).any()):
-            slot = torch.arange(cache.get_seq_length() + 1, device=token_B.device)
-            mask = (slot < lengths_B[:, None] - 1) | (slot >= prefilled)
-            mask = mask[:, None, None, :]
+        if self.quick is not None:
+            return self.quick.logits(token_B, position_B, cache)[:, : self.vocab_size]
         output = self.model(
             input_ids=token_B[:, None],
             position_ids=position_B[:, None],
-            attention_mask=mask,
+            attention_mask=cache.open()[:, None, None],
             past_key_values=cache,
             use_cache=True,
         )

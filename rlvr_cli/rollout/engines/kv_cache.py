@@ -6,11 +6,12 @@ import torch
 import torch.nn.functional as F
 from transformers.cache_utils import Cache, CacheLayerMixin
 
-_GROWTH = 32
+_GROWTH = 16
 
 
 class GroupLayer(CacheLayerMixin):
-    """One layer's keys and values [B, heads, capacity, D], written in place and grown by blocks."""
+    """One layer's keys and values [B, heads, capacity, D], written in place. Attention reads them
+    whole, what is not yet filled too: memory without gaps is read three times as fast."""
 
     is_sliding = False
 
@@ -25,22 +26,36 @@ class GroupLayer(CacheLayerMixin):
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Append the new positions; return views of all positions so far."""
+        """Append the new positions; return all, with room that is left behind them."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
-        start, self.length = self.length, self.length + key_states.shape[2]
-        if self.length > self.keys.shape[2]:
-            capacity = -(-self.length // _GROWTH) * _GROWTH
-            self.keys, self.values = (
-                F.pad(old, (0, 0, 0, capacity - old.shape[2])) for old in (self.keys, self.values)
-            )
-        self.keys[:, :, start : self.length] = key_states
-        self.values[:, :, start : self.length] = value_states
-        return self.keys[:, :, : self.length], self.values[:, :, : self.length]
+        end = self.length + key_states.shape[2]
+        if end > self.keys.shape[2]:
+            self.grow(end)
+        self.keys[:, :, self.length : end] = key_states
+        self.values[:, :, self.length : end] = value_states
+        self.length = end
+        return self.keys, self.values
 
-    def select(self, rows: torch.Tensor) -> None:
-        """Keep (or repeat) the given rows of the batch."""
-        self.keys, self.values = self.keys[rows], self.values[rows]
+    def grow(self, capacity: int, rows: torch.Tensor | None = None) -> None:
+        """Make room for so many positions, zeros at first, of each row or of the given ones."""
+        found = []
+        for old in (self.keys, self.values):
+            B, heads, _, D = old.shape
+            new = old.new_zeros(B if rows is None else len(rows), heads, capacity, D)
+            filled, place = old[:, :, : self.length], new[:, :, : self.length]
+            if rows is None:
+                place.copy_(filled)
+            else:
+                torch.index_select(filled, 0, rows, out=place)
+            found.append(new)
+        self.keys, self.values = found
+
+    def move(self, rows: torch.Tensor, places: torch.Tensor, left: int) -> None:
+        """Move rows to these places, and keep the first `left`."""
+        for one in (self.keys, self.values):
+            one[places] = one[rows]
+        self.keys, self.values = self.keys[:left], self.values[:left]
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         return self.length + query_length, 0
@@ -55,10 +70,42 @@ class GroupLayer(CacheLayerMixin):
 class GroupCache(Cache):
     """The caches of all layers for one decoding batch."""
 
+    bias: torch.Tensor
+    """[B, capacity]: 0 for the positions that a row sees, else -inf."""
+
     def __init__(self) -> None:
         super().__init__(layer_class_to_replicate=GroupLayer)
 
-    def select(self, rows: torch.Tensor) -> None:
-        """Keep (or repeat) the given rows of the batch in every layer."""
+    def start(self, rows: torch.Tensor, lengths: torch.Tensor) -> None:
+        """Repeat the given rows, of which the first `lengths` positions are no padding."""
+        capacity = self.get_seq_length() + _GROWTH
         for layer in self.layers:
-            layer.select(rows)
+            layer.grow(capacity, rows)
+        seen = torch.arange(capacity, device=lengths.device) < lengths[rows, None]
+        like = self.layers[0].keys
+        self.bias = torch.full_like(seen, -torch.inf, dtype=like.dtype).masked_fill_(seen, 0)
+
+    def open(self) -> torch.Tensor:
+        """Let every row see the position that comes next; return the bias of all."""
+        length = self.get_seq_length()
+        if length == self.bias.shape[1]:
+            for layer in self.layers:
+                layer.grow(length + _GROWTH)
+            self.bias = F.pad(self.bias, (0, _GROWTH), value=-torch.inf)
+        self.bias[:, length] = 0
+        return self.bias
+
+    def keep(self, rows: torch.Tensor) -> None:
+        """Keep the given rows in this order; those that are in their place are not copied."""
+        places = (rows != torch.arange(len(rows), device=rows.device)).nonzero()[:, 0]
+        self.bias = self.bias[rows]
+        for layer in self.layers:
+            layer.move(rows[places], places, len(rows))
+
+
+def moved_up(done_B: torch.Tensor, left: int) -> torch.Tensor:
+    """Return the `left` rows that are not done: in their places, or where one of the first `left`
+    is done, one from behind."""
+    rows = torch.arange(left, device=done_B.device)
+    rows[done_B[:left]] = left + (~done_B[left:]).nonzero()[:, 0]
+    return rows

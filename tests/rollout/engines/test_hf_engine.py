@@ -16,6 +16,7 @@ from rlvr_cli.model.policy import Policy
 from rlvr_cli.rollout.engines import hf_engine
 from rlvr_cli.rollout.engines.base import Engine
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
+from rlvr_cli.rollout.engines.kv_cache import moved_up
 from rlvr_cli.rollout.engines.sampling import sample, uniform
 from rlvr_cli.training.batch import micro_batches
 
@@ -108,9 +109,10 @@ def test_a_small_memory_budget_changes_nothing(family):
 
 def test_prompts_of_any_length_are_decoded_together_where_rows_can_be_packed():
     engine, calls = make_engine(random_model()), []
-    handle = engine.model.register_forward_hook(lambda *_: calls.append(1))
+    handle = engine.model.base_model.rotary_emb.register_forward_hook(lambda *_: calls.append(1))
     run(engine, SamplingParams(samples=2, max_tokens=3, temperature=0), PROMPTS)
     handle.remove()
+    calls.pop()  # that of the prompts
     assert len(calls) == 3  # a pass for each token, whatever the prompts
 
 
@@ -239,40 +241,34 @@ def test_weights_are_copied_unless_they_are_the_engines_own():
 
 
 def scripted(monkeypatch, ends: dict[int, int], prompts, samples: int, max_tokens: int = 5):
-    """Decode with drawn tokens that are given: row r ends at step ends[r]. Returns what each pass
-    was given."""
+    """Decode with drawn tokens that are given: row r ends at step ends[r]. Returns the rows of each
+    pass."""
     model, passes, rows = random_model(), [], list(range(len(prompts) * samples))
     model.config.use_cache = False  # as a model's directory may say
-    engine, step = make_engine(model), [0]
+    engine = make_engine(model)
 
     def draw(logits, *rest):
-        assert len(logits) >= sum(ends.get(row, 99) >= step[0] for row in rows)
-        alive = [row for row in rows if ends.get(row, 99) >= step[0] or len(logits) == len(rows)]
-        assert len(alive) == len(logits)
-        rows[:] = alive
-        tokens = [STOP if ends.get(row) == step[0] else 2 + row for row in rows]
-        step[0] += 1
+        step = len(passes)
+        if len(logits) < len(rows):
+            done = torch.tensor([ends.get(row, 99) < step for row in rows])
+            rows[:] = [rows[place] for place in moved_up(done, len(logits))]
+        passes.append(len(logits))
+        tokens = [STOP if ends.get(row) == step else 2 + row for row in rows]
         return torch.tensor(tokens), torch.zeros(len(tokens))
 
-    def note(module, args, given):
-        mask = given["attention_mask"]
-        passes.append((len(given["input_ids"]), mask is not None))
-
     monkeypatch.setattr(hf_engine, "sample", draw)
-    model.register_forward_pre_hook(note, with_kwargs=True)
     params = SamplingParams(samples=samples, max_tokens=max_tokens)
     return ids(run(engine, params, prompts, SEEDS)), passes
 
 
 def test_rows_that_have_ended_leave_once_they_are_a_tenth(monkeypatch):
     found, passes = scripted(monkeypatch, {0: 0, 1: 1, 2: 1}, [[5, 6]], samples=10)
-    assert [rows for rows, _ in passes] == [10, 10, 7, 7, 7]  # 9 of 10 are not fewer than 0.9
+    assert passes == [10, 10, 7, 7, 7]  # 9 of 10 are not fewer than 0.9
     lengths = [len(tokens) for tokens in found[0]]
     assert lengths == [1, 2, 2, *[5] * 7]
+    assert [tokens[0] for tokens in found[0]] == [STOP, *range(3, 12)]
 
 
-def test_decoding_ends_with_the_last_row_and_masks_only_what_is_padded(monkeypatch):
-    ends = dict.fromkeys(range(4), 2)
-    assert scripted(monkeypatch, ends, [[5, 6], [7, 8]], 2)[1] == [(4, False)] * 3
-    assert scripted(monkeypatch, ends, [[5, 6], [7, 8, 9]], 2)[1] == [(4, True)] * 3
-    assert scripted(monkeypatch, ends, [[5], [7]], 2)[1] == [(4, False)] * 3
+@pytest.mark.parametrize("prompts", [[[5, 6], [7, 8]], [[5, 6], [7, 8, 9]], [[5], [7]]])
+def test_decoding_ends_with_the_last_row(monkeypatch, prompts):
+    assert scripted(monkeypatch, dict.fromkeys(range(4), 2), prompts, 2)[1] == [4] * 3

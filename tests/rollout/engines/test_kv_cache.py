@@ -1,59 +1,69 @@
 """Keys and values in blocks: what was put in comes out, for the rows that are kept."""
 
+from math import inf
+
 import torch
 from conftest import random_model
 from transformers import DynamicCache
 
-from rlvr_cli.rollout.engines.kv_cache import GroupCache, GroupLayer
+from rlvr_cli.rollout.engines.kv_cache import GroupCache, moved_up
 
 
 def states(rows: int, length: int) -> torch.Tensor:
     return torch.randn(rows, 2, length, 4)
 
 
-def test_positions_are_appended_and_grown_by_blocks():
-    torch.manual_seed(0)
-    layer, keys, values = GroupLayer(), [], []
-    assert layer.get_seq_length() == 0
-    for length, capacity in ((5, 32), (27, 32), (1, 64), (40, 96)):
-        keys.append(states(3, length))
-        values.append(states(3, length))
-        found_keys, found_values = layer.update(keys[-1], values[-1])
-        assert torch.equal(found_keys, torch.cat(keys, 2))
-        assert torch.equal(found_values, torch.cat(values, 2))
-        assert layer.keys.shape[2] == layer.values.shape[2] == capacity
-    assert (layer.get_seq_length(), layer.get_mask_sizes(2)) == (73, (75, 0))
-    before = layer.keys.data_ptr()
-    layer.update(states(3, 23), states(3, 23))
-    assert layer.keys.data_ptr() == before  # there was room
-
-
-def test_a_cache_can_begin_with_one_position():
-    layer, first = GroupLayer(), states(2, 1)
-    keys, values = layer.update(first, 2 * first)
-    assert torch.equal(keys, first)
-    assert torch.equal(values, 2 * first)
-    assert layer.keys.shape[2] == layer.values.shape[2] == 32
-
-
-def test_rows_are_repeated_and_thinned_in_every_layer():
-    cache, first, second = GroupCache(), states(2, 3), states(2, 3)
-    cache.update(first, 2 * first, 0)
-    cache.update(second, 2 * second, 1)
-    cache.select(torch.tensor([1, 1, 0]))
-    cache.select(torch.tensor([2, 1]))
+def test_a_prompt_takes_what_it_needs_and_its_rows_have_room_behind_it():
+    cache, first, second = GroupCache(), states(2, 5), states(2, 5)
     for layer, put in ((0, first), (1, second)):
-        keys, values = cache.update(states(2, 1), states(2, 1), layer)
-        assert torch.equal(keys[:, :, :3], put)
-        assert torch.equal(values[:, :, :3], 2 * put)
+        keys, values = cache.update(put, 2 * put, layer)
+        assert torch.equal(keys, put)
+        assert torch.equal(values, 2 * put)
+    assert (cache.get_seq_length(), cache.layers[0].get_mask_sizes(2)) == (5, (7, 0))
+    cache.start(torch.tensor([1, 1, 0]), torch.tensor([5, 3]))
+    assert cache.bias.tolist() == [[0.0] * 3 + [-inf] * 18] * 2 + [[0.0] * 5 + [-inf] * 16]
+    for _ in range(16):
+        cache.open()
+        for layer, put in ((0, first), (1, second)):
+            keys, values = cache.update(states(3, 1), states(3, 1), layer)
+            assert torch.equal(keys[:, :, :5], put[[1, 1, 0]])
+            assert torch.equal(values[:, :, :5], 2 * put[[1, 1, 0]])
+            assert keys.is_contiguous()  # without gaps: it is read whole
+            assert keys.shape[2] == 21
+    assert not cache.open()[:, 5:21].any()
+    assert [layer.keys.shape[2] for layer in cache.layers] == [37, 37]  # zeros behind the room
+    assert not cache.layers[0].keys[:, :, 21:].any()
+    assert cache.bias[0].tolist() == [0.0] * 3 + [-inf] * 2 + [0.0] * 17 + [-inf] * 15
+
+
+def test_rows_from_behind_take_the_places_of_those_that_are_done():
+    cache, put = GroupCache(), states(5, 3)
+    cache.update(put, 2 * put, 0)
+    cache.start(torch.arange(5), torch.tensor([3, 1, 2, 3, 2]))
+    left = moved_up(torch.tensor([False, True, False, False, True]), 3)
+    assert left.tolist() == [0, 3, 2]
+    before = cache.layers[0].keys.data_ptr()
+    cache.keep(left)
+    assert torch.equal(cache.layers[0].keys[:, :, :3], put[[0, 3, 2]])
+    assert torch.equal(cache.layers[0].values[:, :, :3], 2 * put[[0, 3, 2]])
+    assert cache.layers[0].keys.data_ptr() == before  # in place
+    assert (cache.bias == 0).sum(1).tolist() == [3, 3, 2]
 
 
 def test_a_model_computes_the_same_as_with_transformers_own_cache():
     model, ids = random_model(), torch.arange(2, 42).reshape(2, 20)
     logits = []
     for cache in (GroupCache(), DynamicCache()):
+        steps, rows = [], torch.tensor([1, 0])
         with torch.no_grad():
-            model(ids[:, :17], past_key_values=cache)
-            steps = [model(ids[:, t : t + 1], past_key_values=cache).logits for t in (17, 18, 19)]
+            model.base_model(ids[:, :17], past_key_values=cache)
+            if isinstance(cache, GroupCache):
+                cache.start(rows, torch.tensor([17, 17]))
+                cache.keep(rows)
+            for t in (17, 18, 19):
+                mask = cache.open()[:, None, None] if isinstance(cache, GroupCache) else None
+                steps.append(
+                    model(ids[:, t : t + 1], attention_mask=mask, past_key_values=cache).logits
+                )
         logits.append(torch.cat(steps, 1))
     torch.testing.assert_close(logits[0], logits[1])

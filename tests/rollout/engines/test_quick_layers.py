@@ -1,0 +1,50 @@
+"""Layers of Llama's build give the model's own logits; every other build keeps its modules."""
+
+import pytest
+import torch
+from conftest import random_model
+from families import FAMILIES, VOCAB
+
+from rlvr_cli.core.types import SamplingParams
+from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
+from rlvr_cli.rollout.engines.quick_layers import quick_layers
+
+PROMPTS = [[5, 6, 7, 8], [9], [10, 11]]
+QUICK = ["llama", "qwen2-tied", "qwen2-untied"]
+
+
+def test_which_families_are_of_llamas_build():
+    found = {family for family in FAMILIES if quick_layers(random_model(family)) is not None}
+    assert found == {*QUICK, "mistral-sliding"}  # a window as long as the context is none
+
+
+@pytest.mark.parametrize("family", QUICK)
+def test_it_draws_what_the_modules_draw(family):
+    drawn = []
+    for is_quick in (True, False):
+        engine = TransformersEngine(random_model(family), VOCAB, (1,), 64)
+        engine.quick = engine.quick if is_quick else None
+        groups = dict(engine.generate(PROMPTS, SamplingParams(6, 40), [100, 200, 300]))
+        drawn.append([one for p in sorted(groups) for one in groups[p]])
+    quick, own = drawn
+    assert [list(one.token_ids) for one in quick] == [list(one.token_ids) for one in own]
+    for one, other in zip(quick, own, strict=True):
+        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-5)
+
+
+def test_a_model_that_computes_something_else_keeps_its_modules():
+    model = random_model("qwen2-tied")
+    model.base_model.layers[0].mlp.register_forward_hook(lambda *given: given[-1] * 1.5)
+    assert quick_layers(model) is None
+    model = random_model("qwen2-tied")
+    with torch.no_grad():
+        model.get_output_embeddings().weight.fill_(float("nan"))
+    assert quick_layers(model) is None
+
+
+def test_weights_are_read_where_they_are():
+    model = random_model("qwen2-tied")
+    engine, params = TransformersEngine(model, VOCAB, (1,), 64), SamplingParams(2, 12)
+    first = dict(engine.generate(PROMPTS, params, [1, 10, 20]))
+    engine.sync_weights((name, 1.5 * one) for name, one in model.named_parameters())
+    assert dict(engine.generate(PROMPTS, params, [1, 10, 20])) != first
