@@ -128,7 +128,10 @@ def _module_at(path: Path) -> ModuleType:
 def _function(module: ModuleType, name: str) -> Any:
     """Return the function of that name; without one `reward`, or the only one of the module."""
     if name:
-        return operator.attrgetter(name)(module)
+        try:
+            return operator.attrgetter(name)(module)
+        except AttributeError:
+            raise _NoRewardError(f"it has no function {name}") from None
     if hasattr(module, "reward"):
         return module.reward
     own = {

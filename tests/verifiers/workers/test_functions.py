@@ -63,7 +63,7 @@ def test_a_file_a_module_and_an_entry_point_are_one_function(asked, monkeypatch)
         ("my.py:single", "TypeError: 'float' object is not iterable"),
         ("my.py:one", "my.py:one: a reward takes (problem, response) or (problems, responses)"),
         ("my.py:number", "my.py:number: number is no function"),
-        ("my.py:gone", "my.py:gone: AttributeError: module 'reward_my' has no attribute 'gone'"),
+        ("my.py:gone", "my.py:gone: it has no function gone"),
         ("my.py", "my.py: name one of its functions behind a colon; it has words, batch, fails,"),
         ("gone.py", "gone.py: no such file"),
         ("gone.module:f", "gone.module:f: ModuleNotFoundError: No module named 'gone'"),
