@@ -2,6 +2,7 @@
 messages that troubleshooting quotes are the program's."""
 
 import doctest
+import json
 import re
 import shlex
 import shutil
@@ -165,6 +166,12 @@ def test_the_pages_are_built_without_a_warning(tmp_path):
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "out" / "tutorial.html").stat().st_size > 10_000
     shutil.rmtree(tmp_path)
+
+
+def test_the_page_of_a_run_names_every_figure():
+    told = json.loads((ROOT / "rlvr_cli/show/page_files/glossary.json").read_text())
+    page = (ROOT / "docs/reading.md").read_text()
+    assert [key for key, words in told.items() if f"| `{key}` | {words} |" not in page] == []
 
 
 def test_the_page_of_commands_is_fresh():

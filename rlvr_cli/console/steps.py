@@ -17,7 +17,7 @@ COLUMNS = {
     "cut_off_share": ("cut off", ".0%"),
     "format_share": ("format", ".0%"),
     "held_out_cons@k": ("cons@k", ".3f"),
-    "approx_kl": ("kl moved", ".5f"),
+    "approx_kl": ("kl to old", ".5f"),
     "clip_fraction": ("clipped", ".2%"),
     "grad_norm": ("gradient", ".3f"),
     "seconds_step": ("seconds", ".2f"),

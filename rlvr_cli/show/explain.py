@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
 
+from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.kinds import Clip, DualClip, SoftOverlong
 from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display
@@ -16,7 +17,10 @@ from rlvr_cli.core.text import plural, shortened
 from rlvr_cli.runs.stored import StoredTokens
 from rlvr_cli.show.source import ShownGroup, Source, as_trained, reason, trained
 
+Recorded = Mapping[int, Sequence[float]]
+"""The advantages of a response's tokens as the update saw them, by the number of the response."""
 _REASON, _TEXT, _FURTHEST = 48, 24, 6
+_SMALL, _ROUNDED = 1e-6, 2e-3
 _WORDS = resources.files("rlvr_cli") / "show" / "explain.txt"
 
 
@@ -35,20 +39,25 @@ def explain(run: Source, step: int | None, number: int | None, display: Display)
     if not chosen:
         raise UserError(f"--group {number}: step {step} of {run.path} has {len(groups)} groups")
     display.lines([f"Step {step} of {run.name}: {config.algo}", ""])
-    said = figures(groups, chosen[0], history.get(step, {}), config)
+    recorded = {one.sample: one.figures["advantage"] for one in tokens.get(chosen[0].number, ())}
+    said = figures(groups, chosen[0], history.get(step, {}), config, recorded)
     for line in _WORDS.read_text(encoding="utf-8").splitlines():
         label, _, words = line.partition("|")
         display.say(label, words.format_map(said))
         if label == "3 compare":
-            display.table(_rows(chosen[0], config))
+            display.table(_rows(chosen[0], config, recorded))
         if label == "5 clip" and tokens:
             _show_furthest([one for listed in tokens.values() for one in listed], display)
 
 
 def figures(
-    groups: Sequence[ShownGroup], group: ShownGroup, metrics: Mapping[str, Any], config: Config
+    groups: Sequence[ShownGroup],
+    group: ShownGroup,
+    metrics: Mapping[str, Any],
+    config: Config,
+    recorded: Recorded,
 ) -> dict[str, Any]:
-    """Return what explain.txt names."""
+    """Return what explain.txt names; `recorded` are advantages that the update saw."""
     rows, algo = [row for one in groups for row in one.rows], config.algorithm
     verdicts = Counter(row["verdict"] for row in rows).most_common()
     lengths = [row["n_tokens"] or 0 for row in group.judged] or [0]
@@ -63,14 +72,15 @@ def figures(
         "number": group.number,
         "asked": shortened(str(group.rows[0]["problem"])),
         "gold": shortened(str(group.rows[0]["answer"])),
-        "baseline": _baseline(group, config),
+        "baseline": _baseline(group, config, recorded),
+        "sharing": _sharing(algo),
         "choice": _choice(groups, metrics, config),
         "clip": _clip(metrics, config),
         "aggregation": algo.aggregation,
         "longest": longest,
         "total": total,
-        "by_token": longest / total,
-        "by_response": 1 / len(lengths),
+        "weight": _weight(algo.aggregation, longest / total, 1 / len(lengths)),
+        "penalty": _penalty(algo, metrics),
         "length": _length(rows, config),
         "cut": sum(row["finish_reason"] == "length" for row in rows),
         "responses": len(rows),
@@ -79,51 +89,101 @@ def figures(
     }
 
 
-def _rows(group: ShownGroup, config: Config) -> list[list[str]]:
+def _rows(group: ShownGroup, config: Config, recorded: Recorded) -> list[list[str]]:
     """Return the responses of a group below a header."""
     known = as_trained(group, config)
     lines = [["sample", "reward", "advantage", "tokens"]]
     for row in group.rows:
-        values = known.get(row["sample"], (None, None))
-        cells = ["-" if value is None else f"{value:+.3f}" for value in values]
+        reward, value = known.get(row["sample"], (None, None))
+        seen = recorded.get(row["sample"]) or ([] if value is None else [value])
+        ends = dict.fromkeys(f"{end:+.3f}" for end in (min(seen), max(seen))) if seen else ["-"]
         name = f"{row['sample']} {row['verdict']}: {reason(row)}"[:_REASON]
-        lines.append([name, *cells, str(row["n_tokens"])])
+        shown = "-" if reward is None else f"{reward:+.3f}"
+        lines.append([name, shown, " to ".join(ends), str(row["n_tokens"])])
     return lines
 
 
-def _baseline(group: ShownGroup, config: Config) -> str:
+def _baseline(group: ShownGroup, config: Config, recorded: Recorded) -> str:
     known = as_trained(group, config)
-    first = next((sample for sample, (_, value) in known.items() if value is not None), None)
-    if first is None:
+    listed = ((sample, *pair) for sample, pair in known.items())
+    first, reward, value = next((one for one in listed if one[2] is not None), (0, 0.0, None))
+    if value is None:
         return "Its advantages also depend on the batch, a critic or a reference."
-    reward, value = known[first]
+    seen = recorded.get(first, ())
     rewards = [each for each, _ in known.values()]
     kind, mean = config.algorithm.advantage, statistics.fmean(rewards)
-    if kind.kind != "group_normalized":
-        return f"The rewards' mean is {mean:.3f}; by {kind.kind} sample {first} has {value:+.3f}."
-    deviation = (statistics.stdev if kind.deviation == "sample" else statistics.pstdev)(rewards)
-    return (
-        f"The rewards' mean is {mean:.3f}, their deviation {deviation:.3f}. An advantage is "
-        f"(reward - mean) / deviation: sample {first} has ({reward:g} - ({mean:.3f})) / "
-        f"{deviation:.3f} = {value:+.3f}."
-    )
+    start = f"The rewards' mean is {mean:.3f}"
+    if kind.kind == "group_normalized":
+        deviation = (statistics.stdev if kind.deviation == "sample" else statistics.pstdev)(rewards)
+        normalized = (reward - mean) / max(deviation, _SMALL)
+        if all(abs(one - normalized) < _ROUNDED for one in (value, *(one for one in seen if one))):
+            return (
+                f"{start}, their deviation {deviation:.3f}. An advantage is "
+                f"(reward - mean) / deviation: sample {first} has ({reward:g} - ({mean:.3f})) / "
+                f"{deviation:.3f} = {value:+.3f}."
+            )
+    value = seen[0] if seen else value
+    return f"{start}; by {kind.kind} sample {first} has {value:+.3f}."
+
+
+def _sharing(algo: Algorithm) -> str:
+    """Say what the tokens of a response have of its advantage."""
+    if algo.critic is not None:
+        return (
+            "Each token has an advantage of its own, by GAE: what the rewards after it and the "
+            "critic's value of its place add up to, less the critic's value here."
+        )
+    if algo.rewards_kl or getattr(algo.advantage, "gamma", 1.0) < 1:
+        return "Each token has an advantage of its own, by the rewards after it."
+    if algo.top_entropy is not None:
+        return f"The {algo.top_entropy:.0%} tokens of highest entropy have it; the others have 0."
+    return "All tokens of a response share its advantage."
+
+
+def _weight(aggregation: str, by_token: float, by_response: float) -> str:
+    """Say what the longest response of a group weighs in it."""
+    if aggregation == "sequence_mean":
+        return f"it weighs {by_response:.1%}, as each does (by tokens it would be {by_token:.1%})"
+    return f"it weighs {by_token:.1%}, by its tokens (by sequence_mean {by_response:.1%})"
+
+
+def _penalty(algo: Algorithm, metrics: Mapping[str, Any]) -> str:
+    """Say what pulls towards the reference, if anything does."""
+    if algo.kl is None or algo.kl.coef == 0:
+        return ""
+    place = "From the rewards goes" if algo.rewards_kl else "To the loss comes"
+    known = metrics.get("ref_kl")
+    now = "" if known is None else f", which is now {known:.2g} nats a token"
+    return f" {place} {algo.kl.coef:g} times the {algo.kl.kind} estimate of the KL divergence{now}."
 
 
 def _choice(groups: Sequence[ShownGroup], metrics: Mapping[str, Any], config: Config) -> str:
+    algo, count = config.algorithm, len(groups)
     fates = Counter(group.fate for group in groups)
     same = ", ".join(f"{n} {fate}" for fate, n in fates.items() if fate != "mixed") or "none"
-    alike = f"Groups whose responses are all alike ({same} of {len(groups)}) set nothing apart"
-    if config.algorithm.filter is None:
-        return f"{alike}; without dynamic sampling they stay in the batch."
+    if algo.filter is None:
+        rewards = [{one.reward for one in group.group.judged} for group in groups]
+        alike = sum(len(found) < 2 for found in rewards)
+        return (
+            f"Of {plural(count, 'group')} {alike} had one reward for all responses, which sets "
+            f"nothing apart ({same}); without dynamic sampling they stay in the batch."
+        )
+    fresh = sum(trained(group, config) == "trained" for group in groups)
+    took, left = metrics.get("groups_trained", 0), metrics.get("groups_carried", 0)
+    before = max(0, took + left - fresh)
+    waited = f"{before} had waited since earlier steps, " if before else ""
     return (
-        f"{alike}: dynamic sampling drops them and samples others until {config.rollout.prompts} "
-        f"are mixed. {fates['mixed']} were, {metrics.get('groups_trained', 0)} trained, "
-        f"{metrics.get('groups_carried', 0)} wait for the next step."
+        f"Of {plural(count, 'group')} {count - fresh} were alike in {algo.filter.metric} ({same}) "
+        f"and set nothing apart: dynamic sampling drops them and samples others until "
+        f"{config.rollout.prompts} are not. {waited}{fresh} came, {took} trained, {left} "
+        f"{'wait' if left != 1 else 'waits'} for the next step."
     )
 
 
 def _clip(metrics: Mapping[str, Any], config: Config) -> str:
     surrogate, share = config.algorithm.surrogate, metrics.get("clip_fraction", 0)
+    if surrogate.is_on_policy:
+        return "There is no ratio and no clip: a token's gradient is weighed by its advantage."
     if not isinstance(surrogate, Clip | DualClip):
         return f"The surrogate {surrogate.kind} treats ratios in its own way; see docs/settings.md."
     low, high = surrogate.low, surrogate.high
@@ -174,7 +234,8 @@ def _update(metrics: Mapping[str, Any]) -> str:
     if skipped := metrics.get("no_update"):
         return f"No update: {skipped}."
     forms = {
-        "approx_kl": "The policy moved by {:.2g} nats a token.",
+        "approx_kl": "While it was updated the policy was {:.2g} nats a token from the one that "
+        "sampled (mean of old less new log-probability before each mini-batch: 0 at the first).",
         "grad_norm": "The gradient was {:.3g} long.",
         "lr": "The learning rate was {:.2g}.",
         "held_out_pass@1": "On held-out problems pass@1 was then {:.3f}.",

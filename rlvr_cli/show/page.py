@@ -39,11 +39,12 @@ WORDS = {
     "advantage": "How much better a response was than its group; what the update follows.",
     "group": "The responses to one problem that were sampled together.",
     "trained, dropped": "A group whose responses are all right or all wrong has no advantage; with "
-    "dynamic sampling it is dropped and another problem is sampled.",
+    "dynamic sampling it is dropped and another problem is sampled. What a step leaves over of "
+    "the others trains in the next.",
     "color of tokens": "What the update saw of single tokens when it passed them last: their "
     "log-probability, its ratio to that when sampled, the advantage that each follows, the entropy "
     "before it. Kept for the first groups of a step that trained.",
-    "cut off": "A response that reached the longest length.",
+    "cut off": "A response that reached the longest length and does not train for it.",
     **{verdict: words.format_map(defaultdict(lambda: "…")) for verdict, words in REASONS.items()},
 }
 
@@ -159,8 +160,10 @@ def _survey(source: Source) -> dict[str, Any]:
         responses += len(group.rows)
         size[bool(tokens)] += _size(group, tokens)
         fate = trained(group, source.config) if source.config else ""
+        algo = source.config.algorithm if source.config else None
+        is_masked = fate != "trained" or (algo is not None and algo.masks_cut_off)
         for row in group.rows:
-            name = "cut off" if row["finish_reason"] == "length" else fate
+            name = "cut off" if is_masked and row["finish_reason"] == "length" else fate
             fates[group.step][name] += row["n_tokens"] or 0
         for key, value in _fields(group.rows[0]).items():
             found = moved[key][value].setdefault(part_of[group.step], [0, 0])
