@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rlvr_cli.algorithm.presets import without_ratio
+from rlvr_cli.algorithm.reward_config import parse_rewards
 from rlvr_cli.config import Config, as_yaml, changed_cells
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
@@ -214,6 +215,13 @@ def _prompts(
     display.say("algorithm", _algorithm_line(config))
     if note := without_ratio(config.algo, config.algorithm):
         display.say("", note)
+    rewards = {one.spec for one in parse_rewards(config.reward.functions)}
+    kept = config.algorithm.filter and config.algorithm.filter.metric
+    if kept == "accuracy" and "math" not in rewards:
+        display.warn(
+            "dynamic sampling keeps the groups with right and wrong answers, whatever your rewards "
+            "are; algorithm.filter.metric=reward keeps those whose rewards differ"
+        )
     display.say("optimizer", _optimizer_line(config))
     return prompts, held_out
 
@@ -291,5 +299,5 @@ def _optimizer_line(config: Config) -> str:
     return (
         f"{config.steps} steps of {rollout.prompts} {drawn}, at most {rollout.max_tokens} tokens, "
         f"temperature {rollout.temperature:g}; {plural(updates, 'update')} a step, learning rate "
-        f"{optim.lr:g}"
+        f"{optim.lr:g}" + f" after {plural(optim.warmup_steps, 'step')}" * bool(optim.warmup_steps)
     )

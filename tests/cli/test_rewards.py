@@ -77,6 +77,20 @@ def test_graded_rewards_and_a_filter_on_one(tmp_path):
     assert (config["algo"], config["algorithm"]["filter"]["max_gen_batches"]) == ("grpo", 0)
 
 
+@pytest.mark.parametrize(
+    ("args", "is_warned"),
+    [
+        (("--algo", "dapo"), True),
+        (("--algo", "dapo", "--reward", "math"), False),
+        (("--algo", "grpo"), False),
+        (("--algo", "dapo", "--set", "algorithm.filter.metric=reward"), False),
+    ],
+)
+def test_a_filter_that_looks_at_other_things_than_the_rewards_is_said(args, is_warned):
+    done = invoke("train", *SMALL[:-2], *ONE, "--reward", "my.py", *args, "--steps", 1, "--check")
+    assert ("dynamic sampling keeps the groups with right and wrong" in done.stderr) is is_warned
+
+
 BAD = {
     "code that raises": (
         "--reward bad.py:fails",
