@@ -253,8 +253,10 @@ def _show_comparison(
     comparison: dict[str, Any], knows_model: bool, against: Path, display: Display
 ) -> None:
     count, data = plural(comparison["problems"], "problem"), comparison["data"]
-    there = comparison["against_data"] or "a set without name"
-    display.result("against", f"{comparison['against']} on {there} ({against}), {count}")
+    there = [comparison["against"]]
+    there += [f"on {comparison['against_data']}"] if comparison["against_data"] else []
+    there += [f"({against})"] if str(against) not in there else []
+    display.result("against", f"{' '.join(there)}, {count}")
     display.block(by_difference(comparison), asked=True)
     _warn_if_too_small(comparison["pass@k"].get("1"), display)
     same = "nothing but chance: same fingerprint"

@@ -249,7 +249,7 @@ def compared(ours: Result, theirs: Result, ks: Sequence[int]) -> dict[str, Any]:
         "problems": len(pairs),
         "missing": len(ours.problems) - len(shared),
         "only_there": len(theirs.problems) - len(shared),
-        "other_golds": [a.id for a, b in shared if _gold(a) != _gold(b)],
+        "other_golds": [a.id for a, b in shared if len({_gold(a), _gold(b)} - {None}) == 2],
         "unjudged": len(shared) - len(pairs),
         "differs": [one for one in listed if not one.startswith("verifier.votes ")],
     }
@@ -268,7 +268,8 @@ def compared(ours: Result, theirs: Result, ks: Sequence[int]) -> dict[str, Any]:
 
 
 def _gold(problem: JudgedProblem) -> str | None:
-    return problem.rows[0].get("answer")
+    answer = problem.rows[0].get("answer")
+    return None if answer is None else str(answer)
 
 
 def _passed(tally: Tally, k: int) -> float:

@@ -254,7 +254,7 @@ def test_ids_of_a_foreign_file_match_whatever_their_type(rlvr, tmp_path):
     ours = jsonl(*({"id": i, "answer": 1, "response": "1"} for i in (1, "b")))
     done = rlvr("eval", "--responses", "-", "--against", "theirs.jsonl", stdin=ours)
     assert done.returncode == 0, done.stderr
-    assert "against    theirs.jsonl on stdin, 2 problems" in done.stderr
+    assert "against    theirs.jsonl, 2 problems" in done.stderr
 
 
 def test_a_colon_in_a_path_is_part_of_the_name(rlvr, tmp_path):
@@ -272,7 +272,7 @@ GOOD = {"id": "a", "answer": 1, "response": "1"}
     [
         ((), (), "stdin: no responses in it"),
         (({"response": "1"},), (), "stdin:1: no field answer; it has response"),
-        (({"answer": 1},), (), "stdin:1: no field response (or responses, a list); it has answer"),
+        (({"answer": 1},), (), "stdin:1: no field response; it has answer"),
         (({"answer": 1, "responses": [1]},), (), "field responses is neither a text nor a list"),
         ((GOOD, {**GOOD, "answer": 2}), (), "stdin:2: problem a has two different gold answers"),
         (

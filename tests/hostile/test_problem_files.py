@@ -189,7 +189,7 @@ TABLES = [
     ),
     refused("csv: no answer", "p.csv", "problem\nq\n", "no field answer"),
     refused("csv: an open quote", "p.csv", 'problem,answer\n"q,1\n' + "x" * 200_000, "cannot be"),
-    taken("csv: more fields than columns", "problem,answer\nq,1,2,3\n", file="p.csv"),
+    refused("csv: more fields than columns", "p.csv", "problem,answer\nq,1,2,3\n", "4 cells for 2"),
     refused("parquet: text", "p.parquet", "not parquet", "p.parquet: cannot be read"),
     refused("parquet: empty", "p.parquet", b"", "p.parquet: cannot be read"),
     refused("parquet: torn", "p.parquet", torn(parquet()), "p.parquet: cannot be read"),

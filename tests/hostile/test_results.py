@@ -57,9 +57,7 @@ RESPONSES = [
     responses(
         "a response of another type", line({**GOOD, "response": 7}), "neither a text nor a l"
     ),
-    responses(
-        "responses that are empty", line({"answer": 1, "responses": []}), "neither a text nor"
-    ),
+    responses("responses that are empty", line({"answer": 1, "responses": []}), "an empty list"),
     responses("no response", line({"answer": 1}), "no field response"),
     responses(
         "the gold twice", '{"answer": 1, "answer": 2, "response": "2"}\n', "answer stands twice"
