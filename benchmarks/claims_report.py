@@ -19,6 +19,7 @@ COLORS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd")
 WIDTH, HEIGHT, MARGIN = 300, 220, 45
 
 Run = dict[str, Any]
+Seeds = dict[int, Run]
 Curve = list[tuple[float, float]]
 
 
@@ -27,8 +28,9 @@ def report(
 ) -> None:
     """Print the tables of a claim and draw its picture, of the runs that are there; none of more
     arms than there are colors."""
-    runs = {arm: _runs(results, arm) for arm in arms}
-    runs = {arm: found for arm, found in runs.items() if found}
+    seeds = {arm: _runs(results, arm) for arm in arms}
+    seeds = {arm: found for arm, found in seeds.items() if found}
+    runs = {arm: list(found.values()) for arm, found in seeds.items()}
     print(f"\n### {name}: {said}\n")
     if not runs:
         print("No run is there yet.")
@@ -37,21 +39,29 @@ def report(
         print(line)
     if len(runs) > len(COLORS):
         return
+    for line in differences(seeds, ends_of(runs)):
+        print(line)
     pictures.mkdir(parents=True, exist_ok=True)
     (pictures / f"{name}.svg").write_text(picture(runs, figure), encoding="utf-8")
 
 
-def _runs(results: Path, arm: str) -> list[Run]:
-    return [json.loads(path.read_text()) for path in sorted(results.glob(f"{arm}-[0-9]*.json"))]
+def _runs(results: Path, arm: str) -> Seeds:
+    paths = sorted(results.glob(f"{arm}-[0-9]*.json"))
+    return {int(path.stem.rpartition("-")[2]): json.loads(path.read_text()) for path in paths}
+
+
+def ends_of(runs: dict[str, list[Run]]) -> dict[str, float]:
+    """By axis, the end that all runs reach."""
+    return {
+        axis: min(run["measured"][-1][axis] for found in runs.values() for run in found)
+        for axis in AXES
+    }
 
 
 def tables(runs: dict[str, list[Run]]) -> list[str]:
     """pass@1 at the end that all runs reach, by each axis; how far it is to each level of pass@1;
     and the other figures over the steps before that end."""
-    ends = {
-        axis: min(run["measured"][-1][axis] for found in runs.values() for run in found)
-        for axis in AXES
-    }
+    ends = ends_of(runs)
     at = [f"at {end:,.0f} {AXES[axis]}" for axis, end in ends.items()]
     lines = _row("arm", "seeds", *(f"pass@1 {place}" for place in at))
     lines += _row(*["---"] * 5)
@@ -79,6 +89,23 @@ def tables(runs: dict[str, list[Run]]) -> list[str]:
             _mean([mean_of(run, figure, last - LAST, last) for run in found]) for figure in FIGURES
         )
         lines += _row(arm, *figures)
+    return lines
+
+
+def differences(runs: dict[str, Seeds], ends: dict[str, float]) -> list[str]:
+    """Each arm's pass@1 less that of the arm before it, paired by seed, at the end of each axis."""
+    lines = ["", *_row("difference", "seeds", *(f"at equal {unit}" for unit in AXES.values()))]
+    lines += _row(*["---"] * (2 + len(AXES)))
+    for (before, base), (arm, found) in itertools.pairwise(runs.items()):
+        if both := sorted(base.keys() & found.keys()):
+            by_axis = (
+                [
+                    value_at(curve(found[seed], axis), end) - value_at(curve(base[seed], axis), end)
+                    for seed in both
+                ]
+                for axis, end in ends.items()
+            )
+            lines += _row(f"{arm} - {before}", len(both), *map(spread, by_axis))
     return lines
 
 

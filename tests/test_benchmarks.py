@@ -93,6 +93,14 @@ def test_runs_are_compared_where_all_have_been():
     assert lines[12:] == ["| slow | - | 0.5 | - | - | - |", "| fast | - | 0.1 | - | - | - |"]
 
 
+def test_arms_are_paired_by_the_seeds_that_both_have():
+    """Seed 1 is the only one of both: 0.6 - 0.4, 0.6 - 0.25 and 0.4 - 0.6 by hand."""
+    claims = benchmark("claims_report")
+    runs = {"slow": {0: FAST, 1: SLOW}, "fast": {1: FAST, 2: SLOW}}
+    ends = {"step": 10, "seconds": 10.0, "tokens": 200}
+    assert claims.differences(runs, ends)[3:] == ["| fast - slow | 1 | 0.200 | 0.350 | -0.200 |"]
+
+
 def test_an_interval_over_seeds_is_students():
     """0.1, 0.2, 0.3: deviation 0.1, and 4.303 is the quantile of two degrees of freedom."""
     found = benchmark("claims_report").spread([0.1, 0.2, 0.3])
