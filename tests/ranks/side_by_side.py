@@ -37,7 +37,8 @@ def side_by_side(
                 statuses[child] = os.waitpid(child, 0)[1]
         time.sleep(0.01)
     logs = "\n".join((place / f"log-{rank}").read_text() for rank in range(count))
-    assert not any(statuses.values()), logs[-4000:]
+    ended = [os.waitstatus_to_exitcode(statuses[child]) for child in children]
+    assert not any(ended), f"exit codes {ended}\n{logs[-4000:]}"
 
 
 def _forked(rank: int, common: dict[str, str], work: Callable[[], object], place: Path) -> int:
