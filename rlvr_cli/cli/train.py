@@ -292,10 +292,11 @@ def _algorithm_line(config: Config) -> str:
 
 
 def _optimizer_line(config: Config) -> str:
-    rollout, optim, updates = config.rollout, config.optim, config.algorithm.updates
-    drawn = f"problems x {rollout.samples} samples"
-    if config.algorithm.reads_responses:
-        drawn = "rows with their responses"
+    rollout, optim, algo = config.rollout, config.optim, config.algorithm
+    drawn, responses = f"problems x {rollout.samples} samples", rollout.prompts * rollout.samples
+    if algo.reads_responses:
+        drawn, responses = "rows with their responses", rollout.prompts
+    updates = algo.epochs * min(algo.mini_batches, responses)
     return (
         f"{config.steps} steps of {rollout.prompts} {drawn}, at most {rollout.max_tokens} tokens, "
         f"temperature {rollout.temperature:g}; {plural(updates, 'update')} a step, learning rate "

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from conftest import invoke
 
 from rlvr_cli.config import DataConfig, resolve, set_layer
 from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout, SamplingParams
@@ -147,6 +148,19 @@ def test_check_says_it_all_and_starts_nothing(rlvr, tmp_path):
         assert line in done.stderr
     assert "warning" not in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ((), "; 4 updates a step, learning rate 0.0001 after 5 steps"),
+        (("--set", "algorithm.mini_batches=500"), "; 8 updates a step, learning rate 0.0001 "),
+        (("--set", "optim.warmup_steps=0", "--algo", "grpo"), "; 1 update a step, learning rate "),
+    ],
+)
+def test_the_updates_of_a_step_are_those_that_its_responses_allow(args, said):
+    done = invoke("train", "--check", "--prompts", "2", "-n", "4", "--steps", "9", *args)
+    assert said in done.stderr
 
 
 def test_no_signal_is_a_loud_warning_and_an_error_of_check(rlvr):
