@@ -12,12 +12,17 @@ from functools import cache
 from typing import Any
 
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.tensor import DTensor, Partial, Shard, distribute_tensor
+from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.ranks.group import world
+
+_GATHER = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
+_SCATTER_SUM = getattr(dist, "reduce_scatter_single", dist.reduce_scatter_tensor)
+"""By their names since torch 2.13, or those before."""
 
 
 def shard(*modules: torch.nn.Module) -> None:
@@ -64,7 +69,12 @@ def own_slice(tensor: torch.Tensor) -> torch.Tensor:
 
 def whole(tensor: torch.Tensor) -> torch.Tensor:
     """Return a tensor put together; all processes call it alike."""
-    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+    if not isinstance(tensor, DTensor):
+        return tensor
+    if not tensor.dim():
+        return tensor.full_tensor()
+    flat = _padded(tensor.to_local(), _numbers(tensor))
+    return _rows(_end_to_end(flat), tensor)
 
 
 def spread(tensor: torch.Tensor, like: torch.Tensor | None) -> torch.Tensor:
@@ -110,13 +120,10 @@ class _Gathered(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, dtype: torch.dtype, *weights: DTensor) -> tuple[torch.Tensor, ...]:
-        ctx.weights, mesh = weights, weights[0].device_mesh
+        ctx.weights = weights
         flat = torch.cat([_padded(w.to_local().to(dtype), _numbers(w)) for w in weights])
-        joined = DTensor.from_local(flat, mesh, [Shard(0)], run_check=False).full_tensor()
-        parts = joined.view(world(), -1).split([_numbers(w) for w in weights], 1)
-        return tuple(
-            part.reshape(-1, *w.shape[1:])[: len(w)] for part, w in zip(parts, weights, strict=True)
-        )
+        parts = _end_to_end(flat).view(world(), -1).split([_numbers(w) for w in weights], 1)
+        return tuple(_rows(part, w) for part, w in zip(parts, weights, strict=True))
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[DTensor | None, ...]:
@@ -127,16 +134,16 @@ class _Gathered(torch.autograd.Function):
             _padded(gradients[index].to(exact), world() * _numbers(w)).view(world(), -1)
             for index, w in zip(trained, weights, strict=True)
         ]
-        mesh = weights[0].device_mesh
-        flat = DTensor.from_local(torch.cat(rows, 1).flatten(), mesh, [Partial()], run_check=False)
-        own = flat.redistribute(placements=[Shard(0)]).to_local()
+        flat = torch.cat(rows, 1).flatten()
+        own = flat.new_empty(len(flat) // world())
+        _SCATTER_SUM(own, flat)
         found: list[DTensor | None] = [None] * len(gradients)
         parts = own.split([_numbers(w) for w in weights])
         for index, w, part in zip(trained, weights, parts, strict=True):
             local = w.to_local()
             found[index] = DTensor.from_local(
                 part[: local.numel()].view(local.shape).to(w.dtype),
-                *(mesh, w.placements),
+                *(w.device_mesh, w.placements),
                 run_check=False,
                 shape=w.shape,
                 stride=w.stride(),
@@ -147,6 +154,18 @@ class _Gathered(torch.autograd.Function):
 def _numbers(weight: torch.Tensor) -> int:
     """Return the numbers of the largest slice."""
     return -(-len(weight) // world()) * math.prod(weight.shape[1:])
+
+
+def _rows(numbers: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """Return the weight of the numbers that all slices have, padded and end to end."""
+    return numbers.reshape(-1, *weight.shape[1:])[: len(weight)]
+
+
+def _end_to_end(flat: torch.Tensor) -> torch.Tensor:
+    """Return the numbers of all processes in their order; each has equally many."""
+    found = flat.new_empty(world() * len(flat))
+    _GATHER(found, flat)
+    return found
 
 
 def _padded(tensor: torch.Tensor, numbers: int) -> torch.Tensor:
