@@ -11,6 +11,7 @@ from verifiers.extraction.context.hedges import (
     conditional,
     not_its_own,
 )
+from verifiers.extraction.context.plain import next_step
 from verifiers.extraction.context.standing import (
     CASES,
     denied_after,
@@ -147,6 +148,8 @@ def _read(text: str, match: re.Match[str], quoted: list[tuple[int, int]]) -> Sta
 def _taken_away(text: str, at: int, stop: int, value: str, noun: str) -> bool:
     """Return whether what follows a stated value makes another of it, denies it or limits it."""
     after = sentence_after(text, stop)
+    if next_step(text[stop + len(after) :][:LONGEST_QUALIFIER]):
+        return True
     if not after.strip(STOPS):
         return bool(taken_back(text[stop : stop + LONGEST_QUALIFIER]) or CASES.match(text, stop))
     if text.startswith(value, at) and (GOES_ON.match(after) or changed("", after.lstrip(" ,;($"))):

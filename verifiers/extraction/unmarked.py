@@ -4,8 +4,13 @@ import json
 import re
 
 from verifiers.extraction.context.hedges import BOUND, GAVE_UP, labelled
-from verifiers.extraction.context.plain import speaks_of_it
-from verifiers.extraction.context.standing import denied_after, denied_before, doubted
+from verifiers.extraction.context.plain import next_step, speaks_of_it
+from verifiers.extraction.context.standing import (
+    denied_after,
+    denied_before,
+    doubted,
+    sentence_after,
+)
 from verifiers.extraction.context.wording import changed
 from verifiers.extraction.last_sentence import last_sentence, without_reason
 from verifiers.extraction.passages import MARKED, math_spans, tail_of, without_code
@@ -93,12 +98,19 @@ def unmarked(text: str) -> tuple[str, str] | None:
     if row := ROW.search(whole, max(0, len(whole) - NEAR_END)):
         return row[1], "table"
     if len(whole) <= LONGEST_BARE and "\n" not in whole and (short := _short(whole)):
-        return short, "whole response"
+        return None if _followed(whole, short) else (short, "whole response")
     text = tail_of(text, LONGEST_READ)
     if said := words_stated(text):
         return said, "last sentence"
     last = last_expression(text)
-    return (last, "last expression") if last else None
+    return (last, "last expression") if last and not _followed(text, last) else None
+
+
+def _followed(text: str, value: str) -> bool:
+    """Return whether a sentence that goes on with the task follows that of a value."""
+    at = text.rfind(value)
+    stop = at + len(value.rstrip(" ."))
+    return at >= 0 and next_step(text[stop + len(sentence_after(text, stop)) :][:NEAR_END])
 
 
 def bare_answer(text: str) -> str:

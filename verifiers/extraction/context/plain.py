@@ -25,6 +25,7 @@ NAMED_ASIDE = re.compile(
     r"\b(?:with|from|for|when|where|if|by|to|until)\s+[$*]*[a-z]\s*=[\s$*-]*$", re.I
 )
 TIME_OR_POINT = re.compile(r":\d|\(")
+NEXT_STEP = gated("plain", "next_step")
 EQUATES = re.compile(r"[=≈][\s$€£*-]*$")
 
 
@@ -63,3 +64,8 @@ def _led_to(before: str) -> bool:
     if ENGLISH.isdisjoint(said) or not CONCLUDED.isdisjoint(said):
         return True
     return LEADS_TO.found(before) or LEADS.found(before)
+
+
+def next_step(rest: str) -> bool:
+    """Return whether what follows an answer begins by going on with the task."""
+    return NEXT_STEP.begins(rest.lstrip())
