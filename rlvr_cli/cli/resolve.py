@@ -19,7 +19,7 @@ from rlvr_cli.core.text import LONGEST_ANSWER, shortened
 from rlvr_cli.core.types import FieldName
 from rlvr_cli.data.sources import canonical
 
-OTHER_FLAGS = {"--kl", "--out", "--resume", "--from"}
+OTHER_FLAGS = {"--kl", "--out", "--resume", "--from", "--track", "--reward"}
 """Flags of train that are no settings, of those that other programs have under another name."""
 LORA_RATE = 10.0
 """The learning rate of an adapter over that of all weights (Schulman et al. 2025)."""

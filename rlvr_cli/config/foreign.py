@@ -9,7 +9,8 @@ def foreign_names() -> tuple[dict[str, list[str]], dict[str, str]]:
     """Return the names of other programs by ours, and sentences by names that have none here."""
     file = resources.files("rlvr_cli") / "config" / "foreign.yaml"
     table = load_yaml(file.read_text(encoding="utf-8"))
-    return table["names"], table["sentences"]
+    said = {theirs: text for text, listed in table["sentences"].items() for theirs in listed}
+    return table["names"], said
 
 
 def answer(name: str, known: set[str]) -> str | None:

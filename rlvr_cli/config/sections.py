@@ -159,7 +159,7 @@ class GuardsConfig(Section):
     not_finite_steps: int = Field(3, ge=1)
     """So many steps in a row with a loss or gradient that is not finite stop the run."""
     cut_off_share: float = Field(0.5, gt=0, le=1)
-    """Warn when more of the responses reach --max-tokens."""
+    """Warn when more of the responses reach --max-tokens, from the third step on."""
     min_entropy: float = Field(0.005, ge=0)
     """Warn when the policy's entropy, in nats a token, is lower, with less than 90 % right."""
     max_kl: float = Field(0.5, gt=0)

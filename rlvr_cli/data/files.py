@@ -52,6 +52,10 @@ def file_rows(path: Path) -> Iterator[SourceRow]:
                 yield from json_rows(str(path), content)
     except EOFError:
         raise UserError(f"{path}: the compressed file ends too soon; get it again whole") from None
+    except IsADirectoryError:
+        raise UserError(
+            f"{path}: a directory, where problems are expected; a run or a model is --model {path}"
+        ) from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({_reason(error.strerror or error)})") from None
     except (ValueError, csv.Error, zlib.error) as error:

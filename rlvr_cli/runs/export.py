@@ -107,7 +107,8 @@ def _card(run: Path, config: Config, step: int, digest: str) -> str:
             *measured,
             "",
             f"Prompts are put as `{config.data.prompt}`, answers judged as "
-            f"`{config.data.answer_format}` by rules {json.dumps(judging('any'))}. Files of the "
+            f"`{config.data.answer_format}` by rules "
+            f"{json.dumps(judging(config.data.answer_format or 'any'))}. Files of the "
             f"model: SHA-256 {digest}.",
             "",
             "Made with `rlvr train --config FILE`, with this FILE:",

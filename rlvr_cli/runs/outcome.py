@@ -24,19 +24,21 @@ def warn_of_outcome(trainer: Trainer, history: Sequence[dict[str, Any]], display
             f"{short} of {steps} steps made no update: {refill.max_gen_batches} generation batches "
             "did not fill the batch with mixed groups (algorithm.filter.max_gen_batches)"
         )
+    cause = "nothing set right responses apart from wrong ones"
+    if any(metrics["mixed_share"] for metrics in history if metrics["no_update"] == "no signal"):
+        cause = (
+            "all responses of a group had one reward, right or wrong (reward/… in metrics.jsonl)"
+        )
     if without_signal < steps or not steps:
         if without_signal:
-            display.warn(
-                f"{without_signal} of {steps} steps had no signal: nothing set right responses "
-                "apart from wrong ones"
-            )
+            display.warn(f"{without_signal} of {steps} steps had no signal: {cause}")
         return
     verdicts: Counter[str] = Counter()
     for metrics in history:
         verdicts.update(metrics["verdicts"])
     listed = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
     display.warn(
-        f"no signal in {plural(steps, 'step')}: nothing set right responses apart from wrong ones "
+        f"no signal in {plural(steps, 'step')}: {cause} "
         f"({listed}), so the policy has learned nothing of them. Take easier or harder problems, a "
         "stronger model, more samples a problem (-n), or longer responses (--max-tokens)"
     )

@@ -162,6 +162,7 @@ def _choice(groups: Sequence[ShownGroup], metrics: Mapping[str, Any], config: Co
     fates = Counter(group.fate for group in groups)
     same = ", ".join(f"{n} {fate}" for fate, n in fates.items() if fate != "mixed") or "none"
     if algo.filter is None:
+        same = f"right and wrong: {same}" if fates.keys() - {"mixed"} else "all mixed"
         rewards = [{one.reward for one in group.group.judged} for group in groups]
         alike = sum(len(found) < 2 for found in rewards)
         return (

@@ -40,15 +40,26 @@ def test_every_flag_that_people_try_is_known_or_answered(flag, capsys):
         assert named in flags()
 
 
-def test_what_foreign_names_stand_for_exists_or_is_said_to_be_missing():
+def test_what_foreign_names_stand_for_exists():
     known = {row.name for row in ROWS} | {use.flag for use in SETTINGS.values()} | OTHER_FLAGS
     names, _ = foreign_names()
-    missing = {ours for ours in names if ours not in known}
-    assert missing <= {"--track", "--reward"}
+    assert {ours for ours in names if ours not in known} == set()
     for ours, (name, *_) in names.items():
-        said = "no counterpart here yet" if ours in missing else f"{ours}"
-        assert said in foreign_answer(name)
+        assert ours in foreign_answer(name)
     assert foreign_answer("zzz") is None
+
+
+def test_what_is_counted_otherwise_is_said_with_its_arithmetic():
+    """TRL 1.16: 8 responses a device x 4 steps of generation / 8 samples are 4 problems."""
+    _, sentences = foreign_names()
+    assert {"epsilon", "scale_rewards", "steps_per_generation", "warmup_ratio"} <= sentences.keys()
+    said = foreign_answer("per_device_train_batch_size")
+    assert said.startswith("per_device_train_batch_size: --prompts counts problems: devices x ")
+    assert foreign_answer("report_to") == "report_to is --track here"
+    settings = {
+        name for text in sentences.values() for name in re.findall(r"--set ([\w.]+)=", text)
+    }
+    assert settings <= {row.name for row in ROWS}
 
 
 @pytest.mark.parametrize(

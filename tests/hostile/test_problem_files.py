@@ -95,7 +95,7 @@ JSONL = [
     refused("empty", "p.jsonl", "", "no problems in it"),
     refused("blank lines", "p.jsonl", "\n \n\t\n", "no problems in it"),
     refused("NUL alone", "p.jsonl", b"\0" * 4096, "p.jsonl:1: not a JSON object"),
-    refused("a directory", "p.jsonl", Path.mkdir, "Is a directory"),
+    refused("a directory", "p.jsonl", Path.mkdir, "a directory, where problems"),
     refused("a link to itself", "p.jsonl", link_to("p.jsonl"), "symbolic links"),
     refused("a link to nowhere", "p.jsonl", link_to("gone"), "No such file"),
     refused("no right to read", "p.jsonl", link_to("/proc/1/mem"), "p.jsonl: .*(cannot|denied)"),
@@ -225,7 +225,7 @@ TABLES = [
 NAMES = [
     Situation("a name too long", ("eval", "x" * 5000, *SHORT), "too long|no such problem set"),
     Situation("a name that is no set", ("eval", "aime2", *SHORT), "no such problem set"),
-    Situation("an empty name", ("eval", "", *SHORT), "no such|Is a directory|cannot be read"),
+    Situation("an empty name", ("eval", "", *SHORT), "no such|a directory|cannot be read"),
     Situation(
         "a NUL in a name",
         ("eval", "-", "--set", 'data.source="a\\0.jsonl"', *SHORT),

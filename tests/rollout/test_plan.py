@@ -39,7 +39,7 @@ def test_what_was_said_stays_and_a_plan_of_a_plan_is_the_same():
     settings = (*said, "optim.precision=float32", "optim.weights=float32")
     first = planned(*settings).with_threads(10**9)
     assert first.config == resolve(set_layer(settings))
-    assert (first.engine.reason, first.answer_format) == ("as asked", "any")
+    assert (first.engine.reason, first.answer_format) == ("as set", "any")
     assert plan_for(planned().config, PROBLEMS).config == planned().config
 
 

@@ -24,7 +24,7 @@ PROBLEMS = ProblemSet("set", (), "plain")
 def test_a_session_says_its_size_device_and_engine():
     session = make_trainer(has_even).session
     size = session.policy.model.num_parameters() / 1e6
-    said = f"{size:.1f} M parameters on cpu, 1 thread; engine transformers (as asked)"
+    said = f"{size:.1f} M parameters on cpu, 1 thread; engine transformers (as set)"
     assert session.description == said
 
 

@@ -27,7 +27,7 @@ def test_five_steps_of_training_with_vllm(rlvr, tmp_path):
     done = rlvr("train", "-v", "--engine", "vllm", "--steps", "5", *fast, "--out", "run")
     assert done.returncode == 0, done.stderr
     assert "engine vllm (0." in done.stderr
-    assert "as asked" in done.stderr
+    assert "as set" in done.stderr
     steps = rows(done.stdout)
     assert [step["step"] for step in steps] == [1, 2, 3, 4, 5]
     assert all(step["mismatch"] < 1e-5 for step in steps)

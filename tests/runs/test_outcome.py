@@ -18,8 +18,12 @@ def trainer(*settings: str, stopped=False, held_out=(), prompts=None):
     return SimpleNamespace(config=config, stopped=stopped, held_out=held_out, prompts=prompts)
 
 
-def history(*reasons: str | None):
-    return [{"no_update": reason, "verdicts": {"wrong": 2, "no_answer": 1}} for reason in reasons]
+def history(*reasons: str | None, mixed_share=0.0):
+    verdicts = {"wrong": 2, "no_answer": 1}
+    return [
+        {"no_update": reason, "verdicts": verdicts, "mixed_share": mixed_share}
+        for reason in reasons
+    ]
 
 
 NO_SIGNAL, NOT_FULL = "no signal", "batch not full"
@@ -54,6 +58,16 @@ def test_each_kind_of_step_without_an_update_is_said(capsys, reasons, stopped, s
 def test_verdicts_of_a_hopeless_run_are_added_up(capsys):
     warn_of_outcome(trainer(), history(NO_SIGNAL, NO_SIGNAL, NO_SIGNAL), Display())
     assert "(6 wrong, 3 no_answer)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("mixed_share", "cause"),
+    [(0.0, "nothing set right responses apart from"), (0.5, "all responses of a group had one")],
+)
+def test_equal_rewards_are_told_from_equal_answers(capsys, mixed_share, cause):
+    steps = history(NO_SIGNAL, NO_SIGNAL, mixed_share=mixed_share)
+    warn_of_outcome(trainer(), steps, Display())
+    assert f"no signal in 2 steps: {cause}" in capsys.readouterr().err
 
 
 def next_lines(capsys, **kwargs) -> list[str]:

