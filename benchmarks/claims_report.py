@@ -93,10 +93,13 @@ def tables(runs: dict[str, list[Run]]) -> list[str]:
 
 
 def differences(runs: dict[str, Seeds], ends: dict[str, float]) -> list[str]:
-    """Each arm's pass@1 less that of the arm before it, paired by seed, at the end of each axis."""
+    """Each arm's pass@1 less that of the one before, and the last less the first, paired by seed,
+    at the end of each axis."""
     lines = ["", *_row("difference", "seeds", *(f"at equal {unit}" for unit in AXES.values()))]
     lines += _row(*["---"] * (2 + len(AXES)))
-    for (before, base), (arm, found) in itertools.pairwise(runs.items()):
+    arms = list(runs.items())
+    around = [(arms[0], arms[-1])] if len(arms) > 2 else []
+    for (before, base), (arm, found) in [*itertools.pairwise(arms), *around]:
         if both := sorted(base.keys() & found.keys()):
             by_axis = (
                 [
