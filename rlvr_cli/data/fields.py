@@ -217,7 +217,9 @@ class FieldReader:
         best = shortened(next(filter(_LIKE[field].search, free), "NAME"))
         if known := self.taken[field].most_common(1):
             has += f" (rows before it: {field} from {known[0][0]})"
-        return f"no field {field}; {has}: name the one that holds it, --field {field}={best}"
+        said = f"no field {field}; {has}: name the one that holds it, --field {field}={best}"
+        goldless = field == "answer" and best == "NAME"
+        return f"{said} (a gold answer is needed with any reward)" if goldless else said
 
 
 def value_at(row: Any, path: str) -> Any:
