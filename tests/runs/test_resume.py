@@ -159,7 +159,7 @@ def test_a_run_goes_on_with_the_engine_it_began_with(tmp_path, monkeypatch):
     monkeypatch.setattr(plan, "choose_engine", lambda asked: choose(asked, "0.32.0", True))
     again = CliRunner().invoke(app, ["train", "--resume", str(run), "--steps", "2"])
     assert again.exit_code == 0, again.stderr
-    assert "engine transformers (as asked)" in again.stderr
+    assert "engine transformers (as set)" in again.stderr
     saved = yaml.safe_load((run / "config.yaml").read_text())
     assert (saved["engine"], saved["optim"]["precision"]) == ("transformers", "float32")
     defaults = yaml.safe_load((run / "checkpoints" / "step-2" / "rlvr.yaml").read_text())
