@@ -3,6 +3,7 @@ prompts."""
 
 import time
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import nullcontext
 
 from rlvr_cli.core.errors import EngineError, ReportedError
 from rlvr_cli.core.records import groups_as_json, groups_from_json
@@ -42,13 +43,13 @@ def exchanged(
 ) -> Generator[tuple[int, Group]]:
     """Yield (prompt index, group) of all processes, the same in each; they meet every half minute
     and at the end. A signal or an error in one of them ends this in all. Raises EngineError for the
-    error of another. `together`: so many have one engine, where one that fails alone leaves the
-    others waiting."""
+    error of another. `together`: so many have one engine, where one that fails or leaves alone
+    keeps the others waiting: a signal waits for its next step, where they ask each other."""
     is_done = is_stopped = False
     while not is_done:
         own, failure, until = [], None, time.monotonic() + _EVERY_S
         try:
-            with at_once():
+            with at_once() if together == 1 else nullcontext():
                 for index, group in judged:
                     own.append((index, groups_as_json([group], [group.prompt])))
                     if time.monotonic() > until:
