@@ -37,7 +37,7 @@ def _run(arguments: list[str]) -> int:
 
     from rlvr_cli.cli.errors import report
     from rlvr_cli.cli.main import app
-    from rlvr_cli.cli.resolve import foreign_answer
+    from rlvr_cli.config.foreign import foreign_answer
     from rlvr_cli.core.text import what_is_wrong
 
     # click's own, which newer versions of typer bring along under another name
@@ -51,7 +51,7 @@ def _run(arguments: list[str]) -> int:
     except usage_error as error:
         context = getattr(error, "ctx", None)
         where = context.command_path if context else "rlvr"
-        if answer := foreign_answer(getattr(error, "option_name", None)):
+        if answer := foreign_answer(getattr(error, "option_name", None) or ""):
             report(f"{answer} ({where} --help)")
             return 2
         said = error.format_message()  # type: ignore[attr-defined]

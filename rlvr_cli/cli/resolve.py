@@ -8,19 +8,17 @@ import rlvr_cli
 from rlvr_cli import config
 from rlvr_cli.algorithm.reward_config import parse_rewards
 from rlvr_cli.config import OF_A_MODEL, SETTINGS, Config, flags_of, use_of
-from rlvr_cli.config.foreign import answer
+from rlvr_cli.config.foreign import foreign_answer
 from rlvr_cli.config.overlay import UnknownSettingError
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import read_regular
 from rlvr_cli.core.layers import Layer, yaml_layer
-from rlvr_cli.core.settings import NONE, Command, described, leaves
+from rlvr_cli.core.settings import NONE, Command, leaves
 from rlvr_cli.core.text import LONGEST_ANSWER, shortened
 from rlvr_cli.core.types import FieldName
 from rlvr_cli.data.sources import canonical
 
-OTHER_FLAGS = {"--kl", "--out", "--resume", "--from", "--track", "--reward"}
-"""Flags of train that are no settings, of those that other programs have under another name."""
 LORA_RATE = 10.0
 """The learning rate of an adapter over that of all weights (Schulman et al. 2025)."""
 _LONGEST_NAME = 255
@@ -159,12 +157,6 @@ def _resolved(layers: Sequence[Layer]) -> Config:
         if answer := foreign_answer(error.whole):
             raise UserError(f"{error.origin}: {answer}") from None
         raise
-
-
-def foreign_answer(name: str | None) -> str | None:
-    """Say what a flag or setting of another program is here; None where nothing is known."""
-    known = {one.name for one in described(Config)} | {use.flag for use in SETTINGS.values()}
-    return name and answer(name, {*filter(None, known), *OTHER_FLAGS})
 
 
 def _kl_layer(coef: float, resolved: Config) -> Layer:

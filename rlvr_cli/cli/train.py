@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from rlvr_cli.algorithm.presets import without_ratio
-from rlvr_cli.algorithm.reward_config import parse_rewards
 from rlvr_cli.config import Config, as_yaml, changed_cells
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
@@ -215,13 +214,6 @@ def _prompts(
     display.say("algorithm", _algorithm_line(config))
     if note := without_ratio(config.algo, config.algorithm):
         display.say("", note)
-    rewards = {one.spec for one in parse_rewards(config.reward.functions)}
-    kept = config.algorithm.filter and config.algorithm.filter.metric
-    if kept == "accuracy" and "math" not in rewards:
-        display.warn(
-            "dynamic sampling keeps the groups with right and wrong answers, whatever your rewards "
-            "are; algorithm.filter.metric=reward keeps those whose rewards differ"
-        )
     display.say("optimizer", _optimizer_line(config))
     return prompts, held_out
 

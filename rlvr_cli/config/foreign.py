@@ -13,9 +13,8 @@ def foreign_names() -> tuple[dict[str, list[str]], dict[str, str]]:
     return table["names"], said
 
 
-def answer(name: str, known: set[str]) -> str | None:
-    """Say what a foreign flag or setting is here, or that it has no counterpart; None for a name
-    that no other program has either. `known` are the flags and settings that there are."""
+def foreign_answer(name: str) -> str | None:
+    """Say what a foreign flag or setting is here; None for a name that no other program has."""
     names, sentences = foreign_names()
     ours_of = {theirs: ours for ours, listed in names.items() for theirs in listed}
     parts = name.lstrip("-").lower().replace("-", "_").split(".")
@@ -23,8 +22,6 @@ def answer(name: str, known: set[str]) -> str | None:
         if suffix in sentences:
             return f"{name}: {sentences[suffix]}"
         if ours := ours_of.get(suffix):
-            if ours not in known:
-                return f"{name} has no counterpart here yet"
             is_flag = ours.startswith("--") or ours.isupper()
             return f"{name} is {ours if is_flag else f'--set {ours}=…'} here"
     return None

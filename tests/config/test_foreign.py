@@ -7,9 +7,9 @@ from typer.main import get_command
 
 from rlvr_cli.__main__ import _run
 from rlvr_cli.cli.main import app
-from rlvr_cli.cli.resolve import OTHER_FLAGS, foreign_answer, resolve
-from rlvr_cli.config import SETTINGS, Config
-from rlvr_cli.config.foreign import foreign_names
+from rlvr_cli.cli.resolve import resolve
+from rlvr_cli.config import Config
+from rlvr_cli.config.foreign import foreign_answer, foreign_names
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.settings import described
 
@@ -41,7 +41,7 @@ def test_every_flag_that_people_try_is_known_or_answered(flag, capsys):
 
 
 def test_what_foreign_names_stand_for_exists():
-    known = {row.name for row in ROWS} | {use.flag for use in SETTINGS.values()} | OTHER_FLAGS
+    known = {row.name for row in ROWS} | flags() | {"DATA"}
     names, _ = foreign_names()
     assert {ours for ours in names if ours not in known} == set()
     for ours, (name, *_) in names.items():
