@@ -4,9 +4,10 @@
     python benchmarks/claims.py --report                   # of the runs that are there
 
 A claim is a few arms, each some settings of `rlvr train` on the built-in problems, that differ in
-one thing. A run is a process with one thread; it leaves ARM-SEED.json in benchmarks/results/claims
-(or --results DIRECTORY) and is never made twice, so that arms are shared and an interrupted command
-goes on where it was. The report compares at equal steps, equal seconds and equal generated tokens,
+one thing. Those named `_all` take the problems of the default run, the others its levels 1 to 8,
+where thirty steps show more. A run is a process with one thread; it leaves ARM-SEED.json in
+benchmarks/results/claims (or --results DIRECTORY) and is never made twice, so that arms are shared
+and an interrupted command goes on where it was. The report compares at equal steps, equal seconds and equal generated tokens,
 with 95 % intervals over the seeds, and draws docs/claims/CLAIM.svg. Seconds are the processor's,
 without measurements: they hardly change with what else runs. TRL (`trl_run.py`) needs the Python of
 an environment that has it.
@@ -25,13 +26,14 @@ from pathlib import Path
 from typing import Any
 
 from claims_report import FIGURES, report
+from trl_run import KNOWN
 
 from rlvr_cli.algorithm.presets import ALGORITHMS
 
 ROOT = Path(__file__).parents[1]
 EVERY = 10
 """How often the held-out problems are measured, in steps."""
-TRL = "trl"
+TRL = ("trl", "trl_all")
 PRESETS = tuple(name for name in ALGORITHMS if name != "sft")
 _TRAIN = "--train"
 
@@ -39,6 +41,8 @@ PLAIN = ["algo=grpo", "algorithm.kl=none"]
 FOUR, MANY = "algorithm.mini_batches=4", "algorithm.mini_batches=16"
 HIGHER = [*PLAIN, MANY, "algorithm.surrogate.high=0.28"]
 ARMS: dict[str, list[str]] = {
+    "dapo_all": ["algo=dapo"],
+    "grpo4_all": ["algo=grpo", FOUR],
     "grpo4": ["algo=grpo", FOUR],
     "grpo16": ["algo=grpo", MANY],
     "plain4": [*PLAIN, FOUR],
@@ -53,7 +57,8 @@ ARMS: dict[str, list[str]] = {
     "ppo4": ["algo=ppo", FOUR],
 }
 """By name; any other arm is the preset of its name as it is."""
-STEPS = dict.fromkeys(("dapo", "grpo4", TRL), 90)
+STEPS = dict.fromkeys(("dapo", "grpo4", "trl"), 90)
+STEPS |= dict.fromkeys(("dapo_all", "grpo4_all", "trl_all"), 60)
 STEPS |= dict.fromkeys(("plain4", "token4", "dr_grpo4", "ppo4"), 45)
 STEPS |= dict.fromkeys(("plain16", "higher16", "token16", "grpo16"), 40)
 """Steps of an arm, else 30: more where a step takes fewer tokens or learns less than beside it."""
@@ -69,7 +74,10 @@ class Claim:
 
 
 CLAIMS = {
-    "dapo": Claim("DAPO is above GRPO", (TRL, "grpo4", "dapo"), "response_length"),
+    "default": Claim(
+        "The default run beside GRPO and TRL", ("trl_all", "grpo4_all", "dapo_all"), "entropy"
+    ),
+    "dapo": Claim("DAPO is above GRPO", ("trl", "grpo4", "dapo"), "response_length"),
     "dapo16": Claim(
         "DAPO is above GRPO with sixteen updates a batch", ("grpo16", "dapo16"), "entropy"
     ),
@@ -104,12 +112,13 @@ def make(results: Path, trl_python: str | None, asked: int | None, run: tuple[st
     if kept.exists():  # another command's
         return
     with tempfile.TemporaryDirectory() as directory:
-        if arm == TRL:
+        if arm in TRL:
             command = [trl_python or "", str(ROOT / "benchmarks" / "trl_run.py"), directory]
             command += ["--seed", str(seed), "--steps", str(steps), "--every", str(EVERY)]
-            command += ["--our-python", sys.executable]
+            command += ["--our-python", sys.executable] + ["--all"] * (arm == "trl_all")
         else:
             settings = [*ARMS.get(arm, [f"algo={arm}"]), f"seed={seed}", f"steps={steps}"]
+            settings += [f"data.where={KNOWN}"] * (not arm.endswith("_all"))
             settings += [
                 "threads=1",
                 f"eval.every={EVERY}",
@@ -123,7 +132,7 @@ def make(results: Path, trl_python: str | None, asked: int | None, run: tuple[st
             print(f"{arm} {seed} failed:\n{done.stderr.decode()[-2000:]}", file=sys.stderr)
             return
         last = done.stdout.decode().splitlines()[-1:]
-        found = json.loads(last[0]) if arm == TRL else trained(Path(directory) / "run")
+        found = json.loads(last[0]) if arm in TRL else trained(Path(directory) / "run")
     unfinished = kept.with_suffix(".part")
     unfinished.write_text(json.dumps(found))
     unfinished.replace(kept)
@@ -189,7 +198,8 @@ def main() -> None:
         for seed in args.seeds
         for claim in claims.values()
         for arm in claim.arms
-        if not (args.results / f"{arm}-{seed}.json").exists() and (arm != TRL or args.trl_python)
+        if not (args.results / f"{arm}-{seed}.json").exists()
+        and (arm not in TRL or args.trl_python)
     }
     if not args.report:
         with ThreadPoolExecutor(args.jobs) as pool:

@@ -1,11 +1,12 @@
 """TRL's GRPOTrainer on the built-in problems: same policy, problems, reward and sizes as ours.
 
-TRL_VENV/bin/python benchmarks/trl_run.py DIRECTORY --our-python PY [--seed 0] [--steps 90]
+TRL_VENV/bin/python benchmarks/trl_run.py DIRECTORY --our-python PY [--seed 0] [--steps 90] [--all]
 
 32 problems x 8 responses a step, four updates on them, learning rate 1e-4 with the same warm-up, no
 KL term, TRL's own loss and advantage; one thread, seconds of the processor. The weights are written
 to DIRECTORY every so many steps and measured by `rlvr eval` as ours are, once training is over. One
-JSON object on stdout has the figures as `claims.py` keeps them.
+JSON object on stdout has the figures as `claims.py` keeps them. The problems are those of the
+levels 1 to 8, or with --all those of the default run.
 """
 
 import argparse
@@ -17,6 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 TINY = ROOT / "rlvr_cli" / "tiny"
+KNOWN = "level=1,2,3,4,5,6,7,8"
 PROMPTS, GROUP, UPDATES, MAX_TOKENS, WARMUP = 32, 8, 4, 80, 5
 
 
@@ -31,23 +33,20 @@ def rewards(completions: list, answer: list[str], **_: object) -> list[float]:
     return [1.0 if one.verdict is Verdict.CORRECT else -1.0 for one in found]
 
 
-def train(directory: Path, seed: int, steps: int, every: int) -> list[dict]:
+def train(directory: Path, seed: int, steps: int, every: int, problems: list) -> list[dict]:
     """Train and save; the figures of each step, and what is needed of the saved ones."""
-    sys.path.insert(0, str(ROOT))
     import torch
     from datasets import Dataset
     from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
     from trl import GRPOConfig, GRPOTrainer
-
-    from rlvr_cli.data import chains
 
     torch.set_num_threads(1)
     tokenizer = AutoTokenizer.from_pretrained(TINY, padding_side="left")
     model = AutoModelForCausalLM.from_pretrained(TINY, dtype=torch.float32)
     data = Dataset.from_list(
         [
-            {"prompt": [{"role": "user", "content": row["problem"]}], "answer": row["answer"]}
-            for row in chains.problems("train", 8192, seed=1)
+            {"prompt": [{"role": "user", "content": one.problem}], "answer": one.answer}
+            for one in problems
         ]
     )
     rows: list[dict] = []
@@ -109,11 +108,13 @@ def train(directory: Path, seed: int, steps: int, every: int) -> list[dict]:
     return rows
 
 
-def measured(python: str, model: str, out: Path) -> tuple[float, dict[str, float]]:
+def measured(
+    python: str, model: str, out: Path, where: list[str]
+) -> tuple[float, dict[str, float]]:
     """pass@1 on the held-out problems, of all and by level, as a run of ours measures it."""
     command = [python, "-m", "rlvr_cli", "eval", "chains", "--model", model, "--quiet"]
     command += ["--by", "level", "--prompt", "plain", "--max-tokens", str(MAX_TOKENS)]
-    command += ["--set", "data.answer_format=think_answer", "--out", str(out)]
+    command += ["--set", "data.answer_format=think_answer", "--out", str(out), *where]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     (entry,) = json.loads((out / "report.json").read_text())["results"]
     levels = {level: part["pass@k"]["1"]["value"] for level, part in entry["by"]["level"].items()}
@@ -127,14 +128,21 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=90)
     parser.add_argument("--every", type=int, default=10)
+    parser.add_argument("--all", action="store_true")
     args = parser.parse_args()
-    rows = train(args.directory, args.seed, args.steps, args.every)
+    sys.path.insert(0, str(ROOT))
+    from rlvr_cli.data.problems import load_problems
+
+    known = None if args.all else KNOWN
+    problems = load_problems("chains", "train", where=known).problems
+    rows = train(args.directory, args.seed, args.steps, args.every, list(problems))
+    where = ["--set", f"data.where={known}"] if known else []
     start = {"step": 0, "seconds": 0.0, "tokens": 0}
     points = []
     for row in [start, *(row for row in rows if row["step"] % args.every == 0)]:
         model = str(args.directory / str(row["step"])) if row["step"] else "tiny"
         out = args.directory / f"result-{row['step']}"
-        found, levels = measured(args.our_python, model, out)
+        found, levels = measured(args.our_python, model, out, where)
         points.append({**row, "pass@1": found, "by_level": levels})
     print(json.dumps({"measured": points, "steps": rows}))
 

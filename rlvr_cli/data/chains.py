@@ -1,8 +1,9 @@
 """The embedded problem set: seeded chains of operations on a last digit, in disjoint splits.
 
-`Start at 7, keep last digits: (a) +5 (b) *3` is 7 + 5 = 12, keep 2, then 2 * 3 = 6. The level is
-the number of operations. Adding a digit, and multiplying by 3, 7 or 9, takes different last digits
+`Start at 7, keep last digits: (a) +5 (b) *3` is 7 + 5 = 12, keep 2, then 2 * 3 = 6. The levels 1 to
+8 have so many operations. Adding a digit, and multiplying by 3, 7 or 9, takes different last digits
 to different ones, so that one wrong step makes a wrong answer: who is right worked, or was lucky.
+The levels 9 to 12 have operands that the built-in policy has never seen: any digit, two digits.
 A problem belongs to the `test` split if the SHA-256 of its text says so, whatever the seed or the
 size asked for: no train problem can ever be a held-out one.
 """
@@ -12,10 +13,20 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+SEED = 1
+"""Of the set that the package ships."""
 LEVELS = tuple(range(1, 9))
 """A chain of level n has n operations."""
 OPERATIONS = {"+": range(1, 10), "-": range(1, 10), "*": (3, 7, 9)}
 """The operands of each operation."""
+NEW = {
+    9: (range(2, 6), range(10)),
+    10: (range(6, 9), range(10)),
+    11: (range(1, 5), range(10, 100)),
+    12: (range(5, 9), range(10, 100)),
+}
+"""How many operations a chain of these levels may have, and the operands of all three."""
+_NEW_SHARE = 1 / 3
 START, RULE = "Start at ", ", keep last digits:"
 LABELS = tuple(f" ({letter}) " for letter in "abcdefgh")
 _SHARES = (0.4, 0.35, 0.25)
@@ -28,6 +39,7 @@ class Chain:
 
     first: int
     operations: tuple[tuple[str, int], ...]
+    level: int
 
     @property
     def text(self) -> str:
@@ -57,39 +69,50 @@ def split_of(problem: str) -> str:
 
 
 def chains(split: str, seed: int, weights: Sequence[float] | None = None) -> Iterator[Chain]:
-    """Yield an endless seeded stream of chains of one split, levels by weight (none: evenly)."""
+    """Yield an endless seeded stream of chains of one split with one to eight operations, levels by
+    weight (none: evenly)."""
     rng = random.Random(f"{seed}:{split}")
     while True:
         (level,) = rng.choices(LEVELS, weights)
-        chain = Chain(rng.randrange(10), tuple(_draw(rng) for _ in range(level)))
+        chain = Chain(rng.randrange(10), tuple(_draw(rng) for _ in range(level)), level)
         if split_of(chain.text) == split:
             yield chain
 
 
-def _draw(rng: random.Random) -> tuple[str, int]:
+def new_chains(split: str, seed: int) -> Iterator[Chain]:
+    """Yield an endless seeded stream of chains of one split with new operands, levels evenly."""
+    rng = random.Random(f"{seed}:{split}:new")
+    while True:
+        level = rng.choice(list(NEW))
+        lengths, operands = NEW[level]
+        first, length = rng.randrange(10), rng.choice(lengths)
+        chain = Chain(first, tuple(_draw(rng, operands) for _ in range(length)), level)
+        is_new = any(operand not in OPERATIONS[op] for op, operand in chain.operations)
+        if is_new and split_of(chain.text) == split:
+            yield chain
+
+
+def _draw(rng: random.Random, operands: range | None = None) -> tuple[str, int]:
     (op,) = rng.choices(list(OPERATIONS), _SHARES)
-    return op, rng.choice(OPERATIONS[op])
+    return op, rng.choice(operands or OPERATIONS[op])
 
 
 def problems(split: str, size: int, seed: int) -> list[dict[str, str | int]]:
-    """Return `size` distinct problems of one split as rows of `problem`, `answer`, `id`, `level`;
-    levels evenly, but for those that do not hold so many.
+    """Return `size` distinct problems of one split as rows of `problem`, `answer`, `id`, `level`:
+    first two thirds of the levels 1 to 8, then those with new operands; each part evenly, but for
+    levels that do not hold so many.
 
     Raises ValueError if the split does not exist.
     """
     if split not in ("train", "test"):
         raise ValueError(f"chains has the splits train and test, not {split!r}")
     rows: dict[str, dict[str, str | int]] = {}
-    for chain in chains(split, seed):
-        if len(rows) >= size:
-            break
-        rows.setdefault(
-            chain.text,
-            {
-                "id": f"chains-{split}-{len(rows)}",
-                "problem": chain.text,
-                "answer": str(chain.answer),
-                "level": len(chain.operations),
-            },
-        )
+    known = size - round(size * _NEW_SHARE)
+    for stream, enough in ((chains(split, seed), known), (new_chains(split, seed), size)):
+        for chain in stream:
+            if len(rows) >= enough:
+                break
+            number = f"chains-{split}-{len(rows)}"
+            row = {"problem": chain.text, "answer": str(chain.answer), "level": chain.level}
+            rows.setdefault(chain.text, {"id": number, **row})
     return list(rows.values())

@@ -148,7 +148,7 @@ def _spec_rows(
     if spec.source == _PROCEDURAL:
         size = (spec.sizes or {})[cast(Split, split)]
         try:
-            rows = chains.problems(split, size, seed=spec.version)
+            rows = chains.problems(split, size, seed=chains.SEED)
         except ValueError as error:
             raise UserError(f"{name}: {error}") from None
         return ((f"{name}:{n}", n, row) for n, row in enumerate(rows, 1))
