@@ -7,10 +7,10 @@ A claim is a few arms, each some settings of `rlvr train` on the built-in proble
 one thing. Those named `_all` take the problems of the default run, the others its levels 1 to 8,
 where thirty steps show more. A run is a process with one thread; it leaves ARM-SEED.json in
 benchmarks/results/claims (or --results DIRECTORY) and is never made twice, so that arms are shared
-and an interrupted command goes on where it was. The report compares at equal steps, equal seconds and equal generated tokens,
-with 95 % intervals over the seeds, and draws docs/claims/CLAIM.svg. Seconds are the processor's,
-without measurements: they hardly change with what else runs. TRL (`trl_run.py`) needs the Python of
-an environment that has it.
+and an interrupted command goes on where it was. The report compares at equal steps, equal seconds
+and equal generated tokens, with 95 % intervals over the seeds, and draws docs/claims/CLAIM.svg.
+Seconds are the processor's, without measurements: they hardly change with what else runs. TRL
+(`trl_run.py`) needs the Python of an environment that has it.
 """
 
 import argparse

@@ -92,3 +92,11 @@ def plural(count: int, noun: str) -> str:
 def opens_thought(prompt: str | None) -> bool:
     """Say whether a rendered prompt, where one is known, opens <think> by itself."""
     return (prompt or "").rstrip().endswith("<think>")
+
+
+def numbers_first(value: str) -> tuple[bool, float, str]:
+    """Return a key that sorts numbers by size, before other texts."""
+    try:
+        return False, float(value), value
+    except ValueError:
+        return True, 0.0, value

@@ -112,7 +112,13 @@ def problems(split: str, size: int, seed: int) -> list[dict[str, str | int]]:
         for chain in stream:
             if len(rows) >= enough:
                 break
-            number = f"chains-{split}-{len(rows)}"
-            row = {"problem": chain.text, "answer": str(chain.answer), "level": chain.level}
-            rows.setdefault(chain.text, {"id": number, **row})
+            rows.setdefault(
+                chain.text,
+                {
+                    "id": f"chains-{split}-{len(rows)}",
+                    "problem": chain.text,
+                    "answer": str(chain.answer),
+                    "level": chain.level,
+                },
+            )
     return list(rows.values())

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from rlvr_cli.config import DataConfig
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.logs import LOG
-from rlvr_cli.core.text import DEEPEST, is_too_deep, shortened
+from rlvr_cli.core.text import DEEPEST, is_too_deep, numbers_first, shortened
 from rlvr_cli.core.types import FieldName, Problem
 from rlvr_cli.data.fields import FieldReader
 from rlvr_cli.data.files import BadRowError, SourceRow
@@ -80,7 +80,8 @@ def load_problems(
 
     problems = tuple(read_rows(source_rows(source, split, root), read, limit, skip_bad))
     if len(problems) != limit and (missing := wanted - seen):
-        others = ", ".join(shortened(value) for value in sorted(seen - wanted - {""}))
+        rest = sorted(seen - wanted - {""}, key=numbers_first)
+        others = ", ".join(map(shortened, rest))
         asked = " or ".join(shortened(value) for value in sorted(missing))
         raise UserError(
             f"data.where: no problem of {name} has {shortened(field)} {asked}"

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from rlvr_cli.core.text import numbers_first
 from rlvr_cli.core.types import Group, Rollout
 
 MEASURED = (
@@ -47,14 +48,6 @@ def by_level(groups: Sequence[Group]) -> dict[str, float | None]:
     if str(None) in parts or len(parts) > _MOST_LEVELS:
         return {}
     return {level: pass_at_1(parts[level]) for level in sorted(parts, key=numbers_first)}
-
-
-def numbers_first(value: str) -> tuple[bool, float, str]:
-    """Return a key that sorts numbers by size, before other texts."""
-    try:
-        return False, float(value), value
-    except ValueError:
-        return True, 0.0, value
 
 
 def verdict_counts(rollouts: Iterable[Rollout]) -> dict[str, int]:

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.text import opens_thought, plural
+from rlvr_cli.core.text import numbers_first, opens_thought, plural
 from rlvr_cli.data.sources import bare_name, set_version
 from rlvr_cli.evaluation.estimators import (
     Estimate,
@@ -21,7 +21,7 @@ from rlvr_cli.evaluation.estimators import (
     pass_estimate,
 )
 from rlvr_cli.evaluation.fingerprint import Fingerprint, differences
-from rlvr_cli.evaluation.metrics import mean, numbers_first
+from rlvr_cli.evaluation.metrics import mean
 from verifiers import Attempt, Verifier
 
 ResponseRow = dict[str, Any]

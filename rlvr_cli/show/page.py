@@ -17,9 +17,8 @@ from rlvr_cli.console.curves import LIMITS, MEASURED, History, measured_sets
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import write_new
-from rlvr_cli.core.text import printable
+from rlvr_cli.core.text import numbers_first, printable
 from rlvr_cli.core.types import ROW_KEYS
-from rlvr_cli.evaluation.metrics import numbers_first
 from rlvr_cli.runs.stored import StoredTokens
 from rlvr_cli.show.screen import differing, pass_at_1
 from rlvr_cli.show.source import REASONS, ShownGroup, Source, as_trained, reason, trained

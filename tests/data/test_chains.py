@@ -13,27 +13,47 @@ def test_the_splits_of_chains_never_overlap_whatever_the_seed():
 
 
 def test_chains_are_right_seeded_and_have_every_level_evenly():
-    rows = chains.problems("train", 800, seed=1)
-    assert rows == chains.problems("train", 800, seed=1)
-    assert rows != chains.problems("train", 800, seed=2)
-    assert len({row["problem"] for row in rows}) == len({row["id"] for row in rows}) == 800
+    rows = chains.problems("train", 1200, seed=1)
+    assert rows == chains.problems("train", 1200, seed=1)
+    assert rows != chains.problems("train", 1200, seed=2)
+    assert len({row["problem"] for row in rows}) == len({row["id"] for row in rows}) == 1200
     for row in rows:
         start, shown = re.fullmatch(
             r"Start at (\d), keep last digits:(.*)", row["problem"]
         ).groups()
-        steps = re.findall(r" \((.)\) ([-+*])(\d)", shown)
+        steps = re.findall(r" \((.)\) ([-+*])(\d+)", shown)
         assert "".join(f" ({label}) {op}{operand}" for label, op, operand in steps) == shown
-        assert "".join(label for label, _, _ in steps) == "abcdefgh"[: row["level"]]
+        assert "".join(label for label, _, _ in steps) == "abcdefgh"[: len(steps)]
         total = int(start)
         for _, op, operand in steps:
             number = int(operand)
             total = {"+": total + number, "-": total - number, "*": total * number}[op]
         assert int(row["answer"]) == total % 10
-    levels = Counter(row["level"] for row in rows)
-    assert set(levels) == set(range(1, 9))
+        assert row["level"] == _level(steps)
+    known = Counter(row["level"] for row in rows[:800])
+    assert set(known) == set(range(1, 9))
     # a level of n operations has 10 * 21 ** n chains, so that the first runs out
-    assert levels[1] <= 210
-    assert all(70 <= levels[level] <= 140 for level in range(2, 9))
+    assert known[1] <= 210
+    assert all(70 <= known[level] <= 140 for level in range(2, 9))
+    new = Counter(row["level"] for row in rows[800:])
+    assert set(new) == {9, 10, 11, 12}
+    assert all(70 <= count <= 130 for count in new.values())
+
+
+def _level(steps: list[tuple[str, str, str]]) -> int:
+    """The level of a chain, by its numbers alone."""
+    if any(len(operand) == 2 for _, _, operand in steps):
+        return 11 if len(steps) <= 4 else 12
+    if all(operand in ("379" if op == "*" else "123456789") for _, op, operand in steps):
+        return len(steps)
+    return 9 if len(steps) <= 5 else 10
+
+
+def test_levels_one_to_eight_are_the_same_alone():
+    """So that runs on them compare with runs on all, and with those before there were others."""
+    both = chains.problems("test", 384, seed=1)
+    assert [row["level"] <= 8 for row in both] == [True] * 256 + [False] * 128
+    assert chains.problems("test", 96, seed=1)[:64] == both[:64]
 
 
 def test_one_wrong_step_of_a_chain_always_makes_a_wrong_answer():

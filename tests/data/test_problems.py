@@ -151,7 +151,7 @@ def test_real_problem_sets_are_read_whole(shared_data, file, count, first):
 
 @pytest.mark.parametrize(
     ("where", "limit", "levels"),
-    [("level=2", None, {2}), ("level= 1 , 8", None, {1, 8}), (None, None, set(range(1, 9)))],
+    [("level=2", None, {2}), ("level= 1 , 8", None, {1, 8}), (None, None, set(range(1, 13)))],
 )
 def test_problems_are_chosen_by_a_field(where, limit, levels):
     chosen = load_problems("chains", "test", where=where)
@@ -166,8 +166,11 @@ def test_problems_are_chosen_by_a_field(where, limit, levels):
 @pytest.mark.parametrize(
     ("where", "message"),
     [
-        ("level=9", "no problem of chains has level 9; others are 1, 2, 3, 4, 5, 6, 7, 8"),
-        ("level=1,9,x", "no problem of chains has level 9 or x; others are 2, 3"),
+        (
+            "level=13",
+            "no problem of chains has level 13; others are 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11",
+        ),
+        ("level=1,13,x", "no problem of chains has level 13 or x; others are 2, 3"),
         ("levle=1", "no problem of chains has levle 1"),
         ("level", "data.where level: give FIELD=VALUE, such as level=1,2"),
         ("level=1,", "give FIELD=VALUE"),

@@ -88,9 +88,11 @@ def test_a_pupil_who_skips_never_skips_the_last_step_alone():
 
 
 @pytest.mark.parametrize("algo", ["dapo", "grpo", "ppo"])
-def test_the_default_run_learns(rlvr, tmp_path, algo):
-    # The first part of the default run, in larger steps: the whole is measured in benchmarks/.
+def test_the_policy_learns_the_first_levels(rlvr, tmp_path, algo):
+    # The first part of a run, in larger steps: the whole is measured in benchmarks/.
     faster = ("--steps", "15", "--lr", "2e-4", "--set", "algorithm.mini_batches=4")
+    levels = [str(level) for level in range(1, 9)]
+    faster += ("--set", f"data.where=level={','.join(levels)}")
     done = rlvr("train", "--algo", algo, *faster, "--set", "eval.every=15", "--out", "run")
     assert done.returncode == 0, done.stderr
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
@@ -101,10 +103,24 @@ def test_the_default_run_learns(rlvr, tmp_path, algo):
     assert after["response_length"] > before["response_length"]
     last = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[-1])
     assert last["held_out_by_level"] == after["by_level"]
-    assert list(after["by_level"]) == list(before["by_level"]) == [str(n) for n in range(1, 9)]
+    assert list(after["by_level"]) == list(before["by_level"]) == levels
     assert before["by_level"]["1"] > 0.3 > before["by_level"]["8"]
     assert "level      1     2     3     4     5     6     7     8\n" in done.stderr
     assert "share of mixed groups" in (tmp_path / "run" / "curves.txt").read_text()
-    again = rlvr("eval", "--model", "run", "--quiet", "--by", "level")
+    again = rlvr("eval", "--model", "run", "--quiet", "--by", "level", *faster[-2:])
     assert f"{after['pass@1']:.4f} on chains" in again.stderr
     assert f"\n8            33  {after['by_level']['8']:.3f} [" in again.stderr
+
+
+def test_the_default_run_has_levels_from_nearly_solved_to_out_of_reach(rlvr, tmp_path):
+    """Two steps: those of operands that the policy never saw are there from the beginning."""
+    done = rlvr("train", "--algo", "dapo", "--steps", "2", "--out", "run")
+    assert done.returncode == 0, done.stderr
+    before = json.loads((tmp_path / "run" / "summary.json").read_text())["before"]
+    assert (before["problems"], before["samples"]) == (384, 4)
+    assert 0.1 <= before["pass@1"] <= 0.2
+    assert list(before["by_level"]) == [str(level) for level in range(1, 13)]
+    assert before["by_level"]["1"] > 0.4 > 0.2 > max(before["by_level"][str(n)] for n in (9, 12))
+    shown = "".join(f"{level:>6}" for level in range(1, 13))
+    assert f"level {shown}\n" in done.stderr
+    assert "12288 of chains; 384 held out" in done.stderr
