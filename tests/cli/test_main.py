@@ -180,7 +180,7 @@ def test_bad_lines_stop_or_are_skipped(rlvr):
     [
         (("eval", "-"), "stdin: no problems in it"),
         (("train", "nothing"), "nothing: no such problem set"),
-        (("train", "--set", "data.where=level=9"), "no problem of chains has level 9; others are"),
+        (("train", "--set", "data.where=level=0"), "no problem of chains has level 0; others are"),
         (("eval", "--set", "data.where=level=0,1"), "no problem of chains has level 0; others are"),
         (
             ("sample", "x", "--set", "data.where=level=1"),

@@ -122,7 +122,7 @@ def test_a_procedure_makes_as_many_as_its_split_says(tmp_path, monkeypatch):
     ]
     with pytest.raises(UserError, match=r"mine\.yaml: too many"):
         source_rows(str(spec), "test", None)
-    assert made == [("train", 3, 4), ("test", 9, 4)]
+    assert made == [("train", 3, 1), ("test", 9, 1)]
     assert [has_split(str(spec), split) for split in ("train", "test", "more")] == [
         True,
         True,
