@@ -11,7 +11,7 @@ from typing import Any
 from rlvr_cli.evaluation.estimators import student
 
 AXES = {"step": "steps", "seconds": "seconds", "tokens": "tokens"}
-LEVELS = (0.4, 0.6, 0.8, 0.9, 0.95)
+LEVELS = (0.2, 0.3, 0.4, 0.6, 0.8, 0.9, 0.95)
 LAST = 10
 """Steps over which a figure is averaged."""
 FIGURES = ("response_length", "entropy", "mixed_share", "clip_fraction", "grad_norm")
@@ -68,19 +68,7 @@ def tables(runs: dict[str, list[Run]]) -> list[str]:
     for arm, found in runs.items():
         values = ([value_at(curve(run, axis), ends[axis]) for run in found] for axis in AXES)
         lines += _row(arm, len(found), *map(spread, values))
-    lines += [
-        "",
-        *_row("arm", *(f"{AXES[axis]} to {' / '.join(map(str, LEVELS))}" for axis in AXES)),
-    ]
-    lines += _row(*["---"] * (1 + len(AXES)))
-    for arm, found in runs.items():
-        reached = (
-            " / ".join(
-                _mean_time([time_to(curve(run, axis), level) for run in found]) for level in LEVELS
-            )
-            for axis in AXES
-        )
-        lines += _row(arm, *reached)
+    lines += ["", *_times(runs)]
     lines += ["", *_row("arm", *FIGURES)]
     lines += _row(*["---"] * (1 + len(FIGURES)))
     last = int(ends["step"])
@@ -89,6 +77,25 @@ def tables(runs: dict[str, list[Run]]) -> list[str]:
             _mean([mean_of(run, figure, last - LAST, last) for run in found]) for figure in FIGURES
         )
         lines += _row(arm, *figures)
+    return lines
+
+
+def _times(runs: dict[str, list[Run]]) -> list[str]:
+    """How far it is to each level of pass@1 that any run reaches, by each axis."""
+    most = max(
+        point["pass@1"] for found in runs.values() for run in found for point in run["measured"]
+    )
+    levels = [level for level in LEVELS if level <= most]
+    lines = _row("arm", *(f"{AXES[axis]} to {' / '.join(map(str, levels))}" for axis in AXES))
+    lines += _row(*["---"] * (1 + len(AXES)))
+    for arm, found in runs.items():
+        reached = (
+            " / ".join(
+                _mean_time([time_to(curve(run, axis), level) for run in found]) for level in levels
+            )
+            for axis in AXES
+        )
+        lines += _row(arm, *reached)
     return lines
 
 
@@ -126,7 +133,9 @@ def value_at(points: Curve, x: float) -> float:
 
 
 def time_to(points: Curve, level: float) -> float | None:
-    """Where a curve first reaches a level; None where it does not."""
+    """Where a curve first reaches a level, if only between two points; None where it does not."""
+    if points[0][1] >= level:
+        return points[0][0]
     for (left, low), (right, high) in itertools.pairwise(points):
         if low < level <= high:
             return left + (right - left) * (level - low) / (high - low)
