@@ -26,7 +26,7 @@ NEW = {
     12: (range(5, 9), range(10, 100)),
 }
 """How many operations a chain of these levels may have, and the operands of all three."""
-_NEW_SHARE = 1 / 3
+_NEW_SHARE = 1 / 5
 START, RULE = "Start at ", ", keep last digits:"
 LABELS = tuple(f" ({letter}) " for letter in "abcdefgh")
 _SHARES = (0.4, 0.35, 0.25)
@@ -99,7 +99,7 @@ def _draw(rng: random.Random, operands: range | None = None) -> tuple[str, int]:
 
 def problems(split: str, size: int, seed: int) -> list[dict[str, str | int]]:
     """Return `size` distinct problems of one split as rows of `problem`, `answer`, `id`, `level`:
-    first two thirds of the levels 1 to 8, then those with new operands; each part evenly, but for
+    first four fifths of the levels 1 to 8, then those with new operands; each part evenly, but for
     levels that do not hold so many.
 
     Raises ValueError if the split does not exist.

@@ -78,7 +78,7 @@ def test_a_killed_evaluation_goes_on_and_ends_byte_for_byte_the_same(rlvr, tmp_p
 @pytest.mark.parametrize(
     ("number", "out", "said"),
     [
-        (signal.SIGINT, ("--out", "result"), r"kept \d+ of 384 problems of chains with tiny; "),
+        (signal.SIGINT, ("--out", "result"), r"kept \d+ of 320 problems of chains with tiny; "),
         (signal.SIGTERM, (), "nothing is kept; rlvr eval with --out DIR keeps"),
     ],
 )

@@ -13,10 +13,10 @@ def test_the_splits_of_chains_never_overlap_whatever_the_seed():
 
 
 def test_chains_are_right_seeded_and_have_every_level_evenly():
-    rows = chains.problems("train", 1200, seed=1)
-    assert rows == chains.problems("train", 1200, seed=1)
-    assert rows != chains.problems("train", 1200, seed=2)
-    assert len({row["problem"] for row in rows}) == len({row["id"] for row in rows}) == 1200
+    rows = chains.problems("train", 1000, seed=1)
+    assert rows == chains.problems("train", 1000, seed=1)
+    assert rows != chains.problems("train", 1000, seed=2)
+    assert len({row["problem"] for row in rows}) == len({row["id"] for row in rows}) == 1000
     for row in rows:
         start, shown = re.fullmatch(
             r"Start at (\d), keep last digits:(.*)", row["problem"]
@@ -37,7 +37,7 @@ def test_chains_are_right_seeded_and_have_every_level_evenly():
     assert all(70 <= known[level] <= 140 for level in range(2, 9))
     new = Counter(row["level"] for row in rows[800:])
     assert set(new) == {9, 10, 11, 12}
-    assert all(70 <= count <= 130 for count in new.values())
+    assert all(30 <= count <= 70 for count in new.values())
 
 
 def _level(steps: list[tuple[str, str, str]]) -> int:
@@ -51,9 +51,9 @@ def _level(steps: list[tuple[str, str, str]]) -> int:
 
 def test_levels_one_to_eight_are_the_same_alone():
     """So that runs on them compare with runs on all, and with those before there were others."""
-    both = chains.problems("test", 384, seed=1)
-    assert [row["level"] <= 8 for row in both] == [True] * 256 + [False] * 128
-    assert chains.problems("test", 96, seed=1)[:64] == both[:64]
+    both = chains.problems("test", 320, seed=1)
+    assert [row["level"] <= 8 for row in both] == [True] * 256 + [False] * 64
+    assert chains.problems("test", 80, seed=1)[:64] == both[:64]
 
 
 def test_one_wrong_step_of_a_chain_always_makes_a_wrong_answer():

@@ -117,10 +117,10 @@ def test_the_default_run_has_levels_from_nearly_solved_to_out_of_reach(rlvr, tmp
     done = rlvr("train", "--algo", "dapo", "--steps", "2", "--out", "run")
     assert done.returncode == 0, done.stderr
     before = json.loads((tmp_path / "run" / "summary.json").read_text())["before"]
-    assert (before["problems"], before["samples"]) == (384, 4)
+    assert (before["problems"], before["samples"]) == (320, 4)
     assert 0.1 <= before["pass@1"] <= 0.2
     assert list(before["by_level"]) == [str(level) for level in range(1, 13)]
     assert before["by_level"]["1"] > 0.4 > 0.2 > max(before["by_level"][str(n)] for n in (9, 12))
     shown = "".join(f"{level:>6}" for level in range(1, 13))
     assert f"level {shown}\n" in done.stderr
-    assert "12288 of chains; 384 held out" in done.stderr
+    assert "10240 of chains; 320 held out" in done.stderr
