@@ -8,7 +8,7 @@ from typing import Any
 from rlvr_cli.core.jsonl import parse_json
 from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import FieldName, Problem
-from rlvr_cli.data.chats import checked_text, is_chat, read_chat
+from rlvr_cli.data.chats import checked_text, is_chat, read_chat, spoken_alone
 from rlvr_cli.data.files import BadRowError
 from rlvr_cli.data.golds import HASHES, Gold, Rule, gold_and_place
 
@@ -96,6 +96,7 @@ class FieldReader:
         extra = _others(row, *path.split("+"), source or path, id_path)
         if need_response:
             place, response = self._first(row, "response")
+            response = spoken_alone(response, place)
             if response is None and spoken is None:
                 raise BadRowError("no field response, which --algo sft learns")
             extra = _others(extra, place)
@@ -150,7 +151,7 @@ class FieldReader:
             null = next((path for path in self.paths["response"] if path in row), None)
             missing = self._missing(row, "response", self.paths["response"][-1])
             raise BadRowError(f"field {null} is null" if null else missing)
-        value = value_at(row, there[0])
+        value = spoken_alone(value_at(row, there[0]), there[0])
         if isinstance(value, str) and there[0].endswith("s"):
             inside = _parsed(value)
             value = inside if isinstance(inside, list) else value

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rlvr_cli.data.chats import is_chat, read_chat
+from rlvr_cli.data.chats import is_chat, read_chat, spoken_alone
 from rlvr_cli.data.files import BadRowError
 
 USER, REPLY = {"role": "user", "content": "q"}, {"from": "gpt", "value": "a"}
@@ -27,3 +27,9 @@ def test_anything_else_is_none(value):
 def test_a_chat_without_a_question_at_its_end_is_refused(chat):
     with pytest.raises(BadRowError, match="field f"):
         read_chat(chat, "f")
+
+
+@pytest.mark.parametrize("said", [None, "a", ["a"], [], [USER], [USER, REPLY], [REPLY, REPLY], {}])
+def test_only_an_assistants_turn_alone_is_its_text(said):
+    assert spoken_alone([REPLY], "f") == "a"
+    assert spoken_alone(said, "f") is said

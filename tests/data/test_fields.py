@@ -12,6 +12,8 @@ import pytest
 from conftest import invoke
 
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.data.fields import FieldReader
+from rlvr_cli.data.files import BadRowError
 from rlvr_cli.data.problems import load_problems
 
 SUMS = [(f"What is {n} + {n}?", str(2 * n)) for n in range(2, 10)]
@@ -322,3 +324,13 @@ def test_a_field_of_derivations_has_no_bare_one_behind_the_first(tmp_path):
     assert found.taken.endswith("answer from answer behind #### (2), answer (1)")
     whole = load_problems(source, "train", fields={"answer": "answer"}).problems[2].answer
     assert whole == answers[2]
+
+
+def test_a_row_to_learn_may_be_a_conversation_of_prompt_and_completion():
+    turns = ("user", "1+1"), ("assistant", "2")
+    prompt, completion = ([{"role": role, "content": text}] for role, text in turns)
+    row = {"prompt": prompt, "completion": completion}
+    read = FieldReader().problem(row, "1", need_answer=False, need_response=True)
+    assert (read.problem, read.extra) == ("1+1", {"response": "2"})
+    with pytest.raises(BadRowError, match="field response is not a text"):
+        FieldReader().problem(row | {"completion": prompt}, "1", False, need_response=True)

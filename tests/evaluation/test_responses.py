@@ -145,6 +145,14 @@ def test_each_response_of_a_list_has_its_own_end_and_length(read):
     assert one.finish_reasons == ("length", "length")
 
 
+def test_a_response_may_be_an_assistants_turn(read):
+    """As TRL writes conversations of prompt and completion."""
+    turn = {"role": "assistant", "content": "so 2"}
+    asked = {"prompt": [{"role": "user", "content": "1+1"}], "answer": "2", "completion": [turn]}
+    (row,) = read(asked)
+    assert (row.problem.problem, row.responses) == ("1+1", ("so 2",))
+
+
 def test_the_fields_that_are_named_hold_alone(tmp_path):
     path = tmp_path / "r.jsonl"
     row = {"qid": "a", "q": "1+1", "id": "x", "key": "2", "output": "2"}
