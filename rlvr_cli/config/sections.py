@@ -108,7 +108,7 @@ class EvalConfig(Section):
     )
     """Measured before and after training; none means the `test` split of data.source, a list
     several sets, each with figures of its own (the best checkpoint is the first one's)."""
-    limit: int = setting(256, ge=0)
+    limit: int = setting(320, ge=0)
     """How many of each set, in training; 0 leaves the measurement out."""
     every: int = setting(0, flag="--eval-every", ge=0)
     """Measured every so many steps as well, so that the best checkpoint is kept; 0 means never."""
