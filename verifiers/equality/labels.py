@@ -94,6 +94,8 @@ def unname(node: Node) -> Named:
     sides = node.args
     if len(sides) > 2 and _is_another_name(sides[-1], sides[:-1]):
         sides = sides[:-1]  # f(x) = x^2 = y
+    if len(sides) == 2 and is_name(sides[1]) and not sides[0].symbols():
+        sides = sides[::-1]  # 9/4 = k
     first, last = sides[0], sides[-1]
     middle = sides[1:-1]
     if not is_name(first):

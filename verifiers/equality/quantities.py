@@ -147,6 +147,8 @@ def _with_units(left: Quantity, right: Quantity) -> tuple[bool, str]:
         return same_value(left.value, right.value), "value in the same unit"
     known = all(name in UNITS for name, _ in left.unit + right.unit)
     if not known:
+        if _of_another_size(dict(left.unit), dict(right.unit)):
+            return False, "value in another unit"
         if not left.value.has("num"):
             return False, "words"
         return same_value(left.value, right.value), "value, nouns ignored"
@@ -154,6 +156,12 @@ def _with_units(left: Quantity, right: Quantity) -> tuple[bool, str]:
     if factor is None:
         return False, "contradicting units"
     return same_value(_scaled(left.value, factor), right.value), "value in another unit"
+
+
+def _of_another_size(left: dict[str, int], right: dict[str, int]) -> bool:
+    """Return whether the known units beside nouns differ: km of rope and m of rope."""
+    one, other = ({name: at for name, at in unit.items() if name in UNITS} for unit in (left, right))
+    return bool(one and other) and one != other
 
 
 def _plain(left: Node, right: Node) -> bool:

@@ -16,6 +16,11 @@ LONG_GAP = re.compile(" {100,}")
 BOILERPLATE = re.compile(r"\bI hope (?:it|this) is correct\.?|\bI hope this helps[.!]?", re.I)
 CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.S)
 FENCED = re.compile(r"```[^`]*```(?=[^`]*\w)")
+PROGRAM = re.compile(
+    r"```[ \t]*(?:(?:python|py|js|javascript|java|c|cpp|sh|bash|rust|go|matlab|julia|r|sql)\d?\b[^`]*|"
+    r"[^`]*?(?:\bdef\s+\w+\(|\breturn\b|\bprint\(|\bimport\s|;[ \t]*\n|^[ \t]*\w+\s*=\s*\w+\()[^`]*)(?:```|\Z)",
+    re.I | re.M,
+)
 COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.S)
 BOLD = re.compile(
     r"\*\*(?<![A-Za-z0-9_)*]\*\*)(?=[^\s*])([^*\n]{1,300}(?:\*[^*\n]{1,300}){0,9})(?<=[^\s*])\*\*(?![A-Za-z0-9_(*])"
@@ -81,6 +86,7 @@ def final_text(text: str) -> str:
     text = END_OF_TURN.split(text, maxsplit=1)[0] if "<" in text else text
     text = LONG_GAP.sub(" ", text) if " " * 100 in text else text
     text = _first_problem(_window(text.rstrip()))
+    text = PROGRAM.sub(" ", text) if "```" in text else text
     end = text[-END_MARKS:]
     if "Q" in end or not end.isascii() or (end[-1:] in "$exdDlk" and "\\" in end):
         text = text[:-END_MARKS] + END_MARK.sub("", end)

@@ -53,7 +53,7 @@ PLACED = re.compile(
 ENDS_ARGUMENT = re.compile(r",?\s+(?:but|so|hence|thus|therefore)$", re.I)
 CONCLUDES = pattern("prose", "concludes")
 FOR_ALL = re.compile(r"(?<=[$)\d])\s+for\s+(?:all|any|every|each)\b[^.;=]{1,80}$", re.I)
-LINK = re.compile(r"\s(?:is|are|equals|be|meet|intersect)\s+|:\s+")
+LINK = re.compile(r"\s(?:is|are|equals|be|meet|intersect)\s+|(?<!\d\s):\s+")
 JOIN = re.compile(rf"[\s,;、，；]*{JOINT}?[\s,;、，]*", re.I)
 NUMBER_TEXT = (
     r"[-−+]?(?:[$€£]\s?)?(?>\d{1,3}(?:,\d{3})++|\d{1,3}(?:\.\d{3}){2,}+|\d++)(?:\.\d++|"
@@ -70,6 +70,9 @@ NUMBER_LIST = re.compile(
 PART_OF_KNOWN = re.compile(
     r"(?<![\w.,/$])(\d+)\s+(?:\w+\s+)?of\s+(?:the|these|those|its|his|her|their)\s+\d+\s+[^\d]*$"
 )
+RATIO = re.compile(r"(?<![\d.,:])\d+(?:\.\d+)?(?:\s:\s\d+(?:\.\d+)?)+$")
+NAMED = rf"[a-z](?:_\w)?\s?=\s?{NUMBER_TEXT}"
+NAMED_LIST = re.compile(rf"(?<![\w=]){NAMED}(?:,?\s+(?:or|and)\s+{NAMED}|,\s+{NAMED})+(?=\W*$)")
 ROOT_AFTER = re.compile(r"\s?(?:√\s?\d+\s?)?π?")
 UNIT_AFTER = re.compile(r"\s?([a-zA-Z]{1,12})(?:[²³]|\^\d)?(?=[\s.,;!?)]|$)")
 UNITS_AFTER = SPELLINGS.keys() - {"in", "A", "min", "pt", "percentage"}
@@ -115,6 +118,8 @@ def last_expression(text: str) -> str | None:
             )
         if not spans and (dated := DATE.search(sentence)):
             return dated[0].rstrip(".") if stands(whole, dated[0]) else None
+        if not spans and "=" in sentence and is_value(sentence):
+            return sentence if stands(whole, sentence) else None
         if not spans and "=" in sentence and (side := computed_side(sentence)):
             worth = NUMBER.search(side)
             if worth and not CHANGED_YET.search(side, worth.end()):
@@ -262,6 +267,8 @@ def _last_number(text: str) -> str | None:
     if not numbers:
         return None
     last = numbers[-1]
+    if named := NAMED_LIST.search(text):
+        return named[0]
     if part := PART_OF_KNOWN.search(text):
         return part[1]
     if lists and lists[-1].end() >= last.end():
@@ -270,6 +277,8 @@ def _last_number(text: str) -> str | None:
         return text[start - 1 : end + 1] if closed in ("()", "[]", "[)", "(]") else lists[-1][0]
     root = ROOT_AFTER.match(text, last.end())
     end = root.end() if root else last.end()
+    if ratio := RATIO.search(text[: last.end()]):
+        return ratio[0]
     unit = UNIT_AFTER.match(text, end)
     whole = text[last.start() : unit.end() if unit and unit[1] in UNITS_AFTER else end]
     return whole if parsed(whole) is not None else last[0]

@@ -46,10 +46,12 @@ MINUS_WORD = re.compile(r"(?:negative|minus)\s+(?=[\d$\\.])", re.I)
 CONDITION = re.compile(r"^[^.]*\bif\b", re.I)
 PARTS = pattern("statements", "parts", flags=0)
 GOES_ON = pattern("statements", "goes_on", flags=0)
-CUT = re.compile(r"\b(?:or|and|to)\W*$|[-+*/]\s*$")
+CUT = re.compile(r"\b(?:or|and|to)\W*$|[-+*/:]\s*$|\\(?:cdot|times|div|[dt]?frac|sqrt)\s*$")
 NO_VALUE = re.compile(r"(?:DNE|does not exist|doesn['’]t exist)\W*$", re.I)
 IN_ALL = re.compile(r"(?<=\d)\s+(?:in (?:total|all)|altogether)\W*$", re.I)
 OFFERED = re.compile(r"\b(?:might|may|could|can)\s+be\b", re.I)
+ENUMERATES = re.compile(r"\n1[.)]\s+[A-Za-z]")
+CUT_AFTER = re.compile(r"\s*(?:[-+*/×÷·:]|\\(?:cdot|times|div|pm|[dt]?frac|sqrt)\b)[\s$]*$")
 LONGEST_STATEMENT = 30_000
 LAST_STATEMENTS = 8
 MOST_PLACES = 80
@@ -64,6 +66,25 @@ STATING = (
     "real ",
     "actual",
     "答案",
+    "答え",
+    "정답",
+    "ответ",
+    "respuesta",
+    "réponse",
+    "lösung",
+    "risposta",
+    "resposta",
+    "antwoord",
+    "odpowiedź",
+    "cevap",
+    "răspuns",
+    "svar",
+    "jawaban",
+    "đáp án",
+    "vastaus",
+    "válasz",
+    "odpověď",
+    "відповідь",
     "a:",
 )
 PREFIX = re.compile(r"\b(?:final|correct|right|required|desired)?[ ]?$", re.I)
@@ -137,7 +158,9 @@ def _read(text: str, match: re.Match[str], quoted: list[tuple[int, int]]) -> Sta
         return None
     at = max(text.find(value, end), end)
     stop = at + len(value.rstrip(STOPS))
-    if stop >= end + LONGEST_STATEMENT or (
+    if ENUMERATES.match(text, at - 1):
+        return None
+    if stop >= end + LONGEST_STATEMENT or CUT_AFTER.match(text, stop) or (
         stop < len(text) and _taken_away(text, at, stop, value, match[0])
     ):
         return None

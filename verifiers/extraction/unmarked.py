@@ -30,6 +30,7 @@ from verifiers.grammar.spoken import spoken
 from verifiers.grammar.tables import gated, pattern, table
 from verifiers.grammar.vocabulary import words
 
+CUT_OFF = re.compile(r"(?:[\w)}]\s*[*/×÷·+=:]|\\(?:cdot|times|div|pm|[dt]?frac|sqrt))[\s$]*$")
 NEAR_END = 400
 LONGEST_READ = 30_000
 LONGEST_BARE = 300
@@ -74,6 +75,8 @@ def unmarked(text: str) -> tuple[str, str] | None:
     whole = text = without_code(text.strip())
     marks = "box" in whole or "answer>" in whole or "####" in whole
     if not whole or (marks and MARKED.search(whole)) or TAG_LIKE.search(whole):
+        return None
+    if CUT_OFF.search(whole):
         return None
     if GAVE_UP.search(whole, max(0, len(whole) - NEAR_END)):
         return None

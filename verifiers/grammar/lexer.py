@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 
+from verifiers.grammar.abroad import WORD, counts
 from verifiers.grammar.spelling import plain_signs
 from verifiers.grammar.tree import ParseError, TooLargeError
 from verifiers.grammar.vocabulary import (
@@ -61,6 +62,7 @@ def tokenize(text: str, *, grouping: bool = True) -> list[Token]:
 class _Lexer:
     def __init__(self, text: str, grouping: bool) -> None:
         self.text = text
+        self.ascii = text.isascii()
         self.grouping = grouping
         self.separating: list[bool] = []  # of the open brackets: whether a plain comma separates
         self.tokens: list[Token] = []
@@ -86,6 +88,8 @@ class _Lexer:
             self.spaced = True
         elif match := self._number():
             self._emit("number", match[0], match.end())
+        elif not self.ascii and (match := WORD.match(self.text, self.position)) and self._counts():
+            self._emit("word", match[0], match.end(), text_mode=True)
         elif match := LETTERS.match(self.text, self.position):
             self._emit("word", match[0], match.end())
         elif match := COMMAND.match(self.text, self.position):
@@ -127,14 +131,22 @@ class _Lexer:
         around = self.text[self.position - 2 : self.position + 2]
         return len(around) == 4 and around[:2].isalpha() and around[3] == " "
 
-    def _emit(self, kind: str, text: str, end: int) -> None:
+    def _counts(self) -> bool:
+        """Return whether a word of another language names what a quantity before it counts."""
+        kinds = [token.kind for token in self.tokens[-3:]]
+        while kinds and kinds[-1] == "word" and self.spaced:
+            kinds.pop()
+        after = kinds and (kinds[-1] == "number" or self.tokens[-1].text in ("}", ")", "%", "/"))
+        return bool(after) and counts(self.text, self.position)
+
+    def _emit(self, kind: str, text: str, end: int, *, text_mode: bool = False) -> None:
         if kind in ("sign", "command"):  # a plain comma between brackets separates
             if text in OPENING[kind]:
                 inside = INSIDE.match(self.text, end)
                 self.separating.append(", " not in inside[0] if inside else True)
             elif text in CLOSING[kind] and self.separating:
                 self.separating.pop()
-        text_mode = any(words for _, words in self.groups)
+        text_mode = text_mode or any(words for _, words in self.groups)
         self.tokens.append(Token(kind, text, self.spaced, text_mode))
         self.position = end
         self.spaced = False

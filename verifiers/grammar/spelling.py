@@ -2,6 +2,7 @@
 
 import re
 
+from verifiers.grammar.abroad import units_in_english
 from verifiers.grammar.vocabulary import FOREIGN_SCALES, SUBSCRIPTS, SUPERSCRIPTS, UNICODE
 
 ORDINAL = re.compile(
@@ -101,6 +102,7 @@ SCALE = re.compile(rf"(?<=\d)\s?({'|'.join(sorted(FOREIGN_SCALES, key=len, rever
 
 
 def _in_ascii(text: str) -> str:
+    text = units_in_english(text)
     text = SCALE.sub(lambda scale: f" {FOREIGN_SCALES[scale[1]]} ", text)
     text = SUPERSCRIPT_RUN.sub(lambda run: _script("^", SUPERSCRIPTS, run[0]), text)
     text = SUBSCRIPT_RUN.sub(lambda run: _script("_", SUBSCRIPTS, run[0]), text)

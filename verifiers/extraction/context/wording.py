@@ -103,6 +103,8 @@ QUESTION = re.compile(
 
 # What makes another value of the number beside it: before it (with articles between) or after it.
 CHANGES_NEXT = Words(*table("wording")["changes_next"])
+NUMBERED = Words(table("wording")["numbered"])
+NAMED_BY = re.compile(r"\b(?:the|an?|its|our|this)\s+(?:\w+\s+)?\w+$", re.I)
 CHANGES_BEFORE = Words(*table("wording")["changes_before"]) | Words("", " ".join(FOREIGN_SCALES))
 BOUNDS = table("wording")["bounds"]
 ARTICLES = words(table("wording")["articles"])
@@ -114,7 +116,7 @@ KEEPS = re.compile(
     r"\b(?:(?:round|add|sum|com|work)\w*\s+(?:\w+\s+)?up\s+to|no(?:ne)?\s+other\s+than)$", re.I
 )
 NAME_OF = re.compile(r"\b[a-z]\s*=\s*$")
-AREA_UNIT = re.compile(r"^[\s$*]*(?:平方|立方)(?:[厘分毫千公]?[米尺里]|センチ|キロ|メートル|m)")
+AREA_UNIT = re.compile(r"^[\s$*]*(?:(?:平方|立方)?(?:[厘分毫千公][米尺里升克瓦分斤顷]|米|センチ|キロ|メートル)|(?:平方|立方)m|百分)")
 TEXT_OPENS = re.compile(r"[\s$]*\\(?:text|mathrm|mbox)\w*\s*\{\s*")
 UP_TO_HERE = re.compile(r"\bbetween\s+\$?-?[\w.]{1,20}\$?\s+and$", re.I)
 AND_NEXT = re.compile(r"[\s$)]*(?:and|&)\s")
@@ -139,6 +141,8 @@ def changed(before: str, after: str) -> bool:
     before = before[-80:]
     before = (NAME_OF.sub("", before) if "=" in before else before).rstrip(BESIDE)
     before = "" if before.endswith(("to", "than")) and KEEPS.search(before) else before
+    if NUMBERED.ends(before) and not NAMED_BY.search(before):
+        return True
     while not CHANGES_NEXT.ends(before):
         word = LAST_WORD.match(before)
         if word is None or word[1].casefold() not in ARTICLES:
