@@ -5,6 +5,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from verifiers.extraction.competing_answers import changed_to, offered_after, stands_beside
+from verifiers.extraction.context.aftermath import overturned
 from verifiers.extraction.context.alone import stands_alone
 from verifiers.extraction.context.hedges import BOUND, labelled
 from verifiers.extraction.context.standing import (
@@ -132,6 +133,8 @@ def _answer(text: str, *, format: Format, cut_off: bool) -> Extraction:
         if _taken_away(visible, tags[0].start(), tags[1].end()):
             return Extraction(None, "denied")
         inside = visible[tags[0].end() : tags[1].start()]
+        if overturned(visible, tags[1].end(), inside):
+            return Extraction(None, "taken back")
         return _with_rivals(_in_block(inside), visible[tags[1].end() :])
     places = marked(visible)
     if format == "boxed":
@@ -244,6 +247,12 @@ def _beside(found: Extraction, others: list[str]) -> Extraction:
     return found._replace(rivals=(*found.rivals, *others)[-MOST_RIVALS:])
 
 
+def _stop_of(text: str, place: Place, end: int) -> int:
+    """Return where a value that a phrase states ends."""
+    at = text.find(place.value, place.start)
+    return at + len(place.value) if at >= 0 else end
+
+
 def _last_line(text: str, end: int) -> list[str]:
     """Return a number that stands alone on the line after an answer."""
     line = text[end:].rpartition("\n")[2].strip(" *$")
@@ -275,6 +284,9 @@ def _last_of(text: str, places: list[Place]) -> Extraction | None:
         end = sentence_end.end() if sentence_end else len(text)
     found = _checked(last.value, "box or mark" if last.certain else "phrase", tuple(rivals))
     if SAYS_MORE.search(text, end):
+        stop = end if last.certain else _stop_of(text, last, end)
+        if overturned(text, stop, last.value):
+            return Extraction(None, "taken back")
         if (changed := changed_to(text, end)) is not None:
             same = changed.strip(" .$") == last.value.strip()
             changed = "" if same and taken_back(text[end : end + NEAR_END]) else changed

@@ -1,6 +1,7 @@
 """Cutting a response into the passages where an answer may stand; every scan is linear."""
 
 import re
+import unicodedata
 from functools import lru_cache
 
 from verifiers.grammar.tables import pattern
@@ -82,6 +83,7 @@ def _may_strike(text: str) -> bool:
 def final_text(text: str) -> str:
     """Return the end of the first turn of a response, without calculator notes, comments and
     bold."""
+    text = text if text.isascii() else in_plain_letters(text)
     text = CALCULATOR.sub("", text) if "<<" in text else text
     text = END_OF_TURN.split(text, maxsplit=1)[0] if "<" in text else text
     text = LONG_GAP.sub(" ", text) if " " * 100 in text else text
@@ -96,6 +98,19 @@ def final_text(text: str) -> str:
     text = TAGGED.sub(r"\2", text) if "</" in text else text
     end = text[-END_MARKS:]
     return text[:-END_MARKS] + ITALIC.sub(r"\1", end) if end.count("*") > 1 else text
+
+
+DISGUISED = re.compile("[\uff21-\uff5a\U0001d400-\U0001d7ff]")
+WITHIN_WORD = re.compile("(?<=[A-Za-z])[\u00ad\u200b-\u200d\u2060](?=[A-Za-z])")
+ALIKE = str.maketrans("аеорсухіјѕ", "aeopcyxijs")
+MIXED = re.compile("[A-Za-z]+[аеорсухіјѕ]+[A-Za-z]*|[аеорсухіјѕ]+[A-Za-z]+")
+
+
+def in_plain_letters(text: str) -> str:
+    """Return a text with full-width, mathematical and look-alike letters as plain ones."""
+    text = DISGUISED.sub(lambda char: unicodedata.normalize("NFKC", char[0]), text)
+    text = WITHIN_WORD.sub("", text)
+    return MIXED.sub(lambda word: word[0].translate(ALIKE), text)
 
 
 def tail_of(text: str, longest: int) -> str:

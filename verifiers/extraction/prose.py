@@ -38,6 +38,10 @@ OPERATOR_BEFORE = re.compile(
 )
 OPERATOR_AFTER = pattern("prose", "operator_after", flags=0)
 MENTIONED = re.compile(r"\banswer\b", re.I)
+OF_ANSWER = re.compile(
+    r"\banswer['’]s|\banswers?\s+(?:that|which)\b|\b(?:of|than|to|for|in|on|minus|plus|between|write|from|no)\s+(?:(?:the|my|our)\s+(?:\w+\s+)?)?answer\b",
+    re.I,
+)
 SUBJECT = gated("prose", "subject")
 ROUNDED = gated("prose", "rounded", flags=0)
 # What may stand before the only number of a passage in English: nothing, or a verb that states it.
@@ -150,6 +154,7 @@ def stands(sentence: str, value: str) -> bool:
     before = sentence[:start]
     return not (
         (MENTIONED.search(before) and MENTIONED.search(last_clause(before)))
+        or OF_ANSWER.search(before)
         or not_stated(sentence, start, end)
         or only_offered(sentence, start)
         or changed_beside(sentence, start, end)

@@ -36,7 +36,8 @@ from verifiers.extraction.prose import (
 from verifiers.extraction.readable import PROSE_WORD, YES_OR_NO, is_prose, is_value, parsed
 from verifiers.grammar.literals import LONGEST_PLAIN, is_plain_number
 from verifiers.grammar.spoken import spoken
-from verifiers.grammar.tables import pattern
+from verifiers.grammar.tables import pattern, table
+from verifiers.grammar.vocabulary import words
 
 AFTER = pattern("statements", "after", flags=re.I | re.M)
 BEFORE = pattern("statements", "before")
@@ -51,6 +52,18 @@ NO_VALUE = re.compile(r"(?:DNE|does not exist|doesn['’]t exist)\W*$", re.I)
 IN_ALL = re.compile(r"(?<=\d)\s+(?:in (?:total|all)|altogether)\W*$", re.I)
 OFFERED = re.compile(r"\b(?:might|may|could|can)\s+be\b", re.I)
 ENUMERATES = re.compile(r"\n1[.)]\s+[A-Za-z]")
+# Not the answer but something of it, or another one: "the digit sum of the answer", "the partial answer".
+OF_THE_ANSWER = pattern("statements", "of_the_answer")
+OF_ANOTHER = pattern("statements", "of_another")
+ADJECTIVE = re.compile(r"\b(?:the|an?|my|our|your|one|no)\s+([a-z-]+)\s*$", re.I)
+OWN_ADJECTIVES = words(table("statements")["own_adjectives"])
+# What "that the answer is" may hang on, and verbs that do not state it.
+HEAD_WORDS = words(table("statements")["head_words"])
+FRAMES = words(table("statements")["frames"])
+ARTICLES = {"the", "our", "my", "this", "final", "correct"}
+CONCLUDER = re.compile(r"\b(?:so|hence|thus|therefore|consequently)\b", re.I)
+CONTRARY = re.compile(r"\bcontradiction\b", re.I)
+PLAIN_WORD = re.compile(r"[^\W\d_]+(?:['’][a-z]+)?")
 CUT_AFTER = re.compile(r"\s*(?:[-+*/×÷·:]|\\(?:cdot|times|div|pm|[dt]?frac|sqrt)\b)[\s$]*$")
 LONGEST_STATEMENT = 30_000
 LAST_STATEMENTS = 8
@@ -149,6 +162,13 @@ def _read(text: str, match: re.Match[str], quoted: list[tuple[int, int]]) -> Sta
     said = match[0] if not start or text[start - 1] == "\n" else sentence_before(text, end)
     if not_its_own(text, match, quoted) or denied_before(said):
         return None
+    if OF_THE_ANSWER.search(text, max(0, start - LONGEST_QUALIFIER), start) or OF_ANOTHER.search(match[0]):
+        return None
+    if _framed(said, match[0]):
+        return None
+    named = ADJECTIVE.search(text, max(0, start - LONGEST_QUALIFIER), start)
+    if named and named[1].lower() not in OWN_ADJECTIVES:
+        return None
     final = "final" in match[0].lower()
     offered = OFFERED.search(match[0]) is not None or doubted(said)
     if len(text) - end <= LONGEST_PLAIN and is_plain_number(rest := text[end:].strip()):
@@ -166,6 +186,20 @@ def _read(text: str, match: re.Match[str], quoted: list[tuple[int, int]]) -> Sta
         return None
     whole = not PROSE_WORD.search(LEAD.sub("", text[end:at], count=1)) if at > end else True
     return Statement(start, value, whole, offered, final)
+
+
+def _framed(said: str, noun: str) -> bool:
+    """Return whether "that the answer is" hangs on words that do not state it: "I doubt", "to show"."""
+    head = CONCLUDER.split(said.removesuffix(noun.rstrip(" *_:=")))[-1]
+    clause = re.split(r"[,;:—–]", head)[-1] if not CONTRARY.search(head) else head
+    said_words = [word.lower() for word in PLAIN_WORD.findall(clause)]
+    while said_words and said_words[-1] in ARTICLES:
+        said_words.pop()
+    if not said_words:
+        return False
+    if said_words[-1] in ("that", "why", "how"):
+        return not HEAD_WORDS.issuperset(said_words)
+    return said_words[-1] in FRAMES
 
 
 def _taken_away(text: str, at: int, stop: int, value: str, noun: str) -> bool:

@@ -3,6 +3,8 @@
 import json
 import re
 
+from verifiers.extraction.context.abroad import cut_off, gave_up
+from verifiers.extraction.context.aftermath import overturned
 from verifiers.extraction.context.hedges import BOUND, GAVE_UP, labelled
 from verifiers.extraction.context.plain import next_step, speaks_of_it
 from verifiers.extraction.context.standing import (
@@ -76,7 +78,7 @@ def unmarked(text: str) -> tuple[str, str] | None:
     marks = "box" in whole or "answer>" in whole or "####" in whole
     if not whole or (marks and MARKED.search(whole)) or TAG_LIKE.search(whole):
         return None
-    if CUT_OFF.search(whole):
+    if CUT_OFF.search(whole) or cut_off(whole) or gave_up(whole[-NEAR_END:]):
         return None
     if GAVE_UP.search(whole, max(0, len(whole) - NEAR_END)):
         return None
@@ -113,6 +115,8 @@ def _followed(text: str, value: str) -> bool:
     """Return whether a sentence that goes on with the task follows that of a value."""
     at = text.rfind(value)
     stop = at + len(value.rstrip(" ."))
+    if at >= 0 and overturned(text, stop, value):
+        return True
     return at >= 0 and next_step(text[stop + len(sentence_after(text, stop)) :][:NEAR_END])
 
 

@@ -28,6 +28,7 @@ WORD_TOUCHES = re.compile(r"(?:[A-Za-z]{2}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud
 MEMBER_AFTER = re.compile(r"\s*,\s*(?!\\(?:boxed|fbox))[-\w\\]")
 RELATES = re.compile(r"\s*(?:[<>]\s*[\w\\]|:\s*\d)")
 SPACED_RELATION = re.compile(r"\s+[<>]\s")
+SIGNS = "－﹣‐‑‒⁻₋➖➕✕✖➗"
 OPERATES = re.compile(r"\s*[-+*/^_×·÷±!]|\s*\*\*\s*\d")
 
 
@@ -94,6 +95,8 @@ def _free_before(text: str, start: int) -> bool:
             continue
         if bare.endswith(("**", "__")) and not re.search(r"[\w)}]\s*(?:\*\*|__)$", bare):
             return True
+        if bare[-1] in SIGNS:
+            return False
         if bare[-1] in "*_`\"'“”‘’«»":
             return not bare[:-1] or bare[-2] in " \n\t:(*_"
         if spaces and bare[-1] in "–—-)]}0123456789%!?" and not _in_math(text, start):

@@ -4,6 +4,7 @@ import re
 from functools import lru_cache, reduce
 from operator import or_
 
+from verifiers.extraction.context.abroad import described
 from verifiers.extraction.context.wording import (
     DOUBT,
     NEGATION,
@@ -12,6 +13,7 @@ from verifiers.extraction.context.wording import (
     REJECTED,
     WRONG,
     changed,
+    opened,
 )
 from verifiers.grammar.gates import possible
 from verifiers.grammar.tables import gated, pattern, table
@@ -47,6 +49,7 @@ ONLY_IF = gated("standing", "only_if")
 CASES = pattern("standing", "cases")
 ANOTHERS_LABEL = words(table("standing")["anothers_label"])
 LABEL_BEFORE = re.compile(r"\W*((?:[\w'-]+\s){0,3}[\w'-]+)\s*:[\s$*_\\(\[{]*")
+ROW_DENIES = re.compile(r"\|[^|]*\b(?:wrong|false|rejected|incorrect|no|fails?|invalid|discarded)\b[^|]*(?:\||$)", re.I)
 TAKEN_AWAY = NEGATION | REJECTED
 DENIED = TAKEN_AWAY | WRONG
 DENYING = (STEP_NEXT, DENIES_NEXT, DENIES_CLAUSE, SUPPOSES, SUPPOSED, OTHERS_SAY, WRONG_BEFORE)
@@ -80,11 +83,14 @@ def last_clause(before: str) -> str:
 
 def not_stated(text: str, start: int, end: int) -> bool:
     """Return whether the words around text[start:end] deny it, ask it or give it to others."""
-    if denied_before(sentence_before(text, start)) or denied_after(sentence_after(text, end)):
+    before, after = sentence_before(text, start), sentence_after(text, end)
+    if denied_before(before) or denied_after(after) or described(before, after):
         return True
     line = text[text.rfind("\n", 0, start) + 1 : start]
     label = LABEL_BEFORE.fullmatch(line) if ":" in line and len(line) < 60 else None
     if label and not ANOTHERS_LABEL.isdisjoint(label[1].lower().split()):
+        return True
+    if line.lstrip().startswith("|") and ROW_DENIES.search(text[start:].partition("\n")[0] + line):
         return True
     return CASES.match(text, end) is not None
 
@@ -126,6 +132,7 @@ def denied_after(after: str) -> bool:
     """Return whether the sentence after a value takes it away: "is wrong", "? No"."""
     if not after.strip(" .,;!$)\\]}*\n"):
         return False
+    after = opened(after) if "\\" in after else after
     if DENIED_AFTER.begins(after) or QUESTION.search(after):
         return True
     if SUBJECT_OF.begins(after) and not AFFIRMED.begins(after):

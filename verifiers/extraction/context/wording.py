@@ -117,7 +117,6 @@ KEEPS = re.compile(
 )
 NAME_OF = re.compile(r"\b[a-z]\s*=\s*$")
 AREA_UNIT = re.compile(r"^[\s$*]*(?:(?:平方|立方)?(?:[厘分毫千公][米尺里升克瓦分斤顷]|米|センチ|キロ|メートル)|(?:平方|立方)m|百分)")
-TEXT_OPENS = re.compile(r"[\s$]*\\(?:text|mathrm|mbox)\w*\s*\{\s*")
 UP_TO_HERE = re.compile(r"\bbetween\s+\$?-?[\w.]{1,20}\$?\s+and$", re.I)
 AND_NEXT = re.compile(r"[\s$)]*(?:and|&)\s")
 PART_OF = re.compile(
@@ -134,6 +133,14 @@ BOUNDED = re.compile(
     re.I,
 )
 BOUNDS_END = frozenset(bound.split("_")[-1] for bound in BOUNDS.split())
+
+
+OPENED = re.compile(r"\\(?:text\w*|mathrm|mathbf|mbox)\s*\{([^{}]*)\}|\\(?:quad|qquad|[,;:! ])")
+
+
+def opened(after: str) -> str:
+    """Return what follows a value with words out of \\text{…} and plain spaces."""
+    return OPENED.sub(lambda match: f" {match[1] or ''}", after)
 
 
 def changed(before: str, after: str) -> bool:
@@ -159,10 +166,11 @@ def changed(before: str, after: str) -> bool:
         return True
     if before[-7:].casefold() == "between" and AND_NEXT.match(after):
         return True
+    after = opened(after) if "\\" in after else after
     after = after[:60] if after.isascii() else AREA_UNIT.sub("", after[:60], count=1)
     if PART_OF.match(after):
         return True
-    after = (TEXT_OPENS.sub("", after, count=1) if "\\" in after else after).lstrip(AFTER_MARKS)
+    after = after.lstrip(AFTER_MARKS)
     if CHANGES_BEFORE.begins(after):
         return True
     short = SHORT_WORD.match(after)

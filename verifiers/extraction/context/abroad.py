@@ -1,0 +1,63 @@
+"""Whether "the answer is" in another language states the value that follows it."""
+
+import re
+
+from verifiers.extraction.context.wording import Words
+from verifiers.grammar.tables import table
+
+_TABLE = table("abroad")
+NOUNS = set(_TABLE["nouns"].split())
+NOUN_PIECES = tuple(piece.replace("_", " ") for piece in _TABLE["noun_pieces"].split())
+BETWEEN = set(_TABLE["between"].replace("_", " ").split())
+BETWEEN_PIECES = sorted(_TABLE["between_pieces"].split(), key=len, reverse=True)
+GENITIVE = Words(_TABLE["genitive"])
+GAVE_UP = Words(*_TABLE["gave_up"])
+CUT = Words(_TABLE["cut"], _TABLE["cut_pieces"])
+WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
+STARTS_ANEW = re.compile(r"[:：=]|——|[—–-]\s|\b(?:sondern|mais|sino|maar|bensì|а|ale|lecz|utan|mas|но)\b|而是|\($")
+OF_IT = re.compile(r"[\s$)\\]*(?:['’](?:[nsy]?[ıiuü]n|nin|nın)\b|的(?!$)|の|의\s|의(?=\w))")
+LATIN = re.compile(r"[a-z]", re.I)
+ENGLISH_SOLUTION = re.compile(r"\b(?:the|is|are)\b", re.I)
+
+
+def described(before: str, after: str) -> bool:
+    """Return whether a sentence names the answer and then only describes it by what follows: "die
+    Antwort hat 12 Stellen", "答案是30的约数"."""
+    if before.isascii() and ENGLISH_SOLUTION.search(before):
+        return False
+    found = _answer_noun(before)
+    if found is None:
+        return False
+    start, end = found
+    between = before[end:]
+    if STARTS_ANEW.search(between):
+        return OF_IT.match(after) is not None
+    if GENITIVE.ends(before[:start].rstrip()):
+        return True
+    for piece in BETWEEN_PIECES:
+        between = between.replace(piece, " ")
+    left = {word.casefold() for word in WORD.findall(between)} - BETWEEN
+    return bool(left) or OF_IT.match(after) is not None
+
+
+def _answer_noun(before: str) -> tuple[int, int] | None:
+    """Return where the last noun for an answer stands."""
+    found = None
+    for match in WORD.finditer(before):
+        if match[0].casefold() in NOUNS or match[0].casefold().rpartition("'")[2] in NOUNS:
+            found = match.span()
+    for piece in NOUN_PIECES if not before.isascii() else ():
+        at = before.casefold().rfind(piece)
+        if at >= 0 and (found is None or at > found[0]):
+            found = at, at + len(piece)
+    return found
+
+
+def gave_up(text: str) -> bool:
+    """Return whether a text says in another language that it has no answer."""
+    return GAVE_UP.search(text)
+
+
+def cut_off(text: str) -> bool:
+    """Return whether a text ends in a word that goes on: "12 plus"."""
+    return CUT.ends(text.rstrip(" \t\n$*")) and any(map(str.isdigit, text[-40:]))

@@ -1,0 +1,60 @@
+"""Whether what follows an answer overturns it: it is refused, taken back, or replaced."""
+
+import re
+
+from verifiers.extraction.context.wording import REJECTED, WRONG, Words
+from verifiers.grammar.tables import gated, table
+
+REFUSED = gated("aftermath", "refused")
+REVISED = gated("aftermath", "revised")
+HARMLESS = gated("aftermath", "harmless")
+ABROAD = WRONG | REJECTED | Words(*table("aftermath")["abroad"])
+OTHERS_ABROAD = table("aftermath")["others_abroad"].split()
+SENTENCE = re.compile(r"[^\n.!?。！？]+(?:\.(?=\w)[^\n.!?。！？]*)*[.!?。！？]*")
+ENDED = re.compile(r"[\s$)\]}*_\\]*(?:([.!?;\n。！？(（—–][\s$)\]}*_(（—–-]*)|[,，:：]\s*)?")
+LATER = re.compile(r"^\W*(?:(?:\w+\W+){0,3}?)(?:question|problem|exercise)\W*\d*\W*:", re.I)
+VALUE = re.compile(r"\d|(?<![a-z])[b-hj-z]\s?[=<>≠]|\\[a-z]+", re.I)
+FEW_WORDS = 9
+LONGEST = 900
+MOST_SENTENCES = 8
+
+
+def overturned(text: str, end: int, answer: str) -> bool:
+    """Return whether the sentences after a stated answer say that it is not the answer."""
+    rest = text[end : end + LONGEST]
+    if not rest.strip(" .$)]}*\n"):
+        return False
+    ended = ENDED.match(rest)
+    own = answer.strip(" .$")
+    for number, match in enumerate(SENTENCE.finditer(rest, ended.end() if ended else 0)):
+        if number >= MOST_SENTENCES or LATER.match(match[0]):
+            return False
+        said = match[0].strip()
+        if number or (ended and ended[1]) or said[:1].isupper():
+            if _overturns(said, own):
+                return True
+        elif not said.isascii() and _abroad(said):
+            return True
+    return False
+
+
+def _overturns(sentence: str, answer: str) -> bool:
+    if REVISED.found(sentence):
+        return True
+    if REFUSED.found(sentence):
+        return not (HARMLESS.found(sentence) or _of_another(sentence, answer))
+    return _abroad(sentence)
+
+
+def _of_another(sentence: str, answer: str) -> bool:
+    """Return whether a sentence names a value before it refuses something, and not the answer."""
+    named = VALUE.search(sentence)
+    return named is not None and answer not in sentence and "≠" not in sentence
+
+
+def _abroad(sentence: str) -> bool:
+    """Return whether a short sentence without a value of its own says no in another language."""
+    if len(sentence.split()) > FEW_WORDS or len(sentence) > 80 or VALUE.search(sentence):
+        return False
+    lowered = sentence.casefold()
+    return ABROAD.search(sentence) and not any(other in lowered for other in OTHERS_ABROAD)
