@@ -14,7 +14,7 @@ GENITIVE = Words(_TABLE["genitive"])
 GAVE_UP = Words(*_TABLE["gave_up"])
 CUT = Words(_TABLE["cut"], _TABLE["cut_pieces"])
 WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
-STARTS_ANEW = re.compile(r"[:：=]|——|[—–-]\s|\b(?:sondern|mais|sino|maar|bensì|а|ale|lecz|utan|mas|но)\b|而是|\($")
+STARTS_ANEW = re.compile(r"[:：=]|——|[—–-]\s|\b(?:sondern|mais|sino|maar|bensì|а|ale|lecz|utan|mas|но)\b|而是")
 OF_IT = re.compile(r"[\s$)\\]*(?:['’](?:[nsy]?[ıiuü]n|nin|nın)\b|的(?!$)|の|의\s|의(?=\w))")
 LATIN = re.compile(r"[a-z]", re.I)
 ENGLISH_SOLUTION = re.compile(r"\b(?:the|is|are)\b", re.I)
@@ -30,7 +30,7 @@ def described(before: str, after: str) -> bool:
         return False
     start, end = found
     between = before[end:]
-    if STARTS_ANEW.search(between):
+    if STARTS_ANEW.search(between) or after.startswith(")"):
         return OF_IT.match(after) is not None
     if GENITIVE.ends(before[:start].rstrip()):
         return True
