@@ -5,7 +5,7 @@ import re
 from verifiers.equality.clauses import without_clause, without_clauses
 from verifiers.equality.conditions import align_parameters, with_constants_of
 from verifiers.equality.equivalence import same_answer
-from verifiers.equality.labels import collect, each_sign
+from verifiers.equality.labels import collect, each_sign, is_sum_of_names
 from verifiers.equality.quantities import read_quantity
 from verifiers.equality.rounding import rounds_to
 from verifiers.grammar.literals import is_plain_number, plain_number
@@ -13,11 +13,13 @@ from verifiers.grammar.normalize import MAX_WORDS, choices, label_and_text, norm
 from verifiers.grammar.parse import parse
 from verifiers.grammar.tree import Node, ParseError, Rel, TooLargeError
 from verifiers.types import Judgement
-from verifiers.values.same_value import has_value
+from verifiers.values.same_value import has_value, same_value
 
 SIZE_COMMAND = re.compile(r"\\(?:left|right|displaystyle)(?![a-z])")
 LOOSE_SPACE = re.compile(r" +(?![A-Za-z0-9])|(?<![A-Za-z0-9]) +")
 ARTICLE = re.compile(r"^(?:an?|the)\s+(?=[A-Za-z]{4,}(?: [A-Za-z]{4,})*$)", re.I)
+NOT_CHAINED = re.compile(r"[<>≤≥≠≈,;]|\\(?:[gl]eq?|neq?|approx|pm|text\s*\{\s*(?:and|or))|!=|\b(?:and|or|if|so|vs|versus|but|not|then|while|when|because|since|against)\b|\$")
+ONE_UNKNOWN = re.compile(r"^\s*\$?-?\d*\s*[a-z](?:\^\{?\d\}?|²)?\s*(?:[-+]\s*\d+\s*)?$")
 GROUP_COMMA = re.compile(r"\d,\d{3}")
 
 
@@ -48,12 +50,51 @@ def compare(gold: str, answer: str) -> Judgement:
         found = same_answer(left, right)
         if not found[0]:
             found = _other_reading(gold, answer, left, right) or _rounded(left, right) or found
+        if not found[0] and (last := _last_side(gold, answer, right)):
+            return last
         return Judgement(*found)
+    if isinstance(left, Node) and (last := _last_side(gold, answer, None)):
+        return last
     gold_is_words = isinstance(left, ParseError) and answer.count("{") == answer.count("}")
     if gold_is_words and _squeezed(gold) == _squeezed(answer):
         return Judgement(True, "same text")
     failed = right if isinstance(right, ParseError) else left
     return Judgement(False, f"not readable: {failed}")
+
+
+def _last_side(gold: str, answer: str, read: Node | None) -> Judgement | None:
+    """Take what a chain of equal sides comes to, if the grammar cannot read its first ones or they
+    are plain numbers with what they count: 10 apples + 5 apples = 15 apples, 7C2 = 21."""
+    head, equal, last = answer.rpartition("=")
+    if not equal or "=" in gold or NOT_CHAINED.search(answer):
+        return None
+    if read is not None and not (isinstance(read, Rel) and _comes_to(read)):
+        return None
+    if read is None and not any(map(str.isdigit, head)):
+        return None
+    if read is None and ONE_UNKNOWN.search(head.rpartition("=")[2]):
+        return None
+    side = _read(last)
+    if not isinstance(side, Node) or side.symbols() or side.has("text") or not side.has("num"):
+        return None
+    found = compare(gold, last.strip())
+    return Judgement(True, "the last side") if found.equal else None
+
+
+def _comes_to(chain: Rel) -> bool:
+    """Return whether the sides of a chain agree, what they count left aside, or it is m + n = 8."""
+    if any(sign != "=" for sign in chain.value):
+        return False
+    if len(chain.args) == 2 and is_sum_of_names(chain.args[0]):
+        return True
+    sides = [_uncounted(side) for side in chain.args]
+    return not chain.symbols() and all(same_value(side, sides[-1]) for side in sides[:-1])
+
+
+def _uncounted(node: Node) -> Node:
+    if node.kind == "unit":
+        return _uncounted(node.args[0])
+    return node.with_args(tuple(_uncounted(arg) for arg in node.args))
 
 
 def _same_words(gold: str, answer: str) -> bool:

@@ -111,13 +111,27 @@ def unname(node: Node) -> Named:
     else:
         first_label = first
     chained = last.kind == "sym" and any(is_name(part) for part in middle)
-    if chained or not all(is_name(part) or _agree(part, last) for part in middle):
+    formulas = not last.symbols() and last.kind != "sym"  # c = sqrt(a^2 + b^2) = 13
+    if chained or not all(
+        is_name(part) or (formulas and _is_formula(part, first)) or _agree(part, last) for part in middle
+    ):
         return Named(None, node)
     if first.kind == "sym" and str(first.value) in last.symbols():
         return Named(None, node)
     if first.kind == "call" and first.value in ANGLE_FUNCTIONS and not _is_other_number(last):
         return Named(None, node)
     return Named(first_label, last)
+
+
+def _is_formula(part: Node, name: Node) -> bool:
+    """Return whether a part of a chain is written in other names than its first: a^2 + b^2 after c."""
+    return bool(part.symbols()) and part.symbols().isdisjoint(name.symbols())
+
+
+def is_sum_of_names(node: Node) -> bool:
+    """Return whether it is a sum of names, which nobody solves for one: m + n."""
+    terms = [term.args[0] if term.kind == "neg" else term for term in node.args]
+    return node.kind == "add" and all(term.kind == "sym" for term in terms)
 
 
 def _is_another_name(last: Node, sides: tuple[Node, ...]) -> bool:

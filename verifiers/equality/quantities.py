@@ -246,7 +246,8 @@ def _minutes(node: Node) -> set[Fraction]:
     if node.kind == "clock":
         late = node.value == "pm"
         return {hours % 12 * 60 + minutes + MINUTES_IN_HALF_DAY * late}
-    return {hours * 60 + minutes, hours % 12 * 60 + minutes + MINUTES_IN_HALF_DAY * (hours < 13)}
+    first = hours * 60 + minutes
+    return {first, hours % 12 * 60 + minutes + MINUTES_IN_HALF_DAY} if hours < 13 else {first}
 
 
 def _same_time(gold: Node, answer: Node) -> bool:

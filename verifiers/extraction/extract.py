@@ -133,9 +133,9 @@ def _answer(text: str, *, format: Format, cut_off: bool) -> Extraction:
         if _taken_away(visible, tags[0].start(), tags[1].end()):
             return Extraction(None, "denied")
         inside = visible[tags[0].end() : tags[1].start()]
-        if overturned(visible, tags[1].end(), inside):
-            return Extraction(None, "taken back")
-        return _with_rivals(_in_block(inside), visible[tags[1].end() :])
+        found = _with_rivals(_in_block(inside), visible[tags[1].end() :])
+        taken = not found.rivals and overturned(visible, tags[1].end(), inside)
+        return Extraction(None, "taken back") if taken else found
     places = marked(visible)
     if format == "boxed":
         return _last_of(visible, places) or Extraction(None, "no box")
@@ -284,13 +284,13 @@ def _last_of(text: str, places: list[Place]) -> Extraction | None:
         end = sentence_end.end() if sentence_end else len(text)
     found = _checked(last.value, "box or mark" if last.certain else "phrase", tuple(rivals))
     if SAYS_MORE.search(text, end):
-        stop = end if last.certain else _stop_of(text, last, end)
-        if overturned(text, stop, last.value):
-            return Extraction(None, "taken back")
         if (changed := changed_to(text, end)) is not None:
             same = changed.strip(" .$") == last.value.strip()
             changed = "" if same and taken_back(text[end : end + NEAR_END]) else changed
             return _checked(changed, "taken back")
+        stop = end if last.certain else _stop_of(text, last, end)
+        if overturned(text, stop, last.value):
+            return Extraction(None, "taken back")
         rest = offered_after(text, end, last.value) + _last_line(text, end)
         equal = EQUAL_AFTER.match(text, end) if last.certain else None
         found = _beside(found, [*rest, equal[1]] if equal else rest)

@@ -4,7 +4,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
-from verifiers.grammar.tables import pattern
+from verifiers.grammar.tables import pattern, table
 
 BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=\{)")
 BRACE = re.compile(r"\\.|[{}]", re.S)
@@ -12,6 +12,7 @@ BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s+([-+]?\d[\d.,]*|[A-Za-z](?![A-Za-z]))
 END_OF_TURN = re.compile(
     r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text)\|>|</s>|<｜end▁of▁sentence｜>"
 )
+OWN_TURN = re.compile(r"^\s*<\|im_start\|>\s*assistant\s*\n|^\s*<\|start_header_id\|>assistant<\|end_header_id\|>\s*")
 CALCULATOR = re.compile(r"<<[^<>\n]{0,200}>>")
 LONG_GAP = re.compile(" {100,}")
 BOILERPLATE = re.compile(r"\bI hope (?:it|this) is correct\.?|\bI hope this helps[.!]?", re.I)
@@ -50,7 +51,9 @@ MOST_UNCLOSED = 20
 WINDOW = 100_000
 BEFORE_MARK = 1_000
 RUNAWAY = pattern("passages", "runaway", flags=re.I | re.M)
-NEXT_LINE = re.compile("\n" + RUNAWAY.pattern.removeprefix("^"), re.I)
+NEXT_LINE = re.compile(
+    "|".join("\n" + line.removeprefix("^") for line in table("passages")["runaway"]), re.I | re.M
+)
 STATED = pattern("passages", "stated", flags=re.I | re.M)
 END_MARKS = 60
 END_MARK = pattern("passages", "end_mark", flags=0)
@@ -85,6 +88,7 @@ def final_text(text: str) -> str:
     bold."""
     text = text if text.isascii() else in_plain_letters(text)
     text = CALCULATOR.sub("", text) if "<<" in text else text
+    text = OWN_TURN.sub("", text, count=1)
     text = END_OF_TURN.split(text, maxsplit=1)[0] if "<" in text else text
     text = LONG_GAP.sub(" ", text) if " " * 100 in text else text
     text = _first_problem(_window(text.rstrip()))
@@ -100,17 +104,26 @@ def final_text(text: str) -> str:
     return text[:-END_MARKS] + ITALIC.sub(r"\1", end) if end.count("*") > 1 else text
 
 
-DISGUISED = re.compile("[\uff21-\uff5a\U0001d400-\U0001d7ff]")
-WITHIN_WORD = re.compile("(?<=[A-Za-z])[\u00ad\u200b-\u200d\u2060](?=[A-Za-z])")
-ALIKE = str.maketrans("аеорсухіјѕ", "aeopcyxijs")
-MIXED = re.compile("[A-Za-z]+[аеорсухіјѕ]+[A-Za-z]*|[аеорсухіјѕ]+[A-Za-z]+")
+DIGITS = re.compile("[\u0660-\u0669\u06f0-\u06f9\u0966-\u096f\u09e6-\u09ef\u0e50-\u0e59]")
+LETTERS_WITH_DIGITS = re.compile("[\u0621-\u064a\u067e-\u06cc\u0904-\u0939\u0985-\u09b9\u0e01-\u0e2e]")
+FOREIGN_WORD = re.compile(r"[^\s<>\\{}$.,;:!?()]*[^\x00-\x7f][^\s<>\\{}$.,;:!?()]*")
+INVISIBLE = re.compile("[\u00ad\u200b-\u200d\u2060]")
+DENIALS = {"not", "no", "never", "isn't", "wrong", "incorrect", "false", "cannot"}
+ALIKE = str.maketrans("аеорсухіјѕɴᴏᴛᴇᴡʀɢ", "aeopcyxijsnotewrg")
 
 
 def in_plain_letters(text: str) -> str:
-    """Return a text with full-width, mathematical and look-alike letters as plain ones."""
-    text = DISGUISED.sub(lambda char: unicodedata.normalize("NFKC", char[0]), text)
-    text = WITHIN_WORD.sub("", text)
-    return MIXED.sub(lambda word: word[0].translate(ALIKE), text)
+    """Return a text with denials in disguised letters, and digits of its script, as plain ones."""
+    text = FOREIGN_WORD.sub(_unmasked, text)
+    if DIGITS.search(text) and LETTERS_WITH_DIGITS.search(text):
+        text = DIGITS.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
+    return text
+
+
+def _unmasked(word: re.Match[str]) -> str:
+    """Return a word that denies, written in letters that look like plain ones, in plain letters."""
+    plain = unicodedata.normalize("NFKC", INVISIBLE.sub("", word[0])).translate(ALIKE)
+    return plain if plain.lower() in DENIALS else word[0]
 
 
 def tail_of(text: str, longest: int) -> str:

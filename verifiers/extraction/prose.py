@@ -107,7 +107,8 @@ def last_expression(text: str) -> str | None:
     whole."""
     text = without_boilerplate(text)
     if subject := SUBJECT.match(last_sentence(text)):
-        return subject[1] if is_value(subject[1]) else None
+        named = next(filter(None, subject.groups()))
+        return named if is_value(named) else None
     for whole in reversed(sentences(text)[-12:]):
         whole = CONTRAST.sub("", whole)
         sentence = _without_reason(main_clause(whole))

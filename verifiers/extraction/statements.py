@@ -64,6 +64,9 @@ ARTICLES = {"the", "our", "my", "this", "final", "correct"}
 CONCLUDER = re.compile(r"\b(?:so|hence|thus|therefore|consequently)\b", re.I)
 CONTRARY = re.compile(r"\bcontradiction\b", re.I)
 PLAIN_WORD = re.compile(r"[^\W\d_]+(?:['’][a-z]+)?")
+INTRODUCES = re.compile(
+    r"\s*[A-Z][^\n$\\\d]{2,120}?(?:\b(?:is|are|equals|be|as follows)|:)\s*\n\s*(?=\$|\\[(\[]|\*\*|-?\d)"
+)
 CUT_AFTER = re.compile(r"\s*(?:[-+*/×÷·:]|\\(?:cdot|times|div|pm|[dt]?frac|sqrt)\b)[\s$]*$")
 LONGEST_STATEMENT = 30_000
 LAST_STATEMENTS = 8
@@ -234,6 +237,7 @@ def read_statement(rest: str) -> str | None:
     if is_plain_number(whole := rest.strip()):
         return whole
     rest = rest[match.end() :] if (match := LEAD.match(rest)) else rest
+    rest = rest[match.end() :] if (match := INTRODUCES.match(rest)) else rest
     if parts := PARTS.match(rest):
         return ", ".join(part.strip() for part in parts.groups() if part)
     if NO_VALUE.match(rest):

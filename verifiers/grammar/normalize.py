@@ -26,6 +26,7 @@ DAY_FIRST = re.compile(
 MONTH_FIRST = re.compile(
     rf"{_MONTH}\s+(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?:,?\s+(?P<year>\d{{4}}))?", re.I
 )
+ONE_DOLLAR = re.compile(r"-?\$\s?\d")
 GROUPED = re.compile(r"\d{1,3}(?:[\u00a0\u202f\u2009']\d{3})+|\d{1,3}(?:\.\d{3}){2,}")
 COUNTED = r"(?:day|week|month|year|century|floor|hour|grade|place)"
 SAID_TWICE = re.compile(r"([\w -]{1,20}?)\s+\(([\w -]{1,20})\)")
@@ -87,6 +88,8 @@ def _normalized(text: str) -> str:
                 text = inner
         if text == before:
             break
+    if text.count("$") == 1 and ONE_DOLLAR.match(text):
+        text = text.replace("$", r"\$")
     if len(text) <= LONGEST_SAID:
         text = _as_usual(_grouped(text))
     return (spoken(text) if SAYS.search(text) else None) or text

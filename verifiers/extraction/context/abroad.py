@@ -5,14 +5,13 @@ import re
 from verifiers.extraction.context.wording import Words
 from verifiers.grammar.tables import table
 
-_TABLE = table("abroad")
-NOUNS = set(_TABLE["nouns"].split())
-NOUN_PIECES = tuple(piece.replace("_", " ") for piece in _TABLE["noun_pieces"].split())
-BETWEEN = set(_TABLE["between"].replace("_", " ").split())
-BETWEEN_PIECES = sorted(_TABLE["between_pieces"].split(), key=len, reverse=True)
-GENITIVE = Words(_TABLE["genitive"])
-GAVE_UP = Words(*_TABLE["gave_up"])
-CUT = Words(_TABLE["cut"], _TABLE["cut_pieces"])
+NOUNS = set(table("abroad")["nouns"].split())
+NOUN_PIECES = tuple(piece.replace("_", " ") for piece in table("abroad")["noun_pieces"].split())
+BETWEEN = set(table("abroad")["between"].replace("_", " ").split())
+BETWEEN_PIECES = sorted(table("abroad")["between_pieces"].split(), key=len, reverse=True)
+GENITIVE = Words(table("abroad")["genitive"])
+GAVE_UP = Words(*table("abroad")["gave_up"])
+CUT = Words(table("abroad")["cut"], table("abroad")["cut_pieces"])
 WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 STARTS_ANEW = re.compile(r"[:：=]|——|[—–-]\s|\b(?:sondern|mais|sino|maar|bensì|а|ale|lecz|utan|mas|но)\b|而是")
 OF_IT = re.compile(r"[\s$)\\]*(?:['’](?:[nsy]?[ıiuü]n|nin|nın)\b|的(?!$)|の|의\s|의(?=\w))")

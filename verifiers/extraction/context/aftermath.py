@@ -11,7 +11,7 @@ HARMLESS = gated("aftermath", "harmless")
 ABROAD = WRONG | REJECTED | Words(*table("aftermath")["abroad"])
 OTHERS_ABROAD = table("aftermath")["others_abroad"].split()
 SENTENCE = re.compile(r"[^\n.!?。！？]+(?:\.(?=\w)[^\n.!?。！？]*)*[.!?。！？]*")
-ENDED = re.compile(r"[\s$)\]}*_\\]*(?:([.!?;\n。！？(（—–][\s$)\]}*_(（—–-]*)|[,，:：]\s*)?")
+ENDED = re.compile(r"[\s$)\]}*_\\]*(?:([.!?;\n。！？(（][\s$)\]}*_(（-]*)|[,，:：]\s*)?")
 LATER = re.compile(r"^\W*(?:(?:\w+\W+){0,3}?)(?:question|problem|exercise)\W*\d*\W*:", re.I)
 VALUE = re.compile(r"\d|(?<![a-z])[b-hj-z]\s?[=<>≠]|\\[a-z]+", re.I)
 FEW_WORDS = 9
@@ -26,23 +26,25 @@ def overturned(text: str, end: int, answer: str) -> bool:
         return False
     ended = ENDED.match(rest)
     own = answer.strip(" .$")
+    of_another = False
     for number, match in enumerate(SENTENCE.finditer(rest, ended.end() if ended else 0)):
         if number >= MOST_SENTENCES or LATER.match(match[0]):
             return False
         said = match[0].strip()
         if number or (ended and ended[1]) or said[:1].isupper():
-            if _overturns(said, own):
+            if _overturns(said, own, of_another):
                 return True
+            of_another = VALUE.search(said) is not None and own not in said
         elif not said.isascii() and _abroad(said):
             return True
     return False
 
 
-def _overturns(sentence: str, answer: str) -> bool:
+def _overturns(sentence: str, answer: str, of_another: bool) -> bool:
     if REVISED.found(sentence):
         return True
     if REFUSED.found(sentence):
-        return not (HARMLESS.found(sentence) or _of_another(sentence, answer))
+        return not (of_another or HARMLESS.found(sentence) or _of_another(sentence, answer))
     return _abroad(sentence)
 
 
@@ -55,6 +57,8 @@ def _of_another(sentence: str, answer: str) -> bool:
 def _abroad(sentence: str) -> bool:
     """Return whether a short sentence without a value of its own says no in another language."""
     if len(sentence.split()) > FEW_WORDS or len(sentence) > 80 or VALUE.search(sentence):
+        return False
+    if sentence.isascii() and HARMLESS.found(sentence):
         return False
     lowered = sentence.casefold()
     return ABROAD.search(sentence) and not any(other in lowered for other in OTHERS_ABROAD)

@@ -104,7 +104,7 @@ QUESTION = re.compile(
 # What makes another value of the number beside it: before it (with articles between) or after it.
 CHANGES_NEXT = Words(*table("wording")["changes_next"])
 NUMBERED = Words(table("wording")["numbered"])
-NAMED_BY = re.compile(r"\b(?:the|an?|its|our|this)\s+(?:\w+\s+)?\w+$", re.I)
+NAMED_BY = re.compile(r"\b(?:(?:the|an?|its|our|this)\s+(?:\w+\s+)?|has\s+|have\s+|with\s+)\w+$", re.I)
 CHANGES_BEFORE = Words(*table("wording")["changes_before"]) | Words("", " ".join(FOREIGN_SCALES))
 BOUNDS = table("wording")["bounds"]
 ARTICLES = words(table("wording")["articles"])
