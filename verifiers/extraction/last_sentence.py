@@ -30,6 +30,7 @@ ORDERS = re.compile(
 ANY_NEGATION = gated("last_sentence", "any_negation")
 REVISED = re.compile(r"\b(?:no|wait|actually|instead|mistake|wrong|however|but)\b", re.I)
 CHOSEN = gated("last_sentence", "chosen")
+SAYS = gated("last_sentence", "says")
 NAMED_KIND = gated("last_sentence", "named_kind")
 COUNTED = gated("last_sentence", "counted")
 GOES_ON = pattern("last_sentence", "goes_on")
@@ -87,6 +88,15 @@ def named_kind(sentence: str) -> tuple[str, bool] | None:
     if match is None or match[3].lower() in UNCERTAIN:
         return None
     return match[3], bool(match[1] or match[2])
+
+
+def says(sentence: str) -> str | None:
+    """Return what a sentence says in words that the grammar reads: "no solution", "true"."""
+    match = SAYS.search(sentence)
+    if match is None or denied_before(sentence[: match.start()]) or doubted(sentence[: match.start()]):
+        return None
+    said = next(filter(None, match.groups())).lower()
+    return "no solution" if said == "no" else said
 
 
 def closing_words(text: str) -> str:

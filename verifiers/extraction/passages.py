@@ -56,6 +56,11 @@ NEXT_LINE = re.compile(
 )
 STATED = pattern("passages", "stated", flags=re.I | re.M)
 END_MARKS = 60
+ROUNDING_NOTE = re.compile(
+    r"(?<=[\d$)}])\s*[,(]*\s*(?:(?:when\s+)?(?:rounded|correct|accurate)\s+)?(?:to\s+)?(?:\d|one|two|three|four)\s*"
+    r"(?:decimal\s+(?:places?|digits?)|d\.?\s?p\.?|significant\s+(?:figures?|digits?)|s\.?\s?f\.?|sig\.?\s?figs?)[\s).]*$",
+    re.I,
+)
 END_MARK = pattern("passages", "end_mark", flags=0)
 
 
@@ -96,6 +101,7 @@ def final_text(text: str) -> str:
     end = text[-END_MARKS:]
     if "Q" in end or not end.isascii() or (end[-1:] in "$exdDlk" and "\\" in end):
         text = text[:-END_MARKS] + END_MARK.sub("", end)
+    text = text[:-END_MARKS] + ROUNDING_NOTE.sub("", text[-END_MARKS:])
     text = COMMENT.sub(" ", text) if "<!--" in text else text
     text = STRUCK.sub(" ", text) if _may_strike(text) else text
     text = BOLD.sub(r"\1", text) if "**" in text else text

@@ -18,6 +18,7 @@ from verifiers.extraction.last_sentence import (
     last_sentence,
     main_clause,
     named_kind,
+    says,
     without_reason,
 )
 from verifiers.extraction.passages import math_span, math_spans, sentences, without_boilerplate
@@ -62,7 +63,7 @@ JOIN = re.compile(rf"[\s,;、，；]*{JOINT}?[\s,;、，]*", re.I)
 NUMBER_TEXT = (
     r"[-−+]?(?:[$€£]\s?)?(?>\d{1,3}(?:,\d{3})++|\d{1,3}(?:\.\d{3}){2,}+|\d++)(?:\.\d++|"
     r"(?::\d\d?+){1,3}(?:\s?[aApP]\.?[mM]\b| in the (?:morning|afternoon|evening)| at night)?)?"
-    r"(?:/\d++)?(?:\s?%|\\%|[€£°])?"
+    r"(?:/\d++|[½⅓⅔¼¾⅛⅜⅝⅞])?(?:\s?%|\\%|[€£°])?"
 )
 INVISIBLE = "\u0300-\u036f\u20d0-\u20f0\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff"
 NUMBER = re.compile(
@@ -77,6 +78,14 @@ PART_OF_KNOWN = re.compile(
 RATIO = re.compile(r"(?<![\d.,:])\d+(?:\.\d+)?(?:\s:\s\d+(?:\.\d+)?)+$")
 NAMED = rf"[a-z](?:_\w)?\s?=\s?{NUMBER_TEXT}"
 NAMED_LIST = re.compile(rf"(?<![\w=]){NAMED}(?:,?\s+(?:or|and)\s+{NAMED}|,\s+{NAMED})+(?=\W*$)")
+PREMISE = re.compile(
+    r"^\W*(?:(?:so|thus|hence|therefore)\W+)?(?:since|because|as|given that)\b[^.]{1,100}?, (?=[$\\]|[a-z]\s*=|we\s+have)", re.I
+)
+COMPOUND = re.compile(
+    r"(?<![\w.])\d+\s?(?:h|hr|hrs|hours?|min|minutes?|days?|weeks?|years?|ft|feet|kg|lbs?|pounds?|km|m|dollars?|euros?)"
+    r"(?:,?\s+(?:and\s+)?\d+\s?(?:min|mins|minutes?|s|sec|seconds?|in|inches|hours?|days?|months?|g|grams?|cm|m|oz|ounces?|cents?))+(?![\w])"
+)
+AND_A_PART = re.compile(r"(?<![\w.])(?:\d+|one|two|three|four|five|six|seven|eight|nine|ten)\s+and\s+(?:an?|one|two|three)\s+(?:half|thirds?|quarters?|fourths?|fifths?)(?!\s+of)", re.I)
 ROOT_AFTER = re.compile(r"\s?(?:√\s?\d+\s?)?π?")
 UNIT_AFTER = re.compile(r"\s?([a-zA-Z]{1,12})(?:[²³]|\^\d)?(?=[\s.,;!?)]|$)")
 UNITS_AFTER = SPELLINGS.keys() - {"in", "A", "min", "pt", "percentage"}
@@ -111,7 +120,7 @@ def last_expression(text: str) -> str | None:
         return named if is_value(named) else None
     for whole in reversed(sentences(text)[-12:]):
         whole = CONTRAST.sub("", whole)
-        sentence = _without_reason(main_clause(whole))
+        sentence = _without_reason(main_clause(_without_premise(whole)))
         if not math_spans(sentence) and (about := ROUNDED.search(sentence)):
             return rf"{about[1]} \approx {about[2]}" if stands(whole, about[0]) else None
         if (about := OR_ABOUT.search(sentence)) and (exact := last_expression(about[1])):
@@ -139,6 +148,12 @@ def last_expression(text: str) -> str | None:
             value = joined_spans(sentence[start:]) or spans[-1][2]
             return value if stands(whole, sentence[start : spans[-1][1]]) else None
     return None
+
+
+def _without_premise(sentence: str) -> str:
+    """Return x = 5 of "since x > 0, x = 5"."""
+    said = PREMISE.sub("", sentence, count=1)
+    return said if first_digit(said) < len(said) else sentence
 
 
 def _without_reason(sentence: str) -> str:
@@ -211,6 +226,8 @@ def words_stated(text: str) -> str | None:
     last = last_sentence(text)
     if chosen(last) and (letters := chosen_last(text)):
         return letters
+    if said := says(last):
+        return said
     if kind := named_kind(last):
         word, concludes = kind
         return word if concludes or not last_expression(text) else None
@@ -273,6 +290,9 @@ def _last_number(text: str) -> str | None:
     if not numbers:
         return None
     last = numbers[-1]
+    for form in (COMPOUND, AND_A_PART):
+        if (found := list(form.finditer(text))) and found[-1].end() >= last.end():
+            return found[-1][0]
     if named := NAMED_LIST.search(text):
         return named[0]
     if part := PART_OF_KNOWN.search(text):

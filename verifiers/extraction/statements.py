@@ -242,6 +242,8 @@ def read_statement(rest: str) -> str | None:
         return ", ".join(part.strip() for part in parts.groups() if part)
     if NO_VALUE.match(rest):
         return "does not exist"
+    if CHOICE_AND_TEXT.match(rest):
+        return NOT_THE_OTHER.sub("", rest.partition("\n")[0])
     if condition := conditional(rest):
         return condition
     if joined := joined_spans(rest):

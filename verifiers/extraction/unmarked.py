@@ -32,6 +32,12 @@ from verifiers.grammar.spoken import spoken
 from verifiers.grammar.tables import gated, pattern, table
 from verifiers.grammar.vocabulary import words
 
+CHECK = re.compile(
+    r"(?:\n|(?<=[.!?])\s)[\s*_#]*(?:check|checking|verification|verify|proof|to\s+(?:check|verify)|"
+    r"let(?:['’]s|\s+us)\s+(?:check|verify)|double[- ]check\w*|probe|vérification|comprobación|verifica|проверка|检验|验证)"
+    r"\b[^\n]{0,20}?[:.,*]",
+    re.I,
+)
 CUT_OFF = re.compile(r"(?:[\w)}]\s*[*/×÷·+=:]|\\(?:cdot|times|div|pm|[dt]?frac|sqrt))[\s$]*$")
 NEAR_END = 400
 LONGEST_READ = 30_000
@@ -44,6 +50,9 @@ TAIL = pattern("unmarked", "tail")
 SPELLED = pattern("unmarked", "spelled")
 CONCLUDES = re.compile(
     r"(\$?)[^\n]*?(?:\\Rightarrow|\\implies|⇒|⟹)(?![^\n]*(?:\\Rightarrow|\\implies|⇒|⟹))\s*"
+)
+STEP = re.compile(
+    r"^[^\n]*=[^\n]*?[,;.]?\s+(?:and\s+)?(?:so|hence|thus|therefore|giving|which\s+gives)\s+(?=[$\\(]{0,2}[a-z]\w?\s*=)", re.I
 )
 NUMBERED = re.compile(r"(?:\(?[a-e1-9]\)|[1-9]\.|•)\s+(?=\S)")
 ROW = re.compile(
@@ -78,6 +87,8 @@ def unmarked(text: str) -> tuple[str, str] | None:
     marks = "box" in whole or "answer>" in whole or "####" in whole
     if not whole or (marks and MARKED.search(whole)) or TAG_LIKE.search(whole):
         return None
+    if (check := CHECK.search(whole, 1)) and not overturned(whole, check.start(), ""):
+        whole = text = whole[: check.start()].rstrip()
     if CUT_OFF.search(whole) or cut_off(whole) or gave_up(whole[-NEAR_END:]):
         return None
     if GAVE_UP.search(whole, max(0, len(whole) - NEAR_END)):
@@ -123,6 +134,7 @@ def _followed(text: str, value: str) -> bool:
 def bare_answer(text: str) -> str:
     """Return a text without "so," before its value and "I think" after it."""
     text = TAIL.sub("", LEAD.sub("", text, count=1), count=1)
+    text = STEP.sub("", text, count=1) if "=" in text else text
     return f"{match[1]}{text[match.end() :]}" if (match := CONCLUDES.match(text)) else text
 
 

@@ -13,7 +13,8 @@ _SCALES = "|".join(SCALES)
 _SPOKEN = rf"(?:{_WORDS})(?:[- ](?:{_ONES}))?(?!\w)"
 _DIGITS = r"\d+(?:,\d{3})*(?:\.\d+)?(?:/\d+)?"
 _ROUND = r"an?\s+(?:hundred|thousand|million|billion)"
-NUMBER = rf"(?:(?:minus|negative)\s+)?(?:-?{_DIGITS}|{_ROUND}|{_SPOKEN}(?:\s+(?:{_SCALES})(?!\w))?)"
+_LONG = rf"{_SPOKEN}(?:\s+(?:{_SCALES})(?!\w)(?:\s+(?:and\s+)?{_SPOKEN})?){{0,4}}"
+NUMBER = rf"(?:(?:minus|negative)\s+)?(?:-?{_DIGITS}|{_ROUND}|{_LONG})"
 _PART = r"half|halves|(?:third|quarter|fourth|fifth|sixth|seventh|eighth|ninth|tenth|hundredth)s?"
 FORMS = [
     (rf"(?P<a>{NUMBER})", "{a}"),
@@ -41,7 +42,7 @@ KNOWN = frozenset({*NUMBER_WORDS, *SCALES, *PARTS, *(f"{part}s" for part in PART
 }
 SAID = re.compile(
     rf"(?<![\w-])(?<!and\s)(?:(?:{_SPOKEN}|an?)[\s-]+(?:{_PART})|(?!one\b|"
-    rf"zero\b){_SPOKEN}(?:\s+(?:{_SCALES}))?|{_PART}(?=\s+of))(?![\w-])",
+    rf"zero\b){_LONG}|{_PART}(?=\s+of))(?![\w-])",
     re.I,
 )
 IN = re.compile(r"\d in \d")
@@ -84,10 +85,12 @@ def _number(text: str) -> str:
             return "-" + _number(text.removeprefix(word))
     if not text or text[0].isdigit() or text[0] == "-":
         return text.replace(",", "{,}")
-    total = 0
+    total = part = 0
     for word in re.split(r"[\s-]+", text):
-        if word in SCALES:
-            total *= SCALES[word]
-        else:
-            total += 1 if word in ("a", "an") else NUMBER_WORDS[word]
-    return str(total)
+        if SCALES.get(word, 0) >= 1000:
+            total, part = total + part * SCALES[word], 0
+        elif word in SCALES:
+            part *= SCALES[word]
+        elif word != "and":
+            part += 1 if word in ("a", "an") else NUMBER_WORDS[word]
+    return str(total + part)

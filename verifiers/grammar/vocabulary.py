@@ -70,6 +70,12 @@ FOREIGN_NUMBERS |= dict.fromkeys(
     ],
     r"\frac{1}{2}",
 )
+FOREIGN_NUMBERS |= {
+    "positive infinity": r"\infty",
+    "plus infinity": r"\infty",
+    "negative infinity": r"-\infty",
+    "minus infinity": r"-\infty",
+}
 SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9}
 SCALES |= {"trillion": 10**12, "dozen": 12, "score": 20, "lakh": 10**5, "crore": 10**7}
 SCALES |= {"tenthousand": 10**4, "hundredmillion": 10**8}
