@@ -66,7 +66,12 @@ def _last_side(gold: str, answer: str, read: Node | None) -> Judgement | None:
     """Take what a chain of equal sides comes to, if the grammar cannot read its first ones or they
     are plain numbers with what they count: 10 apples + 5 apples = 15 apples, 7C2 = 21."""
     head, equal, last = answer.rpartition("=")
-    if not equal or "=" in gold or NOT_CHAINED.search(answer):
+    if not equal or "=" in gold:
+        return None
+    side = _read(last)
+    if isinstance(side, Node) and side.kind in ("tuple", "matrix") and not side.symbols():
+        return Judgement(True, "the last side") if compare(gold, last.strip()).equal else None
+    if NOT_CHAINED.search(answer):
         return None
     if read is not None and not (isinstance(read, Rel) and _comes_to(read)):
         return None
@@ -74,7 +79,6 @@ def _last_side(gold: str, answer: str, read: Node | None) -> Judgement | None:
         return None
     if read is None and ONE_UNKNOWN.search(head.rpartition("=")[2]):
         return None
-    side = _read(last)
     if not isinstance(side, Node) or side.symbols() or side.has("text") or not side.has("num"):
         return None
     found = compare(gold, last.strip())

@@ -131,7 +131,10 @@ def _is_formula(part: Node, name: Node) -> bool:
 def is_sum_of_names(node: Node) -> bool:
     """Return whether it is a sum of names, which nobody solves for one: m + n."""
     terms = [term.args[0] if term.kind == "neg" else term for term in node.args]
-    return node.kind == "add" and all(term.kind == "sym" for term in terms)
+    plain = all(term.kind == "sym" for term in terms)
+    curve = {"x", "y"} <= node.symbols()
+    bare = all(part.kind != "num" or term.kind == "pow" for term in terms for part in term.walk())
+    return node.kind == "add" and len(node.symbols()) > 1 and (plain or (bare and not curve))
 
 
 def _is_another_name(last: Node, sides: tuple[Node, ...]) -> bool:

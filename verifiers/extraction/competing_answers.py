@@ -3,6 +3,7 @@
 import re
 
 from verifiers.equality.rounding import is_rounding
+from verifiers.extraction.context.aftermath import later_sentences
 from verifiers.extraction.context.hedges import APPROXIMATELY
 from verifiers.extraction.context.standing import taken_back
 from verifiers.extraction.context.wording import OR, listed
@@ -31,6 +32,9 @@ CONFESSED = pattern("competing_answers", "confessed")
 LEAD_TO_VALUE = pattern("competing_answers", "lead_to_value")
 ONE_SENTENCE = re.compile(r"[^.\n]{1,80}\.\s*(?:(?:the|my|our)\s*)?", re.I)
 NEARBY = 160
+CONCLUSION = re.compile(
+    r"\W*(?:(?:so|hence|thus|therefore|consequently|in total|altogether)\b|(?:but|however)\b.*\b(?:suspect|suggests?|gives|giving|total\s+is)\b|the\s+(?:solution|requested|required|final)\b.*\bis\b)", re.I
+)
 
 
 def offered_after(text: str, position: int, answer: str) -> list[str]:
@@ -80,3 +84,9 @@ def stands_beside(between: str, *, certain: tuple[bool, bool]) -> bool:
         return True
     near = between if len(between) <= NEARBY else between[-NEARBY // 2 :]
     return bool(HEDGE.search(near))
+
+
+def concluded(text: str, stop: int) -> list[str]:
+    """Return the values that sentences after an answer conclude: "Hence the total is 84"."""
+    said = [sentence for sentence in later_sentences(text, stop) if CONCLUSION.match(sentence)]
+    return [value for sentence in said if (value := last_expression(sentence)) and is_value(value)]

@@ -4,7 +4,7 @@ import re
 from itertools import pairwise
 from typing import NamedTuple
 
-from verifiers.extraction.competing_answers import changed_to, offered_after, stands_beside
+from verifiers.extraction.competing_answers import changed_to, concluded, offered_after, stands_beside
 from verifiers.extraction.context.aftermath import overturned
 from verifiers.extraction.context.alone import stands_alone
 from verifiers.extraction.context.hedges import BOUND, labelled
@@ -45,6 +45,7 @@ from verifiers.extraction.unmarked import bare_answer, unmarked, value_lines
 from verifiers.grammar.literals import is_plain_number
 from verifiers.grammar.normalize import normalize, plain_words
 from verifiers.grammar.tables import pattern
+from verifiers.grammar.units import SPELLINGS
 from verifiers.types import Format
 
 ANSWER_TAG = re.compile(r"</?\s*answer\s*/?>", re.I)
@@ -71,6 +72,7 @@ LINE_BREAK = re.compile(r"<br\s*/?>", re.I)
 EQUAL_AFTER = re.compile(
     r"(?:\$|\\\)|\s){0,4}={1,2}\s{0,3}\$?(-?[\d.,]{1,20}\d|\d)(?=[\s.,;$)]*(?:$|\n|[A-Z]))"
 )
+UNIT_BESIDE = re.compile(r"[\s$)\]*]{0,4}\s([A-Za-z]{2,12})(?=[\s.,;!?)$]|$)")
 NEAR_END = 400
 LONGEST_ANSWER = 30_000
 LONGEST_BARE = 300
@@ -288,12 +290,15 @@ def _last_of(text: str, places: list[Place]) -> Extraction | None:
             same = changed.strip(" .$") == last.value.strip()
             changed = "" if same and taken_back(text[end : end + NEAR_END]) else changed
             return _checked(changed, "taken back")
-        stop = end if last.certain else _stop_of(text, last, end)
-        if overturned(text, stop, last.value):
-            return Extraction(None, "taken back")
         rest = offered_after(text, end, last.value) + _last_line(text, end)
         equal = EQUAL_AFTER.match(text, end) if last.certain else None
         found = _beside(found, [*rest, equal[1]] if equal else rest)
+    stop = end if last.certain else _stop_of(text, last, end)
+    if overturned(text, stop, last.value):
+        return Extraction(None, "taken back")
+    found = _beside(found, concluded(text, stop))
+    if last.certain and is_plain_number(last.value) and (unit := UNIT_BESIDE.match(text, end)):
+        found = found._replace(text=f"{last.value} {unit[1]}" if unit[1] in SPELLINGS else found.text)
     if len(places) < 2:
         return found
     parts = [place.value for place in places if place.certain] or [

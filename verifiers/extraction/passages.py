@@ -12,10 +12,18 @@ BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s+([-+]?\d[\d.,]*|[A-Za-z](?![A-Za-z]))
 END_OF_TURN = re.compile(
     r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text)\|>|</s>|<｜end▁of▁sentence｜>"
 )
+FINAL_CHANNEL = re.compile(r".*<\|channel\|>final<\|message\|>", re.S)
+ASSISTANT = re.compile(r"^(?:\s*user\s*:.*?\n)?\s*assistant\s*:[ \t]*|^\s*<\|im_start\|>user\s.*?<\|im_start\|>assistant\s*", re.I | re.S)
 OWN_TURN = re.compile(r"^\s*<\|im_start\|>\s*assistant\s*\n|^\s*<\|start_header_id\|>assistant<\|end_header_id\|>\s*")
 CALCULATOR = re.compile(r"<<[^<>\n]{0,200}>>")
 LONG_GAP = re.compile(" {100,}")
-BOILERPLATE = re.compile(r"\bI hope (?:it|this) is correct\.?|\bI hope this helps[.!]?", re.I)
+BOILERPLATE = re.compile(
+    r"\bI hope (?:it|this) is correct\.?|\bI hope (?:this|that|it) helps[.!]?|\b(?:please )?let me know if\b[^.!?\n]*[.!?]?"
+    r"|\bfeel free to\b[^.!?\n]*[.!?]?|\bhappy to help\b[^.!?\n]*[.!?]?|\b(?:would|do) you (?:like|want) (?:me )?[^.!?\n]*\?"
+    r"|\n\W*references:?\W*\n(?:\W*\[?\d[^\n]*\n?)+\Z",
+    re.I,
+)
+POLITE = ("hope", "let me know", "feel free", "happy to", "would you", "do you", "references")
 CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.S)
 FENCED = re.compile(r"```[^`]*```(?=[^`]*\w)")
 PROGRAM = re.compile(
@@ -93,6 +101,8 @@ def final_text(text: str) -> str:
     bold."""
     text = text if text.isascii() else in_plain_letters(text)
     text = CALCULATOR.sub("", text) if "<<" in text else text
+    text = FINAL_CHANNEL.sub("", text, count=1) if "final<|message|>" in text else text
+    text = ASSISTANT.sub("", text, count=1) if "ssistant" in text[:2000] else text
     text = OWN_TURN.sub("", text, count=1)
     text = END_OF_TURN.split(text, maxsplit=1)[0] if "<" in text else text
     text = LONG_GAP.sub(" ", text) if " " * 100 in text else text
@@ -186,7 +196,8 @@ def without_code(text: str) -> str:
 
 
 def without_boilerplate(text: str) -> str:
-    return BOILERPLATE.sub("", text) if " hope " in text.lower() else text
+    lowered = text.lower()
+    return BOILERPLATE.sub("", text).rstrip() if any(word in lowered for word in POLITE) else text
 
 
 @lru_cache(maxsize=4)

@@ -53,12 +53,12 @@ DATE = gated("prose", "date")
 NEGATED = re.compile(r"(?:\bnot|n't|\bnever|\bcannot be)\s+(?:(?:equal to|be)\s+)?[*_$\\(]*$", re.I)
 CHANGED_YET = re.compile(r"\bround|\bin an?\b", re.I)
 PLACED = re.compile(
-    r"(?:at\s+)?(?:the\s+)?(?:ordered\s+)?(?:(?:point|pair|interval|number|value|set|letter)\s+)?(?=\(|-?\d|[A-J]\b)"
+    r"(?:at\s+)?(?:the\s+)?(?:ordered\s+)?(?:(?:point|pair|interval|number|value|set|letter)\s+)?(?=\(|-?\d|[A-J]\b)|(?:due\s+)?on\s+(?=[A-Z]|the\s+\d)"
 )
 ENDS_ARGUMENT = re.compile(r",?\s+(?:but|so|hence|thus|therefore)$", re.I)
 CONCLUDES = pattern("prose", "concludes")
 FOR_ALL = re.compile(r"(?<=[$)\d])\s+for\s+(?:all|any|every|each)\b[^.;=]{1,80}$", re.I)
-LINK = re.compile(r"\s(?:is|are|equals|be|meet|intersect)\s+|(?<!\d\s):\s+")
+LINK = re.compile(r"\s(?:is|are|equals|be|meet|intersect|factors?\s+(?:as|into)|simplifies\s+to|reduces\s+to|expands\s+to|(?:written|expressed)\s+as)\s+|(?<!\d\s):\s+")
 JOIN = re.compile(rf"[\s,;、，；]*{JOINT}?[\s,;、，]*", re.I)
 NUMBER_TEXT = (
     r"[-−+]?(?:[$€£]\s?)?(?>\d{1,3}(?:,\d{3})++|\d{1,3}(?:\.\d{3}){2,}+|\d++)(?:\.\d++|"
@@ -86,6 +86,7 @@ COMPOUND = re.compile(
     r"(?:,?\s+(?:and\s+)?\d+\s?(?:min|mins|minutes?|s|sec|seconds?|in|inches|hours?|days?|months?|g|grams?|cm|m|oz|ounces?|cents?))+(?![\w])"
 )
 AND_A_PART = re.compile(r"(?<![\w.])(?:\d+|one|two|three|four|five|six|seven|eight|nine|ten)\s+and\s+(?:an?|one|two|three)\s+(?:half|thirds?|quarters?|fourths?|fifths?)(?!\s+of)", re.I)
+ABOUT_ASIDE = re.compile(r"(?<=[\w)}$°%])\s*\((?:about|approximately|approx\.?|roughly|≈|~)\s*[^()\n]{1,40}\)", re.I)
 ROOT_AFTER = re.compile(r"\s?(?:√\s?\d+\s?)?π?")
 UNIT_AFTER = re.compile(r"\s?([a-zA-Z]{1,12})(?:[²³]|\^\d)?(?=[\s.,;!?)]|$)")
 UNITS_AFTER = SPELLINGS.keys() - {"in", "A", "min", "pt", "percentage"}
@@ -114,7 +115,7 @@ def joined_spans(rest: str) -> str | None:
 def last_expression(text: str) -> str | None:
     """Return the last mathematics or number of a passage, if its sentence states it; lists stay
     whole."""
-    text = without_boilerplate(text)
+    text = ABOUT_ASIDE.sub("", without_boilerplate(text))
     if subject := SUBJECT.match(last_sentence(text)):
         named = next(filter(None, subject.groups()))
         return named if is_value(named) else None

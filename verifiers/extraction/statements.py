@@ -67,6 +67,7 @@ PLAIN_WORD = re.compile(r"[^\W\d_]+(?:['’][a-z]+)?")
 INTRODUCES = re.compile(
     r"\s*[A-Z][^\n$\\\d]{2,120}?(?:\b(?:is|are|equals|be|as follows)|:)\s*\n\s*(?=\$|\\[(\[]|\*\*|-?\d)"
 )
+NEXT_SENTENCE = re.compile(r"\(?[A-J][).:]\s+(?:[A-Z][a-z]*|I)['’,]?\s")
 CUT_AFTER = re.compile(r"\s*(?:[-+*/×÷·:]|\\(?:cdot|times|div|pm|[dt]?frac|sqrt)\b)[\s$]*$")
 LONGEST_STATEMENT = 30_000
 LAST_STATEMENTS = 8
@@ -242,7 +243,7 @@ def read_statement(rest: str) -> str | None:
         return ", ".join(part.strip() for part in parts.groups() if part)
     if NO_VALUE.match(rest):
         return "does not exist"
-    if CHOICE_AND_TEXT.match(rest):
+    if CHOICE_AND_TEXT.match(rest) and not NEXT_SENTENCE.match(rest):
         return NOT_THE_OTHER.sub("", rest.partition("\n")[0])
     if condition := conditional(rest):
         return condition

@@ -38,6 +38,7 @@ CHECK = re.compile(
     r"\b[^\n]{0,20}?[:.,*]",
     re.I,
 )
+PARAGRAPH = re.compile(r"^.*?(?:\n\s*\n|\Z)", re.S)
 CUT_OFF = re.compile(r"(?:[\w)}]\s*[*/×÷·+=:]|\\(?:cdot|times|div|pm|[dt]?frac|sqrt))[\s$]*$")
 NEAR_END = 400
 LONGEST_READ = 30_000
@@ -88,7 +89,7 @@ def unmarked(text: str) -> tuple[str, str] | None:
     if not whole or (marks and MARKED.search(whole)) or TAG_LIKE.search(whole):
         return None
     if (check := CHECK.search(whole, 1)) and not overturned(whole, check.start(), ""):
-        whole = text = whole[: check.start()].rstrip()
+        whole = text = (whole[: check.start()] + PARAGRAPH.sub("", whole[check.end() :], count=1)).rstrip()
     if CUT_OFF.search(whole) or cut_off(whole) or gave_up(whole[-NEAR_END:]):
         return None
     if GAVE_UP.search(whole, max(0, len(whole) - NEAR_END)):

@@ -4,6 +4,7 @@ import re
 from functools import lru_cache
 
 from verifiers.grammar.spoken import spoken
+from verifiers.grammar.tables import pattern
 
 GOLD_MARK = "####"
 MAX_WORDS = 200
@@ -26,6 +27,8 @@ DAY_FIRST = re.compile(
 MONTH_FIRST = re.compile(
     rf"{_MONTH}\s+(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?:,?\s+(?P<year>\d{{4}}))?", re.I
 )
+RESPECTIVELY = re.compile(r",?\s+respectively$")
+PARTS = pattern("statements", "parts", flags=0)
 ONE_DOLLAR = re.compile(r"-?\$\s?\d")
 GROUPED = re.compile(r"\d{1,3}(?:[\u00a0\u202f\u2009']\d{3})+|\d{1,3}(?:\.\d{3}){2,}")
 COUNTED = r"(?:day|week|month|year|century|floor|hour|grade|place)"
@@ -56,7 +59,9 @@ RUN = re.compile(r"[A-J]{2,6}")
 def gold_text(gold: str) -> str:
     """Return the answer inside a gold field; GSM8K writes its solution first and then `####
     answer`."""
-    return gold.rpartition(GOLD_MARK)[2].strip().strip(INVISIBLE_EDGE)
+    gold = gold.rpartition(GOLD_MARK)[2].strip().strip(INVISIBLE_EDGE)
+    parts = PARTS.fullmatch(gold) if "a)" in gold or "i)" in gold else None
+    return ", ".join(part.strip() for part in parts.groups() if part) if parts else gold
 
 
 def normalize(text: str) -> str:
@@ -88,6 +93,7 @@ def _normalized(text: str) -> str:
                 text = inner
         if text == before:
             break
+    text = RESPECTIVELY.sub("", text) if text.endswith("respectively") else text
     if text.count("$") == 1 and ONE_DOLLAR.match(text):
         text = text.replace("$", r"\$")
     if len(text) <= LONGEST_SAID:

@@ -39,6 +39,9 @@ UNITS: dict[str, tuple[str, Fraction, str]] = {
     "gbp": ("gbp", Fraction(1), "GBP £ quid"),
     "yen": ("yen", Fraction(1), "yen ¥ JPY"),
     "rupee": ("rupee", Fraction(1), "rupee rupees ₹ Rs INR"),
+    "ohm": ("resistance", Fraction(1), "ohm ohms Ω"),
+    "hectare": ("land", Fraction(1), "ha hectare hectares"),
+    "acre": ("acres", Fraction(1), "acre acres"),
     "Hz": ("frequency", Fraction(1), "Hz hertz"),
     "N": ("force", Fraction(1), "N newton newtons"),
     "J": ("energy", Fraction(1), "J joule joules"),
@@ -73,7 +76,7 @@ COMPOUNDS = {"mph": {"mile": 1, "hour": -1}, "kph": {"km": 1, "hour": -1}}
 SPELLINGS = {word: name for name, (_, _, spellings) in UNITS.items() for word in spellings.split()}
 # Read as a unit after a number even where letters could be variables.
 SAFE_SYMBOLS = words(
-    "cm mm km kg mg ft lb lbs oz Hz mph kph kJ kW mL ml USD EUR GBP hrs hr sec yd gal mol Pa nm "
+    "cm mm km kg mg ft lb lbs oz Hz mph kph kJ kW mL ml USD EUR GBP hrs hr sec yd gal mol Pa nm ha "
     "kHz MHz GHz kPa kWh mi keV MeV day cup yen deg rad yrs wks pct"
 )
 # Single letters that a number may be followed by: dropped where the other side has no variables.

@@ -10,13 +10,21 @@ REVISED = gated("aftermath", "revised")
 HARMLESS = gated("aftermath", "harmless")
 ABROAD = WRONG | REJECTED | Words(*table("aftermath")["abroad"])
 OTHERS_ABROAD = table("aftermath")["others_abroad"].split()
-SENTENCE = re.compile(r"[^\n.!?。！？]+(?:\.(?=\w)[^\n.!?。！？]*)*[.!?。！？]*")
+SENTENCE = re.compile(r"[^\n.!?;。！？；]+(?:\.(?=\w)[^\n.!?;。！？；]*)*[.!?;。！？；]*")
 ENDED = re.compile(r"[\s$)\]}*_\\]*(?:([.!?;\n。！？(（][\s$)\]}*_(（-]*)|[,，:：]\s*)?")
 LATER = re.compile(r"^\W*(?:(?:\w+\W+){0,3}?)(?:question|problem|exercise)\W*\d*\W*:", re.I)
 VALUE = re.compile(r"\d|(?<![a-z])[b-hj-z]\s?[=<>≠]|\\[a-z]+", re.I)
 FEW_WORDS = 9
 LONGEST = 900
 MOST_SENTENCES = 8
+
+
+def later_sentences(text: str, end: int) -> list[str]:
+    """Return the sentences that follow the one of an answer."""
+    rest = text[end : end + LONGEST]
+    ended = ENDED.match(rest)
+    said = [match[0].strip() for match in SENTENCE.finditer(rest, ended.end() if ended else 0)]
+    return (said if ended and ended[1] else said[1:])[:MOST_SENTENCES]
 
 
 def overturned(text: str, end: int, answer: str) -> bool:

@@ -29,6 +29,9 @@ MEMBER_AFTER = re.compile(r"\s*,\s*(?!\\(?:boxed|fbox))[-\w\\]")
 RELATES = re.compile(r"\s*(?:[<>]\s*[\w\\]|:\s*\d)")
 SPACED_RELATION = re.compile(r"\s+[<>]\s")
 SIGNS = "－﹣‐‑‒⁻₋➖➕✕✖➗"
+ASIDE_OPENS = re.compile(r"quad|\(\s*(?:\\text|[A-Za-z]{3})")
+SIZE = re.compile(r"\\(?:left|[bB]igg?l?)\s*$")
+APPLIED = re.compile(r"(?<![A-Za-z\\])[a-zA-Z]'*$")
 OPERATES = re.compile(r"\s*[-+*/^_×·÷±!]|\s*\*\*\s*\d")
 
 
@@ -85,7 +88,9 @@ def _free_before(text: str, start: int) -> bool:
         if not bare[-1].isprintable() or LEADS.search(bare) or TEXT_BEFORE.search(bare):
             return True
         if bare[-1] in "([":
-            before = bare[:-1]
+            before = SIZE.sub("", bare[:-1])
+            if APPLIED.search(before):
+                return False
             continue
         if bare[-1] == "{":
             group = GROUP_BEFORE.search(bare)
@@ -127,7 +132,7 @@ def _free_after(text: str, end: int) -> bool:
                 return not inside and not re.match(r"!\s*[\w=+*/-]", bare)
             if OPERATES.match(bare) and not (not inside and bare[0] in "*_-–—"):
                 return FOLLOWS.match(bare) is not None and bare[0] == "^"
-            if bare[0] == "(" and not spaces:
+            if bare[0] == "(" and not (spaces and (not inside or ASIDE_OPENS.search(spaces[0] + bare))):
                 return False
             if inside and bare[0] == "|":
                 return False

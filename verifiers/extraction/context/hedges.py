@@ -18,6 +18,7 @@ APPROXIMATELY = re.compile(
 )
 OTHERS_SAY = gated("hedges", "others_say")
 UNLESS_OR_IF = re.compile(r"\b(?:unless|if|depend)", re.I)
+EXPECTED_VALUE = re.compile(r"\s*expected\s+(?:number|value|cost|time|length|sum|profit|gain)\b", re.I)
 PERSONAL = {"my", "your"}
 OWN_RESULT = {"answer", "result", "solution", "total", "choice", "conclusion", "calculation"}
 LONGEST_CONDITION = 200
@@ -47,6 +48,8 @@ def labelled(text: str) -> tuple[str, bool] | None:
     match = LABELLED.match(text)
     if match is None:
         return None
+    if EXPECTED_VALUE.match(text):
+        return text[match.end() :], False
     said = set((match[1] or match[2]).lower().split())
     personal = not PERSONAL.isdisjoint(said) and OWN_RESULT.isdisjoint(said)
     return text[match.end() :], personal or not ANOTHERS_LABEL.isdisjoint(said)
