@@ -252,7 +252,7 @@ def _beside(found: Extraction, others: list[str]) -> Extraction:
 def _stop_of(text: str, place: Place, end: int) -> int:
     """Return where a value that a phrase states ends."""
     at = text.find(place.value, place.start)
-    return at + len(place.value) if at >= 0 else end
+    return at + len(place.value.rstrip(" .,;")) if at >= 0 else end
 
 
 def _last_line(text: str, end: int) -> list[str]:

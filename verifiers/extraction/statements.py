@@ -11,7 +11,7 @@ from verifiers.extraction.context.hedges import (
     conditional,
     not_its_own,
 )
-from verifiers.extraction.context.plain import next_step
+from verifiers.extraction.context.plain import next_step, speaks_of_it
 from verifiers.extraction.context.standing import (
     CASES,
     denied_after,
@@ -68,6 +68,7 @@ INTRODUCES = re.compile(
     r"\s*[A-Z][^\n$\\\d]{2,120}?(?:\b(?:is|are|equals|be|as follows)|:)\s*\n\s*(?=\$|\\[(\[]|\*\*|-?\d)"
 )
 NEXT_SENTENCE = re.compile(r"\(?[A-J][).:]\s+(?:[A-Z][a-z]*|I)['’,]?\s")
+VALUE_NEXT = re.compile(r"[\s*_$(\\-]*(?:\d|[A-J]\b|the\b|just\b|simply\b|a\b)")
 CUT_AFTER = re.compile(r"\s*(?:[-+*/×÷·:]|\\(?:cdot|times|div|pm|[dt]?frac|sqrt)\b)[\s$]*$")
 LONGEST_STATEMENT = 30_000
 LAST_STATEMENTS = 8
@@ -165,6 +166,8 @@ def _read(text: str, match: re.Match[str], quoted: list[tuple[int, int]]) -> Sta
     start, end = match.span()
     said = match[0] if not start or text[start - 1] == "\n" else sentence_before(text, end)
     if not_its_own(text, match, quoted) or denied_before(said):
+        return None
+    if text.startswith(("'s", "’s"), match.start() + len(match[0].rstrip(" *_")) - 2) and not VALUE_NEXT.match(text, end):
         return None
     if OF_THE_ANSWER.search(text, max(0, start - LONGEST_QUALIFIER), start) or OF_ANOTHER.search(match[0]):
         return None
@@ -268,6 +271,8 @@ def read_statement(rest: str) -> str | None:
             return part
     if sentence.endswith("?") and len(pieces) > 1 and is_value(pieces[1].rstrip("?")):
         return f"{sentence.rstrip('?')}, {pieces[1].rstrip('?')}"
+    if speaks_of_it(sentence):
+        return None
     for part in (clause, sentence):
         inner = last_expression(part)
         if inner:

@@ -8,6 +8,7 @@ from verifiers.extraction.context.aftermath import overturned
 from verifiers.extraction.context.hedges import BOUND, GAVE_UP, labelled
 from verifiers.extraction.context.plain import next_step, speaks_of_it
 from verifiers.extraction.context.standing import (
+    ANOTHERS_LABEL,
     denied_after,
     denied_before,
     doubted,
@@ -39,6 +40,8 @@ CHECK = re.compile(
     re.I,
 )
 PARAGRAPH = re.compile(r"^.*?(?:\n\s*\n|\Z)", re.S)
+FENCE = re.compile(r"```\w*")
+HEADED = re.compile(r"(?:^|\n)\s*(?:#{1,6}\s+|\*\*)?([^\n]{3,40}?):?\s*\n+([^\n]{1,40})\Z")
 CUT_OFF = re.compile(r"(?:[\w)}]\s*[*/×÷·+=:]|\\(?:cdot|times|div|pm|[dt]?frac|sqrt))[\s$]*$")
 NEAR_END = 400
 LONGEST_READ = 30_000
@@ -94,8 +97,12 @@ def unmarked(text: str) -> tuple[str, str] | None:
         return None
     if GAVE_UP.search(whole, max(0, len(whole) - NEAR_END)):
         return None
-    if whole.startswith("{") and '":' in whole:
-        return _from_json(whole)
+    bare = FENCE.sub("", whole).strip()
+    if bare.startswith("{") and '":' in bare:
+        return _from_json(bare)
+    if (headed := HEADED.search(whole)) and is_value(headed[2]):
+        if denied_before(headed[1] + " ") or not ANOTHERS_LABEL.isdisjoint(headed[1].lower().split()):
+            return None
     if speaks_of_it(last_sentence(whole)):
         return None
     if listed := value_lines(whole):
@@ -167,7 +174,10 @@ def _from_json(text: str) -> tuple[str, str] | None:
     except (ValueError, RecursionError):
         return None
     said = [found[key] for key in ANSWER_KEYS if key in found] if isinstance(found, dict) else []
-    if len(said) != 1 or not isinstance(said[0], str | int | float):
+    refused = isinstance(found, dict) and any(
+        value in (False, "rejected", "wrong", "failed", "incorrect") for value in found.values()
+    )
+    if refused or len(said) != 1 or not isinstance(said[0], str | int | float):
         return None
     return str(said[0]), "JSON"
 

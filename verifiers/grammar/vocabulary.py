@@ -37,6 +37,7 @@ SYSTEMS = words("cases aligned align gathered gather split equation rcases dcase
 MATRICES = words(table("vocabulary")["matrices"])
 FILLERS = words(table("vocabulary")["fillers"])
 NOT_UNITS = words(table("vocabulary")["not_units"])
+NOT_UNITS |= {word for word in table("wording")["changes_before"][0].split() if "_" not in word}
 NUMBER_WORDS = table("vocabulary")["number_words"]
 _COUNTED = [
     "cero uno dos tres cuatro cinco seis siete ocho nueve diez",

@@ -29,6 +29,13 @@ MEMBER_AFTER = re.compile(r"\s*,\s*(?!\\(?:boxed|fbox))[-\w\\]")
 RELATES = re.compile(r"\s*(?:[<>]\s*[\w\\]|:\s*\d)")
 SPACED_RELATION = re.compile(r"\s+[<>]\s")
 SIGNS = "－﹣‐‑‒⁻₋➖➕✕✖➗"
+# A bound of an interval, one side of an equation to solve, what a limit goes to, a product in words.
+PART_BEFORE = re.compile(
+    r"(?:[\[(](?:[^\[\]()$\\\n]|\\infty)*,\s*|(?<![\w}])\d+\s*[a-z]\s*=\s*|_\{[^{}$]*|[\d)}]\s\*\s)$"
+)
+PART_AFTER = re.compile(
+    r"\s*=\s*(?:\d*\s*[a-z]\s*[-+^]|[^=$\\\n]{1,20}[-+]\s*[a-z]\b)|\s*\\n?mid\b|[ \t]+[*×·/][ \t]*\d"
+)
 ASIDE_OPENS = re.compile(r"quad|\(\s*(?:\\text|[A-Za-z]{3})")
 SIZE = re.compile(r"\\(?:left|[bB]igg?l?)\s*$")
 APPLIED = re.compile(r"(?<![A-Za-z\\])[a-zA-Z]'*$")
@@ -53,6 +60,8 @@ def stands_alone(text: str, start: int, end: int, *, after_box: int = 0) -> bool
     if more is not None:
         return more
     if text.endswith(".", 0, start) and text[start - 2 : start - 1].isdigit():
+        return False
+    if PART_BEFORE.search(text, max(0, start - NEAR), start) or PART_AFTER.match(text, end):
         return False
     before = text[max(0, start - NEAR) : start].rstrip("$ \t\n")
     if before.endswith((",", ";")) and AFTER_A_LIST.search(text, max(0, start - NEAR), start):
