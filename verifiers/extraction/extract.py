@@ -41,7 +41,7 @@ from verifiers.extraction.prose import (
 )
 from verifiers.extraction.readable import YES_OR_NO, is_value
 from verifiers.extraction.statements import PARTS, stated
-from verifiers.extraction.unmarked import bare_answer, unmarked, value_lines
+from verifiers.extraction.unmarked import bare_answer, emphasized, unmarked, value_lines
 from verifiers.grammar.literals import is_plain_number
 from verifiers.grammar.normalize import normalize, plain_words
 from verifiers.grammar.tables import pattern
@@ -73,6 +73,7 @@ EQUAL_AFTER = re.compile(
     r"(?:\$|\\\)|\s){0,4}={1,2}\s{0,3}\$?(-?[\d.,]{1,20}\d|\d)(?=[\s.,;$)]*(?:$|\n|[A-Z]))"
 )
 UNIT_BESIDE = re.compile(r"[\s$)\]*]{0,4}\s([A-Za-z]{2,12})(?=[\s.,;!?)$]|$)")
+WEAK = ("no answer found", "last expression")
 NEAR_END = 400
 LONGEST_ANSWER = 30_000
 LONGEST_BARE = 300
@@ -102,8 +103,11 @@ def extract(
     text = after_thought(response, think_open=think_open)
     if text is None:
         return Extraction(None, "thought never closed")
-    text = final_text(text)
+    written, text = text, final_text(text)
     found = _answer(text, format=format, cut_off=cut_off)
+    if format == "any" and not cut_off and found.reason in WEAK:
+        emphasis = emphasized(written, text)
+        found = Extraction(emphasis, "emphasis") if emphasis else found
     return found._replace(passage="" if cut_off else text[-NEAR_END:], format=format)
 
 

@@ -16,7 +16,7 @@ from verifiers.extraction.context.standing import (
 )
 from verifiers.extraction.context.wording import changed
 from verifiers.extraction.last_sentence import last_sentence, without_reason
-from verifiers.extraction.passages import MARKED, math_spans, tail_of, without_code
+from verifiers.extraction.passages import BOLD, MARKED, math_spans, sentences, tail_of, without_code
 from verifiers.extraction.places import MOST_PLACES
 from verifiers.extraction.prose import (
     CONTRAST,
@@ -128,6 +128,20 @@ def unmarked(text: str) -> tuple[str, str] | None:
         return said, "last sentence"
     last = last_expression(text)
     return (last, "last expression") if last and not _followed(text, last) else None
+
+
+def emphasized(written: str, text: str) -> str | None:
+    """Return the only value in bold of the last sentence of a response, if the sentence states it."""
+    line = written.rstrip().rpartition("\n")[2].strip()
+    bold = BOLD.findall(line)
+    if len(bold) != 1 or BOLD.sub(r"\1", line) != text.rstrip().rpartition("\n")[2].strip():
+        return None
+    value = bold[0].strip(" .")
+    sentence = (sentences(text) or [""])[-1]
+    if len(sentence) < len(value) + 4 or value not in sentence or not is_value(value):
+        return None
+    plain = not speaks_of_it(sentence) and stands(sentence, value)
+    return value if plain and not gave_up(sentence) else None
 
 
 def _followed(text: str, value: str) -> bool:

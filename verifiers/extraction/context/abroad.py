@@ -2,8 +2,8 @@
 
 import re
 
-from verifiers.extraction.context.wording import Words
-from verifiers.grammar.tables import table
+from verifiers.extraction.context.wording import NEGATION, Words
+from verifiers.grammar.tables import pattern, table
 
 NOUNS = set(table("abroad")["nouns"].split())
 NOUN_PIECES = tuple(piece.replace("_", " ") for piece in table("abroad")["noun_pieces"].split())
@@ -12,11 +12,20 @@ BETWEEN_PIECES = sorted(table("abroad")["between_pieces"].split(), key=len, reve
 GENITIVE = Words(table("abroad")["genitive"])
 GAVE_UP = Words(*table("abroad")["gave_up"])
 CUT = Words(table("abroad")["cut"], table("abroad")["cut_pieces"])
+WRONG_STEMS = pattern("abroad", "wrong_stems")
+CHANGING_STEMS = pattern("abroad", "changing_stems")
+COMMA = re.compile(r"[,;，；]\s*")
 WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 STARTS_ANEW = re.compile(r"[:：=]|——|[—–-]\s|\b(?:sondern|mais|sino|maar|bensì|а|ale|lecz|utan|mas|но)\b|而是")
 OF_IT = re.compile(r"[\s$)\\]*(?:['’](?:[nsy]?[ıiuü]n|nin|nın)\b|的(?!$)|の|의\s|의(?=\w))")
 LATIN = re.compile(r"[a-z]", re.I)
 ENGLISH_SOLUTION = re.compile(r"\b(?:the|is|are)\b", re.I)
+
+
+def denies_answer(sentence: str) -> bool:
+    """Return whether a sentence denies "the answer" or calls it wrong in another language."""
+    noun = _answer_noun(sentence) is not None
+    return bool(WRONG_STEMS.search(sentence)) or (noun and NEGATION.search(sentence))
 
 
 def described(before: str, after: str) -> bool:
@@ -50,6 +59,18 @@ def _answer_noun(before: str) -> tuple[int, int] | None:
         if at >= 0 and (found is None or at > found[0]):
             found = at, at + len(piece)
     return found
+
+
+def misnamed(before: str, after: str) -> bool:
+    """Return whether a sentence calls its value wrong, or what makes another of it, by the stems of
+    the words around it."""
+    clause = COMMA.split(before)[-1]
+    if WRONG_STEMS.search(clause) or GAVE_UP.search(before):
+        return True
+    if CHANGING_STEMS.search(clause) and _answer_noun(before) is not None:
+        return True
+    match = WRONG_STEMS.search(after)
+    return match is not None and len(after[: match.start()].split()) < 3
 
 
 def gave_up(text: str) -> bool:

@@ -2,6 +2,7 @@
 
 import re
 
+from verifiers.extraction.context.abroad import denies_answer
 from verifiers.extraction.context.wording import REJECTED, WRONG, Words
 from verifiers.grammar.tables import gated, table
 
@@ -69,4 +70,5 @@ def _abroad(sentence: str) -> bool:
     if sentence.isascii() and HARMLESS.found(sentence):
         return False
     lowered = sentence.casefold()
-    return ABROAD.search(sentence) and not any(other in lowered for other in OTHERS_ABROAD)
+    said = ABROAD.search(sentence) or denies_answer(sentence)
+    return said and not any(other in lowered for other in OTHERS_ABROAD)

@@ -4,7 +4,7 @@ import re
 from functools import lru_cache, reduce
 from operator import or_
 
-from verifiers.extraction.context.abroad import described
+from verifiers.extraction.context.abroad import described, misnamed
 from verifiers.extraction.context.wording import (
     DOUBT,
     NEGATION,
@@ -84,7 +84,7 @@ def last_clause(before: str) -> str:
 def not_stated(text: str, start: int, end: int) -> bool:
     """Return whether the words around text[start:end] deny it, ask it or give it to others."""
     before, after = sentence_before(text, start), sentence_after(text, end)
-    if denied_before(before) or denied_after(after) or described(before, after):
+    if denied_before(before) or denied_after(after) or described(before, after) or misnamed(before, after):
         return True
     line = text[text.rfind("\n", 0, start) + 1 : start]
     label = LABEL_BEFORE.fullmatch(line) if ":" in line and len(line) < 60 else None
