@@ -20,6 +20,7 @@ LOOSE_SPACE = re.compile(r" +(?![A-Za-z0-9])|(?<![A-Za-z0-9]) +")
 ARTICLE = re.compile(r"^(?:an?|the)\s+(?=[A-Za-z]{4,}(?: [A-Za-z]{4,})*$)", re.I)
 NOT_CHAINED = re.compile(r"[<>≤≥≠≈,;]|\\(?:[gl]eq?|neq?|approx|pm|text\s*\{\s*(?:and|or))|!=|\b(?:and|or|if|so|vs|versus|but|not|then|while|when|because|since|against)\b|\$")
 ONE_UNKNOWN = re.compile(r"^\s*\$?-?\d*\s*[a-z](?:\^\{?\d\}?|²)?\s*(?:[-+]\s*\d+\s*)?$")
+CIRCLED = "①②③④⑤⑥⑦⑧⑨⑩"
 GROUP_COMMA = re.compile(r"\d,\d{3}")
 
 
@@ -69,7 +70,7 @@ def _last_side(gold: str, answer: str, read: Node | None) -> Judgement | None:
     if not equal or "=" in gold:
         return None
     side = _read(last)
-    if isinstance(side, Node) and side.kind in ("tuple", "matrix") and not side.symbols():
+    if isinstance(side, Node) and side.kind in ("tuple", "matrix", "set") and not side.symbols():
         return Judgement(True, "the last side") if compare(gold, last.strip()).equal else None
     if NOT_CHAINED.search(answer):
         return None
@@ -180,7 +181,7 @@ def readable(gold: str) -> bool:
     text = normalize(gold)
     if not text:
         return False
-    if is_plain_number(text):
+    if is_plain_number(text) or (len(text) == 1 and text in CIRCLED):
         return True
     parsed = _read(without_clause(text))
     if isinstance(parsed, TooLargeError):

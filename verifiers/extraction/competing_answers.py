@@ -33,7 +33,7 @@ LEAD_TO_VALUE = pattern("competing_answers", "lead_to_value")
 ONE_SENTENCE = re.compile(r"[^.\n]{1,80}\.\s*(?:(?:the|my|our)\s*)?", re.I)
 NEARBY = 160
 CONCLUSION = re.compile(
-    r"\W*(?:(?:so|hence|thus|therefore|consequently|in total|altogether)\b|(?:but|however)\b.*\b(?:suspect|suggests?|gives|giving|total\s+is)\b|the\s+(?:solution|requested|required|final)\b.*\bis\b)", re.I
+    r"\W*(?:(?:so|hence|thus|therefore|consequently|in total|altogether|donc|also|daher|somit|por\s+(?:lo\s+)?tanto|portanto|quindi|dunque|dus|поэтому|значит|итак|zatem|więc|dolayısıyla|所以|因此|故|よって|したがって|따라서|그러므로)(?![a-z])|(?:but|however)\b.*\b(?:suspect|suggests?|gives|giving|total\s+is)\b|the\s+(?:solution|requested|required|final)\b.*\bis\b)", re.I
 )
 
 

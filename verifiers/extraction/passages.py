@@ -15,6 +15,7 @@ END_OF_TURN = re.compile(
 FINAL_CHANNEL = re.compile(r".*<\|channel\|>final<\|message\|>", re.S)
 ASSISTANT = re.compile(r"^(?:\s*user\s*:.*?\n)?\s*assistant\s*:[ \t]*|^\s*<\|im_start\|>user\s.*?<\|im_start\|>assistant\s*", re.I | re.S)
 OWN_TURN = re.compile(r"^\s*<\|im_start\|>\s*assistant\s*\n|^\s*<\|start_header_id\|>assistant<\|end_header_id\|>\s*")
+FRENCH_TIME = re.compile(r"(?<![\d.,])([01]?\d|2[0-3])\s?h\s?([0-5]\d)(?![\d\w])")
 CALCULATOR = re.compile(r"<<[^<>\n]{0,200}>>")
 LONG_GAP = re.compile(" {100,}")
 BOILERPLATE = re.compile(
@@ -46,7 +47,7 @@ QUOTED = re.compile(
 )
 MARKED = re.compile(r"\\(?:boxed|fbox)|</?answer>|####")
 SENTENCE_END = re.compile(
-    r"[.?!\n](?:(?<=\n)\n*|(?:(?<=[.?])(?<!\\[.?])|(?<=[a-z]{3}!))[*_\"”')]*(?=\s|$))"
+    r"[.?!\n](?:(?<=\n)\n*|(?:(?<=[.?])(?<!\\[.?])(?<!e\.g\.)(?<!i\.e\.)|(?<=[a-z]{3}!))[*_\"”')]*(?=\s|$))"
 )
 MATH_OPENINGS = {"$$": "$$", "$": "$", r"\(": r"\)", r"\[": r"\]"}
 DISPLAY = re.compile(r"\\\[.{0,3000}?\\\]|\$\$.{0,3000}?\$\$", re.S)
@@ -101,6 +102,7 @@ def final_text(text: str) -> str:
     bold."""
     text = text if text.isascii() else in_plain_letters(text)
     text = CALCULATOR.sub("", text) if "<<" in text else text
+    text = FRENCH_TIME.sub(r"\1:\2", text)
     text = FINAL_CHANNEL.sub("", text, count=1) if "final<|message|>" in text else text
     text = ASSISTANT.sub("", text, count=1) if "ssistant" in text[:2000] else text
     text = OWN_TURN.sub("", text, count=1)

@@ -229,6 +229,8 @@ def words_stated(text: str) -> str | None:
         return letters
     if said := says(last):
         return said
+    if (answered := YES_OR_NO.match(last)) and not first_digit(last) < len(last):
+        return answered[1]
     if kind := named_kind(last):
         word, concludes = kind
         return word if concludes or not last_expression(text) else None

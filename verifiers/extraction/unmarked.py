@@ -3,7 +3,7 @@
 import json
 import re
 
-from verifiers.extraction.context.abroad import cut_off, gave_up
+from verifiers.extraction.context.abroad import cut_off, described, gave_up
 from verifiers.extraction.context.aftermath import overturned
 from verifiers.extraction.context.hedges import BOUND, GAVE_UP, labelled
 from verifiers.extraction.context.plain import next_step, speaks_of_it
@@ -208,7 +208,7 @@ def _tersely(text: str) -> str | None:
     value = TAIL.sub("", text[lead.end() :], count=1).rstrip(" .!")
     number = NUMBER.match(value)
     around = lead[0], value[number.end() :] if number else ""
-    if denied_before(lead[0]) or doubted(lead[0]) or denied_after(around[1]) or changed(*around):
+    if described(lead[0], around[1]) or denied_before(lead[0]) or doubted(lead[0]) or denied_after(around[1]) or changed(*around):
         return None
     if is_value(value):
         return value

@@ -26,10 +26,10 @@ def units_in_english(text: str) -> str:
 def _in_english(match: re.Match[str]) -> str:
     word = match[0]
     if unit := IN_ENGLISH.get(word):
-        return f" {unit} "
+        return f" {unit} " if "^" in unit or " " in unit else rf" \text{{ {unit} }} "
     if scaled := SCALED.match(word):
         rest = word[scaled.end() :]
-        return f"{scaled[0]} {IN_ENGLISH.get(rest, rest)}"
+        return rf"{scaled[0]} \text{{ {IN_ENGLISH.get(rest, rest)} }}"
     return word
 
 

@@ -113,6 +113,8 @@ ORDINAL_OF = re.compile(
     rf"(?:on\s+)?(?:the\s+)?(?:(\d+(?:st|nd|rd|th))\s+{COUNTED}|{COUNTED}\s+(\d+))", re.I
 )
 NO_SOLUTION = re.compile(r"(?:there (?:is|are) )?(no (?:real )?solutions?) exists?", re.I)
+FRENCH_TIME = re.compile(r"(\d{1,2})\s?h\s?(\d{2})")
+INFINITELY = re.compile(r"(?:there are )?(infinitely many)(?: \w+)?", re.I)
 CHANCE = re.compile(r"(?:an?\s+)?(\d.*?)\s+(?:chance|probability)", re.I)
 WHEN = re.compile(r"(?:at|on)\s+(?=\d|[A-Z])")
 HALF_OF_DAY = re.compile(r"(?<=\d)\s+(?:in the (morning|afternoon|evening)|at night)$", re.I)
@@ -132,7 +134,9 @@ def as_date(text: str) -> str | None:
 def _as_usual(text: str) -> str:
     """Write 15 March as March 15, DNE as "does not exist", "seven (7)" as 7."""
     words = plain_words(text) if text.startswith("\\text") else text
-    for said in (ORDINAL_OF, NO_SOLUTION, CHANCE):
+    if time := FRENCH_TIME.fullmatch(words):
+        return f"{time[1]}:{time[2]}"
+    for said in (ORDINAL_OF, NO_SOLUTION, INFINITELY, CHANCE):
         if match := said.fullmatch(words):
             return next(group for group in match.groups() if group)
     if WHEN.match(words) and (words[-1] in "mM." or as_date(WHEN.sub("", words))):

@@ -22,6 +22,7 @@ TEMPERATURE = re.compile(
 )
 SUPERSCRIPT_RUN = re.compile(f"[{''.join(SUPERSCRIPTS)}]+")
 SUBSCRIPT_RUN = re.compile(f"[{''.join(SUBSCRIPTS)}]+")
+PERCENT_FIRST = re.compile(r"^%\s?(\d+(?:\.\d+)?)$", re.ASCII)
 TIMES_X = re.compile(r"(?<=\d)\s?[xX]\s?(?=\$?\d)", re.ASCII)
 TIMES_TEN = re.compile(r"(\d)\s*[xX]\s*10\s*(?:\^|\*\*)", re.ASCII)
 CLOCK_HALF = re.compile(r"\b([ap])\.?\s?m\b\.?", re.IGNORECASE)
@@ -59,6 +60,7 @@ def plain_signs(text: str) -> str:
         text = _set_minus(text)
     text = CHOOSE.sub(_binomial, text) if "C" in text else text
     text = DECIMAL_COMMA.sub(".", text) if "{,}" in text else text
+    text = PERCENT_FIRST.sub(r"\1\\%", text) if text[:1] == "%" else text
     text = TIMES_X.sub(r"\\times ", text) if "=" in text and ("x" in text or "X" in text) else text
     text = TIMES_TEN.sub(r"\1 \\times 10^", text) if "10" in text else text
     if any(suffix in text for suffix in ("st", "nd", "rd", "th")):

@@ -10,6 +10,7 @@ REFUSED = gated("aftermath", "refused")
 REVISED = gated("aftermath", "revised")
 HARMLESS = gated("aftermath", "harmless")
 ABROAD = WRONG | REJECTED | Words(*table("aftermath")["abroad"])
+TAKEN_BACK_ABROAD = Words(*table("aftermath")["taken_back_abroad"])
 OTHERS_ABROAD = table("aftermath")["others_abroad"].split()
 SENTENCE = re.compile(r"[^\n.!?;。！？；]+(?:\.(?=\w)[^\n.!?;。！？；]*)*[.!?;。！？；]*")
 ENDED = re.compile(r"[\s$)\]}*_\\]*(?:([.!?;\n。！？(（][\s$)\]}*_(（-]*)|[,，:：]\s*)?")
@@ -65,7 +66,9 @@ def _of_another(sentence: str, answer: str) -> bool:
 
 def _abroad(sentence: str) -> bool:
     """Return whether a short sentence without a value of its own says no in another language."""
-    if len(sentence.split()) > FEW_WORDS or len(sentence) > 80 or VALUE.search(sentence):
+    if VALUE.search(sentence):
+        return TAKEN_BACK_ABROAD.search(sentence)
+    if len(sentence.split()) > FEW_WORDS or len(sentence) > 80:
         return False
     if sentence.isascii() and HARMLESS.found(sentence):
         return False

@@ -120,7 +120,7 @@ AREA_UNIT = re.compile(r"^[\s$*]*(?:(?:平方|立方)?(?:[厘分毫千公][米�
 UP_TO_HERE = re.compile(r"\bbetween\s+\$?-?[\w.]{1,20}\$?\s+and$", re.I)
 AND_NEXT = re.compile(r"[\s$)]*(?:and|&)\s")
 PART_OF = re.compile(
-    r"[\s$}]*(?:\\?%|percent|per cent)[\s$}]*\s+of\s+(?:\$?[\d\\(]|[k-z]\b|that\b|this\b|it\b|"
+    r"\s*(?-i:BCE?\b|B\.C\.)|[\s$}]*(?:\\?%|percent|per cent)[\s$}]*\s+of\s+(?:\$?[\d\\(]|[k-z]\b|that\b|this\b|it\b|"
     r"the\s+(?:answer|result|number|total|sum|above|price|amount)\b)|"
     r",?\s*(?:and\s+)?then\s+[a-z]{3,}|[\s$]*times\s+(?:\$?\d|[k-z]\b|two|three|four|ten)",
     re.I,
