@@ -43,8 +43,6 @@ HIGHER = [*PLAIN, MANY, "algorithm.surrogate.high=0.28"]
 ARMS: dict[str, list[str]] = {
     "dapo_all": ["algo=dapo"],
     "grpo4_all": ["algo=grpo", FOUR],
-    "dapo_long_all": ["algo=dapo"],
-    "grpo4_long_all": ["algo=grpo", FOUR],
     "grpo4": ["algo=grpo", FOUR],
     "grpo16": ["algo=grpo", MANY],
     "plain4": [*PLAIN, FOUR],
@@ -60,7 +58,6 @@ ARMS: dict[str, list[str]] = {
 }
 """By name; any other arm is the preset of its name as it is."""
 STEPS = dict.fromkeys(("dapo", "grpo4", "trl"), 90)
-STEPS |= {"dapo_long_all": 180, "grpo4_long_all": 520}
 STEPS |= dict.fromkeys(("dapo_all", "grpo4_all", "trl_all"), 60)
 STEPS |= dict.fromkeys(("plain4", "token4", "dr_grpo4", "ppo4"), 45)
 STEPS |= dict.fromkeys(("plain16", "higher16", "token16", "grpo16"), 40)
@@ -80,8 +77,10 @@ CLAIMS = {
     "default": Claim(
         "The default run beside GRPO and TRL", ("trl_all", "grpo4_all", "dapo_all"), "entropy"
     ),
-    "long": Claim(
-        "GRPO stops where DAPO goes on", ("grpo4_long_all", "dapo_long_all"), "mixed_share"
+    "updates": Claim(
+        "Several updates a batch learn more of the same tokens",
+        ("grpo", "grpo4", "dapo"),
+        "clip_fraction",
     ),
     "dapo": Claim("DAPO is above GRPO", ("trl", "grpo4", "dapo"), "response_length"),
     "dapo16": Claim(

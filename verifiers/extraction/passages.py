@@ -24,6 +24,7 @@ BOILERPLATE = re.compile(
     r"|\n\W*references:?\W*\n(?:\W*\[?\d[^\n]*\n?)+\Z",
     re.I,
 )
+LONGEST_CLOSING = 600
 POLITE = ("hope", "let me know", "feel free", "happy to", "would you", "do you", "references")
 CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.S)
 FENCED = re.compile(r"```[^`]*```(?=[^`]*\w)")
@@ -102,7 +103,7 @@ def final_text(text: str) -> str:
     bold."""
     text = text if text.isascii() else in_plain_letters(text)
     text = CALCULATOR.sub("", text) if "<<" in text else text
-    text = FRENCH_TIME.sub(r"\1:\2", text)
+    text = FRENCH_TIME.sub(r"\1:\2", text) if " h " in text or not text.isascii() else text
     text = FINAL_CHANNEL.sub("", text, count=1) if "final<|message|>" in text else text
     text = ASSISTANT.sub("", text, count=1) if "ssistant" in text[:2000] else text
     text = OWN_TURN.sub("", text, count=1)
@@ -198,8 +199,11 @@ def without_code(text: str) -> str:
 
 
 def without_boilerplate(text: str) -> str:
-    lowered = text.lower()
-    return BOILERPLATE.sub("", text).rstrip() if any(word in lowered for word in POLITE) else text
+    end = text[-LONGEST_CLOSING:]
+    lowered = end.lower()
+    if not any(word in lowered for word in POLITE):
+        return text
+    return text[:-LONGEST_CLOSING] + BOILERPLATE.sub("", end).rstrip()
 
 
 @lru_cache(maxsize=4)

@@ -115,7 +115,8 @@ def joined_spans(rest: str) -> str | None:
 def last_expression(text: str) -> str | None:
     """Return the last mathematics or number of a passage, if its sentence states it; lists stay
     whole."""
-    text = ABOUT_ASIDE.sub("", without_boilerplate(text))
+    text = without_boilerplate(text)
+    text = ABOUT_ASIDE.sub("", text) if "(" in text else text
     if subject := SUBJECT.match(last_sentence(text)):
         named = next(filter(None, subject.groups()))
         return named if is_value(named) else None

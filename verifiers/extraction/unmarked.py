@@ -42,6 +42,7 @@ CHECK = re.compile(
 PARAGRAPH = re.compile(r"^.*?(?:\n\s*\n|\Z)", re.S)
 FENCE = re.compile(r"```\w*")
 HEADED = re.compile(r"(?:^|\n)\s*(?:#{1,6}\s+|\*\*)?([^\n]{3,40}?):?\s*\n+([^\n]{1,40})\Z")
+CHECKED = ("heck", "erif", "érif", "roof", "robe", "omprob", "роверк", "验")
 CUT_OFF = re.compile(r"(?:[\w)}]\s*[*/×÷·+=:]|\\(?:cdot|times|div|pm|[dt]?frac|sqrt))[\s$]*$")
 NEAR_END = 400
 LONGEST_READ = 30_000
@@ -91,16 +92,17 @@ def unmarked(text: str) -> tuple[str, str] | None:
     marks = "box" in whole or "answer>" in whole or "####" in whole
     if not whole or (marks and MARKED.search(whole)) or TAG_LIKE.search(whole):
         return None
-    if (check := CHECK.search(whole, 1)) and not overturned(whole, check.start(), ""):
+    checked = any(word in whole for word in CHECKED)
+    if checked and (check := CHECK.search(whole, 1)) and not overturned(whole, check.start(), ""):
         whole = text = (whole[: check.start()] + PARAGRAPH.sub("", whole[check.end() :], count=1)).rstrip()
-    if CUT_OFF.search(whole) or cut_off(whole) or gave_up(whole[-NEAR_END:]):
+    if CUT_OFF.search(whole, max(0, len(whole) - 40)) or cut_off(whole) or gave_up(whole[-NEAR_END:]):
         return None
     if GAVE_UP.search(whole, max(0, len(whole) - NEAR_END)):
         return None
-    bare = FENCE.sub("", whole).strip()
+    bare = FENCE.sub("", whole).strip() if "```" in whole else whole
     if bare.startswith("{") and '":' in bare:
         return _from_json(bare)
-    if (headed := HEADED.search(whole)) and is_value(headed[2]):
+    if (headed := HEADED.search(whole, max(0, len(whole) - 160))) and is_value(headed[2]):
         if denied_before(headed[1] + " ") or not ANOTHERS_LABEL.isdisjoint(headed[1].lower().split()):
             return None
     if speaks_of_it(last_sentence(whole)):
