@@ -18,7 +18,9 @@ from verifiers.values.same_value import has_value, same_value
 SIZE_COMMAND = re.compile(r"\\(?:left|right|displaystyle)(?![a-z])")
 LOOSE_SPACE = re.compile(r" +(?![A-Za-z0-9])|(?<![A-Za-z0-9]) +")
 ARTICLE = re.compile(r"^(?:an?|the)\s+(?=[A-Za-z]{4,}(?: [A-Za-z]{4,})*$)", re.I)
-NOT_CHAINED = re.compile(r"[<>≤≥≠≈,;]|\\(?:[gl]eq?|neq?|approx|pm|text\s*\{\s*(?:and|or))|!=|\b(?:and|or|if|so|vs|versus|but|not|then|while|when|because|since|against)\b|\$")
+NOT_CHAINED = re.compile(
+    r"[<>≤≥≠≈,;]|\\(?:[gl]eq?|neq?|approx|pm|text\s*\{\s*(?:and|or))|!=|\b(?:and|or|if|so|vs|versus|but|not|then|while|when|because|since|against)\b|\$"
+)
 ONE_UNKNOWN = re.compile(r"^\s*\$?-?\d*\s*[a-z](?:\^\{?\d\}?|²)?\s*(?:[-+]\s*\d+\s*)?$")
 CIRCLED = "①②③④⑤⑥⑦⑧⑨⑩"
 GROUP_COMMA = re.compile(r"\d,\d{3}")

@@ -113,7 +113,8 @@ def unname(node: Node) -> Named:
     chained = last.kind == "sym" and any(is_name(part) for part in middle)
     formulas = not last.symbols() and last.kind != "sym"  # c = sqrt(a^2 + b^2) = 13
     if chained or not all(
-        is_name(part) or (formulas and _is_formula(part, first)) or _agree(part, last) for part in middle
+        is_name(part) or (formulas and _is_formula(part, first)) or _agree(part, last)
+        for part in middle
     ):
         return Named(None, node)
     if first.kind == "sym" and str(first.value) in last.symbols():
@@ -124,7 +125,7 @@ def unname(node: Node) -> Named:
 
 
 def _is_formula(part: Node, name: Node) -> bool:
-    """Return whether a part of a chain is written in other names than its first: a^2 + b^2 after c."""
+    """Return whether a part of a chain has other names than its first: a^2 + b^2 after c."""
     return bool(part.symbols()) and part.symbols().isdisjoint(name.symbols())
 
 

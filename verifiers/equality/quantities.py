@@ -160,7 +160,9 @@ def _with_units(left: Quantity, right: Quantity) -> tuple[bool, str]:
 
 def _of_another_size(left: dict[str, int], right: dict[str, int]) -> bool:
     """Return whether the known units beside nouns differ: km of rope and m of rope."""
-    one, other = ({name: at for name, at in unit.items() if name in UNITS} for unit in (left, right))
+    one, other = (
+        {name: at for name, at in unit.items() if name in UNITS} for unit in (left, right)
+    )
     return bool(one and other) and one != other
 
 

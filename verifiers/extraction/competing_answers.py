@@ -32,9 +32,15 @@ CONFESSED = pattern("competing_answers", "confessed")
 LEAD_TO_VALUE = pattern("competing_answers", "lead_to_value")
 ONE_SENTENCE = re.compile(r"[^.\n]{1,80}\.\s*(?:(?:the|my|our)\s*)?", re.I)
 NEARBY = 160
-CONCLUSION = re.compile(
-    r"\W*(?:(?:so|hence|thus|therefore|consequently|in total|altogether|donc|also|daher|somit|por\s+(?:lo\s+)?tanto|portanto|quindi|dunque|dus|поэтому|значит|итак|zatem|więc|dolayısıyla|所以|因此|故|よって|したがって|따라서|그러므로)(?![a-z])|(?:but|however)\b.*\b(?:suspect|suggests?|gives|giving|total\s+is)\b|the\s+(?:solution|requested|required|final)\b.*\bis\b)", re.I
+SAME_AS = r"(?:or|i\.e\.,?|that is,?|which is|equivalently,?|=)\s+"
+VALUE_ASIDE = re.compile(
+    r"(.{1,200}?[\d}\w)])(?:"
+    rf"(?:\s|\\[ ,;:]|~)*\({SAME_AS}([^()]{{0,60}}\d[^()]{{0,20}})\)"
+    r"|(?:\s|\\[ ,;:]|~)+\(([\d\s./+*×%\\-]{0,60}\d[\s%\\]{0,3})\)"
+    r"|,\s*(?:i\.e\.,?|that is,?|equivalently,?)\s+([^,()]{1,60}?))[.\s$]*"
 )
+TEXT_OF = re.compile(r"\\text\s*\{([^{}]*)\}")
+CONCLUSION = pattern("competing_answers", "conclusion")
 
 
 def offered_after(text: str, position: int, answer: str) -> list[str]:
@@ -90,3 +96,14 @@ def concluded(text: str, stop: int) -> list[str]:
     """Return the values that sentences after an answer conclude: "Hence the total is 84"."""
     said = [sentence for sentence in later_sentences(text, stop) if CONCLUSION.match(sentence)]
     return [value for sentence in said if (value := last_expression(sentence)) and is_value(value)]
+
+
+def with_aside(text: str, rivals: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """Return the first of two spellings of one value, 7/2 (or 3.5), with the other as a rival."""
+    aside = VALUE_ASIDE.fullmatch(TEXT_OF.sub(r"\1", text))
+    if aside is None:
+        return text, rivals
+    value, other = aside[1], next(filter(None, aside.groups()[1:]))
+    if not (is_value(value) and is_value(other)) or value[-1].isalpha():
+        return text, rivals
+    return value, (*rivals, other)

@@ -4,7 +4,14 @@ import re
 from itertools import pairwise
 from typing import NamedTuple
 
-from verifiers.extraction.competing_answers import changed_to, concluded, offered_after, stands_beside
+from verifiers.extraction.competing_answers import (
+    changed_to,
+    concluded,
+    offered_after,
+    stands_beside,
+    with_aside,
+)
+from verifiers.extraction.context.abroad import cut_off
 from verifiers.extraction.context.aftermath import overturned
 from verifiers.extraction.context.alone import stands_alone
 from verifiers.extraction.context.hedges import BOUND, labelled
@@ -20,6 +27,7 @@ from verifiers.extraction.context.standing import (
 from verifiers.extraction.context.wording import EITHER, JOINT
 from verifiers.extraction.formats import after_thought
 from verifiers.extraction.last_sentence import closing_words
+from verifiers.extraction.numbers import NUMBER_LIST
 from verifiers.extraction.passages import (
     SENTENCE_END,
     final_text,
@@ -35,7 +43,6 @@ from verifiers.extraction.places import (
 )
 from verifiers.extraction.prose import (
     CONTRAST,
-    NUMBER_LIST,
     first_digit,
     only_value,
 )
@@ -49,14 +56,6 @@ from verifiers.grammar.units import SPELLINGS
 from verifiers.types import Format
 
 ANSWER_TAG = re.compile(r"</?\s*answer\s*/?>", re.I)
-SAME_AS = r"(?:or|i\.e\.,?|that is,?|which is|equivalently,?|=)\s+"
-VALUE_ASIDE = re.compile(
-    r"(.{1,200}?[\d}\w)])(?:"
-    rf"(?:\s|\\[ ,;:]|~)*\({SAME_AS}([^()]{{0,60}}\d[^()]{{0,20}})\)"
-    r"|(?:\s|\\[ ,;:]|~)+\(([\d\s./+*×%\\-]{0,60}\d[\s%\\]{0,3})\)"
-    r"|,\s*(?:i\.e\.,?|that is,?|equivalently,?)\s+([^,()]{1,60}?))[.\s$]*"
-)
-TEXT_OF = re.compile(r"\\text\s*\{([^{}]*)\}")
 PART_BEFORE = re.compile(r"(?:^|[\s*(])\(?(?:[a-e]|i{1,3}|iv)\)|\bpart \(?[a-e1-5]\b", re.I)
 SAYS_MORE = re.compile(r"[\w=]")
 LABEL = pattern("extract", "label")
@@ -74,6 +73,7 @@ EQUAL_AFTER = re.compile(
 )
 UNIT_BESIDE = re.compile(r"[\s$)\]*]{0,4}\s([A-Za-z]{2,12})(?=[\s.,;!?)$]|$)")
 WEAK = ("no answer found", "last expression")
+THOUSANDS = re.compile(r"[1-9]\d{0,2}\.\d{3}")
 NEAR_END = 400
 LONGEST_ANSWER = 30_000
 LONGEST_BARE = 300
@@ -117,6 +117,8 @@ def other_readings(found: Extraction) -> tuple[str, ...]:
     boxed = found.reason.startswith(("answer tag", "box"))
     if value.endswith("!") and not boxed and f"{value}$" not in end:
         return (value[:-1],)
+    if not boxed and THOUSANDS.fullmatch(value.split(" ")[0]) and WRITES_COMMA.search(end):
+        return (value.replace(".", "", 1),)
     if "," in end and DECIMAL_COMMA.search(end) and WRITES_COMMA.search(end):
         again = _answer(DECIMAL_COMMA.sub(".", end), format=found.format, cut_off=False)
         return (again.text,) if again.text and not again.rivals else ()
@@ -139,9 +141,9 @@ def _answer(text: str, *, format: Format, cut_off: bool) -> Extraction:
         if _taken_away(visible, tags[0].start(), tags[1].end()):
             return Extraction(None, "denied")
         inside = visible[tags[0].end() : tags[1].start()]
-        found = _with_rivals(_in_block(inside), visible[tags[1].end() :])
-        taken = not found.rivals and overturned(visible, tags[1].end(), inside)
-        return Extraction(None, "taken back") if taken else found
+        block = _with_rivals(_in_block(inside), visible[tags[1].end() :])
+        taken = not block.rivals and overturned(visible, tags[1].end(), inside)
+        return Extraction(None, "taken back") if taken else block
     places = marked(visible)
     if format == "boxed":
         return _last_of(visible, places) or Extraction(None, "no box")
@@ -179,19 +181,8 @@ def _checked(text: str, reason: str, rivals: tuple[str, ...] = ()) -> Extraction
     if len(text) <= LONGEST_BARE and NUMBER_LIST.fullmatch(text.rstrip(" .")):
         text = FOREIGN_JOINT.sub(lambda join: " or " if EITHER.search(join[0]) else ", ", text)
     if len(text) <= LONGEST_BARE and ("(" in text or "i.e" in text or "that is" in text):
-        text, rivals = _with_aside(text, rivals)
+        text, rivals = with_aside(text, rivals)
     return Extraction(text, reason, tuple(dict.fromkeys(rivals))[-MOST_RIVALS:])
-
-
-def _with_aside(text: str, rivals: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """Return the first of two spellings of one value, 7/2 (or 3.5), with the other as a rival."""
-    aside = VALUE_ASIDE.fullmatch(TEXT_OF.sub(r"\1", text))
-    if aside is None:
-        return text, rivals
-    value, other = aside[1], next(filter(None, aside.groups()[1:]))
-    if not (is_value(value) and is_value(other)) or value[-1].isalpha():
-        return text, rivals
-    return value, (*rivals, other)
 
 
 def _in_block(inside: str) -> Extraction:
@@ -282,6 +273,8 @@ def _last_of(text: str, places: list[Place]) -> Extraction | None:
             break
     if last.final:
         rivals = []
+    if not last.certain and cut_off(text):
+        return Extraction(None, "cut off")
     if last.offered:
         return Extraction(None, "only offered")
     end = last.end
@@ -302,7 +295,9 @@ def _last_of(text: str, places: list[Place]) -> Extraction | None:
         return Extraction(None, "taken back")
     found = _beside(found, concluded(text, stop))
     if last.certain and is_plain_number(last.value) and (unit := UNIT_BESIDE.match(text, end)):
-        found = found._replace(text=f"{last.value} {unit[1]}" if unit[1] in SPELLINGS else found.text)
+        found = found._replace(
+            text=f"{last.value} {unit[1]}" if unit[1] in SPELLINGS else found.text
+        )
     if len(places) < 2:
         return found
     parts = [place.value for place in places if place.certain] or [

@@ -1,9 +1,9 @@
 """Cutting a response into the passages where an answer may stand; every scan is linear."""
 
 import re
-import unicodedata
 from functools import lru_cache
 
+from verifiers.extraction.written import own_words
 from verifiers.grammar.tables import pattern, table
 
 BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=\{)")
@@ -12,27 +12,14 @@ BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s+([-+]?\d[\d.,]*|[A-Za-z](?![A-Za-z]))
 END_OF_TURN = re.compile(
     r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text)\|>|</s>|<｜end▁of▁sentence｜>"
 )
-FINAL_CHANNEL = re.compile(r".*<\|channel\|>final<\|message\|>", re.S)
-ASSISTANT = re.compile(r"^(?:\s*user\s*:.*?\n)?\s*assistant\s*:[ \t]*|^\s*<\|im_start\|>user\s.*?<\|im_start\|>assistant\s*", re.I | re.S)
-OWN_TURN = re.compile(r"^\s*<\|im_start\|>\s*assistant\s*\n|^\s*<\|start_header_id\|>assistant<\|end_header_id\|>\s*")
-FRENCH_TIME = re.compile(r"(?<![\d.,])([01]?\d|2[0-3])\s?h\s?([0-5]\d)(?![\d\w])")
 CALCULATOR = re.compile(r"<<[^<>\n]{0,200}>>")
 LONG_GAP = re.compile(" {100,}")
-BOILERPLATE = re.compile(
-    r"\bI hope (?:it|this) is correct\.?|\bI hope (?:this|that|it) helps[.!]?|\b(?:please )?let me know if\b[^.!?\n]*[.!?]?"
-    r"|\bfeel free to\b[^.!?\n]*[.!?]?|\bhappy to help\b[^.!?\n]*[.!?]?|\b(?:would|do) you (?:like|want) (?:me )?[^.!?\n]*\?"
-    r"|\n\W*references:?\W*\n(?:\W*\[?\d[^\n]*\n?)+\Z",
-    re.I,
-)
+BOILERPLATE = pattern("passages", "boilerplate")
 LONGEST_CLOSING = 600
 POLITE = ("hope", "let me know", "feel free", "happy to", "would you", "do you", "references")
 CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.S)
 FENCED = re.compile(r"```[^`]*```(?=[^`]*\w)")
-PROGRAM = re.compile(
-    r"```[ \t]*(?:(?:python|py|js|javascript|java|c|cpp|sh|bash|rust|go|matlab|julia|r|sql)\d?\b[^`]*|"
-    r"[^`]*?(?:\bdef\s+\w+\(|\breturn\b|\bprint\(|\bimport\s|;[ \t]*\n|^[ \t]*\w+\s*=\s*\w+\()[^`]*)(?:```|\Z)",
-    re.I | re.M,
-)
+PROGRAM = pattern("passages", "program", flags=re.I | re.M)
 COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.S)
 BOLD = re.compile(
     r"\*\*(?<![A-Za-z0-9_)*]\*\*)(?=[^\s*])([^*\n]{1,300}(?:\*[^*\n]{1,300}){0,9})(?<=[^\s*])\*\*(?![A-Za-z0-9_(*])"
@@ -44,11 +31,11 @@ TAGGED = re.compile(r"(?<![\w^/)])<(b|strong|i|em|u|mark)>([^<>\n]{1,200})</\1>(
 STRUCK = pattern("passages", "struck", flags=re.S | re.M)
 HIDDEN = re.compile(r"\\[hv]?phantom\s*(?=\{)")
 QUOTED = re.compile(
-    r'"(?<![\w\\]")[^"\n]{0,300}"|“[^”\n]{0,300}”|\'(?<!\w\')[^\'\n]{0,300}\'(?!\w)'
+    r'"(?<![\w\\]")[^"\n]{0,300}"|“[^”\n]{0,300}”|«[^»\n]{0,300}»|\'(?<!\w\')[^\'\n]{0,300}\'(?!\w)'
 )
 MARKED = re.compile(r"\\(?:boxed|fbox)|</?answer>|####")
 SENTENCE_END = re.compile(
-    r"[.?!\n](?:(?<=\n)\n*|(?:(?<=[.?])(?<!\\[.?])(?<!e\.g\.)(?<!i\.e\.)|(?<=[a-z]{3}!))[*_\"”')]*(?=\s|$))"
+    r"[.?!\n](?:(?<=\n)\n*|(?:(?<=[.?])(?<!\\[.?])(?<!e\.g\.)(?<!i\.e\.)(?<!\.\.\.)|(?<=[a-z]{3}!))[*_\"”')]*(?=\s|$))"
 )
 MATH_OPENINGS = {"$$": "$$", "$": "$", r"\(": r"\)", r"\[": r"\]"}
 DISPLAY = re.compile(r"\\\[.{0,3000}?\\\]|\$\$.{0,3000}?\$\$", re.S)
@@ -66,11 +53,7 @@ NEXT_LINE = re.compile(
 )
 STATED = pattern("passages", "stated", flags=re.I | re.M)
 END_MARKS = 60
-ROUNDING_NOTE = re.compile(
-    r"(?<=[\d$)}])\s*[,(]*\s*(?:(?:when\s+)?(?:rounded|correct|accurate)\s+)?(?:to\s+)?(?:\d|one|two|three|four)\s*"
-    r"(?:decimal\s+(?:places?|digits?)|d\.?\s?p\.?|significant\s+(?:figures?|digits?)|s\.?\s?f\.?|sig\.?\s?figs?)[\s).]*$",
-    re.I,
-)
+ROUNDING_NOTE = pattern("passages", "rounding_note")
 END_MARK = pattern("passages", "end_mark", flags=0)
 
 
@@ -101,12 +84,8 @@ def _may_strike(text: str) -> bool:
 def final_text(text: str) -> str:
     """Return the end of the first turn of a response, without calculator notes, comments and
     bold."""
-    text = text if text.isascii() else in_plain_letters(text)
+    text = own_words(text)
     text = CALCULATOR.sub("", text) if "<<" in text else text
-    text = FRENCH_TIME.sub(r"\1:\2", text) if " h " in text or not text.isascii() else text
-    text = FINAL_CHANNEL.sub("", text, count=1) if "final<|message|>" in text else text
-    text = ASSISTANT.sub("", text, count=1) if "ssistant" in text[:2000] else text
-    text = OWN_TURN.sub("", text, count=1)
     text = END_OF_TURN.split(text, maxsplit=1)[0] if "<" in text else text
     text = LONG_GAP.sub(" ", text) if " " * 100 in text else text
     text = _first_problem(_window(text.rstrip()))
@@ -121,28 +100,6 @@ def final_text(text: str) -> str:
     text = TAGGED.sub(r"\2", text) if "</" in text else text
     end = text[-END_MARKS:]
     return text[:-END_MARKS] + ITALIC.sub(r"\1", end) if end.count("*") > 1 else text
-
-
-DIGITS = re.compile("[\u0660-\u0669\u06f0-\u06f9\u0966-\u096f\u09e6-\u09ef\u0e50-\u0e59]")
-LETTERS_WITH_DIGITS = re.compile("[\u0621-\u064a\u067e-\u06cc\u0904-\u0939\u0985-\u09b9\u0e01-\u0e2e]")
-FOREIGN_WORD = re.compile(r"[^\s<>\\{}$.,;:!?()]*[^\x00-\x7f][^\s<>\\{}$.,;:!?()]*")
-INVISIBLE = re.compile("[\u00ad\u200b-\u200d\u2060]")
-DENIALS = {"not", "no", "never", "isn't", "wrong", "incorrect", "false", "cannot"}
-ALIKE = str.maketrans("аеорсухіјѕɴᴏᴛᴇᴡʀɢ", "aeopcyxijsnotewrg")
-
-
-def in_plain_letters(text: str) -> str:
-    """Return a text with denials in disguised letters, and digits of its script, as plain ones."""
-    text = FOREIGN_WORD.sub(_unmasked, text)
-    if DIGITS.search(text) and LETTERS_WITH_DIGITS.search(text):
-        text = DIGITS.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
-    return text
-
-
-def _unmasked(word: re.Match[str]) -> str:
-    """Return a word that denies, written in letters that look like plain ones, in plain letters."""
-    plain = unicodedata.normalize("NFKC", INVISIBLE.sub("", word[0])).translate(ALIKE)
-    return plain if plain.lower() in DENIALS else word[0]
 
 
 def tail_of(text: str, longest: int) -> str:

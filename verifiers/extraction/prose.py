@@ -21,11 +21,11 @@ from verifiers.extraction.last_sentence import (
     says,
     without_reason,
 )
+from verifiers.extraction.numbers import NUMBER, last_number
 from verifiers.extraction.passages import math_span, math_spans, sentences, without_boilerplate
 from verifiers.extraction.readable import YES_OR_NO, is_value, parsed
 from verifiers.grammar.spoken import SAID
 from verifiers.grammar.tables import gated, pattern
-from verifiers.grammar.units import SPELLINGS
 
 CLAUSE = pattern("prose", "clause", flags=0)
 CHOICE_AND_TEXT = re.compile(r"\(?[A-J][).:]\s+\S")
@@ -39,10 +39,7 @@ OPERATOR_BEFORE = re.compile(
 )
 OPERATOR_AFTER = pattern("prose", "operator_after", flags=0)
 MENTIONED = re.compile(r"\banswer\b", re.I)
-OF_ANSWER = re.compile(
-    r"\banswer['’]s|\banswers?\s+(?:that|which)\b|\b(?:of|than|to|for|in|on|minus|plus|between|write|from|no)\s+(?:(?:the|my|our)\s+(?:\w+\s+)?)?answer\b",
-    re.I,
-)
+OF_ANSWER = pattern("prose", "of_answer")
 SUBJECT = gated("prose", "subject")
 ROUNDED = gated("prose", "rounded", flags=0)
 # What may stand before the only number of a passage in English: nothing, or a verb that states it.
@@ -58,38 +55,12 @@ PLACED = re.compile(
 ENDS_ARGUMENT = re.compile(r",?\s+(?:but|so|hence|thus|therefore)$", re.I)
 CONCLUDES = pattern("prose", "concludes")
 FOR_ALL = re.compile(r"(?<=[$)\d])\s+for\s+(?:all|any|every|each)\b[^.;=]{1,80}$", re.I)
-LINK = re.compile(r"\s(?:is|are|equals|be|meet|intersect|factors?\s+(?:as|into)|simplifies\s+to|reduces\s+to|expands\s+to|(?:written|expressed)\s+as)\s+|(?<!\d\s):\s+")
+LINK = pattern("prose", "link", flags=0)
 JOIN = re.compile(rf"[\s,;、，；]*{JOINT}?[\s,;、，]*", re.I)
-NUMBER_TEXT = (
-    r"[-−+]?(?:[$€£]\s?)?(?>\d{1,3}(?:,\d{3})++|\d{1,3}(?:\.\d{3}){2,}+|\d++)(?:\.\d++|"
-    r"(?::\d\d?+){1,3}(?:\s?[aApP]\.?[mM]\b| in the (?:morning|afternoon|evening)| at night)?)?"
-    r"(?:/\d++|[½⅓⅔¼¾⅛⅜⅝⅞])?(?:\s?%|\\%|[€£°])?"
+PREMISE = pattern("prose", "premise")
+ABOUT_ASIDE = re.compile(
+    r"(?<=[\w)}$°%])\s*\((?:about|approximately|approx\.?|roughly|≈|~)\s*[^()\n]{1,40}\)", re.I
 )
-INVISIBLE = "\u0300-\u036f\u20d0-\u20f0\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff"
-NUMBER = re.compile(
-    rf"(?<![\w.^_/√\\{{{INVISIBLE}]){NUMBER_TEXT}(?![\w^/]*\d|[{INVISIBLE}])", re.ASCII
-)
-NUMBER_LIST = re.compile(
-    rf"(?<![\d.,]){NUMBER_TEXT}(?:(?:\s*(?:[,、，;]|,?\s*{JOINT})\s*|\s+){NUMBER_TEXT})+", re.I
-)
-PART_OF_KNOWN = re.compile(
-    r"(?<![\w.,/$])(\d+)\s+(?:\w+\s+)?of\s+(?:the|these|those|its|his|her|their)\s+\d+\s+[^\d]*$"
-)
-RATIO = re.compile(r"(?<![\d.,:])\d+(?:\.\d+)?(?:\s:\s\d+(?:\.\d+)?)+$")
-NAMED = rf"[a-z](?:_\w)?\s?=\s?{NUMBER_TEXT}"
-NAMED_LIST = re.compile(rf"(?<![\w=]){NAMED}(?:,?\s+(?:or|and)\s+{NAMED}|,\s+{NAMED})+(?=\W*$)")
-PREMISE = re.compile(
-    r"^\W*(?:(?:so|thus|hence|therefore)\W+)?(?:since|because|as|given that)\b[^.]{1,100}?, (?=[$\\]|[a-z]\s*=|we\s+have)", re.I
-)
-COMPOUND = re.compile(
-    r"(?<![\w.])\d+\s?(?:h|hr|hrs|hours?|min|minutes?|days?|weeks?|years?|ft|feet|kg|lbs?|pounds?|km|m|dollars?|euros?)"
-    r"(?:,?\s+(?:and\s+)?\d+\s?(?:min|mins|minutes?|s|sec|seconds?|in|inches|hours?|days?|months?|g|grams?|cm|m|oz|ounces?|cents?))+(?![\w])"
-)
-AND_A_PART = re.compile(r"(?<![\w.])(?:\d+|one|two|three|four|five|six|seven|eight|nine|ten)\s+and\s+(?:an?|one|two|three)\s+(?:half|thirds?|quarters?|fourths?|fifths?)(?!\s+of)", re.I)
-ABOUT_ASIDE = re.compile(r"(?<=[\w)}$°%])\s*\((?:about|approximately|approx\.?|roughly|≈|~)\s*[^()\n]{1,40}\)", re.I)
-ROOT_AFTER = re.compile(r"\s?(?:√\s?\d+\s?)?π?")
-UNIT_AFTER = re.compile(r"\s?([a-zA-Z]{1,12})(?:[²³]|\^\d)?(?=[\s.,;!?)]|$)")
-UNITS_AFTER = SPELLINGS.keys() - {"in", "A", "min", "pt", "percentage"}
 NEAR = 200
 STOPS = " .,;:!"
 
@@ -138,10 +109,11 @@ def last_expression(text: str) -> str | None:
             return sentence if stands(whole, sentence) else None
         if not spans and "=" in sentence and (side := computed_side(sentence)):
             worth = NUMBER.search(side)
-            if worth and not CHANGED_YET.search(side, worth.end()):
+            more = worth and any(map(str.isdigit, side[worth.end() :]))
+            if worth and not more and not CHANGED_YET.search(side, worth.end()):
                 return worth[0] if _computed(sentence, side, worth[0]) else None
         after = spans[-1][1] if spans else 0
-        if number := _last_number(sentence[after:]):
+        if number := last_number(sentence[after:]):
             return number if _says(whole, number) else None
         if not spans and len(words := SAID.findall(sentence)) == 1:
             return words[0] if stands(whole, words[0]) else None
@@ -286,29 +258,3 @@ def _first_joined(sentence: str, spans: list[tuple[int, int, str]]) -> int:
             break
         start = before[0]
     return start
-
-
-def _last_number(text: str) -> str | None:
-    lists = list(NUMBER_LIST.finditer(text))
-    numbers = list(NUMBER.finditer(text))
-    if not numbers:
-        return None
-    last = numbers[-1]
-    for form in (COMPOUND, AND_A_PART):
-        if (found := list(form.finditer(text))) and found[-1].end() >= last.end():
-            return found[-1][0]
-    if named := NAMED_LIST.search(text):
-        return named[0]
-    if part := PART_OF_KNOWN.search(text):
-        return part[1]
-    if lists and lists[-1].end() >= last.end():
-        start, end = lists[-1].span()
-        closed = text[start - 1 : start] + text[end : end + 1]
-        return text[start - 1 : end + 1] if closed in ("()", "[]", "[)", "(]") else lists[-1][0]
-    root = ROOT_AFTER.match(text, last.end())
-    end = root.end() if root else last.end()
-    if ratio := RATIO.search(text[: last.end()]):
-        return ratio[0]
-    unit = UNIT_AFTER.match(text, end)
-    whole = text[last.start() : unit.end() if unit and unit[1] in UNITS_AFTER else end]
-    return whole if parsed(whole) is not None else last[0]

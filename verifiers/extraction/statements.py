@@ -52,7 +52,7 @@ NO_VALUE = re.compile(r"(?:DNE|does not exist|doesn['’]t exist)\W*$", re.I)
 IN_ALL = re.compile(r"(?<=\d)\s+(?:in (?:total|all)|altogether)\W*$", re.I)
 OFFERED = re.compile(r"\b(?:might|may|could|can)\s+be\b", re.I)
 ENUMERATES = re.compile(r"\n1[.)]\s+[A-Za-z]")
-# Not the answer but something of it, or another one: "the digit sum of the answer", "the partial answer".
+# Not the answer but something of it, or another: "the digit sum of the answer", "a partial answer".
 OF_THE_ANSWER = pattern("statements", "of_the_answer")
 OF_ANOTHER = pattern("statements", "of_another")
 ADJECTIVE = re.compile(r"\b(?:the|an?|my|our|your|one|no)\s+([a-z-]+)\s*$", re.I)
@@ -64,9 +64,7 @@ ARTICLES = {"the", "our", "my", "this", "final", "correct"}
 CONCLUDER = re.compile(r"\b(?:so|hence|thus|therefore|consequently)\b", re.I)
 CONTRARY = re.compile(r"\bcontradiction\b", re.I)
 PLAIN_WORD = re.compile(r"[^\W\d_]+(?:['’][a-z]+)?")
-INTRODUCES = re.compile(
-    r"\s*[A-Z][^\n$\\\d]{2,120}?(?:\b(?:is|are|equals|be|as follows)|:)\s*\n\s*(?=\$|\\[(\[]|\*\*|-?\d)"
-)
+INTRODUCES = pattern("statements", "introduces", flags=0)
 NEXT_SENTENCE = re.compile(r"\(?[A-J][).:]\s+(?:[A-Z][a-z]*|I)['’,]?\s")
 VALUE_NEXT = re.compile(r"[\s*_$(\\-]*(?:\d|[A-J]\b|the\b|just\b|simply\b|a\b)")
 CUT_AFTER = re.compile(r"\s*(?:[-+*/×÷·:]|\\(?:cdot|times|div|pm|[dt]?frac|sqrt)\b)[\s$]*$")
@@ -130,7 +128,7 @@ def stated(text: str) -> list[Statement]:
         return []
     quoted = (
         [match.span() for match in QUOTED.finditer(text)]
-        if '"' in text or "“" in text or " '" in text
+        if '"' in text or "“" in text or "«" in text or " '" in text
         else []
     )
     quoted += [match.span() for match in FENCED.finditer(text)] if "```" in text else []
@@ -167,9 +165,13 @@ def _read(text: str, match: re.Match[str], quoted: list[tuple[int, int]]) -> Sta
     said = match[0] if not start or text[start - 1] == "\n" else sentence_before(text, end)
     if not_its_own(text, match, quoted) or denied_before(said):
         return None
-    if text.startswith(("'s", "’s"), match.start() + len(match[0].rstrip(" *_")) - 2) and not VALUE_NEXT.match(text, end):
+    if text.startswith(
+        ("'s", "’s"), match.start() + len(match[0].rstrip(" *_")) - 2
+    ) and not VALUE_NEXT.match(text, end):
         return None
-    if OF_THE_ANSWER.search(text, max(0, start - LONGEST_QUALIFIER), start) or OF_ANOTHER.search(match[0]):
+    if OF_THE_ANSWER.search(text, max(0, start - LONGEST_QUALIFIER), start) or OF_ANOTHER.search(
+        match[0]
+    ):
         return None
     if _framed(said, match[0]):
         return None
@@ -187,8 +189,10 @@ def _read(text: str, match: re.Match[str], quoted: list[tuple[int, int]]) -> Sta
     stop = at + len(value.rstrip(STOPS))
     if ENUMERATES.match(text, at - 1):
         return None
-    if stop >= end + LONGEST_STATEMENT or CUT_AFTER.match(text, stop) or (
-        stop < len(text) and _taken_away(text, at, stop, value, match[0])
+    if (
+        stop >= end + LONGEST_STATEMENT
+        or CUT_AFTER.match(text, stop)
+        or (stop < len(text) and _taken_away(text, at, stop, value, match[0]))
     ):
         return None
     whole = not PROSE_WORD.search(LEAD.sub("", text[end:at], count=1)) if at > end else True
@@ -196,7 +200,7 @@ def _read(text: str, match: re.Match[str], quoted: list[tuple[int, int]]) -> Sta
 
 
 def _framed(said: str, noun: str) -> bool:
-    """Return whether "that the answer is" hangs on words that do not state it: "I doubt", "to show"."""
+    """Return whether "that the answer is" hangs on words that do not state it: "to show"."""
     head = CONCLUDER.split(said.removesuffix(noun.rstrip(" *_:=")))[-1]
     clause = re.split(r"[,;:—–]", head)[-1] if not CONTRARY.search(head) else head
     said_words = [word.lower() for word in PLAIN_WORD.findall(clause)]

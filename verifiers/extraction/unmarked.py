@@ -33,12 +33,7 @@ from verifiers.grammar.spoken import spoken
 from verifiers.grammar.tables import gated, pattern, table
 from verifiers.grammar.vocabulary import words
 
-CHECK = re.compile(
-    r"(?:\n|(?<=[.!?])\s)[\s*_#]*(?:check|checking|verification|verify|proof|to\s+(?:check|verify)|"
-    r"let(?:['’]s|\s+us)\s+(?:check|verify)|double[- ]check\w*|probe|vérification|comprobación|verifica|проверка|检验|验证)"
-    r"\b[^\n]{0,20}?[:.,*]",
-    re.I,
-)
+CHECK = pattern("unmarked", "check")
 PARAGRAPH = re.compile(r"^.*?(?:\n\s*\n|\Z)", re.S)
 FENCE = re.compile(r"```\w*")
 HEADED = re.compile(r"(?:^|\n)\s*(?:#{1,6}\s+|\*\*)?([^\n]{3,40}?):?\s*\n+([^\n]{1,40})\Z")
@@ -56,8 +51,10 @@ SPELLED = pattern("unmarked", "spelled")
 CONCLUDES = re.compile(
     r"(\$?)[^\n]*?(?:\\Rightarrow|\\implies|⇒|⟹)(?![^\n]*(?:\\Rightarrow|\\implies|⇒|⟹))\s*"
 )
-STEP = re.compile(
-    r"^[^\n]*=[^\n]*?[,;.]?\s+(?:and\s+)?(?:so|hence|thus|therefore|giving|which\s+gives)\s+(?=[$\\(]{0,2}[a-z]\w?\s*=)", re.I
+STEP = pattern("unmarked", "step")
+ARROWS = re.compile(r"^[^\n]*[=<>≤≥][^\n]*→\s*(?=[^\n→]*[=<>≤≥])")
+EXPLAINED = re.compile(
+    r"([^\n]{1,60})\n+[\s*_#]*(?:explanation|reasoning|justification|here['’]s why|because)\b", re.I
 )
 NUMBERED = re.compile(r"(?:\(?[a-e1-9]\)|[1-9]\.|•)\s+(?=\S)")
 ROW = re.compile(
@@ -94,19 +91,26 @@ def unmarked(text: str) -> tuple[str, str] | None:
         return None
     checked = any(word in whole for word in CHECKED)
     if checked and (check := CHECK.search(whole, 1)) and not overturned(whole, check.start(), ""):
-        whole = text = (whole[: check.start()] + PARAGRAPH.sub("", whole[check.end() :], count=1)).rstrip()
-    if CUT_OFF.search(whole, max(0, len(whole) - 40)) or cut_off(whole) or gave_up(whole[-NEAR_END:]):
+        whole = text = (
+            whole[: check.start()] + PARAGRAPH.sub("", whole[check.end() :], count=1)
+        ).rstrip()
+    if (
+        CUT_OFF.search(whole, max(0, len(whole) - 40))
+        or cut_off(whole)
+        or gave_up(whole[-NEAR_END:])
+    ):
         return None
     if GAVE_UP.search(whole, max(0, len(whole) - NEAR_END)):
         return None
     bare = FENCE.sub("", whole).strip() if "```" in whole else whole
     if bare.startswith("{") and '":' in bare:
         return _from_json(bare)
-    if (headed := HEADED.search(whole, max(0, len(whole) - 160))) and is_value(headed[2]):
-        if denied_before(headed[1] + " ") or not ANOTHERS_LABEL.isdisjoint(headed[1].lower().split()):
-            return None
+    if _misheaded(whole):
+        return None
     if speaks_of_it(last_sentence(whole)):
         return None
+    if (first := EXPLAINED.match(whole)) and is_value(first[1]):
+        return first[1], "first line"
     if listed := value_lines(whole):
         return listed, "several lines"
     if label := labelled(whole):
@@ -117,7 +121,7 @@ def unmarked(text: str) -> tuple[str, str] | None:
             return value, "whole response"
     if as_date(whole.rstrip(".")):
         return whole, "whole response"
-    if parts := PARTS.match(whole):
+    if parts := PARTS.match(LEAD.sub("", whole, count=1)):
         return ", ".join(part.strip() for part in parts.groups() if part), "parts"
     if NO_LIMIT.search(whole, max(0, len(whole) - NEAR_END)):
         return "does not exist", "last sentence"
@@ -132,8 +136,17 @@ def unmarked(text: str) -> tuple[str, str] | None:
     return (last, "last expression") if last and not _followed(text, last) else None
 
 
+def _misheaded(whole: str) -> bool:
+    """Return whether a value stands under a heading that gives it to others: Wrong answer."""
+    headed = HEADED.search(whole, max(0, len(whole) - 160))
+    if headed is None or not is_value(headed[2]):
+        return False
+    said = headed[1].lower().split()
+    return denied_before(headed[1] + " ") or not ANOTHERS_LABEL.isdisjoint(said)
+
+
 def emphasized(written: str, text: str) -> str | None:
-    """Return the only value in bold of the last sentence of a response, if the sentence states it."""
+    """Return the only value in bold of a response's last sentence, if the sentence states it."""
     line = written.rstrip().rpartition("\n")[2].strip()
     bold = BOLD.findall(line)
     if len(bold) != 1 or BOLD.sub(r"\1", line) != text.rstrip().rpartition("\n")[2].strip():
@@ -159,6 +172,7 @@ def bare_answer(text: str) -> str:
     """Return a text without "so," before its value and "I think" after it."""
     text = TAIL.sub("", LEAD.sub("", text, count=1), count=1)
     text = STEP.sub("", text, count=1) if "=" in text else text
+    text = ARROWS.sub("", text, count=1) if "→" in text else text
     return f"{match[1]}{text[match.end() :]}" if (match := CONCLUDES.match(text)) else text
 
 
@@ -210,7 +224,13 @@ def _tersely(text: str) -> str | None:
     value = TAIL.sub("", text[lead.end() :], count=1).rstrip(" .!")
     number = NUMBER.match(value)
     around = lead[0], value[number.end() :] if number else ""
-    if described(lead[0], around[1]) or denied_before(lead[0]) or doubted(lead[0]) or denied_after(around[1]) or changed(*around):
+    if (
+        described(lead[0], around[1])
+        or denied_before(lead[0])
+        or doubted(lead[0])
+        or denied_after(around[1])
+        or changed(*around)
+    ):
         return None
     if is_value(value):
         return value

@@ -7,7 +7,9 @@ from verifiers.grammar.vocabulary import FOREIGN_SCALES
 
 WORD = re.compile(r"[A-Za-z]*[^\x00-\x7f\W\d_][^\W\d_]*[²³]?")
 IN_ENGLISH = {
-    word: unit for unit, abroad in table("foreign_units")["units"].items() for word in abroad.split()
+    word: unit
+    for unit, abroad in table("foreign_units")["units"].items()
+    for word in abroad.split()
 }
 _LISTS = [entry for entry in table("wording").values() if isinstance(entry, list)]
 _SAID = {word for whole, *_ in _LISTS for word in whole.casefold().split()}

@@ -113,6 +113,9 @@ ORDINAL_OF = re.compile(
     rf"(?:on\s+)?(?:the\s+)?(?:(\d+(?:st|nd|rd|th))\s+{COUNTED}|{COUNTED}\s+(\d+))", re.I
 )
 NO_SOLUTION = re.compile(r"(?:there (?:is|are) )?(no (?:real )?solutions?) exists?", re.I)
+HOURS_AND_MINUTES = re.compile(
+    r"(\d+)\s?(?:h|hr|hrs)\.?\s+(?:and\s+)?(\d+)\s?(?:m|min|mins)\.?", re.I
+)
 FRENCH_TIME = re.compile(r"(\d{1,2})\s?h\s?(\d{2})")
 INFINITELY = re.compile(r"(?:there are )?(infinitely many)(?: \w+)?", re.I)
 CHANCE = re.compile(r"(?:an?\s+)?(\d.*?)\s+(?:chance|probability)", re.I)
@@ -134,6 +137,8 @@ def as_date(text: str) -> str | None:
 def _as_usual(text: str) -> str:
     """Write 15 March as March 15, DNE as "does not exist", "seven (7)" as 7."""
     words = plain_words(text) if text.startswith("\\text") else text
+    if time := HOURS_AND_MINUTES.fullmatch(words):
+        return f"{time[1]} hours {time[2]} minutes"
     if time := FRENCH_TIME.fullmatch(words):
         return f"{time[1]}:{time[2]}"
     for said in (ORDINAL_OF, NO_SOLUTION, INFINITELY, CHANCE):

@@ -11,10 +11,10 @@ ORDINAL = re.compile(
     re.ASCII,
 )
 MONEY_CODE = re.compile(
-    r"(?:\\text\s*\{\s*(?P<a>USD?|Rs|INR|EUR|GBP)\b\.?\s*\}|\b(?P<b>USD?|Rs|INR|EUR|GBP|(?:R|A|C|CA|AU|NZ|HK)(?=\s?\\?\$))\b\.?)"
+    r"(?:\\text\s*\{\s*(?P<a>USD?|Rp|Rs|INR|EUR|GBP)\b\.?\s*\}|\b(?P<b>USD?|Rp|Rs|INR|EUR|GBP|(?:R|A|C|CA|AU|NZ|HK)(?=\s?\\?\$))\b\.?)"
     r"\s*(?:\\?\$\s*)?(?=\d)"
 )
-MONEY_SIGNS = {"Rs": "₹", "INR": "₹", "EUR": "€", "GBP": "£"}
+MONEY_SIGNS = {"Rs": "₹", "INR": "₹", "Rp": "", "EUR": "€", "GBP": "£"}
 IN_BASE = re.compile(r"\((?:in\s+)?base[ -]?(\w{1,8})\)|\bin base (?=[\s}$]*\w)")
 DIGITS_IN_WORDS = re.compile(r"\\(?:text|mathrm|textrm|textbf)\{([0-9A-F]{1,12})\}(?=[0-9A-F]*_)")
 TEMPERATURE = re.compile(
@@ -22,6 +22,9 @@ TEMPERATURE = re.compile(
 )
 SUPERSCRIPT_RUN = re.compile(f"[{''.join(SUPERSCRIPTS)}]+")
 SUBSCRIPT_RUN = re.compile(f"[{''.join(SUBSCRIPTS)}]+")
+TURNED = re.compile(
+    r"(?<![\w)}])([\[\]])\s*([^\[\](){};,=]{1,30}?)\s*(?:\\[,;:])?\s*[;,]\s*([^\[\](){};,]{1,30}?)\s*(?:\\[,;:])?\s*([\[\]])(?![\w])"
+)
 PERCENT_FIRST = re.compile(r"^%\s?(\d+(?:\.\d+)?)$", re.ASCII)
 TIMES_X = re.compile(r"(?<=\d)\s?[xX]\s?(?=\$?\d)", re.ASCII)
 TIMES_TEN = re.compile(r"(\d)\s*[xX]\s*10\s*(?:\^|\*\*)", re.ASCII)
@@ -48,6 +51,14 @@ CHOOSE = re.compile(
 )
 
 
+def _usual_interval(match: re.Match[str]) -> str:
+    """Write ]0; 3[ as (0, 3); [0, 3] stays."""
+    opening, low, high, closing = match.groups()
+    if (opening, closing) == ("[", "]"):
+        return match[0]
+    return f"{'(' if opening == ']' else '['}{low}, {high}{')' if closing == '[' else ']'}"
+
+
 def _binomial(match: re.Match[str]) -> str:
     """Write {}_5C_2 and C(5, 2) as a binomial."""
     above, below = (part for part in match.groups() if part)
@@ -60,6 +71,7 @@ def plain_signs(text: str) -> str:
         text = _set_minus(text)
     text = CHOOSE.sub(_binomial, text) if "C" in text else text
     text = DECIMAL_COMMA.sub(".", text) if "{,}" in text else text
+    text = TURNED.sub(_usual_interval, text) if "]" in text or "[" in text else text
     text = PERCENT_FIRST.sub(r"\1\\%", text) if text[:1] == "%" else text
     text = TIMES_X.sub(r"\\times ", text) if "=" in text and ("x" in text or "X" in text) else text
     text = TIMES_TEN.sub(r"\1 \\times 10^", text) if "10" in text else text

@@ -105,7 +105,11 @@ def unit_name(word: str) -> str:
 def is_unit(token: Token, following: Token) -> bool:
     """Return whether a word after a quantity is read as its unit."""
     lower = token.text.lower()
-    if (lower in NOT_UNITS and lower not in SCALES and lower not in SPELLINGS) or lower in NUMBER_WORDS or token.text in NEVER_UNITS:
+    if (
+        (lower in NOT_UNITS and lower not in SCALES and lower not in SPELLINGS)
+        or lower in NUMBER_WORDS
+        or token.text in NEVER_UNITS
+    ):
         return False
     if token.text == "min":
         return following.text not in ("(", "{")

@@ -29,12 +29,14 @@ MEMBER_AFTER = re.compile(r"\s*,\s*(?!\\(?:boxed|fbox))[-\w\\]")
 RELATES = re.compile(r"\s*(?:[<>]\s*[\w\\]|:\s*\d)")
 SPACED_RELATION = re.compile(r"\s+[<>]\s")
 SIGNS = "－﹣‐‑‒⁻₋➖➕✕✖➗"
-# A bound of an interval, one side of an equation to solve, what a limit goes to, a product in words.
+# A bound of an interval, one side of an equation to solve, what a limit goes to, a product.
 PART_BEFORE = re.compile(
-    r"(?:[\[(](?:[^\[\]()$\\\n]|\\infty)*,\s*|(?<![\w}])\d+\s*[a-z]\s*=\s*|_\{[^{}$]*|[\d)}]\s\*\s)$"
+    r"(?:[\[(](?:[^\[\]()$\\\n]|\\infty)*,\s*|"
+    r"(?:^|[$(\[\n.,;:]\s*)\d+\s*[a-z]\s*=\s*|_\{[^{}$]*|[\d)}]\s\*\s)$"
 )
 PART_AFTER = re.compile(
-    r"\s*=\s*(?:\d*\s*[a-z]\s*[-+^]|[^=$\\\n]{1,20}[-+]\s*[a-z]\b)|\s*\\n?mid\b|[ \t]+[*×·/][ \t]*\d"
+    r"\s*=\s*(?:\d*\s*[a-z]\s*[-+^]|[^=$\\\n]{1,20}[-+]\s*[a-z]\b)|"
+    r"\s*\\n?mid\b|[ \t]+[*×·/][ \t]*\d"
 )
 ASIDE_OPENS = re.compile(r"quad|\(\s*(?:\\text|[A-Za-z]{3})")
 SIZE = re.compile(r"\\(?:left|[bB]igg?l?)\s*$")
@@ -141,7 +143,9 @@ def _free_after(text: str, end: int) -> bool:
                 return not inside and not re.match(r"!\s*[\w=+*/-]", bare)
             if OPERATES.match(bare) and not (not inside and bare[0] in "*_-–—"):
                 return FOLLOWS.match(bare) is not None and bare[0] == "^"
-            if bare[0] == "(" and not (spaces and (not inside or ASIDE_OPENS.search(spaces[0] + bare))):
+            if bare[0] == "(" and not (
+                spaces and (not inside or ASIDE_OPENS.search(spaces[0] + bare))
+            ):
                 return False
             if inside and bare[0] == "|":
                 return False

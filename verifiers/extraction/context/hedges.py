@@ -18,7 +18,9 @@ APPROXIMATELY = re.compile(
 )
 OTHERS_SAY = gated("hedges", "others_say")
 UNLESS_OR_IF = re.compile(r"\b(?:unless|if|depend)", re.I)
-EXPECTED_VALUE = re.compile(r"\s*expected\s+(?:number|value|cost|time|length|sum|profit|gain)\b", re.I)
+EXPECTED_VALUE = re.compile(
+    r"\s*expected\s+(?:number|value|cost|time|length|sum|profit|gain)\b", re.I
+)
 PERSONAL = {"my", "your"}
 OWN_RESULT = {"answer", "result", "solution", "total", "choice", "conclusion", "calculation"}
 LONGEST_CONDITION = 200

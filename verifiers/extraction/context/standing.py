@@ -49,7 +49,9 @@ ONLY_IF = gated("standing", "only_if")
 CASES = pattern("standing", "cases")
 ANOTHERS_LABEL = words(table("standing")["anothers_label"])
 LABEL_BEFORE = re.compile(r"\W*((?:[\w'-]+\s){0,3}[\w'-]+)\s*:[\s$*_\\(\[{]*")
-ROW_DENIES = re.compile(r"\|[^|]*\b(?:wrong|false|rejected|incorrect|no|fails?|invalid|discarded)\b[^|]*(?:\||$)", re.I)
+ROW_DENIES = re.compile(
+    r"\|[^|]*\b(?:wrong|false|rejected|incorrect|no|fails?|invalid|discarded)\b[^|]*(?:\||$)", re.I
+)
 TAKEN_AWAY = NEGATION | REJECTED
 DENIED = TAKEN_AWAY | WRONG
 DENYING = (STEP_NEXT, DENIES_NEXT, DENIES_CLAUSE, SUPPOSES, SUPPOSED, OTHERS_SAY, WRONG_BEFORE)
@@ -84,7 +86,12 @@ def last_clause(before: str) -> str:
 def not_stated(text: str, start: int, end: int) -> bool:
     """Return whether the words around text[start:end] deny it, ask it or give it to others."""
     before, after = sentence_before(text, start), sentence_after(text, end)
-    if denied_before(before) or denied_after(after) or described(before, after) or misnamed(before, after):
+    if (
+        denied_before(before)
+        or denied_after(after)
+        or described(before, after)
+        or misnamed(before, after)
+    ):
         return True
     line = text[text.rfind("\n", 0, start) + 1 : start]
     label = LABEL_BEFORE.fullmatch(line) if ":" in line and len(line) < 60 else None

@@ -104,7 +104,9 @@ QUESTION = re.compile(
 # What makes another value of the number beside it: before it (with articles between) or after it.
 CHANGES_NEXT = Words(*table("wording")["changes_next"])
 NUMBERED = Words(table("wording")["numbered"])
-NAMED_BY = re.compile(r"\b(?:(?:the|an?|its|our|this)\s+(?:\w+\s+)?|has\s+|have\s+|with\s+)\w+$", re.I)
+NAMED_BY = re.compile(
+    r"\b(?:(?:the|an?|its|our|this)\s+(?:\w+\s+)?|has\s+|have\s+|with\s+)\w+$", re.I
+)
 CHANGES_BEFORE = Words(*table("wording")["changes_before"]) | Words("", " ".join(FOREIGN_SCALES))
 BOUNDS = table("wording")["bounds"]
 ARTICLES = words(table("wording")["articles"])
@@ -116,11 +118,14 @@ KEEPS = re.compile(
     r"\b(?:(?:round|add|sum|com|work)\w*\s+(?:\w+\s+)?up\s+to|no(?:ne)?\s+other\s+than)$", re.I
 )
 NAME_OF = re.compile(r"\b[a-z]\s*=\s*$")
-AREA_UNIT = re.compile(r"^[\s$*]*(?:(?:平方|立方)?(?:[厘分毫千公][米尺里升克瓦分斤顷]|米|センチ|キロ|メートル)|(?:平方|立方)m|百分)")
+AREA_UNIT = re.compile(
+    r"^[\s$*]*(?:(?:平方|立方)?(?:[厘分毫千公][米尺里升克瓦分斤顷]|米|センチ|キロ|メートル)|(?:平方|立方)m|百分)"
+)
 UP_TO_HERE = re.compile(r"\bbetween\s+\$?-?[\w.]{1,20}\$?\s+and$", re.I)
 AND_NEXT = re.compile(r"[\s$)]*(?:and|&)\s")
 PART_OF = re.compile(
-    r"\s*(?-i:BCE?\b|B\.C\.)|[\s$}]*(?:\\?%|percent|per cent)[\s$}]*\s+of\s+(?:\$?[\d\\(]|[k-z]\b|that\b|this\b|it\b|"
+    r"\s*(?-i:BCE?\b|B\.C\.)|"
+    r"[\s$}]*(?:\\?%|percent|per cent)[\s$}]*\s+of\s+(?:\$?[\d\\(]|[k-z]\b|that\b|this\b|it\b|"
     r"the\s+(?:answer|result|number|total|sum|above|price|amount)\b)|"
     r",?\s*(?:and\s+)?then\s+[a-z]{3,}|[\s$]*times\s+(?:\$?\d|[k-z]\b|two|three|four|ten)",
     re.I,

@@ -1,0 +1,49 @@
+"""How a response is written: turns of a chat, letters and digits of other scripts, pages."""
+
+import re
+import unicodedata
+
+from verifiers.grammar.tables import pattern
+
+FINAL_CHANNEL = re.compile(r".*<\|channel\|>final<\|message\|>", re.S)
+ASSISTANT = pattern("passages", "assistant", flags=re.I | re.S)
+OWN_TURN = pattern("passages", "own_turn", flags=0)
+FRENCH_TIME = re.compile(r"(?<![\d.,])([01]?\d|2[0-3])\s?h\s?([0-5]\d)(?![\d\w]|\s?min)")
+HTML = re.compile(r"</?(?:p|div|span)>|<br\s*/?>")
+DEGREES = re.compile(r"(\^\{?\\circ\}?)\$\s?([CF])\b")
+DIGITS = re.compile("[\u0660-\u0669\u06f0-\u06f9\u0966-\u096f\u09e6-\u09ef\u0e50-\u0e59]")
+LETTERS_WITH_DIGITS = re.compile(
+    "[\u0621-\u064a\u067e-\u06cc\u0904-\u0939\u0985-\u09b9\u0e01-\u0e2e]"
+)
+FOREIGN_WORD = re.compile(r"[^\s<>\\{}$.,;:!?()]*[^\x00-\x7f][^\s<>\\{}$.,;:!?()]*")
+INVISIBLE = re.compile("[\u00ad\u200b-\u200d\u2060]")
+DENIALS = {"not", "no", "never", "isn't", "wrong", "incorrect", "false", "cannot"}
+ALIKE = str.maketrans("аеорсухіјѕɴᴏᴛᴇᴡʀɢ", "aeopcyxijsnotewrg")
+
+
+def own_words(text: str) -> str:
+    """Return the last turn of a response in plain letters and digits, without the marks of its
+    page: times as 14:35, degrees with their scale."""
+    text = text if text.isascii() else in_plain_letters(text)
+    text = FRENCH_TIME.sub(r"\1:\2", text) if " h " in text or not text.isascii() else text
+    text = text.replace("Rp", " ") if "Rp" in text and re.search(r"\bRp\.?\s?\d", text) else text
+    text = DEGREES.sub(r"\1\\text{\2}$", text) if "circ" in text else text
+    text = FINAL_CHANNEL.sub("", text, count=1) if "final<|message|>" in text else text
+    text = ASSISTANT.sub("", text, count=1) if "ssistant" in text[:2000] else text
+    if "</p>" in text or "<br" in text or "</div>" in text:
+        text = HTML.sub("\n", text)
+    return OWN_TURN.sub("", text, count=1)
+
+
+def in_plain_letters(text: str) -> str:
+    """Return a text with denials in disguised letters, and digits of its script, as plain ones."""
+    text = FOREIGN_WORD.sub(_unmasked, text)
+    if DIGITS.search(text) and LETTERS_WITH_DIGITS.search(text):
+        text = DIGITS.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
+    return text
+
+
+def _unmasked(word: re.Match[str]) -> str:
+    """Return a word that denies, written in letters that look like plain ones, in plain letters."""
+    plain = unicodedata.normalize("NFKC", INVISIBLE.sub("", word[0])).translate(ALIKE)
+    return plain if plain.lower() in DENIALS else word[0]
