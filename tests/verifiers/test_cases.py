@@ -17,6 +17,9 @@ FILES = (
     "fifth.jsonl",
     "sixth.jsonl",
     "seventh.jsonl",
+    "eighth.jsonl",
+    "ninth.jsonl",
+    "tenth.jsonl",
 )
 
 
