@@ -56,4 +56,4 @@ def last_number(text: str) -> str | None:
         return ratio[0]
     unit = UNIT_AFTER.match(text, end)
     whole = text[last.start() : unit.end() if unit and unit[1] in UNITS_AFTER else end]
-    return whole if parsed(whole) is not None else last[0]
+    return whole.rstrip() if parsed(whole) is not None else last[0]

@@ -3,8 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from verifiers.grammar.abroad import WORD, counts
-from verifiers.grammar.spelling import plain_signs
+from verifiers.grammar.spelling import FOREIGN_WORD, counts, plain_signs
 from verifiers.grammar.tree import ParseError, TooLargeError
 from verifiers.grammar.vocabulary import (
     MATH_GROUPS,
@@ -88,7 +87,11 @@ class _Lexer:
             self.spaced = True
         elif match := self._number():
             self._emit("number", match[0], match.end())
-        elif not self.ascii and (match := WORD.match(self.text, self.position)) and self._counts():
+        elif (
+            not self.ascii
+            and (match := FOREIGN_WORD.match(self.text, self.position))
+            and self._counts()
+        ):
             self._emit("word", match[0], match.end(), text_mode=True)
         elif match := LETTERS.match(self.text, self.position):
             self._emit("word", match[0], match.end())

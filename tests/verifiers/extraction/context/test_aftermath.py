@@ -1,0 +1,48 @@
+"""What later sentences do to an answer: refuse it, replace it, or nothing."""
+
+import pytest
+
+from verifiers import Verdict, verify
+
+OVERTURNED = [
+    "I retract this.",
+    "That violates the second condition.",
+    "But plugging it back in gives a contradiction.",
+    "However, the check fails.",
+    "Unfortunately this does not satisfy the equation.",
+    "P.S. I lied.",
+    "On reflection, the right value is eight.",
+    "The sign is off, though.",
+    "Falsch.",
+    "C'est faux.",
+    "Нет, я ошибся, правильный ответ 46.",
+    "我算错了。",
+]
+HARMLESS = [
+    "No other value works.",
+    "The other root, -7, is rejected.",
+    "It is easy to check that this satisfies the equation.",
+    "This cannot be simplified further.",
+    "If x were 3, the equation would fail.",
+    "A common mistake is to forget the sign.",
+    "Die anderen Werte sind falsch.",
+    "其他选项都是错误的。",
+    "I hope this helps! Let me know if you have questions.",
+]
+
+
+@pytest.mark.parametrize("answer", ["The answer is 7.", r"We get $\boxed{7}$.", "So x = 7."])
+@pytest.mark.parametrize("later", OVERTURNED)
+def test_an_answer_that_is_overturned_is_none(answer: str, later: str) -> None:
+    assert verify(f"{answer} {later}", "7").verdict is not Verdict.CORRECT
+
+
+@pytest.mark.parametrize("answer", ["The answer is 7.", r"We get $\boxed{7}$."])
+@pytest.mark.parametrize("later", HARMLESS)
+def test_remarks_leave_it(answer: str, later: str) -> None:
+    assert verify(f"{answer} {later}", "7").verdict is Verdict.CORRECT
+
+
+def test_a_value_concluded_later_contradicts_it() -> None:
+    assert verify("The answer is 42. Hence the total is 84.", "42").verdict is Verdict.WRONG
+    assert verify(r"$\boxed{42}$. So the total is 42.", "42").verdict is Verdict.CORRECT
