@@ -256,6 +256,27 @@ def _last_line(text: str, end: int) -> list[str]:
     return [line] if is_plain_number(line) else []
 
 
+def _with_later(text: str, last: Place, end: int, found: Extraction) -> Extraction:
+    """Return an answer with what follows it: taken back, overturned, its unit, rivals."""
+    if SAYS_MORE.search(text, end):
+        if (changed := changed_to(text, end)) is not None:
+            same = changed.strip(" .$") == last.value.strip()
+            changed = "" if same and taken_back(text[end : end + NEAR_END]) else changed
+            return _checked(changed, "taken back")
+        rest = offered_after(text, end, last.value) + _last_line(text, end)
+        equal = EQUAL_AFTER.match(text, end) if last.certain else None
+        found = _beside(found, [*rest, equal[1]] if equal else rest)
+    stop = end if last.certain else _stop_of(text, last, end)
+    if not SAYS_MORE.search(text, stop):
+        return found
+    if overturned(text, stop, last.value):
+        return Extraction(None, "taken back")
+    found = _beside(found, concluded(text, stop))
+    unit = UNIT_BESIDE.match(text, end) if last.certain and is_plain_number(last.value) else None
+    known = unit is not None and unit[1] in SPELLINGS
+    return found._replace(text=f"{last.value} {unit[1]}") if unit and known else found
+
+
 def _last_of(text: str, places: list[Place]) -> Extraction | None:
     """Return the last statement, with those before it that it does not replace but stands
     beside."""
@@ -282,22 +303,10 @@ def _last_of(text: str, places: list[Place]) -> Extraction | None:
         sentence_end = SENTENCE_END.search(text, last.start + 1)
         end = sentence_end.end() if sentence_end else len(text)
     found = _checked(last.value, "box or mark" if last.certain else "phrase", tuple(rivals))
-    if SAYS_MORE.search(text, end):
-        if (changed := changed_to(text, end)) is not None:
-            same = changed.strip(" .$") == last.value.strip()
-            changed = "" if same and taken_back(text[end : end + NEAR_END]) else changed
-            return _checked(changed, "taken back")
-        rest = offered_after(text, end, last.value) + _last_line(text, end)
-        equal = EQUAL_AFTER.match(text, end) if last.certain else None
-        found = _beside(found, [*rest, equal[1]] if equal else rest)
-    stop = end if last.certain else _stop_of(text, last, end)
-    if overturned(text, stop, last.value):
-        return Extraction(None, "taken back")
-    found = _beside(found, concluded(text, stop))
-    if last.certain and is_plain_number(last.value) and (unit := UNIT_BESIDE.match(text, end)):
-        found = found._replace(
-            text=f"{last.value} {unit[1]}" if unit[1] in SPELLINGS else found.text
-        )
+    if SAYS_MORE.search(text, end) or not last.certain:
+        found = _with_later(text, last, end, found)
+    if found.text is None:
+        return found
     if len(places) < 2:
         return found
     parts = [place.value for place in places if place.certain] or [

@@ -34,25 +34,26 @@ UNITS_AFTER = SPELLINGS.keys() - {"in", "A", "min", "pt", "percentage"}
 
 def last_number(text: str) -> str | None:
     """Return the last number of a text as it is meant: 2 : 5, x = 1 or x = 2, 5 kg."""
-    lists = list(NUMBER_LIST.finditer(text))
     numbers = list(NUMBER.finditer(text))
     if not numbers:
         return None
     last = numbers[-1]
-    for form in (COMPOUND, AND_A_PART):
+    forms = [COMPOUND] * (len(numbers) > 1) + [AND_A_PART] * (" and " in text)
+    for form in forms:
         if (found := list(form.finditer(text))) and found[-1].end() >= last.end():
             return found[-1][0]
-    if named := NAMED_LIST.search(text):
+    if "=" in text and (named := NAMED_LIST.search(text)):
         return named[0]
-    if part := PART_OF_KNOWN.search(text):
+    if " of " in text and (part := PART_OF_KNOWN.search(text)):
         return part[1]
+    lists = list(NUMBER_LIST.finditer(text))
     if lists and lists[-1].end() >= last.end():
         start, end = lists[-1].span()
         closed = text[start - 1 : start] + text[end : end + 1]
         return text[start - 1 : end + 1] if closed in ("()", "[]", "[)", "(]") else lists[-1][0]
     root = ROOT_AFTER.match(text, last.end())
     end = root.end() if root else last.end()
-    if ratio := RATIO.search(text[: last.end()]):
+    if " : " in text and (ratio := RATIO.search(text[: last.end()])):
         return ratio[0]
     unit = UNIT_AFTER.match(text, end)
     whole = text[last.start() : unit.end() if unit and unit[1] in UNITS_AFTER else end]

@@ -4,7 +4,7 @@ import re
 from functools import lru_cache
 
 from verifiers.extraction.written import own_words
-from verifiers.grammar.tables import pattern, table
+from verifiers.grammar.tables import pattern
 
 BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=\{)")
 BRACE = re.compile(r"\\.|[{}]", re.S)
@@ -20,6 +20,7 @@ POLITE = ("hope", "let me know", "feel free", "happy to", "would you", "do you",
 CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.S)
 FENCED = re.compile(r"```[^`]*```(?=[^`]*\w)")
 PROGRAM = pattern("passages", "program", flags=re.I | re.M)
+BLOCK = re.compile(r"```[^`]*(?:```|\Z)")
 COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.S)
 BOLD = re.compile(
     r"\*\*(?<![A-Za-z0-9_)*]\*\*)(?=[^\s*])([^*\n]{1,300}(?:\*[^*\n]{1,300}){0,9})(?<=[^\s*])\*\*(?![A-Za-z0-9_(*])"
@@ -48,22 +49,27 @@ MOST_UNCLOSED = 20
 WINDOW = 100_000
 BEFORE_MARK = 1_000
 RUNAWAY = pattern("passages", "runaway", flags=re.I | re.M)
-NEXT_LINE = re.compile(
-    "|".join("\n" + line.removeprefix("^") for line in table("passages")["runaway"]), re.I | re.M
-)
+NEXT_LINE = re.compile("\n" + RUNAWAY.pattern.removeprefix("^"), re.I)
+ASKS = pattern("passages", "asks", flags=re.I | re.M)
 STATED = pattern("passages", "stated", flags=re.I | re.M)
 END_MARKS = 60
+ROUNDED = re.compile(r"decimal|d\. ?p|\ddp|s\. ?f|sig|\dsf| [ds][pf]")
 ROUNDING_NOTE = pattern("passages", "rounding_note")
 END_MARK = pattern("passages", "end_mark", flags=0)
 
 
 def _first_problem(text: str) -> str:
     """Return a text up to where it runs on into another problem, once it has stated an answer."""
-    if "\n" not in text or not NEXT_LINE.search(text):
+    if "\n" not in text:
+        return text
+    asks = "?" in text or "\n[" in text
+    if not NEXT_LINE.search(text) and not (asks and ASKS.search(text)):
         return text
     first = STATED.search(text)
-    match = RUNAWAY.search(text, first.end()) if first else None
-    return text[: match.start()] if match else text
+    if first is None:
+        return text
+    found = RUNAWAY.search(text, first.end()), ASKS.search(text, first.end()) if asks else None
+    return text[: min((match.start() for match in found if match), default=len(text))]
 
 
 def _may_strike(text: str) -> bool:
@@ -81,6 +87,10 @@ def _may_strike(text: str) -> bool:
     )
 
 
+def _without_program(block: re.Match[str]) -> str:
+    return " " if PROGRAM.search(block[0]) else block[0]
+
+
 def final_text(text: str) -> str:
     """Return the end of the first turn of a response, without calculator notes, comments and
     bold."""
@@ -89,11 +99,13 @@ def final_text(text: str) -> str:
     text = END_OF_TURN.split(text, maxsplit=1)[0] if "<" in text else text
     text = LONG_GAP.sub(" ", text) if " " * 100 in text else text
     text = _first_problem(_window(text.rstrip()))
-    text = PROGRAM.sub(" ", text) if "```" in text else text
+    text = BLOCK.sub(_without_program, text) if "```" in text else text
     end = text[-END_MARKS:]
     if "Q" in end or not end.isascii() or (end[-1:] in "$exdDlk" and "\\" in end):
         text = text[:-END_MARKS] + END_MARK.sub("", end)
-    text = text[:-END_MARKS] + ROUNDING_NOTE.sub("", text[-END_MARKS:])
+    end = text[-END_MARKS:]
+    if end.rstrip(" ).*$")[-1:].isalpha() and ROUNDED.search(end):
+        text = text[:-END_MARKS] + ROUNDING_NOTE.sub("", end)
     text = COMMENT.sub(" ", text) if "<!--" in text else text
     text = STRUCK.sub(" ", text) if _may_strike(text) else text
     text = BOLD.sub(r"\1", text) if "**" in text else text
@@ -155,6 +167,7 @@ def without_code(text: str) -> str:
     return FENCED.sub(" ", text) if "```" in text else text
 
 
+@lru_cache(maxsize=8)
 def without_boilerplate(text: str) -> str:
     end = text[-LONGEST_CLOSING:]
     lowered = end.lower()

@@ -55,6 +55,8 @@ ENUMERATES = re.compile(r"\n1[.)]\s+[A-Za-z]")
 # Not the answer but something of it, or another: "the digit sum of the answer", "a partial answer".
 OF_THE_ANSWER = pattern("statements", "of_the_answer")
 OF_ANOTHER = pattern("statements", "of_another")
+LONGEST_SIMPLE = 18
+SHORTEST_FRAME = 5
 ADJECTIVE = re.compile(r"\b(?:the|an?|my|our|your|one|no)\s+([a-z-]+)\s*$", re.I)
 OWN_ADJECTIVES = words(table("statements")["own_adjectives"])
 # What "that the answer is" may hang on, and verbs that do not state it.
@@ -82,27 +84,10 @@ STATING = (
     "real ",
     "actual",
     "答案",
-    "答え",
-    "정답",
-    "ответ",
-    "respuesta",
-    "réponse",
-    "lösung",
-    "risposta",
-    "resposta",
-    "antwoord",
-    "odpowiedź",
-    "cevap",
-    "răspuns",
-    "svar",
-    "jawaban",
-    "đáp án",
-    "vastaus",
-    "válasz",
-    "odpověď",
-    "відповідь",
     "a:",
 )
+STATING_ABROAD = tuple(table("statements")["stating_abroad"])
+NEAR_END = 1_000
 PREFIX = re.compile(r"\b(?:final|correct|right|required|desired)?[ ]?$", re.I)
 
 
@@ -121,9 +106,13 @@ def stated(text: str) -> list[Statement]:
     lowered = text.lower()
     if len(lowered) != len(text):
         lowered = text
-    places = sorted(
-        {at for word in STATING if word in lowered for at in _all_places(lowered, word)}
-    )
+    found_at = {at for word in STATING if word in lowered for at in _all_places(lowered, word)}
+    end = lowered[-NEAR_END:]
+    begin = len(lowered) - len(end)
+    for word in STATING_ABROAD:
+        if word in end:
+            found_at.update(_all_places(lowered, word, begin))
+    places = sorted(found_at)
     if not places:
         return []
     quoted = (
@@ -143,8 +132,8 @@ def stated(text: str) -> list[Statement]:
     return sorted(filter(None, found), key=lambda statement: statement.start)
 
 
-def _all_places(lowered: str, word: str) -> Iterator[int]:
-    at = lowered.find(word)
+def _all_places(lowered: str, word: str, begin: int = 0) -> Iterator[int]:
+    at = lowered.find(word, begin)
     while at >= 0:
         yield at
         at = lowered.find(word, at + len(word))
@@ -165,18 +154,7 @@ def _read(text: str, match: re.Match[str], quoted: list[tuple[int, int]]) -> Sta
     said = match[0] if not start or text[start - 1] == "\n" else sentence_before(text, end)
     if not_its_own(text, match, quoted) or denied_before(said):
         return None
-    if text.startswith(
-        ("'s", "’s"), match.start() + len(match[0].rstrip(" *_")) - 2
-    ) and not VALUE_NEXT.match(text, end):
-        return None
-    if OF_THE_ANSWER.search(text, max(0, start - LONGEST_QUALIFIER), start) or OF_ANOTHER.search(
-        match[0]
-    ):
-        return None
-    if _framed(said, match[0]):
-        return None
-    named = ADJECTIVE.search(text, max(0, start - LONGEST_QUALIFIER), start)
-    if named and named[1].lower() not in OWN_ADJECTIVES:
+    if _of_another(text, match, said):
         return None
     final = "final" in match[0].lower()
     offered = OFFERED.search(match[0]) is not None or doubted(said)
@@ -199,8 +177,29 @@ def _read(text: str, match: re.Match[str], quoted: list[tuple[int, int]]) -> Sta
     return Statement(start, value, whole, offered, final)
 
 
+def _of_another(text: str, match: re.Match[str], said: str) -> bool:
+    """Return whether a statement speaks of something of the answer, of another, or in a frame that
+    does not state it."""
+    start, end = match.span()
+    noun = match[0].rstrip(" *_")
+    if noun.endswith(("'s", "’s")) and not VALUE_NEXT.match(text, end):
+        return True
+    if len(match[0]) > LONGEST_SIMPLE and OF_ANOTHER.search(match[0]):
+        return True
+    before = text[max(0, start - LONGEST_QUALIFIER) : start]
+    if before.rstrip()[-3:].lower() == "the" and len(said) < len(match[0]) + SHORTEST_FRAME:
+        return False
+    if not before.rstrip()[-1:].isalpha():
+        return False
+    named = ADJECTIVE.search(before)
+    adjective = named is not None and named[1].lower() not in OWN_ADJECTIVES
+    return adjective or OF_THE_ANSWER.search(before) is not None or _framed(said, match[0])
+
+
 def _framed(said: str, noun: str) -> bool:
     """Return whether "that the answer is" hangs on words that do not state it: "to show"."""
+    if len(said) < len(noun) + SHORTEST_FRAME:
+        return False
     head = CONCLUDER.split(said.removesuffix(noun.rstrip(" *_:=")))[-1]
     clause = re.split(r"[,;:—–]", head)[-1] if not CONTRARY.search(head) else head
     said_words = [word.lower() for word in PLAIN_WORD.findall(clause)]

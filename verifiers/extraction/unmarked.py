@@ -54,7 +54,8 @@ CONCLUDES = re.compile(
 STEP = pattern("unmarked", "step")
 ARROWS = re.compile(r"^[^\n]*[=<>≤≥][^\n]*→\s*(?=[^\n→]*[=<>≤≥])")
 EXPLAINED = re.compile(
-    r"([^\n]{1,60})\n+[\s*_#]*(?:explanation|reasoning|justification|here['’]s why|because)\b", re.I
+    r"([^\n]{1,60})\n[\s*_#]{0,10}(?:explanation|reasoning|justification|here['’]s why|because)\b",
+    re.I,
 )
 NUMBERED = re.compile(r"(?:\(?[a-e1-9]\)|[1-9]\.|•)\s+(?=\S)")
 ROW = re.compile(
@@ -171,8 +172,9 @@ def _followed(text: str, value: str) -> bool:
 def bare_answer(text: str) -> str:
     """Return a text without "so," before its value and "I think" after it."""
     text = TAIL.sub("", LEAD.sub("", text, count=1), count=1)
-    text = STEP.sub("", text, count=1) if "=" in text else text
-    text = ARROWS.sub("", text, count=1) if "→" in text else text
+    if len(text) <= LONGEST_BARE:
+        text = STEP.sub("", text, count=1) if "=" in text else text
+        text = ARROWS.sub("", text, count=1) if "→" in text else text
     return f"{match[1]}{text[match.end() :]}" if (match := CONCLUDES.match(text)) else text
 
 

@@ -9,6 +9,9 @@ FINAL_CHANNEL = re.compile(r".*<\|channel\|>final<\|message\|>", re.S)
 ASSISTANT = pattern("passages", "assistant", flags=re.I | re.S)
 OWN_TURN = pattern("passages", "own_turn", flags=0)
 FRENCH_TIME = re.compile(r"(?<![\d.,])([01]?\d|2[0-3])\s?h\s?([0-5]\d)(?![\d\w]|\s?min)")
+RUPIAH = re.compile(r"\bRp\.?\s?(?=\d)")
+NEAR_END = 600
+TURN_BEGINS = ("U", "u", "A", "a", "<", " ", "\n")
 HTML = re.compile(r"</?(?:p|div|span)>|<br\s*/?>")
 DEGREES = re.compile(r"(\^\{?\\circ\}?)\$\s?([CF])\b")
 DIGITS = re.compile("[\u0660-\u0669\u06f0-\u06f9\u0966-\u096f\u09e6-\u09ef\u0e50-\u0e59]")
@@ -17,6 +20,10 @@ LETTERS_WITH_DIGITS = re.compile(
 )
 FOREIGN_WORD = re.compile(r"[^\s<>\\{}$.,;:!?()]*[^\x00-\x7f][^\s<>\\{}$.,;:!?()]*")
 INVISIBLE = re.compile("[\u00ad\u200b-\u200d\u2060]")
+MASKS = re.compile(
+    "[\uff21-\uff5a\u24b6-\u24e9\U0001d400-\U0001d7ff\u00ad\u200b-\u200d\u2060ɴᴏᴛᴇᴡʀɢ]"
+    "|[A-Za-z][аеорсухіјѕ]|[аеорсухіјѕ][A-Za-z]"
+)
 DENIALS = {"not", "no", "never", "isn't", "wrong", "incorrect", "false", "cannot"}
 ALIKE = str.maketrans("аеорсухіјѕɴᴏᴛᴇᴡʀɢ", "aeopcyxijsnotewrg")
 
@@ -25,20 +32,25 @@ def own_words(text: str) -> str:
     """Return the last turn of a response in plain letters and digits, without the marks of its
     page: times as 14:35, degrees with their scale."""
     text = text if text.isascii() else in_plain_letters(text)
-    text = FRENCH_TIME.sub(r"\1:\2", text) if " h " in text or not text.isascii() else text
-    text = text.replace("Rp", " ") if "Rp" in text and re.search(r"\bRp\.?\s?\d", text) else text
-    text = DEGREES.sub(r"\1\\text{\2}$", text) if "circ" in text else text
-    text = FINAL_CHANNEL.sub("", text, count=1) if "final<|message|>" in text else text
-    text = ASSISTANT.sub("", text, count=1) if "ssistant" in text[:2000] else text
-    if "</p>" in text or "<br" in text or "</div>" in text:
-        text = HTML.sub("\n", text)
-    return OWN_TURN.sub("", text, count=1)
+    end = text[-NEAR_END:]
+    if " h " in end or (not end.isascii() and "h" in end):
+        text = FRENCH_TIME.sub(r"\1:\2", text)
+    text = RUPIAH.sub("", text) if "Rp" in end else text
+    text = DEGREES.sub(r"\1\\text{\2}$", text) if "circ" in end else text
+    if text[:1] in TURN_BEGINS and text[:40].lstrip()[:4].lower() in ("user", "assi", "<|im"):
+        text = ASSISTANT.sub("", text, count=1)
+    if "<" not in text:
+        return text
+    if "<|" in text:
+        text = FINAL_CHANNEL.sub("", text, count=1) if "final<|message|>" in text else text
+        text = OWN_TURN.sub("", text, count=1)
+    return HTML.sub("\n", text) if "</p>" in text or "<br" in text or "</div>" in text else text
 
 
 def in_plain_letters(text: str) -> str:
     """Return a text with denials in disguised letters, and digits of its script, as plain ones."""
-    text = FOREIGN_WORD.sub(_unmasked, text)
-    if DIGITS.search(text) and LETTERS_WITH_DIGITS.search(text):
+    text = FOREIGN_WORD.sub(_unmasked, text) if MASKS.search(text) else text
+    if LETTERS_WITH_DIGITS.search(text) and DIGITS.search(text):
         text = DIGITS.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
     return text
 

@@ -14,6 +14,7 @@ GAVE_UP = Words(*table("abroad")["gave_up"])
 CUT = Words(table("abroad")["cut"], table("abroad")["cut_pieces"])
 WRONG_STEMS = pattern("abroad", "wrong_stems")
 CHANGING_STEMS = pattern("abroad", "changing_stems")
+ENGLISH = re.compile(r"\b(?:the|are|so|and|hence|thus|therefore|answer)\b", re.I)
 COMMA = re.compile(r"[,;，；]\s*")
 WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 STARTS_ANEW = re.compile(
@@ -66,6 +67,8 @@ def _answer_noun(before: str) -> tuple[int, int] | None:
 def misnamed(before: str, after: str) -> bool:
     """Return whether a sentence calls its value wrong, or what makes another of it, by the stems of
     the words around it."""
+    if before.isascii() and after.isascii() and ENGLISH.search(before):
+        return False
     clause = COMMA.split(before)[-1]
     if WRONG_STEMS.search(clause) or GAVE_UP.search(before):
         return True

@@ -153,9 +153,9 @@ def changed(before: str, after: str) -> bool:
     before = before[-80:]
     before = (NAME_OF.sub("", before) if "=" in before else before).rstrip(BESIDE)
     before = "" if before.endswith(("to", "than")) and KEEPS.search(before) else before
-    if NUMBERED.ends(before) and not NAMED_BY.search(before):
+    if before[-1:].isalpha() and NUMBERED.ends(before) and not NAMED_BY.search(before):
         return True
-    while not CHANGES_NEXT.ends(before):
+    while not (before[-1:].isalnum() and CHANGES_NEXT.ends(before)):
         word = LAST_WORD.match(before)
         if word is None or word[1].casefold() not in ARTICLES:
             break
