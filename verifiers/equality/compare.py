@@ -76,11 +76,11 @@ def _last_side(gold: str, answer: str, read: Node | None) -> Judgement | None:
         return Judgement(True, "the last side") if compare(gold, last.strip()).equal else None
     if NOT_CHAINED.search(answer):
         return None
-    if read is not None and not (isinstance(read, Rel) and _comes_to(read)):
-        return None
-    if read is None and not any(map(str.isdigit, head)):
-        return None
-    if read is None and ONE_UNKNOWN.search(head.rpartition("=")[2]):
+    if read is None:
+        chained = any(map(str.isdigit, head)) and not ONE_UNKNOWN.search(head.rpartition("=")[2])
+    else:
+        chained = isinstance(read, Rel) and _comes_to(read)
+    if not chained:
         return None
     if not isinstance(side, Node) or side.symbols() or side.has("text") or not side.has("num"):
         return None

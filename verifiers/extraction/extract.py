@@ -47,10 +47,10 @@ from verifiers.extraction.prose import (
     only_value,
 )
 from verifiers.extraction.readable import YES_OR_NO, is_value
-from verifiers.extraction.statements import PARTS, stated
+from verifiers.extraction.statements import stated
 from verifiers.extraction.unmarked import bare_answer, emphasized, unmarked, value_lines
 from verifiers.grammar.literals import is_plain_number
-from verifiers.grammar.normalize import normalize, plain_words
+from verifiers.grammar.normalize import normalize, parts_of, plain_words
 from verifiers.grammar.tables import pattern
 from verifiers.grammar.units import SPELLINGS
 from verifiers.types import Format
@@ -200,8 +200,8 @@ def _in_block(inside: str) -> Extraction:
     before = whole[: first_digit(whole)]
     if denied_before(before) or (doubted(before) and not EITHER.search(whole)):
         return Extraction(None, "denied")
-    if parts := PARTS.match(whole):
-        return _checked(", ".join(part.strip() for part in parts.groups() if part), "parts")
+    if parts := parts_of(whole):
+        return _checked(parts, "parts")
     if listed := value_lines(whole):
         return _checked(listed, "answer tag, several lines")
     if not whole or BOUND.match(whole) or (is_value(whole) and not ASIDE.search(whole)):
@@ -273,8 +273,9 @@ def _with_later(text: str, last: Place, end: int, found: Extraction) -> Extracti
         return Extraction(None, "taken back")
     found = _beside(found, concluded(text, stop))
     unit = UNIT_BESIDE.match(text, end) if last.certain and is_plain_number(last.value) else None
-    known = unit is not None and unit[1] in SPELLINGS
-    return found._replace(text=f"{last.value} {unit[1]}") if unit and known else found
+    if unit is None or unit[1] not in SPELLINGS:
+        return found
+    return found._replace(text=f"{last.value} {unit[1]}")
 
 
 def _last_of(text: str, places: list[Place]) -> Extraction | None:
@@ -303,11 +304,8 @@ def _last_of(text: str, places: list[Place]) -> Extraction | None:
         sentence_end = SENTENCE_END.search(text, last.start + 1)
         end = sentence_end.end() if sentence_end else len(text)
     found = _checked(last.value, "box or mark" if last.certain else "phrase", tuple(rivals))
-    if SAYS_MORE.search(text, end) or not last.certain:
-        found = _with_later(text, last, end, found)
-    if found.text is None:
-        return found
-    if len(places) < 2:
+    found = _with_later(text, last, end, found)
+    if found.text is None or len(places) < 2:
         return found
     parts = [place.value for place in places if place.certain] or [
         place.value.rstrip(" .")

@@ -93,11 +93,10 @@ def named_kind(sentence: str) -> tuple[str, bool] | None:
 def says(sentence: str) -> str | None:
     """Return what a sentence says in words that the grammar reads: "no solution", "true"."""
     match = SAYS.search(sentence)
-    if (
-        match is None
-        or denied_before(sentence[: match.start()])
-        or doubted(sentence[: match.start()])
-    ):
+    if match is None:
+        return None
+    before = sentence[: match.start()]
+    if denied_before(before) or doubted(before):
         return None
     said = next(filter(None, match.groups())).lower()
     return "no solution" if said == "no" else said

@@ -22,6 +22,8 @@ TEXT_GROUP = re.compile(r"\\[A-Za-z]+\s*\{[^{}]*\}")
 NOT_PROSE = (
     FUNCTIONS.keys() | SPELLINGS.keys() | {"and", "or", "sqrt", "pi", "per", "square", "cubic"}
 )
+# A command that an operand has to follow: where it stands last, a value is cut off.
+UNFINISHED = r"\\(?:cdot|times|div|pm|[dt]?frac|sqrt)"
 LONGEST_PROSE = 2_000
 
 

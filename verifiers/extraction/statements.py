@@ -33,8 +33,16 @@ from verifiers.extraction.prose import (
     last_expression,
     leads_to,
 )
-from verifiers.extraction.readable import PROSE_WORD, YES_OR_NO, is_prose, is_value, parsed
+from verifiers.extraction.readable import (
+    PROSE_WORD,
+    UNFINISHED,
+    YES_OR_NO,
+    is_prose,
+    is_value,
+    parsed,
+)
 from verifiers.grammar.literals import LONGEST_PLAIN, is_plain_number
+from verifiers.grammar.normalize import parts_of
 from verifiers.grammar.spoken import spoken
 from verifiers.grammar.tables import pattern, table
 from verifiers.grammar.vocabulary import words
@@ -45,7 +53,6 @@ LEAD = pattern("statements", "lead")
 NOT_THE_OTHER = re.compile(r",?\s+(?:and\s+|but\s+)?(?:not|rather than|instead of)\s.*$")
 MINUS_WORD = re.compile(r"(?:negative|minus)\s+(?=[\d$\\.])", re.I)
 CONDITION = re.compile(r"^[^.]*\bif\b", re.I)
-PARTS = pattern("statements", "parts", flags=0)
 GOES_ON = pattern("statements", "goes_on", flags=0)
 CUT = re.compile(r"\b(?:or|and|to)\W*$|[-+*/:]\s*$|\\(?:cdot|times|div|[dt]?frac|sqrt)\s*$")
 NO_VALUE = re.compile(r"(?:DNE|does not exist|doesn['’]t exist)\W*$", re.I)
@@ -69,7 +76,7 @@ PLAIN_WORD = re.compile(r"[^\W\d_]+(?:['’][a-z]+)?")
 INTRODUCES = pattern("statements", "introduces", flags=0)
 NEXT_SENTENCE = re.compile(r"\(?[A-J][).:]\s+(?:[A-Z][a-z]*|I)['’,]?\s")
 VALUE_NEXT = re.compile(r"[\s*_$(\\-]*(?:\d|[A-J]\b|the\b|just\b|simply\b|a\b)")
-CUT_AFTER = re.compile(r"\s*(?:[-+*/×÷·:]|\\(?:cdot|times|div|pm|[dt]?frac|sqrt)\b)[\s$]*$")
+CUT_AFTER = re.compile(rf"\s*(?:[-+*/×÷·:]|{UNFINISHED}\b)[\s$]*$")
 LONGEST_STATEMENT = 30_000
 LAST_STATEMENTS = 8
 MOST_PLACES = 80
@@ -245,8 +252,8 @@ def read_statement(rest: str) -> str | None:
         return whole
     rest = rest[match.end() :] if (match := LEAD.match(rest)) else rest
     rest = rest[match.end() :] if (match := INTRODUCES.match(rest)) else rest
-    if parts := PARTS.match(rest):
-        return ", ".join(part.strip() for part in parts.groups() if part)
+    if parts := parts_of(rest):
+        return parts
     if NO_VALUE.match(rest):
         return "does not exist"
     if CHOICE_AND_TEXT.match(rest) and not NEXT_SENTENCE.match(rest):

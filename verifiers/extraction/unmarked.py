@@ -26,9 +26,9 @@ from verifiers.extraction.prose import (
     stands,
     words_stated,
 )
-from verifiers.extraction.readable import YES_OR_NO, is_value
-from verifiers.extraction.statements import LEAD, PARTS
-from verifiers.grammar.normalize import as_date, choices
+from verifiers.extraction.readable import UNFINISHED, YES_OR_NO, is_value
+from verifiers.extraction.statements import LEAD
+from verifiers.grammar.normalize import as_date, choices, parts_of
 from verifiers.grammar.spoken import spoken
 from verifiers.grammar.tables import gated, pattern, table
 from verifiers.grammar.vocabulary import words
@@ -38,7 +38,7 @@ PARAGRAPH = re.compile(r"^.*?(?:\n\s*\n|\Z)", re.S)
 FENCE = re.compile(r"```\w*")
 HEADED = re.compile(r"(?:^|\n)\s*(?:#{1,6}\s+|\*\*)?([^\n]{3,40}?):?\s*\n+([^\n]{1,40})\Z")
 CHECKED = ("heck", "erif", "érif", "roof", "robe", "omprob", "роверк", "验")
-CUT_OFF = re.compile(r"(?:[\w)}]\s*[*/×÷·+=:]|\\(?:cdot|times|div|pm|[dt]?frac|sqrt))[\s$]*$")
+CUT_OFF = re.compile(rf"(?:[\w)}}]\s*[*/×÷·+=:]|{UNFINISHED})[\s$]*$")
 NEAR_END = 400
 LONGEST_READ = 30_000
 LONGEST_BARE = 300
@@ -122,8 +122,8 @@ def unmarked(text: str) -> tuple[str, str] | None:
             return value, "whole response"
     if as_date(whole.rstrip(".")):
         return whole, "whole response"
-    if parts := PARTS.match(LEAD.sub("", whole, count=1)):
-        return ", ".join(part.strip() for part in parts.groups() if part), "parts"
+    if parts := parts_of(LEAD.sub("", whole, count=1)):
+        return parts, "parts"
     if NO_LIMIT.search(whole, max(0, len(whole) - NEAR_END)):
         return "does not exist", "last sentence"
     if row := ROW.search(whole, max(0, len(whole) - NEAR_END)):

@@ -18,7 +18,7 @@ DIGITS = re.compile("[\u0660-\u0669\u06f0-\u06f9\u0966-\u096f\u09e6-\u09ef\u0e50
 LETTERS_WITH_DIGITS = re.compile(
     "[\u0621-\u064a\u067e-\u06cc\u0904-\u0939\u0985-\u09b9\u0e01-\u0e2e]"
 )
-FOREIGN_WORD = re.compile(r"[^\s<>\\{}$.,;:!?()]*[^\x00-\x7f][^\s<>\\{}$.,;:!?()]*")
+MASKED_WORD = re.compile(r"[^\s<>\\{}$.,;:!?()]*[^\x00-\x7f][^\s<>\\{}$.,;:!?()]*")
 INVISIBLE = re.compile("[\u00ad\u200b-\u200d\u2060]")
 MASKS = re.compile(
     "[\uff21-\uff5a\u24b6-\u24e9\U0001d400-\U0001d7ff\u00ad\u200b-\u200d\u2060ɴᴏᴛᴇᴡʀɢ]"
@@ -49,7 +49,7 @@ def own_words(text: str) -> str:
 
 def in_plain_letters(text: str) -> str:
     """Return a text with denials in disguised letters, and digits of its script, as plain ones."""
-    text = FOREIGN_WORD.sub(_unmasked, text) if MASKS.search(text) else text
+    text = MASKED_WORD.sub(_unmasked, text) if MASKS.search(text) else text
     if LETTERS_WITH_DIGITS.search(text) and DIGITS.search(text):
         text = DIGITS.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
     return text

@@ -60,8 +60,13 @@ def gold_text(gold: str) -> str:
     """Return the answer inside a gold field; GSM8K writes its solution first and then `####
     answer`."""
     gold = gold.rpartition(GOLD_MARK)[2].strip().strip(INVISIBLE_EDGE)
-    parts = PARTS.fullmatch(gold) if "a)" in gold or "i)" in gold else None
-    return ", ".join(part.strip() for part in parts.groups() if part) if parts else gold
+    return parts_of(gold) or gold
+
+
+def parts_of(text: str) -> str | None:
+    """Return (a) 3, (b) 4 as one list; None where a text does not begin with its part (a)."""
+    parts = PARTS.match(text) if "a)" in text or "i)" in text else None
+    return ", ".join(part.strip() for part in parts.groups() if part) if parts else None
 
 
 def normalize(text: str) -> str:

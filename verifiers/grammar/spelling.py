@@ -147,7 +147,7 @@ _LISTS = [entry for entry in table("wording").values() if isinstance(entry, list
 _SAID = {word for whole, *_ in _LISTS for word in whole.casefold().split()}
 _PIECES = {piece.replace("_", " ") for _, *more in _LISTS for piece in " ".join(more).split()}
 _PIECES |= {word.replace("_", " ") for word in _SAID if "_" in word}
-NOUNS = re.compile(r"[^\d.,;:!?$\\{}()\[\]\n]{1,60}")
+WORDS_AFTER = re.compile(r"[^\d.,;:!?$\\{}()\[\]\n]{1,60}")
 SCALED_NOUN = re.compile(
     rf"({'|'.join(scale for scale in FOREIGN_SCALES if len(scale) == 1)})(?=\w)"
 )
@@ -172,7 +172,7 @@ def _in_english(match: re.Match[str]) -> str:
 def counts(text: str, start: int) -> bool:
     """Return whether the words that stand at a place may be what the quantity before them counts:
     none of them denies, doubts or changes it."""
-    run = NOUNS.match(text, start)
+    run = WORDS_AFTER.match(text, start)
     said = run[0].casefold() if run else ""
     words = said.split()
     return (

@@ -2,6 +2,7 @@
 
 import pytest
 
+from verifiers import Verdict, verify
 from verifiers.extraction.prose import last_expression, only_value, words_stated
 from verifiers.extraction.readable import is_value
 from verifiers.extraction.statements import read_statement
@@ -68,3 +69,25 @@ def test_words() -> None:
 def test_only_one_value(text: str, value: str | None) -> None:
     found = only_value(text)
     assert (found and normalize(found)) == value
+
+
+@pytest.mark.parametrize(
+    ("response", "stated"),
+    [
+        ("We conclude that the answer is 9.", True),
+        ("Since 4 + 5 = 9, the answer is 9.", True),
+        ("I believe the answer is 9.", True),
+        ("The final numerical answer is 9.", True),
+        ("This shows that the answer is 9.", True),
+        ("It is a myth that the answer is 9.", False),
+        ("Our goal is to show the answer is 9.", False),
+        ("My dog thinks that the answer is 9.", False),
+        ("Three less than the answer is 9.", False),
+        ("The discarded answer is 9.", False),
+        ("The answer to a similar problem is 9.", False),
+        ("The answer's denominator is 9.", False),
+        ("Ignoring the constraint, the answer is 9.", False),
+    ],
+)
+def test_what_the_answer_is_hangs_on(response: str, stated: bool) -> None:
+    assert (verify(response, "9").verdict is Verdict.CORRECT) is stated

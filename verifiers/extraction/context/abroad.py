@@ -21,7 +21,6 @@ STARTS_ANEW = re.compile(
     r"[:：=]|——|[—–-]\s|\b(?:sondern|mais|sino|maar|bensì|а|ale|lecz|utan|mas|но)\b|而是"
 )
 OF_IT = re.compile(r"[\s$)\\]*(?:['’](?:[nsy]?[ıiuü]n|nin|nın)\b|的(?!$)|の|의\s|의(?=\w))")
-LATIN = re.compile(r"[a-z]", re.I)
 ENGLISH_SOLUTION = re.compile(r"\b(?:the|is|are)\b", re.I)
 
 

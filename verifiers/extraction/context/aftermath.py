@@ -23,25 +23,30 @@ MOST_SENTENCES = 8
 
 def later_sentences(text: str, end: int) -> list[str]:
     """Return the sentences that follow the one of an answer."""
+    ended, sentences = _after(text, end)
+    return [sentence.strip() for sentence in sentences[not ended :][:MOST_SENTENCES]]
+
+
+def _after(text: str, end: int) -> tuple[bool, list[str]]:
+    """Return whether the sentence of an answer ends with it, and what is said from there on."""
     rest = text[end : end + LONGEST]
+    if not rest.strip(" .$)]}*\n"):
+        return True, []
     ended = ENDED.match(rest)
-    said = [match[0].strip() for match in SENTENCE.finditer(rest, ended.end() if ended else 0)]
-    return (said if ended and ended[1] else said[1:])[:MOST_SENTENCES]
+    said = SENTENCE.finditer(rest, ended.end() if ended else 0)
+    return bool(ended and ended[1]), [match[0] for match in said]
 
 
 def overturned(text: str, end: int, answer: str) -> bool:
     """Return whether the sentences after a stated answer say that it is not the answer."""
-    rest = text[end : end + LONGEST]
-    if not rest.strip(" .$)]}*\n"):
-        return False
-    ended = ENDED.match(rest)
+    ended, sentences = _after(text, end)
     own = answer.strip(" .$")
     of_another = False
-    for number, match in enumerate(SENTENCE.finditer(rest, ended.end() if ended else 0)):
-        if number >= MOST_SENTENCES or LATER.match(match[0]):
+    for number, sentence in enumerate(sentences[:MOST_SENTENCES]):
+        if LATER.match(sentence):
             return False
-        said = match[0].strip()
-        if number or (ended and ended[1]) or said[:1].isupper():
+        said = sentence.strip()
+        if number or ended or said[:1].isupper():
             if _overturns(said, own, of_another):
                 return True
             of_another = VALUE.search(said) is not None and own not in said
