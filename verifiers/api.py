@@ -14,12 +14,13 @@ from verifiers.extraction.extract import (
     boxed_answer,
     extract,
     other_readings,
-    words_at_end,
+    says_words,
 )
-from verifiers.extraction.formats import check_format, is_incomplete
-from verifiers.extraction.last_sentence import ends_in
+from verifiers.extraction.parts import in_parts
+from verifiers.extraction.response.formats import check_format, is_incomplete
 from verifiers.extraction.undone import is_left_undone, is_refusal
-from verifiers.grammar.normalize import gold_text, words_alone
+from verifiers.grammar.normalize import gold_text
+from verifiers.grammar.parts import parts_of
 from verifiers.judges import OURS
 from verifiers.types import Attempt, Format, Judgement, Verdict, Verification
 from verifiers.values.effort import OutOfEffortError, limited
@@ -84,13 +85,12 @@ class Verifier:
             if attempt.truncated and is_incomplete(attempt.response, think_open=attempt.think_open):
                 return found(Verdict.TRUNCATED, "cut off before the format was complete")
             return found(Verdict.BAD_FORMAT, "not <think>…</think> then <answer>…</answer>")
-        extraction = extract(
-            attempt.response,
-            format=self._format,
-            think_open=attempt.think_open,
-            cut_off=attempt.truncated,
-        )
-        ends_so = words_alone(gold) and ends_in(words_at_end(extraction), gold)
+        extraction = self._extract(attempt, gold)
+        ends_so = says_words(extraction, gold)
+        if extraction.parts and members(gold) == len(extraction.parts):
+            together = ", ".join(extraction.parts)
+            if judge(gold, together).equal:
+                return found(Verdict.CORRECT, "several values that belong together", together)
         if extraction.text is None:
             if ends_so:
                 return found(Verdict.CORRECT, "the words it ends in", gold)
@@ -103,10 +103,6 @@ class Verifier:
             judgement = self._read_again(gold, extraction, judge) or judgement
             if ends_so:
                 judgement = Judgement(True, "the words it ends in")
-        if extraction.parts and members(gold) == len(extraction.parts):
-            together = ", ".join(extraction.parts)
-            if judge(gold, together).equal:
-                return found(Verdict.CORRECT, "all boxes", together)
         for rival in extraction.rivals:
             if judgement.equal:
                 beside = judge(gold, rival)
@@ -115,6 +111,15 @@ class Verifier:
         if judgement.equal is False and is_refusal(extraction.text):
             return found(Verdict.NO_ANSWER, "a refusal")
         return found(_verdict(judgement), judgement.reason, extraction.text)
+
+    def _extract(self, attempt: Attempt, gold: str) -> Extraction:
+        """Find the answer; part by part where the gold has parts."""
+        response, think_open, cut_off = attempt.response, attempt.think_open, attempt.truncated
+        found = extract(response, format=self._format, think_open=think_open, cut_off=cut_off)
+        if found.reason != "parts" and (not parts_of(gold) or parts_of(found.text or "")):
+            return found
+        parts = in_parts(response, members(gold), think_open=think_open, cut_off=cut_off)
+        return parts or found
 
     @staticmethod
     def _read_again(

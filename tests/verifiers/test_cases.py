@@ -20,6 +20,9 @@ FILES = (
     "eighth.jsonl",
     "ninth.jsonl",
     "tenth.jsonl",
+    "eleventh.jsonl",
+    "twelfth.jsonl",
+    "thirteenth.jsonl",
 )
 
 

@@ -1,6 +1,7 @@
 """Comparison of two answer texts, cheapest step first."""
 
 import re
+from functools import lru_cache
 
 from verifiers.equality.clauses import without_clause, without_clauses
 from verifiers.equality.conditions import align_parameters, with_constants_of
@@ -9,8 +10,16 @@ from verifiers.equality.labels import collect, each_sign, is_sum_of_names
 from verifiers.equality.quantities import read_quantity
 from verifiers.equality.rounding import rounds_to
 from verifiers.grammar.literals import is_plain_number, plain_number
-from verifiers.grammar.normalize import MAX_WORDS, choices, label_and_text, normalize, plain_words
+from verifiers.grammar.normalize import (
+    ENGLISH_OF,
+    MAX_WORDS,
+    choices,
+    label_and_text,
+    normalize,
+    plain_words,
+)
 from verifiers.grammar.parse import parse
+from verifiers.grammar.parts import Part, as_list, parts_of
 from verifiers.grammar.tree import Node, ParseError, Rel, TooLargeError
 from verifiers.types import Judgement
 from verifiers.values.same_value import has_value, same_value
@@ -22,14 +31,24 @@ NOT_CHAINED = re.compile(
     r"[<>≤≥≠≈,;]|\\(?:[gl]eq?|neq?|approx|pm|text\s*\{\s*(?:and|or))|!=|\b(?:and|or|if|so|vs|versus|but|not|then|while|when|because|since|against)\b|\$"
 )
 ONE_UNKNOWN = re.compile(r"^\s*\$?-?\d*\s*[a-z](?:\^\{?\d\}?|²)?\s*(?:[-+]\s*\d+\s*)?$")
+COUNTS = re.compile(
+    r"^[\s$]*(?:\d+\s?[CP]\s?\d+|[\d./\\{}a-z]*\d[\s}]*\\?%?[\s}]*(?:of|\\text\s*\{\s*of\s*\})\s*\$?\d+)[\s$]*$"
+)
+TRIGONOMETRIC = ("sin", "cos", "tan", "cot", "sec", "csc")
 CIRCLED = "①②③④⑤⑥⑦⑧⑨⑩"
+NAMED_POINT = re.compile(r"[A-Z]\s*\(([^()]*[,;][^()]*)\)")
+IN_A_LIST = re.compile(r"\s*(?:[;,]|\band\b)\s*")
 GROUP_COMMA = re.compile(r"\d,\d{3}")
 
 
 def compare(gold: str, answer: str) -> Judgement:
     """Decide whether an answer equals the gold."""
+    if wanted := parts_of(gold):
+        return _same_parts(wanted, answer)
+    answer = as_list(answer) or answer
     if not (is_plain_number(gold) and is_plain_number(answer)):
         gold, answer = normalize(gold), normalize(answer)
+        gold = gold if gold == answer else _in_digits(gold)
     if not answer:
         return Judgement(False, "empty answer")
     if gold == answer:
@@ -45,6 +64,8 @@ def compare(gold: str, answer: str) -> Judgement:
     if (labelled := label_and_text(answer)) and compare(gold, labelled[1]).equal:
         return Judgement(True, "what the choice says")
     gold, answer = without_clauses(gold, answer)
+    if gold[:1] == "(" and (point := NAMED_POINT.fullmatch(answer)):
+        answer = f"({point[1].replace(';', ',')})"
     left, right = _read(gold), _read(answer)
     if isinstance(left, Node) and isinstance(right, Node):
         left, right = align_parameters(left, right)
@@ -65,6 +86,26 @@ def compare(gold: str, answer: str) -> Judgement:
     return Judgement(False, f"not readable: {failed}")
 
 
+def _in_digits(text: str) -> str:
+    """Write the sign of a choice, ②, as its number."""
+    return str(CIRCLED.index(text) + 1) if len(text) == 1 and text in CIRCLED else text
+
+
+def _same_parts(wanted: tuple[Part, ...], answer: str) -> Judgement:
+    """Compare labelled parts one by one: with those of the answer, or its list in order."""
+    given = parts_of(answer)
+    if given:
+        texts = [part.text for part in given]
+        alike = [part.label for part in given] == [part.label for part in wanted]
+    else:
+        texts = IN_A_LIST.split(normalize(answer))
+        alike = len(texts) == len(wanted)
+    if not alike:
+        return Judgement(False, "other parts")
+    pairs = zip(wanted, texts, strict=True)
+    return Judgement(all(compare(part.text, text).equal for part, text in pairs), "part by part")
+
+
 def _last_side(gold: str, answer: str, read: Node | None) -> Judgement | None:
     """Take what a chain of equal sides comes to, if the grammar cannot read its first ones or they
     are plain numbers with what they count: 10 apples + 5 apples = 15 apples, 7C2 = 21."""
@@ -76,8 +117,11 @@ def _last_side(gold: str, answer: str, read: Node | None) -> Judgement | None:
         return Judgement(True, "the last side") if compare(gold, last.strip()).equal else None
     if NOT_CHAINED.search(answer):
         return None
-    if read is None:
-        chained = any(map(str.isdigit, head)) and not ONE_UNKNOWN.search(head.rpartition("=")[2])
+    before = head.rpartition("=")[2]
+    if COUNTS.search(before):
+        chained = True
+    elif read is None:
+        chained = any(map(str.isdigit, head)) and not ONE_UNKNOWN.search(before)
     else:
         chained = isinstance(read, Rel) and _comes_to(read)
     if not chained:
@@ -92,10 +136,29 @@ def _comes_to(chain: Rel) -> bool:
     """Return whether the sides of a chain agree, what they count left aside, or it is m + n = 8."""
     if any(sign != "=" for sign in chain.value):
         return False
-    if len(chain.args) == 2 and is_sum_of_names(chain.args[0]):
+    asked = chain.args[0]
+    if len(chain.args) > 2 and not _is_unknown(asked):
+        return True
+    if len(chain.args) == 2 and (is_sum_of_names(asked) or _is_measured(asked)):
         return True
     sides = [_uncounted(side) for side in chain.args]
-    return not chain.symbols() and all(same_value(side, sides[-1]) for side in sides[:-1])
+    sides = [side for side in sides[:-1] if not _is_measured(side)] + sides[-1:]
+    plain = not any(side.symbols() for side in sides)
+    return plain and all(same_value(side, sides[-1]) for side in sides[:-1])
+
+
+def _is_unknown(side: Node) -> bool:
+    """Return whether a side is an expression in one unknown, as in 2x = 3 + 5 = 8."""
+    return side.kind in ("add", "mul", "pow", "div") and len(side.symbols()) == 1
+
+
+def _is_measured(side: Node) -> bool:
+    """Return whether a side is no unknown to solve for, but asks for its value: an integral, a
+    limit, P(A), det A, a product of names xy."""
+    if side.kind in ("big", "opaque") or (side.kind == "call" and side.value in TRIGONOMETRIC):
+        return True
+    names = side.args if side.kind == "mul" else ()
+    return 1 < len(set(names)) < 4 and all(name.kind == "sym" for name in names)
 
 
 def _uncounted(node: Node) -> Node:
@@ -106,12 +169,16 @@ def _uncounted(node: Node) -> Node:
 
 def _same_words(gold: str, answer: str) -> bool:
     """Compare words without case, short ones (which may be variables) with it."""
-    left, right = plain_words(gold), plain_words(answer)
+    left, right = (
+        ENGLISH_OF.get(words.casefold(), words)
+        for words in (plain_words(gold), plain_words(answer))
+    )
     left, right = (ARTICLE.sub("", words) for words in (left, right))
     letters = left.replace(" ", "").replace("-", "")
     if not letters.isalpha() or len(left) > MAX_WORDS:
         return False
-    return left == right or (len(letters) > 3 and left.casefold() == right.casefold())
+    known = len(letters) > 3 or left.casefold() in ("yes", "no")
+    return left == right or (known and left.casefold() == right.casefold())
 
 
 def _squeezed(text: str) -> str:
@@ -171,8 +238,11 @@ def _same_choice(gold: str, answer: str) -> bool | None:
     return True
 
 
+@lru_cache(maxsize=4096)
 def members(text: str) -> int:
-    """Return how many members an answer lists; 1 for what is no list."""
+    """Return how many members or parts an answer lists; 1 for what is no list."""
+    if wanted := parts_of(text):
+        return len(wanted)
     node = _read(normalize(text))
     found = collect(node) if isinstance(node, Node) else None
     return len(found) if found else 1
@@ -180,6 +250,8 @@ def members(text: str) -> int:
 
 def readable(gold: str) -> bool:
     """Return whether a gold answer is text or mathematics that can equal anything."""
+    if wanted := parts_of(gold):
+        return all(readable(part.text) for part in wanted)
     text = normalize(gold)
     if not text:
         return False

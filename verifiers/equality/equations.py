@@ -1,8 +1,8 @@
 """Equations and inequalities in several variables, up to rearrangement."""
 
-from verifiers.grammar.canonical import canonical
 from verifiers.grammar.tree import Add, Const, Neg, Node, Rel, Tuple
 from verifiers.grammar.vocabulary import FLIPPED
+from verifiers.values.canonical import canonical
 from verifiers.values.same_value import proportional, rational, same_solution, same_value
 
 MAX_GRAPH = 60

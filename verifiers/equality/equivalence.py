@@ -26,8 +26,8 @@ from verifiers.equality.lists import (
 from verifiers.equality.matrices import as_matrix, is_vector
 from verifiers.equality.quantities import same_quantity
 from verifiers.equality.realsets import NotASetError, looks_like_range, read_set, same_set
-from verifiers.grammar.canonical import canonical
 from verifiers.grammar.tree import Matrix, Node, Rel, Sym
+from verifiers.values.canonical import canonical
 from verifiers.values.effort import check
 from verifiers.values.same_value import has_value
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from itertools import product
 
 from verifiers.equality.quantities import same_quantity
-from verifiers.grammar.canonical import canonical
 from verifiers.grammar.tree import Add, List, Neg, Node, Rel, Sym, num, replace_symbol
 from verifiers.grammar.vocabulary import words
+from verifiers.values.canonical import canonical
 from verifiers.values.same_value import rational, same_value
 
 MAX_ITEMS = 1_500

@@ -6,8 +6,8 @@ from fractions import Fraction
 
 from verifiers.equality.labels import Named
 from verifiers.equality.realsets import NotASetError, read_set
-from verifiers.grammar.canonical import canonical
 from verifiers.grammar.tree import Add, Const, Empty, Mul, Node, Rel, Set, SetName, Sym, Tuple, num
+from verifiers.values.canonical import canonical
 from verifiers.values.same_value import is_arithmetic, same_value
 
 MAX_PROGRESSION = 400

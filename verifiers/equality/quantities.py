@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from fractions import Fraction
 
-from verifiers.grammar.tree import Add, Base, Compound, Degrees, Mul, Neg, Node, Unit, num
+from verifiers.grammar.tree import Add, Base, Compound, Degrees, Mul, Neg, Node, Num, Unit, num
 from verifiers.grammar.units import LETTER_UNITS, UNITS, conversion, unit_name
 from verifiers.values.same_value import rational, same_value
 
@@ -28,7 +28,8 @@ def read_quantity(node: Node) -> Quantity:
     if node.kind == "compound":
         return _compound(node)
     if node.kind == "mod":
-        return Quantity(read_quantity(node.args[0]).value)
+        residue = read_quantity(node.args[0]).value
+        return Quantity(residue if _is_residue(residue, node.args[1]) else node)
     if isinstance(node, Unit):
         unit = node.value
         inner = read_quantity(node.args[0])
@@ -37,6 +38,9 @@ def read_quantity(node: Node) -> Quantity:
         if inner.unit:
             return Quantity(inner.value, "unit", tuple(sorted((*inner.unit, *unit))))
         return Quantity(inner.value, inner.mark or "unit", unit)
+    if node.kind == "add" and isinstance(node.args[-1], Unit) and not _have_units(node.args[:-1]):
+        last = read_quantity(node.args[-1])
+        return Quantity(node.with_args((*node.args[:-1], last.value)), last.mark, last.unit)
     if node.kind in ("mul", "div") and node.has("unit"):
         return _product_quantity(node)
     if node.kind in ("mul", "div") and node.has("deg"):
@@ -92,6 +96,17 @@ def joined_units(node: Node) -> Node:
     return node
 
 
+def _have_units(nodes: tuple[Node, ...]) -> bool:
+    return any(node.has("unit") for node in nodes)
+
+
+def _is_residue(value: Node, modulus: Node) -> bool:
+    """Return whether a number is a residue: 100 mod 7 is left to compute, -1 mod 7 is not."""
+    if not isinstance(value, Num) or not isinstance(modulus, Num):
+        return True
+    return abs(value.value) < modulus.value
+
+
 def same_quantity(gold: Node, answer: Node) -> tuple[bool, str]:
     """Compare two scalars with their units; the reason says which rule decided."""
     special = _special(gold, answer)
@@ -105,6 +120,8 @@ def same_quantity(gold: Node, answer: Node) -> tuple[bool, str]:
     elif right.unit and not left.mark:
         left = _with_letter_unit(left)
     marks = {left.mark, right.mark} - {""}
+    if marks == {"pct"} and not left.mark and _is_proportion(left.value):
+        return same_value(_scaled(right.value, Fraction(1, 100)), left.value), "a proportion"
     if marks == {"pct"}:
         return _one_sided(left, right, "pct", Fraction(1, 100)), "per cent"
     if "deg" in marks and marks <= {"deg", "rad"}:
@@ -117,6 +134,11 @@ def same_quantity(gold: Node, answer: Node) -> tuple[bool, str]:
     if left.unit and right.unit:
         return _with_units(left, right)
     return _plain(left.value, right.value), "value"
+
+
+def _is_proportion(value: Node) -> bool:
+    """Return whether a plain gold is a decimal between 0 and 1: 0.35 is 35 %, and not 0.35 %."""
+    return isinstance(value, Num) and 0 < value.value < 1
 
 
 def _scaled(node: Node, factor: Fraction) -> Node:

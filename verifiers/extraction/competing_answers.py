@@ -3,9 +3,10 @@
 import re
 
 from verifiers.equality.rounding import is_rounding
+from verifiers.extraction.context.abroad import names_answer
 from verifiers.extraction.context.aftermath import later_sentences
 from verifiers.extraction.context.hedges import APPROXIMATELY
-from verifiers.extraction.context.standing import taken_back
+from verifiers.extraction.context.standing import sentence_after, taken_back
 from verifiers.extraction.context.wording import OR, listed
 from verifiers.extraction.prose import last_expression
 from verifiers.extraction.readable import is_value
@@ -40,6 +41,10 @@ VALUE_ASIDE = re.compile(
     r"|,\s*(?:i\.e\.,?|that is,?|equivalently,?)\s+([^,()]{1,60}?))[.\s$]*"
 )
 TEXT_OF = re.compile(r"\\text\s*\{([^{}]*)\}")
+ENDS_SO = re.compile(
+    r"\b(?:is|be|are|answer|=|root|value|number|one),?\s+\$?\(?([A-J]|-?\d[\d.,/]*)\)?\W*$"
+)
+WANTED = pattern("competing_answers", "wanted")
 CONCLUSION = pattern("competing_answers", "conclusion")
 
 
@@ -93,9 +98,21 @@ def stands_beside(between: str, *, certain: tuple[bool, bool]) -> bool:
 
 
 def concluded(text: str, stop: int) -> list[str]:
-    """Return the values that sentences after an answer conclude: "Hence the total is 84"."""
-    said = [sentence for sentence in later_sentences(text, stop) if CONCLUSION.match(sentence)]
-    return [value for sentence in said if (value := last_expression(sentence)) and is_value(value)]
+    """Return the values that what follows an answer concludes or says to be wanted: "Hence the
+    total is 84", "the diameter, which is asked for, is 20"."""
+    later = later_sentences(text, stop)
+    said = [
+        sentence
+        for sentence in later
+        if CONCLUSION.match(sentence) or WANTED.search(sentence) or names_answer(sentence)
+    ]
+    if WANTED.search(rest := sentence_after(text, stop)):
+        said.append(rest)
+    values = [
+        last_expression(sentence) or (match[1] if (match := ENDS_SO.search(sentence)) else None)
+        for sentence in said
+    ]
+    return [value for value in values if value and is_value(value)]
 
 
 def with_aside(text: str, rivals: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:

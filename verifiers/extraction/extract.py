@@ -2,19 +2,17 @@
 
 import re
 from itertools import pairwise
-from typing import NamedTuple
 
 from verifiers.extraction.competing_answers import (
     changed_to,
     concluded,
     offered_after,
     stands_beside,
-    with_aside,
 )
 from verifiers.extraction.context.abroad import cut_off
 from verifiers.extraction.context.aftermath import overturned
 from verifiers.extraction.context.alone import stands_alone
-from verifiers.extraction.context.hedges import BOUND, labelled
+from verifiers.extraction.context.hedges import BOUND
 from verifiers.extraction.context.standing import (
     changed_beside,
     denied_after,
@@ -24,15 +22,9 @@ from verifiers.extraction.context.standing import (
     sentence_before,
     taken_back,
 )
-from verifiers.extraction.context.wording import EITHER, JOINT
-from verifiers.extraction.formats import after_thought
-from verifiers.extraction.last_sentence import closing_words
-from verifiers.extraction.numbers import NUMBER_LIST
-from verifiers.extraction.passages import (
-    SENTENCE_END,
-    final_text,
-    without_quotations,
-)
+from verifiers.extraction.context.wording import EITHER
+from verifiers.extraction.found import Extraction, beside, checked
+from verifiers.extraction.last_sentence import closing_words, ends_abroad, ends_in, last_sentence
 from verifiers.extraction.places import (
     MOST_PLACES,
     Place,
@@ -46,51 +38,56 @@ from verifiers.extraction.prose import (
     first_digit,
     only_value,
 )
-from verifiers.extraction.readable import YES_OR_NO, is_value
+from verifiers.extraction.readable import is_value
+from verifiers.extraction.response.formats import after_thought
+from verifiers.extraction.response.passages import (
+    SENTENCE_END,
+    final_text,
+    without_quotations,
+)
+from verifiers.extraction.response.written import writes_comma
 from verifiers.extraction.statements import stated
-from verifiers.extraction.unmarked import bare_answer, emphasized, unmarked, value_lines
+from verifiers.extraction.unmarked import (
+    bare_answer,
+    emphasized,
+    named_values,
+    unmarked,
+    value_lines,
+)
 from verifiers.grammar.literals import is_plain_number
-from verifiers.grammar.normalize import normalize, parts_of, plain_words
-from verifiers.grammar.tables import pattern
+from verifiers.grammar.normalize import ENGLISH_OF, plain_words, words_alone
+from verifiers.grammar.parts import as_list
+from verifiers.grammar.spelling import unit_abroad
+from verifiers.grammar.tables import pattern, table
 from verifiers.grammar.units import SPELLINGS
+from verifiers.grammar.vocabulary import words
 from verifiers.types import Format
 
 ANSWER_TAG = re.compile(r"</?\s*answer\s*/?>", re.I)
 PART_BEFORE = re.compile(r"(?:^|[\s*(])\(?(?:[a-e]|i{1,3}|iv)\)|\bpart \(?[a-e1-5]\b", re.I)
 SAYS_MORE = re.compile(r"[\w=]")
-LABEL = pattern("extract", "label")
 ASIDE = re.compile(r"\([^()\\]*[A-Za-z]{3}|\b(?:because|since|as|so)\b")
-FOREIGN_JOINT = re.compile(rf"\s*(?!and\b|or\b){JOINT}\s*", re.I)
 DECIMAL_COMMA = re.compile(r",(?<=\d,)(?=\d{1,6}(?!\d|,\d))")
-WRITES_COMMA = pattern("extract", "writes_comma")
 NOT_FOR_GOOD = pattern("extract", "not_for_good")
+FORETOLD = pattern("extract", "foretold")
+FORETELLS = (*words(table("extract")["foretells"]), " box", "this line")
 NOTE = re.compile(r"\W*note\b", re.I)
 UNSURE_AFTER = re.compile(r"\W*(?:not sure|unsure|maybe|perhaps|if|unless|is what|but|hmm)\b", re.I)
-CUT_WORD = re.compile(r"\b(?:or|and|to)\W*$|[\w)}]\s*[-+*/=<>]\s*$")
+CLAUSE_AFTER = re.compile(r"^[^;\n]*\d[^;\n]*;\s+(?:the|it|this|we|but)\s+[a-z]+")
 LINE_BREAK = re.compile(r"<br\s*/?>", re.I)
+ENGLISH_WORDS = {
+    word for said in ENGLISH_OF.values() for word in (said, said.lower(), said.title())
+}
+MODULUS = re.compile(r"[\s$]{0,4}\\p?mod\s?\{?(\d{1,9})\}?")
 EQUAL_AFTER = re.compile(
     r"(?:\$|\\\)|\s){0,4}={1,2}\s{0,3}\$?(-?[\d.,]{1,20}\d|\d)(?=[\s.,;$)]*(?:$|\n|[A-Z]))"
 )
 UNIT_BESIDE = re.compile(r"[\s$)\]*]{0,4}\s([A-Za-z]{2,12})(?=[\s.,;!?)$]|$)")
 WEAK = ("no answer found", "last expression")
+POINT_OF_THOUSANDS = re.compile(r"(?<=\d)\.(?=\d{3}(?:\.\d{3})*,\d)")
 THOUSANDS = re.compile(r"[1-9]\d{0,2}\.\d{3}")
 NEAR_END = 400
-LONGEST_ANSWER = 30_000
 LONGEST_BARE = 300
-MOST_RIVALS = 12
-
-
-class Extraction(NamedTuple):
-    """The answer's text, or None and the reason; `rivals` are other answers given beside it,
-    `parts` all boxes of a response that has several: one list, if the gold is one as long,
-    `passage` the end of the text, which may be read in another way."""
-
-    text: str | None
-    reason: str
-    rivals: tuple[str, ...] = ()
-    parts: tuple[str, ...] = ()
-    passage: str = ""
-    format: Format = "any"
 
 
 def extract(
@@ -108,6 +105,7 @@ def extract(
     if format == "any" and not cut_off and found.reason in WEAK:
         emphasis = emphasized(written, text)
         found = Extraction(emphasis, "emphasis") if emphasis else found
+        found = found._replace(parts=named_values(last_sentence(text)))
     return found._replace(passage="" if cut_off else text[-NEAR_END:], format=format)
 
 
@@ -117,19 +115,28 @@ def other_readings(found: Extraction) -> tuple[str, ...]:
     boxed = found.reason.startswith(("answer tag", "box"))
     if value.endswith("!") and not boxed and f"{value}$" not in end:
         return (value[:-1],)
-    if not boxed and THOUSANDS.fullmatch(value.split(" ")[0]) and WRITES_COMMA.search(end):
+    if not boxed and THOUSANDS.fullmatch(value.lstrip("$€£ ").split(" ")[0]) and writes_comma(end):
         return (value.replace(".", "", 1),)
-    if "," in end and DECIMAL_COMMA.search(end) and WRITES_COMMA.search(end):
-        again = _answer(DECIMAL_COMMA.sub(".", end), format=found.format, cut_off=False)
+    if "," in end and DECIMAL_COMMA.search(end) and writes_comma(end):
+        end = DECIMAL_COMMA.sub(".", POINT_OF_THOUSANDS.sub("", end))
+        again = _answer(end, format=found.format, cut_off=False)
         return (again.text,) if again.text and not again.rivals else ()
     return ()
 
 
-def words_at_end(found: Extraction) -> str:
-    """Return the words of a box, or else the last sentence, if it is words alone."""
+def says_words(found: Extraction, gold: str) -> bool:
+    """Return whether a gold in words is what a box holds or a response ends in, in its language."""
+    words = plain_words(gold)
+    words = "no solution" if words == "no solutions" else words
+    known = words.casefold() in ENGLISH_OF or words in ENGLISH_WORDS or not words.isascii()
+    if not (words_alone(gold) or (known and words.replace(" ", "").isalpha())):
+        return False
     if found.text and found.reason == "box or mark":
-        return plain_words(found.text)
-    return closing_words(found.passage) if found.passage else ""
+        return ends_in(plain_words(found.text), words)
+    if not found.passage:
+        return False
+    sentence = closing_words(found.passage)
+    return ends_in(sentence, words) or (known and ends_abroad(found.passage, sentence, words))
 
 
 def _answer(text: str, *, format: Format, cut_off: bool) -> Extraction:
@@ -150,39 +157,13 @@ def _answer(text: str, *, format: Format, cut_off: bool) -> Extraction:
     found = _last_of(visible, sorted(places + phrased(visible, places), key=lambda p: p.end))
     if found is None and not cut_off:
         bare = unmarked(visible)
-        found = _checked(*bare) if bare else None
+        found = checked(*bare) if bare else None
     return found or Extraction(None, "no answer found")
 
 
 def boxed_answer(text: str, *, think_open: bool = False) -> str | None:
     """Return what the last box of a response or a written solution holds; None without one."""
     return extract(text, format="boxed", think_open=think_open).text
-
-
-def _checked(text: str, reason: str, rivals: tuple[str, ...] = ()) -> Extraction:
-    if is_plain_number(text):
-        return Extraction(text, reason, tuple(dict.fromkeys(rivals))[-MOST_RIVALS:])
-    if not normalize(text):
-        return Extraction(None, "empty answer")
-    if len(text) > LONGEST_ANSWER:
-        return Extraction(None, "answer too long")
-    text = text.strip()
-    if match := YES_OR_NO.match(plain_words(text[:LONGEST_BARE])):
-        text = match[1]
-    if not text[0].isdigit():
-        text = LABEL.sub(r"\1", text, count=1)
-        if ":" in text and (label := labelled(plain_words(text))):
-            value, anothers = label
-            if anothers:
-                return Extraction(None, "another's")
-            text = value if "\\" not in text and is_value(value) else text
-    if CUT_WORD.search(text, max(0, len(text) - 12)):
-        return Extraction(None, "cut off")
-    if len(text) <= LONGEST_BARE and NUMBER_LIST.fullmatch(text.rstrip(" .")):
-        text = FOREIGN_JOINT.sub(lambda join: " or " if EITHER.search(join[0]) else ", ", text)
-    if len(text) <= LONGEST_BARE and ("(" in text or "i.e" in text or "that is" in text):
-        text, rivals = with_aside(text, rivals)
-    return Extraction(text, reason, tuple(dict.fromkeys(rivals))[-MOST_RIVALS:])
 
 
 def _in_block(inside: str) -> Extraction:
@@ -194,24 +175,26 @@ def _in_block(inside: str) -> Extraction:
             part for part in rest if is_value(part)
         ]
         others += [said.value for part in rest for said in stated(part) if is_value(said.value)]
-        return _beside(found, others)
+        return beside(found, others)
     whole = bare_answer(LINE_BREAK.sub("\n", inside).strip(" \t\r\n'\""))
     whole = CONTRAST.sub("", whole) if len(whole) <= LONGEST_BARE else whole
     before = whole[: first_digit(whole)]
     if denied_before(before) or (doubted(before) and not EITHER.search(whole)):
         return Extraction(None, "denied")
-    if parts := parts_of(whole):
-        return _checked(parts, "parts")
+    if CLAUSE_AFTER.search(whole):
+        return Extraction(None, "more than an answer")
+    if parts := as_list(whole):
+        return checked(parts, "parts")
     if listed := value_lines(whole):
-        return _checked(listed, "answer tag, several lines")
+        return checked(listed, "answer tag, several lines")
     if not whole or BOUND.match(whole) or (is_value(whole) and not ASIDE.search(whole)):
-        return _checked(whole, "answer tag")
+        return checked(whole, "answer tag")
     phrases = stated(whole)
     if phrases:
         places = [spoken_at(statement) for statement in phrases]
         if found := _last_of(whole, places):
-            return _beside(found, [statement.value for statement in phrases[:-1]])
-    return _checked(only_value(whole) or whole, "answer tag")
+            return beside(found, [statement.value for statement in phrases[:-1]])
+    return checked(only_value(whole) or whole, "answer tag")
 
 
 def _taken_away(text: str, start: int, end: int) -> bool:
@@ -236,12 +219,8 @@ def _with_rivals(found: Extraction, after: str) -> Extraction:
         return found
     others = [place.value for place in marked(after)] + [said.value for said in stated(after)]
     changed = changed_to(after, 0)
-    others += offered_after(after, 0, found.text)
-    return _beside(found, others if changed is None else [*others, changed])
-
-
-def _beside(found: Extraction, others: list[str]) -> Extraction:
-    return found._replace(rivals=(*found.rivals, *others)[-MOST_RIVALS:])
+    others += offered_after(after, 0, found.text) + concluded(after, 0)
+    return beside(found, others if changed is None else [*others, changed])
 
 
 def _stop_of(text: str, place: Place, end: int) -> int:
@@ -262,17 +241,23 @@ def _with_later(text: str, last: Place, end: int, found: Extraction) -> Extracti
         if (changed := changed_to(text, end)) is not None:
             same = changed.strip(" .$") == last.value.strip()
             changed = "" if same and taken_back(text[end : end + NEAR_END]) else changed
-            return _checked(changed, "taken back")
+            return checked(changed, "taken back")
         rest = offered_after(text, end, last.value) + _last_line(text, end)
         equal = EQUAL_AFTER.match(text, end) if last.certain else None
-        found = _beside(found, [*rest, equal[1]] if equal else rest)
+        found = beside(found, [*rest, equal[1]] if equal else rest)
+    modulus = MODULUS.match(text, end)
+    if modulus and is_plain_number(last.value) and len(last.value) > len(modulus[1]):
+        return Extraction(None, "a residue left to compute")
     stop = end if last.certain else _stop_of(text, last, end)
     if not SAYS_MORE.search(text, stop):
         return found
     if overturned(text, stop, last.value):
         return Extraction(None, "taken back")
-    found = _beside(found, concluded(text, stop))
-    unit = UNIT_BESIDE.match(text, end) if last.certain and is_plain_number(last.value) else None
+    found = beside(found, concluded(text, stop))
+    plain = last.certain and is_plain_number(last.value)
+    if plain and (abroad := unit_abroad(text, end)):
+        return found._replace(text=f"{last.value} {text[end:abroad].strip(' $')}")
+    unit = UNIT_BESIDE.match(text, end) if plain else None
     if unit is None or unit[1] not in SPELLINGS:
         return found
     return found._replace(text=f"{last.value} {unit[1]}")
@@ -297,13 +282,17 @@ def _last_of(text: str, places: list[Place]) -> Extraction | None:
         rivals = []
     if not last.certain and cut_off(text):
         return Extraction(None, "cut off")
+    lead = text[max(0, last.start - NEAR_END) : last.start]
+    if any(word in lead for word in FORETELLS) and FORETOLD.search(lead):
+        return Extraction(None, "denied")
     if last.offered:
         return Extraction(None, "only offered")
     end = last.end
     if not last.certain:
         sentence_end = SENTENCE_END.search(text, last.start + 1)
         end = sentence_end.end() if sentence_end else len(text)
-    found = _checked(last.value, "box or mark" if last.certain else "phrase", tuple(rivals))
+        end = max(end, _stop_of(text, last, end))
+    found = checked(last.value, "box or mark" if last.certain else "phrase", tuple(rivals))
     found = _with_later(text, last, end, found)
     if found.text is None or len(places) < 2:
         return found

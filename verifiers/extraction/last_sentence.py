@@ -2,27 +2,46 @@
 
 import re
 
+from verifiers.extraction.context.abroad import CHOICE as CHOICE_ABROAD
+from verifiers.extraction.context.abroad import choice as choice_abroad
 from verifiers.extraction.context.standing import denied_before, doubted, last_clause, not_stated
-from verifiers.extraction.context.wording import DOUBT, EITHER, QUESTION
-from verifiers.extraction.passages import sentences, without_boilerplate
+from verifiers.extraction.context.wording import DOUBT, EITHER, NEGATION, QUESTION
+from verifiers.extraction.response.passages import sentences, without_boilerplate
+from verifiers.grammar.normalize import ENGLISH_OF
 from verifiers.grammar.tables import gated, pattern, table
 from verifiers.grammar.vocabulary import words
 
 LONGEST_TEXT_ANSWER = 120
 LAST_SENTENCES = 6
 LONGEST_CLOSING = 2_000
-MOST_WORDS = 14
+MOST_WORDS = 20
 NOT_WORDS = re.compile(r"[\\=<>{}()\[\]|^_/*+?;:\"“”]")
 DIGIT = re.compile(r"[\d$]")
 REASON_FIRST = gated("last_sentence", "reason_first")
+FOR_WHICH = re.compile(
+    r"(?<=[$)]),?\s+(?:for\s+(?=\$[a-z]\s*(?:>|<|\\[gln]e|\\in))|where\s+(?=\$[A-Za-z]\$\s+is\b)|\$?\(as\s)"
+)
 REASON = gated("last_sentence", "reason")
 EXISTS = re.compile(r" exists?$")
-SAYS_IT_IS = re.compile(r"\b(?:is|be|was|on)\s+(?:an?\s+|the\s+)?$")
+SAYS_IT_IS = re.compile(
+    r"\b(?:is|be|was|on|ist|est|es|será|sera|é|è|hari|день|a[mn])\s+(?:an?\s+|the\s+|una?\s+)?$"
+)
 OPENS = re.compile(
     r"\W*(?:(?:so|thus|hence|therefore|clearly|then|the answer is|it is|it's|it was)\W+)*"
 )
+CONCLUSION = re.compile(r",\s+(?:so|which\s+means(?:\s+that)?|hence|thus|therefore)\s+")
 EXCELS = pattern("last_sentence", "excels", flags=0)
 KIND = pattern("last_sentence", "kind", flags=0)
+SAID_AS = {"no": "no solution", "infinite": r"\infty", "empty": "empty set"}
+YES_OR_NO_ABROAD = re.compile(
+    rf"[^\w\n]{{0,4}}(?:[^\W\d]+[:：]\s*)?"
+    rf"({'|'.join(word for word, said in ENGLISH_OF.items() if said in ('yes', 'no'))})"
+    r"(?=\W*$|[,.!，、。:：—–(（]|\s[—–-])",
+    re.I,
+)
+POLITE_END = re.compile(
+    r"(?:さん)?(?:です|になります|となります|である|입니다|이다|예요|이에요|だ)?[\s.。!*]*$"
+)
 SAID_ALONE = ("true", "false", "right", "wrong", "correct", "incorrect")
 ORDERS = re.compile(
     r"\b(?:ignore|return|print|output|write|type|mark|accept|give|grade|score|must)\b"
@@ -43,15 +62,16 @@ UNCERTAIN = words(table("last_sentence")["uncertain"])
 
 def chosen(text: str) -> str | None:
     """Return the letter of the choice that a sentence says is right."""
-    text = without_reason(text)
-    match = CHOSEN.search(text)
+    whole, text = text, without_reason(text)
+    match = CHOSEN.search(text) or choice_abroad(text)
     if match is None:
         return None
     letter = next(group for group in match.groups() if group)
     start = match.start(match.lastindex or 0)
     denied = not_stated(text, start, len(text)) or ANY_NEGATION.search(last_clause(text[:start]))
-    denied = denied or CHOSEN_BY_OTHERS.search(text, 0, start)
-    return letter if letter.isupper() and not denied else None
+    denied = denied or "with probability" in whole or CHOSEN_BY_OTHERS.search(text, 0, start)
+    letter = letter.upper() if match.re is CHOICE_ABROAD else letter
+    return letter if not letter.islower() and not denied else None
 
 
 def chosen_last(text: str) -> str | None:
@@ -99,12 +119,13 @@ def says(sentence: str) -> str | None:
     if denied_before(before) or doubted(before):
         return None
     said = next(filter(None, match.groups())).lower()
-    return "no solution" if said == "no" else said
+    return SAID_AS.get(said, said)
 
 
 def closing_words(text: str) -> str:
     """Return what the last sentence says without its reasons, if it is short and doubts nothing."""
     last = last_sentence(text[-LONGEST_CLOSING:])
+    last = CONCLUSION.split(last)[-1]
     last = without_reason(REASON_FIRST.sub("", last, count=1)).partition(": ")[0]
     if not last or len(last.split()) > MOST_WORDS or NOT_WORDS.search(last):
         return ""
@@ -115,7 +136,7 @@ def closing_words(text: str) -> str:
 
 def without_reason(sentence: str) -> str:
     """Return a sentence up to "because", "since", "with", a colon or brackets that explain it."""
-    match = REASON.search(sentence, 1)
+    match = REASON.search(sentence, 1) or FOR_WHICH.search(sentence, 1)
     return sentence[: match.start()] if match else sentence
 
 
@@ -123,6 +144,24 @@ COMPARED = gated("last_sentence", "compared", flags=0)
 CHOSEN_BY_OTHERS = re.compile(
     r"\b(?:might|may|could|many|some|most|people|others|everyone)\b|不", re.I
 )
+
+
+def ends_abroad(text: str, sentence: str, gold: str) -> bool:
+    """Return whether a response in another language ends in what the gold says, "Freitag" for
+    Friday, or begins with its yes or no."""
+    english = ENGLISH_OF.get(gold.casefold(), gold.casefold())
+    names = [word for word, meant in ENGLISH_OF.items() if meant.casefold() == english.casefold()]
+    names += [gold.casefold()] if not gold.isascii() else []
+    if english in ("yes", "no"):
+        begun = YES_OR_NO_ABROAD.match(last_sentence(text)) or YES_OR_NO_ABROAD.match(text)
+        return begun is not None and ENGLISH_OF[begun[1].casefold()] == english
+    if english == "no solution":
+        last = last_sentence(text).casefold()
+        return any(name in last for name in names)
+    said = POLITE_END.sub("", sentence.casefold())
+    found = [name for name in names if said.endswith(name)]
+    rest = said.removesuffix(found[0]) if found else ""
+    return bool(found) and not (denied_before(f"{rest} ") or doubted(rest) or NEGATION.search(rest))
 
 
 def ends_in(sentence: str, words: str) -> bool:

@@ -4,6 +4,7 @@ import re
 
 from verifiers.extraction.context.wording import JOINT
 from verifiers.extraction.readable import parsed
+from verifiers.grammar.spelling import unit_abroad
 from verifiers.grammar.tables import pattern
 from verifiers.grammar.units import SPELLINGS
 
@@ -24,11 +25,13 @@ PART_OF_KNOWN = re.compile(
 )
 RATIO = re.compile(r"(?<![\d.,:])\d+(?:\.\d+)?(?:\s:\s\d+(?:\.\d+)?)+$")
 NAMED = rf"[a-z](?:_\w)?\s?=\s?{NUMBER_TEXT}"
-NAMED_LIST = re.compile(rf"(?<![\w=]){NAMED}(?:,?\s+(?:or|and)\s+{NAMED}|,\s+{NAMED})+(?=\W*$)")
+NAMED_LIST = re.compile(rf"(?<![\w=]){NAMED}(?:,?\s+{JOINT}\s+{NAMED}|,\s+{NAMED})+(?=\W*$)")
 COMPOUND = pattern("prose", "compound", flags=0)
 AND_A_PART = pattern("prose", "and_a_part")
 ROOT_AFTER = re.compile(r"\s?(?:√\s?\d+\s?)?π?")
-UNIT_AFTER = re.compile(r"\s?([a-zA-Z]{1,12})(?:[²³]|\^\d)?(?=[\s.,;!?)]|$)")
+UNIT_AFTER = re.compile(
+    r"\s?([a-zA-Z]{1,12}(?:/[a-z]{1,5}(?![²³^a-z]))?)(?:[²³]|\^\d)?(?=[\s.,;!?)]|$)"
+)
 UNITS_AFTER = SPELLINGS.keys() - {"in", "A", "min", "pt", "percentage"}
 
 
@@ -56,5 +59,9 @@ def last_number(text: str) -> str | None:
     if " : " in text and (ratio := RATIO.search(text[: last.end()])):
         return ratio[0]
     unit = UNIT_AFTER.match(text, end)
-    whole = text[last.start() : unit.end() if unit and unit[1] in UNITS_AFTER else end]
+    whole = text[
+        last.start() : unit.end() if unit and unit[1].partition("/")[0] in UNITS_AFTER else end
+    ]
+    if unit is None and (abroad := unit_abroad(text, end)):
+        return text[last.start() : abroad].replace("$", " ")
     return whole.rstrip() if parsed(whole) is not None else last[0]

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 from verifiers.extraction.context.alone import stands_alone
 from verifiers.extraction.context.standing import changed_beside, not_stated, only_offered
-from verifiers.extraction.passages import boxes
 from verifiers.extraction.prose import JOIN
 from verifiers.extraction.readable import is_value
+from verifiers.extraction.response.passages import boxes
 from verifiers.extraction.statements import Statement, stated
 
 HASHES = re.compile(r"####[ \t]*([^\n]+)")
@@ -54,7 +54,8 @@ def marked(text: str) -> list[Place]:
         return places
     for match in list(HASHES.finditer(text))[-MOST_PLACES:]:
         start = text.rfind("\n", 0, match.start()) + 1
-        if text[start : match.start()].strip(" \t") or any(
+        said = text[start : match.start()].strip(" \t")
+        if (said and said[-1] not in ".!?") or any(
             place.start < match.end() and start < place.end for place in places
         ):
             continue

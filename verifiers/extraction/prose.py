@@ -13,6 +13,7 @@ from verifiers.extraction.context.standing import (
 )
 from verifiers.extraction.context.wording import EITHER, JOINT, changed
 from verifiers.extraction.last_sentence import (
+    FOR_WHICH,
     chosen,
     chosen_last,
     last_sentence,
@@ -22,9 +23,15 @@ from verifiers.extraction.last_sentence import (
     without_reason,
 )
 from verifiers.extraction.numbers import NUMBER, last_number
-from verifiers.extraction.passages import math_span, math_spans, sentences, without_boilerplate
 from verifiers.extraction.readable import YES_OR_NO, is_value, parsed
-from verifiers.grammar.spoken import SAID
+from verifiers.extraction.response.passages import (
+    math_span,
+    math_spans,
+    sentences,
+    without_boilerplate,
+)
+from verifiers.grammar.literals import is_plain_number
+from verifiers.grammar.spoken import SAID, counted_abroad, spoken
 from verifiers.grammar.tables import gated, pattern
 
 CLAUSE = pattern("prose", "clause", flags=0)
@@ -35,7 +42,7 @@ EXPLANATION = re.compile(
     r",?\s+(?:because|since|as|so|which|where|for|by|of|after|left|in total)\b|\s+\((?!or|maybe)"
 )
 OPERATOR_BEFORE = re.compile(
-    r"==\s*$|[*/×·÷^√±<>≤≥≠@#§&|\\~_]\s*$|[;?!%'](?=$)|[\w)}]\s*[-−–+]\s*$|(?<!\w)[+]\s*$"
+    r"==\s*$|[*/×·÷^√±<>≤≥≠＜＞@#§&|\\~_]\s*$|[;?!%'](?=$)|[\w)}]\s*[-−–+]\s*$|(?<!\w)[+]\s*$"
 )
 OPERATOR_AFTER = pattern("prose", "operator_after", flags=0)
 MENTIONED = re.compile(r"\banswer\b", re.I)
@@ -51,6 +58,7 @@ NEGATED = re.compile(r"(?:\bnot|n't|\bnever|\bcannot be)\s+(?:(?:equal to|be)\s+
 CHANGED_YET = re.compile(r"\bround|\bin an?\b", re.I)
 PLACED = re.compile(
     r"(?:at\s+)?(?:the\s+)?(?:ordered\s+)?(?:(?:point|pair|interval|number|value|set|letter)\s+)?(?=\(|-?\d|[A-J]\b)|(?:due\s+)?on\s+(?=[A-Z]|the\s+\d)"
+    r"|(?:dus|donc|also|alltså|quindi|dunque|portanto|então|tedy|więc|entonces|somit)\s+(?=[-$\d\\])"
 )
 ENDS_ARGUMENT = re.compile(r",?\s+(?:but|so|hence|thus|therefore)$", re.I)
 CONCLUDES = pattern("prose", "concludes")
@@ -61,6 +69,13 @@ PREMISE = pattern("prose", "premise")
 ABOUT_ASIDE = re.compile(
     r"(?<=[\w)}$°%])\s*\((?:about|approximately|approx\.?|roughly|≈|~)\s*[^()\n]{1,40}\)", re.I
 )
+UNENDED = re.compile(r"[A-Z][a-z]*(?:,?\s[A-Za-z][a-z'’]*){2,}")
+LIST_MARK = re.compile(r"^\s*[-*•]\s+(?=[A-Z])")
+LEADS_TO_EQUATION = re.compile(
+    r"(?:,|:|\b(?:so|by|is|that|get|gives?|obtain|have|satisfies|thus|hence|therefore|then|es|ist|est))\s+"
+)
+NAMED_FIRST = re.compile(r"[^\W\d_][\w'’]{0,3}(?:\([\w ,]{1,5}\))?(?:/d\w)?\s*=")
+APPROXIMATED = pattern("prose", "approximated")
 NEAR = 200
 STOPS = " .,;:!"
 
@@ -91,9 +106,14 @@ def last_expression(text: str) -> str | None:
     if subject := SUBJECT.match(last_sentence(text)):
         named = next(filter(None, subject.groups()))
         return named if is_value(named) else None
-    for whole in reversed(sentences(text)[-12:]):
+    for back, whole in enumerate(reversed(sentences(text)[-12:])):
+        if not back and UNENDED.fullmatch(whole):
+            return None
         whole = CONTRAST.sub("", whole)
+        whole = LIST_MARK.sub("", whole, count=1)
         sentence = _without_reason(main_clause(_without_premise(whole)))
+        if " " in sentence and (equation := _equation_at_end(sentence)):
+            return equation if stands(whole, equation) else None
         if not math_spans(sentence) and (about := ROUNDED.search(sentence)):
             return rf"{about[1]} \approx {about[2]}" if stands(whole, about[0]) else None
         if (about := OR_ABOUT.search(sentence)) and (exact := last_expression(about[1])):
@@ -113,15 +133,28 @@ def last_expression(text: str) -> str | None:
             if worth and not more and not CHANGED_YET.search(side, worth.end()):
                 return worth[0] if _computed(sentence, side, worth[0]) else None
         after = spans[-1][1] if spans else 0
+        if spans and APPROXIMATED.match(sentence[after:]):
+            sentence = sentence[:after]
         if number := last_number(sentence[after:]):
             return number if _says(whole, number) else None
-        if not spans and len(words := SAID.findall(sentence)) == 1:
+        if not spans and len(words := SAID.findall(sentence) or counted_abroad(sentence)) == 1:
             return words[0] if stands(whole, words[0]) else None
         if spans:
             start = _first_joined(sentence, spans)
             value = joined_spans(sentence[start:]) or spans[-1][2]
             return value if stands(whole, sentence[start : spans[-1][1]]) else None
     return None
+
+
+def _equation_at_end(sentence: str) -> str | None:
+    """Return θ = 2π/3 of "..., so θ = 2π/3", an equation in signs outside mathematics."""
+    if "=" not in sentence or "$" in sentence or "\\" in sentence:
+        return None
+    starts = [match.end() for match in LEADS_TO_EQUATION.finditer(sentence)]
+    rests = [sentence[start:].rstrip(" .") for start in starts]
+    found = [rest for rest in rests if NAMED_FIRST.match(rest) and is_value(rest)]
+    found = [rest for rest in found if not is_plain_number(rest.rpartition("=")[2].strip())]
+    return found[0] if found else None
 
 
 def _without_premise(sentence: str) -> str:
@@ -133,7 +166,11 @@ def _without_premise(sentence: str) -> str:
 def _without_reason(sentence: str) -> str:
     """Return x = 7 of "x = 7, as x = -3 does not fit", if nothing is concluded from the reason."""
     said = FOR_ALL.sub("", without_reason(sentence))
-    concludes = said != sentence and CONCLUDES.search(sentence, len(said))
+    concludes = (
+        said != sentence
+        and not FOR_WHICH.match(sentence, len(said))
+        and CONCLUDES.search(sentence, len(said))
+    )
     return sentence if concludes or not first_digit(said) < len(said) else said
 
 
@@ -192,7 +229,9 @@ def _linked_value(sentence: str) -> str | None:
         return None
     if "=" in clause and (side := computed_side(clause)):
         clause = "" if CHANGED_YET.search(rest, len(clause) - len(side)) else side
-    return clause if is_value(clause) and re.search(r"[\d=√π½¼¾⅓⅔]", clause) else None
+    if is_value(clause) and re.search(r"[\d=√π½¼¾⅓⅔²³∅]", clause):
+        return clause
+    return clause if spoken(clause) else None
 
 
 def words_stated(text: str) -> str | None:
@@ -202,7 +241,9 @@ def words_stated(text: str) -> str | None:
         return letters
     if said := says(last):
         return said
-    if (answered := YES_OR_NO.match(last)) and not first_digit(last) < len(last):
+    if (answered := YES_OR_NO.match(last if last[-1:] in ".!" else f"{last}.")) and not first_digit(
+        last
+    ) < len(last):
         return answered[1]
     if kind := named_kind(last):
         word, concludes = kind

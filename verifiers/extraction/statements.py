@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from verifiers.extraction.context.abroad import misnamed
 from verifiers.extraction.context.hedges import (
     BOUND,
     HEDGED,
@@ -23,7 +24,6 @@ from verifiers.extraction.context.standing import (
 )
 from verifiers.extraction.context.wording import changed
 from verifiers.extraction.last_sentence import LONGEST_TEXT_ANSWER
-from verifiers.extraction.passages import FENCED, QUOTED, sentences
 from verifiers.extraction.prose import (
     CHOICE_AND_TEXT,
     CLAUSE,
@@ -41,8 +41,9 @@ from verifiers.extraction.readable import (
     is_value,
     parsed,
 )
+from verifiers.extraction.response.passages import FENCED, QUOTED, sentences
 from verifiers.grammar.literals import LONGEST_PLAIN, is_plain_number
-from verifiers.grammar.normalize import parts_of
+from verifiers.grammar.parts import as_list
 from verifiers.grammar.spoken import spoken
 from verifiers.grammar.tables import pattern, table
 from verifiers.grammar.vocabulary import words
@@ -74,6 +75,10 @@ CONCLUDER = re.compile(r"\b(?:so|hence|thus|therefore|consequently)\b", re.I)
 CONTRARY = re.compile(r"\bcontradiction\b", re.I)
 PLAIN_WORD = re.compile(r"[^\W\d_]+(?:['’][a-z]+)?")
 INTRODUCES = pattern("statements", "introduces", flags=0)
+THOUGHT = re.compile(
+    r"(?<=[\w)$}]),?\s+(?:I\s+(?:think|believe|reckon)|\(ans(?:wer)?\))\s*[.!]?\s*$"
+)
+NEGATES = tuple("¬≠≯≮")
 NEXT_SENTENCE = re.compile(r"\(?[A-J][).:]\s+(?:[A-Z][a-z]*|I)['’,]?\s")
 VALUE_NEXT = re.compile(r"[\s*_$(\\-]*(?:\d|[A-J]\b|the\b|just\b|simply\b|a\b)")
 CUT_AFTER = re.compile(rf"\s*(?:[-+*/×÷·:]|{UNFINISHED}\b)[\s$]*$")
@@ -159,9 +164,11 @@ def _read(text: str, match: re.Match[str], quoted: list[tuple[int, int]]) -> Sta
     """Return what a statement says that begins so, unless something beside it takes that away."""
     start, end = match.span()
     said = match[0] if not start or text[start - 1] == "\n" else sentence_before(text, end)
-    if not_its_own(text, match, quoted) or denied_before(said):
+    if not_its_own(text, match, quoted) or denied_before(said) or misnamed(said, ""):
         return None
     if _of_another(text, match, said):
+        return None
+    if text[end : end + 1] in NEGATES:
         return None
     final = "final" in match[0].lower()
     offered = OFFERED.search(match[0]) is not None or doubted(said)
@@ -252,11 +259,14 @@ def read_statement(rest: str) -> str | None:
         return whole
     rest = rest[match.end() :] if (match := LEAD.match(rest)) else rest
     rest = rest[match.end() :] if (match := INTRODUCES.match(rest)) else rest
-    if parts := parts_of(rest):
+    if parts := as_list(rest):
         return parts
+    rest = THOUGHT.sub("", rest, count=1)
     if NO_VALUE.match(rest):
         return "does not exist"
-    if CHOICE_AND_TEXT.match(rest) and not NEXT_SENTENCE.match(rest):
+    if (choice := CHOICE_AND_TEXT.match(rest)) and not NEXT_SENTENCE.match(rest):
+        if GOES_ON.match(rest, choice.end() - 2):
+            return None
         return NOT_THE_OTHER.sub("", rest.partition("\n")[0])
     if condition := conditional(rest):
         return condition

@@ -34,4 +34,6 @@ def is_left_undone(answer: str, gold: str) -> bool:
 
 def is_refusal(answer: str) -> bool:
     """Say whether the answer only says that there is none: `no idea`, `I'm not sure`, `?`."""
+    if any(map(str.isdigit, answer)):
+        return False
     return _REFUSAL.fullmatch(_TEXT.sub(r"\1", answer).strip("$*_.!,; \n")) is not None

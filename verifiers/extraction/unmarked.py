@@ -2,7 +2,9 @@
 
 import json
 import re
+from itertools import pairwise
 
+from verifiers.extraction.bounds import bounds_stated
 from verifiers.extraction.context.abroad import cut_off, described, gave_up
 from verifiers.extraction.context.aftermath import overturned
 from verifiers.extraction.context.hedges import BOUND, GAVE_UP, labelled
@@ -16,7 +18,6 @@ from verifiers.extraction.context.standing import (
 )
 from verifiers.extraction.context.wording import changed
 from verifiers.extraction.last_sentence import last_sentence, without_reason
-from verifiers.extraction.passages import BOLD, MARKED, math_spans, sentences, tail_of, without_code
 from verifiers.extraction.places import MOST_PLACES
 from verifiers.extraction.prose import (
     CONTRAST,
@@ -27,8 +28,17 @@ from verifiers.extraction.prose import (
     words_stated,
 )
 from verifiers.extraction.readable import UNFINISHED, YES_OR_NO, is_value
+from verifiers.extraction.response.passages import (
+    BOLD,
+    MARKED,
+    math_spans,
+    sentences,
+    tail_of,
+    without_code,
+)
 from verifiers.extraction.statements import LEAD
-from verifiers.grammar.normalize import as_date, choices, parts_of
+from verifiers.grammar.normalize import as_date, choices
+from verifiers.grammar.parts import as_list
 from verifiers.grammar.spoken import spoken
 from verifiers.grammar.tables import gated, pattern, table
 from verifiers.grammar.vocabulary import words
@@ -37,13 +47,13 @@ CHECK = pattern("unmarked", "check")
 PARAGRAPH = re.compile(r"^.*?(?:\n\s*\n|\Z)", re.S)
 FENCE = re.compile(r"```\w*")
 HEADED = re.compile(r"(?:^|\n)\s*(?:#{1,6}\s+|\*\*)?([^\n]{3,40}?):?\s*\n+([^\n]{1,40})\Z")
-CHECKED = ("heck", "erif", "érif", "roof", "robe", "omprob", "роверк", "验")
-CUT_OFF = re.compile(rf"(?:[\w)}}]\s*[*/×÷·+=:]|{UNFINISHED})[\s$]*$")
+CHECKED = words(table("unmarked")["checked"])
+CUT_OFF = re.compile(rf"(?:[({{\[]|[\w)}}]\s*[*/×÷·+=:]|{UNFINISHED})[\s$]*$")
 NEAR_END = 400
 LONGEST_READ = 30_000
 LONGEST_BARE = 300
 TAG_LIKE = re.compile(r"</?[^\s<>=]{3,14}>")
-ANSWER_KEYS = ("answer", "final_answer", "result")
+ANSWER_KEYS = words(table("unmarked")["answer_keys"])
 CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 TERSE = re.compile(r"(?:[^\W\d_]['’\w-]*\s+){0,2}([^\W\d_]['’\w-]*)\s+(?=[-$]?\d)")
 TAIL = pattern("unmarked", "tail")
@@ -57,13 +67,28 @@ EXPLAINED = re.compile(
     r"([^\n]{1,60})\n[\s*_#]{0,10}(?:explanation|reasoning|justification|here['’]s why|because)\b",
     re.I,
 )
-NUMBERED = re.compile(r"(?:\(?[a-e1-9]\)|[1-9]\.|•)\s+(?=\S)")
+PROSE = re.compile(r"(?<!\\)\b(?!and\b|or\b)[A-Za-z]{2,}")
+SEPARATES = re.compile(r"\s*(?:\n+|[,;]\s|=>|⇒|→|\\(?:Right|right)arrow|\\implies)\s*")
+SOLUTION = re.compile(r"\$?([a-z])\s*=\s*\$?[-−]?[\d\\][^=]*$")
+LAST_ASIDE = re.compile(r"(?<=[.!\n*])\s*\*?\([A-Z][^()\n]*(?:\([^()\n]*\)[^()\n]*)*\.?\)[.*]?$")
+NUMBERED = re.compile(r"^(?:\(?[a-e1-9]\)|[1-9]\.|•)\s+(?=\S)")
+MOST_NAMED = 4
+OPERATES = re.compile(
+    r"[=+*/×÷^<>≤≥√≈\\$]|\b(?:not|never|no|if|or|but|times|than|wait|instead)\b|n['’]t\b|[?？]",
+    re.I,
+)
+ANOTHER_THING = re.compile(r"\band\b|[;]|,(?=\s)")
+GIVEN_NEXT = re.compile(
+    r"\b(?:in|of|at|by|per|from|for|to|every|each|after|when|with|between|within|than)\s+$", re.I
+)
 ROW = re.compile(
     r"\|\W*(?:final )?(?:answer|result|total|solution)\W*\|\W{0,4}?([^|\n]+?)\**\s*\|\s*$", re.I
 )
 STATES = words(table("unmarked")["states"])
-LINE_MARK = re.compile(r"(?:[-*+•]|\d{1,2}[.)]|(?:Part\s+)?\(?(?:[a-e]|i{1,3}|iv)\)\s*[:.]?)\s+")
-HEADING = re.compile(r"^[^\n\d=]{1,60}:[ \t]*\n")
+STEP_LINE = re.compile(r"[^=]*(?:\d\s?[a-z]|[a-z][²^]|[+*/-])[^=]*=")
+WHOLE_SPAN = re.compile(r"\$[^$]+\$")
+LINE_MARK = re.compile(r"^(?:[-*+•]|\d{1,2}[.)]|(?:Part\s+)?\(?(?:[a-e]|i{1,3}|iv)\)\s*[:.]?)\s+")
+HEADING = re.compile(r"^[^\n=]{1,80}[^\n\d=]\s?[:：][ \t]*\n")
 NO_LIMIT = gated("unmarked", "no_limit")
 
 
@@ -73,12 +98,13 @@ def value_lines(text: str) -> str | None:
         return None
     text = HEADING.sub("", text, count=1)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if not 1 < len(lines) <= MOST_PLACES or math_spans(text):
+    if not 1 < len(lines) <= MOST_PLACES:
         return None
     values: list[str] = []
     for line in lines:
-        values.append(LINE_MARK.sub("", line))
-        if not is_value(values[-1]):
+        value = LINE_MARK.sub("", line)
+        values.append(value[1:-1] if WHOLE_SPAN.fullmatch(value) else value)
+        if STEP_LINE.match(values[-1]) or not is_value(values[-1]):
             return None
     return ", ".join(values)
 
@@ -95,6 +121,9 @@ def unmarked(text: str) -> tuple[str, str] | None:
         whole = text = (
             whole[: check.start()] + PARAGRAPH.sub("", whole[check.end() :], count=1)
         ).rstrip()
+    aside = LAST_ASIDE.search(whole, 1) if whole[-1] in ").*" else None
+    if aside and not overturned(whole, aside.start(), ""):
+        whole = text = whole[: aside.start()].rstrip()
     if (
         CUT_OFF.search(whole, max(0, len(whole) - 40))
         or cut_off(whole)
@@ -112,17 +141,19 @@ def unmarked(text: str) -> tuple[str, str] | None:
         return None
     if (first := EXPLAINED.match(whole)) and is_value(first[1]):
         return first[1], "first line"
+    if found := solved(whole):
+        return found, "last step"
     if listed := value_lines(whole):
         return listed, "several lines"
     if label := labelled(whole):
         value, anothers = label
         if anothers:
             return None
-        if is_value(value):
+        if not ("\n" in value and PROSE.search(value)) and is_value(value):
             return value, "whole response"
     if as_date(whole.rstrip(".")):
         return whole, "whole response"
-    if parts := parts_of(LEAD.sub("", whole, count=1)):
+    if parts := as_list(LEAD.sub("", whole, count=1)):
         return parts, "parts"
     if NO_LIMIT.search(whole, max(0, len(whole) - NEAR_END)):
         return "does not exist", "last sentence"
@@ -131,10 +162,24 @@ def unmarked(text: str) -> tuple[str, str] | None:
     if len(whole) <= LONGEST_BARE and "\n" not in whole and (short := _short(whole)):
         return None if _followed(whole, short) else (short, "whole response")
     text = tail_of(text, LONGEST_READ)
-    if said := words_stated(text):
+    if said := words_stated(text) or bounds_stated(last_sentence(text)):
         return said, "last sentence"
     last = last_expression(text)
     return (last, "last expression") if last and not _followed(text, last) else None
+
+
+def named_values(sentence: str) -> tuple[str, ...]:
+    """Return the numbers of a sentence that gives one to each of several things: "Tom has 5 apples
+    and Ann has 3"."""
+    found = list(NUMBER.finditer(sentence))
+    if not 1 < len(found) <= MOST_NAMED or OPERATES.search(sentence) or speaks_of_it(sentence):
+        return ()
+    gaps = [sentence[a.end() : b.start()] for a, b in pairwise(found)]
+    if not all(ANOTHER_THING.search(gap) and not GIVEN_NEXT.search(gap) for gap in gaps):
+        return ()
+    if GIVEN_NEXT.search(sentence[: found[0].start()]) or not stands(sentence, found[-1][0]):
+        return ()
+    return tuple(match[0] for match in found)
 
 
 def _misheaded(whole: str) -> bool:
@@ -173,9 +218,28 @@ def bare_answer(text: str) -> str:
     """Return a text without "so," before its value and "I think" after it."""
     text = TAIL.sub("", LEAD.sub("", text, count=1), count=1)
     if len(text) <= LONGEST_BARE:
+        text = solved(text) or text
         text = STEP.sub("", text, count=1) if "=" in text else text
         text = ARROWS.sub("", text, count=1) if "→" in text else text
     return f"{match[1]}{text[match.end() :]}" if (match := CONCLUDES.match(text)) else text
+
+
+def solved(text: str) -> str | None:
+    """Return x = 120 of "2x = 240, x = 120": the last of several equations in one unknown, if it
+    says what the unknown is and those before it do not."""
+    if text.count("=") < 2 or len(text) > LONGEST_BARE:
+        return None
+    *steps, last = SEPARATES.split(text.strip().rstrip("."))
+    named = SOLUTION.match(last)
+    if named is None or not steps:
+        return None
+    unknown = re.compile(rf"(?<![A-Za-z\\]){named[1]}(?![A-Za-z])")
+    for step in steps:
+        if step.strip("$* ") == last.strip("$* "):
+            continue
+        if step.count("=") < 1 or not unknown.search(step) or SOLUTION.match(step):
+            return None
+    return last
 
 
 def _short(whole: str) -> str | None:

@@ -4,7 +4,7 @@ import re
 from functools import lru_cache
 
 from verifiers.grammar.spoken import spoken
-from verifiers.grammar.tables import pattern
+from verifiers.grammar.tables import table
 
 GOLD_MARK = "####"
 MAX_WORDS = 200
@@ -27,10 +27,27 @@ DAY_FIRST = re.compile(
 MONTH_FIRST = re.compile(
     rf"{_MONTH}\s+(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?:,?\s+(?P<year>\d{{4}}))?", re.I
 )
+FOREIGN_MONTHS = {
+    name.casefold(): month
+    for month, names in table("foreign_words")["months"].items()
+    for name in names.split()
+}
+_NAMES = "|".join(sorted(FOREIGN_MONTHS, key=len, reverse=True))
+FOREIGN_DATE = re.compile(
+    rf"(?P<before>\d{{1,2}})(?:\.|er)?\s(?:de\s)?(?P<name>{_NAMES})(?![^\W_])"
+    r"|(?:(?P<year>\d{4})\s?年\s?)?(?P<month>\d{1,2})\s?月\s?(?P<day>\d{1,2})\s?[日号]",
+    re.I,
+)
+ENGLISH_OF = {
+    word.replace("_", " ").casefold(): english
+    for english, words in table("foreign_words")["words"].items()
+    for word in words.split()
+}
 RESPECTIVELY = re.compile(r",?\s+respectively$")
-PARTS = pattern("statements", "parts", flags=0)
 ONE_DOLLAR = re.compile(r"-?\$\s?\d")
-GROUPED = re.compile(r"\d{1,3}(?:[\u00a0\u202f\u2009']\d{3})+|\d{1,3}(?:\.\d{3}){2,}")
+GROUPED = re.compile(
+    r"\d{1,2}(?:,\d{2})+,\d{3}|\d{1,3}(?:[\u00a0\u202f\u2009']\d{3})+|\d{1,3}(?:\.\d{3}){2,}"
+)
 COUNTED = r"(?:day|week|month|year|century|floor|hour|grade|place)"
 SAID_TWICE = re.compile(r"([\w -]{1,20}?)\s+\(([\w -]{1,20})\)")
 SAYS = re.compile(r"[^\W\d_]{2}|[^\x00-\x7f]|\d in")
@@ -45,7 +62,9 @@ LETTER = r"(?:\(([A-J])\)|\[([A-J])\]|([A-J]))"
 CHOICE = re.compile(
     rf"(?:the )?(?:correct )?(?:option|choice|answer|answer is)?[:\s]*{LETTER}[.:)]?", re.I
 )
-CHOICE_WITH_TEXT = re.compile(r"(?:(?:option|choice) )?(?:\(([A-J])\)|([A-J])[).:])\s*(?=\S)", re.I)
+CHOICE_WITH_TEXT = re.compile(
+    r"(?:(?:option|choice) )?(?:\(([A-J])\)|([A-J])[).:])(?!['’])\s*(?=\S)", re.I
+)
 OTHER_LABEL = re.compile(r"\([A-J]\)|(?<![\w.])[A-J][).:]\s")
 LABEL = re.compile(
     r"^\s*(?:\\text[a-z]*\s*\{\s*|\\math[a-z]*\s*\{\s*)?(?:(?:option|choice)\s+)?"
@@ -59,14 +78,7 @@ RUN = re.compile(r"[A-J]{2,6}")
 def gold_text(gold: str) -> str:
     """Return the answer inside a gold field; GSM8K writes its solution first and then `####
     answer`."""
-    gold = gold.rpartition(GOLD_MARK)[2].strip().strip(INVISIBLE_EDGE)
-    return parts_of(gold) or gold
-
-
-def parts_of(text: str) -> str | None:
-    """Return (a) 3, (b) 4 as one list; None where a text does not begin with its part (a)."""
-    parts = PARTS.match(text) if "a)" in text or "i)" in text else None
-    return ", ".join(part.strip() for part in parts.groups() if part) if parts else None
+    return gold.rpartition(GOLD_MARK)[2].strip().strip(INVISIBLE_EDGE)
 
 
 def normalize(text: str) -> str:
@@ -127,11 +139,28 @@ CHANCE = re.compile(r"(?:an?\s+)?(\d.*?)\s+(?:chance|probability)", re.I)
 WHEN = re.compile(r"(?:at|on)\s+(?=\d|[A-Z])")
 HALF_OF_DAY = re.compile(r"(?<=\d)\s+(?:in the (morning|afternoon|evening)|at night)$", re.I)
 RATE = re.compile(r"(?<=\d)(?:/|\s+an?\s+)(hour|day|week|month|year|person|piece|item)$", re.I)
+MEASURED = re.compile(
+    r"\b(feet|foot|inch(?:es)?|c?m|k?m|met(?:er|re)s?|miles?|years?|yards?|ft)\s+(?:tall|long|wide|high|deep|thick|old)$"
+)
 INCHES = re.compile(r"(?<=\d)\s?in(?:\.|(?=[²³^])|$)")
+
+
+def dates_in_english(text: str) -> str:
+    """Write 9 de abril, 24. Dezember and 5月5日 as April 9, December 24 and May 5."""
+    return FOREIGN_DATE.sub(_date_in_english, text)
+
+
+def _date_in_english(match: re.Match[str]) -> str:
+    month = match["month"] or FOREIGN_MONTHS[match["name"].casefold()]
+    if not 0 < int(month) < 13:
+        return match[0]
+    date = f"{list(MONTHS.values())[int(month) - 1]} {int(match['day'] or match['before'])}"
+    return f"{date}, {match['year']}" if match["year"] else date
 
 
 def as_date(text: str) -> str | None:
     """Write 15 March or Mar. 15 as March 15; return None for all other text."""
+    text = dates_in_english(text) if text[:1].isdigit() else text
     day = DAY_FIRST.fullmatch(text) or MONTH_FIRST.fullmatch(text)
     if day is None:
         return None
@@ -151,9 +180,12 @@ def _as_usual(text: str) -> str:
             return next(group for group in match.groups() if group)
     if WHEN.match(words) and (words[-1] in "mM." or as_date(WHEN.sub("", words))):
         text = words = WHEN.sub("", words)
+    if words.endswith(" Uhr"):
+        return words.removesuffix(" Uhr")
     if match := HALF_OF_DAY.search(words):
         return f"{words[: match.start()]} {'am' if match[1] == 'morning' else 'pm'}"
     text = RATE.sub(r" per \1", text) if "/" in text or " a" in text.lower() else text
+    text = MEASURED.sub(r"\1", text) if text[:1].isdigit() else text
     text = INCHES.sub(" inches", text) if "in" in text.lower() else text
     if date := as_date(words):
         return date

@@ -22,6 +22,7 @@ TEMPERATURE = re.compile(
 )
 SUPERSCRIPT_RUN = re.compile(f"[{''.join(SUPERSCRIPTS)}]+")
 SUBSCRIPT_RUN = re.compile(f"[{''.join(SUBSCRIPTS)}]+")
+SIZED_TURN = re.compile(r"\\(?:left|right)(?=\s*[\[\]])")
 TURNED = re.compile(
     r"(?<![\w)}])([\[\]])\s*([^\[\](){};,=]{1,30}?)\s*(?:\\[,;:])?\s*[;,]\s*([^\[\](){};,]{1,30}?)\s*(?:\\[,;:])?\s*([\[\]])(?![\w])"
 )
@@ -71,6 +72,7 @@ def plain_signs(text: str) -> str:
         text = _set_minus(text)
     text = CHOOSE.sub(_binomial, text) if "C" in text else text
     text = DECIMAL_COMMA.sub(".", text) if "{,}" in text else text
+    text = SIZED_TURN.sub("", text) if "\\left]" in text or "\\right[" in text else text
     text = TURNED.sub(_usual_interval, text) if "]" in text or "[" in text else text
     text = PERCENT_FIRST.sub(r"\1\\%", text) if text[:1] == "%" else text
     text = TIMES_X.sub(r"\\times ", text) if "=" in text and ("x" in text or "X" in text) else text
@@ -114,6 +116,7 @@ def _set_minus(text: str) -> str:
     return NAMES_MINUS.sub(r"\1 \\setminus \2", text) if NAMES_MINUS.fullmatch(text) else text
 
 
+DOUBLE_STRUCK = {"ⅆ": "d", "ⅇ": "e", "ⅈ": "i", "ⅉ": "j"}
 SCALE = re.compile(rf"(?<=\d)\s?({'|'.join(sorted(FOREIGN_SCALES, key=len, reverse=True))})(?!\w)")
 
 
@@ -122,7 +125,7 @@ def _in_ascii(text: str) -> str:
     text = SCALE.sub(lambda scale: f" {FOREIGN_SCALES[scale[1]]} ", text)
     text = SUPERSCRIPT_RUN.sub(lambda run: _script("^", SUPERSCRIPTS, run[0]), text)
     text = SUBSCRIPT_RUN.sub(lambda run: _script("_", SUBSCRIPTS, run[0]), text)
-    return "".join(UNICODE.get(char, char) for char in text)
+    return "".join(UNICODE.get(char) or DOUBLE_STRUCK.get(char, char) for char in text)
 
 
 def _script(mark: str, table: dict[str, str], run: str) -> str:
@@ -143,6 +146,9 @@ IN_ENGLISH = {
     for unit, abroad in table("foreign_units")["units"].items()
     for word in abroad.split()
 }
+FOREIGN_UNIT = re.compile(
+    rf"[\s$]{{0,3}}({'|'.join(sorted(IN_ENGLISH, key=len, reverse=True))})(?=[\s.,;!?。，)$]|$)"
+)
 _LISTS = [entry for entry in table("wording").values() if isinstance(entry, list)]
 _SAID = {word for whole, *_ in _LISTS for word in whole.casefold().split()}
 _PIECES = {piece.replace("_", " ") for _, *more in _LISTS for piece in " ".join(more).split()}
@@ -157,6 +163,12 @@ NO_NOUNS = re.compile(r"[成折倍番割つ]$|[或か]|多|几|余|약$")
 def units_in_english(text: str) -> str:
     """Write the units of other languages in English, and 3万元 as 3万 and a unit."""
     return FOREIGN_WORD.sub(_in_english, text)
+
+
+def unit_abroad(text: str, start: int) -> int | None:
+    """Return where the unit ends that follows a number in another language."""
+    word = FOREIGN_UNIT.match(text, start)
+    return word.end() if word else None
 
 
 def _in_english(match: re.Match[str]) -> str:

@@ -2,7 +2,8 @@
 
 import re
 
-from verifiers.grammar.vocabulary import FOREIGN_NUMBERS, NUMBER_WORDS, SCALES
+from verifiers.grammar.tables import table
+from verifiers.grammar.vocabulary import COUNTED_ABROAD, FOREIGN_NUMBERS, NUMBER_WORDS, SCALES
 
 PARTS = {"half": 2, "halves": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6,
          "seventh": 7, "eighth": 8, "ninth": 9, "tenth": 10, "hundredth": 100}  # fmt: skip
@@ -29,7 +30,8 @@ FORMS = [
     (rf"(?P<a>{NUMBER})\s+(?:out\s+of|in)\s+(?P<b>{NUMBER})", r"\frac{{{a}}}{{{b}}}"),
     (rf"(?P<a>{NUMBER})\s+choose\s+(?P<b>{NUMBER})", r"\binom{{{a}}}{{{b}}}"),
     (rf"(?P<a>{NUMBER})\s+to\s+the\s+(?:power\s+(?:of\s+)?)?(?P<b>{NUMBER})", "({a})^{{{b}}}"),
-    (rf"(?P<a>{NUMBER})\s+and\s+(?:an?|one)\s+(?P<p>half|third|quarter)", r"{a}+\frac{{1}}{{{p}}}"),
+    (rf"(?P<a>{NUMBER})\s+and\s+(?P<b>an?|one|two|three|four)[\s-]+(?P<p>{_PART})",
+     r"{a}+\frac{{{b}}}{{{p}}}"),
     (rf"(?:(?P<b>{NUMBER}|an?|one)[\s-]+)?(?P<p>{_PART})", r"\frac{{{b}}}{{{p}}}"),
     (rf"(?:(?P<b>{NUMBER}|an?|one)[\s-]+)?(?P<p>{_PART})\s+of\s+(?P<a>{NUMBER})",
      r"\frac{{{b}}}{{{p}}} \cdot ({a})"),
@@ -41,10 +43,17 @@ KNOWN = frozenset({*NUMBER_WORDS, *SCALES, *PARTS, *(f"{part}s" for part in PART
     *("choose", "the", "and", "out"),
 }
 SAID = re.compile(
-    rf"(?<![\w-])(?<!and\s)(?:(?:{_SPOKEN}|an?)[\s-]+(?:{_PART})|(?!one\b|"
-    rf"zero\b){_LONG}|{_PART}(?=\s+of))(?![\w-])",
+    rf"(?<![\w-])(?<!and\s)(?:(?:{_SPOKEN}|an?)[\s-]+(?:{_PART})|(?!one\b(?!\s+(?:{_SCALES})\b)|"
+    rf"zero\b){_LONG}(?:\s+and\s+(?:an?|one|two|three|four)[\s-]+(?:{_PART}))?|{_PART}(?=\s+of))(?![\w-])",
     re.I,
 )
+ANY_WORD = re.compile(r"(?<![-–\w])[^\W\d_]{2,}(?:-[^\W\d_]+)?(?![-–\w])")
+CJK = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
+COUNTED_CJK = re.compile(
+    r"(?<![第一二三四五六七八九十百千分每各])([一二三四五六七八九十]{1,3})"
+    r"[个個種种人本只条张円元岁歳つ名](?![半多])[^一二三四五六七八九十\d，,；;]{0,6}[。.\s]*$"
+)
+ENGLISH = frozenset(table("abroad")["english"].split())
 IN = re.compile(r"\d in \d")
 LONGEST = 80
 
@@ -62,6 +71,15 @@ def spoken(text: str) -> str | None:
         if match := pattern.fullmatch(text):
             return _written(match.groupdict(), shape)
     return None
+
+
+def counted_abroad(sentence: str) -> list[str]:
+    """Return the numbers from two on that a sentence of another language says in a word."""
+    words = [] if CJK.search(sentence) else ANY_WORD.findall(sentence)
+    if not ENGLISH.isdisjoint(word.casefold() for word in words):
+        return []
+    found = [word for word in words if COUNTED_ABROAD.get(word.casefold(), "0") not in "01"]
+    return found + [match[1] for match in COUNTED_CJK.finditer(sentence)]
 
 
 def _written(groups: dict[str, str | None], shape: str) -> str | None:

@@ -3,6 +3,7 @@
 from fractions import Fraction
 
 from verifiers.grammar.lexer import Token
+from verifiers.grammar.tables import table
 from verifiers.grammar.vocabulary import FUNCTIONS, NOT_UNITS, NUMBER_WORDS, SCALES, words
 
 # canonical name: (dimension, size in the dimension's base unit, spellings)
@@ -20,11 +21,31 @@ UNITS: dict[str, tuple[str, Fraction, str]] = {
     "kg": ("mass", Fraction(1000), "kg kilogram kilograms kgs"),
     "pound": ("mass", Fraction(45359237, 100000), "pound pounds lb lbs"),
     "ounce": ("mass", Fraction(45359237, 1600000), "ounce ounces oz"),
-    "s": ("time", Fraction(1), "s sec secs second seconds"),
-    "minute": ("time", Fraction(60), "min mins minute minutes"),
-    "hour": ("time", Fraction(3600), "h hr hrs hour hours"),
-    "day": ("time", Fraction(86400), "day days"),
-    "week": ("time", Fraction(604800), "week weeks wk wks"),
+    "s": (
+        "time",
+        Fraction(1),
+        "s sec secs second seconds",
+    ),
+    "minute": (
+        "time",
+        Fraction(60),
+        "min mins minute minutes",
+    ),
+    "hour": (
+        "time",
+        Fraction(3600),
+        "h hr hrs hour hours",
+    ),
+    "day": (
+        "time",
+        Fraction(86400),
+        "day days",
+    ),
+    "week": (
+        "time",
+        Fraction(604800),
+        "week weeks wk wks",
+    ),
     "month": ("months", Fraction(1), "month months"),
     "year": ("months", Fraction(12), "year years yr yrs"),
     "cup": ("cooking", Fraction(1), "cup cups"),
@@ -39,6 +60,13 @@ UNITS: dict[str, tuple[str, Fraction, str]] = {
     "gbp": ("gbp", Fraction(1), "GBP £ quid"),
     "yen": ("yen", Fraction(1), "yen ¥ JPY"),
     "rupee": ("rupee", Fraction(1), "rupee rupees ₹ Rs INR"),
+    "lei": ("lei", Fraction(1), "lei RON"),
+    "lira": ("lira", Fraction(1), "TL TRY lira"),
+    "krona": ("krona", Fraction(1), "kr SEK NOK DKK kronor kroner"),
+    "zloty": ("zloty", Fraction(1), "PLN zloty zl"),
+    "franc": ("franc", Fraction(1), "CHF Franken francs"),
+    "forint": ("forint", Fraction(1), "Ft HUF forint"),
+    "ringgit": ("ringgit", Fraction(1), "RM MYR ringgit"),
     "ohm": ("resistance", Fraction(1), "ohm ohms Ω"),
     "hectare": ("land", Fraction(1), "ha hectare hectares"),
     "acre": ("acres", Fraction(1), "acre acres"),
@@ -74,10 +102,14 @@ UNITS: dict[str, tuple[str, Fraction, str]] = {
 }
 COMPOUNDS = {"mph": {"mile": 1, "hour": -1}, "kph": {"km": 1, "hour": -1}}
 SPELLINGS = {word: name for name, (_, _, spellings) in UNITS.items() for word in spellings.split()}
+SPELLINGS |= {
+    word: name for name, said in table("foreign_units")["ascii"].items() for word in said.split()
+}
 # Read as a unit after a number even where letters could be variables.
 SAFE_SYMBOLS = words(
     "cm mm km kg mg ft lb lbs oz Hz mph kph kJ kW mL ml USD EUR GBP hrs hr sec yd gal mol Pa nm ha "
-    "kHz MHz GHz kPa kWh mi keV MeV day cup yen deg rad yrs wks pct"
+    "kHz MHz GHz kPa kWh mi keV MeV day cup yen deg rad yrs wks pct "
+    "lei TL kr Ft CHF PLN RON SEK NOK DKK RM"
 )
 # Single letters that a number may be followed by: dropped where the other side has no variables.
 LETTER_UNITS = words("m s g h L l N J W V A K")

@@ -39,23 +39,12 @@ FILLERS = words(table("vocabulary")["fillers"])
 NOT_UNITS = words(table("vocabulary")["not_units"])
 NOT_UNITS |= {word for word in table("wording")["changes_before"][0].split() if "_" not in word}
 NUMBER_WORDS = table("vocabulary")["number_words"]
-_COUNTED = [
-    "cero uno dos tres cuatro cinco seis siete ocho nueve diez",
-    "zéro un deux trois quatre cinq six sept huit neuf dix",
-    "null eins zwei drei vier fünf sechs sieben acht neun zehn",
-    "zero uno due tre quattro cinque sei sette otto nove dieci",
-    "zero um dois três quatro cinco seis sete oito nove dez",
-    "nul een twee drie vier vijf zes zeven acht negen tien",
-    "ноль один два три четыре пять шесть семь восемь девять десять",
-    "零 一 二 三 四 五 六 七 八 九 十",
-    "영 하나 둘 셋 넷 다섯 여섯 일곱 여덟 아홉 열",
-]
-FOREIGN_NUMBERS = {
-    word: str(value)
-    for line in _COUNTED
-    for value, word in enumerate(line.split())
-    if word != "null"
+# Words of two languages, which are numbers where nothing else is said.
+WORDS_ALONE = {"six": 6, "sei": 6, "elf": 11}
+COUNTED_ABROAD = {
+    word: value for value, said in table("number_words")["abroad"].items() for word in said.split()
 }
+FOREIGN_NUMBERS = COUNTED_ABROAD | {word: str(value) for word, value in WORDS_ALONE.items()}
 FOREIGN_NUMBERS |= dict.fromkeys(
     [
         "ein halb",

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import chain
 
-from verifiers.grammar.canonical import canonical
 from verifiers.grammar.tree import Node, TooLargeError
 from verifiers.grammar.vocabulary import words
+from verifiers.values.canonical import canonical
 from verifiers.values.exact import InexactError, UndefinedError, exact
 from verifiers.values.numeric import Evaluator, Number
 

@@ -41,3 +41,27 @@ def test_pairs(gold: str, answer: str, equal: bool) -> None:
 )  # fmt: skip
 def test_golds(gold: str, expected: bool) -> None:
     assert readable(gold) is expected
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer", "equal"),
+    [
+        ("6", r"\det(A) = 6", True), ("120", "xy = 120", True), ("21", "7C2 = 21", True),
+        ("30", "20% of 150 = 30", True), ("1/3", r"\int_0^1 x^2 dx = \frac13", True),
+        ("8", "2x = 8", False), ("7", "Say x = 7", False), ("4", "x^2 = 4", False),
+    ],
+)  # fmt: skip
+def test_an_equation_gives_what_it_asks_for_but_no_unknown(
+    gold: str, answer: str, equal: bool
+) -> None:
+    assert compare(gold, answer).equal is equal
+
+
+def test_a_point_may_have_a_name() -> None:
+    assert compare("(2, 3)", "P(2; 3)").equal
+    assert not compare("(2, 3)", "P(3, 2)").equal
+
+
+def test_the_sign_of_a_choice_is_its_number_in_the_gold_alone() -> None:
+    assert compare("②", "2").equal
+    assert not compare("2", "②").equal

@@ -2,6 +2,7 @@
 
 import pytest
 
+from verifiers.equality.compare import compare
 from verifiers.equality.quantities import joined_units, read_quantity, same_quantity
 from verifiers.grammar.parse import parse
 
@@ -70,3 +71,17 @@ def test_two_units_of_one_kind_are_one_quantity() -> None:
     assert joined_units(parse("2 hours and 15 minutes")).kind == "compound"
     assert joined_units(parse("15 minutes and 2 hours")).kind == "list"
     assert joined_units(parse("2 boys and 3 girls")).kind == "list"
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer", "equal"),
+    [
+        ("3", r"3 \pmod 7", True), ("100", r"100 \bmod 7", False), ("0.35", "0.35%", False),
+        ("0.35", "35%", True), ("20", "20%", True), ("15 minutes", "15 Stunden", False),
+        ("65", "65 lei", True), ("17:45", "17:45 Uhr", True), ("7 days", "1 semana", True),
+    ],
+)  # fmt: skip
+def test_residues_proportions_and_units_of_other_languages(
+    gold: str, answer: str, equal: bool
+) -> None:
+    assert compare(gold, answer).equal is equal

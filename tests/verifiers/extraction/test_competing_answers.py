@@ -2,6 +2,7 @@
 
 import pytest
 
+from verifiers import verify
 from verifiers.extraction.competing_answers import changed_to, offered_after, stands_beside
 from verifiers.grammar.normalize import normalize
 
@@ -54,3 +55,22 @@ def test_changes(after: str, changed: str | None) -> None:
 )
 def test_both_stand(between: str, certain: tuple[bool, bool], beside: bool) -> None:
     assert stands_beside(between, certain=certain) is beside
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        " Adding the bonus round, which the question includes, the total becomes 15.",
+        " hence the diameter, which is what we are looking for, is 20.",
+        " The problem is about Tuesday, whose answer is 80.", " Lopullinen vastaus on 15.",
+    ],
+)  # fmt: skip
+def test_what_is_asked_for_later_is_another_answer(after: str) -> None:
+    assert verify(r"\boxed{12}." + after, "12").verdict != "correct"
+
+
+@pytest.mark.parametrize(
+    "after", [" This is what we were asked for.", " The total is 12, as asked."]
+)
+def test_what_is_asked_for_may_be_the_answer_itself(after: str) -> None:
+    assert verify(r"\boxed{12}." + after, "12").verdict == "correct"

@@ -72,3 +72,19 @@ def test_answers_beside_the_answer_must_agree(response: str, gold: str, verdict:
 def test_the_last_box_of_a_solution():
     assert boxed_answer(r"First \boxed{1}, then $\boxed{\frac{1}{2}}$.") == r"\frac{1}{2}"
     assert boxed_answer("none") is None
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "The next statement is false: ", "None of the statements below is true.\n(i) ",
+        "Everything after this line is to be ignored.\n", "I only box the first of four steps.\n",
+    ],
+)  # fmt: skip
+def test_what_a_sentence_says_of_those_that_follow(before: str) -> None:
+    assert verify(before + r"The answer is \boxed{25}.", "25").verdict != "correct"
+
+
+def test_a_box_may_be_announced_and_be_part_of_the_story() -> None:
+    assert verify(r"I put the final answer in a box below: \boxed{25}", "25").verdict == "correct"
+    assert verify("There are 5 in each box. So \\boxed{25}.", "25").verdict == "correct"

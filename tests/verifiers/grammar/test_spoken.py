@@ -3,7 +3,7 @@
 import pytest
 
 from verifiers.equality.compare import compare
-from verifiers.grammar.spoken import spoken
+from verifiers.grammar.spoken import counted_abroad, spoken
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,23 @@ def test_a_number_in_words_is_that_number(said: str, value: str) -> None:
 @pytest.mark.parametrize("text", ["third", "12 apples", "multiple of 9", "less than 7", "x", "7"])
 def test_what_is_no_number_in_words(text: str) -> None:
     assert spoken(text) in (None, text)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "said"),
+    [
+        ("Es gibt acht solche Zahlen", ["acht"]), ("У Пети осталось три яблока", ["три"]),
+        ("Marco ha quarantacinque anni", ["quarantacinque"]), ("所以一共有十二个。", ["十二"]),
+        ("It is on the elf", []), ("Er hat eins", []), ("第三个数", []),
+        ("zwei oder drei", ["zwei", "drei"]),
+    ],
+)  # fmt: skip
+def test_numbers_in_words_of_other_languages(sentence: str, said: list[str]) -> None:
+    assert counted_abroad(sentence) == said
+
+
+def test_mixed_numbers_in_words() -> None:
+    assert spoken("one and three quarters") == r"1+\frac{3}{4}"
+    assert spoken("2 and a half") == r"2+\frac{1}{2}"
+    assert spoken("vierzig") == "40"
+    assert spoken("elf") == "11"

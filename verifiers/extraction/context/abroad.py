@@ -12,6 +12,11 @@ BETWEEN_PIECES = sorted(table("abroad")["between_pieces"].split(), key=len, reve
 GENITIVE = Words(table("abroad")["genitive"])
 GAVE_UP = Words(*table("abroad")["gave_up"])
 CUT = Words(table("abroad")["cut"], table("abroad")["cut_pieces"])
+CHOICE_NOUNS = NOUNS | set(table("abroad")["choice_nouns"].split())
+CHOICE_TAIL = "|".join(table("abroad")["choice_tail"].split())
+CHOICE = re.compile(
+    rf"[\s(（]([A-J]|[①-⑩]|[a-e](?=\)))[)）]?(?:\s*(?:{CHOICE_TAIL}))?[\s.。．।!]*$"
+)
 WRONG_STEMS = pattern("abroad", "wrong_stems")
 CHANGING_STEMS = pattern("abroad", "changing_stems")
 ENGLISH = re.compile(r"\b(?:the|are|so|and|hence|thus|therefore|answer)\b", re.I)
@@ -30,9 +35,9 @@ def denies_answer(sentence: str) -> bool:
     return bool(WRONG_STEMS.search(sentence)) or (noun and NEGATION.search(sentence))
 
 
-def described(before: str, after: str) -> bool:
+def described(before: str, after: str, *, colon: bool = False) -> bool:
     """Return whether a sentence names the answer and then only describes it by what follows: "die
-    Antwort hat 12 Stellen", "答案是30的约数"."""
+    Antwort hat 12 Stellen", "答案是30的约数". Before a colon one word of it may be unknown."""
     if before.isascii() and ENGLISH_SOLUTION.search(before):
         return False
     found = _answer_noun(before)
@@ -46,8 +51,28 @@ def described(before: str, after: str) -> bool:
         return True
     for piece in BETWEEN_PIECES:
         between = between.replace(piece, " ")
-    left = {word.casefold() for word in WORD.findall(between)} - BETWEEN
-    return bool(left) or OF_IT.match(after) is not None
+    said = {re.split("['’]", word.casefold())[-1] for word in WORD.findall(between)}
+    left = said - BETWEEN
+    return len(left) > colon or OF_IT.match(after) is not None
+
+
+def names_answer(sentence: str) -> bool:
+    """Return whether a sentence of another language speaks of the answer."""
+    english = sentence.isascii() and ENGLISH.search(sentence)
+    return not english and _answer_noun(sentence) is not None
+
+
+def choice(sentence: str) -> re.Match[str] | None:
+    """Return the letter that a sentence of another language says is right: "Richtig ist Antwort
+    C"."""
+    match = CHOICE.search(sentence)
+    if match is None or (sentence.isascii() and ENGLISH.search(sentence)):
+        return None
+    words = [word.casefold() for word in WORD.findall(sentence[: match.start()])]
+    said = [at for at, word in enumerate(words) if word in CHOICE_NOUNS]
+    pieces = any(piece in sentence for piece in NOUN_PIECES)
+    known = said and set(words[said[-1] :]) <= BETWEEN | CHOICE_NOUNS
+    return match if known or (pieces and _answer_noun(sentence)) else None
 
 
 def _answer_noun(before: str) -> tuple[int, int] | None:
@@ -74,7 +99,7 @@ def misnamed(before: str, after: str) -> bool:
     if CHANGING_STEMS.search(clause) and _answer_noun(before) is not None:
         return True
     match = WRONG_STEMS.search(after)
-    return match is not None and len(after[: match.start()].split()) < 3
+    return match is not None and len(after[: match.start()].split()) < 4
 
 
 def gave_up(text: str) -> bool:

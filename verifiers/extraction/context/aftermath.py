@@ -3,7 +3,7 @@
 import re
 
 from verifiers.extraction.context.abroad import denies_answer
-from verifiers.extraction.context.wording import REJECTED, WRONG, Words
+from verifiers.extraction.context.wording import REJECTED, WRONG, Words, listed
 from verifiers.grammar.tables import gated, table
 
 REFUSED = gated("aftermath", "refused")
@@ -14,8 +14,14 @@ TAKEN_BACK_ABROAD = Words(*table("aftermath")["taken_back_abroad"])
 OTHERS_ABROAD = table("aftermath")["others_abroad"].split()
 SENTENCE = re.compile(r"[^\n.!?;。！？；]+(?:\.(?=\w)[^\n.!?;。！？；]*)*[.!?;。！？；]*")
 ENDED = re.compile(r"[\s$)\]}*_\\]*(?:([.!?;\n。！？(（][\s$)\]}*_(（-]*)|[,，:：]\s*)?")
+CONTINUES = re.compile(r"[\s$,]*(?:and|but|while|though)\b", re.I)
+BUT = listed(table("aftermath")["but"])
+BUT_ABROAD = re.compile(rf"[\s$,，]*(?:{BUT})(?![^\W_])", re.I)
 LATER = re.compile(r"^\W*(?:(?:\w+\W+){0,3}?)(?:question|problem|exercise)\W*\d*\W*:", re.I)
 VALUE = re.compile(r"\d|(?<![a-z])[b-hj-z]\s?[=<>≠]|\\[a-z]+", re.I)
+FIRST_CLAUSE = re.compile(
+    r"[^,;:，；：]{1,60}[,;:，；：](?:\s?[^,;:，；：\d$\\]{1,40}[,;:，；：])?"
+)
 FEW_WORDS = 9
 LONGEST = 900
 MOST_SENTENCES = 8
@@ -50,7 +56,9 @@ def overturned(text: str, end: int, answer: str) -> bool:
             if _overturns(said, own, of_another):
                 return True
             of_another = VALUE.search(said) is not None and own not in said
-        elif not said.isascii() and _abroad(said):
+        elif (CONTINUES.match(said) and REVISED.found(said)) or (
+            (BUT_ABROAD.match(said) or not said.isascii()) and _abroad(said)
+        ):
             return True
     return False
 
@@ -72,7 +80,9 @@ def _of_another(sentence: str, answer: str) -> bool:
 def _abroad(sentence: str) -> bool:
     """Return whether a short sentence without a value of its own says no in another language."""
     if VALUE.search(sentence):
-        return TAKEN_BACK_ABROAD.search(sentence)
+        first = FIRST_CLAUSE.match(sentence)
+        no = first is not None and not VALUE.search(first[0]) and _abroad(first[0])
+        return no or TAKEN_BACK_ABROAD.search(sentence)
     if len(sentence.split()) > FEW_WORDS or len(sentence) > 80:
         return False
     if sentence.isascii() and HARMLESS.found(sentence):

@@ -39,7 +39,7 @@ def not_its_own(text: str, match: re.Match[str], quoted: list[tuple[int, int]]) 
     """Return whether others are said to give this answer, or it stands between quotation marks."""
     start, end = match.span()
     if start and text[start - 1] != "\n":
-        before = max(0, start - LONGEST_QUALIFIER)
+        before = max(0, start - LONGEST_QUALIFIER, text.rfind("\n\n", 0, start))
         if OTHERS_SAY.search(text, before, start):
             return True
     return any(opening < start and end < closing < len(text) for opening, closing in quoted)

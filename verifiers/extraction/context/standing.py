@@ -24,6 +24,7 @@ SENTENCE_ENDS = ".!?;。！？；\n"
 SENTENCE_BREAK = re.compile(
     rf"[{SENTENCE_ENDS}](?:(?<=[。！？；])|(?<=\n)(?!\s*(?:\\\[|\$\$))|(?<=[.!?;])(?<!e\.g\.)(?<!i\.e\.)(?=\s))"
 )
+HAN = re.compile("[\u3040-\u30ff\u4e00-\u9fff]")
 LEAD_IN = ' \t\n$*_`:([{}“"\\'
 CLAUSE_BREAK = pattern("standing", "clause_break")
 ENDS_CLAUSE = pattern("standing", "ends_clause")
@@ -89,7 +90,7 @@ def not_stated(text: str, start: int, end: int) -> bool:
     if (
         denied_before(before)
         or denied_after(after)
-        or described(before, after)
+        or described(before, after, colon=_after_colon(text, start))
         or misnamed(before, after)
     ):
         return True
@@ -100,6 +101,11 @@ def not_stated(text: str, start: int, end: int) -> bool:
     if line.lstrip().startswith("|") and ROW_DENIES.search(text[start:].partition("\n")[0] + line):
         return True
     return CASES.match(text, end) is not None
+
+
+def _after_colon(text: str, start: int) -> bool:
+    lead = text[max(0, start - 20) : start]
+    return any(colon in lead[len(lead.rstrip(LEAD_IN + "：")) :] for colon in ":：")
 
 
 def only_offered(text: str, start: int) -> bool:
@@ -130,7 +136,8 @@ def doubted(before: str) -> bool:
     """Return whether the sentence up to a value only offers it: "perhaps", "it could be"."""
     if before.isascii() and not (DOUBT.search(before) or OFFERS_NEXT.may_match(before)):
         return False
-    offered = DOUBT.search(last_clause(before)) or DOUBT.ends(before.rstrip(" ,，、$*"))
+    doubts = last_clause(before) if before.isascii() or HAN.search(before) else before
+    offered = DOUBT.search(doubts) or DOUBT.ends(before.rstrip(" ,，、$*"))
     return offered or OFFERS_NEXT.found(before)
 
 

@@ -16,6 +16,9 @@ def listed(words: str) -> str:
     return "|".join(re.escape(word).replace("_", r"\s+") for word in by_length)
 
 
+SENTENCE_MARKS = frozenset(".:!?)]},;0123456789")
+
+
 class Words:
     """A vocabulary: words that stand whole, and pieces of scripts without spaces that may not."""
 
@@ -55,6 +58,8 @@ class Words:
 
     def ends(self, text: str) -> bool:
         """Return whether a text ends in one of the words."""
+        if text[-1:] in SENTENCE_MARKS:
+            return False
         text = text[-self.longest :].casefold()
         last = "".join(WHOLE.findall(text)[-1:])
         if last in self.single and text.endswith(last):
@@ -83,7 +88,7 @@ def _stands_whole(phrase: str, text: str) -> bool:
 
 # Joining words: between values they make a list.
 OR = table("wording")["or"]
-AND = "and und et y e и а oraz en och og ja és ve ile και و और एवं এবং và dan ו și a i та"
+AND = "and und et y e и а і й oraz en och og ja és ve ile και و और एवं এবং và dan ו și a i та"
 JOINT = (
     rf"(?:(?<!\w)(?:{listed(f'{AND} {OR}')})(?!\w)"
     "|和|或者|或|及|与|與|または|と|および|과|와|및|또는|และ|หรือ)"
@@ -121,6 +126,20 @@ NAME_OF = re.compile(r"\b[a-z]\s*=\s*$")
 AREA_UNIT = re.compile(
     r"^[\s$*]*(?:(?:平方|立方)?(?:[厘分毫千公][米尺里升克瓦分斤顷]|米|センチ|キロ|メートル)|(?:平方|立方)m|百分)"
 )
+SHARE_OF = re.compile(r"(?:\d\s?\\?%|\d/\d+|\\[dt]?frac\S{1,12}|per\s?cent)\$?\s+of$")
+A_TIME = re.compile(
+    r"\s+(?:second|minute|hour|day|week|month|year)s?\b(?!\s+(?:before|after|and))", re.I
+)
+OVER_A_TIME = re.compile(
+    r"[\s$*]*(?:(?!summed|averaged|taken|added)[a-z]+\s+){0,3}over\s+(?:the|a|an|this|that)\s", re.I
+)
+TIMES_AS = re.compile(r"[\s$*]*times\s+as\s+[a-z]+\s+(?:as\b|[a-z]+\s+(?:as|than)\b)", re.I)
+IMAGE_OF = re.compile(
+    r"\b(?:supplement|reflection|image|negative|inverse|opposite|reciprocal|complement|projection|conjugate)\s+of"
+    r"(?:\s+the)?(?:\s+(?:point|number|value|answer|vector|interval|set))?$",
+    re.I,
+)
+OPERAND = re.compile(r"[\d)}$]\s*,?\s*(?:increased|decreased)\s+by$", re.I)
 UP_TO_HERE = re.compile(r"\bbetween\s+\$?-?[\w.]{1,20}\$?\s+and$", re.I)
 AND_NEXT = re.compile(r"[\s$)]*(?:and|&)\s")
 PART_OF = re.compile(
@@ -152,7 +171,13 @@ def changed(before: str, after: str) -> bool:
     """Return whether words beside a value make another of it: "half of 7", "7 squared"."""
     before = before[-80:]
     before = (NAME_OF.sub("", before) if "=" in before else before).rstrip(BESIDE)
+    if before.endswith("after") and A_TIME.match(after):
+        return False
     before = "" if before.endswith(("to", "than")) and KEEPS.search(before) else before
+    if before.endswith("of") and SHARE_OF.search(before):
+        return True
+    if "of" in before[-16:] and IMAGE_OF.search(before):
+        return True
     if before[-1:].isalpha() and NUMBERED.ends(before) and not NAMED_BY.search(before):
         return True
     while not (before[-1:].isalnum() and CHANGES_NEXT.ends(before)):
@@ -161,6 +186,8 @@ def changed(before: str, after: str) -> bool:
             break
         before = before[: word.start(1)].rstrip(BESIDE)
     else:
+        return True
+    if before.endswith("by") and OPERAND.search(before):
         return True
     ends = before.rsplit(None, 2)[-2:]
     if not BOUNDS_END.isdisjoint(word.casefold() for word in ends) and BOUNDED.search(
@@ -175,6 +202,8 @@ def changed(before: str, after: str) -> bool:
     after = after[:60] if after.isascii() else AREA_UNIT.sub("", after[:60], count=1)
     if PART_OF.match(after):
         return True
+    if OVER_A_TIME.match(after) or TIMES_AS.match(after):
+        return False
     after = after.lstrip(AFTER_MARKS)
     if CHANGES_BEFORE.begins(after):
         return True

@@ -3,7 +3,7 @@
 import pytest
 
 from verifiers.extraction.context.alone import stands_alone
-from verifiers.extraction.passages import boxes
+from verifiers.extraction.response.passages import boxes
 
 ALONE = [
     "so \\boxed{7}.",

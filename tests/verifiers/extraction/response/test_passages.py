@@ -2,7 +2,7 @@
 
 import pytest
 
-from verifiers.extraction.passages import (
+from verifiers.extraction.response.passages import (
     WINDOW,
     boxes,
     final_text,

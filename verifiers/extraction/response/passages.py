@@ -3,8 +3,9 @@
 import re
 from functools import lru_cache
 
-from verifiers.extraction.written import own_words
-from verifiers.grammar.tables import pattern
+from verifiers.extraction.response.written import own_words
+from verifiers.grammar.tables import pattern, table
+from verifiers.grammar.vocabulary import words
 
 BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=\{)")
 BRACE = re.compile(r"\\.|[{}]", re.S)
@@ -16,7 +17,7 @@ CALCULATOR = re.compile(r"<<[^<>\n]{0,200}>>")
 LONG_GAP = re.compile(" {100,}")
 BOILERPLATE = pattern("passages", "boilerplate")
 LONGEST_CLOSING = 600
-POLITE = ("hope", "let me know", "feel free", "happy to", "would you", "do you", "references")
+POLITE = words(table("passages")["polite"])
 CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.S)
 FENCED = re.compile(r"```[^`]*```(?=[^`]*\w)")
 PROGRAM = pattern("passages", "program", flags=re.I | re.M)
@@ -28,6 +29,8 @@ BOLD = re.compile(
 ITALIC = re.compile(
     r"(?<![\w*\\)}\]])(?<!\d\s)\*(?=[^\s*])([^*\n$]{1,100})(?<=[^\s*])\*(?=[\s.,;:!?]|$)(?!\s\d)"
 )
+SLANTED = re.compile(r"(?<![\w\\$}_^])_([A-Za-z][A-Za-z ]{1,30}:?)_(?!\w)")
+UNDERLINED = re.compile(r"(?<![\w\\_])__(?=[^\s_])([^_\n]{1,200})(?<=[^\s_])__(?!\w)")
 TAGGED = re.compile(r"(?<![\w^/)])<(b|strong|i|em|u|mark)>([^<>\n]{1,200})</\1>(?![\w^/(])")
 STRUCK = pattern("passages", "struck", flags=re.S | re.M)
 HIDDEN = re.compile(r"\\[hv]?phantom\s*(?=\{)")
@@ -50,6 +53,9 @@ WINDOW = 100_000
 BEFORE_MARK = 1_000
 RUNAWAY = pattern("passages", "runaway", flags=re.I | re.M)
 NEXT_LINE = re.compile("\n" + RUNAWAY.pattern.removeprefix("^"), re.I)
+UNKNOWN = re.compile(
+    r"\n\s*\n(?=Human:|User:)|\bI (?:don['’]t|do not|can['’]t|cannot) (?:know|solve|do|answer)\b"
+)
 ASKS = pattern("passages", "asks", flags=re.I | re.M)
 STATED = pattern("passages", "stated", flags=re.I | re.M)
 END_MARKS = 60
@@ -65,9 +71,10 @@ def _first_problem(text: str) -> str:
     asks = "?" in text or "\n[" in text
     if not NEXT_LINE.search(text) and not (asks and ASKS.search(text)):
         return text
-    first = STATED.search(text)
-    if first is None:
+    said = [match for sign in (STATED, UNKNOWN) if (match := sign.search(text))]
+    if not said:
         return text
+    first = min(said, key=lambda match: match.start())
     found = RUNAWAY.search(text, first.end()), ASKS.search(text, first.end()) if asks else None
     return text[: min((match.start() for match in found if match), default=len(text))]
 
@@ -109,6 +116,8 @@ def final_text(text: str) -> str:
     text = COMMENT.sub(" ", text) if "<!--" in text else text
     text = STRUCK.sub(" ", text) if _may_strike(text) else text
     text = BOLD.sub(r"\1", text) if "**" in text else text
+    text = SLANTED.sub(r"\1", text) if "_" in text else text
+    text = UNDERLINED.sub(r"\1", text) if "__" in text else text
     text = TAGGED.sub(r"\2", text) if "</" in text else text
     end = text[-END_MARKS:]
     return text[:-END_MARKS] + ITALIC.sub(r"\1", end) if end.count("*") > 1 else text

@@ -3,21 +3,56 @@
 import re
 import unicodedata
 
-from verifiers.grammar.tables import pattern
+from verifiers.grammar.normalize import dates_in_english
+from verifiers.grammar.tables import pattern, table
 
+NOUNS = frozenset(table("abroad")["nouns"].split())
+ENGLISH = frozenset(
+    [
+        "the",
+        "are",
+        "and",
+        "this",
+        "that",
+        "these",
+        "with",
+        "from",
+        "which",
+        "answer",
+        "each",
+        "has",
+        "have",
+        "thus",
+    ]
+)
 FINAL_CHANNEL = re.compile(r".*<\|channel\|>final<\|message\|>", re.S)
 ASSISTANT = pattern("passages", "assistant", flags=re.I | re.S)
 OWN_TURN = pattern("passages", "own_turn", flags=0)
 FRENCH_TIME = re.compile(r"(?<![\d.,])([01]?\d|2[0-3])\s?h\s?([0-5]\d)(?![\d\w]|\s?min)")
+IMAGE = re.compile(r"!\[[^\]\n]{0,300}\]\([^)\s]{0,300}\)")
+QUOTED_WHOLE = re.compile(r"^(?:>\s+|==(?=\S))(.*?)(?:==)?$")
+POINT = re.compile(r"(?<=\()(-?\d+(?:[.,]\d+)?)\s?\|\s?(-?\d+(?:[.,]\d+)?)(?=\))")
+PERCENT_FIRST = re.compile(r"(?<![\w%\\])%(\d+(?:[.,]\d+)?)(?![\w%])")
+BARE_BOX = re.compile(r"(?<![\\\w])boxed\{")
+DATE_ABROAD = re.compile(r"\d(?:\.|er)?\s(?:de\s)?[^\W\d_]{3}|月\s?\d")
+CLOCK = re.compile(r"(?<!\d)(\d{1,2})\s?[時时点]\s?(\d{2})\s?分")
+HYPHEN = re.compile("(?<=[\u05d0-\u05ea])-(?=\\d)")
+RUPEES = re.compile(r"(?<=\d)/-(?=[\s.,]|$)")
 RUPIAH = re.compile(r"\bRp\.?\s?(?=\d)")
 NEAR_END = 600
 TURN_BEGINS = ("U", "u", "A", "a", "<", " ", "\n")
+HTML_POWER = re.compile(r"(?<=\w)<sup>(\d{1,3})</sup>")
 HTML = re.compile(r"</?(?:p|div|span)>|<br\s*/?>")
 DEGREES = re.compile(r"(\^\{?\\circ\}?)\$\s?([CF])\b")
-DIGITS = re.compile("[\u0660-\u0669\u06f0-\u06f9\u0966-\u096f\u09e6-\u09ef\u0e50-\u0e59]")
-LETTERS_WITH_DIGITS = re.compile(
-    "[\u0621-\u064a\u067e-\u06cc\u0904-\u0939\u0985-\u09b9\u0e01-\u0e2e]"
+DIGITS = re.compile(
+    "[\uff10-\uff19\u0660-\u0669\u06f0-\u06f9\u0966-\u096f\u09e6-\u09ef\u0e50-\u0e59]"
 )
+LETTERS_WITH_DIGITS = re.compile(
+    "[\u0621-\u064a\u067e-\u06cc\u0904-\u0939\u0985-\u09b9\u0e01-\u0e2e\u3040-\u30ff\u4e00-\u9fff]"
+)
+SEPARATORS = str.maketrans({"\u066b": ".", "\u066c": None})
+PLAIN_WORD = re.compile(r"(?<![\\\w])[^\W\d_]{2,}")
+NAMES_MONEY = re.compile(r"\d,\d\d\s?€|R\$\s?\d")
 MASKED_WORD = re.compile(r"[^\s<>\\{}$.,;:!?()]*[^\x00-\x7f][^\s<>\\{}$.,;:!?()]*")
 INVISIBLE = re.compile("[\u00ad\u200b-\u200d\u2060]")
 MASKS = re.compile(
@@ -35,6 +70,19 @@ def own_words(text: str) -> str:
     end = text[-NEAR_END:]
     if " h " in end or (not end.isascii() and "h" in end):
         text = FRENCH_TIME.sub(r"\1:\2", text)
+    text = POINT.sub(r"\1, \2", text) if "|" in end and "(" in end else text
+    if "%" in end and PERCENT_FIRST.search(end):
+        text = PERCENT_FIRST.sub(r"\1%", text)
+    if text[:1] in ">=":
+        text = QUOTED_WHOLE.sub(r"\1", text) if "\n" not in text else text
+    text = IMAGE.sub(" ", text) if "![" in text else text
+    text = BARE_BOX.sub(r"\\boxed{", text) if "boxed{" in end and "\\boxed{" not in end else text
+    if DATE_ABROAD.search(end[-200:]):
+        text = dates_in_english(text)
+    if not end.isascii():
+        text = CLOCK.sub(r"\1:\2", text)
+        text = HYPHEN.sub(" ", text)
+    text = RUPEES.sub("", text) if "/-" in end else text
     text = RUPIAH.sub("", text) if "Rp" in end else text
     text = DEGREES.sub(r"\1\\text{\2}$", text) if "circ" in end else text
     if text[:1] in TURN_BEGINS and text[:40].lstrip()[:4].lower() in ("user", "assi", "<|im"):
@@ -44,6 +92,7 @@ def own_words(text: str) -> str:
     if "<|" in text:
         text = FINAL_CHANNEL.sub("", text, count=1) if "final<|message|>" in text else text
         text = OWN_TURN.sub("", text, count=1)
+    text = HTML_POWER.sub(r"^\1", text) if "</sup>" in text else text
     return HTML.sub("\n", text) if "</p>" in text or "<br" in text or "</div>" in text else text
 
 
@@ -52,7 +101,20 @@ def in_plain_letters(text: str) -> str:
     text = MASKED_WORD.sub(_unmasked, text) if MASKS.search(text) else text
     if LETTERS_WITH_DIGITS.search(text) and DIGITS.search(text):
         text = DIGITS.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
+        text = text.translate(SEPARATORS)
     return text
+
+
+def writes_comma(text: str) -> bool:
+    """Return whether a text is in a language of Europe that writes 2,5 for 2.5: a word of other
+    letters, "answer" in that language, or two words and none of English."""
+    words = {word.casefold() for word in PLAIN_WORD.findall(text)}
+    if not words.isdisjoint(ENGLISH):
+        return False
+    foreign = any(not word.isascii() and word[0] < "\u0530" for word in words)
+    return (
+        foreign or len(words) > 1 or not words.isdisjoint(NOUNS) or bool(NAMES_MONEY.search(text))
+    )
 
 
 def _unmasked(word: re.Match[str]) -> str:

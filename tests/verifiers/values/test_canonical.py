@@ -2,8 +2,8 @@
 
 import pytest
 
-from verifiers.grammar.canonical import canonical
 from verifiers.grammar.parse import parse
+from verifiers.values.canonical import canonical
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,71 @@
+"""What was found as the answer of a response: its text, checked, with what stands beside it."""
+
+import re
+from typing import NamedTuple
+
+from verifiers.extraction.competing_answers import with_aside
+from verifiers.extraction.context.hedges import labelled
+from verifiers.extraction.context.wording import EITHER, JOINT
+from verifiers.extraction.numbers import NUMBER_LIST
+from verifiers.extraction.readable import YES_OR_NO, is_value
+from verifiers.grammar.literals import is_plain_number
+from verifiers.grammar.normalize import normalize, plain_words
+from verifiers.grammar.tables import pattern
+from verifiers.types import Format
+
+LABEL = pattern("extract", "label")
+CUT_WORD = re.compile(r"\b(?:or|and|to)\W*$|[\w)}]\s*[-+*/=<>]\s*$")
+LONGEST_ANSWER = 30_000
+MOST_RIVALS = 12
+FOREIGN_JOINT = re.compile(rf"\s*(?!and\b|or\b){JOINT}\s*", re.I)
+NAMED_JOINT = re.compile(rf"(?<=\d)\s+(?!and\b|or\b){JOINT}\s+(?=[a-z]\s*=)", re.I)
+LONGEST_BARE = 300
+
+
+class Extraction(NamedTuple):
+    """The answer's text, or None and the reason; `rivals` are other answers given beside it,
+    `parts` all boxes of a response that has several: one list, if the gold is one as long,
+    `passage` the end of the text, which may be read in another way."""
+
+    text: str | None
+    reason: str
+    rivals: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
+    passage: str = ""
+    format: Format = "any"
+
+
+def checked(text: str, reason: str, rivals: tuple[str, ...] = ()) -> Extraction:
+    """Return a value as the answer, without its label, unless nothing is left or it is cut off."""
+    if is_plain_number(text):
+        return Extraction(text, reason, tuple(dict.fromkeys(rivals))[-MOST_RIVALS:])
+    if "\\boxed" in text and not reason.startswith(("box", "answer tag")):
+        return Extraction(None, "denied")
+    if not normalize(text):
+        return Extraction(None, "empty answer")
+    if len(text) > LONGEST_ANSWER:
+        return Extraction(None, "answer too long")
+    text = text.strip()
+    if match := YES_OR_NO.match(plain_words(text[:LONGEST_BARE])):
+        text = match[1]
+    if not text[0].isdigit():
+        text = LABEL.sub(r"\1", text, count=1)
+        if ":" in text and (label := labelled(plain_words(text))):
+            value, anothers = label
+            if anothers:
+                return Extraction(None, "another's")
+            text = value if "\\" not in text and is_value(value) else text
+    if CUT_WORD.search(text, max(0, len(text) - 12)):
+        return Extraction(None, "cut off")
+    if len(text) <= LONGEST_BARE and NUMBER_LIST.fullmatch(text.rstrip(" .")):
+        text = FOREIGN_JOINT.sub(lambda join: " or " if EITHER.search(join[0]) else ", ", text)
+    if len(text) <= LONGEST_BARE and "=" in text:
+        text = NAMED_JOINT.sub(" or ", text)
+    if len(text) <= LONGEST_BARE and ("(" in text or "i.e" in text or "that is" in text):
+        text, rivals = with_aside(text, rivals)
+    return Extraction(text, reason, tuple(dict.fromkeys(rivals))[-MOST_RIVALS:])
+
+
+def beside(found: Extraction, others: list[str]) -> Extraction:
+    """Return what was found with other answers that stand beside it."""
+    return found._replace(rivals=(*found.rivals, *others)[-MOST_RIVALS:])

@@ -1,0 +1,1 @@
+"""How a response is written: its thought, its turns and letters, its passages."""

@@ -1,0 +1,68 @@
+"""The labelled parts of an answer: (a) 3, (b) 4; (i) and (ii)."""
+
+import re
+from typing import NamedTuple
+
+LABEL = re.compile(
+    r"(?:(?<![\w\\])part\s+)?\**(?:(?<![\w)\\}])\(([a-h]|i{1,3}|iv)\)|(?<![^\s*])([a-h]|i{1,3}|iv)\))"
+    r"[:.]?\**[:.]?\s*=?\s*",
+    re.I,
+)
+ORDERS = (["a", "b", "c", "d", "e", "f", "g", "h"], ["i", "ii", "iii", "iv"])
+JOINT = re.compile(r"[\s;,.]*(?:\band)?[\s;,]*$")
+MARGIN = " \t\r\n*"
+LONGEST_PART = 60
+MOST_LABELS = 60
+
+
+class Part(NamedTuple):
+    """A label, where it stands, and the text that follows it up to the next one."""
+
+    label: str
+    text: str
+    start: int
+
+
+def parts_of(text: str) -> tuple[Part, ...]:
+    """Return the parts of an answer that begins with its first one; nothing for other answers."""
+    if ")" not in text[:20]:
+        return ()
+    lead = len(text) - len(text.lstrip(MARGIN))
+    first = LABEL.match(text, lead)
+    return _run(text, list(LABEL.finditer(text))[:MOST_LABELS]) if first else ()
+
+
+def last_parts(text: str, count: int) -> tuple[Part, ...]:
+    """Return the last run of exactly so many parts in a text; nothing if it has none."""
+    labels = list(LABEL.finditer(text))[-MOST_LABELS:]
+    for start in reversed(range(len(labels))):
+        parts = _run(text, labels[start:])
+        if len(parts) >= count:
+            return parts if len(parts) == count else ()
+    return ()
+
+
+def as_list(text: str) -> str | None:
+    """Write short parts as one list: (a) 3, (b) 4 is 3, 4; None for what is not such parts."""
+    parts = [part.text for part in parts_of(text)]
+    short = all(0 < len(part) <= LONGEST_PART and not re.search(r"[;,\n]", part) for part in parts)
+    return ", ".join(parts) if parts and short else None
+
+
+def _run(text: str, labels: list[re.Match[str]]) -> tuple[Part, ...]:
+    """Return the parts whose labels follow the first one in their order."""
+    names = [(match[1] or match[2]).lower() for match in labels]
+    order = next((order for order in ORDERS if names[0] == order[0]), None)
+    if order is None:
+        return ()
+    found = labels[:1]
+    for match, name in zip(labels[1:], names[1:], strict=True):
+        if len(found) < len(order) and name == order[len(found)]:
+            found.append(match)
+    if len(found) < 2:
+        return ()
+    ends = [match.start() for match in found[1:]] + [len(text)]
+    return tuple(
+        Part(name, JOINT.sub("", text[match.end() : end]), match.start())
+        for name, match, end in zip(order, found, ends, strict=False)
+    )
