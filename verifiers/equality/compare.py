@@ -34,7 +34,6 @@ ONE_UNKNOWN = re.compile(r"^\s*\$?-?\d*\s*[a-z](?:\^\{?\d\}?|²)?\s*(?:[-+]\s*\d
 COUNTS = re.compile(
     r"^[\s$]*(?:\d+\s?[CP]\s?\d+|[\d./\\{}a-z]*\d[\s}]*\\?%?[\s}]*(?:of|\\text\s*\{\s*of\s*\})\s*\$?\d+)[\s$]*$"
 )
-TRIGONOMETRIC = ("sin", "cos", "tan", "cot", "sec", "csc")
 CIRCLED = "①②③④⑤⑥⑦⑧⑨⑩"
 NAMED_POINT = re.compile(r"[A-Z]\s*\(([^()]*[,;][^()]*)\)")
 IN_A_LIST = re.compile(r"\s*(?:[;,]|\band\b)\s*")
@@ -137,11 +136,11 @@ def _comes_to(chain: Rel) -> bool:
     if any(sign != "=" for sign in chain.value):
         return False
     asked = chain.args[0]
-    if len(chain.args) > 2 and not _is_unknown(asked):
-        return True
     if len(chain.args) == 2 and (is_sum_of_names(asked) or _is_measured(asked)):
         return True
     sides = [_uncounted(side) for side in chain.args]
+    if len(sides) > 2 and not _is_unknown(asked):
+        sides = [side for side in sides if not (side.symbols() or side.has("base", "ratio"))]
     sides = [side for side in sides[:-1] if not _is_measured(side)] + sides[-1:]
     plain = not any(side.symbols() for side in sides)
     return plain and all(same_value(side, sides[-1]) for side in sides[:-1])
@@ -155,7 +154,7 @@ def _is_unknown(side: Node) -> bool:
 def _is_measured(side: Node) -> bool:
     """Return whether a side is no unknown to solve for, but asks for its value: an integral, a
     limit, P(A), det A, a product of names xy."""
-    if side.kind in ("big", "opaque") or (side.kind == "call" and side.value in TRIGONOMETRIC):
+    if side.kind in ("big", "opaque"):
         return True
     names = side.args if side.kind == "mul" else ()
     return 1 < len(set(names)) < 4 and all(name.kind == "sym" for name in names)

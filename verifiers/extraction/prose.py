@@ -77,6 +77,7 @@ LEADS_TO_EQUATION = re.compile(
 NAMED_FIRST = re.compile(r"[^\W\d_][\w'’]{0,3}(?:\([\w ,]{1,5}\))?(?:/d\w)?\s*=")
 APPROXIMATED = pattern("prose", "approximated")
 NEAR = 200
+LONGEST_SAID = 400
 STOPS = " .,;:!"
 
 
@@ -148,7 +149,7 @@ def last_expression(text: str) -> str | None:
 
 def _equation_at_end(sentence: str) -> str | None:
     """Return θ = 2π/3 of "..., so θ = 2π/3", an equation in signs outside mathematics."""
-    if "=" not in sentence or "$" in sentence or "\\" in sentence:
+    if "=" not in sentence or "$" in sentence or "\\" in sentence or len(sentence) > LONGEST_SAID:
         return None
     starts = [match.end() for match in LEADS_TO_EQUATION.finditer(sentence)]
     rests = [sentence[start:].rstrip(" .") for start in starts]
