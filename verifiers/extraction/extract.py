@@ -126,6 +126,8 @@ def other_readings(found: Extraction) -> tuple[str, ...]:
 
 def says_words(found: Extraction, gold: str) -> bool:
     """Return whether a gold in words is what a box holds or a response ends in, in its language."""
+    if is_plain_number(gold):
+        return False
     words = plain_words(gold)
     words = "no solution" if words == "no solutions" else words
     known = words.casefold() in ENGLISH_OF or words in ENGLISH_WORDS or not words.isascii()

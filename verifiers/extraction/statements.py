@@ -164,7 +164,9 @@ def _read(text: str, match: re.Match[str], quoted: list[tuple[int, int]]) -> Sta
     """Return what a statement says that begins so, unless something beside it takes that away."""
     start, end = match.span()
     said = match[0] if not start or text[start - 1] == "\n" else sentence_before(text, end)
-    if not_its_own(text, match, quoted) or denied_before(said) or misnamed(said, ""):
+    if not_its_own(text, match, quoted) or denied_before(said):
+        return None
+    if said != match[0] and misnamed(said, ""):
         return None
     if _of_another(text, match, said):
         return None

@@ -145,6 +145,11 @@ MEASURED = re.compile(
 INCHES = re.compile(r"(?<=\d)\s?in(?:\.|(?=[²³^])|$)")
 
 
+def names_month(word: str | None) -> bool:
+    """Return whether a word is a month in another language, or the sign for one."""
+    return word is None or word.casefold() in FOREIGN_MONTHS
+
+
 def dates_in_english(text: str) -> str:
     """Write 9 de abril, 24. Dezember and 5月5日 as April 9, December 24 and May 5."""
     return FOREIGN_DATE.sub(_date_in_english, text)

@@ -3,7 +3,7 @@
 import re
 import unicodedata
 
-from verifiers.grammar.normalize import dates_in_english
+from verifiers.grammar.normalize import dates_in_english, names_month
 from verifiers.grammar.tables import pattern, table
 
 NOUNS = frozenset(table("abroad")["nouns"].split())
@@ -34,7 +34,8 @@ QUOTED_WHOLE = re.compile(r"^(?:>\s+|==(?=\S))(.*?)(?:==)?$")
 POINT = re.compile(r"(?<=\()(-?\d+(?:[.,]\d+)?)\s?\|\s?(-?\d+(?:[.,]\d+)?)(?=\))")
 PERCENT_FIRST = re.compile(r"(?<![\w%\\])%(\d+(?:[.,]\d+)?)(?![\w%])")
 BARE_BOX = re.compile(r"(?<![\\\w])boxed\{")
-DATE_ABROAD = re.compile(r"\d(?:\.|er)?\s(?:de\s)?[^\W\d_]{3}|月\s?\d")
+DATE_ABROAD = re.compile(r"\d(?:\.|er)?\s(?:de\s)?([^\W\d_]{3,})|(月)\s?\d")
+NEAR_DATE = 200
 CLOCK = re.compile(r"(?<!\d)(\d{1,2})\s?[時时点]\s?(\d{2})\s?分")
 HYPHEN = re.compile("(?<=[\u05d0-\u05ea])-(?=\\d)")
 RUPEES = re.compile(r"(?<=\d)/-(?=[\s.,]|$)")
@@ -77,8 +78,8 @@ def own_words(text: str) -> str:
         text = QUOTED_WHOLE.sub(r"\1", text) if "\n" not in text else text
     text = IMAGE.sub(" ", text) if "![" in text else text
     text = BARE_BOX.sub(r"\\boxed{", text) if "boxed{" in end and "\\boxed{" not in end else text
-    if DATE_ABROAD.search(end[-200:]):
-        text = dates_in_english(text)
+    if not ("The " in end or " the " in end or end.isdigit()):
+        text = _with_english_dates(text)
     if not end.isascii():
         text = CLOCK.sub(r"\1:\2", text)
         text = HYPHEN.sub(" ", text)
@@ -94,6 +95,13 @@ def own_words(text: str) -> str:
         text = OWN_TURN.sub("", text, count=1)
     text = HTML_POWER.sub(r"^\1", text) if "</sup>" in text else text
     return HTML.sub("\n", text) if "</p>" in text or "<br" in text or "</div>" in text else text
+
+
+def _with_english_dates(text: str) -> str:
+    end = text[-NEAR_DATE:]
+    if any(names_month(match[1]) for match in DATE_ABROAD.finditer(end)):
+        return text[:-NEAR_DATE] + dates_in_english(end)
+    return text
 
 
 def in_plain_letters(text: str) -> str:
