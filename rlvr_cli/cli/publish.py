@@ -13,13 +13,14 @@ from rlvr_cli.console.display import Display
 from rlvr_cli.console.tables import (
     FORMATS,
     TABLE,
-    by_difference,
-    by_field,
     by_k,
     counted,
+    difference_lines,
+    field_lines,
     overview,
     percent,
     shown,
+    table,
 )
 from rlvr_cli.core.cores import usable_cores
 from rlvr_cli.core.errors import UserError
@@ -172,7 +173,7 @@ def _show(entry: dict[str, Any], name_model: bool, display: Display) -> None:
     display.say("verdicts", counts)
     display.block(by_k(entry))
     for field in entry.get("by", {}):
-        display.block(by_field(entry, field), asked=True)
+        display.block(table(field_lines(entry, field)), asked=True)
     unjudged = entry["timeouts"] + entry["unparseable_golds"]
     if unjudged:
         display.warn(
@@ -257,7 +258,7 @@ def _show_comparison(
     there += [f"on {comparison['against_data']}"] if comparison["against_data"] else []
     there += [f"({against})"] if str(against) not in there else []
     display.result("against", f"{' '.join(there)}, {count}")
-    display.block(by_difference(comparison), asked=True)
+    display.block(table(difference_lines(comparison)), asked=True)
     _warn_if_too_small(comparison["pass@k"].get("1"), display)
     same = "nothing but chance: same fingerprint"
     if not knows_model:

@@ -12,7 +12,7 @@ from rlvr_cli.config.foreign import foreign_answer
 from rlvr_cli.config.overlay import UnknownSettingError
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.files import read_regular
+from rlvr_cli.core.files import read_regular, reading
 from rlvr_cli.core.layers import Layer, yaml_layer
 from rlvr_cli.core.settings import NONE, Command, leaves
 from rlvr_cli.core.text import LONGEST_ANSWER, shortened
@@ -50,11 +50,8 @@ def _text_or_file(given: str) -> str:
     is_text = any(letter.isspace() for letter in given) or len(given) > _LONGEST_NAME
     if is_text or not (Path(given).exists() or Path(given).suffix in (".txt", ".md")):
         return given
-    try:
+    with reading(f"--system {shortened(given)}"):
         return read_regular(Path(given), LONGEST_ANSWER).decode().strip()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UserError(f"--system {shortened(given)}: cannot be read ({reason})") from None
 
 
 def fields_given(given: Iterable[str] | None) -> dict[FieldName, str]:

@@ -8,14 +8,13 @@ from rlvr_cli.console.display import Display, Pace
 from rlvr_cli.core.cores import usable_cores
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import shortened
-from rlvr_cli.core.types import Problem
+from rlvr_cli.core.types import Problem, by_key
 from rlvr_cli.data.problems import load_problems
 from rlvr_cli.data.sources import canonical
 from rlvr_cli.evaluation.fingerprint import data_hash, judging
 from rlvr_cli.evaluation.report import Result, check_fields, judged_problems
 from rlvr_cli.evaluation.responses import (
     ImportedResponse,
-    by_label,
     check_responses,
     format_of_rows,
     judged_rows,
@@ -74,7 +73,7 @@ def score(
         for row in read_responses(source, data.limit, data.skip_bad, data.fields, known)
     ]
     check_responses(given)
-    parts = by_label(given)
+    parts = by_key(given, lambda row: row.label)
     ours: dict[tuple[str, str], dict[str, Problem]] = {}
     fields: dict[str, set[str]] = {}
     for row in given:

@@ -40,11 +40,7 @@ def sample(config: Config, inputs: Sequence[str], out: Path | None, display: Dis
 
 
 def _show_live(
-    sampler: Sampler,
-    prompts: Sequence[Prompt],
-    params: SamplingParams,
-    seed: int,
-    display: Display,
+    sampler: Sampler, prompts: Sequence[Prompt], params: SamplingParams, seed: int, display: Display
 ) -> None:
     """Show each response while it is written, one after the other: those that a pipe would get."""
     one = replace(params, samples=1)

@@ -42,11 +42,7 @@ class DataConfig(Section):
     skip_bad: bool = setting(False, read_by=JUDGING, flag="--skip-bad", flag_of=SAMPLING)
     """Go on without the problems that cannot be read or do not fit the context."""
     prompt: str | None = setting(
-        None,
-        read_by=SAMPLING,
-        flag="--prompt",
-        kept=True,
-        resets="data.answer_format",
+        None, read_by=SAMPLING, flag="--prompt", kept=True, resets="data.answer_format"
     )
     """think_answer, boxed, plain, or a text or a file with {problem} in it; none means the set's
     own."""

@@ -63,7 +63,7 @@ class Display:
     def table(self, lines: Sequence[Sequence[str]]) -> None:
         """Print a table below its header, cells wrapped where a terminal is narrow."""
         if not self.console.is_terminal:
-            self.block(table(lines[0], lines[1:]))
+            self.block(table(lines))
             return
         grid = Table.grid(padding=(0, 2, 0, 0))
         for number, line in enumerate(lines):

@@ -6,8 +6,8 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO, Any
@@ -113,6 +113,25 @@ def append_line(path: Path, line: str) -> None:
             raise
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def reading(name: object) -> Iterator[None]:
+    """Raise UserError beginning with the name where the block cannot read or parse a file."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"{name}: cannot be read ({reason})") from None
+
+
+@contextmanager
+def writing(name: object) -> Iterator[None]:
+    """Raise UserError beginning with the name where the block cannot write a file."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"{name}: cannot be written ({error.strerror})") from None
 
 
 def open_regular(path: Path, follow: bool = True) -> IO[bytes]:

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.files import open_regular
+from rlvr_cli.core.files import open_regular, reading
 from rlvr_cli.core.text import shown, what_is_wrong
 from rlvr_cli.core.yaml_text import LARGEST_YAML, load_yaml
 
@@ -37,12 +37,8 @@ def yaml_layer(path: Path, origin: str | None = None) -> Layer:
     opened there.
     """
     by_user, origin = origin is None, origin or f"--config {path}"
-    try:
-        with path.open("rb") if by_user else open_regular(path) as file:
-            text = file.read(LARGEST_YAML + 1).decode()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UserError(f"{origin}: cannot be read ({reason})") from None
+    with reading(origin), path.open("rb") if by_user else open_regular(path) as file:
+        text = file.read(LARGEST_YAML + 1).decode()
     try:
         values = load_yaml(text)
     except ValueError as error:

@@ -1,8 +1,8 @@
 """The values that pass through the loop. Shapes: P prompts, G group, B responses, T tokens."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from verifiers import Verdict, Verification
 
@@ -26,6 +26,17 @@ TOKEN_FIGURES = ("logprob", "ratio", "advantage", "entropy", "clipped")
 
 Turn = tuple[str, str]
 """Role and text of a turn of a chat."""
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+
+
+def by_key(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """Group the items by a key, in the order in which the keys first come."""
+    found: dict[K, list[T]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return found
 
 
 @dataclass(frozen=True)

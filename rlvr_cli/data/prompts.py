@@ -12,6 +12,7 @@ from typing import Any
 
 from rlvr_cli.core.bounds import bounded
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.files import reading
 from rlvr_cli.core.text import opens_thought, shortened
 from rlvr_cli.core.types import Completion, Problem, Prompt, Turn
 from verifiers import Format
@@ -160,10 +161,8 @@ def _template_file(name: str) -> str:
     known = f"choose from {', '.join(TEMPLATES)}, or give a text or a file with {{problem}} in it"
     if not Path(name).is_file():
         raise UserError(f"prompt {shortened(name)}: no such template; {known}")
-    try:
+    with reading(f"prompt {name}"):
         text = Path(name).read_text(encoding="utf-8").rstrip("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"prompt {name}: cannot be read ({error})") from None
     if "{problem}" not in text:
         raise UserError(f"prompt {name}: the file has no {{problem}} in it, where the problem goes")
     return text

@@ -8,9 +8,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.files import reading
 from rlvr_cli.core.text import first_mistake, shortened
 from rlvr_cli.core.types import FieldName
 from rlvr_cli.core.yaml_text import LARGEST_YAML, load_yaml
@@ -85,19 +86,14 @@ def find_spec(source: str) -> ProblemSetSpec | None:
     if source in known_sets():
         text = (resources.files("datasets_cfg") / f"{source}.yaml").read_text(encoding="utf-8")
     elif source.endswith((".yaml", ".yml")):
-        try:
-            with Path(source).open(encoding="utf-8") as file:
-                text = file.read(LARGEST_YAML + 1)
-        except (OSError, ValueError) as error:
-            raise UserError(f"{shortened(source)}: cannot be read ({error})") from None
+        with reading(shortened(source)), Path(source).open(encoding="utf-8") as file:
+            text = file.read(LARGEST_YAML + 1)
     else:
         return None
     try:
         return ProblemSetSpec.model_validate(load_yaml(text))
-    except ValidationError as error:
-        raise UserError(f"{source}: {first_mistake(error)}") from None
     except ValueError as error:
-        raise UserError(f"{source}: {error}") from None
+        raise UserError(f"{source}: {first_mistake(error)}") from None
 
 
 def set_version(source: str) -> int | None:

@@ -13,6 +13,7 @@ import rlvr_cli
 import verifiers
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import sha256
+from rlvr_cli.core.settings import leaves
 from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import Problem, Prompt, SamplingParams
 from verifiers import JUDGES, OURS, Format
@@ -114,20 +115,12 @@ def engine_versions(engine: "Engine", device: Any, threads: int) -> Fingerprint:
 def differences(ours: Fingerprint, theirs: Fingerprint) -> list[str]:
     """Return one text for each part in which two fingerprints differ: `sampling.seed 0, theirs
     1`."""
-    left, right = dict(_leaves(ours)), dict(_leaves(theirs))
+    left, right = dict(leaves(ours)), dict(leaves(theirs))
     return [
         f"{shortened(key)} {_shown(left.get(key))}, theirs {_shown(right.get(key))}"
         for key in dict.fromkeys([*left, *right])
         if left.get(key) != right.get(key)
     ]
-
-
-def _leaves(value: Fingerprint, prefix: str = "") -> Iterable[tuple[str, Any]]:
-    for key, part in value.items():
-        if isinstance(part, dict):
-            yield from _leaves(part, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", part
 
 
 def _shown(value: Any) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rlvr_cli.core.text import numbers_first
-from rlvr_cli.core.types import Group, Rollout
+from rlvr_cli.core.types import Group, Rollout, by_key
 
 MEASURED = (
     "seconds_",
@@ -42,9 +42,7 @@ def pass_at_1(groups: Sequence[Group]) -> float | None:
 def by_level(groups: Sequence[Group]) -> dict[str, float | None]:
     """Compute pass@1 of each value of the problems' field `level`; nothing where one has none, or
     there are more than a table holds."""
-    parts: dict[str, list[Group]] = {}
-    for group in groups:
-        parts.setdefault(str(group.prompt.problem.extra.get("level")), []).append(group)
+    parts = by_key(groups, lambda group: str(group.prompt.problem.extra.get("level")))
     if str(None) in parts or len(parts) > _MOST_LEVELS:
         return {}
     return {level: pass_at_1(parts[level]) for level in sorted(parts, key=numbers_first)}

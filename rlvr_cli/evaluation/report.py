@@ -3,13 +3,13 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
 from itertools import groupby
 from typing import Any
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import numbers_first, opens_thought, plural
-from rlvr_cli.data.sources import bare_name, set_version
+from rlvr_cli.core.types import by_key
+from rlvr_cli.data.sources import set_version
 from rlvr_cli.evaluation.estimators import (
     Estimate,
     Tally,
@@ -58,11 +58,6 @@ class Result:
     """pass@1 where a right answer counts in any form; None where that is what was asked for."""
     speed: dict[str, float] | None = None
     """Of what this command sampled: tokens, seconds, and the share of the engine in them."""
-
-    @cached_property
-    def bare_name(self) -> str:
-        """Return the problem set's name without its directory."""
-        return bare_name(self.data)
 
     @property
     def samples(self) -> int:
@@ -255,7 +250,10 @@ def compared(ours: Result, theirs: Result, ks: Sequence[int]) -> dict[str, Any]:
     }
     passed = [(a.tally, b.tally) for a, b in pairs]
     voted = [(a.votes, b.votes) for a, b in pairs]
-    for name, tallies, value in (("pass@k", passed, _passed), ("cons@k", voted, _agreed)):
+    for name, tallies, value in (
+        ("pass@k", passed, lambda t, k: pass_at_k(t.n, t.correct, k)),
+        ("cons@k", voted, lambda t, k: cons_at_k(t, k)[0]),
+    ):
         entry[name] = {}
         for k in ks:
             both = [(a, b) for a, b in tallies if min(a.n, b.n) >= k]
@@ -272,18 +270,8 @@ def _gold(problem: JudgedProblem) -> str | None:
     return None if answer is None else str(answer)
 
 
-def _passed(tally: Tally, k: int) -> float:
-    return pass_at_k(tally.n, tally.correct, k)
-
-
-def _agreed(tally: Tally, k: int) -> float:
-    return cons_at_k(tally, k)[0]
-
-
 def by_value(problems: Sequence[JudgedProblem], field: str) -> dict[str, list[JudgedProblem]]:
-    parts: dict[str, list[JudgedProblem]] = {}
-    for problem in problems:
-        parts.setdefault(str(problem.rows[0].get(field)), []).append(problem)
+    parts = by_key(problems, lambda problem: str(problem.rows[0].get(field)))
     return {value: parts[value] for value in sorted(parts, key=numbers_first)}
 
 

@@ -77,14 +77,6 @@ def read_responses(
     return given if limit is None else list(_of_first_problems(given, limit))
 
 
-def by_label(given: Iterable[ImportedResponse]) -> dict[tuple[str, str], list[ImportedResponse]]:
-    """Group the rows by result, in the order in which the results first come."""
-    parts: dict[tuple[str, str], list[ImportedResponse]] = {}
-    for row in given:
-        parts.setdefault(row.label, []).append(row)
-    return parts
-
-
 def check_responses(given: Iterable[ImportedResponse]) -> None:
     """Raise UserError where the rows of one problem set contradict each other, or files without a
     named set give one problem different gold answers."""
@@ -177,12 +169,7 @@ def judged_rows(
     for start in range(0, len(listed), _BATCH):
         batch = listed[start : start + _BATCH]
         attempts = [
-            Attempt(
-                text,
-                row.problem.answer or "",
-                opens_thought(row.prompt),
-                end == "length",
-            )
+            Attempt(text, row.problem.answer or "", opens_thought(row.prompt), end == "length")
             for row, text, end, *_ in batch
         ]
         for judged, found in zip(batch, verifier.verify_many(attempts), strict=True):

@@ -105,10 +105,7 @@ def _delta(layer: Any) -> torch.Tensor:
 
 
 def save_adapter(
-    model: Any,
-    base: str,
-    directory: Path,
-    found: Iterable[tuple[str, torch.Tensor]] | None = None,
+    model: Any, base: str, directory: Path, found: Iterable[tuple[str, torch.Tensor]] | None = None
 ) -> None:
     """Write the adapter as peft's own files; `base` names the model it belongs to, `found` are its
     matrices put together, where they are shared out."""

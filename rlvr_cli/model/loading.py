@@ -154,10 +154,7 @@ def load_model(
         tokenizer = from_pretrained(transformers.AutoTokenizer, directory)
         _check_tokenizer(tokenizer)
         model = model_from_pretrained(
-            transformers.AutoModelForCausalLM,
-            directory,
-            shared_out,
-            dtype=getattr(torch, weights),
+            transformers.AutoModelForCausalLM, directory, shared_out, dtype=getattr(torch, weights)
         )
         _refuse_unusable(model, tokenizer)
         stop_ids = _stop_ids(model, tokenizer)

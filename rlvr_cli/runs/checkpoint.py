@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import Any
 
 import yaml
-from pydantic import ValidationError
 from safetensors import SafetensorError
 
 from rlvr_cli.config import OF_A_MODEL, Config
@@ -72,7 +71,7 @@ class Checkpoint:
         values: dict[str, Any] = parse_json(text)
         try:
             StoredState.model_validate_json(text)
-        except ValidationError as error:
+        except ValueError as error:
             raise ValueError(first_mistake(error)) from None
         if values["step"] != self.step:
             raise ValueError(f"it is of step {values['step']}")

@@ -199,14 +199,13 @@ class RunLifecycle:
             groups, found = self.trainer.measure()
         self.run.write_rollouts(f"held-out-{when}", groups)
         figures: dict[str, Any] = {}
-        for name, evaluation in found.items():
-            of_set = evaluation.as_json()
-            said = f"{in_words(of_set)} {when} training ({evaluation.settings})"
+        for name, of_set in found.items():
+            said = f"{in_words(of_set)} {when} training ({of_set['settings']})"
             self.display.say("pass@1", f"{name}: {said}" if name else said)
-            warn_of_unjudged(evaluation, self.display)
-            figures = figures or of_set
+            warn_of_unjudged(of_set, self.display)
+            figures = figures or dict(of_set)
             if name:
-                figures.setdefault("sets", {})[name] = dict(of_set)
+                figures.setdefault("sets", {})[name] = of_set
         return figures
 
     def _resume_hint(self) -> str:

@@ -4,11 +4,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from rlvr_cli.algorithm.reward import NO_SIGNAL
 from rlvr_cli.console.display import Display, measured
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.files import writing
 from rlvr_cli.core.text import plural
 from rlvr_cli.core.types import Prompt
 from rlvr_cli.evaluation.measure import Evaluation
@@ -31,7 +32,7 @@ def in_words(found: Mapping[str, Any] | None) -> str:
 
 def warn_of_unjudged(evaluation: Evaluation, display: Display) -> None:
     """Warn of responses that pass@1 leaves out, if any."""
-    unjudged = sum(evaluation.verdicts.get(verdict, 0) for verdict in NO_SIGNAL)
+    unjudged = sum(evaluation["verdicts"].get(verdict, 0) for verdict in NO_SIGNAL)
     if unjudged:
         display.warn(
             f"{plural(unjudged, 'response')} could not be judged (timeout or unreadable gold "
@@ -100,8 +101,5 @@ def opened(out: Path | None) -> Any:
     """Open the destination of response rows: a new file, else stdout."""
     if out is None:
         return nullcontext(sys.stdout)
-    try:
-        file: TextIO = out.open("x", encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"--out {out}: cannot be written ({error.strerror})") from None
-    return file
+    with writing(f"--out {out}"):
+        return out.open("x", encoding="utf-8")

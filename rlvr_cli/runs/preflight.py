@@ -12,11 +12,7 @@ from rlvr_cli.core.errors import Finding
 from rlvr_cli.core.types import Group, Prompt
 from rlvr_cli.evaluation.metrics import rollout_metrics, verdict_counts
 from rlvr_cli.rollout.sampler import response_seed
-from rlvr_cli.rollout.session import (
-    NO_TEMPLATE,
-    Session,
-    unreadable_golds,
-)
+from rlvr_cli.rollout.session import NO_TEMPLATE, Session, unreadable_golds
 from rlvr_cli.runs.fitting import check_memory, refuse_large_step
 from verifiers import Attempt, Verdict, Verifier
 

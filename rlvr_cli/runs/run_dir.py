@@ -10,8 +10,6 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any, TextIO
 
-from pydantic import ValidationError
-
 from rlvr_cli.config import Config, as_yaml
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import (
@@ -23,6 +21,7 @@ from rlvr_cli.core.files import (
     make_directory,
     open_regular,
     read_manifest,
+    reading,
     remove,
     sha256,
     write_atomically,
@@ -181,12 +180,9 @@ def create_run(directory: Path, config: Config, problems: Iterable[Problem] | No
 def kept_problems(directory: Path) -> list[Problem]:
     """Read the copy that `create_run` made. Raises UserError if it cannot be read."""
     path = directory / PROBLEMS
-    try:
-        with open_regular(path) as file:
-            lines = enumerate(bounded_lines(str(path), file), 1)
-            problems = [_problem(f"{path}:{number}", line) for number, line in lines]
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+    with reading(path), open_regular(path) as file:
+        lines = enumerate(bounded_lines(str(path), file), 1)
+        problems = [_problem(f"{path}:{number}", line) for number, line in lines]
     if not problems:
         raise UserError(f"{path}: no problems in it")
     return problems
@@ -214,7 +210,5 @@ def write_rollouts(file: TextIO, groups: Iterable[Group]) -> None:
 def _problem(where: str, line: bytes) -> Problem:
     try:
         return Problem(**vars(StoredProblem.model_validate(parse_json(line))))
-    except ValidationError as error:
-        raise UserError(f"{where}: {first_mistake(error)}") from None
     except ValueError as error:
-        raise UserError(f"{where}: {error}") from None
+        raise UserError(f"{where}: {first_mistake(error)}") from None

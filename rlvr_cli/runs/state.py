@@ -38,11 +38,7 @@ def restore(trainer: Trainer, state: State) -> None:
                 f"computes with {shown(then.get(key))}; put it back, or start a new run"
             )
     for name, own, changed in (
-        (
-            "problems",
-            trainer.problems_digest,
-            f"the problems of {sources}, or prompts",
-        ),
+        ("problems", trainer.problems_digest, f"the problems of {sources}, or prompts"),
         ("start", trainer.start_digest, f"the weights of {config.model}, the reference policy,"),
     ):
         if values[name] != own:

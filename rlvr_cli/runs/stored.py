@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 
 from rlvr_cli.config import Config, use_of
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.files import open_regular, read_regular
+from rlvr_cli.core.files import open_regular, read_regular, reading
 from rlvr_cli.core.jsonl import bounded_lines, parse_json
 from rlvr_cli.core.settings import leaves
 from rlvr_cli.core.text import first_mistake
@@ -133,14 +133,12 @@ class StoredState(Stored):
 
 def read_tokens(path: Path) -> list[StoredTokens]:
     """Read a tokens-step-N.json. Raises UserError if that cannot be."""
-    try:
+    with reading(path):
         found = parse_json(read_regular(path, _MOST_TOKENS))
+    try:
         return TypeAdapter(list[StoredTokens]).validate_python(found)
     except ValidationError as error:
         raise UserError(f"{path}: {first_mistake(error)}") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UserError(f"{path}: cannot be read ({reason})") from None
 
 
 def read_metrics(path: Path) -> Iterator[dict[str, Any]]:

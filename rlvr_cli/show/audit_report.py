@@ -48,7 +48,9 @@ def compare_judges(
     check_fields(by, fields, ", ".join(sources))
     pairs = _judged(given, display)
     whole = agreement(pairs)
-    display.result("agreement", f"{_share(whole)} with {peer} ({_counted(pairs)})")
+    count = plural(len({pair.problem for pair in pairs}), "problem")
+    count += f", {plural(len(pairs), 'response')}"
+    display.result("agreement", f"{_share(whole)} with {peer} ({count})")
     display.block(_by_part("our verdict", parts(pairs, lambda pair: pair.ours["verdict"])))
     kinds = parts(pairs, lambda pair: answer_kind(pair.ours["answer"]))
     display.block(_by_part("kind of gold", kinds))
@@ -84,11 +86,6 @@ def _field(name: str) -> Callable[[Pair], object]:
     return lambda pair: pair.ours.get(name)
 
 
-def _counted(pairs: Sequence[Pair]) -> str:
-    problems = len({pair.problem for pair in pairs})
-    return f"{plural(problems, 'problem')}, {plural(len(pairs), 'response')}"
-
-
 def _share(found: Agreement) -> str:
     share = found.share
     return "-" if share is None else f"{share.value:.4f} [{share.low:.4f}, {share.high:.4f}]"
@@ -99,12 +96,12 @@ def _by_part(name: str, listed: Mapping[str, Sequence[Pair]]) -> list[str]:
     right."""
     header = [name, "judged by both", "agreement [95 %]", "both right", "only ours"]
     header += [f"only {PEER}", "neither", "not judged"]
-    lines = []
+    lines = [header]
     for value, pairs in listed.items():
         found = agreement(pairs)
         counts = [found.both, found.only_ours, found.only_theirs, found.neither, found.unjudged]
         lines.append([value, str(found.responses), _share(found), *map(str, counts)])
-    return table(header, lines)
+    return table(lines)
 
 
 def _show_differing(pairs: Sequence[Pair], display: Display) -> None:
@@ -124,7 +121,7 @@ def _show_differing(pairs: Sequence[Pair], display: Display) -> None:
         ]
         for pair in pairs[:_SHOWN]
     ]
-    display.block(table(header, lines))
+    display.block(table([header, *lines]))
     if len(pairs) > _SHOWN:
         display.say("", f"and {len(pairs) - _SHOWN} more; a pipe gets all of them")
 

@@ -16,7 +16,7 @@ from typing import Any
 from rlvr_cli.console.curves import LIMITS, MEASURED, History, measured_sets
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.files import write_new
+from rlvr_cli.core.files import write_new, writing
 from rlvr_cli.core.text import numbers_first, printable
 from rlvr_cli.core.types import ROW_KEYS
 from rlvr_cli.runs.stored import StoredTokens
@@ -53,10 +53,8 @@ def write_page(sources: Sequence[Source], path: Path, display: Display) -> None:
     if path.exists():
         raise UserError(f"--html {path}: it exists already; name another file or remove it")
     text = page(sources)
-    try:
+    with writing(f"--html {path}"):
         write_new(path, text)
-    except OSError as error:
-        raise UserError(f"--html {path}: cannot be written ({error.strerror})") from None
     display.result("page", f"{path}, {len(text) / 1e6:.1f} MB: open it in a browser")
 
 

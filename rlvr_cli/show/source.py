@@ -11,11 +11,11 @@ from pydantic import Field, ValidationError
 from rlvr_cli.algorithm.group_filter import trains
 from rlvr_cli.config import Config, resolve
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.files import open_regular
+from rlvr_cli.core.files import open_regular, reading
 from rlvr_cli.core.jsonl import bounded_lines, parse_json
 from rlvr_cli.core.layers import yaml_layer
 from rlvr_cli.core.text import first_mistake, shortened
-from rlvr_cli.core.types import PROBLEM_SET, Completion, Group, Problem, Prompt, Rollout
+from rlvr_cli.core.types import PROBLEM_SET, Completion, Group, Problem, Prompt, Rollout, by_key
 from rlvr_cli.evaluation.report import UNJUDGED, JudgedProblem, ResponseRow, apart, judged_problems
 from rlvr_cli.evaluation.stored import JudgedRow
 from rlvr_cli.runs.stored import StoredTokens, read_metrics, read_tokens
@@ -118,10 +118,8 @@ class Source:
     def tokens(self, step: int) -> dict[int, list[StoredTokens]]:
         """Return what the update of a step saw of single tokens, by group; often of a few only."""
         path = self.path / "rollouts" / f"tokens-step-{step:06d}.json"
-        found: dict[int, list[StoredTokens]] = {}
-        for one in read_tokens(path) if self.config and path.exists() else ():
-            found.setdefault(one.group, []).append(one)
-        return found
+        found = read_tokens(path) if self.config and path.exists() else ()
+        return by_key(found, lambda one: one.group)
 
     def held_out(self, when: str = "newest") -> dict[str, tuple[JudgedProblem, ...]]:
         """Return each held-out set as measured before training, or last; the problems of a result.
@@ -163,21 +161,16 @@ def open_source(path: Path) -> Source:
 def read_rows(path: Path) -> Iterator[ResponseRow]:
     """Yield the response rows of a file; half a line at its end is left out. Raises UserError for
     another bad line."""
-    try:
-        with open_regular(path) as file:
-            for number, line in enumerate(bounded_lines(str(path), file), 1):
-                try:
-                    row = parse_json(line)
-                    shown = ShownRow.model_validate(row).model_dump(mode="json")
-                except ValidationError as error:
-                    raise UserError(f"{path}:{number}: {first_mistake(error)}") from None
-                except ValueError as error:
-                    if not line.endswith(b"\n"):
-                        return
-                    raise UserError(f"{path}:{number}: {error}") from None
-                yield {**row, **shown, "id": str(shown["id"])}
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+    with reading(path), open_regular(path) as file:
+        for number, line in enumerate(bounded_lines(str(path), file), 1):
+            try:
+                row = parse_json(line)
+                shown = ShownRow.model_validate(row).model_dump(mode="json")
+            except ValueError as error:
+                if not (line.endswith(b"\n") or isinstance(error, ValidationError)):
+                    return
+                raise UserError(f"{path}:{number}: {first_mistake(error)}") from None
+            yield {**row, **shown, "id": str(shown["id"])}
 
 
 def grouped(step: int, rows: Iterator[ResponseRow]) -> Iterator[ShownGroup]:

@@ -88,9 +88,7 @@ def load_optimizer(optimizer: torch.optim.Optimizer, state: State) -> None:
         master.data.copy_(state.tensors.get(f"master.{index}", copy))
 
 
-def _masters(
-    optimizer: torch.optim.Optimizer,
-) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
+def _masters(optimizer: torch.optim.Optimizer) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
     """Yield (number, copy in the model, float32 weights) of an optimizer that has its own."""
     if isinstance(optimizer, OffloadedAdamW):
         for number, pair in enumerate(zip(optimizer.copies, optimizer.masters, strict=True)):

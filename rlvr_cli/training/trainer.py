@@ -12,10 +12,10 @@ import torch
 from rlvr_cli.algorithm.advantage import with_advantages
 from rlvr_cli.algorithm.group_filter import Batch, GroupCollector, in_order, with_signal
 from rlvr_cli.algorithm.samples import TrainingSample, to_samples
-from rlvr_cli.core.types import Completion, Group, Prompt
+from rlvr_cli.core.types import PROBLEM_SET, Completion, Group, Prompt, by_key
 from rlvr_cli.data.problems import ProblemCursor
 from rlvr_cli.data.prompts import prompts_digest
-from rlvr_cli.evaluation.measure import Evaluation, by_set, evaluate, held_out_metrics, summarize
+from rlvr_cli.evaluation.measure import Evaluation, evaluate, held_out_metrics, summarize
 from rlvr_cli.model.adapter import merged_parameters
 from rlvr_cli.model.policy import Critic, Policy, weights_digest
 from rlvr_cli.ranks.group import share, summed
@@ -209,7 +209,8 @@ class Trainer:
             lambda group: self.watch("held-out", next(done), total, 0),
         )
         cluster, named = self.session.sampler.verifier.cluster, self.config.eval.sources
-        sets = by_set(groups) if len(named) > 1 else {"": groups}
+        several = len(named) > 1
+        sets = by_key(groups, lambda g: g.prompt.problem.extra[PROBLEM_SET] if several else "")
         return groups, {k: summarize(v, params, cluster, self.has_format) for k, v in sets.items()}
 
     def _measure_held_out(self, step: int, record: StepRecord) -> None:

@@ -18,12 +18,7 @@ from rlvr_cli.ranks.group import summed, world
 from rlvr_cli.ranks.shards import whole
 from rlvr_cli.training.batch import MicroBatch, batches_for
 from rlvr_cli.training.objective import Objective
-from rlvr_cli.training.optimizer import (
-    load_optimizer,
-    new_optimizer,
-    optimizer_state,
-    set_rates,
-)
+from rlvr_cli.training.optimizer import load_optimizer, new_optimizer, optimizer_state, set_rates
 from rlvr_cli.training.record import Watch, counted
 from rlvr_cli.training.state import State, load_module, module_state
 
