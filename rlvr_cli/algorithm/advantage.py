@@ -196,8 +196,7 @@ def with_advantages(
 def advantage_inputs(
     samples: Sequence[TrainingSample], algo: Algorithm, kl_coef: float
 ) -> AdvantageInputs:
-    """Build the batch's tensors: the reward on the last token, -kl_coef KL on every one if
-    configured."""
+    """Build the batch's tensors: the reward on the last token, any -kl_coef KL on every one."""
     B, T = len(samples), max(len(sample.response_ids) for sample in samples)
     rewards, mask, values = torch.zeros(3, B, T, dtype=torch.float64)
     for index, sample in enumerate(samples):

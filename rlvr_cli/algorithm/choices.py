@@ -87,8 +87,7 @@ class Algorithm(Section):
 
     @property
     def renewal(self) -> IterativeReference | None:
-        """Return the iterative reference, which the policy replaces every so many steps; else
-        None."""
+        """Return the reference that the policy replaces every so many steps; else None."""
         reference = self.kl.reference if self.kl is not None else None
         return reference if isinstance(reference, IterativeReference) else None
 

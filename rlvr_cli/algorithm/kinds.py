@@ -216,8 +216,7 @@ class KL(Choice):
 
     @property
     def controls_own(self) -> bool:
-        """Return whether the coefficient follows how far the updates moved the policy (PPO's
-        penalty form)."""
+        """Return whether the coefficient follows the updates' divergence (PPO's penalty form)."""
         return self.reference.kind == "old" and self.control is not None
 
 

@@ -44,8 +44,7 @@ def clipped_surrogate(
 def is_clipped(
     ratio: torch.Tensor, advantages: torch.Tensor, clip_low: float, clip_high: float
 ) -> torch.Tensor:
-    """Return where the clip removes the gradient, bool [B, T]: outside the bounds on A's own
-    side."""
+    """Return where the clip removes the gradient, bool [B, T]: outside bounds on A's side."""
     return ((ratio > 1 + clip_high) & (advantages > 0)) | (
         (ratio < 1 - clip_low) & (advantages < 0)
     )

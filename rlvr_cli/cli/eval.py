@@ -177,8 +177,7 @@ class _Measurement:
 
 
 def _in_its_own_way(config: Config, problems: ProblemSet, display: Display) -> Config:
-    """Ask a model that is no run for a box, as it was published, where nothing else is asked for
-    than our training format."""
+    """Ask a model that is no run for a box, as published, unless another format is asked for."""
     is_ours = choose_format(problems, config.data) == DEFAULT_PROMPT
     if config.data.prompt is not None or not is_ours or has_own_settings(config.model):
         return config
@@ -192,8 +191,7 @@ def _in_its_own_way(config: Config, problems: ProblemSet, display: Display) -> C
 
 
 def _problem_sets(configs: Sequence[Config], asked: ReportOptions) -> _Sets:
-    """Return the problems of each source, read once and checked: all of them, whatever the
-    limit."""
+    """Return the problems of each source, read once and checked, whatever the limit."""
     sets: _Sets = {}
     for config in configs:
         data = config.data

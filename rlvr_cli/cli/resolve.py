@@ -13,7 +13,7 @@ from rlvr_cli.config.overlay import UnknownSettingError
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import read_regular, reading
-from rlvr_cli.core.layers import Layer, yaml_layer
+from rlvr_cli.core.layers import Layer, run_layer, yaml_layer
 from rlvr_cli.core.settings import NONE, Command, leaves
 from rlvr_cli.core.text import LONGEST_ANSWER, shortened
 from rlvr_cli.core.types import FieldName
@@ -120,8 +120,7 @@ def _recipe(file: Path) -> Path:
 
 
 def _flag_layers(key: str, value: Any) -> list[Layer]:
-    """Return the layers of a flag; those of --algo FILE are the row that it names as its `base`,
-    and its cells over it."""
+    """Return the layers of a flag; of --algo FILE the row that is its `base`, then its cells."""
     if key != "algo" or not value.endswith((".yaml", ".yml")):
         return [config.flag_layer(key, value)]
     origin = f"--algo {shortened(value)}"
@@ -168,18 +167,11 @@ def _parent_layers(run: Path) -> list[Layer]:
     for what is no run, or has no checkpoint."""
     from rlvr_cli.runs.checkpoint import latest_valid
 
-    saved = _saved_settings(run, "--from")
+    saved = run_layer(run, "--from")
     checkpoint, _ = latest_valid(run)
     if checkpoint is None:
         raise UserError(f"--from {run}: it has no checkpoint yet")
     return [saved, Layer(f"--from {run}", {"parent": str(checkpoint.path)})]
-
-
-def _saved_settings(run: Path, flag: str) -> Layer:
-    file = run / "config.yaml"
-    if not file.is_file():
-        raise UserError(f"{flag} {run}: no config.yaml in it; give the directory of a run")
-    return yaml_layer(file, str(file))
 
 
 def _refuse_unread(layer: Layer, command: Command) -> None:
@@ -251,7 +243,7 @@ def _kept_part(layer: Layer) -> tuple[Layer, list[str]]:
             left_out += [f"{section}.{key}" for key in found if key not in allowed]
         else:
             left_out.append(f"{section}")
-    return type(layer)(layer.origin, values), left_out
+    return Layer(layer.origin, values), left_out
 
 
 def resolve_again(
@@ -264,7 +256,7 @@ def resolve_again(
     """
     layers = [config.flag_layer(key, value) for key, value in flags.items()]
     layers += config.set_layer(assignments or [])
-    saved = _saved_settings(run, "--resume")
+    saved = run_layer(run, "--resume")
     began = config.resolve([saved])
     if flags.get("reward.functions") == began.reward.functions:
         layers = [layer for layer in layers if not layer.sets(["reward", "functions"])]

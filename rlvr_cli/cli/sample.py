@@ -54,8 +54,7 @@ def _show_live(
 
 
 def _sample_problems(text: str, name: str, config: Config) -> ProblemSet:
-    """Read problems of a file or stdin, or the text itself as one of that name; gold answers may be
-    missing."""
+    """Read problems of a file or stdin, or the text as one; gold answers may be missing."""
     if text == "-" or text.endswith(FILE_TYPES):
         return load_all([text], config.data.split or "test", config.data, need_answer=False)
     if not text.strip():

@@ -100,8 +100,7 @@ class Ticker:
         self.console, self.bar = console, bar
 
     def tick(self, note: str = "", *, print_note: bool = True, advance: int = 1) -> None:
-        """Advance by some units; the note says how it went. Also handle an interruption that was
-        lost."""
+        """Advance; the note says how it went. Also handle an interruption that was lost."""
         heed()
         if self.bar is not None:
             self.bar.advance(advance)
@@ -207,8 +206,7 @@ def fail(message: str) -> None:
 
 
 def wrapped(text: str, width: int | None, indent: int) -> str:
-    """Break the lines of a text at spaces, for a terminal of that width, with an indent after the
-    first; None leaves them alone."""
+    """Break lines at spaces for a terminal of that width, indented after the first; None: not."""
     if width is None or width <= 2 * indent:
         return text
     pieces: list[str] = []

@@ -135,8 +135,7 @@ def writing(name: object) -> Iterator[None]:
 
 
 def open_regular(path: Path, follow: bool = True) -> IO[bytes]:
-    """Open a regular file to read. Raises OSError for any other: a FIFO hangs, a device never
-    ends."""
+    """Open a regular file. Raises OSError for any other: a FIFO hangs, a device never ends."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     descriptor = os.open(path, flags)
     try:
@@ -174,8 +173,7 @@ def read_manifest(directory: Path) -> dict[str, Any]:
 
 
 def weight_files(directory: Path) -> tuple[str, ...]:
-    """Return what the manifest of a directory lists at least: the files of an adapter or a
-    model."""
+    """Return what a manifest lists at least: the files of an adapter or a model."""
     return ADAPTER_FILES if (directory / ADAPTER_FILES[0]).exists() else MODEL_FILES
 
 

@@ -1,5 +1,4 @@
-"""JSON lines: one object per line, each key once, only valid numbers; bounded in length and depth
-when read."""
+"""JSON lines: one object a line, each key once, valid numbers; bounded in length and depth."""
 
 import codecs
 import json

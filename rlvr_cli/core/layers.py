@@ -48,6 +48,14 @@ def yaml_layer(path: Path, origin: str | None = None) -> Layer:
     return Layer(origin, values or {})
 
 
+def run_layer(run: Path, asked: str) -> Layer:
+    """Read the settings that a run was saved with. Raises UserError for what is no run."""
+    file = run / "config.yaml"
+    if not file.is_file():
+        raise UserError(f"{asked} {run}: no config.yaml in it; give the directory of a run")
+    return yaml_layer(file, str(file))
+
+
 def explained(error: ValidationError, merged: dict[str, Any], layers: Sequence[Layer]) -> str:
     """Return the first error in a line: its layer and path, what is wrong, a way out."""
     first = error.errors()[0]

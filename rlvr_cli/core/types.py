@@ -99,8 +99,7 @@ class Rollout:
 
     @property
     def is_correct(self) -> bool:
-        """Return whether the verdict is `correct` (which includes the format, if one is
-        required)."""
+        """Return whether the verdict is `correct`, which includes a format that is required."""
         return self.verification is not None and self.verification.verdict is Verdict.CORRECT
 
 
@@ -114,13 +113,11 @@ class Group:
 
     @property
     def is_mixed(self) -> bool:
-        """Return whether 0 < number correct < number judged, DAPO's condition; shaping never
-        enters."""
+        """Return whether 0 < correct < judged, DAPO's condition; shaping never enters."""
         return 0 < sum(rollout.is_correct for rollout in self.judged) < len(self.judged)
 
     def differs_in(self, metric: str) -> bool:
-        """Return whether the judged responses differ in accuracy, in the reward, or in the one of
-        `rewards` that has the name."""
+        """Return whether judged responses differ in accuracy, reward, or the reward of the name."""
         if metric == "accuracy":
             return self.is_mixed
         is_sum = metric == "reward"

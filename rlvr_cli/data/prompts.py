@@ -122,8 +122,7 @@ def _longest_text(tokenizer: Any, context: int) -> int:
 
 
 def prompts_digest(prompts: Sequence[Prompt], given: Sequence[Completion] = ()) -> str:
-    """Return a checksum of the problems, their golds and how they are put to the policy, and of the
-    responses given with them."""
+    """Return a checksum of problems, golds, prompts, and of the responses given with them."""
     digest = hashlib.sha256()
     for prompt in prompts:
         row = (prompt.problem.id, prompt.problem.answer, prompt.text, prompt.token_ids)
@@ -174,8 +173,7 @@ def _encoded(text: str, tokenizer: Any) -> list[int]:
 
 
 class _ChatTemplate:
-    """The tokenizer's chat template, untrusted code in a sandbox, within `seconds` for all
-    prompts."""
+    """The tokenizer's template, untrusted code in a sandbox, within `seconds` for all prompts."""
 
     def __init__(
         self, tokenizer: Any, seconds: float, arguments: Mapping[str, Any] = MappingProxyType({})

@@ -212,8 +212,7 @@ def _majority(tally: Tally) -> list[float]:
 
 
 def _tied_ways(rivals: tuple[int, ...], a: int, n: int) -> list[list[int]]:
-    """Count `ways[t][j]`: j responses out of these answers, none more than a times, t exactly a
-    times."""
+    """Count `ways[t][j]`: j responses of these answers, none more than a times, t exactly a."""
     ways = [[1]]
     for size in rivals:
         grown = [[0] * min(n + 1, len(ways[0]) + a) for _ in range(len(ways) + 1)]

@@ -83,8 +83,7 @@ def judging(answer_format: Format, judge: str = OURS, votes: str = "valid") -> F
 
 
 def sampling(params: SamplingParams, seed: int, seeded: bool, template: str) -> Fingerprint:
-    """Return the fingerprint's part about sampling settings; `seeded` says whether every response
-    has a seed of its own."""
+    """Return the part about sampling; `seeded`: every response has a seed of its own."""
     return {
         "prompt": template,
         "sampling": {
@@ -113,8 +112,7 @@ def engine_versions(engine: "Engine", device: Any, threads: int) -> Fingerprint:
 
 
 def differences(ours: Fingerprint, theirs: Fingerprint) -> list[str]:
-    """Return one text for each part in which two fingerprints differ: `sampling.seed 0, theirs
-    1`."""
+    """Return a text for each part that differs: `sampling.seed 0, theirs 1`."""
     left, right = dict(leaves(ours)), dict(leaves(theirs))
     return [
         f"{shortened(key)} {_shown(left.get(key))}, theirs {_shown(right.get(key))}"

@@ -52,8 +52,7 @@ def prompt_seeds(prompts: Sequence[Prompt], seed: int) -> list[int]:
 
 
 def held_out_metrics(found: Mapping[str, Evaluation]) -> dict[str, Any]:
-    """Return the metrics of a step's held-out sets: the first one's, and those of each other one
-    with `/NAME` behind theirs."""
+    """Return the metrics of a step's held-out sets; `/NAME` follows those after the first set."""
     metrics: dict[str, Any] = {}
     for name, evaluation in found.items():
         low, high = evaluation["interval"] or (None, None)

@@ -34,8 +34,7 @@ def mean(values: Iterable[float]) -> float | None:
 
 
 def pass_at_1(groups: Sequence[Group]) -> float | None:
-    """Compute the mean over problems of the share of correct responses, without those not
-    judged."""
+    """Compute the mean over problems of the share of correct among judged responses."""
     return mean(mean(r.is_correct for r in group.judged) or 0.0 for group in groups if group.judged)
 
 
@@ -55,8 +54,7 @@ def verdict_counts(rollouts: Iterable[Rollout]) -> dict[str, int]:
 
 
 def rollout_metrics(groups: Sequence[Group], has_format: bool = True) -> dict[str, Any]:
-    """Summarize everything sampled in a step, before any filter. Without `has_format` no share of
-    format is given."""
+    """Summarize all that a step sampled, before a filter; no format share without `has_format`."""
     rollouts = [rollout for group in groups for rollout in group.rollouts]
     formats = [r.verification.format_ok for r in rollouts if r.verification]
     tokens = [len(rollout.completion.token_ids) for rollout in rollouts]

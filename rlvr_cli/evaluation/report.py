@@ -226,8 +226,7 @@ def check_comparable(data: str, ours: Mapping[str, str | None], theirs: Result) 
 
 
 def compared(ours: Result, theirs: Result, ks: Sequence[int]) -> dict[str, Any]:
-    """Compare two results problem by problem, votes counted alike. Raises UserError if none can be
-    compared."""
+    """Compare by problem, votes counted alike. Raises UserError if none can be compared."""
     texts = {problem.id: problem.rows[0]["problem"] for problem in ours.problems}
     check_comparable(ours.data, texts, theirs)
     by_id = {problem.id: problem for problem in theirs.problems}

@@ -158,8 +158,7 @@ def format_of_rows(given: Sequence[ImportedResponse]) -> Format:
 def judged_rows(
     given: Sequence[ImportedResponse], verifier: Verifier, on_batch: Callable[[int], None]
 ) -> list[dict[str, Any]]:
-    """Judge each response as a row, those of a problem adjacent, problems in order of
-    appearance."""
+    """Judge each response as a row, those of a problem adjacent, in order of appearance."""
     together: dict[str, list[tuple[ImportedResponse, str, str | None, int | None]]] = {}
     for row in given:
         parts = zip(row.responses, row.finish_reasons, row.n_tokens, strict=True)

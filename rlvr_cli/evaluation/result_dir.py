@@ -151,8 +151,7 @@ class ResultDirectory:
             return PartialResult(path, fingerprint, samples)
 
     def finish(self, report: Mapping[str, Any], rows: Mapping[str, Sequence[ResponseRow]]) -> None:
-        """Write the rows in the order of the problems, then the report, each atomically; remove
-        partial results."""
+        """Write the rows in their order, then the report, atomically; remove partial results."""
         self.hold()
         with writing(f"--out {self.directory}"):
             (self.directory / _RESPONSES).mkdir(parents=True, exist_ok=True)

@@ -130,8 +130,7 @@ def is_adapter(directory: Path | str) -> bool:
 
 
 def base_of(directory: Path) -> str:
-    """Return the name of the model that an adapter belongs to. Raises UserError if it names
-    none."""
+    """Return the name of the model of an adapter. Raises UserError if it names none."""
     base = read_object(directory / _CONFIG).get("base_model_name_or_path")
     if not isinstance(base, str) or not base:
         raise UserError(f"{_CONFIG} names no model in base_model_name_or_path")

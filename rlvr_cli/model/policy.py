@@ -80,8 +80,7 @@ class Policy:
         entropy_gradient: bool = False,
         entropy: bool = True,
     ) -> TokenStats:
-        """Compute `token_stats` from given hidden states [N, H]; entropy has a gradient if
-        asked."""
+        """Compute `token_stats` from hidden states [N, H]; entropy has a gradient if asked."""
         where = inputs.mask.bool()
         logprobs_N, entropy_N = self._through_head(
             hidden_N[inputs.predicted_from[where]],
@@ -131,8 +130,7 @@ class Policy:
 
 
 def chunk_rows(vocab_size: int, device: torch.device) -> int:
-    """Return how many rows of logits are held at once: so many that the output layer is not read
-    too often."""
+    """Return how many rows of logits to hold, so that the output layer is read seldom enough."""
     least = _GPU_ROWS if device.type == "cuda" else 1
     return max(least, _CHUNK_LOGITS // vocab_size)
 

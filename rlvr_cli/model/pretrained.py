@@ -19,8 +19,7 @@ _LONGEST_FILE = 256 << 20
 """Bytes of a file that is not weights."""
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack", ".onnx")
 _PARAMETERS_PER_BYTE = 16
-"""More than any quantization packs: beyond it the configuration and the weights do not belong
-together."""
+"""More than any quantization packs: beyond it configuration and weights do not match."""
 _SIZES = {
     **dict.fromkeys(("layers", "n_layer", "num_blocks", "depth"), 1_000),
     **dict.fromkeys(("heads", "n_head", "head_dim"), 1 << 16),

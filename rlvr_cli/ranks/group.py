@@ -93,8 +93,7 @@ def share(items: Sequence[T], together: int = 1) -> Sequence[T]:
 
 
 def dealt(items: Sequence[T]) -> list[tuple[T, int]]:
-    """Return this process's part and whether it counts, 1 or 0: as many for all, so that all make
-    the same passes."""
+    """Return this process's part, each with 1 if it counts, else 0: all make as many passes."""
     found = [(item, 1) for item in share(items)]
     return found + [(item, 0) for item in items[:1]] * (-(-len(items) // world()) - len(found))
 

@@ -1,5 +1,4 @@
-"""Exchange groups between processes that each, or some together, sample and judge a share of the
-prompts."""
+"""Exchange groups between processes that each, or some together, sample and judge prompts."""
 
 import time
 from collections.abc import Generator, Iterator, Sequence

@@ -10,6 +10,7 @@ import torch
 
 from rlvr_cli.config import Config, OptimConfig
 from rlvr_cli.model.policy import chunk_rows
+from rlvr_cli.model.shape import attention_sizes
 from rlvr_cli.model.units import decoder_layers
 from rlvr_cli.ranks.group import world
 
@@ -97,10 +98,9 @@ def _activations(model: Any, config: Config, rank: int | None, logits: int) -> i
     optim, shape = config.optim, model.config.get_text_config()
     size = _HALF if optim.precision == "bfloat16" else _FLOAT
     inner = getattr(shape, "intermediate_size", None) or 4 * shape.hidden_size
-    heads = shape.num_attention_heads * (
-        getattr(shape, "head_dim", None) or shape.hidden_size // shape.num_attention_heads
-    )
-    layer = _KEPT_HIDDEN * shape.hidden_size + _KEPT_HEADS * heads + _KEPT_INNER * inner
+    sizes = attention_sizes(shape)
+    heads = _KEPT_HEADS * sizes.heads * sizes.head_dim
+    layer = _KEPT_HIDDEN * shape.hidden_size + heads + _KEPT_INNER * inner
     if rank is not None:
         layer += _KEPT_RANK * rank - _KEPT_NORMS * shape.hidden_size
     layers, numbers = shape.num_hidden_layers, size * optim.micro_tokens

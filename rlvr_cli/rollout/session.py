@@ -65,8 +65,7 @@ class Session:
 
 @contextmanager
 def open_session(plan: Plan, training: bool = False) -> Iterator[Session]:
-    """Load the rewards of training, then the policy, and start engine and verifier; all is stopped
-    on leaving."""
+    """Load the rewards of training, policy, engine, verifier; all is stopped on leaving."""
     config = plan.config
     asked = config.reward if training else RewardConfig()
     with Rewarder(asked, config.rollout.max_tokens) as rewarder:

@@ -27,8 +27,13 @@ from rlvr_cli.runs.checkpoint import (
     save_checkpoint,
 )
 from rlvr_cli.runs.guards import check
-from rlvr_cli.runs.narration import in_words, say_throughput, warn_of_unjudged
-from rlvr_cli.runs.outcome import say_what_is_next, warn_of_outcome
+from rlvr_cli.runs.narration import (
+    in_words,
+    say_throughput,
+    say_what_is_next,
+    warn_of_outcome,
+    warn_of_unjudged,
+)
 from rlvr_cli.runs.run_dir import Run
 from rlvr_cli.runs.state import state_of
 from rlvr_cli.runs.track import Mirrors
@@ -177,8 +182,7 @@ class RunLifecycle:
         return is_cheap or since >= 60 * settings.minutes
 
     def _rescue(self) -> None:
-        """Save the last completed step after a failure in a later one, if the disk allows it and no
-        process failed alone."""
+        """Save the last whole step after a failure, if disk allows and no process failed alone."""
         with suppress(Exception):
             if meet():
                 self._save()

@@ -208,8 +208,7 @@ def _missed_format(data: DataConfig, in_any_form: float) -> str:
 
 
 def probe_line(groups: Sequence[Group], has_format: bool) -> str:
-    """Summarize the probe in one line, with the share of responses in the format if one is
-    required."""
+    """Summarize the probe in a line, with the share in the format if one is required."""
     metrics = rollout_metrics(groups)
     share = f"format right {metrics['format_share']:.0%}, " if has_format else ""
     verdicts = verdict_counts(rollout for group in groups for rollout in group.rollouts)

@@ -105,8 +105,7 @@ class Run:
         write_atomically(self.directory / "summary.json", text + "\n")
 
     def truncate_to(self, step: int) -> list[dict[str, Any]]:
-        """Truncate the files to the end of that step; return the readable metrics up to it, which
-        may be fewer than the steps."""
+        """Truncate the files to the end of that step; return those metrics that can be read."""
         rows: list[dict[str, Any]] = decided(self._truncate_to(step) if is_first() else None)
         return rows
 

@@ -92,8 +92,7 @@ def _share(found: Agreement) -> str:
 
 
 def _by_part(name: str, listed: Mapping[str, Sequence[Pair]]) -> list[str]:
-    """Tabulate how the judges agree within each part, with the responses that only one finds
-    right."""
+    """Tabulate how the judges agree in each part, and what only one finds right."""
     header = [name, "judged by both", "agreement [95 %]", "both right", "only ours"]
     header += [f"only {PEER}", "neither", "not judged"]
     lines = [header]

@@ -128,8 +128,7 @@ def page_data(sources: Sequence[Source]) -> dict[str, Any]:
 
 
 def _glossary(histories: Sequence[History]) -> dict[str, str]:
-    """Return the metrics that are drawn, in their order, with what they say; each held-out set has
-    its own."""
+    """Return the drawn metrics in their order with what they say, each held-out set its own."""
     told: dict[str, str] = json.loads((_FILES / "glossary.json").read_text(encoding="utf-8"))
     found: dict[str, str] = {}
     sets = measured_sets(histories) or [MEASURED]

@@ -58,8 +58,7 @@ def differing(runs: Sequence[Source]) -> list[list[str]]:
 
 
 def pass_at_1(sources: Sequence[Source]) -> list[list[str]]:
-    """Return pass@1 of each held-out set with its interval, and the paired difference to the first
-    source, below a header."""
+    """Return pass@1 of held-out sets with intervals, paired with the first source; a header."""
     lines, first = [], sources[0].held_out()
     for number, source in enumerate(sources, 1):
         before = source.held_out("before") if source.config else {}
@@ -140,8 +139,7 @@ def show_responses(
     verdict: str | None,
     display: Display,
 ) -> None:
-    """Show the responses that fit all of what is asked for, group by group. Raises UserError where
-    none does."""
+    """Show the responses that fit what is asked for, by group. Raises UserError for none."""
     asked = (("--group", group), ("--problem", problem), ("--verdict", verdict))
     found, known = 0, dict[str, None]()
     for one in source.groups(step):

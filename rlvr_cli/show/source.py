@@ -13,7 +13,7 @@ from rlvr_cli.config import Config, resolve
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import open_regular, reading
 from rlvr_cli.core.jsonl import bounded_lines, parse_json
-from rlvr_cli.core.layers import yaml_layer
+from rlvr_cli.core.layers import run_layer
 from rlvr_cli.core.text import first_mistake, shortened
 from rlvr_cli.core.types import PROBLEM_SET, Completion, Group, Problem, Prompt, Rollout, by_key
 from rlvr_cli.evaluation.report import UNJUDGED, JudgedProblem, ResponseRow, apart, judged_problems
@@ -147,8 +147,8 @@ def open_source(path: Path) -> Source:
     """Open a run, a result, or a file of judged rows. Raises UserError for anything else."""
     if path.name == "report.json":
         path = path.parent
-    if (file := path / "config.yaml").is_file():
-        return Source(str(path), path, resolve([yaml_layer(file, str(file))]))
+    if (path / "config.yaml").is_file():
+        return Source(str(path), path, resolve([run_layer(path, "show")]))
     if (path / "report.json").is_file() or path.is_file():
         return Source(str(path), path, None)
     if (path / "unfinished").is_dir():
@@ -159,8 +159,7 @@ def open_source(path: Path) -> Source:
 
 
 def read_rows(path: Path) -> Iterator[ResponseRow]:
-    """Yield the response rows of a file; half a line at its end is left out. Raises UserError for
-    another bad line."""
+    """Yield a file's response rows; half a last line is left out. Raises UserError for others."""
     with reading(path), open_regular(path) as file:
         for number, line in enumerate(bounded_lines(str(path), file), 1):
             try:

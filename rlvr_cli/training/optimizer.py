@@ -7,12 +7,15 @@ import torch
 
 from rlvr_cli.config import OptimConfig
 from rlvr_cli.core.libraries import library
-from rlvr_cli.model.rounding import rounded_at_random
 from rlvr_cli.ranks.shards import is_shared, own_slice, spread
 from rlvr_cli.training.state import State, part
 
 Parameters = Sequence[tuple[list[torch.nn.Parameter], float]]
 """Parameters and the peak of their learning rate, by group."""
+
+
+_LOW = 0xFFFF
+"""The bits of a float32 that a bfloat16 has not."""
 
 
 def new_optimizer(groups: Parameters, optim: OptimConfig) -> torch.optim.Optimizer:
@@ -46,8 +49,7 @@ def set_rates(optimizer: torch.optim.Optimizer, factor: float) -> None:
 
 
 def optimizer_state(optimizer: torch.optim.Optimizer) -> State:
-    """Return the moments by the number of their parameter, and float32 weights that only the
-    optimizer has."""
+    """Return moments by number of parameter, and float32 weights that only it has."""
     state = optimizer.state_dict()
     tensors: dict[str, torch.Tensor] = {}
     for parameter, entries in state["state"].items():
@@ -116,6 +118,16 @@ def _assembled(
         for inner in _inner(made[name]):
             _get(made[name], inner).copy_(found[f"{name}{inner}"])
     return made
+
+
+def rounded_at_random(exact: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Round float32 to one of its two neighbors in bfloat16, so that the mean over roundings is the
+    number itself: updates smaller than half a step are not lost."""
+    noise = torch.randint(
+        0, _LOW + 1, exact.shape, dtype=torch.int32, device=exact.device, generator=generator
+    )
+    bits = (exact.view(torch.int32) + noise) & ~_LOW
+    return bits.view(torch.float32).bfloat16()
 
 
 class BFloat16AdamW(torch.optim.AdamW):

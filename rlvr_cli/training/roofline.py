@@ -70,8 +70,7 @@ Lengths = Sequence[tuple[int, Sequence[int]]]
 
 
 def model_shape(model: Any, itemsize: int) -> Shape:
-    """Return the shape of a transformers model whose numbers take `itemsize` bytes in the
-    engine."""
+    """Return a model's shape, its numbers of `itemsize` bytes in the engine."""
     config = model.config.get_text_config()
     embedding, head = model.get_input_embeddings().weight, model.get_output_embeddings().weight
     outside = {id(weight): weight.numel() for weight in (embedding, head)}

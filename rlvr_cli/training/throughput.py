@@ -10,6 +10,7 @@ import torch
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.group_filter import with_signal
 from rlvr_cli.algorithm.samples import TrainingSample
+from rlvr_cli.core.text import GIB
 from rlvr_cli.core.types import Group
 from rlvr_cli.ranks.group import world
 from rlvr_cli.rollout.engines.base import Engine
@@ -20,8 +21,6 @@ from rlvr_cli.training.roofline import (
     model_shape,
     update_seconds,
 )
-
-_GIB = 1 << 30
 
 
 class Throughput:
@@ -47,7 +46,7 @@ class Throughput:
         """Record the GPU memory now in use by any process as `memory_WHEN_gib`."""
         if self.on_gpu:
             free, total = torch.cuda.mem_get_info()
-            self.memory[f"memory_{when}_gib"] = (total - free) / _GIB
+            self.memory[f"memory_{when}_gib"] = (total - free) / GIB
 
     def of_step(
         self,
@@ -77,7 +76,7 @@ class Throughput:
             "tokens_updated": epochs * _tokens(trained),
             "tokens_scored": scored,
         }
-        peak = max(self.memory.values(), default=0.0) if self.on_gpu else _process_peak() / _GIB
+        peak = max(self.memory.values(), default=0.0) if self.on_gpu else _process_peak() / GIB
         sampled_tokens = {"tokens_sampled": _tokens(sampled_lengths), "tokens_given_up": given_up}
         shares = _shares({**row, **seconds, **sampled_tokens})
         return {**row, **shares, **self.memory, "memory_peak_gib": peak}

@@ -135,8 +135,7 @@ class Trainer:
                 break
 
     def _rollout(self, count: int) -> Responses:
-        """Sample the next `count` problems, in the order of the cursor, or take the responses of
-        their rows."""
+        """Sample the next `count` problems in the cursor's order, or take their rows' responses."""
         first, indices = self.cursor.position, self.cursor.take(count)
         prompts = [self.prompts[index] for index in indices]
         if self.given:

@@ -50,8 +50,7 @@ def decode_with_own_cache(
 
 
 class _Sampling(LogitsProcessor):
-    """A logits processor that draws each row's next token by its own seed and leaves `generate` no
-    other choice."""
+    """A logits processor that draws each row's token by its seed; `generate` has no choice."""
 
     drawn: Drawn
 

@@ -7,8 +7,7 @@ _MIX = (-4658895280553007687, -7723592293110705685)  # splitmix64's two multipli
 
 
 def uniform(seeds_B: torch.Tensor, step: int) -> torch.Tensor:
-    """Return number `step` of each seed's stream, float64 [B] in [0, 1) (splitmix64, Steele
-    2014)."""
+    """Return number `step` of each seed's stream, float64 [B] in [0, 1): splitmix64 (2014)."""
     z = seeds_B + (step + 1) * torch.tensor(_GOLDEN, device=seeds_B.device)
     for shift, multiplier in zip((30, 27), _MIX, strict=True):
         z = (z ^ _shifted_right(z, shift)) * multiplier
