@@ -46,8 +46,7 @@ def in_order(
 ) -> list[Group]:
     """Return groups 0, 1, 2, … up to the first with which it is enough; abandon those under way.
 
-    The order is that of the prompts, not of their ends, so that the lengths of the responses choose
-    nothing.
+    The order is that of the prompts, not of their ends, so that lengths choose nothing.
     """
     found: dict[int, Group] = {}
     ready: list[Group] = []

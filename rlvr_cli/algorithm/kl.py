@@ -50,8 +50,7 @@ ESTIMATORS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 
 
 def proportional(coef: float, divergence: float, target: float) -> float:
-    """Return coef (1 + 0.1 clip(KL / target - 1, -0.2, 0.2)). Ziegler et al. 2019,
-    arXiv:1909.08593."""
+    """Return coef (1 + 0.1 clip(KL / target - 1, -0.2, 0.2)). Ziegler 2019, arXiv:1909.08593."""
     return coef * (1 + 0.1 * min(0.2, max(-0.2, divergence / target - 1)))
 
 

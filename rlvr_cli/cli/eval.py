@@ -213,8 +213,7 @@ def _prompts_and_params(
     plan: Plan, problems: ProblemSet, session: Session
 ) -> tuple[list[Prompt], SamplingParams]:
     """Return the prompts of the first `limit` problems, and room for responses: as asked, else what
-    the context leaves beside the longest prompt of the whole set, so that `limit` changes no
-    answer."""
+    the context leaves beside the set's longest prompt, so that `limit` changes no answer."""
     config, params, limit = plan.config, plan.evaluation, plan.config.data.limit
     if "max_tokens" in config.rollout.model_fields_set:
         first = replace(problems, problems=problems.problems[:limit])

@@ -46,8 +46,7 @@ _OFTEN_MISSED, _FEW_POINTS = 0.01, 0.05
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """What is to be said about the results, how, and by whom: `--k`, `--by`, `--against`, `--out`,
-    `--judge`, `--format`."""
+    """What to say of results, how, by whom: `--k --by --against --out --judge --format`."""
 
     ks: tuple[int, ...] = ()
     by: tuple[str, ...] = ()
@@ -97,10 +96,8 @@ def checked_judge(judge: str, assignments: Iterable[str]) -> str:
 def earlier_results(
     asked: ReportOptions, ours: Mapping[tuple[str, str], Sequence[Problem]], verifier: Verifier
 ) -> list[Result]:
-    """Return what `--against` is to be compared with; none if it was not given.
-
-    Raises UserError if the problems of one of our (model, problem set) pairs cannot be compared.
-    """
+    """Return what `--against` is to be compared with; none if it was not given. Raises UserError if
+    the problems of one of our (model, problem set) pairs cannot be compared."""
     if asked.against is None:
         return []
     theirs = read_results(asked.against, verifier.cluster)
@@ -117,11 +114,8 @@ def publish(
     theirs: Sequence[Result],
     display: Display,
 ) -> None:
-    """Report, compare and write.
-
-    Raises UserError where `asked` does not fit the results; for a comparison that fails, once all
-    else is written.
-    """
+    """Report, compare and write. Raises UserError where `asked` does not fit the results; for a
+    comparison that fails, once all else is written."""
     with open_judge(OURS, workers=usable_cores()) as verifier:
         results = [counted_in_any_form(result, verifier) for result in results]
     entries = [report_entry(result, chosen_ks(asked.ks, result), asked.by) for result in results]

@@ -78,10 +78,8 @@ def resolve(
     parent: Path | None = None,
 ) -> Config:
     """Resolve the configuration from, in rising order: the model's own file, a parent run,
-    --config, flags, --set, --kl.
-
-    Raises UserError for a flag or an assignment that the command does not read.
-    """
+    --config, flags, --set, --kl. Raises UserError for a flag or an assignment that the command does
+    not read."""
     given = [
         layer for pair in flags.items() if pair[1] is not None for layer in _flag_layers(*pair)
     ]
@@ -250,10 +248,8 @@ def resolve_again(
     run: Path, flags: dict[str, Any], assignments: list[str] | None, others: Iterable[str] = ()
 ) -> Config:
     """Resolve the run's own configuration; what it computes can only be made longer, not changed.
-
     Raises UserError for a setting that would change it, and for any of the `others`, options that
-    were given and are no settings.
-    """
+    were given and are no settings."""
     layers = [config.flag_layer(key, value) for key, value in flags.items()]
     layers += config.set_layer(assignments or [])
     saved = run_layer(run, "--resume")

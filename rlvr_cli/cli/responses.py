@@ -27,8 +27,7 @@ from verifiers import OURS, open_judge
 def check_sources(
     sources: Sequence[str], data: Sequence[str], models: Sequence[str] | None
 ) -> str | None:
-    """Return the problem set that has the gold answers, if one is named. Raises UserError for what
-    does not go with --responses."""
+    """Return the set with the golds, if named. Raises UserError for what --responses refuses."""
     if models or len(data) > 1:
         raise UserError(
             "--responses judges what is in its files; leave --model out, and give at most one "

@@ -52,8 +52,7 @@ def write_new(path: Path, text: str) -> None:
 
 
 def make_directory(path: Path, fill: Callable[[Path], None]) -> None:
-    """Create a directory as `fill` leaves it, or none. Raises OSError if `path` exists and is not
-    an empty directory."""
+    """Create a directory as `fill` leaves it, or none. Raises OSError over all but an empty one."""
     aside = path.with_name(f".{path.name}.partial")
     remove(aside)
     aside.mkdir(parents=True)
@@ -206,10 +205,8 @@ def integrity_error(
 
 
 def lock_directory(directory: Path) -> IO[str]:
-    """Hold the directory until the file returned is closed or the process ends.
-
-    Raises UserError if another process holds it, or if it cannot be written to.
-    """
+    """Hold the directory until the file returned is closed or the process ends. Raises UserError if
+    another process holds it, or if it cannot be written to."""
     path = directory / _LOCK
     try:
         descriptor = os.open(path, _CREATE | os.O_NONBLOCK, 0o666)

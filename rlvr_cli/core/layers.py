@@ -33,8 +33,7 @@ class Layer:
 def yaml_layer(path: Path, origin: str | None = None) -> Layer:
     """Read the settings of a YAML file. Raises UserError if it cannot be read or is not a mapping.
 
-    A file with an `origin` of its own lies in a directory from anywhere: only a regular one is
-    opened there.
+    A file with an `origin` of its own may come from anywhere: only a regular one is opened.
     """
     by_user, origin = origin is None, origin or f"--config {path}"
     with reading(origin), path.open("rb") if by_user else open_regular(path) as file:

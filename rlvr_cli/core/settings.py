@@ -57,9 +57,7 @@ def setting(default: Any, **said: Any) -> Any:
 
 def uses(section: type[Section], prefix: str = "") -> dict[str, Use]:
     """Return the use of each setting by dotted name; a section that has one has it for all inside.
-
-    Raises TypeError for a setting that is declared without `setting`.
-    """
+    Raises TypeError for a setting that is declared without `setting`."""
     found: dict[str, Use] = {}
     for name, declared in section.model_fields.items():
         annotation, extra = declared.annotation, declared.json_schema_extra

@@ -58,9 +58,8 @@ def render_prompts(
     system: str | None = None,
     arguments: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[list[Prompt], list[str]]:
-    """Render every problem as a prompt, through the tokenizer's chat template if it has one: after
-    the turns of its own chat, and `system` in place of its system turn. `arguments` are the chat
-    template's.
+    """Render every problem as a prompt, through the tokenizer's chat template (`arguments` are its)
+    if it has one: after the turns of its own chat, and `system` in place of its system turn.
 
     Returns the prompts that leave room for `max_tokens` in a context of `context` tokens, and for
     each other problem one line that says so. Raises UserError for an unknown template, and where

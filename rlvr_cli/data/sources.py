@@ -70,8 +70,7 @@ def known_sets() -> list[str]:
 
 
 def canonical(source: str) -> str:
-    """Return the set that a name means whatever its case, hyphens and century: AIME_2024 is aime24;
-    any other source as it is."""
+    """Return the set of a name in any case, hyphens, century (AIME_2024: aime24); others as is."""
     if source in known_sets() or Path(source).exists():
         return source
     return {_plain(name): name for name in known_sets()}.get(_plain(source), source)

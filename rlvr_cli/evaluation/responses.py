@@ -142,10 +142,8 @@ def _check_golds(where: str, problem: Problem, before: str, twin: Problem) -> No
 
 
 def format_of_rows(given: Sequence[ImportedResponse]) -> Format:
-    """Return the form by which the rows of one result were judged; any form if none says it.
-
-    Raises UserError if they disagree.
-    """
+    """Return the form by which the rows of one result were judged; any form if none says it. Raises
+    UserError if they disagree."""
     first: dict[Format | None, ImportedResponse] = {}
     for row in given:
         first.setdefault(row.answer_format, row)

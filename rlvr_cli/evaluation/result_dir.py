@@ -1,5 +1,4 @@
-"""A result directory: `report.json`, `responses/*.jsonl`, and the partial results of a stopped
-evaluation.
+"""A result directory: `report.json`, `responses/*.jsonl`, and what a stopped evaluation left.
 
 While it is measured, a result lies in `unfinished/NAME.jsonl`: its fingerprint, then a line with
 the rows of each problem as it is done. The same command goes on there; nothing is sampled twice.
@@ -118,8 +117,7 @@ class PartialResult:
 
 class ResultDirectory:
     """The `--out` directory; locked by this process from the first write, or from the start if it
-    holds partial results. Raises UserError if it holds anything else, is finished, or is locked by
-    another process."""
+    holds partial results. Raises UserError if it is finished, locked, or holds anything else."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -216,9 +214,8 @@ def read_results(path: Path, cluster: Cluster) -> list[Result]:
 
 
 def matching(model: str, data: str, theirs: Sequence[Result], where: Path) -> Result:
-    """Find the baseline result on this problem set (or on one without a name; a file may lie
-    elsewhere), of this model if there are several; a single result always matches. Raises UserError
-    if the match is ambiguous."""
+    """Find the baseline result on this problem set (or on one without a name), of this model if
+    there are several; a single one always matches. Raises UserError if that is ambiguous."""
     name = bare_name(data)
     same_data = [result for result in theirs if bare_name(result.data) in (name, "")]
     same_model = [result for result in same_data if result.model == model]

@@ -28,8 +28,7 @@ _ROOT = "base_model.model."
 
 def add_adapter(model: Any, rank: int, alpha: int, targets: str | Sequence[str], seed: int) -> None:
     """Freeze the model and add matrices A and B, in float32, to its linear layers: their output
-    gains alpha / rank times B A x, 0 at first. Raises UserError if no layer is of that name, or
-    none has so high a rank."""
+    gains alpha / rank times B A x, 0 at first. Raises UserError for a name or rank of no layer."""
     peft = library("peft", f"--lora {rank}")
     linear = (module for module in model.modules() if isinstance(module, _LINEAR))
     highest = max((min(module.weight.shape) for module in linear), default=0)

@@ -111,8 +111,7 @@ def head_weights(model: Any, dtype: torch.dtype) -> list[Any]:
 
 
 def choose_forward(model: Any, vocab_size: int, samples: Sequence[Sample], context: int) -> Forward:
-    """Return the fastest way to run the model that reproduces its own log-probabilities on
-    `samples`.
+    """Return the fastest way to run the model with its own log-probabilities on `samples`.
 
     Its own are those of one unpadded row at a time with the attention its code writes out; they
     may differ by what the model's rounding explains. Packing is out of the question for a window

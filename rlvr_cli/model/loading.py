@@ -67,10 +67,8 @@ def published_sampling(model: Any) -> str:
 
 
 def model_files(name: str) -> Path:
-    """Return the directory that holds a model's files, which may be in the hub's cache.
-
-    Raises UserError if the files of a hub id are not here.
-    """
+    """Return the directory that holds a model's files, which may be in the hub's cache. Raises
+    UserError if the files of a hub id are not here."""
     directory = model_directory(name)
     if isinstance(directory, Path):
         return directory

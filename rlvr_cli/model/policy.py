@@ -69,8 +69,7 @@ class Policy:
             return hidden_states(self.model.base_model, inputs)
 
     def token_stats(self, inputs: ModelInputs, entropy: bool = True) -> TokenStats:
-        """Compute log-probability and entropy of every response token, at least in float32; without
-        `entropy` that is 0."""
+        """Compute each response token's log-probability and entropy (or 0), at least in float32."""
         return self.stats_of(self.hidden(inputs), inputs, entropy=entropy)
 
     def stats_of(

@@ -142,9 +142,8 @@ def parameter_count(config: Any) -> int:
 
 
 def check_settings(directory: Path) -> None:
-    """Raise UserError for an impossible configuration before anything is built of it, for
-    generation settings that cannot be read (transformers would drop them), and for a tokenizer that
-    lies elsewhere."""
+    """Raise UserError, before anything is built, for an impossible configuration, generation
+    settings that cannot be read (transformers would drop them), a tokenizer that lies elsewhere."""
     _check_sizes(read_object(directory / "config.json"))
     if (directory / "generation_config.json").exists():
         read_object(directory / "generation_config.json")

@@ -1,8 +1,7 @@
 """Processes that have met: they follow one plan, and what each found is gathered.
 
 All compute the plan from the same numbers: settings, prompts, seeds, groups, rows. Shared out is
-only the work, and the storage of weights, gradients and moments (`shards`). What goes between the
-processes is JSON and tensors.
+only the work, and the storage of weights, gradients, moments (`shards`). JSON and tensors are sent.
 """
 
 import atexit
@@ -27,8 +26,7 @@ _store: list[Any] = []
 
 
 def start() -> None:
-    """Join the processes that were started beside this one. Raises UserError if they are more than
-    the GPUs, or do not meet."""
+    """Join the others. Raises UserError if they are more than the GPUs, or do not meet."""
     if dist.is_initialized():
         return
     size, local = int(os.environ["WORLD_SIZE"]), local_world()

@@ -67,9 +67,8 @@ class RunLifecycle:
         self.seconds = progress["seconds"]
 
     def run_to_end(self) -> None:
-        """Train to the last step, with measurements before and after. Raises UserError,
-        EngineError, RunStoppedError or KeyboardInterrupt if the run ends early; it can then be
-        resumed."""
+        """Train to the last step, measuring before and after. Raises UserError, EngineError,
+        RunStoppedError or KeyboardInterrupt where it ends early; it can then be resumed."""
         try:
             self._run_to_end()
         except BrokenPipeError:

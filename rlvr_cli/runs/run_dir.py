@@ -41,10 +41,8 @@ _NUMBER = re.compile(r"step-(\d{1,9})\Z", re.ASCII)
 
 class Run:
     """A run directory, held by this process until it ends or calls `close`; of several processes
-    the first alone holds it and writes.
-
-    Raises UserError if another process holds it. Writing raises OSError where that fails.
-    """
+    the first alone holds it and writes. Raises UserError if another process holds it. Writing
+    raises OSError where that fails."""
 
     def __init__(self, directory: Path) -> None:
         self.directory, self._rollouts = directory, directory / "rollouts"
@@ -147,10 +145,8 @@ def _refuse_unless(is_seen: bool, directory: Path) -> None:
 
 
 def create_run(directory: Path, config: Config, problems: Iterable[Problem] | None = None) -> Run:
-    """Create a run directory, with a copy of the problems if they cannot be read again.
-
-    Raises UserError if it exists (nothing is ever overwritten) or cannot be made.
-    """
+    """Create a run directory, with a copy of the problems if they cannot be read again. Raises
+    UserError if it exists (nothing is ever overwritten) or cannot be made."""
 
     def fill(aside: Path) -> None:
         (aside / "rollouts").mkdir()

@@ -22,11 +22,9 @@ def state_of(trainer: Trainer) -> State:
 
 
 def restore(trainer: Trainer, state: State) -> None:
-    """Restore a new trainer from `state_of`'s state, which does not include the weights.
-
-    Raises OtherRunError if its problems, its reference policy or its settings are not those of the
-    other, and whatever else a state that is none leads to.
-    """
+    """Restore a new trainer from `state_of`'s state, which does not include the weights. Raises
+    OtherRunError if its problems, its reference policy or its settings are not those of the other,
+    and whatever else a state that is none leads to."""
     values = state.values
     config, then = trainer.config, values["settings"]
     sources = ", ".join(config.data.sources)

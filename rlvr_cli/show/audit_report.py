@@ -37,10 +37,8 @@ def compare_judges(
     paths: Mapping[FieldName, str] | None = None,
 ) -> None:
     """Judge, report to people, and write the rows on which the judges differ to a pipe; `paths` say
-    where a row has its fields.
-
-    Raises UserError for sources that hold no responses, or rows that cannot be judged.
-    """
+    where a row has its fields. Raises UserError for sources that hold no responses, or rows that
+    cannot be judged."""
     peer = f"{PEER} {judge_versions(PEER)[PEER]}"
     files = [name for source in sources for name in response_files(source)]
     given = [read_responses(name, limit, skip_bad, paths) for name in files]

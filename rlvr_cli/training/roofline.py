@@ -2,8 +2,7 @@
 
 Decoding reads every weight once a step and every key and value once a token; training computes 6
 operations a parameter and token. What was measured, divided by these, says how near a run is to
-the machine's limits. A share above 1 shows that the limits were measured on a busy machine: it is
-none.
+the machine's limits. A share above 1 is none: the limits were measured on a busy machine.
 """
 
 import re

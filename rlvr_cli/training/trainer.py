@@ -231,8 +231,7 @@ class Trainer:
                 self.updater.reset_optimizer()
 
     def _skip_reason(self, batch: Batch, samples: Sequence[TrainingSample]) -> str | None:
-        """Return why the batch's rewards do not train the policy: the cap left it short (`on_cap`),
-        or they give no gradient."""
+        """Return why the rewards do not train: the cap left a short batch, or no gradient."""
         algo = self.config.algorithm
         if self.collector.gives_up(batch):
             return "batch not full"

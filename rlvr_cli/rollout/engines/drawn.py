@@ -25,10 +25,8 @@ class Drawn:
     def add(
         self, row_B: torch.Tensor, token_B: torch.Tensor, logprob_B: torch.Tensor
     ) -> Iterator[tuple[int, list[Completion]]]:
-        """Append one token to each of these rows; yield the groups that it finishes.
-
-        Raises UserError for a log-probability that is not finite.
-        """
+        """Append one token to each of these rows; yield the groups that it finishes. Raises
+        UserError for a log-probability that is not finite."""
         logprobs = logprob_B.tolist()
         if not all(map(math.isfinite, logprobs)):
             raise UserError("the model gives probabilities that are not finite")
