@@ -14,15 +14,7 @@ from rlvr_cli.core.types import Group, Prompt, SamplingParams
 from rlvr_cli.data.problems import ProblemSet, load_all
 from rlvr_cli.data.prompts import template_text
 from rlvr_cli.data.sources import DEFAULT_PROMPT
-from rlvr_cli.evaluation.fingerprint import (
-    Fingerprint,
-    data_hash,
-    engine_versions,
-    judging,
-    model_hash,
-    prompts_hash,
-    sampling,
-)
+from rlvr_cli.evaluation import fingerprint
 from rlvr_cli.evaluation.measure import evaluate
 from rlvr_cli.evaluation.report import Result, check_fields, judged_problems
 from rlvr_cli.evaluation.responses import check_problems
@@ -70,7 +62,7 @@ def eval_(configs: Sequence[Config], asked: ReportOptions, display: Display) -> 
                 display.say("policy", f"{model}: {session.description}")
                 if published := published_sampling(session.policy.model):
                     display.say("published", f"its generation_config asks for {published}")
-                model_sha = model_hash(model_files(model))
+                model_sha = fingerprint.model_hash(model_files(model))
                 for plan in listed:
                     problems = sets[plan.config.data.source]
                     name = names[model, problems.name]
@@ -100,13 +92,13 @@ class _Measurement:
         self.answer_format: Format = plan.answer_format if judge == OURS else "any"
         self.prompts, self.params = _prompts_and_params(plan, problems, session)
         template = template_text(config.data.prompt or problems.prompt)
-        self.fingerprint: Fingerprint = {
+        self.fingerprint: fingerprint.Fingerprint = {
             "model": model_sha,
-            "data": data_hash(prompt.problem for prompt in self.prompts),
-            "prompts": prompts_hash(self.prompts),
-            **sampling(self.params, config.seed, config.rollout.seeded, template),
-            **engine_versions(session.engine, session.device, session.plan.threads),
-            **judging(self.answer_format, judge, config.eval.votes),
+            "data": fingerprint.data_hash(prompt.problem for prompt in self.prompts),
+            "prompts": fingerprint.prompts_hash(self.prompts),
+            **fingerprint.sampling(self.params, config.seed, config.rollout.seeded, template),
+            **fingerprint.engine_versions(session.engine, session.device, session.plan.threads),
+            **fingerprint.judging(self.answer_format, judge, config.eval.votes),
         }
 
     def unfinished(

@@ -11,15 +11,9 @@ from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import Problem, by_key
 from rlvr_cli.data.problems import load_problems
 from rlvr_cli.data.sources import canonical
+from rlvr_cli.evaluation import responses as made
 from rlvr_cli.evaluation.fingerprint import data_hash, judging
 from rlvr_cli.evaluation.report import Result, check_fields, judged_problems
-from rlvr_cli.evaluation.responses import (
-    ImportedResponse,
-    check_responses,
-    format_of_rows,
-    judged_rows,
-    read_responses,
-)
 from rlvr_cli.evaluation.result_dir import ResultDirectory
 from verifiers import OURS, open_judge
 
@@ -39,7 +33,7 @@ def check_sources(
 
 
 def _check_groups(
-    given: Sequence[ImportedResponse],
+    given: Sequence[made.ImportedResponse],
     first: Mapping[tuple[str, str], Mapping[str, Problem]],
     fields: Sequence[str],
 ) -> None:
@@ -69,9 +63,9 @@ def score(
     given = [
         row
         for source in sources
-        for row in read_responses(source, data.limit, data.skip_bad, data.fields, known)
+        for row in made.read_responses(source, data.limit, data.skip_bad, data.fields, known)
     ]
-    check_responses(given)
+    made.check_responses(given)
     parts = by_key(given, lambda row: row.label)
     ours: dict[tuple[str, str], dict[str, Problem]] = {}
     fields: dict[str, set[str]] = {}
@@ -84,7 +78,7 @@ def score(
     _check_groups(given, ours, asked.by)
     directory = None if asked.out is None else ResultDirectory(asked.out)
     asked_for = config.data.answer_format if asked.judge == OURS else "any"
-    formats = {label: asked_for or format_of_rows(part) for label, part in parts.items()}
+    formats = {label: asked_for or made.format_of_rows(part) for label, part in parts.items()}
     with open_judge(asked.judge) as equality:
         theirs = earlier_results(asked, problems, equality)
     if directory is not None:
@@ -101,7 +95,7 @@ def score(
         for label, part in parts.items():
             workers = usable_cores()
             with open_judge(asked.judge, format=formats[label], workers=workers) as verifier:
-                rows = judged_rows(part, verifier, on_batch)
+                rows = made.judged_rows(part, verifier, on_batch)
                 fingerprint = {"data": data_hash(problems[label])}
                 fingerprint |= judging(formats[label], asked.judge, config.eval.votes)
                 judged = judged_problems(rows, verifier.cluster)
