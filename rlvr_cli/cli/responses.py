@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from rlvr_cli.cli.publish import ReportOptions, earlier_results, publish
 from rlvr_cli.config import Config
-from rlvr_cli.console.display import Display, Pace
+from rlvr_cli.console.display import Display
 from rlvr_cli.core.cores import usable_cores
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import shortened
@@ -84,14 +84,7 @@ def score(
     if directory is not None:
         directory.hold()
     results = []
-    total = sum(len(row.responses) for row in given)
-    with display.progress("judging", total) as bar:
-        pace = Pace(total)
-
-        def on_batch(size: int) -> None:
-            note = pace.count(size)
-            bar.tick(note, advance=size, print_note=pace.is_due())
-
+    with display.judging(sum(len(row.responses) for row in given)) as on_batch:
         for label, part in parts.items():
             workers = usable_cores()
             with open_judge(asked.judge, format=formats[label], workers=workers) as verifier:
@@ -100,7 +93,6 @@ def score(
                 fingerprint |= judging(formats[label], asked.judge, config.eval.votes)
                 judged = judged_problems(rows, verifier.cluster)
             results.append(Result(*label, fingerprint, judged))
-    display.say("judged", pace.summary("responses"))
     if asked_for is None and any(row.answer_format for row in given):
         display.say("judged as", f"{', '.join(dict.fromkeys(formats.values()))}, as the rows say")
     publish(results, asked, directory, theirs, display)

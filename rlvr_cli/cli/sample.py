@@ -16,7 +16,7 @@ from rlvr_cli.rollout.plan import plan_for
 from rlvr_cli.rollout.sampler import Sampler
 from rlvr_cli.rollout.session import open_session, prompts_for
 from rlvr_cli.runs.narration import opened, refuse_existing, say_template
-from rlvr_cli.runs.run_dir import write_rollouts
+from rlvr_cli.runs.run_dir import rollout_lines
 
 
 def sample(config: Config, inputs: Sequence[str], out: Path | None, display: Display) -> None:
@@ -36,7 +36,7 @@ def sample(config: Config, inputs: Sequence[str], out: Path | None, display: Dis
             return
         groups = evaluate(sampler, prompts, params, config.seed)
     with opened(out) as file:
-        write_rollouts(file, groups)
+        file.writelines(rollout_lines(groups))
 
 
 def _show_live(

@@ -13,6 +13,7 @@ from rlvr_cli.model.settings import LoraConfig, OptimConfig
 from verifiers import Format
 
 SAMPLING: tuple[Command, ...] = ("train", "eval", "sample")
+MEASURING: tuple[Command, ...] = ("eval", "sample")
 JUDGING: tuple[Command, ...] = (*SAMPLING, "responses")
 LONGEST_RESPONSE = 32_768
 """Tokens of a response where the context would leave room for more: as reasoning models are
@@ -109,21 +110,15 @@ class EvalConfig(Section):
     every: int = setting(0, flag="--eval-every", ge=0)
     """Measured every so many steps as well, so that the best checkpoint is kept; 0 means never."""
     samples: int = setting(
-        4, read_by=SAMPLING, flag="--samples", flag_of=("eval", "sample"), kept=True, ge=1
+        4, read_by=SAMPLING, flag="--samples", flag_of=MEASURING, kept=True, ge=1
     )
     """Responses a problem."""
     temperature: float = setting(
-        0.6,
-        read_by=SAMPLING,
-        flag="--temperature",
-        flag_of=("eval", "sample"),
-        kept=True,
-        ge=0,
-        le=100,
+        0.6, read_by=SAMPLING, flag="--temperature", flag_of=MEASURING, kept=True, ge=0, le=100
     )
     """Of the sampling; 0 is greedy."""
     top_p: float = setting(
-        0.95, read_by=SAMPLING, flag="--top-p", flag_of=("eval", "sample"), kept=True, gt=0, le=1
+        0.95, read_by=SAMPLING, flag="--top-p", flag_of=MEASURING, kept=True, gt=0, le=1
     )
     """The share of the probability that is sampled from."""
     votes: Literal["valid", "all"] = setting("valid", read_by=("eval", "responses"))

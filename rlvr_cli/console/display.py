@@ -92,6 +92,14 @@ class Display:
         with Live(bar, console=self.console, transient=True, redirect_stdout=False):
             yield Ticker(None, bar)
 
+    @contextmanager
+    def judging(self, total: int) -> Iterator[Callable[[int], None]]:
+        """Show how many responses are judged, each time they are counted; at the end how fast."""
+        pace = Pace(total)
+        with self.progress("judging", total) as bar:
+            yield lambda size: bar.tick(pace.count(size), advance=size, print_note=pace.is_due())
+        self.say("judged", pace.summary("responses"))
+
 
 class Ticker:
     """A progress bar, or printed notes where there is none."""

@@ -86,14 +86,7 @@ def sampling(params: SamplingParams, seed: int, seeded: bool, template: str) -> 
     """Return the part about sampling; `seeded`: every response has a seed of its own."""
     return {
         "prompt": template,
-        "sampling": {
-            "samples": params.samples,
-            "temperature": params.temperature,
-            "top_p": params.top_p,
-            "max_tokens": params.max_tokens,
-            "seed": seed,
-            "seeded": seeded,
-        },
+        "sampling": {**vars(params), "seed": seed, "seeded": seeded},
     }
 
 

@@ -75,7 +75,8 @@ def memory_needed(model: Any, config: Config, engine_has_own: bool) -> Need:
         "keys and values": 0 if engine_has_own else config.rollout.kv_budget_mb << 20,
         "merged weights": frozen_copy if merged else 0,
     }
-    logits = _LOGITS * _FLOAT * _vocabulary(model) * _rows(model, optim)
+    rows = min(chunk_rows(_vocabulary(model), model.device), optim.micro_tokens)
+    logits = _LOGITS * _FLOAT * _vocabulary(model) * rows
     updating = {
         "gradients": 0 if optim.offload == "all" else copies * of_trained * trained_here,
         "merged weights": sampling["merged weights"],
@@ -107,10 +108,6 @@ def _activations(model: Any, config: Config, rank: int | None, logits: int) -> i
     if optim.checkpointing != "on":
         return numbers * layers * layer
     return numbers * layers * shape.hidden_size + max(0, numbers * layer - logits)
-
-
-def _rows(model: Any, optim: OptimConfig) -> int:
-    return min(chunk_rows(_vocabulary(model), model.device), optim.micro_tokens)
 
 
 def _vocabulary(model: Any) -> int:

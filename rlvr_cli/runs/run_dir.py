@@ -1,14 +1,13 @@
 """The run directory: resolved configuration, a line a step, every rollout, the model."""
 
-import io
 import json
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Any, TextIO
+from typing import Any
 
 from rlvr_cli.config import Config, as_yaml
 from rlvr_cli.core.errors import UserError
@@ -26,7 +25,7 @@ from rlvr_cli.core.files import (
     sha256,
     write_atomically,
 )
-from rlvr_cli.core.jsonl import bounded_lines, jsonl_line, parse_json, write_jsonl_line
+from rlvr_cli.core.jsonl import bounded_lines, jsonl_line, parse_json
 from rlvr_cli.core.text import first_mistake
 from rlvr_cli.core.types import Group, Problem
 from rlvr_cli.ranks.group import decided, gathered, is_first
@@ -71,9 +70,7 @@ class Run:
         """Write `rollouts/NAME.jsonl`, one line per response, and its checksum."""
         if not is_first():
             return
-        text = io.StringIO()
-        write_rollouts(text, groups)
-        self._keep(f"{name}.jsonl", text.getvalue())
+        self._keep(f"{name}.jsonl", "".join(rollout_lines(groups)))
 
     def _keep(self, name: str, text: str) -> None:
         write_atomically(self._rollouts / name, text)
@@ -195,11 +192,9 @@ def default_directory(algo: str, sources: Sequence[str]) -> Path:
     return Path(decided(str(candidate)))
 
 
-def write_rollouts(file: TextIO, groups: Iterable[Group]) -> None:
-    """Write rollouts, one line per response."""
-    for group in groups:
-        for rollout in group.rollouts:
-            write_jsonl_line(file, response_row(rollout))
+def rollout_lines(groups: Iterable[Group]) -> Iterator[str]:
+    """Yield rollouts, one line per response."""
+    return (jsonl_line(response_row(rollout)) for group in groups for rollout in group.rollouts)
 
 
 def _problem(where: str, line: bytes) -> Problem:

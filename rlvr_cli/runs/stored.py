@@ -13,7 +13,7 @@ from rlvr_cli.core.jsonl import bounded_lines, parse_json
 from rlvr_cli.core.settings import leaves
 from rlvr_cli.core.text import first_mistake
 from rlvr_cli.core.types import TOKEN_FIGURES, FinishReason, Turn
-from verifiers import Verdict
+from verifiers import Verification
 
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 Finite = Annotated[float, Field(allow_inf_nan=False, ge=-1e100, le=1e100)]
@@ -75,18 +75,10 @@ class _Completion(Stored):
     finish_reason: FinishReason
 
 
-class _Verification(Stored):
-    verdict: Verdict
-    extracted: str | None
-    format_ok: bool
-    reason: str
-    format: str
-
-
 class _Rollout(Stored):
     text: str
     completion: _Completion
-    verification: _Verification | None
+    verification: Verification | None
     reward: float | None
     rewards: dict[str, float] = {}
 

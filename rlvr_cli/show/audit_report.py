@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from rlvr_cli.console.display import Display, Pace
+from rlvr_cli.console.display import Display
 from rlvr_cli.console.tables import table
 from rlvr_cli.core.cores import usable_cores
 from rlvr_cli.core.jsonl import jsonl_line
@@ -67,17 +67,10 @@ def compare_judges(
 
 def _judged(given: Sequence[Sequence[ImportedResponse]], display: Display) -> list[Pair]:
     total = sum(len(row.responses) for rows in given for row in rows)
-    workers, pace = usable_cores(), Pace(total)
-    pairs: list[Pair] = []
-    with open_judge(PEER, workers=workers) as peer, display.progress("judging", total) as bar:
-
-        def on_batch(size: int) -> None:
-            bar.tick(pace.count(size), advance=size, print_note=pace.is_due())
-
-        for rows in given:
-            pairs += judged_twice(rows, peer, workers, on_batch)
-    display.say("judged", pace.summary("responses"))
-    return pairs
+    workers = usable_cores()
+    with open_judge(PEER, workers=workers) as peer, display.judging(total) as on_batch:
+        listed = (judged_twice(rows, peer, workers, on_batch) for rows in given)
+        return [pair for pairs in listed for pair in pairs]
 
 
 def _field(name: str) -> Callable[[Pair], object]:
