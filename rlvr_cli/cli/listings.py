@@ -111,7 +111,7 @@ def _help_lines(text: str) -> list[str]:
 def _tables(rows: Sequence[Described]) -> list[str]:
     """Return a Markdown table for each section."""
     lines = []
-    for section, listed in groupby(rows, _section):
+    for section, listed in groupby(rows, lambda row: row.name.rpartition(".")[0].partition(".")[0]):
         lines += ["", f"## {section or 'The run'}", ""]
         lines += ["| setting | default | meaning | flag |", "| --- | --- | --- | --- |"]
         for row in listed:
@@ -119,11 +119,6 @@ def _tables(rows: Sequence[Described]) -> list[str]:
             flag = f"`{_flag(row)}`" if _flag(row) else ""
             lines.append(f"| `{row.name}` | {_default(row)} | {meaning} | {flag} |")
     return lines
-
-
-def _section(row: Described) -> str:
-    first, dot, _ = row.name.partition(".")
-    return first if dot else ""
 
 
 def _is_in(row: Described, section: str) -> bool:

@@ -128,12 +128,9 @@ def differences(old: Section, new: Section, prefix: str = "") -> dict[str, tuple
         if isinstance(value, Section) and type(value) is type(before):
             found |= differences(before, value, f"{prefix}{name}.")
         elif value != before:
-            found[f"{prefix}{name}"] = (_word(before), _word(value))
+            old_word, new_word = (NONE if one is None else one for one in (before, value))
+            found[f"{prefix}{name}"] = (old_word, new_word)
     return found
-
-
-def _word(value: Any) -> Any:
-    return NONE if value is None else value
 
 
 @dataclass(frozen=True)

@@ -167,8 +167,7 @@ def _template_file(name: str) -> str:
 
 
 def _encoded(text: str, tokenizer: Any) -> list[int]:
-    ids: list[int] = tokenizer.encode(text, add_special_tokens=tokenizer.chat_template is None)
-    return ids
+    return tokenizer.encode(text, add_special_tokens=tokenizer.chat_template is None)
 
 
 class _ChatTemplate:

@@ -8,14 +8,8 @@ from rlvr_cli.core.text import numbers_first
 from rlvr_cli.core.types import Group, Rollout, by_key
 
 MEASURED = (
-    "seconds_",
-    "least_seconds_",
-    "tokens_per_second_",
-    "goodput",
-    "mfu",
-    "roof_",
-    "machine_busy",
-    "memory_",
+    *("seconds_", "least_seconds_", "tokens_per_second_", "goodput"),
+    *("mfu", "roof_", "machine_busy", "memory_"),
 )
 """How the names of the metrics begin that depend on the machine and the moment. All others are the
 same in every repetition of a run on a CPU, and after a resume."""

@@ -51,15 +51,10 @@ class Result:
     """Of what this command sampled: tokens, seconds, and the share of the engine in them."""
 
     @property
-    def samples(self) -> int:
-        """Return the responses per problem, of the problem that has the fewest."""
-        return min(len(problem.rows) for problem in self.problems)
-
-    @property
     def judged_samples(self) -> int:
-        """Return the judged responses per problem, of the problem with the fewest but some."""
+        """Return the judged responses per problem, of that with the fewest but some; else all."""
         judged = (problem.tally.n for problem in self.problems if problem.tally.n)
-        return min(judged, default=self.samples)
+        return min(judged, default=min(len(problem.rows) for problem in self.problems))
 
 
 def judged_problems(rows: Iterable[ResponseRow], cluster: Cluster) -> tuple[JudgedProblem, ...]:

@@ -52,7 +52,10 @@ def add_adapter(model: Any, rank: int, alpha: int, targets: str | Sequence[str],
             raise UserError(_unknown_targets(model, targets)) from None
     adapted = {name for name, module in model.named_modules() if hasattr(module, "lora_A")}
     plain = all(isinstance(layer.get_base_layer(), _LINEAR) for layer in layers(model))
-    missing = [] if isinstance(named, str) else [t for t in named if not _names_one(t, adapted)]
+    ends = tuple(f".{name}" for name in adapted)
+    missing = not isinstance(named, str) and any(
+        not any(end.endswith(f".{target}") for end in ends) for target in named
+    )
     if missing or not plain or model.get_output_embeddings() in layers(model):
         raise UserError(_unknown_targets(model, targets))
     for parameter in trained(model):  # peft has frozen the others
@@ -158,10 +161,6 @@ def merge(model: Any, directory: Path) -> None:
             layer.weight.add_(delta.mul_(scale).reshape(layer.weight.shape).to(layer.weight))
     except (KeyError, TypeError, ZeroDivisionError, AttributeError, RuntimeError) as error:
         raise UserError(f"its adapter does not fit {base_of(directory)} ({error})") from None
-
-
-def _names_one(target: str, names: set[str]) -> bool:
-    return any(f".{name}".endswith(f".{target}") for name in names)
 
 
 def matrices(model: torch.nn.Module) -> dict[str, torch.Tensor]:

@@ -51,8 +51,7 @@ def _attention(
 
 def _mask(*args: Any, local_size: int | None = None, **kwargs: Any) -> torch.Tensor | None:
     _windows.update(filter(None, [local_size]))
-    mask: torch.Tensor | None = sdpa_mask(*args, local_size=local_size, **kwargs)
-    return mask
+    return sdpa_mask(*args, local_size=local_size, **kwargs)
 
 
 AttentionInterface.register(ATTENTION, _attention)

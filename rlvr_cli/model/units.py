@@ -88,12 +88,10 @@ class _Unit:
             with computed(AS_IT_STANDS):
                 return functional_call(self, weights, args, kwargs)  # type: ignore[arg-type]
 
-        if way.recomputes and torch.is_grad_enabled() and isinstance(self, _LAYER):
+        is_layer = isinstance(self, GradientCheckpointingLayer)
+        if way.recomputes and torch.is_grad_enabled() and is_layer:
             return checkpoint(run, *args, use_reentrant=False, preserve_rng_state=False, **kwargs)
         return run(*args, **kwargs)
-
-
-_LAYER = GradientCheckpointingLayer
 
 
 @cache

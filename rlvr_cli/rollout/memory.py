@@ -111,8 +111,7 @@ def _activations(model: Any, config: Config, rank: int | None, logits: int) -> i
 
 
 def _vocabulary(model: Any) -> int:
-    rows: int = model.get_output_embeddings().weight.shape[0]
-    return rows
+    return model.get_output_embeddings().weight.shape[0]
 
 
 def _adapter_numbers(model: Any, rank: int, targets: Any) -> int:

@@ -101,8 +101,7 @@ class Run:
 
     def truncate_to(self, step: int) -> list[dict[str, Any]]:
         """Truncate the files to the end of that step; return those metrics that can be read."""
-        rows: list[dict[str, Any]] = decided(self._truncate_to(step) if is_first() else None)
-        return rows
+        return decided(self._truncate_to(step) if is_first() else None)
 
     def _truncate_to(self, step: int) -> list[dict[str, Any]]:
         self._rollouts.mkdir(exist_ok=True)

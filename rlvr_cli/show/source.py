@@ -133,10 +133,9 @@ class Source:
                 paths.append(folder / "held-out-after.jsonl")
             paths = [path for path in paths if path.exists()][-1:]
         are_several = self.config is not None and len(self.config.eval.sources) > 1
-        sets: dict[str, list[ResponseRow]] = {} if are_several else {"": []}
-        for row in (row for path in paths for row in read_rows(path)):
-            name = str(row.get(PROBLEM_SET, "")) if are_several else ""
-            sets.setdefault(name, []).append(row)
+        rows = [row for path in paths for row in read_rows(path)]
+        of_sets = by_key(rows, lambda row: str(row.get(PROBLEM_SET, "")))
+        sets = of_sets if are_several else {"": rows}
         return {
             name: judged_problems(sorted(rows, key=lambda row: row["id"]), apart)
             for name, rows in sets.items()

@@ -31,8 +31,7 @@ def new_optimizer(groups: Parameters, optim: OptimConfig) -> torch.optim.Optimiz
     in_bfloat16 = any(parameter.dtype == torch.bfloat16 for parameter in parameters)
     if optim.moments == "8bit":
         adamw = library("torchao.optim", "optim.moments 8bit").AdamW8bit
-        made: torch.optim.Optimizer = adamw(listed, bf16_stochastic_round=True, **common)
-        return made
+        return adamw(listed, bf16_stochastic_round=True, **common)
     if optim.offload != "none":
         return OffloadedAdamW(listed, **common)
     if in_bfloat16:
@@ -104,8 +103,7 @@ def _inner(value: torch.Tensor) -> list[str]:
 
 
 def _get(value: torch.Tensor, inner: str) -> torch.Tensor:
-    found: torch.Tensor = getattr(value, inner.removeprefix(":")) if inner else value
-    return found
+    return getattr(value, inner.removeprefix(":")) if inner else value
 
 
 def _assembled(

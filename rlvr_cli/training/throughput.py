@@ -11,7 +11,7 @@ from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.group_filter import with_signal
 from rlvr_cli.algorithm.samples import TrainingSample
 from rlvr_cli.core.text import GIB
-from rlvr_cli.core.types import Group
+from rlvr_cli.core.types import Group, by_key
 from rlvr_cli.ranks.group import world
 from rlvr_cli.rollout.engines.base import Engine
 from rlvr_cli.training.roofline import (
@@ -101,17 +101,9 @@ def run_throughput(
         return [row[key] for row in history if row.get(key) is not None]
 
     added = (
-        *(
-            "tokens_sampled",
-            "tokens_given_up",
-            "tokens_scored",
-            "tokens_updated",
-            "tokens_with_signal",
-        ),
-        "seconds_step",
-        *("seconds_rollout", "seconds_verification", "seconds_logprobs"),
-        *("seconds_update", "seconds_sync"),
-        *("least_seconds_rollout", "least_seconds_update"),
+        *(f"tokens_{of}" for of in ("sampled", "given_up", "scored", "updated", "with_signal")),
+        *(f"seconds_{of}" for of in ("step", "rollout", "verification", "logprobs")),
+        *("seconds_update", "seconds_sync", "least_seconds_rollout", "least_seconds_update"),
     )
     totals: dict[str, Any] = {key: sum(values(key)) for key in added}
     totals["least_seconds_rollout"] /= most_gain
@@ -159,10 +151,8 @@ def _ratio(part: float, whole: float | None) -> float | None:
 
 def trained_lengths(samples: Sequence[TrainingSample]) -> Lengths:
     """Return the lengths of the samples that train, by their prompts."""
-    by_prompt: dict[tuple[int, ...], list[int]] = {}
-    for sample in samples:
-        by_prompt.setdefault(tuple(sample.prompt_ids), []).append(len(sample.response_ids))
-    return [(len(prompt), lengths) for prompt, lengths in by_prompt.items()]
+    by_prompt = by_key(samples, lambda sample: tuple(sample.prompt_ids))
+    return [(len(ids), [len(s.response_ids) for s in part]) for ids, part in by_prompt.items()]
 
 
 def _lengths(groups: Sequence[Group]) -> Lengths:
