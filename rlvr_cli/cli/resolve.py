@@ -233,7 +233,7 @@ def _kept_part(layer: Layer) -> tuple[Layer, list[str]]:
     values: dict[str, Any] = {}
     left_out = []
     for section, found in layer.values.items():
-        allowed = OF_A_MODEL.get(section) if isinstance(section, str) else None
+        allowed = OF_A_MODEL.get(section)
         if allowed is True or (allowed and not isinstance(found, dict)):
             values[section] = found
         elif allowed:

@@ -9,6 +9,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
+from io import BufferedReader
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,7 +25,6 @@ ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
 _LARGEST_MANIFEST = 16 << 20
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOCK = ".lock"
-_CHUNK = 1 << 20
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -133,7 +133,7 @@ def writing(name: object) -> Iterator[None]:
         raise UserError(f"{name}: cannot be written ({error.strerror})") from None
 
 
-def open_regular(path: Path, follow: bool = True) -> IO[bytes]:
+def open_regular(path: Path, follow: bool = True) -> BufferedReader:
     """Open a regular file. Raises OSError for any other: a FIFO hangs, a device never ends."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     descriptor = os.open(path, flags)
@@ -156,11 +156,8 @@ def read_regular(path: Path, most: int) -> bytes:
 
 def sha256(path: Path, follow: bool = True) -> str:
     """Return the checksum of a regular file, in hexadecimal."""
-    digest = hashlib.sha256()
     with open_regular(path, follow) as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:
