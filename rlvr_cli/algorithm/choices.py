@@ -36,8 +36,7 @@ class Algorithm(Section):
     )
     """How the loss of a batch is averaged over its tokens and responses."""
     top_entropy: float | None = Field(None, gt=0, lt=1)
-    """The share of the batch's tokens that have an advantage, those where the policy's entropy is
-    highest; none means all."""
+    """The share of the batch's tokens with an advantage, by highest entropy; none means all."""
     importance_correction: Annotated[
         kinds.TruncatedWeights | kinds.MaskedWeights | None, Field(discriminator="kind")
     ] = None
