@@ -89,7 +89,7 @@ class RolloutConfig(Section):
     seeded: bool = setting(True, read_by=SAMPLING, kept=True)
     """Every response has a seed of its own; false makes vLLM on a GPU faster, not repeatable."""
     mismatch_limit: float = setting(0.1, gt=0)
-    """The run stops where log-probabilities of engine and trainer differ by more in a step's mean."""
+    """The run stops where engine and trainer differ by more in a step's mean log-probability."""
 
 
 class EvalConfig(Section):
