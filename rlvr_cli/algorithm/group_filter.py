@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlvr_cli.algorithm.choices import Algorithm
-from rlvr_cli.core.records import groups_as_json, groups_from_json
-from rlvr_cli.core.types import Group, Prompt, Rollout
+from rlvr_cli.core.types import Group, Prompt, Rollout, groups_as_json, groups_from_json
 
 _LEAST_SHARE = 0.25
 """A refill never counts on a smaller share of mixed groups than this, so that none is huge."""

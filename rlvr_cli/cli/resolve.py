@@ -8,8 +8,7 @@ import rlvr_cli
 from rlvr_cli import config
 from rlvr_cli.algorithm.reward_config import parse_rewards
 from rlvr_cli.config import OF_A_MODEL, SETTINGS, Config, flags_of, use_of
-from rlvr_cli.config.foreign import foreign_answer
-from rlvr_cli.config.overlay import UnknownSettingError
+from rlvr_cli.config.overlay import UnknownSettingError, foreign_answer
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import read_regular, reading

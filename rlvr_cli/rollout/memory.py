@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from rlvr_cli.config import Config, OptimConfig
+from rlvr_cli.model.attention import attention_sizes
 from rlvr_cli.model.policy import chunk_rows
-from rlvr_cli.model.shape import attention_sizes
 from rlvr_cli.model.units import decoder_layers
 from rlvr_cli.ranks.group import world
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from rlvr_cli.model.shape import attention_sizes
+from rlvr_cli.model.attention import attention_sizes
 
 
 @dataclass(frozen=True)

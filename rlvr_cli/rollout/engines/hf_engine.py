@@ -12,14 +12,13 @@ import torch
 from transformers import PreTrainedModel
 
 from rlvr_cli.core.types import Completion, SamplingParams
+from rlvr_cli.model.attention import attention_sizes
 from rlvr_cli.model.forward import PACKED, Forward
-from rlvr_cli.model.shape import attention_sizes
 from rlvr_cli.rollout.engines.base import Listener, refuse_prompts
-from rlvr_cli.rollout.engines.drawn import Drawn
 from rlvr_cli.rollout.engines.kv_cache import GroupCache, moved_up
 from rlvr_cli.rollout.engines.own_cache import decode_with_own_cache
 from rlvr_cli.rollout.engines.quick_layers import quick_layers
-from rlvr_cli.rollout.engines.sampling import sample, uniform
+from rlvr_cli.rollout.engines.sampling import Drawn, sample, uniform
 
 _COMPACT_BELOW = 0.9
 

@@ -7,8 +7,7 @@ import torch
 import transformers
 
 from rlvr_cli.core.types import Completion, SamplingParams
-from rlvr_cli.rollout.engines.drawn import Drawn
-from rlvr_cli.rollout.engines.sampling import sample, uniform
+from rlvr_cli.rollout.engines.sampling import Drawn, sample, uniform
 
 
 def decode_with_own_cache(
