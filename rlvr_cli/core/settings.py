@@ -187,10 +187,9 @@ def _meaning(section: type[Section], name: str) -> str:
 
 def _shared_meaning(classes: list[type[Choice]]) -> str:
     """Return the docstring of the nearest class that all kinds of a choice have above them."""
-    for one in classes[0].__mro__ if classes else ():
-        if all(issubclass(other, one) for other in classes) and one is not Choice:
-            return " ".join((one.__doc__ or "").split()) if issubclass(one, Choice) else ""
-    return ""
+    shared = (one for one in classes[0].__mro__ if all(issubclass(c, one) for c in classes))
+    nearest = next(one for one in shared if one is not Choice)
+    return " ".join((nearest.__doc__ or "").split()) if issubclass(nearest, Choice) else ""
 
 
 def _words(annotation: Any) -> tuple[str, ...]:

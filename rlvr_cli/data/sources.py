@@ -142,10 +142,7 @@ def _spec_rows(
         raise UserError(f"{name}: it has no {split} split; it has {', '.join(spec.split_names())}")
     if spec.source == _PROCEDURAL:
         size = (spec.sizes or {})[cast(Split, split)]
-        try:
-            rows = chains.problems(split, size, seed=chains.SEED)
-        except ValueError as error:
-            raise UserError(f"{name}: {error}") from None
+        rows = chains.problems(split, size, seed=chains.SEED)
         return ((f"{name}:{n}", n, row) for n, row in enumerate(rows, 1))
     if spec.source.endswith(FILE_TYPES):
         return file_rows(Path(name).parent / spec.source)
