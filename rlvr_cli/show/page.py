@@ -20,7 +20,7 @@ from rlvr_cli.core.files import write_new, writing
 from rlvr_cli.core.text import numbers_first, printable
 from rlvr_cli.core.types import ROW_KEYS
 from rlvr_cli.runs.stored import StoredTokens
-from rlvr_cli.show.screen import differing, pass_at_1
+from rlvr_cli.show.screen import cut, differing, pass_at_1
 from rlvr_cli.show.source import REASONS, ShownGroup, Source, as_trained, reason, trained
 
 MOST_BYTES = 3_500_000
@@ -268,9 +268,7 @@ def _fields(row: dict[str, Any]) -> dict[str, str]:
 
 
 def _short(value: Any) -> str:
-    text = printable("-" if value is None else str(value))
-    cut = f"… ({len(text):,} characters in all)" if len(text) > _LONGEST_TEXT else ""
-    return f"{text[:_LONGEST_TEXT]}{cut}"
+    return cut(printable("-" if value is None else str(value)), _LONGEST_TEXT)
 
 
 def _checksum(text: str) -> str:

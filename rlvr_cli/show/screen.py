@@ -170,7 +170,7 @@ def _show_group(
     display.lines(
         [f"{place}{shortened(first['id'])}, gold {cell(first['answer'])}; {count}"], "bold"
     )
-    display.lines([_cut(str(first["problem"])), ""])
+    display.lines([cut(str(first["problem"])), ""])
     values: dict[int, str] = {}
     if config is not None:
         for sample, (reward, value) in as_trained(group, config).items():
@@ -178,11 +178,11 @@ def _show_group(
             values[sample] = f", reward {reward:+.2f}{advantage}"
     for row in rows:
         tokens = "" if row["n_tokens"] is None else f", {plural(row['n_tokens'], 'token')}"
-        cut = ", cut off" if row["finish_reason"] == "length" else ""
-        says = f"{row['verdict']}: {reason(row)}{values.get(row['sample'], '')}{tokens}{cut}"
+        ended = ", cut off" if row["finish_reason"] == "length" else ""
+        says = f"{row['verdict']}: {reason(row)}{values.get(row['sample'], '')}{tokens}{ended}"
         is_right = row["verdict"] == "correct"
         display.lines([f"sample {row['sample']}  {says}"], "green" if is_right else "cyan")
-        display.console.print(thought_dimmed(_cut(row["response"])))
+        display.console.print(thought_dimmed(cut(row["response"])))
         display.lines([""])
 
 
@@ -215,10 +215,9 @@ def follow(runs: Sequence[Source], display: Display) -> None:
         time.sleep(_REDRAWN_S)
 
 
-def _cut(text: str) -> str:
-    if len(text) <= _LONGEST_TEXT:
-        return text
-    return f"{text[:_LONGEST_TEXT]}… ({len(text):,} characters in all)"
+def cut(text: str, most: int = _LONGEST_TEXT) -> str:
+    """Return the first `most` characters of a text, and how many it has if that is not all."""
+    return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters in all)"
 
 
 def cell(value: object) -> str:
