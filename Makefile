@@ -50,8 +50,8 @@ mutants: $(VENV)/installed-dev
 
 # The pages of all settings and commands, from these themselves.
 settings: $(VENV)/installed
-	$(BIN)/python -m rlvr_cli.cli.listings > docs/settings.md
-	$(BIN)/python -m rlvr_cli.cli.listings commands > docs/commands.md
+	$(BIN)/python docs/pages.py > docs/settings.md
+	$(BIN)/python docs/pages.py commands > docs/commands.md
 
 # The recipe of the built-in policy, about ten minutes of a core; it makes the shipped weights bit for bit.
 tiny: $(VENV)/installed

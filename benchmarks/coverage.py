@@ -70,7 +70,7 @@ def main() -> None:
     found = list(lines(args.trials, args.seed))
     header = ["Beta", "problems", *(f"k {k}" for k in SAMPLES)]
     header += [f"lift {far:g} on {share:g}" for far, share in LIFTS]
-    print("\n".join(table(header, [cells for cells, _, _ in found])))
+    print("\n".join(table([header, *(cells for cells, _, _ in found)])))
     for name, place in (("pass@1", 1), ("difference", 2)):
         shares = sorted(share for one in found for share in one[place])
         middle, least, most = shares[len(shares) // 2], shares[0], shares[-1]

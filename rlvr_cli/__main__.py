@@ -37,7 +37,7 @@ def _run(arguments: list[str]) -> int:
 
     from rlvr_cli.cli.errors import report
     from rlvr_cli.cli.main import app
-    from rlvr_cli.config.foreign import foreign_answer
+    from rlvr_cli.config.overlay import foreign_answer
     from rlvr_cli.core.text import what_is_wrong
 
     # click's own, which newer versions of typer bring along under another name

@@ -15,10 +15,10 @@ import click
 import pytest
 import yaml
 from conftest import invoke
+from pages import commands_page
 from typer.main import get_command
 
 import rlvr_cli
-from rlvr_cli.cli.listings import commands_page
 from rlvr_cli.cli.main import app
 from rlvr_cli.config import resolve, set_layer
 

@@ -29,19 +29,14 @@ def group_normalized(
 
 def group_centered(rewards_G: torch.Tensor) -> torch.Tensor:
     """Compute A_i = r_i - mean r, [G]. Dr. GRPO, Liu et al. 2025, arXiv:2503.20783, section 3.2.
-
-    Raises ValueError for a group of one.
-    """
+    Raises ValueError for a group of one."""
     _refuse_one(rewards_G)
     return rewards_G - rewards_G.mean()
 
 
 def leave_one_out(rewards_G: torch.Tensor) -> torch.Tensor:
     """Compute A_i = r_i - mean of the other G - 1, [G]. RLOO, Ahmadian et al. 2024,
-    arXiv:2402.14740.
-
-    Raises ValueError for a group of one.
-    """
+    arXiv:2402.14740. Raises ValueError for a group of one."""
     _refuse_one(rewards_G)
     G = len(rewards_G)
     return (rewards_G - rewards_G.mean()) * G / (G - 1)
@@ -92,8 +87,7 @@ def whiten(values: torch.Tensor, mask: torch.Tensor, eps: float = 1e-8) -> torch
 def of_highest_entropy(
     advantages: torch.Tensor, entropy: torch.Tensor, mask: torch.Tensor, share: float
 ) -> torch.Tensor:
-    """Compute I[H_t >= threshold] A_t, [B, T]; `share` of all tokens in the mask reach the
-    threshold.
+    """Compute I[H_t >= threshold] A_t, [B, T]; `share` of the mask's tokens reach the threshold.
 
     Wang et al. 2025, arXiv:2506.01939: their indicator stands before the surrogate, and every token
     counts in the denominator. H_t is the policy's before the update, the threshold the batch's.
@@ -163,8 +157,7 @@ def with_advantages(
 ) -> list[TrainingSample]:
     """Return the samples that train, with advantages and (for a critic) returns; [T] each, float64.
 
-    Cut-off responses that are masked count in their group's baseline and then leave, as do those
-    without a likelihood to raise.
+    Masked cut-off responses count in the baseline and leave, as do those without a likelihood.
     """
     inputs = advantage_inputs(samples, algo, kl_coef)
     advantages = ADVANTAGES[algo.advantage.kind](inputs, **algo.advantage.cells)
@@ -196,8 +189,7 @@ def with_advantages(
 def advantage_inputs(
     samples: Sequence[TrainingSample], algo: Algorithm, kl_coef: float
 ) -> AdvantageInputs:
-    """Build the batch's tensors: the reward on the last token, -kl_coef KL on every one if
-    configured."""
+    """Build the batch's tensors: the reward on the last token, any -kl_coef KL on every one."""
     B, T = len(samples), max(len(sample.response_ids) for sample in samples)
     rewards, mask, values = torch.zeros(3, B, T, dtype=torch.float64)
     for index, sample in enumerate(samples):

@@ -6,30 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from rlvr_cli.algorithm.kinds import (
-    KL,
-    Cispo,
-    Clip,
-    Critic,
-    DualClip,
-    Gae,
-    Gmpo,
-    GroupBaseline,
-    GroupNormalized,
-    IterativeReference,
-    Likelihood,
-    MaskedWeights,
-    MaskOverlong,
-    Mixed,
-    PolicyGradient,
-    Ratio,
-    Return,
-    Sapo,
-    SequenceClip,
-    SoftOverlong,
-    TruncatedWeights,
-    Vespo,
-)
+from rlvr_cli.algorithm import kinds
 from rlvr_cli.core.settings import Section, describe
 
 
@@ -37,26 +14,34 @@ class Algorithm(Section):
     """All choices and numbers that make an algorithm: one row of the table of presets."""
 
     advantage: Annotated[
-        Gae | GroupNormalized | GroupBaseline | Return | Likelihood, Field(discriminator="kind")
-    ] = GroupNormalized()
+        kinds.Gae | kinds.GroupNormalized | kinds.GroupBaseline | kinds.Return | kinds.Likelihood,
+        Field(discriminator="kind"),
+    ] = kinds.GroupNormalized()
     whiten: bool = False
     """Whether to whiten advantages over all tokens, after the returns are taken."""
     surrogate: Annotated[
-        PolicyGradient | Ratio | Clip | DualClip | SequenceClip | Cispo | Sapo | Vespo | Gmpo,
+        kinds.PolicyGradient
+        | kinds.Ratio
+        | kinds.Clip
+        | kinds.DualClip
+        | kinds.SequenceClip
+        | kinds.Cispo
+        | kinds.Sapo
+        | kinds.Vespo
+        | kinds.Gmpo,
         Field(discriminator="kind"),
-    ] = Clip()
+    ] = kinds.Clip()
     aggregation: Literal["token_mean", "sequence_mean", "sequence_sum", "constant_length"] = (
         "token_mean"
     )
     """How the loss of a batch is averaged over its tokens and responses."""
     top_entropy: float | None = Field(None, gt=0, lt=1)
-    """The share of the batch's tokens that have an advantage, those where the policy's entropy is
-    highest; none means all."""
+    """The share of the batch's tokens with an advantage, by highest entropy; none means all."""
     importance_correction: Annotated[
-        TruncatedWeights | MaskedWeights | None, Field(discriminator="kind")
+        kinds.TruncatedWeights | kinds.MaskedWeights | None, Field(discriminator="kind")
     ] = None
     """Weights for the gap between the engine's and the trainer's log-probabilities."""
-    kl: KL | None = None
+    kl: kinds.KL | None = None
     epochs: int = Field(1, ge=1)
     """Passes over a step's batch."""
     mini_batches: int = Field(1, ge=1)
@@ -66,14 +51,16 @@ class Algorithm(Section):
     """Epochs end early once approx_kl, taken after each, is past this (nats a token)."""
     entropy_coef: float = Field(0.0, ge=0)
     """The coefficient of the entropy bonus."""
-    filter: Mixed | None = None
+    filter: kinds.Mixed | None = None
     """Which groups train; none means all, sampled once."""
-    overlong: Annotated[SoftOverlong | MaskOverlong, Field(discriminator="kind")] | None = None
+    overlong: (
+        Annotated[kinds.SoftOverlong | kinds.MaskOverlong, Field(discriminator="kind")] | None
+    ) = None
     """The treatment of responses that reach the longest length."""
 
     @property
-    def critic(self) -> Critic | None:
-        return self.advantage.critic if isinstance(self.advantage, Gae) else None
+    def critic(self) -> kinds.Critic | None:
+        return self.advantage.critic if isinstance(self.advantage, kinds.Gae) else None
 
     @property
     def updates(self) -> int:
@@ -86,16 +73,15 @@ class Algorithm(Section):
         return self.kl is not None and self.kl.reference.kind != "old"
 
     @property
-    def renewal(self) -> IterativeReference | None:
-        """Return the iterative reference, which the policy replaces every so many steps; else
-        None."""
+    def renewal(self) -> kinds.IterativeReference | None:
+        """Return the reference that the policy replaces every so many steps; else None."""
         reference = self.kl.reference if self.kl is not None else None
-        return reference if isinstance(reference, IterativeReference) else None
+        return reference if isinstance(reference, kinds.IterativeReference) else None
 
     @property
     def masks_cut_off(self) -> bool:
         """Return whether cut-off responses are left out of training."""
-        return isinstance(self.overlong, MaskOverlong)
+        return isinstance(self.overlong, kinds.MaskOverlong)
 
     @property
     def reads_responses(self) -> bool:
@@ -123,9 +109,9 @@ CONTRADICTIONS: tuple[tuple[Callable[[Algorithm], bool], str], ...] = (
         lambda a: (
             a.reads_responses
             and not (
-                isinstance(a.surrogate, PolicyGradient)
+                isinstance(a.surrogate, kinds.PolicyGradient)
                 and a.filter is a.importance_correction is None
-                and not (a.rewards_kl or isinstance(a.overlong, SoftOverlong))
+                and not (a.rewards_kl or isinstance(a.overlong, kinds.SoftOverlong))
             )
         ),
         "algorithm.advantage one: its responses are not sampled and have no reward; use surrogate "

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlvr_cli.algorithm.choices import Algorithm
-from rlvr_cli.core.records import groups_as_json, groups_from_json
-from rlvr_cli.core.types import Group, Prompt, Rollout
+from rlvr_cli.core.types import Group, Prompt, Rollout, groups_as_json, groups_from_json
 
 _LEAST_SHARE = 0.25
 """A refill never counts on a smaller share of mixed groups than this, so that none is huge."""
@@ -46,8 +45,7 @@ def in_order(
 ) -> list[Group]:
     """Return groups 0, 1, 2, … up to the first with which it is enough; abandon those under way.
 
-    The order is that of the prompts, not of their ends, so that the lengths of the responses choose
-    nothing.
+    The order is that of the prompts, not of their ends, so that lengths choose nothing.
     """
     found: dict[int, Group] = {}
     ready: list[Group] = []

@@ -152,8 +152,7 @@ class Gmpo(Surrogate):
 
 
 class TruncatedWeights(Choice):
-    """Weights for the gap between the engine's and the trainer's log-probabilities, cut at a
-    cap."""
+    """Weights for the gap between engine's and trainer's log-probabilities, cut at a cap."""
 
     kind: Literal["truncate"] = "truncate"
     cap: float = Field(2.0, gt=1)
@@ -216,22 +215,18 @@ class KL(Choice):
 
     @property
     def controls_own(self) -> bool:
-        """Return whether the coefficient follows how far the updates moved the policy (PPO's
-        penalty form)."""
+        """Return whether the coefficient follows the updates' divergence (PPO's penalty form)."""
         return self.reference.kind == "old" and self.control is not None
 
 
 class Mixed(Choice):
-    """Dynamic sampling: only groups whose responses differ in a metric train, and the batch is
-    refilled."""
+    """Dynamic sampling: only groups that differ in a metric train; the batch is refilled."""
 
     kind: Literal["mixed"] = "mixed"
     metric: str = "accuracy"
-    """What differs: accuracy (some responses right, some wrong), reward (the sum), or one reward by
-    its name."""
+    """What differs: accuracy (some right, some wrong), reward (the sum), or one by its name."""
     max_gen_batches: int = Field(4, ge=0)
-    """The most rounds of sampling per step to fill its batch with groups that pass the filter; 0
-    means no limit."""
+    """The most rounds of sampling a step to fill its batch with groups that pass; 0: no limit."""
     on_cap: Literal["train", "skip", "stop"] = "train"
     """When the cap is reached: train on what there is, skip the update, or stop the run."""
     surplus: Literal["carry", "abort"] = "carry"

@@ -17,14 +17,12 @@ def bounded(log_ratio: torch.Tensor) -> torch.Tensor:
 
 
 def k1(logprobs: torch.Tensor, other_logprobs: torch.Tensor) -> torch.Tensor:
-    """Compute k1 = log pi - log other, [B, T]: its mean is KL(pi|other), its terms may be
-    negative."""
+    """Compute k1 = log pi - log other, [B, T]: mean KL(pi|other), terms may be negative."""
     return logprobs - other_logprobs
 
 
 def k2(logprobs: torch.Tensor, other_logprobs: torch.Tensor) -> torch.Tensor:
-    """Compute k2 = (log pi - log other)^2 / 2, [B, T]: on-policy its gradient is that of
-    KL(pi|other)."""
+    """Compute k2 = (log pi - log other)^2 / 2, [B, T]: on-policy the gradient of KL(pi|other)."""
     return (logprobs - other_logprobs).square() / 2
 
 
@@ -52,8 +50,7 @@ ESTIMATORS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 
 
 def proportional(coef: float, divergence: float, target: float) -> float:
-    """Return coef (1 + 0.1 clip(KL / target - 1, -0.2, 0.2)). Ziegler et al. 2019,
-    arXiv:1909.08593."""
+    """Return coef (1 + 0.1 clip(KL / target - 1, -0.2, 0.2)). Ziegler 2019, arXiv:1909.08593."""
     return coef * (1 + 0.1 * min(0.2, max(-0.2, divergence / target - 1)))
 
 

@@ -19,8 +19,7 @@ def importance_ratio(logprobs: torch.Tensor, old_logprobs: torch.Tensor) -> torc
 def sequence_ratio(
     logprobs: torch.Tensor, old_logprobs: torch.Tensor, mask: torch.Tensor
 ) -> torch.Tensor:
-    """Compute s = exp(mean over t of (logprobs - old_logprobs)), [B, T], the same for a whole
-    response.
+    """Compute s = exp(mean over t of (logprobs - old_logprobs)), [B, T], one for a response.
 
     GSPO, Zheng et al. 2025, arXiv:2507.18071, eq. 7.
     """
@@ -44,8 +43,7 @@ def clipped_surrogate(
 def is_clipped(
     ratio: torch.Tensor, advantages: torch.Tensor, clip_low: float, clip_high: float
 ) -> torch.Tensor:
-    """Return where the clip removes the gradient, bool [B, T]: outside the bounds on A's own
-    side."""
+    """Return where the clip removes the gradient, bool [B, T]: outside bounds on A's side."""
     return ((ratio > 1 + clip_high) & (advantages > 0)) | (
         (ratio < 1 - clip_low) & (advantages < 0)
     )
@@ -89,8 +87,7 @@ def clip(inputs: LossInputs, low: float, high: float) -> Surrogate:
 
 
 def dual_clip(inputs: LossInputs, low: float, high: float, dual: float) -> Surrogate:
-    """Compute the clipped surrogate, at least c A_t where A_t < 0. Ye et al. 2020,
-    arXiv:1912.09729."""
+    """Compute the clipped surrogate, at least c A_t where A_t < 0. Ye 2020, arXiv:1912.09729."""
     surrogate, clipped = clip(inputs, low, high)
     floor = dual * inputs.advantages
     capped = (inputs.advantages < 0) & (surrogate < floor)

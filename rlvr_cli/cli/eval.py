@@ -14,15 +14,7 @@ from rlvr_cli.core.types import Group, Prompt, SamplingParams
 from rlvr_cli.data.problems import ProblemSet, load_all
 from rlvr_cli.data.prompts import template_text
 from rlvr_cli.data.sources import DEFAULT_PROMPT
-from rlvr_cli.evaluation.fingerprint import (
-    Fingerprint,
-    data_hash,
-    engine_versions,
-    judging,
-    model_hash,
-    prompts_hash,
-    sampling,
-)
+from rlvr_cli.evaluation import fingerprint
 from rlvr_cli.evaluation.measure import evaluate
 from rlvr_cli.evaluation.report import Result, check_fields, judged_problems
 from rlvr_cli.evaluation.responses import check_problems
@@ -70,7 +62,7 @@ def eval_(configs: Sequence[Config], asked: ReportOptions, display: Display) -> 
                 display.say("policy", f"{model}: {session.description}")
                 if published := published_sampling(session.policy.model):
                     display.say("published", f"its generation_config asks for {published}")
-                model_sha = model_hash(model_files(model))
+                model_sha = fingerprint.model_hash(model_files(model))
                 for plan in listed:
                     problems = sets[plan.config.data.source]
                     name = names[model, problems.name]
@@ -100,13 +92,13 @@ class _Measurement:
         self.answer_format: Format = plan.answer_format if judge == OURS else "any"
         self.prompts, self.params = _prompts_and_params(plan, problems, session)
         template = template_text(config.data.prompt or problems.prompt)
-        self.fingerprint: Fingerprint = {
+        self.fingerprint: fingerprint.Fingerprint = {
             "model": model_sha,
-            "data": data_hash(prompt.problem for prompt in self.prompts),
-            "prompts": prompts_hash(self.prompts),
-            **sampling(self.params, config.seed, config.rollout.seeded, template),
-            **engine_versions(session.engine, session.device, session.plan.threads),
-            **judging(self.answer_format, judge, config.eval.votes),
+            "data": fingerprint.data_hash(prompt.problem for prompt in self.prompts),
+            "prompts": fingerprint.prompts_hash(self.prompts),
+            **fingerprint.sampling(self.params, config.seed, config.rollout.seeded, template),
+            **fingerprint.engine_versions(session.engine, session.device, session.plan.threads),
+            **fingerprint.judging(self.answer_format, judge, config.eval.votes),
         }
 
     def unfinished(
@@ -177,8 +169,7 @@ class _Measurement:
 
 
 def _in_its_own_way(config: Config, problems: ProblemSet, display: Display) -> Config:
-    """Ask a model that is no run for a box, as it was published, where nothing else is asked for
-    than our training format."""
+    """Ask a model that is no run for a box, as published, unless another format is asked for."""
     is_ours = choose_format(problems, config.data) == DEFAULT_PROMPT
     if config.data.prompt is not None or not is_ours or has_own_settings(config.model):
         return config
@@ -192,8 +183,7 @@ def _in_its_own_way(config: Config, problems: ProblemSet, display: Display) -> C
 
 
 def _problem_sets(configs: Sequence[Config], asked: ReportOptions) -> _Sets:
-    """Return the problems of each source, read once and checked: all of them, whatever the
-    limit."""
+    """Return the problems of each source, read once and checked, whatever the limit."""
     sets: _Sets = {}
     for config in configs:
         data = config.data
@@ -215,8 +205,7 @@ def _prompts_and_params(
     plan: Plan, problems: ProblemSet, session: Session
 ) -> tuple[list[Prompt], SamplingParams]:
     """Return the prompts of the first `limit` problems, and room for responses: as asked, else what
-    the context leaves beside the longest prompt of the whole set, so that `limit` changes no
-    answer."""
+    the context leaves beside the set's longest prompt, so that `limit` changes no answer."""
     config, params, limit = plan.config, plan.evaluation, plan.config.data.limit
     if "max_tokens" in config.rollout.model_fields_set:
         first = replace(problems, problems=problems.problems[:limit])

@@ -1,17 +1,13 @@
-"""What `--list` and `--settings` print: a table, or JSONL in a pipe. As a program: the pages
-docs/settings.md and, with the argument `commands`, docs/commands.md."""
+"""What `--list` and `--settings` print: a table, or JSONL in a pipe."""
 
 import sys
 from collections.abc import Sequence
-from inspect import cleandoc
 from itertools import groupby
-from typing import Any
 
 from pydantic_core import PydanticUndefined
 from rich.console import Console
 from rich.markdown import Markdown
 from rich.table import Table
-from typer.main import get_command
 
 from rlvr_cli.algorithm.presets import ALGORITHMS
 from rlvr_cli.config import SETTINGS, Config
@@ -62,56 +58,13 @@ def list_settings(sections: Sequence[str]) -> None:
             shown = {"name": row.name, "default": _default(row), "meaning": _meaning(row)}
             write_jsonl_line(sys.stdout, {**shown, "flag": _flag(row)})
         return
-    Console().print(Markdown("\n".join(_tables(rows))))
+    Console().print(Markdown("\n".join(tables(rows))))
 
 
-def settings_page() -> str:
-    """Return docs/settings.md: a table for each section."""
-    lines = [
-        "# Settings",
-        "",
-        "Made by `make settings` from the settings themselves; `rlvr train --settings` lists them.",
-        "A setting is given as `--set NAME=VALUE`, in a file for `--config`, or by its flag. A "
-        "default under `algorithm` is that of `dapo`; `rlvr train --list` has the other presets. "
-        "Of a choice the kind is set by its name (`algorithm.kl=k3`), its cells below it.",
-    ]
-    return "\n".join([*lines, *_tables(list(described(Config)))]) + "\n"
-
-
-def commands_page() -> str:
-    """Return docs/commands.md: examples and options of each command."""
-    from rlvr_cli.cli.help import shown_defaults, shown_meanings
-    from rlvr_cli.cli.main import app
-
-    lines = ["# Commands", "", "Made by `make settings` from what `rlvr COMMAND --help` shows."]
-    group: Any = get_command(app)
-    for name, command in group.commands.items():
-        lines += ["", f"## rlvr {name}", "", *_help_lines(command.help)]
-        lines += ["", "| option | meaning | default |", "| --- | --- | --- |"]
-        of = "eval" if name == "audit" else name
-        meanings, defaults = shown_meanings(of), shown_defaults(of)
-        for one in command.params:
-            flags = ", ".join(f"`{flag}`" for flag in one.opts if flag.startswith("-"))
-            meaning = one.help or meanings.get(one.name) or ""
-            cells = [flags or f"`{one.name.upper()}`", meaning, defaults.get(one.name, "")]
-            lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
-    return "\n".join(lines) + "\n"
-
-
-def _help_lines(text: str) -> list[str]:
-    """Return the help of a command as Markdown: its indented lines are examples."""
-    lines = [line for line in cleandoc(text).splitlines() if line and "[bold]" not in line]
-    blocks: list[str] = []
-    for is_code, part in groupby(lines, lambda line: line.startswith("  ")):
-        found = [line.strip() for line in part]
-        blocks += ["```sh", *found, "```", ""] if is_code else [*found, ""]
-    return blocks[:-1]
-
-
-def _tables(rows: Sequence[Described]) -> list[str]:
+def tables(rows: Sequence[Described]) -> list[str]:
     """Return a Markdown table for each section."""
     lines = []
-    for section, listed in groupby(rows, _section):
+    for section, listed in groupby(rows, lambda row: row.name.rpartition(".")[0].partition(".")[0]):
         lines += ["", f"## {section or 'The run'}", ""]
         lines += ["| setting | default | meaning | flag |", "| --- | --- | --- | --- |"]
         for row in listed:
@@ -119,11 +72,6 @@ def _tables(rows: Sequence[Described]) -> list[str]:
             flag = f"`{_flag(row)}`" if _flag(row) else ""
             lines.append(f"| `{row.name}` | {_default(row)} | {meaning} | {flag} |")
     return lines
-
-
-def _section(row: Described) -> str:
-    first, dot, _ = row.name.partition(".")
-    return first if dot else ""
 
 
 def _is_in(row: Described, section: str) -> bool:
@@ -156,7 +104,3 @@ def _flag(row: Described) -> str | None:
         return "--kl" if row.name == "algorithm.kl.coef" else None
     of = use.flag_of or use.read_by
     return use.flag if "train" in of else f"{use.flag} of {' and '.join(of)}"
-
-
-if __name__ == "__main__":
-    print(commands_page() if "commands" in sys.argv else settings_page(), end="")

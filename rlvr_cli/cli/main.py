@@ -149,12 +149,10 @@ def train(
 def eval_(
     ctx: typer.Context,
     data: Annotated[
-        list[str] | None,
-        typer.Argument(help="Problem sets, as in train; several give one table."),
+        list[str] | None, typer.Argument(help="Problem sets, as in train; several give one table.")
     ] = None,
     model: Annotated[
-        list[str] | None,
-        typer.Option(help="As in train; repeat it for several models."),
+        list[str] | None, typer.Option(help="As in train; repeat it for several models.")
     ] = None,
     responses: Annotated[
         list[str] | None, options.output(help="Judge responses of files or - instead.")

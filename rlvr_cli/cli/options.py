@@ -35,8 +35,7 @@ RunOut = Annotated[Path | None, output(help="A new run directory.")]
 ConfigFile = Annotated[Path | None, settings("--config", help="A YAML file of settings.")]
 Set = Annotated[list[str] | None, settings("--set", help="Any setting: section.key=value.")]
 Processes = Annotated[
-    int | None,
-    settings(min=1, max=1024, help="So many side by side on this machine, one a GPU."),
+    int | None, settings(min=1, max=1024, help="So many side by side on this machine, one a GPU.")
 ]
 Quiet = Annotated[bool, output("--quiet", "-q", help="Results only.")]
 Track = Annotated[

@@ -9,18 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from rlvr_cli.console import tables
 from rlvr_cli.console.display import Display
-from rlvr_cli.console.tables import (
-    FORMATS,
-    TABLE,
-    by_difference,
-    by_field,
-    by_k,
-    counted,
-    overview,
-    percent,
-    shown,
-)
 from rlvr_cli.core.cores import usable_cores
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import jsonl_line
@@ -45,15 +35,14 @@ _OFTEN_MISSED, _FEW_POINTS = 0.01, 0.05
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """What is to be said about the results, how, and by whom: `--k`, `--by`, `--against`, `--out`,
-    `--judge`, `--format`."""
+    """What to say of results, how, by whom: `--k --by --against --out --judge --format`."""
 
     ks: tuple[int, ...] = ()
     by: tuple[str, ...] = ()
     against: Path | None = None
     out: Path | None = None
     judge: str = OURS
-    format: str = TABLE
+    format: str = tables.TABLE
 
 
 def report_options(
@@ -66,7 +55,7 @@ def report_options(
     assignments: Sequence[str],
 ) -> ReportOptions:
     """Check what is to be said of an evaluation. Raises UserError."""
-    if form not in (forms := [TABLE, *FORMATS]):
+    if form not in (forms := [tables.TABLE, *tables.FORMATS]):
         raise UserError(f"--format {shortened(form)}: choose from {', '.join(forms)}")
     fields = dict.fromkeys(field.strip() for text in by for field in text.split(","))
     return ReportOptions(
@@ -96,10 +85,8 @@ def checked_judge(judge: str, assignments: Iterable[str]) -> str:
 def earlier_results(
     asked: ReportOptions, ours: Mapping[tuple[str, str], Sequence[Problem]], verifier: Verifier
 ) -> list[Result]:
-    """Return what `--against` is to be compared with; none if it was not given.
-
-    Raises UserError if the problems of one of our (model, problem set) pairs cannot be compared.
-    """
+    """Return what `--against` is to be compared with; none if it was not given. Raises UserError if
+    the problems of one of our (model, problem set) pairs cannot be compared."""
     if asked.against is None:
         return []
     theirs = read_results(asked.against, verifier.cluster)
@@ -116,18 +103,15 @@ def publish(
     theirs: Sequence[Result],
     display: Display,
 ) -> None:
-    """Report, compare and write.
-
-    Raises UserError where `asked` does not fit the results; for a comparison that fails, once all
-    else is written.
-    """
+    """Report, compare and write. Raises UserError where `asked` does not fit the results; for a
+    comparison that fails, once all else is written."""
     with open_judge(OURS, workers=usable_cores()) as verifier:
         results = [counted_in_any_form(result, verifier) for result in results]
     entries = [report_entry(result, chosen_ks(asked.ks, result), asked.by) for result in results]
     for entry in entries:
         _show(entry, len(entries) > 1, display)
     if len(entries) > 1:
-        display.block(overview(entries))
+        display.block(tables.overview(entries))
     report: dict[str, Any] = {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": shlex.join(["rlvr", *sys.argv[1:]]),
@@ -146,8 +130,8 @@ def publish(
         rows = [[row for p in result.problems for row in p.rows] for result in results]
         directory.finish(report, dict(zip(file_names(pairs), rows, strict=True)))
         display.say("report", f"{directory.directory}/report.json, rows in responses/ beside it")
-    if asked.format != TABLE:
-        print(FORMATS[asked.format](report))
+    if asked.format != tables.TABLE:
+        print(tables.FORMATS[asked.format](report))
     elif directory is None and not sys.stdout.isatty():
         _pipe(results)
     if failed is not None:
@@ -162,17 +146,17 @@ def _show(entry: dict[str, Any], name_model: bool, display: Display) -> None:
     format_share, length = entry["format_share"], entry["response_length"]
     display.say(
         "responses",
-        ("" if format_share is None else f"format right {percent(format_share)}, ")
-        + f"cut off {percent(entry['cut_off_share'])}"
+        ("" if format_share is None else f"format right {tables.percent(format_share)}, ")
+        + f"cut off {tables.percent(entry['cut_off_share'])}"
         + ("" if length is None else f", {length:.1f} tokens on average"),
     )
     if (flexible := entry.get("any_form")) is not None:
         _show_any_form(first, flexible, entry, display)
     counts = ", ".join(f"{count} {verdict}" for verdict, count in entry["verdicts"].items())
     display.say("verdicts", counts)
-    display.block(by_k(entry))
+    display.block(tables.by_k(entry))
     for field in entry.get("by", {}):
-        display.block(by_field(entry, field), asked=True)
+        display.block(tables.table(tables.field_lines(entry, field)), asked=True)
     unjudged = entry["timeouts"] + entry["unparseable_golds"]
     if unjudged:
         display.warn(
@@ -182,9 +166,9 @@ def _show(entry: dict[str, Any], name_model: bool, display: Display) -> None:
             "them out"
         )
     last, found = list(entry["pass@k"].items())[-1]
-    if counted(found) < entry["problems"]:
+    if tables.counted(found) < entry["problems"]:
         display.warn(
-            f"k = {last}: {counted(found)} of {plural(entry['problems'], 'problem')} with "
+            f"k = {last}: {tables.counted(found)} of {plural(entry['problems'], 'problem')} with "
             "that many judged responses; the figures leave the others out"
         )
 
@@ -193,7 +177,9 @@ def _show_any_form(
     strict: dict[str, Any] | None, flexible: dict[str, Any], entry: dict[str, Any], display: Display
 ) -> None:
     """Report pass@1 where any form counts, and warn where the form alone makes a difference."""
-    display.say("any form", f"pass@1 {shown(flexible)} where a right answer counts in any form")
+    display.say(
+        "any form", f"pass@1 {tables.shown(flexible)} where a right answer counts in any form"
+    )
     missed = 1 - strict["value"] / flexible["value"] if strict and flexible["value"] else 0.0
     if missed > _OFTEN_MISSED:
         asked = entry["fingerprint"]["verifier"]["format"]
@@ -257,7 +243,7 @@ def _show_comparison(
     there += [f"on {comparison['against_data']}"] if comparison["against_data"] else []
     there += [f"({against})"] if str(against) not in there else []
     display.result("against", f"{' '.join(there)}, {count}")
-    display.block(by_difference(comparison), asked=True)
+    display.block(tables.table(tables.difference_lines(comparison)), asked=True)
     _warn_if_too_small(comparison["pass@k"].get("1"), display)
     same = "nothing but chance: same fingerprint"
     if not knows_model:

@@ -8,12 +8,11 @@ import rlvr_cli
 from rlvr_cli import config
 from rlvr_cli.algorithm.reward_config import parse_rewards
 from rlvr_cli.config import OF_A_MODEL, SETTINGS, Config, flags_of, use_of
-from rlvr_cli.config.foreign import foreign_answer
-from rlvr_cli.config.overlay import UnknownSettingError
+from rlvr_cli.config.overlay import UnknownSettingError, foreign_answer
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.files import read_regular
-from rlvr_cli.core.layers import Layer, yaml_layer
+from rlvr_cli.core.files import read_regular, reading
+from rlvr_cli.core.layers import Layer, run_layer, yaml_layer
 from rlvr_cli.core.settings import NONE, Command, leaves
 from rlvr_cli.core.text import LONGEST_ANSWER, shortened
 from rlvr_cli.core.types import FieldName
@@ -50,11 +49,8 @@ def _text_or_file(given: str) -> str:
     is_text = any(letter.isspace() for letter in given) or len(given) > _LONGEST_NAME
     if is_text or not (Path(given).exists() or Path(given).suffix in (".txt", ".md")):
         return given
-    try:
+    with reading(f"--system {shortened(given)}"):
         return read_regular(Path(given), LONGEST_ANSWER).decode().strip()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UserError(f"--system {shortened(given)}: cannot be read ({reason})") from None
 
 
 def fields_given(given: Iterable[str] | None) -> dict[FieldName, str]:
@@ -81,10 +77,8 @@ def resolve(
     parent: Path | None = None,
 ) -> Config:
     """Resolve the configuration from, in rising order: the model's own file, a parent run,
-    --config, flags, --set, --kl.
-
-    Raises UserError for a flag or an assignment that the command does not read.
-    """
+    --config, flags, --set, --kl. Raises UserError for a flag or an assignment that the command does
+    not read."""
     given = [
         layer for pair in flags.items() if pair[1] is not None for layer in _flag_layers(*pair)
     ]
@@ -123,8 +117,7 @@ def _recipe(file: Path) -> Path:
 
 
 def _flag_layers(key: str, value: Any) -> list[Layer]:
-    """Return the layers of a flag; those of --algo FILE are the row that it names as its `base`,
-    and its cells over it."""
+    """Return the layers of a flag; of --algo FILE the row that is its `base`, then its cells."""
     if key != "algo" or not value.endswith((".yaml", ".yml")):
         return [config.flag_layer(key, value)]
     origin = f"--algo {shortened(value)}"
@@ -171,18 +164,11 @@ def _parent_layers(run: Path) -> list[Layer]:
     for what is no run, or has no checkpoint."""
     from rlvr_cli.runs.checkpoint import latest_valid
 
-    saved = _saved_settings(run, "--from")
+    saved = run_layer(run, "--from")
     checkpoint, _ = latest_valid(run)
     if checkpoint is None:
         raise UserError(f"--from {run}: it has no checkpoint yet")
     return [saved, Layer(f"--from {run}", {"parent": str(checkpoint.path)})]
-
-
-def _saved_settings(run: Path, flag: str) -> Layer:
-    file = run / "config.yaml"
-    if not file.is_file():
-        raise UserError(f"{flag} {run}: no config.yaml in it; give the directory of a run")
-    return yaml_layer(file, str(file))
 
 
 def _refuse_unread(layer: Layer, command: Command) -> None:
@@ -246,7 +232,7 @@ def _kept_part(layer: Layer) -> tuple[Layer, list[str]]:
     values: dict[str, Any] = {}
     left_out = []
     for section, found in layer.values.items():
-        allowed = OF_A_MODEL.get(section) if isinstance(section, str) else None
+        allowed = OF_A_MODEL.get(section)
         if allowed is True or (allowed and not isinstance(found, dict)):
             values[section] = found
         elif allowed:
@@ -254,20 +240,18 @@ def _kept_part(layer: Layer) -> tuple[Layer, list[str]]:
             left_out += [f"{section}.{key}" for key in found if key not in allowed]
         else:
             left_out.append(f"{section}")
-    return type(layer)(layer.origin, values), left_out
+    return Layer(layer.origin, values), left_out
 
 
 def resolve_again(
     run: Path, flags: dict[str, Any], assignments: list[str] | None, others: Iterable[str] = ()
 ) -> Config:
     """Resolve the run's own configuration; what it computes can only be made longer, not changed.
-
     Raises UserError for a setting that would change it, and for any of the `others`, options that
-    were given and are no settings.
-    """
+    were given and are no settings."""
     layers = [config.flag_layer(key, value) for key, value in flags.items()]
     layers += config.set_layer(assignments or [])
-    saved = _saved_settings(run, "--resume")
+    saved = run_layer(run, "--resume")
     began = config.resolve([saved])
     if flags.get("reward.functions") == began.reward.functions:
         layers = [layer for layer in layers if not layer.sets(["reward", "functions"])]

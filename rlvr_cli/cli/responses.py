@@ -4,23 +4,16 @@ from collections.abc import Mapping, Sequence
 
 from rlvr_cli.cli.publish import ReportOptions, earlier_results, publish
 from rlvr_cli.config import Config
-from rlvr_cli.console.display import Display, Pace
+from rlvr_cli.console.display import Display
 from rlvr_cli.core.cores import usable_cores
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import shortened
-from rlvr_cli.core.types import Problem
+from rlvr_cli.core.types import Problem, by_key
 from rlvr_cli.data.problems import load_problems
 from rlvr_cli.data.sources import canonical
+from rlvr_cli.evaluation import responses as made
 from rlvr_cli.evaluation.fingerprint import data_hash, judging
 from rlvr_cli.evaluation.report import Result, check_fields, judged_problems
-from rlvr_cli.evaluation.responses import (
-    ImportedResponse,
-    by_label,
-    check_responses,
-    format_of_rows,
-    judged_rows,
-    read_responses,
-)
 from rlvr_cli.evaluation.result_dir import ResultDirectory
 from verifiers import OURS, open_judge
 
@@ -28,8 +21,7 @@ from verifiers import OURS, open_judge
 def check_sources(
     sources: Sequence[str], data: Sequence[str], models: Sequence[str] | None
 ) -> str | None:
-    """Return the problem set that has the gold answers, if one is named. Raises UserError for what
-    does not go with --responses."""
+    """Return the set with the golds, if named. Raises UserError for what --responses refuses."""
     if models or len(data) > 1:
         raise UserError(
             "--responses judges what is in its files; leave --model out, and give at most one "
@@ -41,7 +33,7 @@ def check_sources(
 
 
 def _check_groups(
-    given: Sequence[ImportedResponse],
+    given: Sequence[made.ImportedResponse],
     first: Mapping[tuple[str, str], Mapping[str, Problem]],
     fields: Sequence[str],
 ) -> None:
@@ -71,10 +63,10 @@ def score(
     given = [
         row
         for source in sources
-        for row in read_responses(source, data.limit, data.skip_bad, data.fields, known)
+        for row in made.read_responses(source, data.limit, data.skip_bad, data.fields, known)
     ]
-    check_responses(given)
-    parts = by_label(given)
+    made.check_responses(given)
+    parts = by_key(given, lambda row: row.label)
     ours: dict[tuple[str, str], dict[str, Problem]] = {}
     fields: dict[str, set[str]] = {}
     for row in given:
@@ -86,29 +78,21 @@ def score(
     _check_groups(given, ours, asked.by)
     directory = None if asked.out is None else ResultDirectory(asked.out)
     asked_for = config.data.answer_format if asked.judge == OURS else "any"
-    formats = {label: asked_for or format_of_rows(part) for label, part in parts.items()}
+    formats = {label: asked_for or made.format_of_rows(part) for label, part in parts.items()}
     with open_judge(asked.judge) as equality:
         theirs = earlier_results(asked, problems, equality)
     if directory is not None:
         directory.hold()
     results = []
-    total = sum(len(row.responses) for row in given)
-    with display.progress("judging", total) as bar:
-        pace = Pace(total)
-
-        def on_batch(size: int) -> None:
-            note = pace.count(size)
-            bar.tick(note, advance=size, print_note=pace.is_due())
-
+    with display.judging(sum(len(row.responses) for row in given)) as on_batch:
         for label, part in parts.items():
             workers = usable_cores()
             with open_judge(asked.judge, format=formats[label], workers=workers) as verifier:
-                rows = judged_rows(part, verifier, on_batch)
+                rows = made.judged_rows(part, verifier, on_batch)
                 fingerprint = {"data": data_hash(problems[label])}
                 fingerprint |= judging(formats[label], asked.judge, config.eval.votes)
                 judged = judged_problems(rows, verifier.cluster)
             results.append(Result(*label, fingerprint, judged))
-    display.say("judged", pace.summary("responses"))
     if asked_for is None and any(row.answer_format for row in given):
         display.say("judged as", f"{', '.join(dict.fromkeys(formats.values()))}, as the rows say")
     publish(results, asked, directory, theirs, display)

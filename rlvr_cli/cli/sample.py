@@ -16,7 +16,7 @@ from rlvr_cli.rollout.plan import plan_for
 from rlvr_cli.rollout.sampler import Sampler
 from rlvr_cli.rollout.session import open_session, prompts_for
 from rlvr_cli.runs.narration import opened, refuse_existing, say_template
-from rlvr_cli.runs.run_dir import write_rollouts
+from rlvr_cli.runs.run_dir import rollout_lines
 
 
 def sample(config: Config, inputs: Sequence[str], out: Path | None, display: Display) -> None:
@@ -36,15 +36,11 @@ def sample(config: Config, inputs: Sequence[str], out: Path | None, display: Dis
             return
         groups = evaluate(sampler, prompts, params, config.seed)
     with opened(out) as file:
-        write_rollouts(file, groups)
+        file.writelines(rollout_lines(groups))
 
 
 def _show_live(
-    sampler: Sampler,
-    prompts: Sequence[Prompt],
-    params: SamplingParams,
-    seed: int,
-    display: Display,
+    sampler: Sampler, prompts: Sequence[Prompt], params: SamplingParams, seed: int, display: Display
 ) -> None:
     """Show each response while it is written, one after the other: those that a pipe would get."""
     one = replace(params, samples=1)
@@ -58,8 +54,7 @@ def _show_live(
 
 
 def _sample_problems(text: str, name: str, config: Config) -> ProblemSet:
-    """Read problems of a file or stdin, or the text itself as one of that name; gold answers may be
-    missing."""
+    """Read problems of a file or stdin, or the text as one; gold answers may be missing."""
     if text == "-" or text.endswith(FILE_TYPES):
         return load_all([text], config.data.split or "test", config.data, need_answer=False)
     if not text.strip():

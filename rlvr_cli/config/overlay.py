@@ -1,12 +1,14 @@
 """Put one layer of settings over another, and answer for names that are none."""
 
 import difflib
+from importlib import resources
 from types import NoneType
 from typing import Any, get_args
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.settings import NONE, Section, described, kinds, leaves
 from rlvr_cli.core.text import shortened, shown
+from rlvr_cli.core.yaml_text import load_yaml
 
 
 class UnknownSettingError(UserError):
@@ -113,3 +115,25 @@ def _nearest(section: type[Section], key: str, prefix: str, root: type[Section])
 
 def _known(section: type[Section], prefix: str) -> str:
     return ", ".join(f"{prefix}{key}" for key in section.model_fields)
+
+
+def foreign_names() -> tuple[dict[str, list[str]], dict[str, str]]:
+    """Return the names of other programs by ours, and sentences by names that have none here."""
+    file = resources.files("rlvr_cli") / "config" / "foreign.yaml"
+    table = load_yaml(file.read_text(encoding="utf-8"))
+    said = {theirs: text for text, listed in table["sentences"].items() for theirs in listed}
+    return table["names"], said
+
+
+def foreign_answer(name: str) -> str | None:
+    """Say what a foreign flag or setting is here; None for a name that no other program has."""
+    names, sentences = foreign_names()
+    ours_of = {theirs: ours for ours, listed in names.items() for theirs in listed}
+    parts = name.lstrip("-").lower().replace("-", "_").split(".")
+    for suffix in (".".join(parts[start:]) for start in range(len(parts))):
+        if suffix in sentences:
+            return f"{name}: {sentences[suffix]}"
+        if ours := ours_of.get(suffix):
+            is_flag = ours.startswith("--") or ours.isupper()
+            return f"{name} is {ours if is_flag else f'--set {ours}=…'} here"
+    return None

@@ -13,10 +13,10 @@ from rlvr_cli.model.settings import LoraConfig, OptimConfig
 from verifiers import Format
 
 SAMPLING: tuple[Command, ...] = ("train", "eval", "sample")
+MEASURING: tuple[Command, ...] = ("eval", "sample")
 JUDGING: tuple[Command, ...] = (*SAMPLING, "responses")
 LONGEST_RESPONSE = 32_768
-"""Tokens of a response where the context would leave room for more: as reasoning models are
-published."""
+"""Tokens of a response at most, where the context leaves more: as reasoning models have it."""
 
 
 class DataConfig(Section):
@@ -30,8 +30,7 @@ class DataConfig(Section):
     fields: dict[FieldName, str] = setting(
         {}, read_by=JUDGING, flag="--field", flag_of=SAMPLING, on_resume="moves"
     )
-    """Where `problem`, `answer` and `id` stand in a row, as paths such as `a.b[0].c`; those not
-    given are looked for."""
+    """Paths of `problem`, `answer` and `id` in a row, such as `a.b[0].c`; others are looked for."""
     split: Literal["train", "test"] | None = setting(None, read_by=JUDGING)
     """None means `train` to train on and `test` to evaluate."""
     where: str | None = setting(None, read_by=("train", "eval"))
@@ -42,14 +41,9 @@ class DataConfig(Section):
     skip_bad: bool = setting(False, read_by=JUDGING, flag="--skip-bad", flag_of=SAMPLING)
     """Go on without the problems that cannot be read or do not fit the context."""
     prompt: str | None = setting(
-        None,
-        read_by=SAMPLING,
-        flag="--prompt",
-        kept=True,
-        resets="data.answer_format",
+        None, read_by=SAMPLING, flag="--prompt", kept=True, resets="data.answer_format"
     )
-    """think_answer, boxed, plain, or a text or a file with {problem} in it; none means the set's
-    own."""
+    """think_answer, boxed, plain, a text or a file with {problem} in it; none: the set's own."""
     system: str | None = setting(None, read_by=SAMPLING, flag="--system", kept=True)
     """The system turn before every problem, in place of a chat's own; none means none but that."""
     chat: dict[str, bool | int | float | str] = setting({}, read_by=SAMPLING, kept=True)
@@ -86,8 +80,7 @@ class RolloutConfig(Section):
     top_p: float = setting(1.0, flag="--top-p", kept=True, gt=0, le=1)
     """The share of the probability that is sampled from; all of it in training."""
     kv_budget_mb: int = setting(1024, read_by=SAMPLING, ge=1)
-    """Memory for the keys and values of the responses that are decoded together, but for vLLM on a
-    GPU, which has `gpu_share`."""
+    """Memory for keys and values of a batch, but for vLLM on a GPU, which has `gpu_share`."""
     gpu_share: float = setting(0.5, read_by=SAMPLING, gt=0, lt=1)
     """The part of a GPU that vLLM takes while it samples: weights, keys and values."""
     tensor_parallel: int = setting(1, read_by=("train", "eval"), on_resume="free", ge=1)
@@ -96,8 +89,7 @@ class RolloutConfig(Section):
     seeded: bool = setting(True, read_by=SAMPLING, kept=True)
     """Every response has a seed of its own; false makes vLLM on a GPU faster, not repeatable."""
     mismatch_limit: float = setting(0.1, gt=0)
-    """The run stops where engine and trainer disagree by more about log-probabilities, on average
-    over the tokens of a step."""
+    """The run stops where engine and trainer differ by more in a step's mean log-probability."""
 
 
 class EvalConfig(Section):
@@ -113,21 +105,15 @@ class EvalConfig(Section):
     every: int = setting(0, flag="--eval-every", ge=0)
     """Measured every so many steps as well, so that the best checkpoint is kept; 0 means never."""
     samples: int = setting(
-        4, read_by=SAMPLING, flag="--samples", flag_of=("eval", "sample"), kept=True, ge=1
+        4, read_by=SAMPLING, flag="--samples", flag_of=MEASURING, kept=True, ge=1
     )
     """Responses a problem."""
     temperature: float = setting(
-        0.6,
-        read_by=SAMPLING,
-        flag="--temperature",
-        flag_of=("eval", "sample"),
-        kept=True,
-        ge=0,
-        le=100,
+        0.6, read_by=SAMPLING, flag="--temperature", flag_of=MEASURING, kept=True, ge=0, le=100
     )
     """Of the sampling; 0 is greedy."""
     top_p: float = setting(
-        0.95, read_by=SAMPLING, flag="--top-p", flag_of=("eval", "sample"), kept=True, gt=0, le=1
+        0.95, read_by=SAMPLING, flag="--top-p", flag_of=MEASURING, kept=True, gt=0, le=1
     )
     """The share of the probability that is sampled from."""
     votes: Literal["valid", "all"] = setting("valid", read_by=("eval", "responses"))

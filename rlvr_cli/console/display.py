@@ -63,7 +63,7 @@ class Display:
     def table(self, lines: Sequence[Sequence[str]]) -> None:
         """Print a table below its header, cells wrapped where a terminal is narrow."""
         if not self.console.is_terminal:
-            self.block(table(lines[0], lines[1:]))
+            self.block(table(lines))
             return
         grid = Table.grid(padding=(0, 2, 0, 0))
         for number, line in enumerate(lines):
@@ -92,6 +92,14 @@ class Display:
         with Live(bar, console=self.console, transient=True, redirect_stdout=False):
             yield Ticker(None, bar)
 
+    @contextmanager
+    def judging(self, total: int) -> Iterator[Callable[[int], None]]:
+        """Show how many responses are judged, each time they are counted; at the end how fast."""
+        pace = Pace(total)
+        with self.progress("judging", total) as bar:
+            yield lambda size: bar.tick(pace.count(size), advance=size, print_note=pace.is_due())
+        self.say("judged", pace.summary("responses"))
+
 
 class Ticker:
     """A progress bar, or printed notes where there is none."""
@@ -100,8 +108,7 @@ class Ticker:
         self.console, self.bar = console, bar
 
     def tick(self, note: str = "", *, print_note: bool = True, advance: int = 1) -> None:
-        """Advance by some units; the note says how it went. Also handle an interruption that was
-        lost."""
+        """Advance; the note says how it went. Also handle an interruption that was lost."""
         heed()
         if self.bar is not None:
             self.bar.advance(advance)
@@ -207,8 +214,7 @@ def fail(message: str) -> None:
 
 
 def wrapped(text: str, width: int | None, indent: int) -> str:
-    """Break the lines of a text at spaces, for a terminal of that width, with an indent after the
-    first; None leaves them alone."""
+    """Break lines at spaces for a terminal of that width, indented after the first; None: not."""
     if width is None or width <= 2 * indent:
         return text
     pieces: list[str] = []

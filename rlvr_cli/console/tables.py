@@ -9,15 +9,15 @@ from typing import Any
 TABLE = "table"
 
 
-def table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:
-    """Align columns, the first to the left and the others to the right."""
-    widths = [max(map(len, column)) for column in zip(header, *lines, strict=True)]
+def table(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Align columns below their header, the first to the left and the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return [
         "  ".join(
             cell.rjust(width) if place else cell.ljust(width)
             for place, (cell, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
-        for line in (header, *lines)
+        for line in lines
     ]
 
 
@@ -85,40 +85,38 @@ def overview(entries: Sequence[dict[str, Any]]) -> list[str]:
     has_any = any("any_form" in entry for entry in entries)
     header += [*["in any form"] * has_any, "format", "cut off", "tokens"]
     return table(
-        header,
         [
-            [
-                entry["model"],
-                entry["data"],
-                str(entry["problems"]),
-                shown(entry["pass@k"]["1"]),
-                shown(entry["pass@k"][str(k)]),
-                shown(entry["cons@k"][str(k)]),
-                *[shown(entry.get("any_form"))] * has_any,
-                percent(entry["format_share"]),
-                percent(entry["cut_off_share"]),
-                "-" if entry["response_length"] is None else f"{entry['response_length']:.1f}",
-            ]
-            for entry in entries
-        ],
+            header,
+            *(
+                [
+                    entry["model"],
+                    entry["data"],
+                    str(entry["problems"]),
+                    shown(entry["pass@k"]["1"]),
+                    shown(entry["pass@k"][str(k)]),
+                    shown(entry["cons@k"][str(k)]),
+                    *[shown(entry.get("any_form"))] * has_any,
+                    percent(entry["format_share"]),
+                    percent(entry["cut_off_share"]),
+                    "-" if entry["response_length"] is None else f"{entry['response_length']:.1f}",
+                ]
+                for entry in entries
+            ),
+        ]
     )
 
 
 def by_k(entry: dict[str, Any]) -> list[str]:
     """Format pass@k and cons@k of one result, one line per k, with the number of problems."""
     return table(
-        ["k", "problems", "pass@k [95 %]", "cons@k [95 %]"],
         [
-            [k, str(counted(found)), shown(found), shown(entry["cons@k"][k])]
-            for k, found in entry["pass@k"].items()
-        ],
+            ["k", "problems", "pass@k [95 %]", "cons@k [95 %]"],
+            *(
+                [k, str(counted(found)), shown(found), shown(entry["cons@k"][k])]
+                for k, found in entry["pass@k"].items()
+            ),
+        ]
     )
-
-
-def by_field(entry: dict[str, Any], field: str) -> list[str]:
-    """Format the figures of one result by the values of a field."""
-    header, *lines = field_lines(entry, field)
-    return table(header, lines)
 
 
 def field_lines(entry: dict[str, Any], field: str) -> list[Sequence[str]]:
@@ -146,13 +144,7 @@ def by_level(before: Mapping[str, float | None], after: Mapping[str, float | Non
         [when, *("-" if value is None else f"{value:.2f}" for value in values.values())]
         for when, values in (("before", before), ("after", after))
     ]
-    return table(["level", *after], lines)
-
-
-def by_difference(entry: dict[str, Any]) -> list[str]:
-    """Format a comparison, one line per k."""
-    header, *lines = difference_lines(entry)
-    return table(header, lines)
+    return table([["level", *after], *lines])
 
 
 def difference_lines(entry: dict[str, Any]) -> list[Sequence[str]]:

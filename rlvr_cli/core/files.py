@@ -6,9 +6,10 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
+from io import BufferedReader
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,7 +25,6 @@ ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
 _LARGEST_MANIFEST = 16 << 20
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOCK = ".lock"
-_CHUNK = 1 << 20
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -52,8 +52,7 @@ def write_new(path: Path, text: str) -> None:
 
 
 def make_directory(path: Path, fill: Callable[[Path], None]) -> None:
-    """Create a directory as `fill` leaves it, or none. Raises OSError if `path` exists and is not
-    an empty directory."""
+    """Create a directory as `fill` leaves it, or none. Raises OSError over all but an empty one."""
     aside = path.with_name(f".{path.name}.partial")
     remove(aside)
     aside.mkdir(parents=True)
@@ -115,9 +114,27 @@ def append_line(path: Path, line: str) -> None:
         os.close(descriptor)
 
 
-def open_regular(path: Path, follow: bool = True) -> IO[bytes]:
-    """Open a regular file to read. Raises OSError for any other: a FIFO hangs, a device never
-    ends."""
+@contextmanager
+def reading(name: object) -> Iterator[None]:
+    """Raise UserError beginning with the name where the block cannot read or parse a file."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"{name}: cannot be read ({reason})") from None
+
+
+@contextmanager
+def writing(name: object) -> Iterator[None]:
+    """Raise UserError beginning with the name where the block cannot write a file."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"{name}: cannot be written ({error.strerror})") from None
+
+
+def open_regular(path: Path, follow: bool = True) -> BufferedReader:
+    """Open a regular file. Raises OSError for any other: a FIFO hangs, a device never ends."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     descriptor = os.open(path, flags)
     try:
@@ -139,11 +156,8 @@ def read_regular(path: Path, most: int) -> bytes:
 
 def sha256(path: Path, follow: bool = True) -> str:
     """Return the checksum of a regular file, in hexadecimal."""
-    digest = hashlib.sha256()
     with open_regular(path, follow) as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:
@@ -155,8 +169,7 @@ def read_manifest(directory: Path) -> dict[str, Any]:
 
 
 def weight_files(directory: Path) -> tuple[str, ...]:
-    """Return what the manifest of a directory lists at least: the files of an adapter or a
-    model."""
+    """Return what a manifest lists at least: the files of an adapter or a model."""
     return ADAPTER_FILES if (directory / ADAPTER_FILES[0]).exists() else MODEL_FILES
 
 
@@ -189,10 +202,8 @@ def integrity_error(
 
 
 def lock_directory(directory: Path) -> IO[str]:
-    """Hold the directory until the file returned is closed or the process ends.
-
-    Raises UserError if another process holds it, or if it cannot be written to.
-    """
+    """Hold the directory until the file returned is closed or the process ends. Raises UserError if
+    another process holds it, or if it cannot be written to."""
     path = directory / _LOCK
     try:
         descriptor = os.open(path, _CREATE | os.O_NONBLOCK, 0o666)

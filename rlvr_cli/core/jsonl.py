@@ -1,5 +1,4 @@
-"""JSON lines: one object per line, each key once, only valid numbers; bounded in length and depth
-when read."""
+"""JSON lines: one object a line, each key once, valid numbers; bounded in length and depth."""
 
 import codecs
 import json
@@ -52,8 +51,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def bounded_lines(name: str, file: Any) -> Iterator[Any]:
-    """Yield the lines of a binary or text file. Raises UserError if one exceeds `LONGEST_LINE`, or
-    their number `MOST_LINES`."""
+    """Yield the lines of a file. Raises UserError beyond `LONGEST_LINE` or `MOST_LINES`."""
     number = 0
     while line := file.readline(LONGEST_LINE + 1):
         number += 1

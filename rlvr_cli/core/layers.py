@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.files import open_regular
+from rlvr_cli.core.files import open_regular, reading
 from rlvr_cli.core.text import shown, what_is_wrong
 from rlvr_cli.core.yaml_text import LARGEST_YAML, load_yaml
 
@@ -33,16 +33,11 @@ class Layer:
 def yaml_layer(path: Path, origin: str | None = None) -> Layer:
     """Read the settings of a YAML file. Raises UserError if it cannot be read or is not a mapping.
 
-    A file with an `origin` of its own lies in a directory from anywhere: only a regular one is
-    opened there.
+    A file with an `origin` of its own may come from anywhere: only a regular one is opened.
     """
     by_user, origin = origin is None, origin or f"--config {path}"
-    try:
-        with path.open("rb") if by_user else open_regular(path) as file:
-            text = file.read(LARGEST_YAML + 1).decode()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UserError(f"{origin}: cannot be read ({reason})") from None
+    with reading(origin), path.open("rb") if by_user else open_regular(path) as file:
+        text = file.read(LARGEST_YAML + 1).decode()
     try:
         values = load_yaml(text)
     except ValueError as error:
@@ -50,6 +45,14 @@ def yaml_layer(path: Path, origin: str | None = None) -> Layer:
     if values is not None and not isinstance(values, dict):
         raise UserError(f"{origin}: a mapping of settings is expected")
     return Layer(origin, values or {})
+
+
+def run_layer(run: Path, asked: str) -> Layer:
+    """Read the settings that a run was saved with. Raises UserError for what is no run."""
+    file = run / "config.yaml"
+    if not file.is_file():
+        raise UserError(f"{asked} {run}: no config.yaml in it; give the directory of a run")
+    return yaml_layer(file, str(file))
 
 
 def explained(error: ValidationError, merged: dict[str, Any], layers: Sequence[Layer]) -> str:

@@ -12,8 +12,7 @@ from rlvr_cli.core.errors import UserError
 
 
 def library(name: str, asked: str) -> Any:
-    """Import a library without what it logs meanwhile. Raises UserError saying what `asked` for it
-    if it is not installed."""
+    """Import a library, hushed. Raises UserError saying what `asked` for it if it is not there."""
     logging.disable(logging.WARNING)
     try:
         return importlib.import_module(name)

@@ -29,8 +29,7 @@ _LONGEST = 4_000
 
 
 def neutralize_logs() -> None:
-    """Pass every log record, warning and progress bar of this process through `printable`, and
-    bound its length.
+    """Pass all log records, warnings and progress bars through `printable`, bounded in length.
 
     Call it before a library that logs is imported; a second call changes nothing.
     """

@@ -1,7 +1,7 @@
 """Settings as typed sections and choices, what is done with them, and their list."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
@@ -43,35 +43,21 @@ class Use:
     """Another setting that loses its value when this one is set."""
 
     def parameter(self, command: Command) -> str | None:
-        """Return the name of the flag as a parameter of the command's function; None without a
-        flag."""
+        """Return the flag's name as a parameter of the command; None without a flag."""
         if self.flag is None or command not in (self.flag_of or self.read_by):
             return None
         return self.flag.removeprefix("--").replace("-", "_").lower()
 
 
-def setting(
-    default: Any,
-    *,
-    read_by: tuple[Command, ...] = ("train",),
-    flag: str | None = None,
-    flag_of: tuple[Command, ...] | None = None,
-    default_in: dict[Command, str] | None = None,
-    kept: bool = False,
-    on_resume: Literal["fixed", "free", "moves"] = "fixed",
-    resets: str | None = None,
-    **limits: Any,
-) -> Any:
-    """Declare a setting: its default, its use (see `Use`), and the limits of pydantic's Field."""
-    use = Use(read_by, flag, flag_of, default_in or {}, kept, on_resume, resets)
-    return Field(default, json_schema_extra=asdict(use), **limits)
+def setting(default: Any, **said: Any) -> Any:
+    """Declare a setting: its default, its use (fields of `Use`), limits of pydantic's Field."""
+    use = Use(**{one.name: said.pop(one.name) for one in fields(Use) if one.name in said})
+    return Field(default, json_schema_extra=asdict(use), **said)
 
 
 def uses(section: type[Section], prefix: str = "") -> dict[str, Use]:
     """Return the use of each setting by dotted name; a section that has one has it for all inside.
-
-    Raises TypeError for a setting that is declared without `setting`.
-    """
+    Raises TypeError for a setting that is declared without `setting`."""
     found: dict[str, Use] = {}
     for name, declared in section.model_fields.items():
         annotation, extra = declared.annotation, declared.json_schema_extra
@@ -85,8 +71,7 @@ def uses(section: type[Section], prefix: str = "") -> dict[str, Use]:
 
 
 def kept(settings: dict[str, Use]) -> dict[str, Any]:
-    """Return the names of the settings that a checkpoint keeps, by section; True where there is
-    none."""
+    """Return the settings that a checkpoint keeps, by section; True where there is none."""
     found: dict[str, Any] = {}
     for key in (key for key, use in settings.items() if use.kept):
         section, _, name = key.rpartition(".")
@@ -143,12 +128,9 @@ def differences(old: Section, new: Section, prefix: str = "") -> dict[str, tuple
         if isinstance(value, Section) and type(value) is type(before):
             found |= differences(before, value, f"{prefix}{name}.")
         elif value != before:
-            found[f"{prefix}{name}"] = (_word(before), _word(value))
+            old_word, new_word = (NONE if one is None else one for one in (before, value))
+            found[f"{prefix}{name}"] = (old_word, new_word)
     return found
-
-
-def _word(value: Any) -> Any:
-    return NONE if value is None else value
 
 
 @dataclass(frozen=True)
@@ -205,10 +187,9 @@ def _meaning(section: type[Section], name: str) -> str:
 
 def _shared_meaning(classes: list[type[Choice]]) -> str:
     """Return the docstring of the nearest class that all kinds of a choice have above them."""
-    for one in classes[0].__mro__ if classes else ():
-        if all(issubclass(other, one) for other in classes) and one is not Choice:
-            return " ".join((one.__doc__ or "").split()) if issubclass(one, Choice) else ""
-    return ""
+    shared = (one for one in classes[0].__mro__ if all(issubclass(c, one) for c in classes))
+    nearest = next(one for one in shared if one is not Choice)
+    return " ".join((nearest.__doc__ or "").split()) if issubclass(nearest, Choice) else ""
 
 
 def _words(annotation: Any) -> tuple[str, ...]:

@@ -53,8 +53,10 @@ def shown(value: Any) -> str:
         return "so large a number"
 
 
-def first_mistake(error: ValidationError) -> str:
-    """Return the first mistake that a validation found, in one line."""
+def first_mistake(error: ValueError) -> str:
+    """Return the first mistake that a validation found, or another error's text, in one line."""
+    if not isinstance(error, ValidationError):
+        return str(error)
     first = error.errors(include_url=False, include_context=False)[0]
     where = ".".join(shortened(str(part)) for part in first["loc"])
     wrong = what_is_wrong(first["msg"])

@@ -1,8 +1,8 @@
-"""The values that pass through the loop. Shapes: P prompts, G group, B responses, T tokens."""
+"""The values that pass through the loop, and groups as JSON. P prompts, G group, T tokens."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from verifiers import Verdict, Verification
 
@@ -26,6 +26,17 @@ TOKEN_FIGURES = ("logprob", "ratio", "advantage", "entropy", "clipped")
 
 Turn = tuple[str, str]
 """Role and text of a turn of a chat."""
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+
+
+def by_key(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """Group the items by a key, in the order in which the keys first come."""
+    found: dict[K, list[T]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return found
 
 
 @dataclass(frozen=True)
@@ -88,8 +99,7 @@ class Rollout:
 
     @property
     def is_correct(self) -> bool:
-        """Return whether the verdict is `correct` (which includes the format, if one is
-        required)."""
+        """Return whether the verdict is `correct`, which includes a format that is required."""
         return self.verification is not None and self.verification.verdict is Verdict.CORRECT
 
 
@@ -103,13 +113,11 @@ class Group:
 
     @property
     def is_mixed(self) -> bool:
-        """Return whether 0 < number correct < number judged, DAPO's condition; shaping never
-        enters."""
+        """Return whether 0 < correct < judged, DAPO's condition; shaping never enters."""
         return 0 < sum(rollout.is_correct for rollout in self.judged) < len(self.judged)
 
     def differs_in(self, metric: str) -> bool:
-        """Return whether the judged responses differ in accuracy, in the reward, or in the one of
-        `rewards` that has the name."""
+        """Return whether judged responses differ in accuracy, reward, or the reward of the name."""
         if metric == "accuracy":
             return self.is_mixed
         is_sum = metric == "reward"
@@ -120,3 +128,50 @@ class Group:
     def judged(self) -> list[Rollout]:
         """Return the responses with a verdict of their own: no timeout, no unreadable gold."""
         return [rollout for rollout in self.rollouts if rollout.reward is not None]
+
+
+def groups_as_json(groups: Sequence[Group], prompts: Sequence[Prompt]) -> list[dict[str, Any]]:
+    """Convert groups to JSON values, their prompts by number."""
+    index = {id(prompt): number for number, prompt in enumerate(prompts)}
+    return [
+        {
+            "prompt": index[id(group.prompt)],
+            "weight_version": group.weight_version,
+            "rollouts": [
+                {
+                    "text": rollout.text,
+                    "completion": vars(rollout.completion),
+                    "verification": rollout.verification and vars(rollout.verification),
+                    "reward": rollout.reward,
+                    "rewards": rollout.rewards,
+                }
+                for rollout in group.rollouts
+            ],
+        }
+        for group in groups
+    ]
+
+
+def groups_from_json(rows: Sequence[dict[str, Any]], prompts: Sequence[Prompt]) -> list[Group]:
+    """Convert back what `groups_as_json` returned."""
+    return [
+        Group(
+            prompts[row["prompt"]],
+            tuple(
+                _rollout(prompts[row["prompt"]], sample, found)
+                for sample, found in enumerate(row["rollouts"])
+            ),
+            row["weight_version"],
+        )
+        for row in rows
+    ]
+
+
+def _rollout(prompt: Prompt, sample: int, row: dict[str, Any]) -> Rollout:
+    verification = row["verification"]
+    if verification is not None:
+        verdict = Verdict(verification["verdict"])
+        verification = Verification(**{**verification, "verdict": verdict})
+    completion = Completion(**row["completion"])
+    judged = (verification, row["reward"], row.get("rewards", {}))
+    return Rollout(prompt, sample, completion, row["text"], *judged)

@@ -69,8 +69,7 @@ def split_of(problem: str) -> str:
 
 
 def chains(split: str, seed: int, weights: Sequence[float] | None = None) -> Iterator[Chain]:
-    """Yield an endless seeded stream of chains of one split with one to eight operations, levels by
-    weight (none: evenly)."""
+    """Yield seeded chains of a split without end: one to eight operations, by weight or evenly."""
     rng = random.Random(f"{seed}:{split}")
     while True:
         (level,) = rng.choices(LEVELS, weights)
@@ -100,12 +99,7 @@ def _draw(rng: random.Random, operands: range | None = None) -> tuple[str, int]:
 def problems(split: str, size: int, seed: int) -> list[dict[str, str | int]]:
     """Return `size` distinct problems of one split as rows of `problem`, `answer`, `id`, `level`:
     first four fifths of the levels 1 to 8, then those with new operands; each part evenly, but for
-    levels that do not hold so many.
-
-    Raises ValueError if the split does not exist.
-    """
-    if split not in ("train", "test"):
-        raise ValueError(f"chains has the splits train and test, not {split!r}")
+    levels that do not hold so many."""
     rows: dict[str, dict[str, str | int]] = {}
     known = size - round(size * _NEW_SHARE)
     for stream, enough in ((chains(split, seed), known), (new_chains(split, seed), size)):

@@ -14,9 +14,7 @@ def is_chat(value: Any) -> bool:
 
 def read_chat(value: list[dict[str, Any]], field: str) -> tuple[tuple[Turn, ...], str, str | None]:
     """Return the turns before the last user turn, its text, and what an assistant says after it.
-
-    Raises BadRowError for a chat that is not of texts by role, or has no user turn at its end.
-    """
+    Raises BadRowError for a chat that is not of texts by role, or has no user turn at its end."""
     turns = _turns(value, field)
     spoken = turns.pop()[1] if turns[-1][0] == "assistant" else None
     if not turns or turns[-1][0] != "user":

@@ -29,8 +29,7 @@ ALIASES: dict[FieldName, tuple[str, ...]] = {
 }
 """The paths at which a field is looked for, in this order."""
 _LONG_FORM = {"solution", "output", "messages"}
-"""What may be a whole derivation: its gold answer stands in a box or behind `####`, or it is no
-longer than one short line."""
+"""What may be a derivation: its gold is in a box or behind `####`, or it is one short line."""
 _NO_ANSWERS = {"", "notfound", "proof"}
 """What sets such as NuminaMath-1.5 write where there is no answer."""
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[(-?\d{1,9})\]")
@@ -140,8 +139,7 @@ class FieldReader:
         return path, str(value)
 
     def _responses(self, row: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
-        """Return where the responses of a row stand, and them: a text, or a list of texts, also as
-        JSON in a cell of a table."""
+        """Return where a row's responses stand, and them: a text or several, also as JSON."""
         there = [path for path in self.paths["response"] if value_at(row, path) is not None]
         if len(there) > 1:
             raise BadRowError(

@@ -9,8 +9,7 @@ from verifiers import boxed_answer
 
 HASHES = "####"
 Gold = Literal["text", "hashes", "boxed"]
-"""What a set says of its gold answers: the whole field unless there is a mark, always behind
-`####`, always in a box."""
+"""Where a set's golds stand: in the whole field but for marks, behind `####`, in a box."""
 Rule = Gold | Literal["long"]
 _BARE = 64
 """Characters of a gold answer without a mark in a field of derivations."""

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -90,12 +90,9 @@ def load_problems(
     if not problems:
         raise UserError(f"{name}: no problems in it; one JSON object a line is expected")
     taken = "" if spec and spec.sizes else reader.said()  # what we make has no fields to choose
-    found = ProblemSet(name, problems, DEFAULT_PROMPT, None, tuple(places), taken)
-    if reader.has_chats:
-        return replace(found, prompt=_AS_IT_STANDS)
-    if spec is None:
-        return found
-    return replace(found, prompt=spec.prompt, answer_format=spec.answer_format)
+    how = (spec.prompt, spec.answer_format) if spec else (DEFAULT_PROMPT, None)
+    how = (_AS_IT_STANDS, None) if reader.has_chats else how
+    return ProblemSet(name, problems, *how, tuple(places), taken)
 
 
 def load_all(sources: Sequence[str], split: str, data: DataConfig, **more: Any) -> ProblemSet:

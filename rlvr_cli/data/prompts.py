@@ -12,6 +12,7 @@ from typing import Any
 
 from rlvr_cli.core.bounds import bounded
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.files import reading
 from rlvr_cli.core.text import opens_thought, shortened
 from rlvr_cli.core.types import Completion, Problem, Prompt, Turn
 from verifiers import Format
@@ -57,9 +58,8 @@ def render_prompts(
     system: str | None = None,
     arguments: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[list[Prompt], list[str]]:
-    """Render every problem as a prompt, through the tokenizer's chat template if it has one: after
-    the turns of its own chat, and `system` in place of its system turn. `arguments` are the chat
-    template's.
+    """Render every problem as a prompt, through the tokenizer's chat template (`arguments` are its)
+    if it has one: after the turns of its own chat, and `system` in place of its system turn.
 
     Returns the prompts that leave room for `max_tokens` in a context of `context` tokens, and for
     each other problem one line that says so. Raises UserError for an unknown template, and where
@@ -121,8 +121,7 @@ def _longest_text(tokenizer: Any, context: int) -> int:
 
 
 def prompts_digest(prompts: Sequence[Prompt], given: Sequence[Completion] = ()) -> str:
-    """Return a checksum of the problems, their golds and how they are put to the policy, and of the
-    responses given with them."""
+    """Return a checksum of problems, golds, prompts, and of the responses given with them."""
     digest = hashlib.sha256()
     for prompt in prompts:
         row = (prompt.problem.id, prompt.problem.answer, prompt.text, prompt.token_ids)
@@ -160,23 +159,19 @@ def _template_file(name: str) -> str:
     known = f"choose from {', '.join(TEMPLATES)}, or give a text or a file with {{problem}} in it"
     if not Path(name).is_file():
         raise UserError(f"prompt {shortened(name)}: no such template; {known}")
-    try:
+    with reading(f"prompt {name}"):
         text = Path(name).read_text(encoding="utf-8").rstrip("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"prompt {name}: cannot be read ({error})") from None
     if "{problem}" not in text:
         raise UserError(f"prompt {name}: the file has no {{problem}} in it, where the problem goes")
     return text
 
 
 def _encoded(text: str, tokenizer: Any) -> list[int]:
-    ids: list[int] = tokenizer.encode(text, add_special_tokens=tokenizer.chat_template is None)
-    return ids
+    return tokenizer.encode(text, add_special_tokens=tokenizer.chat_template is None)
 
 
 class _ChatTemplate:
-    """The tokenizer's chat template, untrusted code in a sandbox, within `seconds` for all
-    prompts."""
+    """The tokenizer's template, untrusted code in a sandbox, within `seconds` for all prompts."""
 
     def __init__(
         self, tokenizer: Any, seconds: float, arguments: Mapping[str, Any] = MappingProxyType({})

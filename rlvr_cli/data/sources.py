@@ -8,9 +8,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.files import reading
 from rlvr_cli.core.text import first_mistake, shortened
 from rlvr_cli.core.types import FieldName
 from rlvr_cli.core.yaml_text import LARGEST_YAML, load_yaml
@@ -69,8 +70,7 @@ def known_sets() -> list[str]:
 
 
 def canonical(source: str) -> str:
-    """Return the set that a name means whatever its case, hyphens and century: AIME_2024 is aime24;
-    any other source as it is."""
+    """Return the set of a name in any case, hyphens, century (AIME_2024: aime24); others as is."""
     if source in known_sets() or Path(source).exists():
         return source
     return {_plain(name): name for name in known_sets()}.get(_plain(source), source)
@@ -85,19 +85,14 @@ def find_spec(source: str) -> ProblemSetSpec | None:
     if source in known_sets():
         text = (resources.files("datasets_cfg") / f"{source}.yaml").read_text(encoding="utf-8")
     elif source.endswith((".yaml", ".yml")):
-        try:
-            with Path(source).open(encoding="utf-8") as file:
-                text = file.read(LARGEST_YAML + 1)
-        except (OSError, ValueError) as error:
-            raise UserError(f"{shortened(source)}: cannot be read ({error})") from None
+        with reading(shortened(source)), Path(source).open(encoding="utf-8") as file:
+            text = file.read(LARGEST_YAML + 1)
     else:
         return None
     try:
         return ProblemSetSpec.model_validate(load_yaml(text))
-    except ValidationError as error:
-        raise UserError(f"{source}: {first_mistake(error)}") from None
     except ValueError as error:
-        raise UserError(f"{source}: {error}") from None
+        raise UserError(f"{source}: {first_mistake(error)}") from None
 
 
 def set_version(source: str) -> int | None:
@@ -147,10 +142,7 @@ def _spec_rows(
         raise UserError(f"{name}: it has no {split} split; it has {', '.join(spec.split_names())}")
     if spec.source == _PROCEDURAL:
         size = (spec.sizes or {})[cast(Split, split)]
-        try:
-            rows = chains.problems(split, size, seed=chains.SEED)
-        except ValueError as error:
-            raise UserError(f"{name}: {error}") from None
+        rows = chains.problems(split, size, seed=chains.SEED)
         return ((f"{name}:{n}", n, row) for n, row in enumerate(rows, 1))
     if spec.source.endswith(FILE_TYPES):
         return file_rows(Path(name).parent / spec.source)

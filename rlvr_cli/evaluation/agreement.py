@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.types import by_key
 from rlvr_cli.evaluation.estimators import Estimate, estimate
 from rlvr_cli.evaluation.report import UNJUDGED, ResponseRow
 from rlvr_cli.evaluation.responses import ImportedResponse, format_of_rows, judged_rows
@@ -99,10 +100,8 @@ def response_files(source: str) -> list[str]:
 def agreement(pairs: Sequence[Pair]) -> Agreement:
     """Count and average over problems, without responses whose answer one judge did not judge."""
     judged = [pair for pair in pairs if pair.is_judged]
-    by_problem: dict[tuple[str, ...], list[bool]] = {}
-    for pair in judged:
-        by_problem.setdefault(pair.problem, []).append(not pair.differs)
-    shares = [sum(same) / len(same) for same in by_problem.values()]
+    by_problem = by_key(judged, lambda pair: pair.problem)
+    shares = [sum(not pair.differs for pair in of) / len(of) for of in by_problem.values()]
     least = min(map(len, by_problem.values()), default=1)
     rights = [pair.rights for pair in judged]
     counts = [rights.count(pair) for pair in ((True, True), (True, False), (False, True))]
@@ -112,9 +111,7 @@ def agreement(pairs: Sequence[Pair]) -> Agreement:
 
 def parts(pairs: Iterable[Pair], of: Callable[[Pair], Any]) -> Mapping[str, list[Pair]]:
     """Group the pairs by a value of theirs, most frequent first."""
-    found: dict[str, list[Pair]] = {}
-    for pair in pairs:
-        found.setdefault(str(of(pair)), []).append(pair)
+    found = by_key(pairs, lambda pair: str(of(pair)))
     return dict(sorted(found.items(), key=lambda item: (-len(item[1]), item[0])))
 
 

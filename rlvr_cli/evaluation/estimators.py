@@ -140,10 +140,8 @@ class Difference:
 
 def paired_difference(ours: Sequence[float], theirs: Sequence[float]) -> Difference:
     """Compute the mean difference, with Student's 95 % interval and a sign-flip test. Raises
-    ValueError if the two are not of one length, or empty."""
+    ValueError if the two are not of one length."""
     differences = [a - b for a, b in zip(ours, theirs, strict=True)]
-    if not differences:
-        raise ValueError("no problem in common")
     count, value = len(differences), math.fsum(differences) / len(differences)
     low, high = paired_interval(differences)
     better = sum(d > 0 for d in differences)
@@ -212,8 +210,7 @@ def _majority(tally: Tally) -> list[float]:
 
 
 def _tied_ways(rivals: tuple[int, ...], a: int, n: int) -> list[list[int]]:
-    """Count `ways[t][j]`: j responses out of these answers, none more than a times, t exactly a
-    times."""
+    """Count `ways[t][j]`: j responses of these answers, none more than a times, t exactly a."""
     ways = [[1]]
     for size in rivals:
         grown = [[0] * min(n + 1, len(ways[0]) + a) for _ in range(len(ways) + 1)]

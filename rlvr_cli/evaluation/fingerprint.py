@@ -13,6 +13,7 @@ import rlvr_cli
 import verifiers
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import sha256
+from rlvr_cli.core.settings import leaves
 from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import Problem, Prompt, SamplingParams
 from verifiers import JUDGES, OURS, Format
@@ -82,18 +83,10 @@ def judging(answer_format: Format, judge: str = OURS, votes: str = "valid") -> F
 
 
 def sampling(params: SamplingParams, seed: int, seeded: bool, template: str) -> Fingerprint:
-    """Return the fingerprint's part about sampling settings; `seeded` says whether every response
-    has a seed of its own."""
+    """Return the part about sampling; `seeded`: every response has a seed of its own."""
     return {
         "prompt": template,
-        "sampling": {
-            "samples": params.samples,
-            "temperature": params.temperature,
-            "top_p": params.top_p,
-            "max_tokens": params.max_tokens,
-            "seed": seed,
-            "seeded": seeded,
-        },
+        "sampling": {**vars(params), "seed": seed, "seeded": seeded},
     }
 
 
@@ -112,22 +105,13 @@ def engine_versions(engine: "Engine", device: Any, threads: int) -> Fingerprint:
 
 
 def differences(ours: Fingerprint, theirs: Fingerprint) -> list[str]:
-    """Return one text for each part in which two fingerprints differ: `sampling.seed 0, theirs
-    1`."""
-    left, right = dict(_leaves(ours)), dict(_leaves(theirs))
+    """Return a text for each part that differs: `sampling.seed 0, theirs 1`."""
+    left, right = dict(leaves(ours)), dict(leaves(theirs))
     return [
         f"{shortened(key)} {_shown(left.get(key))}, theirs {_shown(right.get(key))}"
         for key in dict.fromkeys([*left, *right])
         if left.get(key) != right.get(key)
     ]
-
-
-def _leaves(value: Fingerprint, prefix: str = "") -> Iterable[tuple[str, Any]]:
-    for key, part in value.items():
-        if isinstance(part, dict):
-            yield from _leaves(part, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", part
 
 
 def _shown(value: Any) -> str:

@@ -1,55 +1,20 @@
 """Measure a policy: the first half of the training loop, with statistics."""
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 from rlvr_cli.core.text import plural
-from rlvr_cli.core.types import PROBLEM_SET, Group, Prompt, SamplingParams
+from rlvr_cli.core.types import Group, Prompt, SamplingParams
 from rlvr_cli.evaluation.estimators import cons_estimate, pass_estimate
-from rlvr_cli.evaluation.metrics import by_level, pass_at_1, rollout_metrics, verdict_counts
+from rlvr_cli.evaluation.metrics import by_level, rollout_metrics
 from rlvr_cli.evaluation.report import Cluster, tally_of
 from rlvr_cli.rollout.sampler import Sampler, response_row, response_seed
 
+_SHARES = ("format_share", "cut_off_share", "response_length", "verdicts")
 
-@dataclass(frozen=True)
-class Evaluation:
-    """The figures of one evaluation, with its settings."""
-
-    pass_at_1: float | None
-    """None where no response was judged."""
-    interval: tuple[float, float] | None
-    """Of pass@1, 95 % over problems."""
-    cons_at_k: float | None
-    """With k all samples; None where no problem has as many that were judged."""
-    problems: int
-    samples: int
-    temperature: float
-    top_p: float
-    max_tokens: int
-    format_share: float | None
-    """None where no format was asked for."""
-    cut_off_share: float
-    response_length: float
-    verdicts: dict[str, int]
-    by_level: dict[str, float | None]
-    """pass@1 of each level, where the problems have levels."""
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the figures for the summary of a run or an evaluation."""
-        values = asdict(self) | {"settings": self.settings}
-        first = {"pass@1": values.pop("pass_at_1"), "interval": values.pop("interval")}
-        return {**first, "cons@k": values.pop("cons_at_k"), **values}
-
-    @property
-    def settings(self) -> str:
-        """Return the measurement's settings in words."""
-        return (
-            f"{plural(self.problems, 'problem')} x {plural(self.samples, 'sample')}, "
-            f"temperature {self.temperature:g}, top-p {self.top_p:g}, "
-            f"at most {self.max_tokens} tokens"
-        )
+Evaluation = dict[str, Any]
+"""The figures of one evaluation, with its settings, as JSON (`summarize`)."""
 
 
 def evaluate(
@@ -86,47 +51,39 @@ def prompt_seeds(prompts: Sequence[Prompt], seed: int) -> list[int]:
     return seeds
 
 
-def by_set(groups: Iterable[Group]) -> dict[str, list[Group]]:
-    """Share out groups by the set that their problems say they are of."""
-    sets: dict[str, list[Group]] = {}
-    for group in groups:
-        sets.setdefault(group.prompt.problem.extra[PROBLEM_SET], []).append(group)
-    return sets
-
-
 def held_out_metrics(found: Mapping[str, Evaluation]) -> dict[str, Any]:
-    """Return the metrics of a step's held-out sets: the first one's, and those of each other one
-    with `/NAME` behind theirs."""
+    """Return the metrics of a step's held-out sets; `/NAME` follows those after the first set."""
     metrics: dict[str, Any] = {}
     for name, evaluation in found.items():
-        low, high = evaluation.interval or (None, None)
-        of_set = {"pass@1": evaluation.pass_at_1, "pass@1_low": low, "pass@1_high": high}
+        low, high = evaluation["interval"] or (None, None)
+        of_set = {"pass@1": evaluation["pass@1"], "pass@1_low": low, "pass@1_high": high}
         suffix = f"/{name}" if metrics else ""
-        of_set["cons@k"] = evaluation.cons_at_k
+        of_set["cons@k"] = evaluation["cons@k"]
         metrics |= {f"held_out_{key}{suffix}": value for key, value in of_set.items()}
-        metrics.setdefault("held_out_by_level", evaluation.by_level)
+        metrics.setdefault("held_out_by_level", evaluation["by_level"])
     return metrics
 
 
 def summarize(
     groups: Sequence[Group], params: SamplingParams, cluster: Cluster, has_format: bool = True
 ) -> Evaluation:
-    """Summarize all groups; `has_format` says whether responses were asked for a format."""
+    """Summarize all groups: pass@1 with its 95 % interval over problems, None where no response was
+    judged; cons@k of all samples, None where no problem has as many that were judged; `by_level`
+    where the problems have levels. `has_format` says whether responses were asked for a format."""
     metrics = rollout_metrics(groups, has_format)
     tallies = [tally_of(list(map(response_row, group.rollouts)), cluster) for group in groups]
     passed, agreed = pass_estimate(tallies, 1), cons_estimate(tallies, params.samples)
-    return Evaluation(
-        pass_at_1=pass_at_1(groups),
-        interval=(passed.low, passed.high) if passed else None,
-        cons_at_k=agreed.value if agreed else None,
-        problems=len(groups),
-        samples=params.samples,
-        temperature=params.temperature,
-        top_p=params.top_p,
-        max_tokens=params.max_tokens,
-        format_share=metrics["format_share"],
-        cut_off_share=metrics["cut_off_share"],
-        response_length=metrics["response_length"],
-        verdicts=verdict_counts(rollout for group in groups for rollout in group.rollouts),
-        by_level=by_level(groups),
+    settings = (
+        f"{plural(len(groups), 'problem')} x {plural(params.samples, 'sample')}, temperature "
+        f"{params.temperature:g}, top-p {params.top_p:g}, at most {params.max_tokens} tokens"
     )
+    return {
+        "pass@1": metrics["pass@1"],
+        "interval": (passed.low, passed.high) if passed else None,
+        "cons@k": agreed.value if agreed else None,
+        "problems": len(groups),
+        **vars(params),
+        **{key: metrics[key] for key in _SHARES},
+        "by_level": by_level(groups),
+        "settings": settings,
+    }

@@ -5,17 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rlvr_cli.core.text import numbers_first
-from rlvr_cli.core.types import Group, Rollout
+from rlvr_cli.core.types import Group, Rollout, by_key
 
 MEASURED = (
-    "seconds_",
-    "least_seconds_",
-    "tokens_per_second_",
-    "goodput",
-    "mfu",
-    "roof_",
-    "machine_busy",
-    "memory_",
+    *("seconds_", "least_seconds_", "tokens_per_second_", "goodput"),
+    *("mfu", "roof_", "machine_busy", "memory_"),
 )
 """How the names of the metrics begin that depend on the machine and the moment. All others are the
 same in every repetition of a run on a CPU, and after a resume."""
@@ -34,17 +28,14 @@ def mean(values: Iterable[float]) -> float | None:
 
 
 def pass_at_1(groups: Sequence[Group]) -> float | None:
-    """Compute the mean over problems of the share of correct responses, without those not
-    judged."""
+    """Compute the mean over problems of the share of correct among judged responses."""
     return mean(mean(r.is_correct for r in group.judged) or 0.0 for group in groups if group.judged)
 
 
 def by_level(groups: Sequence[Group]) -> dict[str, float | None]:
     """Compute pass@1 of each value of the problems' field `level`; nothing where one has none, or
     there are more than a table holds."""
-    parts: dict[str, list[Group]] = {}
-    for group in groups:
-        parts.setdefault(str(group.prompt.problem.extra.get("level")), []).append(group)
+    parts = by_key(groups, lambda group: str(group.prompt.problem.extra.get("level")))
     if str(None) in parts or len(parts) > _MOST_LEVELS:
         return {}
     return {level: pass_at_1(parts[level]) for level in sorted(parts, key=numbers_first)}
@@ -57,8 +48,7 @@ def verdict_counts(rollouts: Iterable[Rollout]) -> dict[str, int]:
 
 
 def rollout_metrics(groups: Sequence[Group], has_format: bool = True) -> dict[str, Any]:
-    """Summarize everything sampled in a step, before any filter. Without `has_format` no share of
-    format is given."""
+    """Summarize all that a step sampled, before a filter; no format share without `has_format`."""
     rollouts = [rollout for group in groups for rollout in group.rollouts]
     formats = [r.verification.format_ok for r in rollouts if r.verification]
     tokens = [len(rollout.completion.token_ids) for rollout in rollouts]

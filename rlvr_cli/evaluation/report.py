@@ -3,23 +3,14 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
 from itertools import groupby
 from typing import Any
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import numbers_first, opens_thought, plural
-from rlvr_cli.data.sources import bare_name, set_version
-from rlvr_cli.evaluation.estimators import (
-    Estimate,
-    Tally,
-    cons_at_k,
-    cons_estimate,
-    default_ks,
-    paired_difference,
-    pass_at_k,
-    pass_estimate,
-)
+from rlvr_cli.core.types import by_key
+from rlvr_cli.data.sources import set_version
+from rlvr_cli.evaluation import estimators
 from rlvr_cli.evaluation.fingerprint import Fingerprint, differences
 from rlvr_cli.evaluation.metrics import mean
 from verifiers import Attempt, Verifier
@@ -36,12 +27,12 @@ class JudgedProblem:
 
     id: str
     rows: tuple[ResponseRow, ...]
-    tally: Tally
-    all_votes: Tally | None = None
+    tally: estimators.Tally
+    all_votes: estimators.Tally | None = None
     """Of every answer that can be extracted, where all of them vote."""
 
     @property
-    def votes(self) -> Tally:
+    def votes(self) -> estimators.Tally:
         """Return what cons@k counts."""
         return self.all_votes or self.tally
 
@@ -54,26 +45,16 @@ class Result:
     data: str
     fingerprint: Fingerprint
     problems: tuple[JudgedProblem, ...]
-    any_form: Estimate | None = None
+    any_form: estimators.Estimate | None = None
     """pass@1 where a right answer counts in any form; None where that is what was asked for."""
     speed: dict[str, float] | None = None
     """Of what this command sampled: tokens, seconds, and the share of the engine in them."""
 
-    @cached_property
-    def bare_name(self) -> str:
-        """Return the problem set's name without its directory."""
-        return bare_name(self.data)
-
-    @property
-    def samples(self) -> int:
-        """Return the responses per problem, of the problem that has the fewest."""
-        return min(len(problem.rows) for problem in self.problems)
-
     @property
     def judged_samples(self) -> int:
-        """Return the judged responses per problem, of the problem with the fewest but some."""
+        """Return the judged responses per problem, of that with the fewest but some; else all."""
         judged = (problem.tally.n for problem in self.problems if problem.tally.n)
-        return min(judged, default=self.samples)
+        return min(judged, default=min(len(problem.rows) for problem in self.problems))
 
 
 def judged_problems(rows: Iterable[ResponseRow], cluster: Cluster) -> tuple[JudgedProblem, ...]:
@@ -82,13 +63,13 @@ def judged_problems(rows: Iterable[ResponseRow], cluster: Cluster) -> tuple[Judg
     return tuple(JudgedProblem(key, part, tally_of(part, cluster)) for key, part in grouped)
 
 
-def tally_of(rows: Sequence[ResponseRow], cluster: Cluster) -> Tally:
+def tally_of(rows: Sequence[ResponseRow], cluster: Cluster) -> estimators.Tally:
     """Tally the judged responses to one problem; all right ones are one answer."""
     judged = [row for row in rows if row["verdict"] not in UNJUDGED]
     correct = sum(row["verdict"] == "correct" for row in judged)
     wrong = [row["extracted"] for row in judged if row["verdict"] == "wrong" and row["extracted"]]
     sizes = sorted(Counter(cluster(wrong)).values(), reverse=True)
-    return Tally(correct, tuple(sizes), len(judged) - correct - len(wrong))
+    return estimators.Tally(correct, tuple(sizes), len(judged) - correct - len(wrong))
 
 
 def counted_in_any_form(result: Result, verifier: Verifier) -> Result:
@@ -97,7 +78,7 @@ def counted_in_any_form(result: Result, verifier: Verifier) -> Result:
     how = result.fingerprint.get("verifier", {})
     if how.get("format", "any") != "any":
         tallies = _tallies(result.problems, verifier, apart, heeds_end=True)
-        result = replace(result, any_form=pass_estimate(tallies, 1))
+        result = replace(result, any_form=estimators.pass_estimate(tallies, 1))
     return with_all_votes(result, verifier) if how.get("votes") == "all" else result
 
 
@@ -114,7 +95,7 @@ def with_all_votes(result: Result, verifier: Verifier) -> Result:
 
 def _tallies(
     problems: Sequence[JudgedProblem], verifier: Verifier, cluster: Cluster, heeds_end: bool
-) -> list[Tally]:
+) -> list[estimators.Tally]:
     """Tally each problem where answers in all forms that `verifier` takes count; `heeds_end` says
     whether a value at the end of a response that was cut off is none."""
     left = [row for problem in problems for row in problem.rows if row["verdict"] != "correct"]
@@ -151,7 +132,7 @@ def chosen_ks(asked: Sequence[int], result: Result) -> list[int]:
         raise UserError(
             f"--k {largest}: no problem of {result.data} has more than {plural(most, 'response')}"
         )
-    return sorted({1, *asked}) if asked else default_ks(result.judged_samples)
+    return sorted({1, *asked}) if asked else estimators.default_ks(result.judged_samples)
 
 
 def figures(
@@ -171,8 +152,8 @@ def figures(
     return {
         "problems": len(problems),
         "responses": len(rows),
-        "pass@k": {str(k): _as_json(pass_estimate(tallies, k)) for k in ks},
-        "cons@k": {str(k): _as_json(cons_estimate(votes, k)) for k in ks},
+        "pass@k": {str(k): _as_json(estimators.pass_estimate(tallies, k)) for k in ks},
+        "cons@k": {str(k): _as_json(estimators.cons_estimate(votes, k)) for k in ks},
         "format_share": mean(row["format_ok"] for row in rows) if has_format else None,
         "cut_off_share": mean(end == "length" for end in ends),
         "timeouts": verdicts.count("timeout"),
@@ -231,8 +212,7 @@ def check_comparable(data: str, ours: Mapping[str, str | None], theirs: Result) 
 
 
 def compared(ours: Result, theirs: Result, ks: Sequence[int]) -> dict[str, Any]:
-    """Compare two results problem by problem, votes counted alike. Raises UserError if none can be
-    compared."""
+    """Compare by problem, votes counted alike. Raises UserError if none can be compared."""
     texts = {problem.id: problem.rows[0]["problem"] for problem in ours.problems}
     check_comparable(ours.data, texts, theirs)
     by_id = {problem.id: problem for problem in theirs.problems}
@@ -255,12 +235,15 @@ def compared(ours: Result, theirs: Result, ks: Sequence[int]) -> dict[str, Any]:
     }
     passed = [(a.tally, b.tally) for a, b in pairs]
     voted = [(a.votes, b.votes) for a, b in pairs]
-    for name, tallies, value in (("pass@k", passed, _passed), ("cons@k", voted, _agreed)):
+    for name, tallies, value in (
+        ("pass@k", passed, lambda t, k: estimators.pass_at_k(t.n, t.correct, k)),
+        ("cons@k", voted, lambda t, k: estimators.cons_at_k(t, k)[0]),
+    ):
         entry[name] = {}
         for k in ks:
             both = [(a, b) for a, b in tallies if min(a.n, b.n) >= k]
             if both:
-                found = paired_difference(
+                found = estimators.paired_difference(
                     [value(a, k) for a, _ in both], [value(b, k) for _, b in both]
                 )
                 entry[name][str(k)] = _as_json(found)
@@ -272,18 +255,8 @@ def _gold(problem: JudgedProblem) -> str | None:
     return None if answer is None else str(answer)
 
 
-def _passed(tally: Tally, k: int) -> float:
-    return pass_at_k(tally.n, tally.correct, k)
-
-
-def _agreed(tally: Tally, k: int) -> float:
-    return cons_at_k(tally, k)[0]
-
-
 def by_value(problems: Sequence[JudgedProblem], field: str) -> dict[str, list[JudgedProblem]]:
-    parts: dict[str, list[JudgedProblem]] = {}
-    for problem in problems:
-        parts.setdefault(str(problem.rows[0].get(field)), []).append(problem)
+    parts = by_key(problems, lambda problem: str(problem.rows[0].get(field)))
     return {value: parts[value] for value in sorted(parts, key=numbers_first)}
 
 
@@ -293,6 +266,6 @@ def _as_json(found: Any) -> dict[str, Any] | None:
         return None
     values = asdict(found)
     interval = [values.pop("low"), values.pop("high")]
-    if isinstance(found, Estimate) and not values["error"]:
+    if isinstance(found, estimators.Estimate) and not values["error"]:
         del values["error"]
     return {"value": values.pop("value"), "interval": interval, **values}

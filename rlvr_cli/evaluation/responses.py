@@ -77,14 +77,6 @@ def read_responses(
     return given if limit is None else list(_of_first_problems(given, limit))
 
 
-def by_label(given: Iterable[ImportedResponse]) -> dict[tuple[str, str], list[ImportedResponse]]:
-    """Group the rows by result, in the order in which the results first come."""
-    parts: dict[tuple[str, str], list[ImportedResponse]] = {}
-    for row in given:
-        parts.setdefault(row.label, []).append(row)
-    return parts
-
-
 def check_responses(given: Iterable[ImportedResponse]) -> None:
     """Raise UserError where the rows of one problem set contradict each other, or files without a
     named set give one problem different gold answers."""
@@ -150,10 +142,8 @@ def _check_golds(where: str, problem: Problem, before: str, twin: Problem) -> No
 
 
 def format_of_rows(given: Sequence[ImportedResponse]) -> Format:
-    """Return the form by which the rows of one result were judged; any form if none says it.
-
-    Raises UserError if they disagree.
-    """
+    """Return the form by which the rows of one result were judged; any form if none says it. Raises
+    UserError if they disagree."""
     first: dict[Format | None, ImportedResponse] = {}
     for row in given:
         first.setdefault(row.answer_format, row)
@@ -166,8 +156,7 @@ def format_of_rows(given: Sequence[ImportedResponse]) -> Format:
 def judged_rows(
     given: Sequence[ImportedResponse], verifier: Verifier, on_batch: Callable[[int], None]
 ) -> list[dict[str, Any]]:
-    """Judge each response as a row, those of a problem adjacent, problems in order of
-    appearance."""
+    """Judge each response as a row, those of a problem adjacent, in order of appearance."""
     together: dict[str, list[tuple[ImportedResponse, str, str | None, int | None]]] = {}
     for row in given:
         parts = zip(row.responses, row.finish_reasons, row.n_tokens, strict=True)
@@ -177,12 +166,7 @@ def judged_rows(
     for start in range(0, len(listed), _BATCH):
         batch = listed[start : start + _BATCH]
         attempts = [
-            Attempt(
-                text,
-                row.problem.answer or "",
-                opens_thought(row.prompt),
-                end == "length",
-            )
+            Attempt(text, row.problem.answer or "", opens_thought(row.prompt), end == "length")
             for row, text, end, *_ in batch
         ]
         for judged, found in zip(batch, verifier.verify_many(attempts), strict=True):

@@ -1,5 +1,4 @@
-"""A result directory: `report.json`, `responses/*.jsonl`, and the partial results of a stopped
-evaluation.
+"""A result directory: `report.json`, `responses/*.jsonl`, and what a stopped evaluation left.
 
 While it is measured, a result lies in `unfinished/NAME.jsonl`: its fingerprint, then a line with
 the rows of each problem as it is done. The same command goes on there; nothing is sampled twice.
@@ -10,6 +9,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,9 +23,11 @@ from rlvr_cli.core.files import (
     read_regular,
     refuse_links,
     write_atomically,
+    writing,
 )
 from rlvr_cli.core.jsonl import jsonl_line, parse_json
 from rlvr_cli.core.text import DEEPEST, first_mistake, is_too_deep, shortened
+from rlvr_cli.core.types import by_key
 from rlvr_cli.data.files import BadRowError, file_rows
 from rlvr_cli.data.sources import bare_name
 from rlvr_cli.evaluation.fingerprint import Fingerprint, differences
@@ -115,8 +117,7 @@ class PartialResult:
 
 class ResultDirectory:
     """The `--out` directory; locked by this process from the first write, or from the start if it
-    holds partial results. Raises UserError if it holds anything else, is finished, or is locked by
-    another process."""
+    holds partial results. Raises UserError if it is finished, locked, or holds anything else."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -124,7 +125,7 @@ class ResultDirectory:
         self._refuse_finished()
         refuse_links(directory, (_UNFINISHED, _RESPONSES))
         if (directory / _UNFINISHED).is_dir():
-            self._hold()
+            self.hold()
         elif directory.exists():
             raise UserError(f"--out {directory}: it exists already; name another or remove it")
 
@@ -134,45 +135,29 @@ class ResultDirectory:
 
     def hold(self) -> None:
         """Create and lock the directory until the process ends. Raises UserError if that fails."""
-        try:
-            self._hold()
-        except OSError as error:
-            raise UserError(
-                f"--out {self.directory}: cannot be written ({error.strerror})"
-            ) from None
-
-    def _hold(self) -> None:
         if self._lock is None:
-            (self.directory / _UNFINISHED).mkdir(parents=True, exist_ok=True)
+            with writing(f"--out {self.directory}"):
+                (self.directory / _UNFINISHED).mkdir(parents=True, exist_ok=True)
             self._lock = lock_directory(self.directory / _UNFINISHED)
             self._refuse_finished()
 
     def unfinished(self, name: str, fingerprint: Fingerprint, samples: int) -> PartialResult:
         """Return the partial result of this name, empty if there is none."""
-        try:
-            self._hold()
+        self.hold()
+        with writing(f"--out {self.directory}"):
             path = self.directory / _UNFINISHED / f"{name}.jsonl"
             return PartialResult(path, fingerprint, samples)
-        except OSError as error:
-            raise UserError(
-                f"--out {self.directory}: cannot be written ({error.strerror})"
-            ) from None
 
     def finish(self, report: Mapping[str, Any], rows: Mapping[str, Sequence[ResponseRow]]) -> None:
-        """Write the rows in the order of the problems, then the report, each atomically; remove
-        partial results."""
-        try:
-            self._hold()
+        """Write the rows in their order, then the report, atomically; remove partial results."""
+        self.hold()
+        with writing(f"--out {self.directory}"):
             (self.directory / _RESPONSES).mkdir(parents=True, exist_ok=True)
             for name, listed in rows.items():
                 text = "".join(map(jsonl_line, listed))
                 write_atomically(self.directory / _RESPONSES / f"{name}.jsonl", text)
             text = json.dumps(report, indent=2, ensure_ascii=False, default=str) + "\n"
             write_atomically(self.directory / _REPORT, text)
-        except OSError as error:
-            raise UserError(
-                f"--out {self.directory}: cannot be written ({error.strerror})"
-            ) from None
         shutil.rmtree(self.directory / _UNFINISHED, ignore_errors=True)
 
 
@@ -209,7 +194,7 @@ def read_results(path: Path, cluster: Cluster) -> list[Result]:
     if not path.is_dir():
         return [
             Result(*label, {}, judged_problems(rows, cluster))
-            for label, rows in _by_label(path).items()
+            for label, rows in by_key(_judged_file(path), partial(_label, path)).items()
         ]
     try:
         text = read_regular(path / _REPORT, _LARGEST_REPORT)
@@ -229,11 +214,10 @@ def read_results(path: Path, cluster: Cluster) -> list[Result]:
 
 
 def matching(model: str, data: str, theirs: Sequence[Result], where: Path) -> Result:
-    """Find the baseline result on this problem set (or on one without a name; a file may lie
-    elsewhere), of this model if there are several; a single result always matches. Raises UserError
-    if the match is ambiguous."""
+    """Find the baseline result on this problem set (or on one without a name), of this model if
+    there are several; a single one always matches. Raises UserError if that is ambiguous."""
     name = bare_name(data)
-    same_data = [result for result in theirs if result.bare_name in (name, "")]
+    same_data = [result for result in theirs if bare_name(result.data) in (name, "")]
     same_model = [result for result in same_data if result.model == model]
     found = same_model or same_data or theirs[: len(theirs) == 1]
     if len(found) != 1:
@@ -244,13 +228,9 @@ def matching(model: str, data: str, theirs: Sequence[Result], where: Path) -> Re
     return found[0]
 
 
-def _by_label(path: Path) -> dict[tuple[str, str], list[ResponseRow]]:
-    """Group the rows of a file by model (else the file's name) and problem set (else none)."""
-    parts: dict[tuple[str, str], list[ResponseRow]] = {}
-    for row in _judged_file(path):
-        label = str(row.get("model") or path), str(row.get("problem_set") or "")
-        parts.setdefault(label, []).append(row)
-    return parts
+def _label(path: Path, row: ResponseRow) -> tuple[str, str]:
+    """Return the model (else the file's name) and the problem set (else none) of a row."""
+    return str(row.get("model") or path), str(row.get("problem_set") or "")
 
 
 def _judged_file(path: Path) -> list[ResponseRow]:

@@ -28,8 +28,7 @@ _ROOT = "base_model.model."
 
 def add_adapter(model: Any, rank: int, alpha: int, targets: str | Sequence[str], seed: int) -> None:
     """Freeze the model and add matrices A and B, in float32, to its linear layers: their output
-    gains alpha / rank times B A x, 0 at first. Raises UserError if no layer is of that name, or
-    none has so high a rank."""
+    gains alpha / rank times B A x, 0 at first. Raises UserError for a name or rank of no layer."""
     peft = library("peft", f"--lora {rank}")
     linear = (module for module in model.modules() if isinstance(module, _LINEAR))
     highest = max((min(module.weight.shape) for module in linear), default=0)
@@ -53,7 +52,10 @@ def add_adapter(model: Any, rank: int, alpha: int, targets: str | Sequence[str],
             raise UserError(_unknown_targets(model, targets)) from None
     adapted = {name for name, module in model.named_modules() if hasattr(module, "lora_A")}
     plain = all(isinstance(layer.get_base_layer(), _LINEAR) for layer in layers(model))
-    missing = [] if isinstance(named, str) else [t for t in named if not _names_one(t, adapted)]
+    ends = tuple(f".{name}" for name in adapted)
+    missing = not isinstance(named, str) and any(
+        not any(end.endswith(f".{target}") for end in ends) for target in named
+    )
     if missing or not plain or model.get_output_embeddings() in layers(model):
         raise UserError(_unknown_targets(model, targets))
     for parameter in trained(model):  # peft has frozen the others
@@ -105,10 +107,7 @@ def _delta(layer: Any) -> torch.Tensor:
 
 
 def save_adapter(
-    model: Any,
-    base: str,
-    directory: Path,
-    found: Iterable[tuple[str, torch.Tensor]] | None = None,
+    model: Any, base: str, directory: Path, found: Iterable[tuple[str, torch.Tensor]] | None = None
 ) -> None:
     """Write the adapter as peft's own files; `base` names the model it belongs to, `found` are its
     matrices put together, where they are shared out."""
@@ -133,8 +132,7 @@ def is_adapter(directory: Path | str) -> bool:
 
 
 def base_of(directory: Path) -> str:
-    """Return the name of the model that an adapter belongs to. Raises UserError if it names
-    none."""
+    """Return the name of the model of an adapter. Raises UserError if it names none."""
     base = read_object(directory / _CONFIG).get("base_model_name_or_path")
     if not isinstance(base, str) or not base:
         raise UserError(f"{_CONFIG} names no model in base_model_name_or_path")
@@ -163,10 +161,6 @@ def merge(model: Any, directory: Path) -> None:
             layer.weight.add_(delta.mul_(scale).reshape(layer.weight.shape).to(layer.weight))
     except (KeyError, TypeError, ZeroDivisionError, AttributeError, RuntimeError) as error:
         raise UserError(f"its adapter does not fit {base_of(directory)} ({error})") from None
-
-
-def _names_one(target: str, names: set[str]) -> bool:
-    return any(f".{name}".endswith(f".{target}") for name in names)
 
 
 def matrices(model: torch.nn.Module) -> dict[str, torch.Tensor]:

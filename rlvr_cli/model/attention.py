@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -11,6 +12,24 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
 from rlvr_cli.model.packing import packed_attention
+
+
+@dataclass(frozen=True)
+class AttentionSizes:
+    """The numbers of query heads and key heads, and the size of one head."""
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+
+
+def attention_sizes(config: Any) -> AttentionSizes:
+    """Read the sizes from a text configuration; without attention, take the width as one head."""
+    heads = getattr(config, "num_attention_heads", None) or 1
+    kv_heads = getattr(config, "num_key_value_heads", None) or heads
+    head_dim = getattr(config, "head_dim", None) or config.hidden_size // heads
+    return AttentionSizes(heads, kv_heads, head_dim)
+
 
 ATTENTION = "rlvr_sdpa"
 """The name under which transformers knows this attention function."""
@@ -51,8 +70,7 @@ def _attention(
 
 def _mask(*args: Any, local_size: int | None = None, **kwargs: Any) -> torch.Tensor | None:
     _windows.update(filter(None, [local_size]))
-    mask: torch.Tensor | None = sdpa_mask(*args, local_size=local_size, **kwargs)
-    return mask
+    return sdpa_mask(*args, local_size=local_size, **kwargs)
 
 
 AttentionInterface.register(ATTENTION, _attention)

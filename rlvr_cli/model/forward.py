@@ -1,5 +1,4 @@
-"""Choose how a model is run, packed or padded and with which attention, so that its
-log-probabilities are right."""
+"""Choose how a model is run, packed or padded, by which attention, for right log-probabilities."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -112,8 +111,7 @@ def head_weights(model: Any, dtype: torch.dtype) -> list[Any]:
 
 
 def choose_forward(model: Any, vocab_size: int, samples: Sequence[Sample], context: int) -> Forward:
-    """Return the fastest way to run the model that reproduces its own log-probabilities on
-    `samples`.
+    """Return the fastest way to run the model with its own log-probabilities on `samples`.
 
     Its own are those of one unpadded row at a time with the attention its code writes out; they
     may differ by what the model's rounding explains. Packing is out of the question for a window
@@ -204,8 +202,7 @@ def _set_attention(model: Any, name: str) -> None:
 
 @contextmanager
 def _rounded_embeddings(model: Any) -> Iterator[None]:
-    """Perturb every embedding by one rounding, up or down in turn, like another order of
-    summation."""
+    """Perturb embeddings by one rounding, up or down in turn, like another summation order."""
 
     def rounded(module: Any, args: Any, output: torch.Tensor) -> torch.Tensor:
         signs = 1 - 2 * (torch.arange(output.numel(), device=output.device) % 2)

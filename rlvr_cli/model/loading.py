@@ -22,7 +22,8 @@ DEFAULTS_FILE = "rlvr.yaml"
 """A model directory may hold training settings of its own under this name."""
 TRAINER_STATE = "trainer"
 """The folder of a checkpoint that only a resumed run reads."""
-_STEP = re.compile(r"step-(\d+)")
+STEP = re.compile(r"step-(\d{1,9})", re.ASCII)
+"""The name of a checkpoint's directory."""
 _FALLBACK_CONTEXT = 4096
 _TEXT = "What is 1 + 1?"
 
@@ -37,18 +38,20 @@ def model_directory(name: str) -> Path | str:
     path = Path(name)
     if (path / "config.json").is_file():
         return path
-    checkpoints = [
-        (int(match[1]), directory)
-        for directory in path.glob("checkpoints/step-*")
-        if (match := _STEP.fullmatch(directory.name)) and (directory / "config.json").is_file()
-    ]
-    if checkpoints:
-        return max(checkpoints)[1]
+    checkpoints = (place for _, place in step_directories(path))
+    if newest := next((one for one in checkpoints if (one / "config.json").is_file()), None):
+        return newest
     if path.exists():
         raise UserError(f"--model {name}: no config.json and no checkpoints/step-N in it")
     if name.startswith((".", "/", "~", "runs/")) or name.count("/") > 1:
         raise UserError(f"--model {name}: no such directory")
     return name
+
+
+def step_directories(run: Path) -> list[tuple[int, Path]]:
+    """List the checkpoints of a run by their steps, newest first."""
+    named = ((STEP.fullmatch(path.name), path) for path in run.glob("checkpoints/step-*"))
+    return sorted(((int(step[1]), path) for step, path in named if step), reverse=True)
 
 
 def has_own_settings(name: str) -> bool:
@@ -57,18 +60,15 @@ def has_own_settings(name: str) -> bool:
 
 
 def published_sampling(model: Any) -> str:
-    """Return what a model's own generation settings ask for, in words; empty where they are
-    silent."""
+    """Return what a model's generation settings ask for, in words; empty if silent."""
     own = getattr(model, "generation_config", None)
     named = {key: getattr(own, key, None) for key in ("do_sample", "temperature", "top_p", "top_k")}
     return ", ".join(f"{key} {value}" for key, value in named.items() if value is not None)
 
 
 def model_files(name: str) -> Path:
-    """Return the directory that holds a model's files, which may be in the hub's cache.
-
-    Raises UserError if the files of a hub id are not here.
-    """
+    """Return the directory that holds a model's files, which may be in the hub's cache. Raises
+    UserError if the files of a hub id are not here."""
     directory = model_directory(name)
     if isinstance(directory, Path):
         return directory
@@ -83,8 +83,7 @@ def model_files(name: str) -> Path:
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A causal language model in evaluation mode (no dropout), with its tokenizer and stop
-    tokens."""
+    """A causal language model in evaluation mode (no dropout), its tokenizer and stop tokens."""
 
     model: Any
     tokenizer: Any
@@ -103,8 +102,7 @@ class LoadedModel:
 
 
 def read_config(name: str) -> Any:
-    """Read the model's configuration without its weights. Raises UserError if there is none, or it
-    is invalid."""
+    """Read a model's configuration alone. Raises UserError if there is none, or a bad one."""
     directory = model_directory(name)
 
     import transformers
@@ -119,8 +117,7 @@ def read_config(name: str) -> Any:
 
 
 def default_device() -> str:
-    """Return the device that models are loaded on: the GPU if there is one. Once loaded, ask the
-    model."""
+    """Return where models are loaded: the GPU if there is one. Once loaded, ask the model."""
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"
@@ -154,10 +151,7 @@ def load_model(
         tokenizer = from_pretrained(transformers.AutoTokenizer, directory)
         _check_tokenizer(tokenizer)
         model = model_from_pretrained(
-            transformers.AutoModelForCausalLM,
-            directory,
-            shared_out,
-            dtype=getattr(torch, weights),
+            transformers.AutoModelForCausalLM, directory, shared_out, dtype=getattr(torch, weights)
         )
         _refuse_unusable(model, tokenizer)
         stop_ids = _stop_ids(model, tokenizer)
@@ -235,8 +229,7 @@ def _check_tokenizer(tokenizer: Any) -> None:
 
 
 def _stop_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
-    """Return every end token that is named and can be sampled. Raises UserError if there is
-    none."""
+    """Return every named end token that can be sampled. Raises UserError if there is none."""
     rows = model.get_output_embeddings().weight.shape[0]
     ids: set[int] = set()
     for named in (

@@ -202,11 +202,7 @@ def runs_fit(query: torch.Tensor) -> bool:
 
 
 def packed_attention(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    layout: Layout,
-    scale: float | None,
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layout: Layout, scale: float | None
 ) -> torch.Tensor:
     """Compute attention [1, N, heads, D] of packed tokens; query, key, value are [1, heads, N,
     D]. On a GPU numbers of 16 bits take the kernel for runs, everything else a mask."""

@@ -69,8 +69,7 @@ class Policy:
             return hidden_states(self.model.base_model, inputs)
 
     def token_stats(self, inputs: ModelInputs, entropy: bool = True) -> TokenStats:
-        """Compute log-probability and entropy of every response token, at least in float32; without
-        `entropy` that is 0."""
+        """Compute each response token's log-probability and entropy (or 0), at least in float32."""
         return self.stats_of(self.hidden(inputs), inputs, entropy=entropy)
 
     def stats_of(
@@ -80,8 +79,7 @@ class Policy:
         entropy_gradient: bool = False,
         entropy: bool = True,
     ) -> TokenStats:
-        """Compute `token_stats` from given hidden states [N, H]; entropy has a gradient if
-        asked."""
+        """Compute `token_stats` from hidden states [N, H]; entropy has a gradient if asked."""
         where = inputs.mask.bool()
         logprobs_N, entropy_N = self._through_head(
             hidden_N[inputs.predicted_from[where]],
@@ -131,8 +129,7 @@ class Policy:
 
 
 def chunk_rows(vocab_size: int, device: torch.device) -> int:
-    """Return how many rows of logits are held at once: so many that the output layer is not read
-    too often."""
+    """Return how many rows of logits to hold, so that the output layer is read seldom enough."""
     least = _GPU_ROWS if device.type == "cuda" else 1
     return max(least, _CHUNK_LOGITS // vocab_size)
 

@@ -19,8 +19,7 @@ _LONGEST_FILE = 256 << 20
 """Bytes of a file that is not weights."""
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack", ".onnx")
 _PARAMETERS_PER_BYTE = 16
-"""More than any quantization packs: beyond it the configuration and the weights do not belong
-together."""
+"""More than any quantization packs: beyond it configuration and weights do not match."""
 _SIZES = {
     **dict.fromkeys(("layers", "n_layer", "num_blocks", "depth"), 1_000),
     **dict.fromkeys(("heads", "n_head", "head_dim"), 1 << 16),
@@ -143,9 +142,8 @@ def parameter_count(config: Any) -> int:
 
 
 def check_settings(directory: Path) -> None:
-    """Raise UserError for an impossible configuration before anything is built of it, for
-    generation settings that cannot be read (transformers would drop them), and for a tokenizer that
-    lies elsewhere."""
+    """Raise UserError, before anything is built, for an impossible configuration, generation
+    settings that cannot be read (transformers would drop them), a tokenizer that lies elsewhere."""
     _check_sizes(read_object(directory / "config.json"))
     if (directory / "generation_config.json").exists():
         read_object(directory / "generation_config.json")

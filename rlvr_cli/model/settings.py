@@ -13,8 +13,7 @@ class LoraConfig(Section):
     """Train an adapter (LoRA) beside frozen weights."""
 
     rank: int | None = setting(None, flag="--lora", kept=True, ge=1)
-    """None means that all weights are trained; else the learning rate is ten times that, unless
-    it is given."""
+    """None: all weights are trained; else the learning rate is ten times that, unless given."""
     alpha: int = setting(32, kept=True, ge=1)
     """The adapter's output counts alpha / rank."""
     targets: str | tuple[str, ...] = setting("all-linear", kept=True)
@@ -50,8 +49,7 @@ class OptimConfig(Section):
     offload: Literal["none", "optimizer", "all"] = setting("none", on_resume="free")
     """What lies in the CPU's memory: AdamW with float32 weights, or the layers' weights too."""
     checkpointing: Literal["auto", "on", "off"] = setting("auto", on_resume="free")
-    """Compute layers again in the backward pass instead of keeping what is in between; auto does
-    where memory is short."""
+    """Compute layers again in the backward pass, not keep them; auto: where memory is short."""
     micro_tokens: int = setting(8192, kept=True, ge=1)
     """Tokens in one forward pass; changes memory and speed, never the result."""
 

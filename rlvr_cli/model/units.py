@@ -25,8 +25,7 @@ class Way:
     device: torch.device | None = None
     """Where weights are copied for as long as their layer is computed; None: they stay."""
     gathers: bool = False
-    """Weights are shared out over processes: they are put together for as long as their layer is
-    computed."""
+    """Weights are shared out over processes: they are put together while a layer computes."""
     recomputes: bool = False
     """Only the input of a layer is kept: the backward pass computes the layer again."""
 
@@ -63,8 +62,7 @@ def decoder_layers(model: torch.nn.Module) -> list[torch.nn.Module]:
 
 
 def outside(model: torch.nn.Module) -> list[torch.nn.Module]:
-    """Return the modules with weights of their own that are in no layer: embeddings, last norm,
-    output layer."""
+    """Return the modules with own weights in no layer: embeddings, last norm, output layer."""
     inside = {id(part) for layer in decoder_layers(model) for part in layer.modules()}
     return [
         module
@@ -90,12 +88,10 @@ class _Unit:
             with computed(AS_IT_STANDS):
                 return functional_call(self, weights, args, kwargs)  # type: ignore[arg-type]
 
-        if way.recomputes and torch.is_grad_enabled() and isinstance(self, _LAYER):
+        is_layer = isinstance(self, GradientCheckpointingLayer)
+        if way.recomputes and torch.is_grad_enabled() and is_layer:
             return checkpoint(run, *args, use_reentrant=False, preserve_rng_state=False, **kwargs)
         return run(*args, **kwargs)
-
-
-_LAYER = GradientCheckpointingLayer
 
 
 @cache

@@ -20,8 +20,7 @@ def put_together(tensors: Mapping[str, torch.Tensor]) -> Iterator[tuple[str, tor
 
 
 def write_tensors(path: Path, tensors: Iterable[tuple[str, torch.Tensor]]) -> None:
-    """Write whole tensors as they come: into one file, or into several with an index as the hub has
-    it."""
+    """Write whole tensors as they come: into one file, or several with the hub's index."""
     parts: list[tuple[Path, list[str]]] = []
     held: dict[str, torch.Tensor] = {}
     written = size = 0
@@ -53,7 +52,6 @@ def write_tensors(path: Path, tensors: Iterable[tuple[str, torch.Tensor]]) -> No
 
 
 def read_tensors(path: Path) -> dict[str, torch.Tensor]:
-    """Read what `write_tensors` wrote. The files are mapped, so that only those rows enter memory
-    that a process copies."""
+    """Read what `write_tensors` wrote, mapped: only rows that a process copies enter memory."""
     parts = sorted(path.parent.glob(f"{path.stem}-*-of-*{path.suffix}"))
     return {name: one for part in parts or [path] for name, one in load_file(part).items()}

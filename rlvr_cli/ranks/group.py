@@ -1,8 +1,7 @@
 """Processes that have met: they follow one plan, and what each found is gathered.
 
 All compute the plan from the same numbers: settings, prompts, seeds, groups, rows. Shared out is
-only the work, and the storage of weights, gradients and moments (`shards`). What goes between the
-processes is JSON and tensors.
+only the work, and the storage of weights, gradients, moments (`shards`). JSON and tensors are sent.
 """
 
 import atexit
@@ -27,8 +26,7 @@ _store: list[Any] = []
 
 
 def start() -> None:
-    """Join the processes that were started beside this one. Raises UserError if they are more than
-    the GPUs, or do not meet."""
+    """Join the others. Raises UserError if they are more than the GPUs, or do not meet."""
     if dist.is_initialized():
         return
     size, local = int(os.environ["WORLD_SIZE"]), local_world()
@@ -93,8 +91,7 @@ def share(items: Sequence[T], together: int = 1) -> Sequence[T]:
 
 
 def dealt(items: Sequence[T]) -> list[tuple[T, int]]:
-    """Return this process's part and whether it counts, 1 or 0: as many for all, so that all make
-    the same passes."""
+    """Return this process's part, each with 1 if it counts, else 0: all make as many passes."""
     found = [(item, 1) for item in share(items)]
     return found + [(item, 0) for item in items[:1]] * (-(-len(items) // world()) - len(found))
 

@@ -77,8 +77,7 @@ def speaks() -> bool:
 
 
 def launch(processes: int, arguments: Sequence[str]) -> int:
-    """Run `rlvr ARGUMENTS` in so many processes, which are ended if one dies. Return the exit
-    code."""
+    """Run `rlvr ARGUMENTS` so many times, all ended if one dies. Return the exit code."""
     with ExitStack() as stack:
         stdin = stack.enter_context(_spooled()) if _STDIN in arguments else None
         children: list[subprocess.Popen[bytes]] = []

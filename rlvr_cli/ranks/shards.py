@@ -26,8 +26,7 @@ _SCATTER_SUM = getattr(dist, "reduce_scatter_single", dist.reduce_scatter_tensor
 
 
 def shard(*modules: torch.nn.Module) -> None:
-    """Share out every parameter of the modules, each once. Raises UserError for one that cannot
-    be."""
+    """Share out the modules' parameters, each once. Raises UserError for one that cannot be."""
     if world() == 1:
         return
     made: dict[int, torch.nn.Parameter] = {}
@@ -86,8 +85,7 @@ def spread(tensor: torch.Tensor, like: torch.Tensor | None) -> torch.Tensor:
 
 
 def whole_copy(model: Any) -> Any:
-    """Return a copy of the model with weights of its own, put together; all processes call it
-    alike."""
+    """Return a copy of the model with whole weights of its own; all processes call it alike."""
     weights = {id(one): one for one in model.parameters()}
     return deepcopy(
         model,

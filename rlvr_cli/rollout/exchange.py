@@ -1,14 +1,19 @@
-"""Exchange groups between processes that each, or some together, sample and judge a share of the
-prompts."""
+"""Exchange groups between processes that each, or some together, sample and judge prompts."""
 
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import nullcontext
 
 from rlvr_cli.core.errors import EngineError, ReportedError
-from rlvr_cli.core.records import groups_as_json, groups_from_json
 from rlvr_cli.core.signals import Interrupts, asked, at_once
-from rlvr_cli.core.types import Completion, Group, Prompt, SamplingParams
+from rlvr_cli.core.types import (
+    Completion,
+    Group,
+    Prompt,
+    SamplingParams,
+    groups_as_json,
+    groups_from_json,
+)
 from rlvr_cli.ranks.group import gathered
 from rlvr_cli.ranks.launch import rank
 from rlvr_cli.rollout.engines.base import Engine, Listener

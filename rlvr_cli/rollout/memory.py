@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from rlvr_cli.config import Config, OptimConfig
+from rlvr_cli.model.attention import attention_sizes
 from rlvr_cli.model.policy import chunk_rows
 from rlvr_cli.model.units import decoder_layers
 from rlvr_cli.ranks.group import world
@@ -74,7 +75,8 @@ def memory_needed(model: Any, config: Config, engine_has_own: bool) -> Need:
         "keys and values": 0 if engine_has_own else config.rollout.kv_budget_mb << 20,
         "merged weights": frozen_copy if merged else 0,
     }
-    logits = _LOGITS * _FLOAT * _vocabulary(model) * _rows(model, optim)
+    rows = min(chunk_rows(_vocabulary(model), model.device), optim.micro_tokens)
+    logits = _LOGITS * _FLOAT * _vocabulary(model) * rows
     updating = {
         "gradients": 0 if optim.offload == "all" else copies * of_trained * trained_here,
         "merged weights": sampling["merged weights"],
@@ -97,10 +99,9 @@ def _activations(model: Any, config: Config, rank: int | None, logits: int) -> i
     optim, shape = config.optim, model.config.get_text_config()
     size = _HALF if optim.precision == "bfloat16" else _FLOAT
     inner = getattr(shape, "intermediate_size", None) or 4 * shape.hidden_size
-    heads = shape.num_attention_heads * (
-        getattr(shape, "head_dim", None) or shape.hidden_size // shape.num_attention_heads
-    )
-    layer = _KEPT_HIDDEN * shape.hidden_size + _KEPT_HEADS * heads + _KEPT_INNER * inner
+    sizes = attention_sizes(shape)
+    heads = _KEPT_HEADS * sizes.heads * sizes.head_dim
+    layer = _KEPT_HIDDEN * shape.hidden_size + heads + _KEPT_INNER * inner
     if rank is not None:
         layer += _KEPT_RANK * rank - _KEPT_NORMS * shape.hidden_size
     layers, numbers = shape.num_hidden_layers, size * optim.micro_tokens
@@ -109,13 +110,8 @@ def _activations(model: Any, config: Config, rank: int | None, logits: int) -> i
     return numbers * layers * shape.hidden_size + max(0, numbers * layer - logits)
 
 
-def _rows(model: Any, optim: OptimConfig) -> int:
-    return min(chunk_rows(_vocabulary(model), model.device), optim.micro_tokens)
-
-
 def _vocabulary(model: Any) -> int:
-    rows: int = model.get_output_embeddings().weight.shape[0]
-    return rows
+    return model.get_output_embeddings().weight.shape[0]
 
 
 def _adapter_numbers(model: Any, rank: int, targets: Any) -> int:

@@ -46,8 +46,7 @@ class Plan:
         )
 
     def evaluation_within(self, room: int) -> SamplingParams:
-        """Return the sampling settings of an evaluation without a requested length, where the
-        context has `room` tokens left."""
+        """Return the settings of an evaluation of no set length with `room` tokens of context."""
         return replace(self.evaluation, max_tokens=min(room, LONGEST_RESPONSE))
 
     @property

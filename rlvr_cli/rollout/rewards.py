@@ -35,10 +35,8 @@ class _Call:
 
 
 class Rewarder:
-    """Gives responses the weighted sum of the rewards asked for. Use as a context manager.
-
-    Raises UserError for a function that cannot be loaded, or is not the one of `reward.sources`.
-    """
+    """Gives responses the weighted sum of the rewards asked for. Use as a context manager. Raises
+    UserError for a function that cannot be loaded, or is not the one of `reward.sources`."""
 
     def __init__(self, asked: RewardConfig | None = None, max_tokens: int = 1) -> None:
         reward = self.reward = asked or RewardConfig()
@@ -88,9 +86,8 @@ class Rewarder:
             raise self._changed()
 
     def rewarded(self, groups: Generator[tuple[int, Group]]) -> Generator[tuple[int, Group]]:
-        """Yield (prompt index, its group with rewards) as their values come, while the next groups
-        are sampled. Raises UserError for a function that fails; one that takes too long makes its
-        response a `timeout`."""
+        """Yield (prompt index, its group with rewards) as values come, while the next are sampled.
+        Raises UserError for a function that fails; a slow one makes its response a `timeout`."""
         waiting: deque[tuple[int, Group, list[_Call]]] = deque()
         with closing(groups):
             try:

@@ -85,8 +85,7 @@ class Sampler:
 
     def decode(self, token_ids: list[int]) -> str:
         """Return the text of a response."""
-        text: str = self.tokenizer.decode(token_ids, skip_special_tokens=True)
-        return text
+        return self.tokenizer.decode(token_ids, skip_special_tokens=True)
 
     def _judged(self, prompt: Prompt, completions: Sequence[Completion]) -> list[Rollout]:
         texts = self.tokenizer.batch_decode(

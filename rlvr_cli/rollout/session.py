@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 
 from rlvr_cli.algorithm.reward_config import RewardConfig
-from rlvr_cli.config import Config, RolloutConfig
+from rlvr_cli.config import Config
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.logs import LOG
 from rlvr_cli.core.signals import heed
@@ -65,8 +65,7 @@ class Session:
 
 @contextmanager
 def open_session(plan: Plan, training: bool = False) -> Iterator[Session]:
-    """Load the rewards of training, then the policy, and start engine and verifier; all is stopped
-    on leaving."""
+    """Load the rewards of training, policy, engine, verifier; all is stopped on leaving."""
     config = plan.config
     asked = config.reward if training else RewardConfig()
     with Rewarder(asked, config.rollout.max_tokens) as rewarder:
@@ -89,9 +88,8 @@ def _loaded(plan: Plan, training: bool) -> Iterator[Session]:
         )
     way = way_of(config.optim, torch.device(default_device())) if training else AS_IT_STANDS
     optim = config.optim
-    weights: Literal["float32", "bfloat16"] = "float32"
-    if training and optim.weights == "bfloat16":
-        weights = "bfloat16"
+    is_half = training and optim.weights == "bfloat16"
+    weights: Literal["float32", "bfloat16"] = "bfloat16" if is_half else "float32"
     shared_out = world() > 1 and (training or is_vllm)
     policy = load_model(config.model, weights, training and optim.offload == "all", shared_out)
     if way != AS_IT_STANDS:
@@ -111,7 +109,7 @@ def _loaded(plan: Plan, training: bool) -> Iterator[Session]:
     with Verifier(format=plan.answer_format) as verifier:
         lora = config.lora if training and config.lora.rank is not None else None
         merges = lora is not None or (training and world() > 1)
-        engine = _started(is_vllm, policy, config.rollout, training, forward, merges)
+        engine = _started(plan, policy, training, forward, merges)
         if lora is not None and lora.rank is not None:
             add_adapter(policy.model, lora.rank, lora.alpha, lora.targets, config.seed)
         try:
@@ -123,16 +121,12 @@ def _loaded(plan: Plan, training: bool) -> Iterator[Session]:
 
 
 def _started(
-    is_vllm: bool,
-    policy: LoadedModel,
-    rollout: RolloutConfig,
-    training: bool,
-    forward: Forward,
-    merges: bool,
+    plan: Plan, policy: LoadedModel, training: bool, forward: Forward, merges: bool
 ) -> Engine:
     """Return the engine with the policy's weights. vLLM has a copy of its own, so that in
     evaluation the model makes room for it; so has transformers where an adapter is merged or
     shared out weights are put together for it."""
+    rollout, is_vllm = plan.config.rollout, plan.engine.name == "vllm"
     model = whole_copy(policy.model) if merges and not is_vllm else policy.model
     common = (model, len(policy.tokenizer), policy.stop_ids, rollout.kv_budget_mb)
     if not is_vllm:

@@ -2,7 +2,6 @@
 checksums of all files. No pickle: safetensors and JSON."""
 
 import json
-import re
 import tempfile
 from collections import deque
 from collections.abc import Collection, Mapping
@@ -13,7 +12,6 @@ from types import MappingProxyType
 from typing import Any
 
 import yaml
-from pydantic import ValidationError
 from safetensors import SafetensorError
 
 from rlvr_cli.config import OF_A_MODEL, Config
@@ -30,7 +28,13 @@ from rlvr_cli.core.files import (
 from rlvr_cli.core.jsonl import parse_json
 from rlvr_cli.core.text import first_mistake
 from rlvr_cli.model.adapter import is_adapter, load_adapter, matrices, save_adapter
-from rlvr_cli.model.loading import DEFAULTS_FILE, TRAINER_STATE, LoadedModel
+from rlvr_cli.model.loading import (
+    DEFAULTS_FILE,
+    STEP,
+    TRAINER_STATE,
+    LoadedModel,
+    step_directories,
+)
 from rlvr_cli.model.pretrained import model_from_pretrained, stored_weights
 from rlvr_cli.ranks.files import put_together, read_tensors, write_tensors
 from rlvr_cli.ranks.group import decided, is_first
@@ -40,7 +44,6 @@ from rlvr_cli.training.state import State
 
 _VALUES, _TENSORS = f"{TRAINER_STATE}/state.json", f"{TRAINER_STATE}/state.safetensors"
 _LARGEST_STATE = 1 << 30
-_STEP = re.compile(r"step-(\d{1,9})", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -63,8 +66,7 @@ class Checkpoint:
         return None
 
     def load_state(self) -> State:
-        """Read the state beside the weights. Raises ValueError if it is invalid, or of another
-        step."""
+        """Read the state. Raises ValueError if it is invalid, or of another step."""
         return State(self._values(), read_tensors(self.path / _TENSORS))
 
     def _values(self) -> dict[str, Any]:
@@ -72,7 +74,7 @@ class Checkpoint:
         values: dict[str, Any] = parse_json(text)
         try:
             StoredState.model_validate_json(text)
-        except ValidationError as error:
+        except ValueError as error:
             raise ValueError(first_mistake(error)) from None
         if values["step"] != self.step:
             raise ValueError(f"it is of step {values['step']}")
@@ -125,8 +127,7 @@ def save_checkpoint(
 
 
 def check_savable(policy: LoadedModel) -> None:
-    """Save all but the weights once to a temporary place. Raises UserError for a model that could
-    be trained but not saved."""
+    """Save all but the weights once, aside. Raises UserError for a model that cannot be saved."""
     try:
         with tempfile.TemporaryDirectory() as directory:
             policy.model.save_pretrained(directory, state_dict={})
@@ -140,10 +141,10 @@ def check_savable(policy: LoadedModel) -> None:
 
 
 def load_weights(checkpoint: Checkpoint, model: Any) -> None:
-    """Copy the checkpoint's weights, or its adapter, into `model`, which has the same shape. Raises
-    UserError if some are missing."""
+    """Copy weights or adapter into `model`, of one shape. Raises UserError if some are missing."""
     if is_adapter(checkpoint.path):
-        return load_adapter(model, checkpoint.path)
+        load_adapter(model, checkpoint.path)
+        return
     try:
         shared_out = any(map(is_shared, model.parameters()))
         loaded = model_from_pretrained(type(model), checkpoint.path, shared_out, dtype=model.dtype)
@@ -151,12 +152,11 @@ def load_weights(checkpoint: Checkpoint, model: Any) -> None:
         raise UserError(f"{checkpoint.path} cannot be loaded ({error})") from None
     own = model.state_dict()
     model.load_state_dict({k: spread(t, own.get(k)) for k, t in loaded.state_dict().items()})
-    return None
 
 
 def checkpoint_at(path: Path) -> Checkpoint:
     """Return the checkpoint in a directory. Raises UserError if there is none, or a damaged one."""
-    step = _STEP.fullmatch(path.name)
+    step = STEP.fullmatch(path.name)
     found = Checkpoint(int(step[1]) if step else 0, path)
     if reason := found.integrity_error():
         raise UserError(f"{path}, the parent of this run: {reason}")
@@ -165,12 +165,7 @@ def checkpoint_at(path: Path) -> Checkpoint:
 
 def checkpoints(run: Path) -> list[Checkpoint]:
     """List the run's checkpoints, newest first, damaged ones included."""
-    found = [
-        Checkpoint(int(match[1]), path)
-        for path in run.glob("checkpoints/step-*")
-        if (match := _STEP.fullmatch(path.name))
-    ]
-    return sorted(found, key=lambda checkpoint: -checkpoint.step)
+    return [Checkpoint(*one) for one in step_directories(run)]
 
 
 def latest_valid(

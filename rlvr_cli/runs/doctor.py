@@ -15,6 +15,7 @@ from rlvr_cli import __version__
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import GIB
+from rlvr_cli.core.types import by_key
 from rlvr_cli.model.loading import TINY, default_device, model_directory
 from rlvr_cli.rollout.engines.selection import choose_engine
 from rlvr_cli.rollout.memory import memory_free
@@ -47,18 +48,14 @@ def examine(display: Display) -> None:
     wrong = _missing_files()
     if disk < _DISK_GIB or not os.access(".", os.W_OK):
         wrong.append(f"a run needs {_DISK_GIB} GiB in a directory that can be written: go to one")
-    found: dict[str, list[tuple[str, bool]]] = {}
-    for extra, text, is_met in _requirements():
-        found.setdefault(extra, []).append((text, is_met))
+    found = by_key(_requirements(), lambda one: one[0])
     core = found.pop("", [])
-    display.say(
-        "libraries", ", ".join(text for text, _ in core) or "not installed by pip: not known"
-    )
-    wrong += [
-        f"{text}: pip install --upgrade {_DISTRIBUTION}" for text, is_met in core if not is_met
-    ]
+    listed = ", ".join(text for _, text, _ in core)
+    display.say("libraries", listed or "not installed by pip: not known")
+    lacks = [text for _, text, is_met in core if not is_met]
+    wrong += [f"{text}: pip install --upgrade {_DISTRIBUTION}" for text in lacks]
     for extra, libraries in found.items():
-        if missing := [text for text, is_met in libraries if not is_met]:
+        if missing := [text for _, text, is_met in libraries if not is_met]:
             install = f"pip install '{_DISTRIBUTION}[{extra}]'"
             display.say("", f"for {_USES.get(extra, extra)}: {', '.join(missing)}; {install}")
     if wrong:

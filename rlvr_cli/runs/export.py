@@ -12,7 +12,7 @@ from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import make_directory, read_regular
 from rlvr_cli.core.jsonl import parse_json
-from rlvr_cli.core.layers import yaml_layer
+from rlvr_cli.core.layers import run_layer
 from rlvr_cli.core.yaml_text import load_yaml
 from rlvr_cli.evaluation.fingerprint import judging, model_hash
 from rlvr_cli.model.adapter import is_adapter
@@ -28,10 +28,7 @@ def write_export(
     run: Path, step: str, dtype: str, out: Path | None, push: str | None, display: Display
 ) -> None:
     """Run `rlvr export`. Raises UserError for a run, a step or a directory that cannot be."""
-    file = run / "config.yaml"
-    if not file.is_file():
-        raise UserError(f"export {run}: no config.yaml in it; give the directory of a run")
-    config = resolve([yaml_layer(file, str(file))])
+    config = resolve([run_layer(run, "export")])
     checkpoint = _chosen(run, step)
     target = out or run / f"export-{checkpoint.step}"
     if target.exists():

@@ -19,6 +19,7 @@ from rlvr_cli.core.jsonl import write_jsonl_line
 from rlvr_cli.core.signals import Interrupts
 from rlvr_cli.ranks.group import decided, is_first, meet, world
 from rlvr_cli.rollout.sampler import response_row
+from rlvr_cli.runs import narration
 from rlvr_cli.runs.checkpoint import (
     State,
     checkpoints,
@@ -27,8 +28,6 @@ from rlvr_cli.runs.checkpoint import (
     save_checkpoint,
 )
 from rlvr_cli.runs.guards import check
-from rlvr_cli.runs.narration import in_words, say_throughput, warn_of_unjudged
-from rlvr_cli.runs.outcome import say_what_is_next, warn_of_outcome
 from rlvr_cli.runs.run_dir import Run
 from rlvr_cli.runs.state import state_of
 from rlvr_cli.runs.track import Mirrors
@@ -62,9 +61,8 @@ class RunLifecycle:
         self.seconds = progress["seconds"]
 
     def run_to_end(self) -> None:
-        """Train to the last step, with measurements before and after. Raises UserError,
-        EngineError, RunStoppedError or KeyboardInterrupt if the run ends early; it can then be
-        resumed."""
+        """Train to the last step, measuring before and after. Raises UserError, EngineError,
+        RunStoppedError or KeyboardInterrupt where it ends early; it can then be resumed."""
         try:
             self._run_to_end()
         except BrokenPipeError:
@@ -177,8 +175,7 @@ class RunLifecycle:
         return is_cheap or since >= 60 * settings.minutes
 
     def _rescue(self) -> None:
-        """Save the last completed step after a failure in a later one, if the disk allows it and no
-        process failed alone."""
+        """Save the last whole step after a failure, if disk allows and no process failed alone."""
         with suppress(Exception):
             if meet():
                 self._save()
@@ -199,14 +196,13 @@ class RunLifecycle:
             groups, found = self.trainer.measure()
         self.run.write_rollouts(f"held-out-{when}", groups)
         figures: dict[str, Any] = {}
-        for name, evaluation in found.items():
-            of_set = evaluation.as_json()
-            said = f"{in_words(of_set)} {when} training ({evaluation.settings})"
+        for name, of_set in found.items():
+            said = f"{narration.in_words(of_set)} {when} training ({of_set['settings']})"
             self.display.say("pass@1", f"{name}: {said}" if name else said)
-            warn_of_unjudged(evaluation, self.display)
-            figures = figures or of_set
+            narration.warn_of_unjudged(of_set, self.display)
+            figures = figures or dict(of_set)
             if name:
-                figures.setdefault("sets", {})[name] = dict(of_set)
+                figures.setdefault("sets", {})[name] = of_set
         return figures
 
     def _resume_hint(self) -> str:
@@ -232,12 +228,12 @@ class RunLifecycle:
         }
         self.run.write_summary(summary, draw_curves([self.history]))
         self.display.print_curves([self.history])
-        say_throughput(figures, self.trainer.throughput.peaks.source, self.display)
-        warn_of_outcome(self.trainer, self.history, self.display)
+        narration.say_throughput(figures, self.trainer.throughput.peaks.source, self.display)
+        narration.warn_of_outcome(self.trainer, self.history, self.display)
         if self.before and after:
             for name, now in after.get("sets", {"": after}).items():
                 before = self.before.get("sets", {"": self.before}).get(name)
-                change = f"{in_words(before)} before, {in_words(now)} after"
+                change = f"{narration.in_words(before)} before, {narration.in_words(now)} after"
                 of_set = f"{name}: " if name else ""
                 self.display.result("pass@1", f"{of_set}{change} training ({now['settings']})")
             levels = [found.get("by_level", {}) for found in (self.before, after)]
@@ -249,7 +245,7 @@ class RunLifecycle:
             )
         self.display.result("run", f"{how} {steps} steps, {minutes:.2f} minutes; {directory}")
         if self._saved:
-            say_what_is_next(self.trainer, directory, self.display)
+            narration.say_what_is_next(self.trainer, directory, self.display)
 
     def _reported(self, error: Exception) -> str:
         """Return the error in one line; write its traceback to a file."""

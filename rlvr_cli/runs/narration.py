@@ -1,21 +1,25 @@
-"""Messages and output files that several commands share."""
+"""Messages and output files that several commands share, and how a run went, in words."""
 
+import shlex
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from rlvr_cli.algorithm.reward import NO_SIGNAL
 from rlvr_cli.console.display import Display, measured
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.files import writing
 from rlvr_cli.core.text import plural
 from rlvr_cli.core.types import Prompt
 from rlvr_cli.evaluation.measure import Evaluation
 from rlvr_cli.rollout.session import NO_TEMPLATE, Session, unreadable_golds
+from rlvr_cli.training.trainer import Trainer
 from verifiers import Verifier
 
-_SHORT, _SHOWN = 60, 5
+_SHORT, _SHOWN, _LONGEST_QUESTION = 60, 5, 60
 
 
 def in_words(found: Mapping[str, Any] | None) -> str:
@@ -31,7 +35,7 @@ def in_words(found: Mapping[str, Any] | None) -> str:
 
 def warn_of_unjudged(evaluation: Evaluation, display: Display) -> None:
     """Warn of responses that pass@1 leaves out, if any."""
-    unjudged = sum(evaluation.verdicts.get(verdict, 0) for verdict in NO_SIGNAL)
+    unjudged = sum(evaluation["verdicts"].get(verdict, 0) for verdict in NO_SIGNAL)
     if unjudged:
         display.warn(
             f"{plural(unjudged, 'response')} could not be judged (timeout or unreadable gold "
@@ -58,8 +62,7 @@ def say_template(prompts: Sequence[Prompt], session: Session, display: Display) 
 
 
 def say_throughput(figures: Mapping[str, Any], peaks: str, display: Display) -> None:
-    """Report the speed of a whole run as far as it was measured; when verbose, how near it came to
-    the machine's limits."""
+    """Report the speed of a run as measured; verbose, how near the machine's limits it came."""
 
     def shown(key: str, form: str) -> str:
         return "-" if figures[key] is None else format(figures[key], form)
@@ -90,6 +93,53 @@ def say_throughput(figures: Mapping[str, Any], peaks: str, display: Display) -> 
         )
 
 
+def warn_of_outcome(trainer: Trainer, history: Sequence[dict[str, Any]], display: Display) -> None:
+    """Warn if a run learned nothing, or skipped steps."""
+    steps = len(history)
+    short = sum(metrics["no_update"] == "batch not full" for metrics in history)
+    without_signal = sum(metrics["no_update"] == "no signal" for metrics in history)
+    refill = trainer.config.algorithm.filter
+    if short and refill and not trainer.stopped:
+        display.warn(
+            f"{short} of {steps} steps made no update: {refill.max_gen_batches} generation batches "
+            "did not fill the batch with mixed groups (algorithm.filter.max_gen_batches)"
+        )
+    cause = "nothing set right responses apart from wrong ones"
+    if any(metrics["mixed_share"] for metrics in history if metrics["no_update"] == "no signal"):
+        cause = (
+            "all responses of a group had one reward, right or wrong (reward/… in metrics.jsonl)"
+        )
+    if without_signal < steps or not steps:
+        if without_signal:
+            display.warn(f"{without_signal} of {steps} steps had no signal: {cause}")
+        return
+    verdicts: Counter[str] = Counter()
+    for metrics in history:
+        verdicts.update(metrics["verdicts"])
+    listed = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
+    display.warn(
+        f"no signal in {plural(steps, 'step')}: {cause} "
+        f"({listed}), so the policy has learned nothing of them. Take easier or harder problems, a "
+        "stronger model, more samples a problem (-n), or longer responses (--max-tokens)"
+    )
+
+
+def say_what_is_next(trainer: Trainer, directory: Path, display: Display) -> None:
+    """Print the commands that come after a run."""
+    data, named = trainer.config.data, trainer.config.eval.sources
+    sources = named or (data.sources if trainer.held_out else ("PROBLEMS.jsonl",))
+    words = ["rlvr", "eval", *sources, "--model", str(directory)]
+    words += ["--set", f"data.root={data.root}"] if data.root else []
+    words += [word for pair in data.fields.items() for word in ("--field", "=".join(pair))]
+    words += ["--skip-bad"] if data.skip_bad else []
+    display.command("next", shlex.join(words))
+    question = trainer.prompts[0].problem.problem
+    if len(question) <= _LONGEST_QUESTION:
+        words = ["rlvr", "sample", "--model", str(directory), question]
+        display.command("", shlex.join(words))
+    display.command("", shlex.join(["rlvr", "show", str(directory)]))
+
+
 def refuse_existing(out: Path | None) -> None:
     """Raise UserError if `out` exists."""
     if out is not None and out.exists():
@@ -100,8 +150,5 @@ def opened(out: Path | None) -> Any:
     """Open the destination of response rows: a new file, else stdout."""
     if out is None:
         return nullcontext(sys.stdout)
-    try:
-        file: TextIO = out.open("x", encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"--out {out}: cannot be written ({error.strerror})") from None
-    return file
+    with writing(f"--out {out}"):
+        return out.open("x", encoding="utf-8")

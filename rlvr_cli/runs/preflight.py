@@ -10,13 +10,9 @@ from rlvr_cli.algorithm.reward_config import parse_rewards
 from rlvr_cli.config import Config, DataConfig
 from rlvr_cli.core.errors import Finding
 from rlvr_cli.core.types import Group, Prompt
-from rlvr_cli.evaluation.metrics import rollout_metrics, verdict_counts
+from rlvr_cli.evaluation.metrics import rollout_metrics
 from rlvr_cli.rollout.sampler import response_seed
-from rlvr_cli.rollout.session import (
-    NO_TEMPLATE,
-    Session,
-    unreadable_golds,
-)
+from rlvr_cli.rollout.session import NO_TEMPLATE, Session, unreadable_golds
 from rlvr_cli.runs.fitting import check_memory, refuse_large_step
 from verifiers import Attempt, Verdict, Verifier
 
@@ -212,11 +208,10 @@ def _missed_format(data: DataConfig, in_any_form: float) -> str:
 
 
 def probe_line(groups: Sequence[Group], has_format: bool) -> str:
-    """Summarize the probe in one line, with the share of responses in the format if one is
-    required."""
+    """Summarize the probe in a line, with the share in the format if one is required."""
     metrics = rollout_metrics(groups)
     share = f"format right {metrics['format_share']:.0%}, " if has_format else ""
-    verdicts = verdict_counts(rollout for group in groups for rollout in group.rollouts)
+    verdicts = metrics["verdicts"]
     responses = sum(verdicts.values())
     means = [
         f", {name} {value:.3g}"

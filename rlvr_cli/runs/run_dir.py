@@ -1,16 +1,13 @@
 """The run directory: resolved configuration, a line a step, every rollout, the model."""
 
-import io
 import json
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Any, TextIO
-
-from pydantic import ValidationError
+from typing import Any
 
 from rlvr_cli.config import Config, as_yaml
 from rlvr_cli.core.errors import UserError
@@ -23,11 +20,12 @@ from rlvr_cli.core.files import (
     make_directory,
     open_regular,
     read_manifest,
+    reading,
     remove,
     sha256,
     write_atomically,
 )
-from rlvr_cli.core.jsonl import bounded_lines, jsonl_line, parse_json, write_jsonl_line
+from rlvr_cli.core.jsonl import bounded_lines, jsonl_line, parse_json
 from rlvr_cli.core.text import first_mistake
 from rlvr_cli.core.types import Group, Problem
 from rlvr_cli.ranks.group import decided, gathered, is_first
@@ -42,10 +40,8 @@ _NUMBER = re.compile(r"step-(\d{1,9})\Z", re.ASCII)
 
 class Run:
     """A run directory, held by this process until it ends or calls `close`; of several processes
-    the first alone holds it and writes.
-
-    Raises UserError if another process holds it. Writing raises OSError where that fails.
-    """
+    the first alone holds it and writes. Raises UserError if another process holds it. Writing
+    raises OSError where that fails."""
 
     def __init__(self, directory: Path) -> None:
         self.directory, self._rollouts = directory, directory / "rollouts"
@@ -74,9 +70,7 @@ class Run:
         """Write `rollouts/NAME.jsonl`, one line per response, and its checksum."""
         if not is_first():
             return
-        text = io.StringIO()
-        write_rollouts(text, groups)
-        self._keep(f"{name}.jsonl", text.getvalue())
+        self._keep(f"{name}.jsonl", "".join(rollout_lines(groups)))
 
     def _keep(self, name: str, text: str) -> None:
         write_atomically(self._rollouts / name, text)
@@ -106,10 +100,8 @@ class Run:
         write_atomically(self.directory / "summary.json", text + "\n")
 
     def truncate_to(self, step: int) -> list[dict[str, Any]]:
-        """Truncate the files to the end of that step; return the readable metrics up to it, which
-        may be fewer than the steps."""
-        rows: list[dict[str, Any]] = decided(self._truncate_to(step) if is_first() else None)
-        return rows
+        """Truncate the files to the end of that step; return those metrics that can be read."""
+        return decided(self._truncate_to(step) if is_first() else None)
 
     def _truncate_to(self, step: int) -> list[dict[str, Any]]:
         self._rollouts.mkdir(exist_ok=True)
@@ -149,10 +141,8 @@ def _refuse_unless(is_seen: bool, directory: Path) -> None:
 
 
 def create_run(directory: Path, config: Config, problems: Iterable[Problem] | None = None) -> Run:
-    """Create a run directory, with a copy of the problems if they cannot be read again.
-
-    Raises UserError if it exists (nothing is ever overwritten) or cannot be made.
-    """
+    """Create a run directory, with a copy of the problems if they cannot be read again. Raises
+    UserError if it exists (nothing is ever overwritten) or cannot be made."""
 
     def fill(aside: Path) -> None:
         (aside / "rollouts").mkdir()
@@ -181,12 +171,9 @@ def create_run(directory: Path, config: Config, problems: Iterable[Problem] | No
 def kept_problems(directory: Path) -> list[Problem]:
     """Read the copy that `create_run` made. Raises UserError if it cannot be read."""
     path = directory / PROBLEMS
-    try:
-        with open_regular(path) as file:
-            lines = enumerate(bounded_lines(str(path), file), 1)
-            problems = [_problem(f"{path}:{number}", line) for number, line in lines]
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+    with reading(path), open_regular(path) as file:
+        lines = enumerate(bounded_lines(str(path), file), 1)
+        problems = [_problem(f"{path}:{number}", line) for number, line in lines]
     if not problems:
         raise UserError(f"{path}: no problems in it")
     return problems
@@ -204,17 +191,13 @@ def default_directory(algo: str, sources: Sequence[str]) -> Path:
     return Path(decided(str(candidate)))
 
 
-def write_rollouts(file: TextIO, groups: Iterable[Group]) -> None:
-    """Write rollouts, one line per response."""
-    for group in groups:
-        for rollout in group.rollouts:
-            write_jsonl_line(file, response_row(rollout))
+def rollout_lines(groups: Iterable[Group]) -> Iterator[str]:
+    """Yield rollouts, one line per response."""
+    return (jsonl_line(response_row(rollout)) for group in groups for rollout in group.rollouts)
 
 
 def _problem(where: str, line: bytes) -> Problem:
     try:
         return Problem(**vars(StoredProblem.model_validate(parse_json(line))))
-    except ValidationError as error:
-        raise UserError(f"{where}: {first_mistake(error)}") from None
     except ValueError as error:
-        raise UserError(f"{where}: {error}") from None
+        raise UserError(f"{where}: {first_mistake(error)}") from None

@@ -22,11 +22,9 @@ def state_of(trainer: Trainer) -> State:
 
 
 def restore(trainer: Trainer, state: State) -> None:
-    """Restore a new trainer from `state_of`'s state, which does not include the weights.
-
-    Raises OtherRunError if its problems, its reference policy or its settings are not those of the
-    other, and whatever else a state that is none leads to.
-    """
+    """Restore a new trainer from `state_of`'s state, which does not include the weights. Raises
+    OtherRunError if its problems, its reference policy or its settings are not those of the other,
+    and whatever else a state that is none leads to."""
     values = state.values
     config, then = trainer.config, values["settings"]
     sources = ", ".join(config.data.sources)
@@ -38,11 +36,7 @@ def restore(trainer: Trainer, state: State) -> None:
                 f"computes with {shown(then.get(key))}; put it back, or start a new run"
             )
     for name, own, changed in (
-        (
-            "problems",
-            trainer.problems_digest,
-            f"the problems of {sources}, or prompts",
-        ),
+        ("problems", trainer.problems_digest, f"the problems of {sources}, or prompts"),
         ("start", trainer.start_digest, f"the weights of {config.model}, the reference policy,"),
     ):
         if values[name] != own:

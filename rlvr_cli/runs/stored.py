@@ -8,12 +8,12 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 
 from rlvr_cli.config import Config, use_of
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.files import open_regular, read_regular
+from rlvr_cli.core.files import open_regular, read_regular, reading
 from rlvr_cli.core.jsonl import bounded_lines, parse_json
 from rlvr_cli.core.settings import leaves
 from rlvr_cli.core.text import first_mistake
 from rlvr_cli.core.types import TOKEN_FIGURES, FinishReason, Turn
-from verifiers import Verdict
+from verifiers import Verification
 
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 Finite = Annotated[float, Field(allow_inf_nan=False, ge=-1e100, le=1e100)]
@@ -75,18 +75,10 @@ class _Completion(Stored):
     finish_reason: FinishReason
 
 
-class _Verification(Stored):
-    verdict: Verdict
-    extracted: str | None
-    format_ok: bool
-    reason: str
-    format: str
-
-
 class _Rollout(Stored):
     text: str
     completion: _Completion
-    verification: _Verification | None
+    verification: Verification | None
     reward: float | None
     rewards: dict[str, float] = {}
 
@@ -133,14 +125,12 @@ class StoredState(Stored):
 
 def read_tokens(path: Path) -> list[StoredTokens]:
     """Read a tokens-step-N.json. Raises UserError if that cannot be."""
-    try:
+    with reading(path):
         found = parse_json(read_regular(path, _MOST_TOKENS))
+    try:
         return TypeAdapter(list[StoredTokens]).validate_python(found)
     except ValidationError as error:
         raise UserError(f"{path}: {first_mistake(error)}") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UserError(f"{path}: cannot be read ({reason})") from None
 
 
 def read_metrics(path: Path) -> Iterator[dict[str, Any]]:

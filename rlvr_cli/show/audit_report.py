@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from rlvr_cli.console.display import Display, Pace
+from rlvr_cli.console.display import Display
 from rlvr_cli.console.tables import table
 from rlvr_cli.core.cores import usable_cores
 from rlvr_cli.core.jsonl import jsonl_line
@@ -37,10 +37,8 @@ def compare_judges(
     paths: Mapping[FieldName, str] | None = None,
 ) -> None:
     """Judge, report to people, and write the rows on which the judges differ to a pipe; `paths` say
-    where a row has its fields.
-
-    Raises UserError for sources that hold no responses, or rows that cannot be judged.
-    """
+    where a row has its fields. Raises UserError for sources that hold no responses, or rows that
+    cannot be judged."""
     peer = f"{PEER} {judge_versions(PEER)[PEER]}"
     files = [name for source in sources for name in response_files(source)]
     given = [read_responses(name, limit, skip_bad, paths) for name in files]
@@ -48,7 +46,9 @@ def compare_judges(
     check_fields(by, fields, ", ".join(sources))
     pairs = _judged(given, display)
     whole = agreement(pairs)
-    display.result("agreement", f"{_share(whole)} with {peer} ({_counted(pairs)})")
+    count = plural(len({pair.problem for pair in pairs}), "problem")
+    count += f", {plural(len(pairs), 'response')}"
+    display.result("agreement", f"{_share(whole)} with {peer} ({count})")
     display.block(_by_part("our verdict", parts(pairs, lambda pair: pair.ours["verdict"])))
     kinds = parts(pairs, lambda pair: answer_kind(pair.ours["answer"]))
     display.block(_by_part("kind of gold", kinds))
@@ -67,26 +67,14 @@ def compare_judges(
 
 def _judged(given: Sequence[Sequence[ImportedResponse]], display: Display) -> list[Pair]:
     total = sum(len(row.responses) for rows in given for row in rows)
-    workers, pace = usable_cores(), Pace(total)
-    pairs: list[Pair] = []
-    with open_judge(PEER, workers=workers) as peer, display.progress("judging", total) as bar:
-
-        def on_batch(size: int) -> None:
-            bar.tick(pace.count(size), advance=size, print_note=pace.is_due())
-
-        for rows in given:
-            pairs += judged_twice(rows, peer, workers, on_batch)
-    display.say("judged", pace.summary("responses"))
-    return pairs
+    workers = usable_cores()
+    with open_judge(PEER, workers=workers) as peer, display.judging(total) as on_batch:
+        listed = (judged_twice(rows, peer, workers, on_batch) for rows in given)
+        return [pair for pairs in listed for pair in pairs]
 
 
 def _field(name: str) -> Callable[[Pair], object]:
     return lambda pair: pair.ours.get(name)
-
-
-def _counted(pairs: Sequence[Pair]) -> str:
-    problems = len({pair.problem for pair in pairs})
-    return f"{plural(problems, 'problem')}, {plural(len(pairs), 'response')}"
 
 
 def _share(found: Agreement) -> str:
@@ -95,16 +83,15 @@ def _share(found: Agreement) -> str:
 
 
 def _by_part(name: str, listed: Mapping[str, Sequence[Pair]]) -> list[str]:
-    """Tabulate how the judges agree within each part, with the responses that only one finds
-    right."""
+    """Tabulate how the judges agree in each part, and what only one finds right."""
     header = [name, "judged by both", "agreement [95 %]", "both right", "only ours"]
     header += [f"only {PEER}", "neither", "not judged"]
-    lines = []
+    lines = [header]
     for value, pairs in listed.items():
         found = agreement(pairs)
         counts = [found.both, found.only_ours, found.only_theirs, found.neither, found.unjudged]
         lines.append([value, str(found.responses), _share(found), *map(str, counts)])
-    return table(header, lines)
+    return table(lines)
 
 
 def _show_differing(pairs: Sequence[Pair], display: Display) -> None:
@@ -124,7 +111,7 @@ def _show_differing(pairs: Sequence[Pair], display: Display) -> None:
         ]
         for pair in pairs[:_SHOWN]
     ]
-    display.block(table(header, lines))
+    display.block(table([header, *lines]))
     if len(pairs) > _SHOWN:
         display.say("", f"and {len(pairs) - _SHOWN} more; a pipe gets all of them")
 

@@ -197,8 +197,7 @@ def _clip(metrics: Mapping[str, Any], config: Config) -> str:
 
 
 def _show_furthest(responses: Sequence[StoredTokens], display: Display) -> None:
-    """Show how many of the tokens that were kept had moved when the update last saw them, and which
-    of them furthest."""
+    """Show how many kept tokens had moved when last updated, and which of them furthest."""
     listed = [
         (math.log(max(figures[1], 1e-9)), text, f"{one.group}.{one.sample}", figures)
         for one in responses

@@ -16,11 +16,11 @@ from typing import Any
 from rlvr_cli.console.curves import LIMITS, MEASURED, History, measured_sets
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.files import write_new
+from rlvr_cli.core.files import write_new, writing
 from rlvr_cli.core.text import numbers_first, printable
 from rlvr_cli.core.types import ROW_KEYS
 from rlvr_cli.runs.stored import StoredTokens
-from rlvr_cli.show.screen import differing, pass_at_1
+from rlvr_cli.show.screen import cut, differing, pass_at_1
 from rlvr_cli.show.source import REASONS, ShownGroup, Source, as_trained, reason, trained
 
 MOST_BYTES = 3_500_000
@@ -53,10 +53,8 @@ def write_page(sources: Sequence[Source], path: Path, display: Display) -> None:
     if path.exists():
         raise UserError(f"--html {path}: it exists already; name another file or remove it")
     text = page(sources)
-    try:
+    with writing(f"--html {path}"):
         write_new(path, text)
-    except OSError as error:
-        raise UserError(f"--html {path}: cannot be written ({error.strerror})") from None
     display.result("page", f"{path}, {len(text) / 1e6:.1f} MB: open it in a browser")
 
 
@@ -130,8 +128,7 @@ def page_data(sources: Sequence[Source]) -> dict[str, Any]:
 
 
 def _glossary(histories: Sequence[History]) -> dict[str, str]:
-    """Return the metrics that are drawn, in their order, with what they say; each held-out set has
-    its own."""
+    """Return the drawn metrics in their order with what they say, each held-out set its own."""
     told: dict[str, str] = json.loads((_FILES / "glossary.json").read_text(encoding="utf-8"))
     found: dict[str, str] = {}
     sets = measured_sets(histories) or [MEASURED]
@@ -271,9 +268,7 @@ def _fields(row: dict[str, Any]) -> dict[str, str]:
 
 
 def _short(value: Any) -> str:
-    text = printable("-" if value is None else str(value))
-    cut = f"… ({len(text):,} characters in all)" if len(text) > _LONGEST_TEXT else ""
-    return f"{text[:_LONGEST_TEXT]}{cut}"
+    return cut(printable("-" if value is None else str(value)), _LONGEST_TEXT)
 
 
 def _checksum(text: str) -> str:

@@ -15,13 +15,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.settings import leaves
 from rlvr_cli.core.text import plural, printable, shortened
 from rlvr_cli.evaluation.estimators import paired_difference, pass_at_k
-from rlvr_cli.evaluation.report import (
-    JudgedProblem,
-    ResponseRow,
-    by_value,
-    check_fields,
-    figures,
-)
+from rlvr_cli.evaluation.report import JudgedProblem, ResponseRow, by_value, check_fields, figures
 from rlvr_cli.show.source import ShownGroup, Source, as_trained, reason, trained
 
 _LONGEST_TEXT = 20_000
@@ -64,8 +58,7 @@ def differing(runs: Sequence[Source]) -> list[list[str]]:
 
 
 def pass_at_1(sources: Sequence[Source]) -> list[list[str]]:
-    """Return pass@1 of each held-out set with its interval, and the paired difference to the first
-    source, below a header."""
+    """Return pass@1 of held-out sets with intervals, paired with the first source; a header."""
     lines, first = [], sources[0].held_out()
     for number, source in enumerate(sources, 1):
         before = source.held_out("before") if source.config else {}
@@ -146,8 +139,7 @@ def show_responses(
     verdict: str | None,
     display: Display,
 ) -> None:
-    """Show the responses that fit all of what is asked for, group by group. Raises UserError where
-    none does."""
+    """Show the responses that fit what is asked for, by group. Raises UserError for none."""
     asked = (("--group", group), ("--problem", problem), ("--verdict", verdict))
     found, known = 0, dict[str, None]()
     for one in source.groups(step):
@@ -178,7 +170,7 @@ def _show_group(
     display.lines(
         [f"{place}{shortened(first['id'])}, gold {cell(first['answer'])}; {count}"], "bold"
     )
-    display.lines([_cut(str(first["problem"])), ""])
+    display.lines([cut(str(first["problem"])), ""])
     values: dict[int, str] = {}
     if config is not None:
         for sample, (reward, value) in as_trained(group, config).items():
@@ -186,11 +178,11 @@ def _show_group(
             values[sample] = f", reward {reward:+.2f}{advantage}"
     for row in rows:
         tokens = "" if row["n_tokens"] is None else f", {plural(row['n_tokens'], 'token')}"
-        cut = ", cut off" if row["finish_reason"] == "length" else ""
-        says = f"{row['verdict']}: {reason(row)}{values.get(row['sample'], '')}{tokens}{cut}"
+        ended = ", cut off" if row["finish_reason"] == "length" else ""
+        says = f"{row['verdict']}: {reason(row)}{values.get(row['sample'], '')}{tokens}{ended}"
         is_right = row["verdict"] == "correct"
         display.lines([f"sample {row['sample']}  {says}"], "green" if is_right else "cyan")
-        display.console.print(thought_dimmed(_cut(row["response"])))
+        display.console.print(thought_dimmed(cut(row["response"])))
         display.lines([""])
 
 
@@ -223,10 +215,9 @@ def follow(runs: Sequence[Source], display: Display) -> None:
         time.sleep(_REDRAWN_S)
 
 
-def _cut(text: str) -> str:
-    if len(text) <= _LONGEST_TEXT:
-        return text
-    return f"{text[:_LONGEST_TEXT]}… ({len(text):,} characters in all)"
+def cut(text: str, most: int = _LONGEST_TEXT) -> str:
+    """Return the first `most` characters of a text, and how many it has if that is not all."""
+    return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters in all)"
 
 
 def cell(value: object) -> str:

@@ -11,11 +11,11 @@ from pydantic import Field, ValidationError
 from rlvr_cli.algorithm.group_filter import trains
 from rlvr_cli.config import Config, resolve
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.files import open_regular
+from rlvr_cli.core.files import open_regular, reading
 from rlvr_cli.core.jsonl import bounded_lines, parse_json
-from rlvr_cli.core.layers import yaml_layer
+from rlvr_cli.core.layers import run_layer
 from rlvr_cli.core.text import first_mistake, shortened
-from rlvr_cli.core.types import PROBLEM_SET, Completion, Group, Problem, Prompt, Rollout
+from rlvr_cli.core.types import PROBLEM_SET, Completion, Group, Problem, Prompt, Rollout, by_key
 from rlvr_cli.evaluation.report import UNJUDGED, JudgedProblem, ResponseRow, apart, judged_problems
 from rlvr_cli.evaluation.stored import JudgedRow
 from rlvr_cli.runs.stored import StoredTokens, read_metrics, read_tokens
@@ -118,10 +118,8 @@ class Source:
     def tokens(self, step: int) -> dict[int, list[StoredTokens]]:
         """Return what the update of a step saw of single tokens, by group; often of a few only."""
         path = self.path / "rollouts" / f"tokens-step-{step:06d}.json"
-        found: dict[int, list[StoredTokens]] = {}
-        for one in read_tokens(path) if self.config and path.exists() else ():
-            found.setdefault(one.group, []).append(one)
-        return found
+        found = read_tokens(path) if self.config and path.exists() else ()
+        return by_key(found, lambda one: one.group)
 
     def held_out(self, when: str = "newest") -> dict[str, tuple[JudgedProblem, ...]]:
         """Return each held-out set as measured before training, or last; the problems of a result.
@@ -135,10 +133,9 @@ class Source:
                 paths.append(folder / "held-out-after.jsonl")
             paths = [path for path in paths if path.exists()][-1:]
         are_several = self.config is not None and len(self.config.eval.sources) > 1
-        sets: dict[str, list[ResponseRow]] = {} if are_several else {"": []}
-        for row in (row for path in paths for row in read_rows(path)):
-            name = str(row.get(PROBLEM_SET, "")) if are_several else ""
-            sets.setdefault(name, []).append(row)
+        rows = [row for path in paths for row in read_rows(path)]
+        of_sets = by_key(rows, lambda row: str(row.get(PROBLEM_SET, "")))
+        sets = of_sets if are_several else {"": rows}
         return {
             name: judged_problems(sorted(rows, key=lambda row: row["id"]), apart)
             for name, rows in sets.items()
@@ -149,8 +146,8 @@ def open_source(path: Path) -> Source:
     """Open a run, a result, or a file of judged rows. Raises UserError for anything else."""
     if path.name == "report.json":
         path = path.parent
-    if (file := path / "config.yaml").is_file():
-        return Source(str(path), path, resolve([yaml_layer(file, str(file))]))
+    if (path / "config.yaml").is_file():
+        return Source(str(path), path, resolve([run_layer(path, "show")]))
     if (path / "report.json").is_file() or path.is_file():
         return Source(str(path), path, None)
     if (path / "unfinished").is_dir():
@@ -161,23 +158,17 @@ def open_source(path: Path) -> Source:
 
 
 def read_rows(path: Path) -> Iterator[ResponseRow]:
-    """Yield the response rows of a file; half a line at its end is left out. Raises UserError for
-    another bad line."""
-    try:
-        with open_regular(path) as file:
-            for number, line in enumerate(bounded_lines(str(path), file), 1):
-                try:
-                    row = parse_json(line)
-                    shown = ShownRow.model_validate(row).model_dump(mode="json")
-                except ValidationError as error:
-                    raise UserError(f"{path}:{number}: {first_mistake(error)}") from None
-                except ValueError as error:
-                    if not line.endswith(b"\n"):
-                        return
-                    raise UserError(f"{path}:{number}: {error}") from None
-                yield {**row, **shown, "id": str(shown["id"])}
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+    """Yield a file's response rows; half a last line is left out. Raises UserError for others."""
+    with reading(path), open_regular(path) as file:
+        for number, line in enumerate(bounded_lines(str(path), file), 1):
+            try:
+                row = parse_json(line)
+                shown = ShownRow.model_validate(row).model_dump(mode="json")
+            except ValueError as error:
+                if not (line.endswith(b"\n") or isinstance(error, ValidationError)):
+                    return
+                raise UserError(f"{path}:{number}: {first_mistake(error)}") from None
+            yield {**row, **shown, "id": str(shown["id"])}
 
 
 def grouped(step: int, rows: Iterator[ResponseRow]) -> Iterator[ShownGroup]:

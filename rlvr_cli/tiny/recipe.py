@@ -153,10 +153,7 @@ def batches(
 
 
 def train(
-    model: Qwen2ForCausalLM,
-    stream: Iterator[list[tuple[list[int], int]]],
-    steps: int,
-    lr: float,
+    model: Qwen2ForCausalLM, stream: Iterator[list[tuple[list[int], int]]], steps: int, lr: float
 ) -> None:
     """Train on next tokens of the responses only, AdamW with linear warm-up and decay."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=0.01, betas=(0.9, 0.98))
@@ -185,11 +182,7 @@ def train(
             )
 
 
-def main(
-    directory: str,
-    stages: Sequence[Stage] = STAGES,
-    batch_size: int = 64,
-) -> None:
+def main(directory: str, stages: Sequence[Stage] = STAGES, batch_size: int = 64) -> None:
     """Train the policy stage by stage and save it as a plain model directory."""
     torch.set_num_threads(1)
     tokenizer = build_tokenizer()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from rlvr_cli.algorithm.samples import TrainingSample
+from rlvr_cli.core.types import by_key
 from rlvr_cli.model.packing import ModelInputs, pack, pad
 from rlvr_cli.model.policy import Policy
 from rlvr_cli.ranks.group import dealt
@@ -64,9 +65,8 @@ def micro_batches(
 def _packed_parts(
     samples: Sequence[TrainingSample], micro_tokens: int
 ) -> Iterator[list[TrainingSample]]:
-    groups: dict[tuple[int, ...], list[TrainingSample]] = {}
-    for sample in sorted(samples, key=lambda sample: len(sample.response_ids)):
-        groups.setdefault(tuple(sample.prompt_ids), []).append(sample)
+    by_length = sorted(samples, key=lambda sample: len(sample.response_ids))
+    groups = by_key(by_length, lambda sample: tuple(sample.prompt_ids))
     part: list[TrainingSample] = []
     tokens = 0
     for prompt, group in sorted(groups.items(), key=lambda item: len(item[1][-1].response_ids)):

@@ -63,8 +63,7 @@ class ForwardPass:
         return done
 
     def _with_values(self, samples: list[TrainingSample]) -> list[TrainingSample]:
-        """Add values; a cut-off response gets one token more, whose value is that after its
-        last."""
+        """Add values; a cut-off response gets one more token, whose value follows its last."""
         critic = self.algo.critic
         bootstraps = critic is not None and critic.cut_off_value == "bootstrap"
         longer = [
@@ -99,8 +98,7 @@ class ForwardPass:
     def _each(
         self, samples: Sequence[TrainingSample], compute: Callable[[MicroBatch], torch.Tensor]
     ) -> dict[int, torch.Tensor]:
-        """Return `compute` [B, T, …] of every sample, cut to its own [T, …], by the sample's
-        identity."""
+        """Return `compute` [B, T, …] by the sample's identity, cut to its own [T, …]."""
         self._tokens += sum(len(sample.response_ids) for sample in samples)
         with self.policy.computed():
             found = {

@@ -75,8 +75,7 @@ class Objective:
     def divergences(
         self, batch: MicroBatch, denominators: LossDenominators
     ) -> dict[str, torch.Tensor]:
-        """Compute the present policy's divergence from the sampler and the reference, nats [B,
-        T]."""
+        """Compute the policy's divergence from sampler and reference, nats [B, T]."""
         inputs = self._loss_inputs(batch, self.policy.token_stats(batch.inputs))
         _, per_token = policy_loss(self.algo, inputs, denominators, self.kl_coef)
         return {name: per_token[name] for name in ("approx_kl", "ref_kl") if name in per_token}

@@ -7,12 +7,15 @@ import torch
 
 from rlvr_cli.config import OptimConfig
 from rlvr_cli.core.libraries import library
-from rlvr_cli.model.rounding import rounded_at_random
 from rlvr_cli.ranks.shards import is_shared, own_slice, spread
 from rlvr_cli.training.state import State, part
 
 Parameters = Sequence[tuple[list[torch.nn.Parameter], float]]
 """Parameters and the peak of their learning rate, by group."""
+
+
+_LOW = 0xFFFF
+"""The bits of a float32 that a bfloat16 has not."""
 
 
 def new_optimizer(groups: Parameters, optim: OptimConfig) -> torch.optim.Optimizer:
@@ -28,8 +31,7 @@ def new_optimizer(groups: Parameters, optim: OptimConfig) -> torch.optim.Optimiz
     in_bfloat16 = any(parameter.dtype == torch.bfloat16 for parameter in parameters)
     if optim.moments == "8bit":
         adamw = library("torchao.optim", "optim.moments 8bit").AdamW8bit
-        made: torch.optim.Optimizer = adamw(listed, bf16_stochastic_round=True, **common)
-        return made
+        return adamw(listed, bf16_stochastic_round=True, **common)
     if optim.offload != "none":
         return OffloadedAdamW(listed, **common)
     if in_bfloat16:
@@ -46,8 +48,7 @@ def set_rates(optimizer: torch.optim.Optimizer, factor: float) -> None:
 
 
 def optimizer_state(optimizer: torch.optim.Optimizer) -> State:
-    """Return the moments by the number of their parameter, and float32 weights that only the
-    optimizer has."""
+    """Return moments by number of parameter, and float32 weights that only it has."""
     state = optimizer.state_dict()
     tensors: dict[str, torch.Tensor] = {}
     for parameter, entries in state["state"].items():
@@ -88,9 +89,7 @@ def load_optimizer(optimizer: torch.optim.Optimizer, state: State) -> None:
         master.data.copy_(state.tensors.get(f"master.{index}", copy))
 
 
-def _masters(
-    optimizer: torch.optim.Optimizer,
-) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
+def _masters(optimizer: torch.optim.Optimizer) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
     """Yield (number, copy in the model, float32 weights) of an optimizer that has its own."""
     if isinstance(optimizer, OffloadedAdamW):
         for number, pair in enumerate(zip(optimizer.copies, optimizer.masters, strict=True)):
@@ -104,8 +103,7 @@ def _inner(value: torch.Tensor) -> list[str]:
 
 
 def _get(value: torch.Tensor, inner: str) -> torch.Tensor:
-    found: torch.Tensor = getattr(value, inner.removeprefix(":")) if inner else value
-    return found
+    return getattr(value, inner.removeprefix(":")) if inner else value
 
 
 def _assembled(
@@ -118,6 +116,16 @@ def _assembled(
         for inner in _inner(made[name]):
             _get(made[name], inner).copy_(found[f"{name}{inner}"])
     return made
+
+
+def rounded_at_random(exact: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Round float32 to one of its two neighbors in bfloat16, so that the mean over roundings is the
+    number itself: updates smaller than half a step are not lost."""
+    noise = torch.randint(
+        0, _LOW + 1, exact.shape, dtype=torch.int32, device=exact.device, generator=generator
+    )
+    bits = (exact.view(torch.int32) + noise) & ~_LOW
+    return bits.view(torch.float32).bfloat16()
 
 
 class BFloat16AdamW(torch.optim.AdamW):

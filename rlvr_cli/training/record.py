@@ -102,8 +102,7 @@ class StepRecord:
     ) -> dict[str, Any]:
         """Return the step as one flat row: what was sampled, what trained, how fast.
 
-        `carried` groups wait for the next step; `scored` tokens went through a forward pass before
-        the update.
+        `carried` groups wait for the next step; `scored` tokens were passed before the update.
         """
         return {
             "step": step,

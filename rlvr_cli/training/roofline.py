@@ -2,8 +2,7 @@
 
 Decoding reads every weight once a step and every key and value once a token; training computes 6
 operations a parameter and token. What was measured, divided by these, says how near a run is to
-the machine's limits. A share above 1 shows that the limits were measured on a busy machine: it is
-none.
+the machine's limits. A share above 1 is none: the limits were measured on a busy machine.
 """
 
 import re
@@ -14,7 +13,7 @@ from typing import Any
 
 import torch
 
-from rlvr_cli.model.shape import attention_sizes
+from rlvr_cli.model.attention import attention_sizes
 
 
 @dataclass(frozen=True)
@@ -70,8 +69,7 @@ Lengths = Sequence[tuple[int, Sequence[int]]]
 
 
 def model_shape(model: Any, itemsize: int) -> Shape:
-    """Return the shape of a transformers model whose numbers take `itemsize` bytes in the
-    engine."""
+    """Return a model's shape, its numbers of `itemsize` bytes in the engine."""
     config = model.config.get_text_config()
     embedding, head = model.get_input_embeddings().weight, model.get_output_embeddings().weight
     outside = {id(weight): weight.numel() for weight in (embedding, head)}

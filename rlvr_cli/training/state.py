@@ -1,5 +1,4 @@
-"""Flatten weights and optimizer moments to named tensors, so that safetensors and JSON hold
-them."""
+"""Flatten weights and moments to named tensors, for safetensors and JSON."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -10,7 +10,8 @@ import torch
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.group_filter import with_signal
 from rlvr_cli.algorithm.samples import TrainingSample
-from rlvr_cli.core.types import Group
+from rlvr_cli.core.text import GIB
+from rlvr_cli.core.types import Group, by_key
 from rlvr_cli.ranks.group import world
 from rlvr_cli.rollout.engines.base import Engine
 from rlvr_cli.training.roofline import (
@@ -20,8 +21,6 @@ from rlvr_cli.training.roofline import (
     model_shape,
     update_seconds,
 )
-
-_GIB = 1 << 30
 
 
 class Throughput:
@@ -47,7 +46,7 @@ class Throughput:
         """Record the GPU memory now in use by any process as `memory_WHEN_gib`."""
         if self.on_gpu:
             free, total = torch.cuda.mem_get_info()
-            self.memory[f"memory_{when}_gib"] = (total - free) / _GIB
+            self.memory[f"memory_{when}_gib"] = (total - free) / GIB
 
     def of_step(
         self,
@@ -77,7 +76,7 @@ class Throughput:
             "tokens_updated": epochs * _tokens(trained),
             "tokens_scored": scored,
         }
-        peak = max(self.memory.values(), default=0.0) if self.on_gpu else _process_peak() / _GIB
+        peak = max(self.memory.values(), default=0.0) if self.on_gpu else _process_peak() / GIB
         sampled_tokens = {"tokens_sampled": _tokens(sampled_lengths), "tokens_given_up": given_up}
         shares = _shares({**row, **seconds, **sampled_tokens})
         return {**row, **shares, **self.memory, "memory_peak_gib": peak}
@@ -102,17 +101,9 @@ def run_throughput(
         return [row[key] for row in history if row.get(key) is not None]
 
     added = (
-        *(
-            "tokens_sampled",
-            "tokens_given_up",
-            "tokens_scored",
-            "tokens_updated",
-            "tokens_with_signal",
-        ),
-        "seconds_step",
-        *("seconds_rollout", "seconds_verification", "seconds_logprobs"),
-        *("seconds_update", "seconds_sync"),
-        *("least_seconds_rollout", "least_seconds_update"),
+        *(f"tokens_{of}" for of in ("sampled", "given_up", "scored", "updated", "with_signal")),
+        *(f"seconds_{of}" for of in ("step", "rollout", "verification", "logprobs")),
+        *("seconds_update", "seconds_sync", "least_seconds_rollout", "least_seconds_update"),
     )
     totals: dict[str, Any] = {key: sum(values(key)) for key in added}
     totals["least_seconds_rollout"] /= most_gain
@@ -160,10 +151,8 @@ def _ratio(part: float, whole: float | None) -> float | None:
 
 def trained_lengths(samples: Sequence[TrainingSample]) -> Lengths:
     """Return the lengths of the samples that train, by their prompts."""
-    by_prompt: dict[tuple[int, ...], list[int]] = {}
-    for sample in samples:
-        by_prompt.setdefault(tuple(sample.prompt_ids), []).append(len(sample.response_ids))
-    return [(len(prompt), lengths) for prompt, lengths in by_prompt.items()]
+    by_prompt = by_key(samples, lambda sample: tuple(sample.prompt_ids))
+    return [(len(ids), [len(s.response_ids) for s in part]) for ids, part in by_prompt.items()]
 
 
 def _lengths(groups: Sequence[Group]) -> Lengths:

@@ -27,8 +27,7 @@ class TokenWatch:
         self.seen: dict[int, torch.Tensor] = {}
 
     def choose(self, batch: Batch, samples: Sequence[TrainingSample]) -> None:
-        """Watch the samples of the first groups that this step sampled, mixed ones before
-        others."""
+        """Watch the samples of the step's first groups, mixed ones before others."""
         numbers = {id(group): number for number, group in enumerate(batch.sampled, 1)}
         places = [place for place, group in enumerate(batch.kept) if id(group) in numbers]
         first = sorted(places, key=lambda place: not batch.kept[place].is_mixed)[:_GROUPS]

@@ -12,10 +12,10 @@ import torch
 from rlvr_cli.algorithm.advantage import with_advantages
 from rlvr_cli.algorithm.group_filter import Batch, GroupCollector, in_order, with_signal
 from rlvr_cli.algorithm.samples import TrainingSample, to_samples
-from rlvr_cli.core.types import Completion, Group, Prompt
+from rlvr_cli.core.types import PROBLEM_SET, Completion, Group, Prompt, by_key
 from rlvr_cli.data.problems import ProblemCursor
 from rlvr_cli.data.prompts import prompts_digest
-from rlvr_cli.evaluation.measure import Evaluation, by_set, evaluate, held_out_metrics, summarize
+from rlvr_cli.evaluation.measure import Evaluation, evaluate, held_out_metrics, summarize
 from rlvr_cli.model.adapter import merged_parameters
 from rlvr_cli.model.policy import Critic, Policy, weights_digest
 from rlvr_cli.ranks.group import share, summed
@@ -135,8 +135,7 @@ class Trainer:
                 break
 
     def _rollout(self, count: int) -> Responses:
-        """Sample the next `count` problems, in the order of the cursor, or take the responses of
-        their rows."""
+        """Sample the next `count` problems in the cursor's order, or take their rows' responses."""
         first, indices = self.cursor.position, self.cursor.take(count)
         prompts = [self.prompts[index] for index in indices]
         if self.given:
@@ -209,7 +208,8 @@ class Trainer:
             lambda group: self.watch("held-out", next(done), total, 0),
         )
         cluster, named = self.session.sampler.verifier.cluster, self.config.eval.sources
-        sets = by_set(groups) if len(named) > 1 else {"": groups}
+        several = len(named) > 1
+        sets = by_key(groups, lambda g: g.prompt.problem.extra[PROBLEM_SET] if several else "")
         return groups, {k: summarize(v, params, cluster, self.has_format) for k, v in sets.items()}
 
     def _measure_held_out(self, step: int, record: StepRecord) -> None:
@@ -231,8 +231,7 @@ class Trainer:
                 self.updater.reset_optimizer()
 
     def _skip_reason(self, batch: Batch, samples: Sequence[TrainingSample]) -> str | None:
-        """Return why the batch's rewards do not train the policy: the cap left it short (`on_cap`),
-        or they give no gradient."""
+        """Return why the rewards do not train: the cap left a short batch, or no gradient."""
         algo = self.config.algorithm
         if self.collector.gives_up(batch):
             return "batch not full"

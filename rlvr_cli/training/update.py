@@ -3,7 +3,7 @@
 import math
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -16,14 +16,9 @@ from rlvr_cli.core.errors import EngineError
 from rlvr_cli.model.adapter import trained
 from rlvr_cli.ranks.group import summed, world
 from rlvr_cli.ranks.shards import whole
-from rlvr_cli.training.batch import MicroBatch, batches_for
+from rlvr_cli.training.batch import batches_for
 from rlvr_cli.training.objective import Objective
-from rlvr_cli.training.optimizer import (
-    load_optimizer,
-    new_optimizer,
-    optimizer_state,
-    set_rates,
-)
+from rlvr_cli.training.optimizer import load_optimizer, new_optimizer, optimizer_state, set_rates
 from rlvr_cli.training.record import Watch, counted
 from rlvr_cli.training.state import State, load_module, module_state
 
@@ -71,14 +66,11 @@ class Updater:
     def inherit(self, state: State) -> None:
         """Take over the moments and the critic of another run's `state_dict`, with the settings of
         this one. Raises as `load_state_dict`."""
-        own = [{k: v for k, v in one.items() if k != "params"} for one in self._groups]
+        groups: list[dict[str, Any]] = self.optimizer.param_groups
+        own = [{k: v for k, v in one.items() if k != "params"} for one in groups]
         self.load_state_dict(state)
-        for group, settings in zip(self._groups, own, strict=True):
+        for group, settings in zip(self.optimizer.param_groups, own, strict=True):
             group.update(settings)
-
-    @property
-    def _groups(self) -> list[dict[str, Any]]:
-        return self.optimizer.param_groups
 
     def reset_optimizer(self) -> None:
         """Forget all moments."""
@@ -104,7 +96,8 @@ class Updater:
         were.
         """
         algo = self.algo
-        learns_policy = learns_policy and not self._warms_up(step)
+        if self.algo.critic is not None and step <= self.algo.critic.warmup:
+            learns_policy = False
         rate = self._set_learning_rate(step)
         rng = random.Random(f"{seed}:{step}")
         self._check_old_logprobs(samples, step)
@@ -149,22 +142,14 @@ class Updater:
         denominators = self._denominators(samples)
         found: defaultdict[str, float] = defaultdict(float)
         with self.policy.computed():
-            for batch in self._micro_batches(samples):
+            for batch in batches_for(self.policy, samples, self.optim.micro_tokens):
                 for name, values in self.objective.divergences(batch, denominators).items():
                     found[f"{name}_after"] += batch.counts * float((values * batch.mask).sum())
         return {name: value / denominators.tokens for name, value in summed(found).items()}
 
-    def _micro_batches(self, samples: Sequence[TrainingSample]) -> Iterator[MicroBatch]:
-        return batches_for(self.policy, samples, self.optim.micro_tokens)
-
     def _denominators(self, samples: Sequence[TrainingSample]) -> LossDenominators:
         tokens = sum(len(sample.response_ids) for sample in samples)
         return LossDenominators(tokens, len(samples), self.max_tokens)
-
-    def _warms_up(self, step: int) -> bool:
-        """Return whether only the critic learns in this step."""
-        critic = self.algo.critic
-        return critic is not None and step <= critic.warmup
 
     def _check_old_logprobs(self, samples: Sequence[TrainingSample], step: int) -> None:
         """Compare log-probabilities taken before several updates with the engine's."""
@@ -197,7 +182,7 @@ class Updater:
         denominators = self._denominators(samples)
         self.free_gradients()
         own: defaultdict[str, float] = defaultdict(float)
-        for batch in self._micro_batches(samples):
+        for batch in batches_for(self.policy, samples, self.optim.micro_tokens):
             loss, per_token = self.objective(batch, denominators, learns_policy)
             (loss * batch.counts).backward()
             advance(batch.counts * world() * int(batch.mask.sum()))
@@ -227,8 +212,7 @@ class Updater:
         return float(whole(torch.nn.utils.clip_grad_norm_(parameters, self.optim.grad_clip)))
 
     def _means(self, sums: defaultdict[str, float]) -> dict[str, float]:
-        """Divide each sum by its own denominator over the whole step, without the steps not
-        taken."""
+        """Divide each sum by its own denominator over the step, without steps not taken."""
         if not sums["updates"]:
             return {}
         counts = dict.fromkeys(("loss", "grad_norm", "critic_grad_norm"), sums["updates"])

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from pages import settings_page
 from typer.testing import CliRunner
 
 from rlvr_cli.__main__ import _run
-from rlvr_cli.cli.listings import settings_page
 from rlvr_cli.cli.main import app
 from rlvr_cli.config import SETTINGS, Config, flags_of, use_of
 from rlvr_cli.core.settings import described

@@ -1,9 +1,17 @@
 """One layer of settings over another, and the answer to a name that is none."""
 
-import pytest
+import re
 
+import pytest
+from typer.main import get_command
+
+from rlvr_cli.__main__ import _run
+from rlvr_cli.cli.main import app
+from rlvr_cli.cli.resolve import resolve
 from rlvr_cli.config import Config
-from rlvr_cli.config.overlay import UnknownSettingError, overlay
+from rlvr_cli.config.overlay import UnknownSettingError, foreign_answer, foreign_names, overlay
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.settings import described
 
 
 @pytest.mark.parametrize(
@@ -29,3 +37,70 @@ def test_free_names_are_merged_one_by_one():
         "a": 1,
         "b": 3,
     }
+
+
+ROWS = list(described(Config))
+TRIED = [
+    *("--learning-rate", "--learning_rate", "--batch-size", "--num-generations"),
+    *("--beta", "--output-dir", "--max-steps", "--epochs"),
+    *("--dtype", "--report-to", "--wandb", "--lora-r"),
+    *("--gradient-checkpointing", "--system-prompt", "--prompt", "--reward"),
+    *("--eval-every", "--push-to-hub", "--name", "--device"),
+]
+"""What people type who come from TRL."""
+
+
+def flags() -> set[str]:
+    return {option for one in get_command(app).commands["train"].params for option in one.opts}
+
+
+@pytest.mark.parametrize("flag", TRIED)
+def test_every_flag_that_people_try_is_known_or_answered(flag, capsys):
+    if flag in flags():
+        return
+    assert _run(["train", flag, "1"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    answer = re.fullmatch(rf"rlvr: error: {flag}(:| is| has) (.*) \(rlvr train --help\)", line)
+    assert answer, line
+    for named in re.findall(r"--[a-z-]+", answer[2]):
+        assert named in flags()
+
+
+def test_what_foreign_names_stand_for_exists():
+    known = {row.name for row in ROWS} | flags() | {"DATA"}
+    names, _ = foreign_names()
+    assert {ours for ours in names if ours not in known} == set()
+    for ours, (name, *_) in names.items():
+        assert ours in foreign_answer(name)
+    assert foreign_answer("zzz") is None
+
+
+def test_what_is_counted_otherwise_is_said_with_its_arithmetic():
+    """TRL 1.16: 8 responses a device x 4 steps of generation / 8 samples are 4 problems."""
+    _, sentences = foreign_names()
+    assert {"epsilon", "scale_rewards", "steps_per_generation", "warmup_ratio"} <= sentences.keys()
+    said = foreign_answer("per_device_train_batch_size")
+    assert said.startswith("per_device_train_batch_size: --prompts counts problems: devices x ")
+    assert foreign_answer("report_to") == "report_to is --track here"
+    settings = {
+        name for text in sentences.values() for name in re.findall(r"--set ([\w.]+)=", text)
+    }
+    assert settings <= {row.name for row in ROWS}
+
+
+@pytest.mark.parametrize(
+    ("assignment", "answer"),
+    [
+        ("beta=0.1", "beta is --kl here"),
+        ("actor_rollout_ref.actor.optim.lr=1", "actor_rollout_ref.actor.optim.lr is --lr here"),
+        ("algorithm.beta=1", "algorithm.beta is --kl here"),
+        ("data.train_files=x", "data.train_files is DATA here"),
+        ("critic_lr=1", "critic_lr is not a setting; did you mean optim.critic_lr?"),
+        ("lr=1", "lr is not a setting; did you mean optim.lr?"),
+        ("micro_token=1", "micro_token is not a setting; did you mean optim.micro_tokens?"),
+        ("every=1", "every is not a setting; did you mean one of algorithm.kl.reference.every"),
+    ],
+)
+def test_a_name_that_is_not_ours_is_answered(assignment, answer):
+    with pytest.raises(UserError, match=re.escape(f"--set {assignment}: {answer}")):
+        resolve({}, None, [assignment], "train")

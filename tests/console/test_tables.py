@@ -3,10 +3,10 @@
 import pytest
 
 from rlvr_cli.console.tables import (
-    by_difference,
-    by_field,
     by_k,
     counted,
+    difference_lines,
+    field_lines,
     overview,
     percent,
     shown,
@@ -15,7 +15,7 @@ from rlvr_cli.console.tables import (
 
 
 def test_a_table_lines_up():
-    assert table(["a", "bb"], [["xyz", "1"]]) == ["a    bb", "xyz   1"]
+    assert table([["a", "bb"], ["xyz", "1"]]) == ["a    bb", "xyz   1"]
 
 
 def estimate(value: float, problems: int = 9, **more) -> dict:
@@ -83,7 +83,7 @@ def test_several_results_are_shown_at_the_largest_k_of_all():
 
 def test_the_values_of_a_field():
     part = {"problems": 4, "pass@k": entry()["pass@k"], "cons@k": entry()["cons@k"]}
-    header, line = by_field(entry(by={"level": {"3": part}}), "level")
+    header, line = table(field_lines(entry(by={"level": {"3": part}}), "level"))
     assert " ".join(header.split()) == "level problems pass@1 [95 %] pass@4 cons@4"
     assert " ".join(line.split()) == "3 4 0.500 [0.400, 0.600] 0.750 [0.650, 0.850] -"
 
@@ -92,12 +92,11 @@ def test_differences_with_their_tests():
     def difference(p, better, worse):
         return estimate(0.25, 9, p=p, better=better, worse=worse)
 
-    lines = by_difference(
-        {
-            "pass@k": {"1": difference(0.0009, 5, 0), "8": difference(0.001, 4, 1)},
-            "cons@k": {"1": difference(0.5, 2, 2)},
-        }
-    )
+    found = {
+        "pass@k": {"1": difference(0.0009, 5, 0), "8": difference(0.001, 4, 1)},
+        "cons@k": {"1": difference(0.5, 2, 2)},
+    }
+    lines = table(difference_lines(found))
     assert [line.split()[0] for line in lines] == ["ours", "pass@1", "pass@8", "cons@1"]
     assert [line.split()[-3:] for line in lines[1:]] == [
         ["<0.001", "5", "0"],

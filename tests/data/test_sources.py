@@ -110,8 +110,6 @@ def test_a_procedure_makes_as_many_as_its_split_says(tmp_path, monkeypatch):
 
     def problems(split, size, *, seed):
         made.append((split, size, seed))
-        if size == 9:
-            raise ValueError("too many")
         return iter(["a", "b"])
 
     monkeypatch.setattr(sources.chains, "problems", problems)
@@ -120,8 +118,7 @@ def test_a_procedure_makes_as_many_as_its_split_says(tmp_path, monkeypatch):
         (f"{spec}:1", 1, "a"),
         (f"{spec}:2", 2, "b"),
     ]
-    with pytest.raises(UserError, match=r"mine\.yaml: too many"):
-        source_rows(str(spec), "test", None)
+    source_rows(str(spec), "test", None)
     assert made == [("train", 3, 1), ("test", 9, 1)]
     assert [has_split(str(spec), split) for split in ("train", "test", "more")] == [
         True,

@@ -56,11 +56,12 @@ def test_the_figures_and_the_settings_in_words():
     groups = [made_group("a", RIGHT, WRONG, n_tokens=4), made_group("b", LATE, WRONG, n_tokens=8)]
     found = summarize(groups, PARAMS, alike)
     assert (
-        found.settings == "2 problems x 2 samples, temperature 0.6, top-p 0.95, at most 30 tokens"
+        found["settings"]
+        == "2 problems x 2 samples, temperature 0.6, top-p 0.95, at most 30 tokens"
     )
-    low, high = found.interval
+    low, high = found["interval"]
     assert 0 <= low < 0.25 < high <= 1
-    assert found.as_json() == {
+    assert found == {
         "pass@1": 0.25,
         "interval": (low, high),
         "cons@k": 0.5,  # of a alone: one right, one wrong, a draw; b has one judged response
@@ -74,20 +75,20 @@ def test_the_figures_and_the_settings_in_words():
         "response_length": 6.0,
         "verdicts": {"correct": 1, "timeout": 1, "wrong": 2},
         "by_level": {},
-        "settings": found.settings,
+        "settings": found["settings"],
     }
-    assert next(iter(found.as_json())) == "pass@1"
+    assert next(iter(found)) == "pass@1"
     one = summarize(groups[:1], SamplingParams(1, 30), alike, has_format=False)
-    assert one.format_share is None
-    assert one.settings.startswith("1 problem x 1 sample, temperature 1, top-p 1,")
+    assert one["format_share"] is None
+    assert one["settings"].startswith("1 problem x 1 sample, temperature 1, top-p 1,")
 
 
 def test_cons_is_over_all_samples_of_the_problems_that_have_them():
     agree = [made_group("a", RIGHT, RIGHT, WRONG), made_group("b", WRONG, WRONG, RIGHT)]
     found = summarize(agree, SamplingParams(3, 30), alike)
-    assert (found.pass_at_1, found.cons_at_k) == (0.5, 0.5)
+    assert (found["pass@1"], found["cons@k"]) == (0.5, 0.5)
     late = summarize([made_group("a", LATE, LATE)], PARAMS, alike)
-    assert (late.pass_at_1, late.interval, late.cons_at_k) == (None, None, None)
+    assert (late["pass@1"], late["interval"], late["cons@k"]) == (None, None, None)
 
 
 def test_the_first_set_has_the_plain_names_and_others_their_own():
@@ -98,7 +99,7 @@ def test_the_first_set_has_the_plain_names_and_others_their_own():
     found = held_out_metrics(sets)
     assert found["held_out_pass@1"] == found["held_out_cons@k"] == 1.0
     assert found["held_out_pass@1/two"] == found["held_out_cons@k/two"] == 0.5
-    low, high = sets["two"].interval
+    low, high = sets["two"]["interval"]
     assert (found["held_out_pass@1_low/two"], found["held_out_pass@1_high/two"]) == (low, high)
     assert found["held_out_pass@1/x/y"] is found["held_out_pass@1_low/x/y"] is None
     assert [key for key in found if "by_level" in key] == ["held_out_by_level"]

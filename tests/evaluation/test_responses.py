@@ -9,11 +9,10 @@ import pytest
 from conftest import jsonl
 
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.types import Problem
+from rlvr_cli.core.types import Problem, by_key
 from rlvr_cli.evaluation import responses
 from rlvr_cli.evaluation.responses import (
     ImportedResponse,
-    by_label,
     check_problems,
     format_of_rows,
     judged_rows,
@@ -193,7 +192,7 @@ def test_the_first_problems_of_each_result_are_kept(read):
     ]
     kept = {n: ["".join(row.responses) for row in read(*rows, limit=n)] for n in (1, 2)}
     assert kept == {1: ["a1", "b2", "a1"], 2: ["a1", "a2", "b2", "a1", "b3"]}
-    parts = by_label(read(*rows))
+    parts = by_key(read(*rows), lambda row: row.label)
     assert [(label[0], len(part)) for label, part in parts.items()] == [("a", 4), ("b", 3)]
 
 

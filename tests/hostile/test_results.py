@@ -283,8 +283,9 @@ def test_thousands_of_models_take_a_time_that_grows_with_them(tmp_path):
     (tmp_path / "r.jsonl").write_text("".join(map(line, rows)))
 
     def judged() -> None:
-        from rlvr_cli.evaluation.responses import by_label, read_responses
+        from rlvr_cli.core.types import by_key
+        from rlvr_cli.evaluation.responses import read_responses
 
-        assert len(by_label(read_responses("r.jsonl", None, False))) == 4000
+        assert len(by_key(read_responses("r.jsonl", None, False), lambda row: row.label)) == 4000
 
     assert limited((), tmp_path, seconds=10, program=judged).rc == 0

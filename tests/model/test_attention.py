@@ -1,5 +1,7 @@
 """The attention function that transformers calls, against its own sdpa."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from conftest import random_model
@@ -7,7 +9,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
-from rlvr_cli.model.attention import ATTENTION, window_sizes
+from rlvr_cli.model.attention import ATTENTION, AttentionSizes, attention_sizes, window_sizes
 from rlvr_cli.model.packing import pack, packed_attention
 
 OURS = AttentionInterface()[ATTENTION]
@@ -76,3 +78,17 @@ def test_the_windows_of_a_model_are_found(family, expected):
         with window_sizes() as found, torch.no_grad():
             model(torch.arange(8)[None])
         assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 5}, (4, 2, 5)),
+        ({"num_attention_heads": 4, "num_key_value_heads": 2}, (4, 2, 16)),
+        ({"num_attention_heads": 4}, (4, 4, 16)),
+        ({"num_attention_heads": 3, "num_key_value_heads": None, "head_dim": None}, (3, 3, 21)),
+        ({}, (1, 1, 64)),
+    ],
+)
+def test_what_is_not_said_follows_from_the_rest(said, expected):
+    assert attention_sizes(SimpleNamespace(hidden_size=64, **said)) == AttentionSizes(*expected)

@@ -122,7 +122,7 @@ def test_right_answers_in_another_form_are_counted():
 def test_no_share_of_a_format_that_nobody_asked_for(rlvr):
     assert rollout_metrics([group(Verdict.BAD_FORMAT)], has_format=False)["format_share"] is None
     summary = summarize([group(Verdict.BAD_FORMAT)], SamplingParams(1, 1), list, has_format=False)
-    assert summary.as_json()["format_share"] is None
+    assert summary["format_share"] is None
     done = rlvr("train", "--check", *FEW, "--set", "data.answer_format=any", "--max-tokens", "2")
     assert "probe      8 problems, 32 responses: correct " in done.stderr
     assert "the format <think>" not in done.stderr

@@ -1,6 +1,5 @@
 """A run directory: what is written when, and what is left of it after a step is taken back."""
 
-import io
 import json
 from contextlib import closing
 
@@ -16,7 +15,7 @@ from rlvr_cli.runs.run_dir import (
     create_run,
     default_directory,
     kept_problems,
-    write_rollouts,
+    rollout_lines,
 )
 from rlvr_cli.training.record import StepResult
 
@@ -62,9 +61,7 @@ def test_each_step_has_its_rollouts_and_a_line_of_metrics(run):
     assert [json.loads(line) for line in lines] == [metrics(step) for step in (1, 2, 3)]
     rows = (run.directory / "rollouts" / "step-000001.jsonl").read_text().splitlines()
     assert [json.loads(row)["verdict"] for row in rows] == ["correct", "wrong"]
-    text = io.StringIO()
-    write_rollouts(text, result(1).sampled)
-    assert text.getvalue().splitlines() == rows
+    assert "".join(rollout_lines(result(1).sampled)).splitlines() == rows
     assert (run.directory / "config.yaml").read_text() == as_yaml(CONFIG)
 
 

@@ -16,6 +16,7 @@ from rlvr_cli.training.optimizer import (
     load_optimizer,
     new_optimizer,
     optimizer_state,
+    rounded_at_random,
     set_rates,
 )
 from rlvr_cli.training.state import State
@@ -287,3 +288,18 @@ def test_offloaded_gradients_are_freed_and_weights_without_one_stay():
     exact, kept = made(torch.float64, offload="optimizer")
     assert kept.masters[0].dtype == torch.float64
     assert kept.masters[0].data_ptr() != exact[0].data_ptr()
+
+
+def test_rounding_at_random_has_no_bias():
+    """1 + 1/512 lies a quarter of the way from 1 to 1 + 1/128; likewise below 0."""
+    for sign in (1, -1):
+        exact = torch.full((40_000,), sign * (1 + 1 / 512))
+        found = rounded_at_random(exact, torch.Generator().manual_seed(0))
+        assert set(found.tolist()) == {sign * 1.0, sign * (1 + 1 / 128)}
+        share = (found.abs() > 1).double().mean().item()
+        assert abs(share - 0.25) < 0.02
+
+
+def test_what_bfloat16_holds_stays():
+    exact = torch.tensor([0.0, -0.0, 1.0, -2.5, 1e-38, 3e38]).bfloat16().float()
+    assert torch.equal(rounded_at_random(exact, torch.Generator()).float(), exact)

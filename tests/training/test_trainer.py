@@ -367,9 +367,8 @@ def test_held_out_problems_are_measured_every_so_many_steps(monkeypatch):
     def measured(every: int, held_out: list) -> list[int]:
         trainer, found = make_trainer(has_even, f"eval.every={every}"), []
         trainer.held_out = held_out
-        evaluation = SimpleNamespace(
-            pass_at_1=0.5, interval=(0.25, 0.75), cons_at_k=1.0, by_level={"1": 0.25}
-        )
+        evaluation = {"pass@1": 0.5, "interval": (0.25, 0.75), "cons@k": 1.0}
+        evaluation["by_level"] = {"1": 0.25}
         monkeypatch.setattr(trainer, "measure", lambda: (["group"], {"": evaluation}))
         for step in range(1, 7):
             record = SimpleNamespace(held_out=(), held_out_metrics={})

@@ -13,8 +13,7 @@ Listener = Callable[[int, int, int], None]
 
 
 class Engine(Protocol):
-    """A source of responses from a copy of the policy, or from the trainer's model if they share
-    it."""
+    """A source of responses, from a copy of the policy or the trainer's model if shared."""
 
     name: str
     """The library that samples, as it is imported."""
@@ -44,8 +43,7 @@ class Engine(Protocol):
         """Copy the trainer's weights; call only while nothing is being generated."""
 
     def sleep(self) -> None:
-        """Free memory for the update. Weights may be lost: call `sync_weights` and then `wake`
-        before generating again."""
+        """Free memory for the update; weights may be lost: then `sync_weights`, then `wake`."""
 
     def wake(self) -> None:
         """Prepare to generate again."""

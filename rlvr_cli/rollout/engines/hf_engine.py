@@ -12,14 +12,13 @@ import torch
 from transformers import PreTrainedModel
 
 from rlvr_cli.core.types import Completion, SamplingParams
+from rlvr_cli.model.attention import attention_sizes
 from rlvr_cli.model.forward import PACKED, Forward
-from rlvr_cli.model.shape import attention_sizes
 from rlvr_cli.rollout.engines.base import Listener, refuse_prompts
-from rlvr_cli.rollout.engines.drawn import Drawn
 from rlvr_cli.rollout.engines.kv_cache import GroupCache, moved_up
 from rlvr_cli.rollout.engines.own_cache import decode_with_own_cache
 from rlvr_cli.rollout.engines.quick_layers import quick_layers
-from rlvr_cli.rollout.engines.sampling import sample, uniform
+from rlvr_cli.rollout.engines.sampling import Drawn, sample, uniform
 
 _COMPACT_BELOW = 0.9
 
@@ -60,7 +59,8 @@ class TransformersEngine:
         seeds: Sequence[int],
         listener: Listener | None = None,
     ) -> Iterator[tuple[int, list[Completion]]]:
-        """Generate as `Engine.generate` says; prompts of like length are decoded together."""
+        """Generate as `Engine.generate` says; prompts of like length are decoded together, a group
+        whose keys and values do not fit at once alone and in parts."""
         refuse_prompts(prompts, params.max_tokens, self.context)
         order = sorted(range(len(prompts)), key=lambda p: len(prompts[p]))
         while order:
@@ -68,18 +68,16 @@ class TransformersEngine:
             rows = max(1, self.kv_tokens // longest)
             batch = self._together(order[: max(1, rows // params.samples)], prompts)
             order = order[len(batch) :]
-            if rows < params.samples:
-                p = batch[0]
-                yield p, self._in_parts(prompts[p], params, seeds[p], rows, p, listener)
-                continue
-            groups = self._decode(
-                [prompts[p] for p in batch],
-                params,
-                [seeds[p] for p in batch],
-                _renumbered(listener, batch),
-            )
-            for place, completions in groups:
-                yield batch[place], completions
+            found: dict[int, list[Completion]] = {p: [] for p in batch}
+            for first in range(0, params.samples, rows):
+                part = replace(params, samples=min(rows, params.samples - first))
+                part_seeds = [seeds[p] + first for p in batch]
+                hear = _renumbered(listener, batch, first)
+                drawn = self._decode([prompts[p] for p in batch], part, part_seeds, hear)
+                for p, completions in ((batch[place], found) for place, found in drawn):
+                    found[p] += completions
+                    if len(found[p]) == params.samples:
+                        yield p, found.pop(p)
 
     def _together(self, batch: list[int], prompts: Sequence[Sequence[int]]) -> list[int]:
         """Return the leading prompts that can be decoded at once: without our own cache, those of
@@ -104,24 +102,6 @@ class TransformersEngine:
 
     def close(self) -> None:
         """Do nothing: there is no process to stop."""
-
-    def _in_parts(
-        self,
-        prompt: Sequence[int],
-        params: SamplingParams,
-        seed: int,
-        rows: int,
-        p: int,
-        listener: Listener | None,
-    ) -> list[Completion]:
-        """Decode a group whose keys and values do not fit at once, `rows` samples at a time."""
-        completions: list[Completion] = []
-        for first in range(0, params.samples, rows):
-            part = replace(params, samples=min(rows, params.samples - first))
-            hear = _renumbered(listener, [p], first)
-            ((_, found),) = self._decode([prompt], part, [seed + first], hear)
-            completions += found
-        return completions
 
     @torch.inference_mode()
     def _decode(

@@ -104,8 +104,7 @@ class GroupCache(Cache):
 
 
 def moved_up(done_B: torch.Tensor, left: int) -> torch.Tensor:
-    """Return the `left` rows that are not done: in their places, or where one of the first `left`
-    is done, one from behind."""
+    """Return the `left` rows not done, in place; for one that is done there, one from behind."""
     rows = torch.arange(left, device=done_B.device)
     rows[done_B[:left]] = left + (~done_B[left:]).nonzero()[:, 0]
     return rows

@@ -4,22 +4,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
-from transformers import (
-    GenerationConfig,
-    LogitsProcessor,
-    LogitsProcessorList,
-    PreTrainedModel,
-    StoppingCriteria,
-    StoppingCriteriaList,
-)
+import transformers
 
 from rlvr_cli.core.types import Completion, SamplingParams
-from rlvr_cli.rollout.engines.drawn import Drawn
-from rlvr_cli.rollout.engines.sampling import sample, uniform
+from rlvr_cli.rollout.engines.sampling import Drawn, sample, uniform
 
 
 def decode_with_own_cache(
-    model: PreTrainedModel,
+    model: transformers.PreTrainedModel,
     prompts: Sequence[Sequence[int]],
     seeds: Sequence[int],
     params: SamplingParams,
@@ -32,7 +24,7 @@ def decode_with_own_cache(
     sampling = _Sampling(torch.tensor(seeds, device=model.device), params, vocab_size, stop_ids)
     sampling.drawn = drawn
     # Settings of the model's own (penalties, top-k) must not reach into the distribution.
-    settings = GenerationConfig(
+    settings = transformers.GenerationConfig(
         max_new_tokens=params.max_tokens, do_sample=False, pad_token_id=0, eos_token_id=None
     )
     published, model.generation_config = model.generation_config, settings
@@ -41,17 +33,16 @@ def decode_with_own_cache(
             ids,
             attention_mask=torch.ones_like(ids),
             generation_config=settings,
-            logits_processor=LogitsProcessorList([sampling]),
-            stopping_criteria=StoppingCriteriaList([_Done(sampling)]),
+            logits_processor=transformers.LogitsProcessorList([sampling]),
+            stopping_criteria=transformers.StoppingCriteriaList([_Done(sampling)]),
         )
     finally:
         model.generation_config = published
     yield from sampling.finished
 
 
-class _Sampling(LogitsProcessor):
-    """A logits processor that draws each row's next token by its own seed and leaves `generate` no
-    other choice."""
+class _Sampling(transformers.LogitsProcessor):
+    """A logits processor that draws each row's token by its seed; `generate` has no choice."""
 
     drawn: Drawn
 
@@ -76,7 +67,7 @@ class _Sampling(LogitsProcessor):
         return torch.full_like(scores, -torch.inf).scatter(-1, token_B[:, None], 0.0)
 
 
-class _Done(StoppingCriteria):
+class _Done(transformers.StoppingCriteria):
     """A stopping criterion: which rows have drawn an end token."""
 
     def __init__(self, sampling: _Sampling) -> None:

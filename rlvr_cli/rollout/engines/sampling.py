@@ -1,14 +1,21 @@
-"""Sample one token per row, each with a random number that depends on its own row only."""
+"""Sample one token per row, each with a random number that depends on its own row only, and collect
+what was drawn so far, with the groups that it finishes."""
+
+import math
+from collections.abc import Iterator
 
 import torch
+
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.types import Completion, SamplingParams
+from rlvr_cli.rollout.engines.base import Listener
 
 _GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15 as a signed 64-bit integer
 _MIX = (-4658895280553007687, -7723592293110705685)  # splitmix64's two multipliers
 
 
 def uniform(seeds_B: torch.Tensor, step: int) -> torch.Tensor:
-    """Return number `step` of each seed's stream, float64 [B] in [0, 1) (splitmix64, Steele
-    2014)."""
+    """Return number `step` of each seed's stream, float64 [B] in [0, 1): splitmix64 (2014)."""
     z = seeds_B + (step + 1) * torch.tensor(_GOLDEN, device=seeds_B.device)
     for shift, multiplier in zip((30, 27), _MIX, strict=True):
         z = (z ^ _shifted_right(z, shift)) * multiplier
@@ -51,3 +58,48 @@ def _nucleus(logprobs_BV: torch.Tensor, top_p: float) -> torch.Tensor:
 def _shifted_right(z: torch.Tensor, bits: int) -> torch.Tensor:
     """Shift int64 right logically (not arithmetically)."""
     return (z >> bits) & ((1 << (64 - bits)) - 1)
+
+
+class Drawn:
+    """The tokens of each row so far."""
+
+    def __init__(
+        self, P: int, params: SamplingParams, stop_ids: set[int], listener: Listener | None
+    ) -> None:
+        self.samples, self.max_tokens = params.samples, params.max_tokens
+        self.stop_ids, self.listener = stop_ids, listener
+        self.token_ids: list[list[int]] = [[] for _ in range(P * self.samples)]
+        self.logprobs: list[list[float]] = [[] for _ in range(P * self.samples)]
+        self.unfinished = [self.samples] * P
+
+    def add(
+        self, row_B: torch.Tensor, token_B: torch.Tensor, logprob_B: torch.Tensor
+    ) -> Iterator[tuple[int, list[Completion]]]:
+        """Append one token to each of these rows; yield the groups that it finishes. Raises
+        UserError for a log-probability that is not finite."""
+        logprobs = logprob_B.tolist()
+        if not all(map(math.isfinite, logprobs)):
+            raise UserError("the model gives probabilities that are not finite")
+        finished = []
+        for row, token, logprob in zip(row_B.tolist(), token_B.tolist(), logprobs, strict=True):
+            self.token_ids[row].append(token)
+            self.logprobs[row].append(logprob)
+            p, sample = divmod(row, self.samples)
+            if self.listener is not None:
+                self.listener(p, sample, token)
+            if token in self.stop_ids or len(self.token_ids[row]) == self.max_tokens:
+                self.unfinished[p] -= 1
+                if not self.unfinished[p]:
+                    finished.append(p)
+        for p in finished:
+            yield p, self._completions(p)
+
+    def _completions(self, p: int) -> list[Completion]:
+        return [
+            Completion(ids, logprobs, "stop" if ids[-1] in self.stop_ids else "length")
+            for ids, logprobs in zip(
+                self.token_ids[p * self.samples : (p + 1) * self.samples],
+                self.logprobs[p * self.samples : (p + 1) * self.samples],
+                strict=True,
+            )
+        ]

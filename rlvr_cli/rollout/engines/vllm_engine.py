@@ -96,8 +96,7 @@ class VllmEngine:
         seeds: Sequence[int],
         listener: Listener | None = None,
     ) -> Iterator[tuple[int, list[Completion]]]:
-        """Generate as `Engine.generate` says; groups come as they finish, closing aborts the
-        rest."""
+        """Generate as `Engine.generate` says; groups come as they end, closing aborts the rest."""
         refuse_prompts(prompts, params.max_tokens, self.context)
         core = self.llm.llm_engine
         requests = self.llm.enqueue(
@@ -134,8 +133,7 @@ class VllmEngine:
         return bool(flag)
 
     def request(self, params: SamplingParams, seed: int) -> Any:
-        """Build vLLM's settings for one group; greedy, it draws one response that stands for
-        all."""
+        """Build vLLM's settings for a group; greedy, one response stands for all."""
         return import_vllm().SamplingParams(
             n=params.samples if params.temperature > 0 else 1,
             max_tokens=params.max_tokens,

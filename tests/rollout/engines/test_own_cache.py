@@ -6,8 +6,8 @@ from conftest import random_model
 from transformers import GenerationConfig
 
 from rlvr_cli.core.types import SamplingParams
-from rlvr_cli.rollout.engines.drawn import Drawn
 from rlvr_cli.rollout.engines.own_cache import decode_with_own_cache
+from rlvr_cli.rollout.engines.sampling import Drawn
 
 PROMPTS, STOP = [[5, 6, 7], [8, 9, 10]], torch.tensor([1])
 SEEDS = [100, 101, 200, 201]
