@@ -30,6 +30,8 @@ ARTICLE = re.compile(r"^(?:an?|the)\s+(?=[A-Za-z]{4,}(?: [A-Za-z]{4,})*$)", re.I
 NOT_CHAINED = re.compile(
     r"[<>≤≥≠≈,;]|\\(?:[gl]eq?|neq?|approx|pm|text\s*\{\s*(?:and|or))|!=|\b(?:and|or|if|so|vs|versus|but|not|then|while|when|because|since|against)\b|\$"
 )
+THIN_SPACE = re.compile(r"\\[,;:!]")
+LETTER_UNIT = re.compile(r"(?<=\d)\s+[a-zA-Z]{1,3}[²³]?\s*$")
 ONE_UNKNOWN = re.compile(r"^\s*\$?-?\d*\s*[a-z](?:\^\{?\d\}?|²)?\s*(?:[-+]\s*\d+\s*)?$")
 COUNTS = re.compile(
     r"^[\s$]*(?:\d+\s?[CP]\s?\d+|[\d./\\{}a-z]*\d[\s}]*\\?%?[\s}]*(?:of|\\text\s*\{\s*of\s*\})\s*\$?\d+)[\s$]*$"
@@ -111,10 +113,11 @@ def _last_side(gold: str, answer: str, read: Node | None) -> Judgement | None:
     head, equal, last = answer.rpartition("=")
     if not equal or "=" in gold:
         return None
+    last = LETTER_UNIT.sub("", last) if is_plain_number(gold) else last
     side = _read(last)
     if isinstance(side, Node) and side.kind in ("tuple", "matrix", "set") and not side.symbols():
         return Judgement(True, "the last side") if compare(gold, last.strip()).equal else None
-    if NOT_CHAINED.search(answer):
+    if NOT_CHAINED.search(THIN_SPACE.sub(" ", answer)):
         return None
     before = head.rpartition("=")[2]
     if COUNTS.search(before):

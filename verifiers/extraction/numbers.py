@@ -30,7 +30,7 @@ COMPOUND = pattern("prose", "compound", flags=0)
 AND_A_PART = pattern("prose", "and_a_part")
 ROOT_AFTER = re.compile(r"\s?(?:√\s?\d+\s?)?π?")
 UNIT_AFTER = re.compile(
-    r"\s?([a-zA-Z]{1,12}(?:/[a-z]{1,5}(?![²³^a-z]))?)(?:[²³]|\^\d)?(?=[\s.,;!?)]|$)"
+    r"\s?([a-zA-Z]{1,12}(?:/[a-z]{1,5}(?![²³^a-z]))?)(?:[²³]|\^\d)?(?:\s+per\s+[a-z]{1,10})?(?=[\s.,;!?)]|$)"
 )
 UNITS_AFTER = SPELLINGS.keys() - {"in", "A", "min", "pt", "percentage"}
 

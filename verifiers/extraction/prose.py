@@ -58,7 +58,7 @@ NEGATED = re.compile(r"(?:\bnot|n't|\bnever|\bcannot be)\s+(?:(?:equal to|be)\s+
 CHANGED_YET = re.compile(r"\bround|\bin an?\b", re.I)
 PLACED = re.compile(
     r"(?:at\s+)?(?:the\s+)?(?:ordered\s+)?(?:(?:point|pair|interval|number|value|set|letter)\s+)?(?=\(|-?\d|[A-J]\b)|(?:due\s+)?on\s+(?=[A-Z]|the\s+\d)"
-    r"|(?:dus|donc|also|alltså|quindi|dunque|portanto|então|tedy|więc|entonces|somit)\s+(?=[-$\d\\])"
+    r"|(?:now|currently|still|exactly|an?)\s+(?=[-−$]?\$?\d)|(?:dus|donc|also|alltså|quindi|dunque|portanto|então|tedy|więc|entonces|somit)\s+(?=[-$\d\\])"
 )
 ENDS_ARGUMENT = re.compile(r",?\s+(?:but|so|hence|thus|therefore)$", re.I)
 CONCLUDES = pattern("prose", "concludes")

@@ -69,7 +69,7 @@ EXPLAINED = re.compile(
 )
 PROSE = re.compile(r"(?<!\\)\b(?!and\b|or\b)[A-Za-z]{2,}")
 SEPARATES = re.compile(r"\s*(?:\n+|[,;]\s|=>|⇒|→|\\(?:Right|right)arrow|\\implies)\s*")
-SOLUTION = re.compile(r"\$?([a-z])\s*=\s*\$?[-−]?[\d\\][^=]*$")
+SOLUTION = re.compile(r"\$?([a-z])\s*=\s*\$?[-−]?[\d\\](?:[^=A-Za-z]|\\[a-z]+)*$")
 LAST_ASIDE = re.compile(r"(?<=[.!\n*])\s*\*?\([A-Z][^()\n]*(?:\([^()\n]*\)[^()\n]*)*\.?\)[.*]?$")
 NUMBERED = re.compile(r"^(?:\(?[a-e1-9]\)|[1-9]\.|•)\s+(?=\S)")
 MOST_NAMED = 4
@@ -199,6 +199,8 @@ def emphasized(written: str, text: str) -> str | None:
         return None
     value = bold[0].strip(" .")
     sentence = (sentences(text) or [""])[-1]
+    if value.endswith(":"):
+        return None
     if len(sentence) < len(value) + 4 or value not in sentence or not is_value(value):
         return None
     plain = not speaks_of_it(sentence) and stands(sentence, value)

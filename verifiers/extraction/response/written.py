@@ -69,7 +69,7 @@ def own_words(text: str) -> str:
     page: times as 14:35, degrees with their scale."""
     text = text if text.isascii() else in_plain_letters(text)
     end = text[-NEAR_END:]
-    if " h " in end or (not end.isascii() and "h" in end):
+    if (" h " in end or not end.isascii()) and FRENCH_TIME.search(end):
         text = FRENCH_TIME.sub(r"\1:\2", text)
     text = POINT.sub(r"\1, \2", text) if "|" in end and "(" in end else text
     if "%" in end and PERCENT_FIRST.search(end):
@@ -81,8 +81,8 @@ def own_words(text: str) -> str:
     if not ("The " in end or " the " in end or end.isdigit()):
         text = _with_english_dates(text)
     if not end.isascii():
-        text = CLOCK.sub(r"\1:\2", text)
-        text = HYPHEN.sub(" ", text)
+        text = CLOCK.sub(r"\1:\2", text) if "分" in end else text
+        text = HYPHEN.sub(" ", text) if "-" in end and HYPHEN.search(end) else text
     text = RUPEES.sub("", text) if "/-" in end else text
     text = RUPIAH.sub("", text) if "Rp" in end else text
     text = DEGREES.sub(r"\1\\text{\2}$", text) if "circ" in end else text
