@@ -23,6 +23,7 @@ FILES = (
     "eleventh.jsonl",
     "twelfth.jsonl",
     "thirteenth.jsonl",
+    "fourteenth.jsonl",
 )
 
 

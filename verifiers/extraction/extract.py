@@ -29,6 +29,7 @@ from verifiers.extraction.places import (
     MOST_PLACES,
     Place,
     marked,
+    offered_last,
     phrased,
     spoken_at,
     without_denied,
@@ -142,7 +143,8 @@ def says_words(found: Extraction, gold: str) -> bool:
 
 
 def _answer(text: str, *, format: Format, cut_off: bool) -> Extraction:
-    visible = without_denied(without_quotations(text))
+    written = without_quotations(text)
+    visible = without_denied(written)
     tags = list(ANSWER_TAG.finditer(visible)) if "<" in visible else []
     if tags and format != "boxed":
         if [tag.group() for tag in tags] != ["<answer>", "</answer>"]:
@@ -154,6 +156,8 @@ def _answer(text: str, *, format: Format, cut_off: bool) -> Extraction:
         taken = not block.rivals and overturned(visible, tags[1].end(), inside)
         return Extraction(None, "taken back") if taken else block
     places = marked(visible)
+    if places and visible != written and offered_last(written, places[-1]):
+        return Extraction(None, "only offered")
     if format == "boxed":
         return _last_of(visible, places) or Extraction(None, "no box")
     found = _last_of(visible, sorted(places + phrased(visible, places), key=lambda p: p.end))

@@ -4,12 +4,21 @@ import re
 from typing import NamedTuple
 
 from verifiers.extraction.context.alone import stands_alone
-from verifiers.extraction.context.standing import changed_beside, not_stated, only_offered
+from verifiers.extraction.context.standing import (
+    changed_beside,
+    not_stated,
+    only_offered,
+    sentence_after,
+    sentence_before,
+)
 from verifiers.extraction.prose import JOIN
 from verifiers.extraction.readable import is_value
 from verifiers.extraction.response.passages import boxes
 from verifiers.extraction.statements import Statement, stated
+from verifiers.grammar.tables import pattern
 
+CALLED_WRONG = pattern("standing", "called_wrong")
+CONTRAST_BEFORE = re.compile(r",?\s+(?:and\s+)?(?:not|rather than|instead of)\s+\$?$")
 HASHES = re.compile(r"####[ \t]*([^\n]+)")
 BETWEEN_BOXES = re.compile(
     r"(?:[a-zA-Z](?:\w|_\{?\w{1,3}\}?)?\s*=|[\s,;$.&，、；]|\\[()\[\],;! ]|\\quad|\\qquad|"
@@ -73,8 +82,22 @@ def without_denied(text: str) -> str:
         if not_stated(text, start, end) or changed_beside(text, start, end):
             gone += [box[:2] for box in found[: at + 1] if box[2].strip() == content.strip()]
     for start, end in gone:
+        contrast = CONTRAST_BEFORE.search(text, max(0, start - 20), start)
+        start = contrast.start() if contrast else start
         text = text[:start] + " " * (end - start) + text[end:]
     return text
+
+
+def offered_last(text: str, place: Place) -> bool:
+    """Return whether a box after the last one that stands holds another value, and is supposed or
+    offered rather than called wrong."""
+    found = boxes(text)
+    if not found:
+        return False
+    start, end, content = found[-1]
+    if start < place.end or content.strip() in ("", place.value.strip()):
+        return False
+    return not CALLED_WRONG.search(sentence_before(text, start) + sentence_after(text, end))
 
 
 def _joined(text: str, group: list[tuple[int, int, str]]) -> str:

@@ -1,5 +1,8 @@
 """Places: boxes, lines of ####, phrases."""
 
+import pytest
+
+from verifiers import verify
 from verifiers.extraction.places import marked, phrased, without_denied
 
 
@@ -29,3 +32,17 @@ def test_denied_boxes_are_blanked_with_their_like() -> None:
 def test_beside_a_box_a_phrase_counts_only_with_a_value() -> None:
     text = r"\boxed{7} The answer is on the last page."
     assert phrased(text, marked(text)) == []
+
+
+@pytest.mark.parametrize(
+    ("response", "verdict"),
+    [
+        (r"The answer is \boxed{5}, not \boxed{7}.", "correct"),
+        (r"The answer is \boxed{5}. (A common mistake gives \boxed{7}.)", "correct"),
+        (r"It might be \boxed{7}, hmm. \boxed{5}", "correct"),
+        (r"\boxed{5}. Perhaps \boxed{7}.", "no_answer"),
+        (r"\boxed{5}. Richtig wäre \boxed{-5}.", "no_answer"),
+    ],
+)
+def test_a_later_box_that_is_only_supposed_leaves_none(response: str, verdict: str) -> None:
+    assert verify(response, "5").verdict == verdict

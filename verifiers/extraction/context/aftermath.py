@@ -56,11 +56,16 @@ def overturned(text: str, end: int, answer: str) -> bool:
             if _overturns(said, own, of_another):
                 return True
             of_another = VALUE.search(said) is not None and own not in said
-        elif (CONTINUES.match(said) and REVISED.found(said)) or (
-            (BUT_ABROAD.match(said) or not said.isascii()) and _abroad(said)
-        ):
+        elif _goes_back(said):
             return True
     return False
+
+
+def _goes_back(rest: str) -> bool:
+    """Return whether the rest of an answer's own sentence takes it back: ", but that is wrong"."""
+    if (CONTINUES.match(rest) and REVISED.found(rest)) or TAKEN_BACK_ABROAD.search(rest):
+        return True
+    return bool(BUT_ABROAD.match(rest) or not rest.isascii()) and _abroad(rest)
 
 
 def _overturns(sentence: str, answer: str, of_another: bool) -> bool:

@@ -135,7 +135,7 @@ OVER_A_TIME = re.compile(
 )
 TIMES_AS = re.compile(r"[\s$*]*times\s+as\s+[a-z]+\s+(?:as\b|[a-z]+\s+(?:as|than)\b)", re.I)
 IMAGE_OF = re.compile(
-    r"\b(?:supplement|reflection|image|negative|inverse|opposite|reciprocal|complement|projection|conjugate)\s+of"
+    r"\b(?:supplement|absolute\s+value|reflection|image|negative|inverse|opposite|reciprocal|complement|projection|conjugate)\s+of"
     r"(?:\s+the)?(?:\s+(?:point|number|value|answer|vector|interval|set))?$",
     re.I,
 )

@@ -54,7 +54,8 @@ BEFORE_MARK = 1_000
 RUNAWAY = pattern("passages", "runaway", flags=re.I | re.M)
 NEXT_LINE = re.compile("\n" + RUNAWAY.pattern.removeprefix("^"), re.I)
 UNKNOWN = re.compile(
-    r"\n[ \t]*\n(?=Human:|User:)|\bI (?:don['’]t|do not|can['’]t|cannot) (?:know|solve|do|answer)\b"
+    r"(?<=[.!])\s*\n[ \t]*\n(?=Human:|User:|Question:|Q:)"
+    r"|\bI (?:don['’]t|do not|can['’]t|cannot) (?:know|solve|do|answer)\b"
 )
 ASKS = pattern("passages", "asks", flags=re.I | re.M)
 STATED = pattern("passages", "stated", flags=re.I | re.M)

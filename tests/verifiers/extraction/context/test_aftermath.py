@@ -46,3 +46,24 @@ def test_remarks_leave_it(answer: str, later: str) -> None:
 def test_a_value_concluded_later_contradicts_it() -> None:
     assert verify("The answer is 42. Hence the total is 84.", "42").verdict is Verdict.WRONG
     assert verify(r"$\boxed{42}$. So the total is 42.", "42").verdict is Verdict.CORRECT
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        ". The question asks for the diameter, which I won't compute.",
+        ". You asked for their sum.",
+        ", but wanted is the rank, which I did not find.", ", gefragt war aber die Diagonale.",
+        " was the figure before; I have not redone it.",
+    ],
+)  # fmt: skip
+def test_another_thing_is_asked_for(after: str) -> None:
+    assert verify(rf"\boxed{{12}}{after}", "12").verdict != "correct"
+
+
+@pytest.mark.parametrize(
+    "after",
+    [". This is what the question asks for.", ". This answers the question.", ", as asked."],
+)
+def test_the_thing_is_what_is_asked_for(after: str) -> None:
+    assert verify(rf"\boxed{{12}}{after}", "12").verdict == "correct"
