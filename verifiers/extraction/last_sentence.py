@@ -32,7 +32,7 @@ OPENS = re.compile(
 CONCLUSION = re.compile(r",\s+(?:so|which\s+means(?:\s+that)?|hence|thus|therefore)\s+")
 EXCELS = pattern("last_sentence", "excels", flags=0)
 KIND = pattern("last_sentence", "kind", flags=0)
-SAID_AS = {"no": "no solution", "infinite": r"\infty", "empty": "empty set"}
+SAID_AS = {"no": "no solution", "infinite": r"\infty", "empty": "empty set", "none": "0"}
 YES_OR_NO_ABROAD = re.compile(
     rf"[^\w\n]{{0,4}}(?:[^\W\d]+[:：]\s*)?"
     rf"({'|'.join(word for word, said in ENGLISH_OF.items() if said in ('yes', 'no'))})"
@@ -95,7 +95,7 @@ def main_clause(sentence: str) -> str:
         rest = RANGE.sub("", sentence[match.end() :])
         return sentence if GOES_ON.search(rest) else sentence[: match.end()]
     if match := EXPLAINED.search(sentence):
-        sentence = sentence[: match.start(1)]
+        sentence = sentence[: match.start(match.lastindex or 0)]
     if match := OBTAINED.search(sentence):
         return sentence if GOES_ON.search(match[1]) else sentence[: match.start(1)]
     match = ATTAINED.search(sentence) if "=" in sentence else None

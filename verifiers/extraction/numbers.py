@@ -11,7 +11,7 @@ from verifiers.grammar.units import SPELLINGS
 NUMBER_TEXT = (
     r"[-−+]?(?:[$€£]\s?)?(?>\d{1,3}(?:,\d{3})++|\d{1,3}(?:\.\d{3}){2,}+|\d++)(?:\.\d++|"
     r"(?::\d\d?+){1,3}(?:\s?[aApP]\.?[mM]\b| in the (?:morning|afternoon|evening)| at night)?)?"
-    r"(?:/\d++|[½⅓⅔¼¾⅛⅜⅝⅞])?(?:\s?%|\\%|[€£°])?"
+    r"(?:\s\d{1,2}/\d{1,3}(?![\d/])|/\d++|[½⅓⅔¼¾⅛⅜⅝⅞])?(?:\s?%|\\%|[€£°])?"
 )
 INVISIBLE = "\u0300-\u036f\u20d0-\u20f0\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff"
 NUMBER = re.compile(
@@ -21,7 +21,7 @@ NUMBER_LIST = re.compile(
     rf"(?<![\d.,]){NUMBER_TEXT}(?:(?:\s*(?:[,、，;]|,?\s*{JOINT})\s*|\s+){NUMBER_TEXT})+", re.I
 )
 PART_OF_KNOWN = re.compile(
-    r"(?<![\w.,/$])(\d+)\s+(?:\w+\s+)?of\s+(?:the|these|those|its|his|her|their)\s+\d+\s+[^\d]*$"
+    r"(?<![\w.,/$])(\d+)\s+(?:\w+\s+)?of\s+(?:the|these|those|its|his|her|their)\s+(?:\w+\s+)?\d+\s+[^\d]*$"
 )
 RATIO = re.compile(r"(?<![\d.,:])\d+(?:\.\d+)?(?:\s:\s\d+(?:\.\d+)?)+$")
 NAMED = rf"[a-z](?:_\w)?\s?=\s?{NUMBER_TEXT}"

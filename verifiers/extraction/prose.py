@@ -230,7 +230,7 @@ def _linked_value(sentence: str) -> str | None:
         return None
     if "=" in clause and (side := computed_side(clause)):
         clause = "" if CHANGED_YET.search(rest, len(clause) - len(side)) else side
-    if is_value(clause) and re.search(r"[\d=√π½¼¾⅓⅔²³∅]", clause):
+    if is_value(clause) and re.search(r"[\d=√π½¼¾⅓⅔²³∅∞]", clause):
         return clause
     return clause if spoken(clause) else None
 

@@ -85,6 +85,11 @@ ROW = re.compile(
     r"\|\W*(?:final )?(?:answer|result|total|solution)\W*\|\W{0,4}?([^|\n]+?)\**\s*\|\s*$", re.I
 )
 STATES = words(table("unmarked")["states"])
+FIRST_CHOICE = re.compile(
+    r"\(?[A-J][).]\s(?:(?!\(?[A-J][).]\s)[^\n]){1,60}\n\s*\n"
+    r"(?!(?:.|\n)*(?:^|\n)\W{0,4}[A-J][).])"
+)
+NEXT_SENTENCE = re.compile(r"[.!?]\s+[A-Z]")
 STEP_LINE = re.compile(r"[^=]*(?:\d\s?[a-z]|[a-z][²^]|[+*/-])[^=]*=")
 WHOLE_SPAN = re.compile(r"\$[^$]+\$")
 LINE_MARK = re.compile(r"^(?:[-*+•]|\d{1,2}[.)]|(?:Part\s+)?\(?(?:[a-e]|i{1,3}|iv)\)\s*[:.]?)\s+")
@@ -145,7 +150,10 @@ def unmarked(text: str) -> tuple[str, str] | None:
         return found, "last step"
     if listed := value_lines(whole):
         return listed, "several lines"
-    if label := labelled(whole):
+    if FIRST_CHOICE.match(whole) and not choices(whole.partition("\n")[2]):
+        return whole.partition("\n")[0].rstrip(" ."), "first line"
+    label = labelled(whole) if not NEXT_SENTENCE.search(whole) else None
+    if label:
         value, anothers = label
         if anothers:
             return None
@@ -258,7 +266,8 @@ def _short(whole: str) -> str | None:
     if is_value(bare) or spoken(bare):
         return bare
     value = without_reason(bare)
-    if value != bare and (is_value(value) or choices(value)) and stands(bare, value):
+    one = not NEXT_SENTENCE.search(bare)
+    if one and value != bare and (is_value(value) or choices(value)) and stands(bare, value):
         return value
     if _few_words(whole):
         return words_stated(whole) or only_value(whole) or whole

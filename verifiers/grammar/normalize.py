@@ -87,7 +87,7 @@ def normalize(text: str) -> str:
 
 
 def _normalized(text: str) -> str:
-    text = text.strip()
+    text = text.strip().replace(r"\!,", ",")
     if text.isalnum() and text.isascii():
         said = spoken(text) if text.isalpha() else None
         return "does not exist" if text.upper() == "DNE" else said or text

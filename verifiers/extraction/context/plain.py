@@ -27,7 +27,7 @@ NAMED_ASIDE = re.compile(
 TIME_OR_POINT = re.compile(r":\d|\(")
 NEXT_STEP = gated("plain", "next_step")
 THATS = gated("plain", "thats")
-TIME = re.compile(r"\s+(?:second|minute|hour|day|week|month|year)s?\b", re.I)
+TIME = re.compile(r"^\S+\s+(?:second|minute|hour|day|week|month|year)s?\b", re.I)
 NEVER = re.compile(r"\b(?:never\s+\w+|that\s+adds?\s+up\s+to)\s+$", re.I)
 EQUATES = re.compile(r"[=≈][\s$€£*-]*$")
 
@@ -56,7 +56,11 @@ def stated_plainly(sentence: str, start: int, end: int, *, linked: bool = False)
         return True
     last = LAST_WORD.search(before)
     word = last[1].casefold() if last else ""
-    if word in ("in", "after", "within") and TIME.match(after) and not DIGIT.search(before):
+    if (
+        word in ("in", "after", "within")
+        and TIME.search(sentence[start:][:30])
+        and not DIGIT.search(before)
+    ):
         return True
     money = sentence[start : start + 1] == "$" or before[-1:] == "$"
     if (word in DEFINITE and NOUN.match(after) and not money) or not (linked or _led_to(before)):
