@@ -28,7 +28,7 @@ SIZE_COMMAND = re.compile(r"\\(?:left|right|displaystyle)(?![a-z])")
 LOOSE_SPACE = re.compile(r" +(?![A-Za-z0-9])|(?<![A-Za-z0-9]) +")
 ARTICLE = re.compile(r"^(?:an?|the)\s+(?=[A-Za-z]{4,}(?: [A-Za-z]{4,})*$)", re.I)
 NOT_CHAINED = re.compile(
-    r"[<>≤≥≠≈,;]|\\(?:[gl]eq?|neq?|approx|pm|text\s*\{\s*(?:and|or))|!=|\b(?:and|or|if|so|vs|versus|but|not|then|while|when|because|since|against)\b|\$"
+    r"[<>≤≥≠≈,;]|\\(?:[gl]eq?(?![a-z])|neq?(?![a-z])|approx|pm|text\s*\{\s*(?:and|or))|!=|\b(?:and|or|if|so|vs|versus|but|not|then|while|when|because|since|against)\b|\$"
 )
 THIN_SPACE = re.compile(r"\\[,;:!]")
 LETTER_UNIT = re.compile(r"(?<=\d)\s+[a-zA-Z]{1,3}[²³]?\s*$")

@@ -126,7 +126,9 @@ def closing_words(text: str) -> str:
     """Return what the last sentence says without its reasons, if it is short and doubts nothing."""
     last = last_sentence(text[-LONGEST_CLOSING:])
     last = CONCLUSION.split(last)[-1]
-    last = without_reason(REASON_FIRST.sub("", last, count=1)).partition(": ")[0]
+    last = without_reason(REASON_FIRST.sub("", last, count=1))
+    head, _, tail = last.partition(": ")
+    last = tail if len(tail.split()) > 2 else head
     if not last or len(last.split()) > MOST_WORDS or NOT_WORDS.search(last):
         return ""
     if EITHER.search(last) or QUESTION.search(last) or DOUBT.search(last):

@@ -7,6 +7,7 @@ _SIGN = r"(?:[-+−*×·÷]|\\times(?![a-z])|\\cdot(?![a-z])|\\div(?![a-z]))"
 _UNDONE = re.compile(rf"{_NUMBER}(?:\s*{_SIGN}\s*\d[\d.]*)+")
 _PLAIN = re.compile(_NUMBER)
 BRACKETS = re.compile(r"\\left|\\right|[()]")
+COUNTED = re.compile(r"(?<=\d)\s+[A-Za-z]{2,}(?:\s[A-Za-z]+)?$")
 _REFUSAL = re.compile(
     r"(?:(?:sorry|hmm+|well)[,. ]+)?(?:(?:i|we)(?:['’]m|\s+am|\s+have|['’]ve(?:\s+got)?)?\s+)?"
     r"(?:(?:absolutely\s+|really\s+)?no\s+(?:idea|clue|answer)|idk|dunno|sorry|unknown|unclear|unsure"
@@ -27,6 +28,7 @@ def is_left_undone(answer: str, gold: str) -> bool:
     if answer == gold:
         return False
     stated = BRACKETS.sub("", answer.replace(")(", "*").strip().strip("$").strip().rstrip("."))
+    stated = COUNTED.sub("", stated)
     return _PLAIN.fullmatch(gold.strip().strip("$")) is not None and (
         _UNDONE.fullmatch(stated) is not None
     )

@@ -70,6 +70,7 @@ EXPLAINED = re.compile(
 PROSE = re.compile(r"(?<!\\)\b(?!and\b|or\b)[A-Za-z]{2,}")
 SEPARATES = re.compile(r"\s*(?:\n+|[,;]\s|=>|⇒|→|\\(?:Right|right)arrow|\\implies)\s*")
 SOLUTION = re.compile(r"\$?([a-z])\s*=\s*\$?[-−]?[\d\\](?:[^=A-Za-z]|\\[a-z]+)*$")
+CHECKED_LINES = re.compile(r"(?<=\d)(\D*)\n(?:[^\n]*=[^\n]*[✓✔✅☑]\s*)+\Z")
 LAST_ASIDE = re.compile(r"(?<=[.!\n*])\s*\*?\([A-Z][^()\n]*(?:\([^()\n]*\)[^()\n]*)*\.?\)[.*]?$")
 NUMBERED = re.compile(r"^(?:\(?[a-e1-9]\)|[1-9]\.|•)\s+(?=\S)")
 MOST_NAMED = 4
@@ -121,21 +122,8 @@ def unmarked(text: str) -> tuple[str, str] | None:
     marks = "box" in whole or "answer>" in whole or "####" in whole
     if not whole or (marks and MARKED.search(whole)) or TAG_LIKE.search(whole):
         return None
-    checked = any(word in whole for word in CHECKED)
-    if checked and (check := CHECK.search(whole, 1)) and not overturned(whole, check.start(), ""):
-        whole = text = (
-            whole[: check.start()] + PARAGRAPH.sub("", whole[check.end() :], count=1)
-        ).rstrip()
-    aside = LAST_ASIDE.search(whole, 1) if whole[-1] in ").*" else None
-    if aside and not overturned(whole, aside.start(), ""):
-        whole = text = whole[: aside.start()].rstrip()
-    if (
-        CUT_OFF.search(whole, max(0, len(whole) - 40))
-        or cut_off(whole)
-        or gave_up(whole[-NEAR_END:])
-    ):
-        return None
-    if GAVE_UP.search(whole, max(0, len(whole) - NEAR_END)):
+    whole = text = _without_remarks(whole)
+    if _unfinished(whole):
         return None
     bare = FENCE.sub("", whole).strip() if "```" in whole else whole
     if bare.startswith("{") and '":' in bare:
@@ -174,6 +162,29 @@ def unmarked(text: str) -> tuple[str, str] | None:
         return said, "last sentence"
     last = last_expression(text)
     return (last, "last expression") if last and not _followed(text, last) else None
+
+
+def _without_remarks(whole: str) -> str:
+    """Return a text without the paragraph that checks or remarks on its answer, ticked lines and
+    an aside at its end, unless they take the answer back."""
+    checked = any(word in whole for word in CHECKED)
+    if checked and (check := CHECK.search(whole, 1)) and not overturned(whole, check.start(), ""):
+        rest = PARAGRAPH.sub("", whole[check.end() :], count=1)
+        whole = (whole[: check.start()] + rest).rstrip()
+    if whole[-1:] in ("✓", "✔", "✅", "☑"):
+        whole = CHECKED_LINES.sub(r"\1", whole)
+    aside = LAST_ASIDE.search(whole, 1) if whole[-1:] in (")", ".", "*") else None
+    if aside and not overturned(whole, aside.start(), ""):
+        whole = whole[: aside.start()].rstrip()
+    return whole
+
+
+def _unfinished(whole: str) -> bool:
+    """Return whether a text is cut off or says that it has no answer."""
+    if CUT_OFF.search(whole, max(0, len(whole) - 40)) or cut_off(whole):
+        return True
+    near = max(0, len(whole) - NEAR_END)
+    return gave_up(whole[near:]) or GAVE_UP.search(whole, near) is not None
 
 
 def named_values(sentence: str) -> tuple[str, ...]:

@@ -246,4 +246,5 @@ def words_alone(text: str) -> bool:
     if not text[-1:].isalpha() and not text.endswith("}"):
         return False
     words = plain_words(text)
-    return len(words) > 3 and len(words) <= MAX_WORDS and words.replace(" ", "").isalpha()
+    named = len(words) > 3 or (len(words) == 3 and words.istitle())
+    return named and len(words) <= MAX_WORDS and words.replace(" ", "").isalpha()

@@ -43,8 +43,7 @@ KNOWN = frozenset({*NUMBER_WORDS, *SCALES, *PARTS, *(f"{part}s" for part in PART
     *("choose", "the", "and", "out"),
 }
 SAID = re.compile(
-    rf"(?<![\w-])(?<!and\s)(?:(?:{_SPOKEN}|an?)[\s-]+(?:{_PART})|(?!one\b(?!\s+(?:{_SCALES})\b)|"
-    rf"zero\b){_LONG}(?:\s+and\s+(?:an?|one|two|three|four)[\s-]+(?:{_PART}))?|{_PART}(?=\s+of))(?![\w-])",
+    rf"(?<![\w-])(?<!and\s)(?:(?:{_SPOKEN}|an?)[\s-]+(?:{_PART})|(?!one\b(?!\s+(?:{_SCALES})\b)){_LONG}(?:\s+and\s+(?:an?|one|two|three|four)[\s-]+(?:{_PART}))?|{_PART}(?=\s+of))(?![\w-])",
     re.I,
 )
 ANY_WORD = re.compile(r"(?<![-–\w])[^\W\d_]{2,}(?:-[^\W\d_]+)?(?![-–\w])")

@@ -34,7 +34,7 @@ SIGNS = "－﹣‐‑‒⁻₋➖➕✕✖➗"
 # A bound of an interval, one side of an equation to solve, what a limit goes to, a product.
 PART_BEFORE = re.compile(
     r"(?:[\[(](?:[^\[\]()$\\\n]|\\infty)*,\s*|"
-    r"(?:^|[$(\[\n.,;:]\s*)\d+\s*[a-z]\s*=\s*|(?:\)|\})\^\{?\d\}?\s*=\s*|_\{[^{}$]*|[\d)}]\s\*\s)$"
+    r"(?:^|[$(\[\n.,;:]\s*)\d+\s*[a-z]\s*=\s*|\\text\{answer\}(?:\\right)?\s?\)\^\{?\d\}?\s*=\s*|_\{[^{}$]*|[\d)}]\s\*\s)$"
 )
 PART_AFTER = re.compile(
     r"\s*=\s*(?:\d*\s*[a-z]\s*[-+^]|[^=$\\\n]{1,20}[-+]\s*[a-z]\b)|"

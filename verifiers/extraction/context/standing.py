@@ -178,4 +178,4 @@ def _affirms(said: str) -> bool:
 
 def changed_beside(text: str, start: int, end: int) -> bool:
     """Return whether words right beside a value make another of it."""
-    return changed(text[max(0, start - 80) : start], text[end : end + 60])
+    return changed(text[max(0, start - 80) : start], text[end : end + 60].split("\n\n")[0])

@@ -31,7 +31,7 @@ OWN_TURN = pattern("passages", "own_turn", flags=0)
 FRENCH_TIME = re.compile(r"(?<![\d.,])([01]?\d|2[0-3])\s?h\s?([0-5]\d)(?![\d\w]|\s?min)")
 IMAGE = re.compile(r"!\[[^\]\n]{0,300}\]\([^)\s]{0,300}\)")
 QUOTED_WHOLE = re.compile(r"^(?:>\s+|==(?=\S))(.*?)(?:==)?$")
-POINT = re.compile(r"(?<=\()(-?\d+(?:[.,]\d+)?)\s?\|\s?(-?\d+(?:[.,]\d+)?)(?=\))")
+POINT = re.compile(r"(?<=\()(-?\d+(?:[.,]\d+)?)\s?(?:\||\\mid)\s?(-?\d+(?:[.,]\d+)?)(?=\))")
 PERCENT_FIRST = re.compile(r"(?<![\w%\\])%(\d+(?:[.,]\d+)?)(?![\w%])")
 BARE_BOX = re.compile(r"(?<![\\\w])boxed\{")
 DATE_ABROAD = re.compile(r"\d(?:\.|er)?\s(?:de\s)?([^\W\d_]{3,})|(月)\s?\d")
@@ -71,7 +71,7 @@ def own_words(text: str) -> str:
     end = text[-NEAR_END:]
     if (" h " in end or not end.isascii()) and FRENCH_TIME.search(end):
         text = FRENCH_TIME.sub(r"\1:\2", text)
-    text = POINT.sub(r"\1, \2", text) if "|" in end and "(" in end else text
+    text = POINT.sub(r"\1, \2", text) if "(" in end and ("|" in end or "mid" in end) else text
     if "%" in end and PERCENT_FIRST.search(end):
         text = PERCENT_FIRST.sub(r"\1%", text)
     if text[:1] in ">=":
