@@ -242,9 +242,8 @@ def words_stated(text: str) -> str | None:
         return letters
     if said := says(last):
         return said
-    if (answered := YES_OR_NO.match(last if last[-1:] in ".!" else f"{last}.")) and not first_digit(
-        last
-    ) < len(last):
+    answered = YES_OR_NO.match(last if last[-1:] in (".", "!") else f"{last}.")
+    if answered and first_digit(last) == len(last):
         return answered[1]
     if kind := named_kind(last):
         word, concludes = kind
