@@ -4,13 +4,18 @@ import re
 from typing import NamedTuple
 
 LABEL = re.compile(
-    r"(?:(?<![\w\\])part\s+)?\**(?:(?<![\w)\\}])\(([a-h]|i{1,3}|iv)\)|(?<![^\s*])([a-h]|i{1,3}|iv)\))"
+    r"(?:(?<![\w\\])part\s+)?\**"
+    r"(?:(?<![\w)\\}+/^=({·-])(?<![+/^=({·]\s)\(([a-h]|i{1,3}|iv)\)|(?<![^\s*])([a-h]|i{1,3}|iv)\))"
     r"[:.]?\**[:.]?\s*=?\s*",
     re.I,
 )
+# A bracket that is no label but multiplied: (a)(b), (a) + 1, (a) (x); a point (2, 3) is a part.
+MULTIPLIES = re.compile(
+    r"\s*(?:$|[+*/^=·]|\((?![^()]*,)|\\(?:cdot|times))|\W+$|.*[-+*/^=·(]$", re.S
+)
 ORDERS = (["a", "b", "c", "d", "e", "f", "g", "h"], ["i", "ii", "iii", "iv"])
-JOINT = re.compile(r"[\s;,.]*(?:\band)?[\s;,]*$")
-MARGIN = " \t\r\n*"
+JOINT = re.compile(r"[\s;,.*]*(?:\band)?[\s;,*-]*$")
+MARGIN = " \t\r\n*-•"
 LONGEST_PART = 60
 MOST_LABELS = 60
 
@@ -62,7 +67,8 @@ def _run(text: str, labels: list[re.Match[str]]) -> tuple[Part, ...]:
     if len(found) < 2:
         return ()
     ends = [match.start() for match in found[1:]] + [len(text)]
-    return tuple(
+    parts = tuple(
         Part(name, JOINT.sub("", text[match.end() : end]), match.start())
         for name, match, end in zip(order, found, ends, strict=False)
     )
+    return () if any(MULTIPLIES.match(part.text) for part in parts) else parts

@@ -1,5 +1,7 @@
 """Labels of parts: where a run of them begins and ends."""
 
+import pytest
+
 from verifiers.grammar.parts import as_list, last_parts, parts_of
 
 
@@ -16,6 +18,19 @@ def test_what_has_no_second_part_or_another_order_is_no_run() -> None:
     assert parts_of("(b) 3 (a) 4") == ()
     assert parts_of("f(a) + f(b)") == ()
     assert parts_of("So (a) 3 (b) 4") == ()
+
+
+@pytest.mark.parametrize(
+    "product",
+    ["(a)(1+(b)(1))", "(a) (x) (b) (y)", "(a) + (b)", "(a) - (b) 1", "(a) \\cdot (b) c", "(a)(b)"],
+)
+def test_brackets_that_are_multiplied_are_no_labels(product: str) -> None:
+    assert parts_of(product) == ()
+
+
+def test_labels_may_stand_in_a_list_and_before_a_point() -> None:
+    assert [part.text for part in parts_of("- (a) 3\n- (b) 10")] == ["3", "10"]
+    assert [part.text for part in parts_of("(a) -3 (b) (2, -1)")] == ["-3", "(2, -1)"]
 
 
 def test_the_last_run_counts_and_a_mention_is_no_label() -> None:
