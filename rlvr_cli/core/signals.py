@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -16,24 +17,27 @@ class Interrupts:
     """A handler under which a signal raises KeyboardInterrupt: at once inside `interruptible`,
     elsewhere at the next `interruptible`; a second signal raises it anywhere.
 
-    Python drops what is raised inside a destructor or a callback of the import system. So the
-    signal is also kept as a flag, which `heed` and the end of `interruptible` look at. One of
-    several processes has to stop where the others do: not `alone`, the first signal raises nothing
-    but within `at_once`, and `asked` says that it came.
+    Python drops what is raised inside a destructor or a callback of the import system, with a
+    traceback, which is not shown. So the signal is also kept as a flag, which `heed` and the end of
+    `interruptible` look at. One of several processes has to stop where the others do: not `alone`,
+    the first signal raises nothing but within `at_once`, and `asked` says that it came.
     """
 
     def __init__(self, alone: bool = True) -> None:
         self._asked, self._alone = 0, alone
         self._interruptible = False
         self._before: dict[signal.Signals, Any] = {}
+        self._hook = sys.unraisablehook
 
     def __enter__(self) -> "Interrupts":
         self._before = {name: signal.signal(name, self._handle) for name in _SIGNALS}
+        self._hook, sys.unraisablehook = sys.unraisablehook, self._dropped
         _in_force.append(self)
         return self
 
     def __exit__(self, *error: object) -> None:
         _in_force.remove(self)
+        sys.unraisablehook = self._hook
         for name, handler in self._before.items():
             signal.signal(name, handler)
 
@@ -51,6 +55,10 @@ class Interrupts:
             raise
         finally:
             self._interruptible = False
+
+    def _dropped(self, dropped: Any) -> None:
+        if dropped.exc_type is not KeyboardInterrupt:
+            self._hook(dropped)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         self._asked += 1

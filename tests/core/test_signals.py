@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 
 import pytest
 
@@ -89,3 +90,22 @@ def test_no_interruption_no_harm():
     heed()
     with Interrupts() as interrupts, interrupts.interruptible():
         heed()
+
+
+class Raises:
+    """An object whose destructor raises an error."""
+
+    def __init__(self, error: type[BaseException]) -> None:
+        self.error = error
+
+    def __del__(self) -> None:
+        raise self.error
+
+
+@pytest.mark.parametrize(("error", "shown"), [(KeyboardInterrupt, False), (ValueError, True)])
+def test_only_an_interrupt_that_a_destructor_drops_is_not_shown(error, shown, capfd, monkeypatch):
+    monkeypatch.setattr(sys, "unraisablehook", sys.__unraisablehook__)
+    with Interrupts():
+        Raises(error)
+    assert ("Traceback" in capfd.readouterr().err) is shown
+    assert sys.unraisablehook is sys.__unraisablehook__
