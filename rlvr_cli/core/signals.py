@@ -9,13 +9,17 @@ from types import FrameType
 from typing import Any
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_AGAIN_S = 0.02
+"""Seconds from one look at an import that a signal fell into to the next."""
 _WAITING = b"\nstopping as soon as this step is saved; once more to leave at once\n"
 _in_force: list["Interrupts"] = []
 
 
 class Interrupts:
     """A handler under which a signal raises KeyboardInterrupt: at once inside `interruptible`,
-    elsewhere at the next `interruptible`; a second signal raises it anywhere.
+    elsewhere at the next `interruptible`; a second signal raises it anywhere. One that falls into
+    an import raises it at the import's end: torch's C++ code, while its module is imported, ends
+    the process over an exception.
 
     Python drops what is raised inside a destructor or a callback of the import system, with a
     traceback, which is not shown. So the signal is also kept as a flag, which `heed` and the end of
@@ -31,6 +35,7 @@ class Interrupts:
 
     def __enter__(self) -> "Interrupts":
         self._before = {name: signal.signal(name, self._handle) for name in _SIGNALS}
+        self._before[signal.SIGALRM] = signal.signal(signal.SIGALRM, _look_again)
         self._hook, sys.unraisablehook = sys.unraisablehook, self._dropped
         _in_force.append(self)
         return self
@@ -38,6 +43,7 @@ class Interrupts:
     def __exit__(self, *error: object) -> None:
         _in_force.remove(self)
         sys.unraisablehook = self._hook
+        signal.setitimer(signal.ITIMER_REAL, 0)
         for name, handler in self._before.items():
             signal.signal(name, handler)
 
@@ -62,9 +68,12 @@ class Interrupts:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         self._asked += 1
-        if self._interruptible or self._asked > 1:
+        if self._asked > 1:
             raise KeyboardInterrupt
-        os.write(2, _WAITING)
+        if self._interruptible:
+            _look_again(number, frame)
+        else:
+            os.write(2, _WAITING)
 
 
 @contextmanager
@@ -91,3 +100,13 @@ def heed() -> None:
     """Raise KeyboardInterrupt if a signal came and may be handled now."""
     if _in_force and _in_force[-1]._interruptible and asked():
         raise KeyboardInterrupt
+
+
+def _look_again(number: int, frame: FrameType | None) -> None:
+    """Heed the signal that came, or look again a little later if a module is being imported."""
+    while frame and frame.f_code.co_filename != "<frozen importlib._bootstrap>":
+        frame = frame.f_back
+    if frame:
+        signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
+    else:
+        heed()

@@ -1,8 +1,10 @@
 """The first signal waits for a moment at which nothing can be spoiled, the second does not."""
 
+import importlib
 import os
 import signal
 import sys
+import time
 
 import pytest
 
@@ -41,6 +43,37 @@ def test_the_second_comes_at_once_anywhere():
         os.kill(os.getpid(), signal.SIGINT)
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
+
+
+def interrupting_module(directory, monkeypatch, signals):
+    """Write a module that interrupts its own import."""
+    (directory / "interrupting.py").write_text(
+        "import os, signal\n" + "os.kill(os.getpid(), signal.SIGINT)\n" * signals + "whole = 1\n"
+    )
+    monkeypatch.syspath_prepend(directory)
+    monkeypatch.delitem(sys.modules, "interrupting", raising=False)
+
+
+def imported_and_waited_for():
+    assert importlib.import_module("interrupting").whole
+    time.sleep(20)
+    pytest.fail("it was lost")
+
+
+def test_in_an_import_it_waits_for_its_end(tmp_path, monkeypatch):
+    interrupting_module(tmp_path, monkeypatch, 1)
+    before = signal.getsignal(signal.SIGALRM)
+    with Interrupts() as interrupts, pytest.raises(KeyboardInterrupt), interrupts.interruptible():
+        imported_and_waited_for()
+    assert signal.getsignal(signal.SIGALRM) == before
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+
+
+def test_the_second_does_not_wait_for_an_import(tmp_path, monkeypatch):
+    interrupting_module(tmp_path, monkeypatch, 2)
+    with Interrupts() as interrupts, pytest.raises(KeyboardInterrupt), interrupts.interruptible():
+        importlib.import_module("interrupting")
+    assert "interrupting" not in sys.modules
 
 
 class Dropping:
