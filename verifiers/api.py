@@ -13,10 +13,9 @@ from verifiers.extraction.extract import (
     Extraction,
     boxed_answer,
     extract,
-    other_readings,
-    says_words,
 )
 from verifiers.extraction.parts import in_parts
+from verifiers.extraction.readings import other_readings, says_words
 from verifiers.extraction.response.formats import check_format, is_incomplete
 from verifiers.extraction.undone import is_left_undone, is_refusal
 from verifiers.grammar.normalize import gold_text

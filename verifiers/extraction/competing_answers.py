@@ -8,8 +8,8 @@ from verifiers.extraction.context.aftermath import later_sentences
 from verifiers.extraction.context.hedges import APPROXIMATELY
 from verifiers.extraction.context.standing import sentence_after, taken_back
 from verifiers.extraction.context.wording import OR, listed
-from verifiers.extraction.prose import last_expression
 from verifiers.extraction.readable import is_value
+from verifiers.extraction.sentence.prose import last_expression
 from verifiers.extraction.statements import read_statement
 from verifiers.grammar.tables import pattern
 

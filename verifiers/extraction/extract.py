@@ -24,7 +24,7 @@ from verifiers.extraction.context.standing import (
 )
 from verifiers.extraction.context.wording import EITHER
 from verifiers.extraction.found import Extraction, beside, checked
-from verifiers.extraction.last_sentence import closing_words, ends_abroad, ends_in, last_sentence
+from verifiers.extraction.layouts import value_lines
 from verifiers.extraction.places import (
     MOST_PLACES,
     Place,
@@ -34,29 +34,29 @@ from verifiers.extraction.places import (
     spoken_at,
     without_denied,
 )
-from verifiers.extraction.prose import (
-    CONTRAST,
-    first_digit,
-    only_value,
-)
-from verifiers.extraction.readable import is_value
+from verifiers.extraction.readable import LONGEST_BARE, is_value
 from verifiers.extraction.response.formats import after_thought
 from verifiers.extraction.response.passages import (
     SENTENCE_END,
     final_text,
     without_quotations,
 )
-from verifiers.extraction.response.written import writes_comma
+from verifiers.extraction.sentence.last_sentence import (
+    last_sentence,
+)
+from verifiers.extraction.sentence.prose import (
+    CONTRAST,
+    first_digit,
+    only_value,
+)
+from verifiers.extraction.sentence.several import named_values
 from verifiers.extraction.statements import stated
+from verifiers.extraction.steps import bare_answer
 from verifiers.extraction.unmarked import (
-    bare_answer,
     emphasized,
-    named_values,
     unmarked,
-    value_lines,
 )
 from verifiers.grammar.literals import is_plain_number
-from verifiers.grammar.normalize import ENGLISH_OF, plain_words, words_alone
 from verifiers.grammar.parts import as_list
 from verifiers.grammar.spelling import unit_abroad
 from verifiers.grammar.tables import pattern, table
@@ -68,7 +68,6 @@ ANSWER_TAG = re.compile(r"</?\s*answer\s*/?>", re.I)
 PART_BEFORE = re.compile(r"(?:^|[\s*(])\(?(?:[a-e]|i{1,3}|iv)\)|\bpart \(?[a-e1-5]\b", re.I)
 SAYS_MORE = re.compile(r"[\w=]")
 ASIDE = re.compile(r"\([^()\\]*[A-Za-z]{3}|\b(?:because|since|as|so)\b")
-DECIMAL_COMMA = re.compile(r",(?<=\d,)(?=\d{1,6}(?!\d|,\d))")
 NOT_FOR_GOOD = pattern("extract", "not_for_good")
 FORETOLD = pattern("extract", "foretold")
 FORETELLS = (*words(table("extract")["foretells"]), " box", "this line")
@@ -76,19 +75,13 @@ NOTE = re.compile(r"\W*note\b", re.I)
 UNSURE_AFTER = re.compile(r"\W*(?:not sure|unsure|maybe|perhaps|if|unless|is what|but|hmm)\b", re.I)
 CLAUSE_AFTER = re.compile(r"^[^;\n]*\d[^;\n]*;\s+(?:the|it|this|we|but)\s+[a-z]+")
 LINE_BREAK = re.compile(r"<br\s*/?>", re.I)
-ENGLISH_WORDS = {
-    word for said in ENGLISH_OF.values() for word in (said, said.lower(), said.title())
-}
 MODULUS = re.compile(r"[\s$]{0,4}\\p?mod\s?\{?(\d{1,9})\}?")
 EQUAL_AFTER = re.compile(
     r"(?:\$|\\\)|\s){0,4}={1,2}\s{0,3}\$?(-?[\d.,]{1,20}\d|\d)(?=[\s.,;$)]*(?:$|\n|[A-Z]))"
 )
 UNIT_BESIDE = re.compile(r"[\s$)\]*]{0,4}\s([A-Za-z]{2,12})(?=[\s.,;!?)$]|$)")
 WEAK = ("no answer found", "last expression")
-POINT_OF_THOUSANDS = re.compile(r"(?<=\d)\.(?=\d{3}(?:\.\d{3})*,\d)")
-THOUSANDS = re.compile(r"[1-9]\d{0,2}\.\d{3}")
 NEAR_END = 400
-LONGEST_BARE = 300
 
 
 def extract(
@@ -102,7 +95,7 @@ def extract(
     if text is None:
         return Extraction(None, "thought never closed")
     written, text = text, final_text(text)
-    found = _answer(text, format=format, cut_off=cut_off)
+    found = answer_of(text, format=format, cut_off=cut_off)
     if format == "any" and not cut_off and found.reason in WEAK:
         emphasis = emphasized(written, text)
         found = Extraction(emphasis, "emphasis") if emphasis else found
@@ -110,39 +103,9 @@ def extract(
     return found._replace(passage="" if cut_off else text[-NEAR_END:], format=format)
 
 
-def other_readings(found: Extraction) -> tuple[str, ...]:
-    """Return 2,5 as a decimal where the language writes it so; 42 of a sentence that ends in 42!"""
-    value, end = found.text or "", found.passage
-    boxed = found.reason.startswith(("answer tag", "box"))
-    if value.endswith("!") and not boxed and f"{value}$" not in end:
-        return (value[:-1],)
-    if not boxed and THOUSANDS.fullmatch(value.lstrip("$€£ ").split(" ")[0]) and writes_comma(end):
-        return (value.replace(".", "", 1),)
-    if "," in end and DECIMAL_COMMA.search(end) and writes_comma(end):
-        end = DECIMAL_COMMA.sub(".", POINT_OF_THOUSANDS.sub("", end))
-        again = _answer(end, format=found.format, cut_off=False)
-        return (again.text,) if again.text and not again.rivals else ()
-    return ()
-
-
-def says_words(found: Extraction, gold: str) -> bool:
-    """Return whether a gold in words is what a box holds or a response ends in, in its language."""
-    if is_plain_number(gold):
-        return False
-    words = plain_words(gold)
-    words = "no solution" if words == "no solutions" else words
-    known = words.casefold() in ENGLISH_OF or words in ENGLISH_WORDS or not words.isascii()
-    if not (words_alone(gold) or (known and words.replace(" ", "").isalpha())):
-        return False
-    if found.text and found.reason == "box or mark":
-        return ends_in(plain_words(found.text), words)
-    if not found.passage:
-        return False
-    sentence = closing_words(found.passage)
-    return ends_in(sentence, words) or (known and ends_abroad(found.passage, sentence, words))
-
-
-def _answer(text: str, *, format: Format, cut_off: bool) -> Extraction:
+def answer_of(text: str, *, format: Format, cut_off: bool) -> Extraction:
+    """Find the answer in the final text of a response: in its block, its last mark or phrase, or
+    in what is left."""
     written = without_quotations(text)
     visible = without_denied(written)
     tags = list(ANSWER_TAG.finditer(visible)) if "<" in visible else []

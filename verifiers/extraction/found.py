@@ -6,8 +6,8 @@ from typing import NamedTuple
 from verifiers.extraction.competing_answers import with_aside
 from verifiers.extraction.context.hedges import labelled
 from verifiers.extraction.context.wording import EITHER, JOINT
-from verifiers.extraction.numbers import NUMBER_LIST
-from verifiers.extraction.readable import YES_OR_NO, is_value
+from verifiers.extraction.readable import LONGEST_BARE, YES_OR_NO, is_value
+from verifiers.extraction.sentence.numbers import NUMBER_LIST
 from verifiers.grammar.literals import is_plain_number
 from verifiers.grammar.normalize import normalize, plain_words
 from verifiers.grammar.tables import pattern
@@ -19,7 +19,6 @@ LONGEST_ANSWER = 30_000
 MOST_RIVALS = 12
 FOREIGN_JOINT = re.compile(rf"\s*(?!and\b|or\b){JOINT}\s*", re.I)
 NAMED_JOINT = re.compile(rf"(?<=\d)\s+(?!and\b|or\b){JOINT}\s+(?=[a-z]\s*=)", re.I)
-LONGEST_BARE = 300
 
 
 class Extraction(NamedTuple):

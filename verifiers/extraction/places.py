@@ -11,9 +11,9 @@ from verifiers.extraction.context.standing import (
     sentence_after,
     sentence_before,
 )
-from verifiers.extraction.prose import JOIN
 from verifiers.extraction.readable import is_value
 from verifiers.extraction.response.passages import boxes
+from verifiers.extraction.sentence.prose import JOIN
 from verifiers.extraction.statements import Statement, stated
 from verifiers.grammar.tables import pattern
 

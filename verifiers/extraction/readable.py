@@ -25,6 +25,7 @@ NOT_PROSE = (
 # A command that an operand has to follow: where it stands last, a value is cut off.
 UNFINISHED = r"\\(?:cdot|times|div|pm|[dt]?frac|sqrt)"
 LONGEST_PROSE = 2_000
+LONGEST_BARE = 300
 
 
 def is_value(text: str) -> bool:

@@ -23,16 +23,6 @@ from verifiers.extraction.context.standing import (
     taken_back,
 )
 from verifiers.extraction.context.wording import changed
-from verifiers.extraction.last_sentence import LONGEST_TEXT_ANSWER
-from verifiers.extraction.prose import (
-    CHOICE_AND_TEXT,
-    CLAUSE,
-    DATE,
-    STOPS,
-    joined_spans,
-    last_expression,
-    leads_to,
-)
 from verifiers.extraction.readable import (
     PROSE_WORD,
     UNFINISHED,
@@ -42,6 +32,16 @@ from verifiers.extraction.readable import (
     parsed,
 )
 from verifiers.extraction.response.passages import FENCED, QUOTED, sentences
+from verifiers.extraction.sentence.last_sentence import LONGEST_TEXT_ANSWER
+from verifiers.extraction.sentence.prose import (
+    CHOICE_AND_TEXT,
+    CLAUSE,
+    DATE,
+    STOPS,
+    joined_spans,
+    last_expression,
+    leads_to,
+)
 from verifiers.grammar.literals import LONGEST_PLAIN, is_plain_number
 from verifiers.grammar.parts import as_list
 from verifiers.grammar.spoken import spoken

@@ -1,33 +1,20 @@
 """The answer of a response that marks none: bare, in a few words, or in the last sentence."""
 
-import json
 import re
-from itertools import pairwise
 
-from verifiers.extraction.bounds import bounds_stated
 from verifiers.extraction.context.abroad import cut_off, described, gave_up
 from verifiers.extraction.context.aftermath import overturned
 from verifiers.extraction.context.hedges import BOUND, GAVE_UP, labelled
 from verifiers.extraction.context.plain import next_step, speaks_of_it
 from verifiers.extraction.context.standing import (
-    ANOTHERS_LABEL,
     denied_after,
     denied_before,
     doubted,
     sentence_after,
 )
 from verifiers.extraction.context.wording import changed
-from verifiers.extraction.last_sentence import last_sentence, without_reason
-from verifiers.extraction.places import MOST_PLACES
-from verifiers.extraction.prose import (
-    CONTRAST,
-    NUMBER,
-    last_expression,
-    only_value,
-    stands,
-    words_stated,
-)
-from verifiers.extraction.readable import UNFINISHED, YES_OR_NO, is_value
+from verifiers.extraction.layouts import first_line, from_json, last_row, misheaded, value_lines
+from verifiers.extraction.readable import LONGEST_BARE, UNFINISHED, YES_OR_NO, is_value
 from verifiers.extraction.response.passages import (
     BOLD,
     MARKED,
@@ -36,7 +23,18 @@ from verifiers.extraction.response.passages import (
     tail_of,
     without_code,
 )
+from verifiers.extraction.sentence.bounds import bounds_stated
+from verifiers.extraction.sentence.last_sentence import last_sentence, without_reason
+from verifiers.extraction.sentence.prose import (
+    CONTRAST,
+    NUMBER,
+    last_expression,
+    only_value,
+    stands,
+    words_stated,
+)
 from verifiers.extraction.statements import LEAD
+from verifiers.extraction.steps import TAIL, bare_answer, solved
 from verifiers.grammar.normalize import as_date, choices
 from verifiers.grammar.parts import as_list
 from verifiers.grammar.spoken import spoken
@@ -46,73 +44,21 @@ from verifiers.grammar.vocabulary import words
 CHECK = pattern("unmarked", "check")
 PARAGRAPH = re.compile(r"^.*?(?:\n\s*\n|\Z)", re.S)
 FENCE = re.compile(r"```\w*")
-HEADED = re.compile(r"(?:^|\n)\s*(?:#{1,6}\s+|\*\*)?([^\n]{3,40}?):?\s*\n+([^\n]{1,40})\Z")
 CHECKED = words(table("unmarked")["checked"])
 CUT_OFF = re.compile(rf"(?:[({{\[]|[\w)}}]\s*[*/×÷·+=:]|{UNFINISHED})[\s$]*$")
 NEAR_END = 400
 LONGEST_READ = 30_000
-LONGEST_BARE = 300
 TAG_LIKE = re.compile(r"</?[^\s<>=]{3,14}>")
-ANSWER_KEYS = words(table("unmarked")["answer_keys"])
 CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 TERSE = re.compile(r"(?:[^\W\d_]['’\w-]*\s+){0,2}([^\W\d_]['’\w-]*)\s+(?=[-$]?\d)")
-TAIL = pattern("unmarked", "tail")
 SPELLED = pattern("unmarked", "spelled")
-CONCLUDES = re.compile(
-    r"(\$?)[^\n]*?(?:\\Rightarrow|\\implies|⇒|⟹)(?![^\n]*(?:\\Rightarrow|\\implies|⇒|⟹))\s*"
-)
-STEP = pattern("unmarked", "step")
-ARROWS = re.compile(r"^[^\n]*[=<>≤≥][^\n]*→\s*(?=[^\n→]*[=<>≤≥])")
-EXPLAINED = re.compile(
-    r"([^\n]{1,60})\n[\s*_#]{0,10}(?:explanation|reasoning|justification|here['’]s why|because)\b",
-    re.I,
-)
 PROSE = re.compile(r"(?<!\\)\b(?!and\b|or\b)[A-Za-z]{2,}")
-SEPARATES = re.compile(r"\s*(?:\n+|[,;]\s|=>|⇒|→|\\(?:Right|right)arrow|\\implies)\s*")
-SOLUTION = re.compile(r"\$?([a-z])\s*=\s*\$?[-−]?[\d\\](?:[^=A-Za-z]|\\[a-z]+)*$")
 CHECKED_LINES = re.compile(r"(?<=\d)(\D*)\n(?:[^\n]*=[^\n]*[✓✔✅☑]\s*)+\Z")
 LAST_ASIDE = re.compile(r"(?<=[.!\n*])\s*\*?\([A-Z][^()\n]*(?:\([^()\n]*\)[^()\n]*)*\.?\)[.*]?$")
 NUMBERED = re.compile(r"^(?:\(?[a-e1-9]\)|[1-9]\.|•)\s+(?=\S)")
-MOST_NAMED = 4
-OPERATES = re.compile(
-    r"[=+*/×÷^<>≤≥√≈\\$]|\b(?:not|never|no|if|or|but|times|than|wait|instead)\b|n['’]t\b|[?？]",
-    re.I,
-)
-ANOTHER_THING = re.compile(r"\band\b|[;]|,(?=\s)")
-GIVEN_NEXT = re.compile(
-    r"\b(?:in|of|at|by|per|from|for|to|every|each|after|when|with|between|within|than)\s+$", re.I
-)
-ROW = re.compile(
-    r"\|\W*(?:final )?(?:answer|result|total|solution)\W*\|\W{0,4}?([^|\n]+?)\**\s*\|\s*$", re.I
-)
 STATES = words(table("unmarked")["states"])
-FIRST_CHOICE = re.compile(
-    r"\(?[A-J][).]\s(?:(?!\(?[A-J][).]\s)[^\n]){1,60}\n\s*\n"
-    r"(?!(?:.|\n)*(?:^|\n)\W{0,4}[A-J][).])"
-)
 NEXT_SENTENCE = re.compile(r"[.!?]\s+[A-Z]")
-STEP_LINE = re.compile(r"[^=]*(?:\d\s?[a-z]|[a-z][²^]|[+*/-])[^=]*=")
-WHOLE_SPAN = re.compile(r"\$[^$]+\$")
-LINE_MARK = re.compile(r"^(?:[-*+•]|\d{1,2}[.)]|(?:Part\s+)?\(?(?:[a-e]|i{1,3}|iv)\)\s*[:.]?)\s+")
-HEADING = re.compile(r"^[^\n=]{1,80}[^\n\d=]\s?[:：][ \t]*\n")
 NO_LIMIT = gated("unmarked", "no_limit")
-
-
-def value_lines(text: str) -> str | None:
-    """Return lines that are nothing but values, as one list."""
-    if "\n" not in text:
-        return None
-    text = HEADING.sub("", text, count=1)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if not 1 < len(lines) <= MOST_PLACES:
-        return None
-    values: list[str] = []
-    for line in lines:
-        value = LINE_MARK.sub("", line)
-        values.append(value[1:-1] if WHOLE_SPAN.fullmatch(value) else value)
-        if STEP_LINE.match(values[-1]) or not is_value(values[-1]):
-            return None
-    return ", ".join(values)
 
 
 def unmarked(text: str) -> tuple[str, str] | None:
@@ -127,19 +73,15 @@ def unmarked(text: str) -> tuple[str, str] | None:
         return None
     bare = FENCE.sub("", whole).strip() if "```" in whole else whole
     if bare.startswith("{") and '":' in bare:
-        return _from_json(bare)
-    if _misheaded(whole):
+        return from_json(bare)
+    if misheaded(whole) or speaks_of_it(last_sentence(whole)):
         return None
-    if speaks_of_it(last_sentence(whole)):
-        return None
-    if (first := EXPLAINED.match(whole)) and is_value(first[1]):
-        return first[1], "first line"
+    if first := first_line(whole):
+        return first, "first line"
     if found := solved(whole):
         return found, "last step"
     if listed := value_lines(whole):
         return listed, "several lines"
-    if FIRST_CHOICE.match(whole) and not choices(whole.partition("\n")[2]):
-        return whole.partition("\n")[0].rstrip(" ."), "first line"
     label = labelled(whole) if not NEXT_SENTENCE.search(whole) else None
     if label:
         value, anothers = label
@@ -153,8 +95,8 @@ def unmarked(text: str) -> tuple[str, str] | None:
         return parts, "parts"
     if NO_LIMIT.search(whole, max(0, len(whole) - NEAR_END)):
         return "does not exist", "last sentence"
-    if row := ROW.search(whole, max(0, len(whole) - NEAR_END)):
-        return row[1], "table"
+    if row := last_row(whole):
+        return row, "table"
     if len(whole) <= LONGEST_BARE and "\n" not in whole and (short := _short(whole)):
         return None if _followed(whole, short) else (short, "whole response")
     text = tail_of(text, LONGEST_READ)
@@ -187,29 +129,6 @@ def _unfinished(whole: str) -> bool:
     return gave_up(whole[near:]) or GAVE_UP.search(whole, near) is not None
 
 
-def named_values(sentence: str) -> tuple[str, ...]:
-    """Return the numbers of a sentence that gives one to each of several things: "Tom has 5 apples
-    and Ann has 3"."""
-    found = list(NUMBER.finditer(sentence))
-    if not 1 < len(found) <= MOST_NAMED or OPERATES.search(sentence) or speaks_of_it(sentence):
-        return ()
-    gaps = [sentence[a.end() : b.start()] for a, b in pairwise(found)]
-    if not all(ANOTHER_THING.search(gap) and not GIVEN_NEXT.search(gap) for gap in gaps):
-        return ()
-    if GIVEN_NEXT.search(sentence[: found[0].start()]) or not stands(sentence, found[-1][0]):
-        return ()
-    return tuple(match[0] for match in found)
-
-
-def _misheaded(whole: str) -> bool:
-    """Return whether a value stands under a heading that gives it to others: Wrong answer."""
-    headed = HEADED.search(whole, max(0, len(whole) - 160))
-    if headed is None or not is_value(headed[2]):
-        return False
-    said = headed[1].lower().split()
-    return denied_before(headed[1] + " ") or not ANOTHERS_LABEL.isdisjoint(said)
-
-
 def emphasized(written: str, text: str) -> str | None:
     """Return the only value in bold of a response's last sentence, if the sentence states it."""
     line = written.rstrip().rpartition("\n")[2].strip()
@@ -235,34 +154,6 @@ def _followed(text: str, value: str) -> bool:
     return at >= 0 and next_step(text[stop + len(sentence_after(text, stop)) :][:NEAR_END])
 
 
-def bare_answer(text: str) -> str:
-    """Return a text without "so," before its value and "I think" after it."""
-    text = TAIL.sub("", LEAD.sub("", text, count=1), count=1)
-    if len(text) <= LONGEST_BARE:
-        text = solved(text) or text
-        text = STEP.sub("", text, count=1) if "=" in text else text
-        text = ARROWS.sub("", text, count=1) if "→" in text else text
-    return f"{match[1]}{text[match.end() :]}" if (match := CONCLUDES.match(text)) else text
-
-
-def solved(text: str) -> str | None:
-    """Return x = 120 of "2x = 240, x = 120": the last of several equations in one unknown, if it
-    says what the unknown is and those before it do not."""
-    if text.count("=") < 2 or len(text) > LONGEST_BARE:
-        return None
-    *steps, last = SEPARATES.split(text.strip().rstrip("."))
-    named = SOLUTION.match(last)
-    if named is None or not steps:
-        return None
-    unknown = re.compile(rf"(?<![A-Za-z\\]){named[1]}(?![A-Za-z])")
-    for step in steps:
-        if step.strip("$* ") == last.strip("$* "):
-            continue
-        if step.count("=") < 1 or not unknown.search(step) or SOLUTION.match(step):
-            return None
-    return last
-
-
 def _short(whole: str) -> str | None:
     """Return the answer of a line: a value, a value with its reason, or two or three words."""
     if terse := _tersely(whole):
@@ -283,21 +174,6 @@ def _short(whole: str) -> str | None:
     if _few_words(whole):
         return words_stated(whole) or only_value(whole) or whole
     return None
-
-
-def _from_json(text: str) -> tuple[str, str] | None:
-    """Return the answer of a JSON object that has one."""
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    said = [found[key] for key in ANSWER_KEYS if key in found] if isinstance(found, dict) else []
-    refused = isinstance(found, dict) and any(
-        value in (False, "rejected", "wrong", "failed", "incorrect") for value in found.values()
-    )
-    if refused or len(said) != 1 or not isinstance(said[0], str | int | float):
-        return None
-    return str(said[0]), "JSON"
 
 
 def _few_words(text: str) -> bool:

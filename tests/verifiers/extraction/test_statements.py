@@ -3,8 +3,8 @@
 import pytest
 
 from verifiers import Verdict, verify
-from verifiers.extraction.prose import last_expression, only_value, words_stated
 from verifiers.extraction.readable import is_value
+from verifiers.extraction.sentence.prose import last_expression, only_value, words_stated
 from verifiers.extraction.statements import read_statement
 from verifiers.grammar.normalize import normalize
 

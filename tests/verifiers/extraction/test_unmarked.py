@@ -3,7 +3,7 @@
 import pytest
 
 from verifiers import verify
-from verifiers.extraction.unmarked import named_values, solved, unmarked, value_lines
+from verifiers.extraction.unmarked import unmarked
 
 
 @pytest.mark.parametrize(
@@ -36,38 +36,6 @@ def test_a_few_words_state_a_value(text: str, value: str) -> None:
 )
 def test_what_is_no_answer(text: str) -> None:
     assert unmarked(text) is None
-
-
-def test_lines_of_values_are_one_list() -> None:
-    assert value_lines("- x = 2\n- x = 3") == "x = 2, x = 3"
-    assert value_lines("2\nand then three more of them") is None
-    assert value_lines("2") is None
-
-
-@pytest.mark.parametrize(
-    ("text", "last"),
-    [
-        ("2x = 240, x = 120", "x = 120"), ("c^2 = 169\nc = 13", "c = 13"), ("2x=8 => x=4", "x=4"),
-        ("x = 2, x = 3", None), ("x = 2, y = 3", None), ("a + b = 5; x = 3", None),
-        ("x = 120", None),
-    ],
-)  # fmt: skip
-def test_equations_that_are_solved_one_after_another(text: str, last: str | None) -> None:
-    assert solved(text) == last
-
-
-@pytest.mark.parametrize(
-    ("sentence", "values"),
-    [
-        ("So Tom has 5 apples and Ann has 3.", ("5", "3")), ("She ran 5 km in 25 minutes.", ()),
-        ("The angles measure 40°, 60° and 80°.", ("40°", "60°", "80°")), ("It is 5.", ()),
-        ("Tom does not have 5 apples and Ann 3.", ()), ("5 times 3 and 4", ()),
-    ],
-)  # fmt: skip
-def test_values_that_a_sentence_gives_to_several_things(
-    sentence: str, values: tuple[str, ...]
-) -> None:
-    assert named_values(sentence) == values
 
 
 def test_a_remark_after_an_unmarked_answer_is_no_answer() -> None:

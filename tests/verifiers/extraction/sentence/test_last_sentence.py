@@ -2,7 +2,7 @@
 
 import pytest
 
-from verifiers.extraction.last_sentence import (
+from verifiers.extraction.sentence.last_sentence import (
     chosen,
     chosen_last,
     last_sentence,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from verifiers.extraction.numbers import last_number
+from verifiers.extraction.sentence.numbers import last_number
 
 
 @pytest.mark.parametrize(

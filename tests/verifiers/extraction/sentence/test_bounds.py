@@ -3,7 +3,7 @@
 import pytest
 
 from verifiers import verify
-from verifiers.extraction.bounds import bounds_stated
+from verifiers.extraction.sentence.bounds import bounds_stated
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from verifiers.extraction.computed import computed_side
+from verifiers.extraction.sentence.computed import computed_side
 
 
 @pytest.mark.parametrize(

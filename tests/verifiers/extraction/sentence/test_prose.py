@@ -2,7 +2,7 @@
 
 import pytest
 
-from verifiers.extraction.prose import joined_spans, last_expression, leads_to, only_value
+from verifiers.extraction.sentence.prose import joined_spans, last_expression, leads_to, only_value
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import re
 
-from verifiers.extraction.computed import computed_side
 from verifiers.extraction.context.hedges import BOUND, DENIED, HEDGED
 from verifiers.extraction.context.plain import speaks_of_it, stated_plainly
 from verifiers.extraction.context.standing import (
@@ -12,7 +11,15 @@ from verifiers.extraction.context.standing import (
     only_offered,
 )
 from verifiers.extraction.context.wording import EITHER, JOINT, changed
-from verifiers.extraction.last_sentence import (
+from verifiers.extraction.readable import YES_OR_NO, is_value, parsed
+from verifiers.extraction.response.passages import (
+    math_span,
+    math_spans,
+    sentences,
+    without_boilerplate,
+)
+from verifiers.extraction.sentence.computed import computed_side
+from verifiers.extraction.sentence.last_sentence import (
     FOR_WHICH,
     chosen,
     chosen_last,
@@ -22,14 +29,7 @@ from verifiers.extraction.last_sentence import (
     says,
     without_reason,
 )
-from verifiers.extraction.numbers import NUMBER, last_number
-from verifiers.extraction.readable import YES_OR_NO, is_value, parsed
-from verifiers.extraction.response.passages import (
-    math_span,
-    math_spans,
-    sentences,
-    without_boilerplate,
-)
+from verifiers.extraction.sentence.numbers import NUMBER, last_number
 from verifiers.grammar.literals import is_plain_number
 from verifiers.grammar.spoken import SAID, counted_abroad, spoken
 from verifiers.grammar.tables import gated, pattern

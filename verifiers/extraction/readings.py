@@ -1,0 +1,49 @@
+"""Other ways to read what a response ends in: a decimal comma, words of its language."""
+
+import re
+
+from verifiers.extraction.extract import answer_of
+from verifiers.extraction.found import Extraction
+from verifiers.extraction.response.written import writes_comma
+from verifiers.extraction.sentence.last_sentence import closing_words, ends_abroad, ends_in
+from verifiers.grammar.literals import is_plain_number
+from verifiers.grammar.normalize import ENGLISH_OF, plain_words, words_alone
+
+DECIMAL_COMMA = re.compile(r",(?<=\d,)(?=\d{1,6}(?!\d|,\d))")
+ENGLISH_WORDS = {
+    word for said in ENGLISH_OF.values() for word in (said, said.lower(), said.title())
+}
+POINT_OF_THOUSANDS = re.compile(r"(?<=\d)\.(?=\d{3}(?:\.\d{3})*,\d)")
+THOUSANDS = re.compile(r"[1-9]\d{0,2}\.\d{3}")
+
+
+def other_readings(found: Extraction) -> tuple[str, ...]:
+    """Return 2,5 as a decimal where the language writes it so; 42 of a sentence that ends in 42!"""
+    value, end = found.text or "", found.passage
+    boxed = found.reason.startswith(("answer tag", "box"))
+    if value.endswith("!") and not boxed and f"{value}$" not in end:
+        return (value[:-1],)
+    if not boxed and THOUSANDS.fullmatch(value.lstrip("$€£ ").split(" ")[0]) and writes_comma(end):
+        return (value.replace(".", "", 1),)
+    if "," in end and DECIMAL_COMMA.search(end) and writes_comma(end):
+        end = DECIMAL_COMMA.sub(".", POINT_OF_THOUSANDS.sub("", end))
+        again = answer_of(end, format=found.format, cut_off=False)
+        return (again.text,) if again.text and not again.rivals else ()
+    return ()
+
+
+def says_words(found: Extraction, gold: str) -> bool:
+    """Return whether a gold in words is what a box holds or a response ends in, in its language."""
+    if is_plain_number(gold):
+        return False
+    words = plain_words(gold)
+    words = "no solution" if words == "no solutions" else words
+    known = words.casefold() in ENGLISH_OF or words in ENGLISH_WORDS or not words.isascii()
+    if not (words_alone(gold) or (known and words.replace(" ", "").isalpha())):
+        return False
+    if found.text and found.reason == "box or mark":
+        return ends_in(plain_words(found.text), words)
+    if not found.passage:
+        return False
+    sentence = closing_words(found.passage)
+    return ends_in(sentence, words) or (known and ends_abroad(found.passage, sentence, words))
