@@ -59,7 +59,7 @@ from verifiers.extraction.unmarked import (
 from verifiers.grammar.literals import is_plain_number
 from verifiers.grammar.parts import as_list
 from verifiers.grammar.spelling import unit_abroad
-from verifiers.grammar.tables import pattern, table
+from verifiers.grammar.tables import gated, pattern, table
 from verifiers.grammar.units import SPELLINGS
 from verifiers.grammar.vocabulary import words
 from verifiers.types import Format
@@ -69,7 +69,7 @@ PART_BEFORE = re.compile(r"(?:^|[\s*(])\(?(?:[a-e]|i{1,3}|iv)\)|\bpart \(?[a-e1-
 SAYS_MORE = re.compile(r"[\w=]")
 ASIDE = re.compile(r"\([^()\\]*[A-Za-z]{3}|\b(?:because|since|as|so)\b")
 NOT_FOR_GOOD = pattern("extract", "not_for_good")
-FORETOLD = pattern("extract", "foretold")
+FORETOLD = gated("extract", "foretold")
 FORETELLS = (*words(table("extract")["foretells"]), " box", "this line")
 NOTE = re.compile(r"\W*note\b", re.I)
 UNSURE_AFTER = re.compile(r"\W*(?:not sure|unsure|maybe|perhaps|if|unless|is what|but|hmm)\b", re.I)
@@ -100,7 +100,8 @@ def extract(
         emphasis = emphasized(written, text)
         found = Extraction(emphasis, "emphasis") if emphasis else found
         found = found._replace(parts=named_values(last_sentence(text)))
-    return found._replace(passage="" if cut_off else text[-NEAR_END:], format=format)
+    passage = "" if cut_off else text[-NEAR_END:]
+    return Extraction(found.text, found.reason, found.rivals, found.parts, passage, format)
 
 
 def answer_of(text: str, *, format: Format, cut_off: bool) -> Extraction:
@@ -252,8 +253,9 @@ def _last_of(text: str, places: list[Place]) -> Extraction | None:
     if not last.certain and cut_off(text):
         return Extraction(None, "cut off")
     lead = text[max(0, last.start - NEAR_END) : last.start]
-    if any(word in lead for word in FORETELLS) and FORETOLD.search(lead):
-        return Extraction(None, "denied")
+    for word in FORETELLS:
+        if word in lead and FORETOLD.found(lead):
+            return Extraction(None, "denied")
     if last.offered:
         return Extraction(None, "only offered")
     end = last.end

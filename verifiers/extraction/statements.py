@@ -1,7 +1,6 @@
 """What "the answer is …" states."""
 
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from verifiers.extraction.context.abroad import misnamed
@@ -118,13 +117,10 @@ def stated(text: str) -> list[Statement]:
     lowered = text.lower()
     if len(lowered) != len(text):
         lowered = text
-    found_at = {at for word in STATING if word in lowered for at in _all_places(lowered, word)}
-    end = lowered[-NEAR_END:]
-    begin = len(lowered) - len(end)
-    for word in STATING_ABROAD:
-        if word in end:
-            found_at.update(_all_places(lowered, word, begin))
-    places = sorted(found_at)
+    places = sorted(_all_places(lowered, STATING, 0))
+    near = max(0, len(lowered) - NEAR_END)
+    if abroad := _all_places(lowered, STATING_ABROAD, near):
+        places = sorted({*places, *abroad})
     if not places:
         return []
     quoted = (
@@ -144,11 +140,16 @@ def stated(text: str) -> list[Statement]:
     return sorted(filter(None, found), key=lambda statement: statement.start)
 
 
-def _all_places(lowered: str, word: str, begin: int = 0) -> Iterator[int]:
-    at = lowered.find(word, begin)
-    while at >= 0:
-        yield at
-        at = lowered.find(word, at + len(word))
+def _all_places(lowered: str, nouns: tuple[str, ...], begin: int) -> set[int]:
+    """Return where any of the nouns begins."""
+    places = set()
+    near = lowered[begin:]
+    for noun in nouns:
+        at = lowered.find(noun, begin) if noun in near else -1
+        while at >= 0:
+            places.add(at)
+            at = lowered.find(noun, at + len(noun))
+    return places
 
 
 def _begins(text: str, at: int) -> re.Match[str] | None:

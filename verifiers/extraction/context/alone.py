@@ -26,6 +26,7 @@ FUNCTION_WORD = re.compile(
 )
 CLOSES = re.compile(r"(?:\$\$?|\\\)|\\\]|\)|\]|\}|\\right\s*[)\]}|.]|\*\*|__|\"|”|')")
 FOLLOWS = pattern("alone", "follows", flags=0)
+TOUCHED = re.compile(r"(?:[\w^+/!-]|(?<!\*)\*)\$\$?$")
 WORD_TOUCHES = re.compile(r"(?:[A-Za-z]{2}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])\$\$?$")
 MEMBER_AFTER = re.compile(r"\s*,\s*(?!\\(?:boxed|fbox))[-\w\\]")
 RELATES = re.compile(r"\s*(?:[<>]\s*[\w\\]|:\s*\d)")
@@ -94,8 +95,8 @@ def _free_before(text: str, start: int) -> bool:
         spaces = SPACES_BEFORE.search(before, max(0, len(before.rstrip(SPACE_ENDS)) - 1))
         bare = before[: spaces.start()] if spaces else before
         if not bare or (spaces and "\n" in spaces[0]) or OPENS_MATH.search(bare):
-            touching = re.search(r"(?:[\w^+/!-]|(?<!\*)\*)\$\$?$", bare)
-            return not (touching and not spaces) or bool(WORD_TOUCHES.search(bare))
+            touching = not spaces and bare.endswith("$") and TOUCHED.search(bare)
+            return not touching or bool(WORD_TOUCHES.search(bare))
         if (LIST_MARK.search(bare) and spaces) or TABLE_ROW.search(bare):
             return True
         if not bare[-1].isprintable() or LEADS.search(bare) or TEXT_BEFORE.search(bare):

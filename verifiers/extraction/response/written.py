@@ -34,7 +34,7 @@ QUOTED_WHOLE = re.compile(r"^(?:>\s+|==(?=\S))(.*?)(?:==)?$")
 POINT = re.compile(r"(?<=\()(-?\d+(?:[.,]\d+)?)\s?(?:\||\\mid)\s?(-?\d+(?:[.,]\d+)?)(?=\))")
 PERCENT_FIRST = re.compile(r"(?<![\w%\\])%(\d+(?:[.,]\d+)?)(?![\w%])")
 BARE_BOX = re.compile(r"(?<![\\\w])boxed\{")
-DATE_ABROAD = re.compile(r"\d(?:\.|er)?\s(?:de\s)?([^\W\d_]{3,})|(月)\s?\d")
+DATE_ABROAD = re.compile(r"[0-9](?=[\s.e月])(?:(?:\.|er)?\s(?:de\s)?([^\W\d_]{3,})|\s?月)")
 NEAR_DATE = 200
 CLOCK = re.compile(r"(?<!\d)(\d{1,2})\s?[時时点]\s?(\d{2})\s?分")
 HYPHEN = re.compile("(?<=[\u05d0-\u05ea])-(?=\\d)")
