@@ -10,7 +10,7 @@ from verifiers.extraction.competing_answers import (
     stands_beside,
 )
 from verifiers.extraction.context.abroad import cut_off
-from verifiers.extraction.context.aftermath import overturned
+from verifiers.extraction.context.aftermath import announced, overturned
 from verifiers.extraction.context.alone import stands_alone
 from verifiers.extraction.context.hedges import BOUND
 from verifiers.extraction.context.standing import (
@@ -256,7 +256,7 @@ def _last_of(text: str, places: list[Place]) -> Extraction | None:
     for word in FORETELLS:
         if word in lead and FORETOLD.found(lead):
             return Extraction(None, "denied")
-    if last.offered:
+    if last.offered or announced(text[: last.start][-NEAR_END:]):
         return Extraction(None, "only offered")
     end = last.end
     if not last.certain:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from verifiers.extraction import last_sentence, prose
+from verifiers.extraction.sentence import last_sentence, prose
 from verifiers.extraction.context import hedges, plain, standing
 from verifiers.grammar.gates import Gated, needed
 

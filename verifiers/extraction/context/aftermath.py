@@ -4,10 +4,13 @@ import re
 
 from verifiers.extraction.context.abroad import denies_answer
 from verifiers.extraction.context.wording import REJECTED, WRONG, Words, listed
-from verifiers.grammar.tables import gated, table
+from verifiers.grammar.tables import gated, pattern, table
 
 REFUSED = gated("aftermath", "refused")
 REVISED = gated("aftermath", "revised")
+OF_SELF = pattern("aftermath", "of_self", flags=0)
+OF_SELF_ABROAD = pattern("aftermath", "of_self_abroad", flags=0)
+ANNOUNCED = pattern("aftermath", "announced", flags=0)
 HARMLESS = gated("aftermath", "harmless")
 ABROAD = WRONG | REJECTED | Words(*table("aftermath")["abroad"])
 TAKEN_BACK_ABROAD = Words(*table("aftermath")["taken_back_abroad"])
@@ -69,11 +72,16 @@ def _goes_back(rest: str) -> bool:
 
 
 def _overturns(sentence: str, answer: str, of_another: bool) -> bool:
-    if REVISED.found(sentence):
+    if REVISED.found(sentence) or OF_SELF.search(sentence):
         return True
     if REFUSED.found(sentence):
         return not (of_another or HARMLESS.found(sentence) or _of_another(sentence, answer))
     return _abroad(sentence)
+
+
+def announced(before: str) -> bool:
+    """Return whether the writer speaks of himself, and computes nothing, before an answer."""
+    return not VALUE.search(before) and ANNOUNCED.search(before) is not None
 
 
 def _of_another(sentence: str, answer: str) -> bool:
@@ -83,11 +91,13 @@ def _of_another(sentence: str, answer: str) -> bool:
 
 
 def _abroad(sentence: str) -> bool:
-    """Return whether a short sentence without a value of its own says no in another language."""
+    """Return whether a sentence says no in another language, or a short one without a value of its
+    own does; or whether its writer speaks of himself."""
+    if OF_SELF_ABROAD.search(sentence) or TAKEN_BACK_ABROAD.search(sentence):
+        return True
     if VALUE.search(sentence):
         first = FIRST_CLAUSE.match(sentence)
-        no = first is not None and not VALUE.search(first[0]) and _abroad(first[0])
-        return no or TAKEN_BACK_ABROAD.search(sentence)
+        return first is not None and not VALUE.search(first[0]) and _abroad(first[0])
     if len(sentence.split()) > FEW_WORDS or len(sentence) > 80:
         return False
     if sentence.isascii() and HARMLESS.found(sentence):
