@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from verifiers.extraction.sentence import last_sentence, prose
 from verifiers.extraction.context import hedges, plain, standing
+from verifiers.extraction.sentence import last_sentence, prose
 from verifiers.grammar.gates import Gated, needed
 
 CASES = Path(__file__).resolve().parents[1] / "cases"

@@ -32,7 +32,7 @@ class Words:
             pieces = WHOLE.findall(phrase)
             self.by_first.setdefault(pieces[0], []).append(phrase)
             self.by_last.setdefault(pieces[-1], []).append(phrase)
-        self.pieces = tuple(anywhere.replace("_", " ").split())
+        self.pieces = tuple(piece.replace("_", " ") for piece in anywhere.split())
         self.longest = 2 + max((len(phrase) for phrase in known), default=0)
         first = self.single | self.by_first.keys()
         self.bits = registered_words(first, beyond_ascii=bool(self.pieces))
