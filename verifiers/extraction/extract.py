@@ -55,6 +55,7 @@ from verifiers.extraction.steps import bare_answer
 from verifiers.extraction.unmarked import (
     emphasized,
     unmarked,
+    without_closing,
 )
 from verifiers.grammar.literals import is_plain_number
 from verifiers.grammar.parts import as_list
@@ -96,7 +97,12 @@ def extract(
         return Extraction(None, "thought never closed")
     written, text = text, final_text(text)
     found = answer_of(text, format=format, cut_off=cut_off)
-    if format == "any" and not cut_off and found.reason in WEAK:
+    weak = format == "any" and not cut_off and found.reason in WEAK
+    if weak and len(shorter := without_closing(written)) < len(written.rstrip()):
+        written, text = shorter, final_text(shorter)
+        found = answer_of(text, format=format, cut_off=cut_off)
+        weak = found.reason in WEAK
+    if weak:
         emphasis = emphasized(written, text)
         found = Extraction(emphasis, "emphasis") if emphasis else found
         found = found._replace(parts=named_values(last_sentence(text)))

@@ -15,6 +15,7 @@ ENGLISH_WORDS = {
 }
 POINT_OF_THOUSANDS = re.compile(r"(?<=\d)\.(?=\d{3}(?:\.\d{3})*,\d)")
 THOUSANDS = re.compile(r"[1-9]\d{0,2}\.\d{3}")
+TIME = re.compile(r"((?:[01]?\d|2[0-3]))\.([0-5]\d)")
 
 
 def other_readings(found: Extraction) -> tuple[str, ...]:
@@ -25,10 +26,13 @@ def other_readings(found: Extraction) -> tuple[str, ...]:
         return (value[:-1],)
     if not boxed and THOUSANDS.fullmatch(value.lstrip("$€£ ").split(" ")[0]) and writes_comma(end):
         return (value.replace(".", "", 1),)
+    if (time := TIME.fullmatch(value.split(" ")[0])) and (writes_comma(end) or not end.isascii()):
+        return (f"{time[1]}:{time[2]}",)
     if "," in end and DECIMAL_COMMA.search(end) and writes_comma(end):
         end = DECIMAL_COMMA.sub(".", POINT_OF_THOUSANDS.sub("", end))
         again = answer_of(end, format=found.format, cut_off=False)
-        return (again.text,) if again.text and not again.rivals else ()
+        plain = (DECIMAL_COMMA.sub(".", value),) if found.reason == "emphasis" else ()
+        return (again.text, *plain) if again.text and not again.rivals else plain
     return ()
 
 

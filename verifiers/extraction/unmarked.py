@@ -12,7 +12,7 @@ from verifiers.extraction.context.standing import (
     doubted,
     sentence_after,
 )
-from verifiers.extraction.context.wording import changed
+from verifiers.extraction.context.wording import Words, changed
 from verifiers.extraction.layouts import first_line, from_json, last_row, misheaded, value_lines
 from verifiers.extraction.readable import LONGEST_BARE, UNFINISHED, YES_OR_NO, is_value
 from verifiers.extraction.response.passages import (
@@ -55,9 +55,15 @@ SPELLED = pattern("unmarked", "spelled")
 PROSE = re.compile(r"(?<!\\)\b(?!and\b|or\b)[A-Za-z]{2,}")
 CHECKED_LINES = re.compile(r"(?<=\d)(\D*)\n(?:[^\n]*=[^\n]*[✓✔✅☑]\s*)+\Z")
 LAST_ASIDE = re.compile(r"(?<=[.!\n*])\s*\*?\([A-Z][^()\n]*(?:\([^()\n]*\)[^()\n]*)*\.?\)[.*]?$")
+THERE_IT_IS = re.compile(
+    r"\s*[—–,-]+\s*(?:and\s+)?(?:there|that)['’]s\s+(?:your|the|our)\s+answer\W*$", re.I
+)
 NUMBERED = re.compile(r"^(?:\(?[a-e1-9]\)|[1-9]\.|•)\s+(?=\S)")
 STATES = words(table("unmarked")["states"])
 NEXT_SENTENCE = re.compile(r"[.!?]\s+[A-Z]")
+CLOSING = Words(*table("unmarked")["closing"])
+STATES_MORE = re.compile(r"[\d=$\\|`]|\*\*")
+DIVIDER = re.compile(r"[-*_ ]{3,}")
 NO_LIMIT = gated("unmarked", "no_limit")
 
 
@@ -115,10 +121,24 @@ def _without_remarks(whole: str) -> str:
         whole = (whole[: check.start()] + rest).rstrip()
     if whole[-1:] in ("✓", "✔", "✅", "☑"):
         whole = CHECKED_LINES.sub(r"\1", whole)
+    whole = (
+        THERE_IT_IS.sub("", whole) if whole.endswith(("answer.", "answer!", "answer")) else whole
+    )
     aside = LAST_ASIDE.search(whole, 1) if whole[-1:] in (")", ".", "*") else None
     if aside and not overturned(whole, aside.start(), ""):
         whole = whole[: aside.start()].rstrip()
     return whole
+
+
+def without_closing(text: str) -> str:
+    """Return a text without the paragraphs at its end that offer help and state nothing."""
+    while (at := text.rstrip().rfind("\n\n")) >= 0:
+        last = text[at:].strip()
+        closes = CLOSING.search(last) and not STATES_MORE.search(last)
+        if not (closes or DIVIDER.fullmatch(last)) or overturned(text, at, ""):
+            break
+        text = text[:at].rstrip()
+    return text
 
 
 def _unfinished(whole: str) -> bool:

@@ -1,6 +1,7 @@
 """One spelling for answers that differ only in markup; choices and plain words."""
 
 import re
+import unicodedata
 from functools import lru_cache
 
 from verifiers.grammar.spoken import spoken
@@ -71,14 +72,18 @@ LABEL = re.compile(
     r"(?:\([A-J]\)|[A-J][).:])\s*\}?(?:\\\s|~|\\[,;:! ]|\\quad)*",
     re.I,
 )
+SCRIPT_DIGIT = re.compile(r"(?![0-9])\d")
 SEVERAL = re.compile(rf"{LETTER}(?:(?:\s*(?:,|;|&|and)\s*)+{LETTER})+")
 RUN = re.compile(r"[A-J]{2,6}")
 
 
 def gold_text(gold: str) -> str:
     """Return the answer inside a gold field; GSM8K writes its solution first and then `####
-    answer`."""
-    return gold.rpartition(GOLD_MARK)[2].strip().strip(INVISIBLE_EDGE)
+    answer`. Digits of other scripts become plain ones."""
+    gold = gold.rpartition(GOLD_MARK)[2].strip().strip(INVISIBLE_EDGE)
+    if gold.isascii():
+        return gold
+    return SCRIPT_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), gold)
 
 
 def normalize(text: str) -> str:

@@ -36,7 +36,11 @@ PERCENT_FIRST = re.compile(r"(?<![\w%\\])%(\d+(?:[.,]\d+)?)(?![\w%])")
 BARE_BOX = re.compile(r"(?<![\\\w])boxed\{")
 DATE_ABROAD = re.compile(r"[0-9](?=[\s.e月])(?:(?:\.|er)?\s(?:de\s)?([^\W\d_]{3,})|\s?月)")
 NEAR_DATE = 200
-CLOCK = re.compile(r"(?<!\d)(\d{1,2})\s?[時时点]\s?(\d{2})\s?分")
+CLOCK = re.compile(
+    r"(?<!\d)(\d{1,2})\s?[時时点시]\s?(\d{2})\s?[分분]|\bв\s(\d{1,2})\sчас\w*\s(\d{2})\sминут\w*"
+)
+TEN_THOUSANDS = re.compile(r"(?<![\d.])(\d{1,4}(?:\.\d{1,4})?)\s?万(?=[元円个人米步])")
+RATIO_ABROAD = re.compile(r"(?<=\d)\s(?:zu|ku|대)\s(?=\d)|∶")
 HYPHEN = re.compile("(?<=[\u05d0-\u05ea])-(?=\\d)")
 RUPEES = re.compile(r"(?<=\d)/-(?=[\s.,]|$)")
 RUPIAH = re.compile(r"\bRp\.?\s?(?=\d)")
@@ -56,6 +60,9 @@ PLAIN_WORD = re.compile(r"(?<![\\\w])[^\W\d_]{2,}")
 NAMES_MONEY = re.compile(r"\d,\d\d\s?€|R\$\s?\d")
 MASKED_WORD = re.compile(r"[^\s<>\\{}$.,;:!?()]*[^\x00-\x7f][^\s<>\\{}$.,;:!?()]*")
 INVISIBLE = re.compile("[\u00ad\u200b-\u200d\u2060]")
+EMOJI = re.compile(
+    "[\U0001f1e6-\U0001f1ff\U0001f300-\U0001f44d\U0001f44f-\U0001f5ff\U0001f600-\U0001f643\U0001f680-\U0001f6aa\U0001f947-\U0001f9ff\ufe0f]"
+)
 MASKS = re.compile(
     "[\uff21-\uff5a\u24b6-\u24e9\U0001d400-\U0001d7ff\u00ad\u200b-\u200d\u2060ɴᴏᴛᴇᴡʀɢ]"
     "|[A-Za-z][аеорсухіјѕ]|[аеорсухіјѕ][A-Za-z]"
@@ -81,7 +88,10 @@ def own_words(text: str) -> str:
     if not ("The " in end or " the " in end or end.isdigit()):
         text = _with_english_dates(text)
     if not end.isascii():
-        text = CLOCK.sub(r"\1:\2", text) if "分" in end else text
+        if CLOCK.search(end):
+            text = CLOCK.sub(lambda time: f"{time[1] or time[3]}:{time[2] or time[4]}", text)
+        text = RATIO_ABROAD.sub(":", text)
+        text = TEN_THOUSANDS.sub(lambda many: f"{float(many[1]) * 10_000:.0f}", text)
         text = HYPHEN.sub(" ", text) if "-" in end and HYPHEN.search(end) else text
     text = RUPEES.sub("", text) if "/-" in end else text
     text = RUPIAH.sub("", text) if "Rp" in end else text
@@ -106,6 +116,7 @@ def _with_english_dates(text: str) -> str:
 
 def in_plain_letters(text: str) -> str:
     """Return a text with denials in disguised letters, and digits of its script, as plain ones."""
+    text = EMOJI.sub("", text)
     text = MASKED_WORD.sub(_unmasked, text) if MASKS.search(text) else text
     if LETTERS_WITH_DIGITS.search(text) and DIGITS.search(text):
         text = DIGITS.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)

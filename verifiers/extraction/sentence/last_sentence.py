@@ -33,10 +33,13 @@ CONCLUSION = re.compile(r",\s+(?:so|which\s+means(?:\s+that)?|hence|thus|therefo
 EXCELS = pattern("last_sentence", "excels", flags=0)
 KIND = pattern("last_sentence", "kind", flags=0)
 SAID_AS = {"no": "no solution", "infinite": r"\infty", "empty": "empty set", "none": "0"}
+_YES_OR_NO = "|".join(word for word, said in ENGLISH_OF.items() if said in ("yes", "no"))
 YES_OR_NO_ABROAD = re.compile(
-    rf"[^\w\n]{{0,4}}(?:[^\W\d]+[:：]\s*)?"
-    rf"({'|'.join(word for word, said in ENGLISH_OF.items() if said in ('yes', 'no'))})"
-    r"(?=\W*$|[,.!，、。:：—–(（]|\s[—–-])",
+    rf"[^\w\n]{{0,4}}(?:[^\W\d]+[:：]\s*)?({_YES_OR_NO})(?=\W*$|[,.!，、。:：—–(（]|\s[—–-])", re.I
+)
+YES_OR_NO_INSIDE = re.compile(
+    rf"(?:[,;:：，、「„“]\s*|\s(?:è|é|est|es|ist|is|er|är|on|jest)\s+)(?:(?:dus|also|donc)\s+)?"
+    rf"({_YES_OR_NO})(?=\s*[,.!，。」“”]|\s*$)",
     re.I,
 )
 POLITE_END = re.compile(
@@ -155,8 +158,10 @@ def ends_abroad(text: str, sentence: str, gold: str) -> bool:
     names = [word for word, meant in ENGLISH_OF.items() if meant.casefold() == english.casefold()]
     names += [gold.casefold()] if not gold.isascii() else []
     if english in ("yes", "no"):
-        begun = YES_OR_NO_ABROAD.match(last_sentence(text)) or YES_OR_NO_ABROAD.match(text)
-        return begun is not None and ENGLISH_OF[begun[1].casefold()] == english
+        last = (sentences(without_boilerplate(text)) or [""])[-1]
+        begun = YES_OR_NO_ABROAD.match(last) or YES_OR_NO_ABROAD.match(text)
+        answers = {begun[1]} if begun else set(YES_OR_NO_INSIDE.findall(last))
+        return {ENGLISH_OF[answer.casefold()] for answer in answers} == {english}
     if english == "no solution":
         last = last_sentence(text).casefold()
         return any(name in last for name in names)

@@ -4,6 +4,7 @@ import re
 from itertools import pairwise
 
 from verifiers.extraction.context.plain import speaks_of_it
+from verifiers.extraction.context.wording import JOINT
 from verifiers.extraction.sentence.numbers import NUMBER
 from verifiers.extraction.sentence.prose import stands
 
@@ -12,7 +13,7 @@ OPERATES = re.compile(
     r"[=+*/×÷^<>≤≥√≈\\$]|\b(?:not|never|no|if|or|but|times|than|wait|instead)\b|n['’]t\b|[?？]",
     re.I,
 )
-ANOTHER_THING = re.compile(r"\band\b|[;]|,(?=\s)")
+ANOTHER_THING = re.compile(rf"[;；、，]|,(?=\s)|{JOINT}", re.I)
 GIVEN_NEXT = re.compile(
     r"\b(?:in|of|at|by|per|from|for|to|every|each|after|when|with|between|within|than)\s+$", re.I
 )
