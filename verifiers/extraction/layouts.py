@@ -26,7 +26,11 @@ FIRST_CHOICE = re.compile(
 STEP_LINE = re.compile(r"[^=]*(?:\d\s?[a-z]|[a-z][²^]|[+*/-])[^=]*=")
 WHOLE_SPAN = re.compile(r"\$[^$]+\$")
 LINE_MARK = re.compile(r"^(?:[-*+•]|\d{1,2}[.)]|(?:Part\s+)?\(?(?:[a-e]|i{1,3}|iv)\)\s*[:.]?)\s+")
-HEADING = re.compile(r"^[^\n=]{1,80}[^\n\d=]\s?[:：][ \t]*\n")
+HEADING = re.compile(
+    r"^(?:[^\n=]{1,80}[^\n\d=]\s?[:：]"
+    r"|[^\n=\d]{0,30}\b(?:solutions?|answers?|results?|roots?))[ \t]*\n",
+    re.I,
+)
 NEAR_END = 400
 
 

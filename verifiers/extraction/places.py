@@ -64,7 +64,7 @@ def marked(text: str) -> list[Place]:
     for match in list(HASHES.finditer(text))[-MOST_PLACES:]:
         start = text.rfind("\n", 0, match.start()) + 1
         said = text[start : match.start()].strip(" \t")
-        if (said and said[-1] not in ".!?") or any(
+        if (said and said[-1] not in ".!?0123456789") or any(
             place.start < match.end() and start < place.end for place in places
         ):
             continue

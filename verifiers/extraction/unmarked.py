@@ -54,10 +54,13 @@ TERSE = re.compile(r"(?:[^\W\d_]['’\w-]*\s+){0,2}([^\W\d_]['’\w-]*)\s+(?=[-$
 SPELLED = pattern("unmarked", "spelled")
 PROSE = re.compile(r"(?<!\\)\b(?!and\b|or\b)[A-Za-z]{2,}")
 CHECKED_LINES = re.compile(r"(?<=\d)(\D*)\n(?:[^\n]*=[^\n]*[✓✔✅☑]\s*)+\Z")
-LAST_ASIDE = re.compile(r"(?<=[.!\n*])\s*\*?\([A-Z][^()\n]*(?:\([^()\n]*\)[^()\n]*)*\.?\)[.*]?$")
+LAST_ASIDE = re.compile(
+    r"(?<=[.!\n*])\s*\*?\((?:[A-Z]|(?<=\n\()\d)[^()\n]*(?:\([^()\n]*\)[^()\n]*)*\.?\)[.*]?$"
+)
 THERE_IT_IS = re.compile(
     r"\s*[—–,-]+\s*(?:and\s+)?(?:there|that)['’]s\s+(?:your|the|our)\s+answer\W*$", re.I
 )
+HEADING_LINE = re.compile(r"^####(?=[ \t]+[^\n]*[A-Za-z]{3}[^\n]*\n)", re.M)
 NUMBERED = re.compile(r"^(?:\(?[a-e1-9]\)|[1-9]\.|•)\s+(?=\S)")
 STATES = words(table("unmarked")["states"])
 NEXT_SENTENCE = re.compile(r"[.!?]\s+[A-Z]")
@@ -72,7 +75,11 @@ def unmarked(text: str) -> tuple[str, str] | None:
     answer, or the last value of the last sentence."""
     whole = text = without_code(text.strip())
     marks = "box" in whole or "answer>" in whole or "####" in whole
-    if not whole or (marks and MARKED.search(whole)) or TAG_LIKE.search(whole):
+    if (
+        not whole
+        or (marks and MARKED.search(HEADING_LINE.sub("", whole)))
+        or TAG_LIKE.search(whole)
+    ):
         return None
     whole = text = _without_remarks(whole)
     if _unfinished(whole):

@@ -120,7 +120,8 @@ LAST_WORD = re.compile(r"(?s:.*)(?<!\w)(\w+)$")
 SHORT_WORD = re.compile(r"\w{1,3}\s+|[的の의]\s*")
 AFTER_MARKS = " \t\n$)\\*'’\"-"
 KEEPS = re.compile(
-    r"\b(?:(?:round|add|sum|com|work)\w*\s+(?:\w+\s+)?up\s+to|no(?:ne)?\s+other\s+than)$", re.I
+    r"\b(?:(?:round|add|sum|com|work)\w*\s+(?:\w+\s+)?up\s+to|no(?:ne)?\s+other\s+than|hand(?:s|ed|ing)?\s+over)$",
+    re.I,
 )
 NAME_OF = re.compile(r"\b[a-z]\s*=\s*$")
 AREA_UNIT = re.compile(
@@ -173,7 +174,7 @@ def changed(before: str, after: str) -> bool:
     before = (NAME_OF.sub("", before) if "=" in before else before).rstrip(BESIDE)
     if before.endswith("after") and A_TIME.match(after):
         return False
-    before = "" if before.endswith(("to", "than")) and KEEPS.search(before) else before
+    before = "" if before.endswith(("to", "than", "over")) and KEEPS.search(before) else before
     if before.endswith("of") and SHARE_OF.search(before):
         return True
     if "of" in before[-16:] and IMAGE_OF.search(before):

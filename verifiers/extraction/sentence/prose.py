@@ -72,7 +72,11 @@ ABOUT_ASIDE = re.compile(
 UNENDED = re.compile(r"[A-Z][a-z]*(?:,?\s[A-Za-z][a-z'’]*){2,}")
 LIST_MARK = re.compile(r"^\s*[-*•]\s+(?=[A-Z])")
 LEADS_TO_EQUATION = re.compile(
-    r"(?:,|:|\b(?:so|by|is|that|get|gives?|obtain|have|satisfies|thus|hence|therefore|then|es|ist|est))\s+"
+    r"(?:,|:|\b(?:so|by|is|that|get|gives?|becomes?|obtain|have|satisfies|thus|hence|therefore|then|es|ist|est))\s+"
+)
+EXPRESSION = re.compile(
+    r"\b(?:with|to|is|by|expression|get|obtain|becomes|equals|gives?|are)\s+"
+    r"((?:(?:\d*[a-z](?![a-z])|\d+)[²³]?(?:\^\d)?|[-+−–*/()\s])+)\.?$"
 )
 NAMED_FIRST = re.compile(r"[^\W\d_][\w'’]{0,3}(?:\([\w ,]{1,5}\))?(?:/d\w)?\s*=")
 APPROXIMATED = pattern("prose", "approximated")
@@ -113,7 +117,9 @@ def last_expression(text: str) -> str | None:
         whole = CONTRAST.sub("", whole)
         whole = LIST_MARK.sub("", whole, count=1)
         sentence = _without_reason(main_clause(_without_premise(whole)))
-        if " " in sentence and (equation := _equation_at_end(sentence)):
+        if " " in sentence and (
+            equation := _equation_at_end(sentence) or _expression_at_end(sentence)
+        ):
             return equation if stands(whole, equation) else None
         if not math_spans(sentence) and (about := ROUNDED.search(sentence)):
             return rf"{about[1]} \approx {about[2]}" if stands(whole, about[0]) else None
@@ -145,6 +151,18 @@ def last_expression(text: str) -> str | None:
             value = joined_spans(sentence[start:]) or spans[-1][2]
             return value if stands(whole, sentence[start : spans[-1][1]]) else None
     return None
+
+
+def _expression_at_end(sentence: str) -> str | None:
+    """Return 2n + 1 of "the nth term is given by 2n + 1", an expression outside mathematics."""
+    found = (
+        EXPRESSION.search(sentence) if sentence[-1:].isalnum() or sentence[-1:] in ".²³)" else None
+    )
+    if found is None or "=" in sentence or "$" in sentence or "\\" in sentence:
+        return None
+    value = found[1].rstrip(" .")
+    variable, sign = any(map(str.isalpha, value)), re.search(r"[-+−–*/^²³]", value)
+    return value if variable and sign and is_value(value) else None
 
 
 def _equation_at_end(sentence: str) -> str | None:
