@@ -8,8 +8,10 @@ from verifiers.grammar.tables import gated, pattern, table
 
 REFUSED = gated("aftermath", "refused")
 REVISED = gated("aftermath", "revised")
+COMPUTES = re.compile(r"[0-9=]")
+SELF = re.compile(r"\bI\b|[Mm]y\b")
 OF_SELF = pattern("aftermath", "of_self", flags=0)
-OF_SELF_ABROAD = pattern("aftermath", "of_self_abroad", flags=0)
+OF_SELF_ABROAD = gated("aftermath", "of_self_abroad", flags=0)
 ANNOUNCED = pattern("aftermath", "announced", flags=0)
 HARMLESS = gated("aftermath", "harmless")
 ABROAD = WRONG | REJECTED | Words(*table("aftermath")["abroad"])
@@ -43,7 +45,7 @@ def _after(text: str, end: int) -> tuple[bool, list[str]]:
         return True, []
     ended = ENDED.match(rest)
     said = SENTENCE.finditer(rest, ended.end() if ended else 0)
-    return bool(ended and ended[1]), [match[0] for match in said]
+    return bool(ended and (ended[1] or "\n\n" in ended[0])), [match[0] for match in said]
 
 
 def overturned(text: str, end: int, answer: str) -> bool:
@@ -72,7 +74,7 @@ def _goes_back(rest: str) -> bool:
 
 
 def _overturns(sentence: str, answer: str, of_another: bool) -> bool:
-    if REVISED.found(sentence) or OF_SELF.search(sentence):
+    if REVISED.found(sentence) or (SELF.search(sentence) and OF_SELF.search(sentence)):
         return True
     if REFUSED.found(sentence):
         return not (of_another or HARMLESS.found(sentence) or _of_another(sentence, answer))
@@ -81,7 +83,7 @@ def _overturns(sentence: str, answer: str, of_another: bool) -> bool:
 
 def announced(before: str) -> bool:
     """Return whether the writer speaks of himself, and computes nothing, before an answer."""
-    return not VALUE.search(before) and ANNOUNCED.search(before) is not None
+    return not COMPUTES.search(before) and ANNOUNCED.search(before) is not None
 
 
 def _of_another(sentence: str, answer: str) -> bool:
@@ -93,7 +95,7 @@ def _of_another(sentence: str, answer: str) -> bool:
 def _abroad(sentence: str) -> bool:
     """Return whether a sentence says no in another language, or a short one without a value of its
     own does; or whether its writer speaks of himself."""
-    if OF_SELF_ABROAD.search(sentence) or TAKEN_BACK_ABROAD.search(sentence):
+    if OF_SELF_ABROAD.found(sentence) or TAKEN_BACK_ABROAD.search(sentence):
         return True
     if VALUE.search(sentence):
         first = FIRST_CLAUSE.match(sentence)

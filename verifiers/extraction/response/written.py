@@ -88,10 +88,11 @@ def own_words(text: str) -> str:
     if not ("The " in end or " the " in end or end.isdigit()):
         text = _with_english_dates(text)
     if not end.isascii():
-        if CLOCK.search(end):
+        if ("分" in end or "분" in end or "минут" in end) and CLOCK.search(end):
             text = CLOCK.sub(lambda time: f"{time[1] or time[3]}:{time[2] or time[4]}", text)
         text = RATIO_ABROAD.sub(":", text)
-        text = TEN_THOUSANDS.sub(lambda many: f"{float(many[1]) * 10_000:.0f}", text)
+        if "万" in end:
+            text = TEN_THOUSANDS.sub(lambda many: f"{float(many[1]) * 10_000:.0f}", text)
         text = HYPHEN.sub(" ", text) if "-" in end and HYPHEN.search(end) else text
     text = RUPEES.sub("", text) if "/-" in end else text
     text = RUPIAH.sub("", text) if "Rp" in end else text
