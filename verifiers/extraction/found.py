@@ -18,6 +18,9 @@ CUT_WORD = re.compile(r"\b(?:or|and|to)\W*$|[\w)}]\s*[-+*/=<>]\s*$")
 LONGEST_ANSWER = 30_000
 MOST_RIVALS = 12
 FOREIGN_JOINT = re.compile(rf"\s*(?!and\b|or\b){JOINT}\s*", re.I)
+LISTED = re.compile(
+    rf"{NUMBER_LIST.pattern}|\([^()]*\)(?:\s*(?:,|{JOINT})\s*\([^()]*\))+", re.I | re.A
+)
 NAMED_JOINT = re.compile(rf"(?<=\d)\s+(?!and\b|or\b){JOINT}\s+(?=[a-z]\s*=)", re.I)
 
 
@@ -56,7 +59,7 @@ def checked(text: str, reason: str, rivals: tuple[str, ...] = ()) -> Extraction:
             text = value if "\\" not in text and is_value(value) else text
     if CUT_WORD.search(text, max(0, len(text) - 12)):
         return Extraction(None, "cut off")
-    if len(text) <= LONGEST_BARE and NUMBER_LIST.fullmatch(text.rstrip(" .")):
+    if len(text) <= LONGEST_BARE and LISTED.fullmatch(text.rstrip(" .")):
         text = FOREIGN_JOINT.sub(lambda join: " or " if EITHER.search(join[0]) else ", ", text)
     if len(text) <= LONGEST_BARE and "=" in text:
         text = NAMED_JOINT.sub(" or ", text)

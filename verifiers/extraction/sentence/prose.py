@@ -19,6 +19,7 @@ from verifiers.extraction.response.passages import (
     without_boilerplate,
 )
 from verifiers.extraction.sentence.computed import computed_side
+from verifiers.extraction.sentence.formulas import formula_at_end
 from verifiers.extraction.sentence.last_sentence import (
     FOR_WHICH,
     chosen,
@@ -30,7 +31,6 @@ from verifiers.extraction.sentence.last_sentence import (
     without_reason,
 )
 from verifiers.extraction.sentence.numbers import NUMBER, last_number
-from verifiers.grammar.literals import is_plain_number
 from verifiers.grammar.spoken import SAID, counted_abroad, spoken
 from verifiers.grammar.tables import gated, pattern
 
@@ -63,6 +63,7 @@ PLACED = re.compile(
 ENDS_ARGUMENT = re.compile(r",?\s+(?:but|so|hence|thus|therefore)$", re.I)
 CONCLUDES = pattern("prose", "concludes")
 FOR_ALL = re.compile(r"(?<=[$)\d])\s+for\s+(?:all|any|every|each)\b[^.;=]{1,80}$", re.I)
+NUMBER_JOINED = re.compile(rf"(?<![\w.,$\\-])(-?\d+)\s+{JOINT}\s*$", re.I)
 LINK = pattern("prose", "link", flags=0)
 JOIN = re.compile(rf"[\s,;、，；]*{JOINT}?[\s,;、，]*", re.I)
 PREMISE = pattern("prose", "premise")
@@ -71,17 +72,8 @@ ABOUT_ASIDE = re.compile(
 )
 UNENDED = re.compile(r"[A-Z][a-z]*(?:,?\s[A-Za-z][a-z'’]*){2,}")
 LIST_MARK = re.compile(r"^\s*[-*•]\s+(?=[A-Z])")
-LEADS_TO_EQUATION = re.compile(
-    r"(?:,|:|\b(?:so|by|is|that|get|gives?|becomes?|obtain|have|satisfies|thus|hence|therefore|then|es|ist|est))\s+"
-)
-EXPRESSION = re.compile(
-    r"\b(?:with|to|is|by|expression|get|obtain|becomes|equals|gives?|are)\s+"
-    r"((?:(?:\d*[a-z](?![a-z])|\d+)[²³]?(?:\^\d)?|[-+−–*/()\s])+)\.?$"
-)
-NAMED_FIRST = re.compile(r"[^\W\d_][\w'’]{0,3}(?:\([\w ,]{1,5}\))?(?:/d\w)?\s*=")
 APPROXIMATED = pattern("prose", "approximated")
 NEAR = 200
-LONGEST_SAID = 400
 STOPS = " .,;:!"
 
 
@@ -117,9 +109,7 @@ def last_expression(text: str) -> str | None:
         whole = CONTRAST.sub("", whole)
         whole = LIST_MARK.sub("", whole, count=1)
         sentence = _without_reason(main_clause(_without_premise(whole)))
-        if " " in sentence and (
-            equation := _equation_at_end(sentence) or _expression_at_end(sentence)
-        ):
+        if " " in sentence and (equation := formula_at_end(sentence)):
             return equation if stands(whole, equation) else None
         if not math_spans(sentence) and (about := ROUNDED.search(sentence)):
             return rf"{about[1]} \approx {about[2]}" if stands(whole, about[0]) else None
@@ -149,31 +139,10 @@ def last_expression(text: str) -> str | None:
         if spans:
             start = _first_joined(sentence, spans)
             value = joined_spans(sentence[start:]) or spans[-1][2]
+            if "=" not in value and (first := NUMBER_JOINED.search(sentence[:start])):
+                value = f"{first[1]}, {value}"
             return value if stands(whole, sentence[start : spans[-1][1]]) else None
     return None
-
-
-def _expression_at_end(sentence: str) -> str | None:
-    """Return 2n + 1 of "the nth term is given by 2n + 1", an expression outside mathematics."""
-    found = (
-        EXPRESSION.search(sentence) if sentence[-1:].isalnum() or sentence[-1:] in ".²³)" else None
-    )
-    if found is None or "=" in sentence or "$" in sentence or "\\" in sentence:
-        return None
-    value = found[1].rstrip(" .")
-    variable, sign = any(map(str.isalpha, value)), re.search(r"[-+−–*/^²³]", value)
-    return value if variable and sign and is_value(value) else None
-
-
-def _equation_at_end(sentence: str) -> str | None:
-    """Return θ = 2π/3 of "..., so θ = 2π/3", an equation in signs outside mathematics."""
-    if "=" not in sentence or "$" in sentence or "\\" in sentence or len(sentence) > LONGEST_SAID:
-        return None
-    starts = [match.end() for match in LEADS_TO_EQUATION.finditer(sentence)]
-    rests = [sentence[start:].rstrip(" .") for start in starts]
-    found = [rest for rest in rests if NAMED_FIRST.match(rest) and is_value(rest)]
-    found = [rest for rest in found if not is_plain_number(rest.rpartition("=")[2].strip())]
-    return found[0] if found else None
 
 
 def _without_premise(sentence: str) -> str:

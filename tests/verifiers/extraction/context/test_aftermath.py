@@ -3,6 +3,7 @@
 import pytest
 
 from verifiers import Verdict, verify
+from verifiers.extraction.context.aftermath import announced, overturned
 
 OVERTURNED = [
     "I retract this.",
@@ -67,3 +68,44 @@ def test_another_thing_is_asked_for(after: str) -> None:
 )
 def test_the_thing_is_what_is_asked_for(after: str) -> None:
     assert verify(rf"\boxed{{12}}{after}", "12").verdict == "correct"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "I typed this without solving it.", "I haven't begun with it.", "That was my guess.",
+        "I'd rather not say why.", "Das habe ich nur hingeschrieben.", "Je n'ai pas compris.",
+        "Ho messo un numero qualsiasi.", "Я поставил это число наугад.", "这个数字是我随便填的。",
+        "适当に入れただけです。勘で書きました。",
+    ],
+)  # fmt: skip
+def test_who_speaks_of_himself_speaks_of_the_answer(said: str) -> None:
+    assert overturned(f"Answer: 42\n\n{said}", 10, "42")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "I hope this helps!", "I double-checked it with a table.", "I used the quadratic formula.",
+        "If you want, I can also calculate the angles.", "Here I assumed that x is positive.",
+        "Ich kann auch den Rest erklären.", "Je peux aussi détailler.",
+        "如果你想了解更多，请告诉我。",
+        "where I is the identity", "If I had added 11, I would have gotten 8.",
+    ],
+)  # fmt: skip
+def test_who_checks_or_offers_help_does_not(said: str) -> None:
+    assert not overturned(f"Answer: 42\n\n{said}", 10, "42")
+
+
+@pytest.mark.parametrize(
+    ("before", "announced_so"),
+    [
+        ("I rolled a die.\n\n", True), ("I will mark what I don't believe.\n", True),
+        ("I'll solve this step by step.\n", False), ("I think the answer is ", False),
+        ("I rolled 2 dice: 6 * 6 = 36.\n", False), ("We add them.\n", False),
+    ],
+)  # fmt: skip
+def test_who_speaks_of_himself_before_an_answer_and_computes_nothing(
+    before: str, announced_so: bool
+) -> None:
+    assert announced(before) is announced_so
