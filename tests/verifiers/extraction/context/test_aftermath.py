@@ -74,7 +74,7 @@ def test_the_thing_is_what_is_asked_for(after: str) -> None:
     "said",
     [
         "I typed this without solving it.", "I haven't begun with it.", "That was my guess.",
-        "I'd rather not say why.", "Das habe ich nur hingeschrieben.", "Je n'ai pas compris.",
+        "I could not derive it.", "Das habe ich nur hingeschrieben.", "Je n'ai pas compris.",
         "Ho messo un numero qualsiasi.", "Я поставил это число наугад.", "这个数字是我随便填的。",
         "适当に入れただけです。勘で書きました。",
     ],
