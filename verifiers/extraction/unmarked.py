@@ -44,7 +44,6 @@ from verifiers.grammar.vocabulary import words
 CHECK = pattern("unmarked", "check")
 PARAGRAPH = re.compile(r"^.*?(?:\n\s*\n|\Z)", re.S)
 FENCE = re.compile(r"```\w*")
-CHECKED = words(table("unmarked")["checked"])
 CUT_OFF = re.compile(rf"(?:[({{\[]|[\w)}}]\s*[*/×÷·+=:]|{UNFINISHED})[\s$]*$")
 NEAR_END = 400
 LONGEST_READ = 30_000
@@ -65,6 +64,8 @@ NUMBERED = re.compile(r"^(?:\(?[a-e1-9]\)|[1-9]\.|•)\s+(?=\S)")
 STATES = words(table("unmarked")["states"])
 NEXT_SENTENCE = re.compile(r"[.!?]\s+[A-Z]")
 CLOSING = Words(*table("unmarked")["closing"])
+OWN_REMARK = pattern("unmarked", "own_remark")
+LAST_PIECE = re.compile(r"[^\n](?=\n\s*\n)|(?<=[.!?*])[*)]?(?=\s+I['’ ])")
 STATES_MORE = re.compile(r"[\d=$\\|`]|\*\*")
 DIVIDER = re.compile(r"[-*_ ]{3,}")
 NO_LIMIT = gated("unmarked", "no_limit")
@@ -122,8 +123,7 @@ def unmarked(text: str) -> tuple[str, str] | None:
 def _without_remarks(whole: str) -> str:
     """Return a text without the paragraph that checks or remarks on its answer, ticked lines and
     an aside at its end, unless they take the answer back."""
-    checked = any(word in whole for word in CHECKED)
-    if checked and (check := CHECK.search(whole, 1)) and not overturned(whole, check.start(), ""):
+    if (check := CHECK.search(whole, 1)) and not overturned(whole, check.start(), ""):
         rest = PARAGRAPH.sub("", whole[check.end() :], count=1)
         whole = (whole[: check.start()] + rest).rstrip()
     if whole[-1:] in ("✓", "✔", "✅", "☑"):
@@ -138,10 +138,14 @@ def _without_remarks(whole: str) -> str:
 
 
 def without_closing(text: str) -> str:
-    """Return a text without the paragraphs at its end that offer help and state nothing."""
-    while (at := text.rstrip().rfind("\n\n")) >= 0:
+    """Return a text without what offers help and states nothing, or says how it was done, at its
+    end."""
+    text = text.rstrip()
+    while starts := [match.start() for match in LAST_PIECE.finditer(text)]:
+        at = starts[-1] + 1
         last = text[at:].strip()
         closes = CLOSING.search(last) and not STATES_MORE.search(last)
+        closes = closes or OWN_REMARK.search(last) is not None
         if not (closes or DIVIDER.fullmatch(last)) or overturned(text, at, ""):
             break
         text = text[:at].rstrip()

@@ -13,6 +13,10 @@ from verifiers.grammar.vocabulary import words
 
 LONGEST_TEXT_ANSWER = 120
 LAST_SENTENCES = 6
+MOST_CHOICES = 10
+OTHER_CHOICES = re.compile(
+    r"(?<![\w$\\])([A-J])(?=[\s)).,:：、は]|\s?[项項])|\bothers?\b|\baltre\b|\botras\b"
+)
 LONGEST_CLOSING = 2_000
 MOST_WORDS = 20
 NOT_WORDS = re.compile(r"[\\=<>{}()\[\]|^_/*+?;:\"“”]")
@@ -84,6 +88,17 @@ def chosen_last(text: str) -> str | None:
     if len(set(said)) < 2 or REVISED.search(text):
         return said[-1] if said else None
     return ", ".join(dict.fromkeys(said))
+
+
+def chosen_before_others(text: str) -> str | None:
+    """Return the only choice that a text says is right, if what follows speaks of the others."""
+    said = sentences(text)[-MOST_CHOICES:]
+    found = [(at, letter) for at, piece in enumerate(said) if (letter := chosen(piece))]
+    if len(found) != 1 or REVISED.search(text):
+        return None
+    at, letter = found[0]
+    others = OTHER_CHOICES.findall(" ".join(said[at + 1 :]))
+    return letter if others and letter not in others else None
 
 
 def last_sentence(text: str) -> str:

@@ -23,6 +23,7 @@ from verifiers.extraction.sentence.formulas import formula_at_end
 from verifiers.extraction.sentence.last_sentence import (
     FOR_WHICH,
     chosen,
+    chosen_before_others,
     chosen_last,
     last_sentence,
     main_clause,
@@ -227,6 +228,8 @@ def words_stated(text: str) -> str | None:
     last = last_sentence(text)
     if chosen(last) and (letters := chosen_last(text)):
         return letters
+    if letter := chosen_before_others(text):
+        return letter
     if said := says(last):
         return said
     answered = YES_OR_NO.match(last if last[-1:] in (".", "!") else f"{last}.")
