@@ -44,7 +44,7 @@ from verifiers.grammar.vocabulary import words
 CHECK = pattern("unmarked", "check")
 PARAGRAPH = re.compile(r"^.*?(?:\n\s*\n|\Z)", re.S)
 FENCE = re.compile(r"```\w*")
-CUT_OFF = re.compile(rf"(?:[({{\[]|[\w)}}]\s*[*/×÷·+=:]|{UNFINISHED})[\s$]*$")
+CUT_OFF = re.compile(rf"(?:\n\d{{1,2}}[.)]|[({{\[]|[\w)}}]\s*[*/×÷·+=:]|{UNFINISHED})[\s$]*$")
 NEAR_END = 400
 LONGEST_READ = 30_000
 TAG_LIKE = re.compile(r"</?[^\s<>=]{3,14}>")

@@ -47,6 +47,7 @@ RUPIAH = re.compile(r"\bRp\.?\s?(?=\d)")
 NEAR_END = 600
 TURN_BEGINS = ("U", "u", "A", "a", "<", " ", "\n")
 HTML_POWER = re.compile(r"(?<=\w)<sup>(\d{1,3})</sup>")
+HIDDEN_HTML = re.compile(r"<(\w+)\b[^<>]{0,200}display:\s*none[^<>]{0,200}>.*?</\1>", re.I | re.S)
 HTML = re.compile(r"</?(?:p|div|span)>|<br\s*/?>")
 DEGREES = re.compile(r"(\^\{?\\circ\}?)\$\s?([CF])\b")
 DIGITS = re.compile(
@@ -104,6 +105,7 @@ def own_words(text: str) -> str:
     if "<|" in text:
         text = FINAL_CHANNEL.sub("", text, count=1) if "final<|message|>" in text else text
         text = OWN_TURN.sub("", text, count=1)
+    text = HIDDEN_HTML.sub(" ", text) if "none" in text else text
     text = HTML_POWER.sub(r"^\1", text) if "</sup>" in text else text
     return HTML.sub("\n", text) if "</p>" in text or "<br" in text or "</div>" in text else text
 

@@ -15,7 +15,7 @@ NUMBER_TEXT = (
 )
 INVISIBLE = "\u0300-\u036f\u20d0-\u20f0\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff"
 NUMBER = re.compile(
-    rf"(?<![\w.^_/√\\{{{INVISIBLE}]){NUMBER_TEXT}(?![\w^/]*\d|[{INVISIBLE}])", re.ASCII
+    rf"(?<![\w.^_/√\\{{{INVISIBLE}]){NUMBER_TEXT}(?![\w^/]*\d|[{INVISIBLE}⁰¹²³⁴-⁹])", re.ASCII
 )
 NUMBER_LIST = re.compile(
     rf"(?<![\d.,]){NUMBER_TEXT}(?:(?:\s*(?:[,、，;]|,?\s*{JOINT})\s*|\s+){NUMBER_TEXT})+", re.I

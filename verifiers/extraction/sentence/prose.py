@@ -135,7 +135,10 @@ def last_expression(text: str) -> str | None:
             sentence = sentence[:after]
         if number := last_number(sentence[after:]):
             return number if _says(whole, number) else None
-        if not spans and len(words := SAID.findall(sentence) or counted_abroad(sentence)) == 1:
+        if (
+            not (spans or back)
+            and len(words := SAID.findall(sentence) or counted_abroad(sentence)) == 1
+        ):
             return words[0] if stands(whole, words[0]) else None
         if spans:
             start = _first_joined(sentence, spans)
