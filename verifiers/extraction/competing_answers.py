@@ -25,6 +25,7 @@ OR_AFTER = re.compile(
     r"[,\s}\\]*(?:maybe|perhaps|possibly|probably|even|else|it is)?[,\s]*",
     re.I,
 )
+CHECKING = pattern("aftermath", "checking")
 TAKEN_BACK = pattern("competing_answers", "taken_back")
 SLIP = pattern("competing_answers", "slip")
 GOES_ON = pattern("competing_answers", "goes_on")
@@ -40,6 +41,7 @@ VALUE_ASIDE = re.compile(
     r"|(?:\s|\\[ ,;:]|~)+\(([\d\s./+*×%\\-]{0,60}\d[\s%\\]{0,3})\)"
     r"|,\s*(?:i\.e\.,?|that is,?|equivalently,?)\s+([^,()]{1,60}?))[.\s$]*"
 )
+ABOUT = re.compile(r"^[\s(]*(?:≈|\\approx|~|about\b|approx|roughly)")
 TEXT_OF = re.compile(r"\\text\s*\{([^{}]*)\}")
 ENDS_SO = re.compile(
     r"\b(?:is|be|are|answer|=|root|value|number|one),?\s+\$?\(?([A-J]|-?\d[\d.,/]*)\)?\W*$"
@@ -104,7 +106,8 @@ def concluded(text: str, stop: int) -> list[str]:
     said = [
         sentence
         for sentence in later
-        if CONCLUSION.match(sentence) or WANTED.search(sentence) or names_answer(sentence)
+        if not CHECKING.match(sentence)
+        and (CONCLUSION.match(sentence) or WANTED.search(sentence) or names_answer(sentence))
     ]
     if WANTED.search(rest := sentence_after(text, stop)):
         said.append(rest)
@@ -123,4 +126,6 @@ def with_aside(text: str, rivals: tuple[str, ...]) -> tuple[str, tuple[str, ...]
     value, other = aside[1], next(filter(None, aside.groups()[1:]))
     if not (is_value(value) and is_value(other)) or value[-1].isalpha():
         return text, rivals
+    if ABOUT.search(text[len(value) :]):
+        return rf"{value} \approx {other}", rivals
     return value, (*rivals, other)

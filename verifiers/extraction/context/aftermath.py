@@ -8,6 +8,7 @@ from verifiers.grammar.tables import gated, pattern, table
 
 REFUSED = gated("aftermath", "refused")
 REVISED = gated("aftermath", "revised")
+CHOICE_FIRST = re.compile(r"\W*(?:\(([A-J])\)|([A-J])[).:]|([B-HJ])\s)")
 COMPUTES = re.compile(r"[0-9=]")
 SELF = re.compile(r"\bI\b|[Mm]y\b")
 OF_SELF = pattern("aftermath", "of_self", flags=0)
@@ -74,6 +75,10 @@ def _goes_back(rest: str) -> bool:
 
 
 def _overturns(sentence: str, answer: str, of_another: bool) -> bool:
+    choice = CHOICE_FIRST.match(sentence)
+    own = answer.strip("()[] .")
+    if choice and len(own) == 1 and own not in choice.groups():
+        return False
     if REVISED.found(sentence) or (SELF.search(sentence) and OF_SELF.search(sentence)):
         return True
     if REFUSED.found(sentence):

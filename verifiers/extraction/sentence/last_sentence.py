@@ -70,7 +70,7 @@ UNCERTAIN = words(table("last_sentence")["uncertain"])
 def chosen(text: str) -> str | None:
     """Return the letter of the choice that a sentence says is right."""
     whole, text = text, without_reason(text)
-    match = CHOSEN.search(text) or choice_abroad(text)
+    match = CHOSEN.search(text) or choice_abroad(text) or choice_abroad(text.partition(":")[0])
     if match is None:
         return None
     letter = next(group for group in match.groups() if group)
