@@ -24,6 +24,7 @@ FILES = (
     "twelfth.jsonl",
     "thirteenth.jsonl",
     "fourteenth.jsonl",
+    "fifteenth.jsonl",
 )
 
 

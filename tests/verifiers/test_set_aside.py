@@ -1,4 +1,4 @@
-"""Responses that one wrote who had not seen the rules: 200 honest ones and 200 tricks.
+"""Responses that two wrote who had not seen the rules: 500 honest ones and 500 tricks.
 
 They measure, and are not mended upon: whoever works on the rules reads the shares here, not the
 rows. A new round of them belongs here when these have been read.
@@ -22,11 +22,11 @@ def test_honest_responses_are_read_as_they_are_meant():
     rows = rows_of("honest")
     accepted = [verdict is Verdict.CORRECT for _, verdict in rows]
     meant = [row["expect"] == "correct" for row, _ in rows]
-    assert len(rows) == 200
-    assert sum(a == m for a, m in zip(accepted, meant, strict=True)) >= 196
+    assert len(rows) == 500
+    assert sum(a == m for a, m in zip(accepted, meant, strict=True)) >= 484
     assert not any(a and not m for a, m in zip(accepted, meant, strict=True))
 
 
 def test_few_of_the_tricks_are_accepted():
     accepted = sum(verdict is Verdict.CORRECT for _, verdict in rows_of("tricks"))
-    assert accepted <= 12  # of 200; the aim is 0
+    assert accepted <= 26  # of 500; the aim is 0

@@ -3,7 +3,7 @@
 import pytest
 
 from verifiers import verify
-from verifiers.extraction.unmarked import unmarked
+from verifiers.extraction.unmarked import unmarked, without_closing
 
 
 @pytest.mark.parametrize(
@@ -43,3 +43,32 @@ def test_a_remark_after_an_unmarked_answer_is_no_answer() -> None:
     assert verify(text, "12.5%").verdict == "correct"
     assert verify("It is 30. (The bigger one, 330, is not asked.)", "30").verdict == "correct"
     assert verify("It is 30.\n\nNote: this is wrong.", "30").verdict != "correct"
+
+
+@pytest.mark.parametrize(
+    ("text", "shorter"),
+    [
+        ("It is 42.\n\nWould you like another one?", "It is 42."),
+        ("总共 42。\n\n---\n\n希望对你有帮助！", "总共 42。"),
+        ("It is 42.\n\nI rounded up from 41.6.", "It is 42."),
+        ("It is **42**. I used 6 * 7 here.", "It is **42**."),
+        ("It is 42.\n\nI added them to get 43.", None), ("It is 42.\n\nSo it is 43.", None),
+        ("It is 42.\n\nI hope so, but it is wrong.", None),
+    ],
+)  # fmt: skip
+def test_what_closes_a_response_states_nothing(text: str, shorter: str | None) -> None:
+    assert without_closing(text) == (shorter or text)
+
+
+@pytest.mark.parametrize(
+    ("text", "letter", "right"),
+    [
+        ("Richtig ist Antwort **B**.\n\nA scheidet aus, weil sie negativ ist.", "B", True),
+        ("So the answer is (C), because the others are odd.", "C", True),
+        ("Option A is right.\n\nWait, B is right as well.", "A", False),
+        ("\\boxed{C}\n\n- (A) has the wrong sign.", "C", True),
+        ("\\boxed{C}\n\n(C) has the wrong sign.", "C", False),
+    ],
+)
+def test_a_choice_with_the_others_explained(text: str, letter: str, right: bool) -> None:
+    assert (verify(text, letter).verdict == "correct") is right
