@@ -14,8 +14,9 @@ from verifiers.grammar.vocabulary import words
 LONGEST_TEXT_ANSWER = 120
 LAST_SENTENCES = 6
 MOST_CHOICES = 10
+LONE_LETTER = re.compile(r"(?<![\w$\\])(?:A(?!\s+[a-z])|[B-HJ])(?![\w'’])")
 OTHER_CHOICES = re.compile(
-    r"(?<![\w$\\])([A-J])(?=[\s)).,:：、は]|\s?[项項])|\bothers?\b|\baltre\b|\botras\b"
+    r"(?<![\w$\\])(?:[A-J](?=[)）.,:：、は]|\s?项)|[B-HJ](?=\s))|\b(?:others?|altre|otras)\b"
 )
 LONGEST_CLOSING = 2_000
 MOST_WORDS = 20
@@ -92,8 +93,11 @@ def chosen_last(text: str) -> str | None:
 
 def chosen_before_others(text: str) -> str | None:
     """Return the only choice that a text says is right, if what follows speaks of the others."""
+    if not OTHER_CHOICES.search(text):
+        return None
     said = sentences(text)[-MOST_CHOICES:]
-    found = [(at, letter) for at, piece in enumerate(said) if (letter := chosen(piece))]
+    lone = [(at, piece) for at, piece in enumerate(said) if LONE_LETTER.search(piece)]
+    found = [(at, letter) for at, piece in lone if (letter := chosen(piece))]
     if len(found) != 1 or REVISED.search(text):
         return None
     at, letter = found[0]
