@@ -119,7 +119,9 @@ def _with_english_dates(text: str) -> str:
 
 def in_plain_letters(text: str) -> str:
     """Return a text with denials in disguised letters, and digits of its script, as plain ones."""
+    ended = EMOJI.match(text.rstrip()[-1:])
     text = EMOJI.sub("", text)
+    text = f"{text.rstrip()}." if ended and text.rstrip()[-1:].isalpha() else text
     text = MASKED_WORD.sub(_unmasked, text) if MASKS.search(text) else text
     if LETTERS_WITH_DIGITS.search(text) and DIGITS.search(text):
         text = DIGITS.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)

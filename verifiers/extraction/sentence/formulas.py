@@ -6,7 +6,7 @@ from verifiers.extraction.readable import is_value
 from verifiers.grammar.literals import is_plain_number
 
 LEADS_TO_EQUATION = re.compile(
-    r"(?:,|:|\b(?:so|by|is|that|get|gives?|becomes?|obtain|have|satisfies|thus|hence|therefore|then|es|ist|est))\s+"
+    r"(?:,|:|\b(?:so|by|is|that|get|gives?|becomes?|equation|obtain|have|satisfies|thus|hence|therefore|then|es|ist|est))\s+"
 )
 EXPRESSION = re.compile(
     r"\b(?:with|to|is|by|expression|get|obtain|becomes|equals|gives?|are)\s+"

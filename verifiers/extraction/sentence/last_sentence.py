@@ -16,7 +16,7 @@ LAST_SENTENCES = 6
 MOST_CHOICES = 10
 LONE_LETTER = re.compile(r"(?<![\w$\\])(?:A(?!\s+[a-z])|[B-HJ])(?![\w'’])")
 OTHER_CHOICES = re.compile(
-    r"(?<![\w$\\])(?:[A-J](?=[)）.,:：、は]|\s?项)|[B-HJ](?=\s))|\b(?:others?|altre|otras)\b"
+    r"(?<![\w$\\])(?:[A-J](?=[)）.,:：、は]|\s?项)|[B-HJ](?=\s)|(?<![^\n])A(?=\s))|\b(?:others?|altre|otras)\b"
 )
 LONGEST_CLOSING = 2_000
 MOST_WORDS = 20

@@ -71,7 +71,7 @@ PREMISE = pattern("prose", "premise")
 ABOUT_ASIDE = re.compile(
     r"(?<=[\w)}$°%])\s*\((?:about|approximately|approx\.?|roughly|≈|~)\s*[^()\n]{1,40}\)", re.I
 )
-UNENDED = re.compile(r"[A-Z][a-z]*(?:,?\s[A-Za-z][a-z'’]*){2,}")
+UNENDED = re.compile(r"(?![a-z])[^\W\d_]+(?:,?\s[^\W\d_][^\W\d_'’]*){2,}")
 LIST_MARK = re.compile(r"^\s*[-*•]\s+(?=[A-Z])")
 APPROXIMATED = pattern("prose", "approximated")
 NEAR = 200

@@ -90,7 +90,8 @@ def test_who_speaks_of_himself_speaks_of_the_answer(said: str) -> None:
         "If you want, I can also calculate the angles.", "Here I assumed that x is positive.",
         "Ich kann auch den Rest erklären.", "Je peux aussi détailler.",
         "如果你想了解更多，请告诉我。",
-        "where I is the identity", "If I had added 11, I would have gotten 8.",
+        "where I is the identity", "So there is no need to evaluate the rest.",
+        "If it had been weak, we would write [-2, 8].", "If I had added 11, I would have gotten 8.",
     ],
 )  # fmt: skip
 def test_who_checks_or_offers_help_does_not(said: str) -> None:
