@@ -46,6 +46,8 @@ PARAGRAPH = re.compile(r"^.*?(?:\n\s*\n|\Z)", re.S)
 FENCE = re.compile(r"```\w*")
 CUT_OFF = re.compile(rf"(?:\n\d{{1,2}}[.)]|[({{\[]|[\w)}}]\s*[*/×÷·+=:]|{UNFINISHED})[\s$]*$")
 NEAR_END = 400
+MOST_CLOSING = 6
+LONGEST_REMARKS = 3_000
 LONGEST_READ = 30_000
 TAG_LIKE = re.compile(r"</?[^\s<>=]{3,14}>")
 CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
@@ -57,7 +59,7 @@ LAST_ASIDE = re.compile(
     r"(?<=[.!\n*])\s*\*?\((?:[A-Z]|(?<=\n\()\d)[^()\n]*(?:\([^()\n]*\)[^()\n]*)*\.?\)[.*]?$"
 )
 THERE_IT_IS = re.compile(
-    r"\s*[—–,-]+\s*(?:and\s+)?(?:there|that)['’]s\s+(?:your|the|our)\s+answer\W*$", re.I
+    r"\s{0,3}[—–,-]{1,3}\s{0,3}(?:and\s+)?(?:there|that)['’]s\s+(?:your|the|our)\s+answer\W*$", re.I
 )
 HEADING_LINE = re.compile(r"^####(?=[ \t]+[^\n]*[A-Za-z]{3}[^\n]*\n)", re.M)
 NUMBERED = re.compile(r"^(?:\(?[a-e1-9]\)|[1-9]\.|•)\s+(?=\S)")
@@ -123,14 +125,14 @@ def unmarked(text: str) -> tuple[str, str] | None:
 def _without_remarks(whole: str) -> str:
     """Return a text without the paragraph that checks or remarks on its answer, ticked lines and
     an aside at its end, unless they take the answer back."""
-    if (check := CHECK.search(whole, 1)) and not overturned(whole, check.start(), ""):
+    check = CHECK.search(whole, max(1, len(whole) - LONGEST_REMARKS))
+    if check and not overturned(whole, check.start(), ""):
         rest = PARAGRAPH.sub("", whole[check.end() :], count=1)
         whole = (whole[: check.start()] + rest).rstrip()
     if whole[-1:] in ("✓", "✔", "✅", "☑"):
         whole = CHECKED_LINES.sub(r"\1", whole)
-    whole = (
-        THERE_IT_IS.sub("", whole) if whole.endswith(("answer.", "answer!", "answer")) else whole
-    )
+    if whole.endswith(("answer.", "answer!", "answer")):
+        whole = whole[:-NEAR_END] + THERE_IT_IS.sub("", whole[-NEAR_END:])
     aside = LAST_ASIDE.search(whole, 1) if whole[-1:] in (")", ".", "*") else None
     if aside and not overturned(whole, aside.start(), ""):
         whole = whole[: aside.start()].rstrip()
@@ -141,12 +143,14 @@ def without_closing(text: str) -> str:
     """Return a text without what offers help and states nothing, or says how it was done, at its
     end."""
     text = text.rstrip()
-    while starts := [match.start() for match in LAST_PIECE.finditer(text)]:
-        at = starts[-1] + 1
+    for _ in range(MOST_CLOSING):
+        near = max(0, len(text) - NEAR_END)
+        starts = [match.start() for match in LAST_PIECE.finditer(text, near)]
+        at = starts[-1] + 1 if starts else 0
         last = text[at:].strip()
         closes = CLOSING.search(last) and not STATES_MORE.search(last)
         closes = closes or OWN_REMARK.search(last) is not None
-        if not (closes or DIVIDER.fullmatch(last)) or overturned(text, at, ""):
+        if not at or not (closes or DIVIDER.fullmatch(last)) or overturned(text, at, ""):
             break
         text = text[:at].rstrip()
     return text

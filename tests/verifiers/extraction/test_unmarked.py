@@ -60,6 +60,11 @@ def test_what_closes_a_response_states_nothing(text: str, shorter: str | None) -
     assert without_closing(text) == (shorter or text)
 
 
+def test_a_text_is_not_closed_without_end() -> None:
+    assert without_closing("It is 42." + 5 * "\n\nI hope this helps!") == "It is 42."
+    assert without_closing("It is 42." + 50_000 * "\n\nI hope this helps!").endswith("helps!")
+
+
 @pytest.mark.parametrize(
     ("text", "letter", "right"),
     [

@@ -47,7 +47,9 @@ RUPIAH = re.compile(r"\bRp\.?\s?(?=\d)")
 NEAR_END = 600
 TURN_BEGINS = ("U", "u", "A", "a", "<", " ", "\n")
 HTML_POWER = re.compile(r"(?<=\w)<sup>(\d{1,3})</sup>")
-HIDDEN_HTML = re.compile(r"<(\w+)\b[^<>]{0,200}display:\s*none[^<>]{0,200}>.*?</\1>", re.I | re.S)
+HIDDEN_HTML = re.compile(
+    r"<(\w{1,20})\b[^<>]{0,100}?display:\s?none[^<>]{0,100}>[^<>]{0,300}</\1>", re.I
+)
 HTML = re.compile(r"</?(?:p|div|span)>|<br\s*/?>")
 DEGREES = re.compile(r"(\^\{?\\circ\}?)\$\s?([CF])\b")
 DIGITS = re.compile(

@@ -10,7 +10,7 @@ LEADS_TO_EQUATION = re.compile(
 )
 EXPRESSION = re.compile(
     r"\b(?:with|to|is|by|expression|get|obtain|becomes|equals|gives?|are)\s+"
-    r"((?:(?:\d*[a-z](?![a-z])|\d+)[²³]?(?:\^\d)?|[-+−–*/()\s])+)\.?$"
+    r"((?:(?:\d*+[a-z](?![a-z])|\d++)[²³]?(?:\^\d)?|[-+−–*/()\s])++)\.?$"
 )
 NAMED_FIRST = re.compile(r"[^\W\d_][\w'’]{0,3}(?:\([\w ,]{1,5}\))?(?:/d\w)?\s*=")
 LONGEST_SAID = 400

@@ -96,7 +96,8 @@ def chosen_before_others(text: str) -> str | None:
     if not OTHER_CHOICES.search(text):
         return None
     said = sentences(text)[-MOST_CHOICES:]
-    lone = [(at, piece) for at, piece in enumerate(said) if LONE_LETTER.search(piece)]
+    short = [(at, piece) for at, piece in enumerate(said) if len(piece) <= 2 * LONGEST_TEXT_ANSWER]
+    lone = [(at, piece) for at, piece in short if LONE_LETTER.search(piece)]
     found = [(at, letter) for at, piece in lone if (letter := chosen(piece))]
     if len(found) != 1 or REVISED.search(text):
         return None

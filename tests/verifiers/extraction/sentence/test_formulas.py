@@ -18,3 +18,7 @@ from verifiers.extraction.sentence.formulas import formula_at_end
 )  # fmt: skip
 def test_the_formula_that_a_sentence_ends_in(sentence: str, formula: str | None) -> None:
     assert formula_at_end(sentence) == formula
+
+
+def test_a_long_run_of_digits_is_read_once() -> None:
+    assert formula_at_end(f"So the nth term is {'1' * 350}!") is None
