@@ -20,6 +20,7 @@ CONCLUDED = words(table("plain")["concluded"])
 LAST_WORD = re.compile(r"([^\W\d_]+)[\s$€£*(~-]*$")
 ASIDE = re.compile(r",\s+\w+\s+$")
 NOUN = re.compile(r"\s+[^\W\d_]{2,}")
+NEAR = 1_000
 DIGIT = re.compile(r"\d")
 NAMED_ASIDE = re.compile(
     r"\b(?:with|from|for|when|where|if|by|to|until)\s+[$*]*[a-z]\s*=[\s$*-]*$", re.I
@@ -34,6 +35,7 @@ EQUATES = re.compile(r"[=≈][\s$€£*-]*$")
 
 def speaks_of_it(sentence: str) -> bool:
     """Return whether a sentence speaks of the task, opens a step or tells what the writer does."""
+    sentence = sentence[: 2 * NEAR]
     return SPEAKS_OF.found(sentence) or OPENS.found(sentence) or OWN_STEP.found(sentence)
 
 
@@ -43,7 +45,7 @@ def stated_plainly(sentence: str, start: int, end: int, *, linked: bool = False)
     After a preposition, in a second clause or before one the number beside another may be a part
     of what was given: "5 km in 25 minutes", "12 when y is 5".
     """
-    before, after = sentence[:start], sentence[end:]
+    before, after = sentence[max(0, start - NEAR) : start], sentence[end : end + NEAR]
     if GOES_ON.match(after) or (after.startswith(",") and ASIDE.search(before)):
         return False
     if NEVER.search(before):

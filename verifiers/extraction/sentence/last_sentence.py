@@ -19,6 +19,7 @@ OTHER_CHOICES = re.compile(
     r"(?<![\w$\\])(?:[A-J](?=[)）.,:：、は]|\s?项)|[B-HJ](?=\s)|(?<![^\n])A(?=\s))|\b(?:others?|altre|otras)\b"
 )
 LONGEST_CLOSING = 2_000
+LONGEST_REASONED = 2_000
 MOST_WORDS = 20
 NOT_WORDS = re.compile(r"[\\=<>{}()\[\]|^_/*+?;:\"“”]")
 DIGIT = re.compile(r"[\d$]")
@@ -114,6 +115,8 @@ def last_sentence(text: str) -> str:
 
 def main_clause(sentence: str) -> str:
     """Return the part that states the value: "there are 6" of "there are 6 integers below 9"."""
+    if len(sentence) > LONGEST_REASONED:
+        return sentence
     if match := COUNTED.search(sentence):
         rest = RANGE.sub("", sentence[match.end() :])
         return sentence if GOES_ON.search(rest) else sentence[: match.end()]
@@ -161,6 +164,8 @@ def closing_words(text: str) -> str:
 
 def without_reason(sentence: str) -> str:
     """Return a sentence up to "because", "since", "with", a colon or brackets that explain it."""
+    if len(sentence) > LONGEST_REASONED:
+        return sentence
     match = REASON.search(sentence, 1) or FOR_WHICH.search(sentence, 1)
     return sentence[: match.start()] if match else sentence
 

@@ -8,6 +8,7 @@ from verifiers.extraction.sentence.last_sentence import (
     last_sentence,
     main_clause,
     named_kind,
+    without_reason,
 )
 
 
@@ -63,3 +64,9 @@ def test_main_clauses(sentence: str, clause: str) -> None:
 )
 def test_kinds(sentence: str, found: tuple[str, bool] | None) -> None:
     assert named_kind(sentence) == found
+
+
+def test_a_sentence_without_end_has_no_reasons() -> None:
+    assert without_reason("x = 7, as it fits") == "x = 7"
+    endless = "ends up with *, as it fits, " * 4_000
+    assert without_reason(endless) == main_clause(endless) == endless
