@@ -9,11 +9,7 @@ from typing import Self
 
 from verifiers.equality.clusters import cluster
 from verifiers.equality.compare import compare, members, readable
-from verifiers.extraction.extract import (
-    Extraction,
-    boxed_answer,
-    extract,
-)
+from verifiers.extraction.extract import Extraction, boxed_answer, extract
 from verifiers.extraction.parts import in_parts
 from verifiers.extraction.readings import other_readings, says_words
 from verifiers.extraction.response.formats import check_format, is_incomplete

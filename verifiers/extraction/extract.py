@@ -41,9 +41,7 @@ from verifiers.extraction.response.passages import (
     final_text,
     without_quotations,
 )
-from verifiers.extraction.sentence.last_sentence import (
-    last_sentence,
-)
+from verifiers.extraction.sentence.last_sentence import last_sentence
 from verifiers.extraction.sentence.prose import (
     CONTRAST,
     first_digit,

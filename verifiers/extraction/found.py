@@ -19,7 +19,7 @@ LONGEST_ANSWER = 30_000
 MOST_RIVALS = 12
 FOREIGN_JOINT = re.compile(rf"\s*(?!and\b|or\b){JOINT}\s*", re.I)
 LISTED = re.compile(
-    rf"{NUMBER_LIST.pattern}|\([^()]*\)(?:\s*(?:,|{JOINT})\s*\([^()]*\))+", re.I | re.A
+    rf"{NUMBER_LIST.pattern}|\([^()]*\)(?:\s*(?:,|{JOINT})\s*\([^()]*\))+", NUMBER_LIST.flags
 )
 NAMED_JOINT = re.compile(rf"(?<=\d)\s+(?!and\b|or\b){JOINT}\s+(?=[a-z]\s*=)", re.I)
 

@@ -109,8 +109,12 @@ def chosen_before_others(text: str) -> str | None:
 
 def last_sentence(text: str) -> str:
     """Return the last sentence of a text, unless it is too long to end in a word that answers."""
-    last = (sentences(without_boilerplate(text)) or [""])[-1].strip('*_"” ')
+    last = _last_piece(text).strip('*_"” ')
     return last if len(last) <= LONGEST_TEXT_ANSWER else ""
+
+
+def _last_piece(text: str) -> str:
+    return (sentences(without_boilerplate(text)) or [""])[-1]
 
 
 def main_clause(sentence: str) -> str:
@@ -183,7 +187,7 @@ def ends_abroad(text: str, sentence: str, gold: str) -> bool:
     names = [word for word, meant in ENGLISH_OF.items() if meant.casefold() == english.casefold()]
     names += [gold.casefold()] if not gold.isascii() else []
     if english in ("yes", "no"):
-        last = (sentences(without_boilerplate(text)) or [""])[-1]
+        last = _last_piece(text)
         begun = YES_OR_NO_ABROAD.match(last) or YES_OR_NO_ABROAD.match(text)
         answers = {begun[1]} if begun else set(YES_OR_NO_INSIDE.findall(last))
         return {ENGLISH_OF[answer.casefold()] for answer in answers} == {english}
