@@ -14,6 +14,7 @@ from verifiers.extraction.parts import in_parts
 from verifiers.extraction.readings import other_readings, says_words
 from verifiers.extraction.response.formats import check_format, is_incomplete
 from verifiers.extraction.undone import is_left_undone, is_refusal
+from verifiers.grammar.literals import is_plain_number
 from verifiers.grammar.normalize import gold_text
 from verifiers.grammar.parts import parts_of
 from verifiers.judges import OURS
@@ -166,6 +167,8 @@ class Verifier:
 
     def _judge_here(self, gold: str, answer: str) -> Judgement:
         """Decide in this process. Raises OutOfEffortError or RecursionError where it cannot."""
+        if is_plain_number(gold) and is_plain_number(answer):
+            return compare(gold, answer)
         judgement = self._cache.get((gold, answer))
         if judgement is not None:
             return judgement

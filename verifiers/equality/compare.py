@@ -44,12 +44,12 @@ GROUP_COMMA = re.compile(r"\d,\d{3}")
 
 def compare(gold: str, answer: str) -> Judgement:
     """Decide whether an answer equals the gold."""
+    if is_plain_number(gold) and is_plain_number(answer):
+        return Judgement(plain_number(gold) == plain_number(answer), "exact number")
     if wanted := parts_of(gold):
         return _same_parts(wanted, answer)
-    answer = as_list(answer) or answer
-    if not (is_plain_number(gold) and is_plain_number(answer)):
-        gold, answer = normalize(gold), normalize(answer)
-        gold = gold if gold == answer else _in_digits(gold)
+    gold, answer = normalize(gold), normalize(as_list(answer) or answer)
+    gold = gold if gold == answer else _in_digits(gold)
     if not answer:
         return Judgement(False, "empty answer")
     if gold == answer:

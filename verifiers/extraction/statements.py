@@ -98,6 +98,7 @@ STATING = (
     "a:",
 )
 STATING_ABROAD = tuple(table("statements")["stating_abroad"])
+IN_PLAIN_LETTERS = tuple(filter(str.isascii, STATING_ABROAD))
 NEAR_END = 1_000
 PREFIX = re.compile(r"\b(?:final|correct|right|required|desired)?[ ]?$", re.I)
 
@@ -119,7 +120,8 @@ def stated(text: str) -> list[Statement]:
         lowered = text
     places = sorted(_all_places(lowered, STATING, 0))
     near = max(0, len(lowered) - NEAR_END)
-    if abroad := _all_places(lowered, STATING_ABROAD, near):
+    nouns = IN_PLAIN_LETTERS if lowered.isascii() else STATING_ABROAD
+    if abroad := _all_places(lowered, nouns, near):
         places = sorted({*places, *abroad})
     if not places:
         return []
