@@ -50,7 +50,13 @@ GROUPED = re.compile(
     r"\d{1,2}(?:,\d{2})+,\d{3}|\d{1,3}(?:[\u00a0\u202f\u2009']\d{3})+|\d{1,3}(?:\.\d{3}){2,}"
 )
 COUNTED = r"(?:day|week|month|year|century|floor|hour|grade|place)"
-SAID_TWICE = re.compile(r"([\w -]{1,20}?)\s+\(([\w -]{1,20})\)")
+SAID_TWICE = re.compile(r"([\w -]{1,40}?)\s+\((\w[\w -]{0,20}?)\)(?: ([a-z]{2,20}))?")
+DOES_NOT_EXIST = re.compile(
+    r"(?:(?:the|this)\s+(?:limit|value|derivative|integral|sum)\s+|it\s+)?"
+    r"(?:dne|does\s?n['’]t\s+exist|does\s+not\s+exist)\W*",
+    re.I,
+)
+UNIT = re.compile(r"(?<=\S) ([a-z]{2,20})$")
 SAYS = re.compile(r"[^\W\d_]{2}|[^\x00-\x7f]|\d in")
 EDGE = " \t\r\n.,;:"
 EXCLAMATION = re.compile(r"(?<=[A-Za-z]{3})!+$")
@@ -199,12 +205,19 @@ def _as_usual(text: str) -> str:
     text = INCHES.sub(" inches", text) if "in" in text.lower() else text
     if date := as_date(words):
         return date
-    if words.casefold().rstrip(" .") in ("dne", "doesn't exist", "doesn’t exist"):
+    if DOES_NOT_EXIST.fullmatch(words):
         return "does not exist"
     if twice := SAID_TWICE.fullmatch(words):
-        both = [spoken(part) or part for part in twice.groups()]
-        return both[0] if both[0] == both[1] else text
+        return _said_once(*twice.groups()) or text
     return words if words != text and spoken(words) else text
+
+
+def _said_once(first: str, second: str, unit: str | None) -> str | None:
+    """Write "six (6) apples" and "six apples (6 apples)" as 6 apples; None for two values."""
+    if unit is None and (named := UNIT.search(second)) and first.endswith(named[0]):
+        unit, first, second = named[1], first[: -len(named[0])], second[: named.start()]
+    both = [spoken(part) or part for part in (first, second)]
+    return " ".join(filter(None, (both[0], unit))) if both[0] == both[1] else None
 
 
 def plain_words(text: str) -> str:

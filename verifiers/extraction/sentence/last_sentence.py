@@ -30,7 +30,7 @@ FOR_WHICH = re.compile(
 REASON = gated("last_sentence", "reason")
 EXISTS = re.compile(r" exists?$")
 SAYS_IT_IS = re.compile(
-    r"\b(?:is|be|was|on|ist|est|es|será|sera|é|è|hari|день|a[mn])\s+(?:an?\s+|the\s+|una?\s+)?$"
+    r"(?:\b(?:is|be|was|on|ist|est|es|será|sera|é|è|hari|день|a[mn])|\bi\.e\.,?)\s+(?:an?\s+|the\s+|una?\s+)?$"
 )
 OPENS = re.compile(
     r"\W*(?:(?:so|thus|hence|therefore|clearly|then|the answer is|it is|it's|it was)\W+)*"

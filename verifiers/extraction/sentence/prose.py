@@ -55,6 +55,8 @@ LEADS_TO = pattern("prose", "leads_to")
 CONTRAST = gated("prose", "contrast")
 STRAY = re.compile(r"[@#&|\\<>{}^~=*/+_]|;\S")
 DATE = gated("prose", "date")
+_INTERVAL = r"[(\[][^()\[\]]{1,20},[^()\[\]]{1,20}[)\]]"
+INTERVALS = re.compile(rf"(?<![\w)]){_INTERVAL}(?:\s?∪\s?{_INTERVAL})+(?=[\s.]*$)")
 NEGATED = re.compile(r"(?:\bnot|n't|\bnever|\bcannot be)\s+(?:(?:equal to|be)\s+)?[*_$\\(]*$", re.I)
 CHANGED_YET = re.compile(r"\bround|\bin an?\b", re.I)
 PLACED = re.compile(
@@ -121,8 +123,8 @@ def last_expression(text: str) -> str | None:
             return (
                 linked if stands(whole, linked) and _plainly(whole, linked, linked=True) else None
             )
-        if not spans and (dated := DATE.search(sentence)):
-            return dated[0].rstrip(".") if stands(whole, dated[0]) else None
+        if not spans and (said := DATE.search(sentence) or INTERVALS.search(sentence)):
+            return said[0].rstrip(".") if stands(whole, said[0]) else None
         if not spans and "=" in sentence and is_value(sentence):
             return sentence if stands(whole, sentence) else None
         if not spans and "=" in sentence and (side := computed_side(sentence)):
