@@ -9,6 +9,7 @@ from verifiers.extraction.context.hedges import APPROXIMATELY
 from verifiers.extraction.context.standing import sentence_after, taken_back
 from verifiers.extraction.context.wording import OR, listed
 from verifiers.extraction.readable import is_value
+from verifiers.extraction.sentence.last_sentence import chosen
 from verifiers.extraction.sentence.prose import last_expression
 from verifiers.extraction.statements import read_statement
 from verifiers.grammar.tables import pattern
@@ -112,7 +113,9 @@ def concluded(text: str, stop: int) -> list[str]:
     if WANTED.search(rest := sentence_after(text, stop)):
         said.append(rest)
     values = [
-        last_expression(sentence) or (match[1] if (match := ENDS_SO.search(sentence)) else None)
+        chosen(sentence)
+        or last_expression(sentence)
+        or (match[1] if (match := ENDS_SO.search(sentence)) else None)
         for sentence in said
     ]
     return [value for value in values if value and is_value(value)]

@@ -196,6 +196,8 @@ def _as_usual(text: str) -> str:
             return next(group for group in match.groups() if group)
     if WHEN.match(words) and (words[-1] in "mM." or as_date(WHEN.sub("", words))):
         text = words = WHEN.sub("", words)
+    if words.endswith((" Uhr", " h", " horas", " uur")) and ":" in words:
+        return words.rpartition(" ")[0]
     if words.endswith(" Uhr"):
         return words.removesuffix(" Uhr")
     if match := HALF_OF_DAY.search(words):
@@ -233,7 +235,7 @@ def choices(text: str, *, with_text: bool = False) -> frozenset[str]:
     words = plain_words(text)
     if match := CHOICE.fullmatch(words):
         letter = next(group for group in match.groups() if group)
-        bracketed = match[3] is None
+        bracketed = match[3] is None or words.endswith(")")
         return frozenset({letter.upper()}) if letter.isupper() or bracketed else frozenset()
     if SEVERAL.fullmatch(words):
         return frozenset(re.findall(r"[A-J]\b", words))

@@ -26,6 +26,14 @@ SIZED_TURN = re.compile(r"\\(?:left|right)(?=\s*[\[\]])")
 TURNED = re.compile(
     r"(?<![\w)}])([\[\]])\s*([^\[\](){};,=]{1,30}?)\s*(?:\\[,;:])?\s*[;,]\s*([^\[\](){};,]{1,30}?)\s*(?:\\[,;:])?\s*([\[\]])(?![\w])"
 )
+THIN_SPACE = re.compile(r"\\[,;:!]\s*(?=[\[\];])|(?<=[;\[\]])\s*\\[,;:!]")
+JOINED_BY = (
+    (
+        re.compile(r"\\text\s*\{\s+(?:o|ou|oder|или|u|oppure|of|lub|eller|veya)\s+\}"),
+        r"\\text{ or }",
+    ),
+    (re.compile(r"\\text\s*\{\s+(?:y|e|et|und|и|en|i|och|ve)\s+\}"), r"\\text{ and }"),
+)
 PERCENT_FIRST = re.compile(r"^%\s?(\d+(?:\.\d+)?)$", re.ASCII)
 TIMES_X = re.compile(r"(?<=\d)\s?[xX]\s?(?=\$?\d)", re.ASCII)
 TIMES_TEN = re.compile(r"(\d)\s*[xX]\s*10\s*(?:\^|\*\*)", re.ASCII)
@@ -70,9 +78,14 @@ def plain_signs(text: str) -> str:
     """Write Unicode mathematics in LaTeX."""
     if "\\" in text or "{" in text:
         text = _set_minus(text)
+    if "\\text" in text:
+        for said, usual in JOINED_BY:
+            text = said.sub(usual, text)
     text = CHOOSE.sub(_binomial, text) if "C" in text else text
     text = DECIMAL_COMMA.sub(".", text) if "{,}" in text else text
     text = SIZED_TURN.sub("", text) if "\\left]" in text or "\\right[" in text else text
+    if "\\" in text and ("]" in text or "[" in text):
+        text = THIN_SPACE.sub(" ", text)
     text = TURNED.sub(_usual_interval, text) if "]" in text or "[" in text else text
     text = PERCENT_FIRST.sub(r"\1\\%", text) if text[:1] == "%" else text
     text = TIMES_X.sub(r"\\times ", text) if "=" in text and ("x" in text or "X" in text) else text

@@ -1,9 +1,16 @@
 """Numbers that are said in words, "two thirds", "the square root of 4", as mathematics."""
 
 import re
+from itertools import pairwise
 
 from verifiers.grammar.tables import table
-from verifiers.grammar.vocabulary import COUNTED_ABROAD, FOREIGN_NUMBERS, NUMBER_WORDS, SCALES
+from verifiers.grammar.vocabulary import (
+    COUNTED_ABROAD,
+    FOREIGN_NUMBERS,
+    NUMBER_WORDS,
+    PARTS_ABROAD,
+    SCALES,
+)
 
 PARTS = {"half": 2, "halves": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6,
          "seventh": 7, "eighth": 8, "ninth": 9, "tenth": 10, "hundredth": 100}  # fmt: skip
@@ -52,7 +59,13 @@ COUNTED_CJK = re.compile(
     r"(?<![第一二三四五六七八九十百千分每各])([一二三四五六七八九十]{1,3})"
     r"[个個種种人本只条张円元岁歳つ名](?![半多])[^一二三四五六七八九十\d，,；;]{0,6}[。.\s]*$"
 )
+_CJK_COUNT = r"(\d{1,4}|[一二三四五六七八九十]{1,3})"
+PARTS_FIRST = re.compile(
+    rf"(?<![\d.百千万一二三四五六七八九十]){_CJK_COUNT}\s?分[の之]\s?{_CJK_COUNT}"
+    r"(?![\d.百千万一二三四五六七八九十])"
+)
 ENGLISH = frozenset(table("abroad")["english"].split())
+ONE_ABROAD = frozenset(("un", "une", "una", "um", "uma", "ein", "одна", "две", "en", "één"))
 IN = re.compile(r"\d in \d")
 LONGEST = 80
 
@@ -61,8 +74,11 @@ def spoken(text: str) -> str | None:
     """Return a number said in words as LaTeX; None for all other text."""
     if len(text) > LONGEST:
         return None
-    if number := FOREIGN_NUMBERS.get(text.strip(" .。").casefold()):
+    said = text.strip(" .。").casefold()
+    if number := FOREIGN_NUMBERS.get(said) or _parts_abroad(said):
         return number
+    if "分" in said:
+        return _turned(match) if (match := PARTS_FIRST.fullmatch(said)) else None
     if KNOWN.isdisjoint(WORD.findall(text.lower())) and not IN.search(text):
         return None
     text = text.strip(" .")
@@ -72,11 +88,33 @@ def spoken(text: str) -> str | None:
     return None
 
 
+def _parts_abroad(said: str) -> str | None:
+    """Return three eighths of "trois huitièmes"."""
+    count, _, part = said.partition(" ")
+    if part not in PARTS_ABROAD or not (count in FOREIGN_NUMBERS or count in ONE_ABROAD):
+        return None
+    return rf"\frac{{{FOREIGN_NUMBERS.get(count, '1')}}}{{{PARTS_ABROAD[part]}}}"
+
+
+def parts_first(text: str) -> str:
+    """Write 八分之七 and 3分の2 as 7/8 and 2/3."""
+    return PARTS_FIRST.sub(_turned, text)
+
+
+def _turned(match: re.Match[str]) -> str:
+    below, above = (FOREIGN_NUMBERS.get(part, part) for part in match.groups())
+    return f"{above}/{below}" if (above + below).isdigit() else match[0]
+
+
 def counted_abroad(sentence: str) -> list[str]:
     """Return the numbers from two on that a sentence of another language says in a word."""
     words = [] if CJK.search(sentence) else ANY_WORD.findall(sentence)
     if not ENGLISH.isdisjoint(word.casefold() for word in words):
         return []
+    if parts := [
+        " ".join(pair) for pair in pairwise(words) if _parts_abroad(" ".join(pair).casefold())
+    ]:
+        return parts
     found = [word for word in words if COUNTED_ABROAD.get(word.casefold(), "0") not in "01"]
     return found + [match[1] for match in COUNTED_CJK.finditer(sentence)]
 

@@ -30,7 +30,7 @@ NOT_FACTORS = RELATIONS.keys() | CONNECTIVES.keys() | words(
 FUNCTIONS = table("vocabulary")["functions"]
 INVERSES = table("vocabulary")["inverses"]
 LISTED_FUNCTIONS = {"max": "max", "min": "min", "gcd": "gcd", "lcm": "lcm"}
-OPERATORS = words("det deg dim Pr rank ker")
+OPERATORS = words("det deg dim Pr rank ker arg")
 BIG = words("sum prod int iint iiint oint lim limsup liminf bigcup bigcap")
 GREEK = words(table("vocabulary")["greek"])
 SYSTEMS = words("cases aligned align gathered gather split equation rcases dcases center")
@@ -44,6 +44,11 @@ WORDS_ALONE = {"six": 6, "sei": 6, "elf": 11}
 COUNTED_ABROAD = {
     word: value for value, said in table("number_words")["abroad"].items() for word in said.split()
 }
+PARTS_ABROAD = {
+    word: parts
+    for parts, said in table("number_words")["parts_abroad"].items()
+    for word in said.split()
+}
 FOREIGN_NUMBERS = COUNTED_ABROAD | {word: str(value) for word, value in WORDS_ALONE.items()}
 FOREIGN_NUMBERS |= dict.fromkeys(
     [
@@ -55,8 +60,6 @@ FOREIGN_NUMBERS |= dict.fromkeys(
         "um meio",
         "половина",
         "一半",
-        "二分之一",
-        "2分の1",
     ],
     r"\frac{1}{2}",
 )

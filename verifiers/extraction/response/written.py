@@ -4,6 +4,7 @@ import re
 import unicodedata
 
 from verifiers.grammar.normalize import dates_in_english, names_month
+from verifiers.grammar.spoken import parts_first
 from verifiers.grammar.tables import pattern, table
 
 NOUNS = frozenset(table("abroad")["nouns"].split())
@@ -39,7 +40,7 @@ NEAR_DATE = 200
 CLOCK = re.compile(
     r"(?<!\d)(\d{1,2})\s?[時时点시]\s?(\d{2})\s?[分분]|\bв\s(\d{1,2})\sчас\w*\s(\d{2})\sминут\w*"
 )
-TEN_THOUSANDS = re.compile(r"(?<![\d.])(\d{1,4}(?:\.\d{1,4})?)\s?万(?=[元円个人米步])")
+TEN_THOUSANDS = re.compile(r"(?<![\d.])(\d{1,4}(?:\.\d{1,4})?)\s?万(?![分一])")
 RATIO_ABROAD = re.compile(r"(?<=\d)\s(?:zu|ku|대)\s(?=\d)|∶")
 HYPHEN = re.compile("(?<=[\u05d0-\u05ea])-(?=\\d)")
 RUPEES = re.compile(r"(?<=\d)/-(?=[\s.,]|$)")
@@ -96,6 +97,7 @@ def own_words(text: str) -> str:
         text = RATIO_ABROAD.sub(":", text)
         if "万" in end:
             text = TEN_THOUSANDS.sub(lambda many: f"{float(many[1]) * 10_000:.0f}", text)
+        text = parts_first(text) if "分之" in end or "分の" in end else text
         text = HYPHEN.sub(" ", text) if "-" in end and HYPHEN.search(end) else text
     text = RUPEES.sub("", text) if "/-" in end else text
     text = RUPIAH.sub("", text) if "Rp" in end else text
@@ -125,7 +127,7 @@ def in_plain_letters(text: str) -> str:
     text = EMOJI.sub("", text)
     text = f"{text.rstrip()}." if ended and text.rstrip()[-1:].isalpha() else text
     text = MASKED_WORD.sub(_unmasked, text) if MASKS.search(text) else text
-    if LETTERS_WITH_DIGITS.search(text) and DIGITS.search(text):
+    if DIGITS.search(text) and (LETTERS_WITH_DIGITS.search(text) or text[-1:] >= "\uff10"):
         text = DIGITS.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
         text = text.translate(SEPARATORS)
     return text
