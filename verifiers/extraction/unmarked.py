@@ -56,7 +56,7 @@ SPELLED = pattern("unmarked", "spelled")
 PROSE = re.compile(r"(?<!\\)\b(?!and\b|or\b)[A-Za-z]{2,}")
 CHECKED_LINES = re.compile(r"(?<=\d)(\D*)\n(?:[^\n]*=[^\n]*[✓✔✅☑]\s*)+\Z")
 LAST_ASIDE = re.compile(
-    r"(?<=[.!\n*])\s*\*?\((?:[A-Z]|(?<=\n\()\d)[^()\n]*(?:\([^()\n]*\)[^()\n]*)*\.?\)[.*]?$"
+    r"(?<=[.!\n*])\s*\*?\((?:[A-Z]|(?<=\n\()\d)[^()\n]*(?:\([^()\n]*\)[^()\n]*)*\.?\)[.*]?$|(?<=[。！\n*])\s*（[^（）\n]*）[。*]?$"
 )
 THERE_IT_IS = re.compile(
     r"\s{0,3}[—–,-]{1,3}\s{0,3}(?:and\s+)?(?:there|that)['’]s\s+(?:your|the|our)\s+answer\W*$", re.I
@@ -133,7 +133,7 @@ def _without_remarks(whole: str) -> str:
         whole = CHECKED_LINES.sub(r"\1", whole)
     if whole.endswith(("answer.", "answer!", "answer")):
         whole = whole[:-NEAR_END] + THERE_IT_IS.sub("", whole[-NEAR_END:])
-    aside = LAST_ASIDE.search(whole, 1) if whole[-1:] in (")", ".", "*") else None
+    aside = LAST_ASIDE.search(whole, 1) if whole[-1:] in (")", ".", "*", "）") else None
     if aside and not overturned(whole, aside.start(), ""):
         whole = whole[: aside.start()].rstrip()
     return whole

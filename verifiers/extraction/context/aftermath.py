@@ -8,7 +8,8 @@ from verifiers.grammar.tables import gated, pattern, table
 
 REFUSED = gated("aftermath", "refused")
 REVISED = gated("aftermath", "revised")
-CHOICE_FIRST = re.compile(r"\W*(?:\(([A-J])\)|([A-J])[).:]|([B-HJ])\s)")
+CHOICE_FIRST = re.compile(r"\W*(?:\(([A-J])\)|([A-J])[).:]|([B-HJ])\s|([a-j])\))")
+CHOICE = re.compile(r"(?:\\text\s*\{)?\(?([A-Ja-j])\)?\}?")
 COMPUTES = re.compile(r"[0-9=]")
 SELF = re.compile(r"\bI\b|[Mm]y\b")
 OF_SELF = pattern("aftermath", "of_self", flags=0)
@@ -76,8 +77,8 @@ def _goes_back(rest: str) -> bool:
 
 def _overturns(sentence: str, answer: str, of_another: bool) -> bool:
     choice = CHOICE_FIRST.match(sentence)
-    own = answer.strip("()[] .")
-    if choice and len(own) == 1 and own not in choice.groups():
+    own = CHOICE.fullmatch(answer.strip())
+    if choice and own and own[1].upper() != choice[choice.lastindex or 0].upper():
         return False
     if REVISED.found(sentence) or (SELF.search(sentence) and OF_SELF.search(sentence)):
         return True

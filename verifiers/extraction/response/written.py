@@ -32,7 +32,9 @@ OWN_TURN = pattern("passages", "own_turn", flags=0)
 FRENCH_TIME = re.compile(r"(?<![\d.,])([01]?\d|2[0-3])\s?h\s?([0-5]\d)(?![\d\w]|\s?min)")
 IMAGE = re.compile(r"!\[[^\]\n]{0,300}\]\([^)\s]{0,300}\)")
 QUOTED_WHOLE = re.compile(r"^(?:>\s+|==(?=\S))(.*?)(?:==)?$")
-POINT = re.compile(r"(?<=\()(-?\d+(?:[.,]\d+)?)\s?(?:\||\\mid)\s?(-?\d+(?:[.,]\d+)?)(?=\))")
+POINT = re.compile(
+    r"(?<=\()\{?(-?\d+(?:[.,]\d+)?)\}?(?:\s|\\,)?(?:\||\\mid)(?:\s|\\,)?\{?(-?\d+(?:[.,]\d+)?)\}?(?=\))"
+)
 PERCENT_FIRST = re.compile(r"(?<![\w%\\])%(\d+(?:[.,]\d+)?)(?![\w%])")
 BARE_BOX = re.compile(r"(?<![\\\w])boxed\{")
 DATE_ABROAD = re.compile(r"[0-9](?=[\s.e月])(?:(?:\.|er)?\s(?:de\s)?([^\W\d_]{3,})|\s?月)")
