@@ -17,6 +17,11 @@ OPERATORS = ("\\nabla", "\\complement")
 INDEXED = re.compile(r"[A-Za-z]_([a-z])")
 ANGLE_FUNCTIONS = words("sin cos tan cot sec csc")
 
+# A text with one of these before "=" says what a value is not.
+EXCEPTS = words(
+    "except salvo sauf excepto exceto tranne eccetto utom behalve menos meno moins nicht pas not"
+)
+
 
 @dataclass(frozen=True)
 class Named:
@@ -28,7 +33,9 @@ class Named:
 
 def is_name(node: Node) -> bool:
     """Return whether the left side of an equation only gives a name to the right side."""
-    if node.kind in ("sym", "text", "opaque", "big"):
+    if node.kind == "text":
+        return EXCEPTS.isdisjoint(str(node.value).lower().split())
+    if node.kind in ("sym", "opaque", "big"):
         return True
     if node.kind == "call" and node.value in ("abs", "conj"):
         return _is_segment(node.args[0])

@@ -1,6 +1,7 @@
 """What stands beside a stated answer, corrects it or takes it back."""
 
 import re
+from itertools import pairwise
 
 from verifiers.equality.rounding import is_rounding
 from verifiers.extraction.context.abroad import names_answer
@@ -45,7 +46,7 @@ VALUE_ASIDE = re.compile(
 ABOUT = re.compile(r"^[\s(]*(?:≈|\\approx|~|about\b|approx|roughly)")
 TEXT_OF = re.compile(r"\\text\s*\{([^{}]*)\}")
 ENDS_SO = re.compile(
-    r"\b(?:is|be|are|answer|=|root|value|number|one),?\s+\$?\(?([A-J]|-?\d[\d.,/]*)\)?\W*$"
+    r"(?:\b(?:is|be|are|answer|=|root|value|number|one|want)\b,?|:)\s+\$?\(?([A-J]|-?\d[\d.,/]*)\)?\W*$"
 )
 WANTED = pattern("competing_answers", "wanted")
 CONCLUSION = pattern("competing_answers", "conclusion")
@@ -104,6 +105,7 @@ def concluded(text: str, stop: int) -> list[str]:
     """Return the values that what follows an answer concludes or says to be wanted: "Hence the
     total is 84", "the diameter, which is asked for, is 20"."""
     later = later_sentences(text, stop)
+    later = [f"{a} {b}" if a.endswith((":", "：")) else a for a, b in pairwise([*later, ""])]
     said = [
         sentence
         for sentence in later

@@ -18,6 +18,7 @@ CUT_WORD = re.compile(r"\b(?:or|and|to)\W*$|[\w)}]\s*[-+*/=<>]\s*$")
 LONGEST_ANSWER = 30_000
 MOST_RIVALS = 12
 FOREIGN_JOINT = re.compile(rf"\s*(?!and\b|or\b){JOINT}\s*", re.I)
+INVISIBLE = re.compile(r"\\(?:text)?color\s*\{\s*(?:white|transparent)\s*\}")
 LISTED = re.compile(
     rf"{NUMBER_LIST.pattern}|\([^()]*\)(?:\s*(?:,|{JOINT})\s*\([^()]*\))+", NUMBER_LIST.flags
 )
@@ -43,6 +44,8 @@ def checked(text: str, reason: str, rivals: tuple[str, ...] = ()) -> Extraction:
         return Extraction(text, reason, tuple(dict.fromkeys(rivals))[-MOST_RIVALS:])
     if "\\boxed" in text and not reason.startswith(("box", "answer tag")):
         return Extraction(None, "denied")
+    if "color" in text and INVISIBLE.search(text):
+        return Extraction(None, "hidden")
     if not normalize(text):
         return Extraction(None, "empty answer")
     if len(text) > LONGEST_ANSWER:

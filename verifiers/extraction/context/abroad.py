@@ -3,7 +3,7 @@
 import re
 
 from verifiers.extraction.context.wording import NEGATION, Words
-from verifiers.grammar.tables import pattern, table
+from verifiers.grammar.tables import gated, pattern, table
 
 NOUNS = set(table("abroad")["nouns"].split())
 NOUN_PIECES = tuple(piece.replace("_", " ") for piece in table("abroad")["noun_pieces"].split())
@@ -19,6 +19,7 @@ CHOICE = re.compile(
 )
 WRONG_STEMS = pattern("abroad", "wrong_stems")
 CHANGING_STEMS = pattern("abroad", "changing_stems")
+TO_DO = gated("abroad", "to_do")
 ENGLISH = re.compile(r"\b(?:the|are|so|and|hence|thus|therefore|answer)\b", re.I)
 COMMA = re.compile(r"[,;，；]\s*")
 WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
@@ -94,7 +95,7 @@ def misnamed(before: str, after: str) -> bool:
     if before.isascii() and after.isascii() and ENGLISH.search(before):
         return False
     clause = COMMA.split(before)[-1]
-    if WRONG_STEMS.search(clause) or GAVE_UP.search(before):
+    if WRONG_STEMS.search(clause) or TO_DO.found(clause) or GAVE_UP.search(before):
         return True
     if CHANGING_STEMS.search(clause) and _answer_noun(before) is not None:
         return True

@@ -2,6 +2,7 @@
 
 import re
 
+from verifiers.extraction.context.abroad import TO_DO
 from verifiers.grammar.gates import words_of
 from verifiers.grammar.tables import gated, pattern, table
 from verifiers.grammar.vocabulary import words
@@ -36,7 +37,12 @@ EQUATES = re.compile(r"[=≈][\s$€£*-]*$")
 def speaks_of_it(sentence: str) -> bool:
     """Return whether a sentence speaks of the task, opens a step or tells what the writer does."""
     sentence = sentence[: 2 * NEAR]
-    return SPEAKS_OF.found(sentence) or OPENS.found(sentence) or OWN_STEP.found(sentence)
+    return (
+        SPEAKS_OF.found(sentence)
+        or TO_DO.found(sentence)
+        or OPENS.found(sentence)
+        or OWN_STEP.found(sentence)
+    )
 
 
 def stated_plainly(sentence: str, start: int, end: int, *, linked: bool = False) -> bool:

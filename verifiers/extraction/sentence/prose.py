@@ -173,6 +173,9 @@ def stands(sentence: str, value: str) -> bool:
     start = sentence.rfind(value)
     end = start + len(value.rstrip(STOPS))
     before = sentence[:start]
+    first = sentence.find(value, 0, start)
+    if first >= 0 and not sentence.isascii() and not_stated(sentence, first, first + len(value)):
+        return False
     return not (
         (MENTIONED.search(before) and MENTIONED.search(last_clause(before)))
         or OF_ANSWER.search(before)
