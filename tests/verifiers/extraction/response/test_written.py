@@ -29,7 +29,7 @@ def test_own_words(text: str, own: str) -> None:
         ("im Punkt S(2|3)", "im Punkt S(2, 3)"), ("Fiyat %20 arttı", "Fiyat 20% arttı"),
         ("boxed{8}", r"\boxed{8}"), (r"\boxed{8}", r"\boxed{8}"), ("Rs 500/-", "Rs 500"),
         ("![answer: 16](a.png) 3", "  3"), ("48 cm<sup>2</sup>", "48 cm^2"), ("P(A|B)", "P(A|B)"),
-        ("おつりは８００円です。", "おつりは800円です。"), ("４２", "４２"),
+        ("おつりは８００円です。", "おつりは800円です。"), ("４２", "42"),
         ("برابر ۳٫۵ است", "برابر 3.5 است"),
     ],
 )  # fmt: skip
