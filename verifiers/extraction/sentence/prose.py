@@ -43,8 +43,9 @@ EXPLANATION = re.compile(
     r",?\s+(?:because|since|as|so|which|where|for|by|of|after|left|in total)\b|\s+\((?!or|maybe)"
 )
 OPERATOR_BEFORE = re.compile(
-    r"==\s*$|[*/×·÷^√±<>≤≥≠＜＞@#§&|\\~_]\s*$|[;?!%'](?=$)|[\w)}]\s*[-−–+]\s*$|(?<!\w)[+]\s*$"
+    r"==\s*$|[A-Za-z0-9)]\($|[*/×·÷^√±<>≤≥≠＜＞@#§&|\\~_]\s*$|[;?!%'](?=$)|[\w)}]\s*[-−–+]\s*$|(?<!\w)[+]\s*$"
 )
+APPLIED = re.compile(r"[A-Za-z0-9)]$")
 OPERATOR_AFTER = pattern("prose", "operator_after", flags=0)
 MENTIONED = re.compile(r"\banswer\b", re.I)
 OF_ANSWER = pattern("prose", "of_answer")
@@ -210,6 +211,8 @@ def _touches_nothing(sentence: str, value: str) -> bool:
     """Return whether a number in prose is no part of something that was not read."""
     start = sentence.rfind(value)
     before, after = sentence[:start], sentence[start + len(value.rstrip(STOPS)) :]
+    if value[:1] in ("(", "[") and APPLIED.search(before) and after.strip(STOPS):
+        return False
     return not (OPERATOR_BEFORE.search(before[-NEAR:]) or OPERATOR_AFTER.match(after))
 
 

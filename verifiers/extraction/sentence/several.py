@@ -10,7 +10,7 @@ from verifiers.extraction.sentence.prose import stands
 
 MOST_NAMED = 4
 OPERATES = re.compile(
-    r"[=+*/×÷^<>≤≥√≈\\$]|\b(?:not|never|no|if|or|but|times|than|wait|instead)\b|n['’]t\b|[?？]",
+    r"[=+*/×÷^<>≤≥√≈\\$]|\w\(|\b(?:not|never|no|if|or|but|times|than|wait|instead)\b|n['’]t\b|[?？]",
     re.I,
 )
 ANOTHER_THING = re.compile(rf"[;；、，]|,(?=\s)|{JOINT}", re.I)
