@@ -22,7 +22,11 @@ def other_readings(found: Extraction) -> tuple[str, ...]:
     """Return 2,5 as a decimal where the language writes it so; 42 of a sentence that ends in 42!"""
     value, end = found.text or "", found.passage
     boxed = found.reason.startswith(("answer tag", "box"))
-    if value.endswith("!") and not boxed and f"{value}$" not in end:
+    if (
+        value.endswith("!")
+        and not boxed
+        and not any(f"{value}{sign}" in end for sign in ("$", "\\", "*"))
+    ):
         return (value[:-1],)
     if not boxed and THOUSANDS.fullmatch(value.lstrip("$€£ ").split(" ")[0]) and writes_comma(end):
         return (value.replace(".", "", 1),)

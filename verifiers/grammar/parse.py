@@ -35,6 +35,7 @@ OUTWARD_BRACKETS = [
     (re.compile(rf"\[{ENDPOINTS}\["), r"[\1)"),
     (re.compile(rf"\]{ENDPOINTS}\]"), r"(\1]"),
 ]
+OTHER_BASE = re.compile(r"0(?:x[0-9a-f]+|[bo][0-7]+)(?!\w)", re.I)
 
 
 def parse(text: str, *, grouping: bool = True) -> Node:
@@ -48,6 +49,8 @@ def parse(text: str, *, grouping: bool = True) -> Node:
 
 
 def _parse(text: str, grouping: bool) -> Node:
+    if text.startswith("0") and OTHER_BASE.match(text):
+        raise ParseError("digits of another base")
     parser = Parser(tokenize(_usual_brackets(text), grouping=grouping), READERS)
     try:
         node = parser.answer()

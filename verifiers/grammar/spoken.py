@@ -102,7 +102,7 @@ def parts_first(text: str) -> str:
 
 
 def _turned(match: re.Match[str]) -> str:
-    below, above = (FOREIGN_NUMBERS.get(part, part) for part in match.groups())
+    below, above = (str(FOREIGN_NUMBERS.get(part, part)) for part in match.groups())
     return f"{above}/{below}" if (above + below).isdigit() else match[0]
 
 

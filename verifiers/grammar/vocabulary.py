@@ -9,7 +9,7 @@ def words(text: str) -> frozenset[str]:
 
 
 UNICODE = table("vocabulary")["unicode"]
-SUPERSCRIPTS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿ", "0123456789-+n", strict=True))
+SUPERSCRIPTS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿˣʸᵏᵐᵗ", "0123456789-+nxykmt", strict=True))
 SUBSCRIPTS = dict(zip("₀₁₂₃₄₅₆₇₈₉₊₋ₙₖᵢⱼₘₓ", "0123456789+-nkijmx", strict=True))
 
 SPACING = words(", ; : ! > quad qquad thinspace enspace space hfill") | {" ", "\n", "\t"}

@@ -31,6 +31,10 @@ NEXT_STEP = gated("plain", "next_step")
 THATS = gated("plain", "thats")
 TIME = re.compile(r"^\S+\s+(?:second|minute|hour|day|week|month|year)s?\b", re.I)
 NEVER = re.compile(r"\b(?:never\s+\w+|that\s+adds?\s+up\s+to)\s+$", re.I)
+UNSOLVED = re.compile(
+    r"(?<![A-Za-z0-9.+*/^=−-])(?<![+*/^=−-]\s)"
+    r"(?:\d+[a-z]|[a-z]\s*[-+−]\s*\d+|\d+[a-z]\s*[-+−]\s*\d+|\d+\s*[-+−]\s*\d*[a-z])\s*=[\s$*-]*$"
+)
 EQUATES = re.compile(r"[=≈][\s$€£*-]*$")
 
 
@@ -57,7 +61,7 @@ def stated_plainly(sentence: str, start: int, end: int, *, linked: bool = False)
     if NEVER.search(before):
         return False
     if EQUATES.search(before):
-        return not NAMED_ASIDE.search(before)
+        return not (NAMED_ASIDE.search(before) or UNSOLVED.search(before))
     if TIME_OR_POINT.search(sentence[start:end]):
         return True
     if THATS.found(before):

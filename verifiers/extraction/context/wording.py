@@ -4,7 +4,7 @@
 import re
 
 from verifiers.grammar.gates import possible, registered_words, words_of
-from verifiers.grammar.tables import table
+from verifiers.grammar.tables import pattern, table
 from verifiers.grammar.vocabulary import FOREIGN_SCALES, words
 
 WHOLE = re.compile(r"[^\W_]+")
@@ -128,6 +128,9 @@ AREA_UNIT = re.compile(
     r"^[\s$*]*(?:(?:平方|立方)?(?:[厘分毫千公][米尺里升克瓦分斤顷]|米|センチ|キロ|メートル)|(?:平方|立方)m|百分|(?:(?:سانتی|سنتی|کیلو|سنتي|كيلو)?\u200c?\s?متر|سم|م|سنتيمتر)\s?ا?ل?(?:مربع|مكعب|مکعب))"
 )
 SHARE_OF = re.compile(r"(?:\d\s?\\?%|\d/\d+|\\[dt]?frac\S{1,12}|per\s?cent)\$?\s+of$")
+ABUTS = re.compile(
+    r"(?<=[\u3040-\u9fff\uac00-\ud7af])(?=[A-Za-z])|(?<=[A-Za-z])(?=[\u3040-\u9fff])"
+)
 A_TIME = re.compile(
     r"\s+(?:second|minute|hour|day|week|month|year)s?\b(?!\s+(?:before|after|and))", re.I
 )
@@ -152,12 +155,10 @@ PART_OF = re.compile(
 )
 
 
-# The answer itself is bounded; "he needs at least 7" states the least number.
-BOUNDED = re.compile(
-    rf"(?:\b(?:is|are|ist|est|es|è|é|jest|to|är|er|on|là|adalah|равен|cevap|án|answer)|[:：]|是|は)\s*(?:{listed(BOUNDS)})$",
-    re.I,
-)
-BOUNDS_END = frozenset(bound.split("_")[-1] for bound in BOUNDS.split())
+COMPUTES = pattern("wording", "computes")
+BOTH = re.compile(rf"[\d%]\s*(?:{COMPUTES.pattern})$", re.I)
+NEEDS = Words(table("wording")["needs"], table("wording")["needs_pieces"])
+BOUND = Words(BOUNDS, table("wording")["bound_pieces"])
 
 
 OPENED = re.compile(r"\\(?:text\w*|mathrm|mathbf|mbox)\s*\{([^{}]*)\}|\\(?:quad|qquad|[,;:! ])")
@@ -171,10 +172,14 @@ def opened(after: str) -> str:
 def changed(before: str, after: str) -> bool:
     """Return whether words beside a value make another of it: "half of 7", "7 squared"."""
     before = before[-80:]
+    if not (before.isascii() and after.isascii()):
+        before, after = (ABUTS.sub(" ", beside) for beside in (before, after[:60]))
     before = (NAME_OF.sub("", before) if "=" in before else before).rstrip(BESIDE)
     if before.endswith("after") and A_TIME.match(after):
         return False
     before = "" if before.endswith(("to", "than", "over")) and KEEPS.search(before) else before
+    if BOTH.search(before):
+        return True
     if before.endswith("of") and SHARE_OF.search(before):
         return True
     if "of" in before[-16:] and IMAGE_OF.search(before):
@@ -190,10 +195,7 @@ def changed(before: str, after: str) -> bool:
         return True
     if before.endswith("by") and OPERAND.search(before):
         return True
-    ends = before.rsplit(None, 2)[-2:]
-    if not BOUNDS_END.isdisjoint(word.casefold() for word in ends) and BOUNDED.search(
-        before.removesuffix(" là")
-    ):
+    if BOUND.ends(before) and not NEEDS.search(f"{before} {after}"):
         return True
     if before.endswith("and") and UP_TO_HERE.search(before):
         return True

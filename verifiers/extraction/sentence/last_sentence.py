@@ -62,6 +62,7 @@ SAYS = gated("last_sentence", "says")
 NAMED_KIND = gated("last_sentence", "named_kind")
 COUNTED = gated("last_sentence", "counted")
 GOES_ON = pattern("last_sentence", "goes_on")
+OF_TWO_NUMBERS = re.compile(r"\W*\w{0,12}\s+(?:of\s+)?\$?\d")
 RANGE = re.compile(r"\bbetween\b[^,;:=]{1,60}?\band\b", re.I)
 ATTAINED = gated("last_sentence", "attained", flags=0)
 EXPLAINED = gated("last_sentence", "explained", flags=0)
@@ -123,7 +124,8 @@ def main_clause(sentence: str) -> str:
         return sentence
     if match := COUNTED.search(sentence):
         rest = RANGE.sub("", sentence[match.end() :])
-        return sentence if GOES_ON.search(rest) else sentence[: match.end()]
+        whole = GOES_ON.search(rest) or OF_TWO_NUMBERS.match(sentence, match.end())
+        return sentence if whole else sentence[: match.end()]
     if match := EXPLAINED.search(sentence):
         sentence = sentence[: match.start(match.lastindex or 0)]
     if match := OBTAINED.search(sentence):

@@ -43,8 +43,12 @@ EXPLANATION = re.compile(
     r",?\s+(?:because|since|as|so|which|where|for|by|of|after|left|in total)\b|\s+\((?!or|maybe)"
 )
 OPERATOR_BEFORE = re.compile(
-    r"==\s*$|[A-Za-z0-9)]\($|[*/×·÷^√±<>≤≥≠＜＞@#§&|\\~_]\s*$|[;?!%'](?=$)|[\w)}]\s*[-−–+]\s*$|(?<!\w)[+]\s*$"
+    r"==\s*$|[A-Za-z0-9)√∛∜∑∏∫'′]\($|[*^/×·+−-]\s?\($|[*/×·÷^√±<>≤≥≠≡＜＞@#§&|\\~_⌊⌈]\s*$|[;?!%'](?=$)"
+    r"|[\w)}∞π°%]\s*[-−–+]\s*$|(?<!\w)[+]\s*$|/[-−–]\s*$|[、，。：是为は]\s?[-–]\s?$"
+    r"|\d\s*(?:modulo|mod|choose|R|remainder|[xX]|out\s+of)\s*$|(?<!from\s)(?<![A-Za-z0-9.])\d+\s+(?:to|in)\s+$|(?<![A-Za-z])(?:no|not)\s+$|\^\{?[-−]?$"
 )
+SHARE = re.compile(r"(?:%|per\s?cent)[\s.]*$")
+OF_A_NUMBER = re.compile(r"\s+of\s+\$?\d")
 APPLIED = re.compile(r"[A-Za-z0-9)]$")
 OPERATOR_AFTER = pattern("prose", "operator_after", flags=0)
 MENTIONED = re.compile(r"\banswer\b", re.I)
@@ -174,6 +178,8 @@ def stands(sentence: str, value: str) -> bool:
     start = sentence.rfind(value)
     end = start + len(value.rstrip(STOPS))
     before = sentence[:start]
+    if SHARE.search(value) and OF_A_NUMBER.match(sentence, end):
+        return False
     first = sentence.find(value, 0, start)
     if first >= 0 and not sentence.isascii() and not_stated(sentence, first, first + len(value)):
         return False
