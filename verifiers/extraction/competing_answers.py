@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from verifiers.equality.rounding import is_rounding
 from verifiers.extraction.context.abroad import names_answer
-from verifiers.extraction.context.aftermath import later_sentences
+from verifiers.extraction.context.aftermath import asks_abroad, later_sentences
 from verifiers.extraction.context.hedges import APPROXIMATELY
 from verifiers.extraction.context.standing import sentence_after, taken_back
 from verifiers.extraction.context.wording import OR, listed
@@ -46,8 +46,19 @@ VALUE_ASIDE = re.compile(
 ABOUT = re.compile(r"^[\s(]*(?:≈|\\approx|~|about\b|approx|roughly)")
 TEXT_OF = re.compile(r"\\text\s*\{([^{}]*)\}")
 ENDS_SO = re.compile(
-    r"(?:\b(?:is|be|are|answer|=|root|value|number|one|want)\b,?|:)\s+\$?\(?([A-J]|-?\d[\d.,/]*)\)?\W*$"
+    r"(?:\b(?:is|be|are|answer|root|value|number|one|want)\b,?|:)\s+\$?\(?([A-J]|-?\d[\d.,/]*)\)?\W*$"
 )
+ENDS_WANTED = re.compile(
+    r"(?:\b(?:i\.e\.|أي|ou\sseja)(?!\w),?|[=,，])\s*(?:R?\\?\$|\()?(-?\d[\d.,/]*)[^\d=]{0,12}$"
+)
+LONGEST_REST = 600
+MADE = re.compile(
+    r"((?:[-+*/×·÷\d.()\s]|\\(?:times|cdot|div|left|right)\b|\\[,;:! ]){3,80})=\s*\$?(\d[\d,]*)"
+)
+WHOLE_NUMBER = re.compile(r"(?<![\d.,])\d+(?![\d]|[.,]\d)")
+CHECKS = pattern("competing_answers", "checks")
+FIRST_PART = re.compile(r"\n\W{0,8}(?:1[.)]|step\s+1\b|第一)", re.I)
+NEXT_PART = pattern("competing_answers", "next_part")
 WANTED = pattern("competing_answers", "wanted")
 CONCLUSION = pattern("competing_answers", "conclusion")
 
@@ -110,17 +121,48 @@ def concluded(text: str, stop: int) -> list[str]:
         sentence
         for sentence in later
         if not CHECKING.match(sentence)
-        and (CONCLUSION.match(sentence) or WANTED.search(sentence) or names_answer(sentence))
+        and (CONCLUSION.match(sentence) or asks_for(sentence) or names_answer(sentence))
     ]
-    if WANTED.search(rest := sentence_after(text, stop)):
+    if asks_for(rest := sentence_after(text, stop)):
         said.append(rest)
     values = [
-        chosen(sentence)
-        or last_expression(sentence)
-        or (match[1] if (match := ENDS_SO.search(sentence)) else None)
-        for sentence in said
+        chosen(sentence) or last_expression(sentence) or _ends_in(sentence) for sentence in said
     ]
     return [value for value in values if value and is_value(value)]
+
+
+def _ends_in(sentence: str) -> str | None:
+    """Return the plain number or the letter that a sentence ends in."""
+    match = ENDS_SO.search(sentence)
+    match = match or (ENDS_WANTED.search(sentence) if asks_abroad(sentence) else None)
+    return match[1] if match else None
+
+
+def asks_for(sentence: str) -> bool:
+    """Return whether a sentence says what is asked for."""
+    return WANTED.search(sentence) is not None or asks_abroad(sentence)
+
+
+def computed_on(text: str, end: int, value: str) -> list[str]:
+    """Return what is computed from a marked number after it, if that is new and stands last: 210
+    of "so one cake needs 30 g. 7 × 30 = 210 g"."""
+    if not value.isdigit():
+        return []
+    rest = text[end : end + LONGEST_REST]
+    made = list(MADE.finditer(rest))
+    numbers = WHOLE_NUMBER.findall(rest)
+    if not made or not numbers or CHECKS.search(rest):
+        return []
+    step, result = made[-1].groups()
+    used = value in WHOLE_NUMBER.findall(step)
+    new = result not in WHOLE_NUMBER.findall(text[:end]) and numbers[-1] == result
+    return [result] if used and new and result != value else []
+
+
+def goes_on_with_parts(text: str, end: int) -> bool:
+    """Return whether another step or part follows a marked value: "Step 3", "(2)"."""
+    part = NEXT_PART.search(text, end, end + LONGEST_REST)
+    return part is not None and not FIRST_PART.search(text, end, part.start())
 
 
 def with_aside(text: str, rivals: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:

@@ -5,7 +5,9 @@ from itertools import pairwise
 
 from verifiers.extraction.competing_answers import (
     changed_to,
+    computed_on,
     concluded,
+    goes_on_with_parts,
     offered_after,
     stands_beside,
 )
@@ -217,6 +219,9 @@ def _with_later(text: str, last: Place, end: int, found: Extraction) -> Extracti
             changed = "" if same and taken_back(text[end : end + NEAR_END]) else changed
             return checked(changed, "taken back")
         rest = offered_after(text, end, last.value) + _last_line(text, end)
+        if last.certain and goes_on_with_parts(text, end):
+            return Extraction(None, "an intermediate result")
+        rest += computed_on(text, end, last.value.strip()) if last.certain else []
         equal = EQUAL_AFTER.match(text, end) if last.certain else None
         found = beside(found, [*rest, equal[1]] if equal else rest)
     modulus = MODULUS.match(text, end)

@@ -18,6 +18,8 @@ ANNOUNCED = pattern("aftermath", "announced", flags=0)
 HARMLESS = gated("aftermath", "harmless")
 ABROAD = WRONG | REJECTED | Words(*table("aftermath")["abroad"])
 TAKEN_BACK_ABROAD = Words(*table("aftermath")["taken_back_abroad"])
+ASKED = gated("aftermath", "asked_abroad")
+FORM = pattern("aftermath", "form_abroad")
 OTHERS_ABROAD = table("aftermath")["others_abroad"].split()
 SENTENCE = re.compile(r"[^\n.!?;。！？；]+(?:\.(?=\w)[^\n.!?;。！？；]*)*[.!?;。！？；]*")
 ENDED = re.compile(r"[\s$)\]}*_\\]*(?:([.!?;\n。！？(（][\s$)\]}*_(（-]*)|[,，:：]\s*)?")
@@ -82,9 +84,17 @@ def _overturns(sentence: str, answer: str, of_another: bool) -> bool:
         return False
     if REVISED.found(sentence) or (SELF.search(sentence) and OF_SELF.search(sentence)):
         return True
+    if asks_abroad(sentence):
+        return answer.rpartition("=")[2].strip() not in sentence
     if REFUSED.found(sentence):
         return not (of_another or HARMLESS.found(sentence) or _of_another(sentence, answer))
     return _abroad(sentence)
+
+
+def asks_abroad(sentence: str) -> bool:
+    """Return whether a sentence of another language says what is asked for, and not in what
+    form."""
+    return ASKED.found(sentence) and not FORM.search(sentence)
 
 
 def announced(before: str) -> bool:
