@@ -44,7 +44,9 @@ from verifiers.grammar.vocabulary import words
 CHECK = pattern("unmarked", "check")
 PARAGRAPH = re.compile(r"^.*?(?:\n\s*\n|\Z)", re.S)
 FENCE = re.compile(r"```\w*")
-CUT_OFF = re.compile(rf"(?:\n\d{{1,2}}[.)]|[({{\[]|[\w)}}]\s*[*/×÷·+=:]|{UNFINISHED})[\s$]*$")
+CUT_OFF = re.compile(
+    rf"(?:\n\d{{1,2}}[.)]|[({{\[]|[\w)}}]\s*[*/×÷·+=:：]|[a-z]\.{{3}}|{UNFINISHED})[\s$]*$"
+)
 NEAR_END = 400
 MOST_CLOSING = 6
 LONGEST_REMARKS = 3_000

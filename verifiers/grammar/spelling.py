@@ -26,6 +26,7 @@ SIZED_TURN = re.compile(r"\\(?:left|right)(?=\s*[\[\]])")
 TURNED = re.compile(
     r"(?<![\w)}])([\[\]])\s*([^\[\](){};,=]{1,30}?)\s*(?:\\[,;:])?\s*[;,]\s*([^\[\](){};,]{1,30}?)\s*(?:\\[,;:])?\s*([\[\]])(?![\w])"
 )
+LOG_BASE = re.compile(r"(?<![A-Za-z_])\\?log(10|2)(?=\s?\()")
 THIN_SPACE = re.compile(r"\\[,;:!]\s*(?=[\[\];])|(?<=[;\[\]])\s*\\[,;:!]")
 JOINED_BY = (
     (
@@ -92,6 +93,7 @@ def plain_signs(text: str) -> str:
     text = TIMES_TEN.sub(r"\1 \\times 10^", text) if "10" in text else text
     if any(suffix in text for suffix in ("st", "nd", "rd", "th")):
         text = ORDINAL.sub(_cardinal, text)
+    text = LOG_BASE.sub(r"\\log_{\1}", text) if "log" in text else text
     if "base" in text:
         text = IN_BASE.sub(lambda match: f" base {match[1] or ''}", text)
     if "prime" in text or "^{'" in text:

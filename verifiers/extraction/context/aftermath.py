@@ -65,7 +65,7 @@ def overturned(text: str, end: int, answer: str) -> bool:
             if _overturns(said, own, of_another):
                 return True
             of_another = VALUE.search(said) is not None and own not in said
-        elif _goes_back(said):
+        elif _goes_back(said) or (asks_abroad(said) and own not in said):
             return True
     return False
 
