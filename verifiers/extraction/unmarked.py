@@ -58,7 +58,7 @@ SPELLED = pattern("unmarked", "spelled")
 PROSE = re.compile(r"(?<!\\)\b(?!and\b|or\b)[A-Za-z]{2,}")
 CHECKED_LINES = re.compile(r"(?<=\d)(\D*)\n(?:[^\n]*=[^\n]*[✓✔✅☑]\s*)+\Z")
 LAST_ASIDE = re.compile(
-    r"(?<=[.!\n*])\s*\*?\((?:[A-Z]|(?<=\n\()\d)[^()\n]*(?:\([^()\n]*\)[^()\n]*)*\.?\)[.*]?$|(?<=[。！\n*])\s*（[^（）\n]*）[。*]?$"
+    r"(?<=[.!\n*])\s*\*?\((?:[A-Z]|(?<=\n\()\d|\d+\s[a-z])[^()\n]*(?:\([^()\n]*\)[^()\n]*)*\.?\)[.*]?$|(?<=[。！\n*])\s*（[^（）\n]*）[。*]?$"
 )
 THERE_IT_IS = re.compile(
     r"\s{0,3}[—–,-]{1,3}\s{0,3}(?:and\s+)?(?:there|that)['’]s\s+(?:your|the|our)\s+answer\W*$", re.I
@@ -70,6 +70,7 @@ NEXT_SENTENCE = re.compile(r"[.!?]\s+[A-Z]")
 CLOSING = Words(*table("unmarked")["closing"])
 OWN_REMARK = pattern("unmarked", "own_remark")
 LAST_PIECE = re.compile(r"[^\n](?=\n\s*\n)|(?<=[.!?*])[*)]?(?=\s+I['’ ])")
+LAST_SENTENCE = re.compile(r"[.!?](?=\s+[A-ZÀ-ÝА-Я\u0900-\u097f])")
 STATES_MORE = re.compile(r"[\d=$\\|`]|\*\*")
 DIVIDER = re.compile(r"[-*_ ]{3,}")
 NO_LIMIT = gated("unmarked", "no_limit")
@@ -146,16 +147,26 @@ def without_closing(text: str) -> str:
     end."""
     text = text.rstrip()
     for _ in range(MOST_CLOSING):
-        near = max(0, len(text) - NEAR_END)
-        starts = [match.start() for match in LAST_PIECE.finditer(text, near)]
-        at = starts[-1] + 1 if starts else 0
+        at = _last_start(LAST_PIECE, text)
         last = text[at:].strip()
-        closes = CLOSING.search(last) and not STATES_MORE.search(last)
-        closes = closes or OWN_REMARK.search(last) is not None
-        if not at or not (closes or DIVIDER.fullmatch(last)) or overturned(text, at, ""):
+        closes = _offers(last) or OWN_REMARK.search(last) or DIVIDER.fullmatch(last)
+        if not closes and _offers(text[_last_start(LAST_SENTENCE, text) :]):
+            closes, at = True, _last_start(LAST_SENTENCE, text)
+        if not at or not closes or overturned(text, at, ""):
             break
         text = text[:at].rstrip()
     return text
+
+
+def _last_start(piece: re.Pattern[str], text: str) -> int:
+    """Return where the last piece of a text begins, if that is near its end; or else 0."""
+    starts = [match.end() for match in piece.finditer(text, max(0, len(text) - NEAR_END))]
+    return starts[-1] if starts else 0
+
+
+def _offers(last: str) -> bool:
+    """Return whether a piece offers help, or wishes well, and states nothing."""
+    return CLOSING.search(last) and not STATES_MORE.search(last)
 
 
 def _unfinished(whole: str) -> bool:

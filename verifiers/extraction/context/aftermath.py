@@ -8,6 +8,7 @@ from verifiers.grammar.tables import gated, pattern, table
 
 REFUSED = gated("aftermath", "refused")
 REVISED = gated("aftermath", "revised")
+NONE_ABOVE = re.compile(r"\W*none\s+of\s+the\s+above\W*", re.I)
 CHOICE_FIRST = re.compile(r"\W*(?:\(([A-J])\)|([A-J])[).:]|([B-HJ])\s|([a-j])\))")
 CHOICE = re.compile(r"(?:\\text\s*\{)?\(?([A-Ja-j])\)?\}?")
 COMPUTES = re.compile(r"[0-9=]")
@@ -81,6 +82,8 @@ def _overturns(sentence: str, answer: str, of_another: bool) -> bool:
     choice = CHOICE_FIRST.match(sentence)
     own = CHOICE.fullmatch(answer.strip())
     if choice and own and own[1].upper() != choice[choice.lastindex or 0].upper():
+        return False
+    if own and NONE_ABOVE.fullmatch(sentence):
         return False
     if REVISED.found(sentence) or (SELF.search(sentence) and OF_SELF.search(sentence)):
         return True

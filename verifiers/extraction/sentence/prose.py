@@ -49,6 +49,7 @@ OPERATOR_BEFORE = re.compile(
 )
 SHARE = re.compile(r"(?:%|per\s?cent)[\s.]*$")
 OF_A_NUMBER = re.compile(r"\s+of\s+\$?\d")
+WORDS_ABROAD = re.compile(r"[\u0400-\u04ff\u0590-\u0dff\u3040-\u9fff\uac00-\ud7af]{3}")
 APPLIED = re.compile(r"[A-Za-z0-9)]$")
 OPERATOR_AFTER = pattern("prose", "operator_after", flags=0)
 MENTIONED = re.compile(r"\banswer\b", re.I)
@@ -130,7 +131,12 @@ def last_expression(text: str) -> str | None:
             )
         if not spans and (said := DATE.search(sentence) or INTERVALS.search(sentence)):
             return said[0].rstrip(".") if stands(whole, said[0]) else None
-        if not spans and "=" in sentence and is_value(sentence):
+        if (
+            not spans
+            and "=" in sentence
+            and is_value(sentence)
+            and not WORDS_ABROAD.search(sentence)
+        ):
             return sentence if stands(whole, sentence) else None
         if not spans and "=" in sentence and (side := computed_side(sentence)):
             worth = NUMBER.search(side)
