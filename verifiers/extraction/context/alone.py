@@ -48,7 +48,8 @@ OPERATES = re.compile(r"\s*[-+*/^_×·÷±!]|\s*\*\*\s*\d")
 
 
 IN_A_LIST = re.compile(
-    r"[ \t]*[,;]?[ \t]*\$?(?:-?\d[\d./]*|\\[dt]?frac\S+)\$?(?=[ \t]*(?:,|and\b|or\b|\.?\s*$|\.?\n))"
+    r"[ \t]*(?:[,;]|and\b|&)?[ \t]*\$?(?:-?\d[\d./]*|\\[dt]?frac\S+)\$?"
+    r"(?=[ \t]*(?:,|and\b|or\b|\.?\s*$|\.?\n))"
 )
 AFTER_A_LIST = re.compile(r"(?:^|\n|[:.]\s)(?:(?:\$-?\d[\d./]*\$|-?\d[\d./]*)\s*[,;]\s*)+\$?$")
 IN_BRACKETS = re.compile(r"\s*,\s*-?\d[\d./]*\s*[)\]]")
@@ -114,6 +115,8 @@ def _free_before(text: str, start: int) -> bool:
             continue
         if bare.endswith(("**", "__")) and not re.search(r"[\w)}]\s*(?:\*\*|__)$", bare):
             return True
+        if bare.endswith(("–", "**")) and _in_math(text, start):
+            return False
         if bare[-1] in SIGNS:
             return False
         if bare[-1] in "*_`\"'“”‘’«»":

@@ -145,7 +145,7 @@ IMAGE_OF = re.compile(
 )
 OPERAND = re.compile(r"[\d)}$]\s*,?\s*(?:increased|decreased)\s+by$", re.I)
 UP_TO_HERE = re.compile(r"\bbetween\s+\$?-?[\w.]{1,20}\$?\s+and$", re.I)
-AND_NEXT = re.compile(r"[\s$)]*(?:and|&)\s")
+AND_NEXT = re.compile(r"[\s$)]*(?:and|&|y|e|et|und|en|и|і|i|och|og|și|a)\s")
 PART_OF = re.compile(
     r"\s*(?-i:BCE?\b|B\.C\.)|"
     r"[\s$}]*(?:\\?%|percent|per cent)[\s$}]*\s+of\s+(?:\$?[\d\\(]|[k-z]\b|that\b|this\b|it\b|"
@@ -156,6 +156,15 @@ PART_OF = re.compile(
 
 
 COMPUTES = pattern("wording", "computes")
+BOTH_AFTER = re.compile(
+    rf"[\s$)}}]*(?:(?:sets|groups|lots|copies)\s+of|\\?%\s?(?:of|de|di|von|van|от|av)|[的の의]|mais|分[之の]|(?:{COMPUTES.pattern}))"
+    r"\s*\$?\d+(?!\s*[=≈])|[\s$)]*[和と와과]\s?\d+\s?(?:之间|の間|사이)",
+    re.I,
+)
+BETWEEN = re.compile(
+    r"(?<!\w)(?:between|entre|zwischen|tra|fra|tussen|между|між|mellan|mellem|mellom|între|mezi|między)$",
+    re.I,
+)
 BOTH = re.compile(rf"[\d%]\s*(?:{COMPUTES.pattern})$", re.I)
 NEEDS = Words(table("wording")["needs"], table("wording")["needs_pieces"])
 BOUND = Words(BOUNDS, table("wording")["bound_pieces"])
@@ -171,7 +180,7 @@ def opened(after: str) -> str:
 
 def changed(before: str, after: str) -> bool:
     """Return whether words beside a value make another of it: "half of 7", "7 squared"."""
-    before = before[-80:]
+    before = opened(before[-80:]) if "\\text" in before else before[-80:]
     if not (before.isascii() and after.isascii()):
         before, after = (ABUTS.sub(" ", beside) for beside in (before, after[:60]))
     before = (NAME_OF.sub("", before) if "=" in before else before).rstrip(BESIDE)
@@ -199,11 +208,11 @@ def changed(before: str, after: str) -> bool:
         return True
     if before.endswith("and") and UP_TO_HERE.search(before):
         return True
-    if before[-7:].casefold() == "between" and AND_NEXT.match(after):
+    if BETWEEN.search(before) and AND_NEXT.match(after):
         return True
     after = opened(after) if "\\" in after else after
     after = after[:60] if after.isascii() else AREA_UNIT.sub("", after[:60], count=1)
-    if PART_OF.match(after):
+    if PART_OF.match(after) or BOTH_AFTER.match(after):
         return True
     if OVER_A_TIME.match(after) or TIMES_AS.match(after):
         return False
