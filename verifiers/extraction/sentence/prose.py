@@ -32,6 +32,7 @@ from verifiers.extraction.sentence.last_sentence import (
     without_reason,
 )
 from verifiers.extraction.sentence.numbers import NUMBER, last_number
+from verifiers.extraction.sentence.operators import OPERATOR_AFTER, is_share, touches_nothing
 from verifiers.grammar.spoken import SAID, counted_abroad, spoken
 from verifiers.grammar.tables import gated, pattern
 
@@ -42,16 +43,7 @@ CODE_CALL = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}\(")
 EXPLANATION = re.compile(
     r",?\s+(?:because|since|as|so|which|where|for|by|of|after|left|in total)\b|\s+\((?!or|maybe)"
 )
-OPERATOR_BEFORE = re.compile(
-    r"==\s*$|[A-Za-z0-9)√∛∜∑∏∫'′]\($|[*^/×·+−-]\s?\($|[*/×·÷^√±<>≤≥≠≡＜＞@#§&|\\~_⌊⌈]\s*$|[;?!%'](?=$)"
-    r"|[\w)}∞π°%]\s*[-−–+]\s*$|(?<!\w)[+]\s*$|/[-−–]\s*$|[、，。：是为は]\s?[-–]\s?$"
-    r"|\d\s*(?:modulo|mod|choose|R|remainder|[xX]|out\s+of)\s*$|(?<!from\s)(?<![A-Za-z0-9.])\d+\s+(?:to|in)\s+$|(?<![A-Za-z])(?:no|not)\s+$|\^\{?[-−]?$"
-)
-SHARE = re.compile(r"(?:%|per\s?cent)[\s.]*$")
-OF_A_NUMBER = re.compile(r"\s+of\s+\$?\d")
 WORDS_ABROAD = re.compile(r"[\u0400-\u04ff\u0590-\u0dff\u3040-\u9fff\uac00-\ud7af]{3}")
-APPLIED = re.compile(r"[A-Za-z0-9)]$")
-OPERATOR_AFTER = pattern("prose", "operator_after", flags=0)
 MENTIONED = re.compile(r"\banswer\b", re.I)
 OF_ANSWER = pattern("prose", "of_answer")
 SUBJECT = gated("prose", "subject")
@@ -184,7 +176,7 @@ def stands(sentence: str, value: str) -> bool:
     start = sentence.rfind(value)
     end = start + len(value.rstrip(STOPS))
     before = sentence[:start]
-    if SHARE.search(value) and OF_A_NUMBER.match(sentence, end):
+    if is_share(value, sentence[end:]):
         return False
     first = sentence.find(value, 0, start)
     if first >= 0 and not sentence.isascii() and not_stated(sentence, first, first + len(value)):
@@ -208,7 +200,7 @@ def _says(sentence: str, number: str) -> bool:
     """Return whether a number in prose is what its sentence says."""
     return (
         stands(sentence, number)
-        and _touches_nothing(sentence, number)
+        and touches_nothing(sentence, number)
         and _plainly(sentence, number)
     )
 
@@ -217,15 +209,6 @@ def _plainly(sentence: str, value: str, *, linked: bool = False) -> bool:
     value = value.strip(STOPS)
     start = sentence.rfind(value)
     return stated_plainly(sentence, start, start + len(value), linked=linked)
-
-
-def _touches_nothing(sentence: str, value: str) -> bool:
-    """Return whether a number in prose is no part of something that was not read."""
-    start = sentence.rfind(value)
-    before, after = sentence[:start], sentence[start + len(value.rstrip(STOPS)) :]
-    if value[:1] in ("(", "[") and APPLIED.search(before) and after.strip(STOPS):
-        return False
-    return not (OPERATOR_BEFORE.search(before[-NEAR:]) or OPERATOR_AFTER.match(after))
 
 
 def _linked_value(sentence: str) -> str | None:
