@@ -11,8 +11,11 @@ from verifiers.extraction.context.standing import sentence_after, taken_back
 from verifiers.extraction.context.wording import OR, listed
 from verifiers.extraction.readable import is_value
 from verifiers.extraction.sentence.last_sentence import chosen
+from verifiers.extraction.sentence.numbers import NUMBER
+from verifiers.extraction.sentence.operators import touches_nothing
 from verifiers.extraction.sentence.prose import last_expression
 from verifiers.extraction.statements import read_statement
+from verifiers.grammar.literals import is_plain_number
 from verifiers.grammar.tables import pattern
 
 HEDGE = pattern("competing_answers", "hedge")
@@ -51,6 +54,9 @@ ENDS_SO = re.compile(
 ENDS_WANTED = re.compile(
     r"(?:\b(?:i\.e\.|أي|ou\sseja)(?!\w),?|[=,，])\s*(?:R?\\?\$|\()?(-?\d[\d.,/]*)[^\d=]{0,12}$"
 )
+ANOTHER = pattern("competing_answers", "another")
+ELSEWHERE = pattern("competing_answers", "elsewhere")
+LONGEST_TAIL = 25
 LONGEST_REST = 600
 MADE = re.compile(
     r"((?:[-+*/×·÷\d.()\s]|\\(?:times|cdot|div|left|right)\b|\\[,;:! ]){3,80})=\s*\$?(\d[\d,]*)"
@@ -141,6 +147,22 @@ def _ends_in(sentence: str) -> str | None:
 def asks_for(sentence: str) -> bool:
     """Return whether a sentence says what is asked for."""
     return WANTED.search(sentence) is not None or asks_abroad(sentence)
+
+
+def stated_anew(text: str, stop: int, value: str) -> list[str]:
+    """Return the other numbers that later sentences lead to: "so there are only 8", "the right
+    count is 6"."""
+    own = value.strip(" $.").rpartition("=")[2].strip()
+    found = []
+    for sentence in later_sentences(text, stop) if is_plain_number(own) else []:
+        numbers = [match for match in NUMBER.finditer(sentence) if match[0] != own]
+        last = numbers[-1] if numbers else None
+        if last is None or own in sentence or len(sentence) - last.end() > LONGEST_TAIL:
+            continue
+        leads = ANOTHER.search(sentence[: last.start()].rstrip(" $(*"))
+        if leads and touches_nothing(sentence, last[0]) and not ELSEWHERE.search(sentence):
+            found.append(last[0])
+    return found
 
 
 def computed_on(text: str, end: int, value: str) -> list[str]:

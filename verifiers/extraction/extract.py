@@ -10,6 +10,7 @@ from verifiers.extraction.competing_answers import (
     goes_on_with_parts,
     offered_after,
     stands_beside,
+    stated_anew,
 )
 from verifiers.extraction.context.abroad import cut_off
 from verifiers.extraction.context.aftermath import announced, overturned
@@ -232,7 +233,7 @@ def _with_later(text: str, last: Place, end: int, found: Extraction) -> Extracti
         return found
     if overturned(text, stop, last.value):
         return Extraction(None, "taken back")
-    found = beside(found, concluded(text, stop))
+    found = beside(found, concluded(text, stop) + stated_anew(text, stop, last.value))
     plain = last.certain and is_plain_number(last.value)
     if plain and (abroad := unit_abroad(text, end)):
         return found._replace(text=f"{last.value} {text[end:abroad].strip(' $')}")
