@@ -56,6 +56,10 @@ ENDS_WANTED = re.compile(
 )
 ANOTHER = pattern("competing_answers", "another")
 ELSEWHERE = pattern("competing_answers", "elsewhere")
+BOUNDED = re.compile(r"[<>≤≥]|\\[lg](?:eq?|t)(?![a-z])")
+LAST_TURN = re.compile(
+    r"[;—]\s|,\s+(?=(?:but|and\s+so|so|and\s+hence|hence|and\s+thus|thus|leaving)\s)"
+)
 LONGEST_TAIL = 25
 LONGEST_REST = 600
 MADE = re.compile(
@@ -134,7 +138,7 @@ def concluded(text: str, stop: int) -> list[str]:
     values = [
         chosen(sentence) or last_expression(sentence) or _ends_in(sentence) for sentence in said
     ]
-    return [value for value in values if value and is_value(value)]
+    return [value for value in values if value and is_value(value) and not BOUNDED.search(value)]
 
 
 def _ends_in(sentence: str) -> str | None:
@@ -159,8 +163,9 @@ def stated_anew(text: str, stop: int, value: str) -> list[str]:
         last = numbers[-1] if numbers else None
         if last is None or own in sentence or len(sentence) - last.end() > LONGEST_TAIL:
             continue
-        leads = ANOTHER.search(sentence[: last.start()].rstrip(" $(*"))
-        if leads and touches_nothing(sentence, last[0]) and not ELSEWHERE.search(sentence):
+        leads = ANOTHER.search(sentence[: last.start()].rstrip(" $(*") + " ")
+        clause = LAST_TURN.split(sentence)[-1]
+        if leads and touches_nothing(sentence, last[0]) and not ELSEWHERE.search(clause):
             found.append(last[0])
     return found
 

@@ -40,7 +40,8 @@ MOST_SENTENCES = 8
 def later_sentences(text: str, end: int) -> list[str]:
     """Return the sentences that follow the one of an answer."""
     ended, sentences = _after(text, end)
-    return [sentence.strip() for sentence in sentences[not ended :][:MOST_SENTENCES]]
+    own = not ended and not (sentences and sentences[0].strip()[:1].isupper())
+    return [sentence.strip() for sentence in sentences[own:][:MOST_SENTENCES]]
 
 
 def _after(text: str, end: int) -> tuple[bool, list[str]]:
