@@ -16,7 +16,7 @@ from verifiers.extraction.sentence.operators import touches_nothing
 from verifiers.extraction.sentence.prose import last_expression
 from verifiers.extraction.statements import read_statement
 from verifiers.grammar.literals import is_plain_number
-from verifiers.grammar.tables import pattern
+from verifiers.grammar.tables import gated, pattern
 
 HEDGE = pattern("competing_answers", "hedge")
 IF_WRONG = pattern("competing_answers", "if_wrong")
@@ -55,6 +55,9 @@ ENDS_WANTED = re.compile(
     r"(?:\b(?:i\.e\.|أي|ou\sseja)(?!\w),?|[=,，])\s*(?:R?\\?\$|\()?(-?\d[\d.,/]*)[^\d=]{0,12}$"
 )
 ANOTHER = pattern("competing_answers", "another")
+ANOTHER_ABROAD = gated("competing_answers", "another_abroad")
+ELSEWHERE_ABROAD = pattern("competing_answers", "elsewhere_abroad")
+ENGLISH = re.compile(r"\b(?:the|is|it|are|so|we|of|and|that)\b", re.I)
 ELSEWHERE = pattern("competing_answers", "elsewhere")
 BOUNDED = re.compile(r"[<>≤≥]|\\[lg](?:eq?|t)(?![a-z])")
 LAST_TURN = re.compile(
@@ -164,6 +167,8 @@ def stated_anew(text: str, stop: int, value: str) -> list[str]:
         if last is None or own in sentence or len(sentence) - last.end() > LONGEST_TAIL:
             continue
         leads = ANOTHER.search(sentence[: last.start()].rstrip(" $(*") + " ")
+        if not sentence.isascii() or not ENGLISH.search(sentence):
+            leads = ANOTHER_ABROAD.search(sentence) and not ELSEWHERE_ABROAD.search(sentence)
         clause = LAST_TURN.split(sentence)[-1]
         if leads and touches_nothing(sentence, last[0]) and not ELSEWHERE.search(clause):
             found.append(last[0])
