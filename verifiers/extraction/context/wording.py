@@ -156,6 +156,11 @@ PART_OF = re.compile(
 
 
 COMPUTES = pattern("wording", "computes")
+# What is at least 7 is bounded; "he needs at least 7" states the least number.
+IS_BOUNDED = re.compile(
+    rf"(?:\b(?:is|are|(?<!can\s)be|ist|est|es|è|é|jest|to|är|er|on|là|adalah|равен)|[:：是は])\s*(?:{listed(BOUNDS)})$",
+    re.I,
+)
 BOTH_AFTER = re.compile(
     rf"[\s$)}}]*(?:(?:sets|groups|lots|copies)\s+of|\\?%\s?(?:of|de|di|von|van|от|av)|[的の의]|mais|分[之の]|(?:{COMPUTES.pattern}))"
     r"\s*\$?\d+(?!\s*[=≈])|[\s$)]*[和と와과]\s?\d+\s?(?:之间|の間|사이)",
@@ -204,8 +209,10 @@ def changed(before: str, after: str) -> bool:
         return True
     if before.endswith("by") and OPERAND.search(before):
         return True
-    if BOUND.ends(before) and not NEEDS.search(f"{before} {after}"):
-        return True
+    if BOUND.ends(before):
+        needed = NEEDS.search(f"{before} {after}") and not IS_BOUNDED.search(before)
+        if not needed:
+            return True
     if before.endswith("and") and UP_TO_HERE.search(before):
         return True
     if BETWEEN.search(before) and AND_NEXT.match(after):

@@ -124,7 +124,11 @@ def main_clause(sentence: str) -> str:
         return sentence
     if match := COUNTED.search(sentence):
         rest = RANGE.sub("", sentence[match.end() :])
-        whole = GOES_ON.search(rest) or OF_TWO_NUMBERS.match(sentence, match.end())
+        whole = (
+            match[0].endswith("!")
+            or GOES_ON.search(rest)
+            or OF_TWO_NUMBERS.match(sentence, match.end())
+        )
         return sentence if whole else sentence[: match.end()]
     if match := EXPLAINED.search(sentence):
         sentence = sentence[: match.start(match.lastindex or 0)]
