@@ -30,7 +30,9 @@ CLAUSE_BREAK = pattern("standing", "clause_break")
 ENDS_CLAUSE = pattern("standing", "ends_clause")
 DENIES_NEXT = gated("standing", "denies_next")
 DENIES_CLAUSE = gated("standing", "denies_clause")
-CONCLUDED = re.compile(r",\s+(?:so|hence|thus|therefore|leaving)\b", re.I)
+CONCLUDED = re.compile(
+    r",\s+(?:so|hence|thus|therefore|leaving|we\s+(?:have|get|obtain|find|conclude))\b", re.I
+)
 STEP_NEXT = gated("standing", "step_next")
 SUPPOSES = gated("standing", "supposes")
 SUPPOSED = gated("standing", "supposed")

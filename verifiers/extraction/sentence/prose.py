@@ -43,6 +43,8 @@ CODE_CALL = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}\(")
 EXPLANATION = re.compile(
     r",?\s+(?:because|since|as|so|which|where|for|by|of|after|left|in total)\b|\s+\((?!or|maybe)"
 )
+AFTER = re.compile(r"\bafter\s+$")
+TIME = re.compile(r"\s?(?:(?:second|minute|hour|day|week|month|year)s?|분|시간|초|日|分|秒)")
 WORDS_ABROAD = re.compile(r"[\u0400-\u04ff\u0590-\u0dff\u3040-\u9fff\uac00-\ud7af]{3}")
 MENTIONED = re.compile(r"\banswer\b", re.I)
 OF_ANSWER = pattern("prose", "of_answer")
@@ -186,8 +188,14 @@ def stands(sentence: str, value: str) -> bool:
         or OF_ANSWER.search(before)
         or not_stated(sentence, start, end)
         or only_offered(sentence, start)
-        or changed_beside(sentence, start, end)
+        or changed_beside(sentence, start, _end_of_number(sentence, start, end))
     )
+
+
+def _end_of_number(sentence: str, start: int, end: int) -> int:
+    """Return where the number of "after 12 minutes" ends; `end` of all other values."""
+    number = NUMBER.match(sentence, start, end) if AFTER.search(sentence, 0, start) else None
+    return number.end() if number and TIME.fullmatch(sentence, number.end(), end) else end
 
 
 def _computed(sentence: str, side: str, value: str) -> bool:
