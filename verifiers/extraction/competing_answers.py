@@ -166,13 +166,18 @@ def stated_anew(text: str, stop: int, value: str) -> list[str]:
         last = numbers[-1] if numbers else None
         if last is None or own in sentence or len(sentence) - last.end() > LONGEST_TAIL:
             continue
-        leads = ANOTHER.search(sentence[: last.start()].rstrip(" $(*") + " ")
-        if not sentence.isascii() or not ENGLISH.search(sentence):
-            leads = ANOTHER_ABROAD.search(sentence) and not ELSEWHERE_ABROAD.search(sentence)
-        clause = LAST_TURN.split(sentence)[-1]
-        if leads and touches_nothing(sentence, last[0]) and not ELSEWHERE.search(clause):
+        if _leads_to_another(sentence, last.start()) and touches_nothing(sentence, last[0]):
             found.append(last[0])
     return found
+
+
+def _leads_to_another(sentence: str, start: int) -> bool:
+    """Return whether a sentence leads to the number at a place, and speaks of nothing else."""
+    if not ENGLISH.search(sentence):
+        return ANOTHER_ABROAD.found(sentence) and not ELSEWHERE_ABROAD.search(sentence)
+    if not ANOTHER.search(sentence[:start].rstrip(" $(*") + " "):
+        return False
+    return not ELSEWHERE.search(LAST_TURN.split(sentence)[-1])
 
 
 def computed_on(text: str, end: int, value: str) -> list[str]:

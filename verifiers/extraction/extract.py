@@ -197,6 +197,7 @@ def _with_rivals(found: Extraction, after: str) -> Extraction:
     others = [place.value for place in marked(after)] + [said.value for said in stated(after)]
     changed = changed_to(after, 0)
     others += offered_after(after, 0, found.text) + concluded(after, 0)
+    others += stated_anew(f".{after}", 0, found.text)
     return beside(found, others if changed is None else [*others, changed])
 
 
