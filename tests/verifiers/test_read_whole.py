@@ -14,6 +14,7 @@ ALONE = re.compile(r"(?<!\d)5(?!\d)")
 NUMBER = re.compile(r"(?<![\d.,])\d+(?:\.\d+)?(?![\d,]*\d)")
 # Where at least so many are needed, the number is meant; the rest is refused elsewhere.
 MEANT = {
+    "It takes {} days.": ("the number after 5",),
     "He needs {}.": ("at least 5", "at most 5"),
     "Hence x = {}.": ("at least 5", "at most 5", "x + 5 = 7"),
     "所以一共有{}个。": ("5 to 3", "5 to 6"),

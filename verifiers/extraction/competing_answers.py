@@ -60,6 +60,11 @@ ELSEWHERE_ABROAD = pattern("competing_answers", "elsewhere_abroad")
 ENGLISH = re.compile(r"\b(?:the|is|it|are|so|we|of|and|that)\b", re.I)
 ELSEWHERE = pattern("competing_answers", "elsewhere")
 BOUNDED = re.compile(r"[<>≤≥]|\\[lg](?:eq?|t)(?![a-z])")
+COMPUTES = re.compile(
+    r"[-+*/×·÷=^]|\b(?:plus|minus|times|doubl\w*|halv\w*|add\w*|subtract\w*|divid\w*|multipl\w*"
+    r"|more|less|twice|half|each|per|but|not|instead|wrong)\b|n['’]t\b|\bof\s+\d",
+    re.I,
+)
 LAST_TURN = re.compile(
     r"[;—]\s|,\s+(?=(?:but|and\s+so|so|and\s+hence|hence|and\s+thus|thus|leaving)\s)"
 )
@@ -125,7 +130,14 @@ def stands_beside(between: str, *, certain: tuple[bool, bool]) -> bool:
     return bool(HEDGE.search(near))
 
 
-def concluded(text: str, stop: int) -> list[str]:
+def _restates(sentence: str, own: str) -> bool:
+    """Return whether a sentence says the answer again, and computes nothing: "So Ann has 12, and
+    her brother 7"."""
+    said = is_plain_number(own) and own in [number[0] for number in NUMBER.finditer(sentence)]
+    return said and not (COMPUTES.search(sentence) or asks_for(sentence))
+
+
+def concluded(text: str, stop: int, own: str = "") -> list[str]:
     """Return the values that what follows an answer concludes or says to be wanted: "Hence the
     total is 84", "the diameter, which is asked for, is 20"."""
     later = later_sentences(text, stop)
@@ -135,6 +147,7 @@ def concluded(text: str, stop: int) -> list[str]:
         for sentence in later
         if not CHECKING.match(sentence)
         and (CONCLUSION.match(sentence) or asks_for(sentence) or names_answer(sentence))
+        and not _restates(sentence, own)
     ]
     if asks_for(rest := sentence_after(text, stop)):
         said.append(rest)

@@ -234,7 +234,9 @@ def _with_later(text: str, last: Place, end: int, found: Extraction) -> Extracti
         return found
     if overturned(text, stop, last.value):
         return Extraction(None, "taken back")
-    found = beside(found, concluded(text, stop) + stated_anew(text, stop, last.value))
+    found = beside(
+        found, concluded(text, stop, last.value.strip(" $.")) + stated_anew(text, stop, last.value)
+    )
     plain = last.certain and is_plain_number(last.value)
     if plain and (abroad := unit_abroad(text, end)):
         return found._replace(text=f"{last.value} {text[end:abroad].strip(' $')}")
