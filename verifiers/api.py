@@ -102,7 +102,7 @@ class Verifier:
         for rival in extraction.rivals:
             if judgement.equal:
                 beside = judge(gold, rival)
-                if beside.equal is not True:
+                if beside.equal is not True and not judge(extraction.text, rival).equal:
                     judgement = Judgement(beside.equal, "two contradicting answers")
         if judgement.equal is False and is_refusal(extraction.text):
             return found(Verdict.NO_ANSWER, "a refusal")

@@ -23,7 +23,7 @@ def test_honest_responses_are_read_as_they_are_meant():
     accepted = [verdict is Verdict.CORRECT for _, verdict in rows]
     meant = [row["expect"] == "correct" for row, _ in rows]
     assert len(rows) == 500
-    assert sum(a == m for a, m in zip(accepted, meant, strict=True)) >= 483
+    assert sum(a == m for a, m in zip(accepted, meant, strict=True)) >= 484
     assert not any(a and not m for a, m in zip(accepted, meant, strict=True))
 
 

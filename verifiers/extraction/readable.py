@@ -18,6 +18,7 @@ YES_OR_NO = re.compile(
 )
 MATHEMATICAL = re.compile(r"[\d\\=<>+*/^_√π∞-]")
 PROSE_WORD = re.compile(r"(?<![\\A-Za-z])(?![A-Z]{2,3}(?![A-Za-z]))[A-Za-z]{2,}")
+KANA = re.compile(r"[\u3041-\u3096]{3}")
 TEXT_GROUP = re.compile(r"\\[A-Za-z]+\s*\{[^{}]*\}")
 NOT_PROSE = (
     FUNCTIONS.keys() | SPELLINGS.keys() | {"and", "or", "sqrt", "pi", "per", "square", "cubic"}
@@ -50,6 +51,8 @@ def is_prose(text: str) -> bool:
     """Return two words or more outside LaTeX that are neither functions, units nor connectives."""
     if len(text) > LONGEST_PROSE:
         return False
+    if not text.isascii() and KANA.search(text):
+        return True
     found = set(PROSE_WORD.findall(TEXT_GROUP.sub(" ", text))) - {"and", "or"}
     if not MATHEMATICAL.search(text) and len(text.split()) > 1:
         return bool(found)

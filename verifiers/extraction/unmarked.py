@@ -66,6 +66,7 @@ THERE_IT_IS = re.compile(
 HEADING_LINE = re.compile(r"^####(?=[ \t]+[^\n]*[A-Za-z]{3}[^\n]*\n)", re.M)
 NUMBERED = re.compile(r"^(?:\(?[a-e1-9]\)|[1-9]\.|•)\s+(?=\S)")
 STATES = words(table("unmarked")["states"])
+CONCLUDES = re.compile(r"[,;]\s+(?:so|hence|thus|therefore)\s")
 NEXT_SENTENCE = re.compile(r"[.!?]\s+[A-Z]")
 CLOSING = Words(*table("unmarked")["closing"])
 OWN_REMARK = pattern("unmarked", "own_remark")
@@ -213,7 +214,7 @@ def _short(whole: str) -> str | None:
         return match[1]
     if (said := SPELLED.fullmatch(whole)) and (value := spoken(said[1])):
         return value if stands(whole, said[1]) else None
-    if is_value(bare) or spoken(bare):
+    if (is_value(bare) and not CONCLUDES.search(bare)) or spoken(bare):
         return bare
     value = without_reason(bare)
     one = not NEXT_SENTENCE.search(bare)

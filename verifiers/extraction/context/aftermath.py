@@ -7,6 +7,8 @@ from verifiers.extraction.context.wording import REJECTED, WRONG, Words, listed
 from verifiers.grammar.tables import gated, pattern, table
 
 REFUSED = gated("aftermath", "refused")
+OWN = "¤"
+OWN_REFUSED = pattern("aftermath", "own_refused")
 REVISED = gated("aftermath", "revised")
 NONE_ABOVE = re.compile(r"\W*none\s+of\s+the\s+above\W*", re.I)
 CHOICE_FIRST = re.compile(r"\W*(?:\(([A-J])\)|([A-J])[).:]|([B-HJ])\s|([a-j])\))")
@@ -90,6 +92,8 @@ def _overturns(sentence: str, answer: str, of_another: bool) -> bool:
         return True
     if asks_abroad(sentence):
         return answer.rpartition("=")[2].strip() not in sentence
+    if answer and OWN_REFUSED.search(sentence.replace(answer, OWN)):
+        return True
     if REFUSED.found(sentence):
         return not (of_another or HARMLESS.found(sentence) or _of_another(sentence, answer))
     return _abroad(sentence)

@@ -7,7 +7,7 @@ from verifiers.grammar.tables import pattern
 OPERATOR_BEFORE = re.compile(
     r"==\s*$|[A-Za-z0-9)√∛∜∑∏∫'′]\($|[*^/×·+−-]\s?\($|[*/×·÷^√±<>≤≥≠≡＜＞@#§&|\\~_⌊⌈]\s*$|[;?!%'](?=$)"
     r"|[\w)}∞π°%]\s*[-−–+]\s*$|(?<!\w)[+]\s*$|/[-−–]\s*$|[、，。：是为は]\s?[-–]\s?$"
-    r"|\d\s*(?:modulo|mod|choose|R|remainder|[xX]|out\s+of)\s*$|(?<!from\s)(?<![A-Za-z0-9.])\d+\s+(?:to|in)\s+$|(?<![A-Za-z])(?:no|not)\s+$|\^\{?[-−]?$"
+    r"|\d\s*(?:modulo|mod|choose|R|remainder|[xX]|out\s+of)\s*$|(?<!from\s)(?<![A-Za-z0-9.])\d+\s+(?:to|in)\s+$|(?<![A-Za-z])(?:no|not)\s+$|\bthan\s+\w+['’]s\s+$|\^\{?[-−]?$"
 )
 OPERATOR_AFTER = pattern("prose", "operator_after", flags=0)
 APPLIED = re.compile(r"[A-Za-z0-9)]$")
