@@ -42,7 +42,10 @@ NEAR_DATE = 200
 CLOCK = re.compile(
     r"(?<!\d)(\d{1,2})\s?[時时点시]\s?(\d{2})\s?[分분]|\bв\s(\d{1,2})\sчас\w*\s(\d{2})\sминут\w*"
 )
-TEN_THOUSANDS = re.compile(r"(?<![\d.])(\d{1,4}(?:\.\d{1,4})?)\s?万(?![分一])")
+TEN_THOUSANDS = re.compile(
+    r"(?<![\d.])(\d{1,4}(?:\.\d{1,4})?)\s?万(?:(\d)千|(\d{1,4})(?![\d千百]))?"
+    r"(?!\s?[\d分一二三四五六七八九十百千])"
+)
 RATIO_ABROAD = re.compile(r"(?<=\d)\s(?:zu|ku|대)\s(?=\d)|∶")
 HYPHEN = re.compile("(?<=[\u05d0-\u05ea])-(?=\\d)")
 RUPEES = re.compile(r"(?<=\d)/-(?=[\s.,]|$)")
@@ -98,7 +101,7 @@ def own_words(text: str) -> str:
             text = CLOCK.sub(lambda time: f"{time[1] or time[3]}:{time[2] or time[4]}", text)
         text = RATIO_ABROAD.sub(":", text)
         if "万" in end:
-            text = TEN_THOUSANDS.sub(lambda many: f"{float(many[1]) * 10_000:.0f}", text)
+            text = TEN_THOUSANDS.sub(_in_full, text)
         text = parts_first(text) if "分之" in end or "分の" in end else text
         text = HYPHEN.sub(" ", text) if "-" in end and HYPHEN.search(end) else text
     text = RUPEES.sub("", text) if "/-" in end else text
@@ -121,6 +124,11 @@ def _with_english_dates(text: str) -> str:
     if any(names_month(match[1]) for match in DATE_ABROAD.finditer(end)):
         return text[:-NEAR_DATE] + dates_in_english(end)
     return text
+
+
+def _in_full(many: re.Match[str]) -> str:
+    """Write 3.6万, 5万3千 and 3万5000 as 36000, 53000 and 35000."""
+    return f"{float(many[1]) * 10_000 + int(many[2] or 0) * 1_000 + int(many[3] or 0):.0f}"
 
 
 def in_plain_letters(text: str) -> str:
