@@ -174,7 +174,9 @@ def stated_anew(text: str, stop: int, value: str) -> list[str]:
     count is 6"."""
     own = value.strip(" $.").rpartition("=")[2].strip()
     found = []
-    for sentence in later_sentences(text, stop) if is_plain_number(own) else []:
+    rest = LAST_TURN.split(sentence_after(text, stop))
+    later = [*rest[1:], *later_sentences(text, stop)] if is_plain_number(own) else []
+    for sentence in later:
         numbers = [match for match in NUMBER.finditer(sentence) if match[0] != own]
         last = numbers[-1] if numbers else None
         if last is None or own in sentence or len(sentence) - last.end() > LONGEST_TAIL:

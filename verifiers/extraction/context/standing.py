@@ -31,7 +31,8 @@ ENDS_CLAUSE = pattern("standing", "ends_clause")
 DENIES_NEXT = gated("standing", "denies_next")
 DENIES_CLAUSE = gated("standing", "denies_clause")
 CONCLUDED = re.compile(
-    r",\s+(?:so|hence|thus|therefore|leaving|we\s+(?:have|get|obtain|find|conclude))\b", re.I
+    r",\s+(?:and\s+so|so|hence|thus|therefore|leaving|but\s+done|we\s+(?:have|get|obtain|find|conclude))\b",
+    re.I,
 )
 STEP_NEXT = gated("standing", "step_next")
 SUPPOSES = gated("standing", "supposes")

@@ -150,7 +150,7 @@ PART_OF = re.compile(
     r"\s*(?-i:BCE?\b|B\.C\.)|"
     r"[\s$}]*(?:\\?%|percent|per cent)[\s$}]*\s+of\s+(?:\$?[\d\\(]|[k-z]\b|that\b|this\b|it\b|"
     r"the\s+\$?\d|the\s+(?:answer|result|number|total|sum|above|price|amount)\b)|"
-    r",?\s*(?:and\s+)?then\s+[a-z]{3,}|[\s$]*times\s+(?:\$?\d|[k-z]\b|two|three|four|ten|that\b|this\b|its\b)",
+    r",?\s*(?:and\s+)?then\s+[a-z]{3,}|[\s$]*times\s+\$?(?:\\?pi\b|π|\\sqrt|\d|[k-z]\b|two|three|four|ten|that\b|this\b|its\b)",
     re.I,
 )
 
