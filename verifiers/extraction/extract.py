@@ -3,15 +3,7 @@
 import re
 from itertools import pairwise
 
-from verifiers.extraction.competing_answers import (
-    changed_to,
-    computed_on,
-    concluded,
-    goes_on_with_parts,
-    offered_after,
-    stands_beside,
-    stated_anew,
-)
+from verifiers.extraction.competing_answers import changed_to, offered_after, stands_beside
 from verifiers.extraction.context.abroad import cut_off
 from verifiers.extraction.context.aftermath import announced, overturned
 from verifiers.extraction.context.alone import stands_alone
@@ -27,6 +19,12 @@ from verifiers.extraction.context.standing import (
 )
 from verifiers.extraction.context.wording import EITHER
 from verifiers.extraction.found import Extraction, beside, checked
+from verifiers.extraction.later_values import (
+    computed_on,
+    concluded,
+    goes_on_with_parts,
+    stated_anew,
+)
 from verifiers.extraction.layouts import value_lines
 from verifiers.extraction.places import (
     MOST_PLACES,

@@ -150,9 +150,10 @@ def without_closing(text: str) -> str:
     for _ in range(MOST_CLOSING):
         at = _last_start(LAST_PIECE, text)
         last = text[at:].strip()
-        closes = _offers(last) or OWN_REMARK.search(last) or DIVIDER.fullmatch(last)
-        if not closes and _offers(text[_last_start(LAST_SENTENCE, text) :]):
-            closes, at = True, _last_start(LAST_SENTENCE, text)
+        closes = bool(_offers(last) or OWN_REMARK.search(last) or DIVIDER.fullmatch(last))
+        if not closes:
+            at = _last_start(LAST_SENTENCE, text)
+            closes = _offers(text[at:])
         if not at or not closes or overturned(text, at, ""):
             break
         text = text[:at].rstrip()

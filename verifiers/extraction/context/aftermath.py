@@ -1,6 +1,7 @@
 """Whether what follows an answer overturns it: it is refused, taken back, or replaced."""
 
 import re
+from functools import lru_cache
 
 from verifiers.extraction.context.abroad import denies_answer
 from verifiers.extraction.context.wording import REJECTED, WRONG, Words, listed
@@ -46,14 +47,15 @@ def later_sentences(text: str, end: int) -> list[str]:
     return [sentence.strip() for sentence in sentences[own:][:MOST_SENTENCES]]
 
 
-def _after(text: str, end: int) -> tuple[bool, list[str]]:
+@lru_cache(maxsize=8)
+def _after(text: str, end: int) -> tuple[bool, tuple[str, ...]]:
     """Return whether the sentence of an answer ends with it, and what is said from there on."""
     rest = text[end : end + LONGEST]
     if not rest.strip(" .$)]}*\n"):
-        return True, []
+        return True, ()
     ended = ENDED.match(rest)
     said = SENTENCE.finditer(rest, ended.end() if ended else 0)
-    return bool(ended and (ended[1] or "\n\n" in ended[0])), [match[0] for match in said]
+    return bool(ended and (ended[1] or "\n\n" in ended[0])), tuple(match[0] for match in said)
 
 
 def overturned(text: str, end: int, answer: str) -> bool:

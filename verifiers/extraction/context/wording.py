@@ -4,7 +4,7 @@
 import re
 
 from verifiers.grammar.gates import possible, registered_words, words_of
-from verifiers.grammar.tables import pattern, table
+from verifiers.grammar.tables import table
 from verifiers.grammar.vocabulary import FOREIGN_SCALES, words
 
 WHOLE = re.compile(r"[^\W_]+")
@@ -155,14 +155,14 @@ PART_OF = re.compile(
 )
 
 
-COMPUTES = pattern("wording", "computes")
+COMPUTES = "|".join(table("wording")["computes"])
 # What is at least 7 is bounded; "he needs at least 7" states the least number.
 IS_BOUNDED = re.compile(
     rf"(?:\b(?:is|are|(?<!can\s)be|ist|est|es|è|é|jest|to|är|er|on|là|adalah|равен)|[:：是は])\s*(?:{listed(BOUNDS)})$",
     re.I,
 )
 BOTH_AFTER = re.compile(
-    rf"[\s$)}}]*(?:(?:sets|groups|lots|copies)\s+of|\\?%\s?(?:of|de|di|von|van|от|av)|[的の의]|mais|分[之の]|(?:{COMPUTES.pattern}))"
+    rf"[\s$)}}]*(?:(?:sets|groups|lots|copies)\s+of|\\?%\s?(?:of|de|di|von|van|от|av)|[的の의]|mais|分[之の]|(?:{COMPUTES}))"
     r"\s*\$?\d+(?!\s*[=≈])|[\s$)]*[和と와과]\s?\d+\s?(?:之间|の間|사이)",
     re.I,
 )
@@ -170,7 +170,7 @@ BETWEEN = re.compile(
     r"(?<!\w)(?:between|entre|zwischen|tra|fra|tussen|между|між|mellan|mellem|mellom|între|mezi|między)$",
     re.I,
 )
-BOTH = re.compile(rf"[\d%]\s*(?:{COMPUTES.pattern})$", re.I)
+BOTH = re.compile(rf"[\d%]\s*(?:{COMPUTES})$", re.I)
 NEEDS = Words(table("wording")["needs"], table("wording")["needs_pieces"])
 BOUND = Words(BOUNDS, table("wording")["bound_pieces"])
 
@@ -209,10 +209,8 @@ def changed(before: str, after: str) -> bool:
         return True
     if before.endswith("by") and OPERAND.search(before):
         return True
-    if BOUND.ends(before):
-        needed = NEEDS.search(f"{before} {after}") and not IS_BOUNDED.search(before)
-        if not needed:
-            return True
+    if BOUND.ends(before) and (IS_BOUNDED.search(before) or not NEEDS.search(f"{before} {after}")):
+        return True
     if before.endswith("and") and UP_TO_HERE.search(before):
         return True
     if BETWEEN.search(before) and AND_NEXT.match(after):
