@@ -12,8 +12,8 @@ CASES = Path(__file__).resolve().parent / "cases"
 FILES = sorted(path.name for path in CASES.glob("*.jsonl"))
 
 
-def judged(name: str) -> list[tuple[dict, bool]]:
-    lines = (CASES / name).read_text(encoding="utf-8").splitlines()
+def judged(path: Path) -> list[tuple[dict, bool]]:
+    lines = path.read_text(encoding="utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
     found = []
     for format in sorted({row["format"] for row in rows}):
@@ -31,9 +31,20 @@ def judged(name: str) -> list[tuple[dict, bool]]:
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_case_is_judged_as_its_writer_did(name: str) -> None:
-    wrong = [(row, correct) for row, correct in judged(name) if correct != row["expected"]]
+    wrong = [(row, correct) for row, correct in judged(CASES / name) if correct != row["expected"]]
     by_kind = Counter(row["kind"] for row, _ in wrong)
     assert not wrong, (dict(by_kind), [(row["response"], row["answer"]) for row, _ in wrong])
+
+
+def test_what_is_beyond_reach_is_little() -> None:
+    """Cases that are judged otherwise than their writers did: a rule for each would be one too
+    many."""
+    wrong = [
+        row
+        for row, correct in judged(CASES.with_name("beyond_reach.jsonl"))
+        if correct != row["expected"]
+    ]
+    assert len(wrong) <= 45
 
 
 def test_there_are_many_cases_of_many_kinds() -> None:

@@ -24,9 +24,7 @@ OR_AFTER = re.compile(
     re.I,
 )
 TAKEN_BACK = pattern("competing_answers", "taken_back")
-SLIP = pattern("competing_answers", "slip")
 GOES_ON = pattern("competing_answers", "goes_on")
-RETRACTED = pattern("competing_answers", "retracted")
 CONFESSED = pattern("competing_answers", "confessed")
 LEAD_TO_VALUE = pattern("competing_answers", "lead_to_value")
 ONE_SENTENCE = re.compile(r"[^.\n]{1,80}\.\s*(?:(?:the|my|our)\s*)?", re.I)
@@ -68,11 +66,9 @@ def changed_to(text: str, position: int) -> str | None:
         value = read_statement(rest)
         if value and is_value(value) and rest.lstrip("$*( ").startswith(value.strip()):
             return value
-        if SLIP.match(rest):
-            return last_expression(rest) or ""
     if match := GOES_ON.match(text, position):
         return last_expression(text[match.end() - 40 :]) or ""
-    if match := RETRACTED.match(text, position) or CONFESSED.search(text, position):
+    if match := CONFESSED.search(text, position):
         return last_expression(text[match.end() :]) or ""
     if end := taken_back(text[position : position + 2 * NEARBY]):
         return last_expression(text[position + end :]) or ""

@@ -53,6 +53,7 @@ from verifiers.extraction.statements import stated
 from verifiers.extraction.steps import bare_answer
 from verifiers.extraction.unmarked import (
     emphasized,
+    emphasized_earlier,
     unmarked,
     without_closing,
 )
@@ -102,8 +103,8 @@ def extract(
         found = answer_of(text, format=format, cut_off=cut_off)
         weak = found.reason in WEAK
     if weak:
-        emphasis = emphasized(written, text)
-        found = Extraction(emphasis, "emphasis") if emphasis else found
+        emphasis = emphasized(written, text) or emphasized_earlier(written)
+        found = checked(emphasis, "emphasis") if emphasis else found
         found = found._replace(parts=named_values(last_sentence(text)))
     passage = "" if cut_off else text[-NEAR_END:]
     return Extraction(found.text, found.reason, found.rivals, found.parts, passage, format)

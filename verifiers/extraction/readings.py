@@ -32,6 +32,7 @@ def other_readings(found: Extraction) -> tuple[str, ...]:
         return (value.replace(".", "", 1),)
     if (time := TIME.fullmatch(value.split(" ")[0])) and (writes_comma(end) or not end.isascii()):
         return (f"{time[1]}:{time[2]}",)
+    end = end.replace("{,}", ",") if "{,}" in end else end
     if "," in end and DECIMAL_COMMA.search(end) and writes_comma(end):
         end = DECIMAL_COMMA.sub(".", POINT_OF_THOUSANDS.sub("", end))
         again = answer_of(end, format=found.format, cut_off=False)

@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-from verifiers.extraction.context.abroad import misnamed
+from verifiers.extraction.context.abroad import described, misnamed
 from verifiers.extraction.context.hedges import (
     BOUND,
     HEDGED,
@@ -169,7 +169,7 @@ def _read(text: str, match: re.Match[str], quoted: list[tuple[int, int]]) -> Sta
     said = match[0] if not start or text[start - 1] == "\n" else sentence_before(text, end)
     if not_its_own(text, match, quoted) or denied_before(said):
         return None
-    if said != match[0] and misnamed(said, ""):
+    if said != match[0] and (misnamed(said, "") or described(said, "")):
         return None
     if _of_another(text, match, said):
         return None

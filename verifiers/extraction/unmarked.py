@@ -13,11 +13,18 @@ from verifiers.extraction.context.standing import (
     sentence_after,
 )
 from verifiers.extraction.context.wording import Words, changed
+from verifiers.extraction.later_values import (
+    computed_on,
+    concluded,
+    goes_on_with_parts,
+    stated_anew,
+)
 from verifiers.extraction.layouts import first_line, from_json, last_row, misheaded, value_lines
 from verifiers.extraction.readable import LONGEST_BARE, UNFINISHED, YES_OR_NO, is_value
 from verifiers.extraction.response.passages import (
     BOLD,
     MARKED,
+    final_text,
     math_spans,
     sentences,
     tail_of,
@@ -47,6 +54,7 @@ FENCE = re.compile(r"```\w*")
 CUT_OFF = re.compile(
     rf"(?:\n\d{{1,2}}[.)]|[({{\[]|[\w)}}]\s*[*/×÷·+=:：]|[a-z]\.{{3}}|{UNFINISHED})[\s$]*$"
 )
+MOST_REMARKS = 2
 NEAR_END = 400
 MOST_CLOSING = 6
 LONGEST_REMARKS = 3_000
@@ -193,6 +201,28 @@ def emphasized(written: str, text: str) -> str | None:
         return None
     plain = not speaks_of_it(sentence) and stands(sentence, value)
     return value if plain and not gave_up(sentence) else None
+
+
+def emphasized_earlier(written: str) -> str | None:
+    """Return the only value in bold of a paragraph after which one or two only remark."""
+    paragraphs = written.rstrip().split("\n\n")
+    for at in range(len(paragraphs) - 1, max(0, len(paragraphs) - 1 - MOST_REMARKS), -1):
+        before, after = ("\n\n".join(part) for part in (paragraphs[:at], paragraphs[at:]))
+        if "**" in after or not after.strip():
+            return None
+        value = emphasized(before, final_text(before))
+        if value is None:
+            continue
+        text = f"{value}.\n\n{after}"
+        remarks = not (
+            overturned(text, len(value), value)
+            or concluded(text, len(value), value)
+            or stated_anew(text, len(value), value)
+            or computed_on(text, len(value), value)
+            or goes_on_with_parts(text, len(value))
+        )
+        return value if remarks else None
+    return None
 
 
 def _followed(text: str, value: str) -> bool:

@@ -45,6 +45,7 @@ ENGLISH_OF = {
     for word in words.split()
 }
 RESPECTIVELY = re.compile(r",?\s+respectively$")
+ISO_DATE = re.compile(r"(\d{4})-(0\d|1[0-2])-([0-2]\d|3[01])")
 ONE_DOLLAR = re.compile(r"-?\$\s?\d")
 GROUPED = re.compile(
     r"\d{1,2}(?:,\d{2})+,\d{3}|\d{1,3}(?:[\u00a0\u202f\u2009']\d{3})+|\d{1,3}(?:\.\d{3}){2,}"
@@ -134,7 +135,7 @@ _kept = lru_cache(maxsize=4096)(_normalized)
 
 def _grouped(text: str) -> str:
     """Write 1 234 567, 1'234'567 and 1.234.567 as 1234567."""
-    return "".join(filter(str.isdigit, text)) if GROUPED.fullmatch(text) else text
+    return "".join(filter(str.isdigit, text)) if GROUPED.fullmatch(text.lstrip("₹ ")) else text
 
 
 ORDINAL_OF = re.compile(
@@ -175,7 +176,10 @@ def _date_in_english(match: re.Match[str]) -> str:
 
 
 def as_date(text: str) -> str | None:
-    """Write 15 March or Mar. 15 as March 15; return None for all other text."""
+    """Write 15 March or Mar. 15 as March 15, 2024-03-15 as March 15, 2024; return None for all
+    other text."""
+    if iso := ISO_DATE.fullmatch(text):
+        return f"{list(MONTHS.values())[int(iso[2]) - 1]} {int(iso[3])}, {iso[1]}"
     text = dates_in_english(text) if text[:1].isdigit() else text
     day = DAY_FIRST.fullmatch(text) or MONTH_FIRST.fullmatch(text)
     if day is None:

@@ -14,7 +14,8 @@ MULTIPLIES = re.compile(
     r"\s*(?:$|[+*/^=·]|\((?![^()]*,)|\\(?:cdot|times))|\W+$|.*[-+*/^=·(]$", re.S
 )
 ORDERS = (["a", "b", "c", "d", "e", "f", "g", "h"], ["i", "ii", "iii", "iv"])
-JOINT = re.compile(r"[\s;,.*]*(?:\band)?[\s;,*-]*$")
+JOINT = re.compile(r"(?:[\s;,.*]|\\q?quad)*(?:\band)?[\s;,*-]*$")
+IN_TEXT = re.compile(r"\\(?:text\w*|mathrm)\s*\{\s*(\((?:[a-h]|i{1,3}|iv)\))[:\s]*\}")
 MARGIN = " \t\r\n*-•"
 LONGEST_PART = 60
 MOST_LABELS = 60
@@ -32,6 +33,7 @@ def parts_of(text: str) -> tuple[Part, ...]:
     """Return the parts of an answer that begins with its first one; nothing for other answers."""
     if ")" not in text[:20]:
         return ()
+    text = IN_TEXT.sub(r"\1 ", text) if text.startswith("\\") else text
     lead = len(text) - len(text.lstrip(MARGIN))
     first = LABEL.match(text, lead)
     return _run(text, list(LABEL.finditer(text))[:MOST_LABELS]) if first else ()

@@ -56,7 +56,7 @@ SET_MINUS = re.compile(
 NAMES_MINUS = re.compile(r"([A-Z])\s*\\\s+([A-Z])")
 CHOOSE = re.compile(
     r"(?:(?<![\w}])|(?<=\{\}))(?:\{\})?[_^](?:\{(\w{1,4})\}|(\w))C_(?:\{(\w{1,4})\}|(\w))"
-    r"|(?<![\w\\])C\((\d{1,4}),\s*(\d{1,4})\)",
+    r"|(?<![\w\\])C\((\d{1,4}|[nmN]),\s*(\d{1,4}|[nmkr])\)",
     re.ASCII,
 )
 

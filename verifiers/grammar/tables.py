@@ -31,4 +31,6 @@ def gated(name: str, entry: str, *, flags: int = re.I) -> Gated:
 
 def _alternatives(name: str, entry: str) -> list[str]:
     given = table(name)
-    return [NAME.sub(lambda other: "|".join(given[other[1]]), one) for one in given[entry]]
+    return [
+        NAME.sub(lambda other: "|".join(_alternatives(name, other[1])), one) for one in given[entry]
+    ]

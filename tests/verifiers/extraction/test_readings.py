@@ -10,7 +10,7 @@ from verifiers.extraction.readings import other_readings, says_words
 @pytest.mark.parametrize(
     ("response", "readings"),
     [
-        ("Die Lösung ist 2,5.", ("2.5",)), ("The values are 2,5.", ()),
+        ("Die Lösung ist 2,5.", ("2.5.",)), ("The values are 2,5.", ()),
         ("Der Preis beträgt 1.250 Euro.", ("1250",)), ("The answer is 42!", ("42",)),
         ("The answer is 42.", ()),
     ],

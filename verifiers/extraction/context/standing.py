@@ -26,6 +26,13 @@ SENTENCE_BREAK = re.compile(
 )
 HAN = re.compile("[\u3040-\u30ff\u4e00-\u9fff]")
 LEAD_IN = ' \t\n$*_`:([{}“"\\'
+# What a blank line before a place ends: an item of a list, a line that closes "(63 = 7 × 9)".
+ENDED = re.compile(
+    r"(?:(?:^|\n)[ \t]*(?:[-*•–]|\d{1,2}[.)]|\(?[A-E][.)])\s[^\n]*"
+    r"(?<![:：,=])(?<!\bis)(?<!\bnot)(?<!\bare)(?<!\bbe)(?<!\bequals)"
+    r"|[(（][^()（）\n]*[\d=][^()（）\n]*[)）])[ \t*]*\n\s*\n[\s$*_\\\[({]*$"
+)
+STARTS_ANEW = re.compile(r"[\s$)\]*]*\s(?!Is\b)([^\W\d_])[\w'’]*\s+[\w\\$(]")
 CLAUSE_BREAK = pattern("standing", "clause_break")
 ENDS_CLAUSE = pattern("standing", "ends_clause")
 DENIES_NEXT = gated("standing", "denies_next")
@@ -65,7 +72,10 @@ MAY_DENY = reduce(or_, (rule.bits for rule in DENYING), TAKEN_AWAY.bits | NOT_SA
 @lru_cache(maxsize=8)
 def sentence_before(text: str, start: int) -> str:
     """Return what the sentence says before a place."""
-    before = text[max(0, start - NEAR) : start].rstrip(LEAD_IN)
+    before = text[max(0, start - NEAR) : start]
+    if "\n\n" in before[-12:] and ENDED.search(before):
+        return ""
+    before = before.rstrip(LEAD_IN)
     at = len(before)
     while (at := max(before.rfind(sign, 0, at) for sign in SENTENCE_ENDS)) >= 0:
         if SENTENCE_BREAK.match(before, at):
@@ -90,6 +100,8 @@ def last_clause(before: str) -> str:
 def not_stated(text: str, start: int, end: int) -> bool:
     """Return whether the words around text[start:end] deny it, ask it or give it to others."""
     before, after = sentence_before(text, start), sentence_after(text, end)
+    anew = STARTS_ANEW.match(after)
+    after = "" if anew and anew[1].isupper() else after
     if (
         denied_before(before)
         or denied_after(after)

@@ -120,7 +120,8 @@ LAST_WORD = re.compile(r"(?s:.*)(?<!\w)(\w+)$")
 SHORT_WORD = re.compile(r"\w{1,3}\s+|[的の의]\s*")
 AFTER_MARKS = " \t\n$)\\*'’\"-"
 KEEPS = re.compile(
-    r"\b(?:(?:round|add|sum|com|work)\w*\s+(?:\w+\s+)?up\s+to|no(?:ne)?\s+other\s+than|hand(?:s|ed|ing)?\s+over)$",
+    r"\b(?:(?:round|add|sum|com|work)\w*\s+(?:\w+\s+)?up\s+to|no(?:ne)?\s+other\s+than|hand(?:s|ed|ing)?\s+over"
+    r"|read(?:s|ing)?\s+(?:\w+\s+)?off)$",
     re.I,
 )
 NAME_OF = re.compile(r"\b[a-z]\s*=\s*$")
@@ -191,7 +192,8 @@ def changed(before: str, after: str) -> bool:
     before = (NAME_OF.sub("", before) if "=" in before else before).rstrip(BESIDE)
     if before.endswith("after") and A_TIME.match(after):
         return False
-    before = "" if before.endswith(("to", "than", "over")) and KEEPS.search(before) else before
+    if before.endswith(("to", "than", "over", "off")) and KEEPS.search(before):
+        before = ""
     if BOTH.search(before):
         return True
     if before.endswith("of") and SHARE_OF.search(before):

@@ -26,6 +26,11 @@ COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.S)
 BOLD = re.compile(
     r"\*\*(?<![A-Za-z0-9_)*]\*\*)(?=[^\s*])([^*\n]{1,300}(?:\*[^*\n]{1,300}){0,9})(?<=[^\s*])\*\*(?![A-Za-z0-9_(*])"
 )
+# "**Answer: 35** For an n-gon …": what is bold ends its sentence.
+BOLD_STATEMENT = re.compile(
+    r"(\*\*[^*\n]{0,40}(?:\b(?i:answer|result|solution)\s+is\b|[:：])[^*\n]{0,80}[^*\n.:!?,;：。！？\s])"
+    r"(?=\*\*\s+[^\sa-z.,;:!?)\]*+=/×·^%—–-])"
+)
 ITALIC = re.compile(
     r"(?<![\w*\\)}\]])(?<!\d\s)\*(?=[^\s*])([^*\n$]{1,100})(?<=[^\s*])\*(?=[\s.,;:!?]|$)(?!\s\d)"
 )
@@ -116,7 +121,8 @@ def final_text(text: str) -> str:
         text = text[:-END_MARKS] + ROUNDING_NOTE.sub("", end)
     text = COMMENT.sub(" ", text) if "<!--" in text else text
     text = STRUCK.sub(" ", text) if _may_strike(text) else text
-    text = BOLD.sub(r"\1", text) if "**" in text else text
+    if "**" in text:
+        text = BOLD.sub(r"\1", BOLD_STATEMENT.sub(r"\1.", text))
     text = SLANTED.sub(r"\1", text) if "_" in text else text
     text = UNDERLINED.sub(r"\1", text) if "__" in text else text
     text = TAGGED.sub(r"\2", text) if "</" in text else text

@@ -35,7 +35,7 @@ QUOTED_WHOLE = re.compile(r"^(?:>\s+|==(?=\S))(.*?)(?:==)?$")
 POINT = re.compile(
     r"(?<=\()\{?(-?\d+(?:[.,]\d+)?)\}?(?:\s|\\,)?(?:\||\\mid)(?:\s|\\,)?\{?(-?\d+(?:[.,]\d+)?)\}?(?=\))"
 )
-PERCENT_FIRST = re.compile(r"(?<![\w%\\])%(\d+(?:[.,]\d+)?)(?![\w%])")
+PERCENT_FIRST = re.compile(r"(?<![\w%\\])\\?%(\d+(?:[.,]\d+)?)(?![\w%])")
 BARE_BOX = re.compile(r"(?<![\\\w])boxed\{")
 DATE_ABROAD = re.compile(r"[0-9](?=[\s.e月])(?:(?:\.|er)?\s(?:de\s)?([^\W\d_]{3,})|\s?月)")
 NEAR_DATE = 200
@@ -45,6 +45,17 @@ CLOCK = re.compile(
 TEN_THOUSANDS = re.compile(
     r"(?<![\d.])(\d{1,4}(?:\.\d{1,4})?)\s?万(?:(\d)千|(\d{1,4})(?![\d千百]))?"
     r"(?!\s?[\d分一二三四五六七八九十百千])"
+)
+TEXT_OF_TEN_THOUSANDS = re.compile(r"\\(?:text|mathrm)\s*\{\s*(万[^{}\d]{0,4})\}")
+SPEED = re.compile(
+    r"([時时分秒])速\s?(\d+(?:\.\d+)?)\s?(km|m|公里|千米|米|キロ(?:メートル)?|メートル)(?![a-z/])"
+)
+SPEED_UNITS = {"時": "h", "时": "h", "分": "min", "秒": "s"}
+KILOMETRES = ("km", "公里", "千米", "キロ", "キロメートル")
+CENTS = re.compile(
+    r"(?<![\d.,])(\d+)\s?(euros?|€|руб\w*)\.?\s(?:und\s|et\s|y\s|и\s|e\s)?"
+    r"(\d\d?)\s?(?:cents?|centimes?|céntimos|коп\w*)(?!\w)\.?",
+    re.I,
 )
 RATIO_ABROAD = re.compile(r"(?<=\d)\s(?:zu|ku|대)\s(?=\d)|∶")
 HYPHEN = re.compile("(?<=[\u05d0-\u05ea])-(?=\\d)")
@@ -65,7 +76,7 @@ LETTERS_WITH_DIGITS = re.compile(
     "[\u0621-\u064a\u067e-\u06cc\u0904-\u0939\u0985-\u09b9\u0e01-\u0e2e\u3040-\u30ff\u4e00-\u9fff]"
 )
 SEPARATORS = str.maketrans({"\u066b": ".", "\u066c": None})
-PLAIN_WORD = re.compile(r"(?<![\\\w])[^\W\d_]{2,}")
+PLAIN_WORD = re.compile(r"(?<![\\\w</])[^\W\d_]{2,}")
 NAMES_MONEY = re.compile(r"\d,\d\d\s?€|R\$\s?\d")
 MASKED_WORD = re.compile(r"[^\s<>\\{}$.,;:!?()]*[^\x00-\x7f][^\s<>\\{}$.,;:!?()]*")
 INVISIBLE = re.compile("[\u00ad\u200b-\u200d\u2060]")
@@ -101,11 +112,14 @@ def own_words(text: str) -> str:
             text = CLOCK.sub(lambda time: f"{time[1] or time[3]}:{time[2] or time[4]}", text)
         text = RATIO_ABROAD.sub(":", text)
         if "万" in end:
-            text = TEN_THOUSANDS.sub(_in_full, text)
+            text = TEN_THOUSANDS.sub(_in_full, TEXT_OF_TEN_THOUSANDS.sub(r"\1", text))
+        text = SPEED.sub(_speed, text) if "速" in end else text
         text = parts_first(text) if "分之" in end or "分の" in end else text
         text = HYPHEN.sub(" ", text) if "-" in end and HYPHEN.search(end) else text
+    text = CENTS.sub(_with_cents, text) if "uro" in end or "€" in end or "руб" in end else text
     text = RUPEES.sub("", text) if "/-" in end else text
     text = RUPIAH.sub("", text) if "Rp" in end else text
+    text = text.replace("{:}", ":") if "{:}" in end else text
     text = DEGREES.sub(r"\1\\text{\2}$", text) if "circ" in end else text
     if text[:1] in TURN_BEGINS and text[:40].lstrip()[:4].lower() in ("user", "assi", "<|im"):
         text = ASSISTANT.sub("", text, count=1)
@@ -129,6 +143,17 @@ def _with_english_dates(text: str) -> str:
 def _in_full(many: re.Match[str]) -> str:
     """Write 3.6万, 5万3千 and 3万5000 as 36000, 53000 and 35000."""
     return f"{float(many[1]) * 10_000 + int(many[2] or 0) * 1_000 + int(many[3] or 0):.0f}"
+
+
+def _with_cents(money: re.Match[str]) -> str:
+    """Write 3 Euro 50 Cent as 3.50 Euro."""
+    return f"{money[1]}.{int(money[3]):02d} {money[2]}"
+
+
+def _speed(said: re.Match[str]) -> str:
+    """Write 時速60km as 60 km/h."""
+    unit = "km" if said[3] in KILOMETRES else "m"
+    return f"{said[2]} {unit}/{SPEED_UNITS[said[1]]}"
 
 
 def in_plain_letters(text: str) -> str:

@@ -1,0 +1,76 @@
+"""Sentences after an answer, judged by the weights of their words."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from verifiers.extraction.context.aftermath import later_sentences
+from verifiers.extraction.context.weighed import (
+    AGAINST,
+    against,
+    features,
+    passages,
+    speaks_against,
+)
+from verifiers.grammar.tables import FOLDER
+
+AFTER = Path(__file__).resolve().parents[2] / "after"
+SETS = sorted(path.stem for path in (AFTER / "held_out").glob("*.jsonl"))
+
+
+def rows(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def taken_away(row: dict) -> bool:
+    text = f"{row['before']}\n{row['after']}"
+    sentences = passages(later_sentences(text, len(row["before"])))
+    return any(speaks_against(sentence, row["answer"]) for sentence in sentences)
+
+
+def test_features_are_words_and_pairs_with_numbers_by_their_part() -> None:
+    assert features("It isn't 12, but 1,200!", "12") == {
+        "it", "is", "not", "<own>", "but", "<num>", "!",
+        "^ it", "it is", "is not", "not <own>", "<own> but", "but <num>", "<num> !", "! $",
+    }  # fmt: skip
+    assert features(r"要求的是 $\boxed{3}$。", "12") == {
+        "要", "求", "的", "是", "<num>", "^ 要", "要 求", "求 的", "的 是", "是 <num>", "<num> $",
+    }  # fmt: skip
+
+
+def test_a_weight_is_the_bias_and_the_sum_by_the_root_of_their_number() -> None:
+    table = json.loads((FOLDER / "weights.json").read_text(encoding="utf-8"))
+
+    def tenths(*names: str) -> float:
+        parts = [name.partition(" ") for name in names]
+        return sum(table[first][second] for first, _, second in parts) / 10
+
+    bias = tenths("<bias>")
+    known = tenths("wrong", "^ wrong", "wrong $")
+    assert against("Wrong.", "7") == pytest.approx(bias + known / 6**0.5)
+    assert against("Xylophon zzgl.", "7") == bias < AGAINST
+
+
+def test_words_beyond_the_limit_do_not_count() -> None:
+    assert against("It is so. " + "fine " * 200 + "But it is wrong.", "7") == against(
+        "It is so. " + "fine " * 200, "7"
+    )
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_sentences_that_nothing_was_learned_from(name: str) -> None:
+    """The shares found and refused, of sentences whose writers saw neither rules nor weights."""
+    found = [(row["away"], taken_away(row)) for row in rows(AFTER / "held_out" / f"{name}.jsonl")]
+    away, kept = ([hit for was, hit in found if was is kind] for kind in (True, False))
+    least, most = (0.8, 0.13) if name in ("u", "v") else (0.4, 0.25)
+    assert sum(away) >= least * len(away)
+    assert sum(kept) <= most * len(kept)
+
+
+def test_what_is_held_out_is_not_learned() -> None:
+    def said(folder: Path) -> set[str]:
+        return {row["after"] for path in folder.glob("*.jsonl") for row in rows(path)}
+
+    assert len(said(AFTER)) > 5_000
+    assert said(AFTER).isdisjoint(said(AFTER / "held_out"))

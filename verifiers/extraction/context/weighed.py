@@ -1,0 +1,73 @@
+"""How much an English sentence after an answer speaks against it: the weights of its words.
+
+The weights are those of a logistic regression on words and pairs of words, fitted by
+`benchmarks/weigh_words.py` to the sentences of `tests/verifiers/after`.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
+
+from verifiers.grammar.tables import FOLDER
+
+# A word, a character of a script without spaces, or a sign.
+WORD = re.compile(
+    r"<\w+>|[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|"
+    r"(?:(?![\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])[^\W\d_])+(?:'[a-z]+)?|[?!:;=≠？！]"
+)
+BOX = re.compile(r"\\boxed\{[^{}]*\}|-?\d[\d.,/]*\d|\d")
+MARKUP = re.compile(r"\$|\\[()\[\]]|\*|\\[a-z]+")
+NOT = re.compile(r"n't\b")
+# "That is incorrect." says of what the sentence before it is about.
+REFERS = re.compile(
+    r"(?:That|This|It|Which|They|Those|These)\b(?:['’]\w+)?(?:\s+[^\s\d]+){0,5}\W*$"
+)
+ASIDE = re.compile(r"\W*(?:or|and)?[\W\d]*", re.I)
+FEWEST = 6
+LONGEST = 600
+# A sentence of more weight takes its answer back.
+AGAINST = 0.5
+
+
+def features(sentence: str, answer: str) -> set[str]:
+    """Return the words of a sentence and their pairs: the answer as <own>, other numbers as
+    <num>."""
+    said = sentence[:LONGEST].replace("’", "'")
+    if answer:
+        said = re.sub(rf"(?<![A-Za-z0-9.]){re.escape(answer)}(?![A-Za-z0-9]|\.\d)", " <own> ", said)
+    said = NOT.sub(" not", MARKUP.sub(" ", BOX.sub(" <num> ", said)).lower())
+    words = ["^", *WORD.findall(said), "$"]
+    return {*words[1:-1], *(f"{a} {b}" for a, b in pairwise(words))}
+
+
+def passages(sentences: Sequence[str]) -> list[str]:
+    """Return the sentences, each short one that refers back with the one before it."""
+    return [
+        f"{before} {said}" if before and REFERS.match(said) else said
+        for before, said in zip(["", *sentences], sentences, strict=False)
+    ]
+
+
+@lru_cache(maxsize=1)
+def _weights() -> dict[str, float]:
+    text = (FOLDER / "weights.json").read_text(encoding="utf-8")
+    return {
+        f"{first} {second}" if second else first: tenths / 10
+        for first, seconds in json.loads(text).items()
+        for second, tenths in seconds.items()
+    }
+
+
+@lru_cache(maxsize=256)
+def against(sentence: str, answer: str) -> float:
+    """Return the weight of a sentence against the answer before it, in log-odds."""
+    weights = _weights()
+    known = [weights[feature] for feature in features(sentence, answer) if feature in weights]
+    return weights["<bias>"] + sum(known) / max(FEWEST, len(known)) ** 0.5
+
+
+def speaks_against(sentence: str, answer: str) -> bool:
+    """Return whether a sentence takes the answer before it away; "(or 75%)" says nothing of it."""
+    return not ASIDE.fullmatch(sentence) and against(sentence, answer) > AGAINST
