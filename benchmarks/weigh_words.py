@@ -125,6 +125,7 @@ def write(weights: dict[str, float]) -> None:
 
 def main() -> None:
     torch.set_num_threads(1)
+    torch.sparse.check_sparse_tensor_invariants.disable()
     learned = [
         labelled(row)
         for path in files("after")
