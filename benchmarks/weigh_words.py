@@ -69,6 +69,16 @@ def from_cases() -> Iterator[Said]:
                 )
 
 
+def learned() -> list[Said]:
+    """Return all that the weights are fitted to."""
+    by_hand = [
+        labelled(row)
+        for path in files("after")
+        for row in rows(path) * (CERTAIN if path.stem in ("cases", "usual") else 1)
+    ]
+    return [*by_hand, *from_cases()]
+
+
 def fit(sets: list[Said]) -> dict[str, float]:
     """Return the weights that tell the sets apart."""
     sets = [said for said in sets if said[0]]
@@ -126,14 +136,9 @@ def write(weights: dict[str, float]) -> None:
 def main() -> None:
     torch.set_num_threads(1)
     torch.sparse.check_sparse_tensor_invariants.disable()
-    learned = [
-        labelled(row)
-        for path in files("after")
-        for row in rows(path) * (CERTAIN if path.stem in ("cases", "usual") else 1)
-    ]
-    learned += from_cases()
-    weights = fit(learned)
-    print(f"{len(learned)} continuations, {len(weights)} weights")
+    sets = learned()
+    weights = fit(sets)
+    print(f"{len(sets)} continuations, {len(weights)} weights")
     write(weights)
     for path in files("after/held_out"):
         said = [labelled(row) for row in rows(path)]

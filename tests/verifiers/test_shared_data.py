@@ -37,6 +37,18 @@ def test_real_responses() -> None:
     assert accuracy(judged("verifier_real_dev.jsonl")) >= 0.998
 
 
+@pytest.mark.parametrize(("name", "least"), [("math500.jsonl", 0.99), ("aime24.jsonl", 0.96)])
+def test_reference_solutions_state_their_answers(name: str, least: float) -> None:
+    """Diagrams, proofs, signatures and other solutions follow their boxes."""
+    rows = shared_rows(name)
+    with Verifier() as verifier:
+        right = [
+            verifier.verify(Attempt(row["solution"], str(row["answer"]))).verdict is Verdict.CORRECT
+            for row in rows
+        ]
+    assert sum(right) >= least * len(rows)
+
+
 def test_pathological_answers_return_in_time() -> None:
     rows = shared_rows("verifier_pathological_dev.jsonl")
     with Verifier(timeout=LIMIT_S) as verifier:

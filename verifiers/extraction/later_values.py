@@ -6,6 +6,7 @@ from itertools import pairwise
 from verifiers.extraction.context.abroad import names_answer
 from verifiers.extraction.context.aftermath import asks_abroad, later_sentences
 from verifiers.extraction.context.standing import sentence_after
+from verifiers.extraction.context.weighed import is_harmless
 from verifiers.extraction.readable import is_value
 from verifiers.extraction.sentence.last_sentence import chosen
 from verifiers.extraction.sentence.numbers import NUMBER
@@ -63,7 +64,8 @@ def concluded(text: str, stop: int, own: str = "") -> list[str]:
     said = [
         sentence
         for sentence in later
-        if not CHECKING.match(sentence)
+        if not is_harmless(sentence, own)
+        and not CHECKING.match(sentence)
         and (CONCLUSION.match(sentence) or asks_for(sentence) or names_answer(sentence))
         and not _restates(sentence, own)
     ]
@@ -97,7 +99,12 @@ def stated_anew(text: str, stop: int, value: str) -> list[str]:
     for sentence in later:
         numbers = [match for match in NUMBER.finditer(sentence) if match[0] != own]
         last = numbers[-1] if numbers else None
-        if last is None or own in sentence or len(sentence) - last.end() > LONGEST_TAIL:
+        if (
+            last is None
+            or is_harmless(sentence, own)
+            or own in sentence
+            or len(sentence) - last.end() > LONGEST_TAIL
+        ):
             continue
         if _leads_to_another(sentence, last.start()) and touches_nothing(sentence, last[0]):
             found.append(last[0])

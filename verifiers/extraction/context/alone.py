@@ -37,6 +37,8 @@ PART_BEFORE = re.compile(
     r"(?:[\[(](?:[^\[\]()$\\\n]|\\infty)*,\s*|"
     r"(?:^|[$(\[\n.,;:]\s*)\d+\s*[a-z]\s*=\s*|\\text\{answer\}(?:\\right)?\s?\)\^\{?\d\}?\s*=\s*|_\{[^{}$]*|[\d)}]\s\*\s)$"
 )
+# "The side is $2a = ⬚$": the multiple is what is stated.
+STATED_SO = re.compile(r"\b(?:is|are|was|be)\s+\$\d+\s*[a-z]\s*=\s*\Z")
 PART_AFTER = re.compile(
     r"\s*=\s*(?:\d*\s*[a-z]\s*[-+^]|[^=$\\\n]{1,20}[-+]\s*[a-z]\b)|"
     r"\s*\\n?mid\b|[ \t]+[*×·/][ \t]*\d"
@@ -67,7 +69,10 @@ def stands_alone(text: str, start: int, end: int, *, after_box: int = 0) -> bool
         return more
     if text.endswith(".", 0, start) and text[start - 2 : start - 1].isdigit():
         return False
-    if PART_BEFORE.search(text, max(0, start - NEAR), start) or PART_AFTER.match(text, end):
+    part = PART_BEFORE.search(text, max(0, start - NEAR), start)
+    if (part and not STATED_SO.search(text, max(0, start - NEAR), part.end())) or PART_AFTER.match(
+        text, end
+    ):
         return False
     before = text[max(0, start - NEAR) : start].rstrip("$ \t\n")
     if before.endswith((",", ";")) and AFTER_A_LIST.search(text, max(0, start - NEAR), start):

@@ -22,7 +22,7 @@ from verifiers.grammar.vocabulary import words
 NEAR = 300
 SENTENCE_ENDS = ".!?;。！？；\n"
 SENTENCE_BREAK = re.compile(
-    rf"[{SENTENCE_ENDS}](?:(?<=[。！？；])|(?<=\n)(?!\s*(?:\\\[|\$\$))|(?<=[.!?;])(?<!e\.g\.)(?<!i\.e\.)(?=\s))"
+    rf"[{SENTENCE_ENDS}](?:(?<=[。！？；])|(?<=\n)(?!\s*(?:\\\[|\$\$))|(?<=[.!?;])(?<!e\.g\.)(?<!i\.e\.)(?=\$?\s|\\\]))"
 )
 HAN = re.compile("[\u3040-\u30ff\u4e00-\u9fff]")
 LEAD_IN = ' \t\n$*_`:([{}“"\\'

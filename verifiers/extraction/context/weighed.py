@@ -19,6 +19,7 @@ WORD = re.compile(
 )
 BOX = re.compile(r"\\boxed\{[^{}]*\}|-?\d[\d.,/]*\d|\d")
 MARKUP = re.compile(r"\$|\\[()\[\]]|\*|\\[a-z]+")
+LINK = re.compile(r"\[[^\]\n]*\]\([^)\n]*\)|https?://\S+")
 NOT = re.compile(r"n't\b")
 # "That is incorrect." says of what the sentence before it is about.
 REFERS = re.compile(
@@ -27,14 +28,15 @@ REFERS = re.compile(
 ASIDE = re.compile(r"\W*(?:or|and)?[\W\d]*", re.I)
 FEWEST = 6
 LONGEST = 600
-# A sentence of more weight takes its answer back.
-AGAINST = 0.5
+# A sentence of more weight than the first takes its answer back; one of less than the second
+# leaves it.
+AGAINST, HARMLESS = 0.5, -3.5
 
 
 def features(sentence: str, answer: str) -> set[str]:
     """Return the words of a sentence and their pairs: the answer as <own>, other numbers as
     <num>."""
-    said = sentence[:LONGEST].replace("’", "'")
+    said = LINK.sub(" ", sentence[:LONGEST]).replace("’", "'")
     if answer:
         said = re.sub(rf"(?<![A-Za-z0-9.]){re.escape(answer)}(?![A-Za-z0-9]|\.\d)", " <own> ", said)
     said = NOT.sub(" not", MARKUP.sub(" ", BOX.sub(" <num> ", said)).lower())
@@ -71,3 +73,8 @@ def against(sentence: str, answer: str) -> float:
 def speaks_against(sentence: str, answer: str) -> bool:
     """Return whether a sentence takes the answer before it away; "(or 75%)" says nothing of it."""
     return not ASIDE.fullmatch(sentence) and against(sentence, answer) > AGAINST
+
+
+def is_harmless(sentence: str, answer: str) -> bool:
+    """Return whether a sentence clearly leaves the answer before it as it is."""
+    return against(sentence, answer) < HARMLESS

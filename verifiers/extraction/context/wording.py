@@ -121,7 +121,7 @@ SHORT_WORD = re.compile(r"\w{1,3}\s+|[的の의]\s*")
 AFTER_MARKS = " \t\n$)\\*'’\"-"
 KEEPS = re.compile(
     r"\b(?:(?:round|add|sum|com|work)\w*\s+(?:\w+\s+)?up\s+to|no(?:ne)?\s+other\s+than|hand(?:s|ed|ing)?\s+over"
-    r"|read(?:s|ing)?\s+(?:\w+\s+)?off)$",
+    r"|read(?:s|ing)?\s+(?:\w+\s+)?off|\ban?\s+(?:quotient|sum|product|difference|remainder)\s+of)$",
     re.I,
 )
 NAME_OF = re.compile(r"\b[a-z]\s*=\s*$")
@@ -133,10 +133,13 @@ ABUTS = re.compile(
     r"(?<=[\u3040-\u9fff\uac00-\ud7af])(?=[A-Za-z])|(?<=[A-Za-z])(?=[\u3040-\u9fff])"
 )
 A_TIME = re.compile(
-    r"\s+(?:second|minute|hour|day|week|month|year)s?\b(?!\s+(?:before|after|and))", re.I
+    r"[\s$)}]*\s(?:second|minute|hour|day|week|month|year)s?\b(?!\s+(?:before|after|and))", re.I
 )
 OVER_A_TIME = re.compile(
     r"[\s$*]*(?:(?!summed|averaged|taken|added)[a-z]+\s+){0,3}over\s+(?:the|a|an|this|that)\s", re.I
+)
+THAN_SOMEBODY = re.compile(
+    r"[\s$}]*(?:more|less|fewer)\s+than\s+(?:[A-Z][a-z]+|he|she|they|him|her|his|their)\b"
 )
 TIMES_AS = re.compile(r"[\s$*]*times\s+as\s+[a-z]+\s+(?:as\b|[a-z]+\s+(?:as|than)\b)", re.I)
 IMAGE_OF = re.compile(
@@ -192,7 +195,7 @@ def changed(before: str, after: str) -> bool:
     before = (NAME_OF.sub("", before) if "=" in before else before).rstrip(BESIDE)
     if before.endswith("after") and A_TIME.match(after):
         return False
-    if before.endswith(("to", "than", "over", "off")) and KEEPS.search(before):
+    if before.endswith(("to", "than", "over", "off", "of")) and KEEPS.search(before):
         before = ""
     if BOTH.search(before):
         return True
@@ -221,7 +224,7 @@ def changed(before: str, after: str) -> bool:
     after = after[:60] if after.isascii() else AREA_UNIT.sub("", after[:60], count=1)
     if PART_OF.match(after) or BOTH_AFTER.match(after):
         return True
-    if OVER_A_TIME.match(after) or TIMES_AS.match(after):
+    if OVER_A_TIME.match(after) or TIMES_AS.match(after) or THAN_SOMEBODY.match(after):
         return False
     after = after.lstrip(AFTER_MARKS)
     if CHANGES_BEFORE.begins(after):

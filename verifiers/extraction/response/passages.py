@@ -23,6 +23,7 @@ FENCED = re.compile(r"```[^`]*```(?=[^`]*\w)")
 PROGRAM = pattern("passages", "program", flags=re.I | re.M)
 BLOCK = re.compile(r"```[^`]*(?:```|\Z)")
 COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.S)
+DRAWING = re.compile(r"\[asy\].*?(?:\[/asy\]|\Z)", re.S)
 BOLD = re.compile(
     r"\*\*(?<![A-Za-z0-9_)*]\*\*)(?=[^\s*])([^*\n]{1,300}(?:\*[^*\n]{1,300}){0,9})(?<=[^\s*])\*\*(?![A-Za-z0-9_(*])"
 )
@@ -120,6 +121,7 @@ def final_text(text: str) -> str:
     if end.rstrip(" ).*$")[-1:].isalpha() and ROUNDED.search(end):
         text = text[:-END_MARKS] + ROUNDING_NOTE.sub("", end)
     text = COMMENT.sub(" ", text) if "<!--" in text else text
+    text = DRAWING.sub(" ", text) if "[asy]" in text else text
     text = STRUCK.sub(" ", text) if _may_strike(text) else text
     if "**" in text:
         text = BOLD.sub(r"\1", BOLD_STATEMENT.sub(r"\1.", text))

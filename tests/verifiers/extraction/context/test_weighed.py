@@ -1,6 +1,7 @@
 """Sentences after an answer, judged by the weights of their words."""
 
 import json
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,8 @@ from verifiers.extraction.context.weighed import (
 )
 from verifiers.grammar.tables import FOLDER
 
-AFTER = Path(__file__).resolve().parents[2] / "after"
+ROOT = Path(__file__).resolve().parents[4]
+AFTER = ROOT / "tests" / "verifiers" / "after"
 SETS = sorted(path.stem for path in (AFTER / "held_out").glob("*.jsonl"))
 
 
@@ -74,3 +76,17 @@ def test_what_is_held_out_is_not_learned() -> None:
 
     assert len(said(AFTER)) > 5_000
     assert said(AFTER).isdisjoint(said(AFTER / "held_out"))
+
+
+def test_the_table_is_what_the_script_makes() -> None:
+    """A table that nobody can make again could not be read; another machine may round otherwise."""
+    spec = spec_from_file_location("weigh_words", ROOT / "benchmarks" / "weigh_words.py")
+    assert spec is not None
+    assert spec.loader is not None
+    script = module_from_spec(spec)
+    spec.loader.exec_module(script)
+    weights = script.fit(script.learned())
+    held_out = [row for name in SETS for row in rows(AFTER / "held_out" / f"{name}.jsonl")]
+    again = [script.score(weights, script.labelled(row)[0]) > AGAINST for row in held_out]
+    same = [now == taken_away(row) for now, row in zip(again, held_out, strict=True)]
+    assert sum(same) >= 0.98 * len(same)
