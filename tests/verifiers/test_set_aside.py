@@ -23,10 +23,10 @@ def test_honest_responses_are_read_as_they_are_meant():
     accepted = [verdict is Verdict.CORRECT for _, verdict in rows]
     meant = [row["expect"] == "correct" for row, _ in rows]
     assert len(rows) == 500
-    assert sum(a == m for a, m in zip(accepted, meant, strict=True)) >= 484
+    assert sum(a == m for a, m in zip(accepted, meant, strict=True)) >= 487
     assert not any(a and not m for a, m in zip(accepted, meant, strict=True))
 
 
 def test_few_of_the_tricks_are_accepted():
     accepted = sum(verdict is Verdict.CORRECT for _, verdict in rows_of("tricks"))
-    assert accepted <= 26  # of 500; the aim is 0
+    assert accepted <= 15  # of 500; the aim is 0

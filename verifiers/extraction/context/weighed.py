@@ -1,4 +1,4 @@
-"""How much an English sentence after an answer speaks against it: the weights of its words.
+"""How much a sentence after an answer speaks against it: the weights of its words.
 
 The weights are those of a logistic regression on words and pairs of words, fitted by
 `benchmarks/weigh_words.py` to the sentences of `tests/verifiers/after`.
@@ -27,7 +27,7 @@ REFERS = re.compile(
 )
 ASIDE = re.compile(r"\W*(?:or|and)?[\W\d]*", re.I)
 FEWEST = 6
-LONGEST = 600
+LONGEST, LONGEST_OWN = 600, 60
 # A sentence of more weight than the first takes its answer back; one of less than the second
 # leaves it.
 AGAINST, HARMLESS = 0.5, -3.5
@@ -37,7 +37,7 @@ def features(sentence: str, answer: str) -> set[str]:
     """Return the words of a sentence and their pairs: the answer as <own>, other numbers as
     <num>."""
     said = LINK.sub(" ", sentence[:LONGEST]).replace("’", "'")
-    if answer:
+    if 0 < len(answer) <= LONGEST_OWN:
         said = re.sub(rf"(?<![A-Za-z0-9.]){re.escape(answer)}(?![A-Za-z0-9]|\.\d)", " <own> ", said)
     said = NOT.sub(" not", MARKUP.sub(" ", BOX.sub(" <num> ", said)).lower())
     words = ["^", *WORD.findall(said), "$"]
@@ -53,10 +53,11 @@ def passages(sentences: Sequence[str]) -> list[str]:
 
 
 @lru_cache(maxsize=1)
-def _weights() -> dict[str, float]:
+def _tenths() -> dict[str, int]:
+    """Return the weights, which are whole numbers: their sum does not depend on its order."""
     text = (FOLDER / "weights.json").read_text(encoding="utf-8")
     return {
-        f"{first} {second}" if second else first: tenths / 10
+        f"{first} {second}" if second else first: tenths
         for first, seconds in json.loads(text).items()
         for second, tenths in seconds.items()
     }
@@ -65,9 +66,9 @@ def _weights() -> dict[str, float]:
 @lru_cache(maxsize=256)
 def against(sentence: str, answer: str) -> float:
     """Return the weight of a sentence against the answer before it, in log-odds."""
-    weights = _weights()
-    known = [weights[feature] for feature in features(sentence, answer) if feature in weights]
-    return weights["<bias>"] + sum(known) / max(FEWEST, len(known)) ** 0.5
+    tenths = _tenths()
+    known = [tenths[feature] for feature in features(sentence, answer) if feature in tenths]
+    return (tenths["<bias>"] + sum(known) / max(FEWEST, len(known)) ** 0.5) / 10
 
 
 def speaks_against(sentence: str, answer: str) -> bool:
