@@ -17,7 +17,7 @@ import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from verifiers.extraction.context.aftermath import later_sentences
-from verifiers.extraction.context.weighed import AGAINST, FEWEST, features, passages
+from verifiers.extraction.context.weighed import AGAINST, features, passages, root, total
 from verifiers.extraction.places import marked, phrased
 from verifiers.extraction.response.formats import after_thought
 from verifiers.extraction.response.passages import final_text
@@ -45,8 +45,11 @@ def rows(path: Path) -> list[dict]:
 def labelled(row: dict) -> Said:
     """Return the features of each sentence after an answer, and whether they take it away."""
     text = f"{row['before']}\n{row['after']}"
-    sentences = passages(later_sentences(text, len(row["before"])))
-    return [features(sentence, row["answer"]) for sentence in sentences], row["away"]
+    return said_after(text, len(row["before"]), row["answer"]), row["away"]
+
+
+def said_after(text: str, end: int, answer: str) -> list[set[str]]:
+    return [features(passage, answer) for passage in passages(later_sentences(text, end))]
 
 
 def from_cases() -> Iterator[Said]:
@@ -62,11 +65,8 @@ def from_cases() -> Iterator[Said]:
             place = places[0 if about else -1] if places else None
             value = place.value if place else row["answer"]
             end = place.end if place and place.certain else text.rfind(value) + len(value)
-            if said := later_sentences(text, end):
-                yield (
-                    [features(sentence, row["answer"]) for sentence in passages(said)],
-                    not row["expected"],
-                )
+            if said := said_after(text, end, row["answer"]):
+                yield said, not row["expected"]
 
 
 def learned() -> list[Said]:
@@ -89,7 +89,7 @@ def fit(sets: list[Said]) -> dict[str, float]:
         for sentence in said:
             known = sorted(index[name] for name in sentence if name in index)
             at += [(len(owner), column) for column in known]
-            values += [max(FEWEST, len(known)) ** -0.5] * len(known)
+            values += [1 / root(len(known))] * len(known)
             owner.append(number)
     size = (len(owner), len(index))
     matrix = torch.sparse_coo_tensor(torch.tensor(at).T, torch.tensor(values).double(), size)
@@ -116,9 +116,7 @@ def fit(sets: list[Said]) -> dict[str, float]:
 
 
 def score(weights: dict[str, float], said: list[set[str]]) -> float:
-    known = [[weights[name] for name in sentence if name in weights] for sentence in said]
-    sums = [sum(one) / max(FEWEST, len(one)) ** 0.5 for one in known]
-    return weights["<bias>"] + max(sums, default=-9.0)
+    return max((total(weights, names) for names in said), default=-torch.inf)
 
 
 def write(weights: dict[str, float]) -> None:

@@ -69,10 +69,10 @@ def stands_alone(text: str, start: int, end: int, *, after_box: int = 0) -> bool
         return more
     if text.endswith(".", 0, start) and text[start - 2 : start - 1].isdigit():
         return False
-    part = PART_BEFORE.search(text, max(0, start - NEAR), start)
-    if (part and not STATED_SO.search(text, max(0, start - NEAR), part.end())) or PART_AFTER.match(
-        text, end
-    ):
+    near = max(0, start - NEAR)
+    if PART_BEFORE.search(text, near, start) and not STATED_SO.search(text, near, start):
+        return False
+    if PART_AFTER.match(text, end):
         return False
     before = text[max(0, start - NEAR) : start].rstrip("$ \t\n")
     if before.endswith((",", ";")) and AFTER_A_LIST.search(text, max(0, start - NEAR), start):

@@ -6,17 +6,15 @@ The weights are those of a logistic regression on words and pairs of words, fitt
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
 from verifiers.grammar.tables import FOLDER
 
-# A word, a character of a script without spaces, or a sign.
-WORD = re.compile(
-    r"<\w+>|[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|"
-    r"(?:(?![\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])[^\W\d_])+(?:'[a-z]+)?|[?!:;=≠？！]"
-)
+SPACELESS = "[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
+# A character of a script without spaces, a word, or a sign.
+WORD = re.compile(rf"<\w+>|{SPACELESS}|(?:(?!{SPACELESS})[^\W\d_])+(?:'[a-z]+)?|[?!:;=≠？！]")
 BOX = re.compile(r"\\boxed\{[^{}]*\}|-?\d[\d.,/]*\d|\d")
 MARKUP = re.compile(r"\$|\\[()\[\]]|\*|\\[a-z]+")
 LINK = re.compile(r"\[[^\]\n]*\]\([^)\n]*\)|https?://\S+")
@@ -66,9 +64,19 @@ def _tenths() -> dict[str, int]:
 @lru_cache(maxsize=256)
 def against(sentence: str, answer: str) -> float:
     """Return the weight of a sentence against the answer before it, in log-odds."""
-    tenths = _tenths()
-    known = [tenths[feature] for feature in features(sentence, answer) if feature in tenths]
-    return (tenths["<bias>"] + sum(known) / max(FEWEST, len(known)) ** 0.5) / 10
+    return total(_tenths(), features(sentence, answer)) / 10
+
+
+def total(weights: Mapping[str, float], names: Iterable[str]) -> float:
+    """Return the bias and the weights of the features that are known, by the root of their
+    number."""
+    known = [weights[name] for name in names if name in weights]
+    return weights["<bias>"] + sum(known) / root(len(known))
+
+
+def root(known: int) -> float:
+    """Return what the sum of so many weights is divided by."""
+    return max(FEWEST, known) ** 0.5
 
 
 def speaks_against(sentence: str, answer: str) -> bool:
