@@ -36,7 +36,7 @@ FOREIGN_MONTHS = {
 _NAMES = "|".join(sorted(FOREIGN_MONTHS, key=len, reverse=True))
 FOREIGN_DATE = re.compile(
     rf"(?P<before>\d{{1,2}})(?:\.|er)?\s(?:de\s)?(?P<name>{_NAMES})(?![^\W_])"
-    r"|(?:(?P<year>\d{4})\s?年\s?)?(?P<month>\d{1,2})\s?月\s?(?P<day>\d{1,2})\s?[日号]",
+    r"|(?:(?P<year>\d{4})\s?[年년]\s?)?(?P<month>\d{1,2})\s?[月월]\s?(?P<day>\d{1,2})\s?[日号일]",
     re.I,
 )
 ENGLISH_OF = {

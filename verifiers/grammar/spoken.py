@@ -61,7 +61,7 @@ COUNTED_CJK = re.compile(
 )
 _CJK_COUNT = r"(\d{1,4}|[一二三四五六七八九十]{1,3})"
 PARTS_FIRST = re.compile(
-    rf"(?<![\d.百千万一二三四五六七八九十]){_CJK_COUNT}\s?分[の之]\s?{_CJK_COUNT}"
+    rf"(?<![\d.百千万一二三四五六七八九十]){_CJK_COUNT}\s?(?:分[の之]|분의)\s?{_CJK_COUNT}"
     r"(?![\d.百千万一二三四五六七八九十])"
 )
 ENGLISH = frozenset(table("abroad")["english"].split())
@@ -97,7 +97,7 @@ def _parts_abroad(said: str) -> str | None:
 
 
 def parts_first(text: str) -> str:
-    """Write 八分之七 and 3分の2 as 7/8 and 2/3."""
+    """Write 八分之七 and 3分の2 or 3분의 2 as 7/8 and 2/3."""
     return PARTS_FIRST.sub(_turned, text)
 
 

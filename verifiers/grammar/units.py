@@ -94,6 +94,11 @@ UNITS: dict[str, tuple[str, Fraction, str]] = {
     "eV": ("electron energy", Fraction(1), "eV"),
     "keV": ("electron energy", Fraction(1000), "keV"),
     "MeV": ("electron energy", Fraction(10**6), "MeV"),
+    "bit": ("bits", Fraction(1), "bit bits"),
+    "byte": ("bytes", Fraction(1), "byte bytes"),
+    "kilobyte": ("kilobytes", Fraction(1), "kilobyte kilobytes KB kB"),
+    "megabyte": ("megabytes", Fraction(1), "megabyte megabytes MB"),
+    "gigabyte": ("gigabytes", Fraction(1), "gigabyte gigabytes GB"),
     "c": ("celsius", Fraction(1), "celsius Celsius"),
     "f": ("fahrenheit", Fraction(1), "fahrenheit Fahrenheit"),
     "degree": ("angle", Fraction(1), "degree degrees deg"),
@@ -108,7 +113,7 @@ SPELLINGS |= {
 # Read as a unit after a number even where letters could be variables.
 SAFE_SYMBOLS = words(
     "cm mm km kg mg ft lb lbs oz Hz mph kph kJ kW mL ml USD EUR GBP hrs hr sec yd gal mol Pa nm ha "
-    "kHz MHz GHz kPa kWh mi keV MeV day cup yen deg rad yrs wks pct "
+    "kB KB MB GB kHz MHz GHz kPa kWh mi keV MeV day cup yen deg rad yrs wks pct "
     "lei TL kr Ft CHF PLN RON SEK NOK DKK RM"
 )
 # Single letters that a number may be followed by: dropped where the other side has no variables.

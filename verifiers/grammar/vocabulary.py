@@ -78,7 +78,9 @@ SCALES |= dict.fromkeys(
     words("millions millionen millones milioni milyon mln juta miljoen miljoner milion miljoonaa"),
     10**6,
 )
-SCALES |= dict.fromkeys(words("billions milliards milliarden miliardi milyar mlrd"), 10**9)
+SCALES |= dict.fromkeys(
+    words("billions milliards milliarde milliarden milliard miliardi miljard milyar mlrd"), 10**9
+)
 SCALES |= dict.fromkeys(words("dozens dutzend douzaines docenas dozzine dozzina"), 12)
 # Scale words that are not in ASCII, as words of the table above.
 FOREIGN_SCALES = table("vocabulary")["foreign_scales"]
