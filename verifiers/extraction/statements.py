@@ -6,12 +6,10 @@ from typing import NamedTuple
 from verifiers.extraction.context.abroad import described, misnamed
 from verifiers.extraction.context.hedges import (
     BOUND,
-    HEDGED,
     LONGEST_QUALIFIER,
-    conditional,
     not_its_own,
 )
-from verifiers.extraction.context.plain import next_step, speaks_of_it
+from verifiers.extraction.context.plain import speaks_of_it
 from verifiers.extraction.context.standing import (
     CASES,
     denied_after,
@@ -142,6 +140,12 @@ def stated(text: str) -> list[Statement]:
     return sorted(filter(None, found), key=lambda statement: statement.start)
 
 
+def speaks_of_answer(text: str) -> bool:
+    """Return whether the end of a text has the noun "answer", in any language."""
+    end = text[-NEAR_END:].lower()
+    return any(noun in end for noun in ("answer", *STATING_ABROAD))
+
+
 def _all_places(lowered: str, nouns: tuple[str, ...], begin: int) -> set[int]:
     """Return where any of the nouns begins."""
     places = set()
@@ -234,8 +238,6 @@ def _framed(said: str, noun: str) -> bool:
 def _taken_away(text: str, at: int, stop: int, value: str, noun: str) -> bool:
     """Return whether what follows a stated value makes another of it, denies it or limits it."""
     after = sentence_after(text, stop)
-    if next_step(text[stop + len(after) :][:LONGEST_QUALIFIER]):
-        return True
     if not after.strip(STOPS):
         return bool(taken_back(text[stop : stop + LONGEST_QUALIFIER]) or CASES.match(text, stop))
     if text.startswith(value, at) and (GOES_ON.match(after) or changed("", after.lstrip(" ,;($"))):
@@ -273,8 +275,6 @@ def read_statement(rest: str) -> str | None:
         if GOES_ON.match(rest, choice.end() - 2):
             return None
         return NOT_THE_OTHER.sub("", rest.partition("\n")[0])
-    if condition := conditional(rest):
-        return condition
     if joined := joined_spans(rest):
         return joined
     pieces = sentences(rest[:LONGEST_STATEMENT])
@@ -284,7 +284,7 @@ def read_statement(rest: str) -> str | None:
     sentence = IN_ALL.sub("", sentence) if len(sentence) <= LONGEST_TEXT_ANSWER else sentence
     if CHOICE_AND_TEXT.match(sentence):
         return NOT_THE_OTHER.sub("", sentence)
-    if BOUND.match(sentence) or HEDGED.search(sentence) or spoken(sentence):
+    if BOUND.match(sentence) or spoken(sentence):
         return sentence
     if match := YES_OR_NO.match(sentence):
         return match[1]

@@ -5,12 +5,11 @@ import re
 from verifiers.extraction.context.abroad import cut_off, described, gave_up
 from verifiers.extraction.context.aftermath import overturned
 from verifiers.extraction.context.hedges import BOUND, GAVE_UP, labelled
-from verifiers.extraction.context.plain import next_step, speaks_of_it
+from verifiers.extraction.context.plain import speaks_of_it
 from verifiers.extraction.context.standing import (
     denied_after,
     denied_before,
     doubted,
-    sentence_after,
 )
 from verifiers.extraction.context.wording import Words, changed
 from verifiers.extraction.later_values import (
@@ -85,10 +84,10 @@ DIVIDER = re.compile(r"[-*_ ]{3,}")
 NO_LIMIT = gated("unmarked", "no_limit")
 
 
-def unmarked(text: str) -> tuple[str, str] | None:
-    """Return the answer of a text without mark and phrase, and how it was found: a short bare
-    answer, or the last value of the last sentence."""
-    whole = text = without_code(text.strip())
+def without_marks(text: str) -> str | None:
+    """Return the text of a response that marks no answer and is not cut off, without remarks at
+    its end."""
+    whole = without_code(text.strip())
     marks = "box" in whole or "answer>" in whole or "####" in whole
     if (
         not whole
@@ -96,9 +95,13 @@ def unmarked(text: str) -> tuple[str, str] | None:
         or TAG_LIKE.search(whole)
     ):
         return None
-    whole = text = _without_remarks(whole)
-    if _unfinished(whole):
-        return None
+    whole = _without_remarks(whole)
+    return None if _unfinished(whole) else tail_of(whole, LONGEST_READ)
+
+
+def unmarked(whole: str) -> tuple[str, str] | None:
+    """Return the answer of a text without mark and phrase, and how it was found: a short bare
+    answer, or the last value of the last sentence."""
     bare = FENCE.sub("", whole).strip() if "```" in whole else whole
     if bare.startswith("{") and '":' in bare:
         return from_json(bare)
@@ -127,11 +130,10 @@ def unmarked(text: str) -> tuple[str, str] | None:
         return row, "table"
     if len(whole) <= LONGEST_BARE and "\n" not in whole and (short := _short(whole)):
         return None if _followed(whole, short) else (short, "whole response")
-    text = tail_of(text, LONGEST_READ)
-    if said := words_stated(text) or bounds_stated(last_sentence(text)):
+    if said := words_stated(whole) or bounds_stated(last_sentence(whole)):
         return said, "last sentence"
-    last = last_expression(text)
-    return (last, "last expression") if last and not _followed(text, last) else None
+    last = last_expression(whole)
+    return (last, "last expression") if last and not _followed(whole, last) else None
 
 
 def _without_remarks(whole: str) -> str:
@@ -226,12 +228,9 @@ def emphasized_earlier(written: str) -> str | None:
 
 
 def _followed(text: str, value: str) -> bool:
-    """Return whether a sentence that goes on with the task follows that of a value."""
+    """Return whether a sentence that overturns a value follows it."""
     at = text.rfind(value)
-    stop = at + len(value.rstrip(" ."))
-    if at >= 0 and overturned(text, stop, value):
-        return True
-    return at >= 0 and next_step(text[stop + len(sentence_after(text, stop)) :][:NEAR_END])
+    return at >= 0 and overturned(text, at + len(value.rstrip(" .")), value)
 
 
 def _short(whole: str) -> str | None:

@@ -3,7 +3,7 @@
 import pytest
 
 from verifiers import verify
-from verifiers.extraction.unmarked import unmarked, without_closing
+from verifiers.extraction.unmarked import unmarked, without_closing, without_marks
 
 
 @pytest.mark.parametrize(
@@ -30,12 +30,19 @@ def test_a_few_words_state_a_value(text: str, value: str) -> None:
         "Lower bound: 42",
         '{"confidence": 42}',
         '{"answer": null, "note": 42}',
-        "I give up. 42",
-        "see <answer>",
     ],
 )
 def test_what_is_no_answer(text: str) -> None:
     assert unmarked(text) is None
+
+
+@pytest.mark.parametrize("text", ["I give up. 42", "see <answer>", "### Answer: \n\n42 +", ""])
+def test_what_marks_its_answer_or_ends_without_one_is_not_read(text: str) -> None:
+    assert without_marks(text) is None
+
+
+def test_a_text_without_marks_loses_the_remarks_at_its_end() -> None:
+    assert without_marks("So 42.\n(That is 6 * 7.)") == "So 42."
 
 
 def test_a_remark_after_an_unmarked_answer_is_no_answer() -> None:

@@ -4,7 +4,7 @@ import re
 from functools import lru_cache
 
 from verifiers.extraction.context.abroad import denies_answer
-from verifiers.extraction.context.weighed import AGAINST, against, passages, speaks_against
+from verifiers.extraction.context.later_words import AGAINST, against, passages, speaks_against
 from verifiers.extraction.context.wording import REJECTED, WRONG, Words
 from verifiers.grammar.tables import gated, pattern, table
 

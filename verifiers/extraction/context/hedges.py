@@ -6,8 +6,6 @@ from verifiers.extraction.context.standing import ANOTHERS_LABEL
 from verifiers.grammar.tables import gated, pattern
 
 BOUND = pattern("hedges", "bound")
-CONDITIONAL = pattern("hedges", "conditional")
-HEDGED = gated("hedges", "hedged")
 LABELLED = pattern("hedges", "labelled", flags=0)
 GAVE_UP = gated("hedges", "gave_up")
 DENIED = re.compile(
@@ -17,22 +15,12 @@ APPROXIMATELY = re.compile(
     r"[\s$(]*(?:approximately|approx\.?|about|roughly|around|nearly|≈|~|\\approx|\\simeq)", re.I
 )
 OTHERS_SAY = gated("hedges", "others_say")
-UNLESS_OR_IF = re.compile(r"\b(?:unless|if|depend)", re.I)
 EXPECTED_VALUE = re.compile(
     r"\s*expected\s+(?:number|value|cost|time|length|sum|profit|gain)\b", re.I
 )
 PERSONAL = {"my", "your"}
 OWN_RESULT = {"answer", "result", "solution", "total", "choice", "conclusion", "calculation"}
-LONGEST_CONDITION = 200
 LONGEST_QUALIFIER = 40
-
-
-def conditional(rest: str) -> str | None:
-    """Return the beginning of a statement that holds only under a condition."""
-    if not UNLESS_OR_IF.search(rest, 0, LONGEST_CONDITION):
-        return None
-    match = CONDITIONAL.match(rest)
-    return rest[: match.end()] if match else None
 
 
 def not_its_own(text: str, match: re.Match[str], quoted: list[tuple[int, int]]) -> bool:

@@ -53,7 +53,6 @@ AFFIRMED = gated("standing", "affirmed")
 WRONG_THINGS = re.compile(r"[\s$]*(?:wrong|incorrect|false)\s+[a-z]+s\b", re.I)
 NEXT_DENIES = pattern("standing", "next_denies")
 POSITIVE = re.compile(r"\b(?:correct|right|hold|work|fit|answer)$", re.I)
-FITS_TOO = gated("standing", "fits_too")
 ONLY_IF = gated("standing", "only_if")
 
 
@@ -166,7 +165,7 @@ def denied_after(after: str) -> bool:
         return True
     if SUBJECT_OF.begins(after) and not AFFIRMED.begins(after):
         return True
-    if FITS_TOO.begins(after) or ONLY_IF.begins(after):
+    if ONLY_IF.begins(after):
         return True
     if WRONG_THINGS.match(after):
         return False

@@ -37,7 +37,7 @@ POINT = re.compile(
 )
 PERCENT_FIRST = re.compile(r"(?<![\w%\\])\\?%(\d+(?:[.,]\d+)?)(?![\w%])")
 BARE_BOX = re.compile(r"(?<![\\\w])boxed\{")
-DATE_ABROAD = re.compile(r"[0-9](?=[\s.e月])(?:(?:\.|er)?\s(?:de\s)?([^\W\d_]{3,})|\s?月)")
+DATE_ABROAD = re.compile(r"[0-9](?=[\s.e月월])(?:(?:\.|er)?\s(?:de\s)?([^\W\d_]{3,})|\s?[月월])")
 NEAR_DATE = 200
 CLOCK = re.compile(
     r"(?<!\d)(\d{1,2})\s?[時时点시]\s?(\d{2})\s?[分분]|\bв\s(\d{1,2})\sчас\w*\s(\d{2})\sминут\w*"
@@ -60,7 +60,7 @@ CENTS = re.compile(
 RATIO_ABROAD = re.compile(r"(?<=\d)\s(?:zu|ku|대)\s(?=\d)|∶")
 HYPHEN = re.compile("(?<=[\u05d0-\u05ea])-(?=\\d)")
 RUPEES = re.compile(r"(?<=\d)/-(?=[\s.,]|$)")
-RUPIAH = re.compile(r"\bRp\.?\s?(?=\d)")
+MONEY_FIRST = re.compile(r"\bR[ps]\.?\s?(?=\d)")
 NEAR_END = 600
 TURN_BEGINS = ("U", "u", "A", "a", "<", " ", "\n")
 HTML_POWER = re.compile(r"(?<=\w)<sup>(\d{1,3})</sup>")
@@ -114,11 +114,11 @@ def own_words(text: str) -> str:
         if "万" in end:
             text = TEN_THOUSANDS.sub(_in_full, TEXT_OF_TEN_THOUSANDS.sub(r"\1", text))
         text = SPEED.sub(_speed, text) if "速" in end else text
-        text = parts_first(text) if "分之" in end or "分の" in end else text
+        text = parts_first(text) if "分之" in end or "分の" in end or "분의" in end else text
         text = HYPHEN.sub(" ", text) if "-" in end and HYPHEN.search(end) else text
     text = CENTS.sub(_with_cents, text) if "uro" in end or "€" in end or "руб" in end else text
     text = RUPEES.sub("", text) if "/-" in end else text
-    text = RUPIAH.sub("", text) if "Rp" in end else text
+    text = MONEY_FIRST.sub("", text) if "Rp" in end or "Rs" in end else text
     text = text.replace("{:}", ":") if "{:}" in end else text
     text = DEGREES.sub(r"\1\\text{\2}$", text) if "circ" in end else text
     if text[:1] in TURN_BEGINS and text[:40].lstrip()[:4].lower() in ("user", "assi", "<|im"):

@@ -2,8 +2,8 @@
 
 import re
 
-from verifiers.extraction.context.hedges import BOUND, DENIED, HEDGED
-from verifiers.extraction.context.plain import speaks_of_it, stated_plainly
+from verifiers.extraction.context.hedges import BOUND, DENIED
+from verifiers.extraction.context.plain import speaks_of_it
 from verifiers.extraction.context.standing import (
     changed_beside,
     last_clause,
@@ -47,7 +47,6 @@ AFTER = re.compile(r"\bafter\s+$")
 TIME = re.compile(r"\s?(?:(?:second|minute|hour|day|week|month|year)s?|분|시간|초|日|分|秒)")
 WORDS_ABROAD = re.compile(r"[\u0400-\u04ff\u0590-\u0dff\u3040-\u9fff\uac00-\ud7af]{3}")
 MENTIONED = re.compile(r"\banswer\b", re.I)
-OF_ANSWER = pattern("prose", "of_answer")
 SUBJECT = gated("prose", "subject")
 ROUNDED = gated("prose", "rounded", flags=0)
 # What may stand before the only number of a passage in English: nothing, or a verb that states it.
@@ -60,7 +59,7 @@ INTERVALS = re.compile(rf"(?<![\w)]){_INTERVAL}(?:\s?∪\s?{_INTERVAL})+(?=[\s.]
 NEGATED = re.compile(r"(?:\bnot|n't|\bnever|\bcannot be)\s+(?:(?:equal to|be)\s+)?[*_$\\(]*$", re.I)
 CHANGED_YET = re.compile(r"\bround|\bin an?\b", re.I)
 PLACED = re.compile(
-    r"(?:at\s+)?(?:the\s+)?(?:ordered\s+)?(?:(?:point|pair|interval|number|value|set|letter)\s+)?(?=\(|-?\d|[A-J]\b)|(?:due\s+)?on\s+(?=[A-Z]|the\s+\d)"
+    r"(?:at\s+)?(?:the\s+)?(?:ordered\s+)?(?:(?:point|pair|interval|number|value|set|letter)\s+)?(?=\(|-?\d|[A-J]\b)|(?:due\s+)?on\s+(?=[A-Z]|the\s+\d)|in\s+(?:the\s+year\s+)?(?=\d{4}\W*$)"
     r"|(?:now|currently|still|exactly|an?)\s+(?=[-−$]?\$?\d)|(?:dus|donc|also|alltså|quindi|dunque|portanto|então|tedy|więc|entonces|somit)\s+(?=[-$\d\\])"
 )
 ENDS_ARGUMENT = re.compile(r",?\s+(?:but|so|hence|thus|therefore)$", re.I)
@@ -120,9 +119,7 @@ def last_expression(text: str) -> str | None:
             return rf"{exact} \approx {about[2]}"
         spans = math_spans(sentence)
         if not spans and (linked := _linked_value(sentence)):
-            return (
-                linked if stands(whole, linked) and _plainly(whole, linked, linked=True) else None
-            )
+            return linked if stands(whole, linked) else None
         if not spans and (said := DATE.search(sentence) or INTERVALS.search(sentence)):
             return said[0].rstrip(".") if stands(whole, said[0]) else None
         if (
@@ -136,7 +133,7 @@ def last_expression(text: str) -> str | None:
             worth = NUMBER.search(side)
             more = worth and any(map(str.isdigit, side[worth.end() :]))
             if worth and not more and not CHANGED_YET.search(side, worth.end()):
-                return worth[0] if _computed(sentence, side, worth[0]) else None
+                return worth[0] if stands(sentence, worth[0]) else None
         after = spans[-1][1] if spans else 0
         if spans and APPROXIMATED.match(sentence[after:]):
             sentence = sentence[:after]
@@ -185,7 +182,6 @@ def stands(sentence: str, value: str) -> bool:
         return False
     return not (
         (MENTIONED.search(before) and MENTIONED.search(last_clause(before)))
-        or OF_ANSWER.search(before)
         or not_stated(sentence, start, end)
         or only_offered(sentence, start)
         or changed_beside(sentence, start, _end_of_number(sentence, start, end))
@@ -198,25 +194,9 @@ def _end_of_number(sentence: str, start: int, end: int) -> int:
     return number.end() if number and TIME.fullmatch(sentence, number.end(), end) else end
 
 
-def _computed(sentence: str, side: str, value: str) -> bool:
-    """Return whether a sentence ends with what a computation in it comes to."""
-    start = sentence.rfind(side) + side.find(value)
-    return stands(sentence, value) and stated_plainly(sentence, start, start + len(value))
-
-
 def _says(sentence: str, number: str) -> bool:
     """Return whether a number in prose is what its sentence says."""
-    return (
-        stands(sentence, number)
-        and touches_nothing(sentence, number)
-        and _plainly(sentence, number)
-    )
-
-
-def _plainly(sentence: str, value: str, *, linked: bool = False) -> bool:
-    value = value.strip(STOPS)
-    start = sentence.rfind(value)
-    return stated_plainly(sentence, start, start + len(value), linked=linked)
+    return stands(sentence, number) and touches_nothing(sentence, number)
 
 
 def _linked_value(sentence: str) -> str | None:
@@ -278,7 +258,6 @@ def only_value(text: str) -> str | None:
     if (
         len(found) != 1
         or not leads_to(text[: first_digit(text)])
-        or HEDGED.search(text)
         or DENIED.search(text)
         or STRAY.search(outside)
     ):

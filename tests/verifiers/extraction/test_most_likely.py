@@ -1,0 +1,26 @@
+"""The value that words speak for, where no rule reads one."""
+
+import pytest
+
+from verifiers.extraction.most_likely import most_likely
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("So Tom ends up with 7 apples.", "7"),
+        ("Altogether they collected $42$ stamps, as shown above.", "42"),
+        ("Every pupil except Paul handed in the form, and the class has 30 pupils.", None),
+        ("So he has 3 times 7 apples", None),
+        ("So A ∩ B = {2, 4}.", None),
+        ("So a week has 10 080 minutes.", None),
+        ("The answer is about 7 or so.", None),
+        ("They have 45 apples left. Now they divide them and each gets", None),
+        ("So Tom ends up with 5 divided by 7 apples.", None),
+        ("So Tom ends up with ¬7 apples.", None), ("So Tom ends up with not 7 apples.", None),
+        ("So Tom ends up with 7? apples.", None), ("So Tom ends up with 7 apples. ❌", None),
+        ("", None),
+    ],
+)  # fmt: skip
+def test_the_number_whose_words_speak_for_it(text: str, value: str | None) -> None:
+    assert most_likely(text) == value

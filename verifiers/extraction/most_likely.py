@@ -1,0 +1,68 @@
+"""The number of the last sentences that the words around it speak for, where no rule reads one."""
+
+import re
+
+from verifiers.extraction.context.aftermath import overturned
+from verifiers.extraction.context.plain import speaks_of_it
+from verifiers.extraction.context.standing import (
+    changed_beside,
+    not_stated,
+    only_offered,
+    sentence_after,
+    sentence_before,
+)
+from verifiers.extraction.context.words_around import FOR, weight
+from verifiers.extraction.response.passages import math_spans, sentences
+from verifiers.extraction.sentence.numbers import NUMBER
+from verifiers.extraction.sentence.operators import part_of_more
+from verifiers.extraction.statements import speaks_of_answer
+
+# A number beside it, a bracket around it, one or two words of the same clause between them: a part
+# of something larger.
+PART_BEFORE = re.compile(r"[\d%](?:,?|\s[^\W\d]+(?:\s[^\W\d]+)?)\s$|[{(\[¬]$")
+PART_AFTER = re.compile(r"[,;]?\s\d|\s\w+\s\d|[})\]?？]")
+CROSSED = re.compile("[❌✗✘👎🚫⛔]")
+LAST_SENTENCES = 2
+MOST = 12
+
+
+def most_likely(text: str) -> str | None:
+    """Return the value of the last two sentences, or of the last where that does not end, whose
+    words speak most for it, if they do and nothing beside it makes another value of it."""
+    ended = not text[-1:].isalnum()
+    last = sentences(text)[-LAST_SENTENCES if ended else -1 :]
+    begin = text.rfind(last[0]) if last else -1
+    if begin < 0 or speaks_of_answer(text):
+        return None
+    found = sorted((weight(text, *place), place) for place in _values(text, begin)[-MOST:])
+    if not found or found[0][0] > FOR:
+        return None
+    start, end = found[0][1]
+    value = text[start:end]
+    part = (
+        part_of_more(text, start, end)
+        or PART_BEFORE.search(text, begin, start)
+        or PART_AFTER.match(text, end)
+        or CROSSED.search(text, end)
+        or changed_beside(text, start, end)
+        or not_stated(text, start, end)
+        or only_offered(text, start)
+        or speaks_of_it(sentence_before(text, start) + value + sentence_after(text, end))
+    )
+    return None if part or overturned(text, end, value) else value
+
+
+def _values(text: str, begin: int) -> list[tuple[int, int]]:
+    """Return where mathematics, without its marks, and other numbers stand from a place on."""
+    spans = [span for span in math_spans(text) if span[0] >= begin]
+    values = [_content(text, *span) for span in spans]
+    for number in NUMBER.finditer(text, begin):
+        if not any(start < number.end() and number.start() < end for start, end, _ in spans):
+            values.append(number.span())
+    return sorted(values)
+
+
+def _content(text: str, start: int, end: int, content: str) -> tuple[int, int]:
+    at = text.find(content, start, end)
+    at += len(content) - len(content.lstrip())
+    return at, at + len(content.strip())
