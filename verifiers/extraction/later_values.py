@@ -4,7 +4,7 @@ import re
 from itertools import pairwise
 
 from verifiers.extraction.context.abroad import names_answer
-from verifiers.extraction.context.aftermath import asks_abroad, later_sentences
+from verifiers.extraction.context.aftermath import asks_abroad, later_sentences, overturned
 from verifiers.extraction.context.later_words import is_harmless
 from verifiers.extraction.context.standing import sentence_after
 from verifiers.extraction.readable import is_value
@@ -139,3 +139,15 @@ def goes_on_with_parts(text: str, end: int) -> bool:
     """Return whether another step or part follows a marked value: "Step 3", "(2)"."""
     part = NEXT_PART.search(text, end, end + LONGEST_REST)
     return part is not None and not FIRST_PART.search(text, end, part.start())
+
+
+def only_remarked(text: str, end: int, value: str) -> bool:
+    """Return whether what follows a value states no other, computes nothing from it and leaves it
+    as it is."""
+    return not (
+        overturned(text, end, value)
+        or concluded(text, end, value)
+        or stated_anew(text, end, value)
+        or computed_on(text, end, value)
+        or goes_on_with_parts(text, end)
+    )

@@ -12,12 +12,7 @@ from verifiers.extraction.context.standing import (
     doubted,
 )
 from verifiers.extraction.context.wording import Words, changed
-from verifiers.extraction.later_values import (
-    computed_on,
-    concluded,
-    goes_on_with_parts,
-    stated_anew,
-)
+from verifiers.extraction.later_values import only_remarked
 from verifiers.extraction.layouts import first_line, from_json, last_row, misheaded, value_lines
 from verifiers.extraction.readable import LONGEST_BARE, UNFINISHED, YES_OR_NO, is_value
 from verifiers.extraction.response.passages import (
@@ -43,7 +38,7 @@ from verifiers.extraction.statements import LEAD
 from verifiers.extraction.steps import TAIL, bare_answer, solved
 from verifiers.grammar.normalize import as_date, choices
 from verifiers.grammar.parts import as_list
-from verifiers.grammar.spoken import spoken
+from verifiers.grammar.spoken import counted_abroad, spoken
 from verifiers.grammar.tables import gated, pattern, table
 from verifiers.grammar.vocabulary import words
 
@@ -216,14 +211,7 @@ def emphasized_earlier(written: str) -> str | None:
         if value is None:
             continue
         text = f"{value}.\n\n{after}"
-        remarks = not (
-            overturned(text, len(value), value)
-            or concluded(text, len(value), value)
-            or stated_anew(text, len(value), value)
-            or computed_on(text, len(value), value)
-            or goes_on_with_parts(text, len(value))
-        )
-        return value if remarks else None
+        return value if only_remarked(text, len(value), value) else None
     return None
 
 
@@ -243,7 +231,8 @@ def _short(whole: str) -> str | None:
     if match := YES_OR_NO.match(bare + "."):
         return match[1]
     if (said := SPELLED.fullmatch(whole)) and (value := spoken(said[1])):
-        return value if stands(whole, said[1]) else None
+        part = any(" " in other for other in counted_abroad(whole))
+        return value if not part and stands(whole, said[1]) else None
     if (is_value(bare) and not CONCLUDES.search(bare)) or spoken(bare):
         return bare
     value = without_reason(bare)
@@ -251,8 +240,14 @@ def _short(whole: str) -> str | None:
     if one and value != bare and (is_value(value) or choices(value)) and stands(bare, value):
         return value
     if _few_words(whole):
-        return words_stated(whole) or only_value(whole) or whole
+        return words_stated(whole) or only_value(whole) or _in_words(whole) or whole
     return None
+
+
+def _in_words(text: str) -> str | None:
+    """Return the only number that a few words of another language hold, if they state it."""
+    found = counted_abroad(text)
+    return found[0] if len(found) == 1 and stands(text, found[0]) else None
 
 
 def _few_words(text: str) -> bool:

@@ -65,9 +65,12 @@ PARTS_FIRST = re.compile(
     r"(?![\d.百千万一二三四五六七八九十])"
 )
 ENGLISH = frozenset(table("abroad")["english"].split())
-ONE_ABROAD = frozenset(("un", "une", "una", "um", "uma", "ein", "одна", "две", "en", "één"))
+ONE_ABROAD = frozenset(
+    ["un", "une", "una", "um", "uma", "ein", "одна", "одной", "две", "en", "één"]
+)
 IN = re.compile(r"\d in \d")
 LONGEST = 80
+JOINED = re.compile(r"\s(?:(?:y|e|și)\s)?")
 
 
 def spoken(text: str) -> str | None:
@@ -75,7 +78,7 @@ def spoken(text: str) -> str | None:
     if len(text) > LONGEST:
         return None
     said = text.strip(" .。").casefold()
-    if number := FOREIGN_NUMBERS.get(said) or _parts_abroad(said):
+    if number := FOREIGN_NUMBERS.get(said) or _parts_abroad(said) or _added_up(said):
         return number
     if "分" in said:
         return _turned(match) if (match := PARTS_FIRST.fullmatch(said)) else None
@@ -94,6 +97,19 @@ def _parts_abroad(said: str) -> str | None:
     if part not in PARTS_ABROAD or not (count in FOREIGN_NUMBERS or count in ONE_ABROAD):
         return None
     return rf"\frac{{{FOREIGN_NUMBERS.get(count, '1')}}}{{{PARTS_ABROAD[part]}}}"
+
+
+def _added_up(said: str) -> str | None:
+    """Return 125 of "сто двадцать пять": a number and what is smaller than its last digit."""
+    words = JOINED.split(said)
+    values = [int(COUNTED_ABROAD.get(word, "0")) for word in words]
+    if len(words) < 2 or not all(values):
+        return None
+    for before, after in pairwise(values):
+        zeros = len(str(before)) - len(str(before).rstrip("0"))
+        if before < 20 or after >= 10**zeros:
+            return None
+    return str(sum(values))
 
 
 def parts_first(text: str) -> str:
@@ -115,7 +131,17 @@ def counted_abroad(sentence: str) -> list[str]:
         " ".join(pair) for pair in pairwise(words) if _parts_abroad(" ".join(pair).casefold())
     ]:
         return parts
-    found = [word for word in words if COUNTED_ABROAD.get(word.casefold(), "0") not in "01"]
+    runs: list[list[int]] = []
+    for word in ANY_WORD.finditer(sentence):
+        if COUNTED_ABROAD.get(word[0].casefold(), "0") in "01":
+            continue
+        if runs and JOINED.fullmatch(sentence, runs[-1][1], word.start()):
+            runs[-1][1] = word.end()
+        else:
+            runs.append([word.start(), word.end()])
+    found = [sentence[start:end] for start, end in runs]
+    if any(spoken(number) is None for number in found):
+        return []
     return found + [match[1] for match in COUNTED_CJK.finditer(sentence)]
 
 

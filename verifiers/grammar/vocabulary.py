@@ -42,10 +42,12 @@ NUMBER_WORDS = table("vocabulary")["number_words"]
 # Words of two languages, which are numbers where nothing else is said.
 WORDS_ALONE = {"six": 6, "sei": 6, "elf": 11}
 COUNTED_ABROAD = {
-    word: value for value, said in table("number_words")["abroad"].items() for word in said.split()
+    word.casefold(): value
+    for value, said in table("number_words")["abroad"].items()
+    for word in said.split()
 }
 PARTS_ABROAD = {
-    word: parts
+    word.casefold(): parts
     for parts, said in table("number_words")["parts_abroad"].items()
     for word in said.split()
 }

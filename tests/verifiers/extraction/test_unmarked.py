@@ -14,6 +14,8 @@ from verifiers.extraction.unmarked import unmarked, without_closing, without_mar
         ("Sum: 42", "42"),
         ('{"final_answer": "5"}', "5"),
         ("(a) 2\n(b) 3", "2, 3"),
+        ("Das sind fünfunddreißig.", "fünfunddreißig"),
+        ("La frazione è tre quinti.", "tre quinti"),
         ("The limit does not exist because the sides differ.", "does not exist"),
     ],
 )

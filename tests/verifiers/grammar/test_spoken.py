@@ -21,6 +21,12 @@ from verifiers.grammar.spoken import counted_abroad, spoken
         ("one over 4", "1/4"),
         ("6 factorial", "720"),
         ("two thirds of 9", "6"),
+        ("fünfunddreißig", "35"),
+        ("двум третям", "2/3"),
+        ("сто двадцать пять", "125"),
+        ("treinta y cinco", "35"),
+        ("cento e vinte", "120"),
+        ("yetmiş üç", "73"),
     ],
 )
 def test_a_number_in_words_is_that_number(said: str, value: str) -> None:
@@ -29,7 +35,20 @@ def test_a_number_in_words_is_that_number(said: str, value: str) -> None:
     assert not compare(value + "1", said).equal
 
 
-@pytest.mark.parametrize("text", ["third", "12 apples", "multiple of 9", "less than 7", "x", "7"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "third",
+        "cinco treinta",
+        "dos tres",
+        "veinte diez",
+        "12 apples",
+        "multiple of 9",
+        "less than 7",
+        "x",
+        "7",
+    ],
+)
 def test_what_is_no_number_in_words(text: str) -> None:
     assert spoken(text) in (None, text)
 
@@ -41,6 +60,8 @@ def test_what_is_no_number_in_words(text: str) -> None:
         ("Marco ha quarantacinque anni", ["quarantacinque"]), ("所以一共有十二个。", ["十二"]),
         ("It is on the elf", []), ("Er hat eins", []), ("第三个数", []),
         ("zwei oder drei", ["zwei", "drei"]),
+        ("Son dos, treinta y cinco", ["dos", "treinta y cinco"]),
+        ("Итого сто двадцать яблок", ["сто двадцать"]), ("Son cinco treinta", []),
     ],
 )  # fmt: skip
 def test_numbers_in_words_of_other_languages(sentence: str, said: list[str]) -> None:

@@ -76,6 +76,8 @@ UNENDED = re.compile(r"(?![a-z])[^\W\d_]+(?:,?\s[^\W\d_][^\W\d_'’]*){2,}")
 LIST_MARK = re.compile(r"^\s*[-*•]\s+(?=[A-Z])")
 APPROXIMATED = pattern("prose", "approximated")
 NEAR = 200
+SMALL = 12
+NEW_CLAUSE = re.compile(r"[,;:–—]\s")
 STOPS = " .,;:!"
 
 
@@ -139,11 +141,9 @@ def last_expression(text: str) -> str | None:
             sentence = sentence[:after]
         if number := last_number(sentence[after:]):
             return number if _says(whole, number) else None
-        if (
-            not (spans or back)
-            and len(words := SAID.findall(sentence) or counted_abroad(sentence)) == 1
-        ):
-            return words[0] if stands(whole, words[0]) else None
+        words = [] if spans or back else SAID.findall(sentence) or counted_abroad(sentence)
+        if len(words) == 1 or (words and _in_own_clause(sentence, words)):
+            return words[-1] if stands(whole, words[-1]) else None
         if spans:
             start = _first_joined(sentence, spans)
             value = joined_spans(sentence[start:]) or spans[-1][2]
@@ -151,6 +151,16 @@ def last_expression(text: str) -> str | None:
                 value = f"{first[1]}, {value}"
             return value if stands(whole, sentence[start : spans[-1][1]]) else None
     return None
+
+
+def _in_own_clause(sentence: str, words: list[str]) -> bool:
+    """Return whether the last number in words stands in a clause of its own, and is one that is
+    seldom said in passing: ", so forty-two remain"."""
+    value = spoken(words[-1])
+    start = sentence.rfind(words[-1])
+    between = sentence[sentence.rfind(words[-2], 0, start) + len(words[-2]) : start]
+    large = value is not None and value.isdigit() and int(value) > SMALL
+    return large and NEW_CLAUSE.search(between) is not None
 
 
 def _without_premise(sentence: str) -> str:

@@ -11,13 +11,20 @@ from verifiers.extraction.sentence.prose import joined_spans, last_expression, l
         ("Tom has 7 apples left.", "7"),
         ("There are 6 integers below 9.", "6"),
         ("The total is $\\frac{1}{2}$.", "\\frac{1}{2}"),
+        ("El cubo se corta en tres partes, así que salen veintisiete.", "veintisiete"),
     ],
 )
 def test_last_expression(text: str, value: str) -> None:
     assert (last_expression(text) or "").strip() == value
 
 
-@pytest.mark.parametrize("text", ["It is half of 7.", "It is not 7.", "Nobody knows."])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It is half of 7.", "It is not 7.", "Nobody knows.", "Son dos veces treinta y cinco.",
+        "Er hat zweimal fünfzehn.", "Son de quince a treinta.",
+    ],
+)  # fmt: skip
 def test_what_a_sentence_does_not_state(text: str) -> None:
     assert last_expression(text) is None
 
