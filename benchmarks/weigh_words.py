@@ -19,6 +19,7 @@ from pathlib import Path
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+from verifiers import Verdict, verify
 from verifiers.extraction.context import later_words, words_around
 from verifiers.extraction.context.aftermath import later_sentences
 from verifiers.extraction.context.weights import root, total
@@ -52,10 +53,10 @@ def rows(path: Path) -> list[dict]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def later(row: dict) -> Said:
+def later(row: dict) -> list[Said]:
     """Return the features of each sentence after an answer, and whether they take it away."""
     text = f"{row['before']}\n{row['after']}"
-    return said_after(text, len(row["before"]), row["answer"]), row["away"]
+    return [(said_after(text, len(row["before"]), row["answer"]), row["away"])]
 
 
 def said_after(text: str, end: int, answer: str) -> list[set[str]]:
@@ -80,21 +81,36 @@ def from_cases() -> Iterator[Said]:
                 yield said, not row["expected"]
 
 
-def around(row: dict) -> Said:
-    """Return the features of each place of the right answer, and whether it is not stated.
+def around(row: dict) -> list[Said]:
+    """Return the features of each place of the right answer, and whether it is not stated; those of
+    a wrong number found in an honest response, which is not stated where the right one is.
 
     Where only later sentences take it back, its own words do not: such a row has no place here.
     """
     found, text = found_in(after_thought(row["response"]) or "", format="any")
-    value = found.text if row["expected"] and found.text else row["answer"]
+    if row["expected"] and found.text:
+        if verify(row["response"], row["answer"]).verdict is not Verdict.WRONG:
+            return [_around(text, found.text, against=False)]
+        return [
+            _around(text, row["answer"], against=False),
+            _around(text, found.text, against=True),
+        ]
+    value = row["answer"]
     places = words_around.places(text, value)
-    if found.reason == "answer tag":
-        places = []
     if not row["expected"] and not _holds(found, value) and places:
         ended = words_around.SENTENCE_ENDS.search(text, places[0][1])
         alone, _ = found_in(text[: ended.end()] if ended else text, format="any")
-        places = [] if _holds(alone, value) else places
-    return [words_around.features(text, *place) for place in places], not row["expected"]
+        if _holds(alone, value):
+            return []
+    said = [_around(text, value, against=not row["expected"])]
+    if found.text and row.get("trick") is False:
+        said.append(_around(text, found.text, against=False))
+    return said
+
+
+def _around(text: str, value: str, *, against: bool) -> Said:
+    places = words_around.places(text, value)
+    return [words_around.features(text, *place) for place in places], against
 
 
 def _holds(found: Extraction, value: str) -> bool:
@@ -104,9 +120,10 @@ def _holds(found: Extraction, value: str) -> bool:
 def learned_later() -> list[Said]:
     """Return what the weights of later words are fitted to."""
     by_hand = [
-        later(row)
+        said
         for path in files("after")
         for row in rows(path) * (CERTAIN if path.stem in ("cases", "usual") else 1)
+        for said in later(row)
     ]
     return [*by_hand, *from_cases()]
 
@@ -130,7 +147,8 @@ def learned_around() -> list[Said]:
         for path in files("after")
         for row in rows(path)
     ]
-    return [around(row) for row in (*cases, *by_hand, *CERTAIN * rules, *statements)]
+    learned = (*cases, *by_hand, *CERTAIN * rules, *statements)
+    return [said for row in learned for said in around(row)]
 
 
 def fit(sets: list[Said], sign: int, shrink: float) -> dict[str, float]:
@@ -213,7 +231,9 @@ def main() -> None:
         weights = fit(sets, sign, SHRINK[name])
         print(f"{name}: {len(sets)} rows, {len(weights)} weights")
         write(name, weights)
-        unread = {path.stem: [read(row) for row in rows(path)] for path in files(folder)}
+        unread = {
+            path.stem: [said for row in rows(path) for said in read(row)] for path in files(folder)
+        }
         report(weights, unread, sign, limit)
 
 

@@ -18,7 +18,7 @@ from verifiers.extraction.context.standing import (
     taken_back,
 )
 from verifiers.extraction.context.wording import EITHER
-from verifiers.extraction.context.words_around import not_its_answer
+from verifiers.extraction.context.words_around import doubtful, not_its_answer
 from verifiers.extraction.found import Extraction, beside, checked
 from verifiers.extraction.later_values import (
     computed_on,
@@ -27,7 +27,7 @@ from verifiers.extraction.later_values import (
     stated_anew,
 )
 from verifiers.extraction.layouts import value_lines
-from verifiers.extraction.most_likely import most_likely
+from verifiers.extraction.most_likely import before_remarks, most_likely
 from verifiers.extraction.places import (
     MOST_PLACES,
     Place,
@@ -98,7 +98,7 @@ def extract(
     if text is None:
         return Extraction(None, "thought never closed")
     found, text = found_in(text, format=format, cut_off=cut_off)
-    if found.text and found.reason != "answer tag" and not_its_answer(text, found.text):
+    if found.text and not_its_answer(text, found.text):
         return Extraction(None, "not stated")
     passage = "" if cut_off else text[-NEAR_END:]
     return Extraction(found.text, found.reason, found.rivals, found.parts, passage, format)
@@ -118,8 +118,14 @@ def found_in(written: str, *, format: Format, cut_off: bool = False) -> tuple[Ex
         emphasis = emphasized(written, text) or emphasized_earlier(written)
         found = checked(emphasis, "emphasis") if emphasis else found
         found = found._replace(parts=named_values(last_sentence(text)))
-    if found.reason == "no answer found" and weak and (whole := without_marks(text)):
-        likely = most_likely(whole)
+    if weak and found.reason in WEAK and (whole := without_marks(text)):
+        unsaid = found.text is None or (
+            len(last_sentence(whole).split()) > 4 and doubtful(whole, found.text)
+        )
+        if unsaid and (remarked := before_remarks(whole)):
+            return checked(remarked, "before remarks"), text
+        refused = found.text is None or not_its_answer(whole, found.text)
+        likely = most_likely(whole) if refused else None
         found = checked(likely, "most likely") if likely else found
     return found, text
 

@@ -3,6 +3,7 @@
 import re
 
 from verifiers.extraction.context.aftermath import overturned
+from verifiers.extraction.context.later_words import against, passages
 from verifiers.extraction.context.plain import speaks_of_it
 from verifiers.extraction.context.standing import (
     changed_beside,
@@ -11,10 +12,12 @@ from verifiers.extraction.context.standing import (
     sentence_after,
     sentence_before,
 )
-from verifiers.extraction.context.words_around import FOR, weight
+from verifiers.extraction.context.words_around import FOR, doubtful, weight
+from verifiers.extraction.later_values import only_remarked
 from verifiers.extraction.response.passages import math_spans, sentences
 from verifiers.extraction.sentence.numbers import NUMBER
 from verifiers.extraction.sentence.operators import part_of_more
+from verifiers.extraction.sentence.prose import last_expression
 from verifiers.extraction.statements import speaks_of_answer
 
 # A number beside it, a bracket around it, one or two words of the same clause between them: a part
@@ -23,6 +26,8 @@ PART_BEFORE = re.compile(r"[\d%](?:,?|\s[^\W\d]+(?:\s[^\W\d]+)?)\s$|[{(\[¬]$")
 PART_AFTER = re.compile(r"[,;]?\s\d|\s\w+\s\d|[})\]?？]")
 CROSSED = re.compile("[❌✗✘👎🚫⛔]")
 LAST_SENTENCES = 2
+MOST_REMARKS = 4
+REMARK = -1.0
 MOST = 12
 
 
@@ -50,6 +55,26 @@ def most_likely(text: str) -> str | None:
         or speaks_of_it(sentence_before(text, start) + value + sentence_after(text, end))
     )
     return None if part or overturned(text, end, value) else value
+
+
+def before_remarks(text: str) -> str | None:
+    """Return the value of a sentence whose words speak for it and after which all others clearly
+    only remark on it."""
+    if text[-1:].isalnum() or CROSSED.search(text):
+        return None
+    last = sentences(text)[-MOST_REMARKS - 1 :]
+    for at, said in enumerate(last[:-1], start=1):
+        value = (last_expression(said) or "").strip(" .$")
+        end = text.rfind(said) + len(said)
+        stated = value in said and not doubtful(text[:end], value)
+        if (
+            value
+            and stated
+            and only_remarked(text, end - 1, value)
+            and all(against(later, value) < REMARK for later in passages(last[at:]))
+        ):
+            return value
+    return None
 
 
 def _values(text: str, begin: int) -> list[tuple[int, int]]:

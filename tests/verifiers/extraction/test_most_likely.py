@@ -2,7 +2,7 @@
 
 import pytest
 
-from verifiers.extraction.most_likely import most_likely
+from verifiers.extraction.most_likely import before_remarks, most_likely
 
 
 @pytest.mark.parametrize(
@@ -24,3 +24,19 @@ from verifiers.extraction.most_likely import most_likely
 )  # fmt: skip
 def test_the_number_whose_words_speak_for_it(text: str, value: str | None) -> None:
     assert most_likely(text) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("So Tom ends up with 7 apples. His sister has 11, but nobody asked about her.", "7"),
+        ("So Tom ends up with 7 apples. He then buys 4 more, which makes 11 apples.", None),
+        ("So Tom ends up with 7 apples. No, that is wrong.", None),
+        ("So Tom ends up with 7 apples. Well done! ❌", None),
+        ("So Tom ends up with 7 apples. Now we have to find how many", None),
+        ("So Tom ends up with 7 apples.", None),
+        ("", None),
+    ],
+)
+def test_a_value_before_sentences_that_only_remark(text: str, value: str | None) -> None:
+    assert before_remarks(text) == value

@@ -12,27 +12,35 @@ from itertools import pairwise
 
 from verifiers.grammar.tables import FOLDER
 
-SPACELESS = "[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
-# A character of a script without spaces, a word, or a sign.
-WORD = re.compile(
-    rf"<\w+>|{SPACELESS}|(?:(?!{SPACELESS})[^\W\d_])+(?:'[a-z]+)?"
-    r"|[?!:;=≠？！,+\-*/^%<>()\[\]−×÷√、，]"
+SPACELESS = "\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+# A command of LaTeX, a number, a mark by its name, a character of a script without spaces, a word,
+# a sign.
+TOKEN = re.compile(
+    rf"\\(?:[a-z]+|[()\[\]])|-?\d(?:[\d.,/]*\d)?|####|<\w+>|[{SPACELESS}]"
+    rf"|[^\W\d_{SPACELESS}]+(?:'[a-z]+)?|[?!:;=≠？！,+\-/^%<>()\[\]−×÷√、，]"
 )
-NUMBER = re.compile(r"-?\d[\d.,/]*\d|\d")
-BOX = re.compile(r"\\(?:boxed|fbox)(?![a-z])")
-FRACTION = re.compile(r"\\[dt]?frac(?![a-z])")
-MARKUP = re.compile(r"\$|\\[()\[\]]|\*|\\[a-z]+")
+NAMES = {
+    **dict.fromkeys((r"\boxed", r"\fbox"), "<box>"),
+    **dict.fromkeys((r"\frac", r"\dfrac", r"\tfrac"), "/"),
+    "####": "<hash>",
+}
 LINK = re.compile(r"\[[^\]\n]*\]\([^)\n]*\)|https?://\S+")
-NOT = re.compile(r"n't\b")
 FEWEST = 6
 
 
 def words_in(text: str) -> list[str]:
     """Return the words and signs of a text in small letters, numbers as <num>, marks by name."""
-    said = LINK.sub(" ", text).replace("’", "'")
-    said = FRACTION.sub("/", BOX.sub(" <box> ", said)) if "\\" in said else said
-    said = said.replace("####", " <hash> ")
-    return WORD.findall(NOT.sub(" not", MARKUP.sub(" ", NUMBER.sub(" <num> ", said)).lower()))
+    said = LINK.sub(" ", text) if "](" in text or "://" in text else text
+    said = said.lower().replace("’", "'").replace("n't", " not")
+    return [word for token in TOKEN.findall(said) if (word := _named(token))]
+
+
+def _named(token: str) -> str:
+    """Return a token as it is counted, "" for other commands of LaTeX."""
+    first = token[0]
+    if first in "\\#":
+        return NAMES.get(token, "")
+    return "<num>" if first.isdigit() or (first == "-" and len(token) > 1) else token
 
 
 def pairs(words: Sequence[str]) -> Iterator[str]:
@@ -56,7 +64,7 @@ def weights(name: str) -> dict[str, int]:
 def total(table: Mapping[str, float], names: Iterable[str]) -> float:
     """Return the bias and the weights of the features that are known, by the root of their
     number."""
-    known = [table[name] for name in names if name in table]
+    known = [weight for name in names if (weight := table.get(name)) is not None]
     return table["<bias>"] + sum(known) / root(len(known))
 
 

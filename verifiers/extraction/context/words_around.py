@@ -4,34 +4,41 @@ import re
 
 from verifiers.extraction.context.weights import SPACELESS, pairs, total, weights, words_in
 
-SENTENCE_ENDS = re.compile(r"(?<=[.!?;])\s+(?=\S)|\n+|[。！？；]")
+SENTENCE_ENDS = re.compile(r"[\s。！？；](?:(?<=[\n。！？；])\n*|(?<=[.!?;]\s)\s*)")
 # A word of the value's own sentence, among the names of its features.
-WORDS = re.compile(rf"(?<!\S)[ab]:(?:[^\W\d_]{{2}}|{SPACELESS})")
-BEFORE, AFTER = 400, 300
+WORDS = re.compile(rf"(?<!\S)[ab]:(?:[^\W\d_]{{2}}|[{SPACELESS}])")
+BESIDE_BEFORE, BESIDE_AFTER = re.compile(r"[A-Za-z0-9.]"), re.compile(r"[A-Za-z0-9]|\.\d")
+BEFORE, AFTER = 200, 150
 STOPS = " .,;:!。"
-MOST_WORDS = 40
+MOST_WORDS = 16
 MOST_PLACES = 2
 LONGEST = 200
 # A value whose words weigh more than the first in each of its last places is not what the response
 # states, and one in a box only from the second on; one whose words weigh less than the third is
 # stated without any mark.
 AGAINST, AGAINST_BOXED, FOR = 2.0, 3.0, -1.0
-BOX = "boxed"
-NEAR = 20
+BOX, BLOCK = "boxed", "<answer>"
+CLOSES = " .$)}]*\n"
+LABEL = re.compile(r"\n\W*(?:(?:the|final|correct|answer|is|a|boxed)\b\W*){0,5}", re.I)
+NEAR = 40
 
 
 def features(text: str, start: int, end: int) -> set[str]:
-    """Return the words around text[start:end] and their pairs, by where they stand: before (b)
-    and after (a) it in its sentence, right beside it (l, r), in the sentence before (p)."""
+    """Return the words around text[start:end] by where they stand: before (b) and after (a) it in
+    its sentence, with their pairs, right beside it (l, r), in the sentence before (p)."""
     earlier, before = _last_sentence(text[max(0, start - BEFORE) : start])
     after = words_in(SENTENCE_ENDS.split(text[end : end + AFTER], maxsplit=1)[0])
     left, right = ["^", *before[-MOST_WORDS:]], [*after[:MOST_WORDS], "$"]
-    said = {"b": left, "a": right, "p": ["^", *earlier[-MOST_WORDS:]]}
-    named = {f"{place}:{pair}" for place, words in said.items() for pair in pairs(words)}
-    named |= {f"l:{' '.join(left[-many:])}" for many in (1, 2, 3)}
-    named |= {f"r:{' '.join(right[:many])}" for many in (1, 2)}
-    last = "end" if not text[end:].strip(" .$)}]*\n") else "more"
-    return {*named, f"lr:{left[-1]} {right[0]}", last}
+    last = "end" if not text[end : end + AFTER].strip(CLOSES) else "more"
+    return {
+        *[f"p:{word}" for word in earlier[-MOST_WORDS:]],
+        *[f"b:{said}" for said in pairs(left)],
+        *[f"a:{said}" for said in pairs(right)],
+        *[f"l:{' '.join(left[-many:])}" for many in (1, 2, 3)],
+        *[f"r:{' '.join(right[:many])}" for many in (1, 2)],
+        f"lr:{left[-1]} {right[0]}",
+        last,
+    }
 
 
 def _last_sentence(before: str) -> tuple[list[str], list[str]]:
@@ -43,14 +50,23 @@ def _last_sentence(before: str) -> tuple[list[str], list[str]]:
 
 def places(text: str, value: str) -> list[tuple[int, int]]:
     """Return where a value stands last in a text, or in its boxes if it does, the last place
-    first."""
+    first; none for an answer block that begins its line, which says itself what it is."""
     value = value.strip().rstrip(STOPS)
     if not 0 < len(value) <= LONGEST:
         return []
-    whole = re.compile(rf"(?<![A-Za-z0-9.]){re.escape(value)}(?![A-Za-z0-9]|\.\d)")
-    found = [match.span() for match in whole.finditer(text)]
-    boxed = [place for place in found if _in_box(text, place[0])]
-    return (boxed or found)[: -MOST_PLACES - 1 : -1]
+    found: list[tuple[int, int]] = []
+    boxed: list[tuple[int, int]] = []
+    start = text.rfind(value)
+    while start >= 0 and len(boxed if BOX in text else found) < MOST_PLACES:
+        end = start + len(value)
+        beside = start > 0 and BESIDE_BEFORE.match(text, start - 1)
+        if not (beside or BESIDE_AFTER.match(text, end)):
+            if text[text.rfind("\n", 0, start) + 1 : start].lstrip().startswith(BLOCK):
+                return []
+            found.append((start, end))
+            boxed += [(start, end)] if _in_box(text, start) else []
+        start = text.rfind(value, 0, start)
+    return (boxed or found)[:MOST_PLACES]
 
 
 def _in_box(text: str, start: int) -> bool:
@@ -59,15 +75,34 @@ def _in_box(text: str, start: int) -> bool:
 
 def not_its_answer(text: str, value: str) -> bool:
     """Return whether the words around a value, wherever it stands last, speak against it; signs
-    alone do not."""
+    alone do not, nor does a last line like "Answer: 7"."""
     found = places(text, value)
-    return bool(found) and all(_denied(text, *place) for place in found)
+    if not found or _ends_plainly(text, *found[0]):
+        return False
+    return all(_denied(text, *place) for place in found)
+
+
+def _ends_plainly(text: str, start: int, end: int) -> bool:
+    if text[end : end + NEAR].strip(CLOSES) or len(text) > end + NEAR:
+        return False
+    begin = max(0, start - NEAR, text.rfind("\n", 0, start))
+    return LABEL.fullmatch(text, begin, start) is not None
 
 
 def _denied(text: str, start: int, end: int) -> bool:
-    names = features(text, start, end)
     limit = AGAINST_BOXED if _in_box(text, start) else AGAINST
-    return WORDS.search(" ".join(names)) is not None and _weight(names) > limit
+    return _speaks(text, start, end, limit=limit)
+
+
+def _speaks(text: str, start: int, end: int, *, limit: float) -> bool:
+    """Return whether the words around a place, and not signs alone, weigh more than a limit."""
+    names = features(text, start, end)
+    return _weight(names) > limit and WORDS.search(" ".join(names)) is not None
+
+
+def doubtful(text: str, value: str) -> bool:
+    """Return whether the words around a value, where it stands last, do not speak for it."""
+    return any(_speaks(text, *place, limit=FOR) for place in places(text, value)[:1])
 
 
 def weight(text: str, start: int, end: int) -> float:
