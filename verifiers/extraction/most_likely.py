@@ -1,4 +1,4 @@
-"""The number of the last sentences that the words around it speak for, where no rule reads one."""
+"""The value of the last sentences that words speak for, where no rule reads the answer."""
 
 import re
 
@@ -27,7 +27,8 @@ PART_AFTER = re.compile(r"[,;]?\s\d|\s\w+\s\d|[})\]?？]")
 CROSSED = re.compile("[❌✗✘👎🚫⛔]")
 LAST_SENTENCES = 2
 MOST_REMARKS = 4
-REMARK = -1.0
+# A sentence that weighs less against an answer only remarks on it.
+REMARK = -1.5
 MOST = 12
 
 
@@ -66,10 +67,10 @@ def before_remarks(text: str) -> str | None:
     for at, said in enumerate(last[:-1], start=1):
         value = (last_expression(said) or "").strip(" .$")
         end = text.rfind(said) + len(said)
-        stated = value in said and not doubtful(text[:end], value)
         if (
             value
-            and stated
+            and value in said
+            and not doubtful(text[:end], value)
             and only_remarked(text, end - 1, value)
             and all(against(later, value) < REMARK for later in passages(last[at:]))
         ):

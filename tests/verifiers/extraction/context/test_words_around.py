@@ -86,7 +86,7 @@ def test_responses_that_nothing_was_learned_from(name: str) -> None:
     ]
     stated, held = ([hit for was, hit in found if was is kind] for kind in (True, False))
     # What is stated in plain prose, before a clause with another number, is often refused.
-    assert sum(stated) >= (0.38 if name == "o" else 0.55) * len(stated)
+    assert sum(stated) >= (0.38 if name == "o" else 0.5) * len(stated)
     assert sum(held) <= 0.2 * len(held)
 
 
