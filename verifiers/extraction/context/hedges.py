@@ -1,4 +1,4 @@
-"""What is said around a value so that it is no answer: bounds, conditions, doubts, other voices."""
+"""What is said around a value so that it is no answer: bounds, doubts, other voices."""
 
 import re
 
