@@ -159,8 +159,10 @@ def answer_of(text: str, *, format: Format, cut_off: bool) -> Extraction:
 
 
 def boxed_answer(text: str, *, think_open: bool = False) -> str | None:
-    """Return what the last box of a response or a written solution holds; None without one."""
-    return extract(text, format="boxed", think_open=think_open).text
+    """Return what the last box of a response or a written solution holds, whatever the words around
+    it weigh; None without one."""
+    written = after_thought(text, think_open=think_open)
+    return None if written is None else found_in(written, format="boxed")[0].text
 
 
 def _in_block(inside: str) -> Extraction:

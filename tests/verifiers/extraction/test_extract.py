@@ -71,6 +71,7 @@ def test_answers_beside_the_answer_must_agree(response: str, gold: str, verdict:
 
 def test_the_last_box_of_a_solution():
     assert boxed_answer(r"First \boxed{1}, then $\boxed{\frac{1}{2}}$.") == r"\frac{1}{2}"
+    assert boxed_answer(r"\boxed{1}, no: \boxed{2}") == "2"
     assert boxed_answer("none") is None
 
 
