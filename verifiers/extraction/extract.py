@@ -18,7 +18,7 @@ from verifiers.extraction.context.standing import (
     taken_back,
 )
 from verifiers.extraction.context.wording import EITHER
-from verifiers.extraction.context.words_around import doubtful, not_its_answer
+from verifiers.extraction.context.words_around import not_its_answer
 from verifiers.extraction.found import Extraction, beside, checked
 from verifiers.extraction.later_values import (
     computed_on,
@@ -27,7 +27,7 @@ from verifiers.extraction.later_values import (
     stated_anew,
 )
 from verifiers.extraction.layouts import value_lines
-from verifiers.extraction.most_likely import before_remarks, most_likely
+from verifiers.extraction.most_likely import likelier
 from verifiers.extraction.places import (
     MOST_PLACES,
     Place,
@@ -119,14 +119,8 @@ def found_in(written: str, *, format: Format, cut_off: bool = False) -> tuple[Ex
         found = checked(emphasis, "emphasis") if emphasis else found
         found = found._replace(parts=named_values(last_sentence(text)))
     if weak and found.reason in WEAK and (whole := without_marks(text)):
-        unsaid = found.text is None or (
-            len(last_sentence(whole).split()) > 4 and doubtful(whole, found.text)
-        )
-        if unsaid and (remarked := before_remarks(whole)):
-            return checked(remarked, "before remarks"), text
-        refused = found.text is None or not_its_answer(whole, found.text)
-        likely = most_likely(whole) if refused else None
-        found = checked(likely, "most likely") if likely else found
+        likely = likelier(whole, found.text)
+        found = checked(*likely) if likely else found
     return found, text
 
 

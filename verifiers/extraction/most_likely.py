@@ -4,7 +4,7 @@ import re
 
 from verifiers.extraction.context.aftermath import overturned
 from verifiers.extraction.context.later_words import against, passages
-from verifiers.extraction.context.plain import speaks_of_it
+from verifiers.extraction.context.plain import CROSSED, speaks_of_it
 from verifiers.extraction.context.standing import (
     changed_beside,
     not_stated,
@@ -12,9 +12,10 @@ from verifiers.extraction.context.standing import (
     sentence_after,
     sentence_before,
 )
-from verifiers.extraction.context.words_around import FOR, doubtful, weight
+from verifiers.extraction.context.words_around import FOR, doubtful, not_its_answer, weight
 from verifiers.extraction.later_values import only_remarked
 from verifiers.extraction.response.passages import math_spans, sentences
+from verifiers.extraction.sentence.last_sentence import last_sentence
 from verifiers.extraction.sentence.numbers import NUMBER
 from verifiers.extraction.sentence.operators import part_of_more
 from verifiers.extraction.sentence.prose import last_expression
@@ -24,12 +25,26 @@ from verifiers.extraction.statements import speaks_of_answer
 # of something larger.
 PART_BEFORE = re.compile(r"[\d%](?:,?|\s[^\W\d]+(?:\s[^\W\d]+)?)\s$|[{(\[¬]$")
 PART_AFTER = re.compile(r"[,;]?\s\d|\s\w+\s\d|[})\]?？]")
-CROSSED = re.compile("[❌✗✘👎🚫⛔]")
 LAST_SENTENCES = 2
 MOST_REMARKS = 4
 # A sentence that weighs less against an answer only remarks on it.
 REMARK = -1.5
 MOST = 12
+# A last sentence of so few words, "Distance: 60 km.", states its value.
+FEW_WORDS = 4
+
+
+def likelier(text: str, read: str | None) -> tuple[str, str] | None:
+    """Return the value that words speak for where they do not for the one that rules read, and how
+    it was found."""
+    wordy = len(last_sentence(text).split()) > FEW_WORDS
+    unsaid = read is None or (wordy and doubtful(text, read))
+    if unsaid and (value := before_remarks(text)):
+        return value, "before remarks"
+    refused = read is None or not_its_answer(text, read)
+    if refused and (value := most_likely(text)):
+        return value, "most likely"
+    return None
 
 
 def most_likely(text: str) -> str | None:

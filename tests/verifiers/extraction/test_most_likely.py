@@ -2,7 +2,7 @@
 
 import pytest
 
-from verifiers.extraction.most_likely import before_remarks, most_likely
+from verifiers.extraction.most_likely import before_remarks, likelier, most_likely
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,21 @@ def test_the_number_whose_words_speak_for_it(text: str, value: str | None) -> No
 )
 def test_a_value_before_sentences_that_only_remark(text: str, value: str | None) -> None:
     assert before_remarks(text) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "read", "found"),
+    [
+        ("So Tom ends up with 7 apples.", "7", None),
+        ("So Tom ends up with 7 apples.", None, ("7", "most likely")),
+        (
+            "So Tom ends up with 7 apples. His sister has 11, but nobody asked about her.",
+            None,
+            ("7", "before remarks"),
+        ),
+    ],
+)
+def test_words_are_asked_where_they_do_not_speak_for_what_was_read(
+    text: str, read: str | None, found: tuple[str, str] | None
+) -> None:
+    assert likelier(text, read) == found

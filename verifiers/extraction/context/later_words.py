@@ -4,7 +4,14 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from verifiers.extraction.context.weights import pairs, total, weights, words_in
+from verifiers.extraction.context.weights import (
+    BESIDE_AFTER,
+    BESIDE_BEFORE,
+    pairs,
+    total,
+    weights,
+    words_in,
+)
 
 # "That is incorrect." says of what the sentence before it is about.
 REFERS = re.compile(
@@ -23,7 +30,8 @@ def features(sentence: str, answer: str) -> set[str]:
     numbers as <num>."""
     said = sentence[:LONGEST]
     if 0 < len(answer) <= LONGEST_OWN:
-        said = re.sub(rf"(?<![A-Za-z0-9.]){re.escape(answer)}(?![A-Za-z0-9]|\.\d)", " <own> ", said)
+        own = rf"(?<!{BESIDE_BEFORE}){re.escape(answer)}(?!{BESIDE_AFTER})"
+        said = re.sub(own, " <own> ", said)
     words = words_in(said)
     begun = {f"{word[:STEM]}~" for word in words if len(word) > STEM}
     return {*begun, *pairs(["^", *words, "$"])} - {"^", "$"}

@@ -24,6 +24,8 @@ NAMES = {
     **dict.fromkeys((r"\frac", r"\dfrac", r"\tfrac"), "/"),
     "####": "<hash>",
 }
+# What stands beside a value that is a part of a longer one.
+BESIDE_BEFORE, BESIDE_AFTER = r"[A-Za-z0-9.]", r"[A-Za-z0-9]|\.\d"
 LINK = re.compile(r"\[[^\]\n]*\]\([^)\n]*\)|https?://\S+")
 FEWEST = 6
 

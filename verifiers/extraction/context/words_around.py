@@ -2,12 +2,20 @@
 
 import re
 
-from verifiers.extraction.context.weights import SPACELESS, pairs, total, weights, words_in
+from verifiers.extraction.context.weights import (
+    BESIDE_AFTER,
+    BESIDE_BEFORE,
+    SPACELESS,
+    pairs,
+    total,
+    weights,
+    words_in,
+)
 
 SENTENCE_ENDS = re.compile(r"[\s。！？；](?:(?<=[\n。！？；])\n*|(?<=[.!?;]\s)\s*)")
 # A word of the value's own sentence, among the names of its features.
 WORDS = re.compile(rf"(?<!\S)[ab]:(?:[^\W\d_]{{2}}|[{SPACELESS}])")
-BESIDE_BEFORE, BESIDE_AFTER = re.compile(r"[A-Za-z0-9.]"), re.compile(r"[A-Za-z0-9]|\.\d")
+PART_BEFORE, PART_AFTER = re.compile(BESIDE_BEFORE), re.compile(BESIDE_AFTER)
 BEFORE, AFTER = 200, 150
 STOPS = " .,;:!。"
 MOST_WORDS = 16
@@ -59,8 +67,8 @@ def places(text: str, value: str) -> list[tuple[int, int]]:
     start = text.rfind(value)
     while start >= 0 and len(boxed if BOX in text else found) < MOST_PLACES:
         end = start + len(value)
-        beside = start > 0 and BESIDE_BEFORE.match(text, start - 1)
-        if not (beside or BESIDE_AFTER.match(text, end)):
+        part = start > 0 and PART_BEFORE.match(text, start - 1)
+        if not (part or PART_AFTER.match(text, end)):
             if text[text.rfind("\n", 0, start) + 1 : start].lstrip().startswith(BLOCK):
                 return []
             found.append((start, end))
