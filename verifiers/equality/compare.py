@@ -36,6 +36,8 @@ ONE_UNKNOWN = re.compile(r"^\s*\$?-?\d*\s*[a-z](?:\^\{?\d\}?|²)?\s*(?:[-+]\s*\d
 COUNTS = re.compile(
     r"^[\s$]*(?:\d+\s?[CP]\s?\d+|[\d./\\{}a-z]*\d[\s}]*\\?%?[\s}]*(?:of|\\text\s*\{\s*of\s*\})\s*\$?\d+)[\s$]*$"
 )
+# 2 + 4 + … + 2n = n(n + 1): a sum that goes on, and what it comes to.
+SUMMED = re.compile(r"\$?[^=$]{1,80}\+\s*(?:\\[lc]?dots[bc]?|\.\.\.|…|⋯)\s*\+?[^=$]*=")
 CIRCLED = "①②③④⑤⑥⑦⑧⑨⑩"
 NAMED_POINT = re.compile(r"[A-Z]\s*\(([^()]*[,;][^()]*)\)")
 IN_A_LIST = re.compile(r"\s*(?:[;,]|\band\b)\s*")
@@ -117,6 +119,10 @@ def _last_side(gold: str, answer: str, read: Node | None) -> Judgement | None:
     side = _read(last)
     if isinstance(side, Node) and side.kind in ("tuple", "matrix", "set") and not side.symbols():
         return Judgement(True, "the last side") if compare(gold, last.strip()).equal else None
+    identity = isinstance(read, Rel) and _is_identity(read)
+    summed = SUMMED.match(answer) and isinstance(side, Node) and not side.has("text")
+    if identity or summed:
+        return Judgement(True, "the last side") if compare(gold, last.strip()).equal else None
     if NOT_CHAINED.search(THIN_SPACE.sub(" ", answer)):
         return None
     before = head.rpartition("=")[2]
@@ -132,6 +138,14 @@ def _last_side(gold: str, answer: str, read: Node | None) -> Judgement | None:
         return None
     found = compare(gold, last.strip())
     return Judgement(True, "the last side") if found.equal else None
+
+
+def _is_identity(chain: Rel) -> bool:
+    """Return whether it holds for all values: (x - 1)(x + 1) = x^2 - 1."""
+    *sides, last = chain.args
+    if any(sign != "=" for sign in chain.value) or not last.symbols() or last.kind == "sym":
+        return False
+    return all(side != last and same_value(side, last) for side in sides)
 
 
 def _comes_to(chain: Rel) -> bool:

@@ -40,7 +40,7 @@ def is_name(node: Node) -> bool:
     if node.kind == "call" and node.value in ("abs", "conj"):
         return _is_segment(node.args[0])
     if node.kind == "call" and node.value in ANGLE_FUNCTIONS:
-        return node.args[0].kind == "sym" or _is_segment(node.args[0])
+        return bool(node.args[0].symbols())
     if node.kind in ("ratio", "inter", "union"):
         return all(is_name(arg) for arg in node.args)
     if node.kind in ("tuple", "matrix"):
@@ -161,6 +161,8 @@ def _is_other_number(value: Node) -> bool:
 
 def _agree(part: Node, last: Node) -> bool:
     """Return whether two parts of a chain have one value: 2 + 1 = 3 bolts, 10 km = 10000 m."""
+    if last.kind == "unit" and not part.has("unit", "pct"):
+        return same_value(part, last.args[0])  # t = 900/20 = 45 s
     return same_quantity(part, last)[0] if last.has("unit", "pct") else same_value(part, last)
 
 

@@ -98,7 +98,7 @@ def extract(
     if text is None:
         return Extraction(None, "thought never closed")
     found, text = found_in(text, format=format, cut_off=cut_off)
-    if found.text and not_its_answer(text, found.text):
+    if found.text and found.reason != "JSON" and not_its_answer(text, found.text, found.start):
         return Extraction(None, "not stated")
     passage = "" if cut_off else text[-NEAR_END:]
     return Extraction(found.text, found.reason, found.rivals, found.parts, passage, format)
@@ -293,7 +293,9 @@ def _last_of(text: str, places: list[Place]) -> Extraction | None:
         end = sentence_end.end() if sentence_end else len(text)
         end = max(end, _stop_of(text, last, end))
     found = checked(last.value, "box or mark" if last.certain else "phrase", tuple(rivals))
-    found = _with_later(text, last, end, found)
+    found = _with_later(text, last, end, found)._replace(
+        start=-1 if last.certain else text.find(last.value, last.start)
+    )
     if found.text is None or len(places) < 2:
         return found
     parts = [place.value for place in places if place.certain] or [

@@ -15,6 +15,11 @@ from verifiers.types import Format
 
 LABEL = pattern("extract", "label")
 CUT_WORD = re.compile(r"\b(?:or|and|to)\W*$|[\w)}]\s*[-+*/=<>]\s*$")
+# "2x = 8 \\quad\\Longrightarrow\\quad x = 4": what follows is the answer.
+ARROW = re.compile(
+    r"(?:\s|\\q?quad)*\\(?:(?:Long)?(?:left)?[Rr]ightarrow|implies)(?![a-z])(?:\s|\\q?quad)*"
+    r"(?=[^\s.}])"
+)
 LONGEST_ANSWER = 30_000
 MOST_RIVALS = 12
 FOREIGN_JOINT = re.compile(rf"\s*(?!and\b|or\b){JOINT}\s*", re.I)
@@ -28,7 +33,8 @@ NAMED_JOINT = re.compile(rf"(?<=\d)\s+(?!and\b|or\b){JOINT}\s+(?=[a-z]\s*=)", re
 class Extraction(NamedTuple):
     """The answer's text, or None and the reason; `rivals` are other answers given beside it,
     `parts` all boxes of a response that has several: one list, if the gold is one as long,
-    `passage` the end of the text, which may be read in another way."""
+    `passage` the end of the text, which may be read in another way; `start` is where a phrase
+    states it."""
 
     text: str | None
     reason: str
@@ -36,6 +42,7 @@ class Extraction(NamedTuple):
     parts: tuple[str, ...] = ()
     passage: str = ""
     format: Format = "any"
+    start: int = -1
 
 
 def checked(text: str, reason: str, rivals: tuple[str, ...] = ()) -> Extraction:
@@ -50,7 +57,7 @@ def checked(text: str, reason: str, rivals: tuple[str, ...] = ()) -> Extraction:
         return Extraction(None, "empty answer")
     if len(text) > LONGEST_ANSWER:
         return Extraction(None, "answer too long")
-    text = text.strip()
+    text = ARROW.split(text.strip())[-1] if "rrow" in text or "impl" in text else text.strip()
     if match := YES_OR_NO.match(plain_words(text[:LONGEST_BARE])):
         text = match[1]
     if not text[0].isdigit():

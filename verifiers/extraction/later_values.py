@@ -44,6 +44,9 @@ WHOLE_NUMBER = re.compile(r"(?<![\d.,])\d+(?![\d]|[.,]\d)")
 CHECKS = pattern("later_values", "checks")
 FIRST_PART = re.compile(r"\n\W{0,8}(?:1[.)]|step\s+1\b|第一)", re.I)
 NEXT_PART = pattern("later_values", "next_part")
+NOT_WANTED = re.compile(
+    r"(?:\bnot|n['’]t)\s+(?:\w+\s+)?(?:asked|requested|wanted|needed|required|sought)\b", re.I
+)
 WANTED = pattern("later_values", "wanted")
 CONCLUSION = pattern("later_values", "conclusion")
 
@@ -85,6 +88,8 @@ def _ends_in(sentence: str) -> str | None:
 
 def asks_for(sentence: str) -> bool:
     """Return whether a sentence says what is asked for."""
+    if NOT_WANTED.search(sentence):
+        return False
     return WANTED.search(sentence) is not None or asks_abroad(sentence)
 
 

@@ -11,6 +11,8 @@ from verifiers.grammar.tables import table
 from verifiers.grammar.vocabulary import words
 
 HEADED = re.compile(r"(?:^|\n)\s*(?:#{1,6}\s+|\*\*)?([^\n]{3,40}?):?\s*\n+([^\n]{1,40})\Z")
+# "## Step 3: Divide both sides by 3", and under it x = -4.
+STEP_SOLVED = re.compile(r"#{1,6}\s+step\s+\d[^\n]*\n+\s*\$?[a-z]\s*=[^=\n]+", re.I)
 ANSWER_KEYS = words(table("unmarked")["answer_keys"])
 EXPLAINED = re.compile(
     r"([^\n]{1,60})\n[\s*_#]{0,10}(?:explanation|reasoning|justification|here['’]s why|because)\b",
@@ -83,7 +85,7 @@ def from_json(text: str) -> tuple[str, str] | None:
 def misheaded(whole: str) -> bool:
     """Return whether a value stands under a heading that gives it to others: Wrong answer."""
     headed = HEADED.search(whole, max(0, len(whole) - 160))
-    if headed is None or not is_value(headed[2]):
+    if headed is None or not is_value(headed[2]) or STEP_SOLVED.fullmatch(headed[0].strip()):
         return False
     said = headed[1].lower().split()
     return denied_before(headed[1] + " ") or not ANOTHERS_LABEL.isdisjoint(said)

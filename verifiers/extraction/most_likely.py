@@ -3,7 +3,7 @@
 import re
 
 from verifiers.extraction.context.aftermath import overturned
-from verifiers.extraction.context.later_words import against, passages
+from verifiers.extraction.context.later_words import MOST_REMARKS, only_remarks
 from verifiers.extraction.context.plain import CROSSED, speaks_of_it
 from verifiers.extraction.context.standing import (
     changed_beside,
@@ -12,7 +12,13 @@ from verifiers.extraction.context.standing import (
     sentence_after,
     sentence_before,
 )
-from verifiers.extraction.context.words_around import FOR, doubtful, not_its_answer, weight
+from verifiers.extraction.context.words_around import (
+    CLEARLY_FOR,
+    FOR,
+    doubtful,
+    not_its_answer,
+    weight,
+)
 from verifiers.extraction.later_values import only_remarked
 from verifiers.extraction.response.passages import math_spans, sentences
 from verifiers.extraction.sentence.last_sentence import last_sentence
@@ -20,15 +26,16 @@ from verifiers.extraction.sentence.numbers import NUMBER
 from verifiers.extraction.sentence.operators import part_of_more
 from verifiers.extraction.sentence.prose import last_expression
 from verifiers.extraction.statements import speaks_of_answer
+from verifiers.grammar.tables import pattern
 
 # A number beside it, a bracket around it, one or two words of the same clause between them: a part
 # of something larger.
 PART_BEFORE = re.compile(r"[\d%](?:,?|\s[^\W\d]+(?:\s[^\W\d]+)?)\s$|[{(\[¬]$")
 PART_AFTER = re.compile(r"[,;]?\s\d|\s\w+\s\d|[})\]?？]")
+# How a sentence begins that concludes, in many languages.
+CONCLUDES = pattern("later_values", "concludes")
+LIST_MARK = re.compile(r"(?:[-*•]|\d{1,2}[.)])(?:\s|$)")
 LAST_SENTENCES = 2
-MOST_REMARKS = 4
-# A sentence that weighs less against an answer only remarks on it.
-REMARK = -1.5
 MOST = 12
 # A last sentence of so few words, "Distance: 60 km.", states its value.
 FEW_WORDS = 4
@@ -39,7 +46,11 @@ def likelier(text: str, read: str | None) -> tuple[str, str] | None:
     it was found."""
     wordy = len(last_sentence(text).split()) > FEW_WORDS
     unsaid = read is None or (wordy and doubtful(text, read))
-    if unsaid and (value := before_remarks(text)):
+    value = None
+    if read is None or (wordy and doubtful(text, read, CLEARLY_FOR)):
+        value = before_remarks(text, concluded=True)
+    value = value or (before_remarks(text, concluded=False) if unsaid else None)
+    if value:
         return value, "before remarks"
     refused = read is None or not_its_answer(text, read)
     if refused and (value := most_likely(text)):
@@ -73,21 +84,25 @@ def most_likely(text: str) -> str | None:
     return None if part or overturned(text, end, value) else value
 
 
-def before_remarks(text: str) -> str | None:
+def before_remarks(text: str, *, concluded: bool) -> str | None:
     """Return the value of a sentence whose words speak for it and after which all others clearly
-    only remark on it."""
+    only remark on it; if asked, one that concludes where the last does not."""
     if text[-1:].isalnum() or CROSSED.search(text):
         return None
     last = sentences(text)[-MOST_REMARKS - 1 :]
+    if not last or CONCLUDES.match(last[-1]):
+        return None
     for at, said in enumerate(last[:-1], start=1):
+        if LIST_MARK.match(said) or (concluded and not CONCLUDES.match(said)):
+            continue
         value = (last_expression(said) or "").strip(" .$")
         end = text.rfind(said) + len(said)
         if (
             value
             and value in said
-            and not doubtful(text[:end], value)
+            and (concluded or not doubtful(text[:end], value))
             and only_remarked(text, end - 1, value)
-            and all(against(later, value) < REMARK for later in passages(last[at:]))
+            and only_remarks(last[at:], value)
         ):
             return value
     return None

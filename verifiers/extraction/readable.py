@@ -11,7 +11,7 @@ from verifiers.grammar.units import SPELLINGS
 from verifiers.grammar.vocabulary import FUNCTIONS
 
 YES_OR_NO = re.compile(
-    r"(?:(?:so|thus|hence|therefore|also|donc)[,\s]+)?(yes|no|true|false|ja|nein|oui|non|sí|sim|да|нет)\b(?=[,.;!]|\s+(?:it|they|he|she|we|you)\s+(?:is|are|can|does|do)\b|\s+[—–-]\s)(?!\W+(?:(?:and|or|but|maybe|"
+    r"(?:(?:so|thus|hence|therefore|also|donc)[,\s]+)?(yes|no|true|false|ja|nein|oui|non|sí|sim|да|нет)\b(?=[,.;!]|:\s+(?!\$?\d)|\s+(?:it|they|he|she|we|you)\s+(?:is|are|can|does|do)\b|\s+[—–-]\s)(?!\W+(?:(?:and|or|but|maybe|"
     r"perhaps)\W+){0,2}(?:yes|no|not|true|false|maybe|perhaps)"
     r"\s*(?:[^\w\s]|$))",
     re.I,

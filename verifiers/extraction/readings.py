@@ -2,8 +2,10 @@
 
 import re
 
+from verifiers.extraction.context.later_words import MOST_REMARKS, only_remarks
 from verifiers.extraction.extract import answer_of
 from verifiers.extraction.found import Extraction
+from verifiers.extraction.response.passages import sentences
 from verifiers.extraction.response.written import writes_comma
 from verifiers.extraction.sentence.last_sentence import closing_words, ends_abroad, ends_in
 from verifiers.grammar.literals import is_plain_number
@@ -15,6 +17,7 @@ ENGLISH_WORDS = {
 }
 POINT_OF_THOUSANDS = re.compile(r"(?<=\d)\.(?=\d{3}(?:\.\d{3})*,\d)")
 THOUSANDS = re.compile(r"[1-9]\d{0,2}\.\d{3}")
+WORD = re.compile(r"[^\W\d_]{3,}")
 TIME = re.compile(r"((?:[01]?\d|2[0-3]))\.([0-5]\d)")
 
 
@@ -52,7 +55,21 @@ def says_words(found: Extraction, gold: str) -> bool:
         return False
     if found.text and found.reason == "box or mark":
         return ends_in(plain_words(found.text), words)
-    if not found.passage:
-        return False
-    sentence = closing_words(found.passage)
-    return ends_in(sentence, words) or (known and ends_abroad(found.passage, sentence, words))
+    text = found.passage
+    for later in reversed(sentences(text)[-MOST_REMARKS:]):
+        sentence = closing_words(text)
+        if ends_in(sentence, words) or (known and ends_abroad(text, sentence, words)):
+            return True
+        if not only_remarks([later], words) or _names_another(later, words):
+            return False
+        text = text[: text.rfind(later)]
+    return False
+
+
+def _names_another(sentence: str, gold: str) -> bool:
+    """Return whether a sentence has another of the words that the grammar knows in all languages:
+    days, months, yes and no."""
+    english = ENGLISH_OF.get(gold.casefold(), gold).casefold()
+    found = {word.casefold() for word in WORD.findall(sentence)}
+    known = {ENGLISH_OF[word].casefold() for word in found & ENGLISH_OF.keys()}
+    return bool((known | (found & ENGLISH_WORDS)) - {english})

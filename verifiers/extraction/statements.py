@@ -52,11 +52,14 @@ NOT_THE_OTHER = re.compile(r",?\s+(?:and\s+|but\s+)?(?:not|rather than|instead o
 MINUS_WORD = re.compile(r"(?:negative|minus)\s+(?=[\d$\\.])", re.I)
 CONDITION = re.compile(r"^[^.]*\bif\b", re.I)
 GOES_ON = pattern("statements", "goes_on", flags=0)
+# "A: The sum of the even numbers is 90. Each odd number is one less …": a solution.
+PROSE_FIRST = re.compile(r"[A-Z][a-z]*\s[a-z][^.!?\n]*[.!?]\s+[A-Z][a-z]+\s[^\n]*\d")
+LOUD = re.compile(r"\s+!+\s*$")
 CUT = re.compile(r"\b(?:or|and|to)\W*$|[-+*/:]\s*$|\\(?:cdot|times|div|[dt]?frac|sqrt)\s*$")
 NO_VALUE = re.compile(r"(?:DNE|does not exist|doesn['’]t exist)\W*$", re.I)
 IN_ALL = re.compile(r"(?<=\d)\s+(?:in (?:total|all)|altogether)\W*$", re.I)
 OFFERED = re.compile(r"\b(?:might|may|could|can)\s+be\b", re.I)
-ENUMERATES = re.compile(r"\n1[.)]\s+[A-Za-z]")
+ENUMERATES = re.compile(r"\n(?:1[.)]\s+[A-Za-z]|[-•*]\s[^\n]{1,80}\n+[-•*]\s)")
 # Not the answer but something of it, or another: "the digit sum of the answer", "a partial answer".
 OF_THE_ANSWER = pattern("statements", "of_the_answer")
 OF_ANOTHER = pattern("statements", "of_another")
@@ -183,6 +186,8 @@ def _read(text: str, match: re.Match[str], quoted: list[tuple[int, int]]) -> Sta
     offered = OFFERED.search(match[0]) is not None or doubted(said)
     if len(text) - end <= LONGEST_PLAIN and is_plain_number(rest := text[end:].strip()):
         return Statement(start, rest, True, offered, final)
+    if match[0].strip() == "A:" and PROSE_FIRST.match(text, end):
+        return None
     value = read_statement(text[end : end + LONGEST_STATEMENT])
     if not value or CUT.search(value):
         return None
@@ -262,6 +267,7 @@ def _read_before(text: str, match: re.Match[str]) -> Statement | None:
 
 def read_statement(rest: str) -> str | None:
     """Return the answer at the start of what follows "the answer is"."""
+    rest = LOUD.sub("", rest) if rest.rstrip()[-1:] == "!" else rest
     if is_plain_number(whole := rest.strip()):
         return whole
     rest = rest[match.end() :] if (match := LEAD.match(rest)) else rest

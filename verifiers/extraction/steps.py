@@ -9,10 +9,9 @@ from verifiers.grammar.tables import pattern
 TAIL = pattern("unmarked", "tail")
 STEP = pattern("unmarked", "step")
 ARROWS = re.compile(r"^[^\n]*[=<>≤≥][^\n]*→\s*(?=[^\n→]*[=<>≤≥])")
-CONCLUDES = re.compile(
-    r"(\$?)[^\n]*?(?:\\Rightarrow|\\implies|⇒|⟹)(?![^\n]*(?:\\Rightarrow|\\implies|⇒|⟹))\s*"
-)
-SEPARATES = re.compile(r"\s*(?:\n+|[,;]\s|=>|⇒|→|\\(?:Right|right)arrow|\\implies)\s*")
+FOLLOWS = r"(?:\\(?:Long)?(?:left)?[Rr]ightarrow|\\implies|\\iff|⇒|⟹|⇔|⟺)"
+CONCLUDES = re.compile(rf"(\$?)[^\n]*?{FOLLOWS}(?![^\n]*{FOLLOWS})(?:\s|\\q?quad)*")
+SEPARATES = re.compile(rf"(?:\s|\\q?quad)*(?:\n+|[,;]\s|=>|→|{FOLLOWS})(?:\s|\\q?quad)*")
 SOLUTION = re.compile(r"\$?([a-z])\s*=\s*\$?[-−]?[\d\\](?:[^=A-Za-z]|\\[a-z]+)*$")
 
 

@@ -5,6 +5,7 @@ import re
 from verifiers.extraction.context.abroad import cut_off, described, gave_up
 from verifiers.extraction.context.aftermath import overturned
 from verifiers.extraction.context.hedges import BOUND, GAVE_UP, labelled
+from verifiers.extraction.context.later_words import only_remarks
 from verifiers.extraction.context.plain import speaks_of_it
 from verifiers.extraction.context.standing import (
     denied_after,
@@ -18,6 +19,7 @@ from verifiers.extraction.readable import LONGEST_BARE, UNFINISHED, YES_OR_NO, i
 from verifiers.extraction.response.passages import (
     BOLD,
     MARKED,
+    SENTENCE_END,
     final_text,
     math_spans,
     sentences,
@@ -48,7 +50,9 @@ FENCE = re.compile(r"```\w*")
 CUT_OFF = re.compile(
     rf"(?:\n\d{{1,2}}[.)]|[({{\[]|[\w)}}]\s*[*/×÷·+=:：]|[a-z]\.{{3}}|{UNFINISHED})[\s$]*$"
 )
-MOST_REMARKS = 2
+BOLD_REMARK = 0.0
+LISTED = re.compile(r"\s*(?:[-*•]|\d{1,2}[.)])\s")
+MOST_PARAGRAPHS = 3
 NEAR_END = 400
 MOST_CLOSING = 6
 LONGEST_REMARKS = 3_000
@@ -60,7 +64,7 @@ SPELLED = pattern("unmarked", "spelled")
 PROSE = re.compile(r"(?<!\\)\b(?!and\b|or\b)[A-Za-z]{2,}")
 CHECKED_LINES = re.compile(r"(?<=\d)(\D*)\n(?:[^\n]*=[^\n]*[✓✔✅☑]\s*)+\Z")
 LAST_ASIDE = re.compile(
-    r"(?<=[.!\n*])\s*\*?\((?:[A-Z]|(?<=\n\()\d|\d+\s[a-z])[^()\n]*(?:\([^()\n]*\)[^()\n]*)*\.?\)[.*]?$|(?<=[。！\n*])\s*（[^（）\n]*）[。*]?$"
+    r"(?<=[.!\n*])\s*\*?\((?:[A-ZÀ-ÞΑ-ΩА-ЯІЇЄ]|(?<=\n\()\d|\d+\s[a-z])[^()\n]*(?:\([^()\n]*\)[^()\n]*)*\.?\)[.*]?$|(?<=[。！\n*])\s*（[^（）\n]*）[。*]?$"
 )
 THERE_IT_IS = re.compile(
     r"\s{0,3}[—–,-]{1,3}\s{0,3}(?:and\s+)?(?:there|that)['’]s\s+(?:your|the|our)\s+answer\W*$", re.I
@@ -69,6 +73,8 @@ HEADING_LINE = re.compile(r"^####(?=[ \t]+[^\n]*[A-Za-z]{3}[^\n]*\n)", re.M)
 NUMBERED = re.compile(r"^(?:\(?[a-e1-9]\)|[1-9]\.|•)\s+(?=\S)")
 STATES = words(table("unmarked")["states"])
 CONCLUDES = re.compile(r"[,;]\s+(?:so|hence|thus|therefore)\s")
+# "3x4=12 apples. 12+5=17 apples."
+STEPS = re.compile(r"\d[^.=]*=[^.=]*[.;]\s+\d[^.=]*=")
 NEXT_SENTENCE = re.compile(r"[.!?]\s+[A-Z]")
 CLOSING = Words(*table("unmarked")["closing"])
 OWN_REMARK = pattern("unmarked", "own_remark")
@@ -191,6 +197,8 @@ def emphasized(written: str, text: str) -> str | None:
     if len(bold) != 1 or BOLD.sub(r"\1", line) != text.rstrip().rpartition("\n")[2].strip():
         return None
     value = bold[0].strip(" .")
+    if label := labelled(value):
+        value = "" if label[1] else label[0]
     sentence = (sentences(text) or [""])[-1]
     if value.endswith(":"):
         return None
@@ -201,18 +209,25 @@ def emphasized(written: str, text: str) -> str | None:
 
 
 def emphasized_earlier(written: str) -> str | None:
-    """Return the only value in bold of a paragraph after which one or two only remark."""
-    paragraphs = written.rstrip().split("\n\n")
-    for at in range(len(paragraphs) - 1, max(0, len(paragraphs) - 1 - MOST_REMARKS), -1):
-        before, after = ("\n\n".join(part) for part in (paragraphs[:at], paragraphs[at:]))
-        if "**" in after or not after.strip():
-            return None
-        value = emphasized(before, final_text(before))
-        if value is None:
-            continue
-        text = f"{value}.\n\n{after}"
-        return value if only_remarked(text, len(value), value) else None
-    return None
+    """Return the last value in bold, the only one of its line, if all sentences after its own, or
+    one or two paragraphs, only remark."""
+    bold = list(BOLD.finditer(written))
+    ended = SENTENCE_END.search(written, bold[-1].end() - 3) if bold else None
+    if ended is None:
+        return None
+    before, after = written[: ended.end()], written[ended.end() :]
+    line = before.rstrip().rpartition("\n")[2]
+    if not after.strip() or "**" in after or LISTED.match(line):
+        return None
+    value = emphasized(before, final_text(before))
+    if value is None:
+        return None
+    paragraphs = after.split("\n\n")
+    apart = not paragraphs[0].strip() and len(paragraphs) <= MOST_PARAGRAPHS
+    if not (apart or only_remarks(sentences(after), value, BOLD_REMARK)):
+        return None
+    text = f"{value}.\n\n{after}"
+    return value if only_remarked(text, len(value), value) else None
 
 
 def _followed(text: str, value: str) -> bool:
@@ -225,6 +240,8 @@ def _short(whole: str) -> str | None:
     """Return the answer of a line: a value, a value with its reason, or two or three words."""
     if terse := _tersely(whole):
         return terse
+    if STEPS.search(whole):
+        return None
     bare = CONTRAST.sub("", bare_answer(NUMBERED.sub("", whole, count=1)))
     if BOUND.match(bare):
         return bare

@@ -44,6 +44,7 @@ ENGLISH_OF = {
     for english, words in table("foreign_words")["words"].items()
     for word in words.split()
 }
+SHORT_WORDS = ("odd", "red", "tie")
 RESPECTIVELY = re.compile(r",?\s+respectively$")
 ISO_DATE = re.compile(r"(\d{4})-(0\d|1[0-2])-([0-2]\d|3[01])")
 ONE_DOLLAR = re.compile(r"-?\$\s?\d")
@@ -270,5 +271,5 @@ def words_alone(text: str) -> bool:
     if not text[-1:].isalpha() and not text.endswith("}"):
         return False
     words = plain_words(text)
-    named = len(words) > 3 or (len(words) == 3 and words.istitle())
+    named = len(words) > 3 or (len(words) == 3 and words.istitle()) or words in SHORT_WORDS
     return named and len(words) <= MAX_WORDS and words.replace(" ", "").isalpha()

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 LABEL = re.compile(
     r"(?:(?<![\w\\])part\s+)?\**"
-    r"(?:(?<![\w)\\}+/^=({·-])(?<![+/^=({·]\s)\(([a-h]|i{1,3}|iv)\)|(?<![^\s*])([a-h]|i{1,3}|iv)\))"
-    r"[:.]?\**[:.]?\s*=?\s*",
+    r"(?:(?<![\w)\\}+/^=({·-])(?<![+/^=({·]\s)\(([a-h]|i{1,3}|iv)\)|(?<![^\s*])([a-h]|i{1,3}|iv)\)|(?<![^\n])(?-i:([a-h]):(?=\s)))"
+    r"[:.]?\**[:.]?\s*(?:=|→|->|\\to\b)?\s*",
     re.I,
 )
 # A bracket that is no label but multiplied: (a)(b), (a) + 1, (a) (x); a point (2, 3) is a part.
@@ -58,7 +58,7 @@ def as_list(text: str) -> str | None:
 
 def _run(text: str, labels: list[re.Match[str]]) -> tuple[Part, ...]:
     """Return the parts whose labels follow the first one in their order."""
-    names = [(match[1] or match[2]).lower() for match in labels]
+    names = [(match[1] or match[2] or match[3]).lower() for match in labels]
     order = next((order for order in ORDERS if names[0] == order[0]), None)
     if order is None:
         return ()

@@ -39,7 +39,7 @@ def test_the_number_whose_words_speak_for_it(text: str, value: str | None) -> No
     ],
 )
 def test_a_value_before_sentences_that_only_remark(text: str, value: str | None) -> None:
-    assert before_remarks(text) == value
+    assert before_remarks(text, concluded=False) == value
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,12 @@ CHOICE_TAIL = "|".join(table("abroad")["choice_tail"].split())
 CHOICE = re.compile(
     rf"[\s(（]([A-J]|[①-⑩]|[a-e](?=\)))[)）]?(?:\s*(?:{CHOICE_TAIL}))?[\s.。．।!]*$"
 )
+# "The same result": a check.
+SAME = re.compile(
+    r"\b(?:mismo|même|gleiche|dasselbe|stesso|mesmo|zelfde|t[oe]\s+sam\w+|тот\s+же|то\s+же|той\s+же|aynı)\b|同じ|同样|同樣|相同|같은",
+    re.I,
+)
+ADVERBIAL = gated("abroad", "adverbial")
 WRONG_STEMS = pattern("abroad", "wrong_stems")
 CHANGING_STEMS = pattern("abroad", "changing_stems")
 TO_DO = gated("abroad", "to_do")
@@ -41,6 +47,7 @@ def described(before: str, after: str, *, colon: bool = False) -> bool:
     Antwort hat 12 Stellen", "答案是30的约数". Before a colon one word of it may be unknown."""
     if before.isascii() and ENGLISH_SOLUTION.search(before):
         return False
+    before = ADVERBIAL.sub(" ", before)
     found = _answer_noun(before)
     if found is None:
         return False
@@ -60,6 +67,8 @@ def described(before: str, after: str, *, colon: bool = False) -> bool:
 def names_answer(sentence: str) -> bool:
     """Return whether a sentence of another language speaks of the answer."""
     english = sentence.isascii() and ENGLISH.search(sentence)
+    if SAME.search(sentence):
+        return False
     return not english and _answer_noun(sentence) is not None
 
 

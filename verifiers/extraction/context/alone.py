@@ -19,7 +19,7 @@ TEXT_BEFORE = re.compile(
 LIST_MARK = re.compile(r"(?:^|\n)[ \t]*(?:[-*+•–—]|#+|>|\|)[ \t]*$")
 TABLE_ROW = re.compile(r"(?:^|\n)[ \t]*\|[^\n]*\|$")
 ENDS_IN_WORD = re.compile(
-    r"(?<!\\)(?<![A-Za-z\\])(?:[A-Za-z]{2,}|[A-Za-z]*[^\W\dA-Za-z_])$|(?<!\w)[aAI]$"
+    r"(?<!\\)(?<![A-Za-z\\])(?:[A-Za-z]{2,}|[A-Za-z]*[^\W\dA-Za-z_][^\W\d_]*)$|(?<!\w)[aAI]$"
 )
 FUNCTION_WORD = re.compile(
     r"(?<![A-Za-z])(?:sqrt|log|ln|lg|sin|cos|tan|exp|abs|mod|floor|ceil|not|neg)$"

@@ -22,7 +22,9 @@ LONGEST, LONGEST_OWN = 600, 60
 STEM = 4
 # A sentence of more weight than the first takes its answer back; one of less than the second
 # leaves it.
-AGAINST, HARMLESS = 0.5, -3.5
+AGAINST, HARMLESS = 0.75, -3.5
+# One of less weight than this says no more than a remark; so many of them may follow an answer.
+REMARK, MOST_REMARKS = -1.5, 4
 
 
 def features(sentence: str, answer: str) -> set[str]:
@@ -54,6 +56,13 @@ def against(sentence: str, answer: str) -> float:
 def speaks_against(sentence: str, answer: str) -> bool:
     """Return whether a sentence takes the answer before it away; "(or 75%)" says nothing of it."""
     return not ASIDE.fullmatch(sentence) and against(sentence, answer) > AGAINST
+
+
+def only_remarks(sentences: Sequence[str], answer: str, limit: float = REMARK) -> bool:
+    """Return whether all of a few sentences only remark on the answer before them."""
+    return len(sentences) <= MOST_REMARKS and all(
+        against(said, answer) < limit for said in passages(sentences)
+    )
 
 
 def is_harmless(sentence: str, answer: str) -> bool:

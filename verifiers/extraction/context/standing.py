@@ -24,6 +24,7 @@ SENTENCE_ENDS = ".!?;。！？；\n"
 SENTENCE_BREAK = re.compile(
     rf"[{SENTENCE_ENDS}](?:(?<=[。！？；])|(?<=\n)(?!\s*(?:\\\[|\$\$))|(?<=[.!?;])(?<!e\.g\.)(?<!i\.e\.)(?=\$?\s|\\\]))"
 )
+PARAGRAPH_ENDS = (".", "。", "！", "!")
 HAN = re.compile("[\u3040-\u30ff\u4e00-\u9fff]")
 LEAD_IN = ' \t\n$*_`:([{}“"\\'
 # What a blank line before a place ends: an item of a list, a line that closes "(63 = 7 × 9)".
@@ -74,7 +75,9 @@ def sentence_before(text: str, start: int) -> str:
     before = text[max(0, start - NEAR) : start]
     if "\n\n" in before[-12:] and ENDED.search(before):
         return ""
-    before = before.rstrip(LEAD_IN)
+    lead, before = before, before.rstrip(LEAD_IN)
+    if before[-1:] in PARAGRAPH_ENDS and "\n\n" in lead[len(before) :]:
+        return ""
     at = len(before)
     while (at := max(before.rfind(sign, 0, at) for sign in SENTENCE_ENDS)) >= 0:
         if SENTENCE_BREAK.match(before, at):

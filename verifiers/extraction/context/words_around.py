@@ -1,6 +1,8 @@
 """How much the words around a value speak against its being the answer: their weights."""
 
 import re
+from collections.abc import Iterator
+from itertools import islice
 
 from verifiers.extraction.context.weights import (
     BESIDE_AFTER,
@@ -24,8 +26,9 @@ LONGEST = 200
 # A value whose words weigh more than the first in each of its last places is not what the response
 # states, and one in a box only from the second on; one whose words weigh less than the third is
 # stated without any mark.
-AGAINST, AGAINST_BOXED, FOR = 2.0, 3.0, -1.0
+AGAINST, AGAINST_BOXED, FOR, CLEARLY_FOR = 2.0, 3.0, -1.0, -2.5
 BOX, BLOCK = "boxed", "<answer>"
+BOX_OPENS = re.compile(r"[ ${]{1,35}")
 CLOSES = " .$)}]*\n"
 LABEL = re.compile(r"\n\W*(?:(?:the|final|correct|answer|is|a|boxed)\b\W*){0,5}", re.I)
 NEAR = 40
@@ -62,29 +65,53 @@ def places(text: str, value: str) -> list[tuple[int, int]]:
     value = value.strip().rstrip(STOPS)
     if not 0 < len(value) <= LONGEST:
         return []
-    found: list[tuple[int, int]] = []
-    boxed: list[tuple[int, int]] = []
+    found = list(islice(_in_boxes(text, value), MOST_PLACES))
+    found = found or list(islice(_anywhere(text, value), MOST_PLACES))
+    said_so = BLOCK in text and any(_in_block(text, start) for start, _ in found)
+    return [] if said_so else found
+
+
+def _anywhere(text: str, value: str) -> Iterator[tuple[int, int]]:
+    """Yield where a value stands, the last place first."""
     start = text.rfind(value)
-    while start >= 0 and len(boxed if BOX in text else found) < MOST_PLACES:
-        end = start + len(value)
-        part = start > 0 and PART_BEFORE.match(text, start - 1)
-        if not (part or PART_AFTER.match(text, end)):
-            if text[text.rfind("\n", 0, start) + 1 : start].lstrip().startswith(BLOCK):
-                return []
-            found.append((start, end))
-            boxed += [(start, end)] if _in_box(text, start) else []
+    while start >= 0:
+        if _whole(text, start, len(value)):
+            yield start, start + len(value)
         start = text.rfind(value, 0, start)
-    return (boxed or found)[:MOST_PLACES]
+
+
+def _in_boxes(text: str, value: str) -> Iterator[tuple[int, int]]:
+    """Yield where a value is what a box begins with, the last place first."""
+    box = text.rfind(BOX)
+    while box >= 0:
+        opened = box + len(BOX)
+        inside = BOX_OPENS.match(text, opened)
+        begins = range(inside.end() if inside else opened, opened - 1, -1)
+        start = next((at for at in begins if text.startswith(value, at)), -1)
+        if start >= 0 and _whole(text, start, len(value)):
+            yield start, start + len(value)
+        box = text.rfind(BOX, 0, box)
+
+
+def _whole(text: str, start: int, length: int) -> bool:
+    """Return whether a value at a place is no part of a longer one."""
+    part = start > 0 and PART_BEFORE.match(text, start - 1)
+    return not (part or PART_AFTER.match(text, start + length))
+
+
+def _in_block(text: str, start: int) -> bool:
+    return text[text.rfind("\n", 0, start) + 1 : start].lstrip().startswith(BLOCK)
 
 
 def _in_box(text: str, start: int) -> bool:
     return text[max(0, start - NEAR) : start].rstrip(" ${").endswith(BOX)
 
 
-def not_its_answer(text: str, value: str) -> bool:
-    """Return whether the words around a value, wherever it stands last, speak against it; signs
-    alone do not, nor does a last line like "Answer: 7"."""
+def not_its_answer(text: str, value: str, start: int = -1) -> bool:
+    """Return whether the words around a value, where it stands last and where it starts in a
+    phrase, speak against it; signs alone do not, nor does a last line like "Answer: 7"."""
     found = places(text, value)
+    found += [(start, start + len(value))] if found and start >= 0 else []
     if not found or _ends_plainly(text, *found[0]):
         return False
     return all(_denied(text, *place) for place in found)
@@ -108,9 +135,9 @@ def _speaks(text: str, start: int, end: int, *, limit: float) -> bool:
     return _weight(names) > limit and WORDS.search(" ".join(names)) is not None
 
 
-def doubtful(text: str, value: str) -> bool:
+def doubtful(text: str, value: str, limit: float = FOR) -> bool:
     """Return whether the words around a value, where it stands last, do not speak for it."""
-    return any(_speaks(text, *place, limit=FOR) for place in places(text, value)[:1])
+    return any(_speaks(text, *place, limit=limit) for place in places(text, value)[:1])
 
 
 def weight(text: str, start: int, end: int) -> float:

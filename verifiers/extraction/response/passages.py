@@ -11,7 +11,7 @@ BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=\{)")
 BRACE = re.compile(r"\\.|[{}]", re.S)
 BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s+([-+]?\d[\d.,]*|[A-Za-z](?![A-Za-z]))")
 END_OF_TURN = re.compile(
-    r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text)\|>|</s>|<｜end▁of▁sentence｜>"
+    r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text|end|user|assistant)\|>|</s>|<｜end▁of▁sentence｜>"
 )
 CALCULATOR = re.compile(r"<<[^<>\n]{0,200}>>")
 LONG_GAP = re.compile(" {100,}")
@@ -115,7 +115,7 @@ def final_text(text: str) -> str:
     text = _first_problem(_window(text.rstrip()))
     text = BLOCK.sub(_without_program, text) if "```" in text else text
     end = text[-END_MARKS:]
-    if "Q" in end or not end.isascii() or (end[-1:] in "$exdDlk" and "\\" in end):
+    if "Q" in end or not end.isascii() or (end[-1:] in "$exdDlk])" and "\\" in end):
         text = text[:-END_MARKS] + END_MARK.sub("", end)
     end = text[-END_MARKS:]
     if end.rstrip(" ).*$")[-1:].isalpha() and ROUNDED.search(end):

@@ -27,7 +27,13 @@ ENGLISH = frozenset(
     ]
 )
 FINAL_CHANNEL = re.compile(r".*<\|channel\|>final<\|message\|>", re.S)
-ASSISTANT = pattern("passages", "assistant", flags=re.I | re.S)
+# Who speaks in the transcript of a chat.
+TURN = re.compile(
+    r"^[ \t]*(?:<\|(?:im_start\|>)?)?(user|human|assistant)(?:\|>|:|(?=\n))", re.I | re.M
+)
+ASKED_FIRST = ("user", "assi", "<|im", "<|us", "<|as", "huma")
+SAYS = re.compile(r"[\d=\\$√π]|\b(?:yes|no|true|false|(?-i:[B-HJ]))\b", re.I)
+DIGIT = re.compile(r"\d")
 OWN_TURN = pattern("passages", "own_turn", flags=0)
 FRENCH_TIME = re.compile(r"(?<![\d.,])([01]?\d|2[0-3])\s?h\s?([0-5]\d)(?![\d\w]|\s?min)")
 IMAGE = re.compile(r"!\[[^\]\n]{0,300}\]\([^)\s]{0,300}\)")
@@ -62,7 +68,7 @@ HYPHEN = re.compile("(?<=[\u05d0-\u05ea])-(?=\\d)")
 RUPEES = re.compile(r"(?<=\d)/-(?=[\s.,]|$)")
 MONEY_FIRST = re.compile(r"\bR[ps]\.?\s?(?=\d)")
 NEAR_END = 600
-TURN_BEGINS = ("U", "u", "A", "a", "<", " ", "\n")
+TURN_BEGINS = ("U", "u", "A", "a", "H", "<", " ", "\n")
 HTML_POWER = re.compile(r"(?<=\w)<sup>(\d{1,3})</sup>")
 HIDDEN_HTML = re.compile(
     r"<(\w{1,20})\b[^<>]{0,100}?display:\s?none[^<>]{0,100}>[^<>]{0,300}</\1>", re.I
@@ -102,7 +108,7 @@ def own_words(text: str) -> str:
     if "%" in end and PERCENT_FIRST.search(end):
         text = PERCENT_FIRST.sub(r"\1%", text)
     if text[:1] in ">=":
-        text = QUOTED_WHOLE.sub(r"\1", text) if "\n" not in text else text
+        text = QUOTED_WHOLE.sub(r"\1", text) if "\n" not in text else _unquoted(text)
     text = IMAGE.sub(" ", text) if "![" in text else text
     text = BARE_BOX.sub(r"\\boxed{", text) if "boxed{" in end and "\\boxed{" not in end else text
     if not ("The " in end or " the " in end or end.isdigit()):
@@ -121,8 +127,8 @@ def own_words(text: str) -> str:
     text = MONEY_FIRST.sub("", text) if "Rp" in end or "Rs" in end else text
     text = text.replace("{:}", ":") if "{:}" in end else text
     text = DEGREES.sub(r"\1\\text{\2}$", text) if "circ" in end else text
-    if text[:1] in TURN_BEGINS and text[:40].lstrip()[:4].lower() in ("user", "assi", "<|im"):
-        text = ASSISTANT.sub("", text, count=1)
+    if text[:1] in TURN_BEGINS and text[:40].lstrip()[:4].lower() in ASKED_FIRST:
+        text = _last_answer(text)
     if "<" not in text:
         return text
     if "<|" in text:
@@ -131,6 +137,29 @@ def own_words(text: str) -> str:
     text = HIDDEN_HTML.sub(" ", text) if "none" in text else text
     text = HTML_POWER.sub(r"^\1", text) if "</sup>" in text else text
     return HTML.sub("\n", text) if "</p>" in text or "<br" in text or "</div>" in text else text
+
+
+def _last_answer(text: str) -> str:
+    """Return the last turn of the assistant that says a number, mathematics, a choice or yes or no,
+    up to where the user asks another question."""
+    marks = list(TURN.finditer(text))
+    ends = [mark.start() for mark in marks[1:]] + [len(text)]
+    answer = ""
+    for mark, end in zip(marks, ends, strict=False):
+        said = text[mark.end() : end].strip()
+        asks = mark[1].lower() != "assistant"
+        if asks and answer and DIGIT.search(said):
+            break
+        if not asks and (SAYS.search(said) or not answer):
+            answer = said
+    return answer or text
+
+
+def _unquoted(text: str) -> str:
+    """Return a text whose every line is quoted, "> $64$", without the marks of that."""
+    lines = text.strip().splitlines()
+    quoted = all(line.startswith(">") or not line.strip() for line in lines)
+    return "\n".join(line.removeprefix(">").strip() for line in lines) if quoted else text
 
 
 def _with_english_dates(text: str) -> str:

@@ -9,7 +9,10 @@ from verifiers.values.exact import InexactError, UndefinedError, exact
 
 COMPUTED = re.compile(r"\d.*[-+*/×÷−–x].*\d")
 TIMES = re.compile(r"(?<=\d)\s*x\s*(?=[\d$])")
-UNITS = re.compile(r"/[A-Za-z]{2,}|[A-Za-z]{2,}|[$%]|(?<=\d),(?=\d{3})")
+UNITS = re.compile(
+    r"(?<=\d)\s?[A-Za-z]{1,3}/[A-Za-z]{1,3}(?![A-Za-z])|/[A-Za-z]{2,}|[A-Za-z]{2,}|[$%]"
+    r"|(?<=\d),(?=\d{3})"
+)
 NUMBER = re.compile(r"\W*(-?\$?\d[\d,]*(?:\.\d+)?)")
 LONGEST = 200
 

@@ -6,13 +6,16 @@ from verifiers.extraction.readable import is_value
 from verifiers.grammar.literals import is_plain_number
 
 LEADS_TO_EQUATION = re.compile(
-    r"(?:,|:|\b(?:so|by|is|that|get|gives?|becomes?|equation|obtain|have|satisfies|thus|hence|therefore|then|es|ist|est))\s+"
+    r"(?:,|:|\b(?:so|by|is|that|get|gives?|becomes?|equation|obtain|have|satisfies|thus|hence|therefore|then|es|ist|est|è|é|är|er|jest|to|это|là|adalah|yaitu|şudur))\s+"
 )
 EXPRESSION = re.compile(
     r"\b(?:with|to|is|by|expression|get|obtain|becomes|equals|gives?|are)\s+"
     r"((?:(?:\d*+[a-z](?![a-z])|\d++)[²³]?(?:\^\d)?|[-+−–*/()\s])++)\.?$"
 )
-NAMED_FIRST = re.compile(r"[^\W\d_][\w'’]{0,3}(?:\([\w ,]{1,5}\))?(?:/d\w)?\s*=")
+# A name, or a product to multiply out: y =, f(x) =, (x − 1)(x + 1) =.
+FIRST_SIDE = re.compile(
+    r"(?:[^\W\d_][\w'’]{0,3}(?:\([\w ,]{1,5}\))?(?:/d\w)?|(?:\([^()=]{1,20}\)[²³]?){1,4})\s*="
+)
 LONGEST_SAID = 400
 OPERATES = re.compile(r"[-+−–*/^²³]")
 
@@ -39,6 +42,6 @@ def _expression(sentence: str) -> str | None:
 def _equation(sentence: str) -> str | None:
     starts = [match.end() for match in LEADS_TO_EQUATION.finditer(sentence)]
     rests = [sentence[start:].rstrip(" .") for start in starts]
-    found = [rest for rest in rests if NAMED_FIRST.match(rest) and is_value(rest)]
+    found = [rest for rest in rests if FIRST_SIDE.match(rest) and is_value(rest)]
     found = [rest for rest in found if not is_plain_number(rest.rpartition("=")[2].strip())]
     return found[0] if found else None

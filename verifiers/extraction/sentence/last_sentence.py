@@ -22,6 +22,9 @@ LONGEST_CLOSING = 2_000
 LONGEST_REASONED = 2_000
 MOST_WORDS = 20
 NOT_WORDS = re.compile(r"[\\=<>{}()\[\]|^_/*+?;:\"“”]")
+# "By the ratio test, since …, the series is divergent."
+MAIN_CLAUSE = re.compile(r"(?:the|this|that|our|it)\s+(?:\w+\s+){0,2}is\s")
+MARKUP = re.compile(r"\\(?:text|textbf|textit|emph|mathbf|mathrm)\s*\{([^{}\\$]*)\}")
 DIGIT = re.compile(r"[\d$]")
 REASON_FIRST = gated("last_sentence", "reason_first")
 FOR_WHICH = re.compile(
@@ -161,8 +164,10 @@ def says(sentence: str) -> str | None:
 def closing_words(text: str) -> str:
     """Return what the last sentence says without its reasons, if it is short and doubts nothing."""
     last = last_sentence(text[-LONGEST_CLOSING:])
-    last = CONCLUSION.split(last)[-1]
+    last = MARKUP.sub(r"\1", CONCLUSION.split(last)[-1])
+    tail = last.rpartition(", ")[2]
     last = without_reason(REASON_FIRST.sub("", last, count=1))
+    last = tail if MAIN_CLAUSE.match(tail) else last
     head, _, tail = last.partition(": ")
     last = tail if len(tail.split()) > 2 else head
     if not last or len(last.split()) > MOST_WORDS or NOT_WORDS.search(last):

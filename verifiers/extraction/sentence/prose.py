@@ -62,7 +62,7 @@ PLACED = re.compile(
     r"(?:at\s+)?(?:the\s+)?(?:ordered\s+)?(?:(?:point|pair|interval|number|value|set|letter)\s+)?(?=\(|-?\d|[A-J]\b)|(?:due\s+)?on\s+(?=[A-Z]|the\s+\d)|in\s+(?:the\s+year\s+)?(?=\d{4}\W*$)"
     r"|(?:now|currently|still|exactly|an?)\s+(?=[-−$]?\$?\d)|(?:dus|donc|also|alltså|quindi|dunque|portanto|então|tedy|więc|entonces|somit)\s+(?=[-$\d\\])"
 )
-ENDS_ARGUMENT = re.compile(r",?\s+(?:but|so|hence|thus|therefore)$", re.I)
+ENDS_ARGUMENT = re.compile(r",?\s+(?:but|so|hence|thus|therefore)\b", re.I)
 CONCLUDES = pattern("prose", "concludes")
 FOR_ALL = re.compile(r"(?<=[$)\d])\s+for\s+(?:all|any|every|each)\b[^.;=]{1,80}$", re.I)
 NUMBER_JOINED = re.compile(rf"(?<![\w.,$\\-])(-?\d+)\s+{JOINT}\s*$", re.I)
@@ -218,7 +218,8 @@ def _linked_value(sentence: str) -> str | None:
     rest = PLACED.sub("", rest, count=1)
     match = CLAUSE.search(rest, 1)
     clause = rest[: match.start()] if match else rest
-    if match and ENDS_ARGUMENT.match(match[0]) and NUMBER.search(rest, match.end()):
+    argued = ENDS_ARGUMENT.search(rest, match.start()) if match else None
+    if argued and NUMBER.search(rest, argued.end()):
         return None
     if "=" in clause and (side := computed_side(clause)):
         clause = "" if CHANGED_YET.search(rest, len(clause) - len(side)) else side
