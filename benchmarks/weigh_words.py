@@ -13,7 +13,7 @@ of the folders held_out, by set.
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import torch
@@ -43,12 +43,19 @@ CERTAIN = 3
 SMALLEST = 0.25
 SHARPNESS = 2.0
 STEPS = 600
+# What every feature is counted more often than it was met.
+UNSEEN = 0.5
+SMALLEST_CONTRAST = 0.1
 EQUALITY = Verifier()
 Said = tuple[list[set[str]], bool]
 
 
 def files(folder: str) -> list[Path]:
     return sorted((TESTS / folder).glob("*.jsonl"))
+
+
+# Moving a case beyond reach does not change what is learned.
+CASES = [*files("cases"), TESTS / "beyond_reach.jsonl"]
 
 
 def rows(path: Path) -> list[dict]:
@@ -68,7 +75,7 @@ def said_after(text: str, end: int, answer: str) -> list[set[str]]:
 
 def from_cases() -> Iterator[Said]:
     """Yield what follows the answers of honest cases, and of those about just that."""
-    for path in files("cases"):
+    for path in CASES:
         for row in rows(path):
             about = row["kind"].startswith(ABOUT)
             text = after_thought(row["response"])
@@ -130,7 +137,7 @@ def learned_later() -> list[Said]:
 
 def learned_around() -> list[Said]:
     """Return what the weights of words around a value are fitted to."""
-    cases = [row for path in files("cases") for row in rows(path) if row["format"] == "any"]
+    cases = [row for path in CASES for row in rows(path) if row["format"] == "any"]
     by_hand = [
         row
         for path in files("around")
@@ -151,12 +158,27 @@ def learned_around() -> list[Said]:
     return [said for row in learned for said in around(row)]
 
 
-def fit(sets: list[Said], sign: int, shrink: float) -> dict[str, float]:
+def contrast(sets: list[Said], names: Iterable[str]) -> torch.Tensor:
+    """Return how differently the two kinds of sets use each feature: the logarithm of the ratio of
+    its shares, without its sign (Wang and Manning 2012, Baselines and Bigrams)."""
+    counts: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
+    for said, away in sets:
+        counts[away].update(set().union(*said))
+    many = Counter(away for _, away in sets)
+    shares = [
+        torch.tensor([(counts[away][name] + UNSEEN) / (many[away] + UNSEEN) for name in names])
+        for away in (True, False)
+    ]
+    return (shares[0] / shares[1]).log().abs().double() + SMALLEST_CONTRAST
+
+
+def fit(sets: list[Said], sign: int, shrink: float, *, by_contrast: bool) -> dict[str, float]:
     """Return the weights that tell the sets apart, each by its strongest (sign 1) or its weakest
-    (sign -1) part."""
+    (sign -1) part; those of features that both kinds use alike are held smaller if asked."""
     sets = [said for said in sets if said[0]]
     counts = Counter(name for said, _ in sets for name in set().union(*said))
     index = {name: at for at, name in enumerate(sorted(n for n in counts if counts[n] > 1))}
+    size_of = contrast(sets, index) if by_contrast else torch.ones(len(index)).double()
     at, values, owner = [], [], []
     for number, (said, _) in enumerate(sets):
         for sentence in said:
@@ -177,7 +199,7 @@ def fit(sets: list[Said], sign: int, shrink: float) -> dict[str, float]:
 
     def loss() -> torch.Tensor:
         steps.zero_grad()
-        score = sign * (torch.sparse.mm(matrix, weights[:, None])[:, 0] + bias)
+        score = sign * (torch.sparse.mm(matrix, (weights * size_of)[:, None])[:, 0] + bias)
         top = torch.full_like(away, -torch.inf).scatter_reduce(0, bag, score.detach(), "amax")
         total = torch.zeros_like(away).scatter_add(0, bag, (SHARPNESS * (score - top[bag])).exp())
         pooled = sign * (top + total.log() / SHARPNESS)
@@ -187,29 +209,46 @@ def fit(sets: list[Said], sign: int, shrink: float) -> dict[str, float]:
         return error
 
     steps.step(loss)  # type: ignore[no-untyped-call]
-    return {"<bias>": bias.item(), **dict(zip(index, weights.tolist(), strict=True))}
+    return {"<bias>": bias.item(), **dict(zip(index, (weights * size_of).tolist(), strict=True))}
 
 
-def write(name: str, weights: dict[str, float]) -> None:
-    """Write the weights in tenths, by their first word; those near 0 do not matter."""
+def _missed(weights: dict[str, float], said: Said, sign: int, limit: float) -> bool:
+    parts, against = said
+    score = sign * max(sign * total(weights, part) for part in parts)
+    return (score > limit) != against
+
+
+def learn(sets: list[Said], sign: int, shrink: float, limit: float) -> dict[str, int]:
+    """Fit the weights, and once more with what lay on the wrong side of the limit counted twice;
+    return them in tenths without those near 0, which do not matter."""
+    by_contrast = sign > 0
+    weights = fit(sets, sign, shrink, by_contrast=by_contrast)
+    hard = [said for said in sets if said[0] and _missed(weights, said, sign, limit)]
+    weights = fit([*sets, *hard], sign, shrink, by_contrast=by_contrast)
+    return {name: round(10 * w) for name, w in weights.items() if abs(w) >= SMALLEST}
+
+
+def write(name: str, weights: dict[str, int]) -> None:
+    """Write the weights by their first word."""
     nested: dict[str, dict[str, int]] = {}
     for feature, weight in sorted(weights.items()):
         first, _, second = feature.partition(" ")
-        if abs(weight) >= SMALLEST:
-            nested.setdefault(first, {})[second] = round(10 * weight)
+        nested.setdefault(first, {})[second] = weight
     lines = [f"{json.dumps(first)}: {json.dumps(rest)}" for first, rest in nested.items()]
     text = "{\n" + ",\n".join(lines) + "\n}\n"
     (FOLDER / f"{name}.json").write_text(text, encoding="utf-8")
 
 
 def report(
-    weights: dict[str, float], held_out: dict[str, list[Said]], sign: int, limit: float
+    weights: dict[str, int], held_out: dict[str, list[Said]], sign: int, limit: float
 ) -> None:
     """Print how many of the rows that were not learned lie on the right side of a limit."""
     for name, said in held_out.items():
         scores = [
             (
-                sign * max((sign * total(weights, part) for part in parts), default=-sign * 99),
+                sign
+                * max((sign * total(weights, part) for part in parts), default=-sign * 99)
+                / 10,
                 against,
             )
             for parts, against in said
@@ -226,7 +265,7 @@ def main() -> None:
     torch.set_num_threads(1)
     for name, learned, folder, read, sign, limit in TABLES:
         sets = learned()
-        weights = fit(sets, sign, SHRINK[name])
+        weights = learn(sets, sign, SHRINK[name], limit)
         print(f"{name}: {len(sets)} rows, {len(weights)} weights")
         write(name, weights)
         tenths.cache_clear()

