@@ -57,7 +57,7 @@ settings: $(VENV)/installed
 tiny: $(VENV)/installed
 	$(BIN)/python -m rlvr_cli.tiny.recipe rlvr_cli/tiny
 
-# The verifier's word weights, from the labelled responses of its tests, in about a minute.
+# The verifier's word weights, from the labelled responses of its tests, in about two minutes.
 weights: $(VENV)/installed
 	$(BIN)/python benchmarks/weigh_words.py
 

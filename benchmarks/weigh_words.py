@@ -4,8 +4,9 @@ Two logistic regressions on words and pairs of words. `later_words.json`: senten
 the strongest of which speaks for all of them (a soft maximum), learned from tests/verifiers/after
 (labelled by hand) and from what follows the answers of the cases. `words_around.json`: the words
 around a value where it stands last, the weakest place counts (a soft minimum), learned from
-tests/verifiers/around and from the places of the right answer in all cases. The figures are those
-of the folders held_out, by set.
+tests/verifiers/around and from the places of the right answer in all cases. Each is fitted twice,
+with what the first fit gets wrong counted once more. The figures are those of the table as it is
+written, on the folders held_out, by set.
 
     python benchmarks/weigh_words.py
 """
