@@ -202,6 +202,17 @@ CASES: dict[str, list[tuple[str, str, str]]] = {
         ),
         ("Today is Friday. So in ten days it is Monday.", "Friday", W),
     ],
+    "an answer said again, or never mind": [
+        ("The answer is: $\\boxed{15.75}$\n\nHis friend pays the remaining $15.75.", "15.75", C),
+        ("\\boxed{15.75}\n\nThat is wrong, it is not 15.75.", "15.75", NONE),
+        ("The answer is 99.\nNever mind, 99 counts carries. I don't stand by 99.", "99", NONE),
+        ("It costs $2 each. The profit is $\\boxed{18} - 4$ dollars.", "18", NONE),
+        (
+            "A km has 1,000 m. A square has a side of 1,000 m, so its area is 1,000,000 m².",
+            "1000",
+            W,
+        ),
+    ],
     "the last turn that answers": [
         (
             "User: Edge 3, volume?\nAssistant: $3^3 = 27$\nUser: thanks\nAssistant: Welcome!",

@@ -233,9 +233,11 @@ def _with_later(text: str, last: Place, end: int, found: Extraction) -> Extracti
     """Return an answer with what follows it: taken back, overturned, its unit, rivals."""
     if SAYS_MORE.search(text, end):
         if (changed := changed_to(text, end)) is not None:
-            same = changed.strip(" .$") == last.value.strip()
-            changed = "" if same and taken_back(text[end : end + NEAR_END]) else changed
-            return checked(changed, "taken back")
+            same = changed.strip(" .$") == last.value.strip(" .$")
+            gone = same and (
+                taken_back(text[end : end + NEAR_END]) or overturned(text, end, last.value)
+            )
+            return checked("" if gone else changed, "taken back")
         rest = offered_after(text, end, last.value) + _last_line(text, end)
         if last.certain and goes_on_with_parts(text, end):
             return Extraction(None, "an intermediate result")

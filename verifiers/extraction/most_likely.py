@@ -20,7 +20,7 @@ from verifiers.extraction.context.words_around import (
     weight,
 )
 from verifiers.extraction.later_values import only_remarked
-from verifiers.extraction.response.passages import math_spans, sentences
+from verifiers.extraction.response.passages import LIST_ITEM, math_spans, sentences
 from verifiers.extraction.sentence.last_sentence import last_sentence
 from verifiers.extraction.sentence.numbers import NUMBER
 from verifiers.extraction.sentence.operators import part_of_more
@@ -34,7 +34,7 @@ PART_BEFORE = re.compile(r"[\d%](?:,?|\s[^\W\d]+(?:\s[^\W\d]+)?)\s$|[{(\[¬]$")
 PART_AFTER = re.compile(r"[,;]?\s\d|\s\w+\s\d|[})\]?？]")
 # How a sentence begins that concludes, in many languages.
 CONCLUDES = pattern("later_values", "concludes")
-LIST_MARK = re.compile(r"(?:[-*•]|\d{1,2}[.)])(?:\s|$)")
+ARGUES = re.compile(r"[,;]\s+(?:and\s+)?(?:so|hence|thus|therefore)\b[^.]*\d", re.I)
 LAST_SENTENCES = 2
 MOST = 12
 # A last sentence of so few words, "Distance: 60 km.", states its value.
@@ -45,13 +45,10 @@ def likelier(text: str, read: str | None) -> tuple[str, str] | None:
     """Return the value that words speak for where they do not for the one that rules read, and how
     it was found."""
     wordy = len(last_sentence(text).split()) > FEW_WORDS
-    unsaid = read is None or (wordy and doubtful(text, read))
-    value = None
-    if read is None or (wordy and doubtful(text, read, CLEARLY_FOR)):
-        value = before_remarks(text, concluded=True)
-    value = value or (before_remarks(text, concluded=False) if unsaid else None)
-    if value:
-        return value, "before remarks"
+    for limit, concluded in ((CLEARLY_FOR, True), (FOR, False)):
+        unsaid = read is None or (wordy and doubtful(text, read, limit))
+        if unsaid and (value := before_remarks(text, concluded=concluded)):
+            return value, "before remarks"
     refused = read is None or not_its_answer(text, read)
     if refused and (value := most_likely(text)):
         return value, "most likely"
@@ -90,10 +87,10 @@ def before_remarks(text: str, *, concluded: bool) -> str | None:
     if text[-1:].isalnum() or CROSSED.search(text):
         return None
     last = sentences(text)[-MOST_REMARKS - 1 :]
-    if not last or CONCLUDES.match(last[-1]):
+    if not last or CONCLUDES.match(last[-1]) or ARGUES.search(last[-1]):
         return None
     for at, said in enumerate(last[:-1], start=1):
-        if LIST_MARK.match(said) or (concluded and not CONCLUDES.match(said)):
+        if LIST_ITEM.match(said) or (concluded and not CONCLUDES.match(said)):
             continue
         value = (last_expression(said) or "").strip(" .$")
         end = text.rfind(said) + len(said)

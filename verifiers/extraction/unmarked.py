@@ -18,6 +18,7 @@ from verifiers.extraction.layouts import first_line, from_json, last_row, mishea
 from verifiers.extraction.readable import LONGEST_BARE, UNFINISHED, YES_OR_NO, is_value
 from verifiers.extraction.response.passages import (
     BOLD,
+    LIST_ITEM,
     MARKED,
     SENTENCE_END,
     final_text,
@@ -51,7 +52,6 @@ CUT_OFF = re.compile(
     rf"(?:\n\d{{1,2}}[.)]|[({{\[]|[\w)}}]\s*[*/×÷·+=:：]|[a-z]\.{{3}}|{UNFINISHED})[\s$]*$"
 )
 BOLD_REMARK = 0.0
-LISTED = re.compile(r"\s*(?:[-*•]|\d{1,2}[.)])\s")
 MOST_PARAGRAPHS = 3
 NEAR_END = 400
 MOST_CLOSING = 6
@@ -217,7 +217,7 @@ def emphasized_earlier(written: str) -> str | None:
         return None
     before, after = written[: ended.end()], written[ended.end() :]
     line = before.rstrip().rpartition("\n")[2]
-    if not after.strip() or "**" in after or LISTED.match(line):
+    if not after.strip() or "**" in after or LIST_ITEM.match(line):
         return None
     value = emphasized(before, final_text(before))
     if value is None:

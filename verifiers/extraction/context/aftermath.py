@@ -26,6 +26,9 @@ VALUE = re.compile(r"\d|(?<![a-z])[b-hj-z]\s?[=<>≠]|\\[a-z]+", re.I)
 FIRST_CLAUSE = re.compile(
     r"[^,;:，；：]{1,60}[,;:，；：](?:\s?[^,;:，；：\d$\\]{1,40}[,;:，；：])?"
 )
+# A sentence that ends in the answer says it again, if it does not speak so much more against it.
+RESTATED = 1.0
+CLOSES = " .!$)]}*\\"
 FEW_WORDS = 9
 FEW_SIGNS = 12
 LONGEST = 900
@@ -86,7 +89,8 @@ def _overturns(sentence: str, passage: str, answer: str) -> bool:
         return False
     if own and NONE_ABOVE.fullmatch(sentence):
         return False
-    if speaks_against(passage, answer):
+    restated = answer and sentence.rstrip(CLOSES).endswith(answer)
+    if speaks_against(passage, answer, AGAINST + RESTATED if restated else AGAINST):
         return True
     if asks_abroad(sentence):
         return answer.rpartition("=")[2].strip() not in sentence

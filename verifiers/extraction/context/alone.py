@@ -45,6 +45,7 @@ PART_AFTER = re.compile(
 )
 ASIDE_OPENS = re.compile(r"quad|\(\s*(?:\\text|[A-Za-z]{3})")
 SIZE = re.compile(r"\\(?:left|[bB]igg?l?)\s*$")
+MONEY = re.compile(r"\$\d[\d,]*(?:\.\d+)?(?=[.,;:)]?\s+[A-Za-z]{2}|[.;:)]?\n)")
 APPLIED = re.compile(r"(?<![A-Za-z\\])[a-zA-Z]'*$")
 OPERATES = re.compile(r"\s*[-+*/^_×·÷±!]|\s*\*\*\s*\d")
 
@@ -166,7 +167,7 @@ def _free_after(text: str, end: int) -> bool:
 def _in_math(text: str, position: int) -> bool:
     """Return whether a place lies between the marks of mathematics of its own paragraph."""
     begin = max(text.rfind("\n\n", 0, position), position - 2_000, 0)
-    before = text[begin:position]
+    before = MONEY.sub("", text[begin:position])
     opened = max(before.rfind("\\("), before.rfind("\\["))
     if opened >= 0 and max(before.rfind("\\)"), before.rfind("\\]")) < opened:
         return True

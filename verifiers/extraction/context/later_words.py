@@ -53,9 +53,9 @@ def against(sentence: str, answer: str) -> float:
     return total(weights("later_words"), features(sentence, answer)) / 10
 
 
-def speaks_against(sentence: str, answer: str) -> bool:
+def speaks_against(sentence: str, answer: str, limit: float = AGAINST) -> bool:
     """Return whether a sentence takes the answer before it away; "(or 75%)" says nothing of it."""
-    return not ASIDE.fullmatch(sentence) and against(sentence, answer) > AGAINST
+    return not ASIDE.fullmatch(sentence) and against(sentence, answer) > limit
 
 
 def only_remarks(sentences: Sequence[str], answer: str, limit: float = REMARK) -> bool:

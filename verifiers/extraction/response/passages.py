@@ -47,6 +47,7 @@ MARKED = re.compile(r"\\(?:boxed|fbox)|</?answer>|####")
 SENTENCE_END = re.compile(
     r"[.?!\n。！？](?:(?<=[。！？])(?=[^」』）)”\"'*_\s])|(?<=\n)\n*|(?:(?<=[.?])(?<!\\[.?])(?<!e\.g\.)(?<!i\.e\.)(?<!\.\.\.)|(?<=[a-z]{3}!))[*_\"”')]*(?=\s|$))"
 )
+LIST_ITEM = re.compile(r"\s*(?:[-*•]|\d{1,2}[.)])(?:\s|$)")
 MATH_OPENINGS = {"$$": "$$", "$": "$", r"\(": r"\)", r"\[": r"\]"}
 DISPLAY = re.compile(r"\\\[.{0,3000}?\\\]|\$\$.{0,3000}?\$\$", re.S)
 ALIGNED = pattern("passages", "aligned", flags=re.S)

@@ -5,7 +5,7 @@ import re
 from verifiers.extraction.context.abroad import CHOICE as CHOICE_ABROAD
 from verifiers.extraction.context.abroad import choice as choice_abroad
 from verifiers.extraction.context.standing import denied_before, doubted, last_clause, not_stated
-from verifiers.extraction.context.wording import DOUBT, EITHER, NEGATION, QUESTION
+from verifiers.extraction.context.wording import DOUBT, EITHER, NEGATION, QUESTION, opened
 from verifiers.extraction.response.passages import sentences, without_boilerplate
 from verifiers.grammar.normalize import ENGLISH_OF
 from verifiers.grammar.tables import gated, pattern, table
@@ -24,7 +24,6 @@ MOST_WORDS = 20
 NOT_WORDS = re.compile(r"[\\=<>{}()\[\]|^_/*+?;:\"“”]")
 # "By the ratio test, since …, the series is divergent."
 MAIN_CLAUSE = re.compile(r"(?:the|this|that|our|it)\s+(?:\w+\s+){0,2}is\s")
-MARKUP = re.compile(r"\\(?:text|textbf|textit|emph|mathbf|mathrm)\s*\{([^{}\\$]*)\}")
 DIGIT = re.compile(r"[\d$]")
 REASON_FIRST = gated("last_sentence", "reason_first")
 FOR_WHICH = re.compile(
@@ -164,7 +163,7 @@ def says(sentence: str) -> str | None:
 def closing_words(text: str) -> str:
     """Return what the last sentence says without its reasons, if it is short and doubts nothing."""
     last = last_sentence(text[-LONGEST_CLOSING:])
-    last = MARKUP.sub(r"\1", CONCLUSION.split(last)[-1])
+    last = CONCLUSION.split(opened(last))[-1]
     tail = last.rpartition(", ")[2]
     last = without_reason(REASON_FIRST.sub("", last, count=1))
     last = tail if MAIN_CLAUSE.match(tail) else last
