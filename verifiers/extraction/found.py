@@ -17,7 +17,7 @@ LABEL = pattern("extract", "label")
 CUT_WORD = re.compile(r"\b(?:or|and|to)\W*$|[\w)}]\s*[-+*/=<>]\s*$")
 # "2x = 8 \\quad\\Longrightarrow\\quad x = 4": what follows is the answer.
 ARROW = re.compile(
-    r"(?:\s|\\q?quad)*\\(?:(?:Long)?(?:left)?[Rr]ightarrow|implies)(?![a-z])(?:\s|\\q?quad)*"
+    r"\\(?:(?:Long)?(?:left)?[Rr]ightarrow|implies)(?![a-z])(?:\s|\\q?quad)*"
     r"(?=[^\s.}])"
 )
 LONGEST_ANSWER = 30_000

@@ -34,7 +34,7 @@ PART_BEFORE = re.compile(r"[\d%](?:,?|\s[^\W\d]+(?:\s[^\W\d]+)?)\s$|[{(\[¬]$")
 PART_AFTER = re.compile(r"[,;]?\s\d|\s\w+\s\d|[})\]?？]")
 # How a sentence begins that concludes, in many languages.
 CONCLUDES = pattern("later_values", "concludes")
-ARGUES = re.compile(r"[,;]\s+(?:and\s+)?(?:so|hence|thus|therefore)\b[^.]*\d", re.I)
+ARGUES = re.compile(r"[,;]\s+(?:and\s+)?(?:so|hence|thus|therefore)\b[^.]{0,200}\d", re.I)
 LAST_SENTENCES = 2
 MOST = 12
 # A last sentence of so few words, "Distance: 60 km.", states its value.

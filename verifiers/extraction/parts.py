@@ -10,7 +10,7 @@ from verifiers.extraction.response.formats import after_thought
 from verifiers.extraction.response.passages import final_text, without_quotations
 from verifiers.grammar.parts import last_parts
 
-FOR_WHAT = re.compile(r"\s*(?:for\s+|when\s+|at\s+)?\$?[a-z]\s*=\s*[^:\n=]{1,12}:\s*", re.I)
+FOR_WHAT = re.compile(r"^\s*(?:for\s+|when\s+|at\s+)?\$?[a-z]\s*=\s*[^:\n=]{1,12}:\s*", re.I)
 
 
 def in_parts(response: str, count: int, *, think_open: bool, cut_off: bool) -> Extraction | None:

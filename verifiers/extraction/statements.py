@@ -54,7 +54,7 @@ CONDITION = re.compile(r"^[^.]*\bif\b", re.I)
 GOES_ON = pattern("statements", "goes_on", flags=0)
 # "A: The sum of the even numbers is 90. Each odd number is one less …": a solution.
 PROSE_FIRST = re.compile(r"[A-Z][a-z]*\s[a-z][^.!?\n]*[.!?]\s+[A-Z][a-z]+\s[^\n]*\d")
-LOUD = re.compile(r"\s+!+\s*$")
+LOUD = re.compile(r"(?<=\S)\s+!+\s*$")
 CUT = re.compile(r"\b(?:or|and|to)\W*$|[-+*/:]\s*$|\\(?:cdot|times|div|[dt]?frac|sqrt)\s*$")
 NO_VALUE = re.compile(r"(?:DNE|does not exist|doesn['’]t exist)\W*$", re.I)
 IN_ALL = re.compile(r"(?<=\d)\s+(?:in (?:total|all)|altogether)\W*$", re.I)

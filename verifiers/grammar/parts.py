@@ -4,9 +4,10 @@ import re
 from typing import NamedTuple
 
 LABEL = re.compile(
-    r"(?:(?<![\w\\])part\s+)?\**"
-    r"(?:(?<![\w)\\}+/^=({·-])(?<![+/^=({·]\s)\(([a-h]|i{1,3}|iv)\)|(?<![^\s*])([a-h]|i{1,3}|iv)\)|(?<![^\n])(?-i:([a-h]):(?=\s)))"
-    r"[:.]?\**[:.]?\s*(?:=|→|->|\\to\b)?\s*",
+    r"(?:(?<![\w\\])part\s+)?\*{0,3}"
+    r"(?:(?<![\w)\\}+/^=({·-])(?<![+/^=({·]\s)\(([a-h]|i{1,3}|iv)\)|(?<![^\s*])([a-h]|i{1,3}|iv)\)"
+    r"|(?<![^\n])(?-i:([a-h]):(?=\s)))"
+    r"[:.]?\*{0,3}[:.]?\s*(?:=|→|->|\\to\b)?\s*",
     re.I,
 )
 # A bracket that is no label but multiplied: (a)(b), (a) + 1, (a) (x); a point (2, 3) is a part.
@@ -14,7 +15,7 @@ MULTIPLIES = re.compile(
     r"\s*(?:$|[+*/^=·]|\((?![^()]*,)|\\(?:cdot|times))|\W+$|.*[-+*/^=·(]$", re.S
 )
 ORDERS = (["a", "b", "c", "d", "e", "f", "g", "h"], ["i", "ii", "iii", "iv"])
-JOINT = re.compile(r"(?:[\s;,.*]|\\q?quad)*(?:\band)?[\s;,*-]*$")
+JOINT = re.compile(r"(?<![\s;,.*])(?:[\s;,.*]|\\q?quad)*+(?:\band)?[\s;,*-]*$")
 IN_TEXT = re.compile(r"\\(?:text\w*|mathrm)\s*\{\s*(\((?:[a-h]|i{1,3}|iv)\))[:\s]*\}")
 MARGIN = " \t\r\n*-•"
 LONGEST_PART = 60
