@@ -15,7 +15,7 @@ real: $(VENV)/installed-dev
 	$(BIN)/python benchmarks/real_model.py $(if $(MODEL),--model $(MODEL))
 
 test: $(VENV)/installed-dev
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 	@echo "Skipped here: tests that need vLLM. make test-vllm runs them, as CI does."
 
 # The folders of tests that take seconds; `test` is all of them.

@@ -26,7 +26,14 @@ from rlvr_cli.model.attention import ATTENTION
 
 settings.register_profile("any_machine", deadline=None)  # a busy one takes its time
 settings.load_profile("any_machine")
+# Folders with files that take minutes.
+LONG = ("tiny", "ranks", "runs", "cli")
 SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the long files, so that no process is left alone with one at the end."""
+    items.sort(key=lambda item: (*LONG, item.path.parent.name).index(item.path.parent.name))
 
 
 def random_model(family: str = "qwen2-tied", seed: int = 0) -> PreTrainedModel:
