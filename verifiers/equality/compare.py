@@ -117,11 +117,11 @@ def _last_side(gold: str, answer: str, read: Node | None) -> Judgement | None:
         return None
     last = LETTER_UNIT.sub("", last) if is_plain_number(gold) else last
     side = _read(last)
-    if isinstance(side, Node) and side.kind in ("tuple", "matrix", "set") and not side.symbols():
-        return Judgement(True, "the last side") if compare(gold, last.strip()).equal else None
-    identity = isinstance(read, Rel) and _is_identity(read)
-    summed = SUMMED.match(answer) and isinstance(side, Node) and not side.has("text")
-    if identity or summed:
+    several, summed = False, False
+    if isinstance(side, Node):
+        several = side.kind in ("tuple", "matrix", "set") and not side.symbols()
+        summed = SUMMED.match(answer) is not None and not side.has("text")
+    if several or summed or (isinstance(read, Rel) and _is_identity(read)):
         return Judgement(True, "the last side") if compare(gold, last.strip()).equal else None
     if NOT_CHAINED.search(THIN_SPACE.sub(" ", answer)):
         return None

@@ -67,9 +67,7 @@ def described(before: str, after: str, *, colon: bool = False) -> bool:
 def names_answer(sentence: str) -> bool:
     """Return whether a sentence of another language speaks of the answer."""
     english = sentence.isascii() and ENGLISH.search(sentence)
-    if SAME.search(sentence):
-        return False
-    return not english and _answer_noun(sentence) is not None
+    return not english and not SAME.search(sentence) and _answer_noun(sentence) is not None
 
 
 def choice(sentence: str) -> re.Match[str] | None:
