@@ -44,5 +44,5 @@ def audit(
 
         if not sources:
             raise UserError("audit: give a run, a result directory, a .jsonl file, or - for stdin")
-        names, paths = list(dict.fromkeys(sources)), fields_given(field)
-        compare_judges(names, by or (), limit, skip_bad, Display(quiet), paths)
+        paths = fields_given(field)
+        compare_judges(sources, by or (), limit, skip_bad, Display(quiet), paths)

@@ -7,7 +7,7 @@ from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.cores import usable_cores
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.text import shortened
+from rlvr_cli.core.text import plural, shortened
 from rlvr_cli.core.types import Problem, by_key
 from rlvr_cli.data.problems import load_problems
 from rlvr_cli.data.sources import canonical
@@ -15,7 +15,7 @@ from rlvr_cli.evaluation import responses as made
 from rlvr_cli.evaluation.fingerprint import data_hash, judging
 from rlvr_cli.evaluation.report import Result, check_fields, judged_problems
 from rlvr_cli.evaluation.result_dir import ResultDirectory
-from verifiers import OURS, open_judge
+from verifiers import OURS, Verdict, Verifier, open_judge
 
 
 def check_sources(
@@ -27,8 +27,7 @@ def check_sources(
             "--responses judges what is in its files; leave --model out, and give at most one "
             "problem set, which has their gold answers"
         )
-    if twice := next((one for one in sources if sources.count(one) > 1), None):
-        raise UserError(f"--responses {twice}: given twice; its rows would count twice")
+    made.refuse_twice(sources, "--responses ")
     return canonical(data[0]) if data else None
 
 
@@ -49,6 +48,25 @@ def _check_groups(
                 )
 
 
+def _warn_of_other_golds(
+    given: Sequence[made.ImportedResponse], equality: Verifier, display: Display
+) -> None:
+    """Warn of rows whose own gold answer is not that of the set which they were found in."""
+    other = [
+        row
+        for row in given
+        if row.own_gold is not None
+        and equality.equal(row.problem.answer or "", row.own_gold) != Verdict.CORRECT
+    ]
+    if other:
+        first = other[0]
+        golds = f"{shortened(first.own_gold or '')}, {shortened(first.problem.answer or '')}"
+        display.warn(
+            f"{plural(len(other), 'row')} with another gold answer than the set's, which counts "
+            f"({first.where}: {golds}): are they of this set?"
+        )
+
+
 def score(
     config: Config,
     sources: Sequence[str],
@@ -62,8 +80,8 @@ def score(
     known = load_problems(golds, data.split or "test", root=data.root) if golds else None
     given = [
         row
-        for source in sources
-        for row in made.read_responses(source, data.limit, data.skip_bad, data.fields, known)
+        for source, name in zip(sources, made.source_names(sources), strict=True)
+        for row in made.read_responses(source, data.limit, data.skip_bad, data.fields, known, name)
     ]
     made.check_responses(given)
     parts = by_key(given, lambda row: row.label)
@@ -80,7 +98,15 @@ def score(
     asked_for = config.data.answer_format if asked.judge == OURS else "any"
     formats = {label: asked_for or made.format_of_rows(part) for label, part in parts.items()}
     with open_judge(asked.judge) as equality:
+        _warn_of_other_golds(given, equality, display)
         theirs = earlier_results(asked, problems, equality)
+    whole = len(known.problems) if known and data.limit is None else 0
+    for (model, name), of_label in ours.items():
+        if (missing := whole - len(of_label)) > 0:
+            display.warn(
+                f"{model}: no response to {missing} of the {plural(whole, 'problem')} of {name}; "
+                "the figures leave them out"
+            )
     if directory is not None:
         directory.hold()
     results = []

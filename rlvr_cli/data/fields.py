@@ -136,7 +136,8 @@ class FieldReader:
             if "id" in self.given:
                 raise BadRowError(self._missing(row, "id", path))
             return path, ""
-        return path, str(value)
+        whole = isinstance(value, float) and value.is_integer()  # a column with a null in it
+        return path, str(int(value) if whole else value)
 
     def _responses(self, row: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
         """Return where a row's responses stand, and them: a text or several, also as JSON."""

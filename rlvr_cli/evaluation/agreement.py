@@ -39,8 +39,10 @@ class Pair:
 
     @property
     def is_judged(self) -> bool:
-        """Return whether both verdicts are about the answer; a format is ours alone."""
-        return not {self.ours["verdict"], self.theirs["verdict"]} & (UNJUDGED | {"bad_format"})
+        """Return whether both verdicts are about the answer; what is said of the format, or of a
+        response that was cut off, is ours alone."""
+        of_ours = {"bad_format", "truncated"}
+        return not {self.ours["verdict"], self.theirs["verdict"]} & (UNJUDGED | of_ours)
 
     @property
     def rights(self) -> tuple[bool, bool]:

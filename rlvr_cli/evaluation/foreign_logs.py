@@ -7,8 +7,6 @@ from typing import Any
 from rlvr_cli.data.fields import ALIASES
 from rlvr_cli.data.files import BadRowError, SourceRow
 
-_STOPS = {"stop": "stop", "max_tokens": "length", "model_length": "length"}
-
 Row = dict[str, Any]
 
 
@@ -40,13 +38,16 @@ def response_rows(rows: Iterable[SourceRow]) -> Iterator[SourceRow]:
 def _lm_eval(row: Row) -> Iterator[Row]:
     if len(row["resps"]) != 1:
         raise ValueError("choices by likelihood, not generated texts")
-    gold = row["target"]
-    if isinstance(gold, list):
-        if len(gold) != 1:
-            raise ValueError(f"target is a list of {len(gold)}")
-        (gold,) = gold
-    about = {"id": row["doc_id"], "answer": gold, "responses": row["resps"][0]}
+    about = {"id": row["doc_id"], "answer": _only(row["target"]), "responses": row["resps"][0]}
     yield {**_fields(row["doc"]), **about}
+
+
+def _only(golds: Any) -> Any:
+    """Return the gold answer. Raises ValueError where any of several is accepted."""
+    listed = golds if isinstance(golds, list) else [golds]
+    if len(listed) != 1:
+        raise ValueError(f"{len(listed)} gold answers, of which one is needed")
+    return listed[0]
 
 
 def _fields(doc: Row) -> Row:
@@ -56,8 +57,7 @@ def _fields(doc: Row) -> Row:
 
 def _lighteval(row: Row) -> Iterator[Row]:
     doc = row["doc"]
-    index = doc["gold_index"]
-    gold = doc["choices"][index[0] if isinstance(index, list) else index]
+    gold = doc["choices"][_only(doc["gold_index"])]
     responses = row["model_response"]["text"]
     yield {"id": doc.get("id"), "problem": doc["query"], "answer": gold, "responses": responses}
 
@@ -74,9 +74,9 @@ def _inspect(log: Row) -> Iterator[Row]:
             **about,
             "id": sample["id"],
             "problem": asked,
-            "answer": target[0] if isinstance(target, list) else target,
+            "answer": _only(target),
             "response": output["completion"],
-            "finish_reason": _STOPS.get(ends[0]) if ends else None,
+            "finish_reason": ends[0] if ends else None,
             "n_tokens": (output.get("usage") or {}).get("output_tokens"),
         }
 

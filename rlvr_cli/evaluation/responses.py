@@ -1,6 +1,7 @@
 """Read and judge responses made elsewhere, without a model."""
 
 import hashlib
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,16 +18,14 @@ from rlvr_cli.core.types import PROBLEM_SET, ROW_KEYS, FieldName, Problem
 from rlvr_cli.data.fields import FieldReader
 from rlvr_cli.data.files import BadRowError, file_rows, json_rows
 from rlvr_cli.data.problems import ProblemSet, read_rows
+from rlvr_cli.evaluation.ends import KNOWN, finish_reasons, lengths
 from rlvr_cli.evaluation.foreign_logs import response_rows
 from verifiers import Attempt, Format, Verifier
 
 LABELS = ("model", PROBLEM_SET)
 """Rows of several results in one stream say by these keys which result they belong to."""
-_ENDS = {"max_tokens": "length", "max_length": "length", "model_length": "length"}
-"""Other words for the end of a response that was cut off."""
 _BATCH = 512
-_SHORT, _DIGITS = 40, 12
-_MOST_TOKENS = 1 << 31
+_SHORT, _DIGITS, _SHOWN = 40, 12, 5
 
 
 @dataclass(frozen=True)
@@ -42,6 +41,8 @@ class ImportedResponse:
     prompt: str | None
     answer_format: Format | None
     """How the row says that its own verdict came about, if it does."""
+    own_gold: str | None = None
+    """The gold answer of a row that was found in a named set, where it is written otherwise."""
 
 
 def read_responses(
@@ -50,9 +51,11 @@ def read_responses(
     skip_bad: bool,
     fields: Mapping[FieldName, str] | None = None,
     golds: ProblemSet | None = None,
+    model: str | None = None,
 ) -> list[ImportedResponse]:
     """Read the rows of a file or stdin (`-`): `answer` and `response`, a text or a list of texts;
-    or what lm-eval, lighteval or inspect logged.
+    or what lm-eval, lighteval or inspect logged. `model` is the name of rows that say none, else
+    the file's.
 
     Rows with the same `id`, or without one with the same `problem`, are of one problem; those of
     the first `limit` problems of each result are kept. With `golds` each is a problem of that set,
@@ -67,14 +70,38 @@ def read_responses(
     rows = json_rows("stdin", sys.stdin.buffer) if source == "-" else file_rows(Path(source))
     reader = FieldReader(None, fields)
     joined = _Golds(golds) if golds is not None else None
-    given = list(read_rows(response_rows(rows), partial(_given, reader, joined), None, skip_bad))
+    read = partial(_given, reader, joined, model or source_names([source])[0])
+    given = list(read_rows(response_rows(rows), read, None, skip_bad))
     path = Path(source)
     is_listed = source != "-" and (path.parent / MANIFEST).exists()
     if is_listed and (changed := integrity_error(path.parent, path.name.__eq__, ())):
         LOG.warning("%s: not as the run wrote it: %s", path.parent, changed)
     if not given:
         raise UserError(f"{name}: no responses in it; one JSON object a line is expected")
+    ends = {end for row in given for end in row.finish_reasons if end}
+    if strange := sorted(ends - KNOWN):
+        said = ", ".join(map(shortened, strange[:_SHOWN]))
+        LOG.warning("%s: finish_reason %s: not known, taken as not cut off", name, said)
     return given if limit is None else list(_of_first_problems(given, limit))
+
+
+def refuse_twice(sources: Sequence[str], option: str = "") -> None:
+    """Raise UserError where a file is named twice, also by another way to it."""
+    files = [source if source == "-" else os.path.realpath(source) for source in sources]
+    for number, (source, file) in enumerate(zip(sources, files, strict=True)):
+        if file in files[:number]:
+            raise UserError(f"{option}{source}: given twice; its rows would count twice")
+
+
+def source_names(sources: Sequence[str]) -> list[str]:
+    """Name each file as it is called, without its ending, and by as many of its folders as tell
+    all of them apart."""
+    paths = [Path("responses" if source == "-" else source) for source in sources]
+    for depth in range(max(len(path.parts) for path in paths)):
+        names = ["/".join([*path.parts[-1 - depth : -1], path.stem]) for path in paths]
+        if len(set(names)) == len(names):
+            return names
+    return list(sources)
 
 
 def check_responses(given: Iterable[ImportedResponse]) -> None:
@@ -196,35 +223,31 @@ def _of_first_problems(given: Iterable[ImportedResponse], limit: int) -> Iterato
 
 
 def _given(
-    reader: FieldReader, golds: _Golds | None, where: str, number: int, row: Any
+    reader: FieldReader, golds: _Golds | None, model: str, where: str, number: int, row: Any
 ) -> ImportedResponse:
     problem, responses = reader.judged(row, golds is None)
-    source = where.rsplit(":", 1)[0]
+    source, own_gold = where.rsplit(":", 1)[0], None
     if golds is not None:
+        own_gold = problem.answer
         problem = golds.problem(problem.id or None, problem.problem)
-        names = (Path(source).stem, golds.name)
+        own_gold = None if own_gold == problem.answer else own_gold
     else:
         own = f"{Path(source).name}-{number}"
         identity = problem.id or (_digest(problem.problem) if problem.problem else own)
         extra = {k: v for k, v in problem.extra.items() if k not in {*ROW_KEYS, *LABELS}}
         problem = replace(problem, id=identity, extra=extra)
-        names = ("responses" if source == "stdin" else Path(source).stem, source)
-    count, prompt = len(responses), row.get("prompt")
-    ends = _each(row.get("finish_reason", row.get("stop_reason")), count)
-    lengths = _each(row.get("n_tokens"), count)
+    prompt = row.get("prompt")
     return ImportedResponse(
         where,
-        (str(row.get("model") or names[0]), str(row.get("problem_set") or names[1])),
+        (
+            str(row.get("model") or model),
+            str(row.get("problem_set") or (golds.name if golds is not None else source)),
+        ),
         problem,
         responses,
-        tuple(_ENDS.get(end, end) if isinstance(end, str) else None for end in ends),
-        tuple(n if type(n) is int and 0 <= n < _MOST_TOKENS else None for n in lengths),
+        finish_reasons(row, len(responses)),
+        lengths(row, len(responses)),
         prompt if isinstance(prompt, str) else None,
         row["verifier"] if row.get("verifier") in get_args(Format) else None,
+        own_gold,
     )
-
-
-def _each(value: Any, count: int) -> list[Any]:
-    """Return a value for each of the responses of a row: those of a list, else the one of all."""
-    listed = value if isinstance(value, list) else [value] * count
-    return listed if len(listed) == count else [None] * count

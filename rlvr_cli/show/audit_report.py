@@ -21,7 +21,7 @@ from rlvr_cli.evaluation.agreement import (
 )
 from rlvr_cli.evaluation.fingerprint import judge_versions
 from rlvr_cli.evaluation.report import check_fields
-from rlvr_cli.evaluation.responses import ImportedResponse, read_responses
+from rlvr_cli.evaluation.responses import ImportedResponse, read_responses, refuse_twice
 from rlvr_cli.show.screen import cell
 from verifiers import open_judge
 
@@ -41,6 +41,7 @@ def compare_judges(
     cannot be judged."""
     peer = f"{PEER} {judge_versions(PEER)[PEER]}"
     files = [name for source in sources for name in response_files(source)]
+    refuse_twice(files)
     given = [read_responses(name, limit, skip_bad, paths) for name in files]
     fields = {key for rows in given for row in rows for key in row.problem.extra}
     check_fields(by, fields, ", ".join(sources))
@@ -59,7 +60,7 @@ def compare_judges(
     if whole.unjudged:
         display.warn(
             f"{plural(whole.unjudged, 'response')} not judged by one or both (a timeout, an "
-            "unreadable gold answer, or a wrong format); the figures leave them out"
+            "unreadable gold answer, a wrong format, or cut off); the figures leave them out"
         )
     if not sys.stdout.isatty():
         _pipe([pair for pair in pairs if pair.differs], peer)

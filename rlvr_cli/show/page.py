@@ -93,6 +93,7 @@ def page_data(sources: Sequence[Source]) -> dict[str, Any]:
         for group, tokens in _sample(source, shares):
             first = group.rows[0]
             fields = [f"{key}: {value}" for key, value in _fields(first).items()]
+            fields += [f"result: {group.result}"] if group.result else []
             problem = _problem(first)
             place = problems.setdefault((*problem, *fields), len(problems))
             if place == len(listed):

@@ -66,7 +66,8 @@ def pass_at_1(sources: Sequence[Source]) -> list[list[str]]:
             of_set = f": {name}" if name else ""
             cells = [f"{number} {source.name}{of_set}", str(len(now))]
             cells += [_estimate(before.get(name, ())), _estimate(now)]
-            lines.append(cells + (_paired(now, first.get(name, ())) if number > 1 else ["", ""]))
+            base = first.get(name, next(iter(first.values())) if len(first) == 1 else ())
+            lines.append(cells + (_paired(now, base) if number > 1 else ["", ""]))
     header = ["pass@1 [95 %]", "problems", "before training", "measured last", "less the first"]
     whole = [[*header, "p"], *lines]
     if not any(source.config for source in sources):
@@ -94,39 +95,44 @@ def _paired(ours: Sequence[JudgedProblem], theirs: Sequence[JudgedProblem]) -> l
 
 def show_results(results: Sequence[Source], by: Sequence[str], display: Display) -> None:
     """Show pass@1 of results, by fields where asked for, and their problems, wrong ones first."""
-    listed = [result.held_out()[""] for result in results]
-    for result, problems in zip(results, listed, strict=True):
-        if not problems:
+    listed: dict[str, tuple[JudgedProblem, ...]] = {}
+    for result in results:
+        found = result.held_out()
+        if not found:
             raise UserError(f"show {result.path}: no responses in it")
-        check_fields(by, {key for problem in problems for key in problem.rows[0]}, result.name)
+        listed |= {
+            f"{result.name}: {name}" if name else result.name: of for name, of in found.items()
+        }
+    for name, problems in listed.items():
+        check_fields(by, {key for problem in problems for key in problem.rows[0]}, name)
     display.table(pass_at_1(results))
-    for result, problems in zip(results, listed, strict=True):
+    for name, problems in listed.items():
+        of_result = f" of {name}" if len(listed) > 1 else ""
         for field in by:
             lines = [
                 [value, str(len(part)), _estimate(part)]
                 for value, part in by_value(problems, field).items()
             ]
-            of_result = f" of {result.name}" if len(results) > 1 else ""
             display.table([[cell(field) + of_result, "problems", "pass@1 [95 %]"], *lines])
-        groups = sorted(result.groups(), key=lambda one: one.right / len(one.rows))
+        ordered = sorted(problems, key=lambda one: one.tally.correct / len(one.rows))
         lines = [
             [
-                cell(group.rows[0]["id"]),
-                f"{group.right} of {len(group.rows)}",
-                cell(group.rows[0]["answer"]),
-                cell(_answers(group)),
+                cell(problem.id),
+                f"{problem.tally.correct} of {len(problem.rows)}",
+                cell(problem.rows[0]["answer"]),
+                cell(_answers(problem.rows)),
             ]
-            for group in groups[:_SHOWN]
+            for problem in ordered[:_SHOWN]
         ]
-        display.table([["wrong ones first", "right", "gold", "answers"], *lines])
-        if len(groups) > _SHOWN:
-            more = f"and {len(groups) - _SHOWN} more problems; --problem ID shows one"
+        display.table([[f"wrong ones first{of_result}", "right", "gold", "answers"], *lines])
+        if len(ordered) > _SHOWN:
+            more = f"and {len(ordered) - _SHOWN} more problems; --problem ID shows one"
             display.say("", more)
 
 
-def _answers(group: ShownGroup) -> str:
+def _answers(rows: Sequence[ResponseRow]) -> str:
     """Return the most frequent answers as they were written, each with its count."""
-    found = Counter(str(row["extracted"] or row["verdict"]) for row in group.rows).most_common()
+    found = Counter(str(row["extracted"] or row["verdict"]) for row in rows).most_common()
     listed = [f"{count} x {text}" for text, count in found[:_ANSWERS]]
     return ", ".join([*listed, *["…"][: len(found) - len(listed)]])
 
@@ -165,6 +171,7 @@ def _show_group(
 ) -> None:
     first, config = group.rows[0], source.config
     place = f"step {group.step}, group {group.number}: " if config else ""
+    place += f"{shortened(group.result)}: " if group.result else ""
     fate = f", {trained(group, config)}" if config else ""
     count = f"{group.right} of {plural(len(group.rows), 'response')} right{fate}"
     display.lines(

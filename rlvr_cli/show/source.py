@@ -17,6 +17,7 @@ from rlvr_cli.core.layers import run_layer
 from rlvr_cli.core.text import first_mistake, shortened
 from rlvr_cli.core.types import PROBLEM_SET, Completion, Group, Problem, Prompt, Rollout, by_key
 from rlvr_cli.evaluation.report import UNJUDGED, JudgedProblem, ResponseRow, apart, judged_problems
+from rlvr_cli.evaluation.responses import LABELS
 from rlvr_cli.evaluation.stored import JudgedRow
 from rlvr_cli.runs.stored import StoredTokens, read_metrics, read_tokens
 from verifiers import Verdict, Verification
@@ -52,6 +53,8 @@ class ShownGroup:
     step: int
     number: int
     rows: tuple[ResponseRow, ...]
+    result: str = ""
+    """Which of a directory's results it is of, where there are several."""
 
     @cached_property
     def judged(self) -> list[ResponseRow]:
@@ -113,7 +116,15 @@ class Source:
             known = f"{min(files)} to {max(files)}" if max(files) else "no steps"
             raise UserError(f"--step {step}: {self.path} has no such step; it has {known}")
         for number in [step] if step is not None else sorted(files):
-            yield from grouped(number, (row for path in files[number] for row in read_rows(path)))
+            parts = (
+                (path, group)
+                for path in files[number]
+                for group in grouped(number, read_rows(path))
+            )
+            for at, (path, group) in enumerate(parts, 1):
+                several = self.config is None and len(files[number]) > 1
+                of_result = result_of(path if several else None, group.rows[0])
+                yield replace(group, number=at, result="" if self.config else of_result)
 
     def tokens(self, step: int) -> dict[int, list[StoredTokens]]:
         """Return what the update of a step saw of single tokens, by group; often of a few only."""
@@ -122,24 +133,37 @@ class Source:
         return by_key(found, lambda one: one.group)
 
     def held_out(self, when: str = "newest") -> dict[str, tuple[JudgedProblem, ...]]:
-        """Return each held-out set as measured before training, or last; the problems of a result.
-        Of a single one the name is empty."""
-        paths = self.files[0] if self.config is None else []
-        if self.config is not None:
-            folder = self.path / "rollouts"
-            paths = [folder / "held-out-before.jsonl"]
-            if when == "newest":
-                paths += sorted(folder.glob("held-out-step-*.jsonl"))
-                paths.append(folder / "held-out-after.jsonl")
-            paths = [path for path in paths if path.exists()][-1:]
-        are_several = self.config is not None and len(self.config.eval.sources) > 1
-        rows = [row for path in paths for row in read_rows(path)]
-        of_sets = by_key(rows, lambda row: str(row.get(PROBLEM_SET, "")))
-        sets = of_sets if are_several else {"": rows}
+        """Return each held-out set as measured before training, or last; or each result of a
+        directory. Of a single one the name is empty."""
+        if self.config is None:
+            rows = [(path, row) for path in self.files[0] for row in read_rows(path)]
+            parts = by_key(rows, lambda pair: result_of(*pair))
+            listed = {name: [row for _, row in part] for name, part in parts.items()}
+        else:
+            listed = self._measured(when)
         return {
-            name: judged_problems(sorted(rows, key=lambda row: row["id"]), apart)
-            for name, rows in sets.items()
+            name if len(listed) > 1 else "": judged_problems(
+                sorted(rows, key=lambda row: row["id"]), apart
+            )
+            for name, rows in listed.items()
         }
+
+    def _measured(self, when: str) -> dict[str, list[ResponseRow]]:
+        folder = self.path / "rollouts"
+        paths = [folder / "held-out-before.jsonl"]
+        if when == "newest":
+            paths += sorted(folder.glob("held-out-step-*.jsonl"))
+            paths.append(folder / "held-out-after.jsonl")
+        paths = [path for path in paths if path.exists()][-1:]
+        rows = [row for path in paths for row in read_rows(path)]
+        are_several = self.config is not None and len(self.config.eval.sources) > 1
+        return by_key(rows, lambda row: str(row.get(PROBLEM_SET, "")) if are_several else "")
+
+
+def result_of(path: Path | None, row: ResponseRow) -> str:
+    """Return which result a row is of: what it says of its model and set, else its file's name."""
+    said = [str(row[key]) for key in LABELS if row.get(key)]
+    return " on ".join(said) or (path.stem if path else "")
 
 
 def open_source(path: Path) -> Source:

@@ -85,6 +85,34 @@ def test_files_are_joined_to_a_set_by_id_or_text_and_the_figures_are_handed_on(t
     assert [one["model"] for one in json.loads(done.stdout)["results"]] == ["m", "n"]
 
 
+def test_files_of_one_name_are_models_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "set.jsonl").write_text(jsonl({"id": "a", "problem": "p", "answer": 7}))
+    for folder, response in (("A", "7"), ("B", "8")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "out.jsonl").write_text(jsonl({"id": "a", "response": response}))
+    given = ("--responses", "A/out.jsonl", "--responses", "B/out.jsonl")
+    done = invoke("eval", "set.jsonl", *given, "--format", "csv", "--out", "r")
+    found = [line.split(",") for line in done.stdout.splitlines()[1:]]
+    assert [(line[0], line[5]) for line in found] == [("A/out", "1.0"), ("B/out", "0.0")]
+    shown = invoke("show", "r").stdout
+    assert "r: set.jsonl--A_out" in shown
+    assert shown.count("1 of 1") == shown.count("0 of 1") == 1
+
+
+def test_what_does_not_fit_the_named_set_is_said(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    golds = [{"id": n, "problem": f"p{n}", "answer": n} for n in range(3)]
+    (tmp_path / "set.jsonl").write_text(jsonl(*golds))
+    rows = [{"id": 1.0, "answer": "1.0", "response": "1"}, {"id": 2, "answer": 5, "response": "5"}]
+    (tmp_path / "in.jsonl").write_text(jsonl(*rows))
+    given = ("eval", "set.jsonl", "--responses", "in.jsonl")
+    said = " ".join(invoke(*given).stderr.split())
+    assert "in: no response to 1 of the 3 problems of set.jsonl; the figures leave" in said
+    assert "1 row with another gold answer than the set's, which counts (in.jsonl:2: 5, 2)" in said
+    assert "no response to" not in invoke(*given, "--limit", 2).stderr
+
+
 @pytest.mark.parametrize(
     ("row", "says"),
     [

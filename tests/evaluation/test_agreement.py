@@ -18,6 +18,7 @@ def test_agreement_is_the_mean_over_problems():
         pair("b", "no_answer", "wrong"),
         pair("b", "wrong", "correct"),
         pair("b", "bad_format", "correct"),
+        pair("b", "truncated", "correct"),
         pair("b", "wrong", "no_answer"),
         pair("b", "wrong", "timeout"),
         pair("c", "unparseable_gold", "correct"),
@@ -26,9 +27,9 @@ def test_agreement_is_the_mean_over_problems():
     assert found.share.value == pytest.approx((1 / 2 + 2 / 3) / 2)
     assert found.share.problems == 2
     counts = (found.both, found.only_ours, found.only_theirs, found.neither, found.unjudged)
-    assert counts == (1, 1, 1, 2, 3)
+    assert counts == (1, 1, 1, 2, 4)
     assert found.responses == 5
-    assert [one.differs for one in pairs] == [False, True, False, True, *[False] * 4]
+    assert [one.differs for one in pairs] == [False, True, False, True, *[False] * 5]
 
 
 def test_full_agreement_is_not_certain():

@@ -102,6 +102,11 @@ def test_killed_midway_the_same_command_ends_as_if_it_had_not_been(tmp_path, log
     assert found[0][0][0]["responses"] == 2_000 * (3 if log != "inspect.json" else 4)
 
 
+LIGHT = {"model_response": {"text": ["5"]}}
+SEVERAL = {"id": 1, "input": "q", "target": ["3", "5"]}
+SEVERAL["output"] = {"choices": [{"stop_reason": "stop"}], "completion": "5"}
+
+
 @pytest.mark.parametrize(
     ("row", "tool"),
     [
@@ -112,6 +117,11 @@ def test_killed_midway_the_same_command_ends_as_if_it_had_not_been(tmp_path, log
             {"doc": {"query": "q", "choices": [], "gold_index": 0}, "model_response": {}},
             "lighteval",
         ),
+        (
+            {"doc": {"query": "q", "choices": ["3", "5"], "gold_index": [0, 1]}, **LIGHT},
+            "lighteval",
+        ),
+        ({"version": 2, "eval": {"model": "m", "task": "t"}, "samples": [SEVERAL]}, "inspect"),
         ({"version": 2, "eval": {}, "samples": []}, "inspect"),
         (
             {"version": 2, "eval": {"model": "m", "task": "t"}, "samples": [{"input": []}]},
@@ -141,7 +151,7 @@ def test_other_rows_stay_as_they_are():
 
 def test_a_chat_is_asked_by_its_last_user_turn(tmp_path):
     turns = [{"role": "user", "content": "p"}, {"role": "assistant", "content": "x"}]
-    sample = {"id": 1, "input": [*turns, {"role": "user", "content": "q"}], "target": ["7", "8"]}
+    sample = {"id": 1, "input": [*turns, {"role": "user", "content": "q"}], "target": ["7"]}
     sample["output"] = {"choices": [{"stop_reason": "max_tokens"}], "completion": "It is 7"}
     log = {"version": 2, "eval": {"model": "m", "task": "t"}, "samples": [sample]}
     (tmp_path / "log.json").write_text(json.dumps(log))

@@ -17,6 +17,8 @@ from rlvr_cli.evaluation.responses import (
     format_of_rows,
     judged_rows,
     read_responses,
+    refuse_twice,
+    source_names,
 )
 from verifiers import Attempt, Verdict, Verification, Verifier
 
@@ -128,20 +130,44 @@ def test_what_a_row_says_amiss_of_its_response_is_not_known(read):
     amiss = {"finish_reason": 3, "prompt": 3, "verifier": "x"}
     (row,) = read(FULL | amiss)
     assert (row.finish_reasons, row.prompt, row.answer_format) == ((None,), None, None)
-    tokens = [0, (1 << 31) - 1, -1, 1 << 31, True, 1.0, "1"]
-    rows = read(*(FULL | {"n_tokens": n} for n in tokens))
-    assert [row.n_tokens[0] for row in rows] == [0, (1 << 31) - 1, *[None] * 5]
 
 
 def test_each_response_of_a_list_has_its_own_end_and_length(read):
     listed = {"id": 1, "answer": "2", "completions": ["a", "b"]}
     ends = {"finish_reason": ["stop", "max_tokens"], "n_tokens": [5, 7]}
-    several, short, one = read(
-        listed | ends, listed | {"n_tokens": [5]}, listed | {"stop_reason": "max_tokens"}
-    )
+    several, one = read(listed | ends, listed | {"stop_reason": "max_tokens"})
     assert (several.finish_reasons, several.n_tokens) == (("stop", "length"), (5, 7))
-    assert short.n_tokens == (None, None)
     assert one.finish_reasons == ("length", "length")
+
+
+def test_an_end_that_nobody_knows_is_said(read, caplog):
+    rows = read(FULL | {"finish_reason": "MAX_TOKENS"}, FULL | {"finish_reason": "tired"})
+    assert [row.finish_reasons for row in rows] == [("length",), ("tired",)]
+    (said,) = caplog.messages
+    assert said.endswith("r.jsonl: finish_reason tired: not known, taken as not cut off")
+
+
+@pytest.mark.parametrize(
+    ("files", "names"),
+    [
+        (["a.jsonl", "x/b.jsonl"], ["a", "b"]),
+        (["A/out.jsonl", "B/out.jsonl"], ["A/out", "B/out"]),
+        (["r/A/out.jsonl", "r/B/out.jsonl", "-"], ["A/out", "B/out", "responses"]),
+        (["a.json", "a.jsonl"], ["a.json", "a.jsonl"]),
+        (["/x.jsonl"], ["x"]),
+    ],
+)
+def test_files_are_named_apart(files, names):
+    assert source_names(files) == names
+
+
+def test_one_file_by_two_ways_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("link.jsonl").symlink_to("r.jsonl")
+    refuse_twice(["r.jsonl", "s.jsonl", "-"])
+    for other in ("r.jsonl", "./r.jsonl", str(tmp_path / "r.jsonl"), "link.jsonl"):
+        with pytest.raises(UserError, match="given twice; its rows would count twice"):
+            refuse_twice(["s.jsonl", "r.jsonl", other])
 
 
 def test_a_response_may_be_an_assistants_turn(read):

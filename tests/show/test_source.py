@@ -117,6 +117,25 @@ def test_a_result_and_a_file_of_rows(tmp_path):
         assert [problem.tally.correct for problem in source.held_out()[""]] == [2, 0, 1]
 
 
+def test_results_of_several_models_stay_apart(tmp_path):
+    """Also where two sets call different problems by one id."""
+    result = made_result(tmp_path / "result")
+    other = [made_row("a", 0, "wrong"), made_row("a", 1, "wrong")]
+    write_rows(result / "responses" / "set--other.jsonl", other)
+    source = open_source(result)
+    rights = {
+        name: [problem.tally.correct for problem in found]
+        for name, found in source.held_out().items()
+    }
+    assert rights == {"set--model": [2, 0, 1], "set--other": [0]}
+    groups = [(one.number, one.result, one.right) for one in source.groups()]
+    assert [number for number, *_ in groups] == [1, 2, 3, 4]
+    assert groups[-1] == (4, "set--other", 0)
+    rows = [row | {"model": model} for model in ("m", "n") for row in other]
+    write_rows(tmp_path / "piped.jsonl", rows)
+    assert list(open_source(tmp_path / "piped.jsonl").held_out()) == ["m", "n"]
+
+
 @pytest.mark.parametrize("verdict", list(Verdict))
 def test_every_verdict_has_a_reason(verdict):
     row = made_row("a", 3, verdict.value)
