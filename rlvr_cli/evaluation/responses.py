@@ -147,7 +147,7 @@ def check_problems(problems: Iterable[tuple[str, Problem]], repeated: bool) -> N
     by_text: dict[str, tuple[str, Problem]] = {}
     for where, problem in problems:
         before, first = by_id.setdefault(problem.id, (where, problem))
-        same = first.problem == problem.problem
+        same = first.problem.strip() == problem.problem.strip()
         if first is not problem and not (repeated and same):
             raise UserError(
                 f"{where}: the id {problem.id} is that of another problem ({before}); "
