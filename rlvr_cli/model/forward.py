@@ -126,7 +126,7 @@ def choose_forward(model: Any, vocab_size: int, samples: Sequence[Sample], conte
             f"{type(model).__name__} gives probabilities that are not finite: its weights are "
             "damaged or not for this version of transformers"
         )
-    with _rounded_embeddings(model):
+    with model.get_input_embeddings().register_forward_hook(_rounded):
         again = _own_logprobs(model, vocab_size, samples[:_FEW])
     rounding = float((again - own[: len(again)]).abs().max())
     tolerance = min(_FLOOR + _ROUNDINGS * rounding, _CEILING)
@@ -200,19 +200,10 @@ def _set_attention(model: Any, name: str) -> None:
         model.set_attn_implementation(name)
 
 
-@contextmanager
-def _rounded_embeddings(model: Any) -> Iterator[None]:
+def _rounded(module: Any, args: Any, output: torch.Tensor) -> torch.Tensor:
     """Perturb embeddings by one rounding, up or down in turn, like another summation order."""
-
-    def rounded(module: Any, args: Any, output: torch.Tensor) -> torch.Tensor:
-        signs = 1 - 2 * (torch.arange(output.numel(), device=output.device) % 2)
-        return output * (1 + signs.reshape(output.shape) * torch.finfo(output.dtype).eps)
-
-    handle = model.get_input_embeddings().register_forward_hook(rounded)
-    try:
-        yield
-    finally:
-        handle.remove()
+    signs = 1 - 2 * (torch.arange(output.numel(), device=output.device) % 2)
+    return output * (1 + signs.reshape(output.shape) * torch.finfo(output.dtype).eps)
 
 
 def _name(way: Forward) -> str:

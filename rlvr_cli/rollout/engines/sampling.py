@@ -95,11 +95,8 @@ class Drawn:
             yield p, self._completions(p)
 
     def _completions(self, p: int) -> list[Completion]:
+        rows = slice(p * self.samples, (p + 1) * self.samples)
         return [
             Completion(ids, logprobs, "stop" if ids[-1] in self.stop_ids else "length")
-            for ids, logprobs in zip(
-                self.token_ids[p * self.samples : (p + 1) * self.samples],
-                self.logprobs[p * self.samples : (p + 1) * self.samples],
-                strict=True,
-            )
+            for ids, logprobs in zip(self.token_ids[rows], self.logprobs[rows], strict=True)
         ]
