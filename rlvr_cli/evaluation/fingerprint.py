@@ -4,7 +4,7 @@ import hashlib
 import importlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,18 +41,18 @@ def model_hash(directory: Path) -> str:
 
 def data_hash(problems: Iterable[Problem]) -> str:
     """Compute SHA-256 over ids, texts, gold answers and fields, in order."""
-    whole = hashlib.sha256()
-    for problem in problems:
-        row = [problem.id, problem.problem, problem.answer, problem.extra, *problem.turns]
-        whole.update(json.dumps(row, default=str, sort_keys=True).encode() + b"\n")
-    return whole.hexdigest()
+    return _rows_hash([p.id, p.problem, p.answer, p.extra, *p.turns] for p in problems)
 
 
 def prompts_hash(prompts: Iterable[Prompt]) -> str:
     """Compute SHA-256 over the prompts' token ids: a chat template may insert the date."""
+    return _rows_hash(prompt.token_ids for prompt in prompts)
+
+
+def _rows_hash(rows: Iterable[Sequence[Any]]) -> str:
     whole = hashlib.sha256()
-    for prompt in prompts:
-        whole.update(json.dumps(prompt.token_ids).encode() + b"\n")
+    for row in rows:
+        whole.update(json.dumps(row, default=str, sort_keys=True).encode() + b"\n")
     return whole.hexdigest()
 
 
@@ -84,21 +84,16 @@ def judging(answer_format: Format, judge: str = OURS, votes: str = "valid") -> F
 
 def sampling(params: SamplingParams, seed: int, seeded: bool, template: str) -> Fingerprint:
     """Return the part about sampling; `seeded`: every response has a seed of its own."""
-    return {
-        "prompt": template,
-        "sampling": {**vars(params), "seed": seed, "seeded": seeded},
-    }
+    return {"prompt": template, "sampling": vars(params) | {"seed": seed, "seeded": seeded}}
 
 
 def engine_versions(engine: "Engine", device: Any, threads: int) -> Fingerprint:
     """Return the fingerprint's part about engine, hardware and library versions."""
     import torch
 
-    where = (
-        {"device": torch.cuda.get_device_name(device)}
-        if device.type == "cuda"
-        else {"device": device.type, "threads": threads}
-    )
+    where: Fingerprint = {"device": device.type, "threads": threads}
+    if device.type == "cuda":
+        where = {"device": torch.cuda.get_device_name(device)}
     libraries = sorted({engine.name, "torch", "transformers"})
     versions = {name: importlib.import_module(name).__version__ for name in libraries}
     return {"engine": {"name": engine.name, **versions, **where}}

@@ -153,11 +153,9 @@ def check_problems(problems: Iterable[tuple[str, Problem]], repeated: bool) -> N
                 f"{where}: the id {problem.id} is that of another problem ({before}); "
                 "every problem needs an id of its own"
             )
-        twins = [(before, first)]
+        _check_golds(where, problem, before, first)
         if problem.problem:
-            twins.append(by_text.setdefault(problem.problem, (where, problem)))
-        for before, twin in twins:
-            _check_golds(where, problem, before, twin)
+            _check_golds(where, problem, *by_text.setdefault(problem.problem, (where, problem)))
 
 
 def _check_golds(where: str, problem: Problem, before: str, twin: Problem) -> None:

@@ -74,7 +74,7 @@ class PartialResult:
         try:
             theirs = Header.model_validate(parse_json(first)).fingerprint
         except ValueError:
-            if self.rows_of or not any(map(_is_group, lines)):
+            if self.rows_of or not any(map(_read_group, lines)):
                 return
             differing = "its first line cannot be read"
         else:
@@ -86,12 +86,9 @@ class PartialResult:
 
     def _group(self, line: bytes) -> list[ResponseRow] | None:
         """Return the rows of a line, or None if it is damaged."""
-        try:
-            values = parse_json(line)
-            group = Group.model_validate(values)
-        except ValueError:
+        if (found := _read_group(line)) is None:
             return None
-        rows: list[ResponseRow] = values["rows"]
+        group, rows = found
         ids = {row.id for row in group.rows}
         whole = len(rows) == self.samples and len(ids) == 1 and self._seal(rows) == group.sha256
         return rows if whole else None
@@ -256,9 +253,10 @@ def _judged_file(path: Path) -> list[ResponseRow]:
     return sorted(rows, key=lambda row: row["id"])
 
 
-def _is_group(line: bytes) -> bool:
+def _read_group(line: bytes) -> tuple[Group, list[ResponseRow]] | None:
+    """Return the group of a line and its rows as they stand there; None if it is none."""
     try:
-        Group.model_validate(parse_json(line))
+        values = parse_json(line)
+        return Group.model_validate(values), values["rows"]
     except ValueError:
-        return False
-    return True
+        return None
