@@ -50,9 +50,8 @@ def add_adapter(model: Any, rank: int, alpha: int, targets: str | Sequence[str],
             peft.inject_adapter_in_model(config, model)
         except ValueError:  # peft found none, or one that is not a layer of weights
             raise UserError(_unknown_targets(model, targets)) from None
-    adapted = {name for name, module in model.named_modules() if hasattr(module, "lora_A")}
+    ends = [f".{name}" for name, module in model.named_modules() if hasattr(module, "lora_A")]
     plain = all(isinstance(layer.get_base_layer(), _LINEAR) for layer in layers(model))
-    ends = tuple(f".{name}" for name in adapted)
     missing = not isinstance(named, str) and any(
         not any(end.endswith(f".{target}") for end in ends) for target in named
     )

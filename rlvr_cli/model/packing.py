@@ -7,6 +7,7 @@ its prompt and to itself. The last token of a response predicts nothing and is l
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -208,29 +209,17 @@ def packed_attention(
     D]. On a GPU numbers of 16 bits take the kernel for runs, everything else a mask."""
     if runs_fit(query):
         return attention_of_runs(query, key, value, layout.runs, scale)
-    grouped = query.shape[1] != key.shape[1]
+    is_grouped = query.shape[1] != key.shape[1]
+    attend = partial(F.scaled_dot_product_attention, scale=scale, enable_gqa=is_grouped)
     q, k, v = (tensor[0].transpose(0, 1) for tensor in (query, key, value))
-    prompt_k, prompt_v = (tensor[layout.prompt_index].transpose(1, 2) for tensor in (k, v))
-    prompt_out = F.scaled_dot_product_attention(
-        q[layout.prompt_index].transpose(1, 2),
-        prompt_k,
-        prompt_v,
-        is_causal=True,
-        scale=scale,
-        enable_gqa=grouped,
-    )
+    prompt_q, prompt_k, prompt_v = (each[layout.prompt_index].transpose(1, 2) for each in (q, k, v))
+    prompt_out = attend(prompt_q, prompt_k, prompt_v, is_causal=True)
     response_k, response_v = (
         torch.cat([shared[layout.prompt_of], tensor[layout.response_index].transpose(1, 2)], 2)
         for shared, tensor in ((prompt_k, k), (prompt_v, v))
     )
-    response_out = F.scaled_dot_product_attention(
-        q[layout.response_index].transpose(1, 2),
-        response_k,
-        response_v,
-        attn_mask=layout.visible.to(query.dtype),
-        scale=scale,
-        enable_gqa=grouped,
-    )
+    response_q, visible = q[layout.response_index].transpose(1, 2), layout.visible.to(query.dtype)
+    response_out = attend(response_q, response_k, response_v, attn_mask=visible)
     shape = (-1, query.shape[1], value.shape[-1])
     padded = [out.transpose(1, 2).reshape(shape) for out in (prompt_out, response_out)]
     return torch.cat(padded)[layout.unpack][None]

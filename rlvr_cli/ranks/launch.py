@@ -168,7 +168,6 @@ def _exit_code(children: Sequence[subprocess.Popen[bytes]], asked: Sequence[int]
 
 def _end(children: Sequence[subprocess.Popen[bytes]]) -> None:
     for child in children:
-        if child.poll() is None:
-            child.kill()
+        child.kill()
     for child in children:
         child.wait()
