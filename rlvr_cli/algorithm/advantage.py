@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.kl import ESTIMATORS
@@ -14,17 +15,15 @@ from rlvr_cli.algorithm.samples import TrainingSample
 
 
 def group_normalized(
-    rewards_G: torch.Tensor,
-    deviation: Literal["sample", "population"] = "sample",
-    eps: float = 1e-6,
+    rewards_G: torch.Tensor, deviation: Literal["sample", "population"] = "sample"
 ) -> torch.Tensor:
-    """Compute A_i = (r_i - mean r) / (std r + eps), [G]; the n-1 deviation or the n one.
+    """Compute A_i = (r_i - mean r) / (std r + 1e-6), [G]; the n-1 deviation or the n one.
 
     GRPO, Shao et al. 2024, arXiv:2402.03300, section 4.1.2. Raises ValueError for a group of one.
     """
     _refuse_one(rewards_G)
     std = rewards_G.std(correction=1 if deviation == "sample" else 0)
-    return (rewards_G - rewards_G.mean()) / (std + eps)
+    return (rewards_G - rewards_G.mean()) / (std + 1e-6)
 
 
 def group_centered(rewards_G: torch.Tensor) -> torch.Tensor:
@@ -76,12 +75,12 @@ def gae(
     return advantages
 
 
-def whiten(values: torch.Tensor, mask: torch.Tensor, eps: float = 1e-8) -> torch.Tensor:
-    """Compute (x - mean) / (std + eps) over the mask (n-1 deviation), 0 in the padding, [B, T]."""
+def whiten(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Compute (x - mean) / (std + 1e-8) over the mask (n-1 deviation), 0 in padding, [B, T]."""
     inside = values[mask.bool()]
     if len(inside) < 2:
         return torch.zeros_like(values)
-    return (values - inside.mean()) / (inside.std() + eps) * mask
+    return (values - inside.mean()) / (inside.std() + 1e-8) * mask
 
 
 def of_highest_entropy(
@@ -165,23 +164,20 @@ def with_advantages(
     stays = torch.tensor([not (algo.masks_cut_off and sample.is_cut_off) for sample in samples])
     if algo.advantage.is_likelihood:
         stays &= advantages.any(1)
+    mask = inputs.mask * stays[:, None]
     if algo.whiten:
-        advantages = whiten(advantages, inputs.mask * stays[:, None])
-    lengths = [len(sample.response_ids) for sample in samples]
+        advantages = whiten(advantages, mask)
     if algo.top_entropy is not None:
-        entropy = torch.zeros_like(inputs.mask)
-        for row, sample in zip(entropy, samples, strict=True):
-            assert sample.entropy is not None
-            row[: len(sample.entropy)] = sample.entropy
-        mask = inputs.mask * stays[:, None]
+        found = [sample.entropy for sample in samples if sample.entropy is not None]
+        entropy = pad_sequence(found, batch_first=True).to(mask)
         advantages = of_highest_entropy(advantages, entropy, mask, algo.top_entropy)
     return [
         dataclasses.replace(
             sample,
-            advantages=advantages[index, :length],
-            returns=returns[index, :length] if algo.critic is not None else None,
+            advantages=advantages[index, : len(sample.response_ids)],
+            returns=returns[index, : len(sample.response_ids)] if algo.critic else None,
         )
-        for index, (sample, length) in enumerate(zip(samples, lengths, strict=True))
+        for index, sample in enumerate(samples)
         if stays[index]
     ]
 

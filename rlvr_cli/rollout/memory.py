@@ -131,7 +131,6 @@ def _adapter_numbers(model: Any, rank: int, targets: Any) -> int:
 
 def smaller(config: Config, model: Any) -> Iterator[tuple[str, Config]]:
     """Yield settings that need less memory, cheapest first, each beside those before it."""
-    on_gpu = model.device.type == "cuda"
     changes: list[tuple[str, str, Any]] = [
         ("optim", "checkpointing", "on"),
         ("optim", "micro_tokens", max(1, config.optim.micro_tokens // 4)),
@@ -139,7 +138,7 @@ def smaller(config: Config, model: Any) -> Iterator[tuple[str, Config]]:
         ("optim", "weights", "bfloat16"),
         ("lora", "rank", 32),
     ]
-    if on_gpu:
+    if model.device.type == "cuda":
         changes += [("optim", "offload", "optimizer")]
     said = []
     for section, key, value in changes:

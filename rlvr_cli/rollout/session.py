@@ -80,9 +80,10 @@ def _loaded(plan: Plan, training: bool) -> Iterator[Session]:
     config, is_vllm = plan.config, plan.engine.name == "vllm"
     if is_vllm:
         check_before_loading(config, training)
-    if training and config.lora.rank is not None and is_adapter(model_directory(config.model)):
+    rank = config.lora.rank if training else None
+    if rank is not None and is_adapter(model_directory(config.model)):
         raise UserError(
-            f"--lora {config.lora.rank}: {config.model} has an adapter already: merge it with rlvr "
+            f"--lora {rank}: {config.model} has an adapter already: merge it with rlvr "
             "export and train on that, go on with --resume, or train all weights of it with "
             "--set lora.rank=null"
         )
@@ -107,11 +108,10 @@ def _loaded(plan: Plan, training: bool) -> Iterator[Session]:
     if len({tuple(way) for way in gathered([forward.packed, forward.attention])}) > 1:
         raise UserError("--processes: the machines are too unlike to run the model in one way")
     with Verifier(format=plan.answer_format) as verifier:
-        lora = config.lora if training and config.lora.rank is not None else None
-        merges = lora is not None or (training and world() > 1)
+        merges = rank is not None or (training and world() > 1)
         engine = _started(plan, policy, training, forward, merges)
-        if lora is not None and lora.rank is not None:
-            add_adapter(policy.model, lora.rank, lora.alpha, lora.targets, config.seed)
+        if rank is not None:
+            add_adapter(policy.model, rank, config.lora.alpha, config.lora.targets, config.seed)
         try:
             together = config.rollout.tensor_parallel
             sampler = Sampler(engine, policy.tokenizer, verifier, together)

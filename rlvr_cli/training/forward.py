@@ -75,14 +75,13 @@ class ForwardPass:
             for sample in samples
         ]
         found = self._each(longer, self._values)
-        values = [found[id(sample)] for sample in longer]
         return [
             dataclasses.replace(
                 sample,
-                old_values=value[: len(sample.response_ids)],
-                end_value=float(value[-1]) if len(value) > len(sample.response_ids) else 0.0,
+                old_values=found[id(one)][: len(sample.response_ids)],
+                end_value=0.0 if one is sample else float(found[id(one)][-1]),
             )
-            for sample, value in zip(samples, values, strict=True)
+            for sample, one in zip(samples, longer, strict=True)
         ]
 
     def _own_stats(self, batch: MicroBatch) -> torch.Tensor:
@@ -91,9 +90,8 @@ class ForwardPass:
 
     def _values(self, batch: MicroBatch) -> torch.Tensor:
         assert self.critic is not None
-        if self.critic.body is not None:
-            return self.critic.values(batch.inputs, None)
-        return self.critic.values(batch.inputs, self.policy.hidden(batch.inputs))
+        hidden_N = self.policy.hidden(batch.inputs) if self.critic.body is None else None
+        return self.critic.values(batch.inputs, hidden_N)
 
     def _each(
         self, samples: Sequence[TrainingSample], compute: Callable[[MicroBatch], torch.Tensor]

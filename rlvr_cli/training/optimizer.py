@@ -28,16 +28,15 @@ def new_optimizer(groups: Parameters, optim: OptimConfig) -> torch.optim.Optimiz
         "weight_decay": optim.weight_decay,
     }
     parameters = [parameter for params, _ in groups for parameter in params]
-    in_bfloat16 = any(parameter.dtype == torch.bfloat16 for parameter in parameters)
     if optim.moments == "8bit":
         adamw = library("torchao.optim", "optim.moments 8bit").AdamW8bit
         return adamw(listed, bf16_stochastic_round=True, **common)
     if optim.offload != "none":
         return OffloadedAdamW(listed, **common)
-    if in_bfloat16:
+    if any(parameter.dtype == torch.bfloat16 for parameter in parameters):
         return BFloat16AdamW(listed, **common)
     on_gpu = all(parameter.is_cuda for parameter in parameters)
-    return torch.optim.AdamW(listed, fused=True if on_gpu else None, **common)
+    return torch.optim.AdamW(listed, fused=on_gpu or None, **common)
 
 
 def set_rates(optimizer: torch.optim.Optimizer, factor: float) -> None:
@@ -71,17 +70,15 @@ def load_optimizer(optimizer: torch.optim.Optimizer, state: State) -> None:
     if [group.keys() for group in groups] != [group.keys() for group in optimizer.param_groups]:
         raise ValueError("the optimizer's settings are not those of this run")
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    entries = {
-        number: _assembled(optimizer, parameters[number], tensors)
-        for number, tensors in found.items()
-    }
-    for index, named in entries.items():
+    for index, tensors in found.items():
+        parameter = parameters[index]
+        found[index] = named = _assembled(optimizer, parameter, tensors)
         for entry, tensor in named.items():
-            if tensor.dim() and tensor.shape != parameters[index].shape:
+            if tensor.dim() and tensor.shape != parameter.shape:
                 raise ValueError(f"optimizer.{index}.{entry} has another shape")
-            named[entry] = spread(tensor, parameters[index])
+            named[entry] = spread(tensor, parameter)
     rates = [group["lr"] for group in optimizer.param_groups]
-    optimizer.load_state_dict({"state": entries, "param_groups": groups})
+    optimizer.load_state_dict({"state": found, "param_groups": groups})
     for group, rate in zip(optimizer.param_groups, rates, strict=True):
         if isinstance(rate, torch.Tensor):
             group["lr"] = torch.tensor(group["lr"])

@@ -96,7 +96,7 @@ class Updater:
         were.
         """
         algo = self.algo
-        if self.algo.critic is not None and step <= self.algo.critic.warmup:
+        if algo.critic is not None and step <= algo.critic.warmup:
             learns_policy = False
         rate = self._set_learning_rate(step)
         rng = random.Random(f"{seed}:{step}")
@@ -216,15 +216,12 @@ class Updater:
         if not sums["updates"]:
             return {}
         counts = dict.fromkeys(("loss", "grad_norm", "critic_grad_norm"), sums["updates"])
-        of_fresh = ("mismatch", "ref_kl")
-        counts |= dict.fromkeys(of_fresh, sums["fresh_tokens"])
-        left_out = {"updates", "updates_skipped", "tokens", "fresh_tokens"}
-        if not sums["fresh_tokens"]:
-            left_out.update(of_fresh)
+        counts |= dict.fromkeys(("mismatch", "ref_kl"), sums["fresh_tokens"])
+        counts |= dict.fromkeys(("updates", "updates_skipped", "tokens", "fresh_tokens"), 0)
         return {
-            name: value / counts.get(name, sums["tokens"])
+            name: value / count
             for name, value in sums.items()
-            if name not in left_out
+            if (count := counts.get(name, sums["tokens"]))
         }
 
 
