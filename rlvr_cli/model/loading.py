@@ -1,6 +1,8 @@
 """Find and load a model: `tiny`, a directory, a run, or a hub id."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
@@ -75,10 +77,8 @@ def model_files(name: str) -> Path:
 
     from transformers.utils import cached_file
 
-    try:
+    with _loading(name):
         return Path(cached_file(directory, "config.json")).parent
-    except Exception as error:  # whatever a hub may answer
-        raise _not_loaded(name, error) from None
 
 
 @dataclass(frozen=True)
@@ -107,13 +107,11 @@ def read_config(name: str) -> Any:
 
     import transformers
 
-    try:
+    with _loading(name):
         files = model_files(name)
         check_files(files)
         check_settings(files)
         return from_pretrained(transformers.AutoConfig, directory)
-    except Exception as error:  # whatever a file or a hub may hold
-        raise _not_loaded(name, error) from None
 
 
 def default_device() -> str:
@@ -145,7 +143,7 @@ def load_model(
     from rlvr_cli.model.units import outside
 
     transformers.utils.logging.disable_progress_bar()
-    try:
+    with _loading(name):
         if isinstance(directory, Path):
             check_weights(directory, config)
         tokenizer = from_pretrained(transformers.AutoTokenizer, directory)
@@ -156,8 +154,6 @@ def load_model(
         _refuse_unusable(model, tokenizer)
         stop_ids = _stop_ids(model, tokenizer)
         _keep_only_ids(model)
-    except Exception as error:  # whatever a file or a hub may hold
-        raise _not_loaded(name, error) from None
     for part in outside(model.eval()) if on_cpu else [model]:
         part.to(default_device())
     text = model.config.get_text_config()
@@ -172,15 +168,13 @@ def _load_merged(name: str, directory: Path, *how: Any) -> LoadedModel:
             f"--model {name}: it holds an adapter, not a model: merge the two first (peft's "
             "merge_and_unload) and save the result"
         )
-    try:
+    with _loading(name):
         check_files(directory)
         base = adapter.base_of(directory)
         if adapter.is_adapter(model_directory(base)):
             raise UserError(f"the model of its adapter, {base}, is an adapter itself")
         loaded = load_model(base, *how)
         adapter.merge(loaded.model, directory)
-    except Exception as error:  # whatever a file may hold
-        raise _not_loaded(name, error) from None
     return replace(loaded, directory=directory)
 
 
@@ -209,16 +203,22 @@ def _refuse_damaged(name: str, directory: Path) -> None:
         )
 
 
-def _not_loaded(name: str, error: Exception) -> UserError:
-    """Describe the failure in one line; a name that is no directory was taken for a hub id."""
-    if isinstance(error, UserError) and str(error).startswith(f"--model {name}: "):
-        return error  # said where it was read first
-    lines = [line.strip() for line in str(error).strip().split("\n")] or [""]
-    reason = " ".join(lines[:2] if lines[0].endswith(":") else lines[:1])
-    if isinstance(error, LookupError | AttributeError | TypeError):
-        reason = f"{type(error).__name__}: {reason}"
-    here = "" if Path(name).is_dir() or name == TINY else "no such directory, and as a hub id it "
-    return UserError(f"--model {name}: {here}cannot be loaded ({reason})")
+@contextmanager
+def _loading(name: str) -> Iterator[None]:
+    """Raise UserError for any failure, in one line; a name that is no directory was taken for a hub
+    id."""
+    try:
+        yield
+    except Exception as error:  # whatever a file or a hub may hold
+        if isinstance(error, UserError) and str(error).startswith(f"--model {name}: "):
+            raise  # said where it was read first
+        lines = [line.strip() for line in str(error).strip().split("\n")]
+        reason = " ".join(lines[:2] if lines[0].endswith(":") else lines[:1])
+        if isinstance(error, LookupError | AttributeError | TypeError):
+            reason = f"{type(error).__name__}: {reason}"
+        is_here = Path(name).is_dir() or name == TINY
+        here = "" if is_here else "no such directory, and as a hub id it "
+        raise UserError(f"--model {name}: {here}cannot be loaded ({reason})") from None
 
 
 def _check_tokenizer(tokenizer: Any) -> None:
