@@ -11,7 +11,7 @@ from rlvr_cli.core.types import ROW_KEYS, Completion, Group, Prompt, Rollout, Sa
 from rlvr_cli.ranks.group import share, world
 from rlvr_cli.rollout.engines.base import Engine, Listener
 from rlvr_cli.rollout.exchange import drawn_together, exchanged
-from verifiers import Attempt, Verifier
+from verifiers import Attempt, Verification, Verifier
 
 
 def response_seed(seed: int, *name: object) -> int:
@@ -92,22 +92,18 @@ class Sampler:
             [list(completion.token_ids) for completion in completions], skip_special_tokens=True
         )
         gold = prompt.problem.answer
-        if gold is None:
-            return [
-                Rollout(prompt, sample, completion, text, None, None)
-                for sample, (completion, text) in enumerate(zip(completions, texts, strict=True))
-            ]
-        verifications = self.verifier.verify_many(
-            [
-                Attempt(text, gold, prompt.think_open, completion.finish_reason == "length")
-                for completion, text in zip(completions, texts, strict=True)
-            ]
-        )
-        return [
-            Rollout(prompt, sample, completion, text, verification, reward(verification))
-            for sample, (completion, text, verification) in enumerate(
-                zip(completions, texts, verifications, strict=True)
+        verifications: Sequence[Verification | None] = [None] * len(texts)
+        if gold is not None:
+            verifications = self.verifier.verify_many(
+                [
+                    Attempt(text, gold, prompt.think_open, completion.finish_reason == "length")
+                    for completion, text in zip(completions, texts, strict=True)
+                ]
             )
+        judged = zip(completions, texts, verifications, strict=True)
+        return [
+            Rollout(prompt, sample, completion, text, found, reward(found) if found else None)
+            for sample, (completion, text, found) in enumerate(judged)
         ]
 
 

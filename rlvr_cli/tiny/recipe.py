@@ -20,6 +20,7 @@ from pathlib import Path
 
 import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from torch.nn.utils.rnn import pad_sequence
 from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
 from rlvr_cli.data import chains
@@ -163,12 +164,9 @@ def train(
     started = time.monotonic()
     for step in range(steps):
         rows = next(stream)
-        longest = max(len(ids) for ids, _ in rows)
-        ids = torch.zeros(len(rows), longest, dtype=torch.long)
-        labels = torch.full((len(rows), longest), -100)
-        for i, (tokens, prompt_length) in enumerate(rows):
-            ids[i, : len(tokens)] = torch.tensor(tokens)
-            labels[i, prompt_length : len(tokens)] = ids[i, prompt_length : len(tokens)]
+        ids = pad_sequence([torch.tensor(tokens) for tokens, _ in rows], batch_first=True)
+        learned = [torch.tensor([-100] * start + tokens[start:]) for tokens, start in rows]
+        labels = pad_sequence(learned, batch_first=True, padding_value=-100)
         loss = model(input_ids=ids, labels=labels).loss
         optimizer.zero_grad()
         loss.backward()
