@@ -1,8 +1,9 @@
-"""Import what only some commands need."""
+"""Import what only some commands need, and let libraries do otherwise for a while."""
 
 import importlib
 import logging
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib import metadata, util
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,19 @@ def library(name: str, asked: str) -> Any:
         raise UserError(f"{asked}: {package} is not installed; pip install {package}") from None
     finally:
         logging.disable(logging.NOTSET)
+
+
+@contextmanager
+def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """Let an object or a class have another attribute of this name."""
+    has_own, before = name in vars(owner), vars(owner).get(name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        delattr(owner, name)
+        if has_own:
+            setattr(owner, name, before)
 
 
 def other_verifiers() -> str | None:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from typing import Any
 
+from rlvr_cli.algorithm.reward import NO_SIGNAL
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import numbers_first, opens_thought, plural
 from rlvr_cli.core.types import by_key
@@ -17,8 +18,7 @@ from verifiers import Attempt, Verifier
 
 ResponseRow = dict[str, Any]
 Cluster = Callable[[Sequence[str]], list[int]]
-UNJUDGED = frozenset({"timeout", "unparseable_gold"})
-"""Verdicts that are not about the response."""
+UNJUDGED = frozenset(NO_SIGNAL)
 
 
 @dataclass(frozen=True)

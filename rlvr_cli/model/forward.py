@@ -1,7 +1,7 @@
 """Choose how a model is run, packed or padded, by which attention, for right log-probabilities."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.libraries import replaced
 from rlvr_cli.model.attention import ATTENTION, window_sizes
 from rlvr_cli.model.packing import ModelInputs, pack, pad
 from rlvr_cli.ranks.shards import gathered_weights
@@ -80,26 +81,12 @@ def head_logits(
     from `weights` and bias in place of the output layer's if given."""
     if plain:
         return F.linear(hidden_N, *head_weights(model, hidden_N.dtype))
-    with ExitStack() as replaced:
-        body, head = model.base_model, model.get_output_embeddings()
-        replaced.enter_context(_replaced(body, lambda *_, **__: _BodyOutput(hidden_N[None])))
-        if weights:
-            replaced.enter_context(_replaced(head, lambda hidden: F.linear(hidden, *weights)))
-        ids = torch.zeros(1, len(hidden_N), dtype=torch.long, device=hidden_N.device)
+    body, head = _BodyOutput(hidden_N[None]), model.get_output_embeddings()
+    of_weights = replaced(head, "forward", lambda hidden: F.linear(hidden, *weights))
+    ids = torch.zeros(1, len(hidden_N), dtype=torch.long, device=hidden_N.device)
+    own_head = of_weights if weights else nullcontext()
+    with replaced(model.base_model, "forward", lambda *_, **__: body), own_head:
         return model(input_ids=ids, use_cache=False).logits[0]
-
-
-@contextmanager
-def _replaced(module: Any, forward: Callable[..., Any]) -> Iterator[None]:
-    """Let a module compute something else."""
-    patched = vars(module).get("forward")
-    module.forward = forward
-    try:
-        yield
-    finally:
-        del module.forward
-        if patched is not None:
-            module.forward = patched
 
 
 def head_weights(model: Any, dtype: torch.dtype) -> list[Any]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.libraries import replaced
 from rlvr_cli.core.text import is_too_deep
 
 _LONGEST_FILE = 256 << 20
@@ -103,11 +104,8 @@ def _shared_out() -> Iterator[None]:
             shard(model)
         return plain(model, state_dict, files, how, *rest)
 
-    kind._load_pretrained_model = staticmethod(load)
-    try:
+    with replaced(kind, "_load_pretrained_model", staticmethod(load)):
         yield
-    finally:
-        kind._load_pretrained_model = staticmethod(plain)
 
 
 def stored_weights(model: Any) -> Iterator[tuple[str, Any]]:

@@ -113,9 +113,9 @@ class TransformersEngine:
     ) -> Iterator[tuple[int, list[Completion]]]:
         device, G = self.model.device, params.samples
         drawn = Drawn(len(prompts), params, set(self.stop_ids.tolist()), listener)
+        row_seeds = [seed + i for seed in seeds for i in range(G)]
         if not self.forward.packed:
-            rows = [list(prompt) for prompt in prompts for _ in range(G)]
-            row_seeds = [seed + i for seed in seeds for i in range(G)]
+            rows = [prompt for prompt in prompts for _ in range(G)]
             yield from decode_with_own_cache(
                 self.model, rows, row_seeds, params, self.vocab_size, self.stop_ids, drawn
             )
@@ -124,7 +124,7 @@ class TransformersEngine:
         cache = self._prefill(prompts, lengths_P)
         group_B = torch.arange(len(prompts), device=device).repeat_interleave(G)
         cache.start(group_B, lengths_P - 1)
-        seeds_B = torch.tensor([seed + i for seed in seeds for i in range(G)], device=device)
+        seeds_B = torch.tensor(row_seeds, device=device)
         token_B = torch.tensor([prompt[-1] for prompt in prompts], device=device)[group_B]
         row_B = torch.arange(len(group_B), device=device)
         position_B = lengths_P[group_B] - 1

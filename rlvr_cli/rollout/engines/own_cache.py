@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import torch
 import transformers
 
+from rlvr_cli.core.libraries import replaced
 from rlvr_cli.core.types import Completion, SamplingParams
 from rlvr_cli.rollout.engines.sampling import Drawn, sample, uniform
 
@@ -39,8 +40,7 @@ def decode_with_own_cache(
     settings = transformers.GenerationConfig(
         max_new_tokens=params.max_tokens, do_sample=False, pad_token_id=0, eos_token_id=None
     )
-    published, model.generation_config = model.generation_config, settings
-    try:
+    with replaced(model, "generation_config", settings):
         model.generate(
             ids,
             attention_mask=torch.ones_like(ids),
@@ -48,6 +48,4 @@ def decode_with_own_cache(
             logits_processor=transformers.LogitsProcessorList([draw]),
             stopping_criteria=transformers.StoppingCriteriaList([lambda *_, **__: done_B]),
         )
-    finally:
-        model.generation_config = published
     yield from finished
