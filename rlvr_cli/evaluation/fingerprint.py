@@ -110,5 +110,5 @@ def differences(ours: Fingerprint, theirs: Fingerprint) -> list[str]:
 
 
 def _shown(value: Any) -> str:
-    text = "none" if value is None else str(value) if not isinstance(value, str) else repr(value)
+    text = "none" if value is None else repr(value)
     return text if len(text) <= 2 * _SHORT else f"{text[:_SHORT]}…"

@@ -94,11 +94,9 @@ class Rewarder:
                 for index, group in groups:
                     waiting.append((index, group, self._calls(group)))
                     while waiting and all(call.running.done() for call in waiting[0][2]):
-                        index, group, calls = waiting.popleft()
-                        yield index, self._finished(group, calls)
+                        yield self._finished(*waiting.popleft())
                 while waiting:
-                    index, group, calls = waiting.popleft()
-                    yield index, self._finished(group, calls)
+                    yield self._finished(*waiting.popleft())
             finally:
                 for *_, calls in waiting:
                     for call in calls:
@@ -106,11 +104,8 @@ class Rewarder:
 
     def _calls(self, group: Group) -> list[_Call]:
         problem = group.prompt.problem
-        row = problem.extra | {
-            "id": problem.id,
-            "problem": problem.problem,
-            "answer": problem.answer,
-        }
+        of_problem = {"id": problem.id, "problem": problem.problem, "answer": problem.answer}
+        row = problem.extra | of_problem
         calls = []
         for number, reward in enumerate(self.own):
             every = range(len(group.rollouts))
@@ -123,8 +118,8 @@ class Rewarder:
                 calls.append(_Call(reward, samples, running))
         return calls
 
-    def _finished(self, group: Group, calls: Sequence[_Call]) -> Group:
-        """Return the group with its rewards; waits for the calls."""
+    def _finished(self, index: int, group: Group, calls: Sequence[_Call]) -> tuple[int, Group]:
+        """Return the prompt's index and its group with rewards; waits for the calls."""
         values: list[dict[str, float]] = [{} for _ in group.rollouts]
         late: dict[int, str] = {}
         started = time.perf_counter()
@@ -148,7 +143,7 @@ class Rewarder:
             self._with(rollout, values[sample], late.get(sample))
             for sample, rollout in enumerate(group.rollouts)
         )
-        return replace(group, rollouts=tuple(rollouts))
+        return index, replace(group, rollouts=tuple(rollouts))
 
     def _with(self, rollout: Rollout, own: dict[str, float], late: str | None) -> Rollout:
         found = rollout.verification

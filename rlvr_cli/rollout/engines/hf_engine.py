@@ -74,7 +74,8 @@ class TransformersEngine:
                 part_seeds = [seeds[p] + first for p in batch]
                 hear = _renumbered(listener, batch, first)
                 drawn = self._decode([prompts[p] for p in batch], part, part_seeds, hear)
-                for p, completions in ((batch[place], found) for place, found in drawn):
+                for place, completions in drawn:
+                    p = batch[place]
                     found[p] += completions
                     if len(found[p]) == params.samples:
                         yield p, found.pop(p)
