@@ -1,6 +1,7 @@
 """Keep the records of one step, apart from the loop: seconds per phase, memory, counts, metrics."""
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -49,7 +50,7 @@ class StepRecord:
         self, clocks: Mapping[str, Sampler | Rewarder], throughput: Throughput, watch: Watch
     ) -> None:
         self.clocks, self.throughput, self.watch = clocks, throughput, watch
-        self.seconds: dict[str, float] = {}
+        self.seconds: defaultdict[str, float] = defaultdict(float)
         self.tokens_given_up = 0
         self.samples: Sequence[TrainingSample] = ()
         self.update: Mapping[str, float] = {}
@@ -68,10 +69,11 @@ class StepRecord:
             yield
         finally:
             passed = {name: clock.seconds - before[name] for name, clock in self.clocks.items()}
-            self._add(name, time.perf_counter() - started - sum(passed.values()))
+            own = time.perf_counter() - started - sum(passed.values())
+            self.seconds[f"seconds_{name}"] += own
             for other, seconds in passed.items():
                 if seconds:
-                    self._add(other, seconds)
+                    self.seconds[f"seconds_{other}"] += seconds
             if memory is not None:
                 self.throughput.note_memory(memory)
 
@@ -86,10 +88,6 @@ class StepRecord:
                 tokens += sum(len(one.completion.token_ids) for one in group.rollouts)
                 self.watch(phase, responses, total, tokens)
                 yield index, group
-
-    def _add(self, name: str, seconds: float) -> None:
-        key = f"seconds_{name}"
-        self.seconds[key] = self.seconds.get(key, 0.0) + seconds
 
     def metrics(
         self,

@@ -103,16 +103,14 @@ class Updater:
         self._check_old_logprobs(samples, step)
         sums: defaultdict[str, float] = defaultdict(float)
         moved: dict[str, float] = {}
-        epochs = 0
         controls_own_kl = algo.kl is not None and algo.kl.controls_own
         advance = counted(watch, algo.epochs * self._denominators(samples).tokens)
-        while epochs < algo.epochs:
+        for epochs in range(1, algo.epochs + 1):
             self.objective.watch.begin(self.policy.like)
             shuffled = rng.sample(samples, len(samples))
             for share in range(min(algo.mini_batches, len(samples))):
                 mini_batch = shuffled[share :: algo.mini_batches]
                 self._optimizer_step(mini_batch, sums, step, learns_policy, advance)
-            epochs += 1
             if algo.target_kl is not None or (controls_own_kl and epochs == algo.epochs):
                 moved = self._moved(samples)
             if algo.target_kl is not None and moved.get("approx_kl_after", 0.0) > algo.target_kl:

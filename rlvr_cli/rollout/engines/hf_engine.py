@@ -179,7 +179,7 @@ class TransformersEngine:
         return output.logits[:, -1, : self.vocab_size]
 
 
-def _renumbered(listener: Listener | None, batch: Sequence[int], first: int = 0) -> Listener | None:
+def _renumbered(listener: Listener | None, batch: Sequence[int], first: int) -> Listener | None:
     """Return a listener with prompts numbered as in `batch` and samples from `first` on."""
     if listener is None:
         return None
