@@ -269,12 +269,12 @@ def _warn_if_too_small(found: dict[str, Any] | None, display: Display) -> None:
     """Warn of a comparison that could not show a difference of a few points."""
     if found is None:
         return
-    reach = max(abs(end - found["value"]) for end in found["interval"])
+    reach = min(1, max(abs(end - found["value"]) for end in found["interval"]))
     if reach > _FEW_POINTS:
         enough = math.ceil(found["problems"] * (reach / _FEW_POINTS) ** 2)
         display.warn(
             f"{plural(found['problems'], 'problem')} with so many samples cannot show a difference "
-            f"in pass@1 below {min(100, 100 * reach):.0f} points; for {100 * _FEW_POINTS:.0f} take about "
+            f"in pass@1 below {100 * reach:.0f} points; for {100 * _FEW_POINTS:.0f} take about "
             f"{enough:,} problems, or more samples"
         )
 
