@@ -57,18 +57,14 @@ class FieldReader:
         given: Mapping[FieldName, str] | None = None,
         gold: Gold | None = None,
     ) -> None:
-        self.paths = {
-            field: (given[field],)
-            if given and field in given
-            else (*([paths[field]] if paths and field in paths else []), *aliases)
-            for field, aliases in ALIASES.items()
-        }
-        if given and "response" in given and "answer" not in given:
-            kept = (path for path in self.paths["answer"] if path != given["response"])
+        paths, self.given = paths or {}, given or {}
+        of_set = {field: (paths[field], *ALIASES[field]) for field in paths}
+        self.paths = ALIASES | of_set | {field: (path,) for field, path in self.given.items()}
+        if "response" in self.given and "answer" not in self.given:
+            kept = (path for path in self.paths["answer"] if path != self.given["response"])
             self.paths["answer"] = tuple(kept)
-        self.given = given or {}
         self._rules: dict[str, Rule] = dict.fromkeys(_LONG_FORM, "long")
-        if gold is not None and paths and "answer" in paths:
+        if gold is not None and "answer" in paths:
             self._rules[paths["answer"]] = gold
         if "answer" in self.given:
             self._rules[self.given["answer"]] = "text"

@@ -13,7 +13,7 @@ from rlvr_cli.core.text import DEEPEST, is_too_deep, numbers_first, shortened
 from rlvr_cli.core.types import FieldName, Problem
 from rlvr_cli.data.fields import FieldReader
 from rlvr_cli.data.files import BadRowError, SourceRow
-from rlvr_cli.data.sources import DEFAULT_PROMPT, bare_name, find_spec, source_rows
+from rlvr_cli.data.sources import DEFAULT_PROMPT, ProblemSetSpec, bare_name, find_spec, source_rows
 from verifiers import Format
 
 T = TypeVar("T")
@@ -61,9 +61,9 @@ def load_problems(
     Bad rows are reported on stderr with their line; they stop the load unless `skip_bad`.
     Raises UserError if the source cannot be found or read, holds no problem, or none with a value.
     """
-    spec = find_spec(source)
+    spec = find_spec(source) or ProblemSetSpec.model_construct(source=source)
     name = "stdin" if source == "-" else source
-    reader = FieldReader(spec.fields if spec else None, fields, spec.gold if spec else None)
+    reader = FieldReader(spec.fields, fields, spec.gold)
     places, prefix = [], prefix or bare_name(name)
     field, wanted = _condition(where)
     seen: set[str] = set()
@@ -89,9 +89,8 @@ def load_problems(
         )
     if not problems:
         raise UserError(f"{name}: no problems in it; one JSON object a line is expected")
-    taken = "" if spec and spec.sizes else reader.said()  # what we make has no fields to choose
-    how = (spec.prompt, spec.answer_format) if spec else (DEFAULT_PROMPT, None)
-    how = (_AS_IT_STANDS, None) if reader.has_chats else how
+    taken = "" if spec.sizes else reader.said()  # what we make has no fields to choose
+    how = (_AS_IT_STANDS, None) if reader.has_chats else (spec.prompt, spec.answer_format)
     return ProblemSet(name, problems, *how, tuple(places), taken)
 
 
@@ -99,15 +98,10 @@ def load_all(sources: Sequence[str], split: str, data: DataConfig, **more: Any) 
     """Load several sources as one problem set, with the settings of `data`, of which `more` are
     other values. Raises UserError as `load_problems`, and where two sources share an id."""
     names = [Path(source).name for source in sources]
-    given = {"where": data.where, "limit": data.limit, "skip_bad": data.skip_bad, "root": data.root}
+    given: dict[str, Any] = {"where": data.where, "limit": data.limit, "root": data.root}
+    given |= {"skip_bad": data.skip_bad, "fields": data.fields, **more}
     parts = [
-        load_problems(
-            source,
-            split,
-            fields=data.fields,
-            prefix=source if names.count(name) > 1 else None,
-            **given | more,
-        )
+        load_problems(source, split, prefix=source if names.count(name) > 1 else None, **given)
         for source, name in zip(sources, names, strict=True)
     ]
     return joined(parts)

@@ -155,10 +155,9 @@ def _spec_rows(
 def _local_copy(name: str, split: str, root: Path, splits: list[str]) -> Path:
     """Find `NAME_SPLIT` or `NAME/SPLIT` under the root, and plain `NAME` if it has one split."""
     stems = [f"{name}_{split}", f"{name}/{split}", *([name] if splits == [split] else [])]
-    for stem in stems:
-        for suffix in COPIES:
-            if (root / f"{stem}{suffix}").is_file():
-                return root / f"{stem}{suffix}"
+    for path in (root / f"{stem}{suffix}" for stem in stems for suffix in COPIES):
+        if path.is_file():
+            return path
     looked = " or ".join(f"{stem}.jsonl" for stem in stems)
     raise UserError(f"{name}: {root} holds no {looked} (nor .parquet, nor .csv)")
 
