@@ -94,9 +94,9 @@ def set_layer(assignments: Sequence[str]) -> list[Layer]:
     return layers
 
 
-def as_yaml(config: Config) -> str:
-    """Return the resolved configuration, as `--config` reads it."""
-    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)
+def as_yaml(config: Config, include: Any = None) -> str:
+    """Return the resolved configuration, or the part of it to include, as `--config` reads it."""
+    return yaml.safe_dump(config.model_dump(mode="json", include=include), sort_keys=False)
 
 
 def changed_cells(config: Config) -> dict[str, tuple[Any, Any]]:

@@ -11,10 +11,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import yaml
 from safetensors import SafetensorError
 
-from rlvr_cli.config import OF_A_MODEL, Config
+from rlvr_cli.config import OF_A_MODEL, Config, as_yaml
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import (
     MANIFEST,
@@ -104,10 +103,7 @@ def save_checkpoint(
             model.save_pretrained(directory, state_dict={})
             write_tensors(directory / "model.safetensors", weights)
         policy.tokenizer.save_pretrained(directory)
-        settings = yaml.safe_dump(
-            config.model_dump(mode="json", include=OF_A_MODEL), sort_keys=False
-        )
-        (directory / DEFAULTS_FILE).write_text(settings, encoding="utf-8")
+        (directory / DEFAULTS_FILE).write_text(as_yaml(config, OF_A_MODEL), encoding="utf-8")
         (directory / _VALUES).parent.mkdir()
         (directory / _VALUES).write_text(json.dumps(state.values), encoding="utf-8")
         write_tensors(directory / _TENSORS, tensors)

@@ -125,12 +125,7 @@ WARNING: tuple[Guard, ...] = (
 
 def _run_length(history: History, holds: Callable[[Mapping[str, Any]], Any]) -> int:
     """Count how many steps in a row the condition has held, up to the newest."""
-    count = 0
-    for row in reversed(history):
-        if not holds(row):
-            break
-        count += 1
-    return count
+    return sum(1 for _ in itertools.takewhile(holds, reversed(history)))
 
 
 def _recent(history: History, key: str) -> float | None:

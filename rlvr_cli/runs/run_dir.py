@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from itertools import chain, count
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
@@ -170,10 +171,13 @@ def create_run(directory: Path, config: Config, problems: Iterable[Problem] | No
 
 def kept_problems(directory: Path) -> list[Problem]:
     """Read the copy that `create_run` made. Raises UserError if it cannot be read."""
-    path = directory / PROBLEMS
+    path, problems = directory / PROBLEMS, list[Problem]()
     with reading(path), open_regular(path) as file:
-        lines = enumerate(bounded_lines(str(path), file), 1)
-        problems = [_problem(f"{path}:{number}", line) for number, line in lines]
+        for number, line in enumerate(bounded_lines(str(path), file), 1):
+            try:
+                problems.append(Problem(**vars(StoredProblem.model_validate(parse_json(line)))))
+            except ValueError as error:
+                raise UserError(f"{path}:{number}: {first_mistake(error)}") from None
     if not problems:
         raise UserError(f"{path}: no problems in it")
     return problems
@@ -184,20 +188,11 @@ def default_directory(algo: str, sources: Sequence[str]) -> Path:
     names = ["stdin" if source == "-" else Path(source).stem for source in sources]
     data = names[0] if len(names) == 1 else f"{names[0]}-and-{len(names) - 1}-more"
     base = Path("runs") / f"{algo}-{data}-{time.strftime('%Y%m%d-%H%M%S')}"
-    candidate, number = base, 2
-    while candidate.exists():
-        candidate = base.with_name(f"{base.name}-{number}")
-        number += 1
-    return Path(decided(str(candidate)))
+    numbered = (base.with_name(f"{base.name}-{number}") for number in count(2))
+    free = next(path for path in chain([base], numbered) if not path.exists())
+    return Path(decided(str(free)))
 
 
 def rollout_lines(groups: Iterable[Group]) -> Iterator[str]:
     """Yield rollouts, one line per response."""
     return (jsonl_line(response_row(rollout)) for group in groups for rollout in group.rollouts)
-
-
-def _problem(where: str, line: bytes) -> Problem:
-    try:
-        return Problem(**vars(StoredProblem.model_validate(parse_json(line))))
-    except ValueError as error:
-        raise UserError(f"{where}: {first_mistake(error)}") from None

@@ -154,11 +154,9 @@ def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
 def computing_settings(config: Config) -> dict[str, Any]:
     """Return the settings that determine a run's results, by `section.key`, as JSON holds them:
     without those that a resumed run may change, and without paths."""
-    flat = leaves(config.model_dump(mode="json"))
-    return {key: value for key, value in flat if _computes(key, config.optim.schedule)}
-
-
-def _computes(key: str, schedule: str) -> bool:
-    use = use_of(key)
-    is_fixed = use is None or use.on_resume == "fixed"
-    return is_fixed or (key == "steps" and schedule != "constant")
+    flat = dict(leaves(config.model_dump(mode="json")))
+    uses = {key: use_of(key) for key in flat}
+    fixed = {key for key, use in uses.items() if use is None or use.on_resume == "fixed"}
+    if config.optim.schedule != "constant":
+        fixed.add("steps")
+    return {key: value for key, value in flat.items() if key in fixed}
