@@ -16,8 +16,7 @@ def audit(
         ),
     ] = None,
     by: Annotated[
-        list[str] | None,
-        typer.Option(help="Agreement by a field of the rows, too.", rich_help_panel=options.REPORT),
+        list[str] | None, options.report(help="Agreement by a field of the rows, too.")
     ] = None,
     limit: options.Limit = None,
     field: options.Field = None,

@@ -127,10 +127,8 @@ def train(
         flags = given.given_flags(ctx.params, "train")
         if resume is not None:
             others = {"--config": config, "--out": out, "--check": check, "--from": from_}
-            others |= {"--kl": kl is not None}
-            resolved = given.resolve_again(
-                resume, flags, set_, [one for one in others if others[one]]
-            )
+            asked = [one for one in others if others[one]] + ["--kl"] * (kl is not None)
+            resolved = given.resolve_again(resume, flags, set_, asked)
             from rlvr_cli.cli.train import resume as go_on
 
             return go_on(resolved, resume, Display(quiet, verbose), track or ())

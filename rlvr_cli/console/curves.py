@@ -29,8 +29,7 @@ def draw_curves(runs: Sequence[History], width: int = 80, color: bool = False) -
     one of its own. One run is a line with points; of several, each is drawn with its number."""
     per_row = max(1, min(_MOST_IN_A_ROW, width // _NARROWEST))
     keys = dict.fromkeys([*CURVES, *measured_sets(runs)])
-    charts = [_chart(key, runs, width // per_row, color) for key in keys]
-    charts = [chart for chart in charts if chart]
+    charts = list(filter(None, (_chart(key, runs, width // per_row, color) for key in keys)))
     lines = []
     for left in range(0, len(charts), per_row):
         row = charts[left : left + per_row]

@@ -103,14 +103,12 @@ def page_data(sources: Sequence[Source]) -> dict[str, Any]:
             rows += _rows(group, source, len(groups) - 1, tokens)
     is_compared = len(sources) > 1 and sources[0].config is not None
     count = sum(survey["responses"] for survey in surveys)
-    note = (
-        f"All {count:,} responses."
-        if shares == (1, 1)
-        else (
+    note = f"All {count:,} responses."
+    if shares != (1, 1):
+        note = (
             f"A sample of {len(rows):,} of {count:,} responses, whole groups spread evenly over "
             "the steps, those with single tokens first; the figures and curves are of all."
         )
-    )
     return {
         "runs": [
             {"name": source.name, "metrics": _columns(history, glossary), "fates": survey["fates"]}
@@ -143,7 +141,7 @@ def _columns(history: History, glossary: dict[str, str]) -> dict[str, list[Any]]
     ends = [key.replace(MEASURED, f"{MEASURED}_{end}") for key in glossary for end in _ENDS]
     known = ["step", *glossary, *(key for key in ends if key not in glossary)]
     keys = [key for key in known if any(row.get(key) is not None for row in history)]
-    return {key: [row.get(key) for row in history] for key in keys} if history else {}
+    return {key: [row.get(key) for row in history] for key in keys}
 
 
 def _survey(source: Source) -> dict[str, Any]:

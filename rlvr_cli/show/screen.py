@@ -158,11 +158,8 @@ def show_responses(
             found += 1
     if not found:
         words = ", ".join(f"{name} {value}" for name, value in asked if value is not None)
-        hint = (
-            f"; problems are such as {', '.join(map(shortened, islice(known, 3)))}"
-            if problem
-            else ""
-        )
+        such = ", ".join(map(shortened, islice(known, 3)))
+        hint = f"; problems are such as {such}" if problem else ""
         raise UserError(f"{source.path}: no response with {words}{hint}")
 
 
