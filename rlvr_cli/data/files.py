@@ -56,10 +56,9 @@ def file_rows(path: Path) -> Iterator[SourceRow]:
         raise UserError(
             f"{path}: a directory, where problems are expected; a run or a model is --model {path}"
         ) from None
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({_reason(error.strerror or error)})") from None
-    except (ValueError, csv.Error, zlib.error) as error:
-        raise UserError(f"{path}: cannot be read ({_reason(error)})") from None
+    except (OSError, ValueError, csv.Error, zlib.error) as error:
+        reason = _reason(getattr(error, "strerror", None) or error)
+        raise UserError(f"{path}: cannot be read ({reason})") from None
 
 
 def json_rows(name: str, file: IO[bytes]) -> Iterator[SourceRow]:

@@ -124,7 +124,9 @@ def source_rows(source: str, split: str, root: str | None) -> Iterator[SourceRow
     if source.endswith(FILE_TYPES) or Path(source).exists():
         return file_rows(Path(source))
     if "/" in source:
-        return _hub_rows(source, source, None, split, root)
+        only = {cast(Split, split): split}
+        spec = ProblemSetSpec.model_construct(source=source, splits=only)
+        return _spec_rows(source, spec, split, root)
     names = {_plain(name): name for name in known_sets()}
     near = difflib.get_close_matches(_plain(source), names, 1)
     meant = f"did you mean {names[near[0]]}? Or " if near else ""
@@ -148,8 +150,7 @@ def _spec_rows(
         return file_rows(Path(name).parent / spec.source)
     if root is not None:
         return file_rows(_local_copy(name, split, Path(root), spec.split_names()))
-    their_split = (spec.splits or {}).get(cast(Split, split), split)
-    return _hub_rows(name, spec.source, spec.subset, their_split, None)
+    return _hub_rows(name, spec, (spec.splits or {}).get(cast(Split, split), split))
 
 
 def _local_copy(name: str, split: str, root: Path, splits: list[str]) -> Path:
@@ -162,23 +163,19 @@ def _local_copy(name: str, split: str, root: Path, splits: list[str]) -> Path:
     raise UserError(f"{name}: {root} holds no {looked} (nor .parquet, nor .csv)")
 
 
-def _hub_rows(
-    name: str, hub_id: str, subset: str | None, split: str, root: str | None
-) -> Iterator[SourceRow]:
-    if root is not None:
-        return file_rows(_local_copy(hub_id, split, Path(root), [split]))
+def _hub_rows(name: str, spec: ProblemSetSpec, split: str) -> Iterator[SourceRow]:
     import datasets
     import huggingface_hub
 
     datasets.disable_progress_bars()
     huggingface_hub.logging.set_verbosity_error()
     try:
-        data = datasets.load_dataset(hub_id, subset, split=split)
+        data = datasets.load_dataset(spec.source, spec.subset, split=split)
     except Exception as error:
         reason = str(error).strip().split("\n")[0]
-        copy = f"{name}_{split}.jsonl" if name != hub_id else f"{hub_id}.jsonl"
+        copy = f"{name}_{split}.jsonl" if name != spec.source else f"{name}.jsonl"
         raise UserError(
-            f"{hub_id}: the problem set cannot be loaded from the hub ({reason}); save a copy as "
-            f"DIR/{copy} and add --set data.root=DIR, or give a .jsonl, .parquet or .csv file"
+            f"{spec.source}: the problem set cannot be loaded from the hub ({reason}); save a copy "
+            f"as DIR/{copy} and add --set data.root=DIR, or give a .jsonl, .parquet or .csv file"
         ) from None
-    return ((f"{hub_id}:{n}", n, dict(row)) for n, row in enumerate(data, 1))
+    return ((f"{spec.source}:{n}", n, dict(row)) for n, row in enumerate(data, 1))
