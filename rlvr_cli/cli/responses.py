@@ -86,13 +86,11 @@ def score(
     made.check_responses(given)
     parts = by_key(given, lambda row: row.label)
     ours: dict[tuple[str, str], dict[str, Problem]] = {}
-    fields: dict[str, set[str]] = {}
     for row in given:
         ours.setdefault(row.label, {}).setdefault(row.problem.id, row.problem)
-        fields.setdefault(row.label[1], set()).update(row.problem.extra)
     problems = {label: tuple(by_id.values()) for label, by_id in ours.items()}
-    for name, there in fields.items():
-        check_fields(asked.by, there, name)
+    for name, of_set in by_key(given, lambda row: row.label[1]).items():
+        check_fields(asked.by, {key for row in of_set for key in row.problem.extra}, name)
     _check_groups(given, ours, asked.by)
     directory = None if asked.out is None else ResultDirectory(asked.out)
     asked_for = config.data.answer_format if asked.judge == OURS else "any"

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 
 import torch
 
@@ -76,12 +77,10 @@ def memory_findings(needed: Need, free: int, ways: Sequence[str]) -> list[Findin
 
 def _ways_to_fit(session: Session, free: int) -> list[str]:
     """Return the settings that would fit, each with what it would need, cheapest first."""
-    found: list[str] = []
-    for text, config in smaller(session.plan.config, session.policy.model):
-        peak = _memory(session, config)[0].peak
-        if peak <= free and len(found) < _WAYS:
-            found.append(f"{text} ({peak / GIB:.1f} GiB)")
-    return found
+    ways = smaller(session.plan.config, session.policy.model)
+    peaks = ((text, _memory(session, config)[0].peak) for text, config in ways)
+    those = (f"{text} ({peak / GIB:.1f} GiB)" for text, peak in peaks if peak <= free)
+    return list(islice(those, _WAYS))
 
 
 def _memory(session: Session, config: Config) -> tuple[Need, int]:

@@ -71,18 +71,15 @@ def say_throughput(figures: Mapping[str, Any], peaks: str, display: Display) -> 
         is_above = figures[key] is None and figures["machine_busy"]
         return f"{key} {'machine busy' if is_above else shown(key, '.1%')}"
 
-    speed = [
-        words.format(shown(key, form))
-        for key, form, words in (
-            ("tokens_per_second_rollout", ",.0f", "rollout {} tokens/s"),
-            ("tokens_per_second_update", ",.0f", "update {} tokens/s"),
-            ("signal_share", ".0%", "{} of the sampled tokens gave a signal"),
-            ("memory_peak_gib", ".2f", "peak memory {} GiB"),
-        )
-        if figures[key] is not None
-    ]
-    if speed:
-        display.say("speed", ", ".join(speed))
+    words = {
+        "tokens_per_second_rollout": "rollout {:,.0f} tokens/s",
+        "tokens_per_second_update": "update {:,.0f} tokens/s",
+        "signal_share": "{:.0%} of the sampled tokens gave a signal",
+        "memory_peak_gib": "peak memory {:.2f} GiB",
+    }
+    known = [form.format(figures[key]) for key, form in words.items() if figures[key] is not None]
+    if known:
+        display.say("speed", ", ".join(known))
     if display.verbose:
         display.say(
             "machine",

@@ -1,6 +1,7 @@
 """The schemas of a run's files: validated once, where they are read."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -136,19 +137,17 @@ def read_tokens(path: Path) -> list[StoredTokens]:
 def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the rows of metrics.jsonl in the order of their steps; skip invalid ones."""
     last = 0
-    try:
-        with open_regular(path, follow=False) as file:
-            for line in bounded_lines(str(path), file):
-                try:
-                    row = parse_json(line)
-                    step = StoredMetrics.model_validate(row).step
-                except ValueError:
-                    continue
-                if step > last and line.endswith(b"\n"):
-                    last = step
-                    yield row
-    except (OSError, UserError):  # none yet, not a file, no end of a line
-        return
+    # an OSError: none yet, not a file; a UserError: no end of a line
+    with suppress(OSError, UserError), open_regular(path, follow=False) as file:
+        for line in bounded_lines(str(path), file):
+            try:
+                row = parse_json(line)
+                step = StoredMetrics.model_validate(row).step
+            except ValueError:
+                continue
+            if step > last and line.endswith(b"\n"):
+                last = step
+                yield row
 
 
 def computing_settings(config: Config) -> dict[str, Any]:
