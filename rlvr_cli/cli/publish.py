@@ -283,7 +283,6 @@ def _pipe(results: Sequence[Result]) -> None:
     """Write all rows; where there are several results, each row says which it belongs to."""
     for result in results:
         label = dict(zip(LABELS, (result.model, result.data), strict=True))
-        for problem in result.problems:
-            for row in problem.rows:
-                sys.stdout.write(jsonl_line(row | label if len(results) > 1 else row))
+        rows = (row for problem in result.problems for row in problem.rows)
+        sys.stdout.writelines(jsonl_line(row | label if len(results) > 1 else row) for row in rows)
     sys.stdout.flush()

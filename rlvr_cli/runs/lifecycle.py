@@ -209,8 +209,7 @@ class RunLifecycle:
         words = ["rlvr", "train", "--resume", str(self.run.directory)]
         if self.trainer.session.rewarder.own:  # code is only taken from the command line
             words += [f"--reward={one}" for one in self.trainer.config.reward.functions]
-        command = shlex.join(words)
-        return f"saved up to step {self._saved}; go on with {command}"
+        return f"saved up to step {self._saved}; go on with {shlex.join(words)}"
 
     def _conclude(self, how: str, after: dict[str, Any] | None = None) -> None:
         """Write the summary and report the results."""
