@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["JUDGES", "OURS", "Attempt", "Format", "Verdict", "Verification", "Verifier"]
 __all__ += ["boxed_answer", "check_format", "open_judge", "verify"]
-_MODULES = ("types", "judges", "api", "peer", "extraction.formats", "extraction.extract")
+_MODULES = ("types", "judges", "api", "peer")
 
 
 def __getattr__(name: str) -> Any:

@@ -96,7 +96,8 @@ class Verifier:
         if judgement.equal and is_left_undone(extraction.text, gold):
             return found(Verdict.NO_ANSWER, "a computation left undone", extraction.text)
         if judgement.equal is False:
-            judgement = self._read_again(gold, extraction, judge) or judgement
+            others = (judge(gold, other) for other in other_readings(extraction))
+            judgement = next((other for other in others if other.equal), judgement)
             if ends_so:
                 judgement = Judgement(True, "the words it ends in")
         for rival in extraction.rivals:
@@ -116,14 +117,6 @@ class Verifier:
             return found
         parts = in_parts(response, members(gold), think_open=think_open, cut_off=cut_off)
         return parts or found
-
-    @staticmethod
-    def _read_again(
-        gold: str, extraction: Extraction, judge: Callable[[str, str], Judgement]
-    ) -> Judgement | None:
-        """Judge the other ways to read an answer; None if none is the gold."""
-        others = other_readings(extraction)
-        return next((found for other in others if (found := judge(gold, other)).equal), None)
 
     def check_gold(self, gold: str) -> bool:
         """Say whether a gold answer can be read at all, and equals itself."""

@@ -102,10 +102,8 @@ def as_interval(node: Node) -> Node:
             args, marks = (Neg((infinite,)), *args), [False, *marks]
         else:
             args, marks = (*args, infinite), [*marks, False]
-    if len(args) != 3 or args[1].kind != "sym" or args[1].symbols() & _bounds(args):
+    if len(args) != 3 or args[1].kind != "sym":
+        return node
+    if args[1].symbols() & (args[0].symbols() | args[2].symbols()):
         return node
     return Tuple("(["[marks[0]] + ")]"[marks[1]], (args[0], args[2]))
-
-
-def _bounds(args: tuple[Node, ...]) -> set[str]:
-    return args[0].symbols() | args[2].symbols()

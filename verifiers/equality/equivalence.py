@@ -31,7 +31,6 @@ from verifiers.values.canonical import canonical
 from verifiers.values.effort import check
 from verifiers.values.same_value import has_value
 
-RESTATING = {"big"}
 RESTATING_CALLS = {"max", "min", "gcd", "lcm", "conj", "re", "im"}
 
 
@@ -60,7 +59,7 @@ def _restates(node: Node) -> bool:
     """Return whether the answer leaves the work to the reader, as an integral or a maximum does."""
     node = unname(node).value
     return any(
-        part.kind in RESTATING or (part.kind == "call" and part.value in RESTATING_CALLS)
+        part.kind == "big" or (part.kind == "call" and part.value in RESTATING_CALLS)
         for part in node.walk()
     )
 

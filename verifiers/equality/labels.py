@@ -104,8 +104,8 @@ def unname(node: Node) -> Named:
     if len(sides) == 2 and is_name(sides[1]) and not sides[0].symbols():
         sides = sides[::-1]  # 9/4 = k
     first, last = sides[0], sides[-1]
-    middle = sides[1:-1]
-    if not is_name(first):
+    middle, named = sides[1:-1], is_name(first)
+    if not named:
         if len(sides) == 2 and (first.symbols() or last.symbols()):
             return Named(None, node)
         if any(part.symbols() for part in sides[1:]):
@@ -114,11 +114,8 @@ def unname(node: Node) -> Named:
             worked_out = all(_agree(part, last) for part in middle)
             return Named(None, last if worked_out else node)
         middle = sides[:-1]
-        first_label = None
-    else:
-        first_label = first
     chained = last.kind == "sym" and any(is_name(part) for part in middle)
-    formulas = not last.symbols() and last.kind != "sym"  # c = sqrt(a^2 + b^2) = 13
+    formulas = not last.symbols()  # c = sqrt(a^2 + b^2) = 13
     if chained or not all(
         is_name(part) or (formulas and _is_formula(part, first)) or _agree(part, last)
         for part in middle
@@ -128,7 +125,7 @@ def unname(node: Node) -> Named:
         return Named(None, node)
     if first.kind == "call" and first.value in ANGLE_FUNCTIONS and not _is_other_number(last):
         return Named(None, node)
-    return Named(first_label, last)
+    return Named(first if named else None, last)
 
 
 def _is_formula(part: Node, name: Node) -> bool:
@@ -187,12 +184,12 @@ def labels_agree(gold: Named, answer: Named) -> bool:
     applied = [_function_name(label) for label in (left, right)]
     if all(applied):
         return applied[0] == applied[1] and all(_argument(label) for label in (left, right))
+    if not any(applied):
+        return False
     plain, function = (right, left) if applied[0] else (left, right)
-    if any(applied) and plain.value in applied and _argument(function):
+    if plain.value in applied and _argument(function):
         return True  # f = 0 and f(x) = 0
-    return (
-        any(applied) and "conj" not in applied and plain.kind == "sym" and plain.value in ("y", "z")
-    )
+    return "conj" not in applied and plain.kind == "sym" and plain.value in ("y", "z")
 
 
 def _same_sequence(gold: Named, answer: Named) -> bool:
@@ -245,10 +242,6 @@ def as_equation(member: Named) -> Rel | None:
     return Rel(("=",), (label, value)) if plain else None
 
 
-def has_choice_of_sign(node: Node) -> bool:
-    return any(part.kind == "pm" for part in node.walk())
-
-
 def each_sign(node: Node) -> Node | None:
     """Return what an expression with several ± comes to if each has a sign of its own, as a list:
     x = ±1, y = ±2 is four pairs; None with a ∓, which goes with another sign."""
@@ -288,7 +281,7 @@ def collect(node: Node) -> list[Named] | None:
     elif node.kind == "rel" and (inner := unname(node)).label is not None:
         members = collect(inner.value)
         return members and [Named(inner.label, member.value) for member in members]
-    elif has_choice_of_sign(node) and node.kind != "big":
+    elif node.kind != "big" and node.has("pm"):
         return [Named(None, with_sign(node, plus)) for plus in (True, False)]
     else:
         return None

@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Sequence
-from fractions import Fraction
 
 from verifiers.equality.labels import Named
 from verifiers.equality.realsets import NotASetError, read_set
+from verifiers.grammar.literals import whole_number
 from verifiers.grammar.tree import Add, Const, Empty, Mul, Node, Rel, Set, SetName, Sym, Tuple, num
 from verifiers.values.canonical import canonical
 from verifiers.values.same_value import is_arithmetic, same_value
@@ -115,10 +115,8 @@ def whole_numbers(node: Node) -> Node:
 
 def _whole(node: Node) -> int | None:
     sign, inner = (-1, node.args[0]) if node.kind == "neg" else (1, node)
-    value = inner.value
-    if inner.kind != "num" or not isinstance(value, Fraction) or value.denominator != 1:
-        return None
-    return sign * value.numerator
+    value = whole_number(inner)
+    return None if value is None else sign * value
 
 
 def along_axes(node: Node, size: int) -> Node | None:

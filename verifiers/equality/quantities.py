@@ -38,9 +38,11 @@ def read_quantity(node: Node) -> Quantity:
         if inner.unit:
             return Quantity(inner.value, "unit", tuple(sorted((*inner.unit, *unit))))
         return Quantity(inner.value, inner.mark or "unit", unit)
-    if node.kind == "add" and isinstance(node.args[-1], Unit) and not _have_units(node.args[:-1]):
-        last = read_quantity(node.args[-1])
-        return Quantity(node.with_args((*node.args[:-1], last.value)), last.mark, last.unit)
+    if node.kind == "add" and isinstance(node.args[-1], Unit):
+        *terms, last = node.args
+        if not any(term.has("unit") for term in terms):
+            counted = read_quantity(last)
+            return Quantity(node.with_args((*terms, counted.value)), counted.mark, counted.unit)
     if node.kind in ("mul", "div") and node.has("unit"):
         return _product_quantity(node)
     if node.kind in ("mul", "div") and node.has("deg"):
@@ -96,10 +98,6 @@ def joined_units(node: Node) -> Node:
     return node
 
 
-def _have_units(nodes: tuple[Node, ...]) -> bool:
-    return any(node.has("unit") for node in nodes)
-
-
 def _is_residue(value: Node, modulus: Node) -> bool:
     """Return whether a number is a residue: 100 mod 7 is left to compute, -1 mod 7 is not."""
     if not isinstance(value, Num) or not isinstance(modulus, Num):
@@ -120,10 +118,8 @@ def same_quantity(gold: Node, answer: Node) -> tuple[bool, str]:
     elif right.unit and not left.mark:
         left = _with_letter_unit(left)
     marks = {left.mark, right.mark} - {""}
-    if marks == {"pct"} and not left.mark and _is_proportion(left.value):
-        return same_value(_scaled(right.value, Fraction(1, 100)), left.value), "a proportion"
     if marks == {"pct"}:
-        return _one_sided(left, right, "pct", Fraction(1, 100)), "per cent"
+        return _per_cent(left, right)
     if "deg" in marks and marks <= {"deg", "rad"}:
         scales = {name[0] for name, _ in (*left.unit, *right.unit)}
         if {"c", "f"} <= scales:
@@ -136,23 +132,19 @@ def same_quantity(gold: Node, answer: Node) -> tuple[bool, str]:
     return _plain(left.value, right.value), "value"
 
 
-def _is_proportion(value: Node) -> bool:
-    """Return whether a plain gold is a decimal between 0 and 1: 0.35 is 35 %, and not 0.35 %."""
-    return isinstance(value, Num) and 0 < value.value < 1
-
-
 def _scaled(node: Node, factor: Fraction) -> Node:
     return node if factor == 1 else Mul((num(factor), node))
 
 
-def _one_sided(left: Quantity, right: Quantity, mark: str, factor: Fraction) -> bool:
-    """Return a mark on one side is ignored, or taken at its worth: 20 = 20% = 1/5."""
-    if same_value(left.value, right.value):
-        return True
-    if left.mark == right.mark:
-        return False
-    marked, plain = (left, right) if left.mark == mark else (right, left)
-    return same_value(_scaled(marked.value, factor), plain.value)
+def _per_cent(left: Quantity, right: Quantity) -> tuple[bool, str]:
+    """Ignore a mark on one side, or take it at its worth: 20 = 20% = 1/5; a plain gold between 0
+    and 1 is a proportion: 0.35 is 35 %, and not 0.35 %."""
+    proportion = not left.mark and isinstance(left.value, Num) and 0 < left.value.value < 1
+    if not proportion and same_value(left.value, right.value):
+        return True, "per cent"
+    marked, plain = (left, right) if left.mark else (right, left)
+    worth = not plain.mark and same_value(_scaled(marked.value, Fraction(1, 100)), plain.value)
+    return worth, "a proportion" if proportion else "per cent"
 
 
 def _angles(left: Quantity, right: Quantity) -> bool:
@@ -240,7 +232,7 @@ def _special(gold: Node, answer: Node) -> tuple[bool, str] | None:
     if "base" in kinds:
         return _same_base(gold, answer), "base"
     if "clock" in kinds:
-        return _same_time(gold, answer), "time of day"
+        return bool(_minutes(gold) & _minutes(answer)), "time of day"
     if "ratio" in kinds:
         return _same_ratio(gold, answer), "ratio"
     return None
@@ -274,10 +266,6 @@ def _minutes(node: Node) -> set[Fraction]:
     return {first, hours % 12 * 60 + minutes + MINUTES_IN_HALF_DAY} if hours < 13 else {first}
 
 
-def _same_time(gold: Node, answer: Node) -> bool:
-    return bool(_minutes(gold) & _minutes(answer))
-
-
 def _same_ratio(gold: Node, answer: Node) -> bool:
     left, right = _terms(gold), _terms(answer)
     if len(left) != len(right):
@@ -302,8 +290,4 @@ def _is_time(node: Node) -> bool:
 
 
 def _terms(node: Node) -> tuple[Node, ...]:
-    if node.kind == "ratio":
-        return node.args
-    if node.kind == "div":
-        return node.args
-    return (node, num(1))
+    return node.args if node.kind in ("ratio", "div") else (node, num(1))

@@ -2,15 +2,16 @@
 
 from dataclasses import dataclass
 
-from verifiers.grammar.tree import Add, Neg, Node, Rel, SetName, TooLargeError, num
+from verifiers.grammar.tree import Add, Neg, Node, Rel, SetName, num
 from verifiers.grammar.vocabulary import FLIPPED
-from verifiers.values.exact import InexactError, UndefinedError
+from verifiers.values.exact import NO_VALUE
 from verifiers.values.numeric import Evaluator, Number
 from verifiers.values.polynomials import coefficients, real_roots
 from verifiers.values.same_value import is_arithmetic
 
 DIGITS = 60
 TOLERANCE = 10.0**-40
+INFINITY = float("inf")
 ORDERS = ("<", "<=", ">", ">=")
 MAX_PIECES = 400
 HALF_LINES = {"R^+": ">", "R^-": "<", "R_>0": ">", "R_<0": "<"}
@@ -30,6 +31,9 @@ class Piece:
     low_closed: bool
     high: Number
     high_closed: bool
+
+
+EVERYTHING = Piece(-INFINITY, False, INFINITY, False)
 
 
 @dataclass(frozen=True)
@@ -63,8 +67,9 @@ def _is_infinite(node: Node) -> bool:
 
 def read_set(node: Node) -> RealSet:
     """Return the set that a node denotes. Raises NotASetError."""
-    readers = {"rel": _relation, "tuple": _interval, "list": _list, "union": _union,
-               "inter": _intersection, "diff": _difference, "builder": _builder,
+    readers = {"rel": _relation, "tuple": _interval, "list": _list, "diff": _difference,
+               "union": lambda node: _joined(*map(read_set, node.args)),
+               "inter": lambda node: _common(*map(read_set, node.args)), "builder": _builder,
                "setname": _named, "set": _points, "empty": lambda node: RealSet(())}  # fmt: skip
     reader = readers.get(node.kind)
     if reader is None:
@@ -88,19 +93,17 @@ def _equal(left: Number, right: Number) -> bool:
     if left == right:
         return True
     size = max(abs(left), abs(right))
-    return bool(abs(left - right) <= TOLERANCE * size) and size != _everything().high
+    return bool(abs(left - right) <= TOLERANCE * size) and size != INFINITY
 
 
 def _endpoint(node: Node) -> Number:
-    evaluate = Evaluator(DIGITS, {}, real=True)
     if _is_infinite(node):
-        infinity = evaluate.context.inf
-        return -infinity if node.kind == "neg" else infinity
+        return -INFINITY if node.kind == "neg" else INFINITY
     if node.symbols() or not is_arithmetic(node):
         raise NotASetError("endpoint is not a number")
     try:
-        return evaluate(node)
-    except (InexactError, UndefinedError, TooLargeError) as error:
+        return Evaluator(DIGITS, {}, real=True)(node)
+    except NO_VALUE as error:
         raise NotASetError("endpoint has no value") from error
 
 
@@ -117,20 +120,14 @@ def _interval(node: Node) -> RealSet:
     if brackets == "<>":
         raise NotASetError("a vector")
     low, high = (_endpoint(arg) for arg in node.args)
-    infinity = Evaluator(DIGITS, {}, real=True).context.inf
-    low_closed = brackets[0] == "[" and abs(low) != infinity
-    high_closed = brackets[1] == "]" and abs(high) != infinity
+    low_closed = brackets[0] == "[" and abs(low) != INFINITY
+    high_closed = brackets[1] == "]" and abs(high) != INFINITY
     return RealSet(_piece(low, low_closed, high, high_closed))
-
-
-def _everything() -> Piece:
-    infinity = Evaluator(DIGITS, {}, real=True).context.inf
-    return Piece(-infinity, False, infinity, False)
 
 
 def _named(node: Node) -> RealSet:
     if node.value == "R":
-        return RealSet((_everything(),))
+        return RealSet((EVERYTHING,))
     operator = HALF_LINES.get(str(node.value).replace(" ", ""))
     if operator is None:
         raise NotASetError("not the reals")
@@ -143,30 +140,19 @@ def _points(node: Node) -> RealSet:
 
 
 def _builder(node: Node) -> RealSet:
-    condition = node.args[1]
-    if node.args[0].kind == "rel":
-        over = node.args[0].args[-1]
-        if over != SetName("R"):
-            raise NotASetError("not over the reals")
+    over, condition = node.args
+    if over.kind == "rel" and over.args[-1] != SetName("R"):
+        raise NotASetError("not over the reals")
     return RealSet(read_set(condition).pieces)
 
 
 def _list(node: Node) -> RealSet:
     sets = [read_set(arg) for arg in node.args]
-    if node.value == "or":
-        return _joined(*sets)
-    if all(arg.kind == "rel" for arg in node.args):
+    if node.value != "or" and all(arg.kind == "rel" for arg in node.args):
         common = _common(*sets)
-        return common if common.pieces or node.value == "and" else _joined(*sets)
+        if common.pieces or node.value == "and":
+            return common
     return _joined(*sets)
-
-
-def _union(node: Node) -> RealSet:
-    return _joined(*(read_set(arg) for arg in node.args))
-
-
-def _intersection(node: Node) -> RealSet:
-    return _common(*(read_set(arg) for arg in node.args))
 
 
 def _difference(node: Node) -> RealSet:
@@ -203,15 +189,14 @@ def _joined(*sets: RealSet) -> RealSet:
 
 
 def _complement(pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
-    whole = _everything()
-    low, low_closed = whole.low, False
+    low, low_closed = -INFINITY, False
     result: list[Piece] = []
     for piece in pieces:
-        if piece.low > whole.low:
+        if piece.low > -INFINITY:
             result.extend(_piece(low, low_closed, piece.low, not piece.low_closed))
         low, low_closed = piece.high, not piece.high_closed
-    if low < whole.high:
-        result.extend(_piece(low, low_closed, whole.high, False))
+    if low < INFINITY:
+        result.extend(_piece(low, low_closed, INFINITY, False))
     return tuple(result)
 
 
@@ -275,15 +260,12 @@ def _polynomial(left: Node, operator: str, right: Node, name: str) -> tuple[Piec
 
 
 def _ray(bound: Number, operator: str) -> tuple[Piece, ...]:
-    whole = _everything()
-    point = Piece(bound, True, bound, True)
-    if operator == "=":
-        return (point,)
-    if operator == "!=":
-        return _complement((point,))
+    point = (Piece(bound, True, bound, True),)
+    if operator in ("=", "!="):
+        return point if operator == "=" else _complement(point)
     if operator in ("<", "<="):
-        return _piece(whole.low, False, bound, operator == "<=")
-    return _piece(bound, operator == ">=", whole.high, False)
+        return _piece(-INFINITY, False, bound, operator == "<=")
+    return _piece(bound, operator == ">=", INFINITY, False)
 
 
 def _absolute(inside: Node, operator: str, bound: Node) -> RealSet:

@@ -39,17 +39,9 @@ from verifiers.extraction.places import (
 )
 from verifiers.extraction.readable import LONGEST_BARE, is_value
 from verifiers.extraction.response.formats import after_thought
-from verifiers.extraction.response.passages import (
-    SENTENCE_END,
-    final_text,
-    without_quotations,
-)
+from verifiers.extraction.response.passages import SENTENCE_END, final_text, without_quotations
 from verifiers.extraction.sentence.last_sentence import last_sentence
-from verifiers.extraction.sentence.prose import (
-    CONTRAST,
-    first_digit,
-    only_value,
-)
+from verifiers.extraction.sentence.prose import CONTRAST, first_digit, only_value
 from verifiers.extraction.sentence.several import named_values
 from verifiers.extraction.statements import stated
 from verifiers.extraction.steps import bare_answer

@@ -4,11 +4,7 @@ import re
 from typing import NamedTuple
 
 from verifiers.extraction.context.abroad import described, misnamed
-from verifiers.extraction.context.hedges import (
-    BOUND,
-    LONGEST_QUALIFIER,
-    not_its_own,
-)
+from verifiers.extraction.context.hedges import BOUND, LONGEST_QUALIFIER, not_its_own
 from verifiers.extraction.context.plain import speaks_of_it
 from verifiers.extraction.context.standing import (
     CASES,

@@ -7,11 +7,7 @@ from verifiers.extraction.context.aftermath import overturned
 from verifiers.extraction.context.hedges import BOUND, GAVE_UP, labelled
 from verifiers.extraction.context.later_words import only_remarks
 from verifiers.extraction.context.plain import speaks_of_it
-from verifiers.extraction.context.standing import (
-    denied_after,
-    denied_before,
-    doubted,
-)
+from verifiers.extraction.context.standing import denied_after, denied_before, doubted
 from verifiers.extraction.context.wording import Words, changed
 from verifiers.extraction.later_values import only_remarked
 from verifiers.extraction.layouts import first_line, from_json, last_row, misheaded, value_lines

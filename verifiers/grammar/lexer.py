@@ -35,6 +35,8 @@ COMMAND = re.compile(r"\\(?:[A-Za-z]+|[\s\S])")
 SPACES = re.compile(r"\s+")
 ARROW_NAME = re.compile(r"\s*([A-Z])\s*([A-Z])\s*")
 SET_MARK = re.compile(r"\s*[_^]\s*(?:\{\s*([^{}]{1,12}?)\s*\}|([-+*]|\w(?!\w)))")
+USUAL_NAMES = {"|": "Vert", "bar": "overline", "cr": "\\", "newline": "\\"}
+USUAL_NAMES |= {"mod": "pmod", "bmod": "pmod"} | dict.fromkeys(("dfrac", "tfrac", "cfrac"), "frac")
 SIGNS = set("+-*/^_=<>()[]{}|,;:!%&'$€£¥₹¢")
 
 
@@ -187,24 +189,13 @@ class _Lexer:
         elif name in TEXT_GROUPS:
             self._open_group(name, end)
         elif name in ("%", "$", "&", "_", "#"):
-            self._emit("sign" if name != "$" else "command", "%" if name == "%" else name, end)
+            self._emit("sign" if name != "$" else "command", name, end)
         elif name in ("top", "intercal"):
             self._emit("word", "T", end)
         elif name == "not":
             self._negated(end)
         else:
-            name = {
-                "mod": "pmod",
-                "bmod": "pmod",
-                "dfrac": "frac",
-                "tfrac": "frac",
-                "cfrac": "frac",
-                "|": "Vert",
-                "bar": "overline",
-                "cr": "\\",
-                "newline": "\\",
-            }.get(name, name)
-            self._emit("command", name, end)
+            self._emit("command", USUAL_NAMES.get(name, name), end)
 
     def _negated(self, end: int) -> None:
         opposite = {"=": "ne", ">": "le", "<": "ge"}.get(self.text[end : end + 1])

@@ -44,6 +44,12 @@ def read_literal(text: str) -> Node:
     return Num(value, significant)
 
 
+def whole_number(node: Node) -> int | None:
+    """Return the value of a literal that is a whole number."""
+    value = node.value if isinstance(node, Num) else None
+    return int(value) if value is not None and value.denominator == 1 else None
+
+
 def _recurring(whole: str, fixed: str, period: str) -> Fraction:
     base = Fraction(int((whole + fixed) or 0), 10 ** len(fixed))
     return base + Fraction(int(period), (10 ** len(period) - 1) * 10 ** len(fixed))

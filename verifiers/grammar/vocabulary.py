@@ -53,16 +53,7 @@ PARTS_ABROAD = {
 }
 FOREIGN_NUMBERS = COUNTED_ABROAD | {word: str(value) for word, value in WORDS_ALONE.items()}
 FOREIGN_NUMBERS |= dict.fromkeys(
-    [
-        "ein halb",
-        "ein halbes",
-        "un demi",
-        "un medio",
-        "un mezzo",
-        "um meio",
-        "половина",
-        "一半",
-    ],
+    ["ein halb", "ein halbes", "un demi", "un medio", "un mezzo", "um meio", "половина", "一半"],
     r"\frac{1}{2}",
 )
 FOREIGN_NUMBERS |= {

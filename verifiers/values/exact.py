@@ -21,6 +21,9 @@ class UndefinedError(ArithmeticError):
     """The expression has no value, as in 1/0."""
 
 
+NO_VALUE = (InexactError, UndefinedError, TooLargeError)
+
+
 def exact(node: Node, values: Mapping[str, Fraction]) -> Fraction:
     """Return the rational value of an expression.
 
@@ -34,7 +37,7 @@ def exact(node: Node, values: Mapping[str, Fraction]) -> Fraction:
             raise InexactError(node.value)
         return values[node.value]
     check()
-    if kind not in ("add", "mul", "neg", "div", "pow", "fact", "pct", "call", "base"):
+    if kind not in ("add", "mul", "neg", "div", "pow", "fact", "pct", "call"):
         raise InexactError(kind)
     args = [exact(arg, values) for arg in node.args]
     if kind == "call":
@@ -55,12 +58,10 @@ def _arithmetic(kind: str, args: list[Fraction]) -> Fraction:
     if kind == "pct":
         return args[0] / 100
     if kind == "div":
-        return _divide(args[0], args[1])
-    if kind == "pow":
-        return power(args[0], args[1])
-    if kind == "fact":
-        return _factorial(args[0])
-    raise InexactError(kind)
+        if not args[1]:
+            raise UndefinedError("division by zero")
+        return args[0] / args[1]
+    return power(*args) if kind == "pow" else _factorial(args[0])
 
 
 def bits(value: Fraction) -> int:
@@ -71,12 +72,6 @@ def _bounded(value: Fraction) -> Fraction:
     if bits(value) > MAX_BITS:
         raise TooLargeError("number too large")
     return value
-
-
-def _divide(top: Fraction, bottom: Fraction) -> Fraction:
-    if not bottom:
-        raise UndefinedError("division by zero")
-    return top / bottom
 
 
 def power(base: Fraction, exponent: Fraction) -> Fraction:
@@ -126,14 +121,10 @@ def _call(name: str, args: list[Fraction]) -> Fraction:
     first = args[0]
     if name == "abs":
         return abs(first)
-    if name == "floor":
-        return Fraction(math.floor(first))
-    if name == "ceil":
-        return Fraction(math.ceil(first))
-    if name == "max":
-        return max(args)
-    if name == "min":
-        return min(args)
+    if name in ("floor", "ceil"):
+        return Fraction(getattr(math, name)(first))
+    if name in ("max", "min"):
+        return max(args) if name == "max" else min(args)
     if name == "root" and len(args) == 2 and args[1].denominator == 1 and args[1] > 0:
         odd_of_negative = first < 0 and args[1].numerator % 2
         value = root(abs(first) if odd_of_negative else first, args[1].numerator)

@@ -9,11 +9,14 @@ from typing import Any
 from mpmath import MPContext
 
 from verifiers.grammar.tree import Node, Num, TooLargeError
+from verifiers.grammar.vocabulary import words
 from verifiers.values.effort import check
 from verifiers.values.exact import InexactError, UndefinedError, exact
 
 MAX_EXPONENT_BITS = 2**20
-MAX_ANGLE_BITS = 400
+MAX_BITS_OF = dict.fromkeys(words("sin cos tan cot sec csc"), 400)
+MAX_BITS_OF |= dict.fromkeys(words("exp sinh cosh tanh coth"), 20)
+OF_CONTEXT = words("asin acos atan acot asec acsc asinh acosh atanh ln erf floor ceil conj re im")
 MAX_GAMMA = 10_000
 TINY = 1e-20
 Number = Any  # mpmath's real and complex numbers have no types of their own
@@ -160,36 +163,11 @@ class Evaluator:
 
     def _call(self, name: str, args: list[Number]) -> Number:
         c, x = self.context, args[0]
-        if name in (
-            "sin",
-            "cos",
-            "tan",
-            "cot",
-            "sec",
-            "csc",
-            "exp",
-            "sinh",
-            "cosh",
-            "tanh",
-            "coth",
-        ):
-            bound = MAX_ANGLE_BITS if name not in ("exp", "sinh", "cosh", "tanh", "coth") else 20
-            if x and c.log(abs(x), 2) > bound:
+        if name in MAX_BITS_OF:
+            if x and c.log(abs(x), 2) > MAX_BITS_OF[name]:
                 raise TooLargeError("argument too large")
             return getattr(c, name)(x)
-        if name in (
-            "asin",
-            "acos",
-            "atan",
-            "acot",
-            "asec",
-            "acsc",
-            "asinh",
-            "acosh",
-            "atanh",
-            "ln",
-            "erf",
-        ):
+        if name in OF_CONTEXT:
             return getattr(c, name)(x)
         if name == "log":
             base = args[1] if len(args) > 1 else (10 if self.decimal_log else c.e)
@@ -197,9 +175,7 @@ class Evaluator:
         if name == "root":
             return self._root(x, args[1])
         plain = {
-            "lg": lambda: c.log(x) / c.log(10), "abs": lambda: abs(x),
-            "floor": lambda: c.floor(x), "ceil": lambda: c.ceil(x), "sgn": lambda: c.sign(x),
-            "conj": lambda: c.conj(x), "re": lambda: c.re(x), "im": lambda: c.im(x),
+            "lg": lambda: c.log(x) / c.log(10), "abs": lambda: abs(x), "sgn": lambda: c.sign(x),
             "cis": lambda: c.cos(x) + c.j * c.sin(x), "gamma": lambda: self._gamma(x),
             "max": lambda: max(args), "min": lambda: min(args),
             "binom": lambda: self._binomial(x, args[1]),

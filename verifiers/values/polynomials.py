@@ -2,8 +2,8 @@
 
 from fractions import Fraction
 
-from verifiers.grammar.tree import Call, Node, TooLargeError, num
-from verifiers.values.exact import InexactError, UndefinedError, exact
+from verifiers.grammar.tree import Call, Node, num
+from verifiers.values.exact import NO_VALUE, exact
 from verifiers.values.numeric import Evaluator, Number
 
 PLACES = tuple(Fraction(at, 2) for at in (0, 2, -2, 6, 8, 10, 22, 58, -29))
@@ -13,7 +13,7 @@ def coefficients(node: Node, name: str) -> tuple[Fraction, Fraction, Fraction] |
     """Return (a, b, c) where the expression is a·x² + b·x + c, else None."""
     try:
         values = [exact(node, {name: at}) for at in PLACES]
-    except (InexactError, UndefinedError, TooLargeError):
+    except NO_VALUE:
         return None
     c, a = values[0], (values[1] + values[2]) / 2 - values[0]
     b = values[1] - a - c

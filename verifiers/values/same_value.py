@@ -8,7 +8,7 @@ from itertools import chain
 from verifiers.grammar.tree import Node, TooLargeError
 from verifiers.grammar.vocabulary import words
 from verifiers.values.canonical import canonical
-from verifiers.values.exact import InexactError, UndefinedError, exact
+from verifiers.values.exact import NO_VALUE, InexactError, UndefinedError, exact
 from verifiers.values.numeric import Evaluator, Number
 
 LOW, HIGH = 50, 250  # digits of the first look and of the confirmation
@@ -24,7 +24,6 @@ FAR = (0, 1, -1, 10**4, -(10**4), 10**10, -(10**10))  # where |x + 1000| - 1000 
 ARITHMETIC = words("num sym const add mul neg div pow fact pct deg call opaque base")
 REAL_NAMES = words("x y z t u v")  # what is rounded may be any real; n and k are whole numbers
 PROBES = (*(Fraction(x) for x in (1, 2, 3, 7)), Fraction(-29, 2))  # |x|, floor(x): linear at some
-NO_VALUE = (InexactError, UndefinedError, TooLargeError)
 
 
 def is_arithmetic(node: Node) -> bool:

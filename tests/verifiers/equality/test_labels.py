@@ -6,7 +6,6 @@ from verifiers.equality.labels import (
     Named,
     as_equation,
     collect,
-    has_choice_of_sign,
     is_name,
     labels_agree,
     renamed_argument,
@@ -83,7 +82,6 @@ def test_a_member_as_the_equation_that_it_was() -> None:
 
 def test_signs_are_chosen_together() -> None:
     node = parse(r"1 \pm 2")
-    assert has_choice_of_sign(node)
     assert with_sign(node, True) == parse("1 + 2")
     assert with_sign(node, False) == parse("1 - 2")
 

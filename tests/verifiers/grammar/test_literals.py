@@ -4,8 +4,14 @@ from fractions import Fraction
 
 import pytest
 
-from verifiers.grammar.literals import MAX_DIGITS, continued, plain_number, read_literal
-from verifiers.grammar.tree import Num, TooLargeError
+from verifiers.grammar.literals import (
+    MAX_DIGITS,
+    continued,
+    plain_number,
+    read_literal,
+    whole_number,
+)
+from verifiers.grammar.tree import Num, Sym, TooLargeError, num
 
 
 @pytest.mark.parametrize(
@@ -49,3 +55,9 @@ def test_dots_continue_a_period_that_is_seen_three_times() -> None:
     assert continued("0.333", read_literal("0.333")).value == Fraction(1, 3)
     assert continued("0.121212", read_literal("0.121212")).value == Fraction(4, 33)
     assert continued("3.14159", read_literal("3.14159")).value == Fraction(314159, 100000)
+
+
+def test_whole_numbers() -> None:
+    assert whole_number(num(7)) == 7
+    assert whole_number(num(Fraction(1, 2))) is None
+    assert whole_number(Sym("x")) is None

@@ -27,12 +27,8 @@ def read_function(parser: Parser, token: Token) -> Node:
     argument = _function_argument(parser)
     args = (argument,) if base is None else (argument, base)
     unknown_part = function in ("re", "im") and argument.symbols()
-    node = _call(function, args, known=not unknown_part)
+    node = (Opaque if unknown_part else Call)(function, args)
     return node if exponent is None else Pow((node, exponent))
-
-
-def _call(function: str, args: tuple[Node, ...], *, known: bool) -> Node:
-    return Call(function, args) if known else Opaque(function, args)
 
 
 def _function_argument(parser: Parser) -> Node:
@@ -142,7 +138,7 @@ def read_conjugate(parser: Parser, token: Token) -> Node:
         return Sym(" ".join(["digits", *digits])) if number else inside
     if inside.kind == "sym" and parser.at("sign", "_"):
         inside = subscripted(parser, str(inside.value))
-    return _call("conj", (inside,), known=not inside.symbols())
+    return (Opaque if inside.symbols() else Call)("conj", (inside,))
 
 
 def read_dotted(parser: Parser, token: Token) -> Node:

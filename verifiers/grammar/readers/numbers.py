@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 from verifiers.grammar.lexer import Token
-from verifiers.grammar.literals import continued, read_literal
+from verifiers.grammar.literals import continued, read_literal, whole_number
 from verifiers.grammar.parser import Parser
 from verifiers.grammar.readers.names import subscript
 from verifiers.grammar.tree import Base, Node, ParseError, num
@@ -55,9 +55,3 @@ def _fraction_parts(parser: Parser) -> tuple[Node, Node]:
         parser.position += 2
         return read_literal(top.text), read_literal(bottom.text)
     return num(0), num(0)
-
-
-def whole_number(node: Node) -> int | None:
-    """Return the value of a literal that is a whole number."""
-    value = node.value if node.kind == "num" else None
-    return int(value) if isinstance(value, Fraction) and value.denominator == 1 else None

@@ -5,7 +5,6 @@ from fractions import Fraction
 import pytest
 
 from verifiers.grammar.parse import parse
-from verifiers.grammar.readers.numbers import whole_number
 from verifiers.grammar.tree import Base, Div, Mul, Node, ParseError, Sym, num
 
 
@@ -36,9 +35,3 @@ def test_a_decimal_has_no_fraction_behind_it() -> None:
 def test_a_base_must_be_a_number() -> None:
     with pytest.raises(ParseError, match="unreadable base"):
         parse("101_b")
-
-
-def test_whole_numbers() -> None:
-    assert whole_number(num(7)) == 7
-    assert whole_number(num(Fraction(1, 2))) is None
-    assert whole_number(Sym("x")) is None
