@@ -8,13 +8,12 @@ from types import TracebackType
 from typing import Self
 
 from verifiers.equality.clusters import cluster
-from verifiers.equality.compare import compare, members, readable
+from verifiers.equality.compare import compare, members, readable, same_number
 from verifiers.extraction.extract import Extraction, boxed_answer, extract
 from verifiers.extraction.parts import in_parts
 from verifiers.extraction.readings import other_readings, says_words
 from verifiers.extraction.response.formats import check_format, is_incomplete
 from verifiers.extraction.undone import is_left_undone, is_refusal
-from verifiers.grammar.literals import is_plain_number
 from verifiers.grammar.normalize import gold_text
 from verifiers.grammar.parts import parts_of
 from verifiers.judges import OURS
@@ -75,7 +74,7 @@ class Verifier:
             return Verification(verdict, extracted, format_ok, reason, self._format)
 
         gold = gold_text(attempt.gold)
-        if not self.check_gold(gold):
+        if not self._is_readable(gold):
             return found(Verdict.UNPARSEABLE_GOLD, "gold does not parse")
         if self._format == "think_answer" and not format_ok:
             if attempt.truncated and is_incomplete(attempt.response, think_open=attempt.think_open):
@@ -120,7 +119,9 @@ class Verifier:
 
     def check_gold(self, gold: str) -> bool:
         """Say whether a gold answer can be read at all, and equals itself."""
-        gold = gold_text(gold)
+        return self._is_readable(gold_text(gold))
+
+    def _is_readable(self, gold: str) -> bool:
         if gold not in self._golds:
             self._golds[gold] = readable(gold)
         return self._golds[gold]
@@ -160,8 +161,8 @@ class Verifier:
 
     def _judge_here(self, gold: str, answer: str) -> Judgement:
         """Decide in this process. Raises OutOfEffortError or RecursionError where it cannot."""
-        if is_plain_number(gold) and is_plain_number(answer):
-            return compare(gold, answer)
+        if (numbers := same_number(gold, answer)) is not None:
+            return numbers
         judgement = self._cache.get((gold, answer))
         if judgement is not None:
             return judgement

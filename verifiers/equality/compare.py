@@ -9,7 +9,7 @@ from verifiers.equality.equivalence import same_answer
 from verifiers.equality.labels import collect, each_sign, is_sum_of_names
 from verifiers.equality.quantities import read_quantity
 from verifiers.equality.rounding import rounds_to
-from verifiers.grammar.literals import is_plain_number, plain_number
+from verifiers.grammar.literals import LONGEST_PLAIN, is_plain_number, plain_number
 from verifiers.grammar.normalize import (
     ENGLISH_OF,
     MAX_WORDS,
@@ -46,8 +46,8 @@ GROUP_COMMA = re.compile(r"\d,\d{3}")
 
 def compare(gold: str, answer: str) -> Judgement:
     """Decide whether an answer equals the gold."""
-    if is_plain_number(gold) and is_plain_number(answer):
-        return Judgement(plain_number(gold) == plain_number(answer), "exact number")
+    if (numbers := same_number(gold, answer)) is not None:
+        return numbers
     if wanted := parts_of(gold):
         return _same_parts(wanted, answer)
     gold, answer = normalize(gold), normalize(as_list(answer) or answer)
@@ -56,8 +56,8 @@ def compare(gold: str, answer: str) -> Judgement:
         return Judgement(False, "empty answer")
     if gold == answer:
         return Judgement(True, "same string")
-    if is_plain_number(gold) and is_plain_number(answer):
-        return Judgement(plain_number(gold) == plain_number(answer), "exact number")
+    if (numbers := same_number(gold, answer)) is not None:
+        return numbers
     if _same_words(gold, answer):
         return Judgement(True, "same words")
     if (chosen := _same_choice(gold, answer)) is not None:
@@ -87,6 +87,16 @@ def compare(gold: str, answer: str) -> Judgement:
         return Judgement(True, "same text")
     failed = right if isinstance(right, ParseError) else left
     return Judgement(False, f"not readable: {failed}")
+
+
+def same_number(gold: str, answer: str) -> Judgement | None:
+    """Compare two plain numbers; None for all else."""
+    if len(gold) > LONGEST_PLAIN or len(answer) > LONGEST_PLAIN:
+        return None
+    left, right = plain_number(gold), plain_number(answer)
+    if left is None or right is None:
+        return None
+    return Judgement(left == right, "exact number")
 
 
 def _in_digits(text: str) -> str:

@@ -276,10 +276,9 @@ def _last_of(text: str, places: list[Place]) -> Extraction | None:
     if not last.certain and cut_off(text):
         return Extraction(None, "cut off")
     lead = text[max(0, last.start - NEAR_END) : last.start]
-    for word in FORETELLS:
-        if word in lead and FORETOLD.found(lead):
-            return Extraction(None, "denied")
-    if last.offered or announced(text[: last.start][-NEAR_END:]):
+    if any(map(lead.__contains__, FORETELLS)) and FORETOLD.found(lead):
+        return Extraction(None, "denied")
+    if last.offered or announced(lead):
         return Extraction(None, "only offered")
     end = last.end
     if not last.certain:

@@ -80,4 +80,4 @@ def checked(text: str, reason: str, rivals: tuple[str, ...] = ()) -> Extraction:
 
 def beside(found: Extraction, others: list[str]) -> Extraction:
     """Return what was found with other answers that stand beside it."""
-    return found._replace(rivals=(*found.rivals, *others)[-MOST_RIVALS:])
+    return found._replace(rivals=(*found.rivals, *others)[-MOST_RIVALS:]) if others else found

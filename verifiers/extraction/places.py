@@ -59,7 +59,7 @@ def marked(text: str) -> list[Place]:
         )
         for group in groups
     ]
-    if "####" not in text:
+    if "#" not in text or "####" not in text:
         return places
     for match in list(HASHES.finditer(text))[-MOST_PLACES:]:
         start = text.rfind("\n", 0, match.start()) + 1

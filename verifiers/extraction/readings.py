@@ -31,10 +31,13 @@ def other_readings(found: Extraction) -> tuple[str, ...]:
         and not any(f"{value}{sign}" in end for sign in ("$", "\\", "*"))
     ):
         return (value[:-1],)
-    if not boxed and THOUSANDS.fullmatch(value.lstrip("$€£ ").split(" ")[0]) and writes_comma(end):
-        return (value.replace(".", "", 1),)
-    if (time := TIME.fullmatch(value.split(" ")[0])) and (writes_comma(end) or not end.isascii()):
-        return (f"{time[1]}:{time[2]}",)
+    if "." in value:
+        amount = value.lstrip("$€£ ").split(" ")[0]
+        if not boxed and THOUSANDS.fullmatch(amount) and writes_comma(end):
+            return (value.replace(".", "", 1),)
+        time = TIME.fullmatch(value.split(" ")[0])
+        if time and (writes_comma(end) or not end.isascii()):
+            return (f"{time[1]}:{time[2]}",)
     end = end.replace("{,}", ",") if "{,}" in end else end
     if "," in end and DECIMAL_COMMA.search(end) and writes_comma(end):
         end = DECIMAL_COMMA.sub(".", POINT_OF_THOUSANDS.sub("", end))

@@ -81,21 +81,12 @@ CUT_AFTER = re.compile(rf"\s*(?:[-+*/×÷·:]|{UNFINISHED}\b)[\s$]*$")
 LONGEST_STATEMENT = 30_000
 LAST_STATEMENTS = 8
 MOST_PLACES = 80
-STATING = (
-    "ans",
-    "result",
-    "correct",
-    "right",
-    "best",
-    "proper",
-    "true ",
-    "real ",
-    "actual",
-    "答案",
-    "a:",
-)
+STATING: tuple[str, ...] = ("ans", "result", "correct", "right", "best", "proper", "true ", "real ")
+STATING += ("actual", "答案", "a:")
 STATING_ABROAD = tuple(table("statements")["stating_abroad"])
-IN_PLAIN_LETTERS = tuple(filter(str.isascii, STATING_ABROAD))
+# "Resultado" is found by "result" already.
+NOUNS_ABROAD = tuple(noun for noun in STATING_ABROAD if not noun.startswith(STATING))
+IN_PLAIN_LETTERS = tuple(filter(str.isascii, NOUNS_ABROAD))
 NEAR_END = 1_000
 PREFIX = re.compile(r"\b(?:final|correct|right|required|desired)?[ ]?$", re.I)
 
@@ -117,17 +108,18 @@ def stated(text: str) -> list[Statement]:
         lowered = text
     places = sorted(_all_places(lowered, STATING, 0))
     near = max(0, len(lowered) - NEAR_END)
-    nouns = IN_PLAIN_LETTERS if lowered.isascii() else STATING_ABROAD
+    nouns = IN_PLAIN_LETTERS if lowered.isascii() else NOUNS_ABROAD
     if abroad := _all_places(lowered, nouns, near):
         places = sorted({*places, *abroad})
     if not places:
         return []
     quoted = (
         [match.span() for match in QUOTED.finditer(text)]
-        if '"' in text or "“" in text or "«" in text or " '" in text
+        if '"' in text or "“" in text or "«" in text or ("'" in text and " '" in text)
         else []
     )
-    quoted += [match.span() for match in FENCED.finditer(text)] if "```" in text else []
+    if "`" in text and "```" in text:
+        quoted += [match.span() for match in FENCED.finditer(text)]
     matches: list[re.Match[str]] = []
     for at in places[-MOST_PLACES:]:
         if (not matches or at >= matches[-1].end()) and (match := _begins(text, at)):
@@ -211,9 +203,10 @@ def _of_another(text: str, match: re.Match[str], said: str) -> bool:
     if len(match[0]) > LONGEST_SIMPLE and OF_ANOTHER.search(match[0]):
         return True
     before = text[max(0, start - LONGEST_QUALIFIER) : start]
-    if before.rstrip()[-3:].lower() == "the" and len(said) < len(match[0]) + SHORTEST_FRAME:
+    lead = before.rstrip()
+    if not lead[-1:].isalpha():
         return False
-    if not before.rstrip()[-1:].isalpha():
+    if lead[-3:].lower() == "the" and len(said) < len(match[0]) + SHORTEST_FRAME:
         return False
     named = ADJECTIVE.search(before)
     adjective = named is not None and named[1].lower() not in OWN_ADJECTIVES

@@ -37,6 +37,7 @@ def words_in(text: str) -> list[str]:
     return [word for token in TOKEN.findall(said) if (word := _named(token))]
 
 
+@lru_cache(maxsize=4096)
 def _named(token: str) -> str:
     """Return a token as it is counted, "" for other commands of LaTeX."""
     first = token[0]
@@ -66,7 +67,7 @@ def weights(name: str) -> dict[str, int]:
 def total(table: Mapping[str, float], names: Iterable[str]) -> float:
     """Return the bias and the weights of the features that are known, by the root of their
     number."""
-    known = [weight for name in names if (weight := table.get(name)) is not None]
+    known = [weight for weight in map(table.get, names) if weight is not None]
     return table["<bias>"] + sum(known) / root(len(known))
 
 

@@ -119,6 +119,7 @@ BESIDE = " \t\n$\\({*'’-\""
 LAST_WORD = re.compile(r"(?s:.*)(?<!\w)(\w+)$")
 SHORT_WORD = re.compile(r"\w{1,3}\s+|[的の의]\s*")
 AFTER_MARKS = " \t\n$)\\*'’\"-"
+CLOSES = ".,;}]"
 KEEPS = re.compile(
     r"\b(?:(?:round|add|sum|com|work)\w*\s+(?:\w+\s+)?up\s+to|no(?:ne)?\s+other\s+than|hand(?:s|ed|ing)?\s+over"
     r"|read(?:s|ing)?\s+(?:\w+\s+)?off|\ban?\s+(?:quotient|sum|product|difference|remainder)\s+of)$",
@@ -197,13 +198,12 @@ def changed(before: str, after: str) -> bool:
         return False
     if before.endswith(("to", "than", "over", "off", "of")) and KEEPS.search(before):
         before = ""
-    if BOTH.search(before):
-        return True
-    if before.endswith("of") and SHARE_OF.search(before):
-        return True
-    if "of" in before[-16:] and IMAGE_OF.search(before):
-        return True
-    if before[-1:].isalpha() and NUMBERED.ends(before) and not NAMED_BY.search(before):
+    if before[-1:].isalpha() and (
+        BOTH.search(before)
+        or (before.endswith("of") and SHARE_OF.search(before))
+        or ("of" in before[-16:] and IMAGE_OF.search(before))
+        or (NUMBERED.ends(before) and not NAMED_BY.search(before))
+    ):
         return True
     while not (before[-1:].isalnum() and CHANGES_NEXT.ends(before)):
         word = LAST_WORD.match(before)
@@ -218,7 +218,9 @@ def changed(before: str, after: str) -> bool:
         return True
     if before.endswith("and") and UP_TO_HERE.search(before):
         return True
-    if BETWEEN.search(before) and AND_NEXT.match(after):
+    if not after.strip(AFTER_MARKS + CLOSES):
+        return False
+    if AND_NEXT.match(after) and BETWEEN.search(before):
         return True
     after = opened(after) if "\\" in after else after
     after = after[:60] if after.isascii() else AREA_UNIT.sub("", after[:60], count=1)

@@ -76,7 +76,7 @@ def _first_problem(text: str) -> str:
     """Return a text up to where it runs on into another problem, once it has stated an answer."""
     if "\n" not in text:
         return text
-    asks = "?" in text or "\n[" in text
+    asks = "?" in text or ("[" in text and "\n[" in text)
     if not NEXT_LINE.search(text) and not (asks and ASKS.search(text)):
         return text
     said = [match for sign in (STATED, UNKNOWN) if (match := sign.search(text))]
@@ -89,16 +89,13 @@ def _first_problem(text: str) -> str:
 
 def _may_strike(text: str) -> bool:
     """Return whether one of the signs stands in a text that strike a part of it out."""
-    if ("~" in text and "~~" in text) or ("<" in text and ("<s" in text or "<d" in text)):
-        return True
-    if "%" in text and (text[0] == "%" or "\n%" in text or "\n %" in text):
-        return True
     return (
-        text[:1] == "["
-        or "{comment}" in text
-        or "[//]" in text
-        or "[ ]" in text
-        or not text.isascii()
+        not text.isascii()
+        or ("~" in text and "~~" in text)
+        or ("<" in text and ("<s" in text or "<d" in text))
+        or ("%" in text and (text[0] == "%" or "\n%" in text or "\n %" in text))
+        or ("[" in text and (text[0] == "[" or "[//]" in text or "[ ]" in text))
+        or ("{" in text and "{comment}" in text)
     )
 
 
@@ -108,27 +105,28 @@ def _without_program(block: re.Match[str]) -> str:
 
 def final_text(text: str) -> str:
     """Return the end of the first turn of a response, without calculator notes, comments and
-    bold."""
+    bold. One sign is looked for before several: it is found, or not, ten times as fast."""
     text = own_words(text)
-    text = CALCULATOR.sub("", text) if "<<" in text else text
-    text = END_OF_TURN.split(text, maxsplit=1)[0] if "<" in text else text
+    if "<" in text:
+        text = CALCULATOR.sub("", text) if "<<" in text else text
+        text = END_OF_TURN.split(text, maxsplit=1)[0] if "<" in text else text
     text = LONG_GAP.sub(" ", text) if " " * 100 in text else text
     text = _first_problem(_window(text.rstrip()))
-    text = BLOCK.sub(_without_program, text) if "```" in text else text
+    text = BLOCK.sub(_without_program, text) if "`" in text and "```" in text else text
     end = text[-END_MARKS:]
     if "Q" in end or not end.isascii() or (end[-1:] in "$exdDlk])" and "\\" in end):
         text = text[:-END_MARKS] + END_MARK.sub("", end)
     end = text[-END_MARKS:]
     if end.rstrip(" ).*$")[-1:].isalpha() and ROUNDED.search(end):
         text = text[:-END_MARKS] + ROUNDING_NOTE.sub("", end)
-    text = COMMENT.sub(" ", text) if "<!--" in text else text
-    text = DRAWING.sub(" ", text) if "[asy]" in text else text
+    text = COMMENT.sub(" ", text) if "<" in text and "<!--" in text else text
+    text = DRAWING.sub(" ", text) if "[" in text and "[asy]" in text else text
     text = STRUCK.sub(" ", text) if _may_strike(text) else text
-    if "**" in text:
+    if "*" in text and "**" in text:
         text = BOLD.sub(r"\1", BOLD_STATEMENT.sub(r"\1.", text))
-    text = SLANTED.sub(r"\1", text) if "_" in text else text
-    text = UNDERLINED.sub(r"\1", text) if "__" in text else text
-    text = TAGGED.sub(r"\2", text) if "</" in text else text
+    if "_" in text:
+        text = UNDERLINED.sub(r"\1", SLANTED.sub(r"\1", text))
+    text = TAGGED.sub(r"\2", text) if "<" in text and "</" in text else text
     end = text[-END_MARKS:]
     return text[:-END_MARKS] + ITALIC.sub(r"\1", end) if end.count("*") > 1 else text
 
@@ -153,7 +151,8 @@ def _window(text: str) -> str:
 
 def without_quotations(text: str) -> str:
     """Blank out boxes and tags that stand inside code or quotation marks; positions stay."""
-    if "box" not in text and "answer>" not in text and "####" not in text:
+    tagged, hashed = ">" in text and "answer>" in text, "#" in text and "####" in text
+    if not tagged and not hashed and "box" not in text:
         return text
 
     def blank(match: re.Match[str]) -> str:

@@ -109,8 +109,9 @@ def own_words(text: str) -> str:
         text = PERCENT_FIRST.sub(r"\1%", text)
     if text[:1] in ">=":
         text = QUOTED_WHOLE.sub(r"\1", text) if "\n" not in text else _unquoted(text)
-    text = IMAGE.sub(" ", text) if "![" in text else text
-    text = BARE_BOX.sub(r"\\boxed{", text) if "boxed{" in end and "\\boxed{" not in end else text
+    text = IMAGE.sub(" ", text) if "!" in text and "![" in text else text
+    if "{" in end and "boxed{" in end and "\\boxed{" not in end:
+        text = BARE_BOX.sub(r"\\boxed{", text)
     if not ("The " in end or " the " in end or end.isdigit()):
         text = _with_english_dates(text)
     if not end.isascii():
@@ -123,10 +124,10 @@ def own_words(text: str) -> str:
         text = parts_first(text) if "分之" in end or "分の" in end or "분의" in end else text
         text = HYPHEN.sub(" ", text) if "-" in end and HYPHEN.search(end) else text
     text = CENTS.sub(_with_cents, text) if "uro" in end or "€" in end or "руб" in end else text
-    text = RUPEES.sub("", text) if "/-" in end else text
-    text = MONEY_FIRST.sub("", text) if "Rp" in end or "Rs" in end else text
-    text = text.replace("{:}", ":") if "{:}" in end else text
-    text = DEGREES.sub(r"\1\\text{\2}$", text) if "circ" in end else text
+    text = RUPEES.sub("", text) if "/" in end and "/-" in end else text
+    text = MONEY_FIRST.sub("", text) if "R" in end and ("Rp" in end or "Rs" in end) else text
+    text = text.replace("{:}", ":") if "{" in end and "{:}" in end else text
+    text = DEGREES.sub(r"\1\\text{\2}$", text) if "\\" in end and "circ" in end else text
     if text[:1] in TURN_BEGINS and text[:40].lstrip()[:4].lower() in ASKED_FIRST:
         text = _last_answer(text)
     if "<" not in text:
