@@ -4,7 +4,6 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from types import TracebackType
 from typing import Self
 
 from verifiers.equality.clusters import cluster
@@ -141,12 +140,7 @@ class Verifier:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _judge(self, gold: str, answer: str) -> Judgement:

@@ -23,7 +23,7 @@ from verifiers.equality.lists import (
     on_axes,
     written_out,
 )
-from verifiers.equality.matrices import as_matrix, is_vector
+from verifiers.equality.matrices import as_matrix
 from verifiers.equality.quantities import same_quantity
 from verifiers.equality.realsets import NotASetError, looks_like_range, read_set, same_set
 from verifiers.grammar.tree import Matrix, Node, Rel, Sym
@@ -274,6 +274,6 @@ def _same_matrix(gold: Node, answer: Node, left: Matrix | None, right: Matrix | 
         shapes_agree = left.value == right.value
         return shapes_agree and _same_ordered(list(left.args), list(right.args))
     matrix, other = (left, answer) if left else (right, gold)
-    if matrix is None or not is_vector(matrix) or other.kind != "tuple":
+    if matrix is None or 1 not in matrix.value or other.kind != "tuple":
         return False
     return other.value in ("()", "<>", "[]") and _same_ordered(list(matrix.args), list(other.args))

@@ -47,10 +47,6 @@ def _nested_rows(node: Node) -> tuple[Node, ...] | None:
     return rows if square and len({len(row.args) for row in rows}) == 1 else None
 
 
-def is_vector(matrix: Matrix) -> bool:
-    return 1 in matrix.value
-
-
 def _map(matrix: Matrix, change: Callable[[Node], Node]) -> Matrix:
     return matrix.with_args(tuple(change(cell) for cell in matrix.args))
 

@@ -156,9 +156,7 @@ def _in_block(inside: str) -> Extraction:
     boxes_inside = marked(inside)
     if boxes_inside and (found := _last_of(inside, boxes_inside)):
         rest = [inside[: boxes_inside[0].start], inside[boxes_inside[-1].end :]]
-        others = [place.value for place in boxes_inside[:-1]] + [
-            part for part in rest if is_value(part)
-        ]
+        others = [place.value for place in boxes_inside[:-1]] + list(filter(is_value, rest))
         others += [said.value for part in rest for said in stated(part) if is_value(said.value)]
         return beside(found, others)
     whole = bare_answer(LINE_BREAK.sub("\n", inside).strip(" \t\r\n'\""))
@@ -244,9 +242,8 @@ def _with_later(text: str, last: Place, end: int, found: Extraction) -> Extracti
         return found
     if overturned(text, stop, last.value):
         return Extraction(None, "taken back")
-    found = beside(
-        found, concluded(text, stop, last.value.strip(" $.")) + stated_anew(text, stop, last.value)
-    )
+    anew = stated_anew(text, stop, last.value)
+    found = beside(found, concluded(text, stop, last.value.strip(" $.")) + anew)
     plain = last.certain and is_plain_number(last.value)
     if plain and (abroad := unit_abroad(text, end)):
         return found._replace(text=f"{last.value} {text[end:abroad].strip(' $')}")

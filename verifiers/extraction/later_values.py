@@ -102,15 +102,14 @@ def stated_anew(text: str, stop: int, value: str) -> list[str]:
     later = [*rest[1:], *later_sentences(text, stop)] if is_plain_number(own) else []
     for sentence in later:
         numbers = [match for match in NUMBER.finditer(sentence) if match[0] != own]
-        last = numbers[-1] if numbers else None
-        if (
-            last is None
-            or is_harmless(sentence, own)
-            or own in sentence
-            or len(sentence) - last.end() > LONGEST_TAIL
-        ):
+        if not numbers or own in sentence or is_harmless(sentence, own):
             continue
-        if _leads_to_another(sentence, last.start()) and touches_nothing(sentence, last[0]):
+        last = numbers[-1]
+        if (
+            len(sentence) - last.end() <= LONGEST_TAIL
+            and _leads_to_another(sentence, last.start())
+            and touches_nothing(sentence, last[0])
+        ):
             found.append(last[0])
     return found
 

@@ -108,14 +108,11 @@ def before_remarks(text: str, *, concluded: bool) -> str | None:
 def _values(text: str, begin: int) -> list[tuple[int, int]]:
     """Return where mathematics, without its marks, and other numbers stand from a place on."""
     spans = [span for span in math_spans(text) if span[0] >= begin]
-    values = [_content(text, *span) for span in spans]
+    values = []
+    for start, end, content in spans:
+        at = text.find(content, start, end) + len(content) - len(content.lstrip())
+        values.append((at, at + len(content.strip())))
     for number in NUMBER.finditer(text, begin):
         if not any(start < number.end() and number.start() < end for start, end, _ in spans):
             values.append(number.span())
     return sorted(values)
-
-
-def _content(text: str, start: int, end: int, content: str) -> tuple[int, int]:
-    at = text.find(content, start, end)
-    at += len(content) - len(content.lstrip())
-    return at, at + len(content.strip())

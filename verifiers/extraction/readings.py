@@ -25,11 +25,8 @@ def other_readings(found: Extraction) -> tuple[str, ...]:
     """Return 2,5 as a decimal where the language writes it so; 42 of a sentence that ends in 42!"""
     value, end = found.text or "", found.passage
     boxed = found.reason.startswith(("answer tag", "box"))
-    if (
-        value.endswith("!")
-        and not boxed
-        and not any(f"{value}{sign}" in end for sign in ("$", "\\", "*"))
-    ):
+    loud = value.endswith("!") and not boxed
+    if loud and not any(f"{value}{sign}" in end for sign in ("$", "\\", "*")):
         return (value[:-1],)
     if "." in value:
         amount = value.lstrip("$€£ ").split(" ")[0]

@@ -14,6 +14,7 @@ from verifiers.extraction.layouts import first_line, from_json, last_row, mishea
 from verifiers.extraction.readable import LONGEST_BARE, UNFINISHED, YES_OR_NO, is_value
 from verifiers.extraction.response.passages import (
     BOLD,
+    FENCED,
     LIST_ITEM,
     MARKED,
     SENTENCE_END,
@@ -21,7 +22,6 @@ from verifiers.extraction.response.passages import (
     math_spans,
     sentences,
     tail_of,
-    without_code,
 )
 from verifiers.extraction.sentence.bounds import bounds_stated
 from verifiers.extraction.sentence.last_sentence import last_sentence, without_reason
@@ -84,13 +84,11 @@ NO_LIMIT = gated("unmarked", "no_limit")
 def without_marks(text: str) -> str | None:
     """Return the text of a response that marks no answer and is not cut off, without remarks at
     its end."""
-    whole = without_code(text.strip())
+    whole = FENCED.sub(" ", text.strip()) if "```" in text else text.strip()
     marks = "box" in whole or "answer>" in whole or "####" in whole
-    if (
-        not whole
-        or (marks and MARKED.search(HEADING_LINE.sub("", whole)))
-        or TAG_LIKE.search(whole)
-    ):
+    if marks and MARKED.search(HEADING_LINE.sub("", whole)):
+        return None
+    if not whole or TAG_LIKE.search(whole):
         return None
     whole = _without_remarks(whole)
     return None if _unfinished(whole) else tail_of(whole, LONGEST_READ)
@@ -110,8 +108,7 @@ def unmarked(whole: str) -> tuple[str, str] | None:
         return found, "last step"
     if listed := value_lines(whole):
         return listed, "several lines"
-    label = labelled(whole) if not NEXT_SENTENCE.search(whole) else None
-    if label:
+    if not NEXT_SENTENCE.search(whole) and (label := labelled(whole)):
         value, anothers = label
         if anothers:
             return None
@@ -196,9 +193,12 @@ def emphasized(written: str, text: str) -> str | None:
     if label := labelled(value):
         value = "" if label[1] else label[0]
     sentence = (sentences(text) or [""])[-1]
-    if value.endswith(":"):
-        return None
-    if len(sentence) < len(value) + 4 or value not in sentence or not is_value(value):
+    if (
+        value.endswith(":")
+        or len(sentence) < len(value) + 4
+        or value not in sentence
+        or not is_value(value)
+    ):
         return None
     plain = not speaks_of_it(sentence) and stands(sentence, value)
     return value if plain and not gave_up(sentence) else None
@@ -252,7 +252,7 @@ def _short(whole: str) -> str | None:
     one = not NEXT_SENTENCE.search(bare)
     if one and value != bare and (is_value(value) or choices(value)) and stands(bare, value):
         return value
-    if _few_words(whole):
+    if len(whole.split()) <= 3 and not CJK.search(whole) and not math_spans(whole):
         return words_stated(whole) or only_value(whole) or _in_words(whole) or whole
     return None
 
@@ -261,10 +261,6 @@ def _in_words(text: str) -> str | None:
     """Return the only number that a few words of another language hold, if they state it."""
     found = counted_abroad(text)
     return found[0] if len(found) == 1 and stands(text, found[0]) else None
-
-
-def _few_words(text: str) -> bool:
-    return len(text.split()) <= 3 and not CJK.search(text) and not math_spans(text)
 
 
 def _tersely(text: str) -> str | None:

@@ -13,13 +13,10 @@ WRAPPERS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ("**", "**
             ("__", "__"), ("*", "*"))  # fmt: skip
 LONGEST_SAID = 40
 LONGEST_KEPT = 200
-MONTHS = {
-    name[:3].lower(): name
-    for name in (
-        "January", "February", "March", "April", "May", "June", "July", "August", "September",
-        "October", "November", "December",
-    )
-}  # fmt: skip
+_NAMES_OF_MONTHS = (
+    "January February March April May June July August September October November December"
+)
+MONTHS = {name[:3].lower(): name for name in _NAMES_OF_MONTHS.split()}
 _MONTH = rf"(?P<month>{'|'.join([*MONTHS.values(), *MONTHS])})\.?"
 DAY_FIRST = re.compile(
     rf"(?:the\s+)?(?P<day>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?{_MONTH}(?:,?\s+(?P<year>\d{{4}}))?",

@@ -10,6 +10,7 @@ from verifiers.grammar.vocabulary import (
     NUMBER_WORDS,
     PARTS_ABROAD,
     SCALES,
+    words,
 )
 
 PARTS = {"half": 2, "halves": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6,
@@ -64,10 +65,8 @@ PARTS_FIRST = re.compile(
     rf"(?<![\d.百千万一二三四五六七八九十]){_CJK_COUNT}\s?(?:分[の之]|분의)\s?{_CJK_COUNT}"
     r"(?![\d.百千万一二三四五六七八九十])"
 )
-ENGLISH = frozenset(table("abroad")["english"].split())
-ONE_ABROAD = frozenset(
-    ["un", "une", "una", "um", "uma", "ein", "одна", "одной", "две", "en", "één"]
-)
+ENGLISH = words(table("abroad")["english"])
+ONE_ABROAD = words("un une una um uma ein одна одной две en één")
 IN = re.compile(r"\d in \d")
 LONGEST = 80
 JOINED = re.compile(r"\s(?:(?:y|e|și)\s)?")
@@ -101,9 +100,8 @@ def _parts_abroad(said: str) -> str | None:
 
 def _added_up(said: str) -> str | None:
     """Return 125 of "сто двадцать пять": a number and what is smaller than its last digit."""
-    words = JOINED.split(said)
-    values = [int(COUNTED_ABROAD.get(word, "0")) for word in words]
-    if len(words) < 2 or not all(values):
+    values = [int(COUNTED_ABROAD.get(word, "0")) for word in JOINED.split(said)]
+    if len(values) < 2 or not all(values):
         return None
     for before, after in pairwise(values):
         zeros = len(str(before)) - len(str(before).rstrip("0"))
@@ -124,12 +122,11 @@ def _turned(match: re.Match[str]) -> str:
 
 def counted_abroad(sentence: str) -> list[str]:
     """Return the numbers from two on that a sentence of another language says in a word."""
-    words = [] if CJK.search(sentence) else ANY_WORD.findall(sentence)
-    if not ENGLISH.isdisjoint(word.casefold() for word in words):
+    said = [] if CJK.search(sentence) else ANY_WORD.findall(sentence)
+    if not ENGLISH.isdisjoint(word.casefold() for word in said):
         return []
-    if parts := [
-        " ".join(pair) for pair in pairwise(words) if _parts_abroad(" ".join(pair).casefold())
-    ]:
+    pairs = [" ".join(pair) for pair in pairwise(said)]
+    if parts := [pair for pair in pairs if _parts_abroad(pair.casefold())]:
         return parts
     runs: list[list[int]] = []
     for word in ANY_WORD.finditer(sentence):

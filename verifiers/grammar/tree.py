@@ -235,52 +235,47 @@ class Clock(Tagged):
     kind = "clock"
 
 
+class Marked(Node):
+    """A value of its own kind beside the parts."""
+
+    def with_args(self, args: tuple[Node, ...]) -> Self:
+        return type(self)(self.value, args)  # type: ignore[call-arg]
+
+
 @dataclass(frozen=True)
-class Unit(Node):
+class Unit(Marked):
     """A quantity; the powers of its units by name."""
 
     kind = "unit"
     value: tuple[tuple[str, int], ...]
     args: tuple[Node, ...]
 
-    def with_args(self, args: tuple[Node, ...]) -> "Unit":
-        return Unit(self.value, args)
-
 
 @dataclass(frozen=True)
-class Base(Node):
+class Base(Marked):
     """Digits and the base they are written to; no value for the base 10."""
 
     kind = "base"
     value: tuple[str, int] | None
     args: tuple[Node, ...]
 
-    def with_args(self, args: tuple[Node, ...]) -> "Base":
-        return Base(self.value, args)
-
 
 @dataclass(frozen=True)
-class Matrix(Node):
+class Matrix(Marked):
     """Rows and columns, and the cells row by row."""
 
     kind = "matrix"
     value: tuple[int, int]
     args: tuple[Node, ...]
 
-    def with_args(self, args: tuple[Node, ...]) -> "Matrix":
-        return Matrix(self.value, args)
-
 
 @dataclass(frozen=True)
-class Rel(Node):
+class Rel(Marked):
     """A chain of relations: n operators between n + 1 operands."""
 
     kind = "rel"
     value: tuple[str, ...]
     args: tuple[Node, ...]
-
-    def with_args(self, args: tuple[Node, ...]) -> "Rel":
-        return Rel(self.value, args)
 
 
 def num(value: int | Fraction) -> Node:

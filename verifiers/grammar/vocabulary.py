@@ -56,12 +56,8 @@ FOREIGN_NUMBERS |= dict.fromkeys(
     ["ein halb", "ein halbes", "un demi", "un medio", "un mezzo", "um meio", "половина", "一半"],
     r"\frac{1}{2}",
 )
-FOREIGN_NUMBERS |= {
-    "positive infinity": r"\infty",
-    "plus infinity": r"\infty",
-    "negative infinity": r"-\infty",
-    "minus infinity": r"-\infty",
-}
+FOREIGN_NUMBERS |= {f"{sign} infinity": r"\infty" for sign in ("positive", "plus")}
+FOREIGN_NUMBERS |= {f"{sign} infinity": r"-\infty" for sign in ("negative", "minus")}
 SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9}
 SCALES |= {"trillion": 10**12, "dozen": 12, "score": 20, "lakh": 10**5, "crore": 10**7}
 SCALES |= {"tenthousand": 10**4, "hundredmillion": 10**8}

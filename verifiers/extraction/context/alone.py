@@ -48,8 +48,6 @@ SIZE = re.compile(r"\\(?:left|[bB]igg?l?)\s*$")
 MONEY = re.compile(r"\$\d[\d,]*(?:\.\d+)?(?=[.,;:)]?\s+[A-Za-z]{2}|[.;:)]?\n)")
 APPLIED = re.compile(r"(?<![A-Za-z\\])[a-zA-Z]'*$")
 OPERATES = re.compile(r"\s*[-+*/^_×·÷±!]|\s*\*\*\s*\d")
-
-
 IN_A_LIST = re.compile(
     r"[ \t]*(?:[,;]|and\b|&)?[ \t]*\$?(?:-?\d[\d./]*|\\[dt]?frac\S+)\$?"
     r"(?=[ \t]*(?:,|and\b|or\b|\.?\s*$|\.?\n))"
@@ -73,10 +71,10 @@ def stands_alone(text: str, start: int, end: int, *, after_box: int = 0) -> bool
     near = max(0, start - NEAR)
     if PART_BEFORE.search(text, near, start) and not STATED_SO.search(text, near, start):
         return False
-    if PART_AFTER.match(text, end):
+    before = text[near:start].rstrip("$ \t\n")
+    if before.endswith((",", ";")) and AFTER_A_LIST.search(text, near, start):
         return False
-    before = text[max(0, start - NEAR) : start].rstrip("$ \t\n")
-    if before.endswith((",", ";")) and AFTER_A_LIST.search(text, max(0, start - NEAR), start):
+    if PART_AFTER.match(text, end):
         return False
     beside = after_box and not text[after_box:start].strip()
     return bool(beside or _free_before(text, start)) and _free_after(text, end)
@@ -84,10 +82,8 @@ def stands_alone(text: str, start: int, end: int, *, after_box: int = 0) -> bool
 
 def _among_others(text: str, start: int, end: int) -> bool | None:
     """Return whether what follows text[start:end] lets it stand; None where it does not say."""
-    if IN_BRACKETS.match(text, end) and text[:start].rstrip()[-1:] in ("(", "["):
-        return False
     if MEMBER_AFTER.match(text, end) and text[:start].rstrip()[-1:] in ("(", "["):
-        return not _in_math(text, end)
+        return not (IN_BRACKETS.match(text, end) or _in_math(text, end))
     if RELATES.match(text, end) and (_in_math(text, end) or SPACED_RELATION.match(text, end)):
         return False
     if TOUCHES.match(text, end):

@@ -55,8 +55,6 @@ WRONG_THINGS = re.compile(r"[\s$]*(?:wrong|incorrect|false)\s+[a-z]+s\b", re.I)
 NEXT_DENIES = pattern("standing", "next_denies")
 POSITIVE = re.compile(r"\b(?:correct|right|hold|work|fit|answer)$", re.I)
 ONLY_IF = gated("standing", "only_if")
-
-
 CASES = pattern("standing", "cases")
 ANOTHERS_LABEL = words(table("standing")["anothers_label"])
 LABEL_BEFORE = re.compile(r"\W*((?:[\w'-]+\s){0,3}[\w'-]+)\s*:[\s$*_\\(\[{]*")
@@ -164,11 +162,9 @@ def denied_after(after: str) -> bool:
     if not after.strip(" .,;!$)\\]}*\n"):
         return False
     after = opened(after) if "\\" in after else after
-    if DENIED_AFTER.begins(after) or QUESTION.search(after):
+    if DENIED_AFTER.begins(after) or QUESTION.search(after) or ONLY_IF.begins(after):
         return True
     if SUBJECT_OF.begins(after) and not AFFIRMED.begins(after):
-        return True
-    if ONLY_IF.begins(after):
         return True
     if WRONG_THINGS.match(after):
         return False

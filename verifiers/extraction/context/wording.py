@@ -1,13 +1,11 @@
-"""Words that deny, doubt, change or join a value, in the languages that responses are written "
-"in."""
+"""Words that deny, doubt, change or join a value, in the languages that responses have."""
 
 import re
 
+from verifiers.grammar.gates import WORD as WHOLE
 from verifiers.grammar.gates import possible, registered_words, words_of
 from verifiers.grammar.tables import table
 from verifiers.grammar.vocabulary import FOREIGN_SCALES, words
-
-WHOLE = re.compile(r"[^\W_]+")
 
 
 def listed(words: str) -> str:
@@ -158,8 +156,6 @@ PART_OF = re.compile(
     r",?\s*(?:and\s+)?then\s+[a-z]{3,}|[\s$]*times\s+\$?(?:\\?pi\b|π|\\sqrt|\d|[k-z]\b|two|three|four|ten|that\b|this\b|its\b)",
     re.I,
 )
-
-
 COMPUTES = "|".join(table("wording")["computes"])
 # What is at least 7 is bounded; "he needs at least 7" states the least number.
 IS_BOUNDED = re.compile(
@@ -178,8 +174,6 @@ BETWEEN = re.compile(
 BOTH = re.compile(rf"[\d%]\s*(?:{COMPUTES})$", re.I)
 NEEDS = Words(table("wording")["needs"], table("wording")["needs_pieces"])
 BOUND = Words(BOUNDS, table("wording")["bound_pieces"])
-
-
 OPENED = re.compile(r"\\(?:text\w*|mathrm|mathbf|mbox)\s*\{([^{}]*)\}|\\(?:quad|qquad|[,;:! ])")
 
 

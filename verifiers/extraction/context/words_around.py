@@ -103,10 +103,6 @@ def _in_block(text: str, start: int) -> bool:
     return text[text.rfind("\n", 0, start) + 1 : start].lstrip().startswith(BLOCK)
 
 
-def _in_box(text: str, start: int) -> bool:
-    return text[max(0, start - NEAR) : start].rstrip(" ${").endswith(BOX)
-
-
 def not_its_answer(text: str, value: str, start: int = -1) -> bool:
     """Return whether the words around a value, where it stands last and where it starts in a
     phrase, speak against it; signs alone do not, nor does a last line like "Answer: 7"."""
@@ -125,8 +121,8 @@ def _ends_plainly(text: str, start: int, end: int) -> bool:
 
 
 def _denied(text: str, start: int, end: int) -> bool:
-    limit = AGAINST_BOXED if _in_box(text, start) else AGAINST
-    return _speaks(text, start, end, limit=limit)
+    boxed = text[max(0, start - NEAR) : start].rstrip(" ${").endswith(BOX)
+    return _speaks(text, start, end, limit=AGAINST_BOXED if boxed else AGAINST)
 
 
 def _speaks(text: str, start: int, end: int, *, limit: float) -> bool:

@@ -2,6 +2,7 @@
 
 import re
 from functools import lru_cache
+from itertools import pairwise
 
 from verifiers.extraction.response.written import own_words
 from verifiers.grammar.tables import pattern, table
@@ -19,6 +20,7 @@ BOILERPLATE = pattern("passages", "boilerplate")
 LONGEST_CLOSING = 600
 POLITE = words(table("passages")["polite"])
 CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.S)
+# A block of code that the text goes on after.
 FENCED = re.compile(r"```[^`]*```(?=[^`]*\w)")
 PROGRAM = pattern("passages", "program", flags=re.I | re.M)
 BLOCK = re.compile(r"```[^`]*(?:```|\Z)")
@@ -180,11 +182,6 @@ def group_end(text: str, opening: int) -> int:
     return -1
 
 
-def without_code(text: str) -> str:
-    """Return the text without the blocks of code that it goes on after."""
-    return FENCED.sub(" ", text) if "```" in text else text
-
-
 @lru_cache(maxsize=8)
 def without_boilerplate(text: str) -> str:
     end = text[-LONGEST_CLOSING:]
@@ -268,10 +265,6 @@ def sentences(text: str) -> list[str]:
         text = ALIGNED.sub(_last_row, text)
     if "\\]" in text or "$$" in text:
         text = DISPLAY.sub(_one_line, text)
-    pieces = []
-    start = 0
-    for match in SENTENCE_END.finditer(text):
-        pieces.append(text[start : match.end()])
-        start = match.end()
-    pieces.append(text[start:])
-    return [piece.strip() for piece in pieces if piece.strip()]
+    ends = [0, *(match.end() for match in SENTENCE_END.finditer(text)), len(text)]
+    pieces = [text[start:end].strip() for start, end in pairwise(ends)]
+    return [piece for piece in pieces if piece]

@@ -6,26 +6,10 @@ import unicodedata
 from verifiers.grammar.normalize import dates_in_english, names_month
 from verifiers.grammar.spoken import parts_first
 from verifiers.grammar.tables import pattern, table
+from verifiers.grammar.vocabulary import words
 
-NOUNS = frozenset(table("abroad")["nouns"].split())
-ENGLISH = frozenset(
-    [
-        "the",
-        "are",
-        "and",
-        "this",
-        "that",
-        "these",
-        "with",
-        "from",
-        "which",
-        "answer",
-        "each",
-        "has",
-        "have",
-        "thus",
-    ]
-)
+NOUNS = words(table("abroad")["nouns"])
+ENGLISH = words("the are and this that these with from which answer each has have thus")
 FINAL_CHANNEL = re.compile(r".*<\|channel\|>final<\|message\|>", re.S)
 # Who speaks in the transcript of a chat.
 TURN = re.compile(
@@ -201,13 +185,11 @@ def in_plain_letters(text: str) -> str:
 def writes_comma(text: str) -> bool:
     """Return whether a text is in a language of Europe that writes 2,5 for 2.5: a word of other
     letters, "answer" in that language, or two words and none of English."""
-    words = {word.casefold() for word in PLAIN_WORD.findall(text)}
-    if not words.isdisjoint(ENGLISH):
+    said = {word.casefold() for word in PLAIN_WORD.findall(text)}
+    if not said.isdisjoint(ENGLISH):
         return False
-    foreign = any(not word.isascii() and word[0] < "\u0530" for word in words)
-    return (
-        foreign or len(words) > 1 or not words.isdisjoint(NOUNS) or bool(NAMES_MONEY.search(text))
-    )
+    foreign = any(not word.isascii() and word[0] < "\u0530" for word in said)
+    return foreign or len(said) > 1 or not said.isdisjoint(NOUNS) or bool(NAMES_MONEY.search(text))
 
 
 def _unmasked(word: re.Match[str]) -> str:

@@ -32,11 +32,8 @@ def _expression(sentence: str) -> str | None:
     if found is None:
         return None
     value = found[1].rstrip(" .")
-    return (
-        value
-        if any(map(str.isalpha, value)) and OPERATES.search(value) and is_value(value)
-        else None
-    )
+    named = any(map(str.isalpha, value)) and OPERATES.search(value)
+    return value if named and is_value(value) else None
 
 
 def _equation(sentence: str) -> str | None:

@@ -59,9 +59,8 @@ def last_number(text: str) -> str | None:
     if " : " in text and (ratio := RATIO.search(text[: last.end()])):
         return ratio[0]
     unit = UNIT_AFTER.match(text, end)
-    whole = text[
-        last.start() : unit.end() if unit and unit[1].partition("/")[0] in UNITS_AFTER else end
-    ]
+    known = unit is not None and unit[1].partition("/")[0] in UNITS_AFTER
+    whole = text[last.start() : unit.end() if unit and known else end]
     if unit is None and (abroad := unit_abroad(text, end)):
         return text[last.start() : abroad].replace("$", " ")
     return whole.rstrip() if parsed(whole) is not None else last[0]

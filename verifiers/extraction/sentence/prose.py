@@ -113,8 +113,8 @@ def last_expression(text: str) -> str | None:
         whole = CONTRAST.sub("", whole)
         whole = LIST_MARK.sub("", whole, count=1)
         sentence = _without_reason(main_clause(_without_premise(whole)))
-        if " " in sentence and (equation := formula_at_end(sentence)):
-            return equation if stands(whole, equation) else None
+        if " " in sentence and (formula := formula_at_end(sentence)):
+            return formula if stands(whole, formula) else None
         if not math_spans(sentence) and (about := ROUNDED.search(sentence)):
             return rf"{about[1]} \approx {about[2]}" if stands(whole, about[0]) else None
         if (about := OR_ABOUT.search(sentence)) and (exact := last_expression(about[1])):
@@ -124,14 +124,10 @@ def last_expression(text: str) -> str | None:
             return linked if stands(whole, linked) else None
         if not spans and (said := DATE.search(sentence) or INTERVALS.search(sentence)):
             return said[0].rstrip(".") if stands(whole, said[0]) else None
-        if (
-            not spans
-            and "=" in sentence
-            and is_value(sentence)
-            and not WORDS_ABROAD.search(sentence)
-        ):
+        equation = not spans and "=" in sentence
+        if equation and is_value(sentence) and not WORDS_ABROAD.search(sentence):
             return sentence if stands(whole, sentence) else None
-        if not spans and "=" in sentence and (side := computed_side(sentence)):
+        if equation and (side := computed_side(sentence)):
             worth = NUMBER.search(side)
             more = worth and any(map(str.isdigit, side[worth.end() :]))
             if worth and not more and not CHANGED_YET.search(side, worth.end()):
@@ -140,7 +136,8 @@ def last_expression(text: str) -> str | None:
         if spans and APPROXIMATED.match(sentence[after:]):
             sentence = sentence[:after]
         if number := last_number(sentence[after:]):
-            return number if _says(whole, number) else None
+            says = stands(whole, number) and touches_nothing(whole, number)
+            return number if says else None
         words = [] if spans or back else SAID.findall(sentence) or counted_abroad(sentence)
         if len(words) == 1 or (words and _in_own_clause(sentence, words)):
             return words[-1] if stands(whole, words[-1]) else None
@@ -202,11 +199,6 @@ def _end_of_number(sentence: str, start: int, end: int) -> int:
     """Return where the number of "after 12 minutes" ends; `end` of all other values."""
     number = NUMBER.match(sentence, start, end) if AFTER.search(sentence, 0, start) else None
     return number.end() if number and TIME.fullmatch(sentence, number.end(), end) else end
-
-
-def _says(sentence: str, number: str) -> bool:
-    """Return whether a number in prose is what its sentence says."""
-    return stands(sentence, number) and touches_nothing(sentence, number)
 
 
 def _linked_value(sentence: str) -> str | None:

@@ -33,14 +33,11 @@ def read_environment(parser: Parser, token: Token) -> Node:
 
 def _holds_relation(parser: Parser, environment: str) -> bool:
     """Return whether an array is a column of equations rather than a matrix."""
-    ahead = parser.position
-    while ahead < len(parser.tokens):
-        token = parser.tokens[ahead]
+    for token in parser.tokens[parser.position :] if environment == "array" else ():
         if token.kind == "end" and token.text == environment:
             return False
         if token.kind == "sign" and token.text == "=":
-            return environment == "array"
-        ahead += 1
+            return True
     return False
 
 
@@ -50,8 +47,7 @@ def _system(parser: Parser, environment: str) -> Node:
     while not parser.at("end", environment):
         if parser.peek() is END:
             raise ParseError("environment not closed")
-        row = _system_row(parser, environment)
-        rows.append(row)
+        rows.append(_system_row(parser, environment))
         if not parser.accept("command", "\\") and not parser.at("end", environment):
             raise ParseError("unreadable row")
     parser.take()
