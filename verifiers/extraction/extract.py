@@ -227,7 +227,7 @@ def _with_later(text: str, last: Place, end: int, found: Extraction) -> Extracti
             gone = same and (
                 taken_back(text[end : end + NEAR_END]) or overturned(text, end, last.value)
             )
-            return checked("" if gone else changed, "taken back")
+            return checked("" if gone else changed, "taken back", start=found.start)
         rest = offered_after(text, end, last.value) + _last_line(text, end)
         if last.certain and goes_on_with_parts(text, end):
             return Extraction(None, "an intermediate result")
@@ -282,10 +282,9 @@ def _last_of(text: str, places: list[Place]) -> Extraction | None:
         sentence_end = SENTENCE_END.search(text, last.start + 1)
         end = sentence_end.end() if sentence_end else len(text)
         end = max(end, _stop_of(text, last, end))
-    found = checked(last.value, "box or mark" if last.certain else "phrase", tuple(rivals))
-    found = _with_later(text, last, end, found)._replace(
-        start=-1 if last.certain else text.find(last.value, last.start)
-    )
+    start = -1 if last.certain else text.find(last.value, last.start)
+    reason = "box or mark" if last.certain else "phrase"
+    found = _with_later(text, last, end, checked(last.value, reason, tuple(rivals), start=start))
     if found.text is None or len(places) < 2:
         return found
     parts = [place.value for place in places if place.certain] or [

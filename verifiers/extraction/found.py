@@ -45,10 +45,10 @@ class Extraction(NamedTuple):
     start: int = -1
 
 
-def checked(text: str, reason: str, rivals: tuple[str, ...] = ()) -> Extraction:
+def checked(text: str, reason: str, rivals: tuple[str, ...] = (), *, start: int = -1) -> Extraction:
     """Return a value as the answer, without its label, unless nothing is left or it is cut off."""
     if is_plain_number(text):
-        return Extraction(text, reason, tuple(dict.fromkeys(rivals))[-MOST_RIVALS:])
+        return Extraction(text, reason, tuple(dict.fromkeys(rivals))[-MOST_RIVALS:], start=start)
     if "\\boxed" in text and not reason.startswith(("box", "answer tag")):
         return Extraction(None, "denied")
     if "color" in text and INVISIBLE.search(text):
@@ -75,7 +75,7 @@ def checked(text: str, reason: str, rivals: tuple[str, ...] = ()) -> Extraction:
         text = NAMED_JOINT.sub(" or ", text)
     if len(text) <= LONGEST_BARE and ("(" in text or "i.e" in text or "that is" in text):
         text, rivals = with_aside(text, rivals)
-    return Extraction(text, reason, tuple(dict.fromkeys(rivals))[-MOST_RIVALS:])
+    return Extraction(text, reason, tuple(dict.fromkeys(rivals))[-MOST_RIVALS:], start=start)
 
 
 def beside(found: Extraction, others: list[str]) -> Extraction:

@@ -127,7 +127,8 @@ def final_text(text: str) -> str:
     if "*" in text and "**" in text:
         text = BOLD.sub(r"\1", BOLD_STATEMENT.sub(r"\1.", text))
     if "_" in text:
-        text = UNDERLINED.sub(r"\1", SLANTED.sub(r"\1", text))
+        text = SLANTED.sub(r"\1", text)
+        text = UNDERLINED.sub(r"\1", text) if "__" in text else text
     text = TAGGED.sub(r"\2", text) if "<" in text and "</" in text else text
     end = text[-END_MARKS:]
     return text[:-END_MARKS] + ITALIC.sub(r"\1", end) if end.count("*") > 1 else text
