@@ -13,6 +13,7 @@ from verifiers.grammar.vocabulary import words
 HEADED = re.compile(r"(?:^|\n)\s*(?:#{1,6}\s+|\*\*)?([^\n]{3,40}?):?\s*\n+([^\n]{1,40})\Z")
 # "## Step 3: Divide both sides by 3", and under it x = -4.
 STEP_SOLVED = re.compile(r"#{1,6}\s+step\s+\d[^\n]*\n+\s*\$?[a-z]\s*=[^=\n]+", re.I)
+REFUSED = (False, "rejected", "wrong", "failed", "incorrect")
 ANSWER_KEYS = words(table("unmarked")["answer_keys"])
 EXPLAINED = re.compile(
     r"([^\n]{1,60})\n[\s*_#]{0,10}(?:explanation|reasoning|justification|here['’]s why|because)\b",
@@ -73,10 +74,10 @@ def from_json(text: str) -> tuple[str, str] | None:
         found = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    said = [found[key] for key in ANSWER_KEYS if key in found] if isinstance(found, dict) else []
-    refused = isinstance(found, dict) and any(
-        value in (False, "rejected", "wrong", "failed", "incorrect") for value in found.values()
-    )
+    if not isinstance(found, dict):
+        return None
+    said = [found[key] for key in ANSWER_KEYS if key in found]
+    refused = any(value in REFUSED for value in found.values())
     if refused or len(said) != 1 or not isinstance(said[0], str | int | float):
         return None
     return str(said[0]), "JSON"

@@ -166,9 +166,7 @@ def _read(text: str, match: re.Match[str], quoted: list[tuple[int, int]]) -> Sta
         return None
     if said != match[0] and (misnamed(said, "") or described(said, "")):
         return None
-    if _of_another(text, match, said):
-        return None
-    if text[end : end + 1] in NEGATES:
+    if _of_another(text, match, said) or text[end : end + 1] in NEGATES:
         return None
     final = "final" in match[0].lower()
     offered = OFFERED.search(match[0]) is not None or doubted(said)
@@ -231,17 +229,14 @@ def _framed(said: str, noun: str) -> bool:
 
 def _taken_away(text: str, at: int, stop: int, value: str, noun: str) -> bool:
     """Return whether what follows a stated value makes another of it, denies it or limits it."""
+    if taken_back(text[stop : stop + LONGEST_QUALIFIER]) or CASES.match(text, stop):
+        return True
     after = sentence_after(text, stop)
     if not after.strip(STOPS):
-        return bool(taken_back(text[stop : stop + LONGEST_QUALIFIER]) or CASES.match(text, stop))
+        return False
     if text.startswith(value, at) and (GOES_ON.match(after) or changed("", after.lstrip(" ,;($"))):
         return True
-    return bool(
-        denied_after(after)
-        or CASES.match(text, stop)
-        or taken_back(text[stop : stop + LONGEST_QUALIFIER])
-        or ("would" in noun and CONDITION.search(after))
-    )
+    return denied_after(after) or bool("would" in noun and CONDITION.search(after))
 
 
 def _read_before(text: str, match: re.Match[str]) -> Statement | None:

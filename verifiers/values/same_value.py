@@ -39,20 +39,15 @@ def same_value(left: Node, right: Node) -> bool:
         return False
     if left.size() + right.size() > MAX_NODES:
         return False
-    if _same(left, right, decimal_log=False):
+    same = _same_function if left.symbols() or right.symbols() else _same_constant
+    if same(left, right, False):
         return True
     bare_log = any(
         part.kind == "call" and part.value == "log" and len(part.args) == 1
         for side in (left, right)
         for part in side.walk()
     )
-    return bare_log and _same(left, right, decimal_log=True)
-
-
-def _same(left: Node, right: Node, *, decimal_log: bool) -> bool:
-    if left.symbols() or right.symbols():
-        return _same_function(left, right, decimal_log)
-    return _same_constant(left, right, decimal_log)
+    return bare_log and same(left, right, True)
 
 
 def has_value(node: Node) -> bool:
