@@ -39,7 +39,12 @@ from verifiers.extraction.places import (
 )
 from verifiers.extraction.readable import LONGEST_BARE, is_value
 from verifiers.extraction.response.formats import after_thought
-from verifiers.extraction.response.passages import SENTENCE_END, final_text, without_quotations
+from verifiers.extraction.response.passages import (
+    SENTENCE_END,
+    final_text,
+    without_gaps,
+    without_quotations,
+)
 from verifiers.extraction.sentence.last_sentence import last_sentence
 from verifiers.extraction.sentence.prose import CONTRAST, first_digit, only_value
 from verifiers.extraction.sentence.several import named_values
@@ -68,7 +73,7 @@ FORETOLD = gated("extract", "foretold")
 FORETELLS = (*words(table("extract")["foretells"]), " box", "this line")
 NOTE = re.compile(r"\W*note\b", re.I)
 UNSURE_AFTER = re.compile(r"\W*(?:not sure|unsure|maybe|perhaps|if|unless|is what|but|hmm)\b", re.I)
-CLAUSE_AFTER = re.compile(r"^[^;\n]*\d[^;\n]*;\s+(?:the|it|this|we|but)\s+[a-z]+")
+CLAUSE_AFTER = re.compile(r"^(?=[^;\n]*\d)[^;\n]*+;\s+(?:the|it|this|we|but)\s+[a-z]+")
 LINE_BREAK = re.compile(r"<br\s*/?>", re.I)
 MODULUS = re.compile(r"[\s$]{0,4}\\p?mod\s?\{?(\d{1,9})\}?")
 EQUAL_AFTER = re.compile(
@@ -121,6 +126,8 @@ def answer_of(text: str, *, format: Format, cut_off: bool) -> Extraction:
     in what is left."""
     written = without_quotations(text)
     visible = without_denied(written)
+    if visible is not text:  # what is blanked out leaves gaps
+        written, visible = without_gaps(written), without_gaps(visible)
     tags = list(ANSWER_TAG.finditer(visible)) if "<" in visible else []
     if tags and format != "boxed":
         if [tag.group() for tag in tags] != ["<answer>", "</answer>"]:

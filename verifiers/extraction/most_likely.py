@@ -112,7 +112,10 @@ def _values(text: str, begin: int) -> list[tuple[int, int]]:
     for start, end, content in spans:
         at = text.find(content, start, end) + len(content) - len(content.lstrip())
         values.append((at, at + len(content.strip())))
+    at = 0
     for number in NUMBER.finditer(text, begin):
-        if not any(start < number.end() and number.start() < end for start, end, _ in spans):
+        while at < len(spans) and spans[at][1] <= number.start():
+            at += 1
+        if at == len(spans) or number.end() <= spans[at][0]:
             values.append(number.span())
     return sorted(values)

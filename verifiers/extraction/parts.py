@@ -7,7 +7,7 @@ from verifiers.extraction.extract import Extraction, found_in
 from verifiers.extraction.places import without_denied
 from verifiers.extraction.readable import YES_OR_NO
 from verifiers.extraction.response.formats import after_thought
-from verifiers.extraction.response.passages import final_text, without_quotations
+from verifiers.extraction.response.passages import final_text, without_gaps, without_quotations
 from verifiers.grammar.parts import last_parts
 
 FOR_WHAT = re.compile(r"^\s*(?:for\s+|when\s+|at\s+)?\$?[a-z]\s*=\s*[^:\n=]{1,12}:\s*", re.I)
@@ -19,7 +19,7 @@ def in_parts(response: str, count: int, *, think_open: bool, cut_off: bool) -> E
     text = after_thought(response, think_open=think_open)
     if text is None or "<answer" in text:
         return None
-    text = without_denied(without_quotations(final_text(text)))
+    text = without_gaps(without_denied(without_quotations(final_text(text))))
     parts = last_parts(text, count)
     if not parts:
         return None

@@ -10,7 +10,7 @@ TAIL = pattern("unmarked", "tail")
 STEP = pattern("unmarked", "step")
 ARROWS = re.compile(r"^[^\n]*[=<>≤≥][^\n]*→\s*(?=[^\n→]*[=<>≤≥])")
 FOLLOWS = r"(?:\\(?:Long)?(?:left)?[Rr]ightarrow|\\implies|\\iff|⇒|⟹|⇔|⟺)"
-CONCLUDES = re.compile(rf"(\$?)[^\n]*?{FOLLOWS}(?![^\n]*{FOLLOWS})(?:\s|\\q?quad)*")
+CONCLUDES = re.compile(rf"(\$?)[^\n]*{FOLLOWS}(?:\s|\\q?quad)*")
 SEPARATES = re.compile(rf"(?:\s|\\q?quad)*(?:\n+|[,;]\s|=>|→|{FOLLOWS})(?:\s|\\q?quad)*")
 SOLUTION = re.compile(r"\$?([a-z])\s*=\s*\$?[-−]?[\d\\](?:[^=A-Za-z]|\\[a-z]+)*$")
 

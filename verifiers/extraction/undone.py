@@ -11,6 +11,7 @@ COUNTED = re.compile(r"(?<=\d)\s+[A-Za-z]{2,}(?:\s[A-Za-z]+)?$")
 _REFUSAL = re.compile(
     r"(?:(?:sorry|hmm+|well)[,. ]+)?(?:(?:i|we)(?:['’]m|\s+am|\s+have|['’]ve(?:\s+got)?)?\s+)?"
     r"(?:(?:absolutely\s+|really\s+)?no\s+(?:idea|clue|answer)|idk|dunno|sorry|unknown|unclear|unsure"
+    r"|hmm+|ok(?:ay)?|so|to\s?do|tbd|nan|null"
     r"|not\s+(?:so\s+|really\s+)?(?:sure|certain|known)|give\s+up|n/?a|\?+"
     r"|(?:do\s+not|don['’]?t|can\s?not|can['’]?t|could\s+not|couldn['’]?t)\s+"
     r"(?:know|say|tell|solve|answer|determine)(?:\s+(?:it|this|that))?|impossible\s+to\s+(?:say|tell))",
@@ -35,7 +36,8 @@ def is_left_undone(answer: str, gold: str) -> bool:
 
 
 def is_refusal(answer: str) -> bool:
-    """Say whether the answer only says that there is none: `no idea`, `I'm not sure`, `?`."""
+    """Say whether the answer only says that there is none, or is a filler: `no idea`, `?`, `…`."""
     if any(map(str.isdigit, answer)):
         return False
-    return _REFUSAL.fullmatch(_TEXT.sub(r"\1", answer).strip("$*_.!,; \n")) is not None
+    bare = _TEXT.sub(r"\1", answer).strip("$*_.…!,; \n")
+    return not bare or _REFUSAL.fullmatch(bare) is not None

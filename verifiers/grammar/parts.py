@@ -15,7 +15,7 @@ MULTIPLIES = re.compile(
     r"\s*(?:$|[+*/^=·]|\((?![^()]*,)|\\(?:cdot|times))|\W+$|.*[-+*/^=·(]$", re.S
 )
 ORDERS = (["a", "b", "c", "d", "e", "f", "g", "h"], ["i", "ii", "iii", "iv"])
-JOINT = re.compile(r"(?<![\s;,.*])(?:[\s;,.*]|\\q?quad)*+(?:\band)?[\s;,*-]*$")
+JOINT = re.compile(r"(?<![\s;,.*-])(?:[\s;,.*]|\\q?quad)*+(?:\band)?[\s;,*-]*$")
 IN_TEXT = re.compile(r"\\(?:text\w*|mathrm)\s*\{\s*(\((?:[a-h]|i{1,3}|iv)\))[:\s]*\}")
 MARGIN = " \t\r\n*-•"
 LONGEST_PART = 60
@@ -57,6 +57,10 @@ def as_list(text: str) -> str | None:
     return ", ".join(parts) if parts and short else None
 
 
+def _without_joint(part: str) -> str:
+    return part[:-LONGEST_PART] + JOINT.sub("", part[-LONGEST_PART:])
+
+
 def _run(text: str, labels: list[re.Match[str]]) -> tuple[Part, ...]:
     """Return the parts whose labels follow the first one in their order."""
     names = [(match[1] or match[2] or match[3]).lower() for match in labels]
@@ -71,7 +75,7 @@ def _run(text: str, labels: list[re.Match[str]]) -> tuple[Part, ...]:
         return ()
     ends = [match.start() for match in found[1:]] + [len(text)]
     parts = tuple(
-        Part(name, JOINT.sub("", text[match.end() : end]), match.start())
+        Part(name, _without_joint(text[match.end() : end]), match.start())
         for name, match, end in zip(order, found, ends, strict=False)
     )
     return () if any(MULTIPLIES.match(part.text) for part in parts) else parts

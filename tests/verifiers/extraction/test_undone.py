@@ -44,6 +44,7 @@ def test_a_long_sum_takes_linear_time():
 
 
 REFUSALS = ["no idea", "No idea.", "idk", "I'm not sure", "I don't know", "can't say", "???", "N/A"]
+REFUSALS += ["hmm", "ok", "So", "TODO", "...", "…", "null", "NaN"]
 
 
 @pytest.mark.parametrize("text", [*REFUSALS, "**unknown**", r"\text{I have no clue}", "Sorry!"])

@@ -49,7 +49,7 @@ MONEY = re.compile(r"\$\d[\d,]*(?:\.\d+)?(?=[.,;:)]?\s+[A-Za-z]{2}|[.;:)]?\n)")
 APPLIED = re.compile(r"(?<![A-Za-z\\])[a-zA-Z]'*$")
 OPERATES = re.compile(r"\s*[-+*/^_×·÷±!]|\s*\*\*\s*\d")
 IN_A_LIST = re.compile(
-    r"[ \t]*(?:[,;]|and\b|&)?[ \t]*\$?(?:-?\d[\d./]*|\\[dt]?frac\S+)\$?"
+    r"[ \t]*+(?:[,;]|and\b|&)?[ \t]*+\$?(?:-?\d[\d./]*|\\[dt]?frac\S+)\$?"
     r"(?=[ \t]*(?:,|and\b|or\b|\.?\s*$|\.?\n))"
 )
 AFTER_A_LIST = re.compile(r"(?:^|\n|[:.]\s)(?:(?:\$-?\d[\d./]*\$|-?\d[\d./]*)\s*[,;]\s*)+\$?$")

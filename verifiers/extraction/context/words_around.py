@@ -107,7 +107,8 @@ def not_its_answer(text: str, value: str, start: int = -1) -> bool:
     """Return whether the words around a value, where it stands last and where it starts in a
     phrase, speak against it; signs alone do not, nor does a last line like "Answer: 7"."""
     found = places(text, value)
-    found += [(start, start + len(value))] if found and start >= 0 else []
+    if found and start >= 0 and text.startswith(value, start):
+        found.append((start, start + len(value)))
     if not found or _ends_plainly(text, *found[0]):
         return False
     return all(_denied(text, *place) for place in found)

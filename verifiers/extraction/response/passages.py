@@ -15,7 +15,10 @@ END_OF_TURN = re.compile(
     r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text|end|user|assistant)\|>|</s>|<｜end▁of▁sentence｜>"
 )
 CALCULATOR = re.compile(r"<<[^<>\n]{0,200}>>")
-LONG_GAP = re.compile(" {100,}")
+GAP = re.compile(r"\s{30,}")
+# Signs of such a gap: it is of spaces alone, or begins or goes on with one of the others.
+GAPES = (" " * 30, "\n\n\n", " \n", "\t", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x1f")
+LONGEST_READ = 400
 BOILERPLATE = pattern("passages", "boilerplate")
 LONGEST_CLOSING = 600
 POLITE = words(table("passages")["polite"])
@@ -112,7 +115,7 @@ def final_text(text: str) -> str:
     if "<" in text:
         text = CALCULATOR.sub("", text) if "<<" in text else text
         text = END_OF_TURN.split(text, maxsplit=1)[0] if "<" in text else text
-    text = LONG_GAP.sub(" ", text) if " " * 100 in text else text
+    text = without_gaps(text)
     text = _first_problem(_window(text.rstrip()))
     text = BLOCK.sub(_without_program, text) if "`" in text and "```" in text else text
     end = text[-END_MARKS:]
@@ -121,9 +124,11 @@ def final_text(text: str) -> str:
     end = text[-END_MARKS:]
     if end.rstrip(" ).*$")[-1:].isalpha() and ROUNDED.search(end):
         text = text[:-END_MARKS] + ROUNDING_NOTE.sub("", end)
+    whole = text
     text = COMMENT.sub(" ", text) if "<" in text and "<!--" in text else text
     text = DRAWING.sub(" ", text) if "[" in text and "[asy]" in text else text
     text = STRUCK.sub(" ", text) if _may_strike(text) else text
+    text = text if text is whole else without_gaps(text)
     if "*" in text and "**" in text:
         text = BOLD.sub(r"\1", BOLD_STATEMENT.sub(r"\1.", text))
     if "_" in text:
@@ -132,6 +137,14 @@ def final_text(text: str) -> str:
     text = TAGGED.sub(r"\2", text) if "<" in text and "</" in text else text
     end = text[-END_MARKS:]
     return text[:-END_MARKS] + ITALIC.sub(r"\1", end) if end.count("*") > 1 else text
+
+
+def without_gaps(text: str) -> str:
+    """Return a text with a space or a blank line for what is white for too long: patterns that
+    begin with white space are tried at each place of it."""
+    if len(text) < LONGEST_READ or (text.isascii() and not any(sign in text for sign in GAPES)):
+        return text
+    return GAP.sub(lambda gap: "\n\n"[: gap[0].count("\n")] or " ", text)
 
 
 def tail_of(text: str, longest: int) -> str:

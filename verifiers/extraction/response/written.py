@@ -68,7 +68,9 @@ LETTERS_WITH_DIGITS = re.compile(
 SEPARATORS = str.maketrans({"\u066b": ".", "\u066c": None})
 PLAIN_WORD = re.compile(r"(?<![\\\w</])[^\W\d_]{2,}")
 NAMES_MONEY = re.compile(r"\d,\d\d\s?€|R\$\s?\d")
-MASKED_WORD = re.compile(r"[^\s<>\\{}$.,;:!?()]*[^\x00-\x7f][^\s<>\\{}$.,;:!?()]*")
+_OF_A_WORD = r"[^\s<>\\{}$.,;:!?()]"
+MASKED_WORD = re.compile(rf"(?<!{_OF_A_WORD}){_OF_A_WORD}*[^\x00-\x7f]{_OF_A_WORD}*")
+LONGEST_MASKED = 40
 INVISIBLE = re.compile("[\u00ad\u200b-\u200d\u2060]")
 EMOJI = re.compile(
     "[\U0001f1e6-\U0001f1ff\U0001f300-\U0001f44d\U0001f44f-\U0001f5ff\U0001f600-\U0001f643\U0001f680-\U0001f6aa\U0001f947-\U0001f9ff\ufe0f]"
@@ -194,5 +196,7 @@ def writes_comma(text: str) -> bool:
 
 def _unmasked(word: re.Match[str]) -> str:
     """Return a word that denies, written in letters that look like plain ones, in plain letters."""
+    if len(word[0]) > LONGEST_MASKED:
+        return word[0]
     plain = unicodedata.normalize("NFKC", INVISIBLE.sub("", word[0])).translate(ALIKE)
     return plain if plain.lower() in DENIALS else word[0]

@@ -25,7 +25,8 @@ PART_OF_KNOWN = re.compile(
 )
 RATIO = re.compile(r"(?<![\d.,:])\d+(?:\.\d+)?(?:\s:\s\d+(?:\.\d+)?)+$")
 NAMED = rf"[a-z](?:_\w)?\s?=\s?{NUMBER_TEXT}"
-NAMED_LIST = re.compile(rf"(?<![\w=]){NAMED}(?:,?\s+{JOINT}\s+{NAMED}|,\s+{NAMED})+(?=\W*$)")
+NAMED_LIST = re.compile(rf"(?<![\w=]){NAMED}(?:,?\s+{JOINT}\s+{NAMED}|,\s+{NAMED})+")
+WORD = re.compile(r"\w")
 COMPOUND = pattern("prose", "compound", flags=0)
 AND_A_PART = pattern("prose", "and_a_part")
 ROOT_AFTER = re.compile(r"\s?(?:√\s?\d+\s?)?π?")
@@ -45,8 +46,9 @@ def last_number(text: str) -> str | None:
     for form in forms:
         if (found := list(form.finditer(text))) and found[-1].end() >= last.end():
             return found[-1][0]
-    if "=" in text and (named := NAMED_LIST.search(text)):
-        return named[0]
+    named = list(NAMED_LIST.finditer(text)) if "=" in text else []
+    if named and not WORD.search(text, named[-1].end()):
+        return named[-1][0]
     if " of " in text and (part := PART_OF_KNOWN.search(text)):
         return part[1]
     lists = list(NUMBER_LIST.finditer(text))

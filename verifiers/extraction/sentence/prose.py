@@ -49,6 +49,8 @@ WORDS_ABROAD = re.compile(r"[\u0400-\u04ff\u0590-\u0dff\u3040-\u9fff\uac00-\ud7a
 MENTIONED = re.compile(r"\banswer\b", re.I)
 SUBJECT = gated("prose", "subject")
 ROUNDED = gated("prose", "rounded", flags=0)
+ROUNDED_END = re.compile(r"\W*\w*\s*-?\d[\d,]*+\.?\d*+\W*+$")
+LONGEST_ROUNDED = 140
 # What may stand before the only number of a passage in English: nothing, or a verb that states it.
 LEADS_TO = pattern("prose", "leads_to")
 CONTRAST = gated("prose", "contrast")
@@ -115,7 +117,7 @@ def last_expression(text: str) -> str | None:
         sentence = _without_reason(main_clause(_without_premise(whole)))
         if " " in sentence and (formula := formula_at_end(sentence)):
             return formula if stands(whole, formula) else None
-        if not math_spans(sentence) and (about := ROUNDED.search(sentence)):
+        if not math_spans(sentence) and (about := _rounded(sentence)):
             return rf"{about[1]} \approx {about[2]}" if stands(whole, about[0]) else None
         if (about := OR_ABOUT.search(sentence)) and (exact := last_expression(about[1])):
             return rf"{exact} \approx {about[2]}"
@@ -164,6 +166,14 @@ def _without_premise(sentence: str) -> str:
     """Return x = 5 of "since x > 0, x = 5"."""
     said = PREMISE.sub("", sentence, count=1)
     return said if first_digit(said) < len(said) else sentence
+
+
+def _rounded(sentence: str) -> re.Match[str] | None:
+    """Return a value and the number that it is about, where a sentence ends in them."""
+    sign = max(sentence.rfind("≈"), sentence.rfind("\\approx"))
+    if sign < 0 or not ROUNDED_END.match(sentence, sign + 1):
+        return None
+    return ROUNDED.search(sentence, max(0, sign - LONGEST_ROUNDED))
 
 
 def _without_reason(sentence: str) -> str:
