@@ -35,9 +35,10 @@ hostile: $(VENV)/installed-dev
 fuzz: $(VENV)/installed-dev
 	FUZZ_SECONDS=600 $(BIN)/python -m pytest tests/hostile/test_fuzz.py tests/hostile/test_failing_writes.py
 
-# The tests that need vLLM, on its build for CPUs, in an environment of their own.
+# The tests that need vLLM, on its build for CPUs, in an environment of their own: two at a time,
+# since most of the time goes into starting engines.
 test-vllm: $(VLLM_VENV)/installed
-	$(VLLM_VENV)/bin/python -m pytest tests/rollout tests/cli/test_real_model.py
+	$(VLLM_VENV)/bin/python -m pytest -n 2 --dist loadfile tests/rollout tests/cli/test_real_model.py
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
