@@ -3,6 +3,7 @@
 import argparse
 import io
 import json
+import math
 import os
 import signal
 import sys
@@ -29,7 +30,14 @@ def text(row: dict, field: str) -> str:
     value = row[field]
     if not isinstance(value, str | int | float) or isinstance(value, bool):
         raise TypeError(f"{field} must be a text or a number, not {json.dumps(value)[:40]}")
+    if value in (math.inf, -math.inf):
+        raise ValueError(f"{field} is too large a number")
     return str(value)
+
+
+def no_number(name: str) -> None:
+    """Refuse what Python reads as a number and JSON does not know."""
+    raise ValueError(f"{name} is not JSON")
 
 
 def read_lines(stream: IO[bytes]) -> Iterator[str | None]:
@@ -52,7 +60,7 @@ def read_rows(lines: Iterable[str | None], say: Callable[[str], None]) -> Iterat
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
+            row = json.loads(line, parse_constant=no_number)
             if not isinstance(row, dict):
                 raise TypeError("not a JSON object")
             row["answer"], row["response"] = text(row, "answer"), text(row, "response")

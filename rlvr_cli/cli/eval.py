@@ -9,6 +9,7 @@ from rlvr_cli.cli.publish import ReportOptions, earlier_results, publish
 from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display, Pace
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.logs import LOG
 from rlvr_cli.core.text import plural
 from rlvr_cli.core.types import Group, Prompt, SamplingParams
 from rlvr_cli.data.problems import ProblemSet, load_all
@@ -195,6 +196,14 @@ def _problem_sets(configs: Sequence[Config], asked: ReportOptions) -> _Sets:
             continue
         found = load_all(data.sources, data.split or "test", data, limit=None)
         check_problems(zip(found.places, found.problems, strict=True), repeated=False)
+        texts = {(problem.problem, problem.turns) for problem in found.problems}
+        if again := len(found.problems) - len(texts):
+            LOG.warning(
+                "%s: %s with the text of another: each counts as a problem of its own, and the "
+                "intervals are too narrow",
+                found.name,
+                plural(again, "problem"),
+            )
         fields = {key for problem in found.problems for key in problem.extra}
         check_fields(asked.by, fields, found.name)
         sets[data.source] = found

@@ -188,6 +188,8 @@ def read_results(path: Path, cluster: Cluster) -> list[Result]:
     """
     if path.name == _REPORT:
         path = path.parent
+    if not path.exists():
+        raise UserError(f"--against {path}: no such result or file")
     if not path.is_dir():
         return [
             Result(*label, {}, judged_problems(rows, cluster))

@@ -293,7 +293,7 @@ GOOD = {"id": "a", "answer": 1, "response": "1"}
         ((GOOD,), ("--k", "2"), "--k 2: no problem of stdin has more than 1 response"),
         ((GOOD,), ("--by", "level"), "--by level: no such field in stdin; its problems have no"),
         (({**GOOD, "x": 1},), ("--by", "level"), "--by level: no such field in stdin; it has x"),
-        ((GOOD,), ("--against", "none"), "none: cannot be read"),
+        ((GOOD,), ("--against", "none"), "--against none: no such result or file"),
         ((GOOD,), ("--model", "tiny"), "leave --model out, and give at most one problem set"),
         (
             (GOOD,),
@@ -311,6 +311,13 @@ def test_bad_responses_are_one_line(rlvr, rows, options, message):
 
 
 P = {"problem": "p", "answer": 1}
+
+
+def test_a_problem_that_stands_twice_is_warned_of(rlvr):
+    short = ("-n", "1", "--max-tokens", "4", "-q")
+    done = rlvr("eval", "-", *short, stdin=jsonl(P, {"problem": "q", "answer": 2}, P))
+    assert done.returncode == 0
+    assert "stdin: 1 problem with the text of another: each counts as a problem of" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,15 @@ def test_a_bad_line_is_reported_and_loses_no_other_row() -> None:
     assert done.returncode == 2
 
 
+def test_what_is_no_json_is_no_row() -> None:
+    lines = ('{"answer": NaN, "response": "1"}', '{"answer": 1e999, "response": "1"}')
+    done = run("\n".join((*lines, '{"id": NaN, "answer": 1, "response": "1"}')))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "line 1: NaN is not JSON" in done.stderr
+    assert "line 2: answer is too large a number" in done.stderr
+    assert "line 3: NaN is not JSON" in done.stderr
+
+
 def test_the_strict_format_can_be_asked_for() -> None:
     row = json.dumps({"answer": "1", "response": "1"})
     assert json.loads(run(row, "--format", "think_answer").stdout)["verdict"] == "bad_format"
