@@ -36,7 +36,7 @@ def new_optimizer(groups: Parameters, optim: OptimConfig) -> torch.optim.Optimiz
     if any(parameter.dtype == torch.bfloat16 for parameter in parameters):
         return BFloat16AdamW(listed, **common)
     on_gpu = all(parameter.is_cuda for parameter in parameters)
-    return torch.optim.AdamW(listed, fused=on_gpu or None, **common)
+    return torch.optim.AdamW(listed, fused=True if on_gpu else None, **common)
 
 
 def set_rates(optimizer: torch.optim.Optimizer, factor: float) -> None:
