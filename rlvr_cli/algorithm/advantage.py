@@ -169,6 +169,7 @@ def with_advantages(
         advantages = whiten(advantages, mask)
     if algo.top_entropy is not None:
         found = [sample.entropy for sample in samples if sample.entropy is not None]
+        assert len(found) == len(samples)
         entropy = pad_sequence(found, batch_first=True).to(mask)
         advantages = of_highest_entropy(advantages, entropy, mask, algo.top_entropy)
     return [

@@ -15,6 +15,7 @@ from verifiers import OURS, Verifier, open_judge
 
 PEER = "math-verify"
 _FOLDERS = ("rollouts", "responses")
+_NO_ANSWERS = UNJUDGED | {"bad_format", "truncated"}
 
 _KINDS = {
     "integer": re.compile(r"[-+]?\d[\d,]*"),
@@ -41,8 +42,7 @@ class Pair:
     def is_judged(self) -> bool:
         """Return whether both verdicts are about the answer; what is said of the format, or of a
         response that was cut off, is ours alone."""
-        of_ours = {"bad_format", "truncated"}
-        return not {self.ours["verdict"], self.theirs["verdict"]} & (UNJUDGED | of_ours)
+        return _NO_ANSWERS.isdisjoint((self.ours["verdict"], self.theirs["verdict"]))
 
     @property
     def rights(self) -> tuple[bool, bool]:

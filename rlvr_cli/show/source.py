@@ -121,10 +121,10 @@ class Source:
                 for path in files[number]
                 for group in grouped(number, read_rows(path))
             )
+            several = len(files[number]) > 1
             for at, (path, group) in enumerate(parts, 1):
-                several = self.config is None and len(files[number]) > 1
-                of_result = result_of(path if several else None, group.rows[0])
-                yield replace(group, number=at, result="" if self.config else of_result)
+                of = "" if self.config else result_of(path if several else None, group.rows[0])
+                yield replace(group, number=at, result=of)
 
     def tokens(self, step: int) -> dict[int, list[StoredTokens]]:
         """Return what the update of a step saw of single tokens, by group; often of a few only."""

@@ -82,6 +82,7 @@ def test_a_member_as_the_equation_that_it_was() -> None:
 
 def test_signs_are_chosen_together() -> None:
     node = parse(r"1 \pm 2")
+    assert node.has("pm")
     assert with_sign(node, True) == parse("1 + 2")
     assert with_sign(node, False) == parse("1 - 2")
 

@@ -18,7 +18,7 @@ CALCULATOR = re.compile(r"<<[^<>\n]{0,200}>>")
 GAP = re.compile(r"\s{30,}")
 # Signs of such a gap: it is of spaces alone, or begins or goes on with one of the others.
 GAPES = (" " * 30, "\n\n\n", " \n", "\t", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x1f")
-LONGEST_READ = 400
+LONG = 400
 BOILERPLATE = pattern("passages", "boilerplate")
 LONGEST_CLOSING = 600
 POLITE = words(table("passages")["polite"])
@@ -140,9 +140,9 @@ def final_text(text: str) -> str:
 
 
 def without_gaps(text: str) -> str:
-    """Return a text with a space or a blank line for what is white for too long: patterns that
-    begin with white space are tried at each place of it."""
-    if len(text) < LONGEST_READ or (text.isascii() and not any(sign in text for sign in GAPES)):
+    """Return a text with a space, a line break or a blank line for what is white for too long:
+    patterns that begin with white space are tried at each place of it."""
+    if len(text) < LONG or (text.isascii() and not any(sign in text for sign in GAPES)):
         return text
     return GAP.sub(lambda gap: "\n\n"[: gap[0].count("\n")] or " ", text)
 
