@@ -3,9 +3,12 @@ PYTHON ?= python3
 VENV ?= .venv
 VLLM_VENV ?= .venv-vllm
 BIN := $(VENV)/bin
-QUICK := $(addprefix tests/,algorithm config console core data evaluation verifiers test_layers.py test_shape.py test_package.py)
+# Draws the third of the hostile tables that `test` runs; with `TESTS_SEED=N make test` it is the same.
+TESTS_SEED ?= $(shell date +%s)
+export TESTS_SEED := $(TESTS_SEED)
+PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: train real test quick docs test-vllm hostile fuzz lint settings tiny weights mutants
+.PHONY: train real test test-slow test-all test-vllm docs fuzz lint settings tiny weights mutants
 
 train: $(VENV)/installed
 	$(BIN)/rlvr train --algo dapo
@@ -14,31 +17,32 @@ train: $(VENV)/installed
 real: $(VENV)/installed-dev
 	$(BIN)/python benchmarks/real_model.py $(if $(MODEL),--model $(MODEL))
 
+# Everything that a change can break, once.
 test: $(VENV)/installed-dev
-	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
-	@echo "Skipped here: tests that need vLLM. make test-vllm runs them, as CI does."
+	$(PYTEST)
+	@echo "Left out: random kills, two thirds of the hostile tables, the recipe of the built-in policy, every"
+	@echo "family with every way to run it, wheel and other Pythons, browser: make test-all (seed $(TESTS_SEED))."
+	@echo "Tests with vLLM: make test-vllm."
 
-# The folders of tests that take seconds; `test` is all of them.
-quick: $(VENV)/installed-dev
-	$(BIN)/python -m pytest -n auto --dist loadfile $(QUICK)
+# What `test` leaves out.
+test-slow: $(VENV)/installed-dev
+	$(PYTEST) -m slow
+
+test-all: test test-slow
 
 # The pages as HTML in build/docs; a warning is an error.
 docs: $(VENV)/installed
 	$(BIN)/pip install --quiet --editable '.[docs]'
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
 
-# Strangers' files and bad luck alone, each situation a process with limits; `test` runs them too.
-hostile: $(VENV)/installed-dev
-	$(BIN)/python -m pytest tests/hostile
-
 # Ten minutes at random on each file that is read back, and every single write failing: hours.
 fuzz: $(VENV)/installed-dev
-	FUZZ_SECONDS=600 $(BIN)/python -m pytest tests/hostile/test_fuzz.py tests/hostile/test_failing_writes.py
+	FUZZ_SECONDS=600 $(BIN)/python -m pytest -m "slow or not slow" tests/hostile/test_fuzz.py tests/hostile/test_failing_writes.py
 
 # The tests that need vLLM, on its build for CPUs, in an environment of their own: two at a time,
 # since most of the time goes into starting engines.
 test-vllm: $(VLLM_VENV)/installed
-	$(VLLM_VENV)/bin/python -m pytest -n 2 --dist loadfile tests/rollout tests/cli/test_real_model.py
+	$(VLLM_VENV)/bin/python -m pytest -m "slow or not slow" -n 2 --dist loadfile tests/rollout tests/cli/test_real_model.py
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

@@ -28,6 +28,7 @@ from queue import SimpleQueue
 
 ROOT = Path(__file__).parents[1]
 _ALGORITHM, _TRAINING = "tests/algorithm/test_", "tests/training/test_"
+_VERIFIERS = ["tests/verifiers/equality", "tests/verifiers/test_rules.py"]
 ALSO = {
     "rlvr_cli/algorithm/choices.py": ["tests/config/test_resolution.py"],
     "rlvr_cli/algorithm/kl.py": [f"{_ALGORITHM}loss.py"],
@@ -42,6 +43,8 @@ ALSO = {
     "rlvr_cli/config/sections.py": ["tests/config/test_resolution.py"],
     "rlvr_cli/core/files.py": [],
     "rlvr_cli/core/settings.py": ["tests/config/test_resolution.py"],
+    "rlvr_cli/data/fields.py": [],
+    "rlvr_cli/data/problems.py": [],
     "rlvr_cli/data/sources.py": ["tests/data/test_problems.py"],
     "rlvr_cli/evaluation/estimators.py": [],
     "rlvr_cli/evaluation/report.py": [],
@@ -53,6 +56,12 @@ ALSO = {
     "rlvr_cli/rollout/engines/hf_engine.py": [],
     "rlvr_cli/rollout/given.py": [],
     "rlvr_cli/rollout/memory.py": [],
+    "rlvr_cli/runs/checkpoint.py": [],
+    "rlvr_cli/runs/guards.py": [],
+    "rlvr_cli/runs/preflight.py": [],
+    "rlvr_cli/runs/run_dir.py": [],
+    "rlvr_cli/runs/state.py": [],
+    "rlvr_cli/runs/stored.py": [],
     "rlvr_cli/training/batch.py": [f"{_TRAINING}update.py"],
     "rlvr_cli/training/forward.py": [f"{_TRAINING}update.py"],
     "rlvr_cli/training/objective.py": [f"{_TRAINING}update.py"],
@@ -60,6 +69,10 @@ ALSO = {
     "rlvr_cli/training/record.py": [f"{_TRAINING}trainer.py"],
     "rlvr_cli/training/trainer.py": ["tests/runs/test_resume.py"],
     "rlvr_cli/training/update.py": [],
+    "verifiers/equality/compare.py": _VERIFIERS,
+    "verifiers/equality/equivalence.py": _VERIFIERS,
+    "verifiers/equality/labels.py": _VERIFIERS,
+    "verifiers/equality/quantities.py": _VERIFIERS,
 }
 """The core modules, and where they are tested beside the file of their own name."""
 EQUIVALENT: dict[tuple[str, str, str], str] = {

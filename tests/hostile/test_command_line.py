@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from nursery import Job
+from forked import forked
 from strange_models import (
     CODE,
     ESCAPES,
@@ -32,6 +32,7 @@ from rlvr_cli.runs.checkpoint import checkpoints
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ["sample", "What is 1 + 1?", "--max-tokens", "2"]
 TRAIN = ["--steps", "1", "--prompts", "2", "-n", "2", "--max-tokens", "2", "--out", "run"]
+LIMITS = {"seconds": 40, "megabytes": 3000}
 PROBLEMS = "".join(
     json.dumps({"problem": f"What is {n} + 1?", "answer": n + 1}) + "\n" for n in range(3)
 )
@@ -57,15 +58,15 @@ ROWS = {
 
 
 @pytest.mark.parametrize(("text", "name"), ROWS.values(), ids=ROWS)
-def test_a_model_does_not_say_what_is_measured(text, name, nursery, tmp_path):
+def test_a_model_does_not_say_what_is_measured(text, name, tmp_path):
     model_at(tmp_path / "m", written("rlvr.yaml", text))
     (tmp_path / "p.jsonl").write_text(PROBLEMS)
     argv = ["eval", "p.jsonl", "--model", "m", "-n", "1", "--max-tokens", "2", "-q"]
-    done = nursery.run(Job(argv, str(tmp_path)))
-    assert done.rc == 0, done.stderr
-    assert len(done.stdout.splitlines()) == 3
-    assert f"m/rlvr.yaml: not read: {name};" in done.stderr
-    assert "\x1b" not in done.stderr
+    done = forked(argv, tmp_path, **LIMITS)
+    assert done.rc == 0, done.err
+    assert len(done.out.splitlines()) == 3
+    assert f"m/rlvr.yaml: not read: {name};" in done.err
+    assert "\x1b" not in done.err
 
 
 SAID = {
@@ -78,11 +79,11 @@ SAID = {
 
 
 @pytest.mark.parametrize(("text", "said"), SAID.values(), ids=SAID)
-def test_what_comes_from_a_model_is_said(text, said, nursery, tmp_path):
+def test_what_comes_from_a_model_is_said(text, said, tmp_path):
     model_at(tmp_path / "m", written("rlvr.yaml", text))
-    done = nursery.run(Job([*SAMPLE, "--model", "m"], str(tmp_path)))
-    assert done.rc == 0, done.stderr
-    assert re.search(said, done.stderr), done.stderr
+    done = forked([*SAMPLE, "--model", "m"], tmp_path, **LIMITS)
+    assert done.rc == 0, done.err
+    assert re.search(said, done.err), done.err
 
 
 REFUSED = {
@@ -101,14 +102,14 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("text", "reason"), REFUSED.values(), ids=REFUSED)
-def test_settings_of_a_model_that_cannot_be(text, reason, nursery, tmp_path):
+def test_settings_of_a_model_that_cannot_be(text, reason, tmp_path):
     model_at(tmp_path / "m", written("rlvr.yaml", text))
     (tmp_path / "secret").write_text("my secret {problem}")
-    done = nursery.run(Job([*SAMPLE, "--model", "m"], str(tmp_path)))
+    done = forked([*SAMPLE, "--model", "m"], tmp_path, **LIMITS)
     assert done.rc == 2
-    assert done.stdout == ""
-    assert "my secret" not in done.stderr
-    assert re.search(f"rlvr: error: .*{reason}", done.stderr), done.stderr
+    assert done.out == ""
+    assert "my secret" not in done.err
+    assert re.search(f"rlvr: error: .*{reason}", done.err), done.err
     assert not (tmp_path / MARK).exists()
 
 
@@ -120,35 +121,35 @@ CODE_BY_DATA = {
 
 
 @pytest.mark.parametrize("argv", CODE_BY_DATA.values(), ids=CODE_BY_DATA)
-def test_a_line_of_the_data_is_no_consent(argv, nursery, tmp_path):
+def test_a_line_of_the_data_is_no_consent(argv, tmp_path):
     everything = {"AutoConfig": "evil.Evil", "AutoModelForCausalLM": "evil.Evil"}
     model_at(tmp_path / "m", code("evil.py"), config(model_type="evil", auto_map=everything))
     (tmp_path / "in").write_text(PROBLEMS + "y\n" * 1000)
-    done = nursery.run(Job([*argv, "--model", "m", "--skip-bad"], str(tmp_path), stdin="in"))
+    done = forked([*argv, "--model", "m", "--skip-bad"], tmp_path, stdin=tmp_path / "in", **LIMITS)
     assert done.rc == 2
-    assert done.stdout == ""
+    assert done.out == ""
     assert not list(tmp_path.rglob(MARK))
-    assert "custom code" in done.stderr.splitlines()[-1]
+    assert "custom code" in done.err.splitlines()[-1]
 
 
-def test_a_published_model_is_trained_and_its_checkpoint_is_whole(nursery, tmp_path):
+def test_a_published_model_is_trained_and_its_checkpoint_is_whole(tmp_path):
     published = edited("generation_config.json", temperature=0.6, top_p=0.9, num_beams=3)
     model_at(tmp_path / "m", published, config(temperature=0.3))
     (tmp_path / "p.jsonl").write_text(PROBLEMS)
     (tmp_path / "ask.txt").write_text("Say {problem}\n")
     argv = ["train", "p.jsonl", "--model", "m", *TRAIN, "--set", "data.prompt=ask.txt"]
-    done = nursery.run(Job([*argv, "--algo", "grpo"], str(tmp_path)))
-    assert done.rc == 0, done.stderr
+    done = forked([*argv, "--algo", "grpo"], tmp_path, **LIMITS)
+    assert done.rc == 0, done.err
     checkpoint = tmp_path / "run" / "checkpoints" / "step-1"
     kept = yaml.safe_load((checkpoint / "rlvr.yaml").read_text())
     asked = {"prompt": "Say {problem}", "system": None, "chat": {}, "answer_format": "any"}
     assert kept["data"] == asked
     (tmp_path / "ask.txt").unlink()
-    sampled = nursery.run(Job([*SAMPLE, "--model", "run"], str(tmp_path)))
-    assert sampled.rc == 0, sampled.stderr
-    assert "Say What is 1 + 1?" in json.loads(sampled.stdout)["prompt"]
-    more = nursery.run(Job(["train", "--resume", "run", "--steps", "2"], str(tmp_path)))
-    assert more.rc == 0, more.stderr
+    sampled = forked([*SAMPLE, "--model", "run"], tmp_path, **LIMITS)
+    assert sampled.rc == 0, sampled.err
+    assert "Say What is 1 + 1?" in json.loads(sampled.out)["prompt"]
+    more = forked(["train", "--resume", "run", "--steps", "2"], tmp_path, **LIMITS)
+    assert more.rc == 0, more.err
     assert [found.step for found in checkpoints(tmp_path / "run")] == [2, 1]
 
     newest = tmp_path / "run" / "checkpoints" / "step-2"
@@ -157,21 +158,21 @@ def test_a_published_model_is_trained_and_its_checkpoint_is_whole(nursery, tmp_p
     manifest = json.loads((newest / "manifest.json").read_text())
     manifest["model.safetensors"] = _sha256(newest / "model.safetensors")
     (newest / "manifest.json").write_text(json.dumps(manifest))
-    again = nursery.run(Job(["train", "--resume", "run", "--steps", "3"], str(tmp_path)))
-    assert again.rc == 0, again.stderr
-    (damaged,) = [line for line in again.stderr.splitlines() if "step-2 is damaged" in line]
+    again = forked(["train", "--resume", "run", "--steps", "3"], tmp_path, **LIMITS)
+    assert again.rc == 0, again.err
+    (damaged,) = [line for line in again.err.splitlines() if "step-2 is damaged" in line]
     assert "weights are missing" in damaged
-    assert "from the end of step 1" in again.stderr
+    assert "from the end of step 1" in again.err
 
 
-def test_no_secret_and_no_place_of_this_machine_is_in_what_is_written(nursery, tmp_path):
+def test_no_secret_and_no_place_of_this_machine_is_in_what_is_written(tmp_path):
     names = ("HF_TOKEN", "WANDB_API_KEY", "AWS_SECRET_ACCESS_KEY", "USER", "HOME")
     private = {name: f"/private-{name}" for name in names}
     (tmp_path / "p.jsonl").write_text(PROBLEMS)
     measure = ["eval", "p.jsonl", "--model", "run", "-n", "1", "--max-tokens", "2", "--out", "out"]
     for argv in (["train", "p.jsonl", "--algo", "grpo", *TRAIN], measure):
-        done = nursery.run(Job(argv, str(tmp_path), environment=private))
-        assert done.rc == 0, done.stderr
+        done = forked(argv, tmp_path, environment=private, **LIMITS)
+        assert done.rc == 0, done.err
     files = [path for name in ("run", "out") for path in (tmp_path / name).rglob("*")]
     written = b"".join(path.read_bytes() for path in files if path.is_file())
     assert b"p.jsonl" in written
@@ -201,46 +202,46 @@ READS = {
 
 @pytest.mark.parametrize("closed", CLOSED, ids=str)
 @pytest.mark.parametrize("argv", READS.values(), ids=READS)
-def test_closed_streams(argv, closed, nursery, tmp_path):
-    done = nursery.run(Job(argv, str(tmp_path), closed=closed))
-    assert done.rc == (2 if "-" in argv else 0), done.stderr
-    assert "Traceback" not in done.stderr
+def test_closed_streams(argv, closed, tmp_path):
+    done = forked(argv, tmp_path, closed=closed, **LIMITS)
+    assert done.rc == (2 if "-" in argv else 0), done.err
+    assert "Traceback" not in done.err
     if 2 not in closed and "-" in argv:
-        assert done.stderr.splitlines()[-1].startswith("rlvr: error: ")
+        assert done.err.splitlines()[-1].startswith("rlvr: error: ")
 
 
 SURROUNDINGS = {
-    "full stdout": (Job(SAMPLE, "", stdout="/dev/full"), 2),
-    "full stdout, eval --list": (Job(["eval", "--list"], "", stdout="/dev/full"), 2),
-    "full stdout, train --list": (Job(["train", "--list"], "", stdout="/dev/full"), 2),
-    "no home": (Job(SAMPLE, "", environment={"HOME": "/proc/none", "HF_HOME": "/proc/none"}), 0),
-    "no colour": (Job(SAMPLE, "", environment={"NO_COLOR": "1", "TERM": "dumb"}), 0),
-    "a strange language": (Job(SAMPLE, "", environment={"LC_ALL": "xx", "LANG": "C"}), 0),
-    "no memory": (Job(SAMPLE, "", memory_mb=4), 2),
-    "no memory to train": (Job(["train", "--steps", "1", "--out", "run"], "", memory_mb=4), 2),
-    "hardly memory": (Job(SAMPLE, "", memory_mb=16), None),
-    "no memory to read": (Job(["eval", "large.jsonl"], "", memory_mb=150), 2),
-    "no directory for details": (Job(SAMPLE, "", environment={"TMPDIR": "/proc"}, memory_mb=4), 2),
-    "a seed too large": (Job([*SAMPLE, "--seed", str(2**80)], ""), 2),
-    "threads without number": (Job([*SAMPLE, "--set", "threads=100000"], ""), 2),
-    "a model's name too long": (Job([*SAMPLE, "--model", "x" * 5000], ""), 2),
-    "a model's name obeyed": (Job([*SAMPLE, "--model", ESCAPES], ""), 2),
-    "a directory's name obeyed": (Job([*SAMPLE, "--model", f"./{ESCAPES}"], ""), 2),
-    "an unknown option": (Job(["sample", f"--{ESCAPES}"], ""), 2),
-    "an unknown command": (Job([ESCAPES], ""), 2),
+    "full stdout": (SAMPLE, {"stdout": "/dev/full"}, 2),
+    "full stdout, eval --list": (["eval", "--list"], {"stdout": "/dev/full"}, 2),
+    "full stdout, train --list": (["train", "--list"], {"stdout": "/dev/full"}, 2),
+    "no home": (SAMPLE, {"environment": {"HOME": "/proc/none", "HF_HOME": "/proc/none"}}, 0),
+    "no colour": (SAMPLE, {"environment": {"NO_COLOR": "1", "TERM": "dumb"}}, 0),
+    "a strange language": (SAMPLE, {"environment": {"LC_ALL": "xx", "LANG": "C"}}, 0),
+    "no memory": (SAMPLE, {"megabytes": 4}, 2),
+    "no memory to train": (["train", "--steps", "1", "--out", "run"], {"megabytes": 4}, 2),
+    "hardly memory": (SAMPLE, {"megabytes": 16}, None),
+    "no memory to read": (["eval", "large.jsonl"], {"megabytes": 150}, 2),
+    "no directory for details": (SAMPLE, {"environment": {"TMPDIR": "/proc"}, "megabytes": 4}, 2),
+    "a seed too large": ([*SAMPLE, "--seed", str(2**80)], {}, 2),
+    "threads without number": ([*SAMPLE, "--set", "threads=100000"], {}, 2),
+    "a model's name too long": ([*SAMPLE, "--model", "x" * 5000], {}, 2),
+    "a model's name obeyed": ([*SAMPLE, "--model", ESCAPES], {}, 2),
+    "a directory's name obeyed": ([*SAMPLE, "--model", f"./{ESCAPES}"], {}, 2),
+    "an unknown option": (["sample", f"--{ESCAPES}"], {}, 2),
+    "an unknown command": ([ESCAPES], {}, 2),
 }
 
 
-@pytest.mark.parametrize(("job", "rc"), SURROUNDINGS.values(), ids=SURROUNDINGS)
-def test_surroundings(job, rc, nursery, tmp_path):
+@pytest.mark.parametrize(("argv", "options", "rc"), SURROUNDINGS.values(), ids=SURROUNDINGS)
+def test_surroundings(argv, options, rc, tmp_path):
     with (tmp_path / "large.jsonl").open("wb") as file:
         file.truncate(200 << 20)
-    done = nursery.run(Job(**{**vars(job), "cwd": str(tmp_path)}))
-    assert "Traceback" not in done.stderr, done.stderr
-    assert "\x1b" not in done.stderr
+    done = forked(argv, tmp_path, **LIMITS | options)
+    assert "Traceback" not in done.err, done.err
+    assert "\x1b" not in done.err
     assert done.rc == rc if rc is not None else done.rc in (0, 2), done
     if done.rc == 2:
-        assert done.stderr.splitlines()[-1].startswith("rlvr: error: ")
+        assert done.err.splitlines()[-1].startswith("rlvr: error: ")
 
 
 @pytest.mark.parametrize("wait", [0, 0.05, 0.2, 0.5, 1.0, 2.0, 4.0])

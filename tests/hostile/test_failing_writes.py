@@ -12,8 +12,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from forked import Done, forked
 from fuzz import THOROUGH
-from limits import Done, Situation, check, limited
+from limits import Situation, check
 
 from rlvr_cli.evaluation.metrics import repeatable
 from rlvr_cli.runs.checkpoint import checkpoints
@@ -81,7 +82,7 @@ def life(command: tuple[str, ...], place: Path, faults: Faults) -> Done:
             with (place.parent / "seen.json").open("w") as file:
                 json.dump(faults.seen, file)
 
-    return limited(command, place, program=program, seconds=60)
+    return forked(command, place, program=program, seconds=60)
 
 
 @pytest.fixture(scope="module")
@@ -139,9 +140,9 @@ def test_what_fails_is_one_line_and_goes_on(command, kind, unbroken, tmp_path):
             steps = len(list((place / "run/rollouts").glob("step-*.jsonl")))
             kept = max((one.step for one in checkpoints(place / "run")), default=0)
             assert kept >= steps - 1, (where, "more than the step under way is lost")
-            again = limited(RESUME, place)
+            again = forked(RESUME, place)
         else:
-            again = limited(command, place)
+            again = forked(command, place)
         finished = command is EVAL and "exists already, finished" in again.err
         assert again.rc == 0 or finished, (where, again.err)
         assert outcome(place / "run") == outcome(whole), where

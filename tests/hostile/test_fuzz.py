@@ -10,9 +10,9 @@ from pathlib import Path
 import pyarrow
 import pyarrow.parquet
 import pytest
+from forked import forked
 from fuzz import fuzzed
 from hypothesis import strategies as st
-from limits import limited
 
 from rlvr_cli import config
 from rlvr_cli.console.curves import draw_curves
@@ -102,8 +102,8 @@ def place(tmp_path_factory) -> Path:
     stdin = "".join(json.dumps(row) + "\n" for row in rows).encode()
     small = ("-n", "2", "--max-tokens", "8", "-q", "--out")
     train = ("train", "-", "--steps", "2", "--prompts", "2", *small, "run")
-    assert limited((*train, "--set", "algo=grpo"), place, stdin).rc == 0
-    assert limited(("eval", "-", *small, "result"), place, stdin).rc == 0
+    assert forked((*train, "--set", "algo=grpo"), place, stdin).rc == 0
+    assert forked(("eval", "-", *small, "result"), place, stdin).rc == 0
     kept = PartialResult(place / "unfinished.jsonl", {"seed": 1}, 2)
     listed = (place / "result/responses/stdin--tiny.jsonl").read_text().splitlines()
     for first, second in zip(listed[::2], listed[1::2], strict=True):

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from limits import Situation, check, limited, table
+from forked import forked
+from limits import Situation, check, table
 
 JUDGE = ("eval", "--responses", "r.jsonl", "-q")
 GOOD = {"id": "1", "answer": "2", "response": "2"}
@@ -200,7 +201,7 @@ def half(tmp_path_factory) -> tuple[Path, Path]:
     place = tmp_path_factory.mktemp("half")
     (place / "p.jsonl").write_text(PROBLEMS)
     (place / "theirs").mkdir()
-    done = limited(EVAL, place)
+    done = forked(EVAL, place)
     assert done.rc == 0, done.err
     (place / "out").rename(place / "whole")
 
@@ -214,7 +215,7 @@ def half(tmp_path_factory) -> tuple[Path, Path]:
         ResultDirectory.finish = finish  # type: ignore[method-assign, assignment]
         main()
 
-    assert limited(EVAL, place, program=stopped).rc == 130
+    assert forked(EVAL, place, program=stopped).rc == 130
     return place / "whole", place / "out"
 
 
@@ -288,4 +289,4 @@ def test_thousands_of_models_take_a_time_that_grows_with_them(tmp_path):
 
         assert len(by_key(read_responses("r.jsonl", None, False), lambda row: row.label)) == 4000
 
-    assert limited((), tmp_path, seconds=10, program=judged).rc == 0
+    assert forked((), tmp_path, seconds=10, program=judged).rc == 0

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from forked import forked
 from fuzz import THOROUGH
-from limits import Content, Situation, check, limited, table
+from limits import Content, Situation, check, table
 from safetensors.torch import load_file, save_file
 
 from rlvr_cli.core.files import sha256
@@ -33,7 +34,7 @@ def whole(tmp_path_factory) -> Path:
     ]
     options = ("--steps", "2", "--prompts", "2", "-n", "2", "--max-tokens", "3", "--out", "run")
     stdin = "".join(json.dumps(row) + "\n" for row in rows).encode()
-    done = limited(("train", "-", "--algo", "grpo", *options, "-q"), place, stdin)
+    done = forked(("train", "-", "--algo", "grpo", *options, "-q"), place, stdin)
     assert done.rc == 0, done.err
     return place / "run"
 
