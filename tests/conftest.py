@@ -18,6 +18,7 @@ import pytest
 import smollm
 import torch
 from families import family_config
+from filelock import FileLock
 from forked import forked
 from hypothesis import settings
 from transformers import AutoModelForCausalLM, PreTrainedModel
@@ -127,6 +128,36 @@ def rlvr_process(tmp_path: Path) -> Command:
             check=False,
         )
 
+    return run
+
+
+def small_run(*extra: str) -> list[str]:
+    """`rlvr train` of a few short steps of the built-in policy."""
+    return [
+        *("train", "--prompts", "4", "-n", "4", "--max-tokens", "40", "--limit", "32"),
+        *("--set", "eval.limit=4", *extra),
+    ]
+
+
+def finished_command(out: Path) -> list[str]:
+    """The command of `finished_run`: four steps, measured every second one."""
+    every = ("checkpoint.keep=4", "checkpoint.every=1", "eval.every=2")
+    settings = [part for setting in every for part in ("--set", setting)]
+    return small_run("--steps", "4", *settings, "--out", str(out))
+
+
+@pytest.fixture(scope="session")
+def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run with all its checkpoints, made once for all processes of the tests: a test
+    that changes it takes a copy."""
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    with FileLock(shared / "finished.lock"):
+        run = shared / "finished"
+        if not (run / "summary.json").exists():
+            done = forked(finished_command(run), shared)
+            assert done.rc == 0, done.err
     return run
 
 

@@ -114,6 +114,7 @@ def test_every_command_of_a_page_is_known(page, tmp_path, monkeypatch):
                 assert head in OTHERS.split(), line
 
 
+@pytest.mark.slow
 def test_the_quick_commands_run(tmp_path):
     there = {line.split(" -n 3")[0] for page in PAGES for line in shell_lines(page)}
     assert there >= RUN
@@ -155,6 +156,7 @@ def test_every_page_is_in_the_table_of_contents():
     )
 
 
+@pytest.mark.slow
 def test_the_pages_are_built_without_a_warning(tmp_path):
     if util.find_spec("sphinx") is None or util.find_spec("furo") is None:
         pytest.skip("pip install 'rlvr-cli[docs]'")

@@ -28,6 +28,7 @@ def wheel(tmp_path_factory) -> Path:
     return built
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_the_program_alone(wheel):
     assert wheel.stat().st_size < LARGEST
     assert f"-{rlvr_cli.__version__}-" in wheel.name
@@ -40,6 +41,7 @@ def test_the_wheel_holds_the_program_alone(wheel):
     assert here <= set(names)
 
 
+@pytest.mark.slow
 def test_a_run_works_from_the_unpacked_wheel_outside_of_the_clone(wheel, tmp_path):
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
     (tmp_path / "empty").mkdir()
@@ -65,6 +67,7 @@ def test_a_run_works_from_the_unpacked_wheel_outside_of_the_clone(wheel, tmp_pat
     assert (tmp_path / "empty" / "run" / "checkpoints" / "step-1" / "model.safetensors").is_file()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", ["3.12", "3.13"])
 def test_a_newer_python_compiles_all_and_runs_the_verifiers(version, wheel, tmp_path):
     """torch for another Python is gigabytes: the verifiers are run, the rest is compiled."""

@@ -36,8 +36,8 @@ def rows(text: str) -> list[dict]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_eval_pipes_rows_and_says_the_figures(rlvr):
-    done = rlvr("eval", "-", "-n", "3", "--max-tokens", "70", stdin=STDIN)
+def test_eval_pipes_rows_and_says_the_figures(rlvr_process):
+    done = rlvr_process("eval", "-", "-n", "3", "--max-tokens", "70", stdin=STDIN)
     assert done.returncode == 0, done.stderr
     found = rows(done.stdout)
     assert [(row["id"], row["sample"]) for row in found] == [
@@ -97,9 +97,9 @@ def test_fields_that_json_does_not_have_come_back_as_well_as_they_can(rlvr):
     assert (row["x"], "verdict" in row) == (None, False)
 
 
-def test_sample_takes_text_files_and_stdin(rlvr, tmp_path):
+def test_sample_takes_text_files_and_stdin(rlvr_process, tmp_path):
     (tmp_path / "p.jsonl").write_text('{"problem": "What is 1 + 1?"}\n')
-    done = rlvr("sample", "What is 2 + 2?", "p.jsonl", "-", "-n", "2", stdin=STDIN)
+    done = rlvr_process("sample", "What is 2 + 2?", "p.jsonl", "-", "-n", "2", stdin=STDIN)
     assert done.returncode == 0, done.stderr
     found = rows(done.stdout)
     assert [row["problem"] for row in found[::2]] == [
@@ -113,8 +113,8 @@ def test_sample_takes_text_files_and_stdin(rlvr, tmp_path):
     assert "verdict" in found[-1]
 
 
-def test_train_on_piped_problems_writes_a_run(rlvr, tmp_path):
-    done = rlvr(
+def test_train_on_piped_problems_writes_a_run(rlvr, rlvr_process, tmp_path):
+    done = rlvr_process(
         "train",
         "--algo",
         "grpo",
@@ -203,7 +203,7 @@ def test_bad_lines_stop_or_are_skipped(rlvr):
         (("eval", "--k", "0"), "--k 0: give numbers from 1 on"),
         (("sample", "-n", "1.5"), " (rlvr sample --help)"),
         (("--no",), "No such option: --no"),
-        (("sample", b"\xff\xfe"), "'\\udcff\\udcfe': not UTF-8 text"),
+        (("sample", "\udcff\udcfe"), "'\\udcff\\udcfe': not UTF-8 text"),
         (("train", "math500"), "math500: it has no train split"),
         (("sample",), "give a prompt"),
         (("sample", "What is 1 + 1?", "--max-tokens", "2040"), "do not fit the model's context"),
@@ -220,6 +220,19 @@ def test_a_mistake_is_one_line_and_exit_code_2(rlvr, tmp_path, args, message):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [("show", "4 of 4 steps"), ("export", "step 4 of"), ("audit", "agreement  ")],
+)
+def test_each_command_is_a_process_that_reads_a_finished_run(
+    command, says, finished_run, rlvr_process, tmp_path
+):
+    out = ("--out", str(tmp_path / "exported")) if command == "export" else ()
+    done = rlvr_process(command, str(finished_run), *out)
+    assert done.returncode == 0, done.stderr
+    assert says in done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("args", [("train", "--list"), ("eval", "--responses", "-")])
 def test_a_full_disk_behind_stdout_is_one_line(args):
     command = [sys.executable, "-m", "rlvr_cli", *args]
@@ -231,8 +244,8 @@ def test_a_full_disk_behind_stdout_is_one_line(args):
     assert b"Traceback" not in done.stderr
 
 
-def test_the_version_is_said(rlvr):
-    done = rlvr("--version")
+def test_the_version_is_said(rlvr_process):
+    done = rlvr_process("--version")
     assert (done.returncode, done.stdout) == (0, f"rlvr {rlvr_cli.__version__}\n")
 
 

@@ -15,6 +15,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rlvr_cli.evaluation.metrics import repeatable
 
+pytestmark = pytest.mark.slow  # tests/model and tests/rollout have the real model in the quick tier
 Command = Callable[..., subprocess.CompletedProcess[str]]
 ENGINE = "transformers" if util.find_spec("vllm") is None else "vllm"
 QUESTION = "Calculate {} + {}. Reply with the sum only."

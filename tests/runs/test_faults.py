@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_resume import same_files, small_run
+from conftest import small_run
+from test_resume import same_files
 from typer.testing import CliRunner
 
 from rlvr_cli.cli.main import app
@@ -25,15 +26,9 @@ from verifiers import api
 STEPS = 4
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory) -> Path:
-    """A run of four steps, all checkpoints kept."""
-    run = tmp_path_factory.mktemp("whole") / "run"
-    keep = ("--set", f"checkpoint.keep={STEPS}", "--set", "eval.every=2")
-    keep += ("--set", "checkpoint.every=1")
-    done = invoke(*small_run("--steps", str(STEPS), *keep, "--out", str(run)))
-    assert done.exit_code == 0, done.stderr
-    return run
+@pytest.fixture
+def whole(finished_run) -> Path:
+    return finished_run
 
 
 @pytest.fixture
@@ -145,8 +140,8 @@ def test_the_newest_and_the_best_are_kept(run):
 @pytest.mark.parametrize("every", [1, 4])
 def test_the_best_checkpoint_outlives_newer_ones(tmp_path, every):
     run = tmp_path / "run"
-    settings = ("--set", "eval.every=1", "--set", "checkpoint.keep=1", "--lr", "0.05", "--quiet")
-    settings += ("--set", f"checkpoint.every={every}")
+    settings = ("--algo", "grpo", "--set", "eval.every=1", "--set", "checkpoint.keep=1", "--quiet")
+    settings += ("--lr", "0.05", "--set", f"checkpoint.every={every}")
     assert invoke(*small_run("--steps", "4", *settings, "--out", str(run))).exit_code == 0
     best = json.loads((run / "summary.json").read_text())["best"]["step"]
     assert best < 4  # such a learning rate ruins the policy

@@ -1,6 +1,7 @@
 """A new run from an old one: its weights, its optimizer, other settings."""
 
 import json
+import shutil
 
 import pytest
 import yaml
@@ -20,10 +21,19 @@ def rlvr(tmp_path, monkeypatch):
     return lambda *args: CliRunner().invoke(app, args)
 
 
-@pytest.fixture
-def parent(rlvr):
-    done = rlvr("train", "--algo", "reinforce", "--steps", "2", "--out", "a", *SMALL, *EASY)
+@pytest.fixture(scope="module")
+def first(tmp_path_factory):
+    """A run of two steps, each of one update."""
+    run = tmp_path_factory.mktemp("first") / "a"
+    options = ("--algo", "reinforce", "--steps", "2", "--out", str(run), *SMALL, *EASY)
+    done = CliRunner().invoke(app, ("train", *options))
     assert done.exit_code == 0, done.stderr
+    return run
+
+
+@pytest.fixture
+def parent(first, rlvr, tmp_path):
+    shutil.copytree(first, tmp_path / "a")
     return rlvr
 
 

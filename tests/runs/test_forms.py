@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from conftest import small_run
 from safetensors.torch import load_file
-from test_resume import same_files, small_run
+from test_resume import same_files
 from transformers import AutoModelForCausalLM
 from typer.testing import CliRunner
 
@@ -38,7 +39,13 @@ def start(tmp_path_factory) -> Path:
     return directory
 
 
-@pytest.mark.parametrize("form", FORMS)
+QUICK = ("bfloat16", "lora on bfloat16")
+
+
+@pytest.mark.parametrize(
+    "form",
+    [form if form in QUICK else pytest.param(form, marks=pytest.mark.slow) for form in FORMS],
+)
 def test_it_goes_on_bit_for_bit(form, start, tmp_path):
     settings = (*FORMS[form], "--model", str(start), "--lr", "0.001", "--quiet")
     settings += ("--set", "data.answer_format=any", "--set", "optim.warmup_steps=0")

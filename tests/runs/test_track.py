@@ -109,14 +109,14 @@ def test_tensorboard_reads_a_finished_run(tmp_path):
     assert [one.step for one in found.Tensors("responses/text_summary")] == [10]
 
 
-def test_wandb_and_trackio_take_a_finished_run_offline(tmp_path, rlvr, monkeypatch):
+def test_wandb_and_trackio_take_a_finished_run_offline(tmp_path, rlvr_process, monkeypatch):
     """In a process of their own, for what they change in one."""
     pytest.importorskip("wandb")
     pytest.importorskip("trackio")
     run = made_run(tmp_path / "run", steps=12)
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))
-    done = rlvr("show", "run", "--track", "wandb", "--track", "trackio")
+    done = rlvr_process("show", "run", "--track", "wandb", "--track", "trackio")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.strip() == "tracked    12 steps of run: wandb, trackio"
     (log,) = run.glob("wandb/offline-run-*/*.wandb")

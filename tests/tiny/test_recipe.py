@@ -87,6 +87,7 @@ def test_a_pupil_who_skips_never_skips_the_last_step_alone():
         assert "=" not in text or len(chain.operations) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algo", ["dapo", "grpo", "ppo"])
 def test_the_policy_learns_the_first_levels(rlvr, tmp_path, algo):
     # The first part of a run, in larger steps: the whole is measured in benchmarks/.
@@ -112,6 +113,7 @@ def test_the_policy_learns_the_first_levels(rlvr, tmp_path, algo):
     assert f"\n8            33  {after['by_level']['8']:.3f} [" in again.stderr
 
 
+@pytest.mark.slow
 def test_the_default_run_has_levels_from_nearly_solved_to_out_of_reach(rlvr, tmp_path):
     """Two steps: those of operands that the policy never saw are there from the beginning."""
     done = rlvr("train", "--algo", "dapo", "--steps", "2", "--out", "run")

@@ -31,7 +31,13 @@ SKIPS = [
 """Rows that have nothing to learn from a batch without a signal."""
 
 
-@pytest.mark.parametrize("algo", SAMPLED)
+@pytest.mark.parametrize(
+    "algo",
+    [
+        name if name in ("dapo", "grpo", "ppo") else pytest.param(name, marks=pytest.mark.slow)
+        for name in SAMPLED
+    ],
+)
 def test_what_is_rewarded_becomes_likelier(tmp_path, algo):
     trainer = make_trainer(has_even, f"algo={algo}", "steps=25", "optim.warmup_steps=0")
     history = steps(trainer, tmp_path / "run")
