@@ -4,9 +4,10 @@ python benchmarks/mutants.py [--each 3] [--seed 0] [--jobs 1] [MODULE ...]
 
 A fault is one edit inside a function: another comparison, operator or number, a condition that
 always or never holds, a call or an argument left out. Each is planted in a copy of this checkout,
-and the tests of its module are run there: tests/FOLDER/test_MODULE.py and those listed below. A run
-that takes ten times as long as without the fault has noticed it. Survivors are printed: write a
-test, or put the fault among the equivalent ones if it changes nothing.
+and the tests of its module that `make test` has are run there: tests/FOLDER/test_MODULE.py and
+those listed below. A run that takes ten times as long as without the fault has noticed it.
+Survivors are printed: write a test, or put the fault among the equivalent ones if it changes
+nothing.
 """
 
 import argparse

@@ -50,7 +50,7 @@ def test_every_core_module_has_faults_and_tests(module):
         assert fault.before != fault.after
     tests = mutants.tests_of(module)
     assert tests
-    assert all((mutants.ROOT / test).is_file() for test in tests)
+    assert all((mutants.ROOT / test).exists() for test in tests)
 
 
 def test_what_is_called_equivalent_is_still_there():
