@@ -147,13 +147,11 @@ def test_train_on_piped_problems_writes_a_run(rlvr, rlvr_process, tmp_path):
     assert "--out run: it exists already" in refused.stderr
 
 
-def test_the_run_is_repeated_by_its_own_configuration(rlvr, tmp_path):
-    first = rlvr("train", "--steps", "2", "--prompts", "4", "--set", "eval.limit=0", "--out", "a")
-    assert first.returncode == 0, first.stderr
-    second = rlvr("train", "--config", "a/config.yaml", "--out", "b")
-    assert second.returncode == 0, second.stderr
-    for name in ("rollouts/step-000002.jsonl", "checkpoints/step-2/model.safetensors"):
-        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+def test_the_run_is_repeated_by_its_own_configuration(finished_run, rlvr, tmp_path):
+    again = rlvr("train", "--config", str(finished_run / "config.yaml"), "--out", "again")
+    assert again.returncode == 0, again.stderr
+    for name in ("rollouts/step-000004.jsonl", "checkpoints/step-4/model.safetensors"):
+        assert (tmp_path / "again" / name).read_bytes() == (finished_run / name).read_bytes()
 
 
 def test_a_run_without_a_signal_says_so_and_leaves_the_policy_alone(rlvr, tmp_path):

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "rlvr-example"
 SMALL = ("--prompts", 2, "-n", 4, "--max-tokens", 12, "-q", "--algo", "reinforce")
-ONE = ("--set", "eval.limit=0", "--set", "reward.workers=1")
+ONE = ("--limit", 32, "--set", "eval.limit=0", "--set", "reward.workers=1")
 OWN = ("--reward", "my.py", "--reward", "math:0.5", "--reward", "format:0.25")
 CODE = "def reward(problem, response): return len(response) % 5 / 4\n"
 

@@ -16,7 +16,9 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 
-TRAIN = "-m rlvr_cli train --algo grpo --steps 2 --prompts 4 --eval-every 1 --out run"
+TRAIN = (
+    "-m rlvr_cli train --algo grpo --steps 2 --prompts 4 --eval-every 1 -n 4 --limit 32 --out run"
+)
 RESIZED = """
 import fcntl, struct, sys, termios
 from rlvr_cli.console.display import Display

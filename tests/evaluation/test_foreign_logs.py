@@ -79,6 +79,7 @@ def many(rows: list, times: int) -> list:
     return [(n, row) for n in range(times) for row in rows]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("log", ["lm_eval.jsonl", "lighteval.parquet", "inspect.json"])
 def test_killed_midway_the_same_command_ends_as_if_it_had_not_been(tmp_path, log):
     larger(log, 2_000, tmp_path / log)
