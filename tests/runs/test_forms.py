@@ -39,7 +39,7 @@ def start(tmp_path_factory) -> Path:
     return directory
 
 
-QUICK = ("bfloat16", "lora on bfloat16")
+QUICK = ("lora on bfloat16",)
 
 
 @pytest.mark.parametrize(

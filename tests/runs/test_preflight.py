@@ -159,7 +159,7 @@ def test_check_says_it_all_and_starts_nothing(rlvr, tmp_path):
     ],
 )
 def test_the_updates_of_a_step_are_those_that_its_responses_allow(args, said):
-    done = invoke("train", "--check", "--prompts", "2", "-n", "4", "--steps", "9", *args)
+    done = invoke("train", "--check", *FEW, "--max-tokens", "8", "--steps", "9", *args)
     assert said in done.stderr
 
 
