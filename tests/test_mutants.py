@@ -43,14 +43,16 @@ def test_every_kind_of_fault_is_planted_once_and_only_inside_functions():
 
 @pytest.mark.parametrize("module", mutants.ALSO)
 def test_every_core_module_has_faults_and_tests(module):
-    faults = mutants.mutants(module)
-    assert len(faults) > 10
-    for fault in faults:
-        ast.parse(fault.source)
-        assert fault.before != fault.after
+    assert len(list(mutants.edits((mutants.ROOT / module).read_bytes()))) > 10
     tests = mutants.tests_of(module)
     assert tests
     assert all((mutants.ROOT / test).exists() for test in tests)
+
+
+def test_every_fault_is_python_that_differs():
+    for fault in mutants.mutants("rlvr_cli/algorithm/loss.py"):
+        ast.parse(fault.source)
+        assert fault.before != fault.after
 
 
 def test_what_is_called_equivalent_is_still_there():
