@@ -10,8 +10,7 @@ import torch
 
 from rlvr_cli.config import Config, OptimConfig
 from rlvr_cli.model.attention import attention_sizes
-from rlvr_cli.model.policy import chunk_rows
-from rlvr_cli.model.units import decoder_layers
+from rlvr_cli.model.policy import chunk_rows, decoder_layers
 from rlvr_cli.ranks.group import world
 
 _FLOAT, _HALF, _BYTE = 4, 2, 1.02
