@@ -37,25 +37,16 @@ class Policy(torch.nn.Module):
     """A causal model seen as pi(token | prompt, tokens before) at a sampling temperature.
 
     Hidden states and output layer are one module, so that every pass goes through one root. Ids
-    from `vocab_size` on (a padded output layer) have no probability, as in the engines. `dtype` is
-    that of matrix products (None: the weights' own), `how` the way in which the model is to be run
-    (`choose_forward`).
+    from `vocab_size` on (a padded output layer) have no probability, as in the engines.
+    `how` is the way in which the model is to be run (`choose_forward`).
     """
 
     def __init__(
-        self,
-        model: Any,
-        vocab_size: int,
-        temperature: float,
-        how: Forward = PACKED,
+        self, model: Any, vocab_size: int, temperature: float, how: Forward = PACKED
     ) -> None:
         super().__init__()
-        self.model, self.vocab_size, self.temperature, self.how = (
-            model,
-            vocab_size,
-            temperature,
-            how,
-        )
+        self.model, self.vocab_size = model, vocab_size
+        self.temperature, self.how = temperature, how
         weight = model.get_output_embeddings().weight
         self.like = weight.new_empty(0, dtype=torch.promote_types(weight.dtype, torch.float32))
         """An empty tensor where the model computes, of the type of sums: at least float32."""

@@ -187,7 +187,9 @@ def shard(
     mesh = init_device_mesh("cuda" if torch.cuda.is_available() else "cpu", (world(),))
     summed_in = torch.promote_types(next(root.parameters()).dtype, torch.float32)
     policy = MixedPrecisionPolicy(dtype, summed_in)
-    how: dict[str, Any] = {"offload_policy": CPUOffloadPolicy()} if offload else {}
+    how: dict[str, Any] = (
+        {"offload_policy": CPUOffloadPolicy(torch.cuda.is_available())} if offload else {}
+    )
     try:
         for part in (*parts, root):
             # The root too: weights that stayed whole after a pass would miss the next update.

@@ -180,7 +180,8 @@ class Updater:
         own: defaultdict[str, float] = defaultdict(float)
         for batch in batches_for(self.policy, samples, self.optim.micro_tokens):
             loss, per_token = self.objective(batch, denominators, learns_policy)
-            sync_gradients(filter(None, (self.policy, self.critic)), batch.is_last)
+            is_wanted = batch.is_last or self.optim.offload == "all"  # on a GPU they lie whole
+            sync_gradients(filter(None, (self.policy, self.critic)), is_wanted)
             (loss * batch.counts).backward()
             advance(batch.counts * world() * int(batch.mask.sum()))
             own["loss"] += batch.counts * float(loss.detach())

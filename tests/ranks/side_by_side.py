@@ -8,6 +8,8 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
+import torch.distributed as dist
+
 from rlvr_cli.ranks.group import start
 
 _LIMIT_S = 900.0
@@ -50,6 +52,8 @@ def _forked(rank: int, common: dict[str, str], work: Callable[[], object], place
         os.dup2(log, 2)
         sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
         os.environ |= common | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+        if dist.is_initialized():  # a test before has left a group of one
+            dist.destroy_process_group()
         start()
         work()
         status = 0

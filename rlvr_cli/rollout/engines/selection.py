@@ -68,7 +68,7 @@ def bytes_a_parameter(config: Config) -> tuple[float, float]:
     if config.lora.rank is not None:
         return size / world(), size / world()
     moments = 2 * size if optim.moments == "full" else 2
-    sampling = size + (moments if optim.offload == "none" else 0)
+    sampling = size + moments
     return sampling / world(), (sampling + size) / world()
 
 
