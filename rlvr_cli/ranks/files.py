@@ -73,6 +73,7 @@ def write_tensors(path: Path, tensors: Iterable[tuple[str, torch.Tensor]]) -> di
         for number, name in enumerate(names):
             partial(number).replace(path.with_name(name))
         if count > 1:
+            path.unlink(missing_ok=True)
             places = {one: name for name, part in zip(names, parts, strict=True) for one in part}
             index = {"metadata": {"total_size": written}, "weight_map": places}
             path.with_name(f"{path.name}.index.json").write_text(json.dumps(index, indent=2))

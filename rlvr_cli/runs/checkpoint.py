@@ -102,8 +102,6 @@ def save_checkpoint(
             save_adapter_config(model, policy.name, aside)
         else:
             model.save_pretrained(aside, state_dict={})
-            for empty in aside.glob("*.safetensors"):
-                empty.unlink()
         policy.tokenizer.save_pretrained(aside)
         (aside / DEFAULTS_FILE).write_text(as_yaml(config, OF_A_MODEL), encoding="utf-8")
         (aside / _VALUES).parent.mkdir()

@@ -255,7 +255,7 @@ def test_at_the_cap_a_skipped_step_keeps_its_groups(tmp_path):
 
 def test_a_gradient_that_is_not_finite_never_reaches_the_weights(tmp_path):
     trainer = make_trainer(has_even, "steps=2")
-    head = trainer.updater.policy.like
+    head = trainer.updater.policy.model.get_output_embeddings().weight
     head.register_hook(lambda gradient: gradient * float("nan"))
     before = weights(trainer)
     assert [row["updates_skipped"] for row in steps(trainer, tmp_path / "run")] == [4, 4]

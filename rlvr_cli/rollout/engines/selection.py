@@ -69,7 +69,7 @@ def bytes_a_parameter(config: Config) -> tuple[float, float]:
         return size / world(), size / world()
     moments = 2 * size if optim.moments == "full" else 2
     sampling = size + moments
-    return sampling / world(), (sampling + size) / world()
+    return sampling / world(), sampling / world() + 4  # gradients wait whole, in float32
 
 
 def check_before_loading(config: Config, training: bool) -> None:
@@ -108,11 +108,11 @@ def gpu_shortage(
 
     vLLM takes `gpu_share` of the GPU for 2 bytes a parameter (bfloat16),
     a gibibyte of workspace, keys and values. Beside it stay 4 bytes a parameter in
-    evaluation, shared out over the processes; in training those of `beside`: 12 while sampling
+    evaluation; in training those of `beside`: 12 while sampling
     (weights and AdamW's moments in float32), and 16 with the gradients while vLLM sleeps.
     """
     engine_room = gpu_share * total_bytes - _ENGINE_WORKSPACE
-    sampling, updating = beside if training else (4 / world(), 0)
+    sampling, updating = beside if training else (4, 0)
     room = total_bytes - gpu_share * total_bytes
     fits = min(engine_room / 2, room / sampling if sampling else math.inf)
     if updating:
