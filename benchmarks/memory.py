@@ -138,8 +138,8 @@ def prepared(name: str, settings: tuple[str, ...], tokens: int):
     """An updater on a random model, and responses of so many tokens to one prompt."""
     from rlvr_cli.algorithm.samples import TrainingSample
     from rlvr_cli.model.adapter import add_adapter
-    from rlvr_cli.model.policy import Policy
-    from rlvr_cli.rollout.plan import way_of
+    from rlvr_cli.model.policy import Policy, recompute, share_out
+    from rlvr_cli.rollout.plan import is_shared_out
     from rlvr_cli.training.objective import Objective
     from rlvr_cli.training.update import Updater
 
@@ -149,7 +149,11 @@ def prepared(name: str, settings: tuple[str, ...], tokens: int):
     model.to("cuda" if torch.cuda.is_available() else "cpu")
     if config.lora.rank is not None:
         add_adapter(model, config.lora.rank, config.lora.alpha, config.lora.targets, 0)
-    policy = Policy(model, SHAPES[name][-1], 1.0, way_of(config.optim, model.device))
+    policy = Policy(model, SHAPES[name][-1], 1.0)
+    if config.optim.checkpointing == "on":
+        recompute(policy)
+    if is_shared_out(config.optim):
+        share_out(policy, config.optim)
     updater = Updater(Objective(policy, None, config.algorithm), config.optim, 1024, 10)
     length = (tokens - PROMPT) // ROWS
     samples = [

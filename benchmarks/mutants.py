@@ -93,25 +93,15 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "positive = (inputs.advantages > 0).to(inputs.mask)",
     ): "an advantage of 0 makes the surrogate 0 with either",
     (
-        "rlvr_cli/model/policy.py",
-        "weights = head_weights(self.model, hidden_N.dtype) if at_once else []",
-        "weights = head_weights(self.model, hidden_N.dtype) if (True) else []",
-    ): "only the plain head reads them",
-    (
         "rlvr_cli/rollout/memory.py",
         "return 1 << 62",
         "return 2 << 62",
     ): "any number above all memories",
     (
         "rlvr_cli/training/optimizer.py",
-        "return torch.optim.AdamW(listed, fused=True if on_gpu else None, **common)",
-        "return torch.optim.AdamW(listed, fused=False if on_gpu else None, **common)",
+        "return torch.optim.AdamW(listed, fused=True if is_large else None, **common)",
+        "return torch.optim.AdamW(listed, fused=False if is_large else None, **common)",
     ): "only a GPU would show it",
-    (
-        "rlvr_cli/training/optimizer.py",
-        "def zero_grad(self, set_to_none: bool = True) -> None:",
-        "def zero_grad(self, set_to_none: bool = False) -> None:",
-    ): "torch's signature; gradients are freed either way",
     (
         "rlvr_cli/rollout/memory.py",
         "return 1 << 62",

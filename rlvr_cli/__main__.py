@@ -14,13 +14,14 @@ def main() -> None:
     _open_missing()
     try:
         from rlvr_cli.core.libraries import other_verifiers
-        from rlvr_cli.ranks.launch import hush
+        from rlvr_cli.ranks.launch import end, hush
 
         hush()
         if clash := other_verifiers():  # before anything imports them
             os.write(2, f"rlvr: error: {clash}\n".encode())
             sys.exit(2)
         code = _run(sys.argv[1:] or ["--help"])
+        end()
     except MemoryError:  # not even for a report
         os.write(2, b"rlvr: error: out of memory: take a smaller model, or a larger machine\n")
         code = 2

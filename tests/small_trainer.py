@@ -14,10 +14,9 @@ from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.model.adapter import add_adapter
 from rlvr_cli.model.forward import PACKED, Forward
 from rlvr_cli.model.loading import LoadedModel
-from rlvr_cli.ranks.group import world
-from rlvr_cli.ranks.shards import shard, whole
+from rlvr_cli.ranks.group import whole
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
-from rlvr_cli.rollout.plan import plan_for
+from rlvr_cli.rollout.plan import is_shared_out, plan_for
 from rlvr_cli.rollout.sampler import Sampler
 from rlvr_cli.rollout.session import Session
 from rlvr_cli.runs.run_dir import Run, create_run
@@ -54,14 +53,13 @@ class Judge:
 def make_trainer(
     is_right, *settings: str, model: PreTrainedModel | None = None, forward: Forward = PACKED
 ) -> Trainer:
-    here = ("engine=transformers", "optim.precision=float32")
+    here = ("engine=transformers",)
     config = resolve(set_layer([*SMALL, *here, *settings]))
     plan = plan_for(config, ProblemSet("small", (), "think_answer")).with_threads(1)
     model, lora = model or random_model(), config.lora
     if config.optim.weights == "bfloat16":
         model.bfloat16()
-    sampled = deepcopy(model) if lora.rank or world() > 1 else model
-    shard(model)  # as it is loaded
+    sampled = deepcopy(model) if lora.rank or is_shared_out(plan.config.optim) else model
     engine = TransformersEngine(sampled, 50, (1,), 64, forward)
     if lora.rank:
         add_adapter(model, lora.rank, lora.alpha, lora.targets, config.seed)

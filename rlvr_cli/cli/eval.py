@@ -144,8 +144,7 @@ class _Measurement:
                 bar.tick(note, print_note=pace.is_due())
                 written += time.perf_counter() - before
 
-            tokenizer, together = self.session.policy.tokenizer, self.config.rollout.tensor_parallel
-            sampler = Sampler(self.session.engine, tokenizer, verifier, together)
+            sampler = Sampler(self.session.engine, self.session.policy.tokenizer, verifier)
             try:
                 evaluate(sampler, self.prompts, self.params, self.config.seed, on_group, done)
             except KeyboardInterrupt:

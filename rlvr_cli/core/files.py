@@ -29,7 +29,7 @@ _LOCK = ".lock"
 
 def write_atomically(path: Path, text: str) -> None:
     """Write the whole text under that name, or leave what was there; never a part of it."""
-    aside = path.with_name(f".{path.name}.partial")
+    aside = partial_name(path)
     remove(aside)
     try:
         write_new(aside, text)
@@ -38,7 +38,7 @@ def write_atomically(path: Path, text: str) -> None:
         with suppress(OSError):
             remove(aside)
         raise
-    _sync(path.parent)
+    sync(path.parent)
 
 
 def write_new(path: Path, text: str) -> None:
@@ -53,19 +53,35 @@ def write_new(path: Path, text: str) -> None:
 
 def make_directory(path: Path, fill: Callable[[Path], None]) -> None:
     """Create a directory as `fill` leaves it, or none. Raises OSError over all but an empty one."""
-    aside = path.with_name(f".{path.name}.partial")
-    remove(aside)
-    aside.mkdir(parents=True)
+    aside = begin_directory(path)
     try:
         fill(aside)
-        for file in aside.rglob("*"):
-            _sync(file)
-        _sync(aside)
-        aside.rename(path)
+        end_directory(aside, path)
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
         raise
-    _sync(path.parent)
+
+
+def partial_name(path: Path) -> Path:
+    """Return the name that a file or directory has until it is whole."""
+    return path.with_name(f".{path.name}.partial")
+
+
+def begin_directory(path: Path) -> Path:
+    """Make the directory aside, empty."""
+    aside = partial_name(path)
+    remove(aside)
+    aside.mkdir(parents=True)
+    return aside
+
+
+def end_directory(aside: Path, path: Path) -> None:
+    """Give a directory that was made aside its name. Raises OSError over all but an empty one."""
+    for file in aside.rglob("*"):
+        sync(file)
+    sync(aside)
+    aside.rename(path)
+    sync(path.parent)
 
 
 def remove_directory(path: Path) -> None:
@@ -230,7 +246,8 @@ def _write(descriptor: int, data: bytes) -> None:
         left = left[os.write(descriptor, left) :]
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Wait until a file or directory is on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

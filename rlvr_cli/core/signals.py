@@ -40,8 +40,10 @@ class Interrupts:
         _in_force.append(self)
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         _in_force.remove(self)
+        if _in_force and kind is not None and issubclass(kind, Exception):
+            _in_force[-1]._asked += self._asked  # not heeded: an error came first
         sys.unraisablehook = self._hook
         signal.setitimer(signal.ITIMER_REAL, 0)
         for name, handler in self._before.items():

@@ -1,6 +1,6 @@
 """LoRA: low-rank matrices beside frozen weights (Hu et al. 2022), added in place through peft."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import ADAPTER_FILES
 from rlvr_cli.core.libraries import library
 from rlvr_cli.model.pretrained import read_object
-from rlvr_cli.ranks.files import write_tensors
-from rlvr_cli.ranks.shards import spread, whole
+from rlvr_cli.ranks.group import spread, whole
 
 ALL_LINEAR = "all-linear"
 """Every linear layer but the output layer."""
@@ -105,15 +104,11 @@ def _delta(layer: Any) -> torch.Tensor:
     return (product.T if layer.fan_in_fan_out else product) * layer.scaling["default"]
 
 
-def save_adapter(
-    model: Any, base: str, directory: Path, found: Iterable[tuple[str, torch.Tensor]] | None = None
-) -> None:
-    """Write the adapter as peft's own files; `base` names the model it belongs to, `found` are its
-    matrices put together, where they are shared out."""
+def save_adapter_config(model: Any, base: str, directory: Path) -> None:
+    """Write the adapter's settings as peft's own file; `base` names the model it belongs to."""
     config = model.peft_config["default"]
     config.base_model_name_or_path, config.inference_mode = base, True
     config.save_pretrained(directory)
-    write_tensors(directory / _WEIGHTS, found or matrices(model).items())
 
 
 def load_adapter(model: Any, directory: Path) -> None:

@@ -1,7 +1,6 @@
 """Choose how a model is run, packed or padded, by which attention, for right log-probabilities."""
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +11,6 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.libraries import replaced
 from rlvr_cli.model.attention import ATTENTION, window_sizes
 from rlvr_cli.model.packing import ModelInputs, pack, pad
-from rlvr_cli.ranks.shards import gathered_weights
 
 EAGER = "eager"
 """Attention as the model's own code writes it out."""
@@ -74,27 +72,20 @@ def hidden_states(body: Any, inputs: ModelInputs) -> torch.Tensor:
     return output.last_hidden_state.flatten(0, 1)
 
 
-def head_logits(
-    model: Any, hidden_N: torch.Tensor, plain: bool, weights: Sequence[Any] = ()
-) -> torch.Tensor:
-    """Compute logits [N, V] of hidden states [N, H]; unless `plain`, with the model's own scaling,
-    from `weights` and bias in place of the output layer's if given."""
+def head_logits(model: Any, hidden_N: torch.Tensor, plain: bool) -> torch.Tensor:
+    """Compute logits [N, V] of hidden states [N, H]; not `plain`: with the model's own scaling."""
     if plain:
         return F.linear(hidden_N, *head_weights(model, hidden_N.dtype))
-    body, head = _BodyOutput(hidden_N[None]), model.get_output_embeddings()
-    of_weights = replaced(head, "forward", lambda hidden: F.linear(hidden, *weights))
+    body = _BodyOutput(hidden_N[None])
     ids = torch.zeros(1, len(hidden_N), dtype=torch.long, device=hidden_N.device)
-    own_head = of_weights if weights else nullcontext()
-    with replaced(model.base_model, "forward", lambda *_, **__: body), own_head:
+    with replaced(model.base_model, "forward", lambda *_, **__: body):
         return model(input_ids=ids, use_cache=False).logits[0]
 
 
 def head_weights(model: Any, dtype: torch.dtype) -> list[Any]:
     """Return weight and bias (or None) of the output layer in this type."""
     head = model.get_output_embeddings()
-    found = {name: one for name in ("weight", "bias") if (one := getattr(head, name)) is not None}
-    weights = gathered_weights(found, dtype)
-    return [weights[name].to(dtype) if name in weights else None for name in ("weight", "bias")]
+    return [None if one is None else one.to(dtype) for one in (head.weight, head.bias)]
 
 
 def choose_forward(model: Any, vocab_size: int, samples: Sequence[Sample], context: int) -> Forward:

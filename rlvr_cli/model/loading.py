@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import MANIFEST, integrity_error
@@ -121,26 +121,18 @@ def default_device() -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def load_model(
-    name: str,
-    weights: Literal["float32", "bfloat16"] = "float32",
-    on_cpu: bool = False,
-    shared_out: bool = False,
-) -> LoadedModel:
-    """Load the model on the GPU if there is one; with `on_cpu` its layers stay on the CPU, with
-    `shared_out` each process reads its own slices alone. An adapter is added to the weights it was
-    trained beside. Raises UserError if that fails."""
+def load_model(name: str, on_cpu: bool = False) -> LoadedModel:
+    """Load the model in float32, on the GPU if there is one, unless `on_cpu`. An adapter is added
+    to the weights it was trained beside. Raises UserError if that fails."""
     directory = model_directory(name)
     if isinstance(directory, Path):
         _refuse_damaged(name, directory)
     if adapter.is_adapter(directory):
-        return _load_merged(name, Path(directory), weights, on_cpu)
+        return _load_merged(name, Path(directory), on_cpu)
     config = read_config(name)
 
     import torch
     import transformers
-
-    from rlvr_cli.model.units import outside
 
     transformers.utils.logging.disable_progress_bar()
     with _loading(name):
@@ -149,19 +141,18 @@ def load_model(
         tokenizer = from_pretrained(transformers.AutoTokenizer, directory)
         _check_tokenizer(tokenizer)
         model = model_from_pretrained(
-            transformers.AutoModelForCausalLM, directory, shared_out, dtype=getattr(torch, weights)
+            transformers.AutoModelForCausalLM, directory, dtype=torch.float32
         )
         _refuse_unusable(model, tokenizer)
         stop_ids = _stop_ids(model, tokenizer)
         _keep_only_ids(model)
-    for part in outside(model.eval()) if on_cpu else [model]:
-        part.to(default_device())
+    model.eval().to("cpu" if on_cpu else default_device())
     text = model.config.get_text_config()
     context = getattr(text, "max_position_embeddings", None) or _FALLBACK_CONTEXT
     return LoadedModel(model, tokenizer, stop_ids, context, directory)
 
 
-def _load_merged(name: str, directory: Path, *how: Any) -> LoadedModel:
+def _load_merged(name: str, directory: Path, on_cpu: bool) -> LoadedModel:
     """Load the model that an adapter belongs to, and add the adapter."""
     if not (directory / MANIFEST).exists():
         raise UserError(
@@ -173,7 +164,7 @@ def _load_merged(name: str, directory: Path, *how: Any) -> LoadedModel:
         base = adapter.base_of(directory)
         if adapter.is_adapter(model_directory(base)):
             raise UserError(f"the model of its adapter, {base}, is an adapter itself")
-        loaded = load_model(base, *how)
+        loaded = load_model(base, on_cpu)
         adapter.merge(loaded.model, directory)
     return replace(loaded, directory=directory)
 

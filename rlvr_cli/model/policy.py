@@ -2,20 +2,22 @@
 
 import hashlib
 from collections.abc import Iterable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch.utils.checkpoint import checkpoint
+from transformers.modeling_layers import GradientCheckpointingLayer
 
 from rlvr_cli.model.adapter import switched_off
 from rlvr_cli.model.forward import PACKED, Forward, head_logits, head_weights, hidden_states
 from rlvr_cli.model.packing import ModelInputs
-from rlvr_cli.model.units import AS_IT_STANDS, Way, computed, in_units
-from rlvr_cli.ranks.shards import gathered_weights, whole
+from rlvr_cli.model.settings import OptimConfig
+from rlvr_cli.ranks.group import shard
 
 _CHUNK_LOGITS = 1 << 24
 _GPU_ROWS = 1024
@@ -23,80 +25,71 @@ _GPU_ROWS = 1024
 
 @dataclass(frozen=True)
 class TokenStats:
-    """The log-probabilities and entropies of response tokens, both [B, T], 0 in the padding."""
+    """The log-probabilities and entropies of response tokens, both [B, T], 0 in the padding, and
+    the hidden states that they were computed from, [N, H] for the N response tokens."""
 
     logprobs: torch.Tensor
     entropy: torch.Tensor
+    states: torch.Tensor
 
 
-class Policy:
+class Policy(torch.nn.Module):
     """A causal model seen as pi(token | prompt, tokens before) at a sampling temperature.
 
-    Ids from `vocab_size` on (a padded output layer) have no probability, as in the engines. `way`
-    says how its layers are computed (`units`), `forward` how the model is to be run
-    (`choose_forward`), `with_adapter` whether with its adapter, if it has one.
+    Hidden states and output layer are one module, so that every pass goes through one root. Ids
+    from `vocab_size` on (a padded output layer) have no probability, as in the engines.
+    `how` is the way in which the model is to be run (`choose_forward`).
     """
 
     def __init__(
-        self,
-        model: Any,
-        vocab_size: int,
-        temperature: float,
-        way: Way = AS_IT_STANDS,
-        forward: Forward = PACKED,
-        with_adapter: bool = True,
+        self, model: Any, vocab_size: int, temperature: float, how: Forward = PACKED
     ) -> None:
-        self.model, self.vocab_size, self.temperature = model, vocab_size, temperature
-        self.way, self.forward, self.with_adapter = way, forward, with_adapter
-        self.head = model.get_output_embeddings()
-        if way != AS_IT_STANDS:
-            in_units(model)
+        super().__init__()
+        self.model, self.vocab_size = model, vocab_size
+        self.temperature, self.how = temperature, how
+        weight = model.get_output_embeddings().weight
+        self.like = weight.new_empty(0, dtype=torch.promote_types(weight.dtype, torch.float32))
+        """An empty tensor where the model computes, of the type of sums: at least float32."""
 
-    @property
-    def like(self) -> torch.Tensor:
-        """Return an empty tensor where the model is, of the type of sums: at least float32."""
-        weight = self.head.weight
-        dtype = torch.promote_types(weight.dtype, torch.float32)
-        return torch.empty(0, dtype=dtype, device=weight.device)
-
-    def computed(self) -> AbstractContextManager[None]:
-        """Return the context of every forward pass."""
-        return computed(self.way)
-
-    def hidden(self, inputs: ModelInputs) -> torch.Tensor:
-        """Compute the last hidden state of every token, [N, H]."""
-        with nullcontext() if self.with_adapter else switched_off(self.model):
-            return hidden_states(self.model.base_model, inputs)
-
-    def token_stats(self, inputs: ModelInputs, entropy: bool = True) -> TokenStats:
-        """Compute each response token's log-probability and entropy (or 0), at least in float32."""
-        return self.stats_of(self.hidden(inputs), inputs, entropy=entropy)
-
-    def stats_of(
+    def token_stats(
         self,
-        hidden_N: torch.Tensor,
         inputs: ModelInputs,
-        entropy_gradient: bool = False,
         entropy: bool = True,
+        entropy_gradient: bool = False,
+        with_adapter: bool = True,
     ) -> TokenStats:
-        """Compute `token_stats` from hidden states [N, H]; entropy has a gradient if asked."""
+        """Compute each response token's log-probability and entropy (or 0), at least in float32;
+        entropy has a gradient if asked. Without its adapter the model is as before training."""
+        with nullcontext() if with_adapter else switched_off(self.model):
+            return TokenStats(*self(inputs, entropy_gradient if entropy else None))
+
+    def states(self, inputs: ModelInputs) -> torch.Tensor:
+        """Compute the hidden state before each of the N response tokens, [N, H]."""
+        found: torch.Tensor = self(inputs, with_head=False)
+        return found
+
+    def forward(
+        self, inputs: ModelInputs, entropy_gradient: bool | None = None, with_head: bool = True
+    ) -> Any:
+        """Return what `token_stats` has; without the head what `states` has. `entropy_gradient`:
+        None for no entropy."""
         where = inputs.mask.bool()
+        hidden_N = hidden_states(self.model.base_model, inputs)
+        states_N = hidden_N[inputs.predicted_from[where]]
+        if not with_head:
+            return states_N
         logprobs_N, entropy_N = self._through_head(
-            hidden_N[inputs.predicted_from[where]],
-            inputs.response_ids[where],
-            entropy_gradient if entropy else None,
+            states_N, inputs.response_ids[where], entropy_gradient
         )
         zeros = logprobs_N.new_zeros(where.shape)
-        return TokenStats(
-            zeros.masked_scatter(where, logprobs_N), zeros.masked_scatter(where, entropy_N)
-        )
+        found = (zeros.masked_scatter(where, one) for one in (logprobs_N, entropy_N))
+        return *found, states_N
 
     def _through_head(
         self, hidden_N: torch.Tensor, target_N: torch.Tensor, entropy_gradient: bool | None
     ) -> tuple[torch.Tensor, torch.Tensor]:
         chunk = chunk_rows(self.vocab_size, hidden_N.device)
-        at_once = self.forward.plain_head or self.way.gathers
-        weights = head_weights(self.model, hidden_N.dtype) if at_once else []
+        weights = head_weights(self.model, hidden_N.dtype) if self.how.plain_head else []
         if len(hidden_N) <= chunk:
             return self._chunk(hidden_N, target_N, weights, entropy_gradient)
         parts = [
@@ -113,11 +106,10 @@ class Policy:
         weights: list[Any],
         entropy_gradient: bool | None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        if self.forward.plain_head:
+        if self.how.plain_head:
             logits = F.linear(hidden, *weights)[:, : self.vocab_size]
         else:
-            with computed(AS_IT_STANDS if weights else self.way):
-                logits = head_logits(self.model, hidden, False, weights)[:, : self.vocab_size]
+            logits = head_logits(self.model, hidden, False)[:, : self.vocab_size]
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         logprobs = torch.log_softmax(logits / self.temperature, -1)
         chosen = logprobs.gather(-1, target[:, None])[:, 0]
@@ -144,31 +136,65 @@ class Critic(torch.nn.Module):
         super().__init__()
         self.body = deepcopy(model.base_model) if has_own_body else None
         weight = model.get_output_embeddings().weight
-        self.head = torch.nn.Linear(weight.shape[1], 1).to(
+        self.head = _ValueHead(weight.shape[1], 1).to(
             weight.device, torch.promote_types(weight.dtype, torch.float32)
         )
         torch.nn.init.zeros_(self.head.weight)
         torch.nn.init.zeros_(self.head.bias)
 
-    def values(self, inputs: ModelInputs, policy_hidden_N: torch.Tensor | None) -> torch.Tensor:
+    def forward(self, inputs: ModelInputs, policy_states_N: torch.Tensor | None) -> torch.Tensor:
         """Compute V before each response token, [B, T], 0 in the padding; a critic without a body
         of its own needs the policy's hidden states."""
+        where, states_N = inputs.mask.bool(), policy_states_N
         if self.body is not None:
             hidden_N = hidden_states(self.body, inputs)
-        elif policy_hidden_N is not None:
-            hidden_N = policy_hidden_N
-        else:
+            states_N = hidden_N[inputs.predicted_from[where]]
+        if states_N is None:
             raise ValueError("a critic on the policy's body needs the policy's hidden states")
-        where = inputs.mask.bool()
-        states_N = hidden_N[inputs.predicted_from[where]]
-        head = gathered_weights(dict(self.head.named_parameters()), None)
-        values_N = (states_N * head["weight"]).sum(-1) + head["bias"]  # in float32
+        values_N = self.head(states_N)
         return values_N.new_zeros(where.shape).masked_scatter(where, values_N)
+
+
+class _ValueHead(torch.nn.Linear):
+    def forward(self, states_N: torch.Tensor) -> torch.Tensor:
+        return (states_N * self.weight).sum(-1) + self.bias  # in float32
+
+
+def decoder_layers(model: torch.nn.Module) -> list[torch.nn.Module]:
+    """Return the model's decoder layers; none where its code does not tell."""
+    return [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
+
+
+def recompute(model: torch.nn.Module) -> None:
+    """Keep only the input of each decoder layer: the backward pass computes the layer again.
+    transformers' own way does nothing in evaluation mode, without which there would be dropout."""
+    for layer in decoder_layers(model):
+        layer.forward = _computed_again(layer.forward)
+
+
+def share_out(module: torch.nn.Module, optim: OptimConfig) -> None:
+    """Share out a module over the processes, a decoder layer at a time, to compute in the type that
+    the settings name; a critic's head computes in float32."""
+    offload = optim.offload == "all"
+    if isinstance(module, Critic):
+        shard(module.head, (), None, offload)
+    dtype = torch.bfloat16 if optim.precision == "bfloat16" else None
+    shard(module, decoder_layers(module), dtype, offload)
+
+
+def _computed_again(forward: Any) -> Any:
+    @wraps(forward)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if not torch.is_grad_enabled():
+            return forward(*args, **kwargs)
+        return checkpoint(forward, *args, use_reentrant=False, preserve_rng_state=False, **kwargs)
+
+    return run
 
 
 def weights_digest(weights: Iterable[torch.Tensor]) -> str:
     """Return a checksum of weights."""
     digest = hashlib.sha256()
     for parameter in weights:
-        digest.update(whole(parameter.detach()).cpu().contiguous().view(torch.uint8).numpy().data)
+        digest.update(parameter.detach().cpu().contiguous().view(torch.uint8).numpy().data)
     return digest.hexdigest()

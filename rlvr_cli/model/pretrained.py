@@ -7,13 +7,11 @@ import json
 import re
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.libraries import replaced
 from rlvr_cli.core.text import is_too_deep
 
 _LONGEST_FILE = 256 << 20
@@ -47,11 +45,9 @@ def from_pretrained(kind: Any, source: Path | str, **options: Any) -> Any:
     return kind.from_pretrained(source, trust_remote_code=False, **options)
 
 
-def model_from_pretrained(
-    kind: Any, source: Path | str, shared_out: bool = False, **options: Any
-) -> Any:
+def model_from_pretrained(kind: Any, source: Path | str, **options: Any) -> Any:
     """Load a model. Raises UserError if a weight is missing from its files: transformers would have
-    initialized it at random. `shared_out`: each process reads its own rows alone, where it can.
+    initialized it at random.
 
     The attention is ours where the model's code lets one choose, else its plainest: a configuration
     may name one of the hub's, which is code.
@@ -59,13 +55,12 @@ def model_from_pretrained(
     from rlvr_cli.model.attention import ATTENTION
 
     options |= {"output_loading_info": True}
-    with _shared_out() if shared_out else nullcontext():
-        try:
-            model, report = from_pretrained(kind, source, attn_implementation=ATTENTION, **options)
-        except ValueError as error:
-            if "attention implementation" not in str(error):
-                raise
-            model, report = from_pretrained(kind, source, attn_implementation="eager", **options)
+    try:
+        model, report = from_pretrained(kind, source, attn_implementation=ATTENTION, **options)
+    except ValueError as error:
+        if "attention implementation" not in str(error):
+            raise
+        model, report = from_pretrained(kind, source, attn_implementation="eager", **options)
     if lost := sorted({*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])}):
         shown = ", ".join([*lost[:_SHOWN], *(["…"] if len(lost) > _SHOWN else [])])
         raise UserError(
@@ -75,45 +70,12 @@ def model_from_pretrained(
     return model
 
 
-@contextmanager
-def _shared_out() -> Iterator[None]:
-    """Share out a model between its making and its loading: transformers reads of each weight
-    the rows of this process. The model is loaded whole where it makes rows of several others, or
-    a process would have none of the experts."""
-    from transformers import PreTrainedModel
-    from transformers.core_model_loading import Concatenate, MergeModulelist, WeightConverter
-
-    from rlvr_cli.ranks.shards import reaches_all, shard
-
-    kind: Any = PreTrainedModel
-    plain = kind._load_pretrained_model
-
-    def load(model: Any, state_dict: Any, files: Any, how: Any, *rest: Any) -> Any:
-        steps = [
-            step
-            for one in how.weight_mapping or ()
-            if isinstance(one, WeightConverter)
-            for step in one.operations
-        ]
-        stacks = (p for p in model.parameters() if steps and p.dim() == 3)
-        if all(map(reaches_all, stacks)) and all(
-            (isinstance(step, MergeModulelist) and step.dim == 0)
-            or (isinstance(step, Concatenate) and step.dim > 0)
-            for step in steps
-        ):
-            shard(model)
-        return plain(model, state_dict, files, how, *rest)
-
-    with replaced(kind, "_load_pretrained_model", staticmethod(load)):
-        yield
-
-
 def stored_weights(model: Any) -> Iterator[tuple[str, Any]]:
     """Yield the weights by their names in the files of a model directory, tied ones once, put
     together a layer at a time; all processes call it alike."""
     from transformers.core_model_loading import revert_weight_conversion
 
-    from rlvr_cli.ranks.files import put_together
+    from rlvr_cli.ranks.group import whole
 
     own, names = model.state_dict(keep_vars=True), dict[int, str]()
     for name in sorted(own, key=lambda name: name in model.all_tied_weights_keys):
@@ -121,22 +83,26 @@ def stored_weights(model: Any) -> Iterator[tuple[str, Any]]:
             names.setdefault(id(own[name]), name)
     kept = (name for name in own if names.get(id(own[name])) == name)
     for _, of_layer in groupby(kept, lambda name: (_LAYER.match(name) or [name])[0]):
-        found = dict(put_together({name: own[name] for name in of_layer}))
+        found = {name: whole(own[name].detach()) for name in of_layer}
         found = revert_weight_conversion(model, found)
         for name in list(found):
             yield name, found.pop(name)
 
 
-def parameter_count(config: Any) -> int:
-    """Count the parameters of the model that the configuration describes, without allocating it."""
+def described_model(config: Any) -> Any:
+    """Return the model that a configuration describes, without its numbers."""
     import torch
     import transformers
 
     with torch.device("meta"):
-        model = transformers.AutoModelForCausalLM.from_config(
+        return transformers.AutoModelForCausalLM.from_config(
             config, attn_implementation="eager", trust_remote_code=False
         )
-    return int(model.num_parameters())
+
+
+def parameter_count(config: Any) -> int:
+    """Count the parameters of the model that the configuration describes."""
+    return int(described_model(config).num_parameters())
 
 
 def check_settings(directory: Path) -> None:

@@ -43,11 +43,12 @@ class OptimConfig(Section):
     """Of what is computed, but sums and the softmax; auto is bfloat16 on a GPU."""
     weights: Literal["auto", "float32", "bfloat16"] = setting("auto")
     """Type of the weights that the trainer holds, and of AdamW's moments; bfloat16 is rounded at
-    random. auto is float32, but bfloat16 for the frozen weights beside an adapter on a GPU."""
+    random, and computed in. auto is float32, but bfloat16 for the frozen weights beside an adapter
+    on a GPU."""
     moments: Literal["full", "8bit"] = setting("full")
     """AdamW's moments in the weights' type, or in 8 bits (needs torchao)."""
-    offload: Literal["none", "optimizer", "all"] = setting("none", on_resume="free")
-    """What lies in the CPU's memory: AdamW with float32 weights, or the layers' weights too."""
+    offload: Literal["none", "all"] = setting("none", on_resume="free")
+    """What lies in the CPU's memory: weights, gradients and moments, or nothing."""
     checkpointing: Literal["auto", "on", "off"] = setting("auto", on_resume="free")
     """Compute layers again in the backward pass, not keep them; auto: where memory is short."""
     micro_tokens: int = setting(8192, kept=True, ge=1)
@@ -59,5 +60,10 @@ class OptimConfig(Section):
             raise ValueError(
                 "optim.moments 8bit with optim.offload: moments on the CPU need no room on the "
                 "GPU; take one of the two"
+            )
+        if self.weights == "bfloat16" and self.precision == "float32":
+            raise ValueError(
+                "optim.precision float32 with optim.weights bfloat16: weights in bfloat16 are "
+                "computed with in bfloat16; leave one of the two out"
             )
         return self

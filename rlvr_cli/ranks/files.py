@@ -1,13 +1,16 @@
-"""Tensors in safetensors files of bounded size, put together and written one after the other."""
+"""Tensors in safetensors files of bounded size, put together one by one and written by all."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from rlvr_cli.ranks.shards import whole
+from rlvr_cli.core.files import sha256, sync
+from rlvr_cli.ranks.group import by_the_first, everyone, whole, world
+from rlvr_cli.ranks.launch import rank
 
 _LARGEST = 4 << 30
 """Bytes of a file, unless a single tensor has more."""
@@ -19,36 +22,64 @@ def put_together(tensors: Mapping[str, torch.Tensor]) -> Iterator[tuple[str, tor
         yield name, whole(tensor.detach())
 
 
-def write_tensors(path: Path, tensors: Iterable[tuple[str, torch.Tensor]]) -> None:
-    """Write whole tensors as they come: into one file, or several with the hub's index."""
-    parts: list[tuple[Path, list[str]]] = []
+def write_tensors(path: Path, tensors: Iterable[tuple[str, torch.Tensor]]) -> dict[str, str]:
+    """Write whole tensors as they come, into one file, or several with the hub's index, which the
+    processes write in turn; all of them call it alike. Return the checksums by the files' names.
+    Raises OSError in all if one cannot write."""
+    parts: list[list[str]] = [[]]
     held: dict[str, torch.Tensor] = {}
+    own: list[int] = []
     written = size = 0
+    failure: list[OSError] = []
 
-    def flush() -> None:
-        part = path.with_name(f"{path.stem}-{len(parts) + 1}.partial")
-        save_file(held, part, metadata={"format": "pt"})
-        parts.append((part, list(held)))
+    def partial(number: int) -> Path:
+        return path.with_name(f"{path.stem}-{number}.partial")
+
+    def write() -> None:
+        if own and not failure and not (target := partial(own[-1])).exists():
+            try:
+                save_file(held, target, metadata={"format": "pt"})
+                sync(target)
+            except SafetensorError as error:
+                failure.append(OSError(0, str(error), str(path)))
+            except OSError as error:
+                failure.append(error)
         held.clear()
 
     for name, tensor in tensors:
-        if held and size + tensor.nbytes > _LARGEST:
-            flush()
+        if parts[-1] and size + tensor.nbytes > _LARGEST:
+            if len(parts) % world() == 0:  # each has one to write: all at once
+                write()
+            parts.append([])
             size = 0
-        held[name] = tensor.cpu().contiguous()
+        parts[-1].append(name)
         size, written = size + tensor.nbytes, written + tensor.nbytes
-    flush()
-    if len(parts) == 1:
-        parts[0][0].replace(path)
-        return
-    path.unlink(missing_ok=True)
-    places: dict[str, str] = {}
-    for number, (part, names) in enumerate(parts, 1):
-        name = f"{path.stem}-{number:05d}-of-{len(parts):05d}{path.suffix}"
-        part.replace(path.with_name(name))
-        places |= dict.fromkeys(names, name)
-    index = {"metadata": {"total_size": written}, "weight_map": places}
-    path.with_name(f"{path.name}.index.json").write_text(json.dumps(index, indent=2))
+        if (len(parts) - 1) % world() == rank() % world():
+            if not held:
+                own.append(len(parts) - 1)
+            held[name] = tensor.cpu().contiguous()
+    if parts == [[]] and rank() == 0:
+        own.append(0)
+    write()
+    count = len(parts)
+    names = [
+        path.name if count == 1 else f"{path.stem}-{n:05d}-of-{count:05d}{path.suffix}"
+        for n in range(1, count + 1)
+    ]
+    sums = [] if failure else [(names[n], sha256(partial(n))) for n in own]
+    found = dict(pair for pairs in everyone(sums, failure) for pair in pairs)
+
+    def rename() -> None:
+        for number, name in enumerate(names):
+            partial(number).replace(path.with_name(name))
+        if count > 1:
+            path.unlink(missing_ok=True)
+            places = {one: name for name, part in zip(names, parts, strict=True) for one in part}
+            index = {"metadata": {"total_size": written}, "weight_map": places}
+            path.with_name(f"{path.name}.index.json").write_text(json.dumps(index, indent=2))
+
+    by_the_first(rename)
+    return found
 
 
 def read_tensors(path: Path) -> dict[str, torch.Tensor]:

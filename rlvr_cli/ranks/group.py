@@ -1,19 +1,22 @@
-"""Processes that have met: they follow one plan, and what each found is gathered.
+"""Processes that have met: they follow one plan, share out work and weights, tell what they found.
 
-All compute the plan from the same numbers: settings, prompts, seeds, groups, rows. Shared out is
-only the work, and the storage of weights, gradients, moments (`shards`). JSON and tensors are sent.
+All compute the plan from the same numbers: settings, prompts, seeds, groups, rows. The weights,
+gradients and moments of what is trained are shared out by torch's FSDP2. JSON and tensors are sent.
 """
 
 import atexit
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.ranks.launch import claim, rank
@@ -29,45 +32,30 @@ def start() -> None:
     """Join the others. Raises UserError if they are more than the GPUs, or do not meet."""
     if dist.is_initialized():
         return
-    size, local = int(os.environ["WORLD_SIZE"]), local_world()
-    on_gpu = torch.cuda.is_available()
+    local, on_gpu = local_world(), torch.cuda.is_available()
     if on_gpu and local > torch.cuda.device_count():
         raise UserError(
             f"--processes {local}: one a GPU, and this machine has {torch.cuda.device_count()}"
         )
     try:
-        store = _met()
+        store, number, size = next(dist.rendezvous("env://", timeout=_JOIN))
         claim.append(lambda: int(store.add("faults", 1)) == 1)
-        _check_sizes(store, size)
         if on_gpu:
             torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-        backend = "cpu:gloo,cuda:nccl" if on_gpu else "gloo"
-        dist.init_process_group(backend, store=store, rank=rank(), world_size=size, timeout=_WAIT)
+        _join(store, number, size)
     except (RuntimeError, ValueError, KeyError) as error:
         if not claim:
             claim.append(lambda: os.environ.get("LOCAL_RANK", "0") == "0")
         where = ":".join(os.environ.get(f"MASTER_{name}", "?") for name in ("ADDR", "PORT"))
         reason = str(error).split("\n")[0]
-        raise UserError(f"the {size} processes do not meet at {where} ({reason})") from None
+        raise UserError(f"the processes do not meet at {where} ({reason})") from None
+
+
+def _join(store: Any, number: int, size: int) -> None:
+    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    dist.init_process_group(backend, store=store, rank=number, world_size=size, timeout=_WAIT)
     _store.append(store)
     atexit.register(lambda: dist.is_initialized() and dist.destroy_process_group())
-
-
-def _met() -> Any:
-    """Return the store that all processes share."""
-    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
-        return next(dist.rendezvous("env://", timeout=_JOIN))[0]
-    host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    return dist.TCPStore(host, port, None, rank() == 0, _JOIN, wait_for_workers=False)
-
-
-def _check_sizes(store: Any, size: int) -> None:
-    """Raise ValueError if not all processes count as many."""
-    store.set(f"size:{rank()}", str(size))
-    for other in range(1, size) if rank() == 0 else [0]:
-        found = int(store.get(f"size:{other}"))
-        if found != size:
-            raise ValueError(f"process {other} counts {found}, process {rank()} {size}")
 
 
 def world() -> int:
@@ -85,9 +73,9 @@ def is_first() -> bool:
     return rank() == 0 or world() == 1
 
 
-def share(items: Sequence[T], together: int = 1) -> Sequence[T]:
-    """Return this process's part of the work; `together` processes in a row have the same."""
-    return items if world() == 1 else items[rank() // together :: world() // together]
+def share(items: Sequence[T]) -> Sequence[T]:
+    """Return this process's part of the work."""
+    return items if world() == 1 else items[rank() :: world()]
 
 
 def dealt(items: Sequence[T]) -> list[tuple[T, int]]:
@@ -123,6 +111,26 @@ def decided(value: Any) -> Any:
     return gathered(value if rank() == 0 else None)[0] if world() > 1 else value
 
 
+def everyone(own: Any, failure: Sequence[OSError]) -> list[Any]:
+    """Return what every process found. Raises OSError in all if one of them failed."""
+    said = [[one.errno, one.strerror, str(one.filename)] for one in failure]
+    met = gathered([own, said])
+    for _, (error, *_) in (one for one in met if one[1]):
+        raise failure[0] if failure else OSError(*error)
+    return [found for found, _ in met]
+
+
+def by_the_first(work: Callable[[], None]) -> None:
+    """Let the first process work while the others wait. Raises OSError in all if that failed."""
+    failure = []
+    if is_first():
+        try:
+            work()
+        except OSError as error:
+            failure.append(error)
+    everyone(None, failure)
+
+
 def summed(values: Mapping[str, float]) -> dict[str, float]:
     """Return each value summed over the processes, which have the same names."""
     if world() == 1:
@@ -149,16 +157,80 @@ def joined(
     return {key: part for (key, _), part in zip(lengths, parts, strict=True)}
 
 
-def meet() -> bool:
-    """Return whether all processes come here within seconds; else one has failed alone."""
+def meet(place: str = "rescue") -> bool:
+    """Return whether all processes come to this place within seconds; else one failed alone."""
     if world() == 1:
         return True
     deadline = time.monotonic() + _MEET_S
     try:
-        count = int(_store[-1].add("rescue", 1))
+        count = int(_store[-1].add(place, 1))
         while count < world() and time.monotonic() < deadline:
             time.sleep(10 * _POLL_S)
-            count = int(_store[-1].add("rescue", 0))
-    except dist.DistError:  # the first, which keeps the count, is gone
+            count = int(_store[-1].add(place, 0))
+    except dist.DistError:  # what keeps the count is gone
         return False
     return count >= world()
+
+
+def shard(
+    root: torch.nn.Module,
+    parts: Iterable[torch.nn.Module],
+    dtype: torch.dtype | None = None,
+    offload: bool = False,
+) -> None:
+    """Share out a module over the processes (FSDP2): each part is a group of weights that are put
+    together for as long as it computes, in `dtype` (None: their own), and so is the rest, for which
+    every pass must go through the root. `offload`: slices lie in the CPU's memory. Gradients are
+    summed, in float32 at least. Raises UserError for a module that torch cannot share out."""
+    if not dist.is_initialized():
+        _join(dist.HashStore(), 0, 1)
+    mesh = init_device_mesh("cuda" if torch.cuda.is_available() else "cpu", (world(),))
+    summed_in = torch.promote_types(next(root.parameters()).dtype, torch.float32)
+    policy = MixedPrecisionPolicy(dtype, summed_in)
+    how: dict[str, Any] = (
+        {"offload_policy": CPUOffloadPolicy(torch.cuda.is_available())} if offload else {}
+    )
+    try:
+        for part in (*parts, root):
+            # The root too: weights that stayed whole after a pass would miss the next update.
+            fully_shard(part, mesh=mesh, reshard_after_forward=True, mp_policy=policy, **how)
+            assert isinstance(part, FSDPModule)
+            part.set_gradient_divide_factor(1.0)
+            part.set_force_sum_reduction_for_comms(True)  # gloo has no other way to sum
+            part.set_reduce_scatter_unused_params(True)  # experts that one process did not ask
+    except (ValueError, AssertionError, NotImplementedError) as error:
+        reason = str(error).split("\n")[0]
+        raise UserError(
+            f"several processes cannot share out {type(root).__name__} ({reason}): leave "
+            "--processes out"
+        ) from None
+
+
+def sync_gradients(modules: Iterable[torch.nn.Module], wanted: bool) -> None:
+    """Say whether the next backward pass adds the gradients up over the processes."""
+    for module in modules:
+        if isinstance(module, FSDPModule):
+            module.set_requires_gradient_sync(wanted)
+
+
+def is_shared(tensor: torch.Tensor) -> bool:
+    """Return whether this process has only a slice of the tensor."""
+    return isinstance(tensor, DTensor)
+
+
+def own_slice(tensor: torch.Tensor) -> torch.Tensor:
+    """Return what this process has of a tensor."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
+def whole(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor put together; all processes call it alike."""
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def spread(tensor: torch.Tensor, like: torch.Tensor | None) -> torch.Tensor:
+    """Return a whole tensor in the way that `like` is stored, if they have one shape."""
+    if not isinstance(like, DTensor) or tensor.shape != like.shape:
+        return tensor
+    device = tensor.to(like.device)
+    return distribute_tensor(device, like.device_mesh, like.placements, src_data_rank=None)

@@ -1,27 +1,21 @@
-"""Start one command several times, side by side, and end as one: one stdout, one exit code."""
+"""Start one command several times by torchrun's agent, and end as one: one stdout, one code."""
 
 import ctypes
+import logging
 import os
 import signal
-import socket
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from shutil import copyfileobj
-from typing import Any
 
 from rlvr_cli.core.errors import UserError
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_LAUNCHED, _STDIN = "RLVR_LAUNCHED_BY", "-"
-_POLL_S = 0.02
-_GRACE_S = {True: 5.0, False: 30.0}
-"""How long the others may go on after one has failed: after the first, which writes, and others."""
+_LAUNCHED, _STDIN = "RLVR_LAUNCHED_BY", "RLVR_STDIN"
 _DEATH = 1
 """prctl's PR_SET_PDEATHSIG."""
+_DAY_S = 86_400
 claim: list[Callable[[], bool]] = []
 """Once the processes have met: returns whether this is the first to report an error."""
 _stderr: list[int] = []
@@ -38,13 +32,13 @@ def begin(processes: int | None, reads_stdin: bool) -> None:
     found = os.environ.get("WORLD_SIZE", "")
     if "RANK" not in os.environ or not found.isdecimal():
         if (processes or 1) > 1:
-            sys.exit(launch(processes or 1, sys.argv[1:]))
+            sys.exit(launch(processes or 1, sys.argv[1:], reads_stdin))
         return
     local = os.environ.get("LOCAL_WORLD_SIZE", found)
     if processes is not None and str(processes) != local:
         raise UserError(f"--processes {processes}: {local} of {found} were started here already")
     if int(found) > 1:
-        if reads_stdin and _LAUNCHED not in os.environ:
+        if reads_stdin and _STDIN not in os.environ:
             raise UserError("-: with torchrun every process needs the problems; name a file")
         from rlvr_cli.ranks.group import start
 
@@ -58,11 +52,23 @@ def hush() -> None:
             ctypes.CDLL(None).prctl(_DEATH, signal.SIGKILL)
         if str(os.getppid()) != launcher:
             sys.exit(2)
+        if (stdin := os.environ.get(_STDIN)) is not None:
+            os.dup2(os.open(stdin, os.O_RDONLY), 0)
     if rank() > 0:
         _stderr.append(os.dup(2))
         null = os.open(os.devnull, os.O_WRONLY)
         for stream in (1, 2):
             os.dup2(null, stream)
+
+
+def end() -> None:
+    """Wait at the end of the command for the others: torchrun's agent ends all as soon as one has
+    failed."""
+    if claim and _LAUNCHED in os.environ:
+        from rlvr_cli.ranks.group import meet
+
+        meet("end")
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def speaks() -> bool:
@@ -76,98 +82,60 @@ def speaks() -> bool:
     return first
 
 
-def launch(processes: int, arguments: Sequence[str]) -> int:
-    """Run `rlvr ARGUMENTS` so many times, all ended if one dies. Return the exit code."""
+def launch(processes: int, arguments: Sequence[str], reads_stdin: bool) -> int:
+    """Run `rlvr ARGUMENTS` so many times, all ended if one dies. Return the exit code. Raises
+    UserError if one was killed."""
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    logging.disable(logging.CRITICAL)  # the processes have said what there is to say
+    os.environ[_LAUNCHED] = str(os.getpid())
+    if sys.platform == "linux":
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     with ExitStack() as stack:
-        stdin = stack.enter_context(_spooled()) if _STDIN in arguments else None
-        children: list[subprocess.Popen[bytes]] = []
-        asked = stack.enter_context(_passed_on(children))
-        stack.callback(_end, children)
-        common = os.environ | _meeting_point(processes) | {_LAUNCHED: str(os.getpid())}
-        for number in range(processes):
-            children.append(
-                subprocess.Popen(
-                    [sys.executable, "-m", "rlvr_cli", *arguments],
-                    env=common | {"RANK": str(number), "LOCAL_RANK": str(number)},
-                    stdin=_input(stdin, number),
-                    start_new_session=True,
-                )
+        place = stack.enter_context(tempfile.TemporaryDirectory())
+        if reads_stdin:
+            os.environ[_STDIN] = stack.enter_context(_spooled())
+        config = LaunchConfig(
+            min_nodes=1,
+            max_nodes=1,
+            nproc_per_node=processes,
+            run_id=str(os.getpid()),
+            rdzv_backend="c10d",
+            rdzv_endpoint="localhost:0",
+            local_addr="127.0.0.1",
+            max_restarts=0,
+            signals_to_handle="SIGTERM,SIGINT",
+            shutdown_timeout=_DAY_S,  # after a signal: as long as the step takes
+            logs_specs=DefaultLogsSpecs(log_dir=place),
+        )
+        try:
+            elastic_launch(config, sys.executable)("-m", "rlvr_cli", *arguments)
+        except SignalException:
+            return 130
+        except ChildFailedError as error:
+            return exit_code({n: one.exitcode for n, one in error.failures.items()}, processes)
+    return 0
+
+
+def exit_code(failed: dict[int, int], count: int) -> int:
+    """Return the exit code of the first process, else that of the first to fail; those that the
+    agent ended do not count. Raises UserError if one was killed."""
+    codes = {number: code for number, code in failed.items() if code != -signal.SIGTERM}
+    for number, code in codes.items():
+        if code < 0:
+            raise UserError(
+                f"process {number} of {count} was killed ({signal.Signals(-code).name}), so all "
+                "were ended; what is on disk is good: go on with --resume, or the same --out"
             )
-            for name in asked:
-                children[-1].send_signal(name)
-        return _exit_code(children, asked)
-
-
-def _input(stdin: str | None, number: int) -> Any:
-    """Return what a process reads: all of stdin, else only the first anything."""
-    return open(stdin, "rb") if stdin else subprocess.DEVNULL if number else None
+    return codes.get(0) or next(iter(codes.values()), 130)
 
 
 @contextmanager
 def _spooled() -> Iterator[str]:
-    """Yield a file with all of stdin, which every process reads."""
+    """Yield the name of a file with all of stdin, which every process reads."""
     with tempfile.NamedTemporaryFile() as file:
         copyfileobj(sys.stdin.buffer, file)
         file.flush()
         yield file.name
-
-
-def _meeting_point(processes: int) -> dict[str, str]:
-    """Return the environment in which the processes of this machine find one another."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    count = str(processes)
-    found = {"WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count, "MASTER_ADDR": "127.0.0.1"}
-    found["MASTER_PORT"] = os.environ.get("MASTER_PORT", str(port))
-    if sys.platform == "linux":
-        found["GLOO_SOCKET_IFNAME"] = os.environ.get("GLOO_SOCKET_IFNAME", "lo")
-    return found
-
-
-@contextmanager
-def _passed_on(children: list[subprocess.Popen[bytes]]) -> Iterator[list[int]]:
-    """Pass every signal on to the children; yield the list of those that came."""
-    asked: list[int] = []
-
-    def handle(number: int, frame: object) -> None:
-        asked.append(number)
-        for child in children:
-            child.send_signal(number)
-
-    before = {name: signal.signal(name, handle) for name in _SIGNALS}
-    try:
-        yield asked
-    finally:
-        for name, handler in before.items():
-            signal.signal(name, handler)
-
-
-def _exit_code(children: Sequence[subprocess.Popen[bytes]], asked: Sequence[int]) -> int:
-    """Wait for the children and return the first's exit code, else that of the first to fail.
-    Raises UserError if one was killed, or failed and the first did not."""
-    failed: dict[int, int] = {}
-    deadline, codes, killed = float("inf"), list[int | None]([None]), ""
-    while None in codes and time.monotonic() < deadline and not killed:
-        time.sleep(_POLL_S)
-        codes = [child.poll() for child in children]
-        for number, code in enumerate(codes):
-            if code and number not in failed:
-                failed[number] = code
-                deadline = min(deadline, time.monotonic() + _GRACE_S[number == 0])
-                if code < 0 and not asked:
-                    killed = f"was killed ({signal.Signals(-code).name})"
-    if killed or codes[0] is None:
-        raise UserError(
-            f"process {next(iter(failed))} of {len(children)} {killed or 'failed'}, so all were "
-            "ended; what is on disk is good: go on with --resume, or the same --out"
-        )
-    last = failed.get(0) or next(iter(failed.values()), 0)
-    return 130 if last < 0 else last
-
-
-def _end(children: Sequence[subprocess.Popen[bytes]]) -> None:
-    for child in children:
-        child.kill()
-    for child in children:
-        child.wait()

@@ -10,9 +10,9 @@ import torch
 
 from rlvr_cli.config import Config, OptimConfig
 from rlvr_cli.model.attention import attention_sizes
-from rlvr_cli.model.policy import chunk_rows
-from rlvr_cli.model.units import decoder_layers
+from rlvr_cli.model.policy import chunk_rows, decoder_layers
 from rlvr_cli.ranks.group import world
+from rlvr_cli.rollout.plan import is_shared_out
 
 _FLOAT, _HALF, _BYTE = 4, 2, 1.02
 """Bytes of a number; of 8 bits with the scale that 256 of them share."""
@@ -60,17 +60,19 @@ def memory_needed(model: Any, config: Config, engine_has_own: bool) -> Need:
     critic = algo.critic is not None and algo.critic.kind == "own"
     copies = 1 + critic
     shares_reference = lora is not None and algo.renewal is None
-    outside_layers = 2 * size * _vocabulary(model) * model.config.get_text_config().hidden_size
+    on_cpu, shared_out = optim.offload == "all", is_shared_out(optim)
     own, trained_here = frozen_copy // world(), trained // world()
     always = {
-        "weights": outside_layers if optim.offload == "all" else own,
+        "weights": 0 if on_cpu else own,
         "responses of a step": responses_memory(config),
-        "AdamW": 0 if optim.offload != "none" else int(copies * moments * trained_here),
-        "adapter": 0 if lora is None else copies * _FLOAT * trained_here,
+        "AdamW": 0 if on_cpu else int(copies * moments * trained_here),
+        "adapter": 0 if lora is None or on_cpu else copies * _FLOAT * trained_here,
         "reference policy": own if algo.has_reference_model and not shares_reference else 0,
         "critic": own if critic else 0,
     }
-    merged = (lora is not None or world() > 1) and not engine_has_own
+    if on_cpu:
+        always |= {"reference policy": 0, "critic": 0}
+    merged = (lora is not None or shared_out) and not engine_has_own
     sampling = {
         "keys and values": 0 if engine_has_own else config.rollout.kv_budget_mb << 20,
         "merged weights": frozen_copy if merged else 0,
@@ -78,19 +80,23 @@ def memory_needed(model: Any, config: Config, engine_has_own: bool) -> Need:
     rows = min(chunk_rows(_vocabulary(model), model.device), optim.micro_tokens)
     logits = _LOGITS * _FLOAT * _vocabulary(model) * rows
     updating = {
-        "gradients": 0 if optim.offload == "all" else copies * of_trained * trained_here,
+        # Shared out they wait whole, in float32, for the last micro-batch.
+        "gradients": 0 if on_cpu else copies * (_FLOAT if shared_out else of_trained) * trained,
         "merged weights": sampling["merged weights"],
-        "weights put together": _put_together(weights, optim) if world() > 1 else 0,
+        "weights put together": _put_together(model, weights, optim) if shared_out else 0,
         "forward and backward": _activations(model, config, lora, logits),
         "logits": logits,
     }
     return Need(*({k: v for k, v in part.items() if v} for part in (always, sampling, updating)))
 
 
-def _put_together(weights: int, optim: OptimConfig) -> int:
-    """Predict what the layers keep of weights that are shared out: all, or those of about one."""
+def _put_together(model: Any, weights: int, optim: OptimConfig) -> int:
+    """Predict the weights that are whole at a time: those outside of the layers, and two layers."""
+    shape = model.config.get_text_config()
+    outside = 2 * _vocabulary(model) * shape.hidden_size
     size = _HALF if optim.precision == "bfloat16" else _FLOAT
-    return 0 if optim.checkpointing == "on" else size * weights
+    layers = 2 * max(0, weights - outside) // shape.num_hidden_layers
+    return size * (outside + layers)
 
 
 def _activations(model: Any, config: Config, rank: int | None, logits: int) -> int:
@@ -139,7 +145,7 @@ def smaller(config: Config, model: Any) -> Iterator[tuple[str, Config]]:
         ("lora", "rank", 32),
     ]
     if model.device.type == "cuda":
-        changes += [("optim", "offload", "optimizer")]
+        changes += [("optim", "offload", "all")]
     said = []
     for section, key, value in changes:
         part = getattr(config, section)

@@ -3,8 +3,6 @@
 from dataclasses import dataclass, replace
 from typing import Literal
 
-import torch
-
 from rlvr_cli.config import LONGEST_RESPONSE, Config, DataConfig, OptimConfig
 from rlvr_cli.core.cores import thread_limit
 from rlvr_cli.core.errors import UserError
@@ -13,7 +11,6 @@ from rlvr_cli.core.types import SamplingParams
 from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.data.prompts import FORMATS, kept_template
 from rlvr_cli.model.loading import default_device
-from rlvr_cli.model.units import Way
 from rlvr_cli.ranks.group import local_world, world
 from rlvr_cli.rollout.engines.selection import Choice, choose_engine
 from verifiers import Format
@@ -68,12 +65,13 @@ def plan_for(config: Config, problems: ProblemSet) -> Plan:
     engine = choose_engine(config.engine)
     data = {"prompt": template, "answer_format": answer_format}
     device, asked = default_device(), config.optim
-    _check_savers(asked, device, engine)
-    _check_tensor_parallel(config.rollout.tensor_parallel, engine)
-    has_adapter = config.lora.rank is not None
+    _check_savers(asked, device)
+    halves = config.lora.rank is not None and asked.precision != "float32"
+    weights = precision_on(device if halves else "cpu", asked.weights)
+    is_half = weights == "bfloat16" and asked.precision == "auto"
     optim = {
-        "precision": precision_on(device, asked.precision),
-        "weights": precision_on(device if has_adapter else "cpu", asked.weights),
+        "precision": "bfloat16" if is_half else precision_on(device, asked.precision),
+        "weights": weights,
     }
     sections = {
         "engine": engine.name,
@@ -83,39 +81,19 @@ def plan_for(config: Config, problems: ProblemSet) -> Plan:
     return Plan(config.model_copy(update=sections), engine, answer_format)
 
 
-def _check_savers(asked: OptimConfig, device: str, engine: Choice) -> None:
+def _check_savers(asked: OptimConfig, device: str) -> None:
     """Raise UserError for a way to save memory that is not to be had here."""
     if device == "cpu" and asked.offload != "none":
         raise UserError(
             f"optim.offload {asked.offload}: there is no GPU whose memory it would spare; leave it "
             "out"
         )
-    if asked.offload == "all" and engine.name != "vllm":
+    if world() > 1 and asked.moments != "full":
         raise UserError(
-            "optim.offload all: --engine transformers samples from weights on the GPU; "
-            "take --engine vllm or optim.offload=optimizer"
-        )
-    if world() > 1 and (asked.offload, asked.moments) != ("none", "full"):
-        raise UserError(
-            "--processes: with several, moments are shared out over them: leave optim.offload and "
-            "optim.moments out"
+            "--processes: with several, moments are shared out over them: leave optim.moments out"
         )
     if asked.moments == "8bit":
         library("torchao.optim", "optim.moments 8bit")
-
-
-def _check_tensor_parallel(count: int, engine: Choice) -> None:
-    """Raise UserError for processes that cannot have one engine between them."""
-    if count > 1 and engine.name != "vllm":
-        raise UserError(
-            f"rollout.tensor_parallel {count}: --engine transformers has whole weights in each "
-            "process; take --engine vllm or leave it out"
-        )
-    if local_world() % count:
-        raise UserError(
-            f"rollout.tensor_parallel {count}: it does not divide the processes of this machine, "
-            f"{local_world()}: give --processes a multiple of it"
-        )
 
 
 def choose_format(problems: ProblemSet, data: DataConfig) -> Format:
@@ -134,15 +112,10 @@ def choose_threads(parameters: int) -> int:
     return 1 if parameters < _SMALL_MODEL else max(1, thread_limit() // local_world())
 
 
-def way_of(optim: OptimConfig, device: torch.device) -> Way:
-    """Return how the layers are computed that train on this device."""
-    is_plain = optim.precision == "float32" and optim.weights != "bfloat16"
-    return Way(
-        None if is_plain else getattr(torch, optim.precision),
-        device if optim.offload == "all" else None,
-        world() > 1,
-        optim.checkpointing == "on",
-    )
+def is_shared_out(optim: OptimConfig) -> bool:
+    """Return whether torch's FSDP2 holds what is trained: for several processes, on the CPU, or to
+    compute in another type than that of the weights. Else it is a plain module."""
+    return world() > 1 or optim.offload == "all" or optim.precision == "bfloat16"
 
 
 def precision_on(device: str, asked: Literal["auto", "float32", "bfloat16"]) -> str:

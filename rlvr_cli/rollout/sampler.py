@@ -10,7 +10,7 @@ from rlvr_cli.core.signals import heed
 from rlvr_cli.core.types import ROW_KEYS, Completion, Group, Prompt, Rollout, SamplingParams
 from rlvr_cli.ranks.group import share, world
 from rlvr_cli.rollout.engines.base import Engine, Listener
-from rlvr_cli.rollout.exchange import drawn_together, exchanged
+from rlvr_cli.rollout.exchange import exchanged
 from verifiers import Attempt, Verification, Verifier
 
 
@@ -23,12 +23,8 @@ def response_seed(seed: int, *name: object) -> int:
 class Sampler:
     """The engine, tokenizer and verifier that turn prompts into verified groups."""
 
-    def __init__(
-        self, engine: Engine, tokenizer: Any, verifier: Verifier, together: int = 1
-    ) -> None:
+    def __init__(self, engine: Engine, tokenizer: Any, verifier: Verifier) -> None:
         self.engine, self.tokenizer, self.verifier = engine, tokenizer, verifier
-        self.together = together
-        """Processes in a row that have one engine between them."""
         self.seconds = 0.0
         """Spent on decoding and verdicts since the start."""
 
@@ -52,12 +48,12 @@ class Sampler:
         listener: Listener | None = None,
     ) -> Iterator[tuple[int, list[Completion]]]:
         """Yield (prompt index, its G completions) as they finish, of this process's prompts."""
-        own = share(range(len(prompts)), self.together)
+        own = share(range(len(prompts)))
         request = [prompts[i].token_ids for i in own], params, [seeds[i] for i in own]
         if world() == 1:
             return self.engine.generate(*request, listener)
         hear = listener and (lambda place, *drawn: listener(own[place], *drawn))
-        drawn = drawn_together(self.engine, self.together, *request, hear)
+        drawn = self.engine.generate(*request, hear)
         return ((own[place], found) for place, found in drawn)
 
     def verify(
@@ -68,7 +64,7 @@ class Sampler:
     ) -> Generator[tuple[int, Group]]:
         """Yield (prompt index, its judged group) as completions come, those of all processes."""
         judged = self._verified(prompts, drawn, weight_version)
-        return judged if world() == 1 else exchanged(prompts, judged, self.together)
+        return judged if world() == 1 else exchanged(prompts, judged)
 
     def _verified(
         self,

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 import torch
 
@@ -18,14 +18,20 @@ from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.data.prompts import forward_samples, render_prompts
 from rlvr_cli.model.adapter import add_adapter, is_adapter
 from rlvr_cli.model.forward import PACKED, Forward, choose_forward
-from rlvr_cli.model.loading import LoadedModel, default_device, load_model, model_directory
-from rlvr_cli.model.units import AS_IT_STANDS, computed, in_units
-from rlvr_cli.ranks.group import gathered, world
-from rlvr_cli.ranks.shards import whole_copy
+from rlvr_cli.model.loading import (
+    LoadedModel,
+    default_device,
+    load_model,
+    model_directory,
+    read_config,
+)
+from rlvr_cli.model.policy import decoder_layers
+from rlvr_cli.model.pretrained import described_model
+from rlvr_cli.ranks.group import gathered, shard, world
 from rlvr_cli.rollout.engines.base import Engine
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
 from rlvr_cli.rollout.engines.selection import check_before_loading
-from rlvr_cli.rollout.plan import Plan, way_of
+from rlvr_cli.rollout.plan import Plan, is_shared_out
 from rlvr_cli.rollout.rewards import Rewarder
 from rlvr_cli.rollout.sampler import Sampler
 from verifiers import Verifier
@@ -87,53 +93,51 @@ def _loaded(plan: Plan, training: bool) -> Iterator[Session]:
             "export and train on that, go on with --resume, or train all weights of it with "
             "--set lora.rank=null"
         )
-    way = way_of(config.optim, torch.device(default_device())) if training else AS_IT_STANDS
-    optim = config.optim
-    is_half = training and optim.weights == "bfloat16"
-    weights: Literal["float32", "bfloat16"] = "bfloat16" if is_half else "float32"
-    shared_out = world() > 1 and (training or is_vllm)
-    policy = load_model(config.model, weights, training and optim.offload == "all", shared_out)
-    if way != AS_IT_STANDS:
-        in_units(policy.model)
+    optim, device = config.optim, torch.device(default_device())
+    if training and is_shared_out(optim):  # what torch refuses it refuses before it is loaded
+        described = described_model(read_config(config.model))
+        shard(described, decoder_layers(described))
+    is_half = optim.weights == "bfloat16"
+    # What is rounded or cut after the check of its log-probabilities waits on the CPU.
+    waits = training and (world() > 1 or is_half or optim.offload == "all")
+    policy = load_model(config.model, on_cpu=waits)
     heed()
-    device = policy.model.device
     plan = plan.with_threads(policy.model.num_parameters())
     torch.set_num_threads(plan.threads)
     forward = PACKED
     if training or not is_vllm:
         samples = forward_samples(policy.tokenizer, policy.context)
-        exact = replace(way, dtype=None if way.dtype is None else torch.float32)
-        with computed(exact):
-            forward = choose_forward(policy.model, len(policy.tokenizer), samples, policy.context)
+        forward = choose_forward(policy.model, len(policy.tokenizer), samples, policy.context)
     if len({tuple(way) for way in gathered([forward.packed, forward.attention])}) > 1:
         raise UserError("--processes: the machines are too unlike to run the model in one way")
+    if training and is_half:
+        policy.model.bfloat16()
+    has_own = training and (rank is not None or is_shared_out(optim))
     with Verifier(format=plan.answer_format) as verifier:
-        merges = rank is not None or (training and world() > 1)
-        engine = _started(plan, policy, training, forward, merges)
+        engine = _started(plan, policy, training, forward, has_own)
         if rank is not None:
             add_adapter(policy.model, rank, config.lora.alpha, config.lora.targets, config.seed)
         try:
-            together = config.rollout.tensor_parallel
-            sampler = Sampler(engine, policy.tokenizer, verifier, together)
+            sampler = Sampler(engine, policy.tokenizer, verifier)
             yield Session(plan, policy, engine, sampler, forward, device)
         finally:
             engine.close()
 
 
 def _started(
-    plan: Plan, policy: LoadedModel, training: bool, forward: Forward, merges: bool
+    plan: Plan, policy: LoadedModel, training: bool, forward: Forward, has_own: bool
 ) -> Engine:
     """Return the engine with the policy's weights. vLLM has a copy of its own, so that in
-    evaluation the model makes room for it; so has transformers where an adapter is merged or
-    shared out weights are put together for it."""
-    rollout, is_vllm = plan.config.rollout, plan.engine.name == "vllm"
-    model = whole_copy(policy.model) if merges and not is_vllm else policy.model
-    common = (model, len(policy.tokenizer), policy.stop_ids, rollout.kv_budget_mb)
-    if not is_vllm:
-        return TransformersEngine(*common, forward)
+    evaluation the model makes room for it; `has_own`: so has transformers, where an adapter is
+    merged or weights are put together for it."""
+    rollout, model = plan.config.rollout, policy.model
+    common = (len(policy.tokenizer), policy.stop_ids, rollout.kv_budget_mb)
+    if plan.engine.name != "vllm":
+        own = deepcopy(model).to(default_device()) if has_own else model
+        return TransformersEngine(own, *common, forward)
     from rlvr_cli.rollout.engines.vllm_engine import VllmEngine
 
-    engine = VllmEngine(*common, rollout.gpu_share, rollout.seeded, rollout.tensor_parallel)
+    engine = VllmEngine(model, *common, rollout.gpu_share, rollout.seeded)
     if not training:
         policy.model.to("cpu")
         torch.cuda.empty_cache()

@@ -2,23 +2,23 @@
 checksums of all files. No pickle: safetensors and JSON."""
 
 import json
+import shutil
 import tempfile
-from collections import deque
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from safetensors import SafetensorError
-
 from rlvr_cli.config import OF_A_MODEL, Config, as_yaml
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import (
+    ADAPTER_FILES,
     MANIFEST,
+    begin_directory,
+    end_directory,
     integrity_error,
-    make_directory,
+    partial_name,
     read_regular,
     remove_directory,
     sha256,
@@ -26,7 +26,7 @@ from rlvr_cli.core.files import (
 )
 from rlvr_cli.core.jsonl import parse_json
 from rlvr_cli.core.text import first_mistake
-from rlvr_cli.model.adapter import is_adapter, load_adapter, matrices, save_adapter
+from rlvr_cli.model.adapter import is_adapter, load_adapter, matrices, save_adapter_config
 from rlvr_cli.model.loading import (
     DEFAULTS_FILE,
     STEP,
@@ -36,8 +36,7 @@ from rlvr_cli.model.loading import (
 )
 from rlvr_cli.model.pretrained import model_from_pretrained, stored_weights
 from rlvr_cli.ranks.files import put_together, read_tensors, write_tensors
-from rlvr_cli.ranks.group import decided, is_first
-from rlvr_cli.ranks.shards import is_shared, spread
+from rlvr_cli.ranks.group import by_the_first, is_first, spread
 from rlvr_cli.runs.stored import StoredState
 from rlvr_cli.training.state import State
 
@@ -83,8 +82,8 @@ class Checkpoint:
 def save_checkpoint(
     run: Path, step: int, policy: LoadedModel, config: Config, state: State
 ) -> Path:
-    """Write `checkpoints/step-N` atomically; of several processes, which all come here, the first,
-    which holds no more than one file of them at a time.
+    """Write `checkpoints/step-N` atomically; of several processes, which all come here, each its
+    part of the files, of which it holds no more than one at a time.
 
     The settings that the policy was trained and measured with go along, so that `rlvr eval` on the
     run measures the same thing. So do the weights as they are, whatever type the start model came
@@ -93,32 +92,39 @@ def save_checkpoint(
     """
     has_adapter, model = config.lora.rank is not None, policy.model
     weights = put_together(matrices(model)) if has_adapter else stored_weights(model)
-    tensors = put_together(state.tensors)
-
-    def fill(directory: Path) -> None:
-        if has_adapter:
-            model.config.save_pretrained(directory)
-            save_adapter(model, policy.name, directory, weights)
-        else:
-            model.save_pretrained(directory, state_dict={})
-            write_tensors(directory / "model.safetensors", weights)
-        policy.tokenizer.save_pretrained(directory)
-        (directory / DEFAULTS_FILE).write_text(as_yaml(config, OF_A_MODEL), encoding="utf-8")
-        (directory / _VALUES).parent.mkdir()
-        (directory / _VALUES).write_text(json.dumps(state.values), encoding="utf-8")
-        write_tensors(directory / _TENSORS, tensors)
-        files = sorted(path for path in directory.rglob("*") if path.is_file())
-        manifest = {str(path.relative_to(directory)): sha256(path) for path in files}
-        (directory / MANIFEST).write_text(json.dumps(manifest, indent=2), encoding="utf-8")
-
     target = run / "checkpoints" / f"step-{step}"
+    aside = partial_name(target)
+
+    def begin() -> None:
+        begin_directory(target)
+        if has_adapter:
+            model.config.save_pretrained(aside)
+            save_adapter_config(model, policy.name, aside)
+        else:
+            model.save_pretrained(aside, state_dict={})
+        policy.tokenizer.save_pretrained(aside)
+        (aside / DEFAULTS_FILE).write_text(as_yaml(config, OF_A_MODEL), encoding="utf-8")
+        (aside / _VALUES).parent.mkdir()
+        (aside / _VALUES).write_text(json.dumps(state.values), encoding="utf-8")
+
+    def end() -> None:
+        files = sorted(path for path in aside.rglob("*") if path.is_file())
+        manifest = {
+            str(path.relative_to(aside)): checksums.get(path.name) or sha256(path) for path in files
+        }
+        (aside / MANIFEST).write_text(json.dumps(manifest, indent=2), encoding="utf-8")
+        end_directory(aside, target)
+
     try:
+        by_the_first(begin)
+        name = ADAPTER_FILES[1] if has_adapter else "model.safetensors"
+        checksums = write_tensors(aside / name, weights)
+        checksums |= write_tensors(aside / _TENSORS, put_together(state.tensors))
+        by_the_first(end)
+    except BaseException:
         if is_first():
-            make_directory(target, fill)
-        deque(chain(weights, tensors), 0)  # what the first did, the others do beside it
-        decided(None)
-    except SafetensorError as error:
-        raise OSError(0, str(error), str(target)) from None
+            shutil.rmtree(aside, ignore_errors=True)
+        raise
     return target
 
 
@@ -142,8 +148,7 @@ def load_weights(checkpoint: Checkpoint, model: Any) -> None:
         load_adapter(model, checkpoint.path)
         return
     try:
-        shared_out = any(map(is_shared, model.parameters()))
-        loaded = model_from_pretrained(type(model), checkpoint.path, shared_out, dtype=model.dtype)
+        loaded = model_from_pretrained(type(model), checkpoint.path, dtype=model.dtype)
     except UserError as error:
         raise UserError(f"{checkpoint.path} cannot be loaded ({error})") from None
     own = model.state_dict()

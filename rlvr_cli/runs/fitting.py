@@ -9,9 +9,8 @@ import torch
 from rlvr_cli.config import Config
 from rlvr_cli.core.errors import Finding, UserError
 from rlvr_cli.core.text import GIB
-from rlvr_cli.model.units import decoder_layers
+from rlvr_cli.model.policy import decoder_layers
 from rlvr_cli.ranks.group import decided, local_world
-from rlvr_cli.ranks.shards import own_slice
 from rlvr_cli.rollout.memory import Need, memory_free, memory_needed, responses_memory, smaller
 from rlvr_cli.rollout.session import Session
 
@@ -89,6 +88,6 @@ def _memory(session: Session, config: Config) -> tuple[Need, int]:
     lent = config.rollout.gpu_share if is_vllm else 0.0
     loaded = {model, getattr(session.engine, "model", model)}
     parameters = (p for one in loaded for p in one.parameters() if p.device == model.device)
-    held = sum(own_slice(p).nbytes for p in parameters)
+    held = sum(p.nbytes for p in parameters)
     free = memory_free(model.device, lent) // (local_world() if model.device.type == "cpu" else 1)
     return memory_needed(model, config, is_vllm), free + held

@@ -16,7 +16,7 @@ from rlvr_cli.console.tables import by_level
 from rlvr_cli.core.errors import EngineError, RunStoppedError, UserError
 from rlvr_cli.core.files import write_atomically
 from rlvr_cli.core.jsonl import write_jsonl_line
-from rlvr_cli.core.signals import Interrupts
+from rlvr_cli.core.signals import Interrupts, asked
 from rlvr_cli.ranks.group import decided, is_first, meet, world
 from rlvr_cli.rollout.sampler import response_row
 from rlvr_cli.runs import narration
@@ -81,6 +81,8 @@ class RunLifecycle:
         except RunStoppedError:
             raise
         except Exception as error:  # an engine, a driver, a fault of ours
+            if asked():  # of several processes another has ended, and so all were told to
+                raise KeyboardInterrupt from None
             self._rescue()
             raise UserError(self._reported(error)) from None
 

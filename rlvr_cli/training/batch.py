@@ -20,6 +20,8 @@ class MicroBatch:
     inputs: ModelInputs
     counts: int = 1
     """0 for a pass that is only made because other processes make one."""
+    is_last: bool = True
+    """Whether none comes after it."""
 
     @property
     def mask(self) -> torch.Tensor:
@@ -40,7 +42,7 @@ def batches_for(
     policy: Policy, samples: Sequence[TrainingSample], micro_tokens: int
 ) -> Iterator[MicroBatch]:
     """Cut samples into forward passes as the policy computes them: packed or padded."""
-    return micro_batches(samples, micro_tokens, policy.like, policy.forward.packed)
+    return micro_batches(samples, micro_tokens, policy.like, policy.how.packed)
 
 
 def micro_batches(
@@ -55,11 +57,13 @@ def micro_batches(
     """
     cut = _packed_parts if packed else _padded_parts
     lay_out = pack if packed else pad
-    for part, counts in dealt(list(cut(samples, micro_tokens))):
+    parts = dealt(list(cut(samples, micro_tokens)))
+    for number, (part, counts) in enumerate(parts, 1):
         prompts, responses = zip(
             *((sample.prompt_ids, sample.response_ids) for sample in part), strict=True
         )
-        yield MicroBatch(samples=part, inputs=lay_out(prompts, responses, like), counts=counts)
+        inputs = lay_out(prompts, responses, like)
+        yield MicroBatch(part, inputs, counts, is_last=number == len(parts))
 
 
 def _packed_parts(

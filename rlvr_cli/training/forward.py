@@ -51,10 +51,7 @@ class ForwardPass:
                 for sample in done
             ]
         if self.reference is not None:
-            reference = self.reference
-            logprobs = self._each(
-                done, lambda batch: reference.token_stats(batch.inputs, False).logprobs
-            )
+            logprobs = self._each(done, self._ref_logprobs)
             done = [
                 dataclasses.replace(sample, ref_logprobs=logprobs[id(sample)]) for sample in done
             ]
@@ -88,20 +85,26 @@ class ForwardPass:
         stats = self.policy.token_stats(batch.inputs, self.algo.top_entropy is not None)
         return torch.stack((stats.logprobs, stats.entropy), -1)
 
+    def _ref_logprobs(self, batch: MicroBatch) -> torch.Tensor:
+        """Without a reference of its own the policy is one: as it was, without its adapter."""
+        assert self.reference is not None
+        has_own = self.reference is not self.policy
+        return self.reference.token_stats(batch.inputs, False, with_adapter=has_own).logprobs
+
     def _values(self, batch: MicroBatch) -> torch.Tensor:
         assert self.critic is not None
-        hidden_N = self.policy.hidden(batch.inputs) if self.critic.body is None else None
-        return self.critic.values(batch.inputs, hidden_N)
+        states_N = self.policy.states(batch.inputs) if self.critic.body is None else None
+        values: torch.Tensor = self.critic(batch.inputs, states_N)
+        return values
 
     def _each(
         self, samples: Sequence[TrainingSample], compute: Callable[[MicroBatch], torch.Tensor]
     ) -> dict[int, torch.Tensor]:
         """Return `compute` [B, T, …] by the sample's identity, cut to its own [T, …]."""
         self._tokens += sum(len(sample.response_ids) for sample in samples)
-        with self.policy.computed():
-            found = {
-                id(sample): values[: len(sample.response_ids)] * batch.counts
-                for batch in batches_for(self.policy, samples, self.micro_tokens)
-                for sample, values in zip(batch.samples, compute(batch), strict=True)
-            }
+        found = {
+            id(sample): values[: len(sample.response_ids)] * batch.counts
+            for batch in batches_for(self.policy, samples, self.micro_tokens)
+            for sample, values in zip(batch.samples, compute(batch), strict=True)
+        }
         return joined(found, [(id(sample), len(sample.response_ids)) for sample in samples])

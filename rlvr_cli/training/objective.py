@@ -26,10 +26,9 @@ class Objective:
         While only the critic learns, the policy is measured all the same.
         """
         algo = self.algo
-        with torch.set_grad_enabled(learns_policy), self.policy.computed():
-            hidden = self.policy.hidden(batch.inputs)
+        with torch.set_grad_enabled(learns_policy):
             entropy_gradient = algo.entropy_coef > 0
-            stats = self.policy.stats_of(hidden, batch.inputs, entropy_gradient)
+            stats = self.policy.token_stats(batch.inputs, entropy_gradient=entropy_gradient)
             inputs = self._loss_inputs(batch, stats)
             loss, per_token = policy_loss(algo, inputs, denominators, self.kl_coef)
         self.watch.note(batch, inputs, per_token["clip_fraction"])
@@ -38,8 +37,7 @@ class Objective:
         if "ref_kl" in per_token:  # an estimate for samples of the policy itself
             per_token["ref_kl"] = per_token["ref_kl"] * fresh
         if self.critic is not None and algo.critic is not None:
-            with self.policy.computed():
-                values = self.critic.values(batch.inputs, hidden)
+            values = self.critic(batch.inputs, stats.states)
             old_values, returns = batch.column("old_values"), batch.column("returns")
             extra, per_token["value_loss"] = critic_loss(
                 algo.critic, values, old_values, returns, batch.mask, denominators

@@ -1,13 +1,13 @@
-"""AdamW as the weights and the memory want it: in float32, in bfloat16, in 8 bits, on the CPU."""
+"""AdamW as the weights and the memory want it: in float32, in bfloat16, in 8 bits."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from rlvr_cli.config import OptimConfig
 from rlvr_cli.core.libraries import library
-from rlvr_cli.ranks.shards import is_shared, own_slice, spread
+from rlvr_cli.ranks.group import is_shared, own_slice, spread
 from rlvr_cli.training.state import State, part
 
 Parameters = Sequence[tuple[list[torch.nn.Parameter], float]]
@@ -31,12 +31,10 @@ def new_optimizer(groups: Parameters, optim: OptimConfig) -> torch.optim.Optimiz
     if optim.moments == "8bit":
         adamw = library("torchao.optim", "optim.moments 8bit").AdamW8bit
         return adamw(listed, bf16_stochastic_round=True, **common)
-    if optim.offload != "none":
-        return OffloadedAdamW(listed, **common)
     if any(parameter.dtype == torch.bfloat16 for parameter in parameters):
         return BFloat16AdamW(listed, **common)
-    on_gpu = all(parameter.is_cuda for parameter in parameters)
-    return torch.optim.AdamW(listed, fused=True if on_gpu else None, **common)
+    is_large = optim.offload == "all" or all(parameter.is_cuda for parameter in parameters)
+    return torch.optim.AdamW(listed, fused=True if is_large else None, **common)
 
 
 def set_rates(optimizer: torch.optim.Optimizer, factor: float) -> None:
@@ -47,14 +45,13 @@ def set_rates(optimizer: torch.optim.Optimizer, factor: float) -> None:
 
 
 def optimizer_state(optimizer: torch.optim.Optimizer) -> State:
-    """Return moments by number of parameter, and float32 weights that only it has."""
+    """Return moments by number of parameter."""
     state = optimizer.state_dict()
     tensors: dict[str, torch.Tensor] = {}
     for parameter, entries in state["state"].items():
         for key, value in entries.items():
             for inner in _inner(value):
                 tensors[f"optimizer.{parameter}.{key}{inner}"] = _get(value, inner)
-    tensors |= {f"master.{number}": master for number, _, master in _masters(optimizer)}
     groups = [group | {"lr": float(group["lr"])} for group in state["param_groups"]]
     return State({"optimizer": groups}, tensors)
 
@@ -70,27 +67,21 @@ def load_optimizer(optimizer: torch.optim.Optimizer, state: State) -> None:
     if [group.keys() for group in groups] != [group.keys() for group in optimizer.param_groups]:
         raise ValueError("the optimizer's settings are not those of this run")
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    if any(":" in entry for tensors in found.values() for entry in tensors):
+        _load_quantized(optimizer, {parameters[index]: one for index, one in found.items()})
+        for group, kept in zip(optimizer.param_groups, groups, strict=True):
+            group.update({**kept, "params": group["params"], "lr": torch.tensor(kept["lr"])})
+        return
     for index, tensors in found.items():
-        parameter = parameters[index]
-        found[index] = named = _assembled(optimizer, parameter, tensors)
-        for entry, tensor in named.items():
-            if tensor.dim() and tensor.shape != parameter.shape:
+        for entry, tensor in tensors.items():
+            if tensor.dim() and tensor.shape != parameters[index].shape:
                 raise ValueError(f"optimizer.{index}.{entry} has another shape")
-            named[entry] = spread(tensor, parameter)
+            tensors[entry] = spread(tensor, parameters[index])
     rates = [group["lr"] for group in optimizer.param_groups]
     optimizer.load_state_dict({"state": found, "param_groups": groups})
     for group, rate in zip(optimizer.param_groups, rates, strict=True):
         if isinstance(rate, torch.Tensor):
             group["lr"] = torch.tensor(group["lr"])
-    for index, copy, master in _masters(optimizer):
-        master.data.copy_(state.tensors.get(f"master.{index}", copy))
-
-
-def _masters(optimizer: torch.optim.Optimizer) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
-    """Yield (number, copy in the model, float32 weights) of an optimizer that has its own."""
-    if isinstance(optimizer, OffloadedAdamW):
-        for number, pair in enumerate(zip(optimizer.copies, optimizer.masters, strict=True)):
-            yield number, pair[0].detach(), pair[1].detach()
 
 
 def _inner(value: torch.Tensor) -> list[str]:
@@ -103,16 +94,19 @@ def _get(value: torch.Tensor, inner: str) -> torch.Tensor:
     return getattr(value, inner.removeprefix(":")) if inner else value
 
 
-def _assembled(
-    optimizer: Any, parameter: torch.Tensor, found: dict[str, torch.Tensor]
-) -> dict[str, torch.Tensor]:
-    """Put quantized tensors together again."""
-    made = {name: tensor for name, tensor in found.items() if ":" not in name}
-    for name in {name.partition(":")[0] for name in found} - made.keys():
-        made[name] = optimizer._new_buffer(parameter, name == "exp_avg")
-        for inner in _inner(made[name]):
-            _get(made[name], inner).copy_(found[f"{name}{inner}"])
-    return made
+def _load_quantized(
+    optimizer: torch.optim.Optimizer, found: dict[torch.nn.Parameter, dict[str, torch.Tensor]]
+) -> None:
+    """Copy into the quantized moments, which a step that moves nothing makes."""
+    set_rates(optimizer, 0.0)
+    for parameter in found:
+        parameter.grad = torch.zeros_like(parameter)
+    optimizer.step()
+    optimizer.zero_grad()
+    for parameter, tensors in found.items():
+        for entry, tensor in tensors.items():
+            name, colon, inner = entry.partition(":")
+            _get(optimizer.state[parameter][name], f"{colon}{inner}").copy_(tensor)
 
 
 def rounded_at_random(exact: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
@@ -161,38 +155,3 @@ class BFloat16AdamW(torch.optim.AdamW):
         for target, exact in zip(targets, (weight, mean, square), strict=True):
             is_half = target.dtype == torch.bfloat16
             target.copy_(rounded_at_random(exact, generator) if is_half else exact)
-
-
-class OffloadedAdamW(torch.optim.AdamW):
-    """AdamW on the CPU: its moments, and float32 weights of which the model has a copy."""
-
-    def __init__(self, groups: list[dict[str, Any]], **common: Any) -> None:
-        self.copies = [parameter for group in groups for parameter in group["params"]]
-        for group in groups:
-            group["params"] = [_on_the_cpu(parameter) for parameter in group["params"]]
-        super().__init__(groups, fused=True, **common)
-
-    @property
-    def masters(self) -> list[torch.Tensor]:
-        """Return the float32 weights, in the order of `copies`."""
-        return [parameter for group in self.param_groups for parameter in group["params"]]
-
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        """Free the gradients."""
-        for parameter in (*self.copies, *self.masters):
-            parameter.grad = None
-
-    @torch.no_grad()
-    def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        for copy, master in zip(self.copies, self.masters, strict=True):
-            if copy.grad is not None:
-                master.grad = copy.grad.to(master)
-        super().step()
-        for copy, master in zip(self.copies, self.masters, strict=True):
-            copy.copy_(master)
-            master.grad = None
-
-
-def _on_the_cpu(parameter: torch.nn.Parameter) -> torch.nn.Parameter:
-    exact = torch.promote_types(parameter.dtype, torch.float32)
-    return torch.nn.Parameter(parameter.detach().to("cpu", exact, copy=True))

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from rlvr_cli.model.adapter import layers
-from rlvr_cli.ranks.shards import spread
+from rlvr_cli.ranks.group import spread
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,10 @@ from rlvr_cli.data.problems import ProblemCursor
 from rlvr_cli.data.prompts import prompts_digest
 from rlvr_cli.evaluation.measure import Evaluation, evaluate, held_out_metrics, summarize
 from rlvr_cli.model.adapter import merged_parameters
-from rlvr_cli.model.policy import Critic, Policy, weights_digest
+from rlvr_cli.model.policy import Critic, Policy, recompute, share_out, weights_digest
 from rlvr_cli.ranks.group import share, summed
-from rlvr_cli.ranks.shards import shard
 from rlvr_cli.rollout.given import given_completions
-from rlvr_cli.rollout.plan import way_of
+from rlvr_cli.rollout.plan import is_shared_out
 from rlvr_cli.rollout.sampler import response_seed
 from rlvr_cli.rollout.session import Session
 from rlvr_cli.training.forward import ForwardPass
@@ -51,23 +50,28 @@ class Trainer:
         self.prompts, self.held_out = prompts, held_out
         rollout, model = config.rollout, session.policy.model
         self.params = session.plan.training
-        algo, vocab_size = config.algorithm, len(session.policy.tokenizer)
-        way = way_of(config.optim, session.device)
-        policy = Policy(model, vocab_size, rollout.temperature, way, session.forward)
+        algo, optim = config.algorithm, config.optim
+        of_policy = len(session.policy.tokenizer), rollout.temperature, session.forward
+        policy = Policy(model, *of_policy)
+        policy.like = policy.like.to(session.device)
         has_adapter = config.lora.rank is not None
         torch.manual_seed(config.seed)
         self.reference, self.start_digest = None, ""
         if algo.has_reference_model:
-            is_shared = has_adapter and algo.renewal is None
-            start = model if is_shared else deepcopy(model).requires_grad_(False)
-            self.reference = Policy(
-                start, vocab_size, rollout.temperature, way, session.forward, not is_shared
-            )
+            is_policy = has_adapter and algo.renewal is None
+            start = model if is_policy else deepcopy(model).requires_grad_(False)
+            self.reference = policy if is_policy else Policy(start, *of_policy)
         if has_adapter or self.reference is not None:
             frozen = (p for p in model.parameters() if not (has_adapter and p.requires_grad))
             self.start_digest = weights_digest(frozen)
-        critic = Critic(model, algo.critic.kind == "own") if algo.critic is not None else None
-        shard(*filter(None, (model, critic, self.reference and self.reference.model)))
+        critic = None
+        if algo.critic is not None:
+            critic = Critic(model, algo.critic.kind == "own")
+        for module in dict.fromkeys(filter(None, (policy, critic, self.reference))):
+            if optim.checkpointing == "on":
+                recompute(module)
+            if is_shared_out(optim):
+                share_out(module, optim)
         self.forward = ForwardPass(policy, self.reference, critic, algo, config.optim.micro_tokens)
         self.objective = Objective(policy, critic, algo)
         limits = rollout.max_tokens, config.steps, rollout.mismatch_limit
@@ -191,8 +195,8 @@ class Trainer:
         self.objective.kl_coef = state.values["kl_coef"]
         self.cursor.load_state_dict(state.values)
         self.collector.load_state_dict(state.values, self.prompts)
-        torch.set_rng_state(state.tensors["torch_rng"])
         self.updater.load_state_dict(state)
+        torch.set_rng_state(state.tensors["torch_rng"])  # loading may have drawn numbers
         if self.reference is not None and self.config.algorithm.renewal:
             load_module("reference", self.reference.model, state.tensors)
 

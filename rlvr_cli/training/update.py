@@ -14,8 +14,7 @@ from rlvr_cli.algorithm.samples import TrainingSample
 from rlvr_cli.config import OptimConfig
 from rlvr_cli.core.errors import EngineError
 from rlvr_cli.model.adapter import trained
-from rlvr_cli.ranks.group import summed, world
-from rlvr_cli.ranks.shards import whole
+from rlvr_cli.ranks.group import summed, sync_gradients, whole, world
 from rlvr_cli.training.batch import batches_for
 from rlvr_cli.training.objective import Objective
 from rlvr_cli.training.optimizer import load_optimizer, new_optimizer, optimizer_state, set_rates
@@ -139,10 +138,9 @@ class Updater:
         samples = [sample for sample in samples if sample.is_fresh]
         denominators = self._denominators(samples)
         found: defaultdict[str, float] = defaultdict(float)
-        with self.policy.computed():
-            for batch in batches_for(self.policy, samples, self.optim.micro_tokens):
-                for name, values in self.objective.divergences(batch, denominators).items():
-                    found[f"{name}_after"] += batch.counts * float((values * batch.mask).sum())
+        for batch in batches_for(self.policy, samples, self.optim.micro_tokens):
+            for name, values in self.objective.divergences(batch, denominators).items():
+                found[f"{name}_after"] += batch.counts * float((values * batch.mask).sum())
         return {name: value / denominators.tokens for name, value in summed(found).items()}
 
     def _denominators(self, samples: Sequence[TrainingSample]) -> LossDenominators:
@@ -182,6 +180,8 @@ class Updater:
         own: defaultdict[str, float] = defaultdict(float)
         for batch in batches_for(self.policy, samples, self.optim.micro_tokens):
             loss, per_token = self.objective(batch, denominators, learns_policy)
+            is_wanted = batch.is_last or self.optim.offload == "all"  # on a GPU they lie whole
+            sync_gradients(filter(None, (self.policy, self.critic)), is_wanted)
             (loss * batch.counts).backward()
             advance(batch.counts * world() * int(batch.mask.sum()))
             own["loss"] += batch.counts * float(loss.detach())

@@ -13,14 +13,22 @@ from rlvr_cli.model.adapter import (
     add_adapter,
     is_adapter,
     load_adapter,
+    matrices,
     merge,
     merged_parameters,
-    save_adapter,
+    save_adapter_config,
     switched_off,
     trained,
 )
+from rlvr_cli.ranks.files import write_tensors
 
 IDS = torch.tensor([[3, 5, 7, 11, 13]])
+
+
+def save(model, directory) -> None:
+    """As a checkpoint does."""
+    save_adapter_config(model, "base", directory)
+    write_tensors(directory / "adapter_model.safetensors", matrices(model).items())
 
 
 def adapted(family: str = "qwen2-tied", dtype: torch.dtype = torch.float64, **options):
@@ -121,7 +129,7 @@ def test_named_targets_alone_are_trained():
 @pytest.mark.parametrize("family", ["qwen2-tied", "gpt2"])
 def test_files_keep_it_and_merge_it(family, tmp_path):
     model = adapted(family, torch.float32)
-    save_adapter(model, "base", tmp_path)
+    save(model, tmp_path)
     again = random_model(family)
     add_adapter(again, 2, 32, "all-linear", 9)
     load_adapter(again, tmp_path)
@@ -136,7 +144,7 @@ def test_peft_reads_the_files(tmp_path):
     import peft
 
     model = adapted(dtype=torch.float32)
-    save_adapter(model, "base", tmp_path)
+    save(model, tmp_path)
     theirs = peft.PeftModel.from_pretrained(random_model(), tmp_path)
     torch.testing.assert_close(logits(theirs), logits(model))
 
@@ -146,7 +154,7 @@ def test_peft_reads_the_files(tmp_path):
     [("use_dora", True), ("use_rslora", True), ("alpha_pattern", {"q_proj": 1}), (None, None)],
 )
 def test_an_adapter_that_means_more_than_its_matrices_is_refused(setting, value, tmp_path):
-    save_adapter(adapted(dtype=torch.float32), "base", tmp_path)
+    save(adapted(dtype=torch.float32), tmp_path)
     if setting:
         path = tmp_path / "adapter_config.json"
         path.write_text(json.dumps(json.loads(path.read_text()) | {setting: value}))
@@ -160,7 +168,7 @@ def test_an_adapter_that_means_more_than_its_matrices_is_refused(setting, value,
 
 
 def test_an_adapter_of_another_model_is_refused(tmp_path):
-    save_adapter(adapted("qwen3", torch.float32), "base", tmp_path)
+    save(adapted("qwen3", torch.float32), tmp_path)
     with pytest.raises(ValueError, match="not of this model"):
         load_adapter(deepcopy(adapted()), tmp_path)
     with pytest.raises(UserError, match="does not fit base"):
@@ -171,5 +179,5 @@ def test_an_adapter_is_known_by_its_settings(tmp_path):
     (tmp_path / "config.json").touch()
     assert not is_adapter(tmp_path)
     assert not is_adapter("org/adapter")
-    save_adapter(adapted(), "base", tmp_path)
+    save(adapted(), tmp_path)
     assert is_adapter(tmp_path)

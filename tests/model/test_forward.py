@@ -63,9 +63,9 @@ def test_logprobs_and_gradients_are_the_models_own(family):
     forward = forward_of(model)
     assert forward.packed == (family not in PADDED)
     assert forward.plain_head == (family not in OWN_HEAD)
-    policy = Policy(model, VOCAB, 1.0, forward=forward)
+    policy = Policy(model, VOCAB, 1.0, how=forward)
     found = {}
-    for batch in micro_batches(ROWS, 60, policy.head.weight, forward.packed):
+    for batch in micro_batches(ROWS, 60, policy.like, forward.packed):
         logprobs = policy.token_stats(batch.inputs).logprobs
         for row, line in zip(batch.samples, logprobs, strict=True):
             assert not line[len(row.response_ids) :].any()
@@ -89,8 +89,8 @@ def test_logprobs_and_gradients_are_the_models_own(family):
 def test_packing_these_would_be_wrong(family):
     model = random_model(family)
     forward = Forward(packed=True, attention="", plain_head=family not in OWN_HEAD)
-    policy = Policy(model, VOCAB, 1.0, forward=forward)
-    (batch,) = micro_batches(ROWS, 1000, policy.head.weight)
+    policy = Policy(model, VOCAB, 1.0, how=forward)
+    (batch,) = micro_batches(ROWS, 1000, policy.like)
     try:
         with torch.no_grad():
             found = policy.token_stats(batch.inputs).logprobs

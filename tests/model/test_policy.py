@@ -5,15 +5,16 @@ from dataclasses import replace
 
 import pytest
 import torch
-from conftest import random_model
+from conftest import double_model, random_model
 from families import VOCAB
 
 import rlvr_cli.model.policy
 from rlvr_cli.algorithm.samples import TrainingSample
 from rlvr_cli.model.adapter import add_adapter
 from rlvr_cli.model.forward import PACKED
-from rlvr_cli.model.policy import Critic, Policy, weights_digest
-from rlvr_cli.model.units import Way
+from rlvr_cli.model.policy import Critic, Policy, recompute, share_out, weights_digest
+from rlvr_cli.model.settings import OptimConfig
+from rlvr_cli.ranks.group import own_slice
 from rlvr_cli.training.batch import micro_batches
 
 ROWS = [
@@ -29,7 +30,7 @@ ROWS = [
 
 
 def stats(policy: Policy, rows=ROWS):
-    (batch,) = micro_batches(rows, 10_000, policy.head.weight)
+    (batch,) = micro_batches(rows, 10_000, policy.model.get_output_embeddings().weight)
     return batch, policy.token_stats(batch.inputs)
 
 
@@ -54,7 +55,9 @@ def test_chunks_give_the_same_values_and_gradients(monkeypatch):
     for chunk_logits in (1 << 24, 2 * VOCAB):
         monkeypatch.setattr(rlvr_cli.model.policy, "_CHUNK_LOGITS", chunk_logits)
         _, found = stats(policy)
-        (gradient,) = torch.autograd.grad(found.logprobs.sum(), policy.head.weight)
+        (gradient,) = torch.autograd.grad(
+            found.logprobs.sum(), policy.model.get_output_embeddings().weight
+        )
         results.append((found.logprobs.detach(), found.entropy, gradient))
     for whole, chunked in zip(*results, strict=True):
         torch.testing.assert_close(chunked, whole)
@@ -74,15 +77,14 @@ def test_ids_beyond_the_tokenizer_have_no_probability():
 def test_the_entropy_has_its_gradient_where_asked(monkeypatch, chunk_logits):
     monkeypatch.setattr(rlvr_cli.model.policy, "_CHUNK_LOGITS", chunk_logits)
     policy = Policy(random_model().double(), VOCAB, temperature=0.7)
-    (batch,) = micro_batches(ROWS, 10_000, policy.head.weight)
-    hidden = policy.hidden(batch.inputs).detach().requires_grad_()
-    policy.stats_of(hidden, batch.inputs, entropy_gradient=True).entropy.sum().backward()
-    found, hidden.grad = hidden.grad, None
-    states = hidden[batch.inputs.predicted_from[batch.mask.bool()]]
-    logits = policy.head(states) / 0.7
-    torch.distributions.Categorical(logits=logits).entropy().sum().backward()
-    torch.testing.assert_close(found, hidden.grad)
-    assert not policy.stats_of(hidden, batch.inputs).entropy.requires_grad
+    (batch,) = micro_batches(ROWS, 10_000, policy.model.get_output_embeddings().weight)
+    weight = policy.model.get_output_embeddings().weight
+    found = policy.token_stats(batch.inputs, entropy_gradient=True).entropy.sum()
+    logits = policy.states(batch.inputs) @ weight.T / 0.7
+    entropy = torch.distributions.Categorical(logits=logits).entropy().sum()
+    gradients = [torch.autograd.grad(one, weight)[0] for one in (found, entropy)]
+    torch.testing.assert_close(*gradients)
+    assert not policy.token_stats(batch.inputs).entropy.requires_grad
 
 
 def test_rows_of_logits_at_once_by_hand():
@@ -115,13 +117,12 @@ def test_without_entropy_it_is_0_and_all_else_the_same():
     assert torch.equal(found.logprobs, whole.logprobs)
     assert whole.entropy.any()
     assert not found.entropy.any()
-    hidden = policy.hidden(batch.inputs)
-    assert not policy.stats_of(hidden, batch.inputs, True, entropy=False).entropy.any()
+    assert not policy.token_stats(batch.inputs, False, True).entropy.any()
 
 
 def test_an_output_layer_with_more_than_weights_is_the_models_own():
     model = random_model("cohere").double()  # it scales its logits by 0.25
-    own = Policy(model, VOCAB, 1.0, forward=replace(PACKED, plain_head=False))
+    own = Policy(model, VOCAB, 1.0, how=replace(PACKED, plain_head=False))
     _, found = stats(own)
     _, plain = stats(Policy(model, VOCAB, 4.0))
     torch.testing.assert_close(found.logprobs, plain.logprobs)
@@ -134,8 +135,8 @@ def test_the_policy_is_with_its_adapter_unless_asked_for_without():
     for name, parameter in model.named_parameters():
         if "lora_B" in name:
             torch.nn.init.ones_(parameter)
-    _, found = stats(Policy(model, VOCAB, 1.0))
-    _, without = stats(Policy(model, VOCAB, 1.0, with_adapter=False))
+    batch, found = stats(Policy(model, VOCAB, 1.0))
+    without = Policy(model, VOCAB, 1.0).token_stats(batch.inputs, with_adapter=False)
     assert torch.equal(without.logprobs, before.logprobs)
     assert not torch.equal(found.logprobs, before.logprobs)
 
@@ -148,13 +149,68 @@ def test_sums_are_in_float32_at_least_and_where_the_model_is():
     assert Policy(random_model().to("meta"), VOCAB, 1.0).like.device.type == "meta"
 
 
-def test_layers_stay_as_they_are_unless_computed_otherwise():
-    model = random_model()
-    plain = type(model.base_model.layers[0])
-    Policy(model, VOCAB, 1.0)
-    assert type(model.base_model.layers[0]) is plain
-    Policy(model, VOCAB, 1.0, Way(torch.bfloat16))
-    assert type(model.base_model.layers[0]) is not plain
+@pytest.mark.parametrize("family", ["qwen2-tied", "qwen2-untied", "gpt2", "gpt-neox", "phi3"])
+def test_layers_that_are_computed_again_give_the_same_and_keep_their_input_alone(family):
+    """What is kept for the backward pass is counted by autograd's own hooks."""
+    found = []
+    for again in (False, True):
+        policy = Policy(random_model(family).double(), VOCAB, 0.7)
+        weights = {p.data_ptr() for p in policy.parameters()}
+        kept = [0]
+        if again:
+            recompute(policy)
+
+        def count(tensor, weights=weights, kept=kept):
+            kept[0] += 0 if tensor.data_ptr() in weights else tensor.numel()
+            return tensor
+
+        (batch,) = micro_batches(ROWS, 10_000, policy.like)
+        with torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
+            policy.states(batch.inputs)
+        _, of = stats(policy)
+        of.logprobs.sum().backward()
+        gradients = [p.grad for p in policy.parameters() if p.grad is not None]
+        found.append((kept[0], [of.logprobs, of.entropy, *gradients]))
+        with torch.no_grad():
+            assert torch.equal(stats(policy)[1].logprobs, of.logprobs)
+    (all_of_it, plain), (inputs, again) = found
+    assert inputs < all_of_it / 3
+    assert all(map(torch.equal, plain, again))
+
+
+@pytest.fixture
+def _one_process():
+    """A group of one process, as on one GPU."""
+    yield
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.usefixtures("_one_process")
+@pytest.mark.parametrize("offload", ["none", "all"])
+def test_shared_out_over_one_process_it_computes_in_another_type(offload):
+    """The weights and their gradients keep theirs; the critic's head computes in float32."""
+    policy = Policy(double_model(), VOCAB, 1.0)
+    critic = Critic(policy.model, True)
+    torch.nn.init.normal_(critic.head.weight)
+    (batch,) = micro_batches(ROWS, 10_000, policy.like)
+    _, exact = stats(policy)
+    exact.logprobs.sum().backward()
+    gradients = [p.grad.clone() for p in policy.parameters()]
+    policy.zero_grad()
+    values = critic(batch.inputs, None).detach()
+    for module in (policy, critic):
+        share_out(module, OptimConfig(precision="bfloat16", offload=offload))
+    _, near = stats(policy)
+    assert near.states.dtype == torch.bfloat16
+    near.logprobs.sum().backward()
+    assert 0 < (near.logprobs - exact.logprobs).abs().max() < 0.5
+    for parameter, gradient in zip(policy.parameters(), gradients, strict=True):
+        assert parameter.dtype == parameter.grad.dtype == torch.float64
+        ours = own_slice(parameter.grad).flatten()
+        assert torch.nn.functional.cosine_similarity(ours, gradient.flatten(), 0) > 0.98
+    found = critic(batch.inputs, None)
+    assert found.dtype == torch.float64
+    assert 0 < (found - values).abs().max() < 0.5
 
 
 @pytest.mark.parametrize("has_own_body", [True, False])
@@ -164,20 +220,21 @@ def test_a_critics_values_by_hand(has_own_body):
     assert (critic.body is not None) == has_own_body
     assert (critic.head.weight.shape, critic.head.weight.dtype) == ((1, 32), torch.float32)
     (batch,) = micro_batches(ROWS, 10_000, policy.like)
-    hidden = policy.hidden(batch.inputs)
-    given = None if has_own_body else hidden
-    assert not critic.values(batch.inputs, given).any()
+    states = policy.states(batch.inputs)
+    given = None if has_own_body else states
+    assert not critic(batch.inputs, given).any()
     torch.nn.init.normal_(critic.head.weight)
     critic.head.bias.data.fill_(2.0)
-    expected = (hidden.float() @ critic.head.weight[0] + 2.0)[batch.inputs.predicted_from]
-    found = critic.values(batch.inputs, given)
-    torch.testing.assert_close(found, expected * batch.mask)
+    expected = states.float() @ critic.head.weight[0] + 2.0
+    found = critic(batch.inputs, given)
+    torch.testing.assert_close(found[batch.mask.bool()], expected)
+    assert not found[~batch.mask.bool()].any()
     if has_own_body:
-        assert torch.equal(found, critic.values(batch.inputs, 0 * hidden))
+        assert torch.equal(found, critic(batch.inputs, 0 * states))
         assert next(critic.body.parameters()) is not next(model.base_model.parameters())
     else:
         with pytest.raises(ValueError, match="needs the policy's hidden states"):
-            critic.values(batch.inputs, None)
+            critic(batch.inputs, None)
 
 
 def test_the_checksum_of_weights_is_that_of_their_bytes_in_order():

@@ -5,11 +5,6 @@ import json
 from pathlib import Path
 
 import pytest
-import torch
-from conftest import random_model
-from families import FAMILIES, family_config
-from safetensors.torch import load_file, save_file
-from side_by_side import side_by_side
 from transformers import AutoModelForCausalLM
 
 import rlvr_cli
@@ -21,7 +16,6 @@ from rlvr_cli.model.pretrained import (
     model_from_pretrained,
     parameter_count,
 )
-from rlvr_cli.ranks.shards import is_shared, own_slice, whole
 
 PACKAGE = Path(rlvr_cli.__file__).parent
 TINY = PACKAGE / "tiny"
@@ -135,79 +129,3 @@ def test_links_into_a_cache_are_files_like_others(tmp_path):
     (tmp_path / "m").mkdir()
     (tmp_path / "m" / "config.json").symlink_to("../blobs/a")
     check_files(tmp_path / "m")
-
-
-def slices(place: Path, families: dict[str, bool]) -> None:
-    """Load each family in slices, as this process holds them and as transformers reads them."""
-    from transformers.distributed.sharding_utils import DtensorShardOperation as Operation
-
-    read, plain = [], Operation.shard_tensor
-    Operation.shard_tensor = lambda *args, **options: (
-        read.append(plain(*args, **options)) or read[-1]
-    )
-    for family, in_slices in families.items():
-        kind = AutoModelForCausalLM
-        whole_one = model_from_pretrained(kind, place / family, dtype=torch.float32)
-        read.clear()
-        model = model_from_pretrained(kind, place / family, True, dtype=torch.float32)
-        own = dict(model.named_parameters())
-        assert all(is_shared(one) == in_slices for one in own.values()), family
-        if in_slices:
-            rows = sum(own_slice(one).nbytes for one in own.values())
-            assert sum(one.nbytes for one in read if one is not None) == rows
-            assert rows < 0.6 * sum(one.nbytes for one in whole_one.parameters())
-        for name, one in whole_one.named_parameters():
-            assert torch.equal(whole(own[name].detach()), one), (family, name)
-        for name, one in whole_one.named_buffers():
-            assert torch.equal(model.get_buffer(name), one), (family, name)
-        tied = [one.get_output_embeddings().weight for one in (model, whole_one)]
-        own_is_tied = tied[0] is model.get_input_embeddings().weight
-        assert own_is_tied == (tied[1] is whole_one.get_input_embeddings().weight)
-
-
-@pytest.mark.parametrize("count", [2, 3])
-def test_each_process_reads_its_own_rows_alone(count, tmp_path):
-    """Every family; four experts are not enough for three processes, which load such a model
-    whole."""
-    for family in FAMILIES:
-        random_model(family).save_pretrained(tmp_path / family)
-    experts = {"qwen2-moe", "qwen3-moe", "qwen3-next", "mixtral", "deepseek-v3"}
-    families = {family: count == 2 or family not in experts for family in FAMILIES}
-    side_by_side(count, lambda: slices(tmp_path, families), tmp_path)
-
-
-def lost(place: Path) -> None:
-    with pytest.raises(UserError, match=r"1 of its weights are missing .*model.norm.weight"):
-        model_from_pretrained(AutoModelForCausalLM, place, True)
-
-
-def test_a_weight_that_is_missing_is_missed_in_slices_too(tmp_path):
-    random_model().save_pretrained(tmp_path)
-    held = load_file(tmp_path / "model.safetensors")
-    del held["model.norm.weight"]
-    save_file(held, tmp_path / "model.safetensors", {"format": "pt"})
-    side_by_side(2, lambda: lost(tmp_path), tmp_path)
-
-
-def test_rows_made_of_several_others_are_loaded_whole(tmp_path, monkeypatch):
-    """A conversion that cuts one weight into three: the rows of a process are not those of all."""
-    from transformers import modeling_utils
-    from transformers.core_model_loading import Chunk, WeightConverter
-
-    names = [f"self_attn.{one}_proj.weight" for one in "qkv"]
-    cut = WeightConverter(["self_attn.qkv.weight"], names, [Chunk(dim=0)])
-    monkeypatch.setattr(modeling_utils, "get_model_conversion_mapping", lambda *_, **__: [cut])
-    config = family_config("llama")
-    model = random_model("llama")
-    held = dict(model.named_parameters())
-    for n in range(config.num_hidden_layers):
-        at = f"model.layers.{n}."
-        parts = [held.pop(f"{at}{name}").detach() for name in names]
-        held[f"{at}self_attn.qkv.weight"] = torch.cat(parts)
-    model.config.save_pretrained(tmp_path / "llama")
-    save_file(
-        {name: one.detach() for name, one in held.items()},
-        tmp_path / "llama" / "model.safetensors",
-        {"format": "pt"},
-    )
-    side_by_side(2, lambda: slices(tmp_path, {"llama": False}), tmp_path)

@@ -1,30 +1,30 @@
 """Processes side by side, forked from that of the tests, so that none has to import torch."""
 
 import os
+import socket
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
+import torch.distributed as dist
+
 from rlvr_cli.ranks.group import start
-from rlvr_cli.ranks.launch import _meeting_point
 
 _LIMIT_S = 900.0
 
 
-def side_by_side(
-    count: int, work: Callable[[], object], place: Path, counts: Sequence[int] = ()
-) -> None:
-    """Run `work` in so many processes that have met; their output goes to files in `place`.
-
-    `counts`: how many each believes there are."""
-    common = _meeting_point(count)
+def side_by_side(count: int, work: Callable[[], object], place: Path) -> None:
+    """Run `work` in so many processes that have met; their output goes to files in `place`."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    size = str(count)
+    common = {"WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size, "MASTER_PORT": port}
+    common |= {"MASTER_ADDR": "127.0.0.1", "GLOO_SOCKET_IFNAME": "lo"}
     place.mkdir(parents=True, exist_ok=True)
-    children = []
-    for rank in range(count):
-        counted = {"WORLD_SIZE": str(counts[rank])} if counts else {}
-        children.append(_forked(rank, common | counted, work, place))
+    children = [_forked(rank, common, work, place) for rank in range(count)]
     deadline, statuses = time.monotonic() + _LIMIT_S, {}
     while len(statuses) < count:
         for child in children:
@@ -52,6 +52,8 @@ def _forked(rank: int, common: dict[str, str], work: Callable[[], object], place
         os.dup2(log, 2)
         sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
         os.environ |= common | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+        if dist.is_initialized():  # a test before has left a group of one
+            dist.destroy_process_group()
         start()
         work()
         status = 0

@@ -61,14 +61,3 @@ def test_a_missing_library_is_said_before_anything_is_loaded(monkeypatch):
     monkeypatch.setitem(sys.modules, "torchao.optim", None)
     with pytest.raises(UserError, match=r"^optim.moments 8bit: torchao is not installed; pip "):
         planned("optim.moments=8bit")
-
-
-def test_tensor_parallelism_wants_vllm_and_processes_that_it_divides(monkeypatch):
-    with pytest.raises(UserError, match=r"^rollout.tensor_parallel 2: --engine transformers has"):
-        planned("rollout.tensor_parallel=2", "engine=transformers")
-    with pytest.raises(UserError, match="it does not divide the processes of this machine, 1: "):
-        planned("rollout.tensor_parallel=2")
-    monkeypatch.setattr(plan, "local_world", lambda: 4)
-    assert planned("rollout.tensor_parallel=2").config.rollout.tensor_parallel == 2
-    with pytest.raises(UserError, match=r"tensor_parallel 3: it does not divide .*, 4: give"):
-        planned("rollout.tensor_parallel=3")

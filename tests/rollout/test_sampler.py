@@ -1,19 +1,14 @@
 """From completions to judged groups, their seeds, and the rows that are written of them."""
 
-import os
-import signal
 import time
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from side_by_side import side_by_side
 from small_groups import RIGHT, made_prompt, made_rollout
 from small_trainer import Judge, Tokenizer
 
 from rlvr_cli.core.types import Completion, Problem, Prompt, Rollout, SamplingParams
-from rlvr_cli.ranks.launch import rank
 from rlvr_cli.rollout.sampler import Sampler, response_row, response_seed
 
 PARAMS = SamplingParams(2, 5)
@@ -128,50 +123,3 @@ def test_a_response_is_decoded_as_a_whole(ids):
 
 
 SIX = [made_prompt(name) for name in "abcdef"]
-
-
-def in_pairs() -> None:
-    engine, judge = Engine(), Witness()
-    sampler = Sampler(engine, Tokenizer(), judge, together=2)
-    found = list(sampler.groups(SIX, PARAMS, range(6), listener=print))
-    assert sorted(index for index, _ in found) == [0, 1, 2, 3, 4, 5]
-    _, _, seeds, listener = engine.asked
-    assert seeds == ([0, 2, 4] if rank() < 2 else [1, 3, 5])
-    assert (listener is None) == rank() % 2
-    assert len(judge.seen) == 2 * (1 if rank() % 2 else 2)
-
-
-def test_two_of_four_have_one_engine_and_judge_what_it_gives_once(tmp_path):
-    side_by_side(4, in_pairs, tmp_path)
-
-
-class Ends(Engine):
-    """Ends in the second process by a signal or an error; the first waits until that is said."""
-
-    def __init__(self, how: str, said: Path) -> None:
-        self.how, self.said = how, said
-
-    def generate(self, *asked):
-        if rank() and self.how == "error":
-            raise RuntimeError("out of memory")
-        if rank():
-            os.kill(os.getpid(), signal.SIGTERM)
-        while self.how == "error" and not self.said.exists():
-            time.sleep(0.01)
-        yield from super().generate(*asked)
-
-
-def ended(how: str, said: Path) -> None:
-    sampler = Sampler(Ends(how, said), Tokenizer(), Witness(), together=2)
-    if how == "error" and not rank():
-        assert len(list(sampler.rollout(SIX, PARAMS, range(6)))) == 3
-        return
-    with pytest.raises(RuntimeError if how == "error" else KeyboardInterrupt):
-        list(sampler.groups(SIX, PARAMS, range(6)))
-    said.touch()
-
-
-@pytest.mark.parametrize("how", ["error", "signal"])
-def test_one_that_ends_leaves_no_other_waiting_inside_the_engine(how, tmp_path):
-    """A signal is told to all once all is drawn; an error ends the process that has it alone."""
-    side_by_side(2, lambda: ended(how, tmp_path / "said"), tmp_path)

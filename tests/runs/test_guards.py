@@ -112,7 +112,7 @@ def test_a_step_that_waits_for_a_full_batch_has_a_signal():
 
 def test_a_gradient_that_is_not_finite_is_skipped_warned_of_and_then_stops(tmp_path):
     trainer = make_trainer(has_even, "algo=grpo", "steps=5", "guards.not_finite_steps=3")
-    head = trainer.updater.policy.head.weight
+    head = trainer.updater.policy.model.get_output_embeddings().weight
     head.register_hook(lambda gradient: gradient * float("inf"))
     history: list[dict] = []
     stopped = 0

@@ -56,7 +56,7 @@ def test_padded_rows_go_together_by_length_and_padding_counts():
 
 def test_batches_are_laid_out_as_the_policy_computes_them():
     for packed in (True, False):
-        policy = SimpleNamespace(like=LIKE.double(), forward=SimpleNamespace(packed=packed))
+        policy = SimpleNamespace(like=LIKE.double(), how=SimpleNamespace(packed=packed))
         (batch,) = batches_for(policy, ROWS[:2], 100)
         assert (batch.inputs.layout is not None) == packed
         assert (batch.inputs.attention_mask is None) == packed

@@ -68,8 +68,8 @@ def bytes_a_parameter(config: Config) -> tuple[float, float]:
     if config.lora.rank is not None:
         return size / world(), size / world()
     moments = 2 * size if optim.moments == "full" else 2
-    sampling = size + (moments if optim.offload == "none" else 0)
-    return sampling / world(), (sampling + size) / world()
+    sampling = size + moments
+    return sampling / world(), sampling / world() + 4  # gradients wait whole, in float32
 
 
 def check_before_loading(config: Config, training: bool) -> None:
@@ -92,7 +92,6 @@ def check_before_loading(config: Config, training: bool) -> None:
             config.rollout.gpu_share,
             training,
             bytes_a_parameter(config),
-            config.rollout.tensor_parallel,
         )
         if shortage:
             raise UserError(f"--model {model}: {shortage}")
@@ -104,19 +103,18 @@ def gpu_shortage(
     gpu_share: float,
     training: bool,
     beside: tuple[float, float] = (12, 16),
-    together: int = 1,
 ) -> str | None:
     """Return why the model does not fit the GPU beside vLLM, and what would fit; None if it does.
 
-    vLLM takes `gpu_share` of the GPU for 2 bytes a parameter (bfloat16), which `together` GPUs
-    share, a gibibyte of workspace, keys and values. Beside it stay 4 bytes a parameter in
-    evaluation, shared out over the processes; in training those of `beside`: 12 while sampling
+    vLLM takes `gpu_share` of the GPU for 2 bytes a parameter (bfloat16),
+    a gibibyte of workspace, keys and values. Beside it stay 4 bytes a parameter in
+    evaluation; in training those of `beside`: 12 while sampling
     (weights and AdamW's moments in float32), and 16 with the gradients while vLLM sleeps.
     """
     engine_room = gpu_share * total_bytes - _ENGINE_WORKSPACE
-    sampling, updating = beside if training else (4 / world(), 0)
+    sampling, updating = beside if training else (4, 0)
     room = total_bytes - gpu_share * total_bytes
-    fits = min(engine_room * together / 2, room / sampling if sampling else math.inf)
+    fits = min(engine_room / 2, room / sampling if sampling else math.inf)
     if updating:
         fits = min(fits, (total_bytes - _ENGINE_WORKSPACE) / updating)
     if parameters <= fits:

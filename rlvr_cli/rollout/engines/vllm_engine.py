@@ -5,6 +5,7 @@ import math
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -12,17 +13,12 @@ import torch.distributed as dist
 from transformers import PreTrainedModel
 
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.signals import asked
+from rlvr_cli.core.libraries import replaced
 from rlvr_cli.core.types import Completion, SamplingParams
-from rlvr_cli.ranks.files import put_together
+from rlvr_cli.model.loading import default_device
 from rlvr_cli.ranks.group import world
 from rlvr_cli.rollout.engines.base import Listener, refuse_prompts
-from rlvr_cli.rollout.engines.vllm_import import (
-    LOG_LEVEL,
-    import_vllm,
-    unchanged_process,
-    without_shared_memory,
-)
+from rlvr_cli.rollout.engines.vllm_import import LOG_LEVEL, import_vllm, unchanged_process
 
 _SEQUENCES = 512
 """Responses that are decoded together at most."""
@@ -35,8 +31,7 @@ class VllmEngine:
     `vocab_size` is the tokenizer's: the copy has no other ids, so none beyond can be sampled.
     `kv_budget_mb` bounds the keys and values on a CPU, `gpu_share` all that vLLM holds on a GPU.
     With `seeded` false the responses are random, not repeatable, which spares vLLM a generator a
-    response. `together` processes have one engine, each a part of every layer: all of them call
-    alike, and get the same. Raises UserError if vLLM cannot start with the model or the memory.
+    response. Raises UserError if vLLM cannot start with the model or the memory.
     """
 
     name = "vllm"
@@ -49,21 +44,18 @@ class VllmEngine:
         kv_budget_mb: int,
         gpu_share: float,
         seeded: bool = True,
-        together: int = 1,
     ) -> None:
-        self.stop_ids, self.seeded, self.together = list(stop_ids), seeded, together
-        self._on_gpu = model.device.type == "cuda"
+        self.stop_ids, self.seeded = list(stop_ids), seeded
+        self._on_gpu = default_device() == "cuda"  # the model may wait on the CPU
         self._vocab_size = min(vocab_size, model.get_output_embeddings().weight.shape[0])
         self._cut_names, self._aliases = _shared_names(model, with_aliases=not self._on_gpu)
         device = _on_a_gpu(gpu_share) if self._on_gpu else _on_a_cpu(model, kv_budget_mb)
+        self._joined = dist.is_initialized()
         if world() > 1:  # the processes are ours
             device["distributed_executor_backend"] = "external_launcher"
-            device["tensor_parallel_size"] = together
         with unchanged_process(), tempfile.TemporaryDirectory() as directory:
             self._write_config(model, directory)
             vllm = import_vllm()
-            if together > 1 and not self._on_gpu:
-                without_shared_memory()
             try:
                 self.llm = vllm.LLM(
                     directory,
@@ -87,7 +79,7 @@ class VllmEngine:
         cache = self.llm.llm_engine.vllm_config.cache_config
         self.kv_tokens = int(cache.num_gpu_blocks * cache.block_size)
         self._asleep = False
-        self.sync_weights(put_together(dict(model.named_parameters())))
+        self.sync_weights(model.named_parameters())
 
     def generate(
         self,
@@ -115,22 +107,9 @@ class VllmEngine:
                         p = index.pop(output.request_id)
                         group = [_completion(c, params.temperature) for c in output.outputs]
                         yield p, group if len(group) == params.samples else group * params.samples
-                if self._is_stopped():
-                    raise KeyboardInterrupt
         finally:
             if index:
                 core.abort_request(list(index))
-
-    def _is_stopped(self) -> bool:
-        """Return whether a signal came to one of several processes that have one engine."""
-        if self.together == 1:
-            return False
-        from vllm.distributed import parallel_state
-
-        flag = torch.tensor(int(asked()))
-        group = parallel_state.get_tp_group().cpu_group
-        dist.all_reduce(flag, dist.ReduceOp.MAX, group=group)
-        return bool(flag)
 
     def request(self, params: SamplingParams, seed: int) -> Any:
         """Build vLLM's settings for a group; greedy, one response stands for all."""
@@ -174,11 +153,12 @@ class VllmEngine:
         """Stop vLLM and free its memory."""
         from vllm.distributed import parallel_state
 
-        self.llm.llm_engine.engine_core.shutdown()
-        del self.llm
-        if world() > 1:  # the group is ours
-            parallel_state.destroy_model_parallel()
-        else:
+        # It ends all groups of processes, also the one that was there before it.
+        end = dist.destroy_process_group
+        keep = replaced(dist, "destroy_process_group", lambda one=None: one and end(one))
+        with keep if self._joined else nullcontext():
+            self.llm.llm_engine.engine_core.shutdown()
+            del self.llm
             parallel_state.cleanup_dist_env_and_memory()
 
     def _write_config(self, model: PreTrainedModel, directory: str) -> None:

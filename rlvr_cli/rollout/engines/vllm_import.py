@@ -4,7 +4,6 @@ import os
 import random
 import sys
 import tempfile
-import warnings
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -36,15 +35,6 @@ def known_architectures() -> Collection[str]:
         import_vllm()
         from vllm.model_executor.models import ModelRegistry
     return ModelRegistry.get_supported_archs()
-
-
-def without_shared_memory() -> None:
-    """Let processes on a CPU speak through gloo: vLLM gives the shared memory of all runs of a
-    machine one name, and one that is killed leaves it behind."""
-    from vllm.distributed.device_communicators.cpu_communicator import CpuCommunicator
-
-    warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")
-    CpuCommunicator._all_group_ranks_share_shm_group_name = lambda self: False
 
 
 @contextmanager

@@ -53,8 +53,8 @@ def test_sampled_logprobs_are_the_trainers(family, temperature):
         for p in groups
         for c in groups[p]
     ]
-    policy = Policy(model, VOCAB, temperature, forward=forward)
-    for batch in micro_batches(rows, 40, policy.head.weight, forward.packed):
+    policy = Policy(model, VOCAB, temperature, how=forward)
+    for batch in micro_batches(rows, 40, policy.like, forward.packed):
         with torch.no_grad():
             logprobs = policy.token_stats(batch.inputs).logprobs
         drawn = batch.column("rollout_logprobs")

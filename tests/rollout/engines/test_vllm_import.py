@@ -11,7 +11,6 @@ from rlvr_cli.rollout.engines import vllm_import
 from rlvr_cli.rollout.engines.vllm_import import (
     import_vllm,
     unchanged_process,
-    without_shared_memory,
 )
 
 
@@ -44,14 +43,3 @@ def test_what_was_set_stays_set(monkeypatch):
     assert found.pop("VLLM_LOGGING_LEVEL") == "INFO"
     assert found.pop("VLLM_ENABLE_V1_MULTIPROCESSING") == "0"
     assert len(found) == 3
-
-
-def test_processes_on_a_cpu_share_no_memory_of_one_name(monkeypatch):
-    communicator = type("CpuCommunicator", (), {})
-    name = "vllm.distributed.device_communicators.cpu_communicator"
-    parts = name.split(".")
-    for count in range(1, len(parts) + 1):
-        monkeypatch.setitem(sys.modules, ".".join(parts[:count]), SimpleNamespace())
-    monkeypatch.setitem(sys.modules, name, SimpleNamespace(CpuCommunicator=communicator))
-    without_shared_memory()
-    assert communicator()._all_group_ranks_share_shm_group_name() is False

@@ -1,0 +1,191 @@
+"""Training shared out over processes is training by one, whatever model and objective."""
+
+import json
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import random_model
+from families import FAMILIES
+from safetensors.torch import load_file, save_file
+from side_by_side import side_by_side
+from small_trainer import has_even, make_trainer, steps, weights
+
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.evaluation.metrics import repeatable
+from rlvr_cli.model import policy as models
+from rlvr_cli.model.policy import decoder_layers
+from rlvr_cli.ranks.files import put_together
+from rlvr_cli.ranks.group import is_first, is_shared, shard
+from rlvr_cli.training.trainer import Trainer
+
+SMALL = ("steps=3", "optim.micro_tokens=40")
+PRESETS = {
+    "dapo": ("algo=dapo", "rollout.prompts=2"),
+    "grpo": ("algo=grpo", "optim.checkpointing=on"),
+    "iterative": (
+        *("algo=grpo", "algorithm.kl.reference=iterative", "algorithm.kl.reference.every=2"),
+        "algorithm.kl.reference.resets_optimizer=true",
+    ),
+    "ppo": ("algo=ppo", "algorithm.advantage.critic.warmup=1"),
+    "shared critic": ("algo=ppo", "algorithm.advantage.critic=shared", "algorithm.epochs=2"),
+    "lora": ("algo=grpo", "lora.rank=2"),
+    "experts": ("algo=dapo",),
+}
+EXACT = ("dapo", "shared critic", "lora")
+"""Those that are trained in float64 as well; the experts' products have none."""
+ROUNDED = (*SMALL, "algo=grpo", "optim.weights=bfloat16", "rollout.mismatch_limit=1")
+CLOSE = 1e-5
+"""Of what float32 rounds in three steps at a learning rate of 0.01."""
+
+
+def made(name: str, exact: bool) -> Trainer:
+    model = random_model("qwen2-moe" if name == "experts" else "qwen2-tied")
+    return make_trainer(has_even, *SMALL, *PRESETS[name], model=model.double() if exact else model)
+
+
+def trained(place: Path) -> None:
+    """Train each preset for three steps; keep what came out."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(models, "_CHUNK_LOGITS", 3 * 50)  # the output layer in several chunks
+        for name in PRESETS:
+            keep(made(name, False), place / name)
+        for name in EXACT:
+            keep(made(name, True), place / f"{name}, float64")
+    keep(make_trainer(has_even, *ROUNDED), place / "bfloat16")
+
+
+def keep(trainer: Trainer, place: Path) -> None:
+    optimizer = trainer.updater.optimizer
+    held = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    rows = steps(trainer, place)
+    state = dict(put_together(trainer.state_dict().tensors))
+    numbers = {str(index): tensor for index, tensor in enumerate(weights(trainer))}
+    if is_first():
+        (place / "shared").write_text(json.dumps(list(map(is_shared, held))))
+        (place / "metrics").write_text(json.dumps([repeatable(row) for row in rows]))
+        save_file({key: tensor.contiguous() for key, tensor in numbers.items()}, place / "weights")
+        save_file({key: tensor.contiguous() for key, tensor in state.items()}, place / "state")
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory) -> Path:
+    place = tmp_path_factory.mktemp("alone")
+    trained(place)
+    return place
+
+
+def beside(count: int, factory: pytest.TempPathFactory) -> Path:
+    place = factory.mktemp(f"beside-{count}")
+    side_by_side(count, lambda: trained(place), place)
+    return place
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory) -> Path:
+    return beside(2, tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory) -> Path:
+    return beside(3, tmp_path_factory)
+
+
+@cache
+def tensors(path: Path) -> dict[str, torch.Tensor]:
+    return load_file(path)
+
+
+def furthest(one: Path, other: Path) -> float:
+    found, expected = tensors(one), tensors(other)
+    assert {k: t.shape for k, t in found.items()} == {k: t.shape for k, t in expected.items()}
+    return max(
+        float((found[k].double() - t.double()).abs().max())
+        for k, t in expected.items()
+        if len(t.shape)
+    )
+
+
+def same_run(place: Path, alone: Path, name: str) -> None:
+    """Rollouts to the byte, weights, moments and metrics to what float32 rounds."""
+    files = sorted(path.name for path in (alone / name / "rollouts").glob("*.jsonl"))
+    assert len(files) == 3
+    for file in files:
+        expected = (alone / name / "rollouts" / file).read_bytes()
+        assert (place / name / "rollouts" / file).read_bytes() == expected, file
+    for file in ("weights", "state"):
+        assert furthest(place / name / file, alone / name / file) < CLOSE, file
+    rows, expected = (json.loads((d / name / "metrics").read_text()) for d in (place, alone))
+    for row, other in zip(rows, expected, strict=True):
+        assert row.keys() == other.keys()
+        for key, value in other.items():
+            is_float = isinstance(value, float)
+            assert row[key] == (pytest.approx(value, rel=1e-3, abs=1e-5) if is_float else value)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_two_processes_train_what_one_does(alone, two, name):
+    same_run(two, alone, name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PRESETS)
+def test_three_processes_train_what_one_does(alone, three, name):
+    same_run(three, alone, name)
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_three_steps_in_float64(alone, two, name):
+    one, other = (place / f"{name}, float64" / "weights" for place in (alone, two))
+    assert furthest(other, one) < 1e-10
+    if name != "lora":
+        start = enumerate(random_model().double().parameters())
+        assert max(float((tensors(one)[str(n)] - p.detach()).abs().max()) for n, p in start) > 1e-3
+
+
+def test_weights_in_bfloat16_stay_near(alone, two):
+    """Each sum of gradients is rounded to 8 bits, and so is each update, at random."""
+    assert furthest(two / "bfloat16" / "weights", alone / "bfloat16" / "weights") < 0.05
+
+
+def test_the_optimizer_holds_slices_where_there_are_several(alone, two):
+    for name in PRESETS:
+        assert all(json.loads((two / name / "shared").read_text())), name
+        assert not any(json.loads((alone / name / "shared").read_text())), name
+
+
+def families(place: Path) -> None:
+    """One update of each family, by as many processes as there are."""
+    for family in FAMILIES:
+        model = random_model(family)
+        model.set_attn_implementation("eager")
+        forward = models.Forward(packed=False, attention="eager", plain_head=False)
+        one = ("steps=1", "rollout.samples=3", "rollout.prompts=2", "optim.micro_tokens=1")
+        asked = (*one, "algo=rloo", "rollout.mismatch_limit=9")
+        keep(make_trainer(has_even, *asked, model=model, forward=forward), place / family)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [2, 3])
+def test_every_family_is_shared_out_or_refused(count, tmp_path):
+    families(tmp_path / "one")
+    side_by_side(count, lambda: families(tmp_path / "many"), tmp_path)
+    for family in FAMILIES:
+        one, many = (tmp_path / name / family / "weights" for name in ("one", "many"))
+        assert furthest(many, one) < 1e-4, family  # the norm of the gradient is in the thousands
+
+
+def test_what_torch_cannot_share_out_is_refused_with_its_reason():
+    class Scaled(torch.nn.Linear):
+        def __init__(self) -> None:
+            super().__init__(2, 2)
+            self.scale = torch.nn.Parameter(torch.ones(()))
+
+    try:
+        with pytest.raises(UserError, match=r"cannot share out Scaled \(.*scalar.*leave --proc"):
+            shard(Scaled(), ())
+        shard(model := random_model().to("meta"), decoder_layers(model))
+        assert all(map(is_shared, model.parameters()))
+    finally:
+        torch.distributed.destroy_process_group()
