@@ -11,7 +11,6 @@ from verifiers.equality.quantities import read_quantity
 from verifiers.equality.rounding import rounds_to
 from verifiers.grammar.literals import LONGEST_PLAIN, is_plain_number, plain_number
 from verifiers.grammar.normalize import (
-    ENGLISH_OF,
     MAX_WORDS,
     choices,
     label_and_text,
@@ -195,10 +194,7 @@ def _uncounted(node: Node) -> Node:
 
 def _same_words(gold: str, answer: str) -> bool:
     """Compare words without case, short ones (which may be variables) with it."""
-    left, right = (
-        ENGLISH_OF.get(words.casefold(), words)
-        for words in (plain_words(gold), plain_words(answer))
-    )
+    left, right = plain_words(gold), plain_words(answer)
     left, right = (ARTICLE.sub("", words) for words in (left, right))
     letters = left.replace(" ", "").replace("-", "")
     if not letters.isalpha() or len(left) > MAX_WORDS:

@@ -29,12 +29,6 @@ READERS = Readers(
     },
     unit=read_unit,
 )
-ENDPOINTS = r"(\s*[^\s,;\[\]][^,;\[\]]*[,;][^,;\[\]]*[^\s,;\[\]]\s*)"
-OUTWARD_BRACKETS = [
-    (re.compile(rf"\]{ENDPOINTS}\["), r"(\1)"),
-    (re.compile(rf"\[{ENDPOINTS}\["), r"[\1)"),
-    (re.compile(rf"\]{ENDPOINTS}\]"), r"(\1]"),
-]
 OTHER_BASE = re.compile(r"0(?:x[0-9a-f]+|[bo][0-7]+)(?!\w)", re.I)
 
 
@@ -51,7 +45,7 @@ def parse(text: str, *, grouping: bool = True) -> Node:
 def _parse(text: str, grouping: bool) -> Node:
     if text.startswith("0") and OTHER_BASE.match(text):
         raise ParseError("digits of another base")
-    parser = Parser(tokenize(_usual_brackets(text), grouping=grouping), READERS)
+    parser = Parser(tokenize(text, grouping=grouping), READERS)
     try:
         node = parser.answer()
     except RecursionError as error:
@@ -62,12 +56,3 @@ def _parse(text: str, grouping: bool) -> Node:
 
 
 _parse_kept = lru_cache(maxsize=8192)(_parse)
-
-
-def _usual_brackets(text: str) -> str:
-    """Write ]a, b[ as (a, b)."""
-    if not (text.startswith("]") or text.endswith("[")):
-        return text
-    for pattern, usual in OUTWARD_BRACKETS:
-        text = pattern.sub(usual, text)
-    return text

@@ -3,7 +3,6 @@
 from fractions import Fraction
 
 from verifiers.grammar.lexer import Token
-from verifiers.grammar.tables import table
 from verifiers.grammar.vocabulary import FUNCTIONS, NOT_UNITS, NUMBER_WORDS, SCALES, words
 
 # canonical name: (dimension, size in the dimension's base unit, spellings)
@@ -87,9 +86,6 @@ UNITS: dict[str, tuple[str, Fraction, str]] = {
 }
 COMPOUNDS = {"mph": {"mile": 1, "hour": -1}, "kph": {"km": 1, "hour": -1}}
 SPELLINGS = {word: name for name, (_, _, spellings) in UNITS.items() for word in spellings.split()}
-SPELLINGS |= {
-    word: name for name, said in table("foreign_units")["ascii"].items() for word in said.split()
-}
 # Read as a unit after a number even where letters could be variables.
 SAFE_SYMBOLS = words(
     "cm mm km kg mg ft lb lbs oz Hz mph kph kJ kW mL ml USD EUR GBP hrs hr sec yd gal mol Pa nm ha "
