@@ -9,10 +9,10 @@ ORDINAL = re.compile(
     r"|\^\{\s*(st|nd|rd|th)\s*\}|(st|nd|rd|th))(?![A-Za-z])",
     re.ASCII,
 )
-CURRENCY = r"(?:USD?|Rs|INR|EUR|GBP)\b\.?"
+CURRENCY = r"(?:USD?|Rs|INR|EUR|GBP)"
 COUNTRY = r"(?:R|A|C|CA|AU|NZ|HK)(?=\s?\\?\$)"  # R$, A$, C$
 MONEY_CODE = re.compile(
-    rf"(?:\\text\s*\{{\s*(?P<boxed>{CURRENCY})\s*\}}|\b(?P<plain>{CURRENCY}|{COUNTRY}))"
+    rf"(?:\\text\s*\{{\s*(?P<boxed>{CURRENCY})\b\.?\s*\}}|\b(?P<plain>{CURRENCY}|{COUNTRY})\b\.?)"
     r"\s*(?:\\?\$\s*)?(?=\d)"
 )
 MONEY_SIGNS = {"Rs": "₹", "INR": "₹", "EUR": "€", "GBP": "£"}
