@@ -2,7 +2,6 @@
 
 from verifiers.equality.labels import with_sign
 from verifiers.equality.lists import whole_numbers
-from verifiers.equality.matrices import scaled_tuple
 from verifiers.equality.quantities import joined_units
 from verifiers.grammar.tree import Difference, Empty, List, Node, Rel, SetName, Sym, Tuple
 from verifiers.grammar.vocabulary import EMPTY_WORDS, REAL_WORDS
@@ -24,8 +23,9 @@ def spelled_out(node: Node) -> Node:
         without = node.args[1].args[0]
         if without.kind == "set" and node.args[0].kind in SETS:
             return Difference((node.args[0], without))
-    if node.kind in ("neg", "mul") and (vector := scaled_tuple(node)):
-        return vector
+    if node.kind == "list" and any(not _is_domain(part) for part in node.args):
+        parts = tuple(part for part in node.args if not _is_domain(part))
+        node = node.with_args(parts) if len(parts) > 1 else parts[0]
     if node.kind == "list" and node.value == "and" and len(node.args) == 2:
         return joined_units(node)
     if node.kind == "builder":
@@ -38,13 +38,11 @@ def spelled_out(node: Node) -> Node:
     return node
 
 
-def without_minus(node: Node) -> Node:
-    """Read A - B as sets where the other side has them so."""
-    parts = [part.args[0] if part.kind == "neg" else part for part in node.args]
-    names = node.kind == "add" and len(parts) == 2 and node.args[1].kind == "neg"
-    if names and all(part.kind == "sym" and str(part.value).isupper() for part in parts):
-        return Difference(tuple(parts))
-    return node
+def _is_domain(node: Node) -> bool:
+    """Return whether it only says what a parameter may be: k ∈ Z."""
+    if node.kind != "rel" or node.value != ("in",) or node.args[0].kind != "sym":
+        return False
+    return node.args[1].kind == "setname" and str(node.args[1].value)[0] in "ZN"
 
 
 def _all_excluded(node: Node) -> Node:

@@ -7,7 +7,6 @@ from functools import lru_cache
 from mpmath import log
 
 from verifiers.equality.labels import collect, unname
-from verifiers.equality.matrices import scaled_tuple
 from verifiers.equality.quantities import read_quantity, without_letter_unit
 from verifiers.equality.realsets import NotASetError, looks_like_range, read_set
 from verifiers.grammar.normalize import choices, label_and_text, normalize, plain_words
@@ -55,7 +54,6 @@ def member_keys(node: Node) -> frozenset[Key]:
 def _of(node: Node) -> set[Key]:
     """Return keys by the value, by the largest number in it, or by the points of an equation."""
     value = unname(node).value
-    value = scaled_tuple(value) or value if value.kind in ("neg", "mul") else value
     equation = _of_relation(node) if node.kind == "rel" and len(node.args) == 2 else set()
     if looks_like_range(node) or value.kind in ("tuple", "matrix") or collect(node):
         return equation | _of_many(value)

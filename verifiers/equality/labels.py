@@ -1,12 +1,10 @@
 """What an equation such as `x = 5` or `f(x) = 2x` names, and lists of such equations."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
 
 from verifiers.equality.quantities import same_quantity
-from verifiers.grammar.tree import Add, List, Neg, Node, Rel, Sym, num, replace_symbol
+from verifiers.grammar.tree import Add, Neg, Node, Rel, Sym, num, replace_symbol
 from verifiers.grammar.vocabulary import words
 from verifiers.values.canonical import canonical
 from verifiers.values.same_value import rational, same_value
@@ -18,9 +16,7 @@ INDEXED = re.compile(r"[A-Za-z]_([a-z])")
 ANGLE_FUNCTIONS = words("sin cos tan cot sec csc")
 
 # A text with one of these before "=" says what a value is not.
-EXCEPTS = words(
-    "except salvo sauf excepto exceto tranne eccetto utom behalve menos meno moins nicht pas not"
-)
+EXCEPTS = words("except not")
 
 
 @dataclass(frozen=True)
@@ -35,13 +31,13 @@ def is_name(node: Node) -> bool:
     """Return whether the left side of an equation only gives a name to the right side."""
     if node.kind == "text":
         return EXCEPTS.isdisjoint(str(node.value).lower().split())
-    if node.kind in ("sym", "opaque", "big"):
+    if node.kind in ("sym", "opaque", "big", "setname"):
         return True
     if node.kind == "call" and node.value in ("abs", "conj"):
         return _is_segment(node.args[0])
     if node.kind == "call" and node.value in ANGLE_FUNCTIONS:
         return bool(node.args[0].symbols())
-    if node.kind in ("ratio", "inter", "union"):
+    if node.kind in ("ratio", "inter", "union", "diff"):
         return all(is_name(arg) for arg in node.args)
     if node.kind in ("tuple", "matrix"):
         return all(arg.kind == "sym" for arg in node.args)
@@ -104,6 +100,8 @@ def unname(node: Node) -> Named:
     if len(sides) == 2 and is_name(sides[1]) and not sides[0].symbols():
         sides = sides[::-1]  # 9/4 = k
     first, last = sides[0], sides[-1]
+    if last.kind in ("matrix", "tuple", "set") and first.symbols() and not last.symbols():
+        return Named(first, last)  # A^2 = AA = [[1, 2], [3, 4]]
     middle, named = sides[1:-1], is_name(first)
     if not named:
         if len(sides) == 2 and (first.symbols() or last.symbols()):
@@ -131,15 +129,6 @@ def unname(node: Node) -> Named:
 def _is_formula(part: Node, name: Node) -> bool:
     """Return whether a part of a chain has other names than its first: a^2 + b^2 after c."""
     return bool(part.symbols()) and part.symbols().isdisjoint(name.symbols())
-
-
-def is_sum_of_names(node: Node) -> bool:
-    """Return whether it is a sum of names, which nobody solves for one: m + n."""
-    terms = [term.args[0] if term.kind == "neg" else term for term in node.args]
-    plain = all(term.kind == "sym" for term in terms)
-    curve = {"x", "y"} <= node.symbols()
-    bare = all(part.kind != "num" or term.kind == "pow" for term in terms for part in term.walk())
-    return node.kind == "add" and len(node.symbols()) > 1 and (plain or (bare and not curve))
 
 
 def _is_another_name(last: Node, sides: tuple[Node, ...]) -> bool:
@@ -240,25 +229,6 @@ def as_equation(member: Named) -> Rel | None:
         return value if isinstance(value, Rel) and value.value == ("=",) else None
     plain = label.kind == "sym" and (value.symbols() or value.kind == "num")
     return Rel(("=",), (label, value)) if plain else None
-
-
-def each_sign(node: Node) -> Node | None:
-    """Return what an expression with several ± comes to if each has a sign of its own, as a list:
-    x = ±1, y = ±2 is four pairs; None with a ∓, which goes with another sign."""
-    signs = [part.value for part in node.walk() if part.kind == "pm"]
-    if len(signs) < 2 or set(signs) != {"+"}:
-        return None
-    members: list[Node] = []
-    for chosen in product((True, False), repeat=len(signs)):
-        one = _with_signs(node, iter(chosen))
-        members += one.args if one.kind == "list" else [one]
-    return List("and", tuple(members))
-
-
-def _with_signs(node: Node, signs: Iterator[bool]) -> Node:
-    plus = next(signs) if node.kind == "pm" else True
-    args = tuple(_with_signs(arg, signs) for arg in node.args)
-    return with_sign(node.with_args(args), plus) if node.kind == "pm" else node.with_args(args)
 
 
 def with_sign(node: Node, plus: bool) -> Node:
