@@ -26,6 +26,7 @@ THIN_SPACE = re.compile(r"\\[,;:!]\s*(?=[\[\];])|(?<=[;\[\]])\s*\\[,;:!]")
 DECIMAL_COMMA = re.compile(r"(?<=\d)\{,\}(?=(?:\d{1,2}|\d{4,})(?!\d))|(?<=(?<!\d)0)\{,\}(?=\d)")
 BRACKET, ENDPOINT = r"(?:\\(?:left|right)\s*)?([\[\]])", r"([^\[\](),;=]{1,40}?)(?:\\[,;:])?"
 INTERVAL = re.compile(rf"(?:(?<![\w)}}])|(?<=\\cup)|(?<=\\in)){BRACKET}\s*{ENDPOINT}\s*[;,]\s*{ENDPOINT}\s*{BRACKET}(?!\w)")
+LOG_BASE = re.compile(r"(?<![A-Za-z_])\\?log(10|2)(?=\s?\()")
 CLOCK_HALF = re.compile(r"\b([ap])\.?\s?m\b\.?", re.IGNORECASE)
 CHOOSE = re.compile(
     r"(?:(?<![\w}])|(?<=\{\}))(?:\{\})?[_^](?:\{(\w{1,4})\}|(\w))C_(?:\{(\w{1,4})\}|(\w))"
@@ -43,6 +44,7 @@ def plain_signs(text: str) -> str:
         text = INTERVAL.sub(_usual_brackets, text)
     if any(suffix in text for suffix in ("st", "nd", "rd", "th")):
         text = ORDINAL.sub(_cardinal, text)
+    text = LOG_BASE.sub(r"\\log_{\1}", text) if "log" in text else text
     if text != text.lower():
         text = text.replace("US dollars", "dollars")
         text = MONEY_CODE.sub(

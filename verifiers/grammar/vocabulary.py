@@ -29,7 +29,7 @@ NOT_FACTORS = RELATIONS.keys() | CONNECTIVES.keys() | words(
 
 FUNCTIONS = table("vocabulary")["functions"]
 INVERSES = table("vocabulary")["inverses"]
-LISTED_FUNCTIONS = {"max": "max", "min": "min", "gcd": "gcd", "lcm": "lcm"}
+LISTED_FUNCTIONS = words("max min gcd lcm")
 OPERATORS = words("det deg dim Pr rank ker arg")
 BIG = words("sum prod int iint iiint oint lim limsup liminf bigcup bigcap")
 GREEK = words(table("vocabulary")["greek"])

@@ -36,7 +36,7 @@ def same_value(left: Node, right: Node) -> bool:
         return has_value(left)
     if not (is_arithmetic(left) and is_arithmetic(right)):
         return False
-    if left.size() + right.size() > MAX_NODES:
+    if sum(1 for side in (left, right) for _ in side.walk()) > MAX_NODES:
         return False
     same = _same_function if left.symbols() or right.symbols() else _same_constant
     if same(left, right, False):
