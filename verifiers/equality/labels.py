@@ -52,7 +52,9 @@ def is_name(node: Node) -> bool:
 def _is_segment(node: Node) -> bool:
     """Return whether it is AB, points by their capital letters, or the complex number z."""
     parts = node.args if node.kind == "mul" else (node,)
-    return all(part.kind == "sym" and (part.value[0].isupper() or part.value == "z") for part in parts)
+    return all(
+        part.kind == "sym" and (part.value[0].isupper() or part.value == "z") for part in parts
+    )
 
 
 def unname(node: Node) -> Named:
@@ -94,16 +96,14 @@ def _unchained(node: Node) -> Named:
         return Named(None, node)
     for part in middle:
         apart = first.value == "P" or part.symbols().isdisjoint(first.symbols())
-        formula = part.symbols() and apart
-        worked_out = formula and not last.symbols()  # c = sqrt(a^2 + b^2) = 13
-        if not (is_name(part) or worked_out or _agree(part, last)):
+        formula = bool(part.symbols()) and apart and not last.symbols()  # c = √(a^2 + b^2) = 13
+        if not (is_name(part) or formula or _agree(part, last)):
             return Named(None, node)
     if first.kind == "sym" and first.value in last.symbols():
         return Named(None, node)
-    if first.kind == "call" and first.value in ANGLE_FUNCTIONS:
-        # sin x = 0 may restate the problem whose answer is x = 0
-        if last.symbols() or rational(last) == 0:
-            return Named(None, node)
+    restated = bool(last.symbols()) or rational(last) == 0  # sin x = 0, where x = 0 is asked for
+    if first.kind == "call" and first.value in ANGLE_FUNCTIONS and restated:
+        return Named(None, node)
     return Named(first if named else None, last)
 
 

@@ -335,9 +335,10 @@ class Parser:
 
 def quotient(top: Node, bottom: Node) -> Node:
     """Return a fraction; the d of dy/dx and d/dx is no factor that cancels."""
-    if bottom.kind == "mul" and _is_differential(bottom.args[0]) and len(bottom.args) == 2:
-        if _is_differential(top) or (top.kind == "mul" and _is_differential(top.args[0])):
-            return Node("opaque", (top, bottom), "derivative")
+    above = top.args[0] if top.kind == "mul" else top
+    by_variable = bottom.kind == "mul" and len(bottom.args) == 2
+    if by_variable and _is_differential(bottom.args[0]) and _is_differential(above):
+        return Node("opaque", (top, bottom), "derivative")
     return Node("div", (top, bottom))
 
 

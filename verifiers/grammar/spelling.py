@@ -25,7 +25,10 @@ SUBSCRIPT_RUN = re.compile(f"[{''.join(SUBSCRIPTS)}]+")
 THIN_SPACE = re.compile(r"\\[,;:!]\s*(?=[\[\];])|(?<=[;\[\]])\s*\\[,;:!]")
 DECIMAL_COMMA = re.compile(r"(?<=\d)\{,\}(?=(?:\d{1,2}|\d{4,})(?!\d))|(?<=(?<!\d)0)\{,\}(?=\d)")
 BRACKET, ENDPOINT = r"(?:\\(?:left|right)\s*)?([\[\]])", r"([^\[\](),;=]{1,40}?)(?:\\[,;:])?"
-INTERVAL = re.compile(rf"(?:(?<![\w)}}])|(?<=\\cup)|(?<=\\in)){BRACKET}\s*{ENDPOINT}\s*[;,]\s*{ENDPOINT}\s*{BRACKET}(?!\w)")
+INTERVAL = re.compile(
+    rf"(?:(?<![\w)}}])|(?<=\\cup)|(?<=\\in)){BRACKET}\s*{ENDPOINT}"
+    rf"\s*[;,]\s*{ENDPOINT}\s*{BRACKET}(?!\w)"
+)
 LOG_BASE = re.compile(r"(?<![A-Za-z_])\\?log(10|2)(?=\s?\()")
 CLOCK_HALF = re.compile(r"\b([ap])\.?\s?m\b\.?", re.IGNORECASE)
 CHOOSE = re.compile(

@@ -40,7 +40,9 @@ NOT_UNITS = words(table("vocabulary")["not_units"])
 NUMBER_WORDS = table("vocabulary")["number_words"]
 SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9}
 SCALES |= {"trillion": 10**12, "dozen": 12, "score": 20, "lakh": 10**5, "crore": 10**7}
-SCALES |= {f"{name}s": SCALES[name] for name in ("hundred", "thousand", "million", "billion", "dozen")}
+SCALES |= {
+    f"{name}s": SCALES[name] for name in ("hundred", "thousand", "million", "billion", "dozen")
+}
 EMPTY_WORDS = {"no solution", "no solutions", "empty set", "the empty set", "no real solutions"}
 EMPTY_WORDS |= {"no real solution", "null set"}
 REAL_WORDS = {"all real numbers", "all reals", "all real x", "real numbers", "the real numbers"}

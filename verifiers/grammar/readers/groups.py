@@ -1,5 +1,7 @@
 """Brackets of every kind, and what stands between \\begin and \\end."""
 
+from itertools import pairwise
+
 from verifiers.grammar.lexer import Token
 from verifiers.grammar.parser import END, Parser
 from verifiers.grammar.readers.quantities import in_base
@@ -109,15 +111,14 @@ def _system(parser: Parser, name: str) -> Node:
     rows = []
     while not parser.at("end", name):
         start = end = parser.position
-        while parser.tokens[end : end + 1] and not (
-            parser.tokens[end].kind == "end" or parser.tokens[end].text == "\\"
-        ):
+        while (token := parser.peek(end - start)) is not END and token.kind != "end":
+            if token.text == "\\":
+                break
             end += 1
+        row = [*parser.tokens[start:end], END]
         parser.tokens[start:end] = [
             token
-            for token, following in zip(
-                parser.tokens[start:end], parser.tokens[start + 1 : end] + [END], strict=True
-            )
+            for token, following in pairwise(row)
             if token.text != "&" or (following.text not in RELATIONS and name == "cases")
         ]
         rows.append(parser.answer())
