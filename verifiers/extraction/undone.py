@@ -5,7 +5,7 @@ import re
 from verifiers.grammar.literals import is_plain_number
 from verifiers.grammar.normalize import label_and_text, normalize
 from verifiers.grammar.parse import parse
-from verifiers.grammar.tree import Node, Num, ParseError, Rel
+from verifiers.grammar.tree import Node, ParseError
 
 # Kinds of nodes that leave a number what it is; a letter beside one is its unit (5 m).
 PLAIN = {"num", "neg", "pct", "deg", "unit", "set", "sym"}
@@ -23,21 +23,21 @@ def is_left_undone(answer: str, gold: str, *, strict: bool = False) -> bool:
         return False
     labelled = label_and_text(answer)  # (B) 48/2
     tree = _read(labelled[1] if labelled else answer)
-    if tree is None or (isinstance(tree, Rel) and any(side.kind == "num" for side in tree.args)):
+    if tree is None or (tree.kind == "rel" and any(side.kind == "num" for side in tree.args)):
         return False  # 48/2 = 24 says the number
-    operations = _operations(tree.args[-1] if isinstance(tree, Rel) else tree)  # x = 48/2
+    operations = _operations(tree.args[-1] if tree.kind == "rel" else tree)  # x = 48/2
     if "other" in operations:
         return False
     is_whole = wanted.value.denominator == 1
     return bool(operations & {"add", "mul"}) or (strict and is_whole and "div" in operations)
 
 
-def _number(gold: str) -> Num | None:
+def _number(gold: str) -> Node | None:
     """Return the number of a gold that is one, without its sign and unit."""
     tree = _read(gold)
     while tree is not None and tree.kind in PLAIN and len(tree.args) == 1:
         tree = tree.args[0]
-    return tree if isinstance(tree, Num) else None
+    return tree if tree and tree.kind == "num" else None
 
 
 def _read(text: str) -> Node | None:
@@ -69,4 +69,4 @@ def _operations(tree: Node) -> set[str]:
 
 
 def _is_inverse(node: Node) -> bool:
-    return node.kind == "pow" and isinstance(node.args[1], Num) and node.args[1].value == -1
+    return node.kind == "pow" and node.args[1].kind == "num" and node.args[1].value == -1
