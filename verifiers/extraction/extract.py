@@ -20,7 +20,7 @@ is read like a response of its own.
   5. the whole text if it is a value, else the last value of the last sentence, questions aside,
      that has one;
   6. of the last sentence the yes or no that it begins with, the choice that it names, (B), or the
-     words after its last "is".
+     words after its last "is", at most four.
 
 **Read whole.** The answer is read to its last character by the grammar, or it is wrong: "7 or so"
 is not 7.
@@ -79,6 +79,9 @@ LONGEST_PROSE = 10_000
 """Characters at the end of a text that are read for prose."""
 LONGEST_VALUE = 300
 """Characters of a sentence that may be a value as a whole."""
+
+MOST_WORDS = 4
+"""Words of an answer in words, as "no real solutions exist"."""
 
 CALCULATOR = re.compile(r"<<[^<>\n]{0,200}>>")
 BOLD = re.compile(r"(?<![\w)\]}])\*\*|\*\*(?![\w(])")
@@ -244,7 +247,10 @@ def _of_last_sentence(said: list[str]) -> Extraction:
         return Extraction(match[1], "yes or no")
     if choices := list(CHOICE.finditer(said[-1])):
         return Extraction(_letter(choices[-1]), "last choice")
-    return Extraction(IS.split(said[-1])[-1].strip(EDGE), "last words")
+    words = IS.split(said[-1])[-1].strip(EDGE)
+    if len(words.split()) > MOST_WORDS:
+        return Extraction(None, "no answer found")
+    return Extraction(words, "last words")
 
 
 def _letter(choice: re.Match[str]) -> str:

@@ -6,6 +6,7 @@ import importlib.util
 import inspect
 import math
 import operator
+import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -56,6 +57,8 @@ class _Function:
 def answering(directory: str, specs: Sequence[str]) -> Callable[[_Reply], _Reply]:
     """Load functions; return what answers the question of a worker: {"function": number, "rows",
     "responses"}, or {} for what was loaded. Each reply has the function's source."""
+    os.chdir(directory)
+    sys.dont_write_bytecode = True
     sys.path.insert(0, directory)
     loaded: list[_Function] = []
     for spec in specs:

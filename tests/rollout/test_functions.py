@@ -6,8 +6,8 @@ from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
 
-from verifiers.workers import functions
-from verifiers.workers.functions import answering
+from rlvr_cli.rollout import functions
+from rlvr_cli.rollout.functions import answering
 
 CODE = """
 def words(problem, response): return response.count(problem["word"])
@@ -31,6 +31,7 @@ graded = Graded()
 def asked(tmp_path, monkeypatch):
     """Ask a function of the file for two responses, as a worker would."""
     monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "my.py").write_text(CODE)
 
     def ask(spec: str, *responses: str) -> dict:
