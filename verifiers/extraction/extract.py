@@ -14,13 +14,13 @@ closes, or holds nothing, there is no answer.
 is read like a response of its own.
   1. the answer block;
   2. the last box;
-  3. the last line `#### …`: all of it, or its one value;
-  4. the last "the answer is …", "Answer: …": all of its sentence if that is a value, else the value
-     right after it; after a colon or as a heading also the last value of its sentence;
+  3. the last line `#### …`: all of it if that is a value, else its only value;
+  4. the last "the answer is …", "Answer: …": all that its sentence says if that is a value, else
+     the value right after it; after a colon or a heading else the last value of the sentence;
   5. the whole text if it is a value, else the last value of the last sentence, questions aside,
      that has one;
   6. of the last sentence the yes or no that it begins with, the choice that it names, (B), or the
-     words after its last "is", at most four.
+     words after its last "is", at most five.
 
 **Read whole.** The answer is read to its last character by the grammar, or it is wrong: "7 or so"
 is not 7.
@@ -49,6 +49,7 @@ from verifiers.extraction.marks import (
     END_OF_TURN,
     FORMAT,
     HASHES,
+    OWN_TURN,
     STATEMENT,
     TAG,
     Piece,
@@ -80,8 +81,8 @@ LONGEST_PROSE = 10_000
 LONGEST_VALUE = 300
 """Characters of a sentence that may be a value as a whole."""
 
-MOST_WORDS = 4
-"""Words of an answer in words, as "no real solutions exist"."""
+MOST_WORDS = 5
+"""Words of an answer in words, as "The limit does not exist"."""
 
 CALCULATOR = re.compile(r"<<[^<>\n]{0,200}>>")
 BOLD = re.compile(r"(?<![\w)\]}])\*\*|\*\*(?![\w(])")
@@ -120,7 +121,8 @@ def extract(
     text = after_thought(response, think_open=think_open)
     if text is None:
         return Extraction(None, "the thought never closes")
-    text = END_OF_TURN.split(text.strip(), maxsplit=1)[0]
+    if "<" in text:
+        text = END_OF_TURN.split(OWN_TURN.sub("", text, count=1), maxsplit=1)[0]
     if format != "boxed" and "answer>" in text:
         tags = [tag for tag in TAG.findall(own_problem(text, CLOSED_BLOCK)) if "answer" in tag]
         if tags != FORMAT[2:]:
@@ -185,7 +187,7 @@ def _of_prose(text: str, *, cut_off: bool) -> Extraction:
     text = BOLD.sub("", CALCULATOR.sub("", text))
     text = text[:-LONGEST_CLOSING] + END_OF_PROOF.sub("", text[-LONGEST_CLOSING:])
     if hashed := HASHES.findall(own_problem(text, HASHES)):
-        return _last([_only_value(line) for line in hashed[-MARKS_READ:]], "last ####")
+        return _last([_stated(line, "####") for line in hashed[-MARKS_READ:]], "last ####")
     own = own_problem(text, STATEMENT)
     marks = list(STATEMENT.finditer(own))[-MARKS_READ:]
     ends = [mark.start() for mark in marks[1:]] + [len(own)]
@@ -204,20 +206,9 @@ def _of_prose(text: str, *, cut_off: bool) -> Extraction:
     return _of_last_sentence(sentences(text))
 
 
-def _only_value(line: str) -> str:
-    """Return the one value of a line, or all of the line."""
-    line = line.strip().strip("*_`").strip()
-    if match := YES_OR_NO.match(line):
-        return match[1]
-    if len(line) > LONGEST_VALUE or is_whole(line):
-        return line
-    runs = groups(line, values(line))
-    return listed(line, runs[0]) if len(runs) == 1 else line
-
-
 def _stated(sentence: str, mark: str) -> str:
-    """Return what a sentence states after its mark: all of it, the value right there, or, after a
-    colon or a heading, its last value."""
+    """Return what a sentence states after its mark: all of it, or the value right there; after a
+    colon or a heading its last value; after "####" its only one."""
     sentence = sentence.strip().strip("*_`").strip()
     if match := YES_OR_NO.match(sentence):
         return match[1]
@@ -227,9 +218,10 @@ def _stated(sentence: str, mark: str) -> str:
     if not runs:
         choice = CHOICE.match(sentence)
         return _letter(choice) if choice else sentence
-    if not WORD.search(sentence[: runs[0][0].start]):
+    if mark != "####" and not WORD.search(sentence[: runs[0][0].start]):
         return listed(sentence, runs[0])
-    return listed(sentence, runs[-1]) if HEADING.search(mark) else sentence
+    has_one = HEADING.search(mark) or len(runs) == 1 and mark == "####"
+    return listed(sentence, runs[-1]) if has_one else sentence
 
 
 def _of_last_sentence(said: list[str]) -> Extraction:

@@ -9,8 +9,10 @@ END_OF_TURN = re.compile(
     r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text|end|user|assistant)\|>"
     r"|</s>|<｜end▁of▁sentence｜>"
 )
+OWN_TURN = re.compile(r"\A\s*<\|(?:im_start|assistant)\|>(?:assistant)?")
 NEXT_PROBLEM = re.compile(
-    r"\n[ \t]*(?:\*\*|#+ )?(?:Question|Problem|Exercise|Human|User|Q)\s?\d{0,3}\s?[:.]"
+    r"\n[ \t]*(?:\*\*|#+ )?(?:Question|Problem|Exercise|Instruction|Human|User|Q)"
+    r"\s?\d{0,3}\s?[:.\n]"
 )
 BOX = re.compile(r"\\(?:boxed|fbox)\s*(?:(\{)|(-?\d[\d.,]*\d|\d))")
 BRACE = re.compile(r"\\.|[{}]", re.S)
