@@ -10,7 +10,9 @@ from verifiers.grammar.tree import Node, ParseError
 # Kinds of nodes that leave a number what it is; a letter beside one is its unit (5 m).
 PLAIN = {"num", "neg", "pct", "deg", "unit", "set", "sym"}
 # Without a sign a product is one number: 3 million, two and a half.
-SIGN = re.compile(r"\d.*?(?:[-+−*/×·÷]|\(\s*[-\d.\\(]|\\(?:times|cdot|div))|\\[dtc]?frac|\bof\b", re.S)
+SIGN = re.compile(
+    r"[^\s(\[{,;=$]\s*(?:[-+−*/×·÷]|\(\s*[-\d.\\(]|\\(?:times|cdot|div))|\\[dtc]?frac|\bof\b"
+)
 
 
 def is_left_undone(answer: str, gold: str, *, strict: bool = False) -> bool:
