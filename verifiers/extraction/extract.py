@@ -95,7 +95,7 @@ HEADING = re.compile(r"[:：\n][\s*_=-]*$")
 IS = re.compile(r"(?:\b(?:is|are|was|were|equals?|be)\b|[:=]|是|为|為)\s*(?:(?:an?|the)\s+)?", re.I)
 YES_OR_NO = re.compile(r"\W{0,9}(yes|no|true|false)\s*[.,;:!—–]", re.I)
 CHOICE = re.compile(
-    r"\(([A-J])\)|(?<![A-Za-z.'’\\(])([B-J])(?=[).,:*\s。]|$)(?!['’])"
+    r"\(([A-J])\)|(?<![A-Za-z.'’\\(])([B-HJ])(?=[).,:*\s。]|$)(?!['’])"
     r"|\b(?:option|choice|is|:)\s\**([A-J])\b"
 )
 
