@@ -5,7 +5,7 @@ VLLM_VENV ?= .venv-vllm
 BIN := $(VENV)/bin
 QUICK := $(addprefix tests/,algorithm config console core data evaluation verifiers test_layers.py test_shape.py test_package.py)
 
-.PHONY: train real test quick docs test-vllm hostile fuzz lint settings tiny weights mutants
+.PHONY: train real test quick docs test-vllm hostile fuzz lint settings tiny mutants
 
 train: $(VENV)/installed
 	$(BIN)/rlvr train --algo dapo
@@ -57,10 +57,6 @@ settings: $(VENV)/installed
 # The recipe of the built-in policy, about ten minutes of a core; it makes the shipped weights bit for bit.
 tiny: $(VENV)/installed
 	$(BIN)/python -m rlvr_cli.tiny.recipe rlvr_cli/tiny
-
-# The verifier's word weights, from the labelled responses of its tests, in about two minutes.
-weights: $(VENV)/installed
-	$(BIN)/python benchmarks/weigh_words.py
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
