@@ -40,7 +40,6 @@ a `####` or "the answer is" whose line has ended.
 """
 
 import re
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from verifiers.equality.compare import members
@@ -220,7 +219,7 @@ def _stated(sentence: str, mark: str) -> str:
         return _letter(choice) if choice else sentence
     if mark != "####" and not WORD.search(sentence[: runs[0][0].start]):
         return listed(sentence, runs[0])
-    has_one = HEADING.search(mark) or len(runs) == 1 and mark == "####"
+    has_one = HEADING.search(mark) or (len(runs) == 1 and mark == "####")
     return listed(sentence, runs[-1]) if has_one else sentence
 
 

@@ -83,7 +83,7 @@ def test_another_problem_after_the_mark_ends_the_text():
     following = "\n\nQuestion: and 3 + 4?\n"
     assert extract(rf"\boxed{{5}}{following}\boxed{{7}}").text == "5"
     assert extract(rf"First.{following}\boxed{{7}}").text == "7"
-    assert extract(rf"\boxed{{5}}<|im_end|>\boxed{{7}}").text == "5"
+    assert extract(r"\boxed{5}<|im_end|>\boxed{7}").text == "5"
 
 
 @pytest.mark.parametrize(
