@@ -126,15 +126,18 @@ def _plain_values(text: str, start: int, end: int) -> list[Piece]:
     part = BEYOND_ASCII.sub("@", text[start:end])
     found: list[Piece] = []
     run: list[tuple[int, int]] = []
+    depth = 0
     for token in re.finditer(r"[^\s@]+|@+|$", part):
         bare = token[0].strip('*_"')
         if bare and FORMULA_PART.fullmatch(bare):
             run.append((token.start() + start, token.end() + start))
-            if bare[-1] not in ",;:":
+            is_open = depth + sum(map(bare.count, "([")) - sum(map(bare.count, ")]"))
+            depth = max(is_open, 0)
+            if bare[-1] not in ",;:" or depth:  # a comma inside of brackets ends nothing
                 continue
         if piece := _value_of_run(text, run):
             found.append(piece)
-        run = []
+        run, depth = [], 0
     return found
 
 
