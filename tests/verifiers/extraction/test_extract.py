@@ -39,7 +39,7 @@ def test_any_takes_the_first_place_that_there_is(response, text, place):
 @pytest.mark.parametrize(
     ("response", "format", "place"),
     [
-        (r"I cannot say that it is so at all.", "any", "no answer found"),
+        ("I have no idea how to do this one, sorry.", "any", "no answer found"),
         ("The answer is 7.", "boxed", "no box"),
         (r"\boxed{6} or \boxed{7", "boxed", "the last box never closes"),
         (r"<think>\boxed{7}", "boxed", "the thought never closes"),
