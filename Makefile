@@ -8,7 +8,7 @@ TESTS_SEED ?= $(shell date +%s)
 export TESTS_SEED := $(TESTS_SEED)
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: train real test test-slow test-all test-vllm docs fuzz lint settings tiny weights mutants
+.PHONY: train real test test-slow test-all test-vllm docs fuzz lint settings tiny mutants
 
 train: $(VENV)/installed
 	$(BIN)/rlvr train --algo dapo
@@ -61,10 +61,6 @@ settings: $(VENV)/installed
 # The recipe of the built-in policy, about ten minutes of a core; it makes the shipped weights bit for bit.
 tiny: $(VENV)/installed
 	$(BIN)/python -m rlvr_cli.tiny.recipe rlvr_cli/tiny
-
-# The verifier's word weights, from the labelled responses of its tests, in about two minutes.
-weights: $(VENV)/installed
-	$(BIN)/python benchmarks/weigh_words.py
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)

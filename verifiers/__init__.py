@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from verifiers.api import Verifier, verify
     from verifiers.extraction.extract import boxed_answer
-    from verifiers.extraction.response.formats import check_format
+    from verifiers.extraction.marks import check_format
     from verifiers.judges import JUDGES, OURS
     from verifiers.peer import open_judge
     from verifiers.types import Attempt, Format, Verdict, Verification

@@ -8,13 +8,10 @@ from typing import Self
 
 from verifiers.equality.clusters import cluster
 from verifiers.equality.compare import compare, members, readable, same_number
-from verifiers.extraction.extract import Extraction, boxed_answer, extract
-from verifiers.extraction.parts import in_parts
-from verifiers.extraction.readings import other_readings, says_words
-from verifiers.extraction.response.formats import check_format, is_incomplete
-from verifiers.extraction.undone import is_left_undone, is_refusal
+from verifiers.extraction.extract import boxed_answer, extract
+from verifiers.extraction.marks import check_format, is_incomplete
+from verifiers.extraction.undone import is_left_undone
 from verifiers.grammar.normalize import gold_text
-from verifiers.grammar.parts import parts_of
 from verifiers.judges import OURS
 from verifiers.types import Attempt, Format, Judgement, Verdict, Verification
 from verifiers.values.effort import OutOfEffortError, limited
@@ -64,10 +61,11 @@ class Verifier:
         return [found[index] for index in range(len(attempts))]
 
     def _verify(self, attempt: Attempt, judge: Callable[[str, str], Judgement]) -> Verification:
+        response, think_open, truncated = attempt.response, attempt.think_open, attempt.truncated
         if self._format == "boxed":
-            format_ok = boxed_answer(attempt.response, think_open=attempt.think_open) is not None
+            format_ok = boxed_answer(response, think_open=think_open) is not None
         else:
-            format_ok = check_format(attempt.response, think_open=attempt.think_open)
+            format_ok = check_format(response, think_open=think_open)
 
         def found(verdict: Verdict, reason: str, extracted: str | None = None) -> Verification:
             return Verification(verdict, extracted, format_ok, reason, self._format)
@@ -76,45 +74,22 @@ class Verifier:
         if not self._is_readable(gold):
             return found(Verdict.UNPARSEABLE_GOLD, "gold does not parse")
         if self._format == "think_answer" and not format_ok:
-            if attempt.truncated and is_incomplete(attempt.response, think_open=attempt.think_open):
+            if truncated and is_incomplete(response, think_open=think_open):
                 return found(Verdict.TRUNCATED, "cut off before the format was complete")
             return found(Verdict.BAD_FORMAT, "not <think>…</think> then <answer>…</answer>")
-        extraction = self._extract(attempt, gold)
-        ends_so = says_words(extraction, gold)
-        if extraction.parts and members(gold) == len(extraction.parts):
-            together = ", ".join(extraction.parts)
-            if judge(gold, together).equal:
-                return found(Verdict.CORRECT, "several values that belong together", together)
-        if extraction.text is None:
-            if ends_so:
-                return found(Verdict.CORRECT, "the words it ends in", gold)
-            verdict = Verdict.TRUNCATED if attempt.truncated else Verdict.NO_ANSWER
-            return found(verdict, extraction.reason)
-        judgement = judge(gold, extraction.text)
-        if judgement.equal and is_left_undone(extraction.text, gold):
-            return found(Verdict.NO_ANSWER, "a computation left undone", extraction.text)
-        if judgement.equal is False:
-            others = (judge(gold, other) for other in other_readings(extraction))
-            judgement = next((other for other in others if other.equal), judgement)
-            if ends_so:
-                judgement = Judgement(True, "the words it ends in")
-        for rival in extraction.rivals:
-            if judgement.equal:
-                beside = judge(gold, rival)
-                if beside.equal is not True and not judge(extraction.text, rival).equal:
-                    judgement = Judgement(beside.equal, "two contradicting answers")
-        if judgement.equal is False and is_refusal(extraction.text):
-            return found(Verdict.NO_ANSWER, "a refusal")
-        return found(_verdict(judgement), judgement.reason, extraction.text)
-
-    def _extract(self, attempt: Attempt, gold: str) -> Extraction:
-        """Find the answer; part by part where the gold has parts."""
-        response, think_open, cut_off = attempt.response, attempt.think_open, attempt.truncated
-        found = extract(response, format=self._format, think_open=think_open, cut_off=cut_off)
-        if found.reason != "parts" and (not parts_of(gold) or parts_of(found.text or "")):
-            return found
-        parts = in_parts(response, members(gold), think_open=think_open, cut_off=cut_off)
-        return parts or found
+        text, place = extract(
+            response, format=self._format, gold=gold, think_open=think_open, cut_off=truncated
+        )
+        if text is None or not text.strip():
+            verdict = Verdict.TRUNCATED if truncated else Verdict.NO_ANSWER
+            return found(verdict, place if text is None else f"{place}: empty")
+        if is_left_undone(text, gold, strict=self._format != "any"):
+            return found(Verdict.NO_ANSWER, f"{place}: left undone", text)
+        judgement = judge(gold, text)
+        reason = judgement.reason
+        if judgement.equal is False and (count := members(text)) != members(gold) and count > 1:
+            reason = f"{count} values"
+        return found(_verdict(judgement), f"{place}: {reason}", text)
 
     def check_gold(self, gold: str) -> bool:
         """Say whether a gold answer can be read at all, and equals itself."""

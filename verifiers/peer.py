@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from verifiers.api import Verifier
 from verifiers.equality.clusters import cluster
-from verifiers.extraction.response.formats import check_format
+from verifiers.extraction.marks import check_format
 from verifiers.judges import BAD_GOLD, JUDGES, NO_ANSWER, OURS, in_dollars
 from verifiers.types import Attempt, Format, Judgement, Verdict, Verification
 from verifiers.values.effort import OutOfEffortError

@@ -21,6 +21,7 @@ from rlvr_cli.algorithm.reward_config import (
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import printable
 from rlvr_cli.core.types import Group, Rollout
+from rlvr_cli.rollout.functions import answering
 from verifiers import Verdict
 from verifiers.workers.pool import Pool, WorkerLostError
 
@@ -67,7 +68,7 @@ class Rewarder:
             workers=self.reward.workers,
             timeout=self.reward.timeout,
             memory_mb=self.reward.memory_mb,
-            judge=json.dumps([os.getcwd(), *specs]),
+            judge=json.dumps([answering.__module__, os.getcwd(), specs]),
         )
         self._threads = ThreadPoolExecutor(self.reward.workers, thread_name_prefix="rewards")
         try:

@@ -17,7 +17,7 @@ def test_one_row_out_for_each_row_in() -> None:
     rows = [
         {"id": "a", "answer": 12, "response": r"\boxed{12.0}"},
         {"id": "b", "answer": "12", "response": "The answer is 13."},
-        {"answer": "12", "response": "no idea, sorry about that"},
+        {"answer": "12", "response": "I have no idea how to do this one, sorry"},
     ]
     done = run("\n".join(map(json.dumps, rows)))
     out = [json.loads(line) for line in done.stdout.splitlines()]

@@ -57,8 +57,8 @@ def test_a_gold_answer_takes_linear_time():
     assert long < 3 * TIMES * max(short, 0.002)
 
 
-def test_what_is_blanked_out_leaves_the_answer_where_it_is():
+def test_code_before_a_box_or_a_block_leaves_them_the_answer():
     code = "```\nprint(r'\\boxed{1}')\n" + "x = 1\n" * 40 + "```\n"
     with Verifier() as verifier:
-        for end in ("The answer is 18.", r"So \boxed{18}.", "<answer>18</answer>"):
+        for end in (r"So \boxed{18}.", "<answer>18</answer>"):
             assert verifier.verify(Attempt(code + end, "18")).verdict == "correct"

@@ -3,18 +3,12 @@
 import pytest
 from verifier_case_files import equality_cases
 from verifier_response_cases import CASES as RESPONSES
-from verifier_spoken_cases import CASES as SPOKEN_RESPONSES
 
 from verifiers import Attempt, Verdict, Verifier
 from verifiers.equality.compare import compare
 
 EQUALITY = equality_cases()
-SPOKEN = [
-    (kind, *case)
-    for responses in (RESPONSES, SPOKEN_RESPONSES)
-    for kind, cases in responses.items()
-    for case in cases
-]
+SPOKEN = [(kind, *case) for kind, cases in RESPONSES.items() for case in cases]
 
 
 @pytest.fixture(scope="module")

@@ -7,12 +7,11 @@ from functools import lru_cache
 from mpmath import log
 
 from verifiers.equality.labels import collect, unname
-from verifiers.equality.matrices import scaled_tuple
 from verifiers.equality.quantities import read_quantity, without_letter_unit
 from verifiers.equality.realsets import NotASetError, looks_like_range, read_set
 from verifiers.grammar.normalize import choices, label_and_text, normalize, plain_words
 from verifiers.grammar.parse import parse
-from verifiers.grammar.tree import Add, Degrees, Mul, Neg, Node, Num, ParseError, num
+from verifiers.grammar.tree import Node, ParseError, minus, num
 from verifiers.grammar.units import UNITS, measure
 from verifiers.values.effort import OutOfEffortError, limited
 from verifiers.values.numeric import Evaluator, Number, context
@@ -47,7 +46,7 @@ def keys(text: str) -> set[Key]:
 @lru_cache(maxsize=4096)
 def member_keys(node: Node) -> frozenset[Key]:
     """Return the keys of a member of a list: by its value, or that of all that have no key."""
-    if isinstance(node, Num):
+    if node.kind == "num":
         return frozenset(_cells(context(DIGITS).mpf(node.value.numerator) / node.value.denominator))
     return frozenset(_of(node) or {ODD})
 
@@ -55,7 +54,6 @@ def member_keys(node: Node) -> frozenset[Key]:
 def _of(node: Node) -> set[Key]:
     """Return keys by the value, by the largest number in it, or by the points of an equation."""
     value = unname(node).value
-    value = scaled_tuple(value) or value if value.kind in ("neg", "mul") else value
     equation = _of_relation(node) if node.kind == "rel" and len(node.args) == 2 else set()
     if looks_like_range(node) or value.kind in ("tuple", "matrix") or collect(node):
         return equation | _of_many(value)
@@ -67,9 +65,9 @@ def _of(node: Node) -> set[Key]:
         return {WORDS}
     factor = Fraction(1, 100) if quantity.mark == "pct" else measure(dict(quantity.unit))[0]
     if factor != 1:
-        values.add(Mul((num(factor), quantity.value)))
+        values.add(Node("mul", (num(factor), quantity.value)))
     if quantity.mark == "deg":
-        values.add(Degrees((quantity.value,)))
+        values.add(Node("deg", (quantity.value,)))
     if value.kind == "rel":
         values |= set(value.args)
     return equation | {key for one in values for number in _numbers(one) for key in _cells(number)}
@@ -77,7 +75,7 @@ def _of(node: Node) -> set[Key]:
 
 def _of_relation(node: Node) -> set[Key]:
     """Return what stays when both sides are multiplied or terms change sides."""
-    difference = Add((node.args[0], Neg((node.args[1],))))
+    difference = minus(*node.args)
     names = sorted(node.symbols())
     if not names or not is_arithmetic(difference):
         return set()

@@ -1,18 +1,19 @@
 """Numbers with what is written around them: units, per cent, degrees, bases, ratios, clocks."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from verifiers.grammar.tree import Add, Base, Compound, Degrees, Mul, Neg, Node, Num, Unit, num
+from verifiers.grammar.tree import Node, neg, num, product_of
 from verifiers.grammar.units import LETTER_UNITS, UNITS, conversion, unit_name
 from verifiers.values.same_value import rational, same_value
 
 MINUTES_IN_HALF_DAY = 720
+HIGHEST_POWER = 3  # of a letter that is a unit
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """A value and its mark: "pct", "deg", "rad", a unit, or nothing."""
+    """A value and its mark: "pct", "deg", "rad", "unit", or nothing."""
 
     value: Node
     mark: str = ""
@@ -20,33 +21,36 @@ class Quantity:
 
 
 def read_quantity(node: Node) -> Quantity:
-    if node.kind == "neg":
-        inner = read_quantity(node.args[0])
-        return Quantity(Neg((inner.value,)), inner.mark, inner.unit)
-    if node.kind in ("pct", "deg"):
-        return Quantity(node.args[0], node.kind)
-    if node.kind == "compound":
+    """Return the number of a quantity apart from its unit or its mark."""
+    kind, args = node.kind, node.args
+    if kind == "neg":
+        inner = read_quantity(args[0])
+        return replace(inner, value=neg(inner.value))
+    if kind in ("pct", "deg"):
+        return Quantity(args[0], kind)
+    if kind == "compound":
         return _compound(node)
-    if node.kind == "mod":
-        residue = read_quantity(node.args[0]).value
-        return Quantity(residue if _is_residue(residue, node.args[1]) else node)
-    if isinstance(node, Unit):
-        unit = node.value
-        inner = read_quantity(node.args[0])
-        if unit == (("radian", 1),):
+    if kind == "mod":
+        residue, modulus = read_quantity(args[0]).value, args[1]
+        undone = residue.kind == modulus.kind == "num" and abs(residue.value) >= modulus.value
+        return Quantity(node if undone else residue)  # 100 mod 7 is left to compute
+    if kind == "unit":
+        inner = read_quantity(args[0])
+        if node.value == (("radian", 1),):
             return Quantity(inner.value, "rad")
         if inner.unit:
-            return Quantity(inner.value, "unit", tuple(sorted((*inner.unit, *unit))))
-        return Quantity(inner.value, inner.mark or "unit", unit)
-    if node.kind == "add" and isinstance(node.args[-1], Unit):
-        *terms, last = node.args
-        if not any(term.has("unit") for term in terms):
-            counted = read_quantity(last)
-            return Quantity(node.with_args((*terms, counted.value)), counted.mark, counted.unit)
-    if node.kind in ("mul", "div") and node.has("unit"):
-        return _product_quantity(node)
-    if node.kind in ("mul", "div") and node.has("deg"):
-        return _multiple_of_degrees(node)
+            return replace(inner, unit=tuple(sorted((*inner.unit, *node.value))))
+        return Quantity(inner.value, inner.mark or "unit", node.value)
+    if kind == "add" and args[-1].kind == "unit" and not any(arg.has("unit") for arg in args[:-1]):
+        counted = read_quantity(args[-1])
+        return replace(counted, value=node.with_args((*args[:-1], counted.value)))
+    if kind in ("mul", "div"):
+        factors = args[:1] if kind == "div" else args
+        marked = [at for at, arg in enumerate(factors) if arg.kind in ("deg", "unit")]
+        if len(marked) == 1 and sum(part.kind in ("deg", "unit") for part in node.walk()) == 1:
+            inner = read_quantity(args[marked[0]])  # $3 million, (n - 2)·180°, 360°/n
+            rest = (*args[: marked[0]], inner.value, *args[marked[0] + 1 :])
+            return replace(inner, value=node.with_args(rest))
     return Quantity(node)
 
 
@@ -56,60 +60,30 @@ def _compound(node: Node) -> Quantity:
     factor = conversion(dict(rest.unit), dict(first.unit))
     if factor is None:
         return Quantity(node)
-    value = Add((first.value, _scaled(rest.value, factor)))
-    return Quantity(value, "unit", first.unit)
-
-
-def _product_quantity(node: Node) -> Quantity:
-    """Read $3 million, or 10 m over 2 s: the units multiply as the numbers do."""
-    parts = [read_quantity(arg) for arg in node.args]
-    if any(part.mark not in ("", "unit") for part in parts):
-        return Quantity(node)
-    powers: dict[str, int] = {}
-    for index, part in enumerate(parts):
-        sign = -1 if node.kind == "div" and index == 1 else 1
-        for name, power in part.unit:
-            powers[name] = powers.get(name, 0) + sign * power
-    unit = tuple(sorted((name, power) for name, power in powers.items() if power))
-    return Quantity(
-        node.with_args(tuple(part.value for part in parts)), "unit" if unit else "", unit
-    )
-
-
-def _multiple_of_degrees(node: Node) -> Quantity:
-    """Read (n - 2)·180°, 360°/n: one factor carries the mark."""
-    first = node.args[:1] if node.kind == "div" else node.args
-    marked = [arg for arg in first if arg.kind == "deg"]
-    if len(marked) != 1 or sum(part.kind == "deg" for part in node.walk()) != 1:
-        return Quantity(node)
-    bare = tuple(arg.args[0] if arg is marked[0] else arg for arg in node.args)
-    return Quantity(node.with_args(bare), "deg")
+    return replace(first, value=Node("add", (first.value, _scaled(rest.value, factor))))
 
 
 def joined_units(node: Node) -> Node:
     """Read 2 hours and 15 minutes as one quantity; 2 boys and 3 girls stay two."""
     first, second = node.args
-    if isinstance(first, Unit) and isinstance(second, Unit):
-        units = dict(first.value), dict(second.value)
-        known = all(name in UNITS for unit in units for name in unit)
-        factor = conversion(*units) if known else None
+    if first.kind == second.kind == "unit" and all(
+        name in UNITS for name, _ in first.value + second.value
+    ):
+        factor = conversion(dict(first.value), dict(second.value))
         if factor is not None and factor > 1:
-            return Compound(node.args)
+            return Node("compound", node.args)
     return node
-
-
-def _is_residue(value: Node, modulus: Node) -> bool:
-    """Return whether a number is a residue: 100 mod 7 is left to compute, -1 mod 7 is not."""
-    if not isinstance(value, Num) or not isinstance(modulus, Num):
-        return True
-    return abs(value.value) < modulus.value
 
 
 def same_quantity(gold: Node, answer: Node) -> tuple[bool, str]:
     """Compare two scalars with their units; the reason says which rule decided."""
-    special = _special(gold, answer)
-    if special is not None:
-        return special
+    kinds = {gold.kind, answer.kind}
+    if "base" in kinds:
+        return _same_base(gold, answer), "base"
+    if "clock" in kinds:
+        return bool(_minutes(gold) & _minutes(answer)), "time of day"
+    if "ratio" in kinds:
+        return _same_ratio(gold, answer), "ratio"
     if gold.kind == answer.kind == "mod" and not same_value(gold.args[1], answer.args[1]):
         return False, "another modulus"
     left, right = read_quantity(gold), read_quantity(answer)
@@ -133,13 +107,13 @@ def same_quantity(gold: Node, answer: Node) -> tuple[bool, str]:
 
 
 def _scaled(node: Node, factor: Fraction) -> Node:
-    return node if factor == 1 else Mul((num(factor), node))
+    return node if factor == 1 else Node("mul", (num(factor), node))
 
 
 def _per_cent(left: Quantity, right: Quantity) -> tuple[bool, str]:
     """Ignore a mark on one side, or take it at its worth: 20 = 20% = 1/5; a plain gold between 0
     and 1 is a proportion: 0.35 is 35 %, and not 0.35 %."""
-    proportion = not left.mark and isinstance(left.value, Num) and 0 < left.value.value < 1
+    proportion = not left.mark and left.value.kind == "num" and 0 < left.value.value < 1
     if not proportion and same_value(left.value, right.value):
         return True, "per cent"
     marked, plain = (left, right) if left.mark else (right, left)
@@ -153,38 +127,29 @@ def _angles(left: Quantity, right: Quantity) -> bool:
     degrees, other = (left, right) if left.mark == "deg" else (right, left)
     if other.mark != "rad" and same_value(degrees.value, other.value):
         return True
-    return same_value(Degrees((degrees.value,)), other.value)
+    return same_value(Node("deg", (degrees.value,)), other.value)
 
 
 def _with_units(left: Quantity, right: Quantity) -> tuple[bool, str]:
     if dict(left.unit) == dict(right.unit):
         return same_value(left.value, right.value), "value in the same unit"
-    known = all(name in UNITS for name, _ in left.unit + right.unit)
-    if not known:
-        if _of_another_size(dict(left.unit), dict(right.unit)):
+    sizes = [{unit for unit in side.unit if unit[0] in UNITS} for side in (left, right)]
+    if any(len(size) < len(side.unit) for size, side in zip(sizes, (left, right), strict=True)):
+        if sizes[0] and sizes[1] and sizes[0] != sizes[1]:  # km of rope and m of rope
             return False, "value in another unit"
-        if not left.value.has("num"):
-            return False, "words"
-        return same_value(left.value, right.value), "value, nouns ignored"
+        counts = left.value.has("num")
+        return counts and same_value(left.value, right.value), "value, nouns ignored"
     factor = conversion(dict(left.unit), dict(right.unit))
     if factor is None:
         return False, "contradicting units"
     return same_value(_scaled(left.value, factor), right.value), "value in another unit"
 
 
-def _of_another_size(left: dict[str, int], right: dict[str, int]) -> bool:
-    """Return whether the known units beside nouns differ: km of rope and m of rope."""
-    one, other = (
-        {name: at for name, at in unit.items() if name in UNITS} for unit in (left, right)
-    )
-    return bool(one and other) and one != other
-
-
 def _plain(left: Node, right: Node) -> bool:
     if same_value(left, right):
         return True
-    for one, other in ((left, right), (right, left)):
-        bare = without_letter_unit(one)
+    for quantity, other in ((left, right), (right, left)):
+        bare = without_letter_unit(quantity)
         if bare is not None and not other.symbols() and same_value(bare, other):
             return True
     return False
@@ -212,7 +177,7 @@ def without_letter_unit(node: Node) -> Node | None:
     quotient = any(power is not None and power[1] < 0 for power in powers)
     if len(powers) > 1 and not quotient:
         return None
-    return numbers[0] if len(numbers) == 1 else Mul(tuple(numbers))
+    return product_of(numbers)
 
 
 def _letter_power(node: Node) -> tuple[str, int] | None:
@@ -220,35 +185,20 @@ def _letter_power(node: Node) -> tuple[str, int] | None:
     exponent = 1
     while node.kind == "pow":
         power = rational(node.args[1])
-        if power is None or power.denominator != 1 or abs(power) > 3:
+        if power is None or power.denominator != 1 or abs(power) > HIGHEST_POWER:
             return None
         node, exponent = node.args[0], exponent * int(power)
-    known = node.kind == "sym" and node.value in LETTER_UNITS
-    return (str(node.value), exponent) if known else None
-
-
-def _special(gold: Node, answer: Node) -> tuple[bool, str] | None:
-    kinds = {gold.kind, answer.kind}
-    if "base" in kinds:
-        return _same_base(gold, answer), "base"
-    if "clock" in kinds:
-        return bool(_minutes(gold) & _minutes(answer)), "time of day"
-    if "ratio" in kinds:
-        return _same_ratio(gold, answer), "ratio"
-    return None
+    if node.kind != "sym" or node.value not in LETTER_UNITS:
+        return None
+    return node.value, exponent
 
 
 def _same_base(gold: Node, answer: Node) -> bool:
-    plain = Base(None, ())
-    left = gold.value if gold.kind == "base" else plain
-    right = answer.value if answer.kind == "base" else plain
-    if left is not right and {left, right} - {None, plain}:
+    """Compare digits to their base; those to base ten, written or not, by their value."""
+    left, right = (side.value if side.kind == "base" else None for side in (gold, answer))
+    if left or right:
         return left == right
-    if left is None or right is None:  # written in base ten
-        return same_value(
-            *(node.args[0] if node.kind == "base" else node for node in (gold, answer))
-        )
-    return left == right
+    return same_value(*(side.args[0] if side.kind == "base" else side for side in (gold, answer)))
 
 
 def _minutes(node: Node) -> set[Fraction]:
@@ -274,7 +224,7 @@ def _same_ratio(gold: Node, answer: Node) -> bool:
         return all(same_value(a, b) for a, b in zip(left, right, strict=True))
     pivots = left[0], right[0]
     return all(
-        same_value(Mul((a, pivots[1])), Mul((b, pivots[0])))
+        same_value(Node("mul", (a, pivots[1])), Node("mul", (b, pivots[0])))
         for a, b in zip(left, right, strict=True)
     )
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from verifiers.grammar.tree import Add, Neg, Node, Rel, SetName, num
+from verifiers.grammar.tree import Node, minus, neg, num
 from verifiers.grammar.vocabulary import FLIPPED
 from verifiers.values.exact import NO_VALUE
 from verifiers.values.numeric import Evaluator, Number
@@ -46,7 +46,7 @@ class RealSet:
 
 def looks_like_range(node: Node) -> bool:
     """Return whether a node can only be read as a set of reals: an inequality, a union, [a, b)."""
-    if isinstance(node, Rel):
+    if node.kind == "rel":
         operators = node.value
         if operators == ("in",):
             return looks_like_range(node.args[1]) or node.args[1].kind == "tuple"
@@ -116,7 +116,7 @@ def _piece(low: Number, low_closed: bool, high: Number, high_closed: bool) -> tu
 def _interval(node: Node) -> RealSet:
     if len(node.args) != 2:
         raise NotASetError("not an interval")
-    brackets = str(node.value)
+    brackets = node.value
     if brackets == "<>":
         raise NotASetError("a vector")
     low, high = (_endpoint(arg) for arg in node.args)
@@ -128,7 +128,7 @@ def _interval(node: Node) -> RealSet:
 def _named(node: Node) -> RealSet:
     if node.value == "R":
         return RealSet((EVERYTHING,))
-    operator = HALF_LINES.get(str(node.value).replace(" ", ""))
+    operator = HALF_LINES.get(node.value.replace(" ", ""))
     if operator is None:
         raise NotASetError("not the reals")
     return RealSet(_ray(_endpoint(num(0)), operator))
@@ -141,7 +141,7 @@ def _points(node: Node) -> RealSet:
 
 def _builder(node: Node) -> RealSet:
     over, condition = node.args
-    if over.kind == "rel" and over.args[-1] != SetName("R"):
+    if over.kind == "rel" and over.args[-1] != Node("setname", (), "R"):
         raise NotASetError("not over the reals")
     return RealSet(read_set(condition).pieces)
 
@@ -206,10 +206,10 @@ def _common(*sets: RealSet) -> RealSet:
 
 
 def _relation(node: Node) -> RealSet:
-    operators = node.value if isinstance(node, Rel) else ()
+    operators = node.value
     if operators == ("in",):
         name = node.args[0]
-        variable = str(name.value) if name.kind == "sym" else None
+        variable = name.value if name.kind == "sym" else None
         return RealSet(read_set(node.args[1]).pieces, variable)
     parts = [
         _comparison(left, operator, right)
@@ -241,11 +241,11 @@ def _comparison(left: Node, operator: str, right: Node) -> RealSet:
 
 def _polynomial(left: Node, operator: str, right: Node, name: str) -> tuple[Piece, ...]:
     """Return where left - right, of at most the second degree, has the sign that is asked for."""
-    found = coefficients(Add((left, Neg((right,)))), name)
-    if found is None or found[:2] == (0, 0):
+    polynomial = coefficients(minus(left, right), name)
+    if polynomial is None or polynomial[:2] == (0, 0):
         raise NotASetError("not a polynomial of low degree")
-    a, b, _ = found
-    roots = real_roots(*found, DIGITS)
+    a, b, _ = polynomial
+    roots = real_roots(*polynomial, DIGITS)
     operator = FLIPPED[operator] if (a or b) < 0 else operator
     if not a:
         return _ray(roots[0], operator)
@@ -272,6 +272,6 @@ def _absolute(inside: Node, operator: str, bound: Node) -> RealSet:
     if _endpoint(bound) < 0:
         raise NotASetError("bound of an absolute value")
     upper = _comparison(inside, operator, bound)
-    lower = _comparison(inside, FLIPPED[operator], Neg((bound,)))
+    lower = _comparison(inside, FLIPPED[operator], neg(bound))
     inner = operator in ("<", "<=")
     return _common(lower, upper) if inner or operator == "!=" else _joined(lower, upper)

@@ -1,1 +1,1 @@
-"""Where the answer stands in a response."""
+"""Where a response states its answer; the rules are the page of `extract.py`."""

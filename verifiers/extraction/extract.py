@@ -1,302 +1,248 @@
-"""Where a response states its answer: its own place first, then a phrase, then the last value."""
+r"""Where a response states its answer. These are all the rules; no other words are looked at.
+
+**The final text** is what follows the last `</think>`; a thought that never closes has none. It
+ends with the turn and, once it holds the mark that is asked for, before a line that begins another
+problem ("Question:", "Q:").
+
+**think_answer**: the response is exactly one `<think>…</think><answer>…</answer>`, with nothing but
+white space around; the answer is the block, or what its boxes hold if it is nothing but boxes.
+
+**boxed**: the answer is the last `\boxed{…}` (or `\fbox{…}`) of the final text. If that one never
+closes, or holds nothing, there is no answer.
+
+**any**: the answer is the first of these that the final text has. An answer block that is no value
+is read like a response of its own.
+  1. the answer block;
+  2. the last box;
+  3. the last line `#### …`: all of it if that is a value, else its only value;
+  4. the last "the answer is …", "Answer: …": all that its sentence says if that is a value, else
+     the value right after it; after a colon or a heading else the last value of the sentence;
+  5. the whole text if it is a value, else the last value of the last sentence, questions aside,
+     that has one;
+  6. of the last sentence the yes or no that it begins with, the choice that it names, (B), or the
+     words after its last "is", at most five.
+
+**Read whole.** The answer is read to its last character by the grammar, or it is wrong: "7 or so"
+is not 7.
+
+**One list.** Boxes, formulas or numbers with only "and", "or", commas, list marks or names ("x =")
+between them are one list, and all of it must be the gold's. So are all boxes of one value each,
+where the gold lists as many values.
+
+**Many marks.** More than five different boxes, `####` lines, statements or bare lines, with no
+joiner between them, are guesses: no answer.
+
+**Left undone.** A sum or product of plain numbers is no answer where one number is asked for; in
+`think_answer` and `boxed` neither is a quotient, 48/2, where a whole number is.
+
+**Cut off.** A response that was cut off states nothing but in a block or a box that closes, or in
+a `####` or "the answer is" whose line has ended.
+"""
 
 import re
-from itertools import pairwise
+from typing import NamedTuple
 
-from verifiers.extraction.competing_answers import changed_to, offered_after, stands_beside
-from verifiers.extraction.context.abroad import cut_off
-from verifiers.extraction.context.aftermath import announced, overturned
-from verifiers.extraction.context.alone import stands_alone
-from verifiers.extraction.context.hedges import BOUND
-from verifiers.extraction.context.standing import (
-    changed_beside,
-    denied_after,
-    denied_before,
-    doubted,
-    sentence_after,
-    sentence_before,
-    taken_back,
+from verifiers.equality.compare import members
+from verifiers.extraction.marks import (
+    BOX,
+    END_OF_TURN,
+    FORMAT,
+    HASHES,
+    OWN_TURN,
+    STATEMENT,
+    TAG,
+    Piece,
+    after_thought,
+    boxes,
+    check_format,
+    own_problem,
 )
-from verifiers.extraction.context.wording import EITHER
-from verifiers.extraction.context.words_around import not_its_answer
-from verifiers.extraction.found import Extraction, beside, checked
-from verifiers.extraction.later_values import (
-    computed_on,
-    concluded,
-    goes_on_with_parts,
-    stated_anew,
-)
-from verifiers.extraction.layouts import value_lines
-from verifiers.extraction.most_likely import likelier
-from verifiers.extraction.places import (
-    MOST_PLACES,
-    Place,
-    marked,
-    offered_last,
-    phrased,
-    spoken_at,
-    without_denied,
-)
-from verifiers.extraction.readable import LONGEST_BARE, is_value
-from verifiers.extraction.response.formats import after_thought
-from verifiers.extraction.response.passages import (
-    SENTENCE_END,
-    final_text,
-    without_gaps,
-    without_quotations,
-)
-from verifiers.extraction.sentence.last_sentence import last_sentence
-from verifiers.extraction.sentence.prose import CONTRAST, first_digit, only_value
-from verifiers.extraction.sentence.several import named_values
-from verifiers.extraction.statements import stated
-from verifiers.extraction.steps import bare_answer
-from verifiers.extraction.unmarked import (
-    emphasized,
-    emphasized_earlier,
-    unmarked,
-    without_closing,
-    without_marks,
+from verifiers.extraction.prose import (
+    EDGE,
+    WORD,
+    groups,
+    is_joined,
+    is_whole,
+    listed,
+    sentences,
+    values,
 )
 from verifiers.grammar.literals import is_plain_number
-from verifiers.grammar.parts import as_list
-from verifiers.grammar.spelling import unit_abroad
-from verifiers.grammar.tables import gated, table
-from verifiers.grammar.units import SPELLINGS
-from verifiers.grammar.vocabulary import words
 from verifiers.types import Format
 
-ANSWER_TAG = re.compile(r"</?\s*answer\s*/?>", re.I)
-PART_BEFORE = re.compile(r"(?:^|[\s*(])\(?(?:[a-e]|i{1,3}|iv)\)|\bpart \(?[a-e1-5]\b", re.I)
-SAYS_MORE = re.compile(r"[\w=]")
-ASIDE = re.compile(r"\([^()\\]*[A-Za-z]{3}|\b(?:because|since|as|so)\b")
-FORETOLD = gated("extract", "foretold")
-FORETELLS = (*words(table("extract")["foretells"]), " box", "this line")
-NOTE = re.compile(r"\W*note\b", re.I)
-UNSURE_AFTER = re.compile(r"\W*(?:not sure|unsure|maybe|perhaps|if|unless|is what|but|hmm)\b", re.I)
-CLAUSE_AFTER = re.compile(r"^(?=[^;\n]*\d)[^;\n]*+;\s+(?:the|it|this|we|but)\s+[a-z]+")
-LINE_BREAK = re.compile(r"<br\s*/?>", re.I)
-MODULUS = re.compile(r"[\s$]{0,4}\\p?mod\s?\{?(\d{1,9})\}?")
-EQUAL_AFTER = re.compile(
-    r"(?:\$|\\\)|\s){0,4}={1,2}\s{0,3}\$?(-?[\d.,]{1,20}\d|\d)(?=[\s.,;$)]*(?:$|\n|[A-Z]))"
+MOST_MARKS = 5
+"""Different values that a response may mark: reasoning corrects itself, a list of guesses is long.
+Of 18,000 right responses none marked more than three; one with parts may box each."""
+MARKS_READ = 50
+"""Of more marks the last ones are read."""
+LONGEST_PROSE = 10_000
+"""Characters at the end of a text that are read for prose."""
+LONGEST_VALUE = 300
+"""Characters of a sentence that may be a value as a whole."""
+
+MOST_WORDS = 5
+"""Words of an answer in words, as "The limit does not exist"."""
+
+CALCULATOR = re.compile(r"<<[^<>\n]{0,200}>>")
+BOLD = re.compile(r"(?<![\w)\]}])\*\*|\*\*(?![\w(])")
+LONGEST_CLOSING = 60
+END_OF_PROOF = re.compile(
+    r"(?:\s|\$|\\[(\[]|\\hfill|\\quad)*"
+    r"(?:\\(?:square|blacksquare|Box|qed)(?![a-z])|[∎□■]|\bQ\.?E\.?D\b\.?)[\s$.]*(?:\\[)\]])?\s*$"
 )
-UNIT_BESIDE = re.compile(r"[\s$)\]*]{0,4}\s([A-Za-z]{2,12})(?=[\s.,;!?)$]|$)")
-WEAK = ("no answer found", "last expression")
-NEAR_END = 400
+HEADING = re.compile(r"[:：\n][\s*_=-]*$")
+IS = re.compile(r"(?:\b(?:is|are|was|were|equals?|be)\b|[:=]|是|为|為)\s*(?:(?:an?|the)\s+)?", re.I)
+YES_OR_NO = re.compile(r"\W{0,9}(yes|no|true|false)\s*[.,;:!—–]", re.I)
+CHOICE = re.compile(
+    r"\(([A-J])\)|(?<![A-Za-z.'’\\(])([B-HJ])(?=[).,:*\s。]|$)(?!['’])"
+    r"|\b(?:option|choice|is|:)\s\**([A-J])\b"
+)
+
+
+class Extraction(NamedTuple):
+    """The text of the answer, or None, and the place where it stands or why there is none."""
+
+    text: str | None
+    place: str
 
 
 def extract(
-    response: str, *, format: Format = "any", think_open: bool = False, cut_off: bool = False
+    response: str,
+    *,
+    format: Format = "any",
+    gold: str = "",
+    think_open: bool = False,
+    cut_off: bool = False,
 ) -> Extraction:
-    """Find the answer that a response states last.
-
-    With `cut_off` a value that only happens to stand at the end is no answer.
-    """
+    """Find the answer of a response. The gold says only whether one value is asked for."""
+    if format == "think_answer" and not check_format(response, think_open=think_open):
+        return Extraction(None, "not <think>…</think> then <answer>…</answer>")
     text = after_thought(response, think_open=think_open)
     if text is None:
-        return Extraction(None, "thought never closed")
-    found, text = found_in(text, format=format, cut_off=cut_off)
-    if found.text and found.reason != "JSON" and not_its_answer(text, found.text, found.start):
-        return Extraction(None, "not stated")
-    passage = "" if cut_off else text[-NEAR_END:]
-    return Extraction(found.text, found.reason, found.rivals, found.parts, passage, format)
-
-
-def found_in(written: str, *, format: Format, cut_off: bool = False) -> tuple[Extraction, str]:
-    """Return what stands as the answer in the text of a response after its thought, and the final
-    text that it was found in."""
-    text = final_text(written)
-    found = answer_of(text, format=format, cut_off=cut_off)
-    weak = format == "any" and not cut_off and found.reason in WEAK
-    if weak and len(shorter := without_closing(written)) < len(written.rstrip()):
-        written, text = shorter, final_text(shorter)
-        found = answer_of(text, format=format, cut_off=cut_off)
-        weak = found.reason in WEAK
-    if weak:
-        emphasis = emphasized(written, text) or emphasized_earlier(written)
-        found = checked(emphasis, "emphasis") if emphasis else found
-        found = found._replace(parts=named_values(last_sentence(text)))
-    if weak and found.reason in WEAK and (whole := without_marks(text)):
-        likely = likelier(whole, found.text)
-        found = checked(*likely) if likely else found
-    return found, text
-
-
-def answer_of(text: str, *, format: Format, cut_off: bool) -> Extraction:
-    """Find the answer in the final text of a response: in its block, its last mark or phrase, or
-    in what is left."""
-    written = without_quotations(text)
-    visible = without_denied(written)
-    if visible is not text:  # what is blanked out leaves gaps
-        written, visible = without_gaps(written), without_gaps(visible)
-    tags = list(ANSWER_TAG.finditer(visible)) if "<" in visible else []
-    if tags and format != "boxed":
-        if [tag.group() for tag in tags] != ["<answer>", "</answer>"]:
-            return Extraction(None, "answer tags nested, repeated or not closed")
-        if _taken_away(visible, tags[0].start(), tags[1].end()):
-            return Extraction(None, "denied")
-        inside = visible[tags[0].end() : tags[1].start()]
-        block = _with_rivals(_in_block(inside), visible[tags[1].end() :])
-        taken = not block.rivals and overturned(visible, tags[1].end(), inside)
-        return Extraction(None, "taken back") if taken else block
-    places = marked(visible)
-    if places and visible != written and offered_last(written, places[-1]):
-        return Extraction(None, "only offered")
+        return Extraction(None, "the thought never closes")
+    if "<" in text:
+        text = END_OF_TURN.split(OWN_TURN.sub("", text, count=1), maxsplit=1)[0]
+    if format != "boxed" and "answer>" in text:
+        tags = [tag for tag in TAG.findall(own_problem(text, CLOSED_BLOCK)) if "answer" in tag]
+        if tags != FORMAT[2:]:
+            return Extraction(None, "answer tags that repeat or do not close")
+        inside = text.partition("<answer>")[2].partition("</answer>")[0]
+        block = _of_block(inside)
+        if format == "think_answer" or is_whole(block):
+            return Extraction(block, "answer block")
+        text, cut_off = inside, False
+    text = own_problem(text, BOX)
+    found, is_closed = boxes(text) if "box" in text else ([], True)
+    if not is_closed:
+        return Extraction(None, "the last box never closes")
+    if found:
+        return _of_boxes(text, found[-MARKS_READ:], gold)
     if format == "boxed":
-        return _last_of(visible, places) or Extraction(None, "no box")
-    found = _last_of(visible, sorted(places + phrased(visible, places), key=lambda p: p.end))
-    if found is None and not cut_off:
-        whole = without_marks(visible)
-        bare = unmarked(whole) if whole else None
-        found = checked(*bare) if bare else None
-    return found or Extraction(None, "no answer found")
+        return Extraction(None, "no box")
+    return _of_prose(text, cut_off=cut_off)
+
+
+CLOSED_BLOCK = re.compile("</answer>")
 
 
 def boxed_answer(text: str, *, think_open: bool = False) -> str | None:
-    """Return what the last box of a response or a written solution holds, whatever the words around
-    it weigh; None without one."""
-    written = after_thought(text, think_open=think_open)
-    return None if written is None else found_in(written, format="boxed")[0].text
+    """Return what the last box of a response or a written solution holds; None without one."""
+    return extract(text, format="boxed", think_open=think_open).text
 
 
-def _in_block(inside: str) -> Extraction:
-    """Return the answer of an answer block: all that it states must agree."""
-    boxes_inside = marked(inside)
-    if boxes_inside and (found := _last_of(inside, boxes_inside)):
-        rest = [inside[: boxes_inside[0].start], inside[boxes_inside[-1].end :]]
-        others = [place.value for place in boxes_inside[:-1]] + list(filter(is_value, rest))
-        others += [said.value for part in rest for said in stated(part) if is_value(said.value)]
-        return beside(found, others)
-    whole = bare_answer(LINE_BREAK.sub("\n", inside).strip(" \t\r\n'\""))
-    whole = CONTRAST.sub("", whole) if len(whole) <= LONGEST_BARE else whole
-    before = whole[: first_digit(whole)]
-    if denied_before(before) or (doubted(before) and not EITHER.search(whole)):
-        return Extraction(None, "denied")
-    if CLAUSE_AFTER.search(whole):
-        return Extraction(None, "more than an answer")
-    if parts := as_list(whole):
-        return checked(parts, "parts")
-    if listed := value_lines(whole):
-        return checked(listed, "answer tag, several lines")
-    if not whole or BOUND.match(whole) or (is_value(whole) and not ASIDE.search(whole)):
-        return checked(whole, "answer tag")
-    phrases = stated(whole)
-    if phrases:
-        places = [spoken_at(statement) for statement in phrases]
-        if found := _last_of(whole, places):
-            return beside(found, [statement.value for statement in phrases[:-1]])
-    return checked(only_value(whole) or whole, "answer tag")
+def _of_block(inside: str) -> str:
+    """Return what an answer block states: all of it, or the boxes that make up all of it."""
+    found = boxes(inside)[0] if "box" in inside else []
+    if found and len(groups(inside, found)) == 1:
+        before_and_after = (0, found[0].start), (found[-1].end, len(inside))
+        if all(is_joined(inside, *gap) for gap in before_and_after):
+            return listed(inside, found)
+    return inside.strip().strip("*`")
 
 
-def _taken_away(text: str, start: int, end: int) -> bool:
-    """Return whether what stands around an answer block denies it, doubts it or computes with
-    it."""
-    if not text[:start].strip() and not text[end:].strip():
-        return False
-    before, after = sentence_before(text, start), sentence_after(text, end)
-    return (
-        not stands_alone(text, start, end)
-        or denied_before(before)
-        or doubted(before)
-        or (denied_after(after) and not NOTE.match(after))
-        or changed_beside(text, start, end)
-        or UNSURE_AFTER.match(after) is not None
-    )
+def _of_boxes(text: str, found: list[Piece], gold: str) -> Extraction:
+    """Return the last box with those joined to it, or all boxes as the list that is asked for."""
+    each = [box.content for box in found]
+    if len(found) > 1 and members(gold) == len(found) and max(map(members, each)) == 1:
+        return Extraction(", ".join(each), "all boxes")
+    runs = groups(text, found)
+    stated = [listed(text, run) for run in runs]
+    return _last(stated, "last box")
 
 
-def _with_rivals(found: Extraction, after: str) -> Extraction:
-    """Withdraw the block's answer if anything boxed or stated after it contradicts it."""
-    if found.text is None:
-        return found
-    others = [place.value for place in marked(after)] + [said.value for said in stated(after)]
-    changed = changed_to(after, 0)
-    others += offered_after(after, 0, found.text) + concluded(after, 0)
-    others += stated_anew(f".{after}", 0, found.text)
-    return beside(found, others if changed is None else [*others, changed])
+def _last(stated: list[str], place: str) -> Extraction:
+    """Return the last of several marked values, unless they are many."""
+    if len({value.strip(" $.*") for value in stated}) > MOST_MARKS:
+        return Extraction(None, f"{place}: more than {MOST_MARKS} different ones")
+    return Extraction(stated[-1], place)
 
 
-def _stop_of(text: str, place: Place, end: int) -> int:
-    """Return where a value that a phrase states ends."""
-    at = text.find(place.value, place.start)
-    return at + len(place.value.rstrip(" .,;")) if at >= 0 else end
-
-
-def _last_line(text: str, end: int) -> list[str]:
-    """Return a number that stands alone on the line after an answer."""
-    line = text[end:].rpartition("\n")[2].strip(" *$")
-    return [line] if is_plain_number(line) else []
-
-
-def _with_later(text: str, last: Place, end: int, found: Extraction) -> Extraction:
-    """Return an answer with what follows it: taken back, overturned, its unit, rivals."""
-    if SAYS_MORE.search(text, end):
-        if (changed := changed_to(text, end)) is not None:
-            same = changed.strip(" .$") == last.value.strip(" .$")
-            gone = same and (
-                taken_back(text[end : end + NEAR_END]) or overturned(text, end, last.value)
-            )
-            return checked("" if gone else changed, "taken back", start=found.start)
-        rest = offered_after(text, end, last.value) + _last_line(text, end)
-        if last.certain and goes_on_with_parts(text, end):
-            return Extraction(None, "an intermediate result")
-        rest += computed_on(text, end, last.value.strip()) if last.certain else []
-        equal = EQUAL_AFTER.match(text, end) if last.certain else None
-        found = beside(found, [*rest, equal[1]] if equal else rest)
-    modulus = MODULUS.match(text, end)
-    if modulus and is_plain_number(last.value) and len(last.value) > len(modulus[1]):
-        return Extraction(None, "a residue left to compute")
-    stop = end if last.certain else _stop_of(text, last, end)
-    if not SAYS_MORE.search(text, stop):
-        return found
-    if overturned(text, stop, last.value):
-        return Extraction(None, "taken back")
-    anew = stated_anew(text, stop, last.value)
-    found = beside(found, concluded(text, stop, last.value.strip(" $.")) + anew)
-    plain = last.certain and is_plain_number(last.value)
-    if plain and (abroad := unit_abroad(text, end)):
-        return found._replace(text=f"{last.value} {text[end:abroad].strip(' $')}")
-    unit = UNIT_BESIDE.match(text, end) if plain else None
-    if unit is None or unit[1] not in SPELLINGS:
-        return found
-    return found._replace(text=f"{last.value} {unit[1]}")
-
-
-def _last_of(text: str, places: list[Place]) -> Extraction | None:
-    """Return the last statement, with those before it that it does not replace but stands
-    beside."""
-    if not places:
-        return None
-    places = places[-MOST_PLACES:]
-    last = places[-1]
-    rivals: list[str] = []
-    said_twice = len(places) == 2 and places[0].value.strip() == last.value.strip()
-    for before, after in [] if said_twice else reversed(list(pairwise(places))):
-        between = text[before.end : after.start]
-        if stands_beside(between, certain=(before.certain, after.certain)):
-            rivals.insert(0, before.value)
-        elif before.certain:
-            break
-    if last.final:
-        rivals = []
-    if not last.certain and cut_off(text):
-        return Extraction(None, "cut off")
-    lead = text[max(0, last.start - NEAR_END) : last.start]
-    if any(map(lead.__contains__, FORETELLS)) and FORETOLD.found(lead):
-        return Extraction(None, "denied")
-    if last.offered or announced(lead):
-        return Extraction(None, "only offered")
-    end = last.end
-    if not last.certain:
-        sentence_end = SENTENCE_END.search(text, last.start + 1)
-        end = sentence_end.end() if sentence_end else len(text)
-        end = max(end, _stop_of(text, last, end))
-    start = -1 if last.certain else text.find(last.value, last.start)
-    reason = "box or mark" if last.certain else "phrase"
-    found = _with_later(text, last, end, checked(last.value, reason, tuple(rivals), start=start))
-    if found.text is None or len(places) < 2:
-        return found
-    parts = [place.value for place in places if place.certain] or [
-        place.value.rstrip(" .")
-        for place in places
-        if PART_BEFORE.search(text, max(0, place.start - 20), place.start + 30)
+def _of_prose(text: str, *, cut_off: bool) -> Extraction:
+    """Return what a text without a block or a box states."""
+    if len(text) > LONGEST_PROSE:  # from the beginning of a line: no value is cut
+        text = text[-LONGEST_PROSE:].partition("\n")[2]
+    if cut_off:
+        text = text.rpartition("\n")[0]
+    text = BOLD.sub("", CALCULATOR.sub("", text))
+    text = text[:-LONGEST_CLOSING] + END_OF_PROOF.sub("", text[-LONGEST_CLOSING:])
+    if hashed := HASHES.findall(own_problem(text, HASHES)):
+        return _last([_stated(line, "####") for line in hashed[-MARKS_READ:]], "last ####")
+    own = own_problem(text, STATEMENT)
+    marks = list(STATEMENT.finditer(own))[-MARKS_READ:]
+    ends = [mark.start() for mark in marks[1:]] + [len(own)]
+    stated = [
+        _stated(rest[0], mark[0])
+        for mark, end in zip(marks, ends, strict=False)
+        if (rest := sentences(own[mark.end() : end]))
     ]
-    return found._replace(parts=tuple(parts) if len(parts) > 1 else ())
+    if stated:
+        return _last(stated, 'last "answer is"')
+    if cut_off:
+        return Extraction(None, "cut off before an answer was marked")
+    whole = text.strip()
+    if len(whole) <= LONGEST_VALUE and is_whole(whole):
+        return Extraction(whole, "whole text")
+    return _of_last_sentence(sentences(text))
+
+
+def _stated(sentence: str, mark: str) -> str:
+    """Return what a sentence states after its mark: all of it, or the value right there; after a
+    colon or a heading its last value; after "####" its only one."""
+    sentence = sentence.strip().strip("*_`").strip()
+    if match := YES_OR_NO.match(sentence):
+        return match[1]
+    if len(sentence) > LONGEST_VALUE or is_whole(sentence):
+        return sentence
+    runs = groups(sentence, values(sentence))
+    if not runs:
+        choice = CHOICE.match(sentence)
+        return _letter(choice) if choice else sentence
+    if mark != "####" and not WORD.search(sentence[: runs[0][0].start]):
+        return listed(sentence, runs[0])
+    has_one = HEADING.search(mark) or (len(runs) == 1 and mark == "####")
+    return listed(sentence, runs[-1]) if has_one else sentence
+
+
+def _of_last_sentence(said: list[str]) -> Extraction:
+    """Return what the last sentence of a text states that states anything."""
+    bare = {sentence for sentence in said if is_plain_number(sentence)}
+    for sentence in reversed(said):
+        if sentence.endswith("?") or not (found := values(sentence)):
+            continue
+        if sentence in bare and len(bare) > MOST_MARKS:
+            return Extraction(None, f"last line: more than {MOST_MARKS} different ones")
+        return Extraction(listed(sentence, groups(sentence, found)[-1]), "last value")
+    if not said or len(said[-1]) > LONGEST_VALUE:
+        return Extraction(None, "no answer found")
+    if match := YES_OR_NO.match(said[-1]):
+        return Extraction(match[1], "yes or no")
+    if choices := list(CHOICE.finditer(said[-1])):
+        return Extraction(_letter(choices[-1]), "last choice")
+    words = IS.split(said[-1])[-1].strip(EDGE)
+    if len(words.split()) > MOST_WORDS:
+        return Extraction(None, "no answer found")
+    return Extraction(words, "last words")
+
+
+def _letter(choice: re.Match[str]) -> str:
+    return next(filter(None, choice.groups()))

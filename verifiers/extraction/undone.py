@@ -1,43 +1,74 @@
-"""What stands where an answer is asked for and is none: a sum left to do, a refusal."""
+"""What repeats the question where a number is asked for: a computation that is left undone."""
 
 import re
 
-_NUMBER = r"[-+−]?\d[\d.]*"
-_SIGN = r"(?:[-+−*×·÷]|\\times(?![a-z])|\\cdot(?![a-z])|\\div(?![a-z]))"
-_UNDONE = re.compile(rf"{_NUMBER}(?:\s*{_SIGN}\s*\d[\d.]*)+")
-_PLAIN = re.compile(_NUMBER)
-BRACKETS = re.compile(r"\\left|\\right|[()]")
-COUNTED = re.compile(r"(?<=\d)\s+[A-Za-z]{2,}(?:\s[A-Za-z]+)?$")
-_REFUSAL = re.compile(
-    r"(?:(?:sorry|hmm+|well)[,. ]+)?(?:(?:i|we)(?:['’]m|\s+am|\s+have|['’]ve(?:\s+got)?)?\s+)?"
-    r"(?:(?:absolutely\s+|really\s+)?no\s+(?:idea|clue|answer)|idk|dunno|sorry|unknown|unclear|unsure"
-    r"|hmm+|ok(?:ay)?|so|to\s?do|tbd|nan|null"
-    r"|not\s+(?:so\s+|really\s+)?(?:sure|certain|known)|give\s+up|n/?a|\?+"
-    r"|(?:do\s+not|don['’]?t|can\s?not|can['’]?t|could\s+not|couldn['’]?t)\s+"
-    r"(?:know|say|tell|solve|answer|determine)(?:\s+(?:it|this|that))?|impossible\s+to\s+(?:say|tell))",
-    re.IGNORECASE,
+from verifiers.grammar.literals import is_plain_number
+from verifiers.grammar.normalize import label_and_text, normalize
+from verifiers.grammar.parse import parse
+from verifiers.grammar.tree import Node, ParseError
+
+# Kinds of nodes that leave a number what it is; a letter beside one is its unit (5 m).
+PLAIN = {"num", "neg", "pct", "deg", "unit", "set", "sym"}
+# Without a sign a product is one number: 3 million, two and a half.
+SIGN = re.compile(
+    r"[^\s(\[{,;=$]\s*(?:[-+−*/×·÷]|\(\s*[-\d.\\(]|\\(?:times|cdot|div))|\\[dtc]?frac|\bof\b"
 )
-_TEXT = re.compile(r"\\(?:text|mathrm|textbf)\s*\{([^{}]*)\}")
 
 
-def is_left_undone(answer: str, gold: str) -> bool:
-    """Say whether plain numbers stand there with their signs between them, where one was asked for.
+def is_left_undone(answer: str, gold: str, *, strict: bool = False) -> bool:
+    """Return whether sums or products of plain numbers stand where one number was asked for; with
+    `strict` also quotients, 48/2, where a whole one was.
 
-    `28 + 35` repeats the question that 63 answers. A fraction, a power, a root or a product with
-    one is a value in a form of its own, and a gold in any other form is compared as it stands.
+    Fractions are values elsewhere (1/2), and so are powers (10^6) and roots.
     """
-    if answer == gold:
+    if is_plain_number(answer) or not SIGN.search(answer) or not (wanted := _number(gold)):
         return False
-    stated = BRACKETS.sub("", answer.replace(")(", "*").strip().strip("$").strip().rstrip("."))
-    stated = COUNTED.sub("", stated)
-    return _PLAIN.fullmatch(gold.strip().strip("$")) is not None and (
-        _UNDONE.fullmatch(stated) is not None
-    )
+    labelled = label_and_text(answer)  # (B) 48/2
+    tree = _read(labelled[1] if labelled else answer)
+    if tree is None or (tree.kind == "rel" and any(side.kind == "num" for side in tree.args)):
+        return False  # 48/2 = 24 says the number
+    operations = _operations(tree.args[-1] if tree.kind == "rel" else tree)  # x = 48/2
+    if "other" in operations:
+        return False
+    is_whole = wanted.value.denominator == 1
+    return bool(operations & {"add", "mul"}) or (strict and is_whole and "div" in operations)
 
 
-def is_refusal(answer: str) -> bool:
-    """Say whether the answer only says that there is none, or is a filler: `no idea`, `?`, `…`."""
-    if any(map(str.isdigit, answer)):
-        return False
-    bare = _TEXT.sub(r"\1", answer).strip("$*_.…!,; \n")
-    return not bare or _REFUSAL.fullmatch(bare) is not None
+def _number(gold: str) -> Node | None:
+    """Return the number of a gold that is one, without its sign and unit."""
+    tree = _read(gold)
+    while tree is not None and tree.kind in PLAIN and len(tree.args) == 1:
+        tree = tree.args[0]
+    return tree if tree and tree.kind == "num" else None
+
+
+def _read(text: str) -> Node | None:
+    try:
+        return parse(normalize(text))
+    except ParseError:
+        return None
+
+
+def _operations(tree: Node) -> set[str]:
+    """Return what is done to plain numbers: add, mul, div; and "other" for all else."""
+    found: set[str] = set()
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if _is_inverse(node):  # the grammar writes 48/2 as 48 times 2 to the power -1
+            found.add("div")
+            waiting.append(node.args[0])
+            continue
+        waiting += node.args
+        if node.kind == "mul":
+            factors = [arg for arg in node.args if arg.kind != "sym" and not _is_inverse(arg)]
+            found |= {"mul"} if len(factors) > 1 else set()
+        elif node.kind in ("add", "div"):
+            found.add(node.kind)
+        elif node.kind not in PLAIN:
+            found.add("other")
+    return found
+
+
+def _is_inverse(node: Node) -> bool:
+    return node.kind == "pow" and node.args[1].kind == "num" and node.args[1].value == -1

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from verifiers.grammar.spelling import FOREIGN_WORD, counts, plain_signs
+from verifiers.grammar.spelling import plain_signs
 from verifiers.grammar.tree import ParseError, TooLargeError
 from verifiers.grammar.vocabulary import (
     MATH_GROUPS,
@@ -63,7 +63,6 @@ def tokenize(text: str, *, grouping: bool = True) -> list[Token]:
 class _Lexer:
     def __init__(self, text: str, grouping: bool) -> None:
         self.text = text
-        self.ascii = text.isascii()
         self.grouping = grouping
         self.separating: list[bool] = []  # of the open brackets: whether a plain comma separates
         self.tokens: list[Token] = []
@@ -89,12 +88,6 @@ class _Lexer:
             self.spaced = True
         elif match := self._number():
             self._emit("number", match[0], match.end())
-        elif (
-            not self.ascii
-            and (match := FOREIGN_WORD.match(self.text, self.position))
-            and self._counts()
-        ):
-            self._emit("word", match[0], match.end(), text_mode=True)
         elif match := LETTERS.match(self.text, self.position):
             self._emit("word", match[0], match.end())
         elif match := COMMAND.match(self.text, self.position):
@@ -135,14 +128,6 @@ class _Lexer:
         """Return the full stop of "sq. ft" stands after letters and before a space."""
         around = self.text[self.position - 2 : self.position + 2]
         return len(around) == 4 and around[:2].isalpha() and around[3] == " "
-
-    def _counts(self) -> bool:
-        """Return whether a word of another language names what a quantity before it counts."""
-        kinds = [token.kind for token in self.tokens[-3:]]
-        while kinds and kinds[-1] == "word" and self.spaced:
-            kinds.pop()
-        after = kinds and (kinds[-1] == "number" or self.tokens[-1].text in ("}", ")", "%", "/"))
-        return bool(after) and counts(self.text, self.position)
 
     def _emit(self, kind: str, text: str, end: int, *, text_mode: bool = False) -> None:
         if kind in ("sign", "command"):  # a plain comma between brackets separates

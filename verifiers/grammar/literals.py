@@ -4,7 +4,7 @@ import re
 from fractions import Fraction
 from functools import lru_cache
 
-from verifiers.grammar.tree import Node, Num, TooLargeError, num
+from verifiers.grammar.tree import Node, TooLargeError, num
 
 MAX_DIGITS = 4000
 LONGEST_PLAIN = 60
@@ -41,13 +41,13 @@ def read_literal(text: str) -> Node:
     value = Fraction(int((whole + decimals) or 0), 10 ** len(decimals))
     value *= Fraction(10) ** int(exponent or 0)
     significant = len((whole + decimals).lstrip("0")) if point else 0
-    return Num(value, significant)
+    return num(value, significant)
 
 
 def whole_number(node: Node) -> int | None:
     """Return the value of a literal that is a whole number."""
-    value = node.value if isinstance(node, Num) else None
-    return int(value) if value is not None and value.denominator == 1 else None
+    whole = node.kind == "num" and node.value.denominator == 1
+    return int(node.value) if whole else None
 
 
 def _recurring(whole: str, fixed: str, period: str) -> Fraction:

@@ -5,7 +5,6 @@ import unicodedata
 from functools import lru_cache
 
 from verifiers.grammar.spoken import spoken
-from verifiers.grammar.tables import table
 
 GOLD_MARK = "####"
 MAX_WORDS = 200
@@ -13,37 +12,7 @@ WRAPPERS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ("**", "**
             ("__", "__"), ("*", "*"))  # fmt: skip
 LONGEST_SAID = 40
 LONGEST_KEPT = 200
-_NAMES_OF_MONTHS = (
-    "January February March April May June July August September October November December"
-)
-MONTHS = {name[:3].lower(): name for name in _NAMES_OF_MONTHS.split()}
-_MONTH = rf"(?P<month>{'|'.join([*MONTHS.values(), *MONTHS])})\.?"
-DAY_FIRST = re.compile(
-    rf"(?:the\s+)?(?P<day>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?{_MONTH}(?:,?\s+(?P<year>\d{{4}}))?",
-    re.I,
-)
-MONTH_FIRST = re.compile(
-    rf"{_MONTH}\s+(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?:,?\s+(?P<year>\d{{4}}))?", re.I
-)
-FOREIGN_MONTHS = {
-    name.casefold(): month
-    for month, names in table("foreign_words")["months"].items()
-    for name in names.split()
-}
-_NAMES = "|".join(sorted(FOREIGN_MONTHS, key=len, reverse=True))
-FOREIGN_DATE = re.compile(
-    rf"(?P<before>\d{{1,2}})(?:\.|er)?\s(?:de\s)?(?P<name>{_NAMES})(?![^\W_])"
-    r"|(?:(?P<year>\d{4})\s?[年년]\s?)?(?P<month>\d{1,2})\s?[月월]\s?(?P<day>\d{1,2})\s?[日号일]",
-    re.I,
-)
-ENGLISH_OF = {
-    word.replace("_", " ").casefold(): english
-    for english, words in table("foreign_words")["words"].items()
-    for word in words.split()
-}
-SHORT_WORDS = ("odd", "red", "tie")
 RESPECTIVELY = re.compile(r",?\s+respectively$")
-ISO_DATE = re.compile(r"(\d{4})-(0\d|1[0-2])-([0-2]\d|3[01])")
 ONE_DOLLAR = re.compile(r"-?\$\s?\d")
 GROUPED = re.compile(
     r"\d{1,2}(?:,\d{2})+,\d{3}|\d{1,3}(?:[\u00a0\u202f\u2009']\d{3})+|\d{1,3}(?:\.\d{3}){2,}"
@@ -155,37 +124,6 @@ MEASURED = re.compile(
 INCHES = re.compile(r"(?<=\d)\s?in(?:\.|(?=[²³^])|$)")
 
 
-def names_month(word: str | None) -> bool:
-    """Return whether a word is a month in another language, or the sign for one."""
-    return word is None or word.casefold() in FOREIGN_MONTHS
-
-
-def dates_in_english(text: str) -> str:
-    """Write 9 de abril, 24. Dezember and 5月5日 as April 9, December 24 and May 5."""
-    return FOREIGN_DATE.sub(_date_in_english, text)
-
-
-def _date_in_english(match: re.Match[str]) -> str:
-    month = match["month"] or FOREIGN_MONTHS[match["name"].casefold()]
-    if not 0 < int(month) < 13:
-        return match[0]
-    date = f"{list(MONTHS.values())[int(month) - 1]} {int(match['day'] or match['before'])}"
-    return f"{date}, {match['year']}" if match["year"] else date
-
-
-def as_date(text: str) -> str | None:
-    """Write 15 March or Mar. 15 as March 15, 2024-03-15 as March 15, 2024; return None for all
-    other text."""
-    if iso := ISO_DATE.fullmatch(text):
-        return f"{list(MONTHS.values())[int(iso[2]) - 1]} {int(iso[3])}, {iso[1]}"
-    text = dates_in_english(text) if text[:1].isdigit() else text
-    day = DAY_FIRST.fullmatch(text) or MONTH_FIRST.fullmatch(text)
-    if day is None:
-        return None
-    month = MONTHS[day["month"][:3].lower()]
-    return f"{month} {day['day']}" + (f", {day['year']}" if day["year"] else "")
-
-
 def _as_usual(text: str) -> str:
     """Write 15 March as March 15, DNE as "does not exist", "seven (7)" as 7."""
     words = plain_words(text) if text.startswith("\\text") else text
@@ -196,19 +134,13 @@ def _as_usual(text: str) -> str:
     for said in (ORDINAL_OF, NO_SOLUTION, INFINITELY, CHANCE):
         if match := said.fullmatch(words):
             return next(group for group in match.groups() if group)
-    if WHEN.match(words) and (words[-1] in "mM." or as_date(WHEN.sub("", words))):
+    if WHEN.match(words) and words[-1] in "mM.":
         text = words = WHEN.sub("", words)
-    if words.endswith((" Uhr", " h", " horas", " uur")) and ":" in words:
-        return words.rpartition(" ")[0]
-    if words.endswith(" Uhr"):
-        return words.removesuffix(" Uhr")
     if match := HALF_OF_DAY.search(words):
         return f"{words[: match.start()]} {'am' if match[1] == 'morning' else 'pm'}"
     text = RATE.sub(r" per \1", text) if "/" in text or " a" in text.lower() else text
     text = MEASURED.sub(r"\1", text) if text[:1].isdigit() else text
     text = INCHES.sub(" inches", text) if "in" in text.lower() else text
-    if date := as_date(words):
-        return date
     if DOES_NOT_EXIST.fullmatch(words):
         return "does not exist"
     if twice := SAID_TWICE.fullmatch(words):
@@ -260,13 +192,3 @@ def label_and_text(text: str) -> tuple[str, str] | None:
     rest = LABEL.sub("", text, count=1).strip()
     whole = rest.count("{") == rest.count("}")
     return letter, rest if whole else words[match.end() :]
-
-
-def words_alone(text: str) -> bool:
-    """Return whether an answer is words of more than three letters, and neither a choice nor a
-    value."""
-    if not text[-1:].isalpha() and not text.endswith("}"):
-        return False
-    words = plain_words(text)
-    named = len(words) > 3 or (len(words) == 3 and words.istitle()) or words in SHORT_WORDS
-    return named and len(words) <= MAX_WORDS and words.replace(" ", "").isalpha()

@@ -3,38 +3,27 @@
 import re
 from functools import lru_cache
 
-from verifiers.grammar.cursor import END
 from verifiers.grammar.lexer import tokenize
-from verifiers.grammar.parser import Parser, Readers
-from verifiers.grammar.readers.commands import read_command
-from verifiers.grammar.readers.environments import read_environment
-from verifiers.grammar.readers.groups import read_sign
-from verifiers.grammar.readers.names import read_letter, read_set_name
-from verifiers.grammar.readers.numbers import read_number
-from verifiers.grammar.readers.unit_words import read_unit
-from verifiers.grammar.readers.words import read_word
+from verifiers.grammar.parser import END, Parser
+from verifiers.grammar.readers.functions import read_command, read_function, read_listed
+from verifiers.grammar.readers.groups import read_environment, read_sign
+from verifiers.grammar.readers.names import read_letter, read_set_name, read_word
+from verifiers.grammar.readers.quantities import read_number, read_unit
 from verifiers.grammar.tree import Node, ParseError, TooLargeError
 
 MAX_TEXT = 12_000
 LONGEST_KEPT = 200
-READERS = Readers(
-    atoms={
-        "number": read_number,
-        "word": read_word,
-        "letter": read_letter,
-        "command": read_command,
-        "sign": read_sign,
-        "begin": read_environment,
-        "setname": read_set_name,
-    },
-    unit=read_unit,
-)
-ENDPOINTS = r"(\s*[^\s,;\[\]][^,;\[\]]*[,;][^,;\[\]]*[^\s,;\[\]]\s*)"
-OUTWARD_BRACKETS = [
-    (re.compile(rf"\]{ENDPOINTS}\["), r"(\1)"),
-    (re.compile(rf"\[{ENDPOINTS}\["), r"[\1)"),
-    (re.compile(rf"\]{ENDPOINTS}\]"), r"(\1]"),
-]
+ATOMS = {
+    "number": read_number,
+    "word": read_word,
+    "letter": read_letter,
+    "command": read_command,
+    "function": read_function,
+    "listed": read_listed,
+    "sign": read_sign,
+    "begin": read_environment,
+    "setname": read_set_name,
+}
 OTHER_BASE = re.compile(r"0(?:x[0-9a-f]+|[bo][0-7]+)(?!\w)", re.I)
 
 
@@ -51,7 +40,7 @@ def parse(text: str, *, grouping: bool = True) -> Node:
 def _parse(text: str, grouping: bool) -> Node:
     if text.startswith("0") and OTHER_BASE.match(text):
         raise ParseError("digits of another base")
-    parser = Parser(tokenize(_usual_brackets(text), grouping=grouping), READERS)
+    parser = Parser(tokenize(text, grouping=grouping), ATOMS, read_unit)
     try:
         node = parser.answer()
     except RecursionError as error:
@@ -62,12 +51,3 @@ def _parse(text: str, grouping: bool) -> Node:
 
 
 _parse_kept = lru_cache(maxsize=8192)(_parse)
-
-
-def _usual_brackets(text: str) -> str:
-    """Write ]a, b[ as (a, b)."""
-    if not (text.startswith("]") or text.endswith("[")):
-        return text
-    for pattern, usual in OUTWARD_BRACKETS:
-        text = pattern.sub(usual, text)
-    return text

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from fractions import Fraction
 
-from verifiers.grammar.tree import Node, Num, Sym, TooLargeError
+from verifiers.grammar.tree import Node, TooLargeError
 from verifiers.values.effort import check
 
 MAX_BITS = 60_000
@@ -30,9 +30,9 @@ def exact(node: Node, values: Mapping[str, Fraction]) -> Fraction:
     Raises InexactError, UndefinedError, or TooLargeError before an operation that would not end.
     """
     kind = node.kind
-    if isinstance(node, Num):
+    if kind == "num":
         return node.value
-    if isinstance(node, Sym):
+    if kind == "sym":
         if node.value not in values:
             raise InexactError(node.value)
         return values[node.value]

@@ -8,7 +8,7 @@ from typing import Any
 
 from mpmath import MPContext
 
-from verifiers.grammar.tree import Node, Num, TooLargeError
+from verifiers.grammar.tree import Node, TooLargeError
 from verifiers.grammar.vocabulary import words
 from verifiers.values.effort import check
 from verifiers.values.exact import InexactError, UndefinedError, exact
@@ -65,7 +65,7 @@ class Evaluator:
 
     def _evaluate(self, node: Node) -> Number:
         c, kind = self.context, node.kind
-        if isinstance(node, Num):
+        if kind == "num":
             return self._rational(node.value)
         if kind == "sym":
             return self._rational(self.rationals[str(node.value)])

@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from verifiers.grammar.tree import Call, Node, num
+from verifiers.grammar.tree import Node, call, num
 from verifiers.values.exact import NO_VALUE, exact
 from verifiers.values.numeric import Evaluator, Number
 
@@ -32,5 +32,5 @@ def real_roots(a: Fraction, b: Fraction, c: Fraction, digits: int) -> tuple[Numb
     middle = evaluate(num(-b / (2 * a)))
     if not spread:
         return (middle,)
-    half = evaluate(Call("root", (num(spread), num(2))))
+    half = evaluate(call("root", num(spread), num(2)))
     return (middle - half, middle + half)

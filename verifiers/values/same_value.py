@@ -22,7 +22,6 @@ RANGES = ((0, 1), (1, 4), (-6, 6), (-60, 60))
 POINTS_IN_RANGE = 4
 FAR = (0, 1, -1, 10**4, -(10**4), 10**10, -(10**10))  # where |x + 1000| - 1000 is not x
 ARITHMETIC = words("num sym const add mul neg div pow fact pct deg call opaque base")
-REAL_NAMES = words("x y z t u v")  # what is rounded may be any real; n and k are whole numbers
 PROBES = (*(Fraction(x) for x in (1, 2, 3, 7)), Fraction(-29, 2))  # |x|, floor(x): linear at some
 
 
@@ -37,7 +36,7 @@ def same_value(left: Node, right: Node) -> bool:
         return has_value(left)
     if not (is_arithmetic(left) and is_arithmetic(right)):
         return False
-    if left.size() + right.size() > MAX_NODES:
+    if sum(1 for side in (left, right) for _ in side.walk()) > MAX_NODES:
         return False
     same = _same_function if left.symbols() or right.symbols() else _same_constant
     if same(left, right, False):
@@ -137,18 +136,15 @@ def _near_literal(left: Node, right: Node, values: list[Number]) -> bool:
     return abs(a - b) * 10 ** (REPEATED_DIGITS - 1) < abs(b) / 2
 
 
-def points(names: list[str], *, integers: bool) -> Iterator[dict[str, Fraction]]:
+def points(names: list[str]) -> Iterator[dict[str, Fraction]]:
     """Yield the seeded points at which functions are compared."""
     source = random.Random(20240607)
     for low, high in RANGES:
         for _ in range(POINTS_IN_RANGE):
-            if integers:
-                yield {name: Fraction(source.randint(2, 30)) for name in names}
-            else:
-                yield {
-                    name: low + Fraction(source.randint(1, GRAIN * (high - low) - 1), GRAIN)
-                    for name in names
-                }
+            yield {
+                name: low + Fraction(source.randint(1, GRAIN * (high - low) - 1), GRAIN)
+                for name in names
+            }
 
 
 def far_points(names: list[str]) -> Iterator[dict[str, Fraction]]:
@@ -157,29 +153,12 @@ def far_points(names: list[str]) -> Iterator[dict[str, Fraction]]:
         yield {name: Fraction(FAR[(shift + i) % len(FAR)]) for i, name in enumerate(names)}
 
 
-def is_discrete(*nodes: Node) -> bool:
-    """Return whether the variables must be whole numbers, as in n! or (-1)^n."""
-    for node in nodes:
-        for part in node.walk():
-            name = part.value if part.kind == "call" else part.kind
-            if name in ("fact", "binom", "gcd", "lcm") and part.symbols():
-                return True
-            if name in ("floor", "ceil") and part.symbols() and not part.symbols() & REAL_NAMES:
-                return True
-            if part.kind == "pow" and part.args[1].symbols():
-                base = rational(part.args[0])
-                if base is not None and base < 0:
-                    return True
-    return False
-
-
 def _same_function(left: Node, right: Node, decimal_log: bool) -> bool:
     names = sorted(left.symbols() | right.symbols())
-    integers = is_discrete(left, right)
     for real in (True, False):
         agreed = 0
-        near = points(names, integers=integers)
-        for point in chain(near, far_points(names)) if real and not integers else near:
+        near = points(names)
+        for point in chain(near, far_points(names)) if real else near:
             same = _same_at(left, right, point, real, decimal_log)
             if same is False:
                 return False
@@ -213,28 +192,6 @@ def _same_at(
     return _shrinks(low, high, digits, HIGH_AT_POINT)
 
 
-def same_solution(left: Node, right: Node) -> bool:
-    """Return whether left = 0 and right = 0 can both be solved for one variable, with the same
-    result."""
-    names = sorted(left.symbols() & right.symbols())
-    if left.symbols() != right.symbols() or not (is_arithmetic(left) and is_arithmetic(right)):
-        return False
-    return any(_same_solution_for(name, names, left, right) for name in names)
-
-
-def _same_solution_for(name: str, names: list[str], left: Node, right: Node) -> bool:
-    agreed = 0
-    for point in points(names, integers=False):
-        try:
-            solutions = [linear_solution(side, name, point) for side in (left, right)]
-        except NO_VALUE:
-            continue
-        if None in solutions or not _close(solutions[0], solutions[1], LOW // 2):
-            return False
-        agreed += 1
-    return agreed >= ENOUGH_POINTS
-
-
 def linear_solution(side: Node, name: str, point: dict[str, Fraction]) -> Number:
     """Return the zero of an expression that is linear in one variable at this point, else None."""
     at = [Evaluator(LOW, {**point, name: x}, real=True)(side) for x in PROBES]
@@ -256,7 +213,7 @@ def proportional(left: Node, right: Node) -> Fraction | None:
     if not names or not (is_arithmetic(left) and is_arithmetic(right)):
         return None
     quotients = []
-    for point in points(names, integers=is_discrete(left, right)):
+    for point in points(names):
         try:
             evaluate = Evaluator(LOW, point, real=True)
             top, bottom = evaluate(left), evaluate(right)

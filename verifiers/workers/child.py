@@ -14,11 +14,11 @@ import signal
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
+from importlib import import_module
 from typing import IO, Any
 
 from verifiers.judges import JUDGES, Decide
 from verifiers.types import Judgement
-from verifiers.workers.functions import answering
 
 PR_SET_PDEATHSIG = 1
 ALARM_SLACK_S = 1.0
@@ -81,6 +81,7 @@ def serve(
 
 
 def main() -> None:
+    """Serve a judge by its name, or what another module answers: JSON [module, *arguments]."""
     parent, memory_mb = (int(word) for word in sys.argv[1:3])
     confine(parent, memory_mb)
     replies = private_stdout()
@@ -88,10 +89,8 @@ def main() -> None:
     if (judge := sys.argv[3]) in JUDGES:
         serve(judging(JUDGES[judge].load()), questions, replies)
     else:
-        directory, *specs = json.loads(judge)
-        os.chdir(directory)
-        sys.dont_write_bytecode = True
-        serve(answering(directory, specs), questions, replies)
+        module, *arguments = json.loads(judge)
+        serve(import_module(module).answering(*arguments), questions, replies)
 
 
 if __name__ == "__main__":

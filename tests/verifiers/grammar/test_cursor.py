@@ -1,8 +1,8 @@
 """Looking at tokens and taking them."""
 
 import pytest
-
 from verifiers.grammar.cursor import END, Cursor
+
 from verifiers.grammar.lexer import tokenize
 from verifiers.grammar.tree import ParseError
 

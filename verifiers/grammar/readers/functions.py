@@ -1,18 +1,46 @@
-"""Functions with their arguments: sines, logarithms, roots, fractions, sums."""
+"""LaTeX commands, and functions with their arguments: sines, logarithms, roots, fractions, sums."""
+
+from collections.abc import Callable, Mapping
 
 from verifiers.grammar.lexer import Token
 from verifiers.grammar.literals import read_literal
-from verifiers.grammar.parser import Parser
-from verifiers.grammar.readers.groups import between_bars
-from verifiers.grammar.readers.names import subscripted
-from verifiers.grammar.tree import Big, Call, Div, Mul, Neg, Node, Opaque, ParseError, Pow, Sym, num
-from verifiers.grammar.vocabulary import FUNCTIONS, GREEK, INVERSES, LISTED_FUNCTIONS
+from verifiers.grammar.parser import DEGREES, Parser, quotient
+from verifiers.grammar.readers.groups import between_bars, read_set
+from verifiers.grammar.readers.names import applied, subscripted
+from verifiers.grammar.tree import Node, ParseError, call, neg, num, product_of, sym
+from verifiers.grammar.vocabulary import (
+    BIG,
+    FUNCTIONS,
+    GREEK,
+    INVERSES,
+    LISTED_FUNCTIONS,
+    OPERATORS,
+)
+
+CONSTANTS = {
+    "pi": Node("const", (), "pi"), "infty": Node("const", (), "inf"),
+    "imath": Node("const", (), "i"),
+    "emptyset": Node("empty"), "varnothing": Node("empty"),
+    "ldots": Node("dots"), "dots": Node("dots"), "cdots": Node("dots"),
+}  # fmt: skip
+
+
+def read_command(parser: Parser, token: Token) -> Node:
+    name = token.text
+    if name in CONSTANTS:
+        return CONSTANTS[name]
+    if name in COMMANDS:
+        return COMMANDS[name](parser, token)
+    if name.endswith(" arrow"):
+        return sym(name)
+    raise ParseError(f"unknown command {name!r}")
 
 
 def read_function(parser: Parser, token: Token) -> Node:
     """Return a function and its argument, with a power or a base between the two."""
     if token.text == "sqrt":
-        return _root(parser)
+        index = parser.closed("]") if parser.accept("sign", "[") else num(2)
+        return call("root", parser.atom() if parser.at("number") else parser.argument(), index)
     function = FUNCTIONS[token.text]
     base: Node | None = None
     exponent: Node | None = None
@@ -20,29 +48,38 @@ def read_function(parser: Parser, token: Token) -> Node:
         base = _log_base(parser)
     if parser.accept("sign", "^"):
         exponent = parser.argument()
-        if exponent in (num(-1), Neg((num(1),))) and function in INVERSES:
+        if exponent in (num(-1), neg(num(1))) and function in INVERSES:
             function, exponent = INVERSES[function], None
     if function == "log" and base is None and parser.accept("sign", "_"):
         base = _log_base(parser)
-    argument = _function_argument(parser)
+    argument = _argument(parser)
     args = (argument,) if base is None else (argument, base)
     unknown_part = function in ("re", "im") and argument.symbols()
-    node = (Opaque if unknown_part else Call)(function, args)
-    return node if exponent is None else Pow((node, exponent))
+    node = Node("opaque" if unknown_part else "call", args, function)
+    return node if exponent is None else Node("pow", (node, exponent))
 
 
-def _function_argument(parser: Parser) -> Node:
+def _argument(parser: Parser) -> Node:
     """Return a bracket, or the factors up to the next sign: sin 2x cos x is (sin 2x)(cos x)."""
     if parser.at("sign", "{"):
         return parser.power()
     if parser.at("sign", "(", "["):
         inside = parser.atom()
-        squared = parser.at("sign", "^") and not _at_degrees(parser)
+        above = parser.peek(2 if parser.peek(1).text == "{" else 1)
+        squared = parser.at("sign", "^") and above.text not in DEGREES
         return inside if squared else parser.postfixed(inside)  # sin(x)^2 is (sin x)^2
     factors = [parser.power()]
-    while _continues_argument(parser):
+    while _continues_argument(parser.peek()):
         factors.append(parser.power())
-    return factors[0] if len(factors) == 1 else Mul(tuple(factors))
+    return product_of(factors)
+
+
+def _continues_argument(token: Token) -> bool:
+    if token.text_mode or token.text in FUNCTIONS:
+        return False
+    if token.kind == "word":
+        return len(token.text) <= 3 and token.text not in ("and", "or", "U")
+    return token.kind == "command" and token.text in GREEK | {"pi", "sqrt", "frac"}
 
 
 def _log_base(parser: Parser) -> Node:
@@ -55,98 +92,83 @@ def _log_base(parser: Parser) -> Node:
     return parser.argument()
 
 
-def _at_degrees(parser: Parser) -> bool:
-    braced = parser.peek(1).text == "{"
-    return parser.peek(1 + braced).text in ("circ", "degree")
-
-
-def _continues_argument(parser: Parser) -> bool:
-    token = parser.peek()
-    if token.text_mode or token.text in FUNCTIONS:
-        return False
-    if token.kind == "word":
-        return len(token.text) <= 3 and token.text not in ("and", "or", "U")
-    return token.kind == "command" and token.text in GREEK | {"pi", "sqrt", "frac"}
-
-
-def _root(parser: Parser) -> Node:
-    index: Node = num(2)
-    if parser.accept("sign", "["):
-        index = parser.closed("]")
-    token = parser.peek()
-    radicand = parser.atom() if token.kind == "number" else parser.argument()
-    return Call("root", (radicand, index))
-
-
 def read_listed(parser: Parser, token: Token) -> Node:
     """Read max(1, 2): a function of a list of arguments."""
     if parser.peek().text not in ("(", "{"):
-        return read_operator(parser, token)
+        return _operator(parser, token)
     parser.take()
     inside = parser.answer()
     if parser.take().text not in (")", "}"):
         raise ParseError("argument list not closed")
-    args = inside.args if inside.kind == "list" else (inside,)
-    return Call(LISTED_FUNCTIONS[token.text], args)
+    return call(token.text, *(inside.args if inside.kind == "list" else (inside,)))
 
 
-def read_operator(parser: Parser, token: Token) -> Node:
+def _operator(parser: Parser, token: Token) -> Node:
     """Read det A, max f: the name of a quantity that is never evaluated."""
     under = (parser.argument(),) if parser.accept("sign", "_") else ()
-    return Opaque(token.text, (_function_argument(parser), *under))
+    return Node("opaque", (_argument(parser), *under), token.text)
 
 
-def read_norm(parser: Parser, token: Token) -> Node:
-    inside = between_bars(parser, "command", token.text.replace("l", "r"))
-    return Opaque("norm", (inside,))
-
-
-def read_big(parser: Parser, token: Token) -> Node:
+def _big(parser: Parser, token: Token) -> Node:
     """Return a sum, product, integral or limit: kept as it stands, never evaluated."""
     limits = []
-    while parser.at("sign", "_") or parser.at("sign", "^"):
-        parser.take()
+    while parser.accept("sign", "_", "^"):
         parser.in_limits = True
         limits.append(parser.argument())
         parser.in_limits = False
-    return Big(token.text, (*limits, parser.sum()))
+    return Node("big", (*limits, parser.sum()), token.text)
 
 
-def read_fraction(parser: Parser, token: Token) -> Node:
-    return Div((parser.argument(), parser.argument()))
+def _fraction(parser: Parser, token: Token) -> Node:
+    return quotient(parser.argument(), parser.argument())
 
 
-def read_binomial(parser: Parser, token: Token) -> Node:
-    return Call("binom", (parser.argument(), parser.argument()))
+def _binomial(parser: Parser, token: Token) -> Node:
+    return call("binom", parser.argument(), parser.argument())
 
 
-def read_rounded(parser: Parser, token: Token) -> Node:
-    """Return a floor or a ceiling: \\lfloor x \\rfloor."""
-    name = token.text[1:]
+def _rounded(parser: Parser, token: Token) -> Node:
+    """Read a floor or a ceiling: \\lfloor x \\rfloor."""
     inside = parser.sum()
-    parser.expect("command", f"r{name}")
-    return Call(name, (inside,))
+    parser.expect("command", token.text.replace("l", "r", 1))
+    return call(token.text[1:], inside)
 
 
-def read_conjugate(parser: Parser, token: Token) -> Node:
-    """Return a bar over letters is a conjugate, over digits and letters a number with such
-    digits."""
+def _absolute(parser: Parser, token: Token) -> Node:
+    return call("abs", between_bars(parser, "command", "rvert"))
+
+
+def _overlined(parser: Parser, token: Token) -> Node:
+    """Read a bar over AB as a segment, over abc as a number with these digits, else as a
+    conjugate."""
     inside = parser.argument()
-    if inside.kind == "mul":
-        digits = [str(part.value) for part in inside.args if part.kind in ("sym", "num")]
-        number = len(digits) == len(inside.args) and not "".join(digits).isupper()
-        return Sym(" ".join(["digits", *digits])) if number else inside
-    if inside.kind == "sym" and parser.at("sign", "_"):
-        inside = subscripted(parser, str(inside.value))
-    return (Opaque if inside.symbols() else Call)("conj", (inside,))
+    if inside.kind == "mul" and all(part.kind in ("sym", "num") for part in inside.args):
+        name = " ".join(str(part.value) for part in inside.args)
+        return inside if name.isupper() else sym(f"digits {name}")
+    return Node("opaque" if inside.symbols() else "call", (inside,), "conj")
 
 
-def read_dotted(parser: Parser, token: Token) -> Node:
-    """Return a derivative by the time is a name of its own, whether x or x_0 carries the dot."""
-    inside = parser.argument()
-    if inside.kind != "sym":
-        raise ParseError("dot over an expression")
-    name, mark, index = str(inside.value).partition("_")
-    if not mark:
-        return subscripted(parser, f"{name} {token.text}")
-    return Sym(f"{name} {token.text}_{index}")
+def _angled(parser: Parser, token: Token) -> Node:
+    inside = parser.answer()
+    parser.expect("command", "rangle")
+    return Node("tuple", inside.args if inside.kind == "list" else (inside,), "<>")
+
+
+def _greek(parser: Parser, token: Token) -> Node:
+    return applied(parser, subscripted(parser, "\\" + token.text.removeprefix("var")))
+
+
+def _figure(parser: Parser, token: Token) -> Node:
+    r"""Read \angle ABC and \triangle ABC as what follows: the letters are the name."""
+    return parser.atom()
+
+
+COMMANDS: Mapping[str, Callable[[Parser, Token], Node]] = {
+    "frac": _fraction, "binom": _binomial, "dbinom": _binomial, "tbinom": _binomial,
+    "{": read_set, "lbrace": read_set, "langle": _angled, "lvert": _absolute,
+    "lfloor": _rounded, "lceil": _rounded,
+    "overline": _overlined, "angle": _figure, "triangle": _figure,
+    **dict.fromkeys(BIG, _big), **dict.fromkeys(OPERATORS, _operator),
+    **dict.fromkeys(GREEK, _greek), **dict.fromkeys(LISTED_FUNCTIONS, read_listed),
+    **dict.fromkeys((*FUNCTIONS, "sqrt"), read_function),
+}  # fmt: skip

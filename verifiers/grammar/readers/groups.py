@@ -1,27 +1,29 @@
-"""Brackets of every kind: groups, tuples and intervals, sets, absolute values."""
+"""Brackets of every kind, and what stands between \\begin and \\end."""
+
+from itertools import pairwise
 
 from verifiers.grammar.lexer import Token
-from verifiers.grammar.parser import Parser
-from verifiers.grammar.readers.numbers import in_base
-from verifiers.grammar.tree import Builder, Call, Empty, Node, ParseError, Set, Tuple
+from verifiers.grammar.parser import END, Parser
+from verifiers.grammar.readers.quantities import in_base
+from verifiers.grammar.tree import Node, ParseError, call
+from verifiers.grammar.vocabulary import MATRICES, RELATIONS, SYSTEMS
 
-OPENERS = {"(": ")", "[": "]"}
+CLOSING = {"(": ")", "[": "]"}
 
 
 def read_sign(parser: Parser, token: Token) -> Node:
-    sign = token.text
-    if sign in OPENERS:
-        return _bracketed(parser, sign)
-    if sign == "{" and parser.accept("sign", "}"):
-        return Empty()
-    if sign == "{":
+    if token.text in CLOSING:
+        return _bracketed(parser, token.text)
+    if token.text == "{" and parser.accept("sign", "}"):
+        return Node("empty")
+    if token.text == "{":
         node = parser.closed("}")
         if node.kind == "list":
-            return Set(node.args)
+            return Node("set", node.args)
         return in_base(parser, node) if node.kind == "num" and parser.at("sign", "_") else node
-    if sign == "|":
-        return _absolute(parser, "sign", "|")
-    raise ParseError(f"unexpected {sign!r}")
+    if token.text == "|":
+        return call("abs", between_bars(parser, "sign", "|"))
+    raise ParseError(f"unexpected {token.text!r}")
 
 
 def _bracketed(parser: Parser, opening: str) -> Node:
@@ -33,21 +35,12 @@ def _bracketed(parser: Parser, opening: str) -> Node:
     if closing not in (")", "]"):
         raise ParseError("bracket not closed")
     if inside.kind == "list" and inside.value == ",":
-        return Tuple(opening + closing, inside.args)
-    if closing != OPENERS[opening]:
+        return Node("tuple", inside.args, opening + closing)
+    if closing != CLOSING[opening]:
         raise ParseError("brackets do not match")
     if inside.kind == "num" and parser.at("sign", "_"):
         return in_base(parser, inside)
     return inside
-
-
-def read_absolute(parser: Parser, token: Token) -> Node:
-    """Return what stands between \\left| and \\right|."""
-    return _absolute(parser, "command", "rvert")
-
-
-def _absolute(parser: Parser, kind: str, closing: str) -> Node:
-    return Call("abs", (between_bars(parser, kind, closing),))
 
 
 def between_bars(parser: Parser, kind: str, closing: str) -> Node:
@@ -59,23 +52,16 @@ def between_bars(parser: Parser, kind: str, closing: str) -> Node:
     return inside
 
 
-def read_angled(parser: Parser, token: Token) -> Node:
-    inside = parser.answer()
-    parser.expect("command", "rangle")
-    return Tuple("<>", inside.args if inside.kind == "list" else (inside,))
-
-
 def read_set(parser: Parser, token: Token) -> Node:
     """Return a set by its members or by a condition, after \\{."""
     if parser.accept("command", "}", "rbrace"):
-        return Empty()
-    _drop_braces(parser)
+        return Node("empty")
     outer = parser.open_bars, parser.in_builder
     parser.open_bars, parser.in_builder = 0, True
     inside = parser.answer()
     if parser.accept("sign", "|", ":") or parser.accept("command", "mid", "colon", "vert"):
         parser.in_builder = False
-        inside = Builder((inside, parser.answer()))
+        inside = Node("builder", (inside, parser.answer()))
     parser.open_bars, parser.in_builder = outer
     if not parser.accept("command", "}", "rbrace"):
         if parser.peek(-1).kind == "end":  # a brace before a system is never closed
@@ -83,18 +69,64 @@ def read_set(parser: Parser, token: Token) -> Node:
         raise ParseError("set not closed")
     if inside.kind == "builder":
         return inside
-    return Set(inside.args if inside.kind == "list" else (inside,))
+    return Node("set", inside.args if inside.kind == "list" else (inside,))
 
 
-def _drop_braces(parser: Parser) -> None:
-    """Read \\{ {x | x > 1} \\} as \\{x | x > 1\\}."""
-    depth = 0
-    tokens = parser.tokens
-    for index in range(parser.position, len(tokens)):
-        token = tokens[index]
-        depth += {"{": 1, "}": -1}.get(token.text, 0) if token.kind == "sign" else 0
-        if depth <= 0:
-            following = tokens[index + 1 : index + 2]
-            if index > parser.position and following and following[0].text in ("}", "rbrace"):
-                del tokens[index], tokens[parser.position]
-            return
+def read_environment(parser: Parser, token: Token) -> Node:
+    """Read a matrix row by row, or equations below each other as a list."""
+    name = token.text
+    if name in SYSTEMS or (name == "array" and _holds_equation(parser)):
+        return _system(parser, name)
+    if name not in MATRICES or name in ("vmatrix", "Vmatrix"):
+        raise ParseError("unknown environment")
+    rows: list[list[Node]] = [[]]
+    while not parser.at("end", name):
+        rows[-1].append(parser.sum())
+        if parser.accept("command", "\\"):
+            parser.accept("command", "\\")  # escaped twice
+            rows.append([])
+        elif not parser.accept("sign", "&") and not parser.at("end", name):
+            raise ParseError("unreadable matrix")
+    parser.take()
+    if not rows[-1]:
+        rows.pop()
+    width = len(rows[0]) if rows else 0
+    if not width or any(len(row) != width for row in rows):
+        raise ParseError("ragged matrix")
+    if len(rows) == width == 1:
+        return rows[0][0]
+    return Node("matrix", tuple(cell for row in rows for cell in row), (len(rows), width))
+
+
+def _holds_equation(parser: Parser) -> bool:
+    """Return whether an array is a column of equations rather than a matrix."""
+    for token in parser.tokens[parser.position :]:
+        if token.kind == "end" or token.text == "=":
+            return token.text == "="
+    return False
+
+
+def _system(parser: Parser, name: str) -> Node:
+    """Read one equation a row; the & before a relation sign only aligns it."""
+    rows = []
+    while not parser.at("end", name):
+        start = end = parser.position
+        while (token := parser.peek(end - start)) is not END and token.kind != "end":
+            if token.text == "\\":
+                break
+            end += 1
+        row = [*parser.tokens[start:end], END]
+        parser.tokens[start:end] = [
+            token
+            for token, following in pairwise(row)
+            if token.text != "&" or (following.text not in RELATIONS and name == "cases")
+        ]
+        rows.append(parser.answer())
+        if not parser.accept("command", "\\") and not parser.at("end", name):
+            raise ParseError("unreadable row")
+    parser.take()
+    if len(rows) == 1:
+        return rows[0]
+    if any(row.kind == "list" for row in rows):  # of a value and its condition
+        return Node("set", tuple(Node("tuple", row.args, "()") for row in rows))
+    return Node("list", tuple(rows), ",")

@@ -1,37 +1,74 @@
 """Names: letters with subscripts and primes, applied names like f(x), events, plain words."""
 
-from verifiers.grammar.cursor import END
 from verifiers.grammar.lexer import Token
-from verifiers.grammar.parser import Parser
-from verifiers.grammar.tree import Const, Node, Opaque, ParseError, SetName, Sym
+from verifiers.grammar.parser import END, Parser
+from verifiers.grammar.tree import Node, ParseError, num, sym
+from verifiers.grammar.vocabulary import (
+    FILLERS,
+    FUNCTIONS,
+    KNOWN_WORDS,
+    LISTED_FUNCTIONS,
+    NUMBER_WORDS,
+)
 
 CONSTANTS = {"e": "e", "i": "i", "pi": "pi", "infinity": "inf", "oo": "inf", "inf": "inf"}
 APPLIED_NAMES = set("fghFGHPQ")
-MAX_EVENT = 12
+LONGEST_RUN = 3  # of letters that are multiplied: xy, abc
+
+
+def read_word(parser: Parser, token: Token) -> Node:
+    """Read a function, a constant, a number, letters that are multiplied, or plain words."""
+    word = token.text
+    if word in FUNCTIONS or word == "sqrt":
+        return parser.atoms["function"](parser, token)
+    if word in LISTED_FUNCTIONS:
+        return parser.atoms["listed"](parser, token)
+    if word.lower() in FILLERS and parser.peek() is not END:
+        return parser.power()
+    if word in CONSTANTS and not (len(word) == 1 and token.text_mode):
+        named = parser.at("sign", "_")
+        return subscripted(parser, word) if named else Node("const", (), CONSTANTS[word])
+    if word.lower() in NUMBER_WORDS:
+        return num(_spelled_number(parser, NUMBER_WORDS[word.lower()]))
+    if len(word) == 1:
+        return read_letter(parser, token)
+    if token.text_mode or len(word) > LONGEST_RUN or word.lower() in KNOWN_WORDS:
+        words = [word]
+        while parser.at("word") and parser.peek().text.lower() not in ("and", "or", "except"):
+            words.append(parser.take().text)
+        return Node("text", (), " ".join(words))
+    parser.position -= 1
+    letter = parser.take_first()
+    return Node("const", (), CONSTANTS[letter]) if letter in CONSTANTS else sym(letter)
+
+
+def _spelled_number(parser: Parser, value: int) -> int:
+    """Read twenty-one, twenty one."""
+    hyphen = parser.at("sign", "-")
+    ones = NUMBER_WORDS.get(parser.peek(int(hyphen)).text.lower(), 0)
+    if value < 20 or value % 10 or not 0 < ones < 10:
+        return value
+    parser.position += 1 + hyphen
+    return value + ones
 
 
 def read_letter(parser: Parser, token: Token) -> Node:
     """Return a variable or a constant of one letter, with what belongs to it: x_1, x', f(x)."""
     letter = token.text
     if letter in CONSTANTS and not parser.at("sign", "_"):
-        return Const(CONSTANTS[letter])
+        return Node("const", (), CONSTANTS[letter])
     node = subscripted(parser, letter)
     while parser.accept("sign", "'"):
-        node = Sym(f"{node.value}'")
+        node = sym(f"{node.value}'")
     return applied(parser, node)
 
 
-def letter_of_run(letter: str) -> Node:
-    """Return a letter with another one right behind it, as in xy."""
-    return Const(CONSTANTS[letter]) if letter in CONSTANTS else Sym(letter)
-
-
 def read_set_name(parser: Parser, token: Token) -> Node:
-    return SetName(token.text)
+    return Node("setname", (), token.text)
 
 
 def subscripted(parser: Parser, name: str) -> Node:
-    return Sym(f"{name}_{subscript(parser)}" if parser.accept("sign", "_") else name)
+    return sym(f"{name}_{subscript(parser)}" if parser.accept("sign", "_") else name)
 
 
 def subscript(parser: Parser) -> str:
@@ -55,23 +92,15 @@ def applied(parser: Parser, node: Node) -> Node:
     """Read f(x), I(0): a name applied to an argument rather than a product."""
     if not parser.at("sign", "(") or parser.peek().spaced:
         return node
-    inner = parser.peek(1)
-    number_only = inner.kind == "number" and parser.peek(2).text == ")"
-    name = str(node.value)
-    if name[0] not in APPLIED_NAMES and not (number_only and name[0].isupper()):
+    name = node.value
+    of_number = parser.peek(1).kind == "number" and parser.peek(2).text == ")"
+    if name[0] not in APPLIED_NAMES and not (of_number and name[0].isupper()):
         return node
     parser.take()
-    inside = _event(parser) if name == "P" else None
-    return Opaque(name, (inside or parser.closed(")"),))
-
-
-def _event(parser: Parser) -> Node | None:
-    """Return the events of P(A | B), which are named and not computed with."""
-    start = parser.position
-    ahead = [token.text for token in parser.tokens[start : start + MAX_EVENT]]
-    end = ahead.index(")") if ")" in ahead else 0
-    event = ["|" if text == "mid" else text for text in ahead[:end]]
-    if "|" not in event or "(" in event:
-        return None
-    parser.position += end + 1
-    return Sym(" ".join(event))
+    outer, parser.in_builder = parser.in_builder, name == "P"
+    inside = parser.answer()
+    parser.in_builder = outer
+    if parser.accept("sign", "|") or parser.accept("command", "mid"):  # P(A | B)
+        inside = Node("ratio", (inside, parser.answer()))
+    parser.expect("sign", ")")
+    return Node("opaque", (inside,), name)

@@ -1,9 +1,9 @@
 """LaTeX commands by their names."""
 
 import pytest
+from verifiers.grammar.readers.commands import COMMANDS, CONSTANTS
 
 from verifiers.grammar.parse import parse
-from verifiers.grammar.readers.commands import COMMANDS, CONSTANTS
 from verifiers.grammar.tree import Const, Dots, Empty, Mul, Node, ParseError, Sym, num
 
 

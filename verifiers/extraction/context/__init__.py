@@ -1,1 +1,0 @@
-"""What is said around a value: whether it stands, or is denied, doubted, changed."""

@@ -1,0 +1,97 @@
+"""The marks of an answer: thought and answer block, boxes, "####", "the answer is"."""
+
+import re
+from typing import NamedTuple
+
+TAG = re.compile(r"</?(?:think|answer)>")
+FORMAT = ["<think>", "</think>", "<answer>", "</answer>"]
+END_OF_TURN = re.compile(
+    r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text|end|user|assistant)\|>"
+    r"|</s>|<｜end▁of▁sentence｜>"
+)
+OWN_TURN = re.compile(r"\A\s*<\|(?:im_start|assistant)\|>(?:assistant)?")
+NEXT_PROBLEM = re.compile(
+    r"\n[ \t]*(?:\*\*|#+ )?(?:Question|Problem|Exercise|Instruction|Human|User|Q)"
+    r"\s?\d{0,3}\s?[:.\n]"
+)
+BOX = re.compile(r"\\(?:boxed|fbox)\s*(?:(\{)|(-?\d[\d.,]*\d|\d))")
+BRACE = re.compile(r"\\.|[{}]", re.S)
+HASHES = re.compile(r"####[ \t]*([^\n]+)")
+
+# What introduces a statement: "the final answer is", "Answer:", "**Answer**\n", and their like.
+_ABROAD = r"respuesta|réponse|antwort|resposta|risposta|ответ"
+_NOUN = (
+    r"(?:(?:\b(?:the|our|my|final|correct|best|right)\s+|^\W{0,6})"
+    r"(?:answer|ans|correct (?:option|choice))\b"
+    rf"|\b(?:{_ABROAD})\b|答案|答え|정답|^\W{{0,6}}A(?=\s?[:：]))"
+)
+_VERB = r"(?:\b(?:is|are|ist|es|est)\b|(?<=\s)[éè](?=\s)|是|为|為|は|은)(?:[\s*_]{0,9}[:：])?"
+_HEADING = r"[*_]{0,3}[ \t]{0,9}\n(?:[-=]{3,})?"
+STATEMENT = re.compile(
+    rf"{_NOUN}[^.:：=\n\d$\\]{{0,60}}?(?:{_VERB}|[:：]|=|{_HEADING})[\s*_]*+", re.I | re.M
+)
+
+
+class Piece(NamedTuple):
+    """A part of a text that holds a value: where it stands and what the value is."""
+
+    start: int
+    end: int
+    content: str
+
+
+def after_thought(response: str, *, think_open: bool = False) -> str | None:
+    """Return the text after the last `</think>`; None while a thought is open."""
+    _, closed, rest = response.rpartition("</think>")
+    is_open = "<think>" in rest or (not closed and think_open)
+    return None if is_open else rest
+
+
+def check_format(response: str, *, think_open: bool = False) -> bool:
+    """Return whether a response is one thought, then one answer block, and nothing else but white
+    space. With `think_open` the chat template wrote the first tag."""
+    text = f"<think>{response}" if think_open else response
+    if "</answer>" not in text or TAG.findall(text) != FORMAT:
+        return False
+    before, _, rest = text.partition("<think>")
+    between, _, rest = rest.partition("</think>")[2].partition("<answer>")
+    return not (before + between + rest.partition("</answer>")[2]).strip()
+
+
+def is_incomplete(response: str, *, think_open: bool = False) -> bool:
+    """Return whether a response that was cut off could still have come to hold the format."""
+    tags = TAG.findall(f"<think>{response}" if think_open else response)
+    return len(tags) < len(FORMAT) and tags == FORMAT[: len(tags)]
+
+
+def own_problem(text: str, mark: re.Pattern[str]) -> str:
+    """Return a text up to the line that begins another problem after its first mark."""
+    if "\n" not in text or not NEXT_PROBLEM.search(text):
+        return text
+    first = mark.search(text)
+    following = NEXT_PROBLEM.search(text, first.end()) if first else None
+    return text[: following.start()] if following else text
+
+
+def boxes(text: str) -> tuple[list[Piece], bool]:
+    """Return the outermost boxes that close, and whether the last one closes.
+
+    One pass over the braces: a box is what stands between the brace that opens it and its own.
+    """
+    found: list[Piece] = []
+    starts = {match.end() - 1: match.start() for match in BOX.finditer(text) if match[1]}
+    opened: list[int] = []
+    last = max(starts, default=-1)
+    is_closed = not starts
+    for brace in BRACE.finditer(text, min(starts)) if starts else ():
+        if brace[0] == "{":
+            opened.append(brace.start())
+        elif brace[0] == "}" and opened and (opening := opened.pop()) in starts:
+            is_closed = is_closed or opening <= last < brace.end()
+            while found and found[-1].start > opening:
+                found.pop()
+            content = text[opening + 1 : brace.start()]
+            found.append(Piece(starts[opening], brace.end(), content))
+    if not starts:  # \boxed 5
+        found = [Piece(*match.span(), match[2]) for match in BOX.finditer(text)]
+    return found, is_closed

@@ -1,1 +1,0 @@
-"""How a response is written: its thought, its turns and letters, its passages."""

@@ -1,1 +1,0 @@
-"""What a sentence states: its last value, a word, several values, a bound."""
