@@ -68,8 +68,9 @@ def normalize(text: str) -> str:
 def _normalized(text: str) -> str:
     text = text.strip().replace(r"\!,", ",")
     if text.isalnum() and text.isascii():
-        said = spoken(text) if text.isalpha() else None
-        return "does not exist" if text.upper() == "DNE" else said or text
+        if text.upper() == "DNE":
+            return "does not exist"
+        return (spoken(text) if text.isalpha() else None) or text
     for _ in range(4):
         before = text
         text = text.strip()
@@ -131,8 +132,8 @@ def _as_usual(text: str) -> str:
         return f"{time[1]} hours {time[2]} minutes"
     if time := FRENCH_TIME.fullmatch(words):
         return f"{time[1]}:{time[2]}"
-    for said in (ORDINAL_OF, NO_SOLUTION, INFINITELY, CHANCE):
-        if match := said.fullmatch(words):
+    for phrase in (ORDINAL_OF, NO_SOLUTION, INFINITELY, CHANCE):
+        if match := phrase.fullmatch(words):
             return next(group for group in match.groups() if group)
     if WHEN.match(words) and words[-1] in "mM.":
         text = words = WHEN.sub("", words)
