@@ -49,6 +49,6 @@ REAL_WORDS = {"all real numbers", "all reals", "all real x", "real numbers", "th
 REAL_WORDS |= {"all real values", "all real values of x", "the set of all real numbers"}
 # Short words that are no products of letters.
 KNOWN_WORDS = words(
-    "yes no odd all any not nor yet red tan east west north south even true get got let was has our "
-    "the are"
+    "yes no odd all any not nor yet red tan east west north south even true get got let was has "
+    "our the are"
 )
