@@ -29,7 +29,7 @@ from queue import SimpleQueue
 
 ROOT = Path(__file__).parents[1]
 _ALGORITHM, _TRAINING = "tests/algorithm/test_", "tests/training/test_"
-_VERIFIERS = ["tests/verifiers/equality", "tests/verifiers/test_rules.py"]
+_VERIFIERS = ["tests/verifiers/equality", "tests/verifiers/test_equality_cases.py"]
 ALSO = {
     "rlvr_cli/algorithm/choices.py": ["tests/config/test_resolution.py"],
     "rlvr_cli/algorithm/kl.py": [f"{_ALGORITHM}loss.py"],

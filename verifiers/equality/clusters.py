@@ -24,12 +24,12 @@ def cluster(
     """
     firsts: list[str] = []
     number_of: dict[str, int] = {}
-    known: dict[Key, list[int]] = defaultdict(list)
+    numbers_of: dict[Key, list[int]] = defaultdict(list)
     late = 0
     for spelling in sorted(set(answers)):
         own = keys(spelling) - (set() if odd else {ODD})
-        shared = Counter(number for key in own for number in known.get(key, ()))
-        found = None
+        shared = Counter(number for key in own for number in numbers_of.get(key, ()))
+        same = None
         for number in sorted(shared, key=lambda at: (-shared[at], at))[:MOST_COMPARED]:
             if late >= PATIENCE:
                 break
@@ -37,15 +37,15 @@ def cluster(
             if verdict is Verdict.WRONG:
                 verdict = equal(spelling, firsts[number])
             if verdict is Verdict.CORRECT:
-                found = number
+                same = number
                 break
             if verdict is Verdict.TIMEOUT:
                 late += 1
                 break
-        if found is None:
-            found = len(firsts)
+        if same is None:
+            same = len(firsts)
             firsts.append(spelling)
             for key in own:
-                known[key].append(found)
-        number_of[spelling] = found
+                numbers_of[key].append(same)
+        number_of[spelling] = same
     return [number_of[answer] for answer in answers]

@@ -60,8 +60,8 @@ def _same_words(gold: str, answer: str) -> bool:
     letters = left.replace(" ", "").replace("-", "")
     if not letters.isalpha() or len(left) > MAX_WORDS:
         return False
-    known = len(letters) > 3 or left.casefold() in ("yes", "no")
-    return left == right or (known and left.casefold() == right.casefold())
+    no_variable = len(letters) > 3 or left.casefold() in ("yes", "no")
+    return left == right or (no_variable and left.casefold() == right.casefold())
 
 
 def _read(text: str, *, grouping: bool = True) -> Node | ParseError:

@@ -15,7 +15,7 @@ from verifiers.grammar.tree import Node, ParseError, minus, num
 from verifiers.grammar.units import UNITS, measure
 from verifiers.values.effort import OutOfEffortError, limited
 from verifiers.values.numeric import Evaluator, Number, context
-from verifiers.values.same_value import NO_VALUE, is_arithmetic, linear_solution
+from verifiers.values.same_value import NO_VALUE, is_arithmetic
 
 DIGITS = 30
 CELLS = 10**10  # in the logarithm: numbers that agree to ten digits share a cell
@@ -37,8 +37,8 @@ def keys(text: str) -> set[Key]:
     try:
         node = parse(text)
         with limited(EFFORT_S):
-            found = _of(node) or {ODD}
-            return own if found == {WORDS} else own | found
+            by_value = _of(node) or {ODD}
+            return own if by_value == {WORDS} else own | by_value
     except (ParseError, OutOfEffortError, RecursionError):
         return own
 
@@ -70,7 +70,9 @@ def _of(node: Node) -> set[Key]:
         values.add(Node("deg", (quantity.value,)))
     if value.kind == "rel":
         values |= set(value.args)
-    return equation | {key for one in values for number in _numbers(one) for key in _cells(number)}
+    return equation | {
+        key for part in values for number in _numbers(part) for key in _cells(number)
+    }
 
 
 def _of_relation(node: Node) -> set[Key]:
@@ -82,19 +84,15 @@ def _of_relation(node: Node) -> set[Key]:
     point, other = (
         {name: PLACE * (at + shift) for at, name in enumerate(names, 1)} for shift in (1, 7)
     )
-    found: set[Key] = set()
     try:
-        values = [Evaluator(DIGITS, at, real=False)(difference) for at in (point, other)]
-        found |= {("ratio", *key) for key in _cells(values[0] / (values[1] or 1))}
-        for name in names:
-            if (solution := linear_solution(difference, name, point)) is not None:
-                found |= {("solution", name, *key) for key in _cells(solution)}
+        first, second = (Evaluator(DIGITS, at, real=False)(difference) for at in (point, other))
     except NO_VALUE:
-        pass
-    return found
+        return set()
+    return {("ratio", *key) for key in _cells(first / (second or 1))}
 
 
 def _of_many(node: Node) -> set[Key]:
+    """Return keys of a list, a tuple or a set of reals by the largest number in it."""
     try:
         pieces = read_set(node).pieces
         numbers = [end for piece in pieces for end in (piece.low, piece.high)]
@@ -105,18 +103,18 @@ def _of_many(node: Node) -> set[Key]:
             parts = [inner for part in parts for inner in (part.args or (part,))]
         numbers = []
         for part in parts:
-            found = list(_numbers(read_quantity(unname(part).value).value))
-            if not found:
+            number = next(_numbers(read_quantity(unname(part).value).value), None)
+            if number is None:
                 return {ODD}
-            numbers += found[:1]
+            numbers.append(number)
     largest = max((abs(number) for number in numbers if abs(number) < float("inf")), default=0)
     cells = _cells(largest)
     return cells | {("many", *key) for key in cells}
 
 
 def _numbers(node: Node) -> Iterator[Number]:
-    """Yield what an expression comes to at one place, with either meaning of log; nothing at
-    all."""
+    """Yield what an expression comes to at one place, with either meaning of log; nothing where it
+    has no value."""
     if not is_arithmetic(node):
         return
     point = dict.fromkeys(node.symbols(), PLACE)

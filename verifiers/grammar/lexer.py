@@ -13,7 +13,7 @@ from verifiers.grammar.vocabulary import (
     TEXT_GROUPS,
 )
 
-MAX_TOKENS = 3000
+MAX_TOKENS = 3000  # a list of 1,500 numbers
 MAX_GROUP_DEPTH = 40
 GROUPED = r"[1-9]\d{0,2}(?:(?P<sep>%s)\d{3}(?:(?P=sep)\d{3})*)(?!\d)(?:\.\d+)?"
 PLAIN = r"\d+(?:\.\d+)?|\.\d+"
@@ -125,7 +125,7 @@ class _Lexer:
         return bool(self.groups) and self.groups[-1][1]
 
     def _ends_abbreviation(self) -> bool:
-        """Return the full stop of "sq. ft" stands after letters and before a space."""
+        """Return whether the full stop ends an abbreviation, as in "sq. ft"."""
         around = self.text[self.position - 2 : self.position + 2]
         return len(around) == 4 and around[:2].isalpha() and around[3] == " "
 

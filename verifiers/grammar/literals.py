@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from verifiers.grammar.tree import Node, TooLargeError, num
 
-MAX_DIGITS = 4000
+MAX_DIGITS = 4000  # Python writes numbers of up to 4,300 digits
 LONGEST_PLAIN = 60
 MAX_DECIMAL_EXPONENT = 5000
 RECURRING = re.compile(r"(\d*)\.(\d*)\\(?:overline|bar|dot)\s*\{?\s*(\d+)\s*\}?", re.ASCII)

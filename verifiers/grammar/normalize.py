@@ -10,15 +10,31 @@ GOLD_MARK = "####"
 MAX_WORDS = 200
 WRAPPERS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ("**", "**"), ("`", "`"),
             ("__", "__"), ("*", "*"))  # fmt: skip
-LONGEST_SAID = 40
+LONGEST_PHRASE = 40
 LONGEST_KEPT = 200
 RESPECTIVELY = re.compile(r",?\s+respectively$")
 ONE_DOLLAR = re.compile(r"-?\$\s?\d")
-GROUPED = re.compile(
+GROUPED = re.compile(  # 12,34,567 and 1'234'567 and 1.234.567
     r"\d{1,2}(?:,\d{2})+,\d{3}|\d{1,3}(?:[\u00a0\u202f\u2009']\d{3})+|\d{1,3}(?:\.\d{3}){2,}"
 )
 COUNTED = r"(?:day|week|month|year|century|floor|hour|grade|place)"
-SAID_TWICE = re.compile(r"([\w -]{1,40}?)\s+\((\w[\w -]{0,20}?)\)(?: ([a-z]{2,20}))?")
+TWICE = re.compile(r"([\w -]{1,40}?)\s+\((\w[\w -]{0,20}?)\)(?: ([a-z]{2,20}))?")
+ORDINAL_OF = re.compile(
+    rf"(?:on\s+)?(?:the\s+)?(?:(\d+(?:st|nd|rd|th))\s+{COUNTED}|{COUNTED}\s+(\d+))", re.I
+)
+NO_SOLUTION = re.compile(r"(?:there (?:is|are) )?(no (?:real )?solutions?) exists?", re.I)
+HOURS_AND_MINUTES = re.compile(
+    r"(\d+)\s?(?:h|hr|hrs)\.?\s+(?:and\s+)?(\d+)\s?(?:m|min|mins)\.?", re.I
+)
+INFINITELY = re.compile(r"(?:there are )?(infinitely many)(?: \w+)?", re.I)
+CHANCE = re.compile(r"(?:an?\s+)?(\d.*?)\s+(?:chance|probability)", re.I)
+WHEN = re.compile(r"(?:at|on)\s+(?=\d|[A-Z])")
+HALF_OF_DAY = re.compile(r"(?<=\d)\s+(?:in the (morning|afternoon|evening)|at night)$", re.I)
+RATE = re.compile(r"(?<=\d)(?:/|\s+an?\s+)(hour|day|week|month|year|person|piece|item)$", re.I)
+MEASURED = re.compile(
+    r"\b(feet|foot|inch(?:es)?|c?m|k?m|met(?:er|re)s?|miles?|years?|yards?|ft)\s+(?:tall|long|wide|high|deep|thick|old)$"
+)
+INCHES = re.compile(r"(?<=\d)\s?in(?:\.|(?=[²³^])|$)")
 DOES_NOT_EXIST = re.compile(
     r"(?:(?:the|this)\s+(?:limit|value|derivative|integral|sum)\s+|it\s+)?"
     r"(?:dne|does\s?n['’]t\s+exist|does\s+not\s+exist)\W*",
@@ -68,8 +84,9 @@ def normalize(text: str) -> str:
 def _normalized(text: str) -> str:
     text = text.strip().replace(r"\!,", ",")
     if text.isalnum() and text.isascii():
-        said = spoken(text) if text.isalpha() else None
-        return "does not exist" if text.upper() == "DNE" else said or text
+        if text.upper() == "DNE":
+            return "does not exist"
+        return (spoken(text) if text.isalpha() else None) or text
     for _ in range(4):
         before = text
         text = text.strip()
@@ -92,47 +109,23 @@ def _normalized(text: str) -> str:
     text = RESPECTIVELY.sub("", text) if text.endswith("respectively") else text
     if text.count("$") == 1 and ONE_DOLLAR.match(text):
         text = text.replace("$", r"\$")
-    if len(text) <= LONGEST_SAID:
-        text = _as_usual(_grouped(text))
+    if len(text) <= LONGEST_PHRASE:
+        text = _as_usual(text)
     return (spoken(text) if SAYS.search(text) else None) or text
 
 
 _kept = lru_cache(maxsize=4096)(_normalized)
 
 
-def _grouped(text: str) -> str:
-    """Write 1 234 567, 1'234'567 and 1.234.567 as 1234567."""
-    return "".join(filter(str.isdigit, text)) if GROUPED.fullmatch(text.lstrip("₹ ")) else text
-
-
-ORDINAL_OF = re.compile(
-    rf"(?:on\s+)?(?:the\s+)?(?:(\d+(?:st|nd|rd|th))\s+{COUNTED}|{COUNTED}\s+(\d+))", re.I
-)
-NO_SOLUTION = re.compile(r"(?:there (?:is|are) )?(no (?:real )?solutions?) exists?", re.I)
-HOURS_AND_MINUTES = re.compile(
-    r"(\d+)\s?(?:h|hr|hrs)\.?\s+(?:and\s+)?(\d+)\s?(?:m|min|mins)\.?", re.I
-)
-FRENCH_TIME = re.compile(r"(\d{1,2})\s?h\s?(\d{2})")
-INFINITELY = re.compile(r"(?:there are )?(infinitely many)(?: \w+)?", re.I)
-CHANCE = re.compile(r"(?:an?\s+)?(\d.*?)\s+(?:chance|probability)", re.I)
-WHEN = re.compile(r"(?:at|on)\s+(?=\d|[A-Z])")
-HALF_OF_DAY = re.compile(r"(?<=\d)\s+(?:in the (morning|afternoon|evening)|at night)$", re.I)
-RATE = re.compile(r"(?<=\d)(?:/|\s+an?\s+)(hour|day|week|month|year|person|piece|item)$", re.I)
-MEASURED = re.compile(
-    r"\b(feet|foot|inch(?:es)?|c?m|k?m|met(?:er|re)s?|miles?|years?|yards?|ft)\s+(?:tall|long|wide|high|deep|thick|old)$"
-)
-INCHES = re.compile(r"(?<=\d)\s?in(?:\.|(?=[²³^])|$)")
-
-
 def _as_usual(text: str) -> str:
-    """Write 15 March as March 15, DNE as "does not exist", "seven (7)" as 7."""
+    """Write the 5th day as 5th, 7 in the evening as 7 pm, "seven (7)" as 7."""
+    if GROUPED.fullmatch(text.lstrip("₹ ")):
+        return "".join(filter(str.isdigit, text))
     words = plain_words(text) if text.startswith("\\text") else text
     if time := HOURS_AND_MINUTES.fullmatch(words):
         return f"{time[1]} hours {time[2]} minutes"
-    if time := FRENCH_TIME.fullmatch(words):
-        return f"{time[1]}:{time[2]}"
-    for said in (ORDINAL_OF, NO_SOLUTION, INFINITELY, CHANCE):
-        if match := said.fullmatch(words):
+    for phrase in (ORDINAL_OF, NO_SOLUTION, INFINITELY, CHANCE):
+        if match := phrase.fullmatch(words):
             return next(group for group in match.groups() if group)
     if WHEN.match(words) and words[-1] in "mM.":
         text = words = WHEN.sub("", words)
@@ -143,7 +136,7 @@ def _as_usual(text: str) -> str:
     text = INCHES.sub(" inches", text) if "in" in text.lower() else text
     if DOES_NOT_EXIST.fullmatch(words):
         return "does not exist"
-    if twice := SAID_TWICE.fullmatch(words):
+    if twice := TWICE.fullmatch(words):
         return _said_once(*twice.groups()) or text
     return words if words != text and spoken(words) else text
 

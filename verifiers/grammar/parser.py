@@ -11,6 +11,7 @@ MAX_DEPTH = 50
 MAX_POSTFIXES = 8
 MAX_SIGNS = 6  # each ± doubles what there is to compare
 END = Token("end_of_text", "")
+FARTHEST_PEEK = 4
 SET_OPERATORS = {"cup": "union", "cap": "inter", "setminus": "diff", "backslash": "diff"}
 NUMBERS = ("num", "neg", "div", "const", "call")
 LEFT_OF_EXCEPT = ("text", "setname", "tuple", "union")
@@ -34,7 +35,7 @@ class Parser:
         atoms: Mapping[str, Callable[["Parser", Token], Node]],
         read_unit: Callable[["Parser", Node], Node],
     ) -> None:
-        self.tokens = tokens
+        self.tokens = [*tokens, *[END] * FARTHEST_PEEK]
         self.atoms = atoms
         self.read_unit = read_unit
         self.position = 0
@@ -45,12 +46,11 @@ class Parser:
 
     def peek(self, ahead: int = 0) -> Token:
         """Return a token without taking it; past the last one stands END."""
-        index = self.position + ahead
-        return self.tokens[index] if index < len(self.tokens) else END
+        return self.tokens[self.position + ahead]
 
     def take(self) -> Token:
-        token = self.peek()
-        self.position += 1
+        token = self.tokens[self.position]
+        self.position += token is not END
         return token
 
     def take_first(self) -> str:
@@ -60,13 +60,15 @@ class Parser:
         return token.text[0]
 
     def at(self, kind: str, *texts: str) -> bool:
-        token = self.peek()
+        token = self.tokens[self.position]
         return token.kind == kind and (not texts or token.text in texts)
 
     def accept(self, kind: str, *texts: str) -> bool:
-        accepted = self.at(kind, *texts)
-        self.position += accepted
-        return accepted
+        token = self.tokens[self.position]
+        if token.kind != kind or (texts and token.text not in texts):
+            return False
+        self.position += 1
+        return True
 
     def expect(self, kind: str, text: str) -> None:
         if not self.accept(kind, text):

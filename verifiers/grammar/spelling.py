@@ -24,10 +24,11 @@ SUPERSCRIPT_RUN = re.compile(f"[{''.join(SUPERSCRIPTS)}]+")
 SUBSCRIPT_RUN = re.compile(f"[{''.join(SUBSCRIPTS)}]+")
 THIN_SPACE = re.compile(r"\\[,;:!]\s*(?=[\[\];])|(?<=[;\[\]])\s*\\[,;:!]")
 DECIMAL_COMMA = re.compile(r"(?<=\d)\{,\}(?=(?:\d{1,2}|\d{4,})(?!\d))|(?<=(?<!\d)0)\{,\}(?=\d)")
-BRACKET, ENDPOINT = r"(?:\\(?:left|right)\s*)?([\[\]])", r"([^\[\](),;=]{1,40}?)(?:\\[,;:])?"
+BRACKET = r"(?:\\(?:left|right)\s*)?([\[\]])"
+ENDPOINT = r"([^\s\[\](),;=][^\[\](),;=]{0,40}?)(?:\\[,;:])?"
 INTERVAL = re.compile(
-    rf"(?:(?<![\w)}}])|(?<=\\cup)|(?<=\\in)){BRACKET}\s*{ENDPOINT}"
-    rf"\s*[;,]\s*{ENDPOINT}\s*{BRACKET}(?!\w)"
+    rf"(?:(?<![\w)}}])|(?<=\\cup)|(?<=\\in)){BRACKET}\s*+{ENDPOINT}"
+    rf"\s*[;,]\s*+{ENDPOINT}\s*{BRACKET}(?!\w)"
 )
 LOG_BASE = re.compile(r"(?<![A-Za-z_])\\?log(10|2)(?=\s?\()")
 CLOCK_HALF = re.compile(r"\b([ap])\.?\s?m\b\.?", re.IGNORECASE)

@@ -15,14 +15,14 @@ LOW, HIGH = 50, 250  # digits of the first look and of the confirmation
 LOW_AT_POINT, HIGH_AT_POINT = 30, 100
 CANCELS, FAR_DIGITS = 1_000, 30  # far points lose digits in differences: look with more
 ENOUGH_POINTS = 3
-REPEATED_DIGITS = 13
+REPEATED_DIGITS = 13  # a decimal this long is a calculator's, not a rounding for a reader
 MAX_NODES = 1500
 GRAIN = 997
 RANGES = ((0, 1), (1, 4), (-6, 6), (-60, 60))
 POINTS_IN_RANGE = 4
-FAR = (0, 1, -1, 10**4, -(10**4), 10**10, -(10**10))  # where |x + 1000| - 1000 is not x
+# where |x + 1000| - 1000 is not x, and whole numbers, at which alone (-1)^n is real
+FAR = (0, 1, -1, 2, 3, 7, 10**4, -(10**4), 10**10, -(10**10))
 ARITHMETIC = words("num sym const add mul neg div pow fact pct deg call opaque base")
-PROBES = (*(Fraction(x) for x in (1, 2, 3, 7)), Fraction(-29, 2))  # |x|, floor(x): linear at some
 
 
 def is_arithmetic(node: Node) -> bool:
@@ -71,26 +71,30 @@ def rational(node: Node) -> Fraction | None:
 
 
 def _same_constant(left: Node, right: Node, decimal_log: bool) -> bool:
-    values = rational(left), rational(right)
-    if values[0] is not None and values[1] is not None:
-        return values[0] == values[1] or _repeats_digits(left, right, values)
+    exactly = rational(left), rational(right)
+    if exactly[0] is not None and exactly[1] is not None:
+        return exactly[0] == exactly[1] or _repeats_digits(left, right, exactly)
     try:
-        low = [Evaluator(LOW, {}, real=False, decimal_log=decimal_log)(n) for n in (left, right)]
-        if not _close(low[0], low[1], LOW // 2):
-            return _near_literal(left, right, low)
+        look = Evaluator(LOW, {}, real=False, decimal_log=decimal_log)
+        low = look(left), look(right)
+        if not _close(*low, LOW // 2):
+            return _repeats_digits(left, right, low)
         sharp = Evaluator(HIGH, {}, real=False, decimal_log=decimal_log, lossless=True)
-        high = [sharp(n) for n in (left, right)]
+        high = sharp(left), sharp(right)
     except NO_VALUE:
         return False
-    return _shrinks(low, high, LOW, HIGH) or _near_literal(left, right, low)
+    return _shrinks(low, high, LOW, HIGH) or _repeats_digits(left, right, low)
 
 
 def _close(left: Number, right: Number, digits: int) -> bool:
     return abs(left - right) <= max(abs(left), abs(right), 1) * 10.0**-digits
 
 
-def _shrinks(low: list[Number], high: list[Number], low_digits: int, high_digits: int) -> bool:
-    """Return a true zero shrinks with the precision; a small difference stays as it is."""
+def _shrinks(
+    low: tuple[Number, Number], high: tuple[Number, Number], low_digits: int, high_digits: int
+) -> bool:
+    """Return whether the difference shrinks as precision grows, that is, whether it is a true
+    zero."""
     ten = high[0].context.mpf(10)
     before, after = abs(low[0] - low[1]), abs(high[0] - high[1])
     if before == 0:
@@ -99,41 +103,26 @@ def _shrinks(low: list[Number], high: list[Number], low_digits: int, high_digits
     return bool(after <= before * ten ** -((high_digits - low_digits) // 2))
 
 
-def _literal(node: Node) -> bool:
+def _is_long_decimal(node: Node) -> bool:
     if node.kind == "neg":
-        return _literal(node.args[0])
+        return _is_long_decimal(node.args[0])
     if node.kind == "mul" and len(node.args) == 2 and node.args[1].kind == "pow":
-        return rational(node.args[1].args[0]) == 10 and _literal(node.args[0])
+        return rational(node.args[1].args[0]) == 10 and _is_long_decimal(node.args[0])
     return node.kind == "num" and node.digits >= REPEATED_DIGITS
 
 
-def _repeats_digits(
-    left: Node, right: Node, values: tuple[Fraction | None, Fraction | None]
-) -> bool:
-    """Accept 0.3333333333333 for 1/3: a decimal that repeats the digits of what no decimal
-    equals."""
-    a, b = values
-    if a is None or b is None or _literal(left) == _literal(right):
-        return False
-    other = b if _literal(left) else a
-    if _terminates(other) or not other:
-        return False
-    return abs(a - b) * 10 ** (REPEATED_DIGITS - 1) < abs(other) * Fraction(1, 2)
-
-
-def _terminates(value: Fraction) -> bool:
-    rest = value.denominator
-    for prime in (2, 5):
-        while rest % prime == 0:
-            rest //= prime
-    return rest == 1
-
-
-def _near_literal(left: Node, right: Node, values: list[Number]) -> bool:
-    if _literal(left) == _literal(right):
+def _repeats_digits(left: Node, right: Node, values: tuple[Number, Number]) -> bool:
+    """Return whether one side is a decimal that repeats the digits of the other, which no decimal
+    equals: 0.3333333333333 for 1/3."""
+    if _is_long_decimal(left) == _is_long_decimal(right):
         return False
     a, b = values
-    return abs(a - b) * 10 ** (REPEATED_DIGITS - 1) < abs(b) / 2
+    other = b if _is_long_decimal(left) else a
+    if isinstance(other, Fraction) and not pow(
+        10, other.denominator.bit_length(), other.denominator
+    ):
+        return False
+    return bool(abs(a - b) * 10 ** (REPEATED_DIGITS - 1) < abs(other) / 2)
 
 
 def points(names: list[str]) -> Iterator[dict[str, Fraction]]:
@@ -182,32 +171,18 @@ def _same_at(
     options = {"real": real, "decimal_log": decimal_log}
     digits = LOW_AT_POINT + (FAR_DIGITS if max(map(abs, point.values())) > CANCELS else 0)
     try:
-        low = [Evaluator(digits, point, **options)(node) for node in (left, right)]
-        if not _close(low[0], low[1], LOW_AT_POINT // 2):
+        look = Evaluator(digits, point, **options)
+        low = look(left), look(right)
+        if not _close(*low, LOW_AT_POINT // 2):
             return False
         sharp = Evaluator(HIGH_AT_POINT, point, lossless=real, **options)
-        high = [sharp(node) for node in (left, right)]
+        high = sharp(left), sharp(right)
     except NO_VALUE:
         return None
     return _shrinks(low, high, digits, HIGH_AT_POINT)
 
 
-def linear_solution(side: Node, name: str, point: dict[str, Fraction]) -> Number:
-    """Return the zero of an expression that is linear in one variable at this point, else None."""
-    at = [Evaluator(LOW, {**point, name: x}, real=True)(side) for x in PROBES]
-    slope = at[1] - at[0]
-    tolerance = 10.0 ** -(LOW // 2) * max(1, *(abs(value) for value in at))
-    if abs(slope) <= tolerance or abs(at[2] - at[1] - slope) > tolerance:
-        return None
-    if any(
-        abs(value - at[0] - slope * (float(probe) - 1)) > tolerance
-        for value, probe in zip(at, PROBES, strict=True)
-    ):
-        return None
-    return 1 - at[0] / slope
-
-
-def proportional(left: Node, right: Node) -> Fraction | None:
+def proportional(left: Node, right: Node) -> int | None:
     """Return the sign of c (as ±1) if left = c·right for a constant c other than 0, else None."""
     names = sorted(left.symbols() | right.symbols())
     if not names or not (is_arithmetic(left) and is_arithmetic(right)):
@@ -227,4 +202,4 @@ def proportional(left: Node, right: Node) -> Fraction | None:
         return None
     if not all(_close(quotients[0], quotient, LOW // 2) for quotient in quotients):
         return None
-    return Fraction(1 if quotients[0] > 0 else -1)
+    return 1 if quotients[0] > 0 else -1

@@ -57,7 +57,7 @@ def test_bases_and_times(gold: str, answer: str, same: bool) -> None:
         ("5^\\circ", "deg", ()),
         ("5 cm", "unit", (("cm", 1),)),
         (r"3 \text{radians}", "rad", ()),
-        (r"\frac{10 \text{m}}{2 \text{s}}", "unit", (("m", 1), ("s", -1))),
+        (r"\$3 \text{ million}", "unit", (("dollar", 1),)),
         ("(n-2) 180^\\circ", "deg", ()),
         (r"5 \text{ft} 6 \text{in}", "unit", (("foot", 1),)),
     ],
@@ -77,11 +77,9 @@ def test_two_units_of_one_kind_are_one_quantity() -> None:
     ("gold", "answer", "equal"),
     [
         ("3", r"3 \pmod 7", True), ("100", r"100 \bmod 7", False), ("0.35", "0.35%", False),
-        ("0.35", "35%", True), ("20", "20%", True), ("15 minutes", "15 Stunden", False),
-        ("65", "65 lei", True), ("17:45", "17:45 Uhr", True), ("7 days", "1 semana", True),
+        ("0.35", "35%", True), ("20", "20%", True), ("65", "65 lei", True),
+        ("7 days", "1 week", True), ("7 days", "2 weeks", False),
     ],
 )  # fmt: skip
-def test_residues_proportions_and_units_of_other_languages(
-    gold: str, answer: str, equal: bool
-) -> None:
+def test_residues_proportions_and_units(gold: str, answer: str, equal: bool) -> None:
     assert compare(gold, answer).equal is equal

@@ -3,6 +3,7 @@
 from fractions import Fraction
 
 import pytest
+from verifier_nodes import Sym
 
 from verifiers.grammar.literals import (
     MAX_DIGITS,
@@ -11,7 +12,7 @@ from verifiers.grammar.literals import (
     read_literal,
     whole_number,
 )
-from verifiers.grammar.tree import Num, Sym, TooLargeError, num
+from verifiers.grammar.tree import TooLargeError, num
 
 
 @pytest.mark.parametrize(
@@ -41,7 +42,7 @@ def test_plain_numbers(text: str, value: int | Fraction | None) -> None:
     ],
 )
 def test_literals(text: str, value: int | Fraction, digits: int) -> None:
-    assert read_literal(text) == Num(Fraction(value), digits)
+    assert read_literal(text) == num(value, digits)
 
 
 def test_a_literal_has_a_longest_length() -> None:

@@ -4,9 +4,10 @@ import inspect
 import sys
 
 import pytest
+from verifier_nodes import List, Sym, Tuple
 
 from verifiers.grammar.parse import LONGEST_KEPT, MAX_TEXT, parse
-from verifiers.grammar.tree import List, ParseError, Sym, TooLargeError, Tuple, num
+from verifiers.grammar.tree import ParseError, TooLargeError, num
 
 
 def test_grouping_reads_one_number_or_a_list() -> None:

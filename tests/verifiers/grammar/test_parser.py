@@ -1,12 +1,8 @@
 """The levels of the grammar: which sign binds tighter, and what each level makes."""
 
 import pytest
-
-from verifiers.grammar.parse import parse
-from verifiers.grammar.parser import MAX_DEPTH, MAX_POSTFIXES
-from verifiers.grammar.tree import (
+from verifier_nodes import (
     Add,
-    Applied,
     Call,
     Clock,
     Degrees,
@@ -17,8 +13,6 @@ from verifiers.grammar.tree import (
     Mod,
     Mul,
     Neg,
-    Node,
-    ParseError,
     Percent,
     PlusMinus,
     Pow,
@@ -27,12 +21,17 @@ from verifiers.grammar.tree import (
     Set,
     SetName,
     Sym,
-    TooLargeError,
     Tuple,
     Union,
     Unit,
-    num,
+    applied,
 )
+
+from verifiers.grammar.lexer import tokenize
+from verifiers.grammar.parse import ATOMS, parse
+from verifiers.grammar.parser import END, MAX_DEPTH, MAX_POSTFIXES, Parser, quotient
+from verifiers.grammar.readers.quantities import read_unit
+from verifiers.grammar.tree import Node, ParseError, TooLargeError, num
 
 A, B, C, X = (Sym(name) for name in "abcx")
 ONE, TWO, THREE = num(1), num(2), num(3)
@@ -74,7 +73,7 @@ EQUAL = {
         ("2 x", Mul((TWO, X))),
         ("a \\cdot b / c", Mul((A, B, Pow((C, num(-1)))))),
         ("a * -b", Mul((A, Neg((B,))))),
-        ("x(a)", Applied((X, A))),
+        ("x(a)", applied((X, A))),
         ("x (a)", Mul((X, A))),
         ("x(a)b", Mul((X, A, B))),
     ],
@@ -116,3 +115,39 @@ def test_depth_and_signs_have_limits() -> None:
                  "1" + "\\pm 1" * 7):  # fmt: skip
         with pytest.raises(TooLargeError):
             parse(text)
+
+
+def cursor(text: str) -> Parser:
+    return Parser(tokenize(text), ATOMS, read_unit)
+
+
+def test_looking_takes_nothing() -> None:
+    at = cursor("1 + x")
+    assert [at.peek(ahead).text for ahead in range(3)] == ["1", "+", "x"]
+    assert at.peek(3) is END
+    assert at.at("number")
+    assert not at.at("number", "2")
+    assert at.position == 0
+
+
+def test_taking_moves_on_to_the_end() -> None:
+    at = cursor("1 + x")
+    assert at.take().text == "1"
+    assert not at.accept("sign", "-")
+    assert at.accept("sign", "-", "+")
+    at.expect("word", "x")
+    assert at.take() is END
+    with pytest.raises(ParseError, match="'x' expected"):
+        at.expect("word", "x")
+
+
+def test_the_first_letter_of_a_word_can_be_taken_alone() -> None:
+    at = cursor("abc")
+    assert at.take_first() == "a"
+    assert at.take().text == "bc"
+
+
+def test_the_d_of_a_derivative_does_not_cancel() -> None:
+    assert quotient(parse("dy"), parse("dx")).kind == "opaque"
+    assert parse(r"\frac{d}{dx}").kind == parse("dy/dx").kind == "opaque"
+    assert parse(r"\frac{dx}{2}").kind == "div"

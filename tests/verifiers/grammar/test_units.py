@@ -5,7 +5,8 @@ from fractions import Fraction
 import pytest
 
 from verifiers.grammar.lexer import Token
-from verifiers.grammar.units import UNITS, conversion, currency_of, is_unit, unit_name
+from verifiers.grammar.tables import table
+from verifiers.grammar.units import SPELLINGS, conversion, currency_of, is_unit, unit_name
 
 END = Token("end_of_text", "")
 
@@ -30,8 +31,10 @@ def test_conversions_by_hand() -> None:
 
 
 def test_no_spelling_names_two_units() -> None:
-    spellings = [word for _, _, words in UNITS.values() for word in words.split()]
-    assert len(spellings) == len(set(spellings))
+    spellings = [
+        word for entry in table("vocabulary")["units"].values() for word in entry.split()[2:]
+    ]
+    assert len(spellings) == len(set(spellings)) == len(SPELLINGS)
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,14 @@
 """Whether two expressions have one value, wherever both have one."""
 
-from fractions import Fraction
-
 import pytest
 
 from verifiers.grammar.parse import parse
 from verifiers.values.same_value import (
     has_value,
     is_arithmetic,
-    is_discrete,
     points,
     proportional,
     rational,
-    same_solution,
     same_value,
 )
 
@@ -30,12 +26,13 @@ from verifiers.values.same_value import (
         ("(x+1)^2", "x^2+2x+1", True),
         ("(x+1)^2", "x^2+2x+2", False),
         (r"\sin^2 x + \cos^2 x", "1", True),
+        (r"\cos(n \pi)", "(-1)^n", True),
+        ("(-1)^{n(n-1)(n+1)/6}", "1", False),
         (r"\sqrt{x^2}", "|x|", True),
         (r"\sqrt{x^2}", "x", False),
         (r"\log 100", "2", True),
         (r"\log e", "1", True),
         ("n!", "n (n-1)!", True),
-        (r"\cos(n \pi)", "(-1)^n", True),
         ("e^{i \\pi}", "-1", True),
         ("1/0", "1/0", False),
         ("f(x)+1", "1+f(x)", True),
@@ -58,27 +55,11 @@ def test_what_has_a_value() -> None:
     assert rational(parse("x")) is None
 
 
-def test_whole_numbers_are_seen_by_what_needs_them() -> None:
-    assert is_discrete(parse("n!"))
-    assert is_discrete(parse("(-1)^n"))
-    assert is_discrete(parse(r"\lfloor n \rfloor"))
-    assert not is_discrete(parse(r"\lfloor x \rfloor"))
-    assert not is_discrete(parse("2^n"))
-
-
 def test_points_are_the_same_each_time() -> None:
-    first, again = (list(points(["x", "y"], integers=False)) for _ in range(2))
+    first, again = (list(points(["x", "y"])) for _ in range(2))
     assert first == again
     assert len(first) == 16
     assert all(0 < at["x"] < 1 for at in first[:4])
-    assert all(at["n"].denominator == 1 for at in points(["n"], integers=True))
-
-
-def test_one_solution_for_a_variable() -> None:
-    assert same_solution(parse("2x - y - 1"), parse("y - 2x + 1"))
-    assert same_solution(parse("x y - 1"), parse("x - 1/y"))
-    assert not same_solution(parse("2x - y - 1"), parse("2x - y + 1"))
-    assert not same_solution(parse("x - 1"), parse("y - 1"))
 
 
 @pytest.mark.parametrize(
@@ -88,4 +69,4 @@ def test_one_solution_for_a_variable() -> None:
 )  # fmt: skip
 def test_proportional(left: str, right: str, sign: int | None) -> None:
     found = proportional(parse(left), parse(right))
-    assert found == (None if sign is None else Fraction(sign))
+    assert found == sign

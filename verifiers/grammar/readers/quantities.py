@@ -1,5 +1,6 @@
 """Numbers, and what may stand after a quantity: units, scale words, halves of the day, bases."""
 
+import re
 from collections import Counter
 from fractions import Fraction
 
@@ -13,6 +14,7 @@ from verifiers.grammar.vocabulary import NUMBER_WORDS, SCALES
 
 DOTS = ("ldots", "dots", "cdots")
 HIGHEST_POWER = 9  # of a unit
+BASE = re.compile(r"\d{1,4}", re.ASCII)
 PREFIXES = {"square": 2, "sq": 2, "cubic": 3, "cu": 3}
 
 
@@ -31,7 +33,7 @@ def in_base(parser: Parser, node: Node) -> Node:
 
 def _with_base(node: Node, base: str) -> Node:
     base = str(NUMBER_WORDS.get(base.lower(), base))
-    if node.kind != "num" or not base.isascii() or not base.isdigit():
+    if node.kind != "num" or not BASE.fullmatch(base):
         raise ParseError("unreadable base")
     return Node("base", (node,), (str(node.value), int(base)) if base != "10" else None)
 

@@ -1,24 +1,25 @@
 """Functions with their arguments, and how far an argument reaches."""
 
 import pytest
-
-from verifiers.grammar.parse import parse
-from verifiers.grammar.tree import (
+from verifier_nodes import (
     Add,
     Big,
     Call,
     Const,
     Div,
+    Dots,
+    Empty,
     Mul,
-    Node,
     Opaque,
-    ParseError,
     Pow,
     Ratio,
     Rel,
     Sym,
-    num,
 )
+
+from verifiers.grammar.parse import parse
+from verifiers.grammar.readers.functions import COMMANDS, CONSTANTS
+from verifiers.grammar.tree import Node, ParseError, num
 
 X, Y = Sym("x"), Sym("y")
 ONE, TWO = num(1), num(2)
@@ -53,14 +54,11 @@ def sin(node: Node) -> Node:
         (r"\max(x, y)", Call("max", (X, Y))),
         (r"\max x", Opaque("max", (X,))),
         (r"\det x", Opaque("det", (X,))),
-        (r"\Vert x \Vert", Opaque("norm", (X,))),
-        (r"\lVert x \rVert", Opaque("norm", (X,))),
         (r"\overline{2}", Call("conj", (TWO,))),
         (r"\overline{x}", Opaque("conj", (X,))),
         (r"\overline{2x}", Sym("digits 2 x")),
-        (r"\dot{x}", Sym("x dot")),
-        (r"\ddot{x_0}", Sym("x ddot_0")),
-        (r"\dot{x}_0", Sym("x dot_0")),
+        (r"\frac{dy}{dx}", Opaque("derivative", (parse("dy"), parse("dx")))),
+        (r"\frac{d}{2}", Div((Sym("d"), TWO))),
         (r"\operatorname{Re}(x)", Opaque("re", (X,))),
         (r"\operatorname{Re}(2)", Call("re", (TWO,))),
         (r"\sum_{x=1}^2 x", Big("sum", (Rel(("=",), (X, ONE)), TWO, X))),
@@ -71,7 +69,35 @@ def test_functions(text: str, node: Node) -> None:
     assert parse(text) == node
 
 
-@pytest.mark.parametrize("text", [r"\sin", r"\frac1", r"\sqrt[3 x", r"\max(1", r"\dot{x+1}"])
+@pytest.mark.parametrize("text", [r"\sin", r"\frac1", r"\sqrt[3 x", r"\max(1"])
 def test_an_argument_must_follow(text: str) -> None:
     with pytest.raises(ParseError):
         parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "node"),
+    [
+        (r"\pi", Const("pi")),
+        (r"2\pi", Mul((num(2), Const("pi")))),
+        (r"\infty", Const("inf")),
+        (r"\imath", Const("i")),
+        (r"\emptyset", Empty()),
+        (r"\ldots", Dots()),
+        (r"\alpha", Sym(r"\alpha")),
+        (r"\varphi_1", Sym(r"\phi_1")),
+        (r"\angle A", Sym("A")),
+        (r"\vec{AB}", Sym("AB arrow")),
+    ],
+)
+def test_commands(text: str, node: Node) -> None:
+    assert parse(text) == node
+
+
+def test_an_unknown_command_is_refused() -> None:
+    with pytest.raises(ParseError, match="unknown command 'unknown'"):
+        parse(r"\unknown 1")
+
+
+def test_no_command_has_two_readers() -> None:
+    assert not CONSTANTS.keys() & COMMANDS.keys()

@@ -1,23 +1,10 @@
 """Brackets of every kind."""
 
 import pytest
+from verifier_nodes import Add, Base, Builder, Call, Empty, List, Matrix, Mul, Rel, Set, Sym, Tuple
 
 from verifiers.grammar.parse import parse
-from verifiers.grammar.tree import (
-    Add,
-    Base,
-    Builder,
-    Call,
-    Empty,
-    Mul,
-    Node,
-    ParseError,
-    Rel,
-    Set,
-    Sym,
-    Tuple,
-    num,
-)
+from verifiers.grammar.tree import Node, ParseError, num
 
 X = Sym("x")
 ONE, TWO = num(1), num(2)
@@ -47,7 +34,6 @@ def absolute(node: Node) -> Node:
         (r"\{1, 2\}", Set((ONE, TWO))),
         (r"\{x | x > 1\}", Builder((X, Rel((">",), (X, ONE))))),
         (r"\{x : x > 1\}", Builder((X, Rel((">",), (X, ONE))))),
-        (r"\{ {x | x > 1} \}", Builder((X, Rel((">",), (X, ONE))))),
     ],
 )
 def test_groups(text: str, node: Node) -> None:
@@ -66,4 +52,51 @@ def test_groups(text: str, node: Node) -> None:
 )
 def test_what_does_not_close_is_refused(text: str, reason: str) -> None:
     with pytest.raises(ParseError, match=reason):
+        parse(text)
+
+
+Y, THREE, FOUR = Sym("y"), num(3), num(4)
+
+
+@pytest.mark.parametrize(
+    ("text", "node"),
+    [
+        (r"\begin{pmatrix}1&2\\3&4\end{pmatrix}", Matrix((2, 2), (ONE, TWO, THREE, FOUR))),
+        (r"\begin{pmatrix}1\\2\\\end{pmatrix}", Matrix((2, 1), (ONE, TWO))),
+        (r"\begin{bmatrix}1&2\end{bmatrix}", Matrix((1, 2), (ONE, TWO))),
+        (r"\begin{pmatrix}x\end{pmatrix}", X),
+        (
+            r"\begin{cases}x=1\\y=2\end{cases}",
+            List(",", (Rel(("=",), (X, ONE)), Rel(("=",), (Y, TWO)))),
+        ),
+        (
+            r"\begin{aligned}x&=1\\y&=2\end{aligned}",
+            List(",", (Rel(("=",), (X, ONE)), Rel(("=",), (Y, TWO)))),
+        ),
+        (r"\begin{array}{c}x=1\end{array}", Rel(("=",), (X, ONE))),
+        (r"\begin{array}{cc}1&2\end{array}", Matrix((1, 2), (ONE, TWO))),
+        (
+            r"\begin{cases}x,&y\\1,&2\end{cases}",
+            Set((Tuple("()", (X, Y)), Tuple("()", (ONE, TWO)))),
+        ),
+        (r"\left\{\begin{array}{l}x=1\end{array}\right.", Rel(("=",), (X, ONE))),
+    ],
+)
+def test_environments(text: str, node: Node) -> None:
+    assert parse(text) == node
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"\begin{pmatrix}1&2\\3\end{pmatrix}",
+        r"\begin{pmatrix}\end{pmatrix}",
+        r"\begin{vmatrix}1\end{vmatrix}",
+        r"\begin{tabular}1\end{tabular}",
+        r"\begin{cases}x=1",
+        r"\begin{pmatrix}1 = 2\end{pmatrix}",
+    ],
+)
+def test_what_is_no_environment_is_refused(text: str) -> None:
+    with pytest.raises(ParseError):
         parse(text)

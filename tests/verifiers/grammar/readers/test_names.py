@@ -1,21 +1,10 @@
 """Letters, subscripts, primes, applied names and events."""
 
 import pytest
+from verifier_nodes import Call, Const, List, Mul, Opaque, Ratio, SetName, Sym, Text, Tuple, applied
 
 from verifiers.grammar.parse import parse
-from verifiers.grammar.readers.names import letter_of_run
-from verifiers.grammar.tree import (
-    Applied,
-    Const,
-    Mul,
-    Node,
-    Opaque,
-    ParseError,
-    SetName,
-    Sym,
-    Tuple,
-    num,
-)
+from verifiers.grammar.tree import Node, ParseError, num
 
 
 @pytest.mark.parametrize(
@@ -32,9 +21,9 @@ from verifiers.grammar.tree import (
         ("i", Const("i")),
         ("f(x)", Opaque("f", (Sym("x"),))),
         ("f (x)", Mul((Sym("f"), Sym("x")))),
-        ("k(x)", Applied((Sym("k"), Sym("x")))),
+        ("k(x)", applied((Sym("k"), Sym("x")))),
         ("I(0)", Opaque("I", (num(0),))),
-        ("P(A|B)", Opaque("P", (Sym("A | B"),))),
+        ("P(A|B)", Opaque("P", (Ratio((Sym("A"), Sym("B"))),))),
         ("P(1,2)", Opaque("P", (parse("1,2"),))),
         (r"\mathbb{Z}", SetName("Z")),
         ("(x_1,x_2)", Tuple("()", (Sym("x_1"), Sym("x_2")))),
@@ -44,11 +33,32 @@ def test_names(text: str, node: Node) -> None:
     assert parse(text) == node
 
 
-def test_letters_that_touch() -> None:
-    assert letter_of_run("x") == Sym("x")
-    assert letter_of_run("e") == Const("e")
-
-
 def test_a_subscript_must_close() -> None:
     with pytest.raises(ParseError, match="unclosed subscript"):
         parse("x_{1")
+
+
+@pytest.mark.parametrize(
+    ("text", "node"),
+    [
+        ("sin x", Call("sin", (Sym("x"),))),
+        ("sqrt(4)", Call("root", (num(4), num(2)))),
+        ("max(1, 2)", Call("max", (num(1), num(2)))),
+        ("pi", Const("pi")),
+        ("infinity", Const("inf")),
+        ("pi_1", Sym("pi_1")),
+        ("twelve", num(12)),
+        ("twenty-one", num(21)),
+        ("twenty one", num(21)),
+        ("xy", Mul((Sym("x"), Sym("y")))),
+        ("xyz", Mul((Sym("x"), Sym("y"), Sym("z")))),
+        ("abcd", Text("abcd")),
+        ("not sure", Text("not sure")),
+        (r"\text{ab}", Text("ab")),
+        (r"\text{e}", Const("e")),
+        ("exactly 3", num(3)),
+        ("blue and red", List("and", (Text("blue"), Text("red")))),
+    ],
+)
+def test_words(text: str, node: Node) -> None:
+    assert parse(text) == node
