@@ -22,6 +22,7 @@ from rlvr_cli.cli.main import app
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.evaluation.metrics import repeatable
 from rlvr_cli.model.adapter import merged_parameters
+from rlvr_cli.ranks.group import whole
 from rlvr_cli.rollout import plan
 from rlvr_cli.rollout.engines.selection import choose
 from rlvr_cli.runs.checkpoint import State
@@ -60,7 +61,7 @@ STEPS = 4
 def on_disk(state: State) -> State:
     """The state as it comes back from JSON and safetensors."""
     values = json.loads(json.dumps(state.values))
-    return State(values, load(save({k: t.contiguous() for k, t in state.tensors.items()})))
+    return State(values, load(save({k: whole(t).contiguous() for k, t in state.tensors.items()})))
 
 
 def copy(trainer: Trainer, step: int, settings: tuple[str, ...]) -> Trainer:
