@@ -79,7 +79,12 @@ def test_a_killed_evaluation_goes_on_and_ends_byte_for_byte_the_same(rlvr, tmp_p
     ("number", "out", "said"),
     [
         (signal.SIGINT, ("--out", "result"), r"kept \d+ of 320 problems of chains with tiny; "),
-        (signal.SIGTERM, (), "nothing is kept; rlvr eval with --out DIR keeps"),
+        pytest.param(
+            signal.SIGTERM,
+            (),
+            "nothing is kept; rlvr eval with --out DIR keeps",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_an_interrupted_evaluation_says_what_is_kept(tmp_path, number, out, said):

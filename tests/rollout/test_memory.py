@@ -145,6 +145,7 @@ def test_each_part_of_the_memory_by_hand():
     assert again == 4 * (2 * 32 + LAYER) * 1000 - LOGITS  # gone when a layer is computed again
 
 
+@pytest.mark.slow
 def test_prediction_and_resident_memory_agree_at_three_sizes():
     spec = util.spec_from_file_location("memory", TABLE)
     table = util.module_from_spec(spec)
