@@ -25,6 +25,7 @@ from verifiers.extraction.extract import extract
         ("x + 1", "x + 1", "whole text"),
         ("We add 3. Tom has 7 apples. Are there 9?", "7", "last value"),
         ("12 + 3 = 15", "12 + 3 = 15", "whole text"),
+        ("12 + 3 equals 15.", "15", "last value"),
         ("It is option (B).", "B", "last choice"),
         ("Yes, it is.", "Yes", "yes or no"),
         ("The function is odd.", "odd", "last words"),
