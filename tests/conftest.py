@@ -45,7 +45,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    terminalreporter.write_line(f"TESTS_SEED={TESTS_SEED}: the same seed draws the same third of the hostile tables")
+    terminalreporter.write_line(
+        f"TESTS_SEED={TESTS_SEED}: the same seed draws the same third of the hostile tables"
+    )
 
 
 def random_model(family: str = "qwen2-tied", seed: int = 0) -> PreTrainedModel:

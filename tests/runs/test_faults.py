@@ -7,15 +7,15 @@ import os
 import resource
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from conftest import small_run
+from forked import forked
 from test_resume import same_files
 from typer.testing import CliRunner
 
+from rlvr_cli.__main__ import main
 from rlvr_cli.cli.main import app
 from rlvr_cli.core import files
 from rlvr_cli.core.errors import UserError
@@ -137,7 +137,7 @@ def test_the_newest_and_the_best_are_kept(run):
     assert best["pass@1"] == max(measured.values()) == measured[best["step"]]
 
 
-@pytest.mark.parametrize("every", [1, 4])
+@pytest.mark.parametrize("every", [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_the_best_checkpoint_outlives_newer_ones(tmp_path, every):
     run = tmp_path / "run"
     settings = ("--algo", "grpo", "--set", "eval.every=1", "--set", "checkpoint.keep=1", "--quiet")
@@ -181,22 +181,16 @@ def test_a_full_disk_stops_the_run_clearly_and_spoils_nothing(tmp_path, whole, m
 def test_a_real_write_that_fails_in_the_middle_of_the_weights(tmp_path):
     """The kernel refuses every file beyond a size, as a full disk would."""
 
-    def limit() -> None:
+    def limited() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (2 << 20, 2 << 20))
+        main()
 
-    done = subprocess.run(
-        [sys.executable, "-m", "rlvr_cli", *small_run("--steps", "2", "--out", "run", "-q")],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        preexec_fn=limit,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 2, done.stderr
-    assert "the run cannot be written" in done.stderr
-    assert "saved up to step 0" in done.stderr
-    assert "Traceback" not in done.stderr
+    command = small_run("--steps", "2", "--out", "run", "-q")
+    done = forked(command, tmp_path, program=limited)
+    assert done.rc == 2, done.err
+    assert "the run cannot be written" in done.err
+    assert "saved up to step 0" in done.err
+    assert "Traceback" not in done.err
     assert list((tmp_path / "run" / "checkpoints").iterdir()) == []
 
 

@@ -39,13 +39,8 @@ def start(tmp_path_factory) -> Path:
     return directory
 
 
-QUICK = ("lora on bfloat16",)
-
-
-@pytest.mark.parametrize(
-    "form",
-    [form if form in QUICK else pytest.param(form, marks=pytest.mark.slow) for form in FORMS],
-)
+@pytest.mark.slow  # test_resume.py has an adapter and bfloat16 in the quick tier
+@pytest.mark.parametrize("form", FORMS)
 def test_it_goes_on_bit_for_bit(form, start, tmp_path):
     settings = (*FORMS[form], "--model", str(start), "--lr", "0.001", "--quiet")
     settings += ("--set", "data.answer_format=any", "--set", "optim.warmup_steps=0")

@@ -109,6 +109,7 @@ def test_tensorboard_reads_a_finished_run(tmp_path):
     assert [one.step for one in found.Tensors("responses/text_summary")] == [10]
 
 
+@pytest.mark.slow
 def test_wandb_and_trackio_take_a_finished_run_offline(tmp_path, rlvr_process, monkeypatch):
     """In a process of their own, for what they change in one."""
     pytest.importorskip("wandb")
