@@ -85,11 +85,6 @@ MOST_WORDS = 5
 
 CALCULATOR = re.compile(r"<<[^<>\n]{0,200}>>")
 BOLD = re.compile(r"(?<![\w)\]}])\*\*|\*\*(?![\w(])")
-LONGEST_CLOSING = 60
-END_OF_PROOF = re.compile(
-    r"(?:\s|\$|\\[(\[]|\\hfill|\\quad)*"
-    r"(?:\\(?:square|blacksquare|Box|qed)(?![a-z])|[∎□■]|\bQ\.?E\.?D\b\.?)[\s$.]*(?:\\[)\]])?\s*$"
-)
 HEADING = re.compile(r"[:：\n][\s*_=-]*$")
 IS = re.compile(r"(?:\b(?:is|are|was|were|equals?|be)\b|[:=]|是|为|為)\s*(?:(?:an?|the)\s+)?", re.I)
 YES_OR_NO = re.compile(r"\W{0,9}(yes|no|true|false)\s*[.,;:!—–]", re.I)
@@ -184,7 +179,6 @@ def _of_prose(text: str, *, cut_off: bool) -> Extraction:
     if cut_off:
         text = text.rpartition("\n")[0]
     text = BOLD.sub("", CALCULATOR.sub("", text))
-    text = text[:-LONGEST_CLOSING] + END_OF_PROOF.sub("", text[-LONGEST_CLOSING:])
     if hashed := HASHES.findall(own_problem(text, HASHES)):
         return _last([_stated(line, "####") for line in hashed[-MARKS_READ:]], "last ####")
     own = own_problem(text, STATEMENT)
