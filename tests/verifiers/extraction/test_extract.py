@@ -143,13 +143,15 @@ HARMLESS = [
     ("No, 41 is wrong. It cannot be", "which is not right, ignore it."),
 ]
 # What rules about words would look at, to be put together at random.
-SPOKEN = """no not wrong right never doubt guess maybe perhaps about roughly instead actually however
-but wait hold on scratch that is the answer isn't only if unless first try failed ignore without loss
-of generality hypothetically someone says suppose either or we need total ratio cost 13 3:2 $x$ $ = " '
-**Answer:** #### Question: . , ? !""".split()
+SPOKEN = (
+    "no not wrong right never doubt guess maybe perhaps about roughly instead actually however "
+    "but wait hold on scratch that is the answer isn't only if unless first try failed ignore "
+    "without loss of generality hypothetically someone says suppose either or we need total "
+    "ratio cost 13 3:2 $x$ $ = \" ' **Answer:** #### Question: . , ? !"
+)
 WORDS = (
     st.text(st.characters(codec="utf-8", exclude_characters="<>\\{}"), max_size=80)
-    | st.lists(st.sampled_from(SPOKEN), max_size=15).map(" ".join)
+    | st.lists(st.sampled_from(SPOKEN.split()), max_size=15).map(" ".join)
     | st.sampled_from([words for pair in HARMLESS for words in pair])
     | st.just("This is wrong, ignore it.\n\nQuestion: what is 3 + 4?\n#### 7\n")
 )
