@@ -50,7 +50,7 @@ UNIT = re.compile(
 )
 # Words that are units elsewhere, and mean something else after a number in prose.
 UNITS = (SPELLINGS.keys() | SCALES.keys()) - {"in", "a", "A", "s"}
-BRACKETS = ("()", "[]", "{}")
+BRACKETS = (("(", ")"), ("[", "]"), ("{", "}"))
 EDGE = " \t\n.,;:!?'\"*_`"
 
 
