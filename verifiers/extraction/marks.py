@@ -66,7 +66,7 @@ def is_incomplete(response: str, *, think_open: bool = False) -> bool:
 
 def own_problem(text: str, mark: re.Pattern[str]) -> str:
     """Return a text up to the line that begins another problem after its first mark."""
-    first = mark.search(text)
+    first = mark.search(text) if NEXT_PROBLEM.search(text) else None
     following = NEXT_PROBLEM.search(text, first.end()) if first else None
     return text[: following.start()] if following else text
 
