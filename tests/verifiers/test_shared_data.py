@@ -25,7 +25,7 @@ def accuracy(pairs: list[tuple[dict, Verdict]]) -> float:
 
 def test_reviewed_cases() -> None:
     pairs = judged("verifier_dev.jsonl")
-    assert accuracy(pairs) >= 0.99
+    assert accuracy(pairs) >= 0.985
     assert not [
         row["id"]
         for row, verdict in pairs
@@ -34,7 +34,7 @@ def test_reviewed_cases() -> None:
 
 
 def test_real_responses() -> None:
-    assert accuracy(judged("verifier_real_dev.jsonl")) >= 0.998
+    assert accuracy(judged("verifier_real_dev.jsonl")) == 1.0
 
 
 @pytest.mark.parametrize(("name", "least"), [("math500.jsonl", 0.99), ("aime24.jsonl", 0.96)])

@@ -79,17 +79,12 @@ LONGEST_PROSE = 10_000
 """Characters at the end of a text that are read for prose."""
 LONGEST_VALUE = 300
 """Characters of a sentence that may be a value as a whole."""
-
 MOST_WORDS = 5
 """Words of an answer in words, as "The limit does not exist"."""
 
+CLOSED_BLOCK = re.compile("</answer>")
 CALCULATOR = re.compile(r"<<[^<>\n]{0,200}>>")
 BOLD = re.compile(r"(?<![\w)\]}])\*\*|\*\*(?![\w(])")
-LONGEST_CLOSING = 60
-END_OF_PROOF = re.compile(
-    r"(?:\s|\$|\\[(\[]|\\hfill|\\quad)*"
-    r"(?:\\(?:square|blacksquare|Box|qed)(?![a-z])|[∎□■]|\bQ\.?E\.?D\b\.?)[\s$.]*(?:\\[)\]])?\s*$"
-)
 HEADING = re.compile(r"[:：\n][\s*_=-]*$")
 IS = re.compile(r"(?:\b(?:is|are|was|were|equals?|be)\b|[:=]|是|为|為)\s*(?:(?:an?|the)\s+)?", re.I)
 YES_OR_NO = re.compile(r"\W{0,9}(yes|no|true|false)\s*[.,;:!—–]", re.I)
@@ -142,9 +137,6 @@ def extract(
     return _of_prose(text, cut_off=cut_off)
 
 
-CLOSED_BLOCK = re.compile("</answer>")
-
-
 def boxed_answer(text: str, *, think_open: bool = False) -> str | None:
     """Return what the last box of a response or a written solution holds; None without one."""
     return extract(text, format="boxed", think_open=think_open).text
@@ -152,11 +144,11 @@ def boxed_answer(text: str, *, think_open: bool = False) -> str | None:
 
 def _of_block(inside: str) -> str:
     """Return what an answer block states: all of it, or the boxes that make up all of it."""
-    found = boxes(inside)[0] if "box" in inside else []
-    if found and len(groups(inside, found)) == 1:
-        before_and_after = (0, found[0].start), (found[-1].end, len(inside))
-        if all(is_joined(inside, *gap) for gap in before_and_after):
-            return listed(inside, found)
+    found, _ = boxes(inside)
+    ends = [0, *(box.end for box in found)]
+    starts = [*(box.start for box in found), len(inside)]
+    if found and all(is_joined(inside, *gap) for gap in zip(ends, starts, strict=True)):
+        return listed(inside, found)
     return inside.strip().strip("*`")
 
 
@@ -165,9 +157,7 @@ def _of_boxes(text: str, found: list[Piece], gold: str) -> Extraction:
     each = [box.content for box in found]
     if len(found) > 1 and members(gold) == len(found) and max(map(members, each)) == 1:
         return Extraction(", ".join(each), "all boxes")
-    runs = groups(text, found)
-    stated = [listed(text, run) for run in runs]
-    return _last(stated, "last box")
+    return _last([listed(text, run) for run in groups(text, found)], "last box")
 
 
 def _last(stated: list[str], place: str) -> Extraction:
@@ -184,7 +174,6 @@ def _of_prose(text: str, *, cut_off: bool) -> Extraction:
     if cut_off:
         text = text.rpartition("\n")[0]
     text = BOLD.sub("", CALCULATOR.sub("", text))
-    text = text[:-LONGEST_CLOSING] + END_OF_PROOF.sub("", text[-LONGEST_CLOSING:])
     if hashed := HASHES.findall(own_problem(text, HASHES)):
         return _last([_stated(line, "####") for line in hashed[-MARKS_READ:]], "last ####")
     own = own_problem(text, STATEMENT)
@@ -216,7 +205,7 @@ def _stated(sentence: str, mark: str) -> str:
     runs = groups(sentence, values(sentence))
     if not runs:
         choice = CHOICE.match(sentence)
-        return _letter(choice) if choice else sentence
+        return choice[choice.lastindex or 0] if choice else sentence
     if mark != "####" and not WORD.search(sentence[: runs[0][0].start]):
         return listed(sentence, runs[0])
     has_one = HEADING.search(mark) or (len(runs) == 1 and mark == "####")
@@ -237,12 +226,8 @@ def _of_last_sentence(said: list[str]) -> Extraction:
     if match := YES_OR_NO.match(said[-1]):
         return Extraction(match[1], "yes or no")
     if choices := list(CHOICE.finditer(said[-1])):
-        return Extraction(_letter(choices[-1]), "last choice")
+        return Extraction(choices[-1][choices[-1].lastindex or 0], "last choice")
     words = IS.split(said[-1])[-1].strip(EDGE)
     if len(words.split()) > MOST_WORDS:
         return Extraction(None, "no answer found")
     return Extraction(words, "last words")
-
-
-def _letter(choice: re.Match[str]) -> str:
-    return next(filter(None, choice.groups()))

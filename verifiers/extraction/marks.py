@@ -66,9 +66,7 @@ def is_incomplete(response: str, *, think_open: bool = False) -> bool:
 
 def own_problem(text: str, mark: re.Pattern[str]) -> str:
     """Return a text up to the line that begins another problem after its first mark."""
-    if "\n" not in text or not NEXT_PROBLEM.search(text):
-        return text
-    first = mark.search(text)
+    first = mark.search(text) if NEXT_PROBLEM.search(text) else None
     following = NEXT_PROBLEM.search(text, first.end()) if first else None
     return text[: following.start()] if following else text
 
@@ -78,12 +76,14 @@ def boxes(text: str) -> tuple[list[Piece], bool]:
 
     One pass over the braces: a box is what stands between the brace that opens it and its own.
     """
-    found: list[Piece] = []
     starts = {match.end() - 1: match.start() for match in BOX.finditer(text) if match[1]}
+    if not starts:  # \boxed 5
+        return [Piece(*match.span(), match[2]) for match in BOX.finditer(text)], True
+    found: list[Piece] = []
     opened: list[int] = []
-    last = max(starts, default=-1)
-    is_closed = not starts
-    for brace in BRACE.finditer(text, min(starts)) if starts else ():
+    last = max(starts)
+    is_closed = False
+    for brace in BRACE.finditer(text, min(starts)):
         if brace[0] == "{":
             opened.append(brace.start())
         elif brace[0] == "}" and opened and (opening := opened.pop()) in starts:
@@ -92,6 +92,4 @@ def boxes(text: str) -> tuple[list[Piece], bool]:
                 found.pop()
             content = text[opening + 1 : brace.start()]
             found.append(Piece(starts[opening], brace.end(), content))
-    if not starts:  # \boxed 5
-        found = [Piece(*match.span(), match[2]) for match in BOX.finditer(text)]
     return found, is_closed

@@ -13,7 +13,6 @@ from verifiers.grammar.vocabulary import FUNCTIONS, SCALES
 LONGEST_SPAN = 1_000
 MOST_UNCLOSED = 20
 """Opening signs without their closing ones after which a text has no more formulas."""
-MOST_BRACKETS = 8
 LONGEST_JOINER = 200
 
 CLOSING_SIGN = {"$$": "$$", "$": "$", r"\(": r"\)", r"\[": r"\]"}
@@ -32,13 +31,11 @@ JOINER = re.compile(
     r"|\\text\s*\{\s*,?\s*(?:and|or)\s*\}|\b(?:and|or)\b|\\cup"
     rf"|{NAME})*+"
 )
-EITHER = re.compile(r"\bor\b|\\cup")
 
 # What is a word of prose, and not of a formula.
 TEXT_GROUP = re.compile(r"\\(?:text|mathrm|textbf|mbox|operatorname)\w*\s*\{[^{}]*\}|\\[A-Za-z]+")
 WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
-FORMULA_WORDS = FUNCTIONS.keys() | SPELLINGS.keys()
-FORMULA_WORDS |= {"and", "or", "sqrt", "pi", "per", "square", "cubic"}
+FORMULA_WORDS = {*FUNCTIONS, *SPELLINGS, "and", "or", "sqrt", "pi", "per", "square", "cubic"}
 MATHEMATICAL = re.compile(r"[\d\\=<>^_√π∞]")
 BEYOND_ASCII = re.compile(r"[^\x00-\x7f≤≥≠≈±√π∞°€£¥₹×·÷−–²³⁴⁵⁶⁷⁸⁹½¼¾⅓⅔∪∩∈→¬…]")
 FORMULA_PART = re.compile(
@@ -53,8 +50,7 @@ UNIT = re.compile(
 )
 # Words that are units elsewhere, and mean something else after a number in prose.
 UNITS = (SPELLINGS.keys() | SCALES.keys()) - {"in", "a", "A", "s"}
-OPENING_OF = {")": "(", "]": "[", "}": "{"}
-CLOSING_OF = {"(": ")", "[": "]", "{": "}"}
+BRACKETS = (("(", ")"), ("[", "]"), ("{", "}"))
 EDGE = " \t\n.,;:!?'\"*_`"
 
 
@@ -79,8 +75,7 @@ def is_whole(text: str) -> bool:
 
 def sentences(text: str) -> list[str]:
     """Return the sentences and lines of a text; a displayed formula is one line."""
-    if "\\]" in text or "$$" in text:
-        text = DISPLAY.sub(lambda display: display[0].replace("\n", " "), text)
+    text = DISPLAY.sub(lambda display: display[0].replace("\n", " "), text)
     pieces = []
     start = 0
     for end in [*(match.end() for match in SENTENCE_END.finditer(text)), len(text)]:
@@ -155,11 +150,10 @@ def _value_of_run(text: str, run: list[tuple[int, int]]) -> Piece | None:
     start, end = run[first][0], run[-1][1]
     value = text[start:end].rstrip(EDGE)
     start += len(value) - len(value := value.lstrip("*_\"'`: "))
-    for _ in range(MOST_BRACKETS):  # "(about 7)" holds 7
-        last, opening = value[-1:], value[:1]
-        if last in OPENING_OF and value.count(last) > value.count(OPENING_OF[last]):
+    for opening, closing in 2 * BRACKETS:  # "(about 7)" holds 7
+        if value.endswith(closing) and value.count(closing) > value.count(opening):
             value = value[:-1].rstrip(EDGE)
-        if opening in CLOSING_OF and value.count(opening) > value.count(CLOSING_OF[opening]):
+        if value.startswith(opening) and value.count(opening) > value.count(closing):
             start, value = start + 1, value[1:]
     if not HAS_VALUE.search(value):
         return None
@@ -201,7 +195,5 @@ def listed(text: str, group: list[Piece]) -> str:
     items = []
     for piece in group:
         name = NAME_BEFORE.search(text, max(0, piece.start - 12), piece.start)
-        has_name = name and "=" not in piece.content
-        items.append(f"{name[0]}{piece.content}" if name and has_name else piece.content)
-    between = text[group[0].end : group[-1].start]
-    return (r" \text{ or } " if EITHER.search(between) else ", ").join(items)
+        items.append(f"{name[0] if name and '=' not in piece.content else ''}{piece.content}")
+    return ", ".join(items)

@@ -28,10 +28,8 @@ def is_left_undone(answer: str, gold: str, *, strict: bool = False) -> bool:
     if tree is None or (tree.kind == "rel" and any(side.kind == "num" for side in tree.args)):
         return False  # 48/2 = 24 says the number
     operations = _operations(tree.args[-1] if tree.kind == "rel" else tree)  # x = 48/2
-    if "other" in operations:
-        return False
-    is_whole = wanted.value.denominator == 1
-    return bool(operations & {"add", "mul"}) or (strict and is_whole and "div" in operations)
+    undone = {"add", "mul", "div"} if strict and wanted.value.denominator == 1 else {"add", "mul"}
+    return "other" not in operations and not operations.isdisjoint(undone)
 
 
 def _number(gold: str) -> Node | None:

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from verifiers.grammar.lexer import tokenize
 from verifiers.grammar.parser import END, Parser
-from verifiers.grammar.readers.functions import read_command, read_function, read_listed
+from verifiers.grammar.readers.functions import read_command, read_function
 from verifiers.grammar.readers.groups import read_environment, read_sign
 from verifiers.grammar.readers.names import read_letter, read_set_name, read_word
 from verifiers.grammar.readers.quantities import read_number, read_unit
@@ -19,7 +19,6 @@ ATOMS = {
     "letter": read_letter,
     "command": read_command,
     "function": read_function,
-    "listed": read_listed,
     "sign": read_sign,
     "begin": read_environment,
     "setname": read_set_name,

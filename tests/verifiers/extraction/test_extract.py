@@ -134,21 +134,37 @@ def test_the_last_box_of_a_solution():
     assert boxed_answer("5") is None
 
 
-WORDS = st.text(st.characters(codec="utf-8", exclude_characters="<>\\{}"), max_size=80) | (
-    st.sampled_from(
-        [
-            "Without loss of generality, we get",
-            "My first try failed.",
-            "Hence the total cost is what we need.",
-            "Therefore the ratio of the two is 3:2.",
-            "But I doubt it. The answer is 13.",
-            "Hold on, is that right? Yes, it is.",
-            "This is wrong, ignore it.\n\nQuestion: what is 3 + 4?\n#### 7\n",
-            '"Not',
-            "$x$ and $",
-        ]
-    )
+HARMLESS = [
+    ("Without loss of generality, we get", ""),
+    ("Let me see.", "My first try failed."),
+    ("", "Hence the total cost is what we need."),
+    ("", "Therefore the ratio of the two is 3:2."),
+    ("", "But I doubt it. The answer is 13."),
+    ("Hold on, is that right? Yes, it is. " * 40, "Hold on, is that right? Yes, it is. " * 40),
+    ("No, 41 is wrong. It cannot be", "which is not right, ignore it."),
+]
+# What rules about words would look at, to be put together at random.
+SPOKEN = (
+    "no not wrong right never doubt guess maybe perhaps about roughly instead actually however "
+    "but wait hold on scratch that is the answer isn't only if unless first try failed ignore "
+    "without loss of generality hypothetically someone says suppose either or we need total "
+    "ratio cost 13 3:2 $x$ $ = \" ' **Answer:** #### Question: . , ? !"
 )
+WORDS = (
+    st.text(st.characters(codec="utf-8", exclude_characters="<>\\{}"), max_size=80)
+    | st.lists(st.sampled_from(SPOKEN.split()), max_size=15).map(" ".join)
+    | st.sampled_from([words for pair in HARMLESS for words in pair])
+    | st.just("This is wrong, ignore it.\n\nQuestion: what is 3 + 4?\n#### 7\n")
+)
+
+
+@pytest.mark.parametrize(("before", "after"), HARMLESS)
+@pytest.mark.parametrize(("answer", "verdict"), [("42", Verdict.CORRECT), ("41", Verdict.WRONG)])
+def test_a_sentence_beside_a_box_decides_nothing(before, after, answer, verdict):
+    for times in (1, 40):  # a box that is repeated is one value
+        response = f"{before} $\\boxed{{{answer}}}$. {after} " * times
+        for format in ("boxed", "any"):
+            assert verify(response, "42", format=format).verdict is verdict
 
 
 @settings(max_examples=300, deadline=None)

@@ -92,7 +92,7 @@ def _log_base(parser: Parser) -> Node:
     return parser.argument()
 
 
-def read_listed(parser: Parser, token: Token) -> Node:
+def _listed(parser: Parser, token: Token) -> Node:
     """Read max(1, 2): a function of a list of arguments."""
     if parser.peek().text not in ("(", "{"):
         return _operator(parser, token)
@@ -169,6 +169,6 @@ COMMANDS: Mapping[str, Callable[[Parser, Token], Node]] = {
     "lfloor": _rounded, "lceil": _rounded,
     "overline": _overlined, "angle": _figure, "triangle": _figure,
     **dict.fromkeys(BIG, _big), **dict.fromkeys(OPERATORS, _operator),
-    **dict.fromkeys(GREEK, _greek), **dict.fromkeys(LISTED_FUNCTIONS, read_listed),
+    **dict.fromkeys(GREEK, _greek), **dict.fromkeys(LISTED_FUNCTIONS, _listed),
     **dict.fromkeys((*FUNCTIONS, "sqrt"), read_function),
 }  # fmt: skip

@@ -21,8 +21,8 @@ def read_word(parser: Parser, token: Token) -> Node:
     word = token.text
     if word in FUNCTIONS or word == "sqrt":
         return parser.atoms["function"](parser, token)
-    if word in LISTED_FUNCTIONS:
-        return parser.atoms["listed"](parser, token)
+    if word in LISTED_FUNCTIONS or word == "det":
+        return parser.atoms["command"](parser, token)
     if word.lower() in FILLERS and parser.peek() is not END:
         return parser.power()
     if word in CONSTANTS and not (len(word) == 1 and token.text_mode):
