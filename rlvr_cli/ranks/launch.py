@@ -6,8 +6,8 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from shutil import copyfileobj
 
 from rlvr_cli.core.errors import UserError
@@ -96,7 +96,10 @@ def launch(processes: int, arguments: Sequence[str], reads_stdin: bool) -> int:
     with ExitStack() as stack:
         place = stack.enter_context(tempfile.TemporaryDirectory())
         if reads_stdin:
-            os.environ[_STDIN] = stack.enter_context(_spooled())
+            spooled = stack.enter_context(tempfile.NamedTemporaryFile())  # every process reads it
+            copyfileobj(sys.stdin.buffer, spooled)
+            spooled.flush()
+            os.environ[_STDIN] = spooled.name
         config = LaunchConfig(
             min_nodes=1,
             max_nodes=1,
@@ -130,12 +133,3 @@ def exit_code(failed: dict[int, int], count: int) -> int:
                 "were ended; what is on disk is good: go on with --resume, or the same --out"
             )
     return codes.get(0) or next(iter(codes.values()), 130)
-
-
-@contextmanager
-def _spooled() -> Iterator[str]:
-    """Yield the name of a file with all of stdin, which every process reads."""
-    with tempfile.NamedTemporaryFile() as file:
-        copyfileobj(sys.stdin.buffer, file)
-        file.flush()
-        yield file.name

@@ -52,8 +52,13 @@ class Plan:
         return self.config.threads or 1
 
     def with_threads(self, parameters: int) -> "Plan":
-        """Fill in the number of threads for a model of this size."""
-        threads = self.config.threads or choose_threads(parameters)
+        """Fill in the torch threads on a CPU: one for a small model, whose operations are too short
+        to share out (several threads collapse when another process competes), else one per core
+        that is ours, and no other process's of the command."""
+        is_small = parameters < _SMALL_MODEL
+        threads = self.config.threads or (
+            1 if is_small else max(1, thread_limit() // local_world())
+        )
         return replace(self, config=self.config.model_copy(update={"threads": threads}))
 
 
@@ -103,13 +108,6 @@ def choose_format(problems: ProblemSet, data: DataConfig) -> Format:
     if problems.answer_format is not None and data.prompt in (None, problems.prompt):
         return problems.answer_format
     return FORMATS.get(data.prompt or problems.prompt, "any")
-
-
-def choose_threads(parameters: int) -> int:
-    """Return the torch threads on a CPU: one for a small model, whose operations are too short to
-    share out (several threads collapse when another process competes), else one per core that is
-    ours, and no other process's of the command."""
-    return 1 if parameters < _SMALL_MODEL else max(1, thread_limit() // local_world())
 
 
 def is_shared_out(optim: OptimConfig) -> bool:

@@ -134,7 +134,9 @@ class Trainer:
             self._renew_reference(step)
             self._measure_held_out(step, record)
             self.step, self.settled = step, True
-            yield self._result(step, batch, no_update, record)
+            carried, scored = len(self.collector.carried), self.forward.take_tokens()
+            metrics = record.metrics(step, batch, carried, no_update, self.has_format, scored)
+            yield StepResult(step, metrics, batch.sampled, record.held_out, record.tokens)
             if self.stopped:
                 break
 
@@ -166,13 +168,6 @@ class Trainer:
         drawn = sum(responses.drawn[index] for index in given_up)
         record.tokens_given_up += int(summed({"tokens": drawn})["tokens"])
         return groups
-
-    def _result(
-        self, step: int, batch: Batch, no_update: str | None, record: StepRecord
-    ) -> StepResult:
-        carried, scored = len(self.collector.carried), self.forward.take_tokens()
-        metrics = record.metrics(step, batch, carried, no_update, self.has_format, scored)
-        return StepResult(step, metrics, batch.sampled, record.held_out, record.tokens)
 
     def state_dict(self) -> State:
         """Return the state at the end of a step, without the policy's weights. Tensors are the

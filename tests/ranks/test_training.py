@@ -45,15 +45,13 @@ def made(name: str, exact: bool) -> Trainer:
     return make_trainer(has_even, *SMALL, *PRESETS[name], model=model.double() if exact else model)
 
 
-def trained(place: Path) -> None:
-    """Train each preset for three steps; keep what came out."""
+def trained(place: Path, name: str) -> None:
+    """Train a preset for three steps, in float64 as well where that is said; keep the results."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(models, "_CHUNK_LOGITS", 3 * 50)  # the output layer in several chunks
-        for name in PRESETS:
-            keep(made(name, False), place / name)
-        for name in EXACT:
+        keep(made(name, False), place / name)
+        if name in EXACT:
             keep(made(name, True), place / f"{name}, float64")
-    keep(make_trainer(has_even, *ROUNDED), place / "bfloat16")
 
 
 def keep(trainer: Trainer, place: Path) -> None:
@@ -69,27 +67,16 @@ def keep(trainer: Trainer, place: Path) -> None:
         save_file({key: tensor.contiguous() for key, tensor in state.items()}, place / "state")
 
 
-@pytest.fixture(scope="module")
-def alone(tmp_path_factory) -> Path:
-    place = tmp_path_factory.mktemp("alone")
-    trained(place)
-    return place
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in PRESETS if name != "dapo"]
 
 
-def beside(count: int, factory: pytest.TempPathFactory) -> Path:
-    place = factory.mktemp(f"beside-{count}")
-    side_by_side(count, lambda: trained(place), place)
-    return place
-
-
-@pytest.fixture(scope="module")
-def two(tmp_path_factory) -> Path:
-    return beside(2, tmp_path_factory)
-
-
-@pytest.fixture(scope="module")
-def three(tmp_path_factory) -> Path:
-    return beside(3, tmp_path_factory)
+@pytest.fixture(scope="module", params=["dapo", *SLOW])
+def runs(request, tmp_path_factory) -> tuple[str, Path, Path]:
+    """A preset, and what one and two processes made of it."""
+    name, place = request.param, tmp_path_factory.mktemp("runs")
+    trained(place / "alone", name)
+    side_by_side(2, lambda: trained(place / "two", name), place / "two")
+    return name, place / "alone", place / "two"
 
 
 @cache
@@ -124,35 +111,38 @@ def same_run(place: Path, alone: Path, name: str) -> None:
             assert row[key] == (pytest.approx(value, rel=1e-3, abs=1e-5) if is_float else value)
 
 
-@pytest.mark.parametrize("name", PRESETS)
-def test_two_processes_train_what_one_does(alone, two, name):
+def test_two_processes_train_what_one_does(runs):
+    name, alone, two = runs
     same_run(two, alone, name)
+    assert all(json.loads((two / name / "shared").read_text()))
+    assert not any(json.loads((alone / name / "shared").read_text()))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PRESETS)
-def test_three_processes_train_what_one_does(alone, three, name):
-    same_run(three, alone, name)
+def test_three_processes_train_what_one_does(runs, tmp_path):
+    name, alone, _ = runs
+    side_by_side(3, lambda: trained(tmp_path, name), tmp_path)
+    same_run(tmp_path, alone, name)
 
 
-@pytest.mark.parametrize("name", EXACT)
-def test_three_steps_in_float64(alone, two, name):
-    one, other = (place / f"{name}, float64" / "weights" for place in (alone, two))
-    assert furthest(other, one) < 1e-10
+def test_three_steps_in_float64(runs):
+    name, *places = runs
+    if name not in EXACT:
+        pytest.skip("no float64")
+    one, two = (place / f"{name}, float64" / "weights" for place in places)
+    assert furthest(two, one) < 1e-10
     if name != "lora":
         start = enumerate(random_model().double().parameters())
         assert max(float((tensors(one)[str(n)] - p.detach()).abs().max()) for n, p in start) > 1e-3
 
 
-def test_weights_in_bfloat16_stay_near(alone, two):
+@pytest.mark.slow
+def test_weights_in_bfloat16_stay_near(tmp_path):
     """Each sum of gradients is rounded to 8 bits, and so is each update, at random."""
-    assert furthest(two / "bfloat16" / "weights", alone / "bfloat16" / "weights") < 0.05
-
-
-def test_the_optimizer_holds_slices_where_there_are_several(alone, two):
-    for name in PRESETS:
-        assert all(json.loads((two / name / "shared").read_text())), name
-        assert not any(json.loads((alone / name / "shared").read_text())), name
+    one, two = tmp_path / "one", tmp_path / "two"
+    keep(make_trainer(has_even, *ROUNDED), one)
+    side_by_side(2, lambda: keep(make_trainer(has_even, *ROUNDED), two), tmp_path)
+    assert furthest(two / "weights", one / "weights") < 0.05
 
 
 def families(place: Path) -> None:
