@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -195,7 +196,7 @@ def test_signals_save_and_say_how_to_go_on(finished_run, rlvr, tmp_path):
         _, said = process.communicate(timeout=120)
         assert process.returncode == 130, said
         assert "interrupted after" in said
-        assert f"go on with rlvr train --resume {tmp_path / 'run'}" in said
+        assert re.search(r"go on with rlvr train --resume \S*run\n", said)
         assert "Traceback" not in said
         command = ("train", "--resume", "run")
     done = rlvr(*command, "--quiet")

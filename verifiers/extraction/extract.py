@@ -20,7 +20,7 @@ is read like a response of its own.
   5. the whole text if it is a value, else the last value of the last sentence, questions aside,
      that has one;
   6. of the last sentence the yes or no that it begins with, the choice that it names, (B), or the
-     words after its last "is", at most five.
+     words after its last "is", at most three.
 
 **Read whole.** The answer is read to its last character by the grammar, or it is wrong: "7 or so"
 is not 7.
@@ -79,8 +79,8 @@ LONGEST_PROSE = 10_000
 """Characters at the end of a text that are read for prose."""
 LONGEST_VALUE = 300
 """Characters of a sentence that may be a value as a whole."""
-MOST_WORDS = 5
-"""Words of an answer in words, as "The limit does not exist"."""
+MOST_WORDS = 3
+"""Words of an answer in words, as "does not exist"; "I do not know" is none."""
 
 CLOSED_BLOCK = re.compile("</answer>")
 CALCULATOR = re.compile(r"<<[^<>\n]{0,200}>>")
