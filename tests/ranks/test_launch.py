@@ -99,6 +99,7 @@ def killed(run: Path, processes: int) -> None:
 
 
 @LINUX
+@pytest.mark.slow
 def test_a_run_of_two_of_which_one_was_killed_goes_on_with_one(whole, tmp_path):  # noqa: F811
     killed(tmp_path / "run", 2)
     assert invoke("train", "--resume", tmp_path / "run").exit_code == 0
