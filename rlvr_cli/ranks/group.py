@@ -63,6 +63,11 @@ def world() -> int:
     return dist.get_world_size() if dist.is_initialized() else 1
 
 
+def is_joined() -> bool:
+    """Return whether this process is in a group of ours, and not only in one of vLLM's."""
+    return bool(_store) and dist.is_initialized()
+
+
 def local_world() -> int:
     """Return how many of them are on this machine."""
     return int(os.environ.get("LOCAL_WORLD_SIZE", os.environ.get("WORLD_SIZE", "1")))

@@ -16,7 +16,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.libraries import replaced
 from rlvr_cli.core.types import Completion, SamplingParams
 from rlvr_cli.model.loading import default_device
-from rlvr_cli.ranks.group import world
+from rlvr_cli.ranks.group import is_joined, world
 from rlvr_cli.rollout.engines.base import Listener, refuse_prompts
 from rlvr_cli.rollout.engines.vllm_import import LOG_LEVEL, import_vllm, unchanged_process
 
@@ -50,7 +50,7 @@ class VllmEngine:
         self._vocab_size = min(vocab_size, model.get_output_embeddings().weight.shape[0])
         self._cut_names, self._aliases = _shared_names(model, with_aliases=not self._on_gpu)
         device = _on_a_gpu(gpu_share) if self._on_gpu else _on_a_cpu(model, kv_budget_mb)
-        self._joined = dist.is_initialized()
+        self._joined = is_joined()
         if world() > 1:  # the processes are ours
             device["distributed_executor_backend"] = "external_launcher"
         with unchanged_process(), tempfile.TemporaryDirectory() as directory:
