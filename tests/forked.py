@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, Any
 
 import transformers  # noqa: F401  (imported here once, so that no fork has to)
 
@@ -34,46 +35,93 @@ class Done:
     err: str
 
 
-def forked(
-    command: Sequence[str],
-    place: Path,
-    stdin: bytes | Path = b"",
-    *,
-    seconds: int = 120,
-    megabytes: int | None = None,
-    stdout: str | None = None,
-    closed: Sequence[int] = (),
-    environment: Mapping[str, str] | None = None,
-    program: Callable[[], object] = main,
-) -> Done:
-    """Run `rlvr COMMAND…` (or `program`) in the directory `place` and return how it ended.
+class Fork:
+    """A command under way as a process of its own; what it writes lies in files, if it is not given
+    other descriptors."""
 
-    `seconds` limits its processor time, `megabytes` its address space beyond that of this process.
-    `stdout` is a file to write to, `closed` are standard streams that are closed at its start.
-    """
-    with (
-        tempfile.TemporaryFile() as given,
-        tempfile.TemporaryFile() as out,
-        tempfile.TemporaryFile() as err,
-    ):
-        given.write(stdin.read_bytes() if isinstance(stdin, Path) else stdin)
-        given.seek(0)
-        target = os.open(stdout, os.O_WRONLY) if stdout else out.fileno()
-        child = os.fork()
-        if child == 0:
-            for number, descriptor in enumerate((given.fileno(), target, err.fileno())):
-                os.dup2(descriptor, number)
-            os.chdir(place)
-            os.environ.update(environment or {})
-            os._exit(_live(command, closed, seconds, megabytes, program))
-        if stdout:
-            os.close(target)
-        rc = _wait(child, PATIENCE * seconds)
-        texts = []
-        for file in (out, err):
-            file.seek(0)
-            texts.append(file.read().decode("utf-8", "replace"))
-        return Done(rc, *texts)
+    def __init__(
+        self,
+        command: Sequence[str],
+        place: Path,
+        stdin: bytes | Path = b"",
+        *,
+        seconds: int = 120,
+        megabytes: int | None = None,
+        stdout: int | str | None = None,
+        stderr: int | None = None,
+        unread: int | None = None,
+        closed: Sequence[int] = (),
+        environment: Mapping[str, str] | None = None,
+        program: Callable[[], object] = main,
+    ) -> None:
+        """Run `rlvr COMMAND…` (or `program`) in the directory `place`.
+
+        `seconds` limits its processor time, `megabytes` its address space beyond that of this
+        process. `stdout` and `stderr` are descriptors, or a file to write to. `closed` are standard
+        streams that are closed at its start; `unread` is the end of a pipe that is ours alone.
+        """
+        self.seconds = seconds
+        self._out, self._err = (tempfile.TemporaryFile() for _ in range(2))  # noqa: SIM115
+        with tempfile.TemporaryFile() as given:
+            given.write(stdin.read_bytes() if isinstance(stdin, Path) else stdin)
+            given.seek(0)
+            target = os.open(stdout, os.O_WRONLY) if isinstance(stdout, str) else stdout
+            self.pid = os.fork()
+            if self.pid == 0:
+                out = self._out.fileno() if target is None else target
+                err = self._err.fileno() if stderr is None else stderr
+                for number, descriptor in enumerate((given.fileno(), out, err)):
+                    os.dup2(descriptor, number)
+                if unread is not None:
+                    os.close(unread)
+                os.chdir(place)
+                os.environ.update(environment or {})
+                os._exit(_live(command, closed, seconds, megabytes, program))
+            if isinstance(stdout, str):
+                os.close(target)
+
+    @property
+    def out(self) -> str:
+        """What it has written to stdout so far."""
+        return _text(self._out)
+
+    @property
+    def err(self) -> str:
+        """What it has written to stderr so far."""
+        return _text(self._err)
+
+    def await_(self, reached: Callable[[], bool]) -> None:
+        """Wait until it has come so far; fail if it ends before, or takes too long."""
+        deadline = time.monotonic() + PATIENCE * self.seconds
+        while not reached():
+            # It is left to be waited for by `done`.
+            ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            assert ended is None, self.err
+            assert time.monotonic() < deadline, self.err
+            time.sleep(0.01)
+
+    def done(self) -> Done:
+        """Wait for its end; at the deadline kill it and what it started."""
+        deadline = time.monotonic() + PATIENCE * self.seconds
+        ended, status = os.waitpid(self.pid, os.WNOHANG)
+        while not ended and time.monotonic() < deadline:
+            time.sleep(0.005)
+            ended, status = os.waitpid(self.pid, os.WNOHANG)
+        if not ended:
+            os.killpg(self.pid, signal.SIGKILL)
+            status = os.waitpid(self.pid, 0)[1]
+        with self._out, self._err:
+            return Done(os.waitstatus_to_exitcode(status), self.out, self.err)
+
+
+def forked(command: Sequence[str], place: Path, stdin: bytes | Path = b"", **options: Any) -> Done:
+    """Run a command as a fork (with the options of `Fork`) and return how it ended."""
+    return Fork(command, place, stdin, **options).done()
+
+
+def _text(file: IO[bytes]) -> str:
+    # The position is shared with the child, which writes there.
+    return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode("utf-8", "replace")
 
 
 def _live(
@@ -114,15 +162,3 @@ def _live(
             except (OSError, ValueError):
                 code = 120
     return code if isinstance(code, int) else 0
-
-
-def _wait(child: int, seconds: float) -> int:
-    """Return its exit code; at the deadline kill it and what it started."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.005)
-    os.killpg(child, signal.SIGKILL)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

@@ -1,6 +1,7 @@
 """`rlvr eval` as people run it: stopped and gone on with, piped, compared."""
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from conftest import jsonl
+from forked import Fork
 
 import rlvr_cli
 
@@ -39,14 +41,11 @@ def report(directory):
 
 def killed_midway(directory, at_least):
     """Start an evaluation and SIGKILL it once some problems are done; the unfinished file."""
-    command = [sys.executable, "-m", "rlvr_cli", "eval", *LIMIT, "--out", "broken"]
-    process = subprocess.Popen(command, cwd=directory, stderr=subprocess.DEVNULL)
+    process = Fork(("eval", *LIMIT, "--out", "broken"), directory)
     unfinished = directory / "broken" / "unfinished" / "chains--tiny.jsonl"
-    while not unfinished.exists() or unfinished.read_bytes().count(b"\n") < 1 + at_least:
-        assert process.poll() is None
-        time.sleep(0.01)
-    process.kill()
-    process.wait()
+    process.await_(lambda: unfinished.exists() and unfinished.read_bytes().count(b"\n") > at_least)
+    os.kill(process.pid, signal.SIGKILL)
+    process.done()
     return unfinished
 
 
@@ -88,19 +87,15 @@ def test_a_killed_evaluation_goes_on_and_ends_byte_for_byte_the_same(rlvr, tmp_p
     ],
 )
 def test_an_interrupted_evaluation_says_what_is_kept(tmp_path, number, out, said):
-    command = [sys.executable, "-m", "rlvr_cli", "eval", "-n", "32", *out]
-    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
-        for line in process.stderr:
-            if line.startswith("policy"):
-                break
-        while out and not (tmp_path / "result" / "unfinished" / "chains--tiny.jsonl").exists():
-            time.sleep(0.01)
-        time.sleep(0.5)
-        process.send_signal(number)
-        rest = process.stderr.read()
-    assert process.returncode == 130
-    assert re.search(f"^rlvr: interrupted; {said}", rest, re.MULTILINE)
-    assert "Traceback" not in rest
+    process = Fork(("eval", "-n", "32", *out), tmp_path)
+    unfinished = tmp_path / "result" / "unfinished" / "chains--tiny.jsonl"
+    process.await_(lambda: "policy" in process.err and (not out or unfinished.exists()))
+    time.sleep(0.5)
+    os.kill(process.pid, number)
+    done = process.done()
+    assert done.rc == 130
+    assert re.search(f"^rlvr: interrupted; {said}", done.err, re.MULTILINE)
+    assert "Traceback" not in done.err
 
 
 def test_a_dated_template_is_another_fingerprint_on_another_day(rlvr, tmp_path):

@@ -6,13 +6,12 @@ import json
 import os
 import pty
 import re
-import subprocess
-import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from forked import Fork
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
@@ -89,7 +88,7 @@ def test_most_hostile_responses_were_judged_and_not_refused():
     assert not codes or codes[0] > codes[2]
 
 
-@settings(few, max_examples=6)
+@settings(few, max_examples=3)  # each is two runs
 @given(st.lists(problems, min_size=1, max_size=8))
 def test_hostile_problems_are_trained_on_inside_the_run_directory(rows):
     data = b"\n".join(json.dumps(row).encode() for row in rows)
@@ -144,16 +143,8 @@ def test_a_model_that_says_anything_does_not_reach_a_terminal(tmp_path):
     """The policy at temperature 50 answers with random bytes, on a real terminal."""
     (tmp_path / "p.jsonl").write_text(json.dumps({"problem": "\x1b[2J\x1b]0;owned\x07 hi"}) + "\n")
     main, terminal = pty.openpty()
-    process = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "rlvr_cli", "sample", str(tmp_path / "p.jsonl"), "-n", "20"),
-            *("--temperature", "50", "--top-p", "1", "--max-tokens", "60"),
-        ],
-        stdin=subprocess.DEVNULL,
-        stdout=terminal,
-        stderr=terminal,
-        cwd=tmp_path,
-    )
+    command = ("sample", "p.jsonl", "-n", "20", "--temperature", "50", "--top-p", "1")
+    process = Fork((*command, "--max-tokens", "60"), tmp_path, stdout=terminal, stderr=terminal)
     os.close(terminal)
     seen = io.BytesIO()
     try:
@@ -161,7 +152,7 @@ def test_a_model_that_says_anything_does_not_reach_a_terminal(tmp_path):
             seen.write(chunk)
     except OSError:  # the terminal is closed
         pass
-    assert process.wait() == 0
+    assert process.done().rc == 0
     text = seen.getvalue().decode("utf-8", "replace")
     own = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\r\n|\r")  # colors and the progress bar
     assert len(text) > 1000

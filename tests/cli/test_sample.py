@@ -5,11 +5,11 @@ import os
 import pty
 import re
 import shutil
-import subprocess
-import sys
+from contextlib import suppress
 from pathlib import Path
 
 from conftest import jsonl
+from forked import Fork
 
 import rlvr_cli
 
@@ -19,21 +19,16 @@ TINY = Path(rlvr_cli.__file__).parent / "tiny"
 def on_a_terminal(directory, *args):
     """What a terminal gets of `rlvr ARGS…`."""
     reader, writer = pty.openpty()
-    command = [sys.executable, "-m", "rlvr_cli", *args]
-    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "200"}
-    environment.pop("NO_COLOR", None)
-    with subprocess.Popen(
-        command, cwd=directory, stdout=writer, stderr=subprocess.DEVNULL, env=environment
-    ) as process:
-        os.close(writer)
-        shown = b""
-        try:
-            while part := os.read(reader, 4096):
-                shown += part
-        except OSError:  # the terminal's other end is closed
-            pass
+    # NO_COLOR counts where it is not empty.
+    environment = {"TERM": "xterm-256color", "COLUMNS": "200", "NO_COLOR": ""}
+    process = Fork(args, directory, stdout=writer, environment=environment)
+    os.close(writer)
+    shown = b""
+    with suppress(OSError):  # the terminal's other end is closed
+        while part := os.read(reader, 4096):
+            shown += part
     os.close(reader)
-    assert process.returncode == 0
+    assert process.done().rc == 0
     return shown.decode().replace("\r\n", "\n")
 
 

@@ -9,66 +9,42 @@ import os
 import pty
 import re
 import struct
-import subprocess
-import sys
 import termios
 from contextlib import suppress
 from pathlib import Path
-from threading import Thread
+from typing import Any
 
-TRAIN = (
-    "-m rlvr_cli train --algo grpo --steps 2 --prompts 4 --eval-every 1 -n 4 --limit 32 --out run"
-)
-RESIZED = """
-import fcntl, struct, sys, termios
+import pytest
+from forked import Fork
+
 from rlvr_cli.console.display import Display
 from rlvr_cli.console.steps import StepLines
 
-display, rows = Display(), [{"step": n, "reward": 0.5, "held_out_pass@1": n / 9} for n in (1, 2)]
-lines = StepLines(display, 2, True)
-with display.progress("training", 2) as bar:
-    bar.enter("rollout", 112, 256, 0)
-    lines.show(rows[0], True)
-    bar.tick()
-    display.say("wide", "word " * 30)
-    fcntl.ioctl(2, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
-    bar.enter("update", 1, 4, 0)
-    lines.show(rows[1], True)
-    bar.tick()
-display.print_curves([rows])
-"""
+TRAIN = "train --algo grpo --steps 2 --prompts 4 --eval-every 1 -n 4 --limit 32 --out run"
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
-def in_terminal(directory: Path, args: list[str], columns: int, **env: str) -> tuple[str, str]:
-    """Run Python with stderr on a terminal, stdout in a pipe; return what came out of both."""
+@pytest.fixture(autouse=True)
+def _a_size_of_its_own(monkeypatch):
+    for name in ("COLUMNS", "LINES", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+
+
+def in_terminal(directory: Path, columns: int, *command: str, **options: Any) -> tuple[str, str]:
+    """Run a command with stderr on a terminal; return what came out of stdout and stderr."""
     near, far = pty.openpty()
     fcntl.ioctl(far, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    parts: list[bytes] = []
-
-    def read() -> None:
-        with suppress(OSError):  # the end of a terminal
-            while part := os.read(near, 1 << 16):
-                parts.append(part)
-
-    reader = Thread(target=read)
-    reader.start()
-    plain = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES", "NO_COLOR")}
-    done = subprocess.run(
-        [sys.executable, *args],
-        cwd=directory,
-        env=plain | {"TERM": "xterm-256color"} | env,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=far,
-        check=False,
-    )
+    process = Fork(command, directory, stderr=far, **options)
     os.close(far)
-    reader.join()
-    shown = b"".join(parts)
+    shown = b""
+    with suppress(OSError):  # the end of a terminal
+        while part := os.read(near, 1 << 16):
+            shown += part
     os.close(near)
-    assert done.returncode == 0, shown
-    return done.stdout.decode(), shown.decode()
+    done = process.done()
+    assert done.rc == 0, shown
+    return done.out, shown.decode()
 
 
 def frames(shown: str) -> list[str]:
@@ -76,8 +52,8 @@ def frames(shown: str) -> list[str]:
 
 
 def test_a_run_in_a_narrow_terminal_without_colors(tmp_path):
-    args = [*TRAIN.split(), "--set", "eval.limit=4"]
-    data, shown = in_terminal(tmp_path, args, 60, NO_COLOR="1")
+    command = (*TRAIN.split(), "--set", "eval.limit=4")
+    data, shown = in_terminal(tmp_path, 60, *command, environment={"NO_COLOR": "1"})
     assert [json.loads(line)["step"] for line in data.splitlines()] == [1, 2]
     assert not re.search(r"\x1b\[[\d;]*3\dm", shown)
     plain = "\n".join(frames(shown))
@@ -89,8 +65,24 @@ def test_a_run_in_a_narrow_terminal_without_colors(tmp_path):
     assert "machine " not in plain
 
 
+def resized() -> None:
+    rows = [{"step": n, "reward": 0.5, "held_out_pass@1": n / 9} for n in (1, 2)]
+    display = Display()
+    lines = StepLines(display, 2, True)
+    with display.progress("training", 2) as bar:
+        bar.enter("rollout", 112, 256, 0)
+        lines.show(rows[0], True)
+        bar.tick()
+        display.say("wide", "word " * 30)
+        fcntl.ioctl(2, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
+        bar.enter("update", 1, 4, 0)
+        lines.show(rows[1], True)
+        bar.tick()
+    display.print_curves([rows])
+
+
 def test_a_terminal_that_grows_under_a_bar(tmp_path):
-    _, shown = in_terminal(tmp_path, ["-c", RESIZED], 60)
+    _, shown = in_terminal(tmp_path, 60, program=resized)
     assert "\x1b[1;36m" in shown
     before, after = "\n".join(frames(shown)).split("\nstep ")[1:]
     assert before.startswith(" reward  pass@1  length  entropy   mixed    held out\n")

@@ -16,6 +16,7 @@ from rlvr_cli.data.prompts import render_prompts
 from rlvr_cli.rollout.plan import plan_for
 from rlvr_cli.rollout.session import Session, open_session
 
+pytestmark = pytest.mark.slow  # the random models of `engines/` say the same of each family
 QUESTIONS = ["Calculate 7 + 5.", "What is the capital of France?", "Say 12 in one long sentence."]
 SEEDS = [100, 200, 300]
 

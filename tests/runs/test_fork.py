@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from rlvr_cli.cli.main import app
 
 SMALL = ("--prompts", "2", "-n", "4", "--max-tokens", "48", "-q")
-EASY = ("--limit", "256", "--set", "eval.limit=0", "--set", "data.where=level=1")
+EASY = ("--limit", "32", "--set", "eval.limit=0", "--set", "data.where=level=1")
 
 
 @pytest.fixture

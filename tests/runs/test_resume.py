@@ -12,7 +12,7 @@ import pytest
 import torch
 import yaml
 from conftest import TESTS_SEED, finished_command, small_run
-from forked import forked
+from forked import Fork, forked
 from kill_resume import differences, kill_in_write
 from safetensors.torch import load, save
 from small_trainer import has_even, make_trainer, weights, written
@@ -180,48 +180,36 @@ def test_a_run_goes_on_with_the_engine_it_began_with(tmp_path, monkeypatch):
     assert "precision" not in defaults["optim"]
 
 
-def test_signals_save_and_say_how_to_go_on(finished_run, rlvr, tmp_path):
+def test_signals_save_and_say_how_to_go_on(finished_run, tmp_path):
     command = finished_command(tmp_path / "run")
     for number in (signal.SIGINT, signal.SIGTERM):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "rlvr_cli", *command],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=tmp_path,
-            text=True,
-        )
-        assert process.stdout is not None
-        process.stdout.readline()
-        process.send_signal(number)
-        _, said = process.communicate(timeout=120)
-        assert process.returncode == 130, said
-        assert "interrupted after" in said
-        assert re.search(r"go on with rlvr train --resume \S*run\n", said)
-        assert "Traceback" not in said
+        process = Fork(command, tmp_path)
+        process.await_(lambda fork=process: "\n" in fork.out)
+        os.kill(process.pid, number)
+        done = process.done()
+        assert done.rc == 130, done.err
+        assert "interrupted after" in done.err
+        assert re.search(r"go on with rlvr train --resume \S*run\n", done.err)
+        assert "Traceback" not in done.err
         command = ("train", "--resume", "run")
-    done = rlvr(*command, "--quiet")
-    assert done.returncode == 0, done.stderr
+    done = forked((*command, "--quiet"), tmp_path)
+    assert done.rc == 0, done.err
     assert same_files(finished_run, tmp_path / "run", "rollouts/*")
     assert same_files(finished_run, tmp_path / "run", "checkpoints/step-4/*.safetensors")
 
 
 def test_without_a_reader_a_run_says_how_to_go_on(tmp_path):
-    process = subprocess.Popen(
-        [sys.executable, "-m", "rlvr_cli", *small_run("--steps", "9", "--out", "run")],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=tmp_path,
-        text=True,
-    )
-    assert process.stdout is not None
-    assert process.stderr is not None
-    process.stdout.readline()
-    process.stdout.close()
-    said = process.stderr.read()
-    assert process.wait(120) == 141, said
-    assert "nobody reads stdout any more" in said
-    assert "go on with rlvr train --resume run" in said
-    assert "Traceback" not in said
+    reader, writer = os.pipe()
+    command = small_run("--steps", "9", "--out", "run")
+    process = Fork(command, tmp_path, stdout=writer, unread=reader)
+    os.close(writer)
+    assert os.read(reader, 1)
+    os.close(reader)
+    done = process.done()
+    assert done.rc == 141, done.err
+    assert "nobody reads stdout any more" in done.err
+    assert "go on with rlvr train --resume run" in done.err
+    assert "Traceback" not in done.err
 
 
 def test_an_end_before_the_first_step_is_one_to_go_on_from(tmp_path, monkeypatch):
