@@ -76,10 +76,6 @@ def has_even(text: str) -> bool:
     return any(int(word) % 5 == 0 for word in text.split())
 
 
-def starts_small(text: str) -> bool:
-    return int(text.split()[0]) < 3
-
-
 def weights(trainer: Trainer) -> list[torch.Tensor]:
     return [whole(p.detach()).clone() for p in trainer.session.policy.model.parameters()]
 

@@ -1,8 +1,7 @@
 """Dynamic sampling (DAPO, arXiv:2503.14476, section 3.2): refill with groups that have a signal."""
 
 import math
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,25 +37,6 @@ def with_signal(groups: Sequence[Group], algo: Algorithm) -> list[Rollout]:
         if is_plain or len({rollout.reward for rollout in judged}) > 1
         for rollout in judged
     ]
-
-
-def in_order(
-    groups: Generator[tuple[int, Group]], is_enough: Callable[[Sequence[Group]], bool]
-) -> list[Group]:
-    """Return groups 0, 1, 2, … up to the first with which it is enough; abandon those under way.
-
-    The order is that of the prompts, not of their ends, so that lengths choose nothing.
-    """
-    found: dict[int, Group] = {}
-    ready: list[Group] = []
-    with closing(groups):
-        for index, group in groups:
-            found[index] = group
-            while len(ready) in found:
-                ready.append(found.pop(len(ready)))
-                if is_enough(ready):
-                    return ready
-    return ready
 
 
 @dataclass
@@ -110,16 +90,6 @@ class GroupCollector:
     def on_cap(self) -> str:
         """Return what becomes of a batch that the cap left short."""
         return self.algo.filter.on_cap if self.algo.filter else "train"
-
-    @property
-    def gives_up_surplus(self) -> bool:
-        """Return whether sampling breaks off as soon as the batch is full."""
-        return self.algo.filter is not None and self.algo.filter.surplus == "abort"
-
-    def is_enough(self, batch: Batch, ready: Sequence[Group]) -> bool:
-        """Return whether sampling may break off with these groups (`surplus=abort`)."""
-        count = sum(trains(group, self.algo) for group in ready)
-        return self.gives_up_surplus and count >= self.missing(batch)
 
     def keep(self, batch: Batch, groups: Sequence[Group]) -> None:
         """Add the groups that train; the others are only counted as sampled."""

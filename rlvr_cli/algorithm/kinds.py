@@ -220,7 +220,8 @@ class KL(Choice):
 
 
 class Mixed(Choice):
-    """Dynamic sampling: only groups that differ in a metric train; the batch is refilled."""
+    """Dynamic sampling: only groups that differ in a metric train; the batch is refilled, and what
+    is beyond it is carried over to the next step."""
 
     kind: Literal["mixed"] = "mixed"
     metric: str = "accuracy"
@@ -229,9 +230,6 @@ class Mixed(Choice):
     """The most rounds of sampling a step to fill its batch with groups that pass; 0: no limit."""
     on_cap: Literal["train", "skip", "stop"] = "train"
     """When the cap is reached: train on what there is, skip the update, or stop the run."""
-    surplus: Literal["carry", "abort"] = "carry"
-    """Prompts beyond those that fill a batch: finished, and their groups carried over to the next
-    step; or given up, in the order of the prompts and not of their ends, and drawn again."""
 
 
 class SoftOverlong(Choice):

@@ -95,8 +95,7 @@ ALGORITHMS: dict[str, Algorithm] = {
 def without_ratio(name: str, algo: Algorithm) -> str | None:
     """Say that the surrogate's ratio does nothing, and which other rows then do the same; None
     where it matters: with several updates a batch, or groups carried over."""
-    carries = algo.filter is not None and algo.filter.surplus == "carry"
-    if algo.updates > 1 or carries or algo.surrogate.is_on_policy:
+    if algo.updates > 1 or algo.filter is not None or algo.surrogate.is_on_policy:
         return None
     own = _at_one_update(algo)
     same = [row for row in ALGORITHMS if row != name and _at_one_update(ALGORITHMS[row]) == own]

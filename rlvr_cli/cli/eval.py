@@ -97,7 +97,7 @@ class _Measurement:
             "model": model_sha,
             "data": fingerprint.data_hash(prompt.problem for prompt in self.prompts),
             "prompts": fingerprint.prompts_hash(self.prompts),
-            **fingerprint.sampling(self.params, config.seed, config.rollout.seeded, template),
+            **fingerprint.sampling(self.params, config.seed, template),
             **fingerprint.engine_versions(session.engine, session.device, session.plan.threads),
             **fingerprint.judging(self.answer_format, judge, config.eval.votes),
         }

@@ -83,8 +83,6 @@ class RolloutConfig(Section):
     """Memory for keys and values of a batch, but for vLLM on a GPU, which has `gpu_share`."""
     gpu_share: float = setting(0.5, read_by=SAMPLING, gt=0, lt=1)
     """The part of a GPU that vLLM takes while it samples: weights, keys and values."""
-    seeded: bool = setting(True, read_by=SAMPLING, kept=True)
-    """Every response has a seed of its own; false makes vLLM on a GPU faster, not repeatable."""
     mismatch_limit: float = setting(0.1, gt=0)
     """The run stops where engine and trainer differ by more in a step's mean log-probability."""
 

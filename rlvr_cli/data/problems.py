@@ -178,10 +178,6 @@ class ProblemCursor:
         """Restore the draws that `state_dict` returned."""
         self.position = state["cursor"]
 
-    def put_back(self, count: int) -> None:
-        """Undo the last `count` draws: they come again."""
-        self.position -= count
-
 
 def read_rows(
     rows: Iterable[SourceRow],

@@ -82,9 +82,9 @@ def judging(answer_format: Format, judge: str = OURS, votes: str = "valid") -> F
     return {"rlvr": rlvr_cli.__version__, "verifier": verifier}
 
 
-def sampling(params: SamplingParams, seed: int, seeded: bool, template: str) -> Fingerprint:
-    """Return the part about sampling; `seeded`: every response has a seed of its own."""
-    return {"prompt": template, "sampling": vars(params) | {"seed": seed, "seeded": seeded}}
+def sampling(params: SamplingParams, seed: int, template: str) -> Fingerprint:
+    """Return the part about sampling."""
+    return {"prompt": template, "sampling": vars(params) | {"seed": seed}}
 
 
 def engine_versions(engine: "Engine", device: Any, threads: int) -> Fingerprint:

@@ -137,7 +137,7 @@ def _started(
         return TransformersEngine(own, *common, forward)
     from rlvr_cli.rollout.engines.vllm_engine import VllmEngine
 
-    engine = VllmEngine(model, *common, rollout.gpu_share, rollout.seeded)
+    engine = VllmEngine(model, *common, rollout.gpu_share)
     if not training:
         policy.model.to("cpu")
         torch.cuda.empty_cache()

@@ -51,7 +51,6 @@ class StepRecord:
     ) -> None:
         self.clocks, self.throughput, self.watch = clocks, throughput, watch
         self.seconds: defaultdict[str, float] = defaultdict(float)
-        self.tokens_given_up = 0
         self.samples: Sequence[TrainingSample] = ()
         self.update: Mapping[str, float] = {}
         self.tokens: Sequence[Mapping[str, Any]] = ()
@@ -105,7 +104,6 @@ class StepRecord:
         return {
             "step": step,
             **rollout_metrics(batch.sampled, has_format),
-            "tokens_given_up": self.tokens_given_up,
             "gen_batches": batch.gen_batches,
             "groups_trained": 0 if no_update else len(batch.kept),
             "groups_carried": carried,
@@ -115,7 +113,6 @@ class StepRecord:
             **self.seconds,
             **self.throughput.of_step(
                 batch.sampled,
-                self.tokens_given_up,
                 trained_lengths(self.samples),
                 scored,
                 self.update.get("epochs", 1),

@@ -51,7 +51,6 @@ class Throughput:
     def of_step(
         self,
         sampled: Sequence[Group],
-        given_up: int,
         trained: Lengths,
         scored: int,
         epochs: float,
@@ -59,8 +58,8 @@ class Throughput:
     ) -> dict[str, float | None]:
         """Compute the throughput of one step from the seconds of its phases, `seconds_PHASE`.
 
-        `given_up` counts the tokens of groups that were broken off, `scored` those of the forward
-        passes before the update; `trained` are the lengths of what went through it, `epochs` times.
+        `scored` counts the tokens of the forward passes before the update; `trained` are the
+        lengths of what went through it, `epochs` times.
         In the least times only the policy's own work counts: a critic's shows as time.
         """
         sampled_lengths = _lengths(sampled)
@@ -77,8 +76,7 @@ class Throughput:
             "tokens_scored": scored,
         }
         peak = max(self.memory.values(), default=0.0) if self.on_gpu else _process_peak() / GIB
-        sampled_tokens = {"tokens_sampled": _tokens(sampled_lengths), "tokens_given_up": given_up}
-        shares = _shares({**row, **seconds, **sampled_tokens})
+        shares = _shares({**row, **seconds, "tokens_sampled": _tokens(sampled_lengths)})
         return {**row, **shares, **self.memory, "memory_peak_gib": peak}
 
     def _together(self, lengths: Lengths) -> float:
@@ -101,7 +99,7 @@ def run_throughput(
         return [row[key] for row in history if row.get(key) is not None]
 
     added = (
-        *(f"tokens_{of}" for of in ("sampled", "given_up", "scored", "updated", "with_signal")),
+        *(f"tokens_{of}" for of in ("sampled", "scored", "updated", "with_signal")),
         *(f"seconds_{of}" for of in ("step", "rollout", "verification", "logprobs")),
         *("seconds_update", "seconds_sync", "least_seconds_rollout", "least_seconds_update"),
     )
@@ -119,9 +117,8 @@ def _shares(row: Mapping[str, Any]) -> dict[str, float | None]:
     rollout, update = row.get("seconds_rollout"), row.get("seconds_update")
     step, least_rollout = row["seconds_step"], row["least_seconds_rollout"]
     least_update = row["least_seconds_update"]
-    drawn = row["tokens_sampled"] + row["tokens_given_up"]
     work = {
-        "rollout": drawn,
+        "rollout": row["tokens_sampled"],
         "verification": row["tokens_sampled"],
         "logprobs": row["tokens_scored"],
         "update": row["tokens_updated"],
@@ -139,7 +136,7 @@ def _shares(row: Mapping[str, Any]) -> dict[str, float | None]:
             for phase, tokens in work.items()
         },
         "goodput": _ratio(row["tokens_with_signal"], step),
-        "signal_share": _ratio(row["tokens_with_signal"], drawn),
+        "signal_share": _ratio(row["tokens_with_signal"], row["tokens_sampled"]),
         **{name: None if share and share > 1 else share for name, share in shares.items()},
         "machine_busy": any(share is not None and share > 1 for share in shares.values()),
     }

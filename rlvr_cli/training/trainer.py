@@ -1,8 +1,7 @@
 """The training loop, top to bottom."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
 from itertools import count
@@ -10,7 +9,7 @@ from itertools import count
 import torch
 
 from rlvr_cli.algorithm.advantage import with_advantages
-from rlvr_cli.algorithm.group_filter import Batch, GroupCollector, in_order, with_signal
+from rlvr_cli.algorithm.group_filter import Batch, GroupCollector, with_signal
 from rlvr_cli.algorithm.samples import TrainingSample, to_samples
 from rlvr_cli.core.types import PROBLEM_SET, Completion, Group, Prompt, by_key
 from rlvr_cli.data.problems import ProblemCursor
@@ -18,7 +17,7 @@ from rlvr_cli.data.prompts import prompts_digest
 from rlvr_cli.evaluation.measure import Evaluation, evaluate, held_out_metrics, summarize
 from rlvr_cli.model.adapter import merged_parameters
 from rlvr_cli.model.policy import Critic, Policy, recompute, share_out, weights_digest
-from rlvr_cli.ranks.group import share, summed
+from rlvr_cli.ranks.group import share
 from rlvr_cli.rollout.given import given_completions
 from rlvr_cli.rollout.plan import is_shared_out
 from rlvr_cli.rollout.sampler import response_seed
@@ -37,8 +36,6 @@ class Responses:
 
     prompts: list[Prompt]
     running: Iterator[tuple[int, list[Completion]]]
-    drawn: Counter[int]
-    """Tokens so far, by the index of the prompt, where some may be given up."""
 
 
 class Trainer:
@@ -106,7 +103,7 @@ class Trainer:
                 batch = self.collector.begin()
                 while draws := self.collector.next_draw(batch):
                     responses = self._rollout(draws)  # ROLLOUT: G responses a problem, as
-                    groups = self._verify(responses, batch, record)  # VERIFY asks for them
+                    groups = self._verify(responses, record)  # VERIFY asks for them
                     self.collector.keep(batch, groups)  # FILTER: the groups that train
                 self.collector.end(batch)
             samples = to_samples(batch.kept, algo, self.params.max_tokens, self.weight_version)
@@ -146,28 +143,20 @@ class Trainer:
         prompts = [self.prompts[index] for index in indices]
         if self.given:
             rows = share([(place, [self.given[index]]) for place, index in enumerate(indices)])
-            return Responses(prompts, iter(rows), Counter())
+            return Responses(prompts, iter(rows))
         seeds = [response_seed(self.config.seed, "train", first + draw) for draw in range(count)]
-        drawn: Counter[int] = Counter()
-        listener = (
-            (lambda index, *_: drawn.update([index])) if self.collector.gives_up_surplus else None
-        )
-        running = self.session.sampler.rollout(prompts, self.params, seeds, listener)
-        return Responses(prompts, running, drawn)
+        return Responses(prompts, self.session.sampler.rollout(prompts, self.params, seeds))
 
-    def _verify(self, responses: Responses, batch: Batch, record: StepRecord) -> list[Group]:
-        """Judge and reward responses as they come, in the prompts' order, up to enough."""
+    def _verify(self, responses: Responses, record: StepRecord) -> list[Group]:
+        """Judge and reward responses as they come; return the groups in the prompts' order."""
         judged = self.session.sampler.verify(
             responses.prompts, responses.running, self.weight_version
         )
         total = len(responses.prompts) * self.params.samples
         rewarded = record.counted(self.session.rewarder.rewarded(judged), "rollout", total)
-        groups = in_order(rewarded, lambda ready: self.collector.is_enough(batch, ready))
-        given_up = range(len(groups), len(responses.prompts))
-        self.cursor.put_back(len(given_up))
-        drawn = sum(responses.drawn[index] for index in given_up)
-        record.tokens_given_up += int(summed({"tokens": drawn})["tokens"])
-        return groups
+        with closing(rewarded):
+            by_prompt = dict(rewarded)
+        return [by_prompt[index] for index in range(len(responses.prompts))]
 
     def state_dict(self) -> State:
         """Return the state at the end of a step, without the policy's weights. Tensors are the

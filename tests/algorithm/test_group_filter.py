@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from rlvr_cli.algorithm.choices import Algorithm
-from rlvr_cli.algorithm.group_filter import Batch, GroupCollector, in_order, trains, with_signal
+from rlvr_cli.algorithm.group_filter import Batch, GroupCollector, trains, with_signal
 from rlvr_cli.algorithm.kinds import Mixed
 from rlvr_cli.algorithm.presets import ALGORITHMS
 from rlvr_cli.algorithm.reward import reward
@@ -162,36 +162,6 @@ def test_without_a_filter_one_batch_is_taken_as_it_is():
     assert names(batch.kept) == [0, 1, 2, 3]
 
 
-def test_the_first_prompts_fill_a_batch_not_the_first_to_end():
-    ended = []
-
-    def running():
-        try:
-            for index in (3, 0, 4, 1, 2, 5):
-                ended.append(index)
-                yield index, make_group(index, RIGHT, WRONG if index else RIGHT)
-        finally:
-            ended.append("closed")
-
-    enough = in_order(running(), lambda ready: sum(group.is_mixed for group in ready) == 2)
-    assert names(enough) == [0, 1, 2]
-    assert ended == [3, 0, 4, 1, 2, "closed"]
-    assert names(in_order(running(), lambda ready: False)) == [0, 1, 2, 3, 4, 5]
-
-
-def test_sampling_breaks_off_only_where_surplus_is_given_up_and_the_batch_is_full():
-    def answers(surplus: str) -> list[bool]:
-        chosen = DAPO.filter.model_copy(update={"surplus": surplus})
-        collector = GroupCollector(2, DAPO.model_copy(update={"filter": chosen}))
-        batch = collector.begin()
-        mixed, solved = make_group(1, RIGHT, WRONG), make_group(2, RIGHT, RIGHT)
-        ready = ([], [mixed, solved], [mixed, mixed])
-        return [collector.is_enough(batch, groups) for groups in ready]
-
-    assert answers("abort") == [False, False, True]
-    assert answers("carry") == [False, False, False]
-
-
 def test_what_trains_without_a_filter_has_enough_judged_responses():
     late, one, two = ((RIGHT,) * n + (LATE,) for n in range(3))
     groups = [make_group(0, *verdicts) for verdicts in (late, one, two)]
@@ -248,7 +218,7 @@ def test_a_batch_that_is_short_at_the_cap(on_cap, kept, full, given_up, waiting)
 
 def test_without_a_filter_a_short_batch_trains_and_state_is_what_waits():
     collector = GroupCollector(4, GRPO)
-    assert (collector.on_cap, collector.gives_up_surplus) == ("train", False)
+    assert collector.on_cap == "train"
     unjudged = collector.begin()
     collector.keep(unjudged, [make_group(0, LATE)])
     assert (collector.missing(unjudged), collector.next_draw(unjudged)) == (4, 0)

@@ -1,6 +1,6 @@
 """The table of presets, as the papers have it."""
 
-from rlvr_cli.algorithm.kinds import Clip, Gae, GroupNormalized, Mixed
+from rlvr_cli.algorithm.kinds import Clip, Gae, GroupNormalized
 from rlvr_cli.algorithm.presets import ALGORITHMS, without_ratio
 
 
@@ -89,7 +89,3 @@ def test_no_row_is_another_under_a_second_name():
     )
     carrying = ALGORITHMS["dapo"].model_copy(update={"mini_batches": 1})
     assert without_ratio("dapo", carrying) is None  # groups carried over have ratios of their own
-    aborting = carrying.model_copy(update={"filter": Mixed(surplus="abort")})
-    assert without_ratio("dapo", aborting).startswith(
-        "one update a batch: every ratio is 1, so clip"
-    )

@@ -66,7 +66,7 @@ def test_a_saved_configuration_gives_the_same_run(tmp_path):
         ("algo=[1]", "no such algorithm"),
         ("data.limit=true", "data.limit must be a number, not True"),
         ("steps=x", "steps must be a whole number, not 'x'"),
-        ("rollout.seeded=maybe", "rollout.seeded must be true or false, not 'maybe'"),
+        ("data.skip_bad=maybe", "data.skip_bad must be true or false, not 'maybe'"),
         ("data.source=[]", "data.source must be a text, not []"),
     ],
 )

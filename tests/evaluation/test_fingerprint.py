@@ -94,7 +94,7 @@ def test_a_judge_has_its_versions_and_ours_the_hash_of_its_rules(monkeypatch):
 
 def test_every_setting_of_the_sampling_is_a_part():
     base = SamplingParams(4, 100, 0.5, 0.9)
-    ours = sampling(base, 3, True, "Solve {problem}")
+    ours = sampling(base, 3, "Solve {problem}")
     assert ours == {
         "prompt": "Solve {problem}",
         "sampling": {
@@ -103,7 +103,6 @@ def test_every_setting_of_the_sampling_is_a_part():
             "top_p": 0.9,
             "max_tokens": 100,
             "seed": 3,
-            "seeded": True,
         },
     }
 

@@ -97,7 +97,6 @@ def test_the_real_clock_runs():
 @pytest.mark.parametrize(("no_update", "trained"), [(None, 1), ("no signal", 0)])
 def test_a_step_is_one_row(clock, no_update, trained):
     record, group = made(), made_group("a", RIGHT, WRONG)
-    record.tokens_given_up = 11
     record.samples = [TrainingSample([5, 6], [1, 2, 3], torch.zeros(3), 1.0, 0, True, False)]
     record.update = {"loss": 0.5, "epochs": 2}
     record.held_out_metrics = {"held_out_pass@1": 0.25}
@@ -108,7 +107,6 @@ def test_a_step_is_one_row(clock, no_update, trained):
     assert row == {
         **rollout_metrics([group, group], has_format=False),
         "step": 4,
-        "tokens_given_up": 11,
         "gen_batches": 3,
         "groups_trained": trained,
         "groups_carried": 6,
@@ -120,11 +118,11 @@ def test_a_step_is_one_row(clock, no_update, trained):
         "goodput": 1.5,
     }
     seconds = {"seconds_update": 5.0}
-    assert record.throughput.asked == ([group, group], 11, [(2, [3])], 13, 2, seconds)
+    assert record.throughput.asked == ([group, group], [(2, [3])], 13, 2, seconds)
 
 
 def test_without_an_update_an_epoch_is_one(clock):
     record = made()
     row = record.metrics(1, Batch(is_full=False), 0, "no signal", True, 0)
-    assert record.throughput.asked == ([], 0, [], 0, 1, {})
-    assert (row["tokens_given_up"], row["groups_trained"], row["gen_batches"]) == (0, 0, 0)
+    assert record.throughput.asked == ([], [], 0, 1, {})
+    assert (row["groups_trained"], row["gen_batches"]) == (0, 0)

@@ -16,8 +16,7 @@ from rlvr_cli.training.throughput import Throughput, run_throughput, trained_len
 
 def test_a_run_is_summed_before_it_is_divided():
     row = {
-        "tokens_sampled": 60,
-        "tokens_given_up": 40,
+        "tokens_sampled": 100,
         "tokens_scored": 30,
         "tokens_updated": 50,
         "tokens_with_signal": 40,
@@ -41,7 +40,7 @@ def test_a_run_is_summed_before_it_is_divided():
     del idle["mismatch"]
     figures = run_throughput([row, idle])
     assert figures["tokens_per_second_rollout"] == 20
-    assert figures["tokens_per_second_verification"] == 160
+    assert figures["tokens_per_second_verification"] == 200
     assert figures["tokens_per_second_logprobs"] == 60
     assert figures["tokens_per_second_update"] == 50
     assert run_throughput([idle])["tokens_per_second_logprobs"] is None
@@ -55,7 +54,6 @@ def test_a_run_is_summed_before_it_is_divided():
 
 ROW = {
     "tokens_sampled": 10,
-    "tokens_given_up": 0,
     "tokens_scored": 0,
     "tokens_updated": 10,
     "tokens_with_signal": 10,
@@ -107,16 +105,16 @@ SECONDS = {"seconds_rollout": 1e3, "seconds_update": 5e2, "seconds_logprobs": 10
 
 @pytest.mark.parametrize(("algo", "expected"), [("grpo", 20), ("ppo", 30)])
 def test_the_tokens_that_give_a_signal(measured, algo, expected):
-    row = measured(algo).of_step(SAMPLED, 10, [(3, [10, 10])], 7, 2.0, SECONDS)
+    row = measured(algo).of_step(SAMPLED, [(3, [10, 10])], 7, 2.0, SECONDS)
     assert row["tokens_with_signal"] == expected
     assert row["goodput"] == expected / 1510
-    assert row["signal_share"] == expected / 50
-    none = measured(algo).of_step(SAMPLED[1:], 0, [], 0, 1, SECONDS)
+    assert row["signal_share"] == expected / 40
+    none = measured(algo).of_step(SAMPLED[1:], [], 0, 1, SECONDS)
     assert none["tokens_with_signal"] == 0
 
 
 def test_responses_of_the_rows_took_no_time_to_sample(measured):
-    row = measured("sft").of_step(SAMPLED, 0, [(3, [10, 10])], 7, 2.0, {"seconds_update": 5e2})
+    row = measured("sft").of_step(SAMPLED, [(3, [10, 10])], 7, 2.0, {"seconds_update": 5e2})
     assert row["least_seconds_rollout"] == 0
     assert row["roof_gen"] is row["tokens_per_second_rollout"] is None
     assert row["signal_share"] == 1  # whatever the verdicts
@@ -124,9 +122,9 @@ def test_responses_of_the_rows_took_no_time_to_sample(measured):
 
 def test_a_step_by_hand(measured):
     here = measured()
-    row = here.of_step(SAMPLED, 10, [(3, [10, 10])], 7, 2.0, SECONDS)
+    row = here.of_step(SAMPLED, [(3, [10, 10])], 7, 2.0, SECONDS)
     assert (row["seconds_step"], row["tokens_updated"], row["tokens_scored"]) == (1510, 40, 7)
-    assert row["tokens_per_second_rollout"] == 0.05
+    assert row["tokens_per_second_rollout"] == 0.04
     assert row["tokens_per_second_update"] == 0.08
     assert row["tokens_per_second_logprobs"] == 0.7
     assert row["tokens_per_second_verification"] is None
@@ -144,7 +142,7 @@ def test_a_step_by_hand(measured):
 def test_what_fits_at_once_bounds_the_least_time(measured, kv_tokens, most, together):
     # Five responses of 11 tokens on average with their prompts.
     here = measured(kv_tokens=kv_tokens, most=most)
-    row = here.of_step(SAMPLED, 0, [], 0, 1, SECONDS)
+    row = here.of_step(SAMPLED, [], 0, 1, SECONDS)
     lengths = [(3, [10, 10, 10]), (3, [5, 5])]
     expected = generation_seconds(here.shape, lengths, together, PEAKS)
     assert row["least_seconds_rollout"] == expected

@@ -11,7 +11,6 @@ from conftest import random_model
 from small_trainer import (
     has_even,
     make_trainer,
-    starts_small,
     steps,
     weights,
 )
@@ -200,25 +199,6 @@ def test_judging_before_a_step_is_no_time_of_the_step(tmp_path):
     for row in steps(trainer, tmp_path / "run"):
         assert row["seconds_rollout"] > 0
         assert 0 < row["seconds_verification"] < row["seconds_step"]
-
-
-def test_surplus_is_given_up_in_the_order_of_the_prompts(tmp_path):
-    settings = ("rollout.prompts=5", "algorithm.filter.max_gen_batches=9")
-    trainer = make_trainer(starts_small, "steps=2", "algorithm.filter.surplus=abort", *settings)
-    carrying = make_trainer(starts_small, "steps=1", *settings)
-    history = steps(trainer, tmp_path / "abort")
-    (kept,) = steps(carrying, tmp_path / "carry")
-    assert all(row["groups_carried"] == 0 for row in history)
-    assert kept["groups_carried"] > 0
-    files = [tmp_path / name / "rollouts" / "step-000001.jsonl" for name in ("abort", "carry")]
-    ours, all_drawn = (path.read_text().splitlines() for path in files)
-    assert ours == all_drawn[: len(ours)]
-    tokens = [json.loads(line)["n_tokens"] for line in ours]
-    assert history[0]["tokens_sampled"] == sum(tokens)
-    given_up = history[0]["tokens_given_up"]
-    assert 0 < given_up <= kept["tokens_sampled"] - sum(tokens)
-    drawn = sum(row["groups_sampled"] for row in history)
-    assert trainer.cursor.position == drawn
 
 
 def test_without_a_format_asked_for_none_has_a_share(tmp_path):

@@ -30,8 +30,7 @@ class VllmEngine:
 
     `vocab_size` is the tokenizer's: the copy has no other ids, so none beyond can be sampled.
     `kv_budget_mb` bounds the keys and values on a CPU, `gpu_share` all that vLLM holds on a GPU.
-    With `seeded` false the responses are random, not repeatable, which spares vLLM a generator a
-    response. Raises UserError if vLLM cannot start with the model or the memory.
+    Raises UserError if vLLM cannot start with the model or the memory.
     """
 
     name = "vllm"
@@ -43,9 +42,8 @@ class VllmEngine:
         stop_ids: Sequence[int],
         kv_budget_mb: int,
         gpu_share: float,
-        seeded: bool = True,
     ) -> None:
-        self.stop_ids, self.seeded = list(stop_ids), seeded
+        self.stop_ids = list(stop_ids)
         self._on_gpu = default_device() == "cuda"  # the model may wait on the CPU
         self._vocab_size = min(vocab_size, model.get_output_embeddings().weight.shape[0])
         self._cut_names, self._aliases = _shared_names(model, with_aliases=not self._on_gpu)
@@ -118,7 +116,7 @@ class VllmEngine:
             max_tokens=params.max_tokens,
             temperature=params.temperature,
             top_p=params.top_p,
-            seed=seed if self.seeded else None,
+            seed=seed,
             stop_token_ids=self.stop_ids,
             ignore_eos=True,
             logprobs=0,

@@ -87,8 +87,8 @@ def vllm(monkeypatch):
         del os.environ[name]
 
 
-def make(model, vocab_size=50, seeded=True) -> VllmEngine:
-    return VllmEngine(model, vocab_size, (1,), kv_budget_mb=3, gpu_share=0.5, seeded=seeded)
+def make(model, vocab_size=50) -> VllmEngine:
+    return VllmEngine(model, vocab_size, (1,), kv_budget_mb=3, gpu_share=0.5)
 
 
 def test_vllm_is_started_with_the_models_sizes_and_runs_no_code_of_it():
@@ -154,7 +154,6 @@ def test_the_settings_of_a_request():
     asked = make(random_model()).request(params, seed=11)
     assert (asked.n, asked.max_tokens, asked.temperature, asked.top_p) == (4, 9, 0.7, 0.8)
     assert (asked.seed, asked.stop_token_ids, asked.ignore_eos) == (11, [1], True)
-    assert make(random_model(), seeded=False).request(params, seed=11).seed is None
 
 
 def test_what_goes_wrong_is_one_line(vllm, monkeypatch):
