@@ -38,8 +38,6 @@ def _run(arguments: list[str]) -> int:
 
     from rlvr_cli.cli.errors import report
     from rlvr_cli.cli.main import app
-    from rlvr_cli.config.overlay import foreign_answer
-    from rlvr_cli.core.text import what_is_wrong
 
     # click's own, which newer versions of typer bring along under another name
     usage_error: type[Exception] = typer.BadParameter.__mro__[1]
@@ -50,14 +48,15 @@ def _run(arguments: list[str]) -> int:
     try:
         return int(typer.main.get_command(app).main(arguments, "rlvr", standalone_mode=False) or 0)
     except usage_error as error:
+        from rlvr_cli.config.overlay import foreign_answer
+
         context = getattr(error, "ctx", None)
         where = context.command_path if context else "rlvr"
         if answer := foreign_answer(getattr(error, "option_name", None) or ""):
             report(f"{answer} ({where} --help)")
             return 2
         said = error.format_message()  # type: ignore[attr-defined]
-        if bad_value := re.match(r"Invalid value for '([^']+)': (Input .*)", said):
-            said = f"{bad_value[1]}{what_is_wrong(bad_value[2])}"
+        said = re.sub(r"Invalid value for '([^']+)': Input should (.+)", r"\1 must \2", said)
         report(f"{said} ({where} --help)")
         return 2
 

@@ -64,7 +64,7 @@ def explained(error: ValidationError, merged: dict[str, Any], layers: Sequence[L
         if isinstance(inside, dict) and part in inside:
             path.append(str(part))
             inside = inside[part]
-    wrong = what_is_wrong(first["msg"])
+    wrong = what_is_wrong(first)
     reason = wrong.removeprefix(": ")
     if first["type"] == "missing":
         reason = f"{'.'.join([*path, str(first['loc'][-1])])} has no default; set it"

@@ -2,9 +2,8 @@
 
 import re
 import reprlib
+from collections.abc import Mapping
 from typing import Any
-
-from pydantic import ValidationError
 
 GIB = 1 << 30
 """Bytes of a gibibyte."""
@@ -14,21 +13,30 @@ DEEPEST = 100
 """Levels of nesting in a problem's own fields."""
 SHORT = 100
 """Characters of untrusted text in a message."""
-_IN_OUR_WORDS = (
-    (r"Input should be greater than or equal to (.+)", r"must be \1 or more"),
-    (r"Input should be less than or equal to (.+)", r"must be \1 or less"),
-    (r"Input should be greater than (.+)", r"must be more than \1"),
-    (r"Input should be a valid integer", "must be a whole number"),
-    (r"Input should be a valid boolean", "must be true or false"),
-    (r"Input should be a valid string", "must be a text"),
-    (r"Input should be a valid (?:tuple|list)", "must be a list"),
-    (r"Input should be (?:a valid |an? )dict", "must be a mapping"),
-    (r"Input should be a valid (\w+)", r"must be a \1"),
-    (r"Input should be (.+)", r"must be \1"),
-    (r"Field required", "is missing"),
-    (r"Extra inputs are not permitted", "is not known"),
-)
-"""What pydantic says, and the same of a field that is named before."""
+_WRONG = {
+    "greater_than_equal": "must be {ge} or more",
+    "less_than_equal": "must be {le} or less",
+    "greater_than": "must be more than {gt}",
+    "less_than": "must be less than {lt}",
+    "finite_number": "must be a finite number",
+    "literal_error": "must be {expected}",
+    "enum": "must be {expected}",
+    "too_short": "must have {min_length} or more",
+    "missing": "is missing",
+    "extra_forbidden": "is not known",
+}
+"""What is wrong with a field, by pydantic's type of the error."""
+_TYPES = {
+    "int": "must be a whole number",
+    "float": "must be a number",
+    "bool": "must be true or false",
+    "string": "must be a text",
+    "tuple": "must be a list",
+    "list": "must be a list",
+    "dict": "must be a mapping",
+    "model": "must be a mapping",
+}
+"""The same for a value of another type: int_type, int_parsing, int_from_float and so on."""
 _CONTROL = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 and C1 but for tab and newline
     r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # what turns the direction of text round
@@ -55,20 +63,25 @@ def shown(value: Any) -> str:
 
 def first_mistake(error: ValueError) -> str:
     """Return the first mistake that a validation found, or another error's text, in one line."""
+    from pydantic import ValidationError
+
     if not isinstance(error, ValidationError):
         return str(error)
-    first = error.errors(include_url=False, include_context=False)[0]
+    first = error.errors(include_url=False)[0]
     where = ".".join(shortened(str(part)) for part in first["loc"])
-    wrong = what_is_wrong(first["msg"])
+    wrong = what_is_wrong(first)
     return f"{where}{wrong}" if where else wrong.lstrip(": ")
 
 
-def what_is_wrong(message: str) -> str:
-    """Return pydantic's message in our words, to follow the name of the field it is about."""
-    for pattern, words in _IN_OUR_WORDS:
-        if found := re.match(pattern, message):
-            return f" {found.expand(words)}"
-    return f": {message.removeprefix('Value error, ')}"
+def what_is_wrong(error: Mapping[str, Any]) -> str:
+    """Say what pydantic found wrong in our words, to follow the name of the field it is about."""
+    kind, _, how = error["type"].partition("_")
+    is_type = how in ("type", "parsing", "from_float", "attributes_type")
+    if words := _WRONG.get(error["type"]) or (is_type and _TYPES.get(kind)):
+        bounds = error.get("ctx", {}).items()
+        short = {name: f"{n:g}" if isinstance(n, float) else n for name, n in bounds}
+        return f" {words.format(**short)}"
+    return f": {error['msg'].removeprefix('Value error, ')}"
 
 
 def is_too_deep(value: Any) -> bool:
