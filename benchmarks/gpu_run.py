@@ -105,7 +105,6 @@ def main() -> None:
                 history.append(result.metrics)
                 print(json.dumps(result.metrics), flush=True)
             print(json.dumps(run_throughput(history[1:]), indent=2))
-            print(f"peaks by {trainer.throughput.peaks}")
 
 
 if __name__ == "__main__":

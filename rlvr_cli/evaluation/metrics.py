@@ -7,10 +7,7 @@ from typing import Any
 from rlvr_cli.core.text import numbers_first
 from rlvr_cli.core.types import Group, Rollout, by_key
 
-MEASURED = (
-    *("seconds_", "least_seconds_", "tokens_per_second_", "goodput"),
-    *("mfu", "roof_", "machine_busy", "memory_"),
-)
+MEASURED = ("seconds_", "tokens_per_second_", "goodput", "mfu", "memory_")
 """How the names of the metrics begin that depend on the machine and the moment. All others are the
 same in every repetition of a run on a CPU, and after a resume."""
 _MOST_LEVELS = 12

@@ -31,6 +31,7 @@ from rlvr_cli.runs.guards import check
 from rlvr_cli.runs.run_dir import Run
 from rlvr_cli.runs.state import state_of
 from rlvr_cli.runs.track import Mirrors
+from rlvr_cli.training.throughput import run_throughput
 from rlvr_cli.training.trainer import Trainer
 
 _SAVING_SHARE = 0.05
@@ -217,7 +218,7 @@ class RunLifecycle:
         """Write the summary and report the results."""
         steps, directory = self.trainer.step, self.run.directory
         minutes = (self.seconds + time.monotonic() - self._started) / 60
-        figures = self.trainer.throughput.of_run(self.history)
+        figures = run_throughput(self.history)
         summary = {
             "steps": steps,
             "minutes": round(minutes, 3),
@@ -229,7 +230,7 @@ class RunLifecycle:
         }
         self.run.write_summary(summary, draw_curves([self.history]))
         self.display.print_curves([self.history])
-        narration.say_throughput(figures, self.trainer.throughput.peaks.source, self.display)
+        narration.say_throughput(figures, self.display)
         narration.warn_of_outcome(self.trainer, self.history, self.display)
         if self.before and after:
             for name, now in after.get("sets", {"": after}).items():

@@ -61,33 +61,20 @@ def say_template(prompts: Sequence[Prompt], session: Session, display: Display) 
         display.say("template", "opens <think> by itself; responses are judged as if they began so")
 
 
-def say_throughput(figures: Mapping[str, Any], peaks: str, display: Display) -> None:
-    """Report the speed of a run as measured; verbose, how near the machine's limits it came."""
-
-    def shown(key: str, form: str) -> str:
-        return "-" if figures[key] is None else format(figures[key], form)
-
-    def share(key: str) -> str:
-        is_above = figures[key] is None and figures["machine_busy"]
-        return f"{key} {'machine busy' if is_above else shown(key, '.1%')}"
-
+def say_throughput(figures: Mapping[str, Any], display: Display) -> None:
+    """Report the speed of a run as measured; verbose, the shares that say why."""
     words = {
         "tokens_per_second_rollout": "rollout {:,.0f} tokens/s",
         "tokens_per_second_update": "update {:,.0f} tokens/s",
         "signal_share": "{:.0%} of the sampled tokens gave a signal",
         "memory_peak_gib": "peak memory {:.2f} GiB",
     }
+    if display.verbose:
+        words["mfu"] = "the update at {:.1%} of the GPU's peak (mfu)"
+        words["mismatch_max"] = "engine and trainer differ by at most {:.1e} nats a token"
     known = [form.format(figures[key]) for key, form in words.items() if figures[key] is not None]
     if known:
         display.say("speed", ", ".join(known))
-    if display.verbose:
-        display.say(
-            "machine",
-            f"{share('roof_gen')} (the least time that this machine can sample in, over the time "
-            f"it took), {share('mfu')} (the same of the update), {share('roof_step')} (of the "
-            f"whole step); peaks by {peaks}; engine and trainer differ by at most "
-            f"{shown('mismatch_max', '.1e')} nats a token",
-        )
 
 
 def warn_of_outcome(trainer: Trainer, history: Sequence[dict[str, Any]], display: Display) -> None:

@@ -13,7 +13,7 @@ from rlvr_cli.core.types import Group
 from rlvr_cli.evaluation.metrics import rollout_metrics
 from rlvr_cli.rollout.rewards import Rewarder
 from rlvr_cli.rollout.sampler import Sampler
-from rlvr_cli.training.throughput import Throughput, trained_lengths
+from rlvr_cli.training.throughput import Throughput
 
 Watch = Callable[[str, int, int, int], None]
 """A callback within a step: its phase, the units done, of how many (0: unknown), their tokens."""
@@ -101,9 +101,10 @@ class StepRecord:
 
         `carried` groups wait for the next step; `scored` tokens were passed before the update.
         """
-        return {
+        row = {
             "step": step,
             **rollout_metrics(batch.sampled, has_format),
+            "tokens_scored": scored,
             "gen_batches": batch.gen_batches,
             "groups_trained": 0 if no_update else len(batch.kept),
             "groups_carried": carried,
@@ -111,11 +112,6 @@ class StepRecord:
             **self.update,
             **self.held_out_metrics,
             **self.seconds,
-            **self.throughput.of_step(
-                batch.sampled,
-                trained_lengths(self.samples),
-                scored,
-                self.update.get("epochs", 1),
-                self.seconds,
-            ),
+            "seconds_step": sum(self.seconds.values()),
         }
+        return row | self.throughput.of_step(row, batch.sampled, self.samples)

@@ -1,5 +1,6 @@
-"""Measure how fast a step was, how near to the machine's limits, and the memory it took."""
+"""Compute how fast a step was, in tokens and as a share of the GPU's peak, and its memory."""
 
+import re
 import resource
 import sys
 from collections.abc import Mapping, Sequence
@@ -11,36 +12,35 @@ from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.group_filter import with_signal
 from rlvr_cli.algorithm.samples import TrainingSample
 from rlvr_cli.core.text import GIB
-from rlvr_cli.core.types import Group, by_key
+from rlvr_cli.core.types import Group
+from rlvr_cli.model.attention import attention_sizes
 from rlvr_cli.ranks.group import world
-from rlvr_cli.rollout.engines.base import Engine
-from rlvr_cli.training.roofline import (
-    Lengths,
-    generation_seconds,
-    machine_peaks,
-    model_shape,
-    update_seconds,
-)
+
+PEAK_FLOPS = {
+    "B200": 2250e12,
+    "H200": 989e12,
+    "H100 PCIe": 756e12,
+    "H100": 989e12,
+    "A100": 312e12,
+    "L40S": 362e12,
+    "L4": 121e12,
+    "RTX 4090": 165e12,
+}
+"""Dense bfloat16 operations a second by the makers' data sheets; the first name that stands in the
+device's own as a whole counts, kin with other numbers (NVL, laptops) left out."""
+_TOKENS = ("sampled", "scored", "updated", "with_signal")
+_SECONDS = ("step", "rollout", "verification", "logprobs", "update", "sync")
 
 
 class Throughput:
     """The throughput of each step of a run: arithmetic on lengths and seconds, and memory."""
 
-    def __init__(self, model: Any, engine: Engine, algo: Algorithm) -> None:
-        self.algo = algo
-        self.engine, self.on_gpu = engine, model.device.type == "cuda"
-        self.shape = model_shape(model, engine.itemsize)
-        self.device = model.device
-        self.peaks = self.first_peaks = machine_peaks(self.device).times(world())
+    def __init__(self, model: Any, algo: Algorithm) -> None:
+        self.algo, self.model = algo, model
+        self.on_gpu = model.device.type == "cuda"
+        name = torch.cuda.get_device_name(model.device) if self.on_gpu else ""
+        self.peak_flops = peak_flops(name)
         self.memory: dict[str, float] = {}
-
-    def of_run(self, history: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Compute `run_throughput` with the peaks measured once more: the higher ones count."""
-        self.peaks = self.peaks.best(machine_peaks(self.device).times(world()))
-        flops = self.peaks.flops / self.first_peaks.flops
-        return run_throughput(
-            history, flops, max(flops, self.peaks.bandwidth / self.first_peaks.bandwidth)
-        )
 
     def note_memory(self, when: str) -> None:
         """Record the GPU memory now in use by any process as `memory_WHEN_gib`."""
@@ -50,117 +50,97 @@ class Throughput:
 
     def of_step(
         self,
+        row: Mapping[str, Any],
         sampled: Sequence[Group],
-        trained: Lengths,
-        scored: int,
-        epochs: float,
-        seconds: Mapping[str, float],
+        samples: Sequence[TrainingSample],
     ) -> dict[str, float | None]:
-        """Compute the throughput of one step from the seconds of its phases, `seconds_PHASE`.
-
-        `scored` counts the tokens of the forward passes before the update; `trained` are the
-        lengths of what went through it, `epochs` times.
-        In the least times only the policy's own work counts: a critic's shows as time.
-        """
-        sampled_lengths = _lengths(sampled)
-        generated = [] if self.algo.reads_responses else sampled_lengths
+        """Compute the throughput of one step, whose `row` has its tokens and seconds by phase, from
+        what it sampled and the samples that went through its update."""
+        epochs, took = row.get("epochs", 1), row.get("seconds_update")
         signal = with_signal(sampled, self.algo)
-        row: dict[str, float | None] = {
+        lengths = [(len(sample.prompt_ids), len(sample.response_ids)) for sample in samples]
+        found = {
             "tokens_with_signal": sum(len(rollout.completion.token_ids) for rollout in signal),
-            "seconds_step": sum(seconds.values()),
-            "least_seconds_rollout": generation_seconds(
-                self.shape, generated, self._together(generated), self.peaks
-            ),
-            "least_seconds_update": epochs * update_seconds(self.shape, trained, self.peaks),
-            "tokens_updated": epochs * _tokens(trained),
-            "tokens_scored": scored,
+            "tokens_updated": epochs * sum(tokens for _, tokens in lengths),
+            "mfu": None,
         }
+        if self.peak_flops and took:
+            flops = epochs * update_flops(self.model, lengths)
+            found["mfu"] = flops / (took * self.peak_flops * world())
         peak = max(self.memory.values(), default=0.0) if self.on_gpu else _process_peak() / GIB
-        shares = _shares({**row, **seconds, "tokens_sampled": _tokens(sampled_lengths)})
-        return {**row, **shares, **self.memory, "memory_peak_gib": peak}
-
-    def _together(self, lengths: Lengths) -> float:
-        """Return how many responses of the mean length the engine can hold at once."""
-        held = [prompt + tokens for prompt, group in lengths for tokens in group]
-        fit = self.engine.kv_tokens * len(held) / max(1, sum(held))
-        return max(1.0, world() * min(fit, self.engine.max_sequences))
+        return {**found, **_rates({**row, **found}), **self.memory, "memory_peak_gib": peak}
 
 
-def run_throughput(
-    history: Sequence[Mapping[str, Any]], flops_gain: float = 1.0, most_gain: float = 1.0
-) -> dict[str, Any]:
-    """Compute the throughput over all steps: ratios of sums, never means of ratios.
+def peak_flops(name: str) -> float | None:
+    """Look up the peak of a GPU by name; None if it is not in the table."""
+    found = (
+        flops
+        for known, flops in PEAK_FLOPS.items()
+        if re.search(rf"\b{known}\b(?! (NVL|Laptop))", name)
+    )
+    return next(found, None)
 
-    The least times are of peaks that have turned out higher since, those of matrix operations by
-    `flops_gain` and either kind by `most_gain` at most: so they stay least times.
+
+def update_flops(model: Any, lengths: Sequence[tuple[int, int]]) -> float:
+    """Compute the operations of a forward and backward pass over responses and their prompts.
+
+    6 a parameter and token, the output layer for the responses alone, and causal attention;
+    nothing is counted twice for being computed again. Every response counts its prompt, so that
+    passing a shared prompt once, as the trainer does, shows as speed. Chowdhery et al. 2022,
+    arXiv:2204.02311, appendix B.
     """
+    config = model.config.get_text_config()
+    sizes = attention_sizes(config)
+    embedding, head = model.get_input_embeddings().weight, model.get_output_embeddings().weight
+    outside = {id(weight): weight.numel() for weight in (embedding, head)}
+    body = sum(parameter.numel() for parameter in model.parameters()) - sum(outside.values())
+    width = config.num_hidden_layers * sizes.heads * sizes.head_dim
+    return 6 * sum(
+        body * (prompt + tokens) + head.numel() * tokens + width * (prompt + tokens) ** 2
+        for prompt, tokens in lengths
+    )
+
+
+def run_throughput(history: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Compute the throughput over all steps: ratios of sums, never means of ratios."""
 
     def values(key: str) -> list[float]:
         return [row[key] for row in history if row.get(key) is not None]
 
-    added = (
-        *(f"tokens_{of}" for of in ("sampled", "scored", "updated", "with_signal")),
-        *(f"seconds_{of}" for of in ("step", "rollout", "verification", "logprobs")),
-        *("seconds_update", "seconds_sync", "least_seconds_rollout", "least_seconds_update"),
-    )
-    totals: dict[str, Any] = {key: sum(values(key)) for key in added}
-    totals["least_seconds_rollout"] /= most_gain
-    totals["least_seconds_update"] /= flops_gain
-    largest = {
+    names = [f"tokens_{of}" for of in _TOKENS] + [f"seconds_{of}" for of in _SECONDS]
+    totals = {name: sum(values(name)) for name in names}
+    shares = [(row["mfu"], row["seconds_update"]) for row in history if row.get("mfu") is not None]
+    return {
+        **totals,
+        **_rates(totals),
+        "mfu": _ratio(sum(share * took for share, took in shares), sum(took for _, took in shares)),
         "mismatch_max": max(values("mismatch"), default=None),
         "memory_peak_gib": max(values("memory_peak_gib"), default=None),
     }
-    return {**totals, **_shares(totals), **largest}
 
 
-def _shares(row: Mapping[str, Any]) -> dict[str, float | None]:
-    rollout, update = row.get("seconds_rollout"), row.get("seconds_update")
-    step, least_rollout = row["seconds_step"], row["least_seconds_rollout"]
-    least_update = row["least_seconds_update"]
+def _rates(row: Mapping[str, Any]) -> dict[str, float | None]:
     work = {
         "rollout": row["tokens_sampled"],
         "verification": row["tokens_sampled"],
         "logprobs": row["tokens_scored"],
         "update": row["tokens_updated"],
     }
-    shares = {
-        "roof_gen": _ratio(least_rollout, rollout),
-        "mfu": _ratio(least_update, update),
-        "roof_step": _ratio(least_rollout + least_update, step),
+    rates = {
+        f"tokens_per_second_{phase}": _ratio(tokens, row.get(f"seconds_{phase}"))
+        if tokens
+        else None
+        for phase, tokens in work.items()
     }
     return {
-        **{
-            f"tokens_per_second_{phase}": _ratio(tokens, row.get(f"seconds_{phase}"))
-            if tokens
-            else None
-            for phase, tokens in work.items()
-        },
-        "goodput": _ratio(row["tokens_with_signal"], step),
+        **rates,
+        "goodput": _ratio(row["tokens_with_signal"], row["seconds_step"]),
         "signal_share": _ratio(row["tokens_with_signal"], row["tokens_sampled"]),
-        **{name: None if share and share > 1 else share for name, share in shares.items()},
-        "machine_busy": any(share is not None and share > 1 for share in shares.values()),
     }
 
 
 def _ratio(part: float, whole: float | None) -> float | None:
     return part / whole if whole else None
-
-
-def trained_lengths(samples: Sequence[TrainingSample]) -> Lengths:
-    """Return the lengths of the samples that train, by their prompts."""
-    by_prompt = by_key(samples, lambda sample: tuple(sample.prompt_ids))
-    return [(len(ids), [len(s.response_ids) for s in part]) for ids, part in by_prompt.items()]
-
-
-def _lengths(groups: Sequence[Group]) -> Lengths:
-    return [
-        (len(group.prompt.token_ids), [len(r.completion.token_ids) for r in group.rollouts])
-        for group in groups
-    ]
-
-
-def _tokens(lengths: Lengths) -> int:
-    return sum(sum(group) for _, group in lengths)
 
 
 def _process_peak() -> int:

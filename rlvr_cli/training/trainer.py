@@ -75,7 +75,7 @@ class Trainer:
         self.updater = Updater(self.objective, config.optim, *limits)
         self.cursor = ProblemCursor(len(prompts), config.seed)
         self.collector = GroupCollector(rollout.prompts, algo)
-        self.throughput = Throughput(model, session.engine, algo)
+        self.throughput = Throughput(model, algo)
         self.given: list[Completion] = []
         if algo.reads_responses:
             self.given = given_completions(prompts, session.policy, rollout.max_tokens)

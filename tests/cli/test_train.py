@@ -15,8 +15,6 @@ from rlvr_cli.core.errors import Finding, UserError
 from rlvr_cli.core.files import MANIFEST, sha256
 from rlvr_cli.runs.checkpoint import checkpoints
 from rlvr_cli.runs.preflight import Stage
-from rlvr_cli.training import throughput
-from rlvr_cli.training.roofline import Peaks
 
 PROBLEMS = jsonl(*({"problem": f"What is {n} + 1?", "answer": n + 1} for n in range(3)))
 QUICK = ("rollout.prompts=2", "rollout.samples=2", "rollout.max_tokens=3", "eval.limit=0")
@@ -27,7 +25,6 @@ def configured(tmp_path, monkeypatch):
     """A short run on three problems, whose probe is left out."""
     (tmp_path / "problems.jsonl").write_text(PROBLEMS)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(throughput, "machine_peaks", lambda device: Peaks(1e12, 1e10, "made up"))
     monkeypatch.setattr(module, "preflight", lambda session, prompts: iter(()))
 
     def make(*settings: str):

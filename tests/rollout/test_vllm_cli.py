@@ -38,9 +38,8 @@ def test_five_steps_of_training_with_vllm(rlvr, tmp_path):
     for phase in ("rollout", "verification", "logprobs", "update", "sync"):
         seconds = sum(step[f"seconds_{phase}"] for step in steps)
         assert figures[f"seconds_{phase}"] == pytest.approx(seconds) != 0
-    for share in ("roof_gen", "mfu", "roof_step", "signal_share"):
-        assert figures[share] > 0
-        assert f"{share} " in done.stderr or share == "signal_share"
+    assert figures["signal_share"] > 0
+    assert "engine and trainer differ by at most" in " ".join(done.stderr.split())
 
 
 def test_eval_and_sample_with_vllm_take_the_weights_of_the_run(rlvr):

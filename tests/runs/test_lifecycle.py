@@ -12,15 +12,12 @@ from rlvr_cli.core.errors import EngineError, RunStoppedError, UserError
 from rlvr_cli.runs.checkpoint import checkpoints
 from rlvr_cli.runs.lifecycle import RunLifecycle
 from rlvr_cli.runs.run_dir import create_run
-from rlvr_cli.training import throughput
-from rlvr_cli.training.roofline import Peaks
 
 
 @pytest.fixture
 def begin(tmp_path, monkeypatch):
     """Begin a small run with these settings; its tokenizer has nothing to save."""
     opened = []
-    monkeypatch.setattr(throughput, "machine_peaks", lambda device: Peaks(1e12, 1e10, "made up"))
 
     def make(*settings: str, is_right=has_even) -> RunLifecycle:
         trainer = make_trainer(is_right, "algo=grpo", "algorithm.kl=none", *settings)

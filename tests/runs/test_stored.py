@@ -60,7 +60,7 @@ def test_each_mistake_is_refused_and_nothing_else(schema, base, changed):
 
 
 def test_metrics_of_any_name_are_numbers_or_none():
-    row = StoredMetrics.model_validate(METRICS | {"reward": None, "loss": 2, "machine_busy": True})
+    row = StoredMetrics.model_validate(METRICS | {"reward": None, "loss": 2, "is_new": True})
     assert (row.step, row.model_extra["loss"]) == (1, 2)
 
 

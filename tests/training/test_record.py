@@ -115,14 +115,18 @@ def test_a_step_is_one_row(clock, no_update, trained):
         "epochs": 2,
         "held_out_pass@1": 0.25,
         "seconds_update": 5.0,
+        "seconds_step": 5.0,
+        "tokens_scored": 13,
         "goodput": 1.5,
     }
-    seconds = {"seconds_update": 5.0}
-    assert record.throughput.asked == ([group, group], [(2, [3])], 13, 2, seconds)
+    assert record.throughput.asked == (
+        {key: value for key, value in row.items() if key != "goodput"},
+        [group, group],
+        record.samples,
+    )
 
 
-def test_without_an_update_an_epoch_is_one(clock):
-    record = made()
-    row = record.metrics(1, Batch(is_full=False), 0, "no signal", True, 0)
-    assert record.throughput.asked == ([], [], 0, 1, {})
+def test_without_an_update_nothing_trained(clock):
+    row = made().metrics(1, Batch(is_full=False), 0, "no signal", True, 0)
     assert (row["groups_trained"], row["gen_batches"]) == (0, 0)
+    assert row["seconds_step"] == 0
