@@ -6,20 +6,18 @@ how the wrong ones share out over different answers.
 
 import itertools
 import math
-import random
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cache
 
 Z = 1.959963984540054  # 97.5 % of a normal distribution lie below
 EXACT_UP_TO = 512
 """Responses a problem up to which cons@k is exact; beyond, subsets are drawn."""
 DRAWS = 4000
-EXACT_FLIPS = 12
-_FINEST, _MOST_FLIPS = 10**6, 10**8
-"""The largest denominator of a difference that is looked for, and additions of the exact p."""
+FLIPS = 9_999
+"""Draws of the sign-flip test, after Davison & Hinkley 1997: p is a multiple of 1 / 10,000."""
+_SIGNS_AT_ONCE = 1 << 20
+"""Signs held in memory, 8 MiB of them."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,7 @@ def cons_at_k(tally: Tally, k: int) -> tuple[float, float]:
         return tally.correct / tally.n, 0.0
     if tally.n > EXACT_UP_TO:
         return _drawn_majority(tally, k)
-    return _majority(tally)[k] / math.comb(tally.n, k), 0.0
+    return min(1.0, _majority(tally)[k] / math.comb(tally.n, k)), 0.0
 
 
 def interval(values: Sequence[float], responses: int = 1) -> tuple[float, float]:
@@ -90,7 +88,8 @@ def interval(values: Sequence[float], responses: int = 1) -> tuple[float, float]
     count, mean = len(values), sum(values) / len(values)
     spread = math.fsum((value - mean) ** 2 for value in values) / max(1, count - 1)
     most = count * responses if 0 < mean < 1 and count > 1 else count
-    size = min(most, count * mean * (1 - mean) / spread) if spread > 0 else most
+    has_spread = spread > 0 and 0 < mean < 1  # a sum of ones may be off by its last bit
+    size = min(most, count * mean * (1 - mean) / spread) if has_spread else most
     center = (mean + Z**2 / (2 * size)) / (1 + Z**2 / size)
     half = Z / (1 + Z**2 / size) * math.sqrt(mean * (1 - mean) / size + Z**2 / (4 * size**2))
     unseen = _unseen(count)
@@ -191,94 +190,55 @@ def _majority(tally: Tally) -> list[float]:
     """Sum the right answer's share of the win over all subsets of k responses, for each k.
 
     For every count a of right answers: wrong answers given less than a times can only fill up, so
-    they join the silent; the others are chosen at most a times, and `ways[t][j]` counts the ways
+    they join the silent; the others are chosen at most a times, and `ways[t, j]` counts the ways
     to choose j responses from them with t answers at exactly a.
     """
-    n = tally.n
-    won = [0.0] * (n + 1)
+    import numpy
+
+    won = numpy.zeros(tally.n + 1)
     for a in range(1, tally.correct + 1):
         rivals = [size for size in tally.wrong if size >= a]
-        filling = n - tally.correct - sum(rivals)
-        ways = _tied_ways(tuple(rivals), a, n)
-        for t, by_picked in enumerate(ways):
-            for j, count in enumerate(by_picked):
-                if count:
-                    scale = math.comb(tally.correct, a) * count / (1 + t)
-                    for rest in range(filling + 1):
-                        won[a + j + rest] += scale * math.comb(filling, rest)
-    return won
-
-
-def _tied_ways(rivals: tuple[int, ...], a: int, n: int) -> list[list[int]]:
-    """Count `ways[t][j]`: j responses of these answers, none more than a times, t exactly a."""
-    ways = [[1]]
-    for size in rivals:
-        grown = [[0] * min(n + 1, len(ways[0]) + a) for _ in range(len(ways) + 1)]
-        for t, by_picked in enumerate(ways):
-            for j, count in enumerate(by_picked):
-                if count:
-                    for picked in range(min(a, size, n - j) + 1):
-                        grown[t + (picked == a)][j + picked] += count * math.comb(size, picked)
-        ways = grown
-    return ways
+        ways = numpy.ones((1, 1))
+        for size in rivals:
+            tied, picked = (count + more for count, more in zip(ways.shape, (1, a), strict=True))
+            grown = numpy.zeros((tied, picked))
+            for chosen in range(a + 1):
+                row = int(chosen == a)
+                place = grown[row : row + len(ways), chosen : chosen + ways.shape[1]]
+                place += ways * float(math.comb(size, chosen))
+            ways = grown
+        filling = tally.n - tally.correct - sum(rivals)
+        fills = [float(math.comb(filling, rest)) for rest in range(filling + 1)]
+        shares = (ways / numpy.arange(1, len(ways) + 1)[:, None]).sum(axis=0)
+        total = float(math.comb(tally.correct, a)) * numpy.convolve(shares, fills)
+        won[a : a + len(total)] += total
+    return [float(value) for value in won]
 
 
 @cache
 def _drawn_majority(tally: Tally, k: int) -> tuple[float, float]:
     """Estimate cons@k from seeded draws of k responses, with its standard error."""
-    votes = [0] * tally.correct + [-1] * tally.silent
-    for answer, size in enumerate(tally.wrong, 1):
-        votes += [answer] * size
-    rng = random.Random(f"{tally}:{k}")
-    shares = []
-    for _ in range(DRAWS):
-        counts = Counter(vote for vote in rng.sample(votes, k) if vote >= 0)
-        top = max(counts.values(), default=0)
-        winners = [vote for vote, count in counts.items() if count == top]
-        shares.append((0 in winners) / len(winners) if winners else 0.0)
-    mean = math.fsum(shares) / DRAWS
-    variance = math.fsum((share - mean) ** 2 for share in shares) / (DRAWS - 1)
-    return mean, math.sqrt(variance / DRAWS)
+    import numpy
+
+    rng = numpy.random.default_rng([tally.n, tally.correct, k])
+    sizes = [tally.correct, *tally.wrong, tally.silent]
+    counts = rng.multivariate_hypergeometric(sizes, k, DRAWS, method="marginals")[:, :-1]
+    top = counts.max(axis=1)
+    shares = (counts[:, 0] == top) * (top > 0) / (counts == top[:, None]).sum(axis=1)
+    return float(shares.mean()), float(shares.std(ddof=1)) / math.sqrt(DRAWS)
 
 
 def _sign_flips(differences: Sequence[float]) -> float:
-    """Compute the two-sided p of the sign-flip test: exact where few problems differ, or by
-    multiples of one fraction; else from seeded draws."""
-    sizes = sorted(abs(d) for d in differences if d)
-    seen = abs(math.fsum(differences)) - 1e-9
-    if len(sizes) <= EXACT_FLIPS:
-        flips = list(itertools.product((1, -1), repeat=len(sizes)))
-        as_far = sum(
-            abs(math.fsum(map(math.prod, zip(f, sizes, strict=True)))) >= seen for f in flips
-        )
-        return as_far / len(flips)
-    if found := _multiples(sizes):
-        return _sign_flips_of_multiples(*found, seen)
-    rng = random.Random("sign flips")
-    as_far = sum(
-        abs(sum(size if rng.random() < 0.5 else -size for size in sizes)) >= seen
-        for _ in range(DRAWS)
-    )
-    return (1 + as_far) / (1 + DRAWS)
-
-
-def _multiples(sizes: Sequence[float]) -> tuple[list[int], int] | None:
-    """Return the whole numbers and the denominator that give the sizes, None if those are large."""
-    parts = [Fraction(size).limit_denominator(_FINEST) for size in sizes]
-    whole = math.lcm(*(part.denominator for part in parts))
-    counts = [int(part * whole) for part in parts]
-    is_exact = all(abs(c / whole - s) < 1e-12 for c, s in zip(counts, sizes, strict=True))
-    return (counts, whole) if is_exact and len(counts) * sum(counts) <= _MOST_FLIPS else None
-
-
-def _sign_flips_of_multiples(counts: Sequence[int], whole: int, seen: float) -> float:
-    """Compute the share of all signs whose sum is as far from 0 as `seen`, sum by sum."""
+    """Estimate the two-sided p of the sign-flip test from seeded draws of signs."""
     import numpy
 
-    total = sum(counts)
-    chances = numpy.zeros(2 * total + 1)
-    chances[total] = 1.0
-    for count in counts:
-        chances = (numpy.roll(chances, count) + numpy.roll(chances, -count)) / 2
-    far = numpy.abs(numpy.arange(-total, total + 1)) / whole >= seen
-    return float(chances[far].sum())
+    sizes = numpy.sort(numpy.abs([d for d in differences if d]))
+    seen = abs(math.fsum(differences)) - 1e-9
+    rng = numpy.random.default_rng(0)
+    as_far, left = 0, FLIPS
+    while left:
+        rows = min(left, max(1, _SIGNS_AT_ONCE // max(1, len(sizes))))
+        signs = rng.integers(0, 2, (rows, len(sizes)), dtype=numpy.int8) * 2.0 - 1
+        as_far += int((numpy.abs(signs @ sizes) >= seen).sum())
+        left -= rows
+    return (1 + as_far) / (1 + FLIPS)

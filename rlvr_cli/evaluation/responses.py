@@ -19,7 +19,6 @@ from rlvr_cli.data.fields import FieldReader
 from rlvr_cli.data.files import BadRowError, file_rows, json_rows
 from rlvr_cli.data.problems import ProblemSet, read_rows
 from rlvr_cli.evaluation.ends import KNOWN, finish_reasons, lengths
-from rlvr_cli.evaluation.foreign_logs import response_rows
 from verifiers import Attempt, Format, Verifier
 
 LABELS = ("model", PROBLEM_SET)
@@ -53,25 +52,20 @@ def read_responses(
     golds: ProblemSet | None = None,
     model: str | None = None,
 ) -> list[ImportedResponse]:
-    """Read the rows of a file or stdin (`-`): `answer` and `response`, a text or a list of texts;
-    or what lm-eval, lighteval or inspect logged. `model` is the name of rows that say none, else
-    the file's.
+    """Read the rows of a file or stdin (`-`): `answer` and `response`, a text or a list of texts.
+    `model` is the name of rows that say none, else the file's.
 
     Rows with the same `id`, or without one with the same `problem`, are of one problem; those of
     the first `limit` problems of each result are kept. With `golds` each is a problem of that set,
     by its id or its text.
     Raises UserError if the source cannot be read or holds nothing.
     """
-    if source.endswith(".eval"):
-        raise UserError(
-            f"{source}: a packed log of inspect; unpack it with inspect log convert --to json"
-        )
     name = "stdin" if source == "-" else source
     rows = json_rows("stdin", sys.stdin.buffer) if source == "-" else file_rows(Path(source))
     reader = FieldReader(None, fields)
     joined = _Golds(golds) if golds is not None else None
     read = partial(_given, reader, joined, model or source_names([source])[0])
-    given = list(read_rows(response_rows(rows), read, None, skip_bad))
+    given = list(read_rows(rows, read, None, skip_bad))
     path = Path(source)
     is_listed = source != "-" and (path.parent / MANIFEST).exists()
     if is_listed and (changed := integrity_error(path.parent, path.name.__eq__, ())):

@@ -207,17 +207,6 @@ def test_tokens_of_an_update(place, tmp_path):
     look((place / "run/rollouts/tokens-step-000001.json").read_bytes(), read)
 
 
-@pytest.mark.parametrize("log", ["lm_eval.jsonl", "lighteval.parquet", "inspect.json"])
-def test_logs_of_other_tools(tmp_path, log, capfd):
-    path = tmp_path / log
-
-    def read(document: bytes) -> None:
-        path.write_bytes(document)
-        assert all(row.responses for row in read_responses(str(path), 9, False))
-
-    look((Path(__file__).parents[1] / "evaluation/logs" / log).read_bytes(), read)
-
-
 def test_rows_to_compare_with(place, tmp_path):
     path = tmp_path / "r.jsonl"
 
