@@ -22,7 +22,8 @@ def scored(log: str) -> tuple[dict, list[dict]]:
         pytest.skip("no jq here to run the lines of docs/evaluating.md")
     (line,) = re.findall(rf"^.*\b{re.escape(log)}\b.*\| rlvr eval .*$", PAGE.read_text(), re.M)
     command = line.rpartition(" | ")[0].replace("python -c", f"{sys.executable} -c")
-    done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], cwd=LOGS, capture_output=True, text=True)  # fmt: skip
+    words = ["bash", "-c", f"set -o pipefail; {command}"]
+    done = subprocess.run(words, cwd=LOGS, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     report = invoke("eval", "--responses", "-", "--format", "json", stdin=done.stdout)
     rows = invoke("eval", "--responses", "-", stdin=done.stdout)
