@@ -6,6 +6,9 @@ BIN := $(VENV)/bin
 # Draws the third of the hostile tables that `test` runs; with `TESTS_SEED=N make test` it is the same.
 TESTS_SEED ?= $(shell date +%s)
 export TESTS_SEED := $(TESTS_SEED)
+# Compiled tests are kept (empty: also where the environment forbids it): rewriting their assertions
+# takes every process of pytest six seconds.
+export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
 .PHONY: train real test test-slow test-all test-vllm docs fuzz lint settings tiny mutants

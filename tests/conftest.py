@@ -42,6 +42,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         # Each row by its own name, so that a file alone draws the same rows.
         if is_a_row and random.Random(f"{TESTS_SEED}:{item.nodeid}").random() > HOSTILE_SHARE:
             item.add_marker(pytest.mark.slow)
+    # The equations come first: `-x` ends with the one that was broken, not with its effects.
+    items.sort(key=lambda item: item.path.name != "test_objective.py")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
