@@ -52,13 +52,16 @@ def write_new(path: Path, text: str) -> None:
 
 
 def make_directory(path: Path, fill: Callable[[Path], None]) -> None:
-    """Create a directory as `fill` leaves it, or none. Raises OSError over all but an empty one."""
-    aside = begin_directory(path)
+    """Create a directory as `fill` leaves it, or none. Raises FileExistsError over all but an empty
+    one: of several processes that make one at once, the first wins."""
+    aside = begin_directory(path.with_name(f"{path.name}.{os.getpid()}"))
     try:
         fill(aside)
         end_directory(aside, path)
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(aside, ignore_errors=True)
+        if isinstance(error, OSError) and error.errno == errno.ENOTEMPTY:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
         raise
 
 

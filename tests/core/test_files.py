@@ -72,7 +72,7 @@ def test_a_directory_is_made_whole_or_not_at_all(tmp_path):
     assert list(tmp_path.iterdir()) == []
     make_directory(tmp_path / "new", lambda path: (path / "a").write_text("1"))
     assert (tmp_path / "new" / "a").read_text() == "1"
-    with pytest.raises(OSError, match="not empty"):
+    with pytest.raises(FileExistsError, match="new"):
         make_directory(tmp_path / "new", lambda path: None)
     assert (tmp_path / "new" / "a").read_text() == "1"
     remove_directory(tmp_path / "new")
@@ -274,6 +274,20 @@ def test_what_a_crash_left_is_cleared_and_in_nobodys_way(tmp_path):
     assert (tmp_path / "new" / "inner").is_dir()
 
 
+def test_of_two_processes_that_make_one_directory_the_first_wins(tmp_path):
+    def fill(path: Path) -> None:
+        (path / "late").touch()
+        child = os.fork()  # another process begins and ends meanwhile
+        if child == 0:
+            make_directory(tmp_path / "run", lambda aside: (aside / "early").touch())
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+
+    with pytest.raises(FileExistsError):
+        make_directory(tmp_path / "run", fill)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["early", "run"]
+
+
 def test_what_cannot_be_cleared_away_hides_no_error(tmp_path, monkeypatch):
     def fail(path: Path) -> None:
         (path / "a").touch()
@@ -302,7 +316,7 @@ def test_names_reach_the_disk_and_all_bytes_are_written(tmp_path, monkeypatch):
     write_atomically(tmp_path / "a", "12345")
     assert synced == [str(tmp_path / ".a.partial"), str(tmp_path)]
     make_directory(tmp_path / "b", lambda path: None)
-    assert synced[2:] == [str(tmp_path / ".b.partial"), str(tmp_path)]
+    assert synced[2:] == [str(tmp_path / f".b.{os.getpid()}.partial"), str(tmp_path)]
     append_line(tmp_path / "a", "6789\n")
     assert synced[4:] == [str(tmp_path / "a")]
     assert (tmp_path / "a").read_text() == "123456789\n"
