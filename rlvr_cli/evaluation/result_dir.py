@@ -1,7 +1,7 @@
 """A result directory: `report.json`, `responses/*.jsonl`, and what a stopped evaluation left.
 
-While it is measured, a result lies in `unfinished/NAME.jsonl`: its fingerprint, then a line with
-the rows of each problem as it is done. The same command goes on there; nothing is sampled twice.
+While it is measured, a result lies in `unfinished/NAME.jsonl`: a line with the rows of each problem
+as it is done. The same command goes on there; nothing is sampled twice.
 """
 
 import hashlib
@@ -11,9 +11,9 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Annotated, Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import (
@@ -32,7 +32,7 @@ from rlvr_cli.data.files import BadRowError, file_rows
 from rlvr_cli.data.sources import bare_name
 from rlvr_cli.evaluation.fingerprint import Fingerprint, differences
 from rlvr_cli.evaluation.report import Cluster, ResponseRow, Result, judged_problems
-from rlvr_cli.evaluation.stored import Group, Header, JudgedRow, Report
+from verifiers import Verdict
 
 _REPORT, _RESPONSES, _UNFINISHED = "report.json", "responses", "unfinished"
 _SHOWN = 10
@@ -41,64 +41,95 @@ _LONGEST_NAME = 180
 """Bytes of a file's name, which leaves room for an ending within the 255 of a file system."""
 
 
+class _Stored(BaseModel):
+    """A part of a result's files; additional keys are kept."""
+
+    model_config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False)
+
+
+class JudgedRow(_Stored):
+    """A response row with its verdict, of `rlvr eval` or of rollouts."""
+
+    id: str | int | float
+    verdict: Annotated[Verdict, Field(strict=False)]
+    problem: str | None = None
+    extracted: str | None = None
+
+
+class OwnRow(JudgedRow):
+    """A row as `rlvr eval` writes it, with all that a report needs."""
+
+    id: str
+    response: str
+    finish_reason: str | None
+    n_tokens: Annotated[int, Field(ge=0, lt=2**31)] | None
+    format_ok: bool
+    reward: float | None
+
+
+class _DoneProblem(_Stored):
+    """A line of an unfinished result: the rows of one problem, and what they were made with."""
+
+    fingerprint: dict[str, Any]
+    rows: Annotated[list[OwnRow], Field(min_length=1)]
+
+
+class _Entry(_Stored):
+    model: str
+    data: str
+    fingerprint: dict[str, Any]
+
+
+class _Report(_Stored):
+    """A finished report.json."""
+
+    results: list[_Entry]
+
+
 class PartialResult:
     """The rows of one result, problem by problem, kept in a file if there is one.
 
-    The file begins with the fingerprint. Each further line holds the rows of one problem and a
-    checksum of both, so that what a power cut has torn, or a hand has edited, is known.
+    Each line holds the fingerprint and the rows of one problem, so that a line that a power cut
+    has torn is sampled again, and what other settings made is refused.
     """
 
     def __init__(self, path: Path | None, fingerprint: Fingerprint, samples: int) -> None:
-        self.path, self.samples = path, samples
+        self.path, self.fingerprint = path, fingerprint
         self.rows_of: dict[str, list[ResponseRow]] = {}
         """By the problem's id."""
         self.dropped = 0
         """Lines of the file that could not be taken: their problems are sampled again."""
-        self._header = jsonl_line({"fingerprint": fingerprint})
         if path is None:
             return
         if path.is_symlink() or path.exists():
-            self._read(path, fingerprint)
-        write_atomically(path, self._header + "".join(map(self._line, self.rows_of.values())))
+            with open_regular(path, follow=False) as file:
+                for line in filter(None, file.read().split(b"\n")):
+                    self._take(line, path, samples)
+        write_atomically(path, "".join(map(self._line, self.rows_of.values())))
 
-    def _read(self, path: Path, fingerprint: Fingerprint) -> None:
-        """Read every whole group of the file. Raises UserError if it is of other settings."""
-        with open_regular(path, follow=False) as file:
-            first, *lines = file.read().split(b"\n")
-        groups = [self._group(line) for line in lines if line]
-        for group in filter(None, groups):
-            self.rows_of[group[0]["id"]] = group
-        self.dropped = groups.count(None)
-        if first + b"\n" == self._header.encode():
-            return
+    def _take(self, line: bytes, path: Path, samples: int) -> None:
+        """Take a line of the file, or count it as damaged. Raises UserError if other settings made
+        it."""
         try:
-            theirs = Header.model_validate(parse_json(first)).fingerprint
+            values = parse_json(line)
+            done = _DoneProblem.model_validate(values)
         except ValueError:
-            if self.rows_of or not any(map(_read_group, lines)):
-                return
-            differing = "its first line cannot be read"
+            self.dropped += 1
+            return
+        ours = parse_json(jsonl_line(self.fingerprint).encode())
+        if differing := differences(ours, done.fingerprint):
+            raise UserError(
+                f"--out {path.parents[1]}: begun with other settings, which cannot be mixed "
+                f"({'; '.join(differing[:_SHOWN])}); repeat those, or name another directory"
+            )
+        identity, *others = {row.id for row in done.rows}
+        if others or len(done.rows) != samples:
+            self.dropped += 1
         else:
-            differing = "; ".join(differences(fingerprint, theirs)[:_SHOWN])
-        raise UserError(
-            f"--out {path.parents[1]}: begun with other settings, which cannot be mixed "
-            f"({differing}); repeat those, or name another directory"
-        )
-
-    def _group(self, line: bytes) -> list[ResponseRow] | None:
-        """Return the rows of a line, or None if it is damaged."""
-        if (found := _read_group(line)) is None:
-            return None
-        group, rows = found
-        ids = {row.id for row in group.rows}
-        whole = len(rows) == self.samples and len(ids) == 1 and self._seal(rows) == group.sha256
-        return rows if whole else None
+            self.rows_of[identity] = values["rows"]
 
     def _line(self, rows: Sequence[ResponseRow]) -> str:
-        return jsonl_line({"sha256": self._seal(rows), "rows": rows})
-
-    def _seal(self, rows: Sequence[ResponseRow]) -> str:
-        text = self._header + "".join(map(jsonl_line, rows))
-        return hashlib.sha256(text.encode()).hexdigest()
+        return jsonl_line({"fingerprint": self.fingerprint, "rows": rows})
 
     def add(self, identity: str, rows: Sequence[ResponseRow]) -> None:
         """Store the rows of a finished problem; they reach the disk before this returns."""
@@ -197,7 +228,7 @@ def read_results(path: Path, cluster: Cluster) -> list[Result]:
         ]
     try:
         text = read_regular(path / _REPORT, _LARGEST_REPORT)
-        entries = Report.model_validate(parse_json(text)).results
+        entries = _Report.model_validate(parse_json(text)).results
     except (OSError, ValueError):
         raise UserError(f"--against {path}: no report.json of rlvr eval in it") from None
     names = file_names([(entry.model, entry.data) for entry in entries])
@@ -253,12 +284,3 @@ def _judged_file(path: Path) -> list[ResponseRow]:
     if not rows:
         raise UserError(f"--against {path}: no rows in it")
     return sorted(rows, key=lambda row: row["id"])
-
-
-def _read_group(line: bytes) -> tuple[Group, list[ResponseRow]] | None:
-    """Return the group of a line and its rows as they stand there; None if it is none."""
-    try:
-        values = parse_json(line)
-        return Group.model_validate(values), values["rows"]
-    except ValueError:
-        return None

@@ -18,7 +18,7 @@ from rlvr_cli.core.text import first_mistake, shortened
 from rlvr_cli.core.types import PROBLEM_SET, Completion, Group, Problem, Prompt, Rollout, by_key
 from rlvr_cli.evaluation.report import UNJUDGED, JudgedProblem, ResponseRow, apart, judged_problems
 from rlvr_cli.evaluation.responses import LABELS
-from rlvr_cli.evaluation.stored import JudgedRow
+from rlvr_cli.evaluation.result_dir import JudgedRow
 from rlvr_cli.runs.stored import StoredTokens, read_metrics, read_tokens
 from verifiers import Verdict, Verification
 

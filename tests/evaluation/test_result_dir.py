@@ -4,9 +4,19 @@ import json
 import os
 
 import pytest
+from pydantic import ValidationError
 
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.evaluation.result_dir import PartialResult, ResultDirectory, file_names
+from rlvr_cli.evaluation.result_dir import (
+    JudgedRow,
+    OwnRow,
+    PartialResult,
+    ResultDirectory,
+    file_names,
+)
+from rlvr_cli.evaluation.result_dir import _DoneProblem as DoneProblem
+from rlvr_cli.evaluation.result_dir import _Report as Report
+from verifiers import Verdict
 
 
 def row(identity, verdict, extracted=None):
@@ -28,8 +38,7 @@ def test_a_problem_that_is_done_reaches_the_disk_before_the_next(tmp_path, monke
     monkeypatch.setattr(os, "fsync", spy)
     unfinished.add("1", [{"id": "1"}])
     unfinished.add("2", [{"id": "2"}])
-    # The header and one row, then the header and two.
-    assert synced == [(path.stat().st_ino, 2), (path.stat().st_ino, 3)]
+    assert synced == [(path.stat().st_ino, 1), (path.stat().st_ino, 2)]
 
 
 def test_unfinished_rows_come_back_whole_or_not_at_all(tmp_path):
@@ -42,30 +51,28 @@ def test_unfinished_rows_come_back_whole_or_not_at_all(tmp_path):
     again = ResultDirectory(out).unfinished("name", {"seed": 1}, samples=2)
     assert (set(again.rows_of), again.dropped) == ({"a", "b"}, 2)
     assert [r["id"] for r in again.rows(["a", "b"])] == ["a", "a", "b", "b"]
-    assert again.path.read_text().count("\n") == 3
+    assert again.path.read_text().count("\n") == 2
     assert ResultDirectory(out).unfinished("name", {"seed": 1}, samples=2).dropped == 0
     with pytest.raises(UserError, match=r"begun with other settings.*seed 2, theirs 1"):
         ResultDirectory(out).unfinished("name", {"seed": 2}, samples=2)
 
 
-B_ON_THE_WAY = b'{"sha256": "0", "rows": ['
+B_ON_THE_WAY = b'{"fingerprint": {"seed": 1}, "rows": ['
 
 
 @pytest.mark.parametrize(
     ("damage", "kept", "dropped"),
     [
-        (lambda lines: [lines[0], b"\0" * len(lines[1]), lines[2], lines[3]], {"b", "c"}, 1),
-        (lambda lines: [lines[0], lines[1], b"\0" * 512 + lines[2][512:], lines[3]], {"a", "c"}, 1),
-        (lambda lines: [lines[0], lines[1], lines[2], lines[3][:-9]], {"a", "b"}, 1),
+        (lambda lines: [b"\0" * len(lines[0]), lines[1], lines[2]], {"b", "c"}, 1),
+        (lambda lines: [lines[0], b"\0" * 512 + lines[1][512:], lines[2]], {"a", "c"}, 1),
+        (lambda lines: [lines[0], lines[1], lines[2][:-9]], {"a", "b"}, 1),
         (lambda lines: [*lines, b"\0" * 4096], {"a", "b", "c"}, 1),
         (lambda lines: [*lines, B_ON_THE_WAY], {"a", "b", "c"}, 1),
         (lambda lines: [*lines, b"\xff\xfe", b"[" * 100_000, b"{}", b"7"], {"a", "b", "c"}, 4),
-        (lambda lines: [b"\0" * 40, *lines[1:]], {"a", "b", "c"}, 0),
-        (lambda lines: [b"\0" * 4096], set(), 0),
+        (lambda lines: [b"\0" * 4096], set(), 1),
         (lambda lines: [b""], set(), 0),
-        (lambda lines: [lines[0], lines[1].replace(b'"wrong"', b'"correct"')], set(), 1),
-        (lambda lines: [lines[0], lines[1].replace(b'"verdict"', b'"verdikt"')], set(), 1),
-        (lambda lines: [lines[0], lines[2], lines[1], lines[2]], {"a", "b"}, 0),
+        (lambda lines: [lines[0].replace(b'"verdict"', b'"verdikt"')], set(), 1),
+        (lambda lines: [lines[0], lines[1], lines[0]], {"a", "b"}, 0),
     ],
 )
 def test_what_a_power_cut_leaves_loses_the_torn_groups_alone(tmp_path, damage, kept, dropped):
@@ -80,12 +87,13 @@ def test_what_a_power_cut_leaves_loses_the_torn_groups_alone(tmp_path, damage, k
     assert all(again.rows_of[key] == first.rows_of[key] for key in kept)
 
 
-def test_without_a_first_line_groups_of_other_settings_are_not_thrown_away(tmp_path):
+def test_with_a_torn_first_line_problems_of_other_settings_are_not_thrown_away(tmp_path):
     first = ResultDirectory(tmp_path / "out").unfinished("name", {"seed": 1}, samples=1)
-    first.add("a", [row("a", "correct", "1")])
+    for identity in "ab":
+        first.add(identity, [row(identity, "correct", "1")])
     torn = b"\0\n" + first.path.read_bytes().split(b"\n", 1)[1]
     first.path.write_bytes(torn)
-    with pytest.raises(UserError, match="its first line cannot be read"):
+    with pytest.raises(UserError, match="begun with other settings"):
         ResultDirectory(tmp_path / "out").unfinished("name", {"seed": 2}, samples=1)
     assert first.path.read_bytes() == torn
 
@@ -112,3 +120,55 @@ def test_names_of_files_are_plain_and_different():
     assert len(set(long)) == 3
     assert all(len(f".{name}.jsonl.partial".encode()) < 255 for name in long)
     assert len(set(file_names([("m", "d")] * 4000))) == 4000
+
+
+JUDGED = {"id": 7, "verdict": "correct"}
+OWN = {
+    "id": "7",
+    "verdict": "wrong",
+    "response": "x",
+    "finish_reason": None,
+    "n_tokens": 3,
+    "format_ok": True,
+    "reward": -1.0,
+}
+
+
+def test_a_row_of_any_tool_keeps_its_id_and_what_else_it_has():
+    row = JudgedRow.model_validate(JUDGED | {"level": 3})
+    assert (row.id, row.verdict, row.problem, row.extracted) == (7, Verdict.CORRECT, None, None)
+    own = OwnRow.model_validate(OWN)
+    assert (own.id, own.n_tokens, own.verdict) == ("7", 3, Verdict.WRONG)
+
+
+@pytest.mark.parametrize(
+    ("schema", "base", "changed"),
+    [
+        (JudgedRow, JUDGED, {"verdict": "right"}),
+        (JudgedRow, JUDGED, {"id": None}),
+        (JudgedRow, JUDGED, {"id": float("nan")}),
+        (JudgedRow, JUDGED, {"problem": 3}),
+        (JudgedRow, JUDGED, {"extracted": 4}),
+        (OwnRow, OWN, {"id": 7}),
+        (OwnRow, OWN, {"n_tokens": -1}),
+        (OwnRow, OWN, {"n_tokens": 2**31}),
+        (OwnRow, OWN, {"n_tokens": "3"}),
+        (OwnRow, OWN, {"format_ok": 1}),
+        (OwnRow, OWN, {"reward": float("inf")}),
+        (OwnRow, OWN, {"response": None}),
+        (DoneProblem, {"fingerprint": {}, "rows": [OWN]}, {"rows": [OWN, {}]}),
+        (DoneProblem, {"fingerprint": {}, "rows": [OWN]}, {"rows": []}),
+        (DoneProblem, {"fingerprint": {}, "rows": [OWN]}, {"fingerprint": []}),
+        (Report, {"results": []}, {"results": [{"model": "m"}]}),
+    ],
+)
+def test_each_mistake_is_refused_and_nothing_else(schema, base, changed):
+    schema.model_validate(base)
+    with pytest.raises(ValidationError):
+        schema.model_validate(base | changed)
+
+
+@pytest.mark.parametrize("name", ["response", "finish_reason", "n_tokens", "format_ok", "reward"])
+def test_no_part_of_our_own_row_may_be_missing(name):
+    with pytest.raises(ValidationError):
+        OwnRow.model_validate({key: value for key, value in OWN.items() if key != name})
