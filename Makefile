@@ -63,7 +63,7 @@ settings: $(VENV)/installed
 
 # The recipe of the built-in policy, about ten minutes of a core; it makes the shipped weights bit for bit.
 tiny: $(VENV)/installed
-	$(BIN)/python -m rlvr_cli.tiny.recipe rlvr_cli/tiny
+	$(BIN)/python benchmarks/tiny_recipe.py rlvr_cli/tiny
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)

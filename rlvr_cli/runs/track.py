@@ -4,12 +4,10 @@ import os
 import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
-from queue import SimpleQueue
-from threading import Thread
 from typing import Any
 
 from rlvr_cli.config import Config
@@ -17,7 +15,6 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import read_regular, write_atomically
 from rlvr_cli.core.settings import leaves
 
-PATIENCE_S = 10.0
 _TABLE_EVERY, _ROWS = 10, 8
 _ID, _PROJECT = "track-id.txt", "rlvr"
 _COLUMNS = ("id", "sample", "verdict", "reward", "problem", "response")
@@ -25,11 +22,12 @@ Row = Mapping[str, Any]
 
 
 Send = Callable[[int, Mapping[str, float], Sequence[Sequence[str]]], None]
-"""What a tracker is asked to do in its own thread: a step, its figures, some of its responses."""
+"""What a tracker is asked to queue: a step, its figures, some of its responses."""
+Client = tuple[Send, Callable[[], None]]
+"""How to send a step to a tracker, and how to close it."""
 
 
-@contextmanager
-def _tensorboard(run: Path, name: str, settings: dict[str, Any], first: int) -> Iterator[Send]:
+def _tensorboard(run: Path, name: str, settings: dict[str, Any], first: int) -> Client:
     from torch.utils.tensorboard import SummaryWriter
 
     writer: Any = SummaryWriter(str(run / "tensorboard"), purge_step=first)
@@ -42,13 +40,13 @@ def _tensorboard(run: Path, name: str, settings: dict[str, Any], first: int) -> 
             text = "\n\n".join("\n".join(row) for row in rows)
             writer.add_text("responses", "    " + text.replace("\n", "\n    "), step)
 
-    yield send
-    writer.close()
+    return send, writer.close
 
 
-@contextmanager
-def _wandb(run: Path, name: str, settings: dict[str, Any], first: int) -> Iterator[Send]:
-    os.environ.setdefault("WANDB_SILENT", "true")
+def _wandb(run: Path, name: str, settings: dict[str, Any], first: int) -> Client:
+    limits = {"INIT_TIMEOUT": "30", "FINISH_TIMEOUT": "60", "FINISH_TIMEOUT_RAISES": "true"}
+    for key, value in {"SILENT": "true", **limits}.items():  # seconds; wandb's own: 90, for ever
+        os.environ.setdefault(f"WANDB_{key}", value)
     import wandb
 
     is_known = os.environ.get("WANDB_API_KEY") or (Path.home() / ".netrc").exists()
@@ -63,20 +61,17 @@ def _wandb(run: Path, name: str, settings: dict[str, Any], first: int) -> Iterat
         mode=mode,
         settings=wandb.Settings(silent=True, console="off"),
     )
-    yield _logged(wandb, opened)
-    opened.finish()
+    return _logged(wandb, opened), opened.finish
 
 
-@contextmanager
-def _trackio(run: Path, name: str, settings: dict[str, Any], first: int) -> Iterator[Send]:
+def _trackio(run: Path, name: str, settings: dict[str, Any], first: int) -> Client:
     import trackio
 
     for module in [one for key, one in sys.modules.items() if key.startswith("trackio")]:
         vars(module)["print"] = lambda *said, **how: None  # stdout is data
     quiet: Any = {"auto_log_gpu": False, "auto_log_cpu": False}
     opened = trackio.init(_PROJECT, name, config=settings, resume="allow", **quiet)
-    yield _logged(trackio, opened)
-    opened.finish()
+    return _logged(trackio, opened), opened.finish
 
 
 def _logged(library: Any, opened: Any) -> Send:
@@ -89,8 +84,11 @@ def _logged(library: Any, opened: Any) -> Send:
     return send
 
 
-Open = Callable[[Path, str, dict[str, Any], int], AbstractContextManager[Send]]
-TRACKERS: dict[str, Open] = {"tensorboard": _tensorboard, "wandb": _wandb, "trackio": _trackio}
+TRACKERS: dict[str, Callable[[Path, str, dict[str, Any], int], Client]] = {
+    "tensorboard": _tensorboard,
+    "wandb": _wandb,
+    "trackio": _trackio,
+}
 
 
 def check_trackers(names: Sequence[str]) -> None:
@@ -103,7 +101,7 @@ def check_trackers(names: Sequence[str]) -> None:
 
 
 class Mirrors:
-    """The trackers of a run, each in a thread of its own; a resumed run has the same name there."""
+    """The trackers of a run, whose clients queue; a resumed run has the same name there."""
 
     def __init__(
         self,
@@ -113,53 +111,50 @@ class Mirrors:
         first: int,
         warn: Callable[[str], None],
     ) -> None:
-        self.warn, self.run, self.first, self.failed = warn, run, first, False
-        self.settings = dict(leaves(config.model_dump(mode="json")))
-        self.queues: dict[str, SimpleQueue[Any]] = {name: SimpleQueue() for name in names}
-        self.name = f"{run.resolve().name[-50:]}-{_identity(run)}" if names else ""
-        self.threads = {
-            name: Thread(target=self._mirror, args=(name,), daemon=True) for name in self.queues
-        }
-        for thread in self.threads.values():
-            thread.start()
+        self.warn, self.run, self.failed = warn, run, False
+        self.clients: dict[str, Client] = {}
+        settings = dict(leaves(config.model_dump(mode="json")))
+        for name in names:
+            with self._guarded(name):
+                title = f"{run.resolve().name[-50:]}-{_identity(run)}"
+                self.clients[name] = TRACKERS[name](run, title, settings, first)
 
     def send(self, metrics: Row, rows: Iterable[Row]) -> None:
         """Hand a step over; its first responses go along every so many steps."""
-        if self.queues:
-            listed = list(islice(rows, _ROWS)) if metrics["step"] % _TABLE_EVERY == 0 else []
-            for queue in self.queues.values():
-                queue.put((metrics, listed))
+        if not self.clients:
+            return
+        is_due = metrics["step"] % _TABLE_EVERY == 0
+        listed = [[str(r[key]) for key in _COLUMNS] for r in islice(rows, _ROWS if is_due else 0)]
+        figures = {
+            key: value
+            for key, value in metrics.items()
+            if isinstance(value, int | float) and not isinstance(value, bool) and key != "step"
+        }
+        for name, (send, _) in list(self.clients.items()):
+            with self._guarded(name):
+                send(metrics["step"], figures, listed)
 
-    def close(self, patience_s: float = PATIENCE_S) -> bool:
-        """Wait a moment until all is sent; say what is not, and return whether all was."""
-        for name, queue in self.queues.items():
-            queue.put(None)
-            self.threads[name].join(patience_s)
-            if self.threads[name].is_alive():
-                again = f"rlvr show {self.run} --track {name}"
-                self.warn(f"--track {name}: not all was taken yet; {again} sends it again")
-                self.failed = True
+    def close(self) -> bool:
+        """Let each send what it has queued; return whether all was sent."""
+        for name, (_, close) in list(self.clients.items()):
+            with self._guarded(name):
+                close()
         return not self.failed
 
-    def _mirror(self, name: str) -> None:
+    @contextmanager
+    def _guarded(self, name: str) -> Iterator[None]:
+        """Leave a tracker out that fails, and say how to send it all again."""
         try:
-            with TRACKERS[name](self.run, self.name, self.settings, self.first) as send:
-                while (found := self.queues[name].get()) is not None:
-                    metrics, rows = found
-                    listed = [[str(row[key]) for key in _COLUMNS] for row in rows]
-                    send(metrics["step"], _figures(metrics), listed)
-        except BaseException as error:  # whatever a library may do
+            yield
+        except (Exception, SystemExit) as error:  # whatever a library may do
             self.failed = True
+            self.clients.pop(name, None)
             reason = " ".join(str(error).split())[:200]
-            self.warn(f"--track {name}: {type(error).__name__}: {reason}; it gets no more")
-
-
-def _figures(metrics: Row) -> dict[str, float]:
-    return {
-        key: value
-        for key, value in metrics.items()
-        if isinstance(value, int | float) and not isinstance(value, bool) and key != "step"
-    }
+            again = f"rlvr show {self.run} --track {name}"
+            self.warn(
+                f"--track {name}: {type(error).__name__}: {reason}; it gets no more, "
+                f"{again} sends all again"
+            )
 
 
 def _identity(run: Path) -> str:

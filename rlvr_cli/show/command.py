@@ -12,8 +12,6 @@ from rlvr_cli.show.page import write_page
 from rlvr_cli.show.source import Source, open_source
 from verifiers import Verdict
 
-_PATIENCE_S = 600.0
-
 
 def show(
     paths: Sequence[Path],
@@ -72,5 +70,5 @@ def _send(run: Source, trackers: Sequence[str], display: Display) -> None:
         step = metrics["step"]
         groups = run.groups(step) if step in known else iter(())
         mirrors.send(metrics, (row for group in groups for row in group.rows))
-    if mirrors.close(_PATIENCE_S):
+    if mirrors.close():
         display.result("tracked", f"{len(history)} steps of {run.name}: {', '.join(trackers)}")

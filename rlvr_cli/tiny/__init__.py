@@ -1,1 +1,1 @@
-"""The built-in policy: its weights and the recipe that makes them."""
+"""The built-in policy: its weights, which `make tiny` makes."""

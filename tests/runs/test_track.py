@@ -2,8 +2,6 @@
 
 import json
 import sqlite3
-import threading
-from contextlib import contextmanager
 
 import pytest
 from conftest import invoke, refused
@@ -14,31 +12,32 @@ from rlvr_cli.runs import track as module
 from rlvr_cli.runs.track import Mirrors, check_trackers
 from rlvr_cli.show.source import open_source
 
-HELD = threading.Event()
 OPENED: list[tuple] = []
 
 
-@contextmanager
 def kept(run, name, settings, first):
     """A tracker that keeps what it is sent."""
     sent = []
     OPENED.append((name, settings, first, sent))
-    yield lambda *step: sent.append(step)
-    sent.append("closed")
+    return lambda *step: sent.append(step), lambda: sent.append("closed")
 
 
-@contextmanager
 def failing(*args):
     def send(*step):
         raise ConnectionError("no\nnetwork")
 
-    yield send
+    return send, lambda: None
 
 
-@contextmanager
-def hanging(*args):
-    yield lambda *step: None
-    HELD.wait(60)
+def late(*args):
+    def close():
+        raise TimeoutError("60 s")
+
+    return lambda *step: None, close
+
+
+def absent(*args):
+    raise SystemExit("no account")
 
 
 def mirrored(run, names, warned, first=1) -> Mirrors:
@@ -48,7 +47,7 @@ def mirrored(run, names, warned, first=1) -> Mirrors:
 @pytest.fixture
 def trackers(monkeypatch):
     OPENED.clear()
-    found = {"kept": kept, "failing": failing, "hanging": hanging}
+    found = {"kept": kept, "failing": failing, "late": late, "absent": absent}
     monkeypatch.setattr(module, "TRACKERS", found)
 
 
@@ -72,17 +71,17 @@ def test_figures_settings_and_a_table_every_ten_steps_under_one_name(tmp_path, t
     assert warned == []
 
 
-def test_one_that_fails_or_hangs_is_said_and_the_others_go_on(tmp_path, trackers):
+def test_one_that_fails_is_said_and_the_others_go_on(tmp_path, trackers):
     run, warned = made_run(tmp_path / "run"), []
-    mirrors = mirrored(run, ["failing", "hanging", "kept"], warned)
-    mirrors.send(made_metrics(1), [])
-    assert not mirrors.close(patience_s=0.01)
-    mirrors.threads["kept"].join(60)
-    HELD.set()
-    mirrors.threads["hanging"].join(60)
+    mirrors = mirrored(run, ["absent", "failing", "late", "kept"], warned)
+    for step in (1, 2):
+        mirrors.send(made_metrics(step), [])
+    assert not mirrors.close()
+    assert [step for step, *_ in OPENED[0][3][:2]] == [1, 2]
     assert OPENED[0][3][-1] == "closed"
-    assert "--track failing: ConnectionError: no network; it gets no more" in warned
-    assert any(f"rlvr show {run} --track hanging sends it again" in text for text in warned)
+    said = ("absent: SystemExit: no account", "failing: ConnectionError: no network")
+    for text, start in zip(warned, (*said, "late: TimeoutError: 60 s"), strict=True):
+        assert text.startswith(f"--track {start}; it gets no more, rlvr show {run} --track ")
 
 
 def test_what_is_not_known_or_not_there_is_one_line(tmp_path, monkeypatch):

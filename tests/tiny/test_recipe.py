@@ -9,6 +9,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+import tiny_recipe as recipe
 import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -16,7 +17,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import rlvr_cli
 from rlvr_cli.data import chains
-from rlvr_cli.tiny import recipe
 
 TINY = Path(rlvr_cli.__file__).parent / "tiny"
 TOKENIZER = AutoTokenizer.from_pretrained(TINY)

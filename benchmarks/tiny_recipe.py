@@ -1,4 +1,4 @@
-"""The recipe of the `tiny` policy: `python -m rlvr_cli.tiny.recipe DIRECTORY`.
+"""The recipe of the `tiny` policy: `python benchmarks/tiny_recipe.py DIRECTORY`.
 
 A small Qwen2-style decoder learns from solutions of the built-in chains that work like a pupil with
 misconceptions: of the facts, such as 7 + 5 ends in 2, some are known well, some are half known, and
