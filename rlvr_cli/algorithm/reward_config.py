@@ -3,15 +3,13 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import field_validator
 
-from rlvr_cli.algorithm.reward import reward
 from rlvr_cli.core.settings import Section, setting
-from verifiers import Verification
 
 BUILT_IN = ("math", "format", "length")
 
@@ -51,6 +49,11 @@ class RewardConfig(Section):
     sources: dict[str, str] = setting({})
     """SHA-256 of the file of each function, which the run fills in and a resume compares."""
 
+    @property
+    def terms(self) -> tuple[Reward, ...]:
+        """Return the rewards of the sum."""
+        return parse_rewards(self.functions)
+
     @field_validator("functions")
     @classmethod
     def _can_be_read(cls, functions: tuple[str, ...]) -> tuple[str, ...]:
@@ -80,22 +83,3 @@ def parse_rewards(functions: Sequence[str]) -> tuple[Reward, ...]:
     if not any(one.weight for one in found):
         raise ValueError("the weights of all rewards are 0, so nothing would train")
     return tuple(found)
-
-
-def built_in_reward(
-    name: str, found: Verification | None, length: float, values: tuple[float, float, float]
-) -> float | None:
-    """Return `math`, `format` or `length`, the negative of a share; None without a verdict that it
-    needs. `values` are those of a right answer, a wrong one and the format."""
-    if name == "length" or found is None:
-        return -length if name == "length" else None
-    if name == "format":
-        return values[2] if found.format_ok else 0.0
-    return reward(found, *values[:2])
-
-
-def weighted_sum(rewards: Sequence[Reward], values: Mapping[str, float | None]) -> float | None:
-    """Return the sum of weight x value; None where a value is missing, so that nothing trains."""
-    terms = [(one.weight, values[one.name]) for one in rewards]
-    known = [weight * value for weight, value in terms if value is not None]
-    return math.fsum(known) if len(known) == len(terms) else None

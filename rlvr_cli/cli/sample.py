@@ -48,9 +48,10 @@ def _show_live(
         display.say("problem", prompt.problem.problem)
         for number in range(params.samples):
             live = LiveResponse(sampler.decode, prompt.think_open)
-            for _, group in sampler.groups([prompt], one, [first + number], listener=live):
-                print()
-                show_verdict(group.rollouts[0])
+            drawn = sampler.rollout([prompt], one, [first + number], live)
+            (group,) = sampler.verify([prompt], drawn)
+            print()
+            show_verdict(group.rollouts[0])
 
 
 def _sample_problems(text: str, name: str, config: Config) -> ProblemSet:

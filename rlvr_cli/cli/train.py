@@ -179,9 +179,9 @@ def _say_model(session: Session, display: Display) -> None:
     display.say("policy", f"{session.plan.config.model}: {session.description}")
     display.say("model", f"{type(session.policy.model).__name__}: {session.forward}")
     rewarder = session.rewarder
-    if rewarder.reward.functions != ("math",):
+    if rewarder.asked.functions != ("math",):
         hashes = {name: f" ({one[:8]})" for name, one in rewarder.sources.items()}
-        terms = [f"{r.weight:g} x {r.name}{hashes.get(r.name, '')}" for r in rewarder.rewards]
+        terms = [f"{r.weight:g} x {r.name}{hashes.get(r.name, '')}" for r in rewarder.asked.terms]
         display.say("reward", " + ".join(terms))
 
 

@@ -32,11 +32,7 @@ def evaluate(
     pairs = zip(prompts, prompt_seeds(prompts, seed), strict=True)
     left = [(prompt, first) for prompt, first in pairs if prompt.problem.id not in done]
     todo, seeds = [prompt for prompt, _ in left], [first for _, first in left]
-    groups: list[Group | None] = [None] * len(todo)
-    for index, group in sampler.groups(todo, params, seeds):
-        groups[index] = group
-        on_group(group)
-    return [group for group in groups if group is not None]
+    return sampler.verify(todo, sampler.rollout(todo, params, seeds), on_group=on_group)
 
 
 def prompt_seeds(prompts: Sequence[Prompt], seed: int) -> list[int]:

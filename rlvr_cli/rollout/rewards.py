@@ -1,34 +1,26 @@
-"""Reward verified groups, by functions of one's own in workers beside the sampling."""
+"""Call reward functions of one's own in workers beside the sampling, and pay responses."""
 
 import json
 import os
 import time
-from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from rlvr_cli.algorithm.reward_config import (
-    BUILT_IN,
-    Reward,
-    RewardConfig,
-    built_in_reward,
-    parse_rewards,
-    weighted_sum,
-)
+from rlvr_cli.algorithm.reward import pay
+from rlvr_cli.algorithm.reward_config import BUILT_IN, Reward, RewardConfig
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import printable
-from rlvr_cli.core.types import Group, Rollout
+from rlvr_cli.core.types import Group, Problem, Rollout
 from rlvr_cli.rollout.functions import answering
 from verifiers import Verdict
 from verifiers.workers.pool import Pool, WorkerLostError
 
 
 @dataclass(frozen=True)
-class _Call:
-    """The values of one function for some responses of a group, as they come."""
+class Call:
+    """A function at work on some responses of a group."""
 
     reward: Reward
     samples: Sequence[int]
@@ -36,21 +28,18 @@ class _Call:
 
 
 class Rewarder:
-    """Gives responses the weighted sum of the rewards asked for. Use as a context manager. Raises
+    """Pays responses the weighted sum of the rewards asked for. Use as a context manager. Raises
     UserError for a function that cannot be loaded, or is not the one of `reward.sources`."""
 
     def __init__(self, asked: RewardConfig | None = None, max_tokens: int = 1) -> None:
-        reward = self.reward = asked or RewardConfig()
+        self.asked = asked or RewardConfig()
         self._max_tokens = max_tokens
-        self._values = (reward.correct, reward.wrong, reward.format)
-        self.rewards = parse_rewards(reward.functions)
-        self.own = [one for one in self.rewards if one.is_own]
+        self.own = [term for term in self.asked.terms if term.is_own]
         self.sources: dict[str, str] = {}
         """SHA-256 of the file of each function."""
         self.seconds = 0.0
         """Spent on waiting for functions since the start."""
-        self._batches: list[bool] = []
-        self._pool: Pool | None = None
+        self._takes_batch: list[bool] = []
         if self.own:
             self._start()
 
@@ -58,19 +47,19 @@ class Rewarder:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._pool is not None:
+        if self.own:
             self._pool.close()
             self._threads.shutdown(cancel_futures=True)
 
     def _start(self) -> None:
-        specs = [one.spec for one in self.own]
+        specs = [term.spec for term in self.own]
         self._pool = Pool(
-            workers=self.reward.workers,
-            timeout=self.reward.timeout,
-            memory_mb=self.reward.memory_mb,
+            workers=self.asked.workers,
+            timeout=self.asked.timeout,
+            memory_mb=self.asked.memory_mb,
             judge=json.dumps([answering.__module__, os.getcwd(), specs]),
         )
-        self._threads = ThreadPoolExecutor(self.reward.workers, thread_name_prefix="rewards")
+        self._threads = ThreadPoolExecutor(self.asked.workers, thread_name_prefix="rewards")
         try:
             loaded = self._pool.put({})
         except WorkerLostError as error:
@@ -79,49 +68,35 @@ class Rewarder:
             self.__exit__()
             known = f" (built in are {', '.join(BUILT_IN)})" * ("no such reward" in loaded["error"])
             raise UserError(f"--reward {printable(loaded['error'])}{known}")
-        names = [one.name for one in self.own]
+        names = [term.name for term in self.own]
         self.sources = dict(zip(names, loaded["sources"], strict=True))
-        self._batches = loaded["batches"]
-        if self.reward.sources not in ({}, self.sources):
+        self._takes_batch = loaded["batches"]
+        if self.asked.sources not in ({}, self.sources):
             self.__exit__()
             raise self._changed()
 
-    def rewarded(self, groups: Generator[tuple[int, Group]]) -> Generator[tuple[int, Group]]:
-        """Yield (prompt index, its group with rewards) as values come, while the next are sampled.
-        Raises UserError for a function that fails; a slow one makes its response a `timeout`."""
-        waiting: deque[tuple[int, Group, list[_Call]]] = deque()
-        with closing(groups):
-            try:
-                for index, group in groups:
-                    waiting.append((index, group, self._calls(group)))
-                    while waiting and all(call.running.done() for call in waiting[0][2]):
-                        yield self._finished(*waiting.popleft())
-                while waiting:
-                    yield self._finished(*waiting.popleft())
-            finally:
-                for *_, calls in waiting:
-                    for call in calls:
-                        call.running.cancel()
-
-    def _calls(self, group: Group) -> list[_Call]:
-        problem = group.prompt.problem
-        of_problem = {"id": problem.id, "problem": problem.problem, "answer": problem.answer}
-        row = problem.extra | of_problem
+    def call(self, problem: Problem, texts: Sequence[str]) -> list[Call]:
+        """Let the functions begin on the responses to a problem."""
+        row = problem.extra | {
+            "id": problem.id,
+            "problem": problem.problem,
+            "answer": problem.answer,
+        }
         calls = []
-        for number, reward in enumerate(self.own):
-            every = range(len(group.rollouts))
-            for samples in [list(every)] if self._batches[number] else [[n] for n in every]:
-                texts = [group.rollouts[sample].text for sample in samples]
-                rows = [row] * len(samples)
-                question = {"function": number, "rows": rows, "responses": texts}
-                assert self._pool is not None
-                running = self._threads.submit(self._pool.put, question, len(samples))
-                calls.append(_Call(reward, samples, running))
+        for number, takes_batch in enumerate(self._takes_batch):
+            every = range(len(texts))
+            for samples in [every] if takes_batch else [[sample] for sample in every]:
+                responses = [texts[sample] for sample in samples]
+                rows = [row] * len(responses)
+                question = {"function": number, "rows": rows, "responses": responses}
+                running = self._threads.submit(self._pool.put, question, len(responses))
+                calls.append(Call(self.own[number], samples, running))
         return calls
 
-    def _finished(self, index: int, group: Group, calls: Sequence[_Call]) -> tuple[int, Group]:
-        """Return the prompt's index and its group with rewards; waits for the calls."""
-        values: list[dict[str, float]] = [{} for _ in group.rollouts]
+    def paid(self, group: Group, calls: Sequence[Call]) -> Group:
+        """Return a judged group with its rewards; waits for its calls. A slow function makes its
+        response a `timeout`. Raises UserError for a function that fails."""
+        own: list[dict[str, float]] = [{} for _ in group.rollouts]
         late: dict[int, str] = {}
         started = time.perf_counter()
         for call in calls:
@@ -138,35 +113,25 @@ class Rewarder:
             if reply["source"] != self.sources[call.reward.name]:
                 raise self._changed()
             for sample, value in zip(call.samples, reply["rewards"], strict=True):
-                values[sample][call.reward.name] = value
+                own[sample][call.reward.name] = value
         self.seconds += time.perf_counter() - started
         rollouts = (
-            self._with(rollout, values[sample], late.get(sample))
+            self._paid(rollout, own[sample], late.get(sample))
             for sample, rollout in enumerate(group.rollouts)
         )
-        return index, replace(group, rollouts=tuple(rollouts))
+        return replace(group, rollouts=tuple(rollouts))
 
-    def _with(self, rollout: Rollout, own: dict[str, float], late: str | None) -> Rollout:
-        found = rollout.verification
-        if found is not None and late is not None:
-            found = replace(found, verdict=Verdict.TIMEOUT, reason=late)
+    def _paid(self, rollout: Rollout, own: dict[str, float], late: str | None) -> Rollout:
+        verification = rollout.verification
+        if verification is not None and late is not None:
+            verification = replace(verification, verdict=Verdict.TIMEOUT, reason=late)
         length = len(rollout.completion.token_ids) / self._max_tokens
-        values = {
-            one.name: own.get(one.name)
-            if one.is_own
-            else built_in_reward(one.name, found, length, self._values)
-            for one in self.rewards
-        }
-        known = {name: value for name, value in values.items() if value is not None}
-        return replace(
-            rollout,
-            verification=found,
-            reward=weighted_sum(self.rewards, values),
-            rewards={} if self.reward.functions == ("math",) else known,
-        )
+        reward, values = pay(self.asked, verification, length, own)
+        rewards = {} if self.asked.functions == ("math",) else values
+        return replace(rollout, verification=verification, reward=reward, rewards=rewards)
 
     def _changed(self) -> UserError:
-        files = ", ".join(one.spec for one in self.own)
+        files = ", ".join(term.spec for term in self.own)
         return UserError(
             f"--reward {files}: not the source that the run began with; put it back, or begin a "
             "new run with rlvr train --from"

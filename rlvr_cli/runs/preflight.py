@@ -90,10 +90,9 @@ def probe(session: Session, prompts: Sequence[Prompt]) -> list[Group]:
         range(len(prompts)), min(PROBE_PROBLEMS, len(prompts))
     )
     seeds = [response_seed(seed, "preflight", number) for number in chosen]
-    groups = session.sampler.groups(
-        [prompts[number] for number in chosen], session.plan.training, seeds
-    )
-    return [group for _, group in session.rewarder.rewarded(groups)]
+    tried = [prompts[number] for number in chosen]
+    drawn = session.sampler.rollout(tried, session.plan.training, seeds)
+    return session.sampler.verify(tried, drawn, session.rewarder)
 
 
 def settings_findings(config: Config, problems: int) -> list[Finding]:

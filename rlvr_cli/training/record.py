@@ -2,8 +2,8 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,17 +76,17 @@ class StepRecord:
             if memory is not None:
                 self.throughput.note_memory(memory)
 
-    def counted(
-        self, groups: Generator[tuple[int, Group]], phase: str, total: int
-    ) -> Generator[tuple[int, Group]]:
-        """Pass groups on while they are watched: how many of the responses are there."""
+    def counter(self, total: int) -> Callable[[Group], None]:
+        """Return what counts the responses of a round, of `total`, for who watches."""
         responses = tokens = 0
-        with closing(groups):
-            for index, group in groups:
-                responses += len(group.rollouts)
-                tokens += sum(len(one.completion.token_ids) for one in group.rollouts)
-                self.watch(phase, responses, total, tokens)
-                yield index, group
+
+        def count(group: Group) -> None:
+            nonlocal responses, tokens
+            responses += len(group.rollouts)
+            tokens += sum(len(one.completion.token_ids) for one in group.rollouts)
+            self.watch("rollout", responses, total, tokens)
+
+        return count
 
     def metrics(
         self,

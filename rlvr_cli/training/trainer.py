@@ -1,9 +1,8 @@
 """The training loop, top to bottom."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
-from dataclasses import dataclass
 from itertools import count
 
 import torch
@@ -18,9 +17,8 @@ from rlvr_cli.evaluation.measure import Evaluation, evaluate, held_out_metrics, 
 from rlvr_cli.model.adapter import merged_parameters
 from rlvr_cli.model.policy import Critic, Policy, recompute, share_out, weights_digest
 from rlvr_cli.ranks.group import share
-from rlvr_cli.rollout.given import given_completions
 from rlvr_cli.rollout.plan import is_shared_out
-from rlvr_cli.rollout.sampler import response_seed
+from rlvr_cli.rollout.sampler import Drawn, given_completions, response_seed
 from rlvr_cli.rollout.session import Session
 from rlvr_cli.training.forward import ForwardPass
 from rlvr_cli.training.objective import Objective
@@ -28,14 +26,6 @@ from rlvr_cli.training.record import StepRecord, StepResult, Watch
 from rlvr_cli.training.state import State, load_module, module_state
 from rlvr_cli.training.throughput import Throughput
 from rlvr_cli.training.update import Updater
-
-
-@dataclass(frozen=True)
-class Responses:
-    """The prompts and their completions while the engine samples them."""
-
-    prompts: list[Prompt]
-    running: Iterator[tuple[int, list[Completion]]]
 
 
 class Trainer:
@@ -102,8 +92,8 @@ class Trainer:
             with interruptible(), record.phase(phase, memory="awake"):
                 batch = self.collector.begin()
                 while draws := self.collector.next_draw(batch):
-                    responses = self._rollout(draws)  # ROLLOUT: G responses a problem, as
-                    groups = self._verify(responses, record)  # VERIFY asks for them
+                    prompts, drawn = self._rollout(draws)  # ROLLOUT: G responses a problem,
+                    groups = self._verify(prompts, drawn, record)  # as VERIFY asks for them
                     self.collector.keep(batch, groups)  # FILTER: the groups that train
                 self.collector.end(batch)
             samples = to_samples(batch.kept, algo, self.params.max_tokens, self.weight_version)
@@ -137,26 +127,22 @@ class Trainer:
             if self.stopped:
                 break
 
-    def _rollout(self, count: int) -> Responses:
+    def _rollout(self, count: int) -> tuple[list[Prompt], Drawn]:
         """Sample the next `count` problems in the cursor's order, or take their rows' responses."""
         first, indices = self.cursor.position, self.cursor.take(count)
         prompts = [self.prompts[index] for index in indices]
         if self.given:
-            rows = share([(place, [self.given[index]]) for place, index in enumerate(indices)])
-            return Responses(prompts, iter(rows))
+            return prompts, ((n, [self.given[i]]) for n, i in enumerate(share(indices)))
         seeds = [response_seed(self.config.seed, "train", first + draw) for draw in range(count)]
-        return Responses(prompts, self.session.sampler.rollout(prompts, self.params, seeds))
+        return prompts, self.session.sampler.rollout(prompts, self.params, seeds)
 
-    def _verify(self, responses: Responses, record: StepRecord) -> list[Group]:
-        """Judge and reward responses as they come; return the groups in the prompts' order."""
-        judged = self.session.sampler.verify(
-            responses.prompts, responses.running, self.weight_version
+    def _verify(self, prompts: list[Prompt], drawn: Drawn, record: StepRecord) -> list[Group]:
+        """Judge and pay responses as they come; return the groups in the prompts' order."""
+        on_group = record.counter(len(prompts) * self.params.samples)
+        session = self.session
+        return session.sampler.verify(
+            prompts, drawn, session.rewarder, self.weight_version, on_group
         )
-        total = len(responses.prompts) * self.params.samples
-        rewarded = record.counted(self.session.rewarder.rewarded(judged), "rollout", total)
-        with closing(rewarded):
-            by_prompt = dict(rewarded)
-        return [by_prompt[index] for index in range(len(responses.prompts))]
 
     def state_dict(self) -> State:
         """Return the state at the end of a step, without the policy's weights. Tensors are the

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlvr_cli.algorithm.reward import NO_SIGNAL, overlong_penalty, reward
-from rlvr_cli.algorithm.reward_config import built_in_reward, parse_rewards, weighted_sum
+from rlvr_cli.algorithm.reward import NO_SIGNAL, overlong_penalty, pay, reward
+from rlvr_cli.algorithm.reward_config import RewardConfig
 from verifiers import Verdict, Verification
 
 
@@ -36,10 +36,6 @@ def test_the_overlong_penalty_falls_over_the_cache(n_tokens, penalty):
     assert overlong_penalty(n_tokens, max_tokens=100, cache=0.2) == pytest.approx(penalty)
 
 
-GRADED = (2.0, -0.5, 0.25)
-"""What a right answer, a wrong one and the format are worth."""
-
-
 @pytest.mark.parametrize(
     ("verdict", "format_ok", "expected"),
     [
@@ -47,17 +43,21 @@ GRADED = (2.0, -0.5, 0.25)
         (Verdict.WRONG, True, (-0.5, 0.25, -0.1)),
         (Verdict.BAD_FORMAT, False, (-0.5, 0.0, -0.1)),
         (Verdict.TIMEOUT, True, (None, 0.25, -0.1)),
+        (None, True, (None, None, -0.1)),  # no gold answer is known
     ],
 )
 def test_graded_rewards_and_the_length(verdict, format_ok, expected):
-    found = Verification(verdict, None, format_ok, "")
+    found = verdict and Verification(verdict, None, format_ok, "")
+    graded = {"correct": 2.0, "wrong": -0.5, "format": 0.25}
     names = ("math", "format", "length")
-    assert tuple(built_in_reward(name, found, 0.1, GRADED) for name in names) == expected
-    assert built_in_reward("math", None, 0.1, GRADED) is None  # no gold answer is known
-    assert built_in_reward("length", None, 0.1, GRADED) == -0.1
+    values = {name: value for name, value in zip(names, expected, strict=True) if value is not None}
+    total = sum(values.values()) if len(values) == len(names) else None
+    assert pay(RewardConfig(functions=names, **graded), found, 0.1, {}) == (total, values)
 
 
 def test_the_reward_is_the_weighted_sum_or_none():
-    rewards = parse_rewards(["math", "format:0.5", "my.py:-2"])
-    assert weighted_sum(rewards, {"math": 1.0, "format": 0.5, "my": 0.25}) == 0.75
-    assert weighted_sum(rewards, {"math": 1.0, "format": 0.5, "my": None}) is None
+    asked = RewardConfig(functions=("math", "format:0.5", "my.py:-2", "my.py:length"))
+    right = Verification(Verdict.CORRECT, None, True, "")
+    own = {"my": 0.25, "length": 3.0}  # a function of one's own may have the name of a built-in one
+    assert pay(asked, right, 0.1, own) == (4.0, {"math": 1.0, "format": 1.0, **own})
+    assert pay(asked, right, 0.1, {"my": 0.25})[0] is None

@@ -20,10 +20,14 @@ PARAMS = SamplingParams(2, 30, 0.6, 0.95)
 class Sampler:
     """The last prompt's group comes first."""
 
-    def groups(self, prompts, params, seeds):
+    def rollout(self, prompts, params, seeds):
         self.asked = ([prompt.problem.id for prompt in prompts], params, list(seeds))
-        for index in reversed(range(len(prompts))):
-            yield index, made_group(prompts[index].problem.id, RIGHT)
+
+    def verify(self, prompts, drawn, on_group):
+        groups = [made_group(prompt.problem.id, RIGHT) for prompt in prompts]
+        for group in reversed(groups):
+            on_group(group)
+        return groups
 
 
 def test_what_is_done_is_left_out_and_the_rest_keeps_order_and_seeds():

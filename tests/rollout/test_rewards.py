@@ -3,11 +3,14 @@
 import hashlib
 
 import pytest
-from small_groups import RIGHT, WRONG, made_group
+from small_groups import RIGHT, WRONG, made_group, made_prompt
+from small_trainer import Judge, Tokenizer
 
 from rlvr_cli.algorithm.reward_config import RewardConfig
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.types import Completion
 from rlvr_cli.rollout.rewards import Rewarder
+from rlvr_cli.rollout.sampler import Sampler
 from verifiers import Verdict
 
 
@@ -28,19 +31,20 @@ def made(tmp_path, monkeypatch):
         rewarder.__exit__()
 
 
-def rewarded(rewarder, *groups):
-    return [group for _, group in rewarder.rewarded(pair for pair in enumerate(groups))]
+def paid(rewarder, group):
+    texts = [rollout.text for rollout in group.rollouts]
+    return rewarder.paid(group, rewarder.call(group.prompt.problem, texts))
 
 
 def test_without_functions_a_reward_is_the_verdict_and_no_process_is_started():
-    (group,) = rewarded(Rewarder(), made_group("a", RIGHT, WRONG))
+    group = paid(Rewarder(), made_group("a", RIGHT, WRONG))
     assert [(one.reward, one.rewards) for one in group.rollouts] == [(1.0, {}), (-1.0, {})]
 
 
 def test_each_value_is_kept_and_their_weighted_sum_trains(made):
     code = "def reward(problem, response): return len(problem['id']) + len(response)"
     rewarder = made(code, "my.py:0.5", "math:2", "format:0.25", "length", wrong=0.0)
-    (group,) = rewarded(rewarder, made_group("a", RIGHT, WRONG))
+    group = paid(rewarder, made_group("a", RIGHT, WRONG))
     length = -len(group.rollouts[0].completion.token_ids) / 10
     own = len(group.prompt.problem.id) + len("text")
     first = {"my": own, "math": 1.0, "format": 1.0, "length": length}
@@ -53,7 +57,7 @@ def test_each_value_is_kept_and_their_weighted_sum_trains(made):
 
 def test_a_batch_is_a_group(made):
     code = "def reward(problems, responses): return [len(problems) + n for n in range(2)]"
-    (group,) = rewarded(made(code), made_group("a", RIGHT, RIGHT))
+    group = paid(made(code), made_group("a", RIGHT, RIGHT))
     assert [one.reward for one in group.rollouts] == [2.0, 3.0]
 
 
@@ -66,20 +70,27 @@ def test_sampling_goes_on_while_a_function_runs(made, tmp_path):
         timeout=60,
     )
 
-    def drawn():
-        yield 0, made_group("a", RIGHT)
-        (tmp_path / "drawn").touch()  # the first one's reward waits for the second to be drawn
-        yield 1, made_group("a", WRONG)
+    prompts = [made_prompt("a"), made_prompt("b")]
 
-    found = list(rewarder.rewarded(drawn()))
-    assert [(index, group.rollouts[0].reward) for index, group in found] == [(0, 1.0), (1, 1.0)]
+    def drawn():
+        yield 0, [Completion([3], [-1.0], "stop")]
+        (tmp_path / "drawn").touch()  # the first one's reward waits for the second to be drawn
+        yield 1, [Completion([4], [-1.0], "stop")]
+
+    sampler = Sampler(None, Tokenizer(), Judge(lambda text: text == "3"))
+    groups = sampler.verify(prompts, drawn(), rewarder, weight_version=2)
+    assert [(g.prompt, g.weight_version, g.rollouts[0].reward) for g in groups] == [
+        (prompts[0], 2, 1.0),
+        (prompts[1], 2, 1.0),
+    ]
+    assert [g.rollouts[0].is_correct for g in groups] == [True, False]
 
 
 def test_what_takes_too_long_is_a_timeout_that_never_trains(made):
     rewarder = made(
         "def reward(problem, response, seen=[]):\n    while True: pass\n", "my.py", timeout=0.2
     )
-    (group,) = rewarded(rewarder, made_group("a", RIGHT))
+    group = paid(rewarder, made_group("a", RIGHT))
     (rollout,) = group.rollouts
     assert (rollout.reward, rollout.rewards, group.judged) == (None, {}, [])
     assert rollout.verification.verdict is Verdict.TIMEOUT
@@ -89,7 +100,7 @@ def test_what_takes_too_long_is_a_timeout_that_never_trains(made):
 def test_a_function_that_fails_ends_with_its_line_and_the_problem(made):
     rewarder = made("def reward(problem, response):\n    return {}[response]")
     with pytest.raises(UserError, match=r"^reward my\.py: line 2: KeyError: 'text' \(problem "):
-        rewarded(rewarder, made_group("a", RIGHT))
+        paid(rewarder, made_group("a", RIGHT))
 
 
 def test_a_file_that_changes_is_not_the_one_that_the_run_began_with(made, tmp_path):
@@ -100,10 +111,10 @@ def test_a_file_that_changes_is_not_the_one_that_the_run_began_with(made, tmp_pa
     with pytest.raises(UserError, match="not the source that the run began with"):
         made(changed, sources=sources)
     lost = made_group("lost", RIGHT)
-    (group,) = rewarded(rewarder, lost)  # the worker dies, and its successor loads the file anew
+    group = paid(rewarder, lost)  # the worker dies, and its successor loads the file anew
     assert group.rollouts[0].verification.reason == "reward my: worker died"
     with pytest.raises(UserError, match="not the source that the run began with"):
-        rewarded(rewarder, made_group("a", RIGHT))
+        paid(rewarder, made_group("a", RIGHT))
 
 
 def test_a_function_that_cannot_be_loaded_is_one_line(made):

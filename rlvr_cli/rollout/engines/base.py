@@ -1,6 +1,6 @@
 """The interface of a rollout engine."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Protocol
 
 import torch
@@ -30,7 +30,7 @@ class Engine(Protocol):
         params: SamplingParams,
         seeds: Sequence[int],
         listener: Listener | None = None,
-    ) -> Iterator[tuple[int, list[Completion]]]:
+    ) -> Generator[tuple[int, list[Completion]]]:
         """Yield (prompt index, its G completions) as groups finish, in any order.
 
         Sample i of prompt p is drawn with seed `seeds[p] + i` and does not depend on what else is

@@ -4,7 +4,7 @@ A model whose layers keep more than plain keys and values decodes through `own_c
 """
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import takewhile
 
@@ -58,7 +58,7 @@ class TransformersEngine:
         params: SamplingParams,
         seeds: Sequence[int],
         listener: Listener | None = None,
-    ) -> Iterator[tuple[int, list[Completion]]]:
+    ) -> Generator[tuple[int, list[Completion]]]:
         """Generate as `Engine.generate` says; prompts of like length are decoded together, a group
         whose keys and values do not fit at once alone and in parts."""
         refuse_prompts(prompts, params.max_tokens, self.context)

@@ -4,7 +4,7 @@ import copy
 import math
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -85,7 +85,7 @@ class VllmEngine:
         params: SamplingParams,
         seeds: Sequence[int],
         listener: Listener | None = None,
-    ) -> Iterator[tuple[int, list[Completion]]]:
+    ) -> Generator[tuple[int, list[Completion]]]:
         """Generate as `Engine.generate` says; groups come as they end, closing aborts the rest."""
         refuse_prompts(prompts, params.max_tokens, self.context)
         core = self.llm.llm_engine
