@@ -112,6 +112,8 @@ class AdvantageInputs:
     """[B, T], zeros where there is no critic."""
     end_values: torch.Tensor
     """[B]: V after the last token."""
+    is_correct: torch.Tensor
+    """[B]: whether the verdict is `correct`, whatever the reward."""
 
 
 def _of_groups(
@@ -143,7 +145,7 @@ ADVANTAGES: dict[str, Callable[..., torch.Tensor]] = {
     ),
     "group_centered": lambda i: _of_groups(i, group_centered),
     "leave_one_out": lambda i: _of_groups(i, leave_one_out),
-    "right_only": lambda i: (i.rewards.sum(1, keepdim=True) > 0) * i.mask,
+    "right_only": lambda i: i.is_correct[:, None] * i.mask,
     "one": lambda i: i.mask.clone(),
     "return": _return,
     "batch_baseline": _batch_baseline,
@@ -206,6 +208,7 @@ def advantage_inputs(
         group=torch.tensor([sample.group for sample in samples]),
         values=values,
         end_values=torch.tensor([sample.end_value for sample in samples], dtype=torch.float64),
+        is_correct=torch.tensor([sample.is_correct for sample in samples]),
     )
 
 

@@ -111,11 +111,18 @@ CONTRADICTIONS: tuple[tuple[Callable[[Algorithm], bool], str], ...] = (
             and not (
                 isinstance(a.surrogate, kinds.PolicyGradient)
                 and a.filter is a.importance_correction is None
-                and not (a.rewards_kl or isinstance(a.overlong, kinds.SoftOverlong))
             )
         ),
-        "algorithm.advantage one: its responses are not sampled and have no reward; use surrogate "
-        "policy_gradient, without filter, importance_correction, overlong soft or KL in the reward",
+        "algorithm.advantage one: its responses are not sampled; use surrogate policy_gradient, "
+        "without filter and importance_correction",
+    ),
+    (
+        lambda a: (
+            a.advantage.is_likelihood
+            and (a.rewards_kl or isinstance(a.overlong, kinds.SoftOverlong))
+        ),
+        "algorithm.advantage {a.advantage.kind} reads no rewards: algorithm.kl.place reward and "
+        "algorithm.overlong soft would do nothing; use place loss, or overlong mask",
     ),
     (
         lambda a: (

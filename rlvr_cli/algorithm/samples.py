@@ -26,6 +26,7 @@ class TrainingSample:
     is_fresh: bool
     """Whether the weights at the start of this step sampled it; False if carried over."""
     is_cut_off: bool
+    is_correct: bool = False
     sample: int = 0
     """Its number among the responses to its prompt."""
     old_logprobs: torch.Tensor | None = None
@@ -63,6 +64,7 @@ def to_samples(
                     group=number,
                     is_fresh=group.weight_version == weight_version,
                     is_cut_off=completion.finish_reason == "length",
+                    is_correct=rollout.is_correct,
                     sample=rollout.sample,
                 )
             )

@@ -77,7 +77,8 @@ def make_inputs(seed: int = 0, extra: int = 0) -> AdvantageInputs:
         for t in range(length):
             rewards[row, t], values[row, t] = rng.gauss(0, 1), rng.gauss(0, 1)
     end_values = tensor(0, 0.7, 0, -0.4, 0)
-    return AdvantageInputs(rewards, mask, torch.tensor([0, 1, 0, 1, 1]), values, end_values)
+    group, is_correct = torch.tensor([[0, 1, 0, 1, 1], [1, 0, 1, 1, 0]])
+    return AdvantageInputs(rewards, mask, group, values, end_values, is_correct)
 
 
 def rows_of(batch: AdvantageInputs):
@@ -165,7 +166,7 @@ def slow(name: str, batch: AdvantageInputs) -> list[list[float]]:
         elif name == "batch_baseline":
             found.append([value - mean_go for value in go[index]])
         elif name == "right_only":
-            found.append([1.0 if totals[index] > 0 else 0.0] * len(rewards))
+            found.append([float(batch.is_correct[index])] * len(rewards))
         elif name == "one":
             found.append([1.0] * len(rewards))
         else:

@@ -41,6 +41,10 @@ from rlvr_cli.core.errors import UserError
             ["algo=raft", "algorithm.whiten=true"],
             "algorithm.advantage right_only with algorithm.whiten",
         ),
+        (
+            ["algo=raft", "algorithm.overlong=soft"],
+            "algorithm.advantage right_only reads no rewards",
+        ),
         (["algo=sft", "algorithm.filter=mixed"], "algorithm.advantage one: its responses are not"),
     ],
 )
