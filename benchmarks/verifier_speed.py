@@ -4,13 +4,15 @@
 
 The rows are the shared development cases: real responses, and the harder reviewed cases.
 Each row is timed alone in processor time, first by one verifier and then by the other; the first to
-go alternates. What our worker processes spend counts in the rows a second.
+go alternates. What our worker processes spend counts in the rows a second; collecting garbage,
+which falls on either by chance, does not.
 A pass starts with a new `Verifier`, so that nothing is cached; of several passes a row's median
 counts. With `--cores` above 1, the real responses are also split over that many
 processes of each verifier, one verifier at a time, to measure rows a second.
 """
 
 import argparse
+import gc
 import json
 import logging
 import resource
@@ -57,9 +59,12 @@ def new_judges() -> dict[str, Judge]:
 
 
 def timed(judge: Judge, row: dict) -> tuple[float, bool]:
+    gc.disable()  # what one leaves behind is not to be collected in the other's time
     started = time.process_time()
     verdict = judge(row["response"], row["answer"])
-    return time.process_time() - started, verdict
+    spent = time.process_time() - started
+    gc.enable()
+    return spent, verdict
 
 
 def side_by_side(rows: list[dict], passes: int) -> dict[str, dict[str, float]]:

@@ -7,7 +7,7 @@ from verifiers.equality.equivalence import same_answer
 from verifiers.equality.labels import collect
 from verifiers.grammar.literals import LONGEST_PLAIN, is_plain_number, plain_number
 from verifiers.grammar.normalize import MAX_WORDS, choices, label_and_text, normalize, plain_words
-from verifiers.grammar.parse import parse
+from verifiers.grammar.parse import parse, tree_of
 from verifiers.grammar.tree import Node, ParseError, TooLargeError
 from verifiers.types import Judgement
 from verifiers.values.same_value import has_value
@@ -100,8 +100,8 @@ def _same_choice(gold: str, answer: str) -> bool | None:
 @lru_cache(maxsize=4096)
 def members(text: str) -> int:
     """Return how many members an answer lists; 1 for what is no list."""
-    node = _read(normalize(text))
-    listed = collect(node) if isinstance(node, Node) else None
+    node = None if is_plain_number(text) else tree_of(normalize(text))
+    listed = collect(node) if node else None
     return len(listed) if listed else 1
 
 

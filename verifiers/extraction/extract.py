@@ -173,7 +173,8 @@ def _of_prose(text: str, *, cut_off: bool) -> Extraction:
         text = text[-LONGEST_PROSE:].partition("\n")[2]
     if cut_off:
         text = text.rpartition("\n")[0]
-    text = BOLD.sub("", CALCULATOR.sub("", text))
+    text = CALCULATOR.sub("", text) if "<<" in text else text
+    text = BOLD.sub("", text) if "**" in text else text
     if hashed := HASHES.findall(own_problem(text, HASHES)):
         return _last([_stated(line, "####") for line in hashed[-MARKS_READ:]], "last ####")
     own = own_problem(text, STATEMENT)

@@ -5,8 +5,7 @@ import re
 from verifiers.extraction.marks import Piece
 from verifiers.grammar.literals import is_plain_number
 from verifiers.grammar.normalize import label_and_text, normalize
-from verifiers.grammar.parse import parse
-from verifiers.grammar.tree import ParseError
+from verifiers.grammar.parse import tree_of
 from verifiers.grammar.units import SPELLINGS
 from verifiers.grammar.vocabulary import FUNCTIONS, SCALES
 
@@ -62,10 +61,8 @@ def is_value(text: str) -> bool:
     words = {word.lower() for word in WORD.findall(TEXT_GROUP.sub(" ", text))} - FORMULA_WORDS
     if not text or len(words) > 1 or (words and not MATHEMATICAL.search(text)):
         return False
-    try:
-        return not parse(text).has("text")
-    except ParseError:
-        return False
+    tree = tree_of(text)
+    return tree is not None and not tree.has("text")
 
 
 def is_whole(text: str) -> bool:

@@ -4,8 +4,8 @@ import re
 
 from verifiers.grammar.literals import is_plain_number
 from verifiers.grammar.normalize import label_and_text, normalize
-from verifiers.grammar.parse import parse
-from verifiers.grammar.tree import Node, ParseError
+from verifiers.grammar.parse import tree_of
+from verifiers.grammar.tree import Node
 
 # Kinds of nodes that leave a number what it is; a letter beside one is its unit (5 m).
 PLAIN = {"num", "neg", "pct", "deg", "unit", "set", "sym"}
@@ -24,7 +24,7 @@ def is_left_undone(answer: str, gold: str, *, strict: bool = False) -> bool:
     if is_plain_number(answer) or not SIGN.search(answer) or not (wanted := _number(gold)):
         return False
     labelled = label_and_text(answer)  # (B) 48/2
-    tree = _read(labelled[1] if labelled else answer)
+    tree = tree_of(normalize(labelled[1] if labelled else answer))
     if tree is None or (tree.kind == "rel" and any(side.kind == "num" for side in tree.args)):
         return False  # 48/2 = 24 says the number
     operations = _operations(tree.args[-1] if tree.kind == "rel" else tree)  # x = 48/2
@@ -34,17 +34,10 @@ def is_left_undone(answer: str, gold: str, *, strict: bool = False) -> bool:
 
 def _number(gold: str) -> Node | None:
     """Return the number of a gold that is one, without its sign and unit."""
-    tree = _read(gold)
+    tree = tree_of(normalize(gold))
     while tree is not None and tree.kind in PLAIN and len(tree.args) == 1:
         tree = tree.args[0]
     return tree if tree and tree.kind == "num" else None
-
-
-def _read(text: str) -> Node | None:
-    try:
-        return parse(normalize(text))
-    except ParseError:
-        return None
 
 
 def _operations(tree: Node) -> set[str]:

@@ -10,7 +10,9 @@ MAX_DIGITS = 4000  # Python writes numbers of up to 4,300 digits
 LONGEST_PLAIN = 60
 MAX_DECIMAL_EXPONENT = 5000
 RECURRING = re.compile(r"(\d*)\.(\d*)\\(?:overline|bar|dot)\s*\{?\s*(\d+)\s*\}?", re.ASCII)
-PLAIN_NUMBER = re.compile(r"([-+]?)\$?(\d{1,3}(?:,\d{3})+|\d{1,40})(?:\.(\d{1,12}))?", re.ASCII)
+PLAIN_NUMBER = re.compile(
+    r"([-+]?)\$?([1-9]\d{0,2}(?:,\d{3})+|\d{1,40})(?:\.(\d{1,12}))?", re.ASCII
+)
 
 
 def is_plain_number(text: str) -> bool:

@@ -36,6 +36,14 @@ def parse(text: str, *, grouping: bool = True) -> Node:
     return _parse(text, grouping) if len(text) > LONGEST_KEPT else _parse_kept(text, grouping)
 
 
+def tree_of(text: str) -> Node | None:
+    """Return an answer as a tree; None for what cannot be read."""
+    try:
+        return parse(text)
+    except ParseError:
+        return None
+
+
 def _parse(text: str, grouping: bool) -> Node:
     if text.startswith("0") and OTHER_BASE.match(text):
         raise ParseError("digits of another base")

@@ -3,12 +3,11 @@
 from fractions import Fraction
 
 from verifiers.grammar.lexer import Token
-from verifiers.grammar.tables import table
-from verifiers.grammar.vocabulary import FUNCTIONS, NOT_UNITS, NUMBER_WORDS, SCALES, words
+from verifiers.grammar.vocabulary import FUNCTIONS, NOT_UNITS, NUMBER_WORDS, SCALES, TABLE, words
 
 UNITS: dict[str, tuple[str, Fraction]] = {}  # dimension, and size in the dimension's base unit
 SPELLINGS: dict[str, str] = {}
-for _name, _entry in table("vocabulary")["units"].items():
+for _name, _entry in TABLE["units"].items():
     _dimension, _size, *_spellings = _entry.split()
     UNITS[_name] = (_dimension, Fraction(_size))
     SPELLINGS |= dict.fromkeys(_spellings, _name)

@@ -1,6 +1,10 @@
-"""The words and signs of the grammar, as data."""
+"""The words and signs of the grammar, as data; the longer lists stand in a table."""
 
-from verifiers.grammar.tables import table
+import tomllib
+from pathlib import Path
+
+_FILE = Path(__file__).resolve().parents[1] / "tables" / "vocabulary.toml"
+TABLE = tomllib.loads(_FILE.read_text(encoding="utf-8"))
 
 
 def words(text: str) -> frozenset[str]:
@@ -8,17 +12,17 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-UNICODE = table("vocabulary")["unicode"]
+UNICODE = TABLE["unicode"]
 SUPERSCRIPTS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿˣʸᵏᵐᵗ", "0123456789-+nxykmt", strict=True))
 SUBSCRIPTS = dict(zip("₀₁₂₃₄₅₆₇₈₉₊₋ₙₖᵢⱼₘₓ", "0123456789+-nkijmx", strict=True))
 
 SPACING = words(", ; : ! > quad qquad thinspace enspace space hfill") | {" ", "\n", "\t"}
-SILENT = words(table("vocabulary")["silent"])
-SKIPPED_WITH_GROUP = words(table("vocabulary")["skipped_with_group"])
-TEXT_GROUPS = words(table("vocabulary")["text_groups"])
-MATH_GROUPS = words(table("vocabulary")["math_groups"])
+SILENT = words(TABLE["silent"])
+SKIPPED_WITH_GROUP = words(TABLE["skipped_with_group"])
+TEXT_GROUPS = words(TABLE["text_groups"])
+MATH_GROUPS = words(TABLE["math_groups"])
 
-RELATIONS = table("vocabulary")["relations"]
+RELATIONS = TABLE["relations"]
 FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "!=": "!="}
 CONNECTIVES = {"and": "and", "or": "or", "land": "and", "wedge": "and", "lor": "or", "vee": "or"}
 # Commands that cannot begin a factor of a product.
@@ -27,17 +31,17 @@ NOT_FACTORS = RELATIONS.keys() | CONNECTIVES.keys() | words(
     "implies circ vert choose over cup cap setminus backslash"
 )  # fmt: skip
 
-FUNCTIONS = table("vocabulary")["functions"]
-INVERSES = table("vocabulary")["inverses"]
+FUNCTIONS = TABLE["functions"]
+INVERSES = TABLE["inverses"]
 LISTED_FUNCTIONS = words("max min gcd lcm")
 OPERATORS = words("det deg dim Pr rank ker arg")
 BIG = words("sum prod int iint iiint oint lim limsup liminf bigcup bigcap")
-GREEK = words(table("vocabulary")["greek"])
+GREEK = words(TABLE["greek"])
 SYSTEMS = words("cases aligned align gathered gather split equation rcases dcases center")
-MATRICES = words(table("vocabulary")["matrices"])
-FILLERS = words(table("vocabulary")["fillers"])
-NOT_UNITS = words(table("vocabulary")["not_units"])
-NUMBER_WORDS = table("vocabulary")["number_words"]
+MATRICES = words(TABLE["matrices"])
+FILLERS = words(TABLE["fillers"])
+NOT_UNITS = words(TABLE["not_units"])
+NUMBER_WORDS = TABLE["number_words"]
 SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9}
 SCALES |= {"trillion": 10**12, "dozen": 12, "score": 20, "lakh": 10**5, "crore": 10**7}
 SCALES |= {

@@ -4,6 +4,7 @@ import random
 import threading
 from collections.abc import Mapping
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from mpmath import MPContext
@@ -31,6 +32,11 @@ def context(digits: int) -> MPContext:
         contexts[digits] = MPContext()
         contexts[digits].dps = digits
     return contexts[digits]
+
+
+@lru_cache(maxsize=4096)
+def _divided(context: MPContext, top: int, bottom: int) -> Number:
+    return context.mpf(top) / bottom
 
 
 class Evaluator:
@@ -71,7 +77,6 @@ class Evaluator:
             return self._rational(self.rationals[str(node.value)])
         if kind == "const":
             return self._constant(str(node.value))
-        check()
         args = [self._evaluate(arg) for arg in node.args]
         if kind == "add":
             value = c.fsum(args)
@@ -122,7 +127,7 @@ class Evaluator:
             raise InexactError("lost below the precision")
 
     def _rational(self, value: Fraction) -> Number:
-        return self.context.mpf(value.numerator) / value.denominator
+        return _divided(self.context, value.numerator, value.denominator)
 
     def _constant(self, name: str) -> Number:
         c = self.context
@@ -138,8 +143,10 @@ class Evaluator:
             if isinstance(exponent, c.mpc) or exponent <= 0:
                 raise UndefinedError("power of zero")
             return base
-        size = abs(c.log(abs(base), 2) * abs(exponent))
-        if size > MAX_EXPONENT_BITS:
+        check()
+        # mag is the cheap logarithm, at most 2 off
+        may_be_large = (abs(c.mag(base)) + 2) * abs(exponent) > MAX_EXPONENT_BITS
+        if may_be_large and abs(c.log(abs(base), 2) * exponent) > MAX_EXPONENT_BITS:
             raise TooLargeError("power too large")
         if self.real and base < 0 and exponent != c.floor(exponent):
             raise InexactError("not real")
@@ -162,9 +169,10 @@ class Evaluator:
         return self.context.mpf(random.Random(f"{name}({key})").randint(100, 900)) / 211
 
     def _call(self, name: str, args: list[Number]) -> Number:
-        c, x = self.context, args[0]
+        check()
+        c, x, gamma = self.context, args[0], self._gamma
         if name in MAX_BITS_OF:
-            if x and c.log(abs(x), 2) > MAX_BITS_OF[name]:
+            if c.mag(x) > MAX_BITS_OF[name] and c.log(abs(x), 2) > MAX_BITS_OF[name]:
                 raise TooLargeError("argument too large")
             return getattr(c, name)(x)
         if name in OF_CONTEXT:
@@ -176,16 +184,13 @@ class Evaluator:
             return self._root(x, args[1])
         plain = {
             "lg": lambda: c.log(x) / c.log(10), "abs": lambda: abs(x), "sgn": lambda: c.sign(x),
-            "cis": lambda: c.cos(x) + c.j * c.sin(x), "gamma": lambda: self._gamma(x),
+            "cis": lambda: c.cos(x) + c.j * c.sin(x), "gamma": lambda: gamma(x),
             "max": lambda: max(args), "min": lambda: min(args),
-            "binom": lambda: self._binomial(x, args[1]),
+            "binom": lambda: gamma(x + 1) / gamma(args[1] + 1) / gamma(x - args[1] + 1),
         }.get(name)  # fmt: skip
         if plain is None:
             raise InexactError(name)
         return plain()
-
-    def _binomial(self, n: Number, k: Number) -> Number:
-        return self._gamma(n + 1) / self._gamma(k + 1) / self._gamma(n - k + 1)
 
     def _root(self, value: Number, index: Number) -> Number:
         """Return a root; odd ones of negative numbers are real, as a reader of the radical sign

@@ -5,8 +5,8 @@ from fractions import Fraction
 import pytest
 
 from verifiers.grammar.lexer import Token
-from verifiers.grammar.tables import table
 from verifiers.grammar.units import SPELLINGS, conversion, currency_of, is_unit, unit_name
+from verifiers.grammar.vocabulary import TABLE
 
 END = Token("end_of_text", "")
 
@@ -31,9 +31,7 @@ def test_conversions_by_hand() -> None:
 
 
 def test_no_spelling_names_two_units() -> None:
-    spellings = [
-        word for entry in table("vocabulary")["units"].values() for word in entry.split()[2:]
-    ]
+    spellings = [word for entry in TABLE["units"].values() for word in entry.split()[2:]]
     assert len(spellings) == len(set(spellings)) == len(SPELLINGS)
 
 

@@ -1,5 +1,8 @@
 """The tables of words agree with each other and with the lexer."""
 
+from pathlib import Path
+
+import verifiers
 from verifiers.grammar.lexer import tokenize
 from verifiers.grammar.vocabulary import (
     FLIPPED,
@@ -7,6 +10,7 @@ from verifiers.grammar.vocabulary import (
     INVERSES,
     NOT_FACTORS,
     RELATIONS,
+    TABLE,
     UNICODE,
     words,
 )
@@ -34,3 +38,9 @@ def test_every_sign_of_unicode_has_tokens() -> None:
         assert not sign.isascii()
         assert latex.isascii()
         assert tokenize(f"1 {sign}") == tokenize(f"1 {latex}")
+
+
+def test_every_entry_of_the_table_is_used() -> None:
+    files = Path(verifiers.__file__).parent.rglob("*.py")
+    source = "\n".join(path.read_text(encoding="utf-8") for path in files)
+    assert [key for key in TABLE if f'TABLE["{key}"]' not in source] == []
