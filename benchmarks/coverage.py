@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from rlvr_cli.console.tables import table
+from rlvr_cli.console.display import Display
 from rlvr_cli.evaluation.estimators import interval, paired_interval
 
 LAWS = ((0.02, 0.5), (0.05, 1.0), (0.1, 0.4), (0.5, 0.5), (1.0, 1.0), (2.0, 5.0), (1.0, 0.05))
@@ -70,7 +70,7 @@ def main() -> None:
     found = list(lines(args.trials, args.seed))
     header = ["Beta", "problems", *(f"k {k}" for k in SAMPLES)]
     header += [f"lift {far:g} on {share:g}" for far, share in LIFTS]
-    print("\n".join(table([header, *(cells for cells, _, _ in found)])))
+    Display(stderr=False).table([header, *(cells for cells, _, _ in found)])
     for name, place in (("pass@1", 1), ("difference", 2)):
         shares = sorted(share for one in found for share in one[place])
         middle, least, most = shares[len(shares) // 2], shares[0], shares[-1]

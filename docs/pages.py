@@ -34,8 +34,7 @@ def commands_page() -> str:
     for name, command in group.commands.items():
         lines += ["", f"## rlvr {name}", "", *_help_lines(command.help)]
         lines += ["", "| option | meaning | default |", "| --- | --- | --- |"]
-        of = "eval" if name == "audit" else name
-        meanings, defaults = shown_meanings(of), shown_defaults(of)
+        meanings, defaults = shown_meanings(name), shown_defaults(name)
         for one in command.params:
             flags = ", ".join(f"`{flag}`" for flag in one.opts if flag.startswith("-"))
             meaning = one.help or meanings.get(one.name) or ""

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from rlvr_cli.cli.publish import ReportOptions, earlier_results, publish
 from rlvr_cli.config import Config
-from rlvr_cli.console.display import Display, Pace
+from rlvr_cli.console.display import Display, measured
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.logs import LOG
 from rlvr_cli.core.text import plural
@@ -17,6 +17,7 @@ from rlvr_cli.data.prompts import template_text
 from rlvr_cli.data.sources import DEFAULT_PROMPT
 from rlvr_cli.evaluation import fingerprint
 from rlvr_cli.evaluation.measure import evaluate
+from rlvr_cli.evaluation.metrics import mean, pass_at_1
 from rlvr_cli.evaluation.report import Result, check_fields, judged_problems
 from rlvr_cli.evaluation.responses import check_problems
 from rlvr_cli.evaluation.result_dir import PartialResult, ResultDirectory, file_names
@@ -127,12 +128,11 @@ class _Measurement:
         done = set(decided(list(unfinished.rows_of)))
         with (
             open_judge(self.judge, format=self.answer_format) as verifier,
-            display.progress(f"{self.problems.name}", len(self.prompts)) as bar,
+            display.progress(self.problems.name, len(self.prompts), len(done), lines=True) as bar,
         ):
             warn_of_bad_golds(self.prompts, verifier, display)
-            pace = Pace(len(self.prompts), len(done))
-            bar.tick(advance=len(done))
             tokens, written, started = 0, 0.0, time.perf_counter()
+            shares: list[float] = []
 
             def on_group(group: Group) -> None:
                 nonlocal tokens, written
@@ -140,8 +140,9 @@ class _Measurement:
                 tokens += sum(len(one.completion.token_ids) for one in group.rollouts)
                 rows = [response_row(rollout) for rollout in group.rollouts]
                 unfinished.add(group.prompt.problem.id, rows)
-                note = pace.note(group)
-                bar.tick(note, print_note=pace.is_due())
+                if (share := pass_at_1([group])) is not None:
+                    shares.append(share)
+                bar.tick(f"pass@1 {measured(mean(shares))}")
                 written += time.perf_counter() - before
 
             sampler = Sampler(self.session.engine, self.session.policy.tokenizer, verifier)

@@ -14,8 +14,7 @@ class SettingsCommand(TyperCommand):
     """A command whose flags set settings: each shows the default of its own."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        command = "eval" if self.name == "audit" else self.name  # it reads responses as eval does
-        defaults, meanings = shown_defaults(command), shown_meanings(command)
+        defaults, meanings = shown_defaults(self.name), shown_meanings(self.name)
         for parameter in cast(Any, self.params):
             if parameter.help is None:
                 parameter.help = meanings.get(parameter.name)

@@ -7,7 +7,6 @@ import typer
 
 from rlvr_cli import __version__
 from rlvr_cli.cli import options
-from rlvr_cli.cli.audit import audit
 from rlvr_cli.cli.errors import KEPT, NOTHING_KEPT, reported_errors
 from rlvr_cli.cli.export import export
 from rlvr_cli.cli.help import SettingsCommand
@@ -165,7 +164,7 @@ def eval_(
         list[str] | None, options.report("--k", help="Of pass@k, as 1,4,16: 1, 2, 4, … n.")
     ] = None,
     list_: Annotated[bool, options.output("--list", help="Name the problem sets.")] = False,
-    judge: Annotated[str, options.report(help="rlvr, or math-verify as others do.")] = "rlvr",
+    judge: Annotated[str, options.report(help="rlvr, math-verify as others do, or both.")] = "rlvr",
     format: Annotated[
         str, options.report(help="table, or md, csv, json: the figures on stdout.")
     ] = "table",
@@ -200,9 +199,12 @@ def eval_(
 
       rlvr eval aime24 --responses made.jsonl --format md
 
+      rlvr eval --responses made.jsonl --judge both > differ.jsonl
+
       cat problems.jsonl | rlvr eval - --limit 50 > responses.jsonl
 
-    Piped, stdout carries one JSON object a response. With --out it stays empty, and a stopped
+    Piped, stdout carries one JSON object a response (with --judge both, one for each on which the
+    judges differ). With --out it stays empty, and a stopped
     evaluation goes on where it was when the command is given again.
     """
     kept = NOTHING_KEPT if out is None else KEPT.format(out)
@@ -216,7 +218,9 @@ def eval_(
         from rlvr_cli.console.display import Display
         from rlvr_cli.data.sources import canonical
 
-        asked = report_options(k or (), by or (), against, out, judge, format, set_ or ())
+        asked = report_options(
+            k or (), by or (), against, out, judge, format, set_ or (), bool(responses)
+        )
         flags = given.given_flags({**ctx.params, "model": None, "data": None}, "eval")
         if responses:
             from rlvr_cli.cli.responses import check_sources, score
@@ -236,7 +240,6 @@ def eval_(
         return None
 
 
-app.command(cls=SettingsCommand)(audit)
 app.command()(export)
 app.command()(show)
 

@@ -14,8 +14,9 @@ from rlvr_cli.console.display import Display
 from rlvr_cli.core.cores import usable_cores
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import jsonl_line
-from rlvr_cli.core.text import plural, shortened
-from rlvr_cli.core.types import Problem
+from rlvr_cli.core.text import numbers_first, plural, shortened
+from rlvr_cli.core.types import Problem, by_key
+from rlvr_cli.evaluation.agreement import BOTH, PEER, Pair, agreement, paired
 from rlvr_cli.evaluation.fingerprint import Fingerprint, judge_versions
 from rlvr_cli.evaluation.report import (
     Result,
@@ -30,7 +31,7 @@ from rlvr_cli.evaluation.responses import LABELS
 from rlvr_cli.evaluation.result_dir import ResultDirectory, file_names, matching, read_results
 from verifiers import OURS, Verifier, open_judge
 
-_OFTEN_MISSED, _FEW_POINTS = 0.01, 0.05
+_OFTEN_MISSED, _FEW_POINTS, _SHOWN = 0.01, 0.05, 20
 
 
 @dataclass(frozen=True)
@@ -53,14 +54,19 @@ def report_options(
     judge: str,
     form: str,
     assignments: Sequence[str],
+    has_responses: bool,
 ) -> ReportOptions:
     """Check what is to be said of an evaluation. Raises UserError."""
     if form not in (forms := [tables.TABLE, *tables.FORMATS]):
         raise UserError(f"--format {shortened(form)}: choose from {', '.join(forms)}")
     fields = dict.fromkeys(field.strip() for text in by for field in text.split(","))
-    return ReportOptions(
-        numbers(k), tuple(fields), against, out, checked_judge(judge, assignments), form
-    )
+    if judge == BOTH and not has_responses:
+        raise UserError("--judge both compares verdicts on responses that are made: --responses")
+    judge_versions(PEER if judge == BOTH else judge)
+    keys = [text.partition("=")[0].strip() for text in assignments]
+    if judge == PEER and "data.answer_format" in keys:
+        raise UserError(f"--judge {judge} takes answers of any form; leave data.answer_format out")
+    return ReportOptions(numbers(k), tuple(fields), against, out, judge, form)
 
 
 def numbers(given: Iterable[str]) -> tuple[int, ...]:
@@ -70,16 +76,6 @@ def numbers(given: Iterable[str]) -> tuple[int, ...]:
         if not (part.isascii() and part.isdecimal() and len(part) < 10 and int(part)):
             raise UserError(f"--k {shortened(part)}: give numbers from 1 on, as --k 1,4,16")
     return tuple(dict.fromkeys(map(int, parts)))
-
-
-def checked_judge(judge: str, assignments: Iterable[str]) -> str:
-    """Return the judge. Raises UserError for one that is not there, or an answer format beside
-    another than ours, which takes any."""
-    judge_versions(judge)
-    keys = [text.partition("=")[0].strip() for text in assignments]
-    if judge != OURS and "data.answer_format" in keys:
-        raise UserError(f"--judge {judge} takes answers of any form; leave data.answer_format out")
-    return judge
 
 
 def earlier_results(
@@ -111,7 +107,7 @@ def publish(
     for entry in entries:
         _show(entry, len(entries) > 1, display)
     if len(entries) > 1:
-        display.block(tables.overview(entries))
+        display.table(tables.overview(entries))
     report: dict[str, Any] = {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": shlex.join(["rlvr", *sys.argv[1:]]),
@@ -119,6 +115,11 @@ def publish(
     }
     if any(result.speed for result in results):
         report["speed"] = [result.speed for result in results]
+    differing: list[Pair] | None = None
+    if asked.judge == BOTH:
+        pairs = paired(results)
+        report["agreement"] = _show_agreement(pairs, asked.by, display)
+        differing = [pair for pair in pairs if pair.differs]
     failed = None
     if asked.against is not None:
         try:
@@ -126,14 +127,18 @@ def publish(
         except UserError as error:
             failed = error
     if directory is not None:
-        pairs = [(result.model, result.data) for result in results]
+        names = file_names([(result.model, result.data) for result in results])
         rows = [[row for p in result.problems for row in p.rows] for result in results]
-        directory.finish(report, dict(zip(file_names(pairs), rows, strict=True)))
+        directory.finish(report, dict(zip(names, rows, strict=True)))
         display.say("report", f"{directory.directory}/report.json, rows in responses/ beside it")
     if asked.format != tables.TABLE:
         print(tables.FORMATS[asked.format](report))
     elif directory is None and not sys.stdout.isatty():
-        _pipe(results)
+        if differing is not None:
+            sys.stdout.writelines(map(jsonl_line, map(_with_both, differing)))
+            sys.stdout.flush()
+        else:
+            _pipe(results)
     if failed is not None:
         raise failed
 
@@ -154,9 +159,9 @@ def _show(entry: dict[str, Any], name_model: bool, display: Display) -> None:
         _show_any_form(first, flexible, entry, display)
     counts = ", ".join(f"{count} {verdict}" for verdict, count in entry["verdicts"].items())
     display.say("verdicts", counts)
-    display.block(tables.by_k(entry))
+    display.table(tables.by_k(entry))
     for field in entry.get("by", {}):
-        display.block(tables.table(tables.field_lines(entry, field)), asked=True)
+        display.table(tables.by_field(entry, field), asked=True)
     unjudged = entry["timeouts"] + entry["unparseable_golds"]
     if unjudged:
         display.warn(
@@ -216,6 +221,46 @@ def _judge(fingerprint: Fingerprint) -> str:
     return f"by {judge} {verifier['versions'][judge]}"
 
 
+def _show_agreement(pairs: Sequence[Pair], by: Sequence[str], display: Display) -> dict[str, Any]:
+    """Say how often the judges agree, by our verdict and by fields, and list where they differ."""
+    whole = agreement(pairs)
+    display.result(
+        "agreement", f"{tables.shown(whole['share'])} with {PEER} {judge_versions(PEER)[PEER]}"
+    )
+    for field in ("verdict", *by):
+        parts = by_key(pairs, lambda pair, field=field: str(pair.ours.get(field)))  # type: ignore[misc]
+        listed = {value: agreement(parts[value]) for value in sorted(parts, key=numbers_first)}
+        name = "our verdict" if field == "verdict" else field
+        display.table(tables.agreements(name, listed), asked=field != "verdict")
+    lines = [
+        [
+            tables.cell(pair.ours["id"]),
+            *(str(pair.ours["sample"]), tables.cell(pair.ours["answer"])),
+            *(tables.cell(pair.ours["extracted"]), pair.ours["verdict"]),
+            *(tables.cell(pair.theirs["extracted"]), pair.theirs["verdict"]),
+        ]
+        for pair in pairs
+        if pair.differs
+    ]
+    if lines:
+        header = ["differ", "sample", "gold", "ours", "verdict", PEER, "verdict"]
+        display.table([header, *lines[:_SHOWN]])
+    if len(lines) > _SHOWN:
+        display.say("", f"and {len(lines) - _SHOWN} more; a pipe gets all of them")
+    if unjudged := whole["not judged"]:
+        display.warn(
+            f"{plural(unjudged, 'response')} not judged by one or both (a timeout, an unreadable "
+            "gold answer, a wrong format, or cut off); the agreement leaves them out"
+        )
+    return whole
+
+
+def _with_both(pair: Pair) -> dict[str, Any]:
+    """Return our row with what the other judge says."""
+    said = {key: pair.theirs[key] for key in ("verdict", "extracted")}
+    return pair.ours | {"judge": {"name": f"{PEER} {judge_versions(PEER)[PEER]}"} | said}
+
+
 def _comparisons(
     results: Sequence[Result],
     entries: Sequence[dict[str, Any]],
@@ -243,7 +288,7 @@ def _show_comparison(
     there += [f"on {comparison['against_data']}"] if comparison["against_data"] else []
     there += [f"({against})"] if str(against) not in there else []
     display.result("against", f"{' '.join(there)}, {count}")
-    display.block(tables.table(tables.difference_lines(comparison)), asked=True)
+    display.table(tables.differences(comparison), asked=True)
     _warn_if_too_small(comparison["pass@k"].get("1"), display)
     same = "nothing but chance: same fingerprint"
     if not knows_model:

@@ -12,6 +12,7 @@ from rlvr_cli.core.types import Problem, by_key
 from rlvr_cli.data.problems import load_problems
 from rlvr_cli.data.sources import canonical
 from rlvr_cli.evaluation import responses as made
+from rlvr_cli.evaluation.agreement import BOTH, PEER
 from rlvr_cli.evaluation.fingerprint import data_hash, judging
 from rlvr_cli.evaluation.report import Result, check_fields, judged_problems
 from rlvr_cli.evaluation.result_dir import ResultDirectory
@@ -93,9 +94,10 @@ def score(
         check_fields(asked.by, {key for row in of_set for key in row.problem.extra}, name)
     _check_groups(given, ours, asked.by)
     directory = None if asked.out is None else ResultDirectory(asked.out)
-    asked_for = config.data.answer_format if asked.judge == OURS else "any"
+    judges = [OURS, PEER] if asked.judge == BOTH else [asked.judge]
+    asked_for = config.data.answer_format if OURS in judges else "any"
     formats = {label: asked_for or made.format_of_rows(part) for label, part in parts.items()}
-    with open_judge(asked.judge) as equality:
+    with open_judge(judges[0]) as equality:
         _warn_of_other_golds(given, equality, display)
         theirs = earlier_results(asked, problems, equality)
     whole = len(known.problems) if known and data.limit is None else 0
@@ -108,15 +110,18 @@ def score(
     if directory is not None:
         directory.hold()
     results = []
-    with display.judging(sum(len(row.responses) for row in given)) as on_batch:
-        for label, part in parts.items():
-            workers = usable_cores()
-            with open_judge(asked.judge, format=formats[label], workers=workers) as verifier:
-                rows = made.judged_rows(part, verifier, on_batch)
-                fingerprint = {"data": data_hash(problems[label])}
-                fingerprint |= judging(formats[label], asked.judge, config.eval.votes)
-                judged = judged_problems(rows, verifier.cluster)
-            results.append(Result(*label, fingerprint, judged))
+    total = len(judges) * sum(len(row.responses) for row in given)
+    with display.judging(total) as on_batch:
+        for (model, name), part in parts.items():
+            for judge in judges:
+                form = formats[model, name] if judge == OURS else "any"
+                with open_judge(judge, format=form, workers=usable_cores()) as verifier:
+                    rows = made.judged_rows(part, verifier, on_batch)
+                    judged = judged_problems(rows, verifier.cluster)
+                fingerprint = {"data": data_hash(problems[model, name])}
+                fingerprint |= judging(form, judge, config.eval.votes)
+                by_whom = f"{model} ({judge})" if judge != judges[0] else model
+                results.append(Result(by_whom, name, fingerprint, judged))
     if asked_for is None and any(row.answer_format for row in given):
         display.say("judged as", f"{', '.join(dict.fromkeys(formats.values()))}, as the rows say")
     publish(results, asked, directory, theirs, display)

@@ -6,23 +6,36 @@ import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 
 from rich.console import Console
-from rich.live import Live
 from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-from rlvr_cli.console.bar import Bar
 from rlvr_cli.console.curves import History, draw_curves
-from rlvr_cli.console.tables import table
 from rlvr_cli.core.signals import heed
-from rlvr_cli.core.text import printable
-from rlvr_cli.core.types import Group, Rollout
+from rlvr_cli.core.text import plural, printable
+from rlvr_cli.core.types import Rollout
 
+PHASES = {
+    "rollout": "sampling",
+    "reading": "reading",
+    "sync": "handing weights on",
+    "logprobs": "scoring",
+    "update": "updating",
+    "held-out": "measuring",
+}
+"""What a phase of a step is called on the screen."""
+LINE_EVERY_S = 10.0
+"""Seconds between two lines of progress in a pipe."""
 _LABEL = 11
 """Columns of the label of a line."""
-LINE_EVERY_S = 10.0
+_WIDE = 10_000
+"""Columns of a table in a pipe, where no cell is wrapped."""
+_A_DAY = 86_400
+"""Seconds over which the pace is measured: a step may take longer than the 30 of rich."""
 
 
 class Display:
@@ -31,6 +44,8 @@ class Display:
 
     def __init__(self, quiet: bool = False, verbose: bool = False, stderr: bool = True) -> None:
         self.console = Console(stderr=stderr, highlight=False, soft_wrap=True)
+        if not self.console.is_terminal:
+            self.console.width = _WIDE
         self.quiet, self.verbose = quiet, verbose
 
     def say(self, label: str, text: str) -> None:
@@ -55,17 +70,14 @@ class Display:
         width = self.console.width if self.console.is_terminal else None
         self.console.print(f"{label}{escape(wrapped(printable(text), width, _LABEL))}")
 
-    def block(self, lines: Iterable[str], asked: bool = False) -> None:
-        """Print a table, set apart; one that was asked for is shown even when quiet."""
-        if asked or not self.quiet:
-            self.console.print(Text(printable("\n".join(["", *lines, ""]))))
-
-    def table(self, lines: Sequence[Sequence[str]]) -> None:
-        """Print a table below its header, cells wrapped where a terminal is narrow."""
-        if not self.console.is_terminal:
-            self.block(table(lines))
+    def table(self, lines: Sequence[Sequence[str]], asked: bool = False) -> None:
+        """Print a table below its header, set apart, cells wrapped where a terminal is narrow; one
+        that was asked for is shown even when quiet."""
+        if self.quiet and not asked:
             return
         grid = Table.grid(padding=(0, 2, 0, 0))
+        for place, _ in enumerate(lines[0]):
+            grid.add_column(justify="right" if place else "left")
         for number, line in enumerate(lines):
             style = "" if number else "bold"
             grid.add_row(*(Text(printable(cell), style, overflow="fold") for cell in line))
@@ -83,89 +95,70 @@ class Display:
             self.console.print(Text.from_ansi(draw_curves(runs, width, True)))
 
     @contextmanager
-    def progress(self, what: str, total: int, done: int = 0) -> Iterator["Ticker"]:
-        """Show a progress bar on a terminal; in a pipe, a line for each note."""
-        if self.quiet or not self.console.is_terminal:
-            yield Ticker(None if self.quiet else self.console)
-            return
-        bar = Bar(what, total, done)
-        with Live(bar, console=self.console, transient=True, redirect_stdout=False):
-            yield Ticker(None, bar)
+    def progress(
+        self, what: str, total: int, done: int = 0, lines: bool = False
+    ) -> Iterator["Ticker"]:
+        """Show a progress bar on a terminal; with `lines`, a line now and then in a pipe."""
+        ticker = Ticker(self, printable(what), total, done, lines)
+        with ticker.bar:
+            yield ticker
 
     @contextmanager
     def judging(self, total: int) -> Iterator[Callable[[int], None]]:
         """Show how many responses are judged, each time they are counted; at the end how fast."""
-        pace = Pace(total)
-        with self.progress("judging", total) as bar:
-            yield lambda size: bar.tick(pace.count(size), advance=size, print_note=pace.is_due())
-        self.say("judged", pace.summary("responses"))
+        started = time.monotonic()
+        with self.progress("judging", total, lines=True) as bar:
+            yield lambda size: bar.tick(advance=size)
+        seconds = max(1e-6, time.monotonic() - started)
+        rate = f"{seconds:.1f} s, {total / seconds:.0f} a second"
+        self.say("judged", f"{plural(total, 'response')} in {rate}")
 
 
 class Ticker:
-    """A progress bar, or printed notes where there is none."""
+    """A progress bar with a note, or lines where there is no terminal."""
 
-    def __init__(self, console: Console | None, bar: Bar | None = None) -> None:
-        self.console, self.bar = console, bar
+    def __init__(self, display: Display, what: str, total: int, done: int, lines: bool) -> None:
+        has_bar = display.console.is_terminal and not display.quiet
+        self.display, self.lines = display, lines and not has_bar and not display.quiet
+        self.bar = Progress(
+            TextColumn("{task.description}", style="bold cyan", markup=False),
+            BarColumn(30),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[note]}", markup=False),
+            TimeRemainingColumn(compact=True),
+            console=display.console,
+            transient=True,
+            redirect_stdout=False,
+            disable=not has_bar,
+            get_time=time.monotonic,
+            speed_estimate_period=_A_DAY,
+        )
+        self.task = self.bar.add_task(what, total=total, completed=done, note="")
+        self._said = self._since = time.monotonic()
+        self._phase = ""
 
-    def tick(self, note: str = "", *, print_note: bool = True, advance: int = 1) -> None:
+    def tick(self, note: str = "", advance: int = 1) -> None:
         """Advance; the note says how it went. Also handle an interruption that was lost."""
         heed()
-        if self.bar is not None:
-            self.bar.advance(advance)
-            self.bar.notes = note.split("  ") if note else []
-        elif self.console is not None and note and print_note:
-            self.console.print(escape(note))
+        self.bar.update(self.task, advance=advance, note=printable(note))
+        now, task = time.monotonic(), self.bar.tasks[0]
+        if self.lines and now - self._said >= LINE_EVERY_S:
+            self._said = now
+            parts = [note, f"{task.completed:g}/{task.total:g}"]
+            if task.time_remaining is not None:
+                parts.append(f"{timedelta(seconds=task.time_remaining)} left")
+            self.display.console.print(escape(printable("  ".join(filter(None, parts)))))
 
     def enter(self, phase: str, done: int, total: int, tokens: int) -> None:
-        """Show the phase of the unit under way on the bar, if there is one."""
-        if self.bar is not None:
-            self.bar.enter(phase, done, total, tokens)
-
-
-class Pace:
-    """The rate of a measurement, its remaining time, and pass@1 so far."""
-
-    def __init__(self, total: int, done: int = 0) -> None:
-        self.total, self.skipped, self.done = total, done, 0
-        self.responses = 0
-        self._shares: list[float] = []
-        self._started = self._said = time.monotonic()
-
-    def note(self, group: Group) -> str:
-        """Count another finished problem: pass@1 so far, rate, time left."""
-        judged = group.judged
-        if judged:
-            self._shares.append(sum(rollout.is_correct for rollout in judged) / len(judged))
-        running = sum(self._shares) / len(self._shares) if self._shares else None
-        return f"pass@1 {measured(running)}  {self.count(1, len(group.rollouts))}"
-
-    def count(self, units: int, responses: int | None = None) -> str:
-        """Count more units and describe them: how many, rate, time left."""
-        self.done += units
-        self.responses += units if responses is None else responses
-        left = self.total - self.skipped - self.done
-        seconds = left * self._elapsed / self.done
-        return (
-            f"{self.skipped + self.done}/{self.total}  "
-            f"{self.responses / self._elapsed:.3g} responses/s  {seconds / 60:.1f} min left"
-        )
-
-    def is_due(self) -> bool:
-        """Return whether a line may be printed again: every `LINE_EVERY_S` seconds."""
+        """Note the phase of the unit under way: its share, and its tokens a second."""
         now = time.monotonic()
-        due = now - self._said >= LINE_EVERY_S
-        if due:
-            self._said = now
-        return due
-
-    def summary(self, what: str) -> str:
-        """Summarize all that was done, and how fast."""
-        rate = self.responses / self._elapsed
-        return f"{self.responses} {what} in {self._elapsed:.1f} s, {rate:.0f} a second"
-
-    @property
-    def _elapsed(self) -> float:
-        return max(1e-6, time.monotonic() - self._started)
+        if phase != self._phase or not done:
+            self._phase, self._since = phase, now
+        note = PHASES.get(phase, phase)
+        note += f" {done}/{total}" if total else ""
+        if tokens and now > self._since:
+            note += f"  {tokens / (now - self._since):,.0f} tok/s"
+        self.bar.update(self.task, note=note)
 
 
 def measured(value: float | None) -> str:

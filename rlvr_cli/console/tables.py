@@ -1,4 +1,4 @@
-"""Format the figures of a report as text tables: pure functions from its entries to lines."""
+"""Tabulate the figures of a report: pure functions from its entries to rows of cells."""
 
 import csv
 import io
@@ -7,18 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 TABLE = "table"
-
-
-def table(lines: Sequence[Sequence[str]]) -> list[str]:
-    """Align columns below their header, the first to the left and the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return [
-        "  ".join(
-            cell.rjust(width) if place else cell.ljust(width)
-            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    ]
+Table = list[Sequence[str]]
+"""Rows of cells below a header."""
+_CELL = 32
+"""Characters of a cell."""
 
 
 def records(report: dict[str, Any]) -> tuple[list[str], list[list[Any]]]:
@@ -41,9 +33,9 @@ def as_markdown(report: dict[str, Any]) -> str:
     header, rows = records(report)
     tables: list[list[Sequence[Any]]] = [[header, *rows]]
     for entry in report["results"]:
-        tables += [field_lines(entry, field) for field in entry.get("by", {})]
+        tables += [by_field(entry, field) for field in entry.get("by", {})]
     compared = report.get("against", {}).get("results", ())
-    tables += [difference_lines(comparison) for comparison in compared]
+    tables += [differences(comparison) for comparison in compared]
     return "\n\n".join(
         "\n".join(
             f"| {' | '.join(map(_cell, line))} |" for line in (head, ["---"] * len(head), *rest)
@@ -78,48 +70,44 @@ FORMATS: dict[str, Callable[[dict[str, Any]], str]] = {
 """How figures are printed on stdout, by name; a table is for people, on stderr."""
 
 
-def overview(entries: Sequence[dict[str, Any]]) -> list[str]:
+def overview(entries: Sequence[dict[str, Any]]) -> Table:
     """Format one line per result: the first and last common k, and statistics of the responses."""
     k = max(set.intersection(*(set(map(int, entry["pass@k"])) for entry in entries)))
     header = ["model", "data", "problems", "pass@1 [95 %]", f"pass@{k}", f"cons@{k}"]
     has_any = any("any_form" in entry for entry in entries)
     header += [*["in any form"] * has_any, "format", "cut off", "tokens"]
-    return table(
-        [
-            header,
-            *(
-                [
-                    entry["model"],
-                    entry["data"],
-                    str(entry["problems"]),
-                    shown(entry["pass@k"]["1"]),
-                    shown(entry["pass@k"][str(k)]),
-                    shown(entry["cons@k"][str(k)]),
-                    *[shown(entry.get("any_form"))] * has_any,
-                    percent(entry["format_share"]),
-                    percent(entry["cut_off_share"]),
-                    "-" if entry["response_length"] is None else f"{entry['response_length']:.1f}",
-                ]
-                for entry in entries
-            ),
-        ]
-    )
+    return [
+        header,
+        *(
+            [
+                entry["model"],
+                entry["data"],
+                str(entry["problems"]),
+                shown(entry["pass@k"]["1"]),
+                shown(entry["pass@k"][str(k)]),
+                shown(entry["cons@k"][str(k)]),
+                *[shown(entry.get("any_form"))] * has_any,
+                percent(entry["format_share"]),
+                percent(entry["cut_off_share"]),
+                "-" if entry["response_length"] is None else f"{entry['response_length']:.1f}",
+            ]
+            for entry in entries
+        ),
+    ]
 
 
-def by_k(entry: dict[str, Any]) -> list[str]:
+def by_k(entry: dict[str, Any]) -> Table:
     """Format pass@k and cons@k of one result, one line per k, with the number of problems."""
-    return table(
-        [
-            ["k", "problems", "pass@k [95 %]", "cons@k [95 %]"],
-            *(
-                [k, str(counted(found)), shown(found), shown(entry["cons@k"][k])]
-                for k, found in entry["pass@k"].items()
-            ),
-        ]
-    )
+    return [
+        ["k", "problems", "pass@k [95 %]", "cons@k [95 %]"],
+        *(
+            [k, str(counted(found)), shown(found), shown(entry["cons@k"][k])]
+            for k, found in entry["pass@k"].items()
+        ),
+    ]
 
 
-def field_lines(entry: dict[str, Any], field: str) -> list[Sequence[str]]:
+def by_field(entry: dict[str, Any], field: str) -> Table:
     """Return the figures of one result by the values of a field, below a header."""
     last = list(entry["pass@k"])[-1]
     more = [("pass@k", last), ("cons@k", last)] if last != "1" else []
@@ -138,16 +126,16 @@ def field_lines(entry: dict[str, Any], field: str) -> list[Sequence[str]]:
     ]
 
 
-def by_level(before: Mapping[str, float | None], after: Mapping[str, float | None]) -> list[str]:
+def by_level(before: Mapping[str, float | None], after: Mapping[str, float | None]) -> Table:
     """Format pass@1 of each level before and after training."""
     lines = [
         [when, *("-" if value is None else f"{value:.2f}" for value in values.values())]
         for when, values in (("before", before), ("after", after))
     ]
-    return table([["level", *after], *lines])
+    return [["level", *after], *lines]
 
 
-def difference_lines(entry: dict[str, Any]) -> list[Sequence[str]]:
+def differences(entry: dict[str, Any]) -> Table:
     """Return a comparison, one line per k, below a header."""
     return [
         ["ours less theirs", "problems", "difference [95 %]", "p", "better", "worse"],
@@ -156,12 +144,24 @@ def difference_lines(entry: dict[str, Any]) -> list[Sequence[str]]:
                 f"{name[:-1]}{k}",
                 str(counted(found)),
                 shown(found),
-                "<0.001" if found["p"] < 0.001 else f"{found['p']:.3f}",
+                significance(found["p"]),
                 str(found["better"]),
                 str(found["worse"]),
             ]
             for name in ("pass@k", "cons@k")
             for k, found in entry[name].items()
+        ),
+    ]
+
+
+def agreements(name: str, listed: Mapping[str, dict[str, Any]]) -> Table:
+    """Tabulate how two judges agree in each part, and what only one finds right."""
+    counts = [key for key in next(iter(listed.values())) if key != "share"]
+    return [
+        [name, "agreement [95 %]", *counts],
+        *(
+            [value, shown(found["share"]), *(str(found[key]) for key in counts)]
+            for value, found in listed.items()
         ),
     ]
 
@@ -183,3 +183,14 @@ def shown(estimate: dict[str, Any] | None) -> str:
     low, high = estimate["interval"]
     error = f" ±{estimate['error']:.3f}" if estimate.get("error") else ""
     return f"{estimate['value']:.3f}{error} [{low:.3f}, {high:.3f}]"
+
+
+def cell(value: object) -> str:
+    """Put a value on one line of a table, cut if it is long."""
+    text = "-" if value is None else " ".join(str(value)[: 4 * _CELL].split())
+    return text if len(text) <= _CELL else f"{text[: _CELL - 1]}…"
+
+
+def significance(p: float) -> str:
+    """Format a p: as `0.031`, or `<0.001`."""
+    return "<0.001" if p < 0.001 else f"{p:.3f}"

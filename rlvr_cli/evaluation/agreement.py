@@ -1,33 +1,17 @@
-"""Measure how often two judges agree about the same responses, and find where they differ."""
+"""Measure how often our rules and math-verify agree about the same responses."""
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import by_key
-from rlvr_cli.evaluation.estimators import Estimate, estimate
-from rlvr_cli.evaluation.report import UNJUDGED, ResponseRow
-from rlvr_cli.evaluation.responses import ImportedResponse, format_of_rows, judged_rows
-from verifiers import OURS, Verifier, open_judge
+from rlvr_cli.evaluation.estimators import estimate
+from rlvr_cli.evaluation.report import UNJUDGED, ResponseRow, Result, as_json
 
 PEER = "math-verify"
-_FOLDERS = ("rollouts", "responses")
+"""The judge that others publish with."""
+BOTH = "both"
 _NO_ANSWERS = UNJUDGED | {"bad_format", "truncated"}
-
-_KINDS = {
-    "integer": re.compile(r"[-+]?\d[\d,]*"),
-    "decimal": re.compile(r"[-+]?(?:\d[\d,]*)?\.\d*"),
-    "fraction": re.compile(r"[-+]?(?:\d+/\d+|\\[dt]?frac(?:\{\d+\}|\d)(?:\{\d+\}|\d))"),
-    "choice": re.compile(r"\(?(?:\\text\{)?\(?[A-Z]\)?\}?\)?"),
-    "words": re.compile(r"(?:\\text\{)?[A-Za-z][A-Za-z' -]+\}?"),
-    "relation": re.compile(r".*(?:[=<>]|\\(?:leq?|geq?|neq?|in)\b).*", re.S),
-    "tuple or interval": re.compile(r"(?:\\left)?[(\[][^,]*,.*[)\]]", re.S),
-    "list or set": re.compile(r".*,.*", re.S),
-}
-"""Kinds of gold answers by their spelling; the first that fits."""
 
 
 @dataclass(frozen=True)
@@ -55,69 +39,30 @@ class Pair:
         return self.is_judged and self.rights[0] != self.rights[1]
 
 
-@dataclass(frozen=True)
-class Agreement:
-    """The agreement of two judges: the mean over problems of the share of responses, with its 95 %
-    interval, and the counts of responses behind it."""
-
-    share: Estimate | None
-    """None where no response was judged by both."""
-    both: int
-    only_ours: int
-    only_theirs: int
-    neither: int
-    unjudged: int
-
-    @property
-    def responses(self) -> int:
-        """Return the number of responses judged by both."""
-        return self.both + self.only_ours + self.only_theirs + self.neither
+def paired(results: Sequence[Result]) -> list[Pair]:
+    """Pair the rows of each of our results with those of the peer's, which follows it."""
+    return [
+        Pair((ours.model, ours.data, problem.id), row, other)
+        for ours, theirs in zip(results[::2], results[1::2], strict=True)
+        for problem, same in zip(ours.problems, theirs.problems, strict=True)
+        for row, other in zip(problem.rows, same.rows, strict=True)
+    ]
 
 
-def judged_twice(
-    given: Sequence[ImportedResponse], peer: Verifier, workers: int, on_batch: Callable[[int], None]
-) -> list[Pair]:
-    """Judge the responses of one file by our rules, in the form that its rows say, and by a peer.
-    Raises UserError if the rows disagree about the form."""
-    with open_judge(OURS, format=format_of_rows(given), workers=workers) as verifier:
-        ours = judged_rows(given, verifier, lambda size: None)
-    theirs = judged_rows(given, peer, on_batch)
-    both = zip(ours, theirs, strict=True)
-    return [Pair((row["id"], row["problem"] or ""), row, other) for row, other in both]
-
-
-def response_files(source: str) -> list[str]:
-    """List the response files of a run or a result directory; any other source is itself the file.
-    Raises UserError for a directory without any."""
-    directory = Path(source)
-    if not directory.is_dir():
-        return [source]
-    found = [str(path) for name in _FOLDERS for path in sorted(directory.glob(f"{name}/*.jsonl"))]
-    if not found:
-        folders = " or ".join(f"{name}/*.jsonl" for name in _FOLDERS)
-        raise UserError(f"{source}: neither a run nor a finished result: no {folders} in it")
-    return found
-
-
-def agreement(pairs: Sequence[Pair]) -> Agreement:
-    """Count and average over problems, without responses whose answer one judge did not judge."""
+def agreement(pairs: Sequence[Pair]) -> dict[str, Any]:
+    """Compute the mean over problems of the share of responses on which the judges agree, with its
+    95 % interval (None where none was judged by both), and count the responses behind it."""
     judged = [pair for pair in pairs if pair.is_judged]
     by_problem = by_key(judged, lambda pair: pair.problem)
     shares = [sum(not pair.differs for pair in of) / len(of) for of in by_problem.values()]
     least = min(map(len, by_problem.values()), default=1)
     rights = [pair.rights for pair in judged]
-    counts = [rights.count(pair) for pair in ((True, True), (True, False), (False, True))]
-    counts += [len(judged) - sum(counts), len(pairs) - len(judged)]
-    return Agreement(estimate(shares, least), *counts)
-
-
-def parts(pairs: Iterable[Pair], of: Callable[[Pair], Any]) -> Mapping[str, list[Pair]]:
-    """Group the pairs by a value of theirs, most frequent first."""
-    found = by_key(pairs, lambda pair: str(of(pair)))
-    return dict(sorted(found.items(), key=lambda item: (-len(item[1]), item[0])))
-
-
-def answer_kind(gold: str) -> str:
-    """Classify a gold answer by its spelling: `integer`, `fraction`, …, else `expression`."""
-    bare = gold.strip().strip("$").strip()
-    return next((kind for kind, form in _KINDS.items() if form.fullmatch(bare)), "expression")
+    return {
+        "share": as_json(estimate(shares, least)),
+        "judged by both": len(judged),
+        "both right": rights.count((True, True)),
+        "only ours": rights.count((True, False)),
+        f"only {PEER}": rights.count((False, True)),
+        "neither": rights.count((False, False)),
+        "not judged": len(pairs) - len(judged),
+    }

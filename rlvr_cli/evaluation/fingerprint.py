@@ -60,7 +60,7 @@ def judge_versions(judge: str) -> dict[str, str]:
     """Return the versions that the judge's verdicts depend on, without our own rules. Raises
     UserError if there is no such judge, or it is not installed."""
     if judge not in JUDGES:
-        raise UserError(f"--judge {judge}: no such judge; choose from {', '.join(JUDGES)}")
+        raise UserError(f"--judge {judge}: no such judge; choose from {', '.join(JUDGES)}, both")
     try:
         return JUDGES[judge].versions()
     except PackageNotFoundError as error:

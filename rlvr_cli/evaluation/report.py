@@ -152,8 +152,8 @@ def figures(
     return {
         "problems": len(problems),
         "responses": len(rows),
-        "pass@k": {str(k): _as_json(estimators.pass_estimate(tallies, k)) for k in ks},
-        "cons@k": {str(k): _as_json(estimators.cons_estimate(votes, k)) for k in ks},
+        "pass@k": {str(k): as_json(estimators.pass_estimate(tallies, k)) for k in ks},
+        "cons@k": {str(k): as_json(estimators.cons_estimate(votes, k)) for k in ks},
         "format_share": mean(row["format_ok"] for row in rows) if has_format else None,
         "cut_off_share": mean(end == "length" for end in ends),
         "timeouts": verdicts.count("timeout"),
@@ -174,7 +174,7 @@ def report_entry(result: Result, ks: Sequence[int], by: Sequence[str]) -> dict[s
         **figures(result.problems, ks, has_format),
     }
     if result.any_form is not None:
-        entry["any_form"] = _as_json(result.any_form)
+        entry["any_form"] = as_json(result.any_form)
     if by:
         entry["by"] = {
             field: {
@@ -246,7 +246,7 @@ def compared(ours: Result, theirs: Result, ks: Sequence[int]) -> dict[str, Any]:
                 found = estimators.paired_difference(
                     [value(a, k) for a, _ in both], [value(b, k) for _, b in both]
                 )
-                entry[name][str(k)] = _as_json(found)
+                entry[name][str(k)] = as_json(found)
     return entry
 
 
@@ -260,7 +260,7 @@ def by_value(problems: Sequence[JudgedProblem], field: str) -> dict[str, list[Ju
     return {value: parts[value] for value in sorted(parts, key=numbers_first)}
 
 
-def _as_json(found: Any) -> dict[str, Any] | None:
+def as_json(found: Any) -> dict[str, Any] | None:
     """Convert an estimate or a difference, its interval to a pair."""
     if found is None:
         return None

@@ -240,7 +240,7 @@ class RunLifecycle:
                 self.display.result("pass@1", f"{of_set}{change} training ({now['settings']})")
             levels = [found.get("by_level", {}) for found in (self.before, after)]
             if levels[0].keys() == levels[1].keys() != set():
-                self.display.block(by_level(*levels))
+                self.display.table(by_level(*levels))
         if self.best:
             self.display.say(
                 "best", f"pass@1 {self.best['pass@1']:.3f} at checkpoints/step-{self.best['step']}"

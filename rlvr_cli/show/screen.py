@@ -10,7 +10,7 @@ from rich.text import Text
 from rlvr_cli.console.curves import MEASURED, measured_sets, points
 from rlvr_cli.console.display import Display
 from rlvr_cli.console.steps import StepLines
-from rlvr_cli.console.tables import shown
+from rlvr_cli.console.tables import cell, shown, significance
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.settings import leaves
 from rlvr_cli.core.text import plural, printable, shortened
@@ -20,7 +20,7 @@ from rlvr_cli.show.source import ShownGroup, Source, as_trained, reason, trained
 
 _LONGEST_TEXT = 20_000
 """Characters of a response on the screen."""
-_SHOWN, _ANSWERS, _CELL, _REDRAWN_S = 20, 3, 32, 1.0
+_SHOWN, _ANSWERS, _REDRAWN_S = 20, 3, 1.0
 
 
 def show_runs(runs: Sequence[Source], display: Display) -> None:
@@ -89,8 +89,8 @@ def _paired(ours: Sequence[JudgedProblem], theirs: Sequence[JudgedProblem]) -> l
         return ["no problem in common", "-"]
     left, right = ([pass_at_k(t.n, t.correct, 1) for t in side] for side in zip(*both, strict=True))
     found = paired_difference(left, right)
-    p = "<0.001" if found.p < 0.001 else f"{found.p:.3f}"
-    return [f"{found.value:+.3f} [{found.low:.3f}, {found.high:.3f}]", p]
+    difference = f"{found.value:+.3f} [{found.low:.3f}, {found.high:.3f}]"
+    return [difference, significance(found.p)]
 
 
 def show_results(results: Sequence[Source], by: Sequence[str], display: Display) -> None:
@@ -222,9 +222,3 @@ def follow(runs: Sequence[Source], display: Display) -> None:
 def cut(text: str, most: int = _LONGEST_TEXT) -> str:
     """Return the first `most` characters of a text, and how many it has if that is not all."""
     return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters in all)"
-
-
-def cell(value: object) -> str:
-    """Put a value on one line of a table, cut if it is long."""
-    text = "-" if value is None else " ".join(str(value)[: 4 * _CELL].split())
-    return text if len(text) <= _CELL else f"{text[: _CELL - 1]}…"

@@ -54,7 +54,7 @@ def test_help_has_the_defaults_of_the_model(command):
     assert checked >= 5
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "audit", "export"])
+@pytest.mark.parametrize("command", [*COMMANDS, "export"])
 def test_every_option_says_what_it_means(command):
     for name, text in lines(command).items():
         meaning = re.sub(r"^-\w|<[^>]*>|\[[^]]*\]|[A-Z=|]+(?= )", "", text).strip()
@@ -70,7 +70,7 @@ def test_help_has_the_defaults_of_the_command():
     assert "default" not in said["train"]["limit"]
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "audit", "export", "show", "doctor"])
+@pytest.mark.parametrize("command", [*COMMANDS, "export", "show", "doctor"])
 def test_examples_come_first_and_fit_80_columns(command):
     done = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "80", "NO_COLOR": "1"})
     text = get_command(app).commands[command].help

@@ -220,7 +220,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(rlvr, tmp_path, args, message):
 
 @pytest.mark.parametrize(
     ("command", "says"),
-    [("show", "4 of 4 steps"), ("export", "step 4 of"), ("audit", "agreement  ")],
+    [("show", "4 of 4 steps"), ("export", "step 4 of")],
 )
 def test_each_command_is_a_process_that_reads_a_finished_run(
     command, says, finished_run, rlvr_process, tmp_path

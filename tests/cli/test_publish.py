@@ -6,7 +6,7 @@ import json
 import pytest
 from conftest import invoke, jsonl, refused
 
-from rlvr_cli.cli.publish import ReportOptions, checked_judge, publish, report_options
+from rlvr_cli.cli.publish import ReportOptions, publish, report_options
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.evaluation.report import Result, judged_problems
@@ -76,16 +76,20 @@ def test_quiet_results_name_their_model_and_show_what_was_asked_for():
 
 
 def test_another_judge_takes_answers_of_any_form():
-    assert checked_judge("rlvr", ["data.answer_format=any"]) == "rlvr"
-    assert checked_judge("math-verify", ["data.limit=1"]) == "math-verify"
+    def checked(judge: str, *assignments: str) -> str:
+        return report_options((), (), None, None, judge, "table", assignments, True).judge
+
+    assert checked("rlvr", "data.answer_format=any") == "rlvr"
+    assert checked("both", "data.answer_format=any") == "both"
+    assert checked("math-verify", "data.limit=1") == "math-verify"
     with pytest.raises(UserError, match=r"takes answers of any form; leave data.answer_format out"):
-        checked_judge("math-verify", ["data.limit=1", " data.answer_format =any"])
+        checked("math-verify", "data.limit=1", " data.answer_format =any")
     with pytest.raises(UserError, match="no such judge"):
-        checked_judge("nobody", ())
+        checked("nobody")
 
 
 def test_what_is_to_be_said_is_checked_at_once():
-    asked = report_options(["1,4", "16"], ["level"], None, None, "rlvr", "md", ())
+    asked = report_options(["1,4", "16"], ["level"], None, None, "rlvr", "md", (), False)
     assert (asked.ks, asked.by, asked.format) == ((1, 4, 16), ("level",), "md")
     with pytest.raises(UserError, match="--format latex: choose from table, md, csv, json"):
-        report_options((), (), None, None, "rlvr", "latex", ())
+        report_options((), (), None, None, "rlvr", "latex", (), False)

@@ -59,7 +59,7 @@ def test_a_run_in_a_narrow_terminal_without_colors(tmp_path):
     plain = "\n".join(frames(shown))
     commands = plain.partition("\nnext ")[2]
     assert max(map(len, plain.removesuffix(commands).splitlines())) <= 60
-    assert re.search(r"^training .*2/2$", plain, re.M)
+    assert re.search(r"^training .* 2/2 ", plain, re.M)
     assert re.search(r"^ +1 .* \d\.\d{3} best$", plain, re.M)
     assert re.search(r"^ {11}\S", plain, re.M)
     assert "machine " not in plain

@@ -4,13 +4,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from rlvr_cli.console import bar, display
+from rlvr_cli.console import display
 
 
 @pytest.fixture
 def clock(monkeypatch):
     clock = SimpleNamespace(now=100.0)
     clock.monotonic = lambda: clock.now
-    for module in (bar, display):
-        monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(display, "time", clock)
     return clock

@@ -1,13 +1,14 @@
 """What people see: lines in a pipe, their pace, curves, and nothing that a terminal obeys."""
 
 import re
+from io import StringIO
 
-from small_groups import LATE, RIGHT, WRONG, made_group, made_rollout
+from rich.console import Console
+from small_groups import RIGHT, made_rollout
 
 from rlvr_cli.console.display import (
     Display,
     LiveResponse,
-    Pace,
     fail,
     measured,
     show_verdict,
@@ -22,8 +23,8 @@ def test_quiet_leaves_results_warnings_and_what_was_asked_for(capsys):
         display.say("said", NASTY)
         display.result("result", NASTY)
         display.warn(f"{NASTY}\nmore")
-        display.block(["a", "b"])
-        display.block(["c"], asked=True)
+        display.table([["a"], ["b"]])
+        display.table([["c"]], asked=True)
         display.print_curves([])
         display.lines([NASTY])
     out, err = capsys.readouterr()
@@ -50,52 +51,51 @@ def test_a_table_is_plain_in_a_pipe_and_wraps_in_a_narrow_terminal(capsys):
     shown = [line.rstrip() for line in plain.splitlines()]
     header = f"{'name':<12}  {'value':>14}"
     assert shown[:4] == ["", header, "a long name\ufffd  0.5 [0.1, 0.9]", ""]
-    assert shown[4:6] == ["", "name    value"]
+    assert shown[4:6] == ["", "name       value"]
     assert max(map(len, shown[4:])) <= 16
     assert "".join(line[:8].strip() for line in shown[6:]) == "a longname\ufffd"
 
 
-def test_in_a_pipe_progress_is_the_notes_that_are_printed(capsys):
-    for quiet in (False, True):
-        with Display(quiet).progress("working", 3) as bar:
-            bar.tick("one [x]")
-            bar.tick("two", print_note=False)
+def test_in_a_pipe_progress_is_a_line_every_ten_seconds(capsys, clock):
+    for quiet, lines in ((False, True), (True, True), (False, False)):
+        with Display(quiet).progress("working", 8, 2, lines=lines) as bar:
+            for seconds in (9.5, 0.5, 9.0, 1.5):
+                clock.now += seconds
+                bar.tick("pass@1 [x]")
+    assert capsys.readouterr().err.splitlines() == [
+        "pass@1 [x]  4/8  0:00:02 left",  # 1 in 0.5 s after the first, 4 are left
+        "pass@1 [x]  6/8  0:00:08 left",
+    ]
+
+
+def test_a_bar_has_its_phase_its_share_and_the_time_left(clock):
+    def drawn(width: int = 100) -> str:
+        console = Console(width=width, file=StringIO())
+        console.print(bar.bar.get_renderable())
+        return console.file.getvalue().rstrip()
+
+    display = Display()
+    display.console._force_terminal = True
+    with display.progress("training\x1b", 14, 2) as bar:
+        for _ in range(3):
+            clock.now += 20
             bar.tick()
-    assert capsys.readouterr().err == "one [x]\n"
+        bar.enter("rollout", 0, 0, 0)
+        clock.now += 5
+        bar.enter("rollout", 112, 256, 9500)
+        line = drawn()
+        assert line.startswith("training\ufffd ━━")
+        assert line.endswith(" 5/14 sampling 112/256  1,900 tok/s 03:00")  # 9 steps of 20 s
+        assert max(max(map(len, drawn(width).splitlines())) for width in (8, 20, 40, 60)) <= 60
+        bar.enter("update", 1, 4, 0)
+        assert drawn().endswith(" 5/14 updating 1/4 03:00")
 
 
-def test_pace_of_problems(clock):
-    pace = Pace(total=10, done=2)
-    clock.now += 60
-    note = pace.note(made_group("a", RIGHT, WRONG, LATE, LATE))
-    assert note == "pass@1 0.500  3/10  0.0667 responses/s  7.0 min left"
-    clock.now += 60
-    assert pace.note(made_group("b", LATE)).startswith(
-        "pass@1 0.500  4/10  0.0417 responses/s  6.0"
-    )
-    assert pace.note(made_group("c", RIGHT)).startswith("pass@1 0.750  5/10")
-    assert pace.summary("responses") == "6 responses in 120.0 s, 0 a second"
-
-
-def test_pace_of_responses(clock):
-    pace = Pace(total=100)
-    assert pace.count(1).startswith("1/100  1e+06 responses/s")  # at once
-    pace = Pace(total=100)
-    clock.now += 0.5
-    assert pace.count(10) == "10/100  20 responses/s  0.1 min left"
-    pace = Pace(total=100)
-    clock.now += 2
-    assert pace.count(40) == "40/100  20 responses/s  0.1 min left"
-    assert pace.note(made_group("c", LATE)).startswith("pass@1 not measured  41/100")
-    assert pace.summary("responses") == "41 responses in 2.0 s, 20 a second"
-
-
-def test_a_line_is_due_every_ten_seconds(clock):
-    pace, due = Pace(total=100), []
-    for seconds in (9.5, 0.5, 9.0, 1.5, 3.0):
-        clock.now += seconds
-        due.append(pace.is_due())
-    assert due == [False, True, False, True, False]
+def test_how_fast_was_judged(capsys, clock):
+    with Display().judging(40) as on_batch:
+        clock.now += 2
+        on_batch(40)
+    assert capsys.readouterr().err == "judged     40 responses in 2.0 s, 20 a second\n"
 
 
 def test_figures_in_words():

@@ -82,9 +82,9 @@ def test_pass_at_1_by_level_is_a_mean_over_problems_numbers_in_order():
     found = by_level(groups)
     assert list(found.items()) == [("2", 0.75), ("9", None), ("10", 1.0)]
     assert tables.by_level(found, {"2": 1.0, "9": None, "10": 1.0}) == [
-        "level      2  9    10",
-        "before  0.75  -  1.00",
-        "after   1.00  -  1.00",
+        ["level", "2", "9", "10"],
+        ["before", "0.75", "-", "1.00"],
+        ["after", "1.00", "-", "1.00"],
     ]
 
 

@@ -524,11 +524,11 @@ def seen_at_once(name: str, says: str, run: Path) -> bool:
     return False
 
 
-@pytest.mark.parametrize("command", ["audit", "eval --responses"])
+@pytest.mark.parametrize("command", ["eval --responses", "eval --judge both --responses"])
 def test_a_rollout_edited_is_noticed_by_whoever_reads_it(command, whole, tmp_path):
     shutil.copytree(whole, tmp_path / "run")
     asked = (*command.split(), ROLLOUT, "-q")
-    read = Situation("as it was", asked, "agreement|pass@1", rc=0)
+    read = Situation("as it was", asked, "pass@1", rc=0)
     assert "not as the run" not in check(read, tmp_path).err
     edit("wrong|truncated|bad_format|no_answer", "correct", ROLLOUT)(tmp_path)
     check(Situation("edited", asked, DIFFERS, rc=0), tmp_path)

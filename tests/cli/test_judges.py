@@ -1,4 +1,4 @@
-"""`rlvr audit` and `--judge`, through the real command line."""
+"""`--judge math-verify` and `--judge both`, through the real command line."""
 
 import json
 import shutil
@@ -14,12 +14,13 @@ OURS_ONLY = {"id": "a", "answer": "Friday", "response": "The answer is Friday.",
 THEIRS_ONLY = {"id": "b", "answer": r"\frac13", "response": r"\boxed{0.3333333}", "level": 2}
 BOTH = {"id": "c", "answer": "9", "response": r"\boxed{9}", "level": 2}
 NEITHER = {"id": "c", "answer": "9", "response": r"\boxed{8}", "level": 2}
+JUDGED_BY_BOTH = ("eval", "--responses", "-", "--judge", "both")
 ROWS = jsonl(OURS_ONLY, THEIRS_ONLY, BOTH, NEITHER)
 TINY = ("-n", "1", "--max-tokens", "3", "--limit", "2", "--judge", "math-verify")
 
 
-def test_an_audit_pipes_the_rows_on_which_the_judges_differ(rlvr):
-    done = rlvr("audit", "-", "--by", "level", stdin=ROWS)
+def test_both_judges_pipe_the_rows_on_which_they_differ(rlvr):
+    done = rlvr(*JUDGED_BY_BOTH, "--by", "level", stdin=ROWS)
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     said = [(row["id"], row["verdict"], row["judge"]["verdict"]) for row in rows]
@@ -31,52 +32,58 @@ def test_an_audit_pipes_the_rows_on_which_the_judges_differ(rlvr):
     }
     assert rows[0]["judge"]["name"].startswith("math-verify 0.9")
     assert rows[0]["response"] == OURS_ONLY["response"]
-    assert "agreement  0.3333 [" in done.stderr  # 0, 0 and 2 of 2
-    assert "(3 problems, 4 responses)" in done.stderr
+    assert "agreement  0.333 [" in done.stderr  # 0, 0 and 2 of 2
+    assert "pass@1     0.5000 with responses on stdin (3 problems, 4 responses," in done.stderr
+    assert "pass@1     0.5000 with responses (math-verify) on stdin" in done.stderr
     tables = [line.split() for line in done.stderr.splitlines()]
-    assert ["2", "3", "0.5000"] in [words[:3] for words in tables]  # level 2: 0 and 2 of 2
-    assert ["integer", "2", "1.0000"] in [words[:3] for words in tables]
+    assert ["2", "0.500"] in [words[:2] for words in tables]  # level 2: 0 and 2 of 2
+    assert ["3", "1", "0", "1", "1", "0"] in [words[-6:] for words in tables]
 
 
-def test_an_audit_takes_a_result_directory(tmp_path):
-    done = invoke("eval", "--responses", "-", "--out", tmp_path / "out", stdin=ROWS)
-    assert done.exit_code == 0, done.stderr
-    done = invoke("audit", tmp_path / "out", "-q")
-    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == ["a", "b"]
-    (line,) = done.stderr.splitlines()
-    assert line.startswith("agreement  0.3333 [")
+def test_the_report_has_both_figures_and_the_agreement(tmp_path):
+    done = invoke(*JUDGED_BY_BOTH, "--out", tmp_path / "out", "-q", stdin=ROWS)
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert done.stderr.splitlines()[-1].startswith("agreement  0.333 [")
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert [entry["model"] for entry in report["results"]] == [
+        "responses",
+        "responses (math-verify)",
+    ]
+    assert report["agreement"]["only ours"] == report["agreement"]["only math-verify"] == 1
+    found = [path.read_text() for path in sorted((tmp_path / "out" / "responses").iterdir())]
+    assert [text.count("\n") for text in found] == [4, 4]
+    again = invoke(*JUDGED_BY_BOTH, "--against", tmp_path / "out", "-q", stdin=ROWS)
+    assert again.exit_code == 0, again.stderr
 
 
 def test_a_format_is_ours_alone():
     form = {"id": 1, "answer": "5", "verifier": "think_answer"}
     good = form | {"response": "<think>2 + 3</think><answer>5</answer>"}
-    done = invoke("audit", "-", stdin=jsonl(good, form | {"response": r"\boxed{5}"}))
+    done = invoke(*JUDGED_BY_BOTH, stdin=jsonl(good, form | {"response": r"\boxed{5}"}))
     assert done.stdout == ""
     tables = [line.split() for line in done.stderr.splitlines()]
-    assert ["bad_format", "0", "-", "0", "0", "0", "0", "1"] in tables
-    assert ["correct", "1", "1.0000"] in [words[:3] for words in tables]
+    assert ["bad_format", "-", "0", "0", "0", "0", "0", "1"] in tables
+    assert ["correct", "1.000"] in [words[:2] for words in tables]
 
 
 def test_what_was_not_judged_is_counted_apart():
     row = {"id": 1, "answer": "((", "response": "5"}
-    done = invoke("audit", "-", stdin=jsonl(row, BOTH))
+    done = invoke(*JUDGED_BY_BOTH, stdin=jsonl(row, BOTH))
     assert done.stdout == ""
     assert "1 response not judged by one or both" in done.stderr
-    assert "agreement  1.0000 [" in done.stderr
+    assert "agreement  1.000 [" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("args", "stdin", "message"),
     [
-        (["audit"], "", "audit: give a run, a result directory, a .jsonl file, or - for stdin"),
-        (["audit", "-"], "", "stdin: no responses in it"),
-        (["audit", "none.jsonl"], "", "none.jsonl"),
-        (["audit", "."], "", ".: neither a run nor a finished result: no rollouts/*.jsonl or"),
-        (["audit", "-", "--by", "x"], ROWS, "--by x: no such field in -; it has level"),
+        (JUDGED_BY_BOTH, "", "stdin: no responses in it"),
+        ((*JUDGED_BY_BOTH, "--by", "x"), ROWS, "--by x: no such field in stdin; it has level"),
+        (["eval", "--judge", "both"], "", "--judge both compares verdicts on responses that are"),
         (
             ["eval", "--responses", "-", "--judge", "prime"],
             ROWS,
-            "--judge prime: no such judge; choose from rlvr, math-verify",
+            "--judge prime: no such judge; choose from rlvr, math-verify, both",
         ),
         (
             ["eval", "--judge", "math-verify", "--set", "data.answer_format=boxed"],
@@ -98,19 +105,19 @@ def test_a_mistake_is_one_line(tmp_path, monkeypatch, args, stdin, message):
     ],
 )
 def test_a_row_that_cannot_be_judged_is_named(row, message):
-    done = invoke("audit", "-", stdin=jsonl(row, BOTH))
+    done = invoke(*JUDGED_BY_BOTH, stdin=jsonl(row, BOTH))
     assert (done.exit_code, done.stdout) == (2, "")
     assert message in done.stderr
-    done = invoke("audit", "-", "--skip-bad", stdin=jsonl(row, BOTH))
+    done = invoke(*JUDGED_BY_BOTH, "--skip-bad", stdin=jsonl(row, BOTH))
     assert done.exit_code == 0
-    assert "(1 problem, 1 response)" in done.stderr
+    assert "(1 problem, 1 response, " in done.stderr
 
 
 def test_a_field_of_the_rows_is_named():
     row = {"id": "a", "gold_text": "5", "response": "\\boxed{5}"}
-    done = invoke("audit", "-", "--field", "answer=gold_text", stdin=jsonl(row))
+    done = invoke(*JUDGED_BY_BOTH, "--field", "answer=gold_text", stdin=jsonl(row))
     assert done.exit_code == 0, done.stderr
-    assert "(1 problem, 1 response)" in done.stderr
+    assert "(1 problem, 1 response, " in done.stderr
 
 
 def test_a_library_that_is_not_there_is_one_line(monkeypatch):
@@ -120,7 +127,9 @@ def test_a_library_that_is_not_there_is_one_line(monkeypatch):
         raise PackageNotFoundError(name)
 
     monkeypatch.setattr("verifiers.judges.version", missing)
-    assert "--judge math-verify: math-verify is not installed" in refused("audit", "-", stdin=ROWS)
+    assert "--judge math-verify: math-verify is not installed" in refused(
+        *JUDGED_BY_BOTH, stdin=ROWS
+    )
 
 
 def test_another_judge_gives_the_figures(tmp_path):
@@ -169,7 +178,7 @@ def test_another_version_does_not_go_on_with_a_result(tmp_path, monkeypatch):
 
 def test_judging_without_a_model_loads_no_torch():
     code = (
-        "import sys, rlvr_cli.show.audit_report, rlvr_cli.cli.responses\n"
+        "import sys, rlvr_cli.cli.responses\n"
         "print({'torch', 'transformers', 'sympy', 'math_verify'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
