@@ -272,6 +272,7 @@ def main() -> None:
             copy, tests = copies.get(), tests_of(module)
             started = time.monotonic()
             if not run_tests(copy, tests, None):
+                copies.put(copy)  # the others wait for it
                 raise SystemExit(f"{module}: {' '.join(tests)} fail without any fault")
             limit = 10 * (time.monotonic() - started)
             every = mutants(module)
