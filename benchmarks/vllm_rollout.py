@@ -31,8 +31,7 @@ from rlvr_cli.data.prompts import render_prompts
 from rlvr_cli.evaluation.measure import evaluate
 from rlvr_cli.evaluation.result_dir import PartialResult
 from rlvr_cli.model.loading import load_model
-from rlvr_cli.rollout.engines.vllm_engine import VllmEngine
-from rlvr_cli.rollout.engines.vllm_import import import_vllm
+from rlvr_cli.rollout.engines.vllm_engine import VllmEngine, import_vllm
 from rlvr_cli.rollout.sampler import Sampler, response_row, response_seed
 from verifiers import Verifier
 

@@ -17,12 +17,6 @@ class Engine(Protocol):
 
     name: str
     """The library that samples, as it is imported."""
-    itemsize: int
-    """Bytes of a weight, a key or a value."""
-    kv_tokens: int
-    """Tokens whose keys and values fit at once."""
-    max_sequences: int
-    """Responses that are decoded together at most."""
 
     def generate(
         self,

@@ -1,7 +1,4 @@
-"""Rollouts through any causal model of transformers: one prefill per prompt, finished rows leave.
-
-A model whose layers keep more than plain keys and values decodes through `own_cache`.
-"""
+"""Rollouts through any causal model of transformers: a prefill per prompt, finished rows leave."""
 
 import sys
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -9,14 +6,19 @@ from dataclasses import replace
 from itertools import takewhile
 
 import torch
-from transformers import PreTrainedModel
+from transformers import (
+    GenerationConfig,
+    LogitsProcessorList,
+    PreTrainedModel,
+    StoppingCriteriaList,
+)
 
+from rlvr_cli.core.libraries import replaced
 from rlvr_cli.core.types import Completion, SamplingParams
 from rlvr_cli.model.attention import attention_sizes
 from rlvr_cli.model.forward import PACKED, Forward
 from rlvr_cli.rollout.engines.base import Listener, refuse_prompts
 from rlvr_cli.rollout.engines.kv_cache import GroupCache, moved_up
-from rlvr_cli.rollout.engines.own_cache import decode_with_own_cache
 from rlvr_cli.rollout.engines.quick_layers import quick_layers
 from rlvr_cli.rollout.engines.sampling import Drawn, sample, uniform
 
@@ -46,9 +48,7 @@ class TransformersEngine:
         config = model.config.get_text_config()
         sizes = attention_sizes(config)
         numbers = 2 * config.num_hidden_layers * sizes.kv_heads * sizes.head_dim
-        self.itemsize = model.dtype.itemsize
-        self.kv_tokens = (kv_budget_mb << 20) // (numbers * self.itemsize)
-        self.max_sequences = sys.maxsize
+        self.kv_tokens = (kv_budget_mb << 20) // (numbers * model.dtype.itemsize)
         self.context = getattr(config, "max_position_embeddings", None) or sys.maxsize
         self.quick = quick_layers(model) if forward.packed else None
 
@@ -116,10 +116,8 @@ class TransformersEngine:
         drawn = Drawn(len(prompts), params, set(self.stop_ids.tolist()), listener)
         row_seeds = [seed + i for seed in seeds for i in range(G)]
         if not self.forward.packed:
-            rows = [prompt for prompt in prompts for _ in range(G)]
-            yield from decode_with_own_cache(
-                self.model, rows, row_seeds, params, self.vocab_size, self.stop_ids, drawn
-            )
+            rows = [list(prompt) for prompt in prompts for _ in range(G)]
+            yield from self._decode_with_own_cache(rows, row_seeds, params, drawn)
             return
         lengths_P = torch.tensor([len(prompt) for prompt in prompts], device=device)
         cache = self._prefill(prompts, lengths_P)
@@ -146,6 +144,41 @@ class TransformersEngine:
                 cache.keep(keep)
                 row_B, token_B, position_B = row_B[keep], token_B[keep], position_B[keep]
                 seeds_B, done_B = seeds_B[keep], done_B[keep]
+
+    def _decode_with_own_cache(
+        self, rows: list[list[int]], seeds: list[int], params: SamplingParams, drawn: Drawn
+    ) -> list[tuple[int, list[Completion]]]:
+        """Decode rows of one length with the model's own cache: recurrent states, sliding windows,
+        sinks. Return (prompt index, completions) in the order in which they ended."""
+        ids = torch.tensor(rows, device=self.model.device)
+        seeds_B = torch.tensor(seeds, device=self.model.device)
+        done_B = torch.zeros_like(seeds_B, dtype=torch.bool)
+        finished: list[tuple[int, list[Completion]]] = []
+
+        def draw(input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+            """Draw each row's token by its seed; `generate` has no choice."""
+            draws_B = uniform(seeds_B, input_ids.shape[1] - ids.shape[1])
+            token_B, logprob_B = sample(
+                scores[:, : self.vocab_size], draws_B, params.temperature, params.top_p
+            )
+            row_B = (~done_B).nonzero()[:, 0]
+            finished.extend(drawn.add(row_B, token_B[row_B], logprob_B[row_B]))
+            done_B.logical_or_(torch.isin(token_B, self.stop_ids))
+            return torch.full_like(scores, -torch.inf).scatter(-1, token_B[:, None], 0.0)
+
+        # Settings of the model's own (penalties, top-k) must not reach into the distribution.
+        settings = GenerationConfig(
+            max_new_tokens=params.max_tokens, do_sample=False, pad_token_id=0, eos_token_id=None
+        )
+        with replaced(self.model, "generation_config", settings):
+            self.model.generate(
+                ids,
+                attention_mask=torch.ones_like(ids),
+                generation_config=settings,
+                logits_processor=LogitsProcessorList([draw]),
+                stopping_criteria=StoppingCriteriaList([lambda *_, **__: done_B]),
+            )
+        return finished
 
     def _prefill(self, prompts: Sequence[Sequence[int]], lengths_P: torch.Tensor) -> GroupCache:
         """Compute keys and values of every prompt but its last token, padded on the right.

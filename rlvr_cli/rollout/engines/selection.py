@@ -74,7 +74,7 @@ def bytes_a_parameter(config: Config) -> tuple[float, float]:
 
 def check_before_loading(config: Config, training: bool) -> None:
     """Raise UserError if vLLM does not know the architecture or the GPU is too small for it."""
-    from rlvr_cli.rollout.engines.vllm_import import known_architectures
+    from rlvr_cli.rollout.engines.vllm_engine import known_architectures
 
     model = config.model
     described = read_config(model)

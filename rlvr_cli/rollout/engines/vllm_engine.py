@@ -2,10 +2,13 @@
 
 import copy
 import math
+import os
+import random
+import sys
 import tempfile
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -18,11 +21,18 @@ from rlvr_cli.core.types import Completion, SamplingParams
 from rlvr_cli.model.loading import default_device
 from rlvr_cli.ranks.group import is_joined, world
 from rlvr_cli.rollout.engines.base import Listener, refuse_prompts
-from rlvr_cli.rollout.engines.vllm_import import LOG_LEVEL, import_vllm, unchanged_process
 
 _SEQUENCES = 512
 """Responses that are decoded together at most."""
 _BATCH_TOKENS = 8192
+_LOG_LEVEL, _QUIET = "VLLM_LOGGING_LEVEL", "CRITICAL"
+_ENVIRONMENT = {
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # no process of its own: weights are handed over live
+    _LOG_LEVEL: _QUIET,
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # the trainer's threads stay as they are
+    "VLLM_LOGGING_STREAM": "ext://sys.stderr",
+    "VLLM_NO_USAGE_STATS": "1",
+}
 
 
 class VllmEngine:
@@ -69,13 +79,9 @@ class VllmEngine:
             except Exception as error:  # whatever vLLM refuses
                 reason = str(error).strip().split("\n")[0]
                 raise UserError(
-                    f"--engine vllm: vLLM cannot start ({reason}); {LOG_LEVEL}=INFO shows more"
+                    f"--engine vllm: vLLM cannot start ({reason}); {_LOG_LEVEL}=INFO shows more"
                 ) from None
         self.context = int(self.llm.model_config.max_model_len)
-        self.max_sequences = _SEQUENCES
-        self.itemsize = 2 if self._on_gpu else 4
-        cache = self.llm.llm_engine.vllm_config.cache_config
-        self.kv_tokens = int(cache.num_gpu_blocks * cache.block_size)
         self._asleep = False
         self.sync_weights(model.named_parameters())
 
@@ -232,3 +238,49 @@ def _completion(output: Any, temperature: float) -> Completion:
     if temperature == 0:
         logprobs = [0.0] * len(logprobs)
     return Completion(list(output.token_ids), logprobs, output.finish_reason)
+
+
+def import_vllm() -> Any:
+    """Import vllm, configured to stay in this process and to keep stdout clean."""
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    import vllm
+
+    return vllm
+
+
+def known_architectures() -> Collection[str]:
+    """Return the architectures that this version of vLLM supports."""
+    with unchanged_process():
+        import_vllm()
+        from vllm.model_executor.models import ModelRegistry
+    return ModelRegistry.get_supported_archs()
+
+
+@contextmanager
+def unchanged_process() -> Iterator[None]:
+    """Undo the side effects of starting vLLM: it prints to stdout and stderr whatever its log
+    level, reseeds the random numbers and forbids setting the number of threads."""
+    set_threads, threads = torch.set_num_threads, torch.get_num_threads()
+    random_state = torch.random.get_rng_state()
+    python_random_state = random.getstate()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = [os.dup(1), os.dup(2)]
+    with tempfile.TemporaryFile() as unread:
+        os.dup2(2, 1)
+        if os.environ.get(_LOG_LEVEL, _QUIET) == _QUIET:
+            os.dup2(unread.fileno(), 1)
+            os.dup2(unread.fileno(), 2)
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            for stream, descriptor in enumerate(kept, 1):
+                os.dup2(descriptor, stream)
+                os.close(descriptor)
+            torch.set_num_threads = set_threads
+            torch.set_num_threads(threads)
+            torch.random.set_rng_state(random_state)
+            random.setstate(python_random_state)

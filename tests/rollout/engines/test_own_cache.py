@@ -1,22 +1,22 @@
 """Decoding with a model's own cache: its own distribution, whatever its settings ask for."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from conftest import random_model
 from transformers import GenerationConfig
 
 from rlvr_cli.core.types import SamplingParams
-from rlvr_cli.rollout.engines.own_cache import decode_with_own_cache
-from rlvr_cli.rollout.engines.sampling import Drawn
+from rlvr_cli.model.forward import PACKED
+from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
 
-PROMPTS, STOP = [[5, 6, 7], [8, 9, 10]], torch.tensor([1])
-SEEDS = [100, 101, 200, 201]
+PROMPTS = [[5, 6, 7], [8, 9, 10]]
 
 
 def decode(model, params, vocab_size=50, listener=None):
-    rows = [prompt for prompt in PROMPTS for _ in range(2)]
-    drawn = Drawn(len(PROMPTS), params, {1}, listener)
-    return dict(decode_with_own_cache(model, rows, SEEDS, params, vocab_size, STOP, drawn))
+    engine = TransformersEngine(model, vocab_size, [1], 1, replace(PACKED, packed=False))
+    return dict(engine.generate(PROMPTS, params, [100, 200], listener))
 
 
 @pytest.mark.parametrize("family", ["mamba", "mistral-sliding"])

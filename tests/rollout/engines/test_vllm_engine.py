@@ -3,6 +3,7 @@ contract of an engine is tested in test_engine.py with the real one."""
 
 import json
 import os
+import random
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,15 +14,14 @@ from conftest import random_model
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Completion, SamplingParams
-from rlvr_cli.rollout.engines.vllm_engine import VllmEngine
+from rlvr_cli.rollout.engines import vllm_engine
+from rlvr_cli.rollout.engines.vllm_engine import VllmEngine, import_vllm, unchanged_process
 
 
 class Core:
     """The engine inside: gives one more token a step to every request, two in all."""
 
     def __init__(self) -> None:
-        cache = SimpleNamespace(num_gpu_blocks=10, block_size=16)
-        self.vllm_config = SimpleNamespace(cache_config=cache)
         self.requests, self.aborted = {}, []
 
     def step(self):
@@ -102,7 +102,7 @@ def test_vllm_is_started_with_the_models_sizes_and_runs_no_code_of_it():
     assert (config["vocab_size"], config["tie_word_embeddings"]) == (45, False)
     assert config["architectures"] == ["Qwen2ForCausalLM"]
     assert (model.config.vocab_size, model.config.tie_word_embeddings) == (50, True)
-    assert (engine.context, engine.kv_tokens, engine.itemsize) == (128, 160, 4)
+    assert engine.context == 128
 
 
 def test_weights_are_pushed_by_every_name_and_without_rows_of_no_token():
@@ -167,3 +167,33 @@ def test_what_goes_wrong_is_one_line(vllm, monkeypatch):
     vllm.LLM = refuse
     with pytest.raises(UserError, match=r"--engine vllm: vLLM cannot start \(no room\); "):
         make(random_model())
+
+
+def test_the_process_is_as_it_was(capfd, monkeypatch):
+    monkeypatch.delenv("VLLM_LOGGING_LEVEL", raising=False)
+    before = torch.random.get_rng_state(), random.getstate(), torch.get_num_threads()
+    with unchanged_process():
+        os.write(1, b"said on stdout by vLLM")
+        os.write(2, b"and on stderr")
+        torch.manual_seed(99)
+        random.seed(99)
+        torch.set_num_threads(before[2] + 1)
+        torch.set_num_threads = None
+    assert torch.equal(torch.random.get_rng_state(), before[0])
+    assert (random.getstate(), torch.get_num_threads()) == before[1:]
+    assert capfd.readouterr() == ("", "")
+    monkeypatch.setenv("VLLM_LOGGING_LEVEL", "INFO")
+    with unchanged_process():
+        os.write(1, b"said")
+    assert capfd.readouterr() == ("", "said")
+
+
+def test_what_was_set_stays_set(monkeypatch):
+    for name in vllm_engine._ENVIRONMENT:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("VLLM_LOGGING_LEVEL", "INFO")
+    import_vllm()
+    found = {name: os.environ.pop(name) for name in vllm_engine._ENVIRONMENT}
+    assert found.pop("VLLM_LOGGING_LEVEL") == "INFO"
+    assert found.pop("VLLM_ENABLE_V1_MULTIPROCESSING") == "0"
+    assert len(found) == 3
