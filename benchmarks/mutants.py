@@ -55,7 +55,6 @@ ALSO = {
     "rlvr_cli/model/policy.py": [f"{_TRAINING}update.py"],
     "rlvr_cli/rollout/engines/sampling.py": ["tests/rollout/engines/test_hf_engine.py"],
     "rlvr_cli/rollout/engines/hf_engine.py": [],
-    "rlvr_cli/rollout/given.py": [],
     "rlvr_cli/rollout/memory.py": [],
     "rlvr_cli/runs/checkpoint.py": [],
     "rlvr_cli/runs/guards.py": [],
