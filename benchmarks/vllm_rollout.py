@@ -28,11 +28,12 @@ import torch
 from rlvr_cli.core.types import Group, Prompt, SamplingParams
 from rlvr_cli.data.problems import load_problems
 from rlvr_cli.data.prompts import render_prompts
+from rlvr_cli.data.rows import response_row
 from rlvr_cli.evaluation.measure import evaluate
 from rlvr_cli.evaluation.result_dir import PartialResult
 from rlvr_cli.model.loading import load_model
 from rlvr_cli.rollout.engines.vllm_engine import VllmEngine, import_vllm
-from rlvr_cli.rollout.sampler import Sampler, response_row, response_seed
+from rlvr_cli.rollout.sampler import Sampler, response_seed
 from verifiers import Verifier
 
 CLOCKS = {"the clock": time.perf_counter, "the processor": time.process_time}

@@ -14,6 +14,7 @@ from rlvr_cli.core.text import plural
 from rlvr_cli.core.types import Group, Prompt, SamplingParams
 from rlvr_cli.data.problems import ProblemSet, load_all
 from rlvr_cli.data.prompts import template_text
+from rlvr_cli.data.rows import response_row
 from rlvr_cli.data.sources import DEFAULT_PROMPT
 from rlvr_cli.evaluation import fingerprint
 from rlvr_cli.evaluation.measure import evaluate
@@ -24,7 +25,7 @@ from rlvr_cli.evaluation.result_dir import PartialResult, ResultDirectory, file_
 from rlvr_cli.model.loading import has_own_settings, model_files, published_sampling
 from rlvr_cli.ranks.group import decided, is_first
 from rlvr_cli.rollout.plan import Plan, choose_format, plan_for
-from rlvr_cli.rollout.sampler import Sampler, response_row
+from rlvr_cli.rollout.sampler import Sampler
 from rlvr_cli.rollout.session import Session, open_session, prompts_for
 from rlvr_cli.runs.narration import say_template, warn_of_bad_golds
 from verifiers import OURS, Format, open_judge

@@ -11,11 +11,6 @@ FieldName = Literal["problem", "answer", "id", "response"]
 """What is read of a row of problems, or of responses to them."""
 
 
-ROW_KEYS = (
-    *("id", "sample", "problem", "prompt", "response", "finish_reason", "n_tokens", "answer"),
-    *("extracted", "verdict", "format_ok", "reward", "verifier"),
-)
-"""The keys of a response row; the problem's own fields follow them."""
 PROBLEM_SET = "problem_set"
 """The field of a row that says which of several sets its problem is of."""
 

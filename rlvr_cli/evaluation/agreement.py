@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlvr_cli.core.types import by_key
+from rlvr_cli.data.rows import ResponseRow
 from rlvr_cli.evaluation.estimators import estimate
-from rlvr_cli.evaluation.report import UNJUDGED, ResponseRow, Result, as_json
+from rlvr_cli.evaluation.report import UNJUDGED, Result, as_json
 
 PEER = "math-verify"
 """The judge that others publish with."""

@@ -6,10 +6,11 @@ from typing import Any
 
 from rlvr_cli.core.text import plural
 from rlvr_cli.core.types import Group, Prompt, SamplingParams
+from rlvr_cli.data.rows import response_row
 from rlvr_cli.evaluation.estimators import cons_estimate, pass_estimate
 from rlvr_cli.evaluation.metrics import by_level, rollout_metrics
 from rlvr_cli.evaluation.report import Cluster, tally_of
-from rlvr_cli.rollout.sampler import Sampler, response_row, response_seed
+from rlvr_cli.rollout.sampler import Sampler, response_seed
 
 _SHARES = ("format_share", "cut_off_share", "response_length", "verdicts")
 

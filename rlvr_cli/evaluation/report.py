@@ -10,13 +10,13 @@ from rlvr_cli.algorithm.reward import NO_SIGNAL
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import numbers_first, opens_thought, plural
 from rlvr_cli.core.types import by_key
+from rlvr_cli.data.rows import ResponseRow
 from rlvr_cli.data.sources import set_version
 from rlvr_cli.evaluation import estimators
 from rlvr_cli.evaluation.fingerprint import Fingerprint, differences
 from rlvr_cli.evaluation.metrics import mean
 from verifiers import Attempt, Verifier
 
-ResponseRow = dict[str, Any]
 Cluster = Callable[[Sequence[str]], list[int]]
 UNJUDGED = frozenset(NO_SIGNAL)
 

@@ -14,10 +14,11 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import MANIFEST, integrity_error
 from rlvr_cli.core.logs import LOG
 from rlvr_cli.core.text import opens_thought, shortened
-from rlvr_cli.core.types import PROBLEM_SET, ROW_KEYS, FieldName, Problem
+from rlvr_cli.core.types import PROBLEM_SET, FieldName, Problem
 from rlvr_cli.data.fields import FieldReader
 from rlvr_cli.data.files import BadRowError, file_rows, json_rows
 from rlvr_cli.data.problems import ProblemSet, read_rows
+from rlvr_cli.data.rows import ROW_KEYS, row_of
 from rlvr_cli.evaluation.ends import KNOWN, finish_reasons, lengths
 from verifiers import Attempt, Format, Verifier
 
@@ -190,11 +191,8 @@ def judged_rows(
         ]
         for judged, found in zip(batch, verifier.verify_many(attempts), strict=True):
             row, text, end, n_tokens, sample = judged
-            values = [row.problem.id, sample, row.problem.problem or None, row.prompt, text]
-            values += [end, n_tokens, row.problem.answer]
-            values += [found.extracted, found.verdict.value, found.format_ok, reward(found)]
-            values.append(found.format)
-            rows.append(dict(zip(ROW_KEYS, values, strict=True)) | row.problem.extra)
+            response = (row.prompt, text, end, n_tokens)
+            rows.append(row_of(row.problem, sample, *response, found, reward(found)))
         on_batch(len(batch))
     return rows
 

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import (
@@ -26,13 +26,12 @@ from rlvr_cli.core.files import (
     writing,
 )
 from rlvr_cli.core.jsonl import jsonl_line, parse_json
-from rlvr_cli.core.text import DEEPEST, first_mistake, is_too_deep, shortened
+from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import by_key
-from rlvr_cli.data.files import BadRowError, file_rows
+from rlvr_cli.data.rows import JudgedRow, ResponseRow, read_rows
 from rlvr_cli.data.sources import bare_name
 from rlvr_cli.evaluation.fingerprint import Fingerprint, differences
-from rlvr_cli.evaluation.report import Cluster, ResponseRow, Result, judged_problems
-from verifiers import Verdict
+from rlvr_cli.evaluation.report import Cluster, Result, judged_problems
 
 _REPORT, _RESPONSES, _UNFINISHED = "report.json", "responses", "unfinished"
 _SHOWN = 10
@@ -47,31 +46,11 @@ class _Stored(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False)
 
 
-class JudgedRow(_Stored):
-    """A response row with its verdict, of `rlvr eval` or of rollouts."""
-
-    id: str | int | float
-    verdict: Annotated[Verdict, Field(strict=False)]
-    problem: str | None = None
-    extracted: str | None = None
-
-
-class OwnRow(JudgedRow):
-    """A row as `rlvr eval` writes it, with all that a report needs."""
-
-    id: str
-    response: str
-    finish_reason: str | None
-    n_tokens: Annotated[int, Field(ge=0, lt=2**31)] | None
-    format_ok: bool
-    reward: float | None
-
-
 class _DoneProblem(_Stored):
     """A line of an unfinished result: the rows of one problem, and what they were made with."""
 
     fingerprint: dict[str, Any]
-    rows: Annotated[list[OwnRow], Field(min_length=1)]
+    rows: Annotated[list[JudgedRow], Field(min_length=1)]
 
 
 class _Entry(_Stored):
@@ -111,8 +90,7 @@ class PartialResult:
         """Take a line of the file, or count it as damaged. Raises UserError if other settings made
         it."""
         try:
-            values = parse_json(line)
-            done = _DoneProblem.model_validate(values)
+            done = _DoneProblem.model_validate(parse_json(line))
         except ValueError:
             self.dropped += 1
             return
@@ -126,7 +104,7 @@ class PartialResult:
         if others or len(done.rows) != samples:
             self.dropped += 1
         else:
-            self.rows_of[identity] = values["rows"]
+            self.rows_of[identity] = [row.values for row in done.rows]
 
     def _line(self, rows: Sequence[ResponseRow]) -> str:
         return jsonl_line({"fingerprint": self.fingerprint, "rows": rows})
@@ -264,23 +242,7 @@ def _label(path: Path, row: ResponseRow) -> tuple[str, str]:
 
 
 def _judged_file(path: Path) -> list[ResponseRow]:
-    rows = []
-    for where, _, row in file_rows(path):
-        if isinstance(row, BadRowError):
-            raise UserError(f"{where}: {row}")
-        try:
-            if is_too_deep(row):
-                raise ValueError(f"nested more than {DEEPEST} levels deep")
-            found = JudgedRow.model_validate(row)
-        except ValidationError as error:
-            raise UserError(
-                f"{where}: {first_mistake(error)}; rows that rlvr eval has judged are expected: "
-                "judge others first with rlvr eval --responses"
-            ) from None
-        except ValueError as error:
-            raise UserError(f"{where}: {error}") from None
-        own = {"problem": None, "extracted": None, **row}
-        rows.append({**own, "id": str(found.id), "verdict": found.verdict.value})
+    rows = sorted(read_rows(path), key=lambda row: row["id"])
     if not rows:
         raise UserError(f"--against {path}: no rows in it")
-    return sorted(rows, key=lambda row: row["id"])
+    return rows

@@ -11,7 +11,6 @@ from rlvr_cli.core.errors import EngineError, ReportedError, UserError
 from rlvr_cli.core.signals import asked, at_once, heed
 from rlvr_cli.core.text import plural
 from rlvr_cli.core.types import (
-    ROW_KEYS,
     Completion,
     Group,
     Prompt,
@@ -181,30 +180,3 @@ def given_completions(
             f"{listed}: raise it, or leave them out"
         )
     return completions
-
-
-def response_row(rollout: Rollout) -> dict[str, Any]:
-    """Return a response as the JSONL row that train, eval and sample write."""
-    problem, verification = rollout.prompt.problem, rollout.verification
-    row: dict[str, Any] = {
-        "id": problem.id,
-        "sample": rollout.sample,
-        "problem": problem.problem,
-        "prompt": rollout.prompt.text,
-        "response": rollout.text,
-        "finish_reason": rollout.completion.finish_reason,
-        "n_tokens": len(rollout.completion.token_ids),
-        "answer": problem.answer,
-    }
-    if verification is not None:
-        row |= {
-            "extracted": verification.extracted,
-            "verdict": verification.verdict.value,
-            "format_ok": verification.format_ok,
-            "reward": rollout.reward,
-            "verifier": verification.format,
-        }
-    if rollout.rewards:
-        row["rewards"] = rollout.rewards
-    known = {*ROW_KEYS, *row}
-    return row | {key: value for key, value in problem.extra.items() if key not in known}

@@ -17,8 +17,8 @@ from rlvr_cli.core.errors import EngineError, RunStoppedError, UserError
 from rlvr_cli.core.files import write_atomically
 from rlvr_cli.core.jsonl import write_jsonl_line
 from rlvr_cli.core.signals import Interrupts, asked
+from rlvr_cli.data.rows import response_row
 from rlvr_cli.ranks.group import decided, is_first, meet, world
-from rlvr_cli.rollout.sampler import response_row
 from rlvr_cli.runs import narration
 from rlvr_cli.runs.checkpoint import (
     State,

@@ -29,8 +29,8 @@ from rlvr_cli.core.files import (
 from rlvr_cli.core.jsonl import bounded_lines, jsonl_line, parse_json
 from rlvr_cli.core.text import first_mistake
 from rlvr_cli.core.types import Group, Problem
+from rlvr_cli.data.rows import response_row
 from rlvr_cli.ranks.group import decided, gathered, is_first
-from rlvr_cli.rollout.sampler import response_row
 from rlvr_cli.runs.stored import StoredProblem, read_metrics
 from rlvr_cli.training.record import StepResult
 

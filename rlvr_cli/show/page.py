@@ -18,7 +18,7 @@ from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import write_new, writing
 from rlvr_cli.core.text import numbers_first, printable
-from rlvr_cli.core.types import ROW_KEYS
+from rlvr_cli.data.rows import ROW_KEYS
 from rlvr_cli.runs.stored import StoredTokens
 from rlvr_cli.show.screen import cut, differing, pass_at_1
 from rlvr_cli.show.source import REASONS, ShownGroup, Source, as_trained, reason, trained

@@ -14,8 +14,9 @@ from rlvr_cli.console.tables import cell, shown, significance
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.settings import leaves
 from rlvr_cli.core.text import plural, printable, shortened
+from rlvr_cli.data.rows import ResponseRow
 from rlvr_cli.evaluation.estimators import paired_difference, pass_at_k
-from rlvr_cli.evaluation.report import JudgedProblem, ResponseRow, by_value, check_fields, figures
+from rlvr_cli.evaluation.report import JudgedProblem, by_value, check_fields, figures
 from rlvr_cli.show.source import ShownGroup, Source, as_trained, reason, trained
 
 _LONGEST_TEXT = 20_000

@@ -4,21 +4,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import Field, ValidationError
+from typing import Any
 
 from rlvr_cli.algorithm.group_filter import trains
 from rlvr_cli.config import Config, resolve
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.files import open_regular, reading
-from rlvr_cli.core.jsonl import bounded_lines, parse_json
 from rlvr_cli.core.layers import run_layer
-from rlvr_cli.core.text import first_mistake, shortened
+from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import PROBLEM_SET, Completion, Group, Problem, Prompt, Rollout, by_key
-from rlvr_cli.evaluation.report import UNJUDGED, JudgedProblem, ResponseRow, apart, judged_problems
+from rlvr_cli.data.rows import ResponseRow, read_rows
+from rlvr_cli.evaluation.report import UNJUDGED, JudgedProblem, apart, judged_problems
 from rlvr_cli.evaluation.responses import LABELS
-from rlvr_cli.evaluation.result_dir import JudgedRow
 from rlvr_cli.runs.stored import StoredTokens, read_metrics, read_tokens
 from verifiers import Verdict, Verification
 
@@ -32,18 +28,6 @@ REASONS = {
     "unparseable_gold": "the gold answer {answer} cannot be read, so it never trains",
 }
 """What a verdict says about a response."""
-
-
-class ShownRow(JudgedRow):
-    """What is shown of a response row."""
-
-    sample: Annotated[int, Field(ge=0, lt=2**31)] = 0
-    response: str = ""
-    answer: str | int | float | None = None
-    finish_reason: str | None = None
-    n_tokens: Annotated[int, Field(ge=0, lt=2**31)] | None = None
-    reward: float | None = None
-    verifier: str = "any"
 
 
 @dataclass(frozen=True)
@@ -179,20 +163,6 @@ def open_source(path: Path) -> Source:
     raise UserError(
         f"show {path}: neither a run (no config.yaml) nor a result (no report.json) is there"
     )
-
-
-def read_rows(path: Path) -> Iterator[ResponseRow]:
-    """Yield a file's response rows; half a last line is left out. Raises UserError for others."""
-    with reading(path), open_regular(path) as file:
-        for number, line in enumerate(bounded_lines(str(path), file), 1):
-            try:
-                row = parse_json(line)
-                shown = ShownRow.model_validate(row).model_dump(mode="json")
-            except ValueError as error:
-                if not (line.endswith(b"\n") or isinstance(error, ValidationError)):
-                    return
-                raise UserError(f"{path}:{number}: {first_mistake(error)}") from None
-            yield {**row, **shown, "id": str(shown["id"])}
 
 
 def grouped(step: int, rows: Iterator[ResponseRow]) -> Iterator[ShownGroup]:

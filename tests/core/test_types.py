@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from small_groups import LATE, RIGHT, WRONG, made_group, made_prompt, made_rollout
 
 from rlvr_cli.core.types import (
-    ROW_KEYS,
     Completion,
     Group,
     Problem,
@@ -17,7 +16,6 @@ from rlvr_cli.core.types import (
     groups_as_json,
     groups_from_json,
 )
-from rlvr_cli.rollout.sampler import response_row
 from verifiers import Verdict
 
 
@@ -48,11 +46,6 @@ def test_problems_share_no_fields():
     one, other = Problem("1", "p", None), Problem("2", "q", None)
     one.extra["level"] = 3
     assert other.extra == {}
-
-
-def test_a_row_has_the_keys_that_are_said_in_their_order():
-    assert tuple(response_row(made_rollout(RIGHT))) == ROW_KEYS
-    assert tuple(response_row(made_rollout(None))) == ROW_KEYS[:8]
 
 
 def through_json(groups, prompts):

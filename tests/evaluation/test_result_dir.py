@@ -8,15 +8,12 @@ from pydantic import ValidationError
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.evaluation.result_dir import (
-    JudgedRow,
-    OwnRow,
     PartialResult,
     ResultDirectory,
     file_names,
 )
 from rlvr_cli.evaluation.result_dir import _DoneProblem as DoneProblem
 from rlvr_cli.evaluation.result_dir import _Report as Report
-from verifiers import Verdict
 
 
 def row(identity, verdict, extracted=None):
@@ -84,7 +81,9 @@ def test_what_a_power_cut_leaves_loses_the_torn_groups_alone(tmp_path, damage, k
     first.path.write_bytes(b"\n".join(damage(lines)))
     again = ResultDirectory(out).unfinished("name", {"seed": 1}, samples=2)
     assert (set(again.rows_of), again.dropped) == (kept, dropped)
-    assert all(again.rows_of[key] == first.rows_of[key] for key in kept)
+    for key in kept:
+        pairs = zip(again.rows_of[key], first.rows_of[key], strict=True)
+        assert all(found.items() >= written.items() for found, written in pairs)
 
 
 def test_with_a_torn_first_line_problems_of_other_settings_are_not_thrown_away(tmp_path):
@@ -122,40 +121,12 @@ def test_names_of_files_are_plain_and_different():
     assert len(set(file_names([("m", "d")] * 4000))) == 4000
 
 
-JUDGED = {"id": 7, "verdict": "correct"}
-OWN = {
-    "id": "7",
-    "verdict": "wrong",
-    "response": "x",
-    "finish_reason": None,
-    "n_tokens": 3,
-    "format_ok": True,
-    "reward": -1.0,
-}
-
-
-def test_a_row_of_any_tool_keeps_its_id_and_what_else_it_has():
-    row = JudgedRow.model_validate(JUDGED | {"level": 3})
-    assert (row.id, row.verdict, row.problem, row.extracted) == (7, Verdict.CORRECT, None, None)
-    own = OwnRow.model_validate(OWN)
-    assert (own.id, own.n_tokens, own.verdict) == ("7", 3, Verdict.WRONG)
+OWN = {"id": "7", "verdict": "wrong", "response": "x", "n_tokens": 3}
 
 
 @pytest.mark.parametrize(
     ("schema", "base", "changed"),
     [
-        (JudgedRow, JUDGED, {"verdict": "right"}),
-        (JudgedRow, JUDGED, {"id": None}),
-        (JudgedRow, JUDGED, {"id": float("nan")}),
-        (JudgedRow, JUDGED, {"problem": 3}),
-        (JudgedRow, JUDGED, {"extracted": 4}),
-        (OwnRow, OWN, {"id": 7}),
-        (OwnRow, OWN, {"n_tokens": -1}),
-        (OwnRow, OWN, {"n_tokens": 2**31}),
-        (OwnRow, OWN, {"n_tokens": "3"}),
-        (OwnRow, OWN, {"format_ok": 1}),
-        (OwnRow, OWN, {"reward": float("inf")}),
-        (OwnRow, OWN, {"response": None}),
         (DoneProblem, {"fingerprint": {}, "rows": [OWN]}, {"rows": [OWN, {}]}),
         (DoneProblem, {"fingerprint": {}, "rows": [OWN]}, {"rows": []}),
         (DoneProblem, {"fingerprint": {}, "rows": [OWN]}, {"fingerprint": []}),
@@ -166,9 +137,3 @@ def test_each_mistake_is_refused_and_nothing_else(schema, base, changed):
     schema.model_validate(base)
     with pytest.raises(ValidationError):
         schema.model_validate(base | changed)
-
-
-@pytest.mark.parametrize("name", ["response", "finish_reason", "n_tokens", "format_ok", "reward"])
-def test_no_part_of_our_own_row_may_be_missing(name):
-    with pytest.raises(ValidationError):
-        OwnRow.model_validate({key: value for key, value in OWN.items() if key != name})

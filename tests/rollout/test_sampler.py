@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from side_by_side import side_by_side
-from small_groups import RIGHT, made_prompt, made_rollout
+from small_groups import made_prompt
 from small_trainer import Judge, Tokenizer
 
 from rlvr_cli.core.errors import EngineError, UserError
@@ -22,7 +22,6 @@ from rlvr_cli.rollout.sampler import (
     Sampler,
     exchanged,
     given_completions,
-    response_row,
     response_seed,
 )
 from verifiers import Verdict, Verification
@@ -120,31 +119,6 @@ def test_a_seed_has_room_for_its_samples_and_every_name_its_own(seed, text, numb
 def test_a_known_seed():
     # sha256("0:train:1:2"), its first 64 bits less the last two.
     assert response_seed(0, "train", 1, 2) == 0x296F095564C44548 >> 2
-
-
-def test_a_row_says_it_all_and_a_problems_own_fields_replace_nothing():
-    problem = Problem("p", "?", "1", {"level": 3, "reward": "mine", "id": 7})
-    prompt = Prompt(problem, "<?>", (1,), False)
-    row = response_row(made_rollout(RIGHT, 4, "length", prompt=prompt, sample=2))
-    assert row == {
-        "id": "p",
-        "sample": 2,
-        "problem": "?",
-        "prompt": "<?>",
-        "response": "text",
-        "finish_reason": "length",
-        "n_tokens": 4,
-        "answer": "1",
-        "extracted": "1",
-        "verdict": "correct",
-        "format_ok": True,
-        "reward": 1.0,
-        "verifier": row["verifier"],
-        "level": 3,
-    }
-    bare = response_row(Rollout(prompt, 0, WHOLE, "x", None, None))
-    assert "verdict" not in bare
-    assert "reward" not in bare
 
 
 @pytest.mark.parametrize("ids", [[], [2, 3]])

@@ -11,7 +11,6 @@ from rlvr_cli.show.source import (
     as_trained,
     grouped,
     open_source,
-    read_rows,
     reason,
     trained,
 )
@@ -95,20 +94,6 @@ def test_tokens_are_read_whole_or_not_at_all(tmp_path, bad, said):
         run.tokens(1)
 
 
-def test_half_a_line_is_left_out_and_a_bad_one_named(tmp_path):
-    path = tmp_path / "rows.jsonl"
-    write_rows(path, [made_row("a", 0, "wrong"), made_row("a", 1, "correct")])
-    whole = path.read_text()
-    path.write_text(whole[:-20])
-    assert [row["sample"] for row in read_rows(path)] == [0]
-    path.write_text(whole[:-20] + "\n" + whole)
-    with pytest.raises(UserError, match=r"rows.jsonl:2: not a JSON object"):
-        list(read_rows(path))
-    path.write_text('{"id": "a", "verdict": "great"}\n')
-    with pytest.raises(UserError, match=r"rows.jsonl:1: verdict"):
-        list(read_rows(path))
-
-
 def test_a_result_and_a_file_of_rows(tmp_path):
     result = made_result(tmp_path / "result")
     for path in (result, result / "report.json", result / "responses" / "set--model.jsonl"):
@@ -150,18 +135,6 @@ def test_what_is_neither_is_said(tmp_path):
         open_source(tmp_path)
     with pytest.raises(UserError, match="neither a run"):
         open_source(tmp_path / "nothing")
-
-
-def test_what_a_file_of_rows_may_not_be(tmp_path):
-    path = tmp_path / "rows.jsonl"
-    for content in (b"\xff\xfe\n", b"[1]\n", b'{"id": 1}\n', b'{"a": 1, "a": 2}\n'):
-        path.write_bytes(content)
-        with pytest.raises(UserError, match=r"rows.jsonl:1: "):
-            list(read_rows(path))
-    path.unlink()
-    os.mkfifo(path)
-    with pytest.raises(UserError, match="cannot be read"):
-        list(read_rows(path))
 
 
 def test_metrics_in_no_file_are_an_error(tmp_path):

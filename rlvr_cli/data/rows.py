@@ -1,0 +1,128 @@
+"""Response rows: what train, eval and sample write of a response, and how it is read again."""
+
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.files import open_regular, reading
+from rlvr_cli.core.jsonl import bounded_lines, parse_json
+from rlvr_cli.core.text import first_mistake
+from rlvr_cli.core.types import Problem, Rollout
+from verifiers import Verdict, Verification
+
+_Count = Annotated[int, Field(ge=0, lt=2**31)]
+
+
+def _as_text(value: Any) -> Any:
+    """Return an id that is a number as text."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return str(value) if is_number and math.isfinite(value) else value
+
+
+ResponseRow = dict[str, Any]
+"""A response as JSON has it; with a verdict it has the keys of `JudgedRow`."""
+
+
+class JudgedRow(BaseModel):
+    """A response with its verdict; the problem's own fields follow as further keys."""
+
+    model_config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False, extra="allow")
+
+    id: Annotated[str, BeforeValidator(_as_text)]
+    sample: _Count = 0
+    problem: str | None = None
+    prompt: Any = None
+    response: str = ""
+    finish_reason: str | None = None
+    n_tokens: _Count | None = None
+    answer: str | int | float | None = None
+    extracted: str | None = None
+    verdict: Annotated[Verdict, Field(strict=False)]
+    format_ok: bool = True
+    reward: float | None = None
+    verifier: str = "any"
+
+    @property
+    def values(self) -> ResponseRow:
+        """Return the row as JSON has it, with every key of `ROW_KEYS`."""
+        return self.model_dump(mode="json")
+
+
+ROW_KEYS = tuple(JudgedRow.model_fields)
+"""The keys of a response row, in the order in which they are written."""
+
+
+def row_of(
+    problem: Problem,
+    sample: int,
+    prompt: str | None,
+    response: str,
+    finish_reason: str | None,
+    n_tokens: int | None,
+    verification: Verification | None,
+    reward: float | None,
+    rewards: Mapping[str, float] = MappingProxyType({}),
+) -> ResponseRow:
+    """Return the row that is written of a response, without a verdict if none was given. The
+    problem's own fields follow, which replace nothing."""
+    row: ResponseRow = {
+        "id": problem.id,
+        "sample": sample,
+        "problem": problem.problem or None,
+        "prompt": prompt,
+        "response": response,
+        "finish_reason": finish_reason,
+        "n_tokens": n_tokens,
+        "answer": problem.answer,
+    }
+    if verification is not None:
+        row |= {
+            "extracted": verification.extracted,
+            "verdict": verification.verdict.value,
+            "format_ok": verification.format_ok,
+            "reward": reward,
+            "verifier": verification.format,
+        }
+    if rewards:
+        row["rewards"] = rewards
+    known = {*ROW_KEYS, *row}
+    return row | {key: value for key, value in problem.extra.items() if key not in known}
+
+
+def response_row(rollout: Rollout) -> ResponseRow:
+    """Return the row of a sampled response."""
+    completion = rollout.completion
+    return row_of(
+        rollout.prompt.problem,
+        rollout.sample,
+        rollout.prompt.text,
+        rollout.text,
+        completion.finish_reason,
+        len(completion.token_ids),
+        rollout.verification,
+        rollout.reward,
+        rollout.rewards,
+    )
+
+
+def read_rows(path: Path) -> Iterator[ResponseRow]:
+    """Yield the judged rows of a file, but for half a last line. Raises UserError for others."""
+    with reading(path), open_regular(path) as file:
+        for number, line in enumerate(bounded_lines(str(path), file), 1):
+            try:
+                row = JudgedRow.model_validate(parse_json(line))
+            except ValidationError as error:
+                raise UserError(
+                    f"{path}:{number}: {first_mistake(error)}; rows that rlvr eval has judged are "
+                    "expected: judge others first with rlvr eval --responses"
+                ) from None
+            except ValueError as error:
+                if number > 1 and not line.endswith(b"\n"):
+                    return  # it is being written
+                raise UserError(f"{path}:{number}: {error}") from None
+            yield row.values
