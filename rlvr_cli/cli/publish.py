@@ -224,11 +224,9 @@ def _judge(fingerprint: Fingerprint) -> str:
 def _show_agreement(pairs: Sequence[Pair], by: Sequence[str], display: Display) -> dict[str, Any]:
     """Say how often the judges agree, by our verdict and by fields, and list where they differ."""
     whole = agreement(pairs)
-    display.result(
-        "agreement", f"{tables.shown(whole['share'])} with {PEER} {judge_versions(PEER)[PEER]}"
-    )
+    display.result("agreement", f"{tables.shown(whole['share'])} with {_peer()}")
     for field in ("verdict", *by):
-        parts = by_key(pairs, lambda pair, field=field: str(pair.ours.get(field)))  # type: ignore[misc]
+        parts = _parts(pairs, field)
         listed = {value: agreement(parts[value]) for value in sorted(parts, key=numbers_first)}
         name = "our verdict" if field == "verdict" else field
         display.table(tables.agreements(name, listed), asked=field != "verdict")
@@ -255,10 +253,18 @@ def _show_agreement(pairs: Sequence[Pair], by: Sequence[str], display: Display) 
     return whole
 
 
+def _parts(pairs: Sequence[Pair], field: str) -> dict[str, list[Pair]]:
+    return by_key(pairs, lambda pair: str(pair.ours.get(field)))
+
+
+def _peer() -> str:
+    return f"{PEER} {judge_versions(PEER)[PEER]}"
+
+
 def _with_both(pair: Pair) -> dict[str, Any]:
     """Return our row with what the other judge says."""
     said = {key: pair.theirs[key] for key in ("verdict", "extracted")}
-    return pair.ours | {"judge": {"name": f"{PEER} {judge_versions(PEER)[PEER]}"} | said}
+    return pair.ours | {"judge": {"name": _peer()} | said}
 
 
 def _comparisons(
