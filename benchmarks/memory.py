@@ -136,7 +136,8 @@ def measured(name: str, settings: tuple[str, ...], tokens: int) -> int:
 
 def prepared(name: str, settings: tuple[str, ...], tokens: int):
     """An updater on a random model, and responses of so many tokens to one prompt."""
-    from rlvr_cli.algorithm.samples import TrainingSample
+    from rlvr_cli.algorithm.samples import to_samples
+    from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout
     from rlvr_cli.model.adapter import add_adapter
     from rlvr_cli.model.policy import Policy, recompute, share_out
     from rlvr_cli.rollout.plan import is_shared_out
@@ -156,19 +157,15 @@ def prepared(name: str, settings: tuple[str, ...], tokens: int):
         share_out(policy, config.optim)
     updater = Updater(Objective(policy, None, config.algorithm), config.optim, 1024, 10)
     length = (tokens - PROMPT) // ROWS
-    samples = [
-        TrainingSample(
-            prompt_ids=list(range(2, 2 + PROMPT)),
-            response_ids=[2 + (row + place) % 4000 for place in range(length)],
-            rollout_logprobs=torch.full((length,), -8.0),
-            reward=1.0,
-            group=0,
-            is_fresh=True,
-            is_cut_off=False,
-            advantages=torch.full((length,), (-1.0) ** row),
-        )
-        for row in range(2 * ROWS)
-    ]
+    prompt = Prompt(Problem("", "", None), "", tuple(range(2, 2 + PROMPT)), False)
+    rollouts = []
+    for row in range(2 * ROWS):
+        ids = [2 + (row + place) % 4000 for place in range(length)]
+        completion = Completion(ids, [-8.0] * length, "stop")
+        rollouts.append(Rollout(prompt, row, completion, "", None, 1.0))
+    group = Group(prompt, tuple(rollouts), 0)
+    samples = to_samples([group], config.algorithm, length, 0)
+    samples.advantages = torch.tensor([[(-1.0) ** row] for row in range(2 * ROWS)]) * samples.mask
     return updater, samples
 
 

@@ -64,9 +64,9 @@ def ours(shape: Shape) -> dict[str, list[float] | float]:
     from rlvr_cli.algorithm.advantage import with_advantages
     from rlvr_cli.algorithm.kinds import Clip
     from rlvr_cli.algorithm.presets import ALGORITHMS
-    from rlvr_cli.algorithm.samples import TrainingSample
+    from rlvr_cli.algorithm.samples import to_samples
     from rlvr_cli.config import OptimConfig
-    from rlvr_cli.core.types import Problem, SamplingParams
+    from rlvr_cli.core.types import Group, Problem, Rollout, SamplingParams
     from rlvr_cli.data.prompts import render_prompts
     from rlvr_cli.model.loading import load_model
     from rlvr_cli.model.policy import Policy
@@ -97,22 +97,22 @@ def ours(shape: Shape) -> dict[str, list[float] | float]:
         first = step * shape.prompts
         batch = [prompt.token_ids for prompt in prompts[first : first + shape.prompts]]
         seeds = [1000 * (first + p) for p in range(shape.prompts)]
-        rows = []
-        for index, group in engine.generate(batch, params, seeds):
-            decoded = policy.tokenizer.batch_decode([list(c.token_ids) for c in group])
-            for completion, text in zip(group, decoded, strict=True):
-                logprobs = torch.tensor(completion.logprobs)
-                cut_off = completion.finish_reason == "length"
-                ids = completion.token_ids
-                rows.append(
-                    TrainingSample(batch[index], ids, logprobs, reward(text), index, True, cut_off)
-                )
-        rows = with_advantages(forward.add_logprobs(rows), algorithm, 0.0)
-        updater.update(rows, step + 1, seed=0)
+        groups = []
+        for index, completions in engine.generate(batch, params, seeds):
+            decoded = policy.tokenizer.batch_decode([list(c.token_ids) for c in completions])
+            prompt = prompts[first + index]
+            rollouts = [
+                Rollout(prompt, sample, completion, text, None, reward(text))
+                for sample, (completion, text) in enumerate(zip(completions, decoded, strict=True))
+            ]
+            groups.append(Group(prompt, tuple(rollouts), step))
+        samples = to_samples(groups, algorithm, MAX_TOKENS, step)
+        forward.add_logprobs(samples)
+        updater.update(with_advantages(samples, algorithm, 0.0), step + 1, seed=0)
         engine.sync_weights(policy.model.named_parameters())
         seconds.append(time.perf_counter() - started)
         cpu.append(time.process_time() - busy)
-        tokens.append(sum(len(row.response_ids) for row in rows))
+        tokens.append(int(samples.mask.sum()))
     return {
         "seconds": seconds[1:],
         "cpu": cpu[1:],

@@ -1,17 +1,15 @@
-"""Advantages: from rewards to one number a token. Pure functions on tensors, then on samples."""
+"""Advantages: from rewards to one number a token. Pure functions on tensors, then on a batch."""
 
-import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch.nn.utils.rnn import pad_sequence
 
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.kl import ESTIMATORS
-from rlvr_cli.algorithm.samples import TrainingSample
+from rlvr_cli.algorithm.samples import Samples
 
 
 def group_normalized(
@@ -153,62 +151,43 @@ ADVANTAGES: dict[str, Callable[..., torch.Tensor]] = {
 """[B, T] advantages of a whole batch, from its AdvantageInputs and the cells of the kind."""
 
 
-def with_advantages(
-    samples: Sequence[TrainingSample], algo: Algorithm, kl_coef: float
-) -> list[TrainingSample]:
-    """Return the samples that train, with advantages and (for a critic) returns; [T] each, float64.
+def with_advantages(samples: Samples, algo: Algorithm, kl_coef: float) -> Samples:
+    """Return the rows that train, with advantages and (for a critic) returns, in float64.
 
     Masked cut-off responses count in the baseline and leave, as do those without a likelihood.
     """
     inputs = advantage_inputs(samples, algo, kl_coef)
     advantages = ADVANTAGES[algo.advantage.kind](inputs, **algo.advantage.cells)
-    returns = advantages + inputs.values
-    stays = torch.tensor([not (algo.masks_cut_off and sample.is_cut_off) for sample in samples])
+    samples.returns = advantages + inputs.values if algo.critic else None
+    stays = torch.ones(len(samples), dtype=torch.bool)
+    if algo.masks_cut_off:
+        stays &= ~samples.is_cut_off
     if algo.advantage.is_likelihood:
         stays &= advantages.any(1)
     mask = inputs.mask * stays[:, None]
     if algo.whiten:
         advantages = whiten(advantages, mask)
     if algo.top_entropy is not None:
-        found = [sample.entropy for sample in samples if sample.entropy is not None]
-        assert len(found) == len(samples)
-        entropy = pad_sequence(found, batch_first=True).to(mask)
+        entropy = samples.column("entropy").to(mask)
         advantages = of_highest_entropy(advantages, entropy, mask, algo.top_entropy)
-    return [
-        dataclasses.replace(
-            sample,
-            advantages=advantages[index, : len(sample.response_ids)],
-            returns=returns[index, : len(sample.response_ids)] if algo.critic else None,
-        )
-        for index, sample in enumerate(samples)
-        if stays[index]
-    ]
+    samples.advantages = advantages
+    return samples.only(stays.nonzero()[:, 0].tolist())
 
 
-def advantage_inputs(
-    samples: Sequence[TrainingSample], algo: Algorithm, kl_coef: float
-) -> AdvantageInputs:
-    """Build the batch's tensors: the reward on the last token, any -kl_coef KL on every one."""
-    B, T = len(samples), max(len(sample.response_ids) for sample in samples)
-    rewards, mask, values = torch.zeros(3, B, T, dtype=torch.float64)
-    for index, sample in enumerate(samples):
-        length = len(sample.response_ids)
-        mask[index, :length] = 1
-        if algo.kl is not None and algo.kl.place == "reward":
-            assert sample.old_logprobs is not None
-            assert sample.ref_logprobs is not None
-            divergence = ESTIMATORS[algo.kl.kind](sample.old_logprobs, sample.ref_logprobs)
-            rewards[index, :length] = -kl_coef * divergence
-        rewards[index, length - 1] += sample.reward
-        if sample.old_values is not None:
-            values[index, :length] = sample.old_values
+def advantage_inputs(samples: Samples, algo: Algorithm, kl_coef: float) -> AdvantageInputs:
+    """Build the inputs: the reward on the last token, any -kl_coef KL on every one."""
+    rewards, ends = torch.zeros_like(samples.mask), samples.mask.sum(1, keepdim=True).long() - 1
+    if algo.kl is not None and algo.kl.place == "reward":
+        old, reference = samples.column("old_logprobs"), samples.column("ref_logprobs")
+        rewards += -kl_coef * ESTIMATORS[algo.kl.kind](old, reference)
+    end_values = samples.end_value
     return AdvantageInputs(
-        rewards=rewards,
-        mask=mask,
-        group=torch.tensor([sample.group for sample in samples]),
-        values=values,
-        end_values=torch.tensor([sample.end_value for sample in samples], dtype=torch.float64),
-        is_correct=torch.tensor([sample.is_correct for sample in samples]),
+        rewards=rewards.scatter_add(1, ends, samples.reward[:, None]),
+        mask=samples.mask,
+        group=samples.group,
+        values=samples.column("old_values"),
+        end_values=torch.zeros_like(samples.reward) if end_values is None else end_values.double(),
+        is_correct=samples.is_correct,
     )
 
 

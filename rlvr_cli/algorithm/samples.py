@@ -1,71 +1,121 @@
-"""Turn judged responses into training samples, rewards shaped by length."""
+"""The batch that one step trains on: a row a response, a column a fact, filled stage by stage."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.kinds import SoftOverlong
 from rlvr_cli.algorithm.reward import overlong_penalty
-from rlvr_cli.core.types import Group
+from rlvr_cli.core.types import TOKEN_FIGURES, Group, Rollout
 
 
-@dataclass(frozen=True)
-class TrainingSample:
-    """One response to train on; tensors are [T], None where the algorithm has no use for them."""
+@dataclass
+class Samples:
+    """B responses, the longest of T tokens. Columns are [B] or, with 0 in the padding, [B, T].
 
-    prompt_ids: Sequence[int]
-    response_ids: Sequence[int]
-    rollout_logprobs: torch.Tensor | None
-    """The engine's; None for a response that was not sampled."""
-    reward: float
-    """The reward of the whole response, shaped by its length if configured."""
-    group: int
-    """Equal numbers for responses to one prompt that were sampled together."""
-    is_fresh: bool
-    """Whether the weights at the start of this step sampled it; False if carried over."""
-    is_cut_off: bool
-    is_correct: bool = False
-    sample: int = 0
+    Each stage fills its own; one that is None was not filled, as the algorithm has no use for it.
+    """
+
+    prompt_ids: list[Sequence[int]]
+    response_ids: list[Sequence[int]]
+    sample: list[int]
     """Its number among the responses to its prompt."""
+    group: torch.Tensor
+    """Equal numbers for responses to one prompt that were sampled together."""
+    reward: torch.Tensor
+    """Of the whole response, shaped by its length if configured."""
+    is_fresh: torch.Tensor
+    """Whether the weights at the start of this step sampled it; False if carried over."""
+    is_cut_off: torch.Tensor
+    is_correct: torch.Tensor
+    """Whether the verdict is `correct`, whatever the reward."""
+    mask: torch.Tensor
+    """1 for the tokens of the response, the end token among them."""
+    seen: torch.Tensor
+    """[B, T, figures]: what the newest epoch of the update saw of each token (TOKEN_FIGURES)."""
+    rollout_logprobs: torch.Tensor | None = None
+    """ROLLOUT: the engine's; None for responses that were not sampled."""
     old_logprobs: torch.Tensor | None = None
-    """None for a fresh sample that trains once: the policy's own at that moment."""
-    ref_logprobs: torch.Tensor | None = None
+    """LOG-PROBABILITIES, of the policy that sampled; None where a batch trains once: then they are
+    the engine's for what was carried over, and for the rest the policy's own at that moment."""
     entropy: torch.Tensor | None = None
+    ref_logprobs: torch.Tensor | None = None
     old_values: torch.Tensor | None = None
-    end_value: float = 0.0
-    """V after the last token."""
+    end_value: torch.Tensor | None = None
+    """[B]: V after the last token."""
     advantages: torch.Tensor | None = None
+    """ADVANTAGE."""
     returns: torch.Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.response_ids)
+
+    @property
+    def lengths(self) -> list[tuple[int, int]]:
+        """Return the tokens of each row's prompt and response."""
+        pairs = zip(self.prompt_ids, self.response_ids, strict=True)
+        return [(len(prompt), len(response)) for prompt, response in pairs]
+
+    def column(self, name: str) -> torch.Tensor:
+        """Return a column [B, T]; zeros if it was not filled."""
+        found: torch.Tensor | None = getattr(self, name)
+        return torch.zeros_like(self.mask) if found is None else found
+
+    def only(self, rows: Sequence[int]) -> "Samples":
+        """Return a batch of these rows."""
+        picked: dict[str, Any] = {
+            name: [column[row] for row in rows] if isinstance(column, list) else column[list(rows)]
+            for name, column in vars(self).items()
+            if column is not None
+        }
+        return Samples(**picked)
+
+
+def shaped_reward(rollout: Rollout, algo: Algorithm, max_tokens: int) -> float:
+    """Return what a response is paid in training: its reward, less what its length costs."""
+    paid = rollout.reward or 0.0
+    if isinstance(algo.overlong, SoftOverlong):
+        n_tokens = len(rollout.completion.token_ids)
+        paid += overlong_penalty(n_tokens, max_tokens, algo.overlong.cache)
+    return paid
 
 
 def to_samples(
     groups: Sequence[Group], algo: Algorithm, max_tokens: int, weight_version: int
-) -> list[TrainingSample]:
-    """Return the judged responses of the groups as samples, rewards shaped by length if configured;
-    all of them where they are those of the data's rows."""
-    samples = []
-    for number, group in enumerate(groups):
-        for rollout in group.rollouts if algo.reads_responses else group.judged:
-            completion = rollout.completion
-            reward = rollout.reward or 0.0
-            if isinstance(algo.overlong, SoftOverlong):
-                n_tokens = len(completion.token_ids)
-                reward += overlong_penalty(n_tokens, max_tokens, algo.overlong.cache)
-            samples.append(
-                TrainingSample(
-                    prompt_ids=group.prompt.token_ids,
-                    response_ids=completion.token_ids,
-                    rollout_logprobs=None
-                    if algo.reads_responses
-                    else torch.tensor(completion.logprobs, dtype=torch.float64),
-                    reward=reward,
-                    group=number,
-                    is_fresh=group.weight_version == weight_version,
-                    is_cut_off=completion.finish_reason == "length",
-                    is_correct=rollout.is_correct,
-                    sample=rollout.sample,
-                )
-            )
-    return samples
+) -> Samples:
+    """Return the judged responses of the groups as a batch; all of them where they are those of the
+    data's rows."""
+    listed = [
+        (number, group, rollout)
+        for number, group in enumerate(groups)
+        for rollout in (group.rollouts if algo.reads_responses else group.judged)
+    ]
+    completions = [rollout.completion for _, _, rollout in listed]
+    mask = padded([[1.0] * len(completion.token_ids) for completion in completions])
+    rewards = [shaped_reward(rollout, algo, max_tokens) for _, _, rollout in listed]
+    return Samples(
+        prompt_ids=[group.prompt.token_ids for _, group, _ in listed],
+        response_ids=[completion.token_ids for completion in completions],
+        sample=[rollout.sample for _, _, rollout in listed],
+        group=torch.tensor([number for number, _, _ in listed]),
+        reward=torch.tensor(rewards, dtype=torch.float64),
+        is_fresh=torch.tensor([group.weight_version == weight_version for _, group, _ in listed]),
+        is_cut_off=torch.tensor([one.finish_reason == "length" for one in completions]),
+        is_correct=torch.tensor([rollout.is_correct for _, _, rollout in listed]),
+        mask=mask,
+        seen=torch.zeros(*mask.shape, len(TOKEN_FIGURES)),
+        rollout_logprobs=None
+        if algo.reads_responses
+        else padded([completion.logprobs for completion in completions]),
+    )
+
+
+def padded(rows: Sequence[Sequence[float]]) -> torch.Tensor:
+    """Return rows of numbers as a tensor [B, T] in float64, 0 behind their ends."""
+    out = torch.zeros(len(rows), max(map(len, rows), default=0), dtype=torch.float64)
+    for target, row in zip(out, rows, strict=True):
+        target[: len(row)] = torch.tensor(row, dtype=torch.float64)
+    return out

@@ -145,21 +145,11 @@ def summed(values: Mapping[str, float]) -> dict[str, float]:
     return dict(zip(values, total.tolist(), strict=True))
 
 
-def joined(
-    own: dict[int, torch.Tensor], lengths: Sequence[tuple[int, int]]
-) -> dict[int, torch.Tensor]:
-    """Return the tensors that the processes found some of each, summed: by their key here, in the
-    order and with the lengths that are the same in all."""
-    if world() == 1 or not lengths:
-        return own
-    like = next(iter(own.values()))
-    rows = like.new_zeros(sum(length for _, length in lengths), *like.shape[1:])
-    parts = rows.split([length for _, length in lengths])
-    for (key, _), part in zip(lengths, parts, strict=True):
-        if key in own:
-            part.copy_(own[key])
-    dist.all_reduce(rows)
-    return {key: part for (key, _), part in zip(lengths, parts, strict=True)}
+def added_up(own: torch.Tensor) -> torch.Tensor:
+    """Return a tensor summed over the processes, which have the same shape."""
+    if world() > 1 and own.numel():
+        dist.all_reduce(own)
+    return own
 
 
 def meet(place: str = "rescue") -> bool:

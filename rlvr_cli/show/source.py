@@ -204,17 +204,25 @@ def as_trained(group: ShownGroup, config: Config) -> dict[int, tuple[float, floa
     """Return the reward, shaped by length, and the advantage of each judged response by its number,
     by the run's own functions; None for advantages that also depend on the batch, a critic or a
     reference, or of responses that do not train."""
-    from rlvr_cli.algorithm.advantage import with_advantages
-    from rlvr_cli.algorithm.samples import to_samples
+    import torch
 
-    algo = config.algorithm.model_copy(update={"top_entropy": None})
-    samples = to_samples([group.group], algo, config.rollout.max_tokens, 0)
+    from rlvr_cli.algorithm.advantage import ADVANTAGES, AdvantageInputs
+    from rlvr_cli.algorithm.samples import shaped_reward
+
+    algo = config.algorithm
+    judged = group.group.rollouts if algo.reads_responses else group.group.judged
+    paid = {one.sample: shaped_reward(one, algo, config.rollout.max_tokens) for one in judged}
     found: dict[int, float] = {}
-    is_own = algo.advantage.needs_group and not (algo.whiten or algo.rewards_kl)
-    if is_own and len(samples) > 1:
-        short = [replace(one, response_ids=[0]) for one in samples]  # n_tokens is only a claim
-        listed = with_advantages(short, algo, 0.0)
+    if algo.advantage.needs_group and not (algo.whiten or algo.rewards_kl) and len(judged) > 1:
+        rewards = torch.tensor([[value] for value in paid.values()], dtype=torch.float64)
+        zeros = torch.zeros_like(rewards)  # one token a response: n_tokens is only a claim
+        inputs = AdvantageInputs(
+            rewards, zeros + 1, zeros[:, 0], zeros, zeros[:, 0], zeros[:, 0] > 0
+        )
+        advantages = ADVANTAGES[algo.advantage.kind](inputs, **algo.advantage.cells)[:, 0].tolist()
         found = {
-            one.sample: float(one.advantages[0]) for one in listed if one.advantages is not None
+            one.sample: advantage
+            for one, advantage in zip(judged, advantages, strict=True)
+            if not (algo.masks_cut_off and one.completion.finish_reason == "length")
         }
-    return {one.sample: (one.reward, found.get(one.sample)) for one in samples}
+    return {sample: (reward, found.get(sample)) for sample, reward in paid.items()}

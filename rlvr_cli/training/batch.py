@@ -1,11 +1,11 @@
-"""Cut samples into micro-batches that know the denominators of their optimizer step."""
+"""Cut a batch into micro-batches: the rows of one forward pass each."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 
-from rlvr_cli.algorithm.samples import TrainingSample
+from rlvr_cli.algorithm.samples import Samples
 from rlvr_cli.core.types import by_key
 from rlvr_cli.model.packing import ModelInputs, pack, pad
 from rlvr_cli.model.policy import Policy
@@ -14,9 +14,10 @@ from rlvr_cli.ranks.group import dealt
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """The samples of one forward pass. Masks come from lengths, never from token ids."""
+    """Some rows of a batch, laid out for one forward pass: b responses, the longest of t tokens."""
 
-    samples: Sequence[TrainingSample]
+    samples: Samples
+    rows: list[int]
     inputs: ModelInputs
     counts: int = 1
     """0 for a pass that is only made because other processes make one."""
@@ -25,78 +26,69 @@ class MicroBatch:
 
     @property
     def mask(self) -> torch.Tensor:
-        """Return the mask [B, T]: 1 for response tokens, the end token among them."""
+        """Return the mask [b, t]: 1 for response tokens. It comes from lengths, never from ids."""
         return self.inputs.mask
 
+    @property
+    def is_fresh(self) -> torch.Tensor:
+        """Return which rows the present weights sampled, bool [b, 1]."""
+        return self.samples.is_fresh[self.rows, None].to(self.mask.device)
+
     def column(self, name: str) -> torch.Tensor:
-        """Return the samples' tensors of this name, [B, T]; 0 in padding and where one has none."""
-        out = torch.zeros_like(self.mask)
-        for target, sample in zip(out, self.samples, strict=True):
-            value = getattr(sample, name)
-            if value is not None:
-                target[: len(value)] = value
-        return out
+        """Return a column of these rows, [b, t], in the mask's type."""
+        return self.samples.column(name)[self.rows, : self.mask.shape[1]].to(self.mask)
 
-
-def batches_for(
-    policy: Policy, samples: Sequence[TrainingSample], micro_tokens: int
-) -> Iterator[MicroBatch]:
-    """Cut samples into forward passes as the policy computes them: packed or padded."""
-    return micro_batches(samples, micro_tokens, policy.like, policy.how.packed)
+    def note(self, figures: Sequence[torch.Tensor]) -> None:
+        """Keep what the loss was made of, [b, t] each, in the batch's column `seen`."""
+        if self.counts:
+            seen = torch.stack([each.detach() for each in figures], -1)
+            self.samples.seen[self.rows, : self.mask.shape[1]] = seen.to(self.samples.seen)
 
 
 def micro_batches(
-    samples: Sequence[TrainingSample], micro_tokens: int, like: torch.Tensor, packed: bool = True
+    policy: Policy, samples: Samples, rows: Sequence[int], micro_tokens: int
 ) -> Iterator[MicroBatch]:
-    """Cut samples into forward passes of at most `micro_tokens` tokens (at least one sample).
+    """Cut rows of a batch into forward passes of at most `micro_tokens` tokens (at least one row),
+    as the policy computes them: packed or padded.
 
     Packed, responses to one prompt stay together, for the prompt is passed once for all of them;
-    responses of like length stay together, for attention pads to the longest. Not packed, each
-    sample counts its prompt and its padding. Device and number type are those of `like`, a
-    parameter of the model. Of several processes each gets as many as the others.
+    responses of like length stay together, for attention pads to the longest. Padded, each row
+    counts its prompt and its padding. Of several processes each gets as many as the others.
     """
-    cut = _packed_parts if packed else _padded_parts
-    lay_out = pack if packed else pad
-    parts = dealt(list(cut(samples, micro_tokens)))
+    cut, lay_out = (_packed_parts, pack) if policy.how.packed else (_padded_parts, pad)
+    parts = dealt(list(cut(samples, rows, micro_tokens)))
     for number, (part, counts) in enumerate(parts, 1):
-        prompts, responses = zip(
-            *((sample.prompt_ids, sample.response_ids) for sample in part), strict=True
-        )
-        inputs = lay_out(prompts, responses, like)
-        yield MicroBatch(part, inputs, counts, is_last=number == len(parts))
+        prompts = [samples.prompt_ids[row] for row in part]
+        responses = [samples.response_ids[row] for row in part]
+        inputs = lay_out(prompts, responses, policy.like)
+        yield MicroBatch(samples, part, inputs, counts, is_last=number == len(parts))
 
 
-def _packed_parts(
-    samples: Sequence[TrainingSample], micro_tokens: int
-) -> Iterator[list[TrainingSample]]:
-    by_length = sorted(samples, key=lambda sample: len(sample.response_ids))
-    groups = by_key(by_length, lambda sample: tuple(sample.prompt_ids))
-    part: list[TrainingSample] = []
+def _packed_parts(samples: Samples, rows: Sequence[int], micro_tokens: int) -> Iterator[list[int]]:
+    length = [len(response) for response in samples.response_ids]
+    by_length = sorted(rows, key=lambda row: length[row])
+    groups = by_key(by_length, lambda row: tuple(samples.prompt_ids[row]))
+    part: list[int] = []
     tokens = 0
-    for prompt, group in sorted(groups.items(), key=lambda item: len(item[1][-1].response_ids)):
+    for prompt, group in sorted(groups.items(), key=lambda item: length[item[1][-1]]):
         tokens += len(prompt)
-        for sample in group:
-            if part and tokens + len(sample.response_ids) > micro_tokens:
+        for row in group:
+            if part and tokens + length[row] > micro_tokens:
                 yield part
                 part, tokens = [], len(prompt)
-            part.append(sample)
-            tokens += len(sample.response_ids)
+            part.append(row)
+            tokens += length[row]
     if part:
         yield part
 
 
-def _padded_parts(
-    samples: Sequence[TrainingSample], micro_tokens: int
-) -> Iterator[list[TrainingSample]]:
-    part: list[TrainingSample] = []
-    for sample in sorted(samples, key=_tokens):
-        if part and (len(part) + 1) * _tokens(sample) > micro_tokens:
+def _padded_parts(samples: Samples, rows: Sequence[int], micro_tokens: int) -> Iterator[list[int]]:
+    length = [prompt + response for prompt, response in samples.lengths]
+    part: list[int] = []
+    for row in sorted(rows, key=lambda row: length[row]):
+        if part and (len(part) + 1) * length[row] > micro_tokens:
             yield part
             part = []
-        part.append(sample)
+        part.append(row)
     if part:
         yield part
-
-
-def _tokens(sample: TrainingSample) -> int:
-    return len(sample.prompt_ids) + len(sample.response_ids)

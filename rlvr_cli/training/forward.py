@@ -4,12 +4,13 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 import torch
+import torch.nn.functional as F
 
 from rlvr_cli.algorithm.choices import Algorithm
-from rlvr_cli.algorithm.samples import TrainingSample
+from rlvr_cli.algorithm.samples import Samples
 from rlvr_cli.model.policy import Critic, Policy
-from rlvr_cli.ranks.group import joined
-from rlvr_cli.training.batch import MicroBatch, batches_for
+from rlvr_cli.ranks.group import added_up
+from rlvr_cli.training.batch import MicroBatch, micro_batches
 
 
 class ForwardPass:
@@ -33,57 +34,39 @@ class ForwardPass:
         return tokens
 
     @torch.no_grad()
-    def add_logprobs(self, samples: Sequence[TrainingSample]) -> list[TrainingSample]:
-        """Return the samples with those of `old_logprobs`, `entropy`, `ref_logprobs` and
-        `old_values` that the algorithm needs; carried samples keep the engine's as old ones."""
-        done = list(samples)
-        if self.algo.top_entropy is not None or self.algo.updates > 1 or self.algo.rewards_kl:
-            needed = [s for s in done if s.is_fresh or self.algo.top_entropy is not None]
-            found = self._each(needed, self._own_stats)
-            done = [
-                dataclasses.replace(
-                    sample,
-                    old_logprobs=found[id(sample)][:, 0]
-                    if sample.is_fresh
-                    else sample.rollout_logprobs,
-                    entropy=found[id(sample)][:, 1] if id(sample) in found else None,
-                )
-                for sample in done
-            ]
+    def add_logprobs(self, samples: Samples) -> None:
+        """Fill those of `old_logprobs`, `entropy`, `ref_logprobs` and the values that the algorithm
+        needs; carried rows keep the engine's log-probabilities as old ones."""
+        every_row, picks_tokens = range(len(samples)), self.algo.top_entropy is not None
+        if picks_tokens or self.algo.updates > 1 or self.algo.rewards_kl:
+            needed = [row for row in every_row if picks_tokens or samples.is_fresh[row]]
+            own, entropy = self._each(samples, needed, self._own_stats, 2)
+            samples.old_logprobs, samples.entropy = own, entropy if picks_tokens else None
+            if samples.rollout_logprobs is not None and not samples.is_fresh.all():
+                fresh = samples.is_fresh[:, None]
+                samples.old_logprobs = torch.where(fresh, own, samples.rollout_logprobs)
         if self.reference is not None:
-            logprobs = self._each(done, self._ref_logprobs)
-            done = [
-                dataclasses.replace(sample, ref_logprobs=logprobs[id(sample)]) for sample in done
-            ]
+            (samples.ref_logprobs,) = self._each(samples, every_row, self._ref_logprobs)
         if self.critic is not None:
-            done = self._with_values(done)
-        return done
+            self._add_values(samples)
 
-    def _with_values(self, samples: list[TrainingSample]) -> list[TrainingSample]:
-        """Add values; a cut-off response gets one more token, whose value follows its last."""
-        critic = self.algo.critic
-        bootstraps = critic is not None and critic.cut_off_value == "bootstrap"
-        longer = [
-            dataclasses.replace(
-                sample, response_ids=[*sample.response_ids, sample.response_ids[-1]]
-            )
-            if bootstraps and sample.is_cut_off
-            else sample
-            for sample in samples
-        ]
-        found = self._each(longer, self._values)
-        return [
-            dataclasses.replace(
-                sample,
-                old_values=found[id(one)][: len(sample.response_ids)],
-                end_value=0.0 if one is sample else float(found[id(one)][-1]),
-            )
-            for sample, one in zip(samples, longer, strict=True)
-        ]
+    def _add_values(self, samples: Samples) -> None:
+        """Fill the values; a cut-off response gets one more token, whose value follows its last."""
+        critic, ids = self.algo.critic, samples.response_ids
+        if critic is not None and critic.cut_off_value == "bootstrap":
+            cut_off = samples.is_cut_off.tolist()
+            ids = [
+                [*one, one[-1]] if is_cut else one for one, is_cut in zip(ids, cut_off, strict=True)
+            ]
+        longer = dataclasses.replace(samples, response_ids=ids)
+        (values,) = self._each(longer, range(len(samples)), self._values)
+        samples.old_values = values[:, : samples.mask.shape[1]] * samples.mask
+        ends = samples.mask.sum(1, keepdim=True).long()
+        samples.end_value = F.pad(values, (0, 1)).gather(1, ends)[:, 0]
 
     def _own_stats(self, batch: MicroBatch) -> torch.Tensor:
         stats = self.policy.token_stats(batch.inputs, self.algo.top_entropy is not None)
-        return torch.stack((stats.logprobs, stats.entropy), -1)
+        return torch.stack((stats.logprobs, stats.entropy))
 
     def _ref_logprobs(self, batch: MicroBatch) -> torch.Tensor:
         """Without a reference of its own the policy is one: as it was, without its adapter."""
@@ -98,13 +81,17 @@ class ForwardPass:
         return values
 
     def _each(
-        self, samples: Sequence[TrainingSample], compute: Callable[[MicroBatch], torch.Tensor]
-    ) -> dict[int, torch.Tensor]:
-        """Return `compute` [B, T, …] by the sample's identity, cut to its own [T, …]."""
-        self._tokens += sum(len(sample.response_ids) for sample in samples)
-        found = {
-            id(sample): values[: len(sample.response_ids)] * batch.counts
-            for batch in batches_for(self.policy, samples, self.micro_tokens)
-            for sample, values in zip(batch.samples, compute(batch), strict=True)
-        }
-        return joined(found, [(id(sample), len(sample.response_ids)) for sample in samples])
+        self,
+        samples: Samples,
+        rows: Sequence[int],
+        compute: Callable[[MicroBatch], torch.Tensor],
+        columns: int = 1,
+    ) -> torch.Tensor:
+        """Return `compute` [columns, b, t] of these rows as [columns, B, T], 0 in the others."""
+        longest = max(map(len, samples.response_ids))
+        found = torch.zeros(columns, len(samples), longest, dtype=self.policy.like.dtype)
+        for batch in micro_batches(self.policy, samples, rows, self.micro_tokens):
+            values = compute(batch) * batch.mask * batch.counts
+            found[:, batch.rows, : values.shape[-1]] = values.to(found)
+        self._tokens += sum(len(samples.response_ids[row]) for row in rows)
+        return added_up(found)

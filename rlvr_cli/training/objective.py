@@ -7,7 +7,6 @@ from rlvr_cli.algorithm.loss import critic_loss, policy_loss
 from rlvr_cli.algorithm.objective import LossDenominators, LossInputs
 from rlvr_cli.model.policy import Critic, Policy, TokenStats
 from rlvr_cli.training.batch import MicroBatch
-from rlvr_cli.training.tokens import TokenWatch
 
 
 class Objective:
@@ -16,7 +15,6 @@ class Objective:
     def __init__(self, policy: Policy, critic: Critic | None, algo: Algorithm) -> None:
         self.policy, self.critic, self.algo = policy, critic, algo
         self.kl_coef = algo.kl.coef if algo.kl is not None else 0.0
-        self.watch = TokenWatch()
 
     def __call__(
         self, batch: MicroBatch, denominators: LossDenominators, learns_policy: bool = True
@@ -31,11 +29,12 @@ class Objective:
             stats = self.policy.token_stats(batch.inputs, entropy_gradient=entropy_gradient)
             inputs = self._loss_inputs(batch, stats)
             loss, per_token = policy_loss(algo, inputs, denominators, self.kl_coef)
-        self.watch.note(batch, inputs, per_token["clip_fraction"])
-        fresh = torch.tensor([[float(sample.is_fresh)] for sample in batch.samples]).to(batch.mask)
-        per_token["mismatch"] = (inputs.rollout_logprobs - inputs.old_logprobs).abs() * fresh
+        clipped = per_token["clip_fraction"]
+        batch.note((inputs.logprobs, inputs.ratio, inputs.advantages, inputs.entropy, clipped))
+        gap = (inputs.rollout_logprobs - inputs.old_logprobs).abs()
+        per_token["mismatch"] = gap * batch.is_fresh
         if "ref_kl" in per_token:  # an estimate for samples of the policy itself
-            per_token["ref_kl"] = per_token["ref_kl"] * fresh
+            per_token["ref_kl"] = per_token["ref_kl"] * batch.is_fresh
         if self.critic is not None and algo.critic is not None:
             values = self.critic(batch.inputs, stats.states)
             old_values, returns = batch.column("old_values"), batch.column("returns")
@@ -46,24 +45,19 @@ class Objective:
         return loss, per_token
 
     def _loss_inputs(self, batch: MicroBatch, stats: TokenStats) -> LossInputs:
-        """Choose old log-probabilities: the engine's for a carried-over sample; for a fresh one
-        those taken before the first of several updates, else its own at this moment. They stand for
-        the engine's where nothing was sampled."""
-        rollout_logprobs = batch.column("rollout_logprobs")
-        own = torch.tensor(
-            [sample.is_fresh and sample.old_logprobs is None for sample in batch.samples]
-        )
-        carried = torch.tensor([not sample.is_fresh for sample in batch.samples])
-        old_logprobs = batch.column("old_logprobs")
-        old_logprobs[own] = stats.logprobs.detach()[own].to(old_logprobs)
-        old_logprobs[carried] = rollout_logprobs[carried]
-        given = torch.tensor([sample.rollout_logprobs is None for sample in batch.samples])
-        rollout_logprobs[given] = old_logprobs[given]
+        """Choose old log-probabilities: those taken before the first of several updates, else the
+        engine's for a carried row and its own at this moment for a fresh one. They stand for the
+        engine's where nothing was sampled."""
+        old, sampled = batch.column("old_logprobs"), batch.column("rollout_logprobs")
+        is_sampled = batch.samples.rollout_logprobs is not None
+        if batch.samples.old_logprobs is None:
+            own = stats.logprobs.detach().to(old)
+            old = torch.where(batch.is_fresh, own, sampled) if is_sampled else own
         return LossInputs(
             logprobs=stats.logprobs,
             entropy=stats.entropy,
-            old_logprobs=old_logprobs,
-            rollout_logprobs=rollout_logprobs,
+            old_logprobs=old,
+            rollout_logprobs=sampled if is_sampled else old,
             ref_logprobs=batch.column("ref_logprobs"),
             advantages=batch.column("advantages"),
             mask=batch.mask,

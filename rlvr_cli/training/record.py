@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlvr_cli.algorithm.group_filter import Batch
-from rlvr_cli.algorithm.samples import TrainingSample
 from rlvr_cli.core.types import Group
 from rlvr_cli.evaluation.metrics import rollout_metrics
 from rlvr_cli.rollout.rewards import Rewarder
@@ -51,7 +50,8 @@ class StepRecord:
     ) -> None:
         self.clocks, self.throughput, self.watch = clocks, throughput, watch
         self.seconds: defaultdict[str, float] = defaultdict(float)
-        self.samples: Sequence[TrainingSample] = ()
+        self.trained: Sequence[tuple[int, int]] = ()
+        """The tokens of prompt and response of each row that trained."""
         self.update: Mapping[str, float] = {}
         self.tokens: Sequence[Mapping[str, Any]] = ()
         self.held_out: Sequence[Group] = ()
@@ -114,4 +114,4 @@ class StepRecord:
             **self.seconds,
             "seconds_step": sum(self.seconds.values()),
         }
-        return row | self.throughput.of_step(row, batch.sampled, self.samples)
+        return row | self.throughput.of_step(row, batch.sampled, self.trained)

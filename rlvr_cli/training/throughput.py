@@ -10,7 +10,6 @@ import torch
 
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.group_filter import with_signal
-from rlvr_cli.algorithm.samples import TrainingSample
 from rlvr_cli.core.text import GIB
 from rlvr_cli.core.types import Group
 from rlvr_cli.model.attention import attention_sizes
@@ -52,13 +51,12 @@ class Throughput:
         self,
         row: Mapping[str, Any],
         sampled: Sequence[Group],
-        samples: Sequence[TrainingSample],
+        lengths: Sequence[tuple[int, int]],
     ) -> dict[str, float | None]:
         """Compute the throughput of one step, whose `row` has its tokens and seconds by phase, from
-        what it sampled and the samples that went through its update."""
+        what it sampled and the tokens of prompt and response of each row that trained."""
         epochs, took = row.get("epochs", 1), row.get("seconds_update")
         signal = with_signal(sampled, self.algo)
-        lengths = [(len(sample.prompt_ids), len(sample.response_ids)) for sample in samples]
         found = {
             "tokens_with_signal": sum(len(rollout.completion.token_ids) for rollout in signal),
             "tokens_updated": epochs * sum(tokens for _, tokens in lengths),

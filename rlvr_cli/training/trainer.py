@@ -1,6 +1,6 @@
 """The training loop, top to bottom."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from itertools import count
@@ -9,7 +9,7 @@ import torch
 
 from rlvr_cli.algorithm.advantage import with_advantages
 from rlvr_cli.algorithm.group_filter import Batch, GroupCollector, with_signal
-from rlvr_cli.algorithm.samples import TrainingSample, to_samples
+from rlvr_cli.algorithm.samples import Samples, to_samples
 from rlvr_cli.core.types import PROBLEM_SET, Completion, Group, Prompt, by_key
 from rlvr_cli.data.problems import ProblemCursor
 from rlvr_cli.data.prompts import prompts_digest
@@ -25,6 +25,7 @@ from rlvr_cli.training.objective import Objective
 from rlvr_cli.training.record import StepRecord, StepResult, Watch
 from rlvr_cli.training.state import State, load_module, module_state
 from rlvr_cli.training.throughput import Throughput
+from rlvr_cli.training.tokens import token_rows
 from rlvr_cli.training.update import Updater
 
 
@@ -103,20 +104,19 @@ class Trainer:
                 with record.phase("sync", memory="asleep"):
                     engine.sleep()
                 with record.phase("logprobs"):  # LOG-PROBABILITIES, old and reference; values
-                    samples = self.forward.add_logprobs(samples)
+                    self.forward.add_logprobs(samples)
                 samples = with_advantages(samples, algo, self.objective.kl_coef)  # ADVANTAGE
                 with record.phase("update", memory="update"):  # OBJECTIVE, backward, UPDATE
-                    self.objective.watch.choose(batch, samples)
                     learns_policy = no_update is None or algo.critic is None
                     record.update = self.updater.update(
                         samples, step, self.config.seed, learns_policy, self.watch
                     )
-                    record.tokens = self.objective.watch.rows(self.session.policy.tokenizer)
+                    record.tokens = token_rows(batch, samples, self.session.policy.tokenizer)
                 self.updater.free_gradients()
                 with record.phase("sync"):  # SYNC: the new weights to the engine
                     engine.sync_weights(merged_parameters(self.session.policy.model))
                     engine.wake()
-                record.samples, self.weight_version = samples, self.weight_version + 1
+                record.trained, self.weight_version = samples.lengths, self.weight_version + 1
             self.stopped = self.collector.gives_up(batch) and self.collector.on_cap == "stop"
             self._renew_reference(step)
             self._measure_held_out(step, record)
@@ -204,18 +204,18 @@ class Trainer:
             if renewal.resets_optimizer:
                 self.updater.reset_optimizer()
 
-    def _skip_reason(self, batch: Batch, samples: Sequence[TrainingSample]) -> str | None:
+    def _skip_reason(self, batch: Batch, samples: Samples) -> str | None:
         """Return why the rewards do not train: the cap left a short batch, or no gradient."""
         algo = self.config.algorithm
         if self.collector.gives_up(batch):
             return "batch not full"
-        if algo.masks_cut_off and all(sample.is_cut_off for sample in samples):
+        if algo.masks_cut_off and bool(samples.is_cut_off.all()):
             return "all cut off"
         return None if with_signal(batch.kept, algo) else "no signal"
 
-    def _trains_without_signal(self, no_update: str, samples: Sequence[TrainingSample]) -> bool:
+    def _trains_without_signal(self, no_update: str, samples: Samples) -> bool:
         """Return whether a batch without a signal trains: the critic, which learns alone then, or
         the policy by the pull of a reference in the loss."""
         algo = self.config.algorithm
         pulls = algo.has_reference_model and not algo.rewards_kl
-        return no_update == "no signal" and bool(samples) and (algo.critic is not None or pulls)
+        return no_update == "no signal" and len(samples) > 0 and (algo.critic is not None or pulls)

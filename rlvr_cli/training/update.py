@@ -10,12 +10,12 @@ import torch
 
 from rlvr_cli.algorithm.kl import CONTROLS
 from rlvr_cli.algorithm.objective import LossDenominators, explained_variance
-from rlvr_cli.algorithm.samples import TrainingSample
+from rlvr_cli.algorithm.samples import Samples
 from rlvr_cli.config import OptimConfig
 from rlvr_cli.core.errors import EngineError
 from rlvr_cli.model.adapter import trained
 from rlvr_cli.ranks.group import summed, sync_gradients, whole, world
-from rlvr_cli.training.batch import batches_for
+from rlvr_cli.training.batch import micro_batches
 from rlvr_cli.training.objective import Objective
 from rlvr_cli.training.optimizer import load_optimizer, new_optimizer, optimizer_state, set_rates
 from rlvr_cli.training.record import Watch, counted
@@ -81,7 +81,7 @@ class Updater:
 
     def update(
         self,
-        samples: Sequence[TrainingSample],
+        samples: Samples,
         step: int,
         seed: int,
         learns_policy: bool = True,
@@ -89,10 +89,10 @@ class Updater:
     ) -> dict[str, float]:
         """Run the epochs over one batch in shuffled mini-batches; return metrics over all of them.
 
-        `samples` are scored and have advantages; `step` counts from 1; without `learns_policy` only
-        the critic learns. An optimizer step whose loss or gradient is not finite is not taken, and
-        counted. Raises EngineError where engine and trainer disagree, with the weights as they
-        were.
+        `samples` have log-probabilities and advantages; `step` counts from 1; without
+        `learns_policy` only the critic learns. An optimizer step whose loss or gradient is not
+        finite is not taken, and counted. Raises EngineError where engine and trainer disagree, with
+        the weights as they were.
         """
         algo = self.algo
         if algo.critic is not None and step <= algo.critic.warmup:
@@ -103,13 +103,14 @@ class Updater:
         sums: defaultdict[str, float] = defaultdict(float)
         moved: dict[str, float] = {}
         controls_own_kl = algo.kl is not None and algo.kl.controls_own
-        advance = counted(watch, algo.epochs * self._denominators(samples).tokens)
+        every_row = range(len(samples))
+        advance = counted(watch, algo.epochs * self._denominators(samples, every_row).tokens)
         for epochs in range(1, algo.epochs + 1):
-            self.objective.watch.begin(self.policy.like)
-            shuffled = rng.sample(samples, len(samples))
+            samples.seen.zero_()
+            shuffled = rng.sample(every_row, len(every_row))
             for share in range(min(algo.mini_batches, len(samples))):
                 mini_batch = shuffled[share :: algo.mini_batches]
-                self._optimizer_step(mini_batch, sums, step, learns_policy, advance)
+                self._optimizer_step(samples, mini_batch, sums, step, learns_policy, advance)
             if algo.target_kl is not None or (controls_own_kl and epochs == algo.epochs):
                 moved = self._moved(samples)
             if algo.target_kl is not None and moved.get("approx_kl_after", 0.0) > algo.target_kl:
@@ -118,11 +119,12 @@ class Updater:
         metrics |= {
             "lr": rate,
             "epochs": epochs,
-            "tokens_trained": sum(len(sample.response_ids) for sample in samples),
+            "tokens_trained": self._denominators(samples, every_row).tokens,
             "updates_skipped": int(sums["updates_skipped"]),
         }
         if self.critic is not None:
-            metrics["explained_variance"] = _explained_variance(samples)
+            values, returns = samples.column("old_values"), samples.column("returns")
+            metrics["explained_variance"] = explained_variance(values, returns, samples.mask)
         if algo.kl is not None:
             metrics["kl_coef"] = self.objective.kl_coef
             measured = metrics.get("ref_kl_after" if controls_own_kl else "ref_kl")
@@ -132,32 +134,27 @@ class Updater:
                 )
         return metrics
 
-    def _moved(self, samples: Sequence[TrainingSample]) -> dict[str, float]:
+    def _moved(self, samples: Samples) -> dict[str, float]:
         """Compute the present policy's divergences, nats per token: means over the batch's fresh
-        samples, since those carried over are of older weights; empty if there are none."""
-        samples = [sample for sample in samples if sample.is_fresh]
-        denominators = self._denominators(samples)
+        rows, since those carried over are of older weights; empty if there are none."""
+        fresh = samples.is_fresh.nonzero()[:, 0].tolist()
+        denominators = self._denominators(samples, fresh)
         found: defaultdict[str, float] = defaultdict(float)
-        for batch in batches_for(self.policy, samples, self.optim.micro_tokens):
+        for batch in micro_batches(self.policy, samples, fresh, self.optim.micro_tokens):
             for name, values in self.objective.divergences(batch, denominators).items():
                 found[f"{name}_after"] += batch.counts * float((values * batch.mask).sum())
         return {name: value / denominators.tokens for name, value in summed(found).items()}
 
-    def _denominators(self, samples: Sequence[TrainingSample]) -> LossDenominators:
-        tokens = sum(len(sample.response_ids) for sample in samples)
-        return LossDenominators(tokens, len(samples), self.max_tokens)
+    def _denominators(self, samples: Samples, rows: Sequence[int]) -> LossDenominators:
+        tokens = sum(len(samples.response_ids[row]) for row in rows)
+        return LossDenominators(tokens, len(rows), self.max_tokens)
 
-    def _check_old_logprobs(self, samples: Sequence[TrainingSample], step: int) -> None:
+    def _check_old_logprobs(self, samples: Samples, step: int) -> None:
         """Compare log-probabilities taken before several updates with the engine's."""
-        gaps = [
-            (sample.old_logprobs - sample.rollout_logprobs).abs()
-            for sample in samples
-            if sample.is_fresh
-            and sample.old_logprobs is not None
-            and sample.rollout_logprobs is not None
-        ]
-        if gaps:
-            check_agreement(float(torch.cat(gaps).mean()), self.mismatch_limit, step)
+        old, sampled, fresh = samples.old_logprobs, samples.rollout_logprobs, samples.is_fresh
+        if old is not None and sampled is not None and fresh.any():
+            gaps = (old - sampled).abs()[samples.mask.bool() & fresh[:, None]]
+            check_agreement(float(gaps.mean()), self.mismatch_limit, step)
 
     def _set_learning_rate(self, step: int) -> float:
         """Set the rates by linear warm-up and schedule; return the policy's."""
@@ -169,16 +166,17 @@ class Updater:
 
     def _optimizer_step(
         self,
-        samples: Sequence[TrainingSample],
+        samples: Samples,
+        rows: Sequence[int],
         sums: defaultdict[str, float],
         step: int,
         learns_policy: bool,
         advance: Callable[[int], None],
     ) -> None:
-        denominators = self._denominators(samples)
+        denominators = self._denominators(samples, rows)
         self.free_gradients()
         own: defaultdict[str, float] = defaultdict(float)
-        for batch in batches_for(self.policy, samples, self.optim.micro_tokens):
+        for batch in micro_batches(self.policy, samples, rows, self.optim.micro_tokens):
             loss, per_token = self.objective(batch, denominators, learns_policy)
             is_wanted = batch.is_last or self.optim.offload == "all"  # on a GPU they lie whole
             sync_gradients(filter(None, (self.policy, self.critic)), is_wanted)
@@ -197,9 +195,8 @@ class Updater:
             return
         found["updates"] = 1
         found["tokens"] = denominators.tokens
-        found["fresh_tokens"] = sum(
-            len(sample.response_ids) for sample in samples if sample.is_fresh
-        )
+        fresh = [row for row in rows if samples.is_fresh[row]]
+        found["fresh_tokens"] = self._denominators(samples, fresh).tokens
         if found["fresh_tokens"] and self.algo.updates == 1:
             check_agreement(found["mismatch"] / found["fresh_tokens"], self.mismatch_limit, step)
         for name, value in found.items():
@@ -221,13 +218,6 @@ class Updater:
             for name, value in sums.items()
             if (count := counts.get(name, sums["tokens"]))
         }
-
-
-def _explained_variance(samples: Sequence[TrainingSample]) -> float:
-    """Compute the explained variance of the values before the update, over all tokens."""
-    values = torch.cat([sample.old_values for sample in samples if sample.old_values is not None])
-    returns = torch.cat([sample.returns for sample in samples if sample.returns is not None])
-    return explained_variance(values.to(returns), returns, torch.ones_like(returns))
 
 
 def check_agreement(mismatch: float | None, limit: float, step: int) -> None:

@@ -29,12 +29,25 @@ def make_group(*responses: tuple[int, float | None], version: int = 0) -> Group:
 
 def test_a_row_is_a_judged_response_with_what_the_engine_said_of_it():
     groups = [make_group((2, 1.0), (3, None)), make_group((10, -1.0), version=4)]
-    first, second = to_samples(groups, Algorithm(), max_tokens=10, weight_version=4)
-    assert (first.prompt_ids, first.response_ids) == ((5, 6), [7, 7])
-    assert first.rollout_logprobs.tolist() == [-0.5, -0.5]
-    assert first.rollout_logprobs.dtype is torch.float64
-    assert (first.group, first.is_fresh, first.is_cut_off) == (0, False, False)
-    assert (second.group, second.is_fresh, second.is_cut_off) == (1, True, True)
+    found = to_samples(groups, Algorithm(), max_tokens=10, weight_version=4)
+    assert found.lengths == [(2, 2), (2, 10)]
+    assert (found.prompt_ids[0], found.response_ids[0]) == ((5, 6), [7, 7])
+    assert found.rollout_logprobs.tolist() == [[-0.5] * 2 + [0] * 8, [-0.5] * 10]
+    assert found.rollout_logprobs.dtype is torch.float64
+    assert found.mask.tolist() == [[1] * 2 + [0] * 8, [1] * 10]
+    assert found.group.tolist() == [0, 1]
+    assert found.is_fresh.tolist() == found.is_cut_off.tolist() == [False, True]
+
+
+def test_a_batch_of_some_rows_has_their_columns_and_no_others():
+    found = to_samples([make_group((2, 1.0), (3, 0.0), (1, -1.0))], Algorithm(), 10, 0)
+    found.old_logprobs = found.rollout_logprobs - 1
+    some = found.only([2, 0])
+    assert (len(some), some.sample, some.reward.tolist()) == (2, [2, 0], [-1, 1])
+    assert some.old_logprobs.tolist() == [[-1.5, -1, -1], [-1.5, -1.5, -1]]
+    assert some.entropy is None
+    assert some.column("entropy").tolist() == [[0] * 3] * 2
+    assert len(to_samples([], Algorithm(), 10, 0)) == 0
 
 
 @pytest.mark.parametrize(
@@ -49,4 +62,4 @@ def test_a_row_is_a_judged_response_with_what_the_engine_said_of_it():
 def test_only_the_soft_penalty_takes_from_the_reward(overlong, rewards):
     group = make_group((6, 1.0), (9, 1.0), (10, -1.0))
     rows = to_samples([group], Algorithm(overlong=overlong), max_tokens=10, weight_version=0)
-    assert [row.reward for row in rows] == pytest.approx(rewards)
+    assert rows.reward.tolist() == pytest.approx(rewards)

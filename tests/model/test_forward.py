@@ -4,8 +4,8 @@ import pytest
 import torch
 from conftest import random_model
 from families import FAMILIES, VOCAB
+from small_samples import Row, samples_of
 
-from rlvr_cli.algorithm.samples import TrainingSample
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.model.forward import Forward, choose_forward
 from rlvr_cli.model.policy import Policy
@@ -27,17 +27,14 @@ SAMPLES = [
     (PROMPT, [5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 1]),
     ([7, 8, 9], [2]),
 ]
-ROWS = [
-    TrainingSample(p, r, torch.zeros(len(r)), 1.0, 0, is_fresh=True, is_cut_off=False)
-    for p, r in SAMPLES
-]
+ROWS = [Row(p, r) for p, r in SAMPLES]
 
 
 def forward_of(model: torch.nn.Module, context: int = CONTEXT) -> Forward:
     return choose_forward(model, VOCAB, SAMPLES[:4], context)
 
 
-def own_logprobs(model: torch.nn.Module, row: TrainingSample) -> torch.Tensor:
+def own_logprobs(model: torch.nn.Module, row: Row) -> torch.Tensor:
     """Of a response, one unpadded row, attention as the model's code writes it out."""
     ids = torch.tensor([[*row.prompt_ids, *row.response_ids]])
     logits = model(input_ids=ids, use_cache=False).logits[0, len(row.prompt_ids) - 1 : -1]
@@ -45,7 +42,7 @@ def own_logprobs(model: torch.nn.Module, row: TrainingSample) -> torch.Tensor:
     return logits.log_softmax(-1).gather(-1, targets[:, None])[:, 0]
 
 
-def weighted(logprobs: torch.Tensor, row: TrainingSample) -> torch.Tensor:
+def weighted(logprobs: torch.Tensor, row: Row) -> torch.Tensor:
     """A loss in which every token has a weight of its own."""
     weights = torch.sin(torch.arange(len(logprobs)) + len(row.prompt_ids))
     return (weights * logprobs).sum()
@@ -65,12 +62,13 @@ def test_logprobs_and_gradients_are_the_models_own(family):
     assert forward.plain_head == (family not in OWN_HEAD)
     policy = Policy(model, VOCAB, 1.0, how=forward)
     found = {}
-    for batch in micro_batches(ROWS, 60, policy.like, forward.packed):
+    for batch in micro_batches(policy, samples_of(ROWS), range(len(ROWS)), 60):
         logprobs = policy.token_stats(batch.inputs).logprobs
-        for row, line in zip(batch.samples, logprobs, strict=True):
+        rows = [ROWS[row] for row in batch.rows]
+        for row, line in zip(rows, logprobs, strict=True):
             assert not line[len(row.response_ids) :].any()
             found[id(row)] = line[: len(row.response_ids)]
-        loss = sum(weighted(found[id(row)], row) for row in batch.samples)
+        loss = sum(weighted(found[id(row)], row) for row in rows)
         loss.backward()
     gradient = gradients(model)
     model.set_attn_implementation("eager")
@@ -90,13 +88,13 @@ def test_packing_these_would_be_wrong(family):
     model = random_model(family)
     forward = Forward(packed=True, attention="", plain_head=family not in OWN_HEAD)
     policy = Policy(model, VOCAB, 1.0, how=forward)
-    (batch,) = micro_batches(ROWS, 1000, policy.like)
+    (batch,) = micro_batches(policy, samples_of(ROWS), range(len(ROWS)), 1000)
     try:
         with torch.no_grad():
             found = policy.token_stats(batch.inputs).logprobs
     except ValueError:  # Mamba's code refuses the mask
         return
-    own = [own_logprobs(model, row).detach() for row in batch.samples]
+    own = [own_logprobs(model, ROWS[row]).detach() for row in batch.rows]
     gaps = [(f[: len(o)] - o).abs().max() for f, o in zip(found, own, strict=True)]
     assert max(gaps) > 0.1
 

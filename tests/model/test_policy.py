@@ -7,9 +7,9 @@ import pytest
 import torch
 from conftest import double_model, random_model
 from families import VOCAB
+from small_samples import Row, samples_of
 
 import rlvr_cli.model.policy
-from rlvr_cli.algorithm.samples import TrainingSample
 from rlvr_cli.model.adapter import add_adapter
 from rlvr_cli.model.forward import PACKED
 from rlvr_cli.model.policy import Critic, Policy, recompute, share_out, weights_digest
@@ -18,9 +18,7 @@ from rlvr_cli.ranks.group import own_slice
 from rlvr_cli.training.batch import micro_batches
 
 ROWS = [
-    TrainingSample(
-        prompt, response, torch.zeros(len(response)), 1.0, 0, is_fresh=True, is_cut_off=False
-    )
+    Row(prompt, response)
     for prompt, response in [
         ([2, 3, 4], [5, 6, 7, 1]),
         ([8], [9]),
@@ -30,7 +28,7 @@ ROWS = [
 
 
 def stats(policy: Policy, rows=ROWS):
-    (batch,) = micro_batches(rows, 10_000, policy.model.get_output_embeddings().weight)
+    (batch,) = micro_batches(policy, samples_of(rows), range(len(rows)), 10_000)
     return batch, policy.token_stats(batch.inputs)
 
 
@@ -38,7 +36,7 @@ def stats(policy: Policy, rows=ROWS):
 def test_equal_to_the_models_own_logits(family):
     policy = Policy(random_model(family).double(), VOCAB, temperature=0.7)
     batch, found = stats(policy)
-    for index, row in enumerate(batch.samples):
+    for index, row in enumerate(ROWS[row] for row in batch.rows):
         ids = torch.tensor([[*row.prompt_ids, *row.response_ids]])
         logits = policy.model(input_ids=ids).logits[0, len(row.prompt_ids) - 1 : -1] / 0.7
         distribution = torch.distributions.Categorical(logits=logits)
@@ -65,10 +63,7 @@ def test_chunks_give_the_same_values_and_gradients(monkeypatch):
 
 def test_ids_beyond_the_tokenizer_have_no_probability():
     policy = Policy(random_model().double(), 10, temperature=1.0)
-    rows = [
-        TrainingSample([2], [token], torch.zeros(1), 1.0, 0, is_fresh=True, is_cut_off=False)
-        for token in range(10)
-    ]
+    rows = [Row([2], [token]) for token in range(10)]
     _, found = stats(policy, rows)
     assert found.logprobs.exp().sum().item() == pytest.approx(1)
 
@@ -77,7 +72,7 @@ def test_ids_beyond_the_tokenizer_have_no_probability():
 def test_the_entropy_has_its_gradient_where_asked(monkeypatch, chunk_logits):
     monkeypatch.setattr(rlvr_cli.model.policy, "_CHUNK_LOGITS", chunk_logits)
     policy = Policy(random_model().double(), VOCAB, temperature=0.7)
-    (batch,) = micro_batches(ROWS, 10_000, policy.model.get_output_embeddings().weight)
+    (batch,) = micro_batches(policy, samples_of(ROWS), range(3), 10_000)
     weight = policy.model.get_output_embeddings().weight
     found = policy.token_stats(batch.inputs, entropy_gradient=True).entropy.sum()
     logits = policy.states(batch.inputs) @ weight.T / 0.7
@@ -164,7 +159,7 @@ def test_layers_that_are_computed_again_give_the_same_and_keep_their_input_alone
             kept[0] += 0 if tensor.data_ptr() in weights else tensor.numel()
             return tensor
 
-        (batch,) = micro_batches(ROWS, 10_000, policy.like)
+        (batch,) = micro_batches(policy, samples_of(ROWS), range(3), 10_000)
         with torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
             policy.states(batch.inputs)
         _, of = stats(policy)
@@ -192,7 +187,7 @@ def test_shared_out_over_one_process_it_computes_in_another_type(offload):
     policy = Policy(double_model(), VOCAB, 1.0)
     critic = Critic(policy.model, True)
     torch.nn.init.normal_(critic.head.weight)
-    (batch,) = micro_batches(ROWS, 10_000, policy.like)
+    (batch,) = micro_batches(policy, samples_of(ROWS), range(3), 10_000)
     _, exact = stats(policy)
     exact.logprobs.sum().backward()
     gradients = [p.grad.clone() for p in policy.parameters()]
@@ -219,7 +214,7 @@ def test_a_critics_values_by_hand(has_own_body):
     policy, critic = Policy(model, VOCAB, 1.0), Critic(model, has_own_body)
     assert (critic.body is not None) == has_own_body
     assert (critic.head.weight.shape, critic.head.weight.dtype) == ((1, 32), torch.float32)
-    (batch,) = micro_batches(ROWS, 10_000, policy.like)
+    (batch,) = micro_batches(policy, samples_of(ROWS), range(3), 10_000)
     states = policy.states(batch.inputs)
     given = None if has_own_body else states
     assert not critic(batch.inputs, given).any()

@@ -6,9 +6,9 @@ from importlib import util
 import pytest
 import torch
 from families import VOCAB
+from small_samples import Row, samples_of
 from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen2Config
 
-from rlvr_cli.algorithm.samples import TrainingSample
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Completion, SamplingParams
 from rlvr_cli.model.attention import ATTENTION
@@ -98,12 +98,12 @@ def assert_logprobs_are_the_trainers(
     model: PreTrainedModel, groups: dict[int, list[Completion]], temperature: float, vocab_size: int
 ) -> None:
     rows = [
-        TrainingSample(PROMPTS[p], c.token_ids, torch.tensor(c.logprobs), 0.0, p, True, False)
+        Row(PROMPTS[p], c.token_ids, torch.tensor(c.logprobs), group=p)
         for p in groups
         for c in groups[p]
     ]
     policy = Policy(model, vocab_size, temperature)
-    for batch in micro_batches(rows, 40, model.get_output_embeddings().weight):
+    for batch in micro_batches(policy, samples_of(rows), range(len(rows)), 40):
         with torch.no_grad():
             logprobs = policy.token_stats(batch.inputs).logprobs
         torch.testing.assert_close(logprobs, batch.column("rollout_logprobs"), atol=1e-5, rtol=0)

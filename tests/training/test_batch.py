@@ -1,21 +1,18 @@
 """Micro-batches: how many tokens one forward pass takes, and what goes together."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 import torch
+from small_samples import Row, policy_like, samples_of
 
-from rlvr_cli.algorithm.samples import TrainingSample
-from rlvr_cli.training.batch import batches_for, micro_batches
+from rlvr_cli.training.batch import micro_batches
 
-LIKE = torch.zeros(1)
+POLICY = policy_like(torch.zeros(1))
 
 
-def make_row(prompt: int, length: int, group: int) -> TrainingSample:
-    return TrainingSample(
-        [9 - group] * prompt, [5] * length, torch.zeros(length), 1.0, group, True, False
-    )
+def make_row(prompt: int, length: int, group: int) -> Row:
+    return Row([9 - group] * prompt, [5] * length, torch.zeros(length), group=group)
 
 
 ROWS = [
@@ -23,23 +20,25 @@ ROWS = [
     *[make_row(2, length, 1) for length in (4, 4, 12)],
     make_row(5, 30, 2),
 ]
+SAMPLES = samples_of(ROWS)
 
 
 @pytest.mark.parametrize("micro_tokens", [1, 12, 15, 20, 33, 40, 100])
 def test_a_forward_pass_stays_within_its_tokens_prompts_counted_once(micro_tokens):
     seen = []
-    for batch in micro_batches(ROWS, micro_tokens, LIKE):
-        prompts = {tuple(row.prompt_ids) for row in batch.samples}
-        tokens = sum(map(len, prompts)) + sum(len(row.response_ids) for row in batch.samples)
-        assert tokens <= micro_tokens or len(batch.samples) == 1
-        seen += batch.samples
-    assert sorted(map(id, seen)) == sorted(map(id, ROWS))
+    for batch in micro_batches(POLICY, SAMPLES, range(9), micro_tokens):
+        rows = [ROWS[row] for row in batch.rows]
+        prompts = {tuple(row.prompt_ids) for row in rows}
+        tokens = sum(map(len, prompts)) + sum(len(row.response_ids) for row in rows)
+        assert tokens <= micro_tokens or len(rows) == 1
+        seen += batch.rows
+    assert sorted(seen) == list(range(9))
 
 
 def test_what_fits_is_passed_at_once():
     # By their longest: 9 + 1 + 2 + 3 + 6 + 6 = 27, 2 + 4 + 4 + 12 = 22, 5 + 30 = 35.
     sizes = {
-        most: [len(batch.samples) for batch in micro_batches(ROWS, most, LIKE)]
+        most: [len(batch.rows) for batch in micro_batches(POLICY, SAMPLES, range(9), most)]
         for most in (100, 84, 83, 49, 48)
     }
     assert sizes == {100: [9], 84: [9], 83: [8, 1], 49: [8, 1], 48: [7, 1, 1]}
@@ -47,27 +46,31 @@ def test_what_fits_is_passed_at_once():
 
 def test_padded_rows_go_together_by_length_and_padding_counts():
     # 6, 6, 10, 11, 12, 14, 15, 15 and 35 tokens with their prompts, each as long as the longest.
+    padded = policy_like(torch.zeros(1), packed=False)
     sizes = {
-        most: [len(batch.samples) for batch in micro_batches(ROWS, most, LIKE, packed=False)]
+        most: [len(batch.rows) for batch in micro_batches(padded, SAMPLES, range(9), most)]
         for most in (315, 314, 30, 1)
     }
     assert sizes == {315: [9], 314: [8, 1], 30: [3, 2, 2, 1, 1], 1: [1] * 9}
 
 
-def test_batches_are_laid_out_as_the_policy_computes_them():
-    for packed in (True, False):
-        policy = SimpleNamespace(like=LIKE.double(), how=SimpleNamespace(packed=packed))
-        (batch,) = batches_for(policy, ROWS[:2], 100)
-        assert (batch.inputs.layout is not None) == packed
-        assert (batch.inputs.attention_mask is None) == packed
-        assert batch.mask.dtype == torch.float64
-        assert list(batches_for(policy, [], 100)) == []
+@pytest.mark.parametrize("packed", [True, False])
+def test_batches_are_laid_out_as_the_policy_computes_them(packed):
+    policy = policy_like(torch.zeros(1).double(), packed)
+    (batch,) = micro_batches(policy, SAMPLES, [0, 1], 100)
+    assert (batch.inputs.layout is not None) == packed
+    assert (batch.inputs.attention_mask is None) == packed
+    assert batch.mask.dtype == torch.float64
+    assert list(micro_batches(policy, SAMPLES, [], 100)) == []
 
 
-def test_a_column_is_0_in_padding_and_where_a_sample_has_none():
-    rows = [make_row(1, 2, 0), make_row(1, 3, 0)]
-    rows[1] = replace(rows[1], advantages=torch.tensor([1.0, 2.0, 3.0]))
-    rows.append(replace(rows[0], advantages=torch.tensor([4.0, 5.0])))
-    (batch,) = micro_batches(rows, 100, LIKE)
-    assert batch.column("advantages").tolist() == [[0, 0, 0], [4, 5, 0], [1, 2, 3]]
+def test_a_column_is_0_in_padding_and_where_it_was_not_filled():
+    rows = [
+        replace(make_row(1, len(values), 0), advantages=torch.tensor(values))
+        for values in ([6.0, 7.0], [1.0, 2.0, 3.0], [4.0, 5.0], [8.0] * 5)
+    ]
+    (batch,) = micro_batches(POLICY, samples_of(rows), [0, 1, 2], 100)
+    assert batch.column("advantages").tolist() == [[6, 7, 0], [4, 5, 0], [1, 2, 3]]
     assert batch.mask.tolist() == [[1, 1, 0], [1, 1, 0], [1, 1, 1]]
+    assert batch.column("ref_logprobs").tolist() == [[0] * 3] * 3
+    assert batch.column("advantages").dtype == torch.float32

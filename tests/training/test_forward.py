@@ -6,10 +6,10 @@ import pytest
 import torch
 from conftest import random_model
 from families import VOCAB
+from small_samples import Row, rows_of, samples_of
 
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.kinds import KL, Critic, Gae
-from rlvr_cli.algorithm.samples import TrainingSample
 from rlvr_cli.model import policy as models
 from rlvr_cli.model.policy import Policy
 from rlvr_cli.training.forward import ForwardPass
@@ -17,7 +17,7 @@ from rlvr_cli.training.forward import ForwardPass
 
 def test_tokens_count_once_for_each_policy_that_reads_them():
     policy, reference = (Policy(random_model(seed=seed), VOCAB, 1.0) for seed in (0, 1))
-    rows = [TrainingSample([3], [5] * n, torch.zeros(n), 1.0, 0, True, False) for n in (2, 4)]
+    rows = samples_of([Row([3], [5] * n, torch.zeros(n)) for n in (2, 4)])
     forward = ForwardPass(policy, reference, None, Algorithm(mini_batches=2, kl=KL()), 1000)
     for _ in range(2):
         forward.add_logprobs(rows)
@@ -25,7 +25,7 @@ def test_tokens_count_once_for_each_policy_that_reads_them():
     assert forward.take_tokens() == 0
 
 
-def passed(algo: Algorithm, rows: list[TrainingSample], critic=None) -> tuple[list, list]:
+def passed(algo: Algorithm, rows: list[Row], critic=None) -> tuple[list[Row], list]:
     """The samples after the pass, and what was computed: (policy's or reference's, entropy)."""
     policy, reference = (Policy(random_model(seed=seed), VOCAB, 1.0) for seed in (0, 1))
     calls = []
@@ -38,10 +38,12 @@ def passed(algo: Algorithm, rows: list[TrainingSample], critic=None) -> tuple[li
 
         one.token_stats = spy
     reference = reference if algo.has_reference_model else None
-    return ForwardPass(policy, reference, critic, algo, 1000).add_logprobs(rows), calls
+    samples = samples_of(rows)
+    ForwardPass(policy, reference, critic, algo, 1000).add_logprobs(samples)
+    return rows_of(samples), calls
 
 
-FRESH = TrainingSample([3, 4], [5, 6, 7], torch.tensor([-1.0, -2.0, -3.0]), 1.0, 0, True, False)
+FRESH = Row([3, 4], [5, 6, 7], torch.tensor([-1.0, -2.0, -3.0]).double())
 CARRIED = replace(FRESH, response_ids=[8, 9, 2], is_fresh=False)
 
 
@@ -64,9 +66,10 @@ def test_only_the_passes_are_made_that_the_algorithm_needs(algo, expected):
     for sample in (fresh, carried):
         assert (sample.ref_logprobs is not None) == ("reference" in names)
     if "own" in names:
-        assert carried.old_logprobs is CARRIED.rollout_logprobs
-        assert fresh.entropy.any() == (algo.top_entropy is not None)
-        assert (carried.entropy is not None) == (algo.top_entropy is not None)
+        assert torch.equal(carried.old_logprobs, CARRIED.rollout_logprobs)
+        for sample in (fresh, carried):
+            assert (sample.entropy is not None) == (algo.top_entropy is not None)
+            assert sample.entropy is None or sample.entropy.all()
 
 
 @pytest.mark.parametrize("kind", ["own", "shared"])

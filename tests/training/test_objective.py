@@ -6,24 +6,25 @@ import pytest
 import torch
 from conftest import double_model
 from families import VOCAB
+from small_samples import Row, policy_like, samples_of
 
 from rlvr_cli.algorithm.objective import LossDenominators
 from rlvr_cli.algorithm.presets import ALGORITHMS
-from rlvr_cli.algorithm.samples import TrainingSample
 from rlvr_cli.model.policy import Critic, Policy
 from rlvr_cli.training.batch import MicroBatch, micro_batches
 from rlvr_cli.training.objective import Objective
 
 SAID = torch.tensor([-1.0, -2.0, -3.0]).double()
 TAKEN = torch.tensor([-1.5, -2.5, -3.5]).double()
-FRESH = TrainingSample([5, 6], [7, 8, 9], SAID, 1.0, 0, True, False, advantages=torch.ones(3))
+FRESH = Row([5, 6], [7, 8, 9], SAID, advantages=torch.ones(3))
 OF_SEVERAL = replace(FRESH, old_logprobs=TAKEN)
-CARRIED = replace(FRESH, is_fresh=False, old_logprobs=TAKEN)
+CARRIED = replace(FRESH, is_fresh=False)
 DENOMINATORS = LossDenominators(9, 3, 3)
 
 
-def batch_of(*rows: TrainingSample) -> MicroBatch:
-    (batch,) = micro_batches(rows, 1000, torch.zeros(()).double())
+def batch_of(*rows: Row) -> MicroBatch:
+    policy = policy_like(torch.zeros(()).double())
+    (batch,) = micro_batches(policy, samples_of(rows), range(len(rows)), 1000)
     return batch
 
 
@@ -33,13 +34,16 @@ def policy() -> Policy:
 
 
 def test_old_is_the_engines_for_what_was_carried_over_and_its_own_for_what_is_fresh(policy):
-    batch = batch_of(FRESH, OF_SEVERAL, CARRIED)
-    own = policy.token_stats(batch.inputs).logprobs.detach()
-    _, found = Objective(policy, None, ALGORITHMS["grpo"])(batch, DENOMINATORS)
-    expected = torch.stack([torch.zeros(3).double(), TAKEN - own[1], SAID - own[2]])
-    torch.testing.assert_close(found["approx_kl"], expected)
-    mismatch = torch.stack([(SAID - own[0]).abs(), (SAID - TAKEN).abs(), torch.zeros(3).double()])
-    torch.testing.assert_close(found["mismatch"], mismatch)
+    objective = Objective(policy, None, ALGORITHMS["grpo"])
+    once = batch_of(FRESH, CARRIED)
+    own = policy.token_stats(once.inputs).logprobs.detach()
+    _, found = objective(once, DENOMINATORS)
+    zeros = torch.zeros(3).double()
+    torch.testing.assert_close(found["approx_kl"], torch.stack([zeros, SAID - own[1]]))
+    torch.testing.assert_close(found["mismatch"], torch.stack([(SAID - own[0]).abs(), zeros]))
+    _, found = objective(batch_of(OF_SEVERAL), DENOMINATORS)
+    torch.testing.assert_close(found["approx_kl"][0], TAKEN - own[0])
+    torch.testing.assert_close(found["mismatch"][0], (SAID - TAKEN).abs())
 
 
 def test_while_only_the_critic_learns_the_policy_is_measured_all_the_same(policy):

@@ -5,11 +5,9 @@ from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
-import torch
 from small_groups import RIGHT, WRONG, made_group
 
 from rlvr_cli.algorithm.group_filter import Batch
-from rlvr_cli.algorithm.samples import TrainingSample
 from rlvr_cli.evaluation.metrics import rollout_metrics
 from rlvr_cli.training import record as module
 from rlvr_cli.training.record import StepRecord, counted
@@ -97,7 +95,7 @@ def test_the_real_clock_runs():
 @pytest.mark.parametrize(("no_update", "trained"), [(None, 1), ("no signal", 0)])
 def test_a_step_is_one_row(clock, no_update, trained):
     record, group = made(), made_group("a", RIGHT, WRONG)
-    record.samples = [TrainingSample([5, 6], [1, 2, 3], torch.zeros(3), 1.0, 0, True, False)]
+    record.trained = [(2, 3)]
     record.update = {"loss": 0.5, "epochs": 2}
     record.held_out_metrics = {"held_out_pass@1": 0.25}
     with record.phase("update"):
@@ -122,7 +120,7 @@ def test_a_step_is_one_row(clock, no_update, trained):
     assert record.throughput.asked == (
         {key: value for key, value in row.items() if key != "goodput"},
         [group, group],
-        record.samples,
+        [(2, 3)],
     )
 
 

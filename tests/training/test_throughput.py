@@ -1,12 +1,10 @@
 """Throughput by hand: tokens and seconds of a step and of a run, and the share of a peak."""
 
 import pytest
-import torch
 from conftest import random_model
 from small_groups import LATE, RIGHT, WRONG, made_group
 
 from rlvr_cli.algorithm.presets import ALGORITHMS
-from rlvr_cli.algorithm.samples import TrainingSample
 from rlvr_cli.training.throughput import Throughput, peak_flops, run_throughput, update_flops
 
 ROW = {
@@ -61,7 +59,7 @@ SAMPLED = [
     made_group("b", RIGHT, RIGHT, n_tokens=5),
 ]
 """30 and 10 tokens after prompts of 3; those of right and wrong ones in a group are 20."""
-SAMPLES = [TrainingSample([1] * 3, [1] * 10, torch.zeros(10), 0.0, 0, True, False)] * 2
+LENGTHS = [(3, 10), (3, 10)]
 STEP = {
     "tokens_sampled": 50,
     "tokens_scored": 7,
@@ -79,7 +77,7 @@ def measured(algo="grpo") -> Throughput:
 
 @pytest.mark.parametrize(("algo", "expected"), [("grpo", 20), ("ppo", 30)])
 def test_the_tokens_that_give_a_signal(algo, expected):
-    row = measured(algo).of_step(STEP, SAMPLED, SAMPLES)
+    row = measured(algo).of_step(STEP, SAMPLED, LENGTHS)
     assert row["tokens_with_signal"] == expected
     assert row["goodput"] == expected / 1510
     assert row["signal_share"] == expected / 50
@@ -89,7 +87,7 @@ def test_the_tokens_that_give_a_signal(algo, expected):
 
 def test_responses_of_the_rows_took_no_time_to_sample():
     row = measured("sft").of_step(
-        {key: value for key, value in STEP.items() if key != "seconds_rollout"}, SAMPLED, SAMPLES
+        {key: value for key, value in STEP.items() if key != "seconds_rollout"}, SAMPLED, LENGTHS
     )
     assert row["tokens_per_second_rollout"] is None
     assert row["tokens_with_signal"] == 40  # whatever the verdicts
@@ -97,7 +95,7 @@ def test_responses_of_the_rows_took_no_time_to_sample():
 
 def test_a_step_by_hand():
     here = measured()
-    row = here.of_step(STEP, SAMPLED, SAMPLES)
+    row = here.of_step(STEP, SAMPLED, LENGTHS)
     assert row["tokens_updated"] == 40
     assert row["tokens_per_second_rollout"] == 0.05
     assert row["tokens_per_second_update"] == 0.08
@@ -106,8 +104,8 @@ def test_a_step_by_hand():
     assert row["mfu"] is None  # a CPU has no data sheet here
     assert 0.05 < row["memory_peak_gib"] < 64
     here.peak_flops = 1e6
-    flops = 2 * update_flops(here.model, [(3, 10), (3, 10)])
-    assert here.of_step(STEP, SAMPLED, SAMPLES)["mfu"] == pytest.approx(flops / 5e8)
+    flops = 2 * update_flops(here.model, LENGTHS)
+    assert here.of_step(STEP, SAMPLED, LENGTHS)["mfu"] == pytest.approx(flops / 5e8)
 
 
 @pytest.mark.parametrize(("family", "tied"), [("qwen2-tied", True), ("qwen2-untied", False)])

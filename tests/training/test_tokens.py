@@ -8,17 +8,18 @@ import torch
 from conftest import double_model
 from families import VOCAB
 from small_groups import RIGHT, WRONG, made_group
+from small_samples import Row, samples_of
 from small_trainer import has_even, make_trainer
 
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.group_filter import Batch
 from rlvr_cli.algorithm.objective import LossDenominators
-from rlvr_cli.algorithm.samples import TrainingSample, to_samples
+from rlvr_cli.algorithm.samples import to_samples
 from rlvr_cli.model.policy import Policy
 from rlvr_cli.training import tokens as module
 from rlvr_cli.training.batch import micro_batches
 from rlvr_cli.training.objective import Objective
-from rlvr_cli.training.tokens import TokenWatch, token_texts
+from rlvr_cli.training.tokens import token_rows, token_texts
 
 ALGO = Algorithm()
 
@@ -44,43 +45,43 @@ def test_a_character_of_several_tokens_stands_at_its_last(text, expected):
     assert token_texts(Bytes(), list(text)) == expected
 
 
-def test_the_first_mixed_groups_of_the_step_are_watched_and_none_that_was_carried_over():
+def test_the_first_mixed_groups_of_the_step_are_kept_and_none_that_was_carried_over():
     mixed, same = [made_group(str(n), RIGHT, WRONG) for n in range(4)], made_group("s", WRONG)
     batch = Batch(kept=[mixed[0], same, *mixed[1:]], sampled=[same, *mixed[1:]])
-    watch = TokenWatch()
-    watch.choose(batch, to_samples(batch.kept, ALGO, 9, 0))
-    assert [(number, one.group, one.sample) for number, one in watch.chosen] == [
-        *((2, 2, 0), (2, 2, 1)),
-        *((3, 3, 0), (3, 3, 1)),
-    ]
+    found = token_rows(batch, to_samples(batch.kept, ALGO, 9, 0), Bytes())
+    places = [(row["group"], row["sample"]) for row in found]
+    assert places == [(2, 0), (2, 1), (3, 0), (3, 1)]
 
 
 def test_what_is_kept_is_what_the_loss_was_made_of(monkeypatch):
     monkeypatch.setattr(module, "_TOKENS", 4)
     old = torch.tensor([-9.0, -0.001, -9.0]).double()
-    long = TrainingSample([5], [7, 8, 9], old, 1.0, 0, True, False, old_logprobs=old)
-    long, short, other = (
-        replace(long, response_ids=[7, 8, 9][:n], old_logprobs=old[:n], advantages=ones[:n])
-        for n, ones in ((3, torch.ones(3)), (1, torch.ones(3)), (2, -torch.ones(3)))
-    )
+    rows = [
+        Row([5], [7, 8, 9][:n], old[:n], 1.0, group, sample=sample, advantages=ones[:n])
+        for sample, group, n, ones in (
+            (0, 0, 3, torch.ones(3)),
+            (1, 0, 1, torch.ones(3)),
+            (0, 9, 2, -torch.ones(3)),
+        )
+    ]
+    samples = samples_of([replace(row, old_logprobs=row.rollout_logprobs) for row in rows])
     objective = Objective(Policy(double_model(), VOCAB, 1.0), None, ALGO)
-    objective.watch.chosen = [(1, long), (1, replace(short, sample=1))]
-    objective.watch.begin(torch.zeros(()))
-    rows = [long, objective.watch.chosen[1][1], other]
-    (batch,) = micro_batches(rows, 1000, torch.zeros(()).double())
+    (batch,) = micro_batches(objective.policy, samples, range(3), 1000)
     objective(batch, LossDenominators(6, 3, 3))
     now = objective.policy.token_stats(batch.inputs)
-    first, second = objective.watch.rows(Bytes())
+    group = made_group("a", RIGHT, WRONG)
+    step = Batch(kept=[group], sampled=[group])
+    first, second = token_rows(step, samples, Bytes())
     assert (first["group"], first["sample"], first["text"]) == (1, 0, ["\x07", "\x08"])  # 4 of 2
     assert (second["sample"], second["text"]) == (1, ["\x07"])
-    place = [row.response_ids for row in batch.samples].index([7, 8, 9])
+    place = batch.rows.index(0)
     ratio = (now.logprobs[place] - old).exp().detach()
     assert ratio[0] > 1.2 > 0.8 > ratio[1]
     columns = (now.logprobs[place], ratio, torch.ones(3), now.entropy[place], [1, 0, 0])
     for found, expected in zip(first["figures"].values(), columns, strict=True):
         assert found == pytest.approx(torch.as_tensor(expected[:2]).tolist(), abs=1e-4)
-    objective.watch.seen[id(long)][0, 0] = float("nan")
-    assert [row["sample"] for row in objective.watch.rows(Bytes())] == [1]
+    samples.seen[0, 0, 0] = float("nan")
+    assert [row["sample"] for row in token_rows(step, samples, Bytes())] == [1]
 
 
 @pytest.mark.parametrize("algo", ["dapo", "grpo"])

@@ -8,6 +8,7 @@ import pytest
 import torch
 from conftest import double_model
 from families import VOCAB
+from small_samples import Row, rows_of, samples_of
 
 from rlvr_cli.algorithm.advantage import with_advantages
 from rlvr_cli.algorithm.choices import Algorithm
@@ -23,7 +24,6 @@ from rlvr_cli.algorithm.kinds import (
     Return,
 )
 from rlvr_cli.algorithm.presets import ALGORITHMS
-from rlvr_cli.algorithm.samples import TrainingSample
 from rlvr_cli.config import OptimConfig
 from rlvr_cli.core.errors import EngineError
 from rlvr_cli.model import policy as models
@@ -49,7 +49,7 @@ ROWS = ALGORITHMS | {
 }
 
 
-def make_rows(count: int = 9) -> list[TrainingSample]:
+def make_rows(count: int = 9) -> list[Row]:
     """Rows of different lengths in three groups; the last group is carried over."""
     rng = random.Random(0)
     prompts = [[rng.randrange(2, VOCAB) for _ in range(rng.randint(1, 6))] for _ in range(3)]
@@ -57,7 +57,7 @@ def make_rows(count: int = 9) -> list[TrainingSample]:
     for index in range(count):
         length = rng.randint(1, LONGEST)
         rows.append(
-            TrainingSample(
+            Row(
                 prompt_ids=prompts[index % 3],
                 response_ids=[rng.randrange(2, VOCAB) for _ in range(length)],
                 rollout_logprobs=torch.tensor([-rng.random() * 9 for _ in range(length)]).double(),
@@ -90,11 +90,20 @@ class Made:
         self.objective = Objective(self.policy, self.critic, algo)
         self.updater = Updater(self.objective, settings, MAX_TOKENS, steps=10)
 
-    def rows(self, rows: list[TrainingSample]) -> list[TrainingSample]:
-        return with_advantages(self.forward.add_logprobs(rows), self.algo, self.objective.kl_coef)
+    def rows(self, rows: list[Row]) -> list[Row]:
+        samples = samples_of(self.scored(rows))
+        return rows_of(with_advantages(samples, self.algo, self.objective.kl_coef))
 
-    def update(self, rows: list[TrainingSample], seed: int = 0) -> dict[str, float]:
-        return self.updater.update(self.rows(rows), STEP, seed)
+    def scored(self, rows: list[Row]) -> list[Row]:
+        samples = samples_of(rows)
+        self.forward.add_logprobs(samples)
+        return rows_of(samples)
+
+    def train(self, rows: list[Row], step: int = STEP, seed: int = 0, **more) -> dict[str, float]:
+        return self.updater.update(samples_of(rows), step, seed, **more)
+
+    def update(self, rows: list[Row], seed: int = 0) -> dict[str, float]:
+        return self.train(self.rows(rows), STEP, seed)
 
     def gradients(self) -> dict[str, torch.Tensor]:
         named = dict(self.policy.model.named_parameters(prefix="policy"))
@@ -108,7 +117,7 @@ def once(algo: Algorithm) -> Algorithm:
     return algo.model_copy(update={"epochs": 1, "mini_batches": 1})
 
 
-def token_logprobs(policy: Policy, row: TrainingSample) -> list[torch.Tensor]:
+def token_logprobs(policy: Policy, row: Row) -> list[torch.Tensor]:
     """One token at a time, through the model's own logits."""
     ids = [*row.prompt_ids, *row.response_ids]
     logits = policy.model(input_ids=torch.tensor([ids])).logits[0] / TEMPERATURE
@@ -116,7 +125,7 @@ def token_logprobs(policy: Policy, row: TrainingSample) -> list[torch.Tensor]:
     return [torch.log_softmax(logits[t - 1], -1)[ids[t]] for t in range(start, len(ids))]
 
 
-def token_values(made: Made, row: TrainingSample) -> list[torch.Tensor]:
+def token_values(made: Made, row: Row) -> list[torch.Tensor]:
     """V before every token of the response and after the last, from the body's hidden states."""
     ids = torch.tensor([[*row.prompt_ids, *row.response_ids]])
     body = made.critic.body or made.policy.model.base_model
@@ -124,7 +133,7 @@ def token_values(made: Made, row: TrainingSample) -> list[torch.Tensor]:
     return list(made.critic.head(hidden))
 
 
-def slow_policy_loss(made: Made, rows: list[TrainingSample]) -> torch.Tensor:
+def slow_policy_loss(made: Made, rows: list[Row]) -> torch.Tensor:
     """The clipped objectives of the presets with one update, row by row and token by token."""
     algo, surrogate = made.algo, made.algo.surrogate
     total_tokens = sum(len(row.response_ids) for row in rows)
@@ -179,7 +188,7 @@ def slow_policy_loss(made: Made, rows: list[TrainingSample]) -> torch.Tensor:
 def test_loss_and_gradient_equal_the_loop_over_tokens(name):
     made = Made(once(ALGORITHMS[name]))
     rows = made.rows(make_rows())
-    metrics = made.updater.update(rows, STEP, 0)
+    metrics = made.train(rows, STEP, 0)
     ours = made.gradients()
     made.updater.optimizer.zero_grad()
     expected = slow_policy_loss(made, rows)
@@ -213,7 +222,7 @@ def test_the_order_of_the_rows_changes_nothing(name):
 def test_metrics_are_means_over_all_tokens_of_the_step():
     made = Made(ALGORITHMS["dapo"], micro_tokens=16)
     rows = made.rows(make_rows())
-    metrics = made.updater.update(rows, STEP, 0)
+    metrics = made.train(rows, STEP, 0)
     clipped, old_minus_new, mismatch, tokens, fresh = 0, 0.0, 0.0, 0, 0
     for row in rows:
         for t, logprob in enumerate(token_logprobs(made.policy, row)):
@@ -239,13 +248,13 @@ def test_explained_variance_is_over_all_tokens_of_the_step():
     values = torch.cat([torch.stack(token_values(made, row)[:-1]) for row in rows]).detach()
     returns = torch.cat([row.returns for row in rows])
     expected = 1 - ((returns - values).var(correction=0) / returns.var(correction=0)).item()
-    metrics = made.updater.update(rows, STEP, 0)
+    metrics = made.train(rows, STEP, 0)
     assert metrics["explained_variance"] == pytest.approx(expected, abs=1e-10)
 
 
 def test_scoring_finds_the_log_probabilities_of_each_policy():
     made = Made(ALGORITHMS["ppo"], micro_tokens=30)
-    for row in made.forward.add_logprobs(make_rows()):
+    for row in made.scored(make_rows()):
         own = torch.stack(token_logprobs(made.policy, row)).detach()
         old = own if row.is_fresh else row.rollout_logprobs
         torch.testing.assert_close(row.old_logprobs, old)
@@ -258,13 +267,13 @@ def test_scoring_finds_the_log_probabilities_of_each_policy():
 
 def test_a_cut_off_response_ends_in_the_value_after_it_if_asked():
     made = Made(SHARED, micro_tokens=30)
-    for row in made.forward.add_logprobs(make_rows()):
+    for row in made.scored(make_rows()):
         expected = token_values(made, row)[-1].item() if row.is_cut_off else 0.0
         assert row.end_value == pytest.approx(expected, abs=1e-10)
 
 
 def test_nothing_is_scored_that_is_not_needed():
-    for row in Made(once(ALGORITHMS["dapo"])).forward.add_logprobs(make_rows()):
+    for row in Made(once(ALGORITHMS["dapo"])).scored(make_rows()):
         assert row.old_logprobs is row.ref_logprobs is row.old_values is row.entropy is None
 
 
@@ -310,14 +319,9 @@ def test_masked_responses_count_in_the_baseline_and_do_not_train():
 
 def test_several_updates_train_every_row_once_an_epoch():
     made = Made(Algorithm(epochs=2, mini_batches=3))
-    seen: list[TrainingSample] = []
-    step = made.updater._optimizer_step
-    made.updater._optimizer_step = lambda rows, *a, **k: (seen.extend(rows), step(rows, *a, **k))
     rows = make_rows()
-    metrics = made.update(rows)
-    assert metrics["epochs"] == 2
-    found = sorted(tuple(row.response_ids) for row in seen)
-    assert found == sorted(2 * [tuple(row.response_ids) for row in rows])
+    seen = mini_batches(made, rows, STEP)
+    assert sorted(row for part in seen for row in part) == sorted(2 * [*range(len(rows))])
 
 
 def test_the_epochs_end_early_past_the_target():
@@ -329,7 +333,7 @@ def test_the_epochs_end_early_past_the_target():
     assert bound["epochs"] < 4
 
 
-def gaps_by_hand(made: Made, rows: list[TrainingSample]) -> list[float]:
+def gaps_by_hand(made: Made, rows: list[Row]) -> list[float]:
     """Old minus present log-probability of every token of scored rows."""
     return [
         float(old - new.detach())
@@ -344,7 +348,7 @@ def test_the_target_is_held_against_what_the_epoch_has_done(epochs):
     fresh = [dataclasses.replace(row, is_fresh=True) for row in make_rows()]
     made = Made(Algorithm(epochs=epochs, target_kl=1e-9), lr=0.05, warmup_steps=0)
     rows = made.rows(fresh)
-    metrics = made.updater.update(rows, STEP, 0)
+    metrics = made.train(rows, STEP, 0)
     assert metrics["epochs"] == 1
     assert metrics["approx_kl"] == pytest.approx(0, abs=1e-12)
     assert metrics["approx_kl_after"] > 1e-9
@@ -360,7 +364,7 @@ def test_the_penalty_form_follows_the_divergence_after_the_updates():
     fresh = [dataclasses.replace(row, is_fresh=True) for row in make_rows()]
     made = Made(algo, lr=0.02, warmup_steps=0)
     rows = made.rows(fresh)
-    metrics = made.updater.update(rows, STEP, 0)
+    metrics = made.train(rows, STEP, 0)
     gaps = gaps_by_hand(made, rows)
     after = sum(math.exp(-gap) - 1 + gap for gap in gaps) / len(gaps)
     assert metrics["ref_kl_after"] == pytest.approx(after, abs=1e-10)
@@ -421,7 +425,7 @@ def test_the_highest_entropies_of_the_batch_are_the_policys():
 def test_without_the_policy_only_the_critic_learns():
     made = Made(ALGORITHMS["ppo"], lr=0.1, critic_lr=0.1, weight_decay=0.1, warmup_steps=0)
     policy, critic = ([p.clone() for p in m.parameters()] for m in (made.policy.model, made.critic))
-    made.updater.update(made.rows(make_rows()), STEP, 0, learns_policy=False)
+    made.train(made.rows(make_rows()), STEP, 0, learns_policy=False)
     assert all(map(torch.equal, policy, made.policy.model.parameters()))
     assert not any(map(torch.equal, critic, made.critic.parameters()))
 
@@ -441,13 +445,13 @@ def test_in_the_warm_up_only_the_critic_learns():
     made = Made(ALGORITHMS["ppo"], lr=0.1, critic_lr=0.1, weight_decay=0.1, warmup_steps=0)
     policy = [p.clone() for p in made.policy.model.parameters()]
     critic = [p.clone() for p in made.critic.parameters()]
-    metrics = made.updater.update(made.rows(make_rows()), LAST_WARMUP_STEP, 0)
+    metrics = made.train(made.rows(make_rows()), LAST_WARMUP_STEP, 0)
     assert all(
         torch.equal(a, b) for a, b in zip(policy, made.policy.model.parameters(), strict=True)
     )
     assert not any(torch.equal(a, b) for a, b in zip(critic, made.critic.parameters(), strict=True))
     assert metrics["entropy"] > 0
-    made.updater.update(made.rows(make_rows()), STEP, 0)
+    made.train(made.rows(make_rows()), STEP, 0)
     assert not torch.equal(policy[0], next(made.policy.model.parameters()))
 
 
@@ -472,9 +476,9 @@ def test_the_coefficient_rests_while_only_the_critic_learns():
     kl = KL(kind="k1", place="reward", coef=0.005, control=KLControl(kind="doubling", target=0.01))
     made = Made(ALGORITHMS["ppo"].model_copy(update={"kl": kl}))
     rows = made.rows(make_rows())
-    made.updater.update(rows, LAST_WARMUP_STEP, 0)
+    made.train(rows, LAST_WARMUP_STEP, 0)
     assert made.objective.kl_coef == kl.coef
-    made.updater.update(rows, STEP, 0)
+    made.train(rows, STEP, 0)
     assert made.objective.kl_coef != kl.coef
 
 
@@ -498,11 +502,11 @@ def test_engine_and_trainer_are_compared_over_the_whole_batch_before_the_first_u
     before = [p.clone() for p in made.policy.model.parameters()]
     made.updater.mismatch_limit = 0.99 * mean_gap
     with pytest.raises(EngineError, match=f"disagree by {mean_gap:.3g} "):
-        made.updater.update([*exact[1:], off], STEP, 0)
+        made.train([*exact[1:], off], STEP, 0)
     after = made.policy.model.parameters()
     assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
     made.updater.mismatch_limit = 1.01 * mean_gap
-    assert made.updater.update([*exact[1:], off], STEP, 0)["mismatch"] > 0
+    assert made.train([*exact[1:], off], STEP, 0)["mismatch"] > 0
 
 
 def test_nothing_fresh_has_no_mismatch():
@@ -559,16 +563,15 @@ def test_a_target_that_is_not_reached_ends_no_epoch():
     assert made.update(make_rows())["epochs"] == 4
 
 
-def mini_batches(made: Made, rows: list[TrainingSample], step: int) -> list[list[int]]:
+def mini_batches(made: Made, rows: list[Row], step: int) -> list[list[int]]:
     """The numbers of the rows in each optimizer step of one update."""
-    number = {tuple(row.response_ids): n for n, row in enumerate(rows)}
     seen: list[list[int]] = []
     own = type(made.updater)._optimizer_step
-    made.updater._optimizer_step = lambda part, *rest: (
-        seen.append([number[tuple(row.response_ids)] for row in part]),
-        own(made.updater, part, *rest),
+    made.updater._optimizer_step = lambda samples, part, *rest: (
+        seen.append(list(part)),
+        own(made.updater, samples, part, *rest),
     )
-    made.updater.update(made.rows(rows), step, 0)
+    made.train(made.rows(rows), step)
     return seen
 
 
@@ -604,10 +607,10 @@ def test_carried_rows_do_not_dilute_how_far_engine_and_trainer_disagree():
     mean_gap = sum(gaps) / len(gaps)
     made.updater.mismatch_limit = 0.99 * mean_gap
     with pytest.raises(EngineError, match=f"disagree by {mean_gap:.3g} "):
-        made.updater.update(rows, STEP, 0)
+        made.train(rows, STEP, 0)
 
 
-def token_entropies(policy: Policy, row: TrainingSample) -> torch.Tensor:
+def token_entropies(policy: Policy, row: Row) -> torch.Tensor:
     """-sum p log p of the distribution of every token of the response, through the model's own
     logits."""
     ids = [*row.prompt_ids, *row.response_ids]
@@ -621,7 +624,7 @@ def test_the_entropy_bonus_has_a_gradient():
     plain, bonus = Made(Algorithm()), Made(Algorithm(entropy_coef=0.5))
     plain.update(make_rows())
     rows = bonus.rows(make_rows())
-    bonus.updater.update(rows, STEP, 0)
+    bonus.train(rows, STEP, 0)
     ours, without = bonus.gradients(), plain.gradients()
     bonus.updater.optimizer.zero_grad()
     (-0.5 * torch.cat([token_entropies(bonus.policy, row) for row in rows]).mean()).backward()
@@ -674,5 +677,5 @@ def test_a_target_without_fresh_rows_ends_no_epoch_and_divergences_have_an_order
     carried = [dataclasses.replace(row, is_fresh=False) for row in make_rows(6)]
     made = Made(algo)
     assert made.update(carried)["epochs"] == 3
-    found = made.updater._moved(made.rows(make_rows(6)))
+    found = made.updater._moved(samples_of(made.rows(make_rows(6))))
     assert list(found) == ["approx_kl_after", "ref_kl_after"]

@@ -8,8 +8,8 @@ import pytest
 import torch
 from conftest import random_model
 from families import FAMILIES, VOCAB
+from small_samples import Row, samples_of
 
-from rlvr_cli.algorithm.samples import TrainingSample
 from rlvr_cli.core.types import Completion, SamplingParams
 from rlvr_cli.model.forward import PACKED, choose_forward
 from rlvr_cli.model.policy import Policy
@@ -49,12 +49,12 @@ def test_sampled_logprobs_are_the_trainers(family, temperature):
     params = SamplingParams(samples=3, max_tokens=12, temperature=temperature)
     groups = run(make_engine(model, forward=forward), params)
     rows = [
-        TrainingSample(PROMPTS[p], c.token_ids, torch.tensor(c.logprobs), 0.0, p, True, False)
+        Row(PROMPTS[p], c.token_ids, torch.tensor(c.logprobs), group=p)
         for p in groups
         for c in groups[p]
     ]
     policy = Policy(model, VOCAB, temperature, how=forward)
-    for batch in micro_batches(rows, 40, policy.like, forward.packed):
+    for batch in micro_batches(policy, samples_of(rows), range(len(rows)), 40):
         with torch.no_grad():
             logprobs = policy.token_stats(batch.inputs).logprobs
         drawn = batch.column("rollout_logprobs")
