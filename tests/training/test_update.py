@@ -67,7 +67,7 @@ def make_rows(count: int = 9) -> list[Row]:
                 is_cut_off=index % 4 == 0,
             )
         )
-    return rows
+    return [dataclasses.replace(row, is_correct=row.reward > 0) for row in rows]
 
 
 class Made:
