@@ -19,8 +19,8 @@ is read like a response of its own.
      the value right after it; after a colon or a heading else the last value of the sentence;
   5. the whole text if it is a value, else the last value of the last sentence, questions aside,
      that has one;
-  6. of the last sentence the yes or no that it begins with, the choice that it names, (B), or the
-     words after its last "is", at most three.
+  6. of the last sentence the yes or no that it begins with, before a comma or a stop, the choice
+     that it names, (B), or the words after its last "is", all without one, if at most three.
 
 **Read whole.** The answer is read to its last character by the grammar, or it is wrong: "7 or so"
 is not 7.
@@ -37,6 +37,11 @@ joiner between them, are guesses: no answer.
 
 **Cut off.** A response that was cut off states nothing but in a block or a box that closes, or in
 a `####` or "the answer is" whose line has ended.
+
+**Verdicts.** What is found and read is `correct` or `wrong`. "No answer" is `no_answer`, or
+`truncated` where a response was cut off and nothing was found. What has not the form of
+`think_answer` is `bad_format`, or `truncated` if it was cut off and what it has of the four tags,
+be it none, is their beginning. `extracted` is the text of the answer, also of one left undone.
 """
 
 import re
