@@ -25,7 +25,7 @@ def show(
         list[str] | None, options.report(help="Figures of a result by a field, too.")
     ] = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="A step in words and numbers.")
+        bool, typer.Option("--explain", help="A step, as --explain 30, in words and numbers.")
     ] = False,
     track: options.Track = None,
     html: Annotated[
@@ -41,6 +41,8 @@ def show(
       rlvr show runs/A --follow
 
       rlvr show runs/A --step 12 --group 3
+
+      rlvr show runs/A --explain 30
 
       rlvr show runs/A --verdict bad_format | less
 

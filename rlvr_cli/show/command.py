@@ -26,6 +26,9 @@ def show(
     explained: bool,
 ) -> None:
     """Run `rlvr show`. Raises UserError for what cannot be shown, or does not go together."""
+    numbers = [path for path in paths if str(path).isdecimal() and not path.exists()]
+    if explained and step is None and len(numbers) == 1:  # --explain 30
+        step, paths = int(numbers[0].name), [path for path in paths if path != numbers[0]]
     sources, display = [open_source(path) for path in dict.fromkeys(paths)], Display(stderr=False)
     runs = sum(source.config is not None for source in sources)
     of_responses = any(one is not None for one in (step, verdict, problem))

@@ -10,6 +10,9 @@ def test_one_thing_at_a_time(tmp_path):
     done = invoke("show", run, "--html", page, "--step", "1", "--follow")
     assert done.stdout.startswith("page ")
     assert invoke("show", run, run, "--explain").stdout.startswith("Step 2 of")
+    assert invoke("show", run, "--explain", "1").stdout.startswith("Step 1 of")
+    assert invoke("show", "--explain", "1", run).stdout.startswith("Step 1 of")
+    assert "no such step; it has 1 to 2" in refused("show", run, "--explain", "30")
     assert invoke("show", run, "--follow").stdout.split()[0] == "step"
     assert "wrong ones first" in invoke("show", made_result(tmp_path / "result")).stdout
 
