@@ -20,19 +20,20 @@ from rlvr_cli.rollout.plan import plan_for
 from rlvr_cli.rollout.session import Session, open_session, prompts_for
 from rlvr_cli.runs.checkpoint import (
     Checkpoint,
+    OtherRunError,
     check_savable,
     checkpoint_at,
     checkpoints,
     latest_valid,
     load_weights,
     remove_checkpoints,
+    restore,
 )
 from rlvr_cli.runs.fitting import fitted
 from rlvr_cli.runs.lifecycle import RunLifecycle
 from rlvr_cli.runs.narration import refuse_existing, warn_of_bad_golds
 from rlvr_cli.runs.preflight import preflight
 from rlvr_cli.runs.run_dir import Run, create_run, default_directory, kept_problems, refuse_unshared
-from rlvr_cli.runs.state import OtherRunError, restore
 from rlvr_cli.runs.track import check_trackers
 from rlvr_cli.training.trainer import Trainer
 

@@ -25,7 +25,7 @@ from rlvr_cli.core.files import (
     weight_files,
 )
 from rlvr_cli.core.jsonl import parse_json
-from rlvr_cli.core.text import first_mistake
+from rlvr_cli.core.text import first_mistake, shown
 from rlvr_cli.model.adapter import is_adapter, load_adapter, matrices, save_adapter_config
 from rlvr_cli.model.loading import (
     DEFAULTS_FILE,
@@ -37,8 +37,9 @@ from rlvr_cli.model.loading import (
 from rlvr_cli.model.pretrained import model_from_pretrained, stored_weights
 from rlvr_cli.ranks.files import put_together, read_tensors, write_tensors
 from rlvr_cli.ranks.group import by_the_first, is_first, spread
-from rlvr_cli.runs.stored import StoredState
+from rlvr_cli.runs.stored import StoredState, computing_settings
 from rlvr_cli.training.state import State
+from rlvr_cli.training.trainer import Trainer
 
 _VALUES, _TENSORS = f"{TRAINER_STATE}/state.json", f"{TRAINER_STATE}/state.safetensors"
 _LARGEST_STATE = 1 << 30
@@ -199,3 +200,42 @@ def remove_checkpoints(run: Path, steps: Collection[int]) -> None:
 def prunable(steps: Collection[int], keep: int, best: int | None) -> set[int]:
     """Return the steps to remove: all but the newest `keep` and the best."""
     return set(sorted(steps)[:-keep]) - {best}
+
+
+class OtherRunError(UserError):
+    """A saved state is of a run with other problems, weights or settings."""
+
+
+def state_of(trainer: Trainer) -> State:
+    """Return the state at the end of a step, with what identifies its run."""
+    identity = {
+        "settings": computing_settings(trainer.config),
+        "problems": trainer.problems_digest,
+        "start": trainer.start_digest,
+    }
+    return State(identity, {}) | trainer.state_dict()
+
+
+def restore(trainer: Trainer, state: State) -> None:
+    """Restore a new trainer from `state_of`'s state, which does not include the weights. Raises
+    OtherRunError if its problems, its reference policy or its settings are not those of the other,
+    and whatever else a state that is none leads to."""
+    values = state.values
+    config, then = trainer.config, values["settings"]
+    sources = ", ".join(config.data.sources)
+    now = computing_settings(config)
+    for key in dict.fromkeys([*now, *then]):
+        if now.get(key) != then.get(key):
+            raise OtherRunError(
+                f"config.yaml was edited: {key} is {shown(now.get(key))} there, and the run "
+                f"computes with {shown(then.get(key))}; put it back, or start a new run"
+            )
+    for name, own, changed in (
+        ("problems", trainer.problems_digest, f"the problems of {sources}, or prompts"),
+        ("start", trainer.start_digest, f"the weights of {config.model}, the reference policy,"),
+    ):
+        if values[name] != own:
+            raise OtherRunError(
+                f"{changed} are not those that the run began with; restore them, or start a new run"
+            )
+    trainer.load_state_dict(state)

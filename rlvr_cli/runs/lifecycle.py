@@ -26,10 +26,10 @@ from rlvr_cli.runs.checkpoint import (
     prunable,
     remove_checkpoints,
     save_checkpoint,
+    state_of,
 )
 from rlvr_cli.runs.guards import check
 from rlvr_cli.runs.run_dir import Run
-from rlvr_cli.runs.state import state_of
 from rlvr_cli.runs.track import Mirrors
 from rlvr_cli.training.throughput import run_throughput
 from rlvr_cli.training.trainer import Trainer

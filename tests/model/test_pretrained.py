@@ -129,3 +129,10 @@ def test_links_into_a_cache_are_files_like_others(tmp_path):
     (tmp_path / "m").mkdir()
     (tmp_path / "m" / "config.json").symlink_to("../blobs/a")
     check_files(tmp_path / "m")
+
+
+def test_the_private_names_of_transformers_that_are_read_are_there():
+    """Read from transformers 5.19: `stored_weights` and `choose_forward` look at these."""
+    model = AutoModelForCausalLM.from_pretrained(TINY)
+    assert hasattr(model, "_keys_to_ignore_on_save")
+    assert model.config._attn_implementation in ("sdpa", "eager")

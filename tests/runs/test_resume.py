@@ -26,9 +26,8 @@ from rlvr_cli.model.adapter import merged_parameters
 from rlvr_cli.ranks.group import whole
 from rlvr_cli.rollout import plan
 from rlvr_cli.rollout.engines.selection import choose
-from rlvr_cli.runs.checkpoint import State
+from rlvr_cli.runs.checkpoint import State, restore, state_of
 from rlvr_cli.runs.run_dir import create_run
-from rlvr_cli.runs.state import restore, state_of
 from rlvr_cli.training.trainer import Trainer
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "kill_resume.py"

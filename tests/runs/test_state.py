@@ -6,7 +6,7 @@ import pytest
 from small_trainer import has_even, make_trainer
 
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.runs.state import OtherRunError, restore, state_of
+from rlvr_cli.runs.checkpoint import OtherRunError, restore, state_of
 from rlvr_cli.training.state import State
 
 
