@@ -77,8 +77,8 @@ ALSO = {
 EQUIVALENT: dict[tuple[str, str, str], str] = {
     (
         "rlvr_cli/algorithm/samples.py",
-        "reward = rollout.reward or 0.0",
-        "reward = rollout.reward or 1.0",
+        "paid = rollout.reward or 0.0",
+        "paid = rollout.reward or 1.0",
     ): "what was judged has a reward, and none of 0",
     (
         "rlvr_cli/algorithm/objective.py",
