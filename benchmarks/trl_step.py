@@ -49,7 +49,7 @@ class Shape:
         sys.path.insert(0, str(ROOT))
         from rlvr_cli.data import chains
 
-        rows = chains.problems("train", self.prompts * self.steps, seed=0)
+        rows = list(chains.problems("train", self.prompts * self.steps, seed=0))
         return [str(row["problem"]) for row in rows]
 
 

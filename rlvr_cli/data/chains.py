@@ -96,23 +96,18 @@ def _draw(rng: random.Random, operands: range | None = None) -> tuple[str, int]:
     return op, rng.choice(operands or OPERATIONS[op])
 
 
-def problems(split: str, size: int, seed: int) -> list[dict[str, str | int]]:
-    """Return `size` distinct problems of one split as rows of `problem`, `answer`, `id`, `level`:
+def problems(split: str, size: int, seed: int) -> Iterator[dict[str, str | int]]:
+    """Yield `size` distinct problems of one split as rows of `id`, `problem`, `answer`, `level`:
     first four fifths of the levels 1 to 8, then those with new operands; each part evenly, but for
     levels that do not hold so many."""
-    rows: dict[str, dict[str, str | int]] = {}
+    texts: set[str] = set()
     known = size - round(size * _NEW_SHARE)
     for stream, enough in ((chains(split, seed), known), (new_chains(split, seed), size)):
-        for chain in stream:
-            if len(rows) >= enough:
-                break
-            rows.setdefault(
-                chain.text,
-                {
-                    "id": f"chains-{split}-{len(rows)}",
-                    "problem": chain.text,
-                    "answer": str(chain.answer),
-                    "level": chain.level,
-                },
-            )
-    return list(rows.values())
+        while len(texts) < enough:
+            chain = next(stream)
+            if chain.text in texts:
+                continue
+            row_id = f"chains-{split}-{len(texts)}"
+            texts.add(chain.text)
+            answer = str(chain.answer)
+            yield {"id": row_id, "problem": chain.text, "answer": answer, "level": chain.level}
