@@ -1,17 +1,23 @@
 """Find problem, gold answer, id and response in a row, whatever its fields are called."""
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from rlvr_cli.core.jsonl import parse_json
-from rlvr_cli.core.text import shortened
-from rlvr_cli.core.types import FieldName, Problem
-from rlvr_cli.data.chats import checked_text, is_chat, read_chat, spoken_alone
-from rlvr_cli.data.files import BadRowError
-from rlvr_cli.data.golds import HASHES, Gold, Rule, gold_and_place
+from rlvr_cli.core.text import LONGEST_ANSWER, shortened
+from rlvr_cli.core.types import FieldName, Problem, Turn
+from verifiers import boxed_answer
 
+HASHES = "####"
+Gold = Literal["text", "hashes", "boxed"]
+"""Where a set's golds stand: in the whole field but for marks, behind `####`, in a box."""
+Rule = Gold | Literal["long"]
+_BARE = 64
+"""Characters of a gold answer without a mark in a field of derivations."""
+_ROLES = {"human": "user", "gpt": "assistant", "developer": "system"}
 ALIASES: dict[FieldName, tuple[str, ...]] = {
     "problem": (
         *("problem", "question", "prompt", "instruction+input", "instruction", "input"),
@@ -41,6 +47,10 @@ _LIKE: dict[FieldName, re.Pattern[str]] = {
     "id": re.compile(r"id$|key|index", re.IGNORECASE),
 }
 """What a field's other names look like."""
+
+
+class BadRowError(Exception):
+    """A row is not a problem, or not a response."""
 
 
 class FieldReader:
@@ -286,3 +296,83 @@ def _leaf_paths(
 
 def _is_value(value: Any) -> bool:
     return isinstance(value, str | int | float | list) and not isinstance(value, bool)
+
+
+def gold_and_place(value: Any, rule: Rule = "text", field: str = "answer") -> tuple[str, str]:
+    """Return the gold answer as text, and where in its field it stood, in words.
+
+    Numbers are written plainly (27.0 is 27), several joined by commas, GSM8K's reasoning cut at
+    `####`, a solution's at its last box. By the rule `hashes` or `boxed` that mark must be there,
+    by `long` either in a long text. Raises BadRowError if there is none.
+    """
+    if isinstance(value, list | tuple) and value and rule in ("text", "long"):
+        return ", ".join(gold_and_place(part, field=field)[0] for part in value), ""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise BadRowError(f"field {field} is neither a text nor a number")
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise BadRowError(f"field {field} is not a finite number")
+        return (str(int(value)) if value.is_integer() else repr(value)), ""
+    text, place = str(value).strip(), ""
+    _, hashes, behind = text.rpartition("\n")[2].partition(HASHES)
+    if hashes and rule != "boxed":
+        text, place = behind.strip(), f" behind {HASHES}"
+    elif rule == "hashes":
+        raise BadRowError(f"field {field} has no {HASHES} before the gold answer")
+    elif "boxed" in text and (boxed := boxed_answer(text)) is not None:
+        return boxed, "'s last box"
+    elif rule == "boxed":
+        raise BadRowError(f"field {field} has no box around the gold answer")
+    elif rule == "long" and (len(text) > _BARE or "\n" in text):
+        raise BadRowError(f"field {field} has no box and no {HASHES} before the gold answer")
+    if not text:
+        raise BadRowError(f"field {field} is empty")
+    if len(text) > LONGEST_ANSWER:
+        raise BadRowError(f"field {field} is longer than {LONGEST_ANSWER} characters")
+    return text, place
+
+
+def is_chat(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)
+
+
+def read_chat(value: list[dict[str, Any]], field: str) -> tuple[tuple[Turn, ...], str, str | None]:
+    """Return the turns before the last user turn, its text, and what an assistant says after it.
+    Raises BadRowError for a chat that is not of texts by role, or has no user turn at its end."""
+    turns = _turns(value, field)
+    spoken = turns.pop()[1] if turns[-1][0] == "assistant" else None
+    if not turns or turns[-1][0] != "user":
+        raise BadRowError(f"field {field}: the chat has no user turn at its end")
+    return tuple(turns[:-1]), turns[-1][1], spoken
+
+
+def spoken_alone(value: Any, field: str) -> Any:
+    """Return the text of an assistant's turn that stands alone, as TRL writes completions; anything
+    else as it is. Raises BadRowError for a turn without role and text."""
+    turns = _turns(value, field) if is_chat(value) and len(value) == 1 else []
+    return turns[0][1] if turns and turns[0][0] == "assistant" else value
+
+
+def _turns(value: list[dict[str, Any]], field: str) -> list[Turn]:
+    """Return role and text of each turn. Raises BadRowError for a chat that is not of texts."""
+    turns: list[Turn] = []
+    for turn in value:
+        role, content = turn.get("role", turn.get("from")), turn.get("content", turn.get("value"))
+        if isinstance(content, list) and all(isinstance(part, dict) for part in content):
+            texts = [part.get("text") for part in content]
+            content = "".join(map(str, texts)) if None not in texts else None
+        if not isinstance(role, str) or not isinstance(content, str):
+            raise BadRowError(f"field {field} has a turn without role and text")
+        turns.append((_ROLES.get(role, role), content))
+    return turns
+
+
+def checked_text(text: Any, field: str) -> str:
+    """Return the text of a field. Raises BadRowError if it is no text, empty, or not Unicode."""
+    if not isinstance(text, str) or not text.strip():
+        raise BadRowError(f"field {field} is not a text with something in it")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise BadRowError(f"field {field} is not Unicode text (a lone surrogate)") from None
+    return text

@@ -11,9 +11,15 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.logs import LOG
 from rlvr_cli.core.text import DEEPEST, is_too_deep, numbers_first, shortened
 from rlvr_cli.core.types import FieldName, Problem
-from rlvr_cli.data.fields import FieldReader
-from rlvr_cli.data.files import BadRowError, SourceRow
-from rlvr_cli.data.sources import DEFAULT_PROMPT, ProblemSetSpec, bare_name, find_spec, source_rows
+from rlvr_cli.data.fields import BadRowError, FieldReader
+from rlvr_cli.data.sources import (
+    DEFAULT_PROMPT,
+    ProblemSetSpec,
+    SourceRow,
+    bare_name,
+    find_spec,
+    source_rows,
+)
 from verifiers import Format
 
 T = TypeVar("T")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlvr_cli.core.text import plural
-from rlvr_cli.data.files import BadRowError
+from rlvr_cli.data.fields import BadRowError
 
 CUT_OFF = {
     *("length", "max_tokens", "max_length", "model_length", "max_new_tokens", "max_output_tokens"),

@@ -15,10 +15,10 @@ from rlvr_cli.core.files import MANIFEST, integrity_error
 from rlvr_cli.core.logs import LOG
 from rlvr_cli.core.text import opens_thought, shortened
 from rlvr_cli.core.types import PROBLEM_SET, FieldName, Problem
-from rlvr_cli.data.fields import FieldReader
-from rlvr_cli.data.files import BadRowError, file_rows, json_rows
+from rlvr_cli.data.fields import BadRowError, FieldReader
 from rlvr_cli.data.problems import ProblemSet, read_rows
 from rlvr_cli.data.rows import ROW_KEYS, row_of
+from rlvr_cli.data.sources import file_rows, json_rows
 from rlvr_cli.evaluation.ends import KNOWN, finish_reasons, lengths
 from verifiers import Attempt, Format, Verifier
 

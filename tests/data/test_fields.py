@@ -12,8 +12,14 @@ import pytest
 from conftest import invoke
 
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.data.fields import FieldReader
-from rlvr_cli.data.files import BadRowError
+from rlvr_cli.data.fields import (
+    BadRowError,
+    FieldReader,
+    gold_and_place,
+    is_chat,
+    read_chat,
+    spoken_alone,
+)
 from rlvr_cli.data.problems import load_problems
 
 SUMS = [(f"What is {n} + {n}?", str(2 * n)) for n in range(2, 10)]
@@ -334,3 +340,74 @@ def test_a_row_to_learn_may_be_a_conversation_of_prompt_and_completion():
     assert (read.problem, read.extra) == ("1+1", {"response": "2"})
     with pytest.raises(BadRowError, match="field response is not a text"):
         FieldReader().problem(row | {"completion": prompt}, "1", False, need_response=True)
+
+
+USER, REPLY = {"role": "user", "content": "q"}, {"from": "gpt", "value": "a"}
+
+
+def test_a_chat_is_its_turns_the_last_question_and_what_is_said_to_it():
+    system = {"role": "developer", "content": [{"text": "be "}, {"text": "brief"}]}
+    assert read_chat([system, USER], "f") == ((("system", "be brief"),), "q", None)
+    assert read_chat([USER, REPLY, USER, REPLY], "f") == (
+        (("user", "q"), ("assistant", "a")),
+        "q",
+        "a",
+    )
+
+
+@pytest.mark.parametrize("value", [[], "q", ["q"], None, {"role": "user"}])
+def test_anything_else_is_none(value):
+    assert not is_chat(value)
+
+
+@pytest.mark.parametrize("chat", [[REPLY], [USER, REPLY, REPLY], [{"role": "user"}]])
+def test_a_chat_without_a_question_at_its_end_is_refused(chat):
+    with pytest.raises(BadRowError, match="field f"):
+        read_chat(chat, "f")
+
+
+@pytest.mark.parametrize("said", [None, "a", ["a"], [], [USER], [USER, REPLY], [REPLY, REPLY], {}])
+def test_only_an_assistants_turn_alone_is_its_text(said):
+    assert spoken_alone([REPLY], "f") == "a"
+    assert spoken_alone(said, "f") is said
+
+
+DERIVED = "1 + 1 is\n2"
+BOTH = "so \\boxed{3}\n#### 4"
+
+
+@pytest.mark.parametrize(
+    ("value", "rule", "found"),
+    [
+        (DERIVED, "text", (DERIVED, "")),
+        (BOTH, "text", ("4", " behind ####")),
+        (BOTH, "hashes", ("4", " behind ####")),
+        ("so \\boxed{3}", "boxed", ("3", "'s last box")),
+        (BOTH, "long", ("4", " behind ####")),
+        ("\\boxed{1}, no: \\boxed{\\frac12}", "long", ("\\frac12", "'s last box")),
+        ("x" * 64, "long", ("x" * 64, "")),
+        ([3, 27.0, "\\boxed{5}"], "text", ("3, 27, 5", "")),
+        (0.5, "text", ("0.5", "")),
+    ],
+)
+def test_a_gold_answer_and_where_it_stood(value, rule, found):
+    assert gold_and_place(value, rule) == found
+
+
+@pytest.mark.parametrize(
+    ("value", "rule", "reason"),
+    [
+        (DERIVED, "long", "field answer has no box and no #### before the gold answer"),
+        ("x" * 65, "long", "field answer has no box and no ####"),
+        ("18", "hashes", "field answer has no #### before the gold answer"),
+        ("18 #### 18", "boxed", "field answer has no box around the gold answer"),
+        (["18"], "hashes", "field answer is neither a text nor a number"),
+        ("so\n####  ", "text", "field answer is empty"),
+        (True, "text", "field answer is neither a text nor a number"),
+        (float("nan"), "text", "field answer is not a finite number"),
+        ("1" * 100_000, "text", "field answer is longer than"),
+    ],
+)
+def test_a_field_without_a_gold_answer_says_why(value, rule, reason):
+    with pytest.raises(BadRowError, match=reason):
+        gold_and_place(value, rule)

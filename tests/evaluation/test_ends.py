@@ -2,7 +2,7 @@
 
 import pytest
 
-from rlvr_cli.data.files import BadRowError
+from rlvr_cli.data.fields import BadRowError
 from rlvr_cli.evaluation.ends import finish_reasons, lengths
 
 
