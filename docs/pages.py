@@ -7,11 +7,11 @@ from typing import Any
 
 from typer.main import get_command
 
-from rlvr_cli.cli.help import shown_defaults, shown_meanings
 from rlvr_cli.cli.listings import tables
 from rlvr_cli.cli.main import app
+from rlvr_cli.cli.options import SettingsCommand, shown_defaults
 from rlvr_cli.config import Config
-from rlvr_cli.core.settings import described
+from rlvr_cli.core.settings import settings_of
 
 
 def settings_page() -> str:
@@ -24,7 +24,7 @@ def settings_page() -> str:
         "default under `algorithm` is that of `dapo`; `rlvr train --list` has the other presets. "
         "Of a choice the kind is set by its name (`algorithm.kl=k3`), its cells below it.",
     ]
-    return "\n".join([*lines, *tables(list(described(Config)))]) + "\n"
+    return "\n".join([*lines, *tables(list(settings_of(Config)))]) + "\n"
 
 
 def commands_page() -> str:
@@ -34,10 +34,10 @@ def commands_page() -> str:
     for name, command in group.commands.items():
         lines += ["", f"## rlvr {name}", "", *_help_lines(command.help)]
         lines += ["", "| option | meaning | default |", "| --- | --- | --- |"]
-        meanings, defaults = shown_meanings(name), shown_defaults(name)
+        defaults = shown_defaults(name) if isinstance(command, SettingsCommand) else {}
         for one in command.params:
             flags = ", ".join(f"`{flag}`" for flag in one.opts if flag.startswith("-"))
-            meaning = one.help or meanings.get(one.name) or ""
+            meaning = one.help.partition(" [dim]")[0]
             cells = [flags or f"`{one.name.upper()}`", meaning, defaults.get(one.name, "")]
             lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
     return "\n".join(lines) + "\n"

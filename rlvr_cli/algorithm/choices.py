@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from rlvr_cli.algorithm import kinds
-from rlvr_cli.core.settings import Section, describe
+from rlvr_cli.core.settings import Section, describe, setting
 
 
 class Algorithm(Section):
@@ -41,7 +41,10 @@ class Algorithm(Section):
         kinds.TruncatedWeights | kinds.MaskedWeights | None, Field(discriminator="kind")
     ] = None
     """Weights for the gap between the engine's and the trainer's log-probabilities."""
-    kl: kinds.KL | None = None
+    kl: kinds.KL | None = setting(None, flag="--kl", metavar="COEF")
+    """A penalty on the divergence from a reference policy, by the name of its estimator; k3_k2 has
+    the value of k3 and the gradient of k2. A number is its coefficient: 0 is none, and where there
+    is no penalty so far it is k3 in the loss."""
     epochs: int = Field(1, ge=1)
     """Passes over a step's batch."""
     mini_batches: int = Field(1, ge=1)

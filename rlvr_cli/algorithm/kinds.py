@@ -201,6 +201,7 @@ class KL(Choice):
     """A penalty on the divergence from a reference policy. The kind is its estimator; k3_k2 has the
     value of k3 and the gradient of k2."""
 
+    number: ClassVar[str] = "coef"
     kind: Literal["k1", "k2", "k3", "k3_k2"] = "k3"
     coef: float = Field(0.04, gt=0)
     """The coefficient of the penalty."""

@@ -31,7 +31,9 @@ class Reward:
 class RewardConfig(Section):
     """What a response is rewarded for."""
 
-    functions: tuple[str, ...] = setting(("math",), flag="--reward", min_length=1)
+    functions: tuple[str, ...] = setting(
+        ("math",), flag="--reward", metavar="SPEC[:WEIGHT]", min_length=1
+    )
     """SPEC[:WEIGHT] of each reward, whose weighted sum trains: math, format, length, FILE.py,
     FILE.py:FUNCTION, MODULE:FUNCTION or an entry point of rlvr.rewards."""
     correct: float = setting(1.0)

@@ -10,10 +10,10 @@ from rich.markdown import Markdown
 from rich.table import Table
 
 from rlvr_cli.algorithm.presets import ALGORITHMS
-from rlvr_cli.config import SETTINGS, Config
+from rlvr_cli.config import Config
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import write_jsonl_line
-from rlvr_cli.core.settings import NONE, Described, described
+from rlvr_cli.core.settings import NONE, Setting, settings_of
 from rlvr_cli.data.sources import find_spec, known_sets
 
 
@@ -47,7 +47,7 @@ def list_sets() -> None:
 def list_settings(sections: Sequence[str]) -> None:
     """Print the settings, or those of some sections: name, default, meaning, flag. Raises UserError
     for a section that does not exist."""
-    rows = list(described(Config))
+    rows = list(settings_of(Config))
     for section in sections:
         if not any(_is_in(row, section) for row in rows):
             known = dict.fromkeys(row.name.split(".")[0] for row in rows)
@@ -61,7 +61,7 @@ def list_settings(sections: Sequence[str]) -> None:
     Console().print(Markdown("\n".join(tables(rows))))
 
 
-def tables(rows: Sequence[Described]) -> list[str]:
+def tables(rows: Sequence[Setting]) -> list[str]:
     """Return a Markdown table for each section."""
     lines = []
     for section, listed in groupby(rows, lambda row: row.name.rpartition(".")[0].partition(".")[0]):
@@ -74,11 +74,11 @@ def tables(rows: Sequence[Described]) -> list[str]:
     return lines
 
 
-def _is_in(row: Described, section: str) -> bool:
+def _is_in(row: Setting, section: str) -> bool:
     return row.name == section or row.name.startswith(f"{section}.")
 
 
-def _default(row: Described) -> str:
+def _default(row: Setting) -> str:
     value = row.default
     if value is None or value == {}:
         return NONE
@@ -91,16 +91,15 @@ def _default(row: Described) -> str:
     return "to be set" if value is PydanticUndefined else str(value)
 
 
-def _meaning(row: Described) -> str:
+def _meaning(row: Setting) -> str:
     """Return the meaning, which words there are, and which kinds of a choice have it."""
     words = f" ({', '.join(row.values)})" if row.values else ""
     only = f" With {', '.join(row.of)} only." if row.of else ""
     return f"{row.meaning}{words}{only}"
 
 
-def _flag(row: Described) -> str | None:
-    use = SETTINGS.get(row.name)
-    if use is None or use.flag is None:
-        return "--kl" if row.name == "algorithm.kl.coef" else None
-    of = use.flag_of or use.read_by
+def _flag(row: Setting) -> str | None:
+    use, of = row.use, row.use.flag_of or row.use.read_by
+    if use.flag is None or row.said_at != row.name:
+        return None
     return use.flag if "train" in of else f"{use.flag} of {' and '.join(of)}"

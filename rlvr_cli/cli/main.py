@@ -9,7 +9,7 @@ from rlvr_cli import __version__
 from rlvr_cli.cli import options
 from rlvr_cli.cli.errors import KEPT, NOTHING_KEPT, reported_errors
 from rlvr_cli.cli.export import export
-from rlvr_cli.cli.help import SettingsCommand
+from rlvr_cli.cli.options import SettingsCommand
 from rlvr_cli.cli.show import show
 from rlvr_cli.ranks.launch import begin
 
@@ -53,35 +53,14 @@ def main(
 @app.command(cls=SettingsCommand)
 def train(
     ctx: typer.Context,
-    data: options.Data = None,
-    algo: options.Algo = None,
     list_: options.ListAlgorithms = False,
-    steps: options.Steps = None,
-    lr: options.LearningRate = None,
-    lora: options.Lora = None,
-    kl: options.Kl = None,
-    reward: options.Reward = None,
-    prompts: options.Prompts = None,
-    eval_every: options.EvalEvery = None,
     resume: options.Resume = None,
     from_: options.From = None,
     check: options.Check = False,
-    model: options.Model = None,
-    engine: options.Engine = None,
-    samples: options.Samples = None,
-    prompt: options.PromptTemplate = None,
-    system: options.System = None,
-    max_tokens: options.MaxTokens = None,
-    temperature: options.Temperature = None,
-    top_p: options.TopP = None,
-    limit: options.Limit = None,
-    field: options.Field = None,
-    skip_bad: options.SkipBad = False,
     out: options.RunOut = None,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
     track: options.Track = None,
-    seed: options.Seed = None,
     config: options.ConfigFile = None,
     set_: options.Set = None,
     processes: options.Processes = None,
@@ -121,17 +100,16 @@ def train(
         from rlvr_cli.console.display import Display
 
         if list_ or settings:
-            return list_algorithms() if list_ else list_settings(data or [])
-        begin(processes, "-" in (data or ()))
-        flags = given.given_flags(ctx.params, "train")
+            return list_algorithms() if list_ else list_settings(ctx.obj["data"] or [])
+        begin(processes, "-" in (ctx.obj["data"] or ()))
+        flags = given.given_flags(ctx.obj, "train")
         if resume is not None:
             others = {"--config": config, "--out": out, "--check": check, "--from": from_}
-            asked = [one for one in others if others[one]] + ["--kl"] * (kl is not None)
-            resolved = given.resolve_again(resume, flags, set_, asked)
+            resolved = given.load_again(resume, flags, set_, [one for one in others if others[one]])
             from rlvr_cli.cli.train import resume as go_on
 
             return go_on(resolved, resume, Display(quiet, verbose), track or ())
-        resolved = given.resolve(flags, config, set_, "train", kl, from_)
+        resolved = given.load("train", flags, set_, config, from_)
         if print_config:
             return print(as_yaml(resolved), end="")
         display = Display(quiet, verbose)
@@ -168,19 +146,8 @@ def eval_(
     format: Annotated[
         str, options.report(help="table, or md, csv, json: the figures on stdout.")
     ] = "table",
-    prompt: options.PromptTemplate = None,
-    system: options.System = None,
-    engine: options.Engine = None,
-    samples: options.Samples = None,
-    max_tokens: options.MaxTokens = None,
-    temperature: options.Temperature = None,
-    top_p: options.TopP = None,
-    limit: options.Limit = None,
-    field: options.Field = None,
-    skip_bad: options.SkipBad = False,
     out: options.ResultOut = None,
     quiet: options.Quiet = False,
-    seed: options.Seed = None,
     config: options.ConfigFile = None,
     set_: options.Set = None,
     processes: options.Processes = None,
@@ -221,17 +188,21 @@ def eval_(
         asked = report_options(
             k or (), by or (), against, out, judge, format, set_ or (), bool(responses)
         )
-        flags = given.given_flags({**ctx.params, "model": None, "data": None}, "eval")
+        flags = given.given_flags({**ctx.obj, "model": None, "data": None}, "eval")
         if responses:
             from rlvr_cli.cli.responses import check_sources, score
 
             golds = check_sources(responses, data or (), model)
-            plain = given.resolve(flags, config, set_, "responses")
+            plain = given.load("responses", flags, set_, config)
             return score(plain, responses, golds, asked, Display(quiet))
         begin(processes, "-" in (data or ()))
         models, sources = dict.fromkeys(model or (None,)), dict.fromkeys(map(canonical, data or ()))
-        pairs = [{"model": m, "data.source": one} for m in models for one in sources or (None,)]
-        configs = [given.resolve(flags | pair, config, set_, "eval") for pair in pairs]
+        pairs = [
+            {key: value for key, value in (("model", m), ("data.source", one)) if value is not None}
+            for m in models
+            for one in sources or (None,)
+        ]
+        configs = [given.load("eval", flags | pair, set_, config) for pair in pairs]
         display = Display(quiet)
         given.say_own_settings([one.model for one in configs], display)
         from rlvr_cli.cli.eval import eval_ as command
@@ -268,20 +239,8 @@ def sample(
         list[str] | None,
         typer.Argument(metavar="PROMPT|FILE|-", help="Texts, .jsonl files, or - for stdin."),
     ] = None,
-    model: options.Model = None,
-    prompt: options.PromptTemplate = None,
-    system: options.System = None,
-    engine: options.Engine = None,
-    samples: options.Samples = 1,
-    max_tokens: options.MaxTokens = None,
-    temperature: options.Temperature = None,
-    top_p: options.TopP = None,
-    limit: options.Limit = None,
-    field: options.Field = None,
-    skip_bad: options.SkipBad = False,
     out: options.Out = None,
     quiet: options.Quiet = False,
-    seed: options.Seed = None,
     config: options.ConfigFile = None,
     set_: options.Set = None,
 ) -> None:
@@ -305,7 +264,8 @@ def sample(
 
         if not inputs:
             raise UserError("sample: give a prompt, a .jsonl file, or - for stdin")
-        resolved = given.resolve(given.given_flags(ctx.params, "sample"), config, set_, "sample")
+        flags = {"eval.samples": 1} | given.given_flags(ctx.obj, "sample")
+        resolved = given.load("sample", flags, set_, config)
         display = Display(quiet)
         given.say_own_settings([resolved.model], display)
         from rlvr_cli.cli.sample import sample as command

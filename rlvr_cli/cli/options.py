@@ -1,34 +1,25 @@
-"""The options that commands share: same name and meaning everywhere.
-
-One that sets a setting has the setting's meaning in help (`cli/help.py`).
-"""
+"""The options of commands: a flag for each setting that a command reads, made from the setting, and
+those that are no settings, which commands share."""
 
 from functools import partial
+from importlib import resources
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_args
 
 import typer
+from rich.markup import escape
+from typer.core import TyperCommand
 
 OUTPUT, SAMPLING, SETTINGS, REPORT = "Input and output", "Sampling", "Settings", "Report"
 TRAINING = "Training"
-output, report, sampling, settings, training = (
-    partial(typer.Option, rich_help_panel=name)
-    for name in (OUTPUT, REPORT, SAMPLING, SETTINGS, TRAINING)
+PANELS = (TRAINING, SAMPLING, OUTPUT, REPORT, SETTINGS)
+"""In the order of help."""
+output, report, settings, training = (
+    partial(typer.Option, rich_help_panel=name) for name in (OUTPUT, REPORT, SETTINGS, TRAINING)
 )
+SHORT = {"--samples": "-n"}
 
-Data = Annotated[list[str] | None, typer.Argument()]
-Model = Annotated[str | None, typer.Option()]
-Engine = Annotated[str | None, typer.Option()]
-Samples = Annotated[int | None, sampling("-n", "--samples")]
-MaxTokens = Annotated[int | None, sampling()]
-PromptTemplate = Annotated[str | None, sampling()]
-System = Annotated[str | None, sampling(metavar="TEXT|FILE")]
-Temperature = Annotated[float | None, sampling()]
-TopP = Annotated[float | None, sampling()]
-Seed = Annotated[int | None, settings()]
-Limit = Annotated[int | None, output()]
-SkipBad = Annotated[bool, output("--skip-bad")]
-Field = Annotated[list[str] | None, output("--field", metavar="NAME=PATH")]
 Out = Annotated[Path | None, output(help="A new file for the response rows.")]
 ResultOut = Annotated[Path | None, output(help="A new directory for report and responses.")]
 RunOut = Annotated[Path | None, output(help="A new run directory.")]
@@ -43,23 +34,7 @@ Track = Annotated[
     output("--track", help="Mirror the metrics in tensorboard, wandb or trackio, too."),
 ]
 Verbose = Annotated[bool, output("--verbose", "-v", help="Figures of the machine as well.")]
-
-Algo = Annotated[str | None, training(metavar="NAME|FILE.yaml")]
 ListAlgorithms = Annotated[bool, training("--list", help="Show the table of algorithms.")]
-Steps = Annotated[int | None, training()]
-LearningRate = Annotated[float | None, training("--lr")]
-Lora = Annotated[int | None, training()]
-Kl = Annotated[
-    float | None,
-    training(
-        "--kl",
-        min=0,
-        help="Coefficient of the KL penalty: 0 is none; without one so far, k3 in the loss.",
-    ),
-]
-Reward = Annotated[list[str] | None, training("--reward", metavar="SPEC[:WEIGHT]")]
-Prompts = Annotated[int | None, training()]
-EvalEvery = Annotated[int | None, training()]
 Resume = Annotated[Path | None, training(help="Resume this run from its newest checkpoint.")]
 From = Annotated[
     Path | None,
@@ -79,3 +54,104 @@ PrintConfig = Annotated[
         "--print-config", help="Print the settings that the options give, as --config reads them."
     ),
 ]
+
+
+class SettingsCommand(TyperCommand):
+    """A command with a flag for each setting that it reads, but those that its function declares.
+    They are made when they are first asked for, so that help of the program loads no settings, and
+    what they were given goes to `ctx.obj`."""
+
+    made: list[str] | None = None
+    _options: list[Any]
+
+    @property
+    def params(self) -> list[Any]:
+        if self.made is None:
+            made, own = setting_options(self.name), {one.name: one for one in self._options}
+            for one in made:
+                if one.name in own:
+                    own[one.name].help += one.help[one.help.rfind(" [dim]") :]
+            made = [one for one in made if one.name not in own]
+            self.made = [one.name for one in made]
+            self._options = sorted([*made, *self._options], key=_panel)
+        return self._options
+
+    @params.setter
+    def params(self, own: list[Any]) -> None:
+        self._options = own
+
+    def invoke(self, ctx: Any) -> Any:
+        ctx.obj = {name: ctx.params.pop(name) for name in self.made or ()}
+        return super().invoke(ctx)
+
+
+def _panel(option: Any) -> int:
+    panel = getattr(option, "rich_help_panel", None)
+    return PANELS.index(panel) if panel in PANELS else -1
+
+
+def setting_options(command: Any) -> list[Any]:
+    """Return an option for each setting that has a flag of the command. Numbers are taken as text:
+    the setting itself says what is wrong with one."""
+    from rlvr_cli.config import flags_of
+
+    shown = shown_defaults(command)
+    made = list[Parameter]()
+    for name, one in flags_of(command).items():
+        note = f" [dim]\\[default: {shown[name]}][/]" if name in shown else ""
+        said: dict[str, Any] = {
+            "help": escape(one.meaning) + note,
+            "metavar": one.use.metavar or _metavar(one),
+        }
+        several = any(kind in str(one.annotation) for kind in ("tuple", "dict"))
+        flag = str(one.use.flag)
+        if not flag.startswith("--"):
+            option: Any = typer.Argument(**said)
+        else:
+            of_training = TRAINING if one.use.read_by == ("train",) else SAMPLING
+            panel = one.use.panel or of_training
+            said["rich_help_panel"] = None if panel == "Options" else panel
+            option = typer.Option(*filter(None, (SHORT.get(flag), flag)), **said)
+        kind: Any = bool if one.annotation is bool else list[str] | None if several else str | None
+        default = False if kind is bool else None
+        made.append(
+            Parameter(
+                name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
+            )
+        )
+
+    def flags() -> None: ...
+
+    flags.__signature__ = Signature(made)  # type: ignore[attr-defined]
+    app = typer.Typer(add_completion=False)
+    app.command()(flags)
+    return list(typer.main.get_command(app).params)
+
+
+def shown_defaults(command: Any) -> dict[str, str]:
+    """Return the default of each flag of a command, by the name of its parameter: the built-in one,
+    and that of the built-in policy where it has one of its own."""
+    from rlvr_cli.config import flags_of, yaml_layer
+
+    own = yaml_layer(Path(str(resources.files("rlvr_cli") / "tiny" / "rlvr.yaml")))
+    shown = {}
+    for name, one in flags_of(command).items():
+        special = one.use.default_in.get(command)
+        if special is None and (one.default is None or one.default is False or one.default == {}):
+            continue
+        theirs = own.at(one.name, one.default)
+        is_own = special is None and theirs != one.default
+        text = special or _number(one.default)
+        shown[name] = f"{text}; tiny: {_number(theirs)}" if is_own else text
+    return shown
+
+
+def _metavar(one: Any) -> str | None:
+    types = {one.annotation, *get_args(one.annotation)}
+    return next((f"<{kind.__name__}>" for kind in (int, float) if kind in types), None)
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, tuple):
+        return " ".join(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,19 +1,30 @@
 """From what the command line says to a configuration; a command imports it when it runs."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_args
 
 import rlvr_cli
-from rlvr_cli import config
 from rlvr_cli.algorithm.reward_config import parse_rewards
-from rlvr_cli.config import OF_A_MODEL, SETTINGS, Config, flags_of, use_of
-from rlvr_cli.config.overlay import UnknownSettingError, foreign_answer
+from rlvr_cli.config import (
+    OF_A_MODEL,
+    SETTINGS,
+    Config,
+    Layer,
+    flag_layer,
+    flags_of,
+    in_order,
+    resolve,
+    run_layer,
+    set_layer,
+    setting_at,
+    yaml_layer,
+)
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import read_regular, reading
-from rlvr_cli.core.layers import Layer, run_layer, yaml_layer
-from rlvr_cli.core.settings import NONE, Command, leaves
+from rlvr_cli.core.settings import Command, leaves
 from rlvr_cli.core.text import LONGEST_ANSWER, shortened
 from rlvr_cli.core.types import FieldName
 from rlvr_cli.data.sources import canonical
@@ -26,21 +37,32 @@ _LONGEST_NAME = 255
 def given_flags(parameters: Mapping[str, Any], command: Command) -> dict[str, Any]:
     """Return the settings that the flags of a command gave, by `section.key`; None was not given.
     Raises UserError for a file or a field that cannot be read."""
-    given = {key: parameters.get(name) for name, key in flags_of(command).items()}
-    given = {
-        key: value
-        for key, value in given.items()
-        if value is not None and value is not False and value != [] and value != ()
-    }
-    if isinstance(sources := given.get("data.source"), list | tuple):
-        named = tuple(map(canonical, sources))
-        given["data.source"] = named[0] if len(named) == 1 else named
-    if functions := given.get("reward.functions"):
-        given["reward.functions"] = tuple(functions)
-    if (system := given.get("data.system")) is not None:
-        given["data.system"] = _text_or_file(system)
-    if "data.fields" in given:
-        given["data.fields"] = fields_given(given["data.fields"])
+    given = {}
+    for name, one in flags_of(command).items():
+        value = parameters.get(name)
+        if value is None or value is False or value in ([], ()):
+            continue
+        types = {one.annotation, *get_args(one.annotation)}
+        if one.name == "data.source" and not isinstance(value, str):
+            named = tuple(map(canonical, value))
+            value = named[0] if len(named) == 1 else named
+        elif one.name == "data.fields":
+            value = fields_given(value)
+        elif one.name == "data.system":
+            value = _text_or_file(value)
+        elif isinstance(value, list):
+            value = tuple(value)
+        elif types & {int, float} or one.name == "algorithm.kl":
+            value = _number(value)
+        given[one.name] = value
+    return given
+
+
+def _number(given: Any) -> Any:
+    """Return a text as the number that it is, else as it is: the setting's type refuses it."""
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(given)
     return given
 
 
@@ -68,44 +90,48 @@ def fields_given(given: Iterable[str] | None) -> dict[FieldName, str]:
     return found
 
 
-def resolve(
-    flags: dict[str, Any],
-    file: Path | None,
-    assignments: list[str] | None,
+def load(
     command: Command,
-    kl: float | None = None,
+    flags: dict[str, Any],
+    sets: Iterable[str] | None = None,
+    file: Path | None = None,
     parent: Path | None = None,
 ) -> Config:
-    """Resolve the configuration from, in rising order: the model's own file, a parent run,
-    --config, flags, --set, --kl. Raises UserError for a flag or an assignment that the command does
-    not read."""
-    given = [
-        layer for pair in flags.items() if pair[1] is not None for layer in _flag_layers(*pair)
-    ]
-    given += config.set_layer(assignments or [])
+    """Return the configuration of, in rising order: the model's own file or a parent run, --config,
+    flags, --set. Raises UserError for a flag or an assignment that the command does not read."""
+    given = _given(flags, sets)
+    for layer in given:
+        _refuse_unread(layer, command)
     layers = [yaml_layer(_recipe(file)), *given] if file else given
     if parent is not None:
         if "model" in flags:
             raise UserError(f"--from {parent} brings its own model; leave --model out")
         saved, begins = _parent_layers(parent)
-        _refuse_code_of(saved, layers)
-        layers = [saved, begins, *layers]
-    resolved = _resolved(layers)
-    if kl is not None:
-        layers.append(_kl_layer(kl, resolved))
-        resolved = _resolved(layers)
-    for layer in given:
-        _refuse_unread(layer, command)
-    if command == "responses" or parent is not None:
-        return resolved
-    own, _ = _own_settings(resolved.model)
-    final = _resolved([own, *layers])
-    if any(layer.sets(["optim", "lr"]) for layer in layers):
-        return final
-    trained = config.resolve([own])
-    power = (final.lora.rank is not None) - (trained.lora.rank is not None)
-    rate = {"lr": min(1.0, trained.optim.lr * LORA_RATE**power)}
-    return final.model_copy(update={"optim": final.optim.model_copy(update=rate)})
+        if not any(layer.sets("reward.functions") for layer in layers):
+            _refuse_code_of(saved)
+        return resolve([saved, begins, *layers])
+    if command == "responses":
+        return resolve(layers)
+    model = next(
+        (m for layer in reversed(layers) if (m := layer.at("model"))), SETTINGS["model"].default
+    )
+    own = _own_settings(model)[0] if isinstance(model, str) else Layer("model", {})
+    return resolve([own, *_rate_of_an_adapter(own, layers), *layers])
+
+
+def _given(flags: dict[str, Any], sets: Iterable[str] | None) -> list[Layer]:
+    """Return the layers of flags and --set; of --algo FILE the row that is its `base`, then its
+    cells."""
+    layers = []
+    for key, value in flags.items():
+        if key != "algo" or not value.endswith((".yaml", ".yml")):
+            layers.append(flag_layer(key, value))
+            continue
+        origin = f"--algo {shortened(value)}"
+        cells = yaml_layer(Path(value), origin).values
+        layers.append(Layer(origin, {"algo": cells.pop("base", "grpo")}))
+        layers.append(Layer(origin, {"algorithm": cells}))
+    return in_order([*layers, *set_layer(sets or ())])
 
 
 def _recipe(file: Path) -> Path:
@@ -116,47 +142,30 @@ def _recipe(file: Path) -> Path:
     return next((one for one in theirs if known and one.is_file()), file)
 
 
-def _flag_layers(key: str, value: Any) -> list[Layer]:
-    """Return the layers of a flag; of --algo FILE the row that is its `base`, then its cells."""
-    if key != "algo" or not value.endswith((".yaml", ".yml")):
-        return [config.flag_layer(key, value)]
-    origin = f"--algo {shortened(value)}"
-    cells = yaml_layer(Path(value), origin).values
-    return [Layer(origin, {"algo": cells.pop("base", "grpo")}), Layer(origin, {"algorithm": cells})]
+def _rate_of_an_adapter(own: Layer, layers: Sequence[Layer]) -> list[Layer]:
+    """Return the learning rate where a model's own is for all weights and an adapter is asked for,
+    or the other way round, and none is given."""
+    ranks = [layer.at("lora.rank") for layer in (own, *layers) if layer.sets("lora.rank")]
+    was_adapter, is_adapter = own.at("lora.rank") is not None, [None, *ranks][-1] is not None
+    rate = own.at("optim.lr", SETTINGS["optim.lr"].default)
+    if was_adapter == is_adapter or not isinstance(rate, int | float):
+        return []
+    rate = min(1.0, rate * LORA_RATE if is_adapter else rate / LORA_RATE)
+    return [Layer(own.origin, {"optim": {"lr": rate}})]
 
 
-def _refuse_code_of(saved: Layer, given: Sequence[Layer]) -> None:
-    """Raise UserError where only a run's directory names functions that would be loaded. What it
-    says of their source is dropped where they are given, for a new run."""
-    named = saved.values.get("reward")
-    if any(layer.sets(["reward", "functions"]) for layer in given):
-        if isinstance(named, dict):
-            named.pop("sources", None)
-        return
-    functions = config.resolve([saved]).reward.functions
-    if any(one.is_own for one in parse_rewards(functions)):
-        again = " ".join(f"--reward {shortened(one)}" for one in functions)
-        raise UserError(
-            f"{saved.origin}: its rewards are code, which no directory may have run; if they are "
-            f"yours, add {again}"
-        )
-
-
-def _resolved(layers: Sequence[Layer]) -> Config:
-    """Resolve layers; a name of another program is answered with the one it has here."""
-    try:
-        return config.resolve(layers)
-    except UnknownSettingError as error:
-        if answer := foreign_answer(error.whole):
-            raise UserError(f"{error.origin}: {answer}") from None
-        raise
-
-
-def _kl_layer(coef: float, resolved: Config) -> Layer:
-    """Return the layer of --kl: none at 0, else the coefficient of the penalty that is there, or of
-    k3 in the loss to a fixed reference."""
-    cells: Any = {"coef": coef} | ({} if resolved.algorithm.kl else {"kind": "k3"})
-    return Layer(f"--kl {coef:g}", {"algorithm": {"kl": cells if coef else NONE}})
+def _refuse_code_of(saved: Layer) -> None:
+    """Raise UserError where a run's directory names functions that would be loaded."""
+    functions = saved.at("reward.functions")
+    if not isinstance(functions, list) or not all(isinstance(one, str) for one in functions):
+        return  # none, or what resolving refuses
+    with suppress(ValueError):
+        if any(one.is_own for one in parse_rewards(functions)):
+            again = " ".join(f"--reward {shortened(one)}" for one in functions)
+            raise UserError(
+                f"{saved.origin}: its rewards are code, which no directory may have run; if they "
+                f"are yours, add {again}"
+            )
 
 
 def _parent_layers(run: Path) -> list[Layer]:
@@ -165,6 +174,8 @@ def _parent_layers(run: Path) -> list[Layer]:
     from rlvr_cli.runs.checkpoint import latest_valid
 
     saved = run_layer(run, "--from")
+    if saved.sets("reward.sources"):  # of the functions of that run: a new one fills in its own
+        del saved.values["reward"]["sources"]
     checkpoint, _ = latest_valid(run)
     if checkpoint is None:
         raise UserError(f"--from {run}: it has no checkpoint yet")
@@ -173,12 +184,12 @@ def _parent_layers(run: Path) -> list[Layer]:
 
 def _refuse_unread(layer: Layer, command: Command) -> None:
     for key, _ in leaves(layer.values):
-        use = use_of(key)
-        if use is None or command in use.read_by:
+        one = setting_at(key)
+        if one is None or command in one.use.read_by:
             continue
-        if command == "responses" and "eval" in use.read_by:
+        if command == "responses" and "eval" in one.use.read_by:
             raise UserError(f"{layer.origin}: --responses does not read {key}")
-        readers = [one for one in use.read_by if one != "responses"]
+        readers = [name for name in one.use.read_by if name != "responses"]
         verb = "reads" if len(readers) == 1 else "read"
         raise UserError(f"{layer.origin}: only rlvr {' and '.join(readers)} {verb} {key}")
 
@@ -216,19 +227,6 @@ def _own_settings(model: str) -> tuple[Layer, list[str]]:
     layer = yaml_layer(file, str(file))
     if model == TINY:
         return layer, []
-    own, left_out = _kept_part(layer)
-    data = own.values.get("data")
-    prompt = data.get("prompt") if isinstance(data, dict) else None
-    if isinstance(prompt, str) and not is_kept_template(prompt):
-        raise UserError(
-            f"{file}: data.prompt {prompt:.80} is neither {', '.join(TEMPLATES)} nor a text with "
-            "{problem} in it, and no other file is read for a model; give it with --prompt"
-        )
-    return own, left_out
-
-
-def _kept_part(layer: Layer) -> tuple[Layer, list[str]]:
-    """Return the settings of a layer that a checkpoint may keep, and the names of the others."""
     values: dict[str, Any] = {}
     left_out = []
     for section, found in layer.values.items():
@@ -240,37 +238,42 @@ def _kept_part(layer: Layer) -> tuple[Layer, list[str]]:
             left_out += [f"{section}.{key}" for key in found if key not in allowed]
         else:
             left_out.append(f"{section}")
-    return Layer(layer.origin, values), left_out
+    own = Layer(layer.origin, values)
+    prompt = own.at("data.prompt") if own.sets("data.prompt") else None
+    if isinstance(prompt, str) and not is_kept_template(prompt):
+        raise UserError(
+            f"{file}: data.prompt {prompt:.80} is neither {', '.join(TEMPLATES)} nor a text with "
+            "{problem} in it, and no other file is read for a model; give it with --prompt"
+        )
+    return own, left_out
 
 
-def resolve_again(
-    run: Path, flags: dict[str, Any], assignments: list[str] | None, others: Iterable[str] = ()
+def load_again(
+    run: Path, flags: dict[str, Any], sets: Iterable[str] | None = None, others: Iterable[str] = ()
 ) -> Config:
-    """Resolve the run's own configuration; what it computes can only be made longer, not changed.
+    """Return the run's own configuration; what it computes can only be made longer, not changed.
     Raises UserError for a setting that would change it, and for any of the `others`, options that
     were given and are no settings."""
-    layers = [config.flag_layer(key, value) for key, value in flags.items()]
-    layers += config.set_layer(assignments or [])
-    saved = run_layer(run, "--resume")
-    began = config.resolve([saved])
-    if flags.get("reward.functions") == began.reward.functions:
-        layers = [layer for layer in layers if not layer.sets(["reward", "functions"])]
-    else:
-        _refuse_code_of(saved, ())
-    keys = [key for layer in layers for key, _ in leaves(layer.values)]
-    free = [key for key, use in SETTINGS.items() if use.on_resume == "free"]
-    for key in [*keys, *others]:
-        use = use_of(key)
-        if use is None or use.on_resume != "free":
+    given, saved = _given(flags, sets), run_layer(run, "--resume")
+    functions = saved.at("reward.functions", SETTINGS["reward.functions"].default)
+    named = list(flags.get("reward.functions", ())) == functions  # the run's own, once more
+    if not named:
+        _refuse_code_of(saved)
+    changes = [layer for layer in given if not (named and layer.sets("reward.functions"))]
+    as_it_was = f"--resume goes on with {run} as it was"
+    free = dict.fromkeys(one.said_at for one in SETTINGS.values() if one.use.on_resume == "free")
+    for key in [*(key for layer in changes for key, _ in leaves(layer.values)), *others]:
+        one = setting_at(key)
+        if one is None or one.use.on_resume != "free":
             raise UserError(
-                f"--resume goes on with {run} as it was: {key} cannot change, only "
-                f"{', '.join(free)} can; rlvr train --from {run} begins a new run from its weights"
+                f"{as_it_was}: {key} cannot change, only {', '.join(free)} can; rlvr train --from "
+                f"{run} begins a new run from its weights"
             )
-    resolved = config.resolve([saved, *layers])
-    schedule = resolved.optim.schedule
-    if schedule != "constant" and resolved.steps != began.steps:
+    config = resolve([saved, *changes])
+    schedule = config.optim.schedule
+    if schedule != "constant" and config.steps != saved.at("steps", config.steps):
         raise UserError(
-            f"--resume goes on with {run} as it was: steps cannot change with optim.schedule "
-            f"{schedule}, which sets the learning rate by the share of all steps"
+            f"{as_it_was}: steps cannot change with optim.schedule {schedule}, which sets the "
+            "learning rate by the share of all steps"
         )
-    return resolved
+    return config

@@ -3,13 +3,17 @@
 from rlvr_cli.config.resolution import (
     OF_A_MODEL,
     SETTINGS,
+    Layer,
     as_yaml,
     changed_cells,
     flag_layer,
     flags_of,
+    in_order,
     resolve,
+    run_layer,
     set_layer,
-    use_of,
+    setting_at,
+    yaml_layer,
 )
 from rlvr_cli.config.sections import (
     LONGEST_RESPONSE,

@@ -6,17 +6,9 @@ from types import NoneType
 from typing import Any, get_args
 
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.settings import NONE, Section, described, kinds, leaves
+from rlvr_cli.core.settings import NONE, Section, kinds, leaves, settings_of
 from rlvr_cli.core.text import shortened, shown
 from rlvr_cli.core.yaml_text import load_yaml
-
-
-class UnknownSettingError(UserError):
-    """A name that is no setting; `whole` has what was set inside it, too."""
-
-    def __init__(self, origin: str, name: str, hint: str, whole: str) -> None:
-        super().__init__(f"{origin}: {name} is not a setting; {hint}")
-        self.origin, self.whole = origin, whole
 
 
 def overlay(
@@ -29,19 +21,22 @@ def overlay(
 ) -> dict[str, Any]:
     """Put the settings of `top` over those of `base`, section by section.
 
-    A choice is set by the name of a kind (`surrogate: cispo`, `kl: none`), or by a mapping, whose
-    cells go to the kind that it names or else to the one that is there. Another kind starts from
-    its own defaults: the cells of the one before are dropped, unless the two kinds share them all.
-    Raises UserError, beginning with `origin`, for a key or a kind that does not exist.
+    A choice is set by the name of a kind (`surrogate: cispo`, `kl: none`), by a number where it has
+    one (`kl: 0.01`), or by a mapping, whose cells go to the kind that it names or else to the one
+    that is there. Another kind starts from its own defaults: the cells of the one before are
+    dropped, unless the two kinds share them all. Raises UserError, beginning with `origin`, for a
+    key or a kind that does not exist.
     """
     merged, root = dict(base), root or section
     for key, value in top.items():
         name = f"{prefix}{shortened(str(key))}"
         if key not in section.model_fields:
             whole = next((leaf for leaf, _ in leaves({name: value})), name)
-            hint = _nearest(section, str(key), prefix, root)
-            raise UnknownSettingError(origin, name, hint, whole)
+            answer = foreign_answer(whole)
+            hint = f"{name} is not a setting; {_nearest(section, str(key), prefix, root)}"
+            raise UserError(f"{origin}: {answer or hint}")
         annotation = section.model_fields[key].annotation
+        types = {annotation, *get_args(annotation)}
         if kinds(annotation):
             merged[key] = _choose(annotation, base.get(key), value, origin, name, root)
         elif isinstance(annotation, type) and issubclass(annotation, Section):
@@ -52,16 +47,11 @@ def overlay(
             merged[key] = overlay(annotation, inside, value, origin, f"{name}.", root)
         elif isinstance(value, dict) and isinstance(base.get(key), dict):
             merged[key] = base[key] | value
-        elif isinstance(value, bool) and _is_number(annotation):
+        elif isinstance(value, bool) and types & {int, float} and bool not in types:
             raise UserError(f"{origin}: {name} must be a number, not {value}")
         else:
             merged[key] = value
     return merged
-
-
-def _is_number(annotation: Any) -> bool:
-    types = {annotation, *get_args(annotation)}
-    return bool(types & {int, float}) and bool not in types
 
 
 def _choose(
@@ -73,9 +63,12 @@ def _choose(
     root: type[Section],
 ) -> dict[str, Any] | None:
     found, is_optional = kinds(annotation), NoneType in get_args(annotation)
+    first = next(iter(found.values()))
+    if first.number and type(value) in (int, float):
+        default = first.model_fields["kind"].default
+        value = {"kind": old["kind"] if old else default, first.number: value} if value else NONE
     if is_optional and value in (None, NONE, {"kind": NONE}):
         return None
-    listed = ", ".join([*found, *([NONE] if is_optional else [])])
     cells = value if isinstance(value, dict) else {"kind": value}
     if "kind" not in cells and old is None:
         named = shortened(", ".join(map(str, cells)))
@@ -85,6 +78,7 @@ def _choose(
         )
     kind = cells.get("kind", old and old["kind"])
     if not isinstance(kind, str) or kind not in found:
+        listed = ", ".join([*found, *([NONE] if is_optional else [])])
         raise UserError(f"{origin}: {name} cannot be {shown(kind)}; choose from {listed}")
     for cell in (name for name in cells if name not in found[kind].model_fields):
         if others := [other for other in found if cell in found[other].model_fields]:
@@ -99,16 +93,15 @@ def _choose(
 
 def _nearest(section: type[Section], key: str, prefix: str, root: type[Section]) -> str:
     """Say which setting may be meant: one of that last name, one nearby, or one spelled alike."""
-    names = list(dict.fromkeys(one.name for one in described(root)))
-    last = {name: name.rpartition(".")[2] for name in names}
-    same = [name for name in names if last[name] == key]
+    last = {one.name: one.name.rpartition(".")[2] for one in settings_of(root)}
+    same = [name for name in last if last[name] == key]
     if len(same) > 1:
         return f"did you mean one of {', '.join(same)}?"
     near = difflib.get_close_matches(key, section.model_fields, 1)
     if near and not same:
         return f"did you mean {prefix}{near[0]}?"
     alike = difflib.get_close_matches(key, last.values(), 1)
-    if found := same or [name for name in names if alike and last[name] == alike[0]]:
+    if found := same or [name for name in last if alike and last[name] == alike[0]]:
         return f"did you mean {found[0]}?"
     return f"known: {_known(section, prefix)}; rlvr train --settings lists all"
 

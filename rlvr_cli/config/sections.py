@@ -13,6 +13,7 @@ from rlvr_cli.model.settings import LoraConfig, OptimConfig
 from verifiers import Format
 
 SAMPLING: tuple[Command, ...] = ("train", "eval", "sample")
+OUTPUT = "Input and output"
 MEASURING: tuple[Command, ...] = ("eval", "sample")
 JUDGING: tuple[Command, ...] = (*SAMPLING, "responses")
 LONGEST_RESPONSE = 32_768
@@ -28,7 +29,13 @@ class DataConfig(Section):
     """A name in datasets_cfg, a YAML, JSONL, JSON, Parquet, CSV or TSV file (gzipped or not), a hub
     id, or `-` for stdin; or a list of them, to train on together."""
     fields: dict[FieldName, str] = setting(
-        {}, read_by=JUDGING, flag="--field", flag_of=SAMPLING, on_resume="moves"
+        {},
+        read_by=JUDGING,
+        flag="--field",
+        flag_of=SAMPLING,
+        panel=OUTPUT,
+        metavar="NAME=PATH",
+        on_resume="moves",
     )
     """Paths of `problem`, `answer` and `id` in a row, such as `a.b[0].c`; others are looked for."""
     split: Literal["train", "test"] | None = setting(None, read_by=JUDGING)
@@ -36,15 +43,21 @@ class DataConfig(Section):
     where: str | None = setting(None, read_by=("train", "eval"))
     """FIELD=VALUE,…: only the problems whose field has one of the values, such as level=1,2; in
     training of the held-out ones of the same source, too."""
-    limit: int | None = setting(None, read_by=JUDGING, flag="--limit", flag_of=SAMPLING, ge=1)
+    limit: int | None = setting(
+        None, read_by=JUDGING, flag="--limit", flag_of=SAMPLING, panel=OUTPUT, ge=1
+    )
     """First problems of each source only."""
-    skip_bad: bool = setting(False, read_by=JUDGING, flag="--skip-bad", flag_of=SAMPLING)
+    skip_bad: bool = setting(
+        False, read_by=JUDGING, flag="--skip-bad", flag_of=SAMPLING, panel=OUTPUT
+    )
     """Go on without the problems that cannot be read or do not fit the context."""
     prompt: str | None = setting(
         None, read_by=SAMPLING, flag="--prompt", kept=True, resets="data.answer_format"
     )
     """think_answer, boxed, plain, a text or a file with {problem} in it; none: the set's own."""
-    system: str | None = setting(None, read_by=SAMPLING, flag="--system", kept=True)
+    system: str | None = setting(
+        None, read_by=SAMPLING, flag="--system", metavar="TEXT|FILE", kept=True
+    )
     """The system turn before every problem, in place of a chat's own; none means none but that."""
     chat: dict[str, bool | int | float | str] = setting({}, read_by=SAMPLING, kept=True)
     """Arguments of the chat template, such as `enable_thinking: false`."""
@@ -64,7 +77,7 @@ class RolloutConfig(Section):
 
     prompts: int = setting(32, flag="--prompts", kept=True, ge=1)
     """Problems a step."""
-    samples: int = setting(8, flag="--samples", kept=True, ge=1)
+    samples: int = setting(8, flag="--samples", panel="Sampling", kept=True, ge=1)
     """Responses a problem, the size of a group."""
     max_tokens: int = setting(
         1024,
@@ -75,9 +88,11 @@ class RolloutConfig(Section):
         ge=1,
     )
     """The longest response in tokens."""
-    temperature: float = setting(1.0, flag="--temperature", kept=True, gt=0, le=100)
+    temperature: float = setting(
+        1.0, flag="--temperature", panel="Sampling", kept=True, gt=0, le=100
+    )
     """Of the sampling."""
-    top_p: float = setting(1.0, flag="--top-p", kept=True, gt=0, le=1)
+    top_p: float = setting(1.0, flag="--top-p", panel="Sampling", kept=True, gt=0, le=1)
     """The share of the probability that is sampled from; all of it in training."""
     kv_budget_mb: int = setting(1024, read_by=SAMPLING, ge=1)
     """Memory for keys and values of a batch, but for vLLM on a GPU, which has `gpu_share`."""
@@ -100,7 +115,13 @@ class EvalConfig(Section):
     every: int = setting(0, flag="--eval-every", ge=0)
     """Measured every so many steps as well, so that the best checkpoint is kept; 0 means never."""
     samples: int = setting(
-        4, read_by=SAMPLING, flag="--samples", flag_of=MEASURING, kept=True, ge=1
+        4,
+        read_by=SAMPLING,
+        flag="--samples",
+        flag_of=MEASURING,
+        default_in={"sample": "1"},
+        kept=True,
+        ge=1,
     )
     """Responses a problem."""
     temperature: float = setting(
@@ -152,20 +173,30 @@ class GuardsConfig(Section):
 class Config(Section):
     """Everything that decides a run; saved as it was resolved."""
 
-    algo: str = setting("dapo", flag="--algo", resets="algorithm")
+    algo: str = setting("dapo", flag="--algo", metavar="NAME|FILE.yaml", resets="algorithm")
     """The preset of the algorithm, a row of `rlvr train --list`."""
     steps: int = setting(100, flag="--steps", on_resume="free", ge=1)
     """Steps of training."""
-    seed: int = setting(0, read_by=SAMPLING, flag="--seed", kept=True, ge=-(2**63), lt=2**63)
+    seed: int = setting(
+        0,
+        read_by=SAMPLING,
+        flag="--seed",
+        panel="Settings",
+        kept=True,
+        ge=-(2**63),
+        lt=2**63,
+    )
     """The seed of everything that is drawn."""
     threads: int | None = setting(None, read_by=SAMPLING, ge=1, le=1024)
     """Torch threads on a CPU; none means chosen by the size of the model."""
-    model: str = setting("tiny", read_by=SAMPLING, flag="--model", on_resume="moves")
+    model: str = setting(
+        "tiny", read_by=SAMPLING, flag="--model", panel="Options", on_resume="moves"
+    )
     """A hub id, a model directory, a run, or tiny, the built-in one."""
     parent: str | None = setting(None, on_resume="moves")
     """The checkpoint whose weights and optimizer the run begins with; --from sets it."""
     engine: Literal["auto", "vllm", "transformers"] = setting(
-        "auto", read_by=SAMPLING, flag="--engine"
+        "auto", read_by=SAMPLING, flag="--engine", panel="Options"
     )
     """What samples; auto is vllm where a tested version and a GPU are there."""
     data: DataConfig = DataConfig()

@@ -1,9 +1,9 @@
-"""Settings as typed sections and choices, what is done with them, and their list."""
+"""Settings as typed sections and choices, what is done with each, and their list."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, fields
 from types import NoneType
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, ClassVar, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -19,19 +19,41 @@ class Section(BaseModel):
     )
 
 
+class Choice(Section):
+    """One of several kinds, with the cells that this kind has. A subclass lists its kinds as the
+    literals of `kind`; kinds that stand in one class share all their cells."""
+
+    kind: str
+    number: ClassVar[str | None] = None
+    """The cell that a number in place of the choice sets; 0 takes an optional choice back."""
+
+    @property
+    def cells(self) -> dict[str, Any]:
+        """Return the numbers and words of the kind, without the choices inside it."""
+        return {k: v for k, v in self if k != "kind" and not isinstance(v, Choice)}
+
+    def __str__(self) -> str:
+        inside = describe((name, value) for name, value in self if name != "kind")
+        return f"{self.kind} ({inside})" if inside else self.kind
+
+
 Command = Literal["train", "eval", "sample", "responses"]
 """What reads settings; `responses` is `rlvr eval --responses`."""
 
 
 @dataclass(frozen=True)
 class Use:
-    """What is done with a setting, said where it is declared (`setting`)."""
+    """What is done with a setting, said where it is declared (`setting`) or around it."""
 
     read_by: tuple[Command, ...] = ("train",)
     flag: str | None = None
     """`--name` on the command line, or the metavar of an argument."""
     flag_of: tuple[Command, ...] | None = None
     """The commands that have the flag; None means all that read the setting."""
+    panel: str | None = None
+    """Where help shows the flag."""
+    metavar: str | None = None
+    """What help shows for the flag's value, where it is not of the setting's type."""
     default_in: dict[Command, str] = field(default_factory=dict)
     """Where a command has another default than the model: that one in words, for help."""
     kept: bool = False
@@ -55,110 +77,42 @@ def setting(default: Any, **said: Any) -> Any:
     return Field(default, json_schema_extra=asdict(use), **said)
 
 
-def uses(section: type[Section], prefix: str = "") -> dict[str, Use]:
-    """Return the use of each setting by dotted name; a section that has one has it for all inside.
-    Raises TypeError for a setting that is declared without `setting`."""
-    found: dict[str, Use] = {}
-    for name, declared in section.model_fields.items():
-        annotation, extra = declared.annotation, declared.json_schema_extra
-        if isinstance(extra, dict):
-            found[f"{prefix}{name}"] = Use(**extra)  # type: ignore[arg-type]
-        elif isinstance(annotation, type) and issubclass(annotation, Section):
-            found |= uses(annotation, f"{prefix}{name}.")
-        else:
-            raise TypeError(f"{section.__name__}.{name}: declare it with setting(…)")
-    return found
-
-
-def kept(settings: dict[str, Use]) -> dict[str, Any]:
-    """Return the settings that a checkpoint keeps, by section; True where there is none."""
-    found: dict[str, Any] = {}
-    for key in (key for key, use in settings.items() if use.kept):
-        section, _, name = key.rpartition(".")
-        if section:
-            found.setdefault(section, set()).add(name)
-        else:
-            found[name] = True
-    return found
-
-
-def leaves(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield nested settings as (dotted name, value)."""
-    for name, value in values.items():
-        if isinstance(value, dict):
-            yield from leaves(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
-
-
-class Choice(Section):
-    """One of several kinds, with the cells that this kind has. A subclass lists its kinds as the
-    literals of `kind`; kinds that stand in one class share all their cells."""
-
-    kind: str
-
-    @property
-    def cells(self) -> dict[str, Any]:
-        """Return the numbers and words of the kind, without the choices inside it."""
-        return {k: v for k, v in self if k != "kind" and not isinstance(v, Choice)}
-
-    def __str__(self) -> str:
-        inside = describe((name, value) for name, value in self if name != "kind")
-        return f"{self.kind} ({inside})" if inside else self.kind
-
-
-def describe(cells: Iterable[tuple[str, Any]]) -> str:
-    """List the cells that are not empty: `name value, name value`."""
-    return ", ".join(f"{name} {value}" for name, value in cells if value not in (None, False, 0))
-
-
-def kinds(annotation: Any) -> dict[str, type[Choice]]:
-    """Return the kinds that a field of this type can take; none where it is not a choice."""
-    if isinstance(annotation, type) and issubclass(annotation, Choice):
-        return dict.fromkeys(get_args(annotation.model_fields["kind"].annotation), annotation)
-    return {name: kind for part in get_args(annotation) for name, kind in kinds(part).items()}
-
-
-def differences(old: Section, new: Section, prefix: str = "") -> dict[str, tuple[Any, Any]]:
-    """Return what differs, as (old, new) by dotted name, with the word for what is not there; a
-    choice of another class differs as a whole."""
-    found: dict[str, tuple[Any, Any]] = {}
-    for name, value in new:
-        before = getattr(old, name)
-        if isinstance(value, Section) and type(value) is type(before):
-            found |= differences(before, value, f"{prefix}{name}.")
-        elif value != before:
-            old_word, new_word = (NONE if one is None else one for one in (before, value))
-            found[f"{prefix}{name}"] = (old_word, new_word)
-    return found
-
-
 @dataclass(frozen=True)
-class Described:
-    """A setting as it is listed."""
+class Setting:
+    """A setting by its dotted name, with what there is to say of it."""
 
     name: str
     default: Any
     meaning: str
+    annotation: Any
+    use: Use
+    said_at: str
+    """The name at which the use was said: its own, or that of a section around it."""
     values: tuple[str, ...] = ()
     """The words that it can be, where they are few."""
     of: tuple[str, ...] = ()
     """The kinds of the choice around it that have it; none means all."""
 
 
-def described(
-    section: type[Section], prefix: str = "", of: tuple[str, ...] = (), own: Any = None
-) -> Iterator[Described]:
-    """List all settings inside a section, or a kind of a choice, in their order, by dotted name;
-    `own` has the defaults where they are not the section's."""
+def settings_of(
+    section: type[Section],
+    prefix: str = "",
+    of: tuple[str, ...] = (),
+    own: Any = None,
+    around: tuple[Use, str] | None = None,
+) -> Iterator[Setting]:
+    """List all settings inside a section, or a kind of a choice, in their order; `own` has the
+    defaults where they are not the section's, `around` the use that was said for all of them."""
     for name, declared in section.model_fields.items():
-        annotation, path = declared.annotation, f"{prefix}{name}"
-        default = declared.default if own is None else getattr(own, name)
-        found = kinds(annotation)
         if name == "kind":
             continue
+        annotation, path = declared.annotation, f"{prefix}{name}"
+        default = declared.default if own is None else getattr(own, name)
+        extra = declared.json_schema_extra
+        said = (Use(**extra), path) if isinstance(extra, dict) else around  # type: ignore[arg-type]
+        found = kinds(annotation)
         if isinstance(annotation, type) and issubclass(annotation, Section) and not found:
-            yield from described(annotation, f"{path}.", (), default)
+            yield from settings_of(annotation, f"{path}.", (), default, said)
             continue
         words = tuple(found) or _words(annotation)
         if NoneType in get_args(annotation) and words:
@@ -166,23 +120,20 @@ def described(
         meaning = _meaning(section, name) or (
             _shared_meaning(list(found.values())) if found else ""
         )
-        shown_default = default.kind if isinstance(default, Choice) else default
-        yield Described(path, shown_default, meaning, words, of)
+        shown = default.kind if isinstance(default, Choice) else default
+        yield Setting(path, shown, meaning, annotation, *(said or (Use(), path)), words, of)
         for kind in dict.fromkeys(found.values()):
             having = tuple(name for name, one in found.items() if one is kind)
             inside = default if isinstance(default, kind) else None
-            yield from described(
-                kind, f"{path}.", having if len(having) < len(found) else (), inside
-            )
+            only = having if len(having) < len(found) else ()
+            yield from settings_of(kind, f"{path}.", only, inside, said)
 
 
 def _meaning(section: type[Section], name: str) -> str:
     """Return the docstring of an attribute, inherited where a kind only has another default."""
-    for one in section.__mro__:
-        declared = getattr(one, "model_fields", {}).get(name)
-        if declared is not None and declared.description:
-            return " ".join(declared.description.split())
-    return ""
+    declared = (getattr(one, "model_fields", {}).get(name) for one in section.__mro__)
+    found = next((one.description for one in declared if one and one.description), "")
+    return " ".join(found.split())
 
 
 def _shared_meaning(classes: list[type[Choice]]) -> str:
@@ -197,3 +148,38 @@ def _words(annotation: Any) -> tuple[str, ...]:
     return tuple(
         str(word) for part in parts if get_origin(part) is Literal for word in get_args(part)
     )
+
+
+def kinds(annotation: Any) -> dict[str, type[Choice]]:
+    """Return the kinds that a field of this type can take; none where it is not a choice."""
+    if isinstance(annotation, type) and issubclass(annotation, Choice):
+        return dict.fromkeys(get_args(annotation.model_fields["kind"].annotation), annotation)
+    return {name: kind for part in get_args(annotation) for name, kind in kinds(part).items()}
+
+
+def leaves(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield nested settings as (dotted name, value)."""
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from leaves(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def describe(cells: Iterable[tuple[str, Any]]) -> str:
+    """List the cells that are not empty: `name value, name value`."""
+    return ", ".join(f"{name} {value}" for name, value in cells if value not in (None, False, 0))
+
+
+def differences(old: Section, new: Section, prefix: str = "") -> dict[str, tuple[Any, Any]]:
+    """Return what differs, as (old, new) by dotted name, with the word for what is not there; a
+    choice of another class differs as a whole."""
+    found: dict[str, tuple[Any, Any]] = {}
+    for name, value in new:
+        before = getattr(old, name)
+        if isinstance(value, Section) and type(value) is type(before):
+            found |= differences(before, value, f"{prefix}{name}.")
+        elif value != before:
+            old_word, new_word = (NONE if one is None else one for one in (before, value))
+            found[f"{prefix}{name}"] = (old_word, new_word)
+    return found

@@ -7,12 +7,11 @@ from typing import Any
 
 import torch
 
-from rlvr_cli.config import Config, as_yaml, resolve
+from rlvr_cli.config import Config, as_yaml, resolve, run_layer
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import make_directory, read_regular
 from rlvr_cli.core.jsonl import parse_json
-from rlvr_cli.core.layers import run_layer
 from rlvr_cli.core.yaml_text import load_yaml
 from rlvr_cli.evaluation.fingerprint import judging, model_hash
 from rlvr_cli.model.adapter import is_adapter

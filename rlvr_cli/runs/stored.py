@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
-from rlvr_cli.config import Config, use_of
+from rlvr_cli.config import Config, setting_at
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import open_regular, read_regular, reading
 from rlvr_cli.core.jsonl import bounded_lines, parse_json
@@ -154,8 +154,8 @@ def computing_settings(config: Config) -> dict[str, Any]:
     """Return the settings that determine a run's results, by `section.key`, as JSON holds them:
     without those that a resumed run may change, and without paths."""
     flat = dict(leaves(config.model_dump(mode="json")))
-    uses = {key: use_of(key) for key in flat}
-    fixed = {key for key, use in uses.items() if use is None or use.on_resume == "fixed"}
+    found = {key: setting_at(key) for key in flat}
+    fixed = {key for key, one in found.items() if one is None or one.use.on_resume == "fixed"}
     if config.optim.schedule != "constant":
         fixed.add("steps")
     return {key: value for key, value in flat.items() if key in fixed}

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from rlvr_cli.algorithm.group_filter import trains
-from rlvr_cli.config import Config, resolve
+from rlvr_cli.config import Config, resolve, run_layer
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.layers import run_layer
 from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import PROBLEM_SET, Completion, Group, Problem, Prompt, Rollout, by_key
 from rlvr_cli.data.rows import ResponseRow, read_rows

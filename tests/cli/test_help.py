@@ -10,12 +10,12 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from rlvr_cli.cli.main import app
-from rlvr_cli.config import SETTINGS, Config, flags_of
+from rlvr_cli.config import flags_of
 
 REPORT = {"against", "by", "k", "judge", "format", "responses"}
 NO_SETTINGS = {
     "train": {"list_", "resume", "check", "out", "quiet", "config", "set_"}
-    | {"kl", "from_", "settings", "print_config", "verbose", "track", "processes"},
+    | {"from_", "settings", "print_config", "verbose", "track", "processes"},
     "eval": {"list_", "out", "quiet", "config", "set_", "processes"} | REPORT,
     "sample": {"inputs", "out", "quiet", "config", "set_"},
 }
@@ -38,12 +38,10 @@ def test_every_flag_is_a_setting_or_known_to_be_none(command):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_has_the_defaults_of_the_model(command):
     shown, checked = lines(command), 0
-    for name, key in flags_of(command).items():
-        default = Config()
-        for part in key.split("."):
-            default = getattr(default, part)
+    for name, one in flags_of(command).items():
+        default = one.default
         text = shown[name.replace("_", "-")]
-        if command in SETTINGS[key].default_in or (command, name) == ("sample", "samples"):
+        if command in one.use.default_in:
             assert "[default: " in text
         elif default is None or default is False or default == {}:
             assert "default" not in text

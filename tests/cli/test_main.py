@@ -199,7 +199,7 @@ def test_bad_lines_stop_or_are_skipped(rlvr):
         (("eval", "--model", "a/b"), "as a hub id it cannot be loaded (We couldn't connect"),
         (("train", "--config", "recipes/none.yaml"), "recipes/none.yaml: cannot be read"),
         (("eval", "--k", "0"), "--k 0: give numbers from 1 on"),
-        (("sample", "-n", "1.5"), " (rlvr sample --help)"),
+        (("sample", "x", "-n", "1.5"), "--samples 1.5: eval.samples must be a whole number"),
         (("--no",), "No such option: --no"),
         (("sample", "\udcff\udcfe"), "'\\udcff\\udcfe': not UTF-8 text"),
         (("train", "math500"), "math500: it has no train split"),

@@ -40,8 +40,9 @@ def test_short_names_and_panels():
     assert flags["samples"] == {"-n", "--samples"}
     assert flags["quiet"] == {"-q", "--quiet"}
     panels = {info.rich_help_panel for _, info in SHARED.values()} - {None}
-    shared = {options.OUTPUT, options.SAMPLING, options.SETTINGS, options.TRAINING}
-    assert panels <= {*shared, options.REPORT}
+    assert panels <= {*options.PANELS}
+    made = {one.rich_help_panel for one in parameters("train").values() if one.opts[0] != "data"}
+    assert made <= {None, *options.PANELS}
 
 
 @pytest.mark.parametrize("name", ["seed", "samples", "temperature", "top_p", "skip_bad", "quiet"])

@@ -6,8 +6,8 @@ import pytest
 
 from rlvr_cli.cli.resolve import (
     given_flags,
-    resolve,
-    resolve_again,
+    load,
+    load_again,
     say_own_settings,
 )
 from rlvr_cli.config import as_yaml, set_layer
@@ -42,11 +42,11 @@ def test_each_source_is_stronger_than_the_one_before(tmp_path, model):
     file = tmp_path / "c.yaml"
     file.write_text("rollout: {samples: 3, prompts: 3, max_tokens: 3}\n")
     flags = {"model": name, "rollout.samples": 4, "rollout.prompts": 4}
-    config = resolve(flags, file, ["rollout.samples=5"], "train")
+    config = load("train", flags, ["rollout.samples=5"], file)
     rollout = config.rollout
     assert (rollout.samples, rollout.prompts, rollout.max_tokens) == (5, 4, 3)
     assert config.optim.lr == 0.2
-    assert resolve({"model": name}, None, None, "train").rollout.max_tokens == 2
+    assert load("train", {"model": name}).rollout.max_tokens == 2
 
 
 @pytest.mark.parametrize(
@@ -60,15 +60,15 @@ def test_each_source_is_stronger_than_the_one_before(tmp_path, model):
 )
 def test_a_setting_that_the_command_does_not_read_is_refused(command, assignment, message):
     with pytest.raises(UserError, match=f"^--set {re.escape(assignment)}: {message}$"):
-        resolve({}, None, [assignment], command)
-    resolve({}, None, ["data.answer_format=any"], command)
+        load(command, {}, [assignment])
+    load(command, {}, ["data.answer_format=any"])
 
 
 def test_a_stranger_says_only_what_a_checkpoint_keeps(model, capsys):
     name = model(
         "rollout: {samples: 2, kv_budget_mb: 9}\nsteps: 3\ndata: {source: x, prompt: boxed}\n"
     )
-    config = resolve({"model": name}, None, None, "train")
+    config = load("train", {"model": name})
     assert (config.rollout.samples, config.data.prompt) == (2, "boxed")
     plain = resolve_layers([])
     assert (config.steps, config.data.source) == (plain.steps, plain.data.source)
@@ -83,8 +83,8 @@ def test_a_stranger_says_only_what_a_checkpoint_keeps(model, capsys):
 def test_no_file_is_read_because_a_stranger_names_it(model, tmp_path):
     (tmp_path / "secret").write_text("{problem}")
     with pytest.raises(UserError, match="no other file is read for a model; give it with --prompt"):
-        resolve({"model": model(f"data: {{prompt: {tmp_path}/secret}}")}, None, None, "eval")
-    kept = resolve({"model": model("data: {prompt: 'Solve {problem}'}")}, None, None, "eval")
+        load("eval", {"model": model(f"data: {{prompt: {tmp_path}/secret}}")})
+    kept = load("eval", {"model": model("data: {prompt: 'Solve {problem}'}")})
     assert kept.data.prompt == "Solve {problem}"
 
 
@@ -96,8 +96,8 @@ def run(tmp_path):
 
 
 def test_a_run_goes_on_as_it_was_and_can_be_made_longer(run):
-    assert resolve_again(run, {}, None).rollout.samples == 3
-    longer = resolve_again(run, {"steps": 9}, ["checkpoint.keep=5", "guards.max_kl=1"])
+    assert load_again(run, {}, None).rollout.samples == 3
+    longer = load_again(run, {"steps": 9}, ["checkpoint.keep=5", "guards.max_kl=1"])
     assert (longer.steps, longer.checkpoint.every, longer.checkpoint.keep) == (9, 2, 5)
 
 
@@ -112,9 +112,9 @@ def test_a_run_goes_on_as_it_was_and_can_be_made_longer(run):
 )
 def test_what_it_computes_cannot_be_changed(run, flags, assignments, others, named):
     with pytest.raises(UserError, match=f"as it was: {named} cannot change, only steps"):
-        resolve_again(run, flags, assignments, others)
+        load_again(run, flags, assignments, others)
 
 
 def test_no_run_is_named(tmp_path):
     with pytest.raises(UserError, match=r"no config.yaml in it; give the directory of a run"):
-        resolve_again(tmp_path, {}, None)
+        load_again(tmp_path, {}, None)

@@ -7,7 +7,7 @@ import pytest
 from conftest import jsonl
 
 from rlvr_cli.cli import train as module
-from rlvr_cli.cli.resolve import resolve_again
+from rlvr_cli.cli.resolve import load_again
 from rlvr_cli.cli.train import resume, train
 from rlvr_cli.config import resolve, set_layer
 from rlvr_cli.console.display import Display
@@ -101,9 +101,9 @@ def test_a_run_is_made_longer_and_never_shorter(configured, tmp_path, capsys):
     with pytest.raises(UserError, match="exists already"):
         train(configured(), run, False, Display())
     with pytest.raises(UserError, match=r"2 steps are done, more than the 1 asked for"):
-        resume(resolve_again(run, {"steps": 1}, None), run, Display())
+        resume(load_again(run, {"steps": 1}, None), run, Display())
     capsys.readouterr()
-    resume(resolve_again(run, {"steps": 3}, None), run, Display())
+    resume(load_again(run, {"steps": 3}, None), run, Display())
     out, err = capsys.readouterr()
     assert re.search(r"resume +\S+: from the end of step 2\n", err)
     assert [json.loads(line)["step"] for line in out.splitlines()] == [3]
@@ -122,7 +122,7 @@ def test_a_state_that_cannot_be_read_is_passed_over(configured, tmp_path, capsys
     manifest["trainer/state.safetensors"] = sha256(state)
     (newest / MANIFEST).write_text(json.dumps(manifest))
     capsys.readouterr()
-    resume(resolve_again(run, {}, None), run, Display())
+    resume(load_again(run, {}, None), run, Display())
     said = capsys.readouterr().err
     assert said.count("step-2 is damaged: it cannot be read (SafetensorError: ") == 1
     assert "from the end of step 1" in said

@@ -9,17 +9,21 @@ import yaml
 import rlvr_cli
 from rlvr_cli.algorithm.kinds import Cispo, Clip, Mixed, SoftOverlong
 from rlvr_cli.algorithm.presets import ALGORITHMS
-from rlvr_cli.cli.resolve import resolve_again
+from rlvr_cli.cli.resolve import load_again
 from rlvr_cli.config import (
+    OF_A_MODEL,
+    Layer,
     as_yaml,
     changed_cells,
     flag_layer,
+    flags_of,
     resolve,
     set_layer,
+    setting_at,
+    yaml_layer,
 )
-from rlvr_cli.config.resolution import OF_A_MODEL, flags_of, use_of
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.layers import Layer, yaml_layer
+from rlvr_cli.core.yaml_text import LARGEST_YAML
 
 
 def test_later_layers_win_and_cells_of_the_preset_can_be_changed():
@@ -97,10 +101,10 @@ def test_another_algorithm_brings_its_whole_row():
 def test_a_schedule_over_all_steps_keeps_their_number(tmp_path, schedule):
     config = resolve(set_layer([f"optim.schedule={schedule}", "steps=4"]))
     (tmp_path / "config.yaml").write_text(as_yaml(config))
-    assert resolve_again(tmp_path, {"steps": 4}, None) == config
+    assert load_again(tmp_path, {"steps": 4}, None) == config
     for flags, assignments in (({"steps": 8}, None), ({}, ["steps=8"])):
         with pytest.raises(UserError, match=f"steps cannot change with optim.schedule {schedule}"):
-            resolve_again(tmp_path, flags, assignments)
+            load_again(tmp_path, flags, assignments)
 
 
 @pytest.mark.parametrize("algo", ["dapo", "grpo", "ppo"])
@@ -173,13 +177,15 @@ def test_the_shipped_training_settings_of_tiny_are_valid():
 
 
 def test_the_use_of_a_setting_is_its_own_or_that_of_its_section():
-    assert use_of("data.prompt").resets == "data.answer_format"
-    assert use_of("guards.max_kl").on_resume == "free"  # the section says it for all
-    assert use_of("nonsense.prompt") is None
-    assert use_of("") is None
-    assert flags_of("eval")["max_tokens"] == "rollout.max_tokens"
-    assert flags_of("eval")["samples"] == "eval.samples"
-    assert flags_of("train")["samples"] == "rollout.samples"
+    assert setting_at("data.prompt").use.resets == "data.answer_format"
+    assert setting_at("guards.max_kl").use.on_resume == "free"  # the section says it for all
+    assert setting_at("data.chat.enable_thinking").name == "data.chat"
+    assert setting_at("algorithm.kl.kind").name == "algorithm.kl"
+    assert setting_at("nonsense.prompt") is None
+    assert setting_at("") is None
+    assert flags_of("eval")["max_tokens"].name == "rollout.max_tokens"
+    assert flags_of("eval")["samples"].name == "eval.samples"
+    assert flags_of("train")["samples"].name == "rollout.samples"
     assert None not in flags_of("train")
     assert OF_A_MODEL["data"] == {"prompt", "system", "chat", "answer_format"}
     assert OF_A_MODEL["seed"] is True
@@ -211,3 +217,58 @@ def test_what_must_be_an_algorithm_and_what_has_an_end():
     assert list(yaml.safe_load(as_yaml(resolve([]))))[:3] == ["algo", "steps", "seed"]
     assert resolve(set_layer(["data.source=[a, b]"])).data.sources == ("a", "b")
     assert resolve([]).data.sources == ("chains",)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("a", True),
+        ("a.b", True),
+        ("a.b.c", False),
+        ("a.z", False),
+        ("text.t", False),
+        ("z", False),
+    ],
+)
+def test_a_path_is_set_where_every_part_of_it_is_there(path, expected):
+    assert Layer("here", {"a": {"b": None}, "text": "t"}).sets(path) is expected
+
+
+def test_a_file_is_named_by_its_flag_or_by_its_own_origin(tmp_path):
+    file = tmp_path / "c.yaml"
+    file.write_text("seed: 3\noptim: {lr: 0.5}\n")
+    assert yaml_layer(file) == Layer(f"--config {file}", {"seed": 3, "optim": {"lr": 0.5}})
+    assert yaml_layer(file, "a run").origin == "a run"
+    for empty in ("", "#" * LARGEST_YAML):
+        file.write_text(empty)
+        assert yaml_layer(file).values == {}
+
+
+def test_only_the_users_own_file_may_be_no_regular_one(tmp_path):
+    (tmp_path / "c.yaml").write_text("seed: 3\n")
+    link = tmp_path / "link.yaml"
+    link.symlink_to("/dev/null")
+    assert yaml_layer(link).values == {}
+    with pytest.raises(UserError, match=r"^a run: cannot be read"):
+        yaml_layer(link, "a run")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "cannot be read (No such file or directory)"),
+        (b"seed: \xff", "cannot be read ("),
+        (b"- 1", "a mapping of settings is expected"),
+        (b"0", "a mapping of settings is expected"),
+        (b"a: [", "line 1: not valid YAML"),
+        (b"#" * (LARGEST_YAML + 1), "more than 100000 characters"),
+    ],
+)
+def test_a_file_that_holds_no_settings_is_one_line(tmp_path, content, message):
+    file = tmp_path / "c.yaml"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(UserError) as refused:
+        yaml_layer(file, "here")
+    assert str(refused.value).startswith(f"here: {message}")
+    assert "\n" not in str(refused.value)

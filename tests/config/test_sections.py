@@ -9,7 +9,7 @@ import rlvr_cli
 from rlvr_cli.config import Config
 from rlvr_cli.core.settings import Section
 
-ALIASES = {("algo", "algorithm"), ("renewal", "reference")}
+ALIASES = {("algo", "algorithm"), ("renewal", "reference"), ("asked", "reward")}
 """Names of the program for a section of another name."""
 
 

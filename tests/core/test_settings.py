@@ -1,7 +1,7 @@
 """Layers of settings: sections are merged, choices change their kind."""
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import pytest
 from pydantic import Field
@@ -10,17 +10,14 @@ from rlvr_cli.config.overlay import overlay
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.settings import (
     Choice,
-    Described,
     Section,
     Use,
     describe,
-    described,
     differences,
-    kept,
     kinds,
     leaves,
     setting,
-    uses,
+    settings_of,
 )
 
 
@@ -95,6 +92,26 @@ def test_cells_inside_a_choice_inside_a_choice():
     assert changed["form"] == deep["form"] | {"inner": {"kind": "plain", "share": 0.9}}
 
 
+class Numbered(Choice):
+    number: ClassVar[str] = "share"
+    kind: Literal["first", "second"] = "first"
+    share: float = 0.5
+
+
+class ByNumber(Section):
+    extra: Numbered | None = None
+
+
+def test_a_number_sets_the_cell_of_a_choice_that_has_one():
+    def over(value, base):
+        return overlay(ByNumber, {"extra": base}, {"extra": value}, "here")["extra"]
+
+    second = {"kind": "second", "share": 0.5}
+    assert over(0.2, None) == {"kind": "first", "share": 0.2}
+    assert over(0.2, second) == {"kind": "second", "share": 0.2}
+    assert over(0, second) is None
+
+
 @pytest.mark.parametrize("nothing", ["none", None, {"kind": "none"}])
 def test_an_optional_choice_can_be_taken_back(nothing):
     made = over({"extra": "bare"})
@@ -150,24 +167,17 @@ def test_a_choice_is_shown_with_its_cells():
 def test_a_setting_says_what_is_done_with_it():
     class Inner(Section):
         one: int = setting(1, flag="--one", kept=True, ge=0)
+        two: int = 2
 
     class Outer(Section):
         inner: Inner = Inner()
-        whole: Inner = setting(Inner(), on_resume="free")
+        whole: Part = setting(Part(), on_resume="free")
 
-    found = uses(Outer)
-    assert list(found) == ["inner.one", "whole"]  # not whole.one: the section says it for all
-    assert (found["inner.one"].flag, found["whole"].on_resume) == ("--one", "free")
-    assert kept(found) == {"inner": {"one"}}
-
-
-def test_a_setting_that_does_not_say_it_is_refused():
-    class Bare(Section):
-        named: int = setting(1)
-        bare: int = 2
-
-    with pytest.raises(TypeError, match=r"Bare\.bare: declare it with setting"):
-        uses(Bare)
+    found = {one.name: one for one in settings_of(Outer)}
+    assert list(found) == ["inner.one", "inner.two", "whole.count", "whole.pair"]
+    assert (found["inner.one"].use.flag, found["inner.one"].said_at) == ("--one", "inner.one")
+    assert (found["inner.two"].use, found["inner.two"].said_at) == (Use(), "inner.two")
+    assert (found["whole.pair"].use.on_resume, found["whole.pair"].said_at) == ("free", "whole")
 
 
 def test_every_word_of_a_declaration_is_kept():
@@ -185,11 +195,9 @@ def test_every_word_of_a_declaration_is_kept():
         said_all: int = setting(1, **said, ge=0)
         said_none: int = setting(2)
 
-    found = uses(Whole, "a.")
+    found = {one.name: one.use for one in settings_of(Whole, "a.")}
     assert found == {"a.said_all": Use(**said), "a.said_none": Use()}
     assert found["a.said_none"].default_in == {}
-    assert kept(found) == {"a": {"said_all"}}
-    assert kept(uses(Whole)) == {"said_all": True}
     assert Whole().said_all + Whole().said_none == 3
     with pytest.raises(ValueError, match="greater than or equal to 0"):
         Whole(said_all=-1)
@@ -246,24 +254,32 @@ class Listed(Section):
     many: dict[Literal["x"], str] = Field({})
 
 
+def described(name, default, meaning, values=(), of=()):
+    return name, default, meaning, values, of
+
+
 def test_settings_are_listed_with_their_words_and_defaults():
-    assert list(described(Listed, "top.")) == [
-        Described("top.part.count", 5, ""),
-        Described("top.part.pair", (1, 2), ""),
-        Described("top.shape", "solid", "A form with corners.", ("flat", "even", "solid")),
-        Described("top.shape.corners", 4, "How many.", (), ("flat", "even")),
-        Described("top.shape.corners", 9, "How many.", (), ("solid",)),
-        Described(
+    listed = [
+        (one.name, one.default, one.meaning, one.values, one.of)
+        for one in settings_of(Listed, "top.")
+    ]
+    assert listed == [
+        described("top.part.count", 5, ""),
+        described("top.part.pair", (1, 2), ""),
+        described("top.shape", "solid", "A form with corners.", ("flat", "even", "solid")),
+        described("top.shape.corners", 4, "How many.", (), ("flat", "even")),
+        described("top.shape.corners", 9, "How many.", (), ("solid",)),
+        described(
             "top.shape.within", None, "What is inside.", ("plain", "bare", "none"), ("solid",)
         ),
-        Described("top.shape.within.share", 0.5, ""),
-        Described("top.form", "bare", "", ("plain", "bare", "deep")),
-        Described("top.form.share", 0.5, "", (), ("plain", "bare")),
-        Described("top.form.share", 0.1, "", (), ("deep",)),
-        Described("top.form.floor", Deep.model_fields["floor"].default, "", (), ("deep",)),
-        Described("top.form.inner", "plain", "", ("plain", "bare"), ("deep",)),
-        Described("top.form.inner.share", 0.5, ""),
-        Described("top.word", None, "One of two.", ("a", "b", "none")),
-        Described("top.number", 2, ""),
-        Described("top.many", {}, ""),
+        described("top.shape.within.share", 0.5, ""),
+        described("top.form", "bare", "", ("plain", "bare", "deep")),
+        described("top.form.share", 0.5, "", (), ("plain", "bare")),
+        described("top.form.share", 0.1, "", (), ("deep",)),
+        described("top.form.floor", Deep.model_fields["floor"].default, "", (), ("deep",)),
+        described("top.form.inner", "plain", "", ("plain", "bare"), ("deep",)),
+        described("top.form.inner.share", 0.5, ""),
+        described("top.word", None, "One of two.", ("a", "b", "none")),
+        described("top.number", 2, ""),
+        described("top.many", {}, ""),
     ]

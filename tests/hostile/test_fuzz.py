@@ -18,7 +18,6 @@ from rlvr_cli import config
 from rlvr_cli.console.curves import draw_curves
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import integrity_error
-from rlvr_cli.core.layers import Layer
 from rlvr_cli.core.yaml_text import load_yaml
 from rlvr_cli.data.problems import load_problems
 from rlvr_cli.data.sources import find_spec
@@ -248,7 +247,7 @@ def test_yaml_of_settings(place):
         said = refusal(lambda: load_yaml(text), ValueError)
         assert len(said) < 300
         if not said and isinstance(values := load_yaml(text), dict):
-            config.resolve([Layer("a file", values)])
+            config.resolve([config.Layer("a file", values)])
 
     look((place / "run/config.yaml").read_bytes(), read)
 

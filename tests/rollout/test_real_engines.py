@@ -8,8 +8,7 @@ import torch
 from test_engine import NEEDS_VLLM
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
-from rlvr_cli.config import resolve
-from rlvr_cli.core.layers import Layer
+from rlvr_cli.config import Layer, resolve
 from rlvr_cli.core.types import Completion, Problem, SamplingParams
 from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.data.prompts import render_prompts
