@@ -92,9 +92,12 @@ def _of_relation(node: Node) -> set[Key]:
 
 
 def _of_many(node: Node) -> set[Key]:
-    """Return keys of a list, a tuple or a set of reals by the largest number in it."""
+    """Return keys of a list, a tuple or a set of reals by the largest and the smallest number in
+    it; by the number alone where it is one, which a single answer may equal."""
     try:
         pieces = read_set(node).pieces
+        if not pieces and node.kind == "tuple":
+            raise NotASetError  # (60, 3) is a point, as no interval goes downwards
         numbers = [end for piece in pieces for end in (piece.low, piece.high)]
     except (NotASetError, *NO_VALUE):
         members = collect(node)
@@ -107,9 +110,10 @@ def _of_many(node: Node) -> set[Key]:
             if number is None:
                 return {ODD}
             numbers.append(number)
-    largest = max((abs(number) for number in numbers if abs(number) < float("inf")), default=0)
-    cells = _cells(largest)
-    return cells | {("many", *key) for key in cells}
+    sizes = [abs(number) for number in numbers if abs(number) < float("inf")] or [0]
+    largest, smallest = _cells(max(sizes)), _cells(min(sizes))
+    alone = largest if largest & smallest else set()
+    return alone | {("many", *one, *other) for one in largest for other in smallest}
 
 
 def _numbers(node: Node) -> Iterator[Number]:

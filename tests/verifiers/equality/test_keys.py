@@ -28,7 +28,15 @@ def test_equal_answers_share_a_key(group: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("1", "2"), ("x+1", "x+2"), ("(1,2)", "(1,3)"), ("y=x", "y=2x"), ("sky", "sea")],
+    [
+        ("1", "2"),
+        ("x+1", "x+2"),
+        ("(1,2)", "(1,3)"),
+        ("(1,3)", "(2,3)"),
+        ("(9,3)", "(8,2)"),
+        ("y=x", "y=2x"),
+        ("sky", "sea"),
+    ],
 )
 def test_unequal_answers_do_not(one: str, other: str) -> None:
     assert not keys(one) & keys(other)
