@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.core.types import Group, Prompt, Rollout, groups_as_json, groups_from_json
@@ -46,7 +46,8 @@ class Batch:
     kept: list[Group] = field(default_factory=list)
     sampled: list[Group] = field(default_factory=list)
     gen_batches: int = 0
-    is_full: bool = True
+    given_up: Literal["skip", "stop"] | None = None
+    """What the cap does with a batch that it left short; None for one that may train."""
 
 
 class GroupCollector:
@@ -86,11 +87,6 @@ class GroupCollector:
         """Return the number of groups that the batch lacks."""
         return self.size - len(batch.kept)
 
-    @property
-    def on_cap(self) -> str:
-        """Return what becomes of a batch that the cap left short."""
-        return self.algo.filter.on_cap if self.algo.filter else "train"
-
     def keep(self, batch: Batch, groups: Sequence[Group]) -> None:
         """Add the groups that train; the others are only counted as sampled."""
         batch.kept = batch.kept + [group for group in groups if trains(group, self.algo)]
@@ -99,11 +95,8 @@ class GroupCollector:
 
     def end(self, batch: Batch) -> None:
         """Cut the batch to its size and carry the surplus over, or all of a batch given up."""
-        batch.is_full = self.missing(batch) <= 0 or self.algo.filter is None
-        batch.kept, self.carried = batch.kept[: self.size], batch.kept[self.size :]
-        if self.gives_up(batch):
-            self.carried = batch.kept
-
-    def gives_up(self, batch: Batch) -> bool:
-        """Return whether the cap left a batch short that must not train (`on_cap`)."""
-        return not batch.is_full and self.on_cap != "train"
+        chosen = self.algo.filter
+        if chosen is not None and chosen.on_cap != "train" and self.missing(batch) > 0:
+            batch.given_up, self.carried = chosen.on_cap, batch.kept
+        else:
+            batch.kept, self.carried = batch.kept[: self.size], batch.kept[self.size :]

@@ -117,7 +117,7 @@ class Trainer:
                     engine.sync_weights(merged_parameters(self.session.policy.model))
                     engine.wake()
                 record.trained, self.weight_version = samples.lengths, self.weight_version + 1
-            self.stopped = self.collector.gives_up(batch) and self.collector.on_cap == "stop"
+            self.stopped = batch.given_up == "stop"
             self._renew_reference(step)
             self._measure_held_out(step, record)
             self.step, self.settled = step, True
@@ -207,7 +207,7 @@ class Trainer:
     def _skip_reason(self, batch: Batch, samples: Samples) -> str | None:
         """Return why the rewards do not train: the cap left a short batch, or no gradient."""
         algo = self.config.algorithm
-        if self.collector.gives_up(batch):
+        if batch.given_up:
             return "batch not full"
         if algo.masks_cut_off and bool(samples.is_cut_off.all()):
             return "all cut off"

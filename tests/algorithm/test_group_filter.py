@@ -121,7 +121,7 @@ def test_the_batch_is_refilled_and_the_surplus_carried_over():
     assert source.counts == [4, 4]
     assert names(batch.kept) == [0, 2, 4, 6]
     assert len(batch.sampled) == 8
-    assert batch.is_full
+    assert batch.given_up is None
     assert collector.carried == []
 
 
@@ -150,7 +150,6 @@ def test_the_cap_ends_a_hopeless_search():
     source.next = 1
     batch = collect(GroupCollector(4, DAPO), source)
     assert batch.gen_batches == DAPO.filter.max_gen_batches == len(source.counts)
-    assert not batch.is_full
     assert batch.kept == []
 
 
@@ -191,40 +190,35 @@ def test_a_refill_counts_on_the_share_that_passed(mixed, solved, asked):
 
 
 @pytest.mark.parametrize(
-    ("on_cap", "kept", "full", "given_up", "waiting"),
+    ("on_cap", "kept", "given_up", "waiting"),
     [
-        ("train", 3, False, False, 0),
-        ("skip", 3, False, True, 3),
-        ("stop", 3, False, True, 3),
-        ("skip", 4, True, False, 0),
-        ("skip", 6, True, False, 2),
+        ("train", 3, None, 0),
+        ("skip", 3, "skip", 3),
+        ("stop", 3, "stop", 3),
+        ("skip", 4, None, 0),
+        ("skip", 6, None, 2),
     ],
 )
-def test_a_batch_that_is_short_at_the_cap(on_cap, kept, full, given_up, waiting):
+def test_a_batch_that_is_short_at_the_cap(on_cap, kept, given_up, waiting):
     chosen = DAPO.filter.model_copy(update={"on_cap": on_cap})
     collector = GroupCollector(4, DAPO.model_copy(update={"filter": chosen}))
     batch = collector.begin()
     collector.keep(batch, [make_group(n, RIGHT, WRONG) for n in range(kept)])
     collector.end(batch)
-    assert (batch.is_full, collector.gives_up(batch), len(batch.kept)) == (
-        full,
-        given_up,
-        min(kept, 4),
-    )
+    assert (batch.given_up, len(batch.kept)) == (given_up, min(kept, 4))
     first = 0 if given_up else 4
     assert names(collector.carried) == [*range(first, first + waiting)]
 
 
 def test_without_a_filter_a_short_batch_trains_and_state_is_what_waits():
     collector = GroupCollector(4, GRPO)
-    assert collector.on_cap == "train"
     unjudged = collector.begin()
     collector.keep(unjudged, [make_group(0, LATE)])
     assert (collector.missing(unjudged), collector.next_draw(unjudged)) == (4, 0)
     batch = collect(collector, Source(mixed_every=1))
     batch.kept = batch.kept[:1]
     collector.end(batch)
-    assert (batch.is_full, collector.gives_up(batch)) == (True, False)
+    assert batch.given_up is None
     collector.carried = [make_group(n, RIGHT, WRONG, version=3) for n in (1, 2)]
     prompts = [group.prompt for group in collector.carried]
     again = GroupCollector(4, GRPO)
