@@ -13,6 +13,10 @@ History = Sequence[Mapping[str, Any]]
 Guard = Callable[[History, GuardsConfig], str | None]
 """A check of the newest step: what is wrong and its remedy, or None."""
 
+MORE_SIGNAL = (
+    "take easier or harder problems, a stronger model, more samples a problem (-n), or longer "
+    "responses (--max-tokens)"
+)
 _WINDOW = 3
 _MOSTLY_RIGHT = 0.9
 
@@ -36,9 +40,8 @@ def no_signal(history: History, config: GuardsConfig) -> str | None:
     if steps < config.no_signal_steps:
         return None
     return (
-        f"no signal for {steps} steps: nothing set right responses apart from wrong ones; take "
-        "easier or harder problems, a stronger model, more samples (-n) or longer responses "
-        "(--max-tokens), or wait longer (guards.no_signal_steps)"
+        f"no signal for {steps} steps: nothing set right responses apart from wrong ones; "
+        f"{MORE_SIGNAL}, or wait longer (guards.no_signal_steps)"
     )
 
 

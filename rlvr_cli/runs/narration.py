@@ -16,6 +16,7 @@ from rlvr_cli.core.text import plural
 from rlvr_cli.core.types import Prompt
 from rlvr_cli.evaluation.measure import Evaluation
 from rlvr_cli.rollout.session import NO_TEMPLATE, Session, unreadable_golds
+from rlvr_cli.runs.guards import MORE_SIGNAL
 from rlvr_cli.training.trainer import Trainer
 from verifiers import Verifier
 
@@ -103,8 +104,7 @@ def warn_of_outcome(trainer: Trainer, history: Sequence[dict[str, Any]], display
     listed = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
     display.warn(
         f"no signal in {plural(steps, 'step')}: {cause} "
-        f"({listed}), so the policy has learned nothing of them. Take easier or harder problems, a "
-        "stronger model, more samples a problem (-n), or longer responses (--max-tokens)"
+        f"({listed}), so the policy has learned nothing of them: {MORE_SIGNAL}"
     )
 
 

@@ -14,6 +14,7 @@ from rlvr_cli.evaluation.metrics import rollout_metrics
 from rlvr_cli.rollout.sampler import response_seed
 from rlvr_cli.rollout.session import NO_TEMPLATE, Session, unreadable_golds
 from rlvr_cli.runs.fitting import check_memory, refuse_large_step
+from rlvr_cli.runs.guards import MORE_SIGNAL
 from verifiers import Attempt, Verdict, Verifier
 
 PROBE_PROBLEMS = 8
@@ -180,9 +181,7 @@ def probe_findings(
     if not learns:
         found.append(
             f"the probe found no signal: on {len(groups)} problems nothing sets right responses "
-            f"apart from wrong ones ({verdicts}). Such a run learns nothing: take easier or harder "
-            "problems, a stronger model, more samples a problem (-n), or longer responses "
-            "(--max-tokens)"
+            f"apart from wrong ones ({verdicts}). Such a run learns nothing: {MORE_SIGNAL}"
         )
     if in_any_form is not None and not metrics["format_share"]:
         found.append(_missed_format(data, in_any_form))
