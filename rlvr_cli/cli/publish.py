@@ -156,7 +156,15 @@ def _show(entry: dict[str, Any], name_model: bool, display: Display) -> None:
         + ("" if length is None else f", {length:.1f} tokens on average"),
     )
     if (flexible := entry.get("any_form")) is not None:
-        _show_any_form(first, flexible, entry, display)
+        words = "where a right answer counts in any form"
+        display.say("any form", f"pass@1 {tables.shown(flexible)} {words}")
+        missed = 1 - first["value"] / flexible["value"] if first and flexible["value"] else 0.0
+        if missed > _OFTEN_MISSED:
+            form = entry["fingerprint"]["verifier"]["format"]
+            display.warn(
+                f"{missed:.0%} of the right answers are in another form than asked ({form}): "
+                "compare figures of one kind, or judge with --set data.answer_format=any"
+            )
     counts = ", ".join(f"{count} {verdict}" for verdict, count in entry["verdicts"].items())
     display.say("verdicts", counts)
     display.table(tables.by_k(entry))
@@ -178,26 +186,15 @@ def _show(entry: dict[str, Any], name_model: bool, display: Display) -> None:
         )
 
 
-def _show_any_form(
-    strict: dict[str, Any] | None, flexible: dict[str, Any], entry: dict[str, Any], display: Display
-) -> None:
-    """Report pass@1 where any form counts, and warn where the form alone makes a difference."""
-    display.say(
-        "any form", f"pass@1 {tables.shown(flexible)} where a right answer counts in any form"
-    )
-    missed = 1 - strict["value"] / flexible["value"] if strict and flexible["value"] else 0.0
-    if missed > _OFTEN_MISSED:
-        asked = entry["fingerprint"]["verifier"]["format"]
-        display.warn(
-            f"{missed:.0%} of the right answers are in another form than asked ({asked}): compare "
-            "figures of one kind, or judge with --set data.answer_format=any"
-        )
-
-
 def _settings(entry: dict[str, Any]) -> str:
     """Say what the figures were measured on."""
     fingerprint: Fingerprint = entry["fingerprint"]
-    answers = f"answers judged {_judge(fingerprint)}"
+    verifier = fingerprint["verifier"]
+    judge = verifier.get("judge", OURS)
+    votes = ", every extracted answer votes" if verifier.get("votes") == "all" else ""
+    answers = f"answers judged as {verifier['format']}{votes}"
+    if judge != OURS:
+        answers = f"answers judged by {judge} {verifier['versions'][judge]}"
     problems = plural(entry["problems"], "problem")
     if "sampling" not in fingerprint:
         unjudged = entry["timeouts"] + entry["unparseable_golds"]
@@ -209,16 +206,6 @@ def _settings(entry: dict[str, Any]) -> str:
         f"{drawn['temperature']:g}, top-p {drawn['top_p']:g}, at most {drawn['max_tokens']} "
         f"tokens, seed {drawn['seed']}, {answers}"
     )
-
-
-def _judge(fingerprint: Fingerprint) -> str:
-    """Say how verdicts came about."""
-    verifier = fingerprint["verifier"]
-    judge = verifier.get("judge", OURS)
-    if judge == OURS:
-        votes = ", every extracted answer votes" if verifier.get("votes") == "all" else ""
-        return f"as {verifier['format']}{votes}"
-    return f"by {judge} {verifier['versions'][judge]}"
 
 
 def _show_agreement(pairs: Sequence[Pair], by: Sequence[str], display: Display) -> dict[str, Any]:

@@ -13,19 +13,30 @@ from rlvr_cli.algorithm.reward import reward
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import MANIFEST, integrity_error
 from rlvr_cli.core.logs import LOG
-from rlvr_cli.core.text import opens_thought, shortened
+from rlvr_cli.core.text import opens_thought, plural, shortened
 from rlvr_cli.core.types import PROBLEM_SET, FieldName, Problem
 from rlvr_cli.data.fields import BadRowError, FieldReader
 from rlvr_cli.data.problems import ProblemSet, read_rows
 from rlvr_cli.data.rows import ROW_KEYS, row_of
 from rlvr_cli.data.sources import file_rows, json_rows
-from rlvr_cli.evaluation.ends import KNOWN, finish_reasons, lengths
 from verifiers import Attempt, Format, Verifier
 
 LABELS = ("model", PROBLEM_SET)
 """Rows of several results in one stream say by these keys which result they belong to."""
 _BATCH = 512
 _SHORT, _DIGITS, _SHOWN = 40, 12, 5
+CUT_OFF = {
+    *("length", "max_tokens", "max_length", "model_length", "max_new_tokens", "max_output_tokens"),
+    *("max_completion_tokens", "model_context_window_exceeded", "incomplete"),
+}
+"""Their words for the end of a response that was cut off."""
+KNOWN = {
+    *("length", "stop", "stop_sequence", "end_turn", "eos", "eos_token", "complete", "completed"),
+    *("finished", "content_filter", "safety", "refusal", "tool_calls", "tool_use"),
+    *("function_call", "abort", "unknown"),
+}
+"""What is known to be cut off, as `length`, or not."""
+_LONGEST_NUMBER, _MOST_TOKENS = 12, 1 << 31
 
 
 @dataclass(frozen=True)
@@ -241,3 +252,36 @@ def _given(
         row["verifier"] if row.get("verifier") in get_args(Format) else None,
         own_gold,
     )
+
+
+def finish_reasons(row: Mapping[str, Any], count: int) -> tuple[str | None, ...]:
+    """Return how each response of a row ended: `length` if it was cut off, else as the row says
+    it; None where it says nothing. Raises BadRowError."""
+    key = "finish_reason" if row.get("finish_reason") is not None else "stop_reason"
+    said = (one.strip().lower() if isinstance(one, str) else None for one in _each(row, key, count))
+    return tuple("length" if one in CUT_OFF else one or None for one in said)
+
+
+def lengths(row: Mapping[str, Any], count: int) -> tuple[int | None, ...]:
+    """Return the number of tokens of each response of a row, None where it says none; cells of a
+    table may have 12.0 or "12". Raises BadRowError."""
+    if count > 1 and isinstance(row.get("n_tokens"), int | float | str):
+        raise BadRowError(f"n_tokens is one number for {count} responses; a list has one for each")
+    return tuple(map(_length, _each(row, "n_tokens", count)))
+
+
+def _each(row: Mapping[str, Any], key: str, count: int) -> list[Any]:
+    """Return a value for each of the responses of a row: those of a list, else the one of all."""
+    value = row.get(key)
+    listed = value if isinstance(value, list) else [value] * count
+    if len(listed) != count:
+        raise BadRowError(f"{key} has {len(listed)} values for {plural(count, 'response')}")
+    return listed
+
+
+def _length(said: Any) -> int | None:
+    if isinstance(said, str) and len(said) <= _LONGEST_NUMBER and said.isdecimal():
+        said = int(said)
+    if isinstance(said, float) and said.is_integer():
+        said = int(said)
+    return said if type(said) is int and 0 <= said < _MOST_TOKENS else None
