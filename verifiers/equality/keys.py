@@ -92,11 +92,9 @@ def _of_relation(node: Node) -> set[Key]:
 
 
 def _of_many(node: Node) -> set[Key]:
-    """Return keys of a list, a tuple or a set of reals by the largest and the smallest number in
-    it; by the number alone where it is one, which a single answer may equal."""
+    """Return keys of a list, a tuple or a set of reals by its largest and its smallest number."""
     try:
-        pieces = read_set(node).pieces
-        if not pieces and node.kind == "tuple":
+        if not (pieces := read_set(node).pieces) and node.kind == "tuple":
             raise NotASetError  # (60, 3) is a point, as no interval goes downwards
         numbers = [end for piece in pieces for end in (piece.low, piece.high)]
     except (NotASetError, *NO_VALUE):
@@ -112,8 +110,7 @@ def _of_many(node: Node) -> set[Key]:
             numbers.append(number)
     sizes = [abs(number) for number in numbers if abs(number) < float("inf")] or [0]
     largest, smallest = _cells(max(sizes)), _cells(min(sizes))
-    alone = largest if largest & smallest else set()
-    return alone | {("many", *one, *other) for one in largest for other in smallest}
+    return largest & smallest | {("many", *a, *b) for a in largest for b in smallest}
 
 
 def _numbers(node: Node) -> Iterator[Number]:
