@@ -106,17 +106,17 @@ def train(
         if resume is not None:
             others = {"--config": config, "--out": out, "--check": check, "--from": from_}
             resolved = given.load_again(resume, flags, set_, [one for one in others if others[one]])
-            from rlvr_cli.cli.train import resume as go_on
+            from rlvr_cli.cli.train import start
 
-            return go_on(resolved, resume, Display(quiet, verbose), track or ())
+            return start(resolved, resume, Display(quiet, verbose), track or (), again=True)
         resolved = given.load("train", flags, set_, config, from_)
         if print_config:
             return print(as_yaml(resolved), end="")
         display = Display(quiet, verbose)
         given.say_own_settings([resolved.model] if from_ is None else [], display)
-        from rlvr_cli.cli.train import train as command
+        from rlvr_cli.cli.train import start
 
-        command(resolved, out, check, display, track or ())
+        start(resolved, out, display, track or (), check_only=check)
         return None
 
 

@@ -1,7 +1,7 @@
 """`rlvr train`, once its settings are resolved."""
 
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,76 +38,84 @@ from rlvr_cli.runs.track import check_trackers
 from rlvr_cli.training.trainer import Trainer
 
 
-def train(
+def start(
     config: Config,
     out: Path | None,
-    check_only: bool,
     display: Display,
     trackers: Sequence[str] = (),
+    again: bool = False,
+    check_only: bool = False,
 ) -> None:
-    """Run `rlvr train`. Raises UserError for anything wrong with the input."""
+    """Begin a run in a new directory, or go on (`again`) with the one in `out` from its newest
+    whole checkpoint; `check_only` ends before the first step. Raises UserError where that cannot
+    be."""
     check_trackers(trackers)
     directory = out or default_directory(config.algo, config.data.sources)
-    if not check_only:
-        if is_first():
-            refuse_existing(directory)
-        if world() > 1:
-            refuse_unshared(directory)
-    problems = _training_problems(config)
-    with open_session(plan_for(config, problems), training=True) as opened:
-        session = fitted(opened)
-        config = session.plan.config
+    checkpoint = None
+    with ExitStack() as stack:
+        if again:
+            run = stack.enter_context(closing(Run(directory)))
+            checkpoint = _newest_checkpoint(config, directory, display)
+        elif not check_only:
+            if is_first():
+                refuse_existing(directory)
+            if world() > 1:
+                refuse_unshared(directory)
+        problems = _training_problems(config, directory if again else None)
+        plan = plan_for(config, problems)
+        session = fitted(stack.enter_context(open_session(plan, training=True)))
         _say_model(session, display)
-        parent = _parent_loaded(session)
+        begins = checkpoint is None or config.algorithm.has_reference_model
+        parent = _parent_loaded(session) if begins else None
         check_savable(session.policy)
         prompts, held_out = _prompts(session, problems, display)
-        _check(session, prompts, check_only, display)
+        if not again:
+            _check(session, prompts, check_only, display)
         if check_only:
             return
         trainer = Trainer(session, prompts, held_out)
-        _inherit(trainer, parent, display)
-        kept = problems.problems if "-" in config.data.sources else None
-        run = create_run(directory, config, kept)
-        display.say("run", f"{directory}")
-        with closing(run):
-            RunLifecycle(trainer, run, display, trackers).run_to_end()
+        if checkpoint is None:
+            _inherit(trainer, parent, display)
+        if not again:
+            kept = problems.problems if "-" in config.data.sources else None
+            run = stack.enter_context(closing(create_run(directory, session.plan.config, kept)))
+            display.say("run", f"{directory}")
+        loop = RunLifecycle(trainer, run, display, trackers)
+        if again:
+            _go_on(trainer, loop, checkpoint)
+        loop.run_to_end()
 
 
-def resume(config: Config, directory: Path, display: Display, trackers: Sequence[str] = ()) -> None:
-    """Resume a run from its newest whole checkpoint. Raises UserError where that cannot be."""
-    check_trackers(trackers)
-    with closing(Run(directory)) as run:
-        checkpoint, damaged = latest_valid(directory)
-        if decided(step := checkpoint and checkpoint.step) != step:
-            raise UserError(f"{directory}: not the same for all processes; they need one directory")
-        for line in damaged:
-            display.warn(line)
-        if checkpoint is not None and config.steps < checkpoint.step:
-            raise UserError(
-                f"--resume {directory}: {checkpoint.step} steps are done, more than the "
-                f"{config.steps} asked for; give more or leave --steps out"
-            )
-        listed = checkpoints(directory)
-        refuse_links(directory, ("rollouts", "checkpoints"))
-        refuse_links(directory / "checkpoints", (one.path.name for one in listed))
-        problems = _problems_again(config, directory)
-        with open_session(plan_for(config, problems), training=True) as session:
-            _say_model(session, display)
-            begins = checkpoint is None or config.algorithm.has_reference_model
-            parent = _parent_loaded(session) if begins else None
-            prompts, held_out = _prompts(session, problems, display)
-            trainer = Trainer(session, prompts, held_out)
-            loop = RunLifecycle(trainer, run, display, trackers)
-            if checkpoint is None:
-                _inherit(trainer, parent, display)
-                run.truncate_to(0)
-                display.say("resume", f"{directory}: no step was saved yet, so from the start")
-            else:
-                _restore(trainer, loop, checkpoint)
-                display.say("resume", f"{directory}: from the end of step {trainer.step}")
-            if is_first():
-                write_atomically(directory / "config.yaml", as_yaml(session.plan.config))
-            loop.run_to_end()
+def _newest_checkpoint(config: Config, directory: Path, display: Display) -> Checkpoint | None:
+    """Return the checkpoint that a run goes on from, if it has one. Raises UserError for a run that
+    is done already, or whose parts lie elsewhere."""
+    checkpoint, damaged = latest_valid(directory)
+    if decided(step := checkpoint and checkpoint.step) != step:
+        raise UserError(f"{directory}: not the same for all processes; they need one directory")
+    for line in damaged:
+        display.warn(line)
+    if checkpoint is not None and config.steps < checkpoint.step:
+        raise UserError(
+            f"--resume {directory}: {checkpoint.step} steps are done, more than the "
+            f"{config.steps} asked for; give more or leave --steps out"
+        )
+    listed = checkpoints(directory)
+    refuse_links(directory, ("rollouts", "checkpoints"))
+    refuse_links(directory / "checkpoints", (one.path.name for one in listed))
+    return checkpoint
+
+
+def _go_on(trainer: Trainer, loop: RunLifecycle, checkpoint: Checkpoint | None) -> None:
+    """Put trainer and run directory where they were at the checkpoint, or at the beginning."""
+    directory = loop.run.directory
+    if checkpoint is None:
+        loop.run.truncate_to(0)
+        loop.display.say("resume", f"{directory}: no step was saved yet, so from the start")
+    else:
+        _restore(trainer, loop, checkpoint)
+        loop.display.say("resume", f"{directory}: from the end of step {trainer.step}")
+    if is_first():
+        write_atomically(directory / "config.yaml", as_yaml(trainer.session.plan.config))
 
 
 def _parent_loaded(session: Session) -> Checkpoint | None:
@@ -206,7 +214,9 @@ def _prompts(
     of_sets = f" ({', '.join(sets)})" if len(sets := config.eval.sources) > 1 else ""
     count = f"{len(prompts)} of {problems.name}; {len(held_out)} held out{of_sets}"
     display.say("problems", f"{count}{taken}")
-    display.say("algorithm", _algorithm_line(config))
+    cells = (f"{name} {old} -> {new}" for name, (old, new) in changed_cells(config).items())
+    changed = ", ".join(cells) or "nothing"
+    display.say("algorithm", f"{config.algo}: {config.algorithm}; changed: {changed}")
     if note := without_ratio(config.algo, config.algorithm):
         display.say("", note)
     display.say("optimizer", _optimizer_line(config))
@@ -231,14 +241,10 @@ def _check(session: Session, prompts: Sequence[Prompt], strict: bool, display: D
         display.result("check", "nothing stands in the way of this run")
 
 
-def _problems_again(config: Config, directory: Path) -> ProblemSet:
-    """Return the problems that the run began with: its own copy, or its source once more."""
-    if "-" not in config.data.sources:
-        return _training_problems(config)
-    return ProblemSet("stdin", tuple(kept_problems(directory)), config.data.prompt or "")
-
-
-def _training_problems(config: Config) -> ProblemSet:
+def _training_problems(config: Config, run: Path | None) -> ProblemSet:
+    """Return the problems of the sources; of a run that began with stdin, its own copy."""
+    if run is not None and "-" in config.data.sources:
+        return ProblemSet("stdin", tuple(kept_problems(run)), config.data.prompt or "")
     learns_rows = config.algorithm.reads_responses
     return load_all(
         config.data.sources,
@@ -270,12 +276,6 @@ def _held_out_prompts(session: Session) -> list[Prompt]:
             problems = load_all(sources, "test", config.data, limit=-(-limit // len(sources)))
             found = prompts_for(problems, session.policy, config, room)
     return found
-
-
-def _algorithm_line(config: Config) -> str:
-    changed = changed_cells(config)
-    listed = ", ".join(f"{name} {old} -> {new}" for name, (old, new) in changed.items())
-    return f"{config.algo}: {config.algorithm}; changed: {listed or 'nothing'}"
 
 
 def _optimizer_line(config: Config) -> str:

@@ -8,7 +8,7 @@ from conftest import jsonl
 
 from rlvr_cli.cli import train as module
 from rlvr_cli.cli.resolve import load_again
-from rlvr_cli.cli.train import resume, train
+from rlvr_cli.cli.train import start
 from rlvr_cli.config import resolve, set_layer
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import Finding, UserError
@@ -39,7 +39,7 @@ def lines(capsys) -> list[str]:
 
 
 def test_what_is_going_to_happen_is_said_and_a_check_writes_nothing(configured, tmp_path, capsys):
-    train(configured("algorithm.surrogate.high=0.3"), tmp_path / "out", True, Display())
+    start(configured("algorithm.surrogate.high=0.3"), tmp_path / "out", Display(), check_only=True)
     said = lines(capsys)
     assert said[0].startswith("policy tiny: ")
     assert said[1].startswith("model Qwen2ForCausalLM: ")
@@ -60,7 +60,7 @@ def test_problems_that_are_also_held_out_are_counted(configured, tmp_path, capsy
     held_out = tmp_path / "held_out.jsonl"
     held_out.write_text(PROBLEMS.splitlines(True)[0] + jsonl({"problem": "new", "answer": 1}))
     config = configured(f"eval.source={held_out}", "eval.limit=5")
-    train(config, tmp_path / "out", True, Display())
+    start(config, tmp_path / "out", Display(), check_only=True)
     said = "\n".join(lines(capsys))
     assert "warning 1 of 2 held-out problems are also trained on" in said
     assert "3 of problems.jsonl; 2 held out" in said
@@ -86,7 +86,7 @@ def test_a_finding_that_is_an_error_ends_it_and_others_are_said(
 
     monkeypatch.setattr(module, "preflight", stages)
     with pytest.raises(UserError, match=message):
-        train(configured(), tmp_path / "out", strict, Display())
+        start(configured(), tmp_path / "out", Display(), check_only=strict)
     said = lines(capsys)
     assert "label text" in said
     assert "warning so so" in said
@@ -97,13 +97,13 @@ def test_a_finding_that_is_an_error_ends_it_and_others_are_said(
 
 def test_a_run_is_made_longer_and_never_shorter(configured, tmp_path, capsys):
     run = tmp_path / "run"
-    train(configured(), run, False, Display())
+    start(configured(), run, Display())
     with pytest.raises(UserError, match="exists already"):
-        train(configured(), run, False, Display())
+        start(configured(), run, Display())
     with pytest.raises(UserError, match=r"2 steps are done, more than the 1 asked for"):
-        resume(load_again(run, {"steps": 1}, None), run, Display())
+        start(load_again(run, {"steps": 1}, None), run, Display(), again=True)
     capsys.readouterr()
-    resume(load_again(run, {"steps": 3}, None), run, Display())
+    start(load_again(run, {"steps": 3}, None), run, Display(), again=True)
     out, err = capsys.readouterr()
     assert re.search(r"resume +\S+: from the end of step 2\n", err)
     assert [json.loads(line)["step"] for line in out.splitlines()] == [3]
@@ -114,7 +114,7 @@ def test_a_run_is_made_longer_and_never_shorter(configured, tmp_path, capsys):
 
 def test_a_state_that_cannot_be_read_is_passed_over(configured, tmp_path, capsys):
     run = tmp_path / "run"
-    train(configured(), run, False, Display())
+    start(configured(), run, Display())
     newest = checkpoints(run)[0].path
     state = newest / "trainer/state.safetensors"
     state.write_bytes(b"none")
@@ -122,7 +122,7 @@ def test_a_state_that_cannot_be_read_is_passed_over(configured, tmp_path, capsys
     manifest["trainer/state.safetensors"] = sha256(state)
     (newest / MANIFEST).write_text(json.dumps(manifest))
     capsys.readouterr()
-    resume(load_again(run, {}, None), run, Display())
+    start(load_again(run, {}, None), run, Display(), again=True)
     said = capsys.readouterr().err
     assert said.count("step-2 is damaged: it cannot be read (SafetensorError: ") == 1
     assert "from the end of step 1" in said
