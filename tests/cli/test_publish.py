@@ -53,7 +53,7 @@ def test_a_comparison_that_fails_loses_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        ("eval --responses - --temperature 1", "--temperature 1.0: --responses does not read"),
+        ("eval --responses - --temperature 1", "--temperature 1: --responses does not read"),
         ("eval --responses - -n 0", "--samples 0"),
         ("eval --responses - --seed 0", "--seed 0: --responses does not read seed"),
         ("eval --responses - --prompt boxed", "--prompt boxed: --responses does not read"),

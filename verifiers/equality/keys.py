@@ -102,12 +102,10 @@ def _of_many(node: Node) -> set[Key]:
         parts = [member.value for member in members] if members else list(node.args)
         if any(part.kind in ("tuple", "matrix", "list") for part in parts):
             parts = [inner for part in parts for inner in (part.args or (part,))]
-        numbers = []
-        for part in parts:
-            number = next(_numbers(read_quantity(unname(part).value).value), None)
-            if number is None:
-                return {ODD}
-            numbers.append(number)
+        found = [next(_numbers(read_quantity(unname(part).value).value), None) for part in parts]
+        if None in found:
+            return {ODD}
+        numbers = [number for number in found if number is not None]
     sizes = [abs(number) for number in numbers if abs(number) < float("inf")] or [0]
     largest, smallest = _cells(max(sizes)), _cells(min(sizes))
     return largest & smallest | {("many", *a, *b) for a in largest for b in smallest}
