@@ -5,6 +5,7 @@ A test whose subject is the start of a process itself (its imports, its signals)
 own instead.
 """
 
+import gc
 import os
 import resource
 import signal
@@ -132,6 +133,7 @@ def _live(
     program: Callable[[], object],
 ) -> int:
     """Run the program in the child and return its exit code."""
+    gc.freeze()  # garbage of the parent's: a group of processes waits for threads that no fork has
     os.setsid()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.argv = ["rlvr", *command]

@@ -1,5 +1,6 @@
 """Processes side by side, forked from that of the tests, so that none has to import torch."""
 
+import gc
 import os
 import socket
 import sys
@@ -45,6 +46,7 @@ def _forked(rank: int, common: dict[str, str], work: Callable[[], object], place
     child = os.fork()
     if child:
         return child
+    gc.freeze()  # a group of processes that is garbage waits for threads that no fork has
     status = 1
     try:
         log = os.open(place / f"log-{rank}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
