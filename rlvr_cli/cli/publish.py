@@ -115,11 +115,10 @@ def publish(
     }
     if any(result.speed for result in results):
         report["speed"] = [result.speed for result in results]
-    differing: list[Pair] | None = None
     if asked.judge == BOTH:
-        pairs = paired(results)
-        report["agreement"] = _show_agreement(pairs, asked.by, display)
+        peer, pairs = f"{PEER} {judge_versions(PEER)[PEER]}", paired(results)
         differing = [pair for pair in pairs if pair.differs]
+        report["agreement"] = _show_agreement(pairs, differing, peer, asked.by, display)
     failed = None
     if asked.against is not None:
         try:
@@ -134,8 +133,8 @@ def publish(
     if asked.format != tables.TABLE:
         print(tables.FORMATS[asked.format](report))
     elif directory is None and not sys.stdout.isatty():
-        if differing is not None:
-            sys.stdout.writelines(map(jsonl_line, map(_with_both, differing)))
+        if asked.judge == BOTH:
+            sys.stdout.writelines(jsonl_line(_with_both(pair, peer)) for pair in differing)
             sys.stdout.flush()
         else:
             _pipe(results)
@@ -208,10 +207,16 @@ def _settings(entry: dict[str, Any]) -> str:
     )
 
 
-def _show_agreement(pairs: Sequence[Pair], by: Sequence[str], display: Display) -> dict[str, Any]:
+def _show_agreement(
+    pairs: Sequence[Pair],
+    differing: Sequence[Pair],
+    peer: str,
+    by: Sequence[str],
+    display: Display,
+) -> dict[str, Any]:
     """Say how often the judges agree, by our verdict and by fields, and list where they differ."""
     whole = agreement(pairs)
-    display.result("agreement", f"{tables.shown(whole['share'])} with {_peer()}")
+    display.result("agreement", f"{tables.shown(whole['share'])} with {peer}")
     for field in ("verdict", *by):
         parts = _parts(pairs, field)
         listed = {value: agreement(parts[value]) for value in sorted(parts, key=numbers_first)}
@@ -224,8 +229,7 @@ def _show_agreement(pairs: Sequence[Pair], by: Sequence[str], display: Display) 
             *(tables.cell(pair.ours["extracted"]), pair.ours["verdict"]),
             *(tables.cell(pair.theirs["extracted"]), pair.theirs["verdict"]),
         ]
-        for pair in pairs
-        if pair.differs
+        for pair in differing
     ]
     if lines:
         header = ["differ", "sample", "gold", "ours", "verdict", PEER, "verdict"]
@@ -244,14 +248,10 @@ def _parts(pairs: Sequence[Pair], field: str) -> dict[str, list[Pair]]:
     return by_key(pairs, lambda pair: str(pair.ours.get(field)))
 
 
-def _peer() -> str:
-    return f"{PEER} {judge_versions(PEER)[PEER]}"
-
-
-def _with_both(pair: Pair) -> dict[str, Any]:
+def _with_both(pair: Pair, peer: str) -> dict[str, Any]:
     """Return our row with what the other judge says."""
     said = {key: pair.theirs[key] for key in ("verdict", "extracted")}
-    return pair.ours | {"judge": {"name": _peer()} | said}
+    return pair.ours | {"judge": {"name": peer} | said}
 
 
 def _comparisons(
