@@ -110,7 +110,7 @@ def response_row(rollout: Rollout) -> ResponseRow:
     )
 
 
-def read_rows(path: Path) -> Iterator[ResponseRow]:
+def stored_rows(path: Path) -> Iterator[ResponseRow]:
     """Yield the judged rows of a file, but for half a last line. Raises UserError for others."""
     with reading(path), open_regular(path) as file:
         for number, line in enumerate(bounded_lines(str(path), file), 1):

@@ -28,7 +28,7 @@ from rlvr_cli.core.files import (
 from rlvr_cli.core.jsonl import jsonl_line, parse_json
 from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import by_key
-from rlvr_cli.data.rows import JudgedRow, ResponseRow, read_rows
+from rlvr_cli.data.rows import JudgedRow, ResponseRow, stored_rows
 from rlvr_cli.data.sources import bare_name
 from rlvr_cli.evaluation.fingerprint import Fingerprint, differences
 from rlvr_cli.evaluation.report import Cluster, Result, judged_problems
@@ -242,7 +242,7 @@ def _label(path: Path, row: ResponseRow) -> tuple[str, str]:
 
 
 def _judged_file(path: Path) -> list[ResponseRow]:
-    rows = sorted(read_rows(path), key=lambda row: row["id"])
+    rows = sorted(stored_rows(path), key=lambda row: row["id"])
     if not rows:
         raise UserError(f"--against {path}: no rows in it")
     return rows

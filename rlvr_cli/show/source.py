@@ -11,7 +11,7 @@ from rlvr_cli.config import Config, resolve, run_layer
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import PROBLEM_SET, Completion, Group, Problem, Prompt, Rollout, by_key
-from rlvr_cli.data.rows import ResponseRow, read_rows
+from rlvr_cli.data.rows import ResponseRow, stored_rows
 from rlvr_cli.evaluation.report import UNJUDGED, JudgedProblem, apart, judged_problems
 from rlvr_cli.evaluation.responses import LABELS
 from rlvr_cli.runs.stored import StoredTokens, read_metrics, read_tokens
@@ -102,7 +102,7 @@ class Source:
             parts = (
                 (path, group)
                 for path in files[number]
-                for group in grouped(number, read_rows(path))
+                for group in grouped(number, stored_rows(path))
             )
             several = len(files[number]) > 1
             for at, (path, group) in enumerate(parts, 1):
@@ -119,7 +119,7 @@ class Source:
         """Return each held-out set as measured before training, or last; or each result of a
         directory. Of a single one the name is empty."""
         if self.config is None:
-            rows = [(path, row) for path in self.files[0] for row in read_rows(path)]
+            rows = [(path, row) for path in self.files[0] for row in stored_rows(path)]
             parts = by_key(rows, lambda pair: result_of(*pair))
             listed = {name: [row for _, row in part] for name, part in parts.items()}
         else:
@@ -138,7 +138,7 @@ class Source:
             paths += sorted(folder.glob("held-out-step-*.jsonl"))
             paths.append(folder / "held-out-after.jsonl")
         paths = [path for path in paths if path.exists()][-1:]
-        rows = [row for path in paths for row in read_rows(path)]
+        rows = [row for path in paths for row in stored_rows(path)]
         are_several = self.config is not None and len(self.config.eval.sources) > 1
         return by_key(rows, lambda row: str(row.get(PROBLEM_SET, "")) if are_several else "")
 

@@ -9,7 +9,7 @@ from small_runs import made_row, write_rows
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Completion, Problem, Prompt, Rollout
-from rlvr_cli.data.rows import ROW_KEYS, JudgedRow, read_rows, response_row
+from rlvr_cli.data.rows import ROW_KEYS, JudgedRow, response_row, stored_rows
 
 
 def test_a_row_has_the_keys_that_are_said_in_their_order():
@@ -86,13 +86,13 @@ def test_half_a_line_is_left_out_and_a_bad_one_named(tmp_path):
     write_rows(path, [made_row("a", 0, "wrong"), made_row("a", 1, "correct")])
     whole = path.read_text()
     path.write_text(whole[:-20])
-    assert [row["sample"] for row in read_rows(path)] == [0]
+    assert [row["sample"] for row in stored_rows(path)] == [0]
     path.write_text(whole[:-20] + "\n" + whole)
     with pytest.raises(UserError, match=r"rows.jsonl:2: not a JSON object"):
-        list(read_rows(path))
+        list(stored_rows(path))
     path.write_text('{"id": "a", "verdict": "great"}\n')
     with pytest.raises(UserError, match=r"rows.jsonl:1: verdict"):
-        list(read_rows(path))
+        list(stored_rows(path))
 
 
 def test_what_a_file_of_rows_may_not_be(tmp_path):
@@ -100,8 +100,8 @@ def test_what_a_file_of_rows_may_not_be(tmp_path):
     for content in (b"\xff\xfe\n", b"[1]\n", b'{"id": 1}\n', b'{"a": 1, "a": 2}\n'):
         path.write_bytes(content)
         with pytest.raises(UserError, match=r"rows.jsonl:1: "):
-            list(read_rows(path))
+            list(stored_rows(path))
     path.unlink()
     os.mkfifo(path)
     with pytest.raises(UserError, match="cannot be read"):
-        list(read_rows(path))
+        list(stored_rows(path))
