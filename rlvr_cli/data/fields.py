@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from rlvr_cli.core.jsonl import parse_json
@@ -11,13 +11,9 @@ from rlvr_cli.core.text import LONGEST_ANSWER, shortened
 from rlvr_cli.core.types import FieldName, Problem, Turn
 from verifiers import boxed_answer
 
-HASHES = "####"
 Gold = Literal["text", "hashes", "boxed"]
 """Where a set's golds stand: in the whole field but for marks, behind `####`, in a box."""
 Rule = Gold | Literal["long"]
-_BARE = 64
-"""Characters of a gold answer without a mark in a field of derivations."""
-_ROLES = {"human": "user", "gpt": "assistant", "developer": "system"}
 ALIASES: dict[FieldName, tuple[str, ...]] = {
     "problem": (
         *("problem", "question", "prompt", "instruction+input", "instruction", "input"),
@@ -34,12 +30,6 @@ ALIASES: dict[FieldName, tuple[str, ...]] = {
     ),
 }
 """The paths at which a field is looked for, in this order."""
-_LONG_FORM = {"solution", "output", "messages"}
-"""What may be a derivation: its gold is in a box or behind `####`, or it is one short line."""
-_NO_ANSWERS = {"", "notfound", "proof"}
-"""What sets such as NuminaMath-1.5 write where there is no answer."""
-_STEP = re.compile(r"\.?([^.\[\]]+)|\[(-?\d{1,9})\]")
-_SHOWN = 12
 _LIKE: dict[FieldName, re.Pattern[str]] = {
     "problem": re.compile(""),
     "answer": re.compile(r"answer|truth|gold|target|solution|label|result|final", re.IGNORECASE),
@@ -47,6 +37,14 @@ _LIKE: dict[FieldName, re.Pattern[str]] = {
     "id": re.compile(r"id$|key|index", re.IGNORECASE),
 }
 """What a field's other names look like."""
+_HASHES = "####"
+_BARE = 64
+"""Characters of a gold answer without a mark in a field of derivations."""
+_NO_ANSWERS = ("", "notfound", "proof")
+"""What sets such as NuminaMath-1.5 write where there is no answer."""
+_ROLES = {"human": "user", "gpt": "assistant", "developer": "system"}
+_STEP = re.compile(r"\.?([^.\[\]]+)|\[(-?\d{1,9})\]")
+_SHOWN = 12
 
 
 class BadRowError(Exception):
@@ -70,10 +68,11 @@ class FieldReader:
         paths, self.given = paths or {}, given or {}
         of_set = {field: (paths[field], *ALIASES[field]) for field in paths}
         self.paths = ALIASES | of_set | {field: (path,) for field, path in self.given.items()}
-        if "response" in self.given and "answer" not in self.given:
+        if "response" in self.given and "answer" not in self.given:  # it is not its own gold
             kept = (path for path in self.paths["answer"] if path != self.given["response"])
             self.paths["answer"] = tuple(kept)
-        self._rules: dict[str, Rule] = dict.fromkeys(_LONG_FORM, "long")
+        # These may be derivations: a gold in a box or behind `####`, or one short line.
+        self._rules: dict[str, Rule] = dict.fromkeys(("solution", "output", "messages"), "long")
         if gold is not None and "answer" in paths:
             self._rules[paths["answer"]] = gold
         if "answer" in self.given:
@@ -87,11 +86,9 @@ class FieldReader:
     ) -> Problem:
         """Return the row as a problem, if asked with a response to it, which is its field or the
         chat's last assistant turn. Raises BadRowError."""
-        if not isinstance(row, dict):
-            raise BadRowError("not a JSON object")
         path, value = self._first(row, "problem")
         if value is None:
-            raise BadRowError(self._missing(row, "problem", path))
+            raise BadRowError(self._missing(row, "problem"))
         turns, text, spoken = read_chat(value, path) if is_chat(value) else ((), value, None)
         text = checked_text(text, path)
         answer, source = self._answer(row, spoken, path, need_answer)
@@ -111,64 +108,31 @@ class FieldReader:
     def judged(self, row: Any, need_answer: bool) -> tuple[Problem, tuple[str, ...]]:
         """Return the problem of a row of responses, its id empty if it has none and its text if it
         has none, and the responses. Raises BadRowError."""
-        if not isinstance(row, dict):
-            raise BadRowError("not a JSON object")
-        place, responses = self._responses(row)
         path, value = self._first(row, "problem")
+        place, responses = self._responses(row)
         text = read_chat(value, path)[1] if is_chat(value) else value
-        if not isinstance(text, str) or not text.strip():
-            if "problem" in self.given:
-                raise BadRowError(self._missing(row, "problem", path))
-            text = ""
+        has_text = isinstance(text, str) and bool(text.strip())
+        if not has_text and "problem" in self.given:
+            raise BadRowError(self._missing(row, "problem"))
+        text = checked_text(text, path) if has_text else ""
         answer, _ = self._answer(row, None, "", need_answer)
-        _, identity = self._identity(row)
         extra = _others(row, place, *path.split("+"))
-        return Problem(identity, text and checked_text(text, path), answer, extra), responses
+        return Problem(self._identity(row)[1], text, answer, extra), responses
 
     def said(self) -> str:
         """Say where problem and answer were taken from: `problem from question, answer from …`."""
         parts = []
         for field in ("problem", "answer"):
-            found = self.taken[field].most_common()
-            counts = [f"{name} ({count})" if len(found) > 1 else name for name, count in found]
-            if counts:
+            if found := self.taken[field].most_common():
+                counts = [f"{name} ({n})" if len(found) > 1 else name for name, n in found]
                 parts.append(f"{field} from {', '.join(counts)}")
         return ", ".join(parts)
 
-    def _identity(self, row: Mapping[str, Any]) -> tuple[str, str]:
-        """Return where the id stands and the id, empty if the row has none."""
-        path, value = self._first(row, "id")
-        if value is None or isinstance(value, dict | list) or not str(value).strip():
-            if "id" in self.given:
-                raise BadRowError(self._missing(row, "id", path))
-            return path, ""
-        whole = isinstance(value, float) and value.is_integer()  # a column with a null in it
-        return path, str(int(value) if whole else value)
-
-    def _responses(self, row: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
-        """Return where a row's responses stand, and them: a text or several, also as JSON."""
-        there = [path for path in self.paths["response"] if value_at(row, path) is not None]
-        if len(there) > 1:
-            raise BadRowError(
-                f"it has {there[0]} and {there[1]}: say which to judge, --field response={there[0]}"
-            )
-        if not there:
-            null = next((path for path in self.paths["response"] if path in row), None)
-            missing = self._missing(row, "response", self.paths["response"][-1])
-            raise BadRowError(f"field {null} is null" if null else missing)
-        value = spoken_alone(value_at(row, there[0]), there[0])
-        if isinstance(value, str) and there[0].endswith("s"):
-            inside = _parsed(value)
-            value = inside if isinstance(inside, list) else value
-        texts = value if isinstance(value, list) else [value]
-        if not texts or not all(isinstance(text, str) for text in texts):
-            wrong = "an empty list" if value == [] else "neither a text nor a list of texts"
-            raise BadRowError(f"field {there[0]} is {wrong}")
-        return there[0], tuple(texts)
-
-    def _first(self, row: Mapping[str, Any], field: FieldName) -> tuple[str, Any]:
+    def _first(self, row: Any, field: FieldName) -> tuple[str, Any]:
         """Return the first path of a field that the row has, and its value; the last path and None
         if there is none. An empty text counts where nothing else is there."""
+        if not isinstance(row, dict):
+            raise BadRowError("not a JSON object")
         empty = None
         for path in self.paths[field]:
             value = value_at(row, path)
@@ -178,22 +142,50 @@ class FieldReader:
                 return path, value
         return empty or (self.paths[field][-1], None)
 
+    def _identity(self, row: Mapping[str, Any]) -> tuple[str, str]:
+        """Return where the id stands and the id, empty if the row has none."""
+        path, value = self._first(row, "id")
+        if value is None or isinstance(value, dict | list) or not str(value).strip():
+            if "id" in self.given:
+                raise BadRowError(self._missing(row, "id"))
+            return path, ""
+        return path, _plain_number(value) if isinstance(value, float) else str(value)
+
+    def _responses(self, row: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+        """Return where a row's responses stand, and them: a text or several, also as JSON."""
+        there = [path for path in self.paths["response"] if value_at(row, path) is not None]
+        if not there:
+            raise BadRowError(self._missing(row, "response"))
+        path = there[0]
+        if len(there) > 1:
+            raise BadRowError(
+                f"it has {path} and {there[1]}: say which to judge, --field response={path}"
+            )
+        value = spoken_alone(value_at(row, path), path)
+        if isinstance(value, str) and path.endswith("s"):
+            inside = _parsed(value)
+            value = inside if isinstance(inside, list) else value
+        texts = value if isinstance(value, list) else [value]
+        if not texts or not all(isinstance(text, str) for text in texts):
+            wrong = "an empty list" if value == [] else "neither a text nor a list of texts"
+            raise BadRowError(f"field {path} is {wrong}")
+        return path, tuple(texts)
+
     def _answer(
         self, row: Mapping[str, Any], spoken: str | None, chat: str, need_answer: bool
     ) -> tuple[str | None, str | None]:
         """Return the gold answer and its path; a chat's last assistant turn is the last resort."""
-        reason: str | None = None
-        found = ((path, value_at(row, path)) for path in self.paths["answer"])
-        said: list[tuple[str, Any]] = (
-            [(chat, spoken)] if spoken and "answer" not in self.given else []
-        )
-        for path, value in (*found, *said):
+        reason = ""
+        found = [(path, value_at(row, path)) for path in self.paths["answer"]]
+        if "answer" not in self.given:
+            found.append((chat, spoken))
+        for path, value in found:
+            rule = "long" if path == chat else self._rules.get(path, "text")
             if value is None:
                 continue
             if isinstance(value, str) and value.strip() in _NO_ANSWERS:
                 reason = reason or f"field {path} is {value.strip() or 'empty'}"
                 continue
-            rule = "long" if path == chat else self._rules.get(path, "text")
             try:
                 answer, place = gold_and_place(value, rule, path)
             except BadRowError as error:
@@ -201,31 +193,35 @@ class FieldReader:
                     raise
                 reason = reason or str(error)
                 continue
-            if HASHES in place:
+            if _HASHES in place:
                 self._rules.setdefault(path, "long")
             self.taken["answer"][f"{path}{place}"] += 1
             return answer, path
-        if not need_answer:
-            return None, None
-        raise BadRowError(reason or self._missing(row, "answer", self.paths["answer"][-1]))
+        if need_answer:
+            raise BadRowError(reason or self._missing(row, "answer"))
+        return None, None
 
-    def _missing(self, row: Mapping[str, Any], field: FieldName, path: str) -> str:
+    def _missing(self, row: Mapping[str, Any], field: FieldName) -> str:
         """Say that a field is not there, what is, and the --field that would do."""
         there = list(_leaf_paths(row))
         names = [shortened(name) for name, _ in there[:_SHOWN]]
         has = f"it has {', '.join(names) or 'no fields'}{' …' if len(there) > _SHOWN else ''}"
         if field in self.given:
-            return f"no {path}, which --field {field} names; {has}"
+            return f"no {self.given[field]}, which --field {field} names; {has}"
+        if null := next((path for path in self.paths[field] if path in row), None):
+            return f"field {null} is null"
         listed = {one for paths in self.paths.values() for one in paths}
         if field == "response":
             listed -= set(ALIASES["answer"])
-        free = [name for name, value in there if name.lower() not in listed and _is_value(value)]
+        free = (
+            name
+            for name, value in there
+            if name.lower() not in listed and isinstance(value, str | int | float | list)
+        )
         best = shortened(next(filter(_LIKE[field].search, free), "NAME"))
         if known := self.taken[field].most_common(1):
             has += f" (rows before it: {field} from {known[0][0]})"
-        said = f"no field {field}; {has}: name the one that holds it, --field {field}={best}"
-        goldless = field == "answer" and best == "NAME"
-        return f"{said} (a gold answer is needed with any reward)" if goldless else said
+        return f"no field {field}; {has}: name the one that holds it, --field {field}={best}"
 
 
 def value_at(row: Any, path: str) -> Any:
@@ -239,23 +235,22 @@ def value_at(row: Any, path: str) -> Any:
         parts = [value_at(row, part) for part in path.split("+")]
         is_all = all(isinstance(part, str) and part.strip() for part in parts)
         return "\n\n".join(parts) if is_all else None
-    inside, at = row, 0
-    while at < len(path):
-        step = _STEP.match(path, at)
-        if step is None:
-            return None
-        at = step.end()
-        if isinstance(inside, str):
-            inside = _parsed(inside)
-        if isinstance(inside, Mapping) and step[1]:
-            key = _key(inside, step[1])
-            inside = None if key is None else inside[key]
-        elif isinstance(inside, Sequence) and not isinstance(inside, str) and step[2]:
-            number = int(step[2])
-            inside = inside[number] if -len(inside) <= number < len(inside) else None
+    steps = list(_STEP.finditer(path))
+    if "".join(step[0] for step in steps) != path:
+        return None
+    for step in steps:
+        name, number = step.groups()
+        if isinstance(row, str):
+            row = _parsed(row)
+        if name and isinstance(row, Mapping):
+            key = _key(row, name)
+            row = None if key is None else row[key]
+        elif number and isinstance(row, list | tuple):
+            at = int(number)
+            row = row[at] if -len(row) <= at < len(row) else None
         else:
             return None
-    return inside
+    return row
 
 
 def _others(row: Mapping[str, Any], *paths: str) -> dict[str, Any]:
@@ -265,6 +260,7 @@ def _others(row: Mapping[str, Any], *paths: str) -> dict[str, Any]:
 
 
 def _parsed(text: str) -> Any:
+    """Return what a text of JSON holds, an object or a list; None for any other."""
     try:
         return parse_json(text) if text.lstrip()[:1] in ("{", "[") else None
     except ValueError:
@@ -294,10 +290,6 @@ def _leaf_paths(
             yield f"{prefix}{key}", value
 
 
-def _is_value(value: Any) -> bool:
-    return isinstance(value, str | int | float | list) and not isinstance(value, bool)
-
-
 def gold_and_place(value: Any, rule: Rule = "text", field: str = "answer") -> tuple[str, str]:
     """Return the gold answer as text, and where in its field it stood, in words.
 
@@ -312,24 +304,29 @@ def gold_and_place(value: Any, rule: Rule = "text", field: str = "answer") -> tu
     if isinstance(value, float):
         if not math.isfinite(value):
             raise BadRowError(f"field {field} is not a finite number")
-        return (str(int(value)) if value.is_integer() else repr(value)), ""
+        return _plain_number(value), ""
     text, place = str(value).strip(), ""
-    _, hashes, behind = text.rpartition("\n")[2].partition(HASHES)
+    _, hashes, behind = text.rpartition("\n")[2].partition(_HASHES)
     if hashes and rule != "boxed":
-        text, place = behind.strip(), f" behind {HASHES}"
+        text, place = behind.strip(), f" behind {_HASHES}"
     elif rule == "hashes":
-        raise BadRowError(f"field {field} has no {HASHES} before the gold answer")
+        raise BadRowError(f"field {field} has no {_HASHES} before the gold answer")
     elif "boxed" in text and (boxed := boxed_answer(text)) is not None:
         return boxed, "'s last box"
     elif rule == "boxed":
         raise BadRowError(f"field {field} has no box around the gold answer")
     elif rule == "long" and (len(text) > _BARE or "\n" in text):
-        raise BadRowError(f"field {field} has no box and no {HASHES} before the gold answer")
+        raise BadRowError(f"field {field} has no box and no {_HASHES} before the gold answer")
     if not text:
         raise BadRowError(f"field {field} is empty")
     if len(text) > LONGEST_ANSWER:
         raise BadRowError(f"field {field} is longer than {LONGEST_ANSWER} characters")
     return text, place
+
+
+def _plain_number(value: float) -> str:
+    """Write 27.0, as a column with a null in it has 27, as 27."""
+    return str(int(value)) if value.is_integer() else repr(value)
 
 
 def is_chat(value: Any) -> bool:

@@ -71,28 +71,29 @@ def load_problems(
     name = "stdin" if source == "-" else source
     reader = FieldReader(spec.fields, fields, spec.gold)
     places, prefix = [], prefix or bare_name(name)
-    field, wanted = _condition(where)
+    field, _, listed = (where or "").partition("=")
+    field, wanted = field.strip(), {value.strip() for value in listed.split(",")}
+    if where is not None and (not field or "" in wanted):
+        raise UserError(f"data.where {shortened(where)}: give FIELD=VALUE, such as level=1,2")
     seen: set[str] = set()
 
     def read(place: str, number: int, row: Any) -> Problem | None:
         problem = reader.problem(row, f"{prefix}-{number}", need_answer, need_response)
         value = str(problem.extra.get(field, ""))
-        if wanted and (value in wanted or len(seen) < _SHOWN_VALUES):
+        if value in wanted or len(seen) < _SHOWN_VALUES:
             seen.add(value)
-        if wanted and value not in wanted:
+        if where is not None and value not in wanted:
             return None
         places.append(place)
         return problem
 
     problems = tuple(read_rows(source_rows(source, split, root), read, limit, skip_bad))
-    if len(problems) != limit and (missing := wanted - seen):
+    missing = wanted - seen if where is not None and len(problems) != limit else set()
+    if missing:
         rest = sorted(seen - wanted - {""}, key=numbers_first)
-        others = ", ".join(map(shortened, rest))
-        asked = " or ".join(shortened(value) for value in sorted(missing))
-        raise UserError(
-            f"data.where: no problem of {name} has {shortened(field)} {asked}"
-            f"{'; others are ' * bool(others)}{others}"
-        )
+        others = f"; others are {', '.join(map(shortened, rest))}" if rest else ""
+        asked = " or ".join(map(shortened, sorted(missing)))
+        raise UserError(f"data.where: no problem of {name} has {shortened(field)} {asked}{others}")
     if not problems:
         raise UserError(f"{name}: no problems in it; one JSON object a line is expected")
     taken = "" if spec.sizes else reader.said()  # what we make has no fields to choose
@@ -104,13 +105,13 @@ def load_all(sources: Sequence[str], split: str, data: DataConfig, **more: Any) 
     """Load several sources as one problem set, with the settings of `data`, of which `more` are
     other values. Raises UserError as `load_problems`, and where two sources share an id."""
     names = [Path(source).name for source in sources]
-    given: dict[str, Any] = {"where": data.where, "limit": data.limit, "root": data.root}
-    given |= {"skip_bad": data.skip_bad, "fields": data.fields, **more}
-    parts = [
-        load_problems(source, split, prefix=source if names.count(name) > 1 else None, **given)
-        for source, name in zip(sources, names, strict=True)
-    ]
-    return joined(parts)
+    given = data.model_dump(include={"where", "limit", "root", "skip_bad", "fields"}) | more
+    return joined(
+        [
+            load_problems(source, split, prefix=source if names.count(name) > 1 else None, **given)
+            for source, name in zip(sources, names, strict=True)
+        ]
+    )
 
 
 def joined(parts: Sequence[ProblemSet]) -> ProblemSet:
@@ -131,7 +132,7 @@ def joined(parts: Sequence[ProblemSet]) -> ProblemSet:
     asked = {(part.prompt, part.answer_format) for part in parts}
     prompt, answer_format = (DEFAULT_PROMPT, None)
     if len(asked) == 1:
-        ((prompt, answer_format),) = asked
+        prompt, answer_format = asked.pop()
     elif (_AS_IT_STANDS, None) in asked:
         prompt = _AS_IT_STANDS
     return ProblemSet(
@@ -142,15 +143,6 @@ def joined(parts: Sequence[ProblemSet]) -> ProblemSet:
         tuple(place for part in parts for place in part.places),
         "; ".join(f"{part.name}: {part.taken}" for part in parts if part.taken),
     )
-
-
-def _condition(where: str | None) -> tuple[str, set[str]]:
-    """Return the field and the values that `where` asks for; no values where it is None."""
-    field, _, listed = (where or "").partition("=")
-    values = {value.strip() for value in listed.split(",")}
-    if where is not None and (not field.strip() or "" in values):
-        raise UserError(f"data.where {shortened(where)}: give FIELD=VALUE, such as level=1,2")
-    return field.strip(), values - {""}
 
 
 class ProblemCursor:
@@ -214,10 +206,9 @@ def read_rows(
             if bad <= _SHOWN_BAD_LINES:
                 shown.append(f"{where}: {reason}")
             continue
-        if found is None:
-            continue
-        count += 1
-        yield found
+        if found is not None:
+            count += 1
+            yield found
     if not bad:
         return
     if bad > len(shown):

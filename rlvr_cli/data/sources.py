@@ -7,8 +7,8 @@ import io
 import os
 import re
 import sys
-import zlib
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from importlib import resources
 from itertools import chain
 from pathlib import Path
@@ -36,10 +36,8 @@ _BATCH, _BATCH_GIB, _BATCH_S = 256, 2, 60.0
 _UNPACKED, _TIMES = 64 << 20, 200
 """Bytes that a gzipped file may unpack to: so many, and so many times its own size."""
 _PACKED = {b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip", b"BZh": "bzip2", b"\xfd7zXZ": "xz"}
-_GZIP = b"\x1f\x8b"
 _ARRAY = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\[|\{\s*\n)")
 """How a text of values over many lines begins: an array, or an object that is spread out."""
-_QUOTED = re.compile(r'"[^"]*"')
 FILE_TYPES = (*COPIES, ".gz", ".yaml", ".yml")
 DEFAULT_PROMPT = "think_answer"
 _MOST_MADE = 20_000
@@ -124,8 +122,11 @@ def set_version(source: str) -> int | None:
 def bare_name(source: str) -> str:
     """Return the prefix of problem ids: the name of a set, or of a file without its directory, so
     that ids do not depend on the location."""
-    is_file = source.endswith(FILE_TYPES) or Path(source).exists()
-    return Path(source).name if is_file else source
+    return Path(source).name if _is_file(source) else source
+
+
+def _is_file(source: str) -> bool:
+    return source.endswith(FILE_TYPES) or Path(source).exists()
 
 
 def has_split(source: str, split: str) -> bool:
@@ -141,11 +142,10 @@ def source_rows(source: str, split: str, root: str | None) -> Iterator[SourceRow
         return _spec_rows(source, spec, split, root)
     if source == "-":
         return json_rows("stdin", sys.stdin.buffer)
-    if source.endswith(FILE_TYPES) or Path(source).exists():
+    if _is_file(source):
         return file_rows(Path(source))
     if "/" in source:
-        only = {cast(Split, split): split}
-        spec = ProblemSetSpec.model_construct(source=source, splits=only)
+        spec = ProblemSetSpec.model_construct(source=source, splits={cast(Split, split): split})
         return _spec_rows(source, spec, split, root)
     names = {_plain(name): name for name in known_sets()}
     near = difflib.get_close_matches(_plain(source), names, 1)
@@ -209,21 +209,21 @@ def file_rows(path: Path) -> Iterator[SourceRow]:
             yield from _parquet_rows(path)
             return
         with path.open("rb") as file:
-            content = _unpacked(path, file)
+            content = _unpacked(file)
             if kind in (".csv", ".tsv"):
                 text = io.TextIOWrapper(content, encoding="utf-8-sig", newline="")
                 yield from _table_rows(path, text, "\t" if kind == ".tsv" else ",;\t")
             else:
                 yield from json_rows(str(path), content)
-    except EOFError:
-        raise UserError(f"{path}: the compressed file ends too soon; get it again whole") from None
+    except (UserError, MemoryError):
+        raise
     except IsADirectoryError:
         raise UserError(
             f"{path}: a directory, where problems are expected; a run or a model is --model {path}"
         ) from None
-    except (OSError, ValueError, csv.Error, zlib.error) as error:
-        reason = _reason(getattr(error, "strerror", None) or error)
-        raise UserError(f"{path}: cannot be read ({reason})") from None
+    except Exception as error:  # whatever a file may hold
+        reason = str(getattr(error, "strerror", None) or error).strip().split("\n")[0]
+        raise UserError(f"{path}: cannot be read ({shortened(reason)})") from None
 
 
 def json_rows(name: str, file: IO[bytes]) -> Iterator[SourceRow]:
@@ -245,40 +245,30 @@ def json_rows(name: str, file: IO[bytes]) -> Iterator[SourceRow]:
             yield where, number, BadRowError(str(error))
 
 
-def _unpacked(path: Path, file: io.BufferedReader) -> io.BufferedReader:
-    """Return what a gzipped file holds, or the file itself. Raises UserError for other packers."""
+class _Unpacked(gzip.GzipFile):
+    """The content of a gzipped file. Raises ValueError past a size that only a bomb has."""
+
+    left = 0
+
+    def read(self, size: int | None = -1) -> bytes:
+        content = super().read(size)
+        self.left -= len(content)
+        if self.left < 0:
+            raise ValueError(f"it unpacks to more than {_TIMES} times its size, as no text does")
+        return content
+
+
+def _unpacked(file: io.BufferedReader) -> io.BufferedReader:
+    """Return what a gzipped file holds, or the file itself. Raises ValueError for other packers."""
     start = file.peek(8)
     for magic, packer in _PACKED.items():
         if start.startswith(magic):
-            raise UserError(f"{path}: packed with {packer}; unpack it, or pack it with gzip")
-    if not start.startswith(_GZIP):
+            raise ValueError(f"packed with {packer}; unpack it, or pack it with gzip")
+    if not start.startswith(b"\x1f\x8b"):
         return file
-    return io.BufferedReader(_Unpacked(path, file))
-
-
-class _Unpacked(io.RawIOBase):
-    """The content of a gzipped file, up to a size that only a bomb passes."""
-
-    def __init__(self, path: Path, packed: io.BufferedReader) -> None:
-        self._path, self._content = path, gzip.GzipFile(fileobj=packed)
-        self._left = _UNPACKED + _TIMES * os.fstat(packed.fileno()).st_size
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        count = self._content.readinto(buffer)
-        self._left -= count
-        if self._left < 0:
-            raise UserError(
-                f"{self._path}: it unpacks to more than {_TIMES} times its size, as no text does; "
-                "unpack it to a file if that is right"
-            )
-        return count
-
-
-def _reason(error: object) -> str:
-    return shortened(str(error).strip().split("\n")[0])
+    content: Any = _Unpacked(fileobj=file)
+    content.left = _UNPACKED + _TIMES * os.fstat(file.fileno()).st_size
+    return io.BufferedReader(content)
 
 
 def _parquet_rows(path: Path) -> Iterator[SourceRow]:
@@ -288,7 +278,7 @@ def _parquet_rows(path: Path) -> Iterator[SourceRow]:
     first = 1
     try:
         with open_regular(path) as content, pyarrow.parquet.ParquetFile(content) as file:
-            _check_columns(path, file.schema_arrow.names)
+            _check_columns(file.schema_arrow.names)
             batches = (part.to_pylist() for part in file.iter_batches(_BATCH, use_threads=False))
             rows: list[Any] | None = []
             while rows is not None:
@@ -296,37 +286,29 @@ def _parquet_rows(path: Path) -> Iterator[SourceRow]:
                 first += len(rows)
                 with bounded(_BATCH_S, _BATCH_GIB * GIB):
                     rows = next(batches, None)
-    except (UserError, OSError):
-        raise
     except MemoryError:
         what = f"the {_BATCH} rows from here on take more than {_BATCH_GIB} GiB"
         raise UserError(f"{path}:{first}: {what}: shorten them") from None
-    except Exception as error:  # whatever a file may hold
-        raise UserError(f"{path}: cannot be read ({_reason(error)})") from None
 
 
 def _table_rows(path: Path, text: IO[str], delimiters: str) -> Iterator[SourceRow]:
     """Yield the rows of a table with a header; of the delimiters it has the most frequent there."""
     lines = bounded_lines(str(path), text)
     header = next(lines, "")
-    delimiter = max(delimiters, key=_QUOTED.sub("", header).count)
+    delimiter = max(delimiters, key=re.sub('"[^"]*"', "", header).count)
     reader = csv.DictReader(chain([header], lines), delimiter=delimiter)
-    _check_columns(path, reader.fieldnames or ())
+    _check_columns(reader.fieldnames or ())
     line = reader.line_num + 1
     for n, row in enumerate(reader, 1):
-        where, line = f"{path}:{line}", reader.line_num + 1
+        found: Any = row
         if more := row.pop(None, ()):
             cells = f"{len(row) + len(more)} cells for {plural(len(row), 'column')}"
-            wrong = f"{cells}: put a text that has a {delimiter!r} in it in quotes"
-            yield where, n, BadRowError(wrong)
-        else:
-            yield where, n, row
+            found = BadRowError(f"{cells}: put a text that has a {delimiter!r} in it in quotes")
+        yield f"{path}:{line}", n, found
+        line = reader.line_num + 1
 
 
-def _check_columns(path: Path, names: Iterable[str]) -> None:
-    """Raise UserError for a duplicate column, which would silently replace the first."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise UserError(f"{path}: the column {shortened(name)} stands twice")
-        seen.add(name)
+def _check_columns(names: Sequence[str]) -> None:
+    """Raise ValueError for a duplicate column, which would silently replace the first."""
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise ValueError(f"the column {shortened(twice[0])} stands twice")

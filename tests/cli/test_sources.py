@@ -90,7 +90,7 @@ BAD = {
     "a compressed file that ends too soon": (
         ("eval", "a.jsonl.gz"),
         {"a.jsonl.gz": gzip.compress(jsonl(*[GSM8K] * 99).encode())[:-9]},
-        "a.jsonl.gz: the compressed file ends too soon; get it again whole",
+        "a.jsonl.gz: cannot be read (Compressed file ended before",
     ),
     "a field that is not there": (
         ("eval", "a.jsonl", "--field", "answer=b.c[0]"),

@@ -256,9 +256,9 @@ def test_a_gzipped_file_is_known_by_its_content(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (gzip.compress(json.dumps(ROWS).encode())[:-20], "the compressed file ends too soon"),
+        (gzip.compress(json.dumps(ROWS).encode())[:-20], "Compressed file ended before"),
         (gzip.compress(b"{}\n")[:-8] + b"\0" * 8, "cannot be read"),
-        (b"\x1f\x8b\x08" + b"\xff" * 40, "cannot be read|ends too soon"),
+        (b"\x1f\x8b\x08" + b"\xff" * 40, "cannot be read"),
         (b"\x28\xb5\x2f\xfd" + b"0" * 40, "packed with zstd; unpack it, or pack it with gzip"),
         (b"PK\x03\x04" + b"0" * 40, "packed with zip"),
     ],
