@@ -9,7 +9,6 @@ from typer.main import get_command
 
 from rlvr_cli.cli.listings import tables
 from rlvr_cli.cli.main import app
-from rlvr_cli.cli.options import SettingsCommand, shown_defaults
 from rlvr_cli.config import Config
 from rlvr_cli.core.settings import settings_of
 
@@ -34,11 +33,10 @@ def commands_page() -> str:
     for name, command in group.commands.items():
         lines += ["", f"## rlvr {name}", "", *_help_lines(command.help)]
         lines += ["", "| option | meaning | default |", "| --- | --- | --- |"]
-        defaults = shown_defaults(name) if isinstance(command, SettingsCommand) else {}
         for one in command.params:
             flags = ", ".join(f"`{flag}`" for flag in one.opts if flag.startswith("-"))
-            meaning = one.help.partition(" [dim]")[0]
-            cells = [flags or f"`{one.name.upper()}`", meaning, defaults.get(one.name, "")]
+            meaning, _, default = one.help.partition(" [dim]\\[default: ")
+            cells = [flags or f"`{one.name.upper()}`", meaning, default.removesuffix("][/]")]
             lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
     return "\n".join(lines) + "\n"
 

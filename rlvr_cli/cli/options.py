@@ -73,7 +73,11 @@ class SettingsCommand(TyperCommand):
                     own[one.name].help += one.help[one.help.rfind(" [dim]") :]
             made = [one for one in made if one.name not in own]
             self.made = [one.name for one in made]
-            self._options = sorted([*made, *self._options], key=_panel)
+            panels = [None, *PANELS]
+            self._options = sorted(
+                [*made, *self._options],
+                key=lambda one: panels.index(getattr(one, "rich_help_panel", None)),
+            )
         return self._options
 
     @params.setter
@@ -85,40 +89,37 @@ class SettingsCommand(TyperCommand):
         return super().invoke(ctx)
 
 
-def _panel(option: Any) -> int:
-    panel = getattr(option, "rich_help_panel", None)
-    return PANELS.index(panel) if panel in PANELS else -1
-
-
 def setting_options(command: Any) -> list[Any]:
     """Return an option for each setting that has a flag of the command. Numbers are taken as text:
-    the setting itself says what is wrong with one."""
-    from rlvr_cli.config import flags_of
+    the setting itself says what is wrong with one. Help shows the default, and that of the built-in
+    policy where it has one of its own."""
+    from rlvr_cli.config import flags_of, yaml_layer
 
-    shown = shown_defaults(command)
+    tiny = yaml_layer(Path(str(resources.files("rlvr_cli") / "tiny" / "rlvr.yaml")))
+    of_tiny = {one.key: one.value for one in tiny}
     made = list[Parameter]()
     for name, one in flags_of(command).items():
-        note = f" [dim]\\[default: {shown[name]}][/]" if name in shown else ""
-        said: dict[str, Any] = {
-            "help": escape(one.meaning) + note,
-            "metavar": one.use.metavar or _metavar(one),
-        }
-        several = any(kind in str(one.annotation) for kind in ("tuple", "dict"))
+        text = escape(one.meaning)
+        special = one.use.default_in.get(command)
+        if special or not (one.default is None or one.default is False or one.default == {}):
+            ours, theirs = _number(one.default), _number(of_tiny.get(one.name, one.default))
+            default = special or (ours if theirs == ours else f"{ours}; tiny: {theirs}")
+            text += f" [dim]\\[default: {default}][/]"
+        types = (one.annotation, *get_args(one.annotation))
+        number = next((f"<{kind.__name__}>" for kind in (int, float) if kind in types), None)
+        said: dict[str, Any] = {"help": text, "metavar": one.use.metavar or number}
         flag = str(one.use.flag)
         if not flag.startswith("--"):
             option: Any = typer.Argument(**said)
         else:
-            of_training = TRAINING if one.use.read_by == ("train",) else SAMPLING
-            panel = one.use.panel or of_training
+            panel = one.use.panel or (TRAINING if one.use.read_by == ("train",) else SAMPLING)
             said["rich_help_panel"] = None if panel == "Options" else panel
             option = typer.Option(*filter(None, (SHORT.get(flag), flag)), **said)
-        kind: Any = bool if one.annotation is bool else list[str] | None if several else str | None
-        default = False if kind is bool else None
-        made.append(
-            Parameter(
-                name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
-            )
-        )
+        several = any(kind in str(one.annotation) for kind in ("tuple", "dict"))
+        is_flag = one.annotation is bool
+        kind: Any = bool if is_flag else list[str] | None if several else str | None
+        annotation, unset = Annotated[kind, option], False if is_flag else None
+        made.append(Parameter(name, Parameter.KEYWORD_ONLY, default=unset, annotation=annotation))
 
     def flags() -> None: ...
 
@@ -126,29 +127,6 @@ def setting_options(command: Any) -> list[Any]:
     app = typer.Typer(add_completion=False)
     app.command()(flags)
     return list(typer.main.get_command(app).params)
-
-
-def shown_defaults(command: Any) -> dict[str, str]:
-    """Return the default of each flag of a command, by the name of its parameter: the built-in one,
-    and that of the built-in policy where it has one of its own."""
-    from rlvr_cli.config import flags_of, yaml_layer
-
-    own = yaml_layer(Path(str(resources.files("rlvr_cli") / "tiny" / "rlvr.yaml")))
-    shown = {}
-    for name, one in flags_of(command).items():
-        special = one.use.default_in.get(command)
-        if special is None and (one.default is None or one.default is False or one.default == {}):
-            continue
-        theirs = own.at(one.name, one.default)
-        is_own = special is None and theirs != one.default
-        text = special or _number(one.default)
-        shown[name] = f"{text}; tiny: {_number(theirs)}" if is_own else text
-    return shown
-
-
-def _metavar(one: Any) -> str | None:
-    types = {one.annotation, *get_args(one.annotation)}
-    return next((f"<{kind.__name__}>" for kind in (int, float) if kind in types), None)
 
 
 def _number(value: Any) -> str:

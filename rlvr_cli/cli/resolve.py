@@ -11,7 +11,7 @@ from rlvr_cli.config import (
     OF_A_MODEL,
     SETTINGS,
     Config,
-    Layer,
+    Given,
     flag_layer,
     flags_of,
     in_order,
@@ -24,14 +24,18 @@ from rlvr_cli.config import (
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import read_regular, reading
-from rlvr_cli.core.settings import Command, leaves
+from rlvr_cli.core.settings import NONE, Command
 from rlvr_cli.core.text import LONGEST_ANSWER, shortened
 from rlvr_cli.core.types import FieldName
+from rlvr_cli.data.prompts import TEMPLATES, is_kept_template
 from rlvr_cli.data.sources import canonical
+from rlvr_cli.model.loading import DEFAULTS_FILE, TINY, model_directory
 
 LORA_RATE = 10.0
 """The learning rate of an adapter over that of all weights (Schulman et al. 2025)."""
 _LONGEST_NAME = 255
+"""Bytes of a file's name; a longer --system is a text."""
+_PENALTY = ("algorithm.kl", "algorithm.kl.kind", "algorithm.kl.coef")
 
 
 def given_flags(parameters: Mapping[str, Any], command: Command) -> dict[str, Any]:
@@ -43,26 +47,20 @@ def given_flags(parameters: Mapping[str, Any], command: Command) -> dict[str, An
         if value is None or value is False or value in ([], ()):
             continue
         types = {one.annotation, *get_args(one.annotation)}
-        if one.name == "data.source" and not isinstance(value, str):
+        if one.name == "data.source":
             named = tuple(map(canonical, value))
             value = named[0] if len(named) == 1 else named
         elif one.name == "data.fields":
-            value = fields_given(value)
+            value = _fields(value)
         elif one.name == "data.system":
             value = _text_or_file(value)
         elif isinstance(value, list):
             value = tuple(value)
         elif types & {int, float} or one.name == "algorithm.kl":
-            value = _number(value)
+            for kind in (float, int):  # what is no number the setting's type refuses
+                with suppress(ValueError):
+                    value = kind(parameters[name])
         given[one.name] = value
-    return given
-
-
-def _number(given: Any) -> Any:
-    """Return a text as the number that it is, else as it is: the setting's type refuses it."""
-    for kind in (int, float):
-        with suppress(ValueError):
-            return kind(given)
     return given
 
 
@@ -75,18 +73,17 @@ def _text_or_file(given: str) -> str:
         return read_regular(Path(given), LONGEST_ANSWER).decode().strip()
 
 
-def fields_given(given: Iterable[str] | None) -> dict[FieldName, str]:
+def _fields(given: Iterable[str]) -> dict[str, str]:
     """Return the paths of `--field NAME=path`. Raises UserError for another form or name."""
-    found: dict[FieldName, str] = {}
-    for one in given or ():
+    found = {}
+    for one in given:
         name, _, path = one.partition("=")
-        field = next((field for field in get_args(FieldName) if field == name), None)
-        if field is None or not path:
+        if name not in get_args(FieldName) or not path:
             raise UserError(
                 f"--field {shortened(one)}: write it as NAME=path, with NAME one of "
                 f"{', '.join(get_args(FieldName))}, such as answer=reward.truth[0]"
             )
-        found[field] = path
+        found[name] = path
     return found
 
 
@@ -100,38 +97,57 @@ def load(
     """Return the configuration of, in rising order: the model's own file or a parent run, --config,
     flags, --set. Raises UserError for a flag or an assignment that the command does not read."""
     given = _given(flags, sets)
-    for layer in given:
-        _refuse_unread(layer, command)
-    layers = [yaml_layer(_recipe(file)), *given] if file else given
+    for one in given:
+        setting = setting_at(one.key)
+        if setting is None or command in setting.use.read_by:
+            continue
+        if command == "responses" and "eval" in setting.use.read_by:
+            raise UserError(f"{one.origin}: --responses does not read {one.key}")
+        readers = [name for name in setting.use.read_by if name != "responses"]
+        verb = "reads" if len(readers) == 1 else "read"
+        raise UserError(f"{one.origin}: only rlvr {' and '.join(readers)} {verb} {one.key}")
+    if file:
+        given = [*yaml_layer(_recipe(file)), *given]
+    chosen = {one.key: one.value for one in given}
     if parent is not None:
         if "model" in flags:
             raise UserError(f"--from {parent} brings its own model; leave --model out")
-        saved, begins = _parent_layers(parent)
-        if not any(layer.sets("reward.functions") for layer in layers):
-            _refuse_code_of(saved)
-        return resolve([saved, begins, *layers])
+        return resolve([*_parent(parent, "reward.functions" in chosen), *given])
     if command == "responses":
-        return resolve(layers)
-    model = next(
-        (m for layer in reversed(layers) if (m := layer.at("model"))), SETTINGS["model"].default
-    )
-    own = _own_settings(model)[0] if isinstance(model, str) else Layer("model", {})
-    return resolve([own, *_rate_of_an_adapter(own, layers), *layers])
+        return resolve(given)
+    model = chosen.get("model") or SETTINGS["model"].default
+    own = _own_settings(model)[0] if isinstance(model, str) else []
+    # An adapter's learning rate is another one than a model's own for all weights, where none is
+    # given, and the other way round.
+    theirs = {one.key: one.value for one in own}
+    was_adapter = theirs.get("lora.rank") is not None
+    rate = theirs.get("optim.lr", SETTINGS["optim.lr"].default)
+    is_adapter = (theirs | chosen).get("lora.rank") is not None
+    if was_adapter != is_adapter and isinstance(rate, int | float):
+        rate = min(1.0, rate * LORA_RATE if is_adapter else rate / LORA_RATE)
+        own = [*own, Given("optim.lr", rate, f"the learning rate of {model}")]
+    return resolve([*own, *given])
 
 
-def _given(flags: dict[str, Any], sets: Iterable[str] | None) -> list[Layer]:
-    """Return the layers of flags and --set; of --algo FILE the row that is its `base`, then its
-    cells."""
-    layers = []
+def _given(flags: dict[str, Any], sets: Iterable[str] | None) -> list[Given]:
+    """Return what flags and --set give; of --algo FILE the row that is its `base`, and its cells.
+    Raises UserError where --kl and --set give the penalty two coefficients."""
+    given: list[Given] = []
     for key, value in flags.items():
         if key != "algo" or not value.endswith((".yaml", ".yml")):
-            layers.append(flag_layer(key, value))
+            given += flag_layer(key, value)
             continue
         origin = f"--algo {shortened(value)}"
-        cells = yaml_layer(Path(value), origin).values
-        layers.append(Layer(origin, {"algo": cells.pop("base", "grpo")}))
-        layers.append(Layer(origin, {"algorithm": cells}))
-    return in_order([*layers, *set_layer(sets or ())])
+        cells = yaml_layer(Path(value), origin)
+        base = next((one.value for one in cells if one.key == "base"), "grpo")
+        given.append(Given("algo", base, origin))
+        given += [Given(f"algorithm.{one.key}", *one[1:]) for one in cells if one.key != "base"]
+    assigned, kl = set_layer(sets or ()), flags.get("algorithm.kl")
+    for one in assigned:
+        names_estimator = kl and isinstance(one.value, str) and one.value != NONE
+        if kl is not None and one.key in _PENALTY and not names_estimator:
+            raise UserError(f"--kl {kl} and {one.origin} set one coefficient; leave one out")
+    return in_order([*given, *assigned])
 
 
 def _recipe(file: Path) -> Path:
@@ -142,110 +158,66 @@ def _recipe(file: Path) -> Path:
     return next((one for one in theirs if known and one.is_file()), file)
 
 
-def _rate_of_an_adapter(own: Layer, layers: Sequence[Layer]) -> list[Layer]:
-    """Return the learning rate where a model's own is for all weights and an adapter is asked for,
-    or the other way round, and none is given."""
-    ranks = [layer.at("lora.rank") for layer in (own, *layers) if layer.sets("lora.rank")]
-    was_adapter, is_adapter = own.at("lora.rank") is not None, [None, *ranks][-1] is not None
-    rate = own.at("optim.lr", SETTINGS["optim.lr"].default)
-    if was_adapter == is_adapter or not isinstance(rate, int | float):
-        return []
-    rate = min(1.0, rate * LORA_RATE if is_adapter else rate / LORA_RATE)
-    return [Layer(own.origin, {"optim": {"lr": rate}})]
-
-
-def _refuse_code_of(saved: Layer) -> None:
-    """Raise UserError where a run's directory names functions that would be loaded."""
-    functions = saved.at("reward.functions")
-    if not isinstance(functions, list) or not all(isinstance(one, str) for one in functions):
-        return  # none, or what resolving refuses
-    with suppress(ValueError):
-        if any(one.is_own for one in parse_rewards(functions)):
-            again = " ".join(f"--reward {shortened(one)}" for one in functions)
-            raise UserError(
-                f"{saved.origin}: its rewards are code, which no directory may have run; if they "
-                f"are yours, add {again}"
-            )
-
-
-def _parent_layers(run: Path) -> list[Layer]:
+def _parent(run: Path, has_rewards: bool) -> list[Given]:
     """Return the settings of a run, and its newest whole checkpoint as the parent. Raises UserError
-    for what is no run, or has no checkpoint."""
+    for what is no run, has no checkpoint, or has rewards of its own where none are given."""
     from rlvr_cli.runs.checkpoint import latest_valid
 
-    saved = run_layer(run, "--from")
-    if saved.sets("reward.sources"):  # of the functions of that run: a new one fills in its own
-        del saved.values["reward"]["sources"]
+    saved = [
+        one
+        for one in run_layer(run, "--from")
+        if setting_at(one.key) != SETTINGS["reward.sources"]  # which a new run fills in
+    ]
     checkpoint, _ = latest_valid(run)
     if checkpoint is None:
         raise UserError(f"--from {run}: it has no checkpoint yet")
-    return [saved, Layer(f"--from {run}", {"parent": str(checkpoint.path)})]
+    if not has_rewards:
+        _refuse_code_of(saved)
+    return [*saved, Given("parent", str(checkpoint.path), f"--from {run}")]
 
 
-def _refuse_unread(layer: Layer, command: Command) -> None:
-    for key, _ in leaves(layer.values):
-        one = setting_at(key)
-        if one is None or command in one.use.read_by:
-            continue
-        if command == "responses" and "eval" in one.use.read_by:
-            raise UserError(f"{layer.origin}: --responses does not read {key}")
-        readers = [name for name in one.use.read_by if name != "responses"]
-        verb = "reads" if len(readers) == 1 else "read"
-        raise UserError(f"{layer.origin}: only rlvr {' and '.join(readers)} {verb} {key}")
+def _refuse_code_of(saved: Sequence[Given]) -> None:
+    """Raise UserError where a run's directory names functions that would be loaded."""
+    for _, functions, origin in (one for one in saved if one.key == "reward.functions"):
+        with suppress(ValueError, TypeError, AttributeError):  # which resolving refuses
+            if any(one.is_own for one in parse_rewards(functions)):
+                again = " ".join(f"--reward {shortened(one)}" for one in functions)
+                raise UserError(
+                    f"{origin}: its rewards are code, which no directory may have run; if they "
+                    f"are yours, add {again}"
+                )
 
 
 def say_own_settings(models: Iterable[str], display: Display) -> None:
     """Say which settings came with each model, and what of its file was not read."""
-    from rlvr_cli.model.loading import TINY
-
-    of_data = ", ".join(sorted(OF_A_MODEL["data"]))
-
     for model in dict.fromkeys(models):
         own, left_out = _own_settings(model)
-        if own.values and model != TINY:
-            listed = ", ".join(f"{key} {value!r}" for key, value in leaves(own.values))
-            display.say("settings", f"{own.origin}: {listed}")
+        if own and model != TINY:
+            listed = ", ".join(f"{one.key} {one.value!r}" for one in own)
+            display.say("settings", f"{own[0].origin}: {listed}")
         if left_out:
-            names = ", ".join(left_out)
+            names = ", ".join(one.key for one in left_out)
             display.warn(
-                f"{own.origin}: not read: {names:.200}; of a model's own settings only "
-                f"{', '.join(OF_A_MODEL)} are, and of data only {of_data}"
+                f"{left_out[0].origin}: not read: {names:.200}; of a model's own settings only "
+                f"{', '.join(OF_A_MODEL)} are, and of data only {', '.join(OF_A_MODEL['data'])}"
             )
 
 
-def _own_settings(model: str) -> tuple[Layer, list[str]]:
-    """Return the settings in the model's directory, and the names of those that are not read.
-
-    Only the built-in policy's file may say anything. Raises UserError for a prompt in another file.
-    """
-    from rlvr_cli.data.prompts import TEMPLATES, is_kept_template
-    from rlvr_cli.model.loading import DEFAULTS_FILE, TINY, model_directory
-
+def _own_settings(model: str) -> tuple[list[Given], list[Given]]:
+    """Return the settings in the model's directory, and those that are not read: only the built-in
+    policy's file may say anything. Raises UserError for a prompt in another file."""
     file = Path(model_directory(model)) / DEFAULTS_FILE
-    if not file.is_file():
-        return Layer(str(file), {}), []
-    layer = yaml_layer(file, str(file))
+    found = yaml_layer(file, str(file)) if file.is_file() else []
     if model == TINY:
-        return layer, []
-    values: dict[str, Any] = {}
-    left_out = []
-    for section, found in layer.values.items():
-        allowed = OF_A_MODEL.get(section)
-        if allowed is True or (allowed and not isinstance(found, dict)):
-            values[section] = found
-        elif allowed:
-            values[section] = {key: value for key, value in found.items() if key in allowed}
-            left_out += [f"{section}.{key}" for key in found if key not in allowed]
-        else:
-            left_out.append(f"{section}")
-    own = Layer(layer.origin, values)
-    prompt = own.at("data.prompt") if own.sets("data.prompt") else None
+        return found, []
+    own = [one for one in found if (known := setting_at(one.key)) and known.use.kept]
+    prompt = next((one.value for one in own if one.key == "data.prompt"), None)
     if isinstance(prompt, str) and not is_kept_template(prompt):
         raise UserError(
             f"{file}: data.prompt {prompt:.80} is neither {', '.join(TEMPLATES)} nor a text with "
             "{problem} in it, and no other file is read for a model; give it with --prompt"
         )
-    return own, left_out
+    return own, [one for one in found if one not in own]
 
 
 def load_again(
@@ -255,23 +227,24 @@ def load_again(
     Raises UserError for a setting that would change it, and for any of the `others`, options that
     were given and are no settings."""
     given, saved = _given(flags, sets), run_layer(run, "--resume")
-    functions = saved.at("reward.functions", SETTINGS["reward.functions"].default)
-    named = list(flags.get("reward.functions", ())) == functions  # the run's own, once more
-    if not named:
+    before = {one.key: one.value for one in saved}
+    functions = before.get("reward.functions", SETTINGS["reward.functions"].default)
+    if list(flags.get("reward.functions", ())) == functions:  # the run's own, once more
+        given = [one for one in given if one.key != "reward.functions"]
+    else:
         _refuse_code_of(saved)
-    changes = [layer for layer in given if not (named and layer.sets("reward.functions"))]
     as_it_was = f"--resume goes on with {run} as it was"
-    free = dict.fromkeys(one.said_at for one in SETTINGS.values() if one.use.on_resume == "free")
-    for key in [*(key for layer in changes for key, _ in leaves(layer.values)), *others]:
-        one = setting_at(key)
-        if one is None or one.use.on_resume != "free":
+    for key in [*(one.key for one in given), *others]:
+        setting = setting_at(key)
+        if setting is None or setting.use.on_resume != "free":
+            free = [one.said_at for one in SETTINGS.values() if one.use.on_resume == "free"]
             raise UserError(
-                f"{as_it_was}: {key} cannot change, only {', '.join(free)} can; rlvr train --from "
-                f"{run} begins a new run from its weights"
+                f"{as_it_was}: {key} cannot change, only {', '.join(dict.fromkeys(free))} can; "
+                f"rlvr train --from {run} begins a new run from its weights"
             )
-    config = resolve([saved, *changes])
+    config = resolve([*saved, *given])
     schedule = config.optim.schedule
-    if schedule != "constant" and config.steps != saved.at("steps", config.steps):
+    if schedule != "constant" and config.steps != before.get("steps", config.steps):
         raise UserError(
             f"{as_it_was}: steps cannot change with optim.schedule {schedule}, which sets the "
             "learning rate by the share of all steps"

@@ -1,94 +1,111 @@
-"""Put one layer of settings over another, and answer for names that are none."""
+"""Put one setting over those before it, and answer for names that are none."""
 
 import difflib
+from collections.abc import Iterable
 from importlib import resources
 from types import NoneType
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.settings import NONE, Section, kinds, leaves, settings_of
+from rlvr_cli.core.settings import NONE, Section, is_section, kinds, leaves, settings_of
 from rlvr_cli.core.text import shortened, shown
 from rlvr_cli.core.yaml_text import load_yaml
 
+Flat = dict[str, Any]
+"""Settings by dotted name; a choice has its `.kind` and cells there, or None under its own name."""
 
-def overlay(
-    section: type[Section],
-    base: dict[str, Any],
-    top: dict[str, Any],
-    origin: str,
-    prefix: str = "",
-    root: type[Section] | None = None,
-) -> dict[str, Any]:
-    """Put the settings of `top` over those of `base`, section by section.
 
-    A choice is set by the name of a kind (`surrogate: cispo`, `kl: none`), by a number where it has
-    one (`kl: 0.01`), or by a mapping, whose cells go to the kind that it names or else to the one
-    that is there. Another kind starts from its own defaults: the cells of the one before are
-    dropped, unless the two kinds share them all. Raises UserError, beginning with `origin`, for a
-    key or a kind that does not exist.
+def assign(root: type[Section], values: Flat, key: str, value: Any, origin: str) -> None:
+    """Set one setting among the `values`.
+
+    A choice is set by the name of a kind (`surrogate`=cispo, `kl`=none), or by a number where it
+    has one (`kl`=0.01); its cells are those of the kind that is there. Raises UserError, beginning
+    with `origin`, for a name or a kind that does not exist.
     """
-    merged, root = dict(base), root or section
-    for key, value in top.items():
-        name = f"{prefix}{shortened(str(key))}"
-        if key not in section.model_fields:
-            whole = next((leaf for leaf, _ in leaves({name: value})), name)
-            answer = foreign_answer(whole)
-            hint = f"{name} is not a setting; {_nearest(section, str(key), prefix, root)}"
-            raise UserError(f"{origin}: {answer or hint}")
-        annotation = section.model_fields[key].annotation
+    section, parts = root, key.split(".")
+    for end, part in enumerate(parts, 1):
+        name, rest = shortened(".".join(parts[:end])), parts[end:]
+        if part not in section.model_fields:
+            prefix = name.removesuffix(shortened(part))
+            hint = f"{name} is not a setting; {_nearest(section, part, prefix, root)}"
+            raise UserError(f"{origin}: {foreign_answer(key) or hint}")
+        annotation: Any = section.model_fields[part].annotation
         types = {annotation, *get_args(annotation)}
-        if kinds(annotation):
-            merged[key] = _choose(annotation, base.get(key), value, origin, name, root)
-        elif isinstance(annotation, type) and issubclass(annotation, Section):
-            if not isinstance(value, dict):
-                known = _known(annotation, f"{name}.")
+        if found := kinds(annotation):
+            if rest in ([], ["kind"]):
+                return _choose(values, name, found, NoneType in types, value, origin)
+            kind = values.get(f"{name}.kind")
+            if kind is None:
+                raise UserError(
+                    f"{origin}: {name} is none here and has no {shortened('.'.join(rest))}; choose "
+                    f"one first, {name}=KIND of {', '.join(found)}"
+                )
+            section = found[kind]
+            others = [other for other in found if rest[0] in found[other].model_fields]
+            if others and kind not in others:
+                raise UserError(
+                    f"{origin}: {name} {kind} has no {rest[0]}; choose {name}="
+                    f"{' or '.join(others)}, or leave it out"
+                )
+        elif is_section(annotation):
+            section = annotation
+            if not rest and value != {}:
+                known = ", ".join(f"{name}.{inside}" for inside in section.model_fields)
                 raise UserError(f"{origin}: {name} is a section; set one of {known}")
-            inside = base.get(key, {})
-            merged[key] = overlay(annotation, inside, value, origin, f"{name}.", root)
-        elif isinstance(value, dict) and isinstance(base.get(key), dict):
-            merged[key] = base[key] | value
+        elif get_origin(annotation) is dict and (rest or isinstance(value, dict)):
+            values[name] = values.get(name, {}) | ({".".join(rest): value} if rest else value)
+            return None
+        elif rest:
+            raise UserError(f"{origin}: {shortened(key)} is not a setting; {name} has none inside")
         elif isinstance(value, bool) and types & {int, float} and bool not in types:
             raise UserError(f"{origin}: {name} must be a number, not {value}")
         else:
-            merged[key] = value
-    return merged
+            values[name] = value
+    return None
 
 
 def _choose(
-    annotation: Any,
-    old: dict[str, Any] | None,
-    value: Any,
-    origin: str,
-    name: str,
-    root: type[Section],
-) -> dict[str, Any] | None:
-    found, is_optional = kinds(annotation), NoneType in get_args(annotation)
-    first = next(iter(found.values()))
+    values: Flat, name: str, found: dict[str, Any], is_optional: bool, value: Any, origin: str
+) -> None:
+    """Set a choice by a kind, a number or none. Another kind starts from its own defaults: the
+    cells of the one before are dropped, unless the two kinds share them all."""
+    old, first = values.get(f"{name}.kind"), next(iter(found.values()))
+    number = None
     if first.number and type(value) in (int, float):
-        default = first.model_fields["kind"].default
-        value = {"kind": old["kind"] if old else default, first.number: value} if value else NONE
-    if is_optional and value in (None, NONE, {"kind": NONE}):
-        return None
-    cells = value if isinstance(value, dict) else {"kind": value}
-    if "kind" not in cells and old is None:
-        named = shortened(", ".join(map(str, cells)))
-        raise UserError(
-            f"{origin}: {name} is none here and has no {named}; choose one "
-            f"first, {name}=KIND of {', '.join(found)}"
-        )
-    kind = cells.get("kind", old and old["kind"])
-    if not isinstance(kind, str) or kind not in found:
+        if value < 0:
+            raise UserError(f"{origin}: {name} must be 0 or more, not {value}")
+        number, value = value, (old or first.model_fields["kind"].default) if value else NONE
+    if is_optional and value in (None, NONE):
+        drop(values, name)
+        values[name] = None
+        return
+    if not isinstance(value, str) or value not in found:
         listed = ", ".join([*found, *([NONE] if is_optional else [])])
-        raise UserError(f"{origin}: {name} cannot be {shown(kind)}; choose from {listed}")
-    for cell in (name for name in cells if name not in found[kind].model_fields):
-        if others := [other for other in found if cell in found[other].model_fields]:
-            raise UserError(
-                f"{origin}: {name} {kind} has no {cell}; choose {name}={' or '.join(others)}, or "
-                "leave it out"
-            )
-    if old is None or found[old["kind"]] is not found[kind]:
-        old = found[kind].model_construct(kind=kind).model_dump()
-    return overlay(found[kind], old, {**cells, "kind": kind}, origin, f"{name}.", root)
+        raise UserError(f"{origin}: {name} cannot be {shown(value)}; choose from {listed}")
+    if old is None or found[old] is not found[value]:
+        drop(values, name)
+        values |= leaves(found[value].model_construct(kind=value).model_dump(), f"{name}.")
+    values[f"{name}.kind"] = value
+    if number is not None:
+        values[f"{name}.{first.number}"] = number
+
+
+def drop(values: Flat, name: str) -> None:
+    """Remove a setting and all inside it."""
+    for key in [key for key in values if key == name or key.startswith(f"{name}.")]:
+        del values[key]
+
+
+def nested(flat: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Return settings by dotted name as sections inside one another."""
+    found: dict[str, Any] = {}
+    for key, value in flat:
+        inside = found
+        *path, last = key.split(".")
+        for part in path:
+            inside = inside.setdefault(part, {})
+        inside[last] = value
+    return found
 
 
 def _nearest(section: type[Section], key: str, prefix: str, root: type[Section]) -> str:
@@ -103,11 +120,8 @@ def _nearest(section: type[Section], key: str, prefix: str, root: type[Section])
     alike = difflib.get_close_matches(key, last.values(), 1)
     if found := same or [name for name in last if alike and last[name] == alike[0]]:
         return f"did you mean {found[0]}?"
-    return f"known: {_known(section, prefix)}; rlvr train --settings lists all"
-
-
-def _known(section: type[Section], prefix: str) -> str:
-    return ", ".join(f"{prefix}{key}" for key in section.model_fields)
+    known = ", ".join(f"{prefix}{inside}" for inside in section.model_fields)
+    return f"known: {known}; rlvr train --settings lists all"
 
 
 def foreign_names() -> tuple[dict[str, list[str]], dict[str, str]]:

@@ -1,20 +1,19 @@
-"""Layers of settings, one source each: a model's own file, `--config`, a flag, `--set`; and the
+"""Settings as each source gives them, a model's own file, `--config`, a flag or `--set`, and the
 configuration that they make together."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 from pydantic import ValidationError
 
 from rlvr_cli.algorithm.presets import ALGORITHMS
-from rlvr_cli.config.overlay import overlay
+from rlvr_cli.config.overlay import Flat, assign, drop, nested
 from rlvr_cli.config.sections import Config
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import open_regular, reading
-from rlvr_cli.core.settings import Command, Setting, differences, settings_of
+from rlvr_cli.core.settings import NONE, Command, Setting, leaves, settings_of
 from rlvr_cli.core.text import shortened, shown, what_is_wrong
 from rlvr_cli.core.yaml_text import LARGEST_YAML, load_yaml
 
@@ -22,6 +21,9 @@ SETTINGS: dict[str, Setting] = {}
 """Each setting by dotted name; of those that several kinds have the first."""
 for _one in settings_of(Config):
     SETTINGS.setdefault(_one.name, _one)
+OF_A_MODEL = nested((key, True) for key, one in SETTINGS.items() if one.use.kept)
+"""What a checkpoint says of the settings it was trained and measured with. Nothing else is read of
+a model directory: which problems, and what of this machine, is not for a stranger to say."""
 
 
 def setting_at(key: str) -> Setting | None:
@@ -34,43 +36,34 @@ def setting_at(key: str) -> Setting | None:
 def flags_of(command: Command) -> dict[str, Setting]:
     """Return the setting of each flag of a command, by the name of its parameter."""
     own = (one for one in SETTINGS.values() if one.said_at == one.name)
-    named = ((one.use.parameter(command), one) for one in own)
-    return {name: one for name, one in named if name is not None}
+    return {name: one for one in own if (name := one.use.parameter(command)) is not None}
 
 
-OF_A_MODEL: dict[str, Any] = {}
-"""What a checkpoint says of the settings it was trained and measured with, by section; True for one
-outside of any. Nothing else is read of a model directory: which problems, and what of this machine,
-is not for a stranger to say."""
-for _section, _, _name in (key.rpartition(".") for key, one in SETTINGS.items() if one.use.kept):
-    if _section:
-        OF_A_MODEL.setdefault(_section, set()).add(_name)
-    else:
-        OF_A_MODEL[_name] = True
+class Given(NamedTuple):
+    """A setting by its dotted name as one source gave it, which error messages name."""
 
-
-@dataclass(frozen=True)
-class Layer:
-    """Settings from one place, which error messages name."""
-
+    key: str
+    value: Any
     origin: str
-    values: dict[str, Any]
-
-    def at(self, key: str, default: Any = None) -> Any:
-        """Return the value of a setting by its dotted name, or the default if it is not set."""
-        inside: Any = self.values
-        for part in key.split("."):
-            if not isinstance(inside, dict) or part not in inside:
-                return default
-            inside = inside[part]
-        return inside
-
-    def sets(self, key: str) -> bool:
-        """Return whether the layer sets this key, or something inside it."""
-        return self.at(key, self) is not self
 
 
-def yaml_layer(path: Path, origin: str | None = None) -> Layer:
+def in_order(given: Iterable[Given]) -> list[Given]:
+    """Return the settings so that what drops others comes first: an algorithm before its cells, a
+    kind before its own, a prompt before its format. The order of the others stays."""
+
+    def depth(one: Given) -> int:
+        is_first = one.key in SETTINGS and SETTINGS[one.key].use.resets is not None
+        return -1 if is_first else one.key.removesuffix(".kind").count(".")
+
+    return sorted(given, key=depth)
+
+
+def layer(origin: str, values: dict[str, Any]) -> list[Given]:
+    """Return nested settings of one origin one by one."""
+    return in_order(Given(key, value, origin) for key, value in leaves(values))
+
+
+def yaml_layer(path: Path, origin: str | None = None) -> list[Given]:
     """Read the settings of a YAML file. Raises UserError if it cannot be read or is not a mapping.
 
     A file with an `origin` of its own may come from anywhere: only a regular one is opened.
@@ -84,10 +77,10 @@ def yaml_layer(path: Path, origin: str | None = None) -> Layer:
         raise UserError(f"{origin}: {error}") from None
     if values is not None and not isinstance(values, dict):
         raise UserError(f"{origin}: a mapping of settings is expected")
-    return Layer(origin, values or {})
+    return layer(origin, values or {})
 
 
-def run_layer(run: Path, asked: str) -> Layer:
+def run_layer(run: Path, asked: str) -> list[Given]:
     """Read the settings that a run was saved with. Raises UserError for what is no run."""
     file = run / "config.yaml"
     if not file.is_file():
@@ -95,17 +88,16 @@ def run_layer(run: Path, asked: str) -> Layer:
     return yaml_layer(file, str(file))
 
 
-def flag_layer(key: str, value: Any) -> Layer:
-    """Return the setting `section.key` as a flag gave it."""
+def flag_layer(key: str, value: Any) -> list[Given]:
+    """Return a setting as its flag gave it."""
     parts = [f"{k}={v}" for k, v in value.items()] if isinstance(value, dict) else [value]
-    parts = [*value] if isinstance(value, tuple) else parts
-    origin = f"{SETTINGS[key].use.flag} {shortened(' '.join(map(str, parts)))}"
-    return Layer(origin, _nested(key, value))
+    words = " ".join(map(str, value if isinstance(value, tuple) else parts))
+    return [Given(key, value, f"{SETTINGS[key].use.flag} {shortened(words)}")]
 
 
-def set_layer(assignments: Iterable[str]) -> list[Layer]:
-    """Return one layer for each `section.key=value`, whose value is read as YAML."""
-    layers = []
+def set_layer(assignments: Iterable[str]) -> list[Given]:
+    """Return the settings of each `section.key=value`, whose value is read as YAML."""
+    given: list[Given] = []
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
         if not equals or not key.strip():
@@ -114,79 +106,57 @@ def set_layer(assignments: Iterable[str]) -> list[Layer]:
             value: Any = load_yaml(text)
         except ValueError:
             value = text
-        layers.append(Layer(f"--set {shortened(assignment)}", _nested(key.strip(), value)))
-    return in_order(layers)
+        given += layer(f"--set {shortened(assignment)}", {key.strip(): value})
+    return in_order(given)
 
 
-def _nested(key: str, value: Any) -> dict[str, Any]:
-    for part in reversed(key.split(".")):
-        value = {part: value}
-    return value
+def resolve(given: Sequence[Given]) -> Config:
+    """Return the configuration that the settings give, later ones winning (`overlay.assign`).
 
-
-def in_order(layers: Iterable[Layer]) -> list[Layer]:
-    """Return layers of one setting each so that what drops settings of earlier ones comes first: an
-    algorithm before its cells, a kind before its own. The order of the others stays."""
-
-    def depth(layer: Layer) -> int:
-        key, inside = "", layer.values
-        while isinstance(inside, dict) and len(inside) == 1:
-            ((part, inside),) = inside.items()
-            key = f"{key}.{part}" if key else part
-            if key in SETTINGS and SETTINGS[key].use.resets:
-                return -1
-        return key.removesuffix(".kind").count(".")
-
-    return sorted(layers, key=depth)
-
-
-def resolve(layers: Sequence[Layer]) -> Config:
-    """Return the configuration that the layers give, later ones winning (`overlay.overlay`).
-
-    A layer that names another algorithm than one before brings its whole row: what was set of the
-    algorithm before it is dropped. One that sets the prompt without the verifier drops the verifier
-    that went with the prompt before. Raises UserError naming the key and the layer it came from.
+    Another algorithm than the one before brings its whole row: what was set of the algorithm before
+    it is dropped. A prompt drops the verifier that went with the prompt before. Raises UserError
+    naming the key and the source it came from.
     """
-    named = [layer.values["algo"] for layer in layers if "algo" in layer.values]
-    merged: dict[str, Any] = _preset(named[0] if named else Config().algo)
-    for layer in layers:
-        if layer.values.get("algo", merged["algo"]) != merged["algo"]:
-            merged |= _preset(layer.values["algo"])
-        if "data" in merged and layer.sets("data.prompt"):
-            merged["data"] = merged["data"] | {"answer_format": None}
-        merged = overlay(Config, merged, layer.values, layer.origin)
+    algo = next((one.value for one in given if one.key == "algo"), Config().algo)
+    values = _preset(algo)
+    for key, value, origin in given:
+        resets = SETTINGS[key].use.resets if key in SETTINGS else None
+        if key == "algo" and value != values["algo"]:
+            drop(values, "algorithm")
+            values |= _preset(value)
+        elif resets and key != "algo":
+            drop(values, resets)
+        assign(Config, values, key, value, origin)
+    whole = nested(values.items())
     try:
-        return Config.model_validate(merged)
+        return Config.model_validate(whole)
     except ValidationError as error:
-        raise UserError(_explained(error, merged, layers)) from None
-
-
-def _preset(algo: Any) -> dict[str, Any]:
-    if not isinstance(algo, str) or algo not in ALGORITHMS:
-        given = shortened(algo) if isinstance(algo, str) else shown(algo)
-        raise UserError(f"--algo {given}: no such algorithm; choose from {', '.join(ALGORITHMS)}")
-    return {"algo": algo, "algorithm": ALGORITHMS[algo].model_dump()}
-
-
-def _explained(error: ValidationError, merged: dict[str, Any], layers: Sequence[Layer]) -> str:
-    """Return the first error in a line: its layer and path, what is wrong, a way out."""
-    first = error.errors()[0]
+        first = error.errors()[0]
+    # One line of the first mistake: where it came from, its name, what is wrong, a way out.
     path: list[str] = []
-    inside: Any = merged
+    inside: Any = whole
     for part in first["loc"]:  # pydantic names the kind of a choice as well: it is not a key
         if isinstance(inside, dict) and part in inside:
             path.append(str(part))
             inside = inside[part]
     name, wrong = ".".join(path), what_is_wrong(first)
     if first["type"] == "missing":
-        reason = f"{name}.{first['loc'][-1]} has no default; set it"
+        wrong = f"{name}.{first['loc'][-1]} has no default; set it"
     elif path and not isinstance(first["input"], dict):
-        reason = f"{name}{wrong}, not {shown(first['input'])}"
-    else:
-        reason = wrong.removeprefix(": ")
-    around = (".".join(path[:end]) for end in range(len(path), 0, -1))
-    origins = (layer.origin for key in around for layer in reversed(layers) if layer.sets(key))
-    return f"{next(origins, 'configuration')}: {reason}" if path else reason
+        wrong = f"{name}{wrong}, not {shown(first['input'])}"
+    around = [".".join(path[:end]) for end in range(len(path), 0, -1)]
+    origins = (
+        one.origin for key in around for one in given[::-1] if f"{one.key}.".startswith(f"{key}.")
+    )
+    origin = f"{next(origins, 'configuration')}: " if path else ""
+    raise UserError(f"{origin}{wrong.removeprefix(': ')}")
+
+
+def _preset(algo: Any) -> Flat:
+    if not isinstance(algo, str) or algo not in ALGORITHMS:
+        given = shortened(algo) if isinstance(algo, str) else shown(algo)
+        raise UserError(f"--algo {given}: no such algorithm; choose from {', '.join(ALGORITHMS)}")
+    return dict(leaves({"algo": algo, "algorithm": ALGORITHMS[algo].model_dump()}))
 
 
 def as_yaml(config: Config, include: Any = None) -> str:
@@ -196,4 +166,9 @@ def as_yaml(config: Config, include: Any = None) -> str:
 
 def changed_cells(config: Config) -> dict[str, tuple[Any, Any]]:
     """Return what of the algorithm differs from its preset, as (preset, chosen) by dotted name."""
-    return differences(ALGORITHMS[config.algo], config.algorithm)
+    old, new = (
+        {key: NONE if value is None else value for key, value in leaves(one.model_dump())}
+        for one in (ALGORITHMS[config.algo], config.algorithm)
+    )
+    cells = {key: (old.get(key, NONE), new.get(key, NONE)) for key in [*old, *new]}
+    return {key: (before, now) for key, (before, now) in cells.items() if before != now}

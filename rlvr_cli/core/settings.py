@@ -38,7 +38,7 @@ class Choice(Section):
 
 
 Command = Literal["train", "eval", "sample", "responses"]
-"""What reads settings; `responses` is `rlvr eval --responses`."""
+"""What reads settings; `responses` is `rlvr eval --responses`, which has the flags of eval."""
 
 
 @dataclass(frozen=True)
@@ -111,17 +111,25 @@ def settings_of(
         extra = declared.json_schema_extra
         said = (Use(**extra), path) if isinstance(extra, dict) else around  # type: ignore[arg-type]
         found = kinds(annotation)
-        if isinstance(annotation, type) and issubclass(annotation, Section) and not found:
-            yield from settings_of(annotation, f"{path}.", (), default, said)
+        if is_section(annotation) and not found:
+            yield from settings_of(annotation, f"{path}.", (), default, said)  # type: ignore[arg-type]
             continue
-        words = tuple(found) or _words(annotation)
-        if NoneType in get_args(annotation) and words:
+        parts = () if get_origin(annotation) is dict else (annotation, *get_args(annotation))
+        literals = (get_args(part) for part in parts if get_origin(part) is Literal)
+        words = tuple(found) or tuple(str(word) for listed in literals for word in listed)
+        if NoneType in parts and words:
             words = (*words, NONE)
-        meaning = _meaning(section, name) or (
-            _shared_meaning(list(found.values())) if found else ""
-        )
+        # A docstring is inherited where a kind only has another default; a choice without one has
+        # that of the nearest class that all its kinds have above them.
+        fields_above = (getattr(one, "model_fields", {}).get(name) for one in section.__mro__)
+        meaning = next((one.description for one in fields_above if one and one.description), None)
+        if meaning is None and found:
+            above = next(iter(found.values())).__mro__
+            shared = next(c for c in above if all(issubclass(kind, c) for kind in found.values()))
+            meaning = shared.__doc__ if shared is not Choice else None
         shown = default.kind if isinstance(default, Choice) else default
-        yield Setting(path, shown, meaning, annotation, *(said or (Use(), path)), words, of)
+        text = " ".join((meaning or "").split())
+        yield Setting(path, shown, text, annotation, *(said or (Use(), path)), words, of)
         for kind in dict.fromkeys(found.values()):
             having = tuple(name for name, one in found.items() if one is kind)
             inside = default if isinstance(default, kind) else None
@@ -129,25 +137,9 @@ def settings_of(
             yield from settings_of(kind, f"{path}.", only, inside, said)
 
 
-def _meaning(section: type[Section], name: str) -> str:
-    """Return the docstring of an attribute, inherited where a kind only has another default."""
-    declared = (getattr(one, "model_fields", {}).get(name) for one in section.__mro__)
-    found = next((one.description for one in declared if one and one.description), "")
-    return " ".join(found.split())
-
-
-def _shared_meaning(classes: list[type[Choice]]) -> str:
-    """Return the docstring of the nearest class that all kinds of a choice have above them."""
-    shared = (one for one in classes[0].__mro__ if all(issubclass(c, one) for c in classes))
-    nearest = next(one for one in shared if one is not Choice)
-    return " ".join((nearest.__doc__ or "").split()) if issubclass(nearest, Choice) else ""
-
-
-def _words(annotation: Any) -> tuple[str, ...]:
-    parts = [] if get_origin(annotation) is dict else [annotation, *get_args(annotation)]
-    return tuple(
-        str(word) for part in parts if get_origin(part) is Literal for word in get_args(part)
-    )
+def is_section(annotation: Any) -> bool:
+    """Return whether a field of this type is a section, or a choice that has to be made."""
+    return isinstance(annotation, type) and issubclass(annotation, Section)
 
 
 def kinds(annotation: Any) -> dict[str, type[Choice]]:
@@ -160,7 +152,7 @@ def kinds(annotation: Any) -> dict[str, type[Choice]]:
 def leaves(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield nested settings as (dotted name, value)."""
     for name, value in values.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and value:
             yield from leaves(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
@@ -169,17 +161,3 @@ def leaves(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
 def describe(cells: Iterable[tuple[str, Any]]) -> str:
     """List the cells that are not empty: `name value, name value`."""
     return ", ".join(f"{name} {value}" for name, value in cells if value not in (None, False, 0))
-
-
-def differences(old: Section, new: Section, prefix: str = "") -> dict[str, tuple[Any, Any]]:
-    """Return what differs, as (old, new) by dotted name, with the word for what is not there; a
-    choice of another class differs as a whole."""
-    found: dict[str, tuple[Any, Any]] = {}
-    for name, value in new:
-        before = getattr(old, name)
-        if isinstance(value, Section) and type(value) is type(before):
-            found |= differences(before, value, f"{prefix}{name}.")
-        elif value != before:
-            old_word, new_word = (NONE if one is None else one for one in (before, value))
-            found[f"{prefix}{name}"] = (old_word, new_word)
-    return found

@@ -27,7 +27,7 @@ def write_export(
     run: Path, step: str, dtype: str, out: Path | None, push: str | None, display: Display
 ) -> None:
     """Run `rlvr export`. Raises UserError for a run, a step or a directory that cannot be."""
-    config = resolve([run_layer(run, "export")])
+    config = resolve(run_layer(run, "export"))
     checkpoint = _chosen(run, step)
     target = out or run / f"export-{checkpoint.step}"
     if target.exists():

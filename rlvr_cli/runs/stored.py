@@ -158,4 +158,4 @@ def computing_settings(config: Config) -> dict[str, Any]:
     fixed = {key for key, one in found.items() if one is None or one.use.on_resume == "fixed"}
     if config.optim.schedule != "constant":
         fixed.add("steps")
-    return {key: value for key, value in flat.items() if key in fixed}
+    return {key: value for key, value in flat.items() if key in fixed and value != {}}

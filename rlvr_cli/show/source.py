@@ -154,7 +154,7 @@ def open_source(path: Path) -> Source:
     if path.name == "report.json":
         path = path.parent
     if (path / "config.yaml").is_file():
-        return Source(str(path), path, resolve([run_layer(path, "show")]))
+        return Source(str(path), path, resolve(run_layer(path, "show")))
     if (path / "report.json").is_file() or path.is_file():
         return Source(str(path), path, None)
     if (path / "unfinished").is_dir():

@@ -75,8 +75,8 @@ def test_a_stranger_says_only_what_a_checkpoint_keeps(model, capsys):
     assert config.rollout.kv_budget_mb == plain.rollout.kv_budget_mb != 9
     say_own_settings([name, name, "tiny"], Display())
     said = capsys.readouterr().err
-    assert said.count("rollout.samples 2, data.prompt 'boxed'") == 1
-    assert "not read: rollout.kv_budget_mb, steps, data.source;" in said
+    assert said.count("data.prompt 'boxed', rollout.samples 2") == 1
+    assert "not read: steps, rollout.kv_budget_mb, data.source;" in said
     assert len(said.splitlines()) == 2
 
 

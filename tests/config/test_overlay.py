@@ -9,9 +9,9 @@ from rlvr_cli.__main__ import _run
 from rlvr_cli.cli.main import app
 from rlvr_cli.cli.resolve import load
 from rlvr_cli.config import Config
-from rlvr_cli.config.overlay import foreign_answer, foreign_names, overlay
+from rlvr_cli.config.overlay import assign, foreign_answer, foreign_names, nested
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.settings import settings_of
+from rlvr_cli.core.settings import leaves, settings_of
 
 
 @pytest.mark.parametrize(
@@ -26,16 +26,16 @@ from rlvr_cli.core.settings import settings_of
     ],
 )
 def test_an_unknown_name_says_what_may_be_meant(top, said):
+    ((key, value),) = leaves(top)
     with pytest.raises(UserError, match=f"^here: {re.escape(said)}"):
-        overlay(Config, {}, top, "here")
+        assign(Config, {}, key, value, "here")
 
 
 def test_free_names_are_merged_one_by_one():
-    base = overlay(Config, {}, {"data": {"chat": {"a": 1, "b": 2}}}, "one")
-    assert overlay(Config, base, {"data": {"chat": {"b": 3}}}, "two")["data"]["chat"] == {
-        "a": 1,
-        "b": 3,
-    }
+    values = {}
+    for key, value in (("data.chat", {"a": 1, "b.c": 2}), ("data.chat.b.c", 3), ("data.chat", {})):
+        assign(Config, values, key, value, "here")
+    assert nested(values.items())["data"]["chat"] == {"a": 1, "b.c": 3}
 
 
 ROWS = list(settings_of(Config))

@@ -12,11 +12,12 @@ from rlvr_cli.algorithm.presets import ALGORITHMS
 from rlvr_cli.cli.resolve import load_again
 from rlvr_cli.config import (
     OF_A_MODEL,
-    Layer,
+    Given,
     as_yaml,
     changed_cells,
     flag_layer,
     flags_of,
+    layer,
     resolve,
     set_layer,
     setting_at,
@@ -29,8 +30,8 @@ from rlvr_cli.core.yaml_text import LARGEST_YAML
 def test_later_layers_win_and_cells_of_the_preset_can_be_changed():
     config = resolve(
         [
-            Layer("file", {"algo": "grpo", "optim": {"lr": 0.5, "grad_clip": 2}}),
-            flag_layer("optim.lr", 0.25),
+            *layer("file", {"algo": "grpo", "optim": {"lr": 0.5, "grad_clip": 2}}),
+            *flag_layer("optim.lr", 0.25),
             *set_layer(["algorithm.surrogate.high=0.3", "rollout.prompts=4"]),
         ]
     )
@@ -43,7 +44,7 @@ def test_a_saved_configuration_gives_the_same_run(tmp_path):
     config = resolve(set_layer(["algo=grpo", "algorithm.kl.coef=0.1", "optim.betas=[0.9, 0.95]"]))
     path = tmp_path / "config.yaml"
     path.write_text(as_yaml(config))
-    assert resolve([yaml_layer(path)]) == config
+    assert resolve(yaml_layer(path)) == config
 
 
 @pytest.mark.parametrize(
@@ -87,14 +88,14 @@ def test_a_group_of_two_can_be_mixed():
 
 
 def test_another_algorithm_brings_its_whole_row():
-    saved = Layer(
+    saved = layer(
         "file", resolve(set_layer(["algo=dapo", "algorithm.surrogate.low=0.1"])).model_dump()
     )
     config = resolve(
-        [saved, flag_layer("algo", "grpo"), *set_layer(["algorithm.surrogate.low=0.3"])]
+        [*saved, *flag_layer("algo", "grpo"), *set_layer(["algorithm.surrogate.low=0.3"])]
     )
     assert config.algorithm == ALGORITHMS["grpo"].model_copy(update={"surrogate": Clip(low=0.3)})
-    assert resolve([saved]).algorithm.surrogate.low == 0.1
+    assert resolve(saved).algorithm.surrogate.low == 0.1
 
 
 @pytest.mark.parametrize("schedule", ["linear", "cosine"])
@@ -109,21 +110,21 @@ def test_a_schedule_over_all_steps_keeps_their_number(tmp_path, schedule):
 
 @pytest.mark.parametrize("algo", ["dapo", "grpo", "ppo"])
 def test_cells_of_a_file_that_names_no_algorithm_hold_for_any(algo):
-    file = Layer("file", {"algorithm": {"surrogate": {"high": 0.4}}})
-    config = resolve([file, flag_layer("algo", algo)])
+    file = layer("file", {"algorithm": {"surrogate": {"high": 0.4}}})
+    config = resolve([*file, *flag_layer("algo", algo)])
     assert config.algorithm == ALGORITHMS[algo].model_copy(update={"surrogate": Clip(high=0.4)})
     assert changed_cells(config) == {"surrogate.high": (ALGORITHMS[algo].surrogate.high, 0.4)}
 
 
 def test_another_prompt_drops_the_answer_format_of_the_one_before():
-    model = Layer("model", {"data": {"prompt": "plain", "answer_format": "think_answer"}})
-    assert resolve([model]).data.answer_format == "think_answer"
+    model = layer("model", {"data": {"prompt": "plain", "answer_format": "think_answer"}})
+    assert resolve(model).data.answer_format == "think_answer"
     boxed = flag_layer("data.prompt", "boxed")
-    assert resolve([model, boxed]).data.answer_format is None
+    assert resolve([*model, *boxed]).data.answer_format is None
     assert (
-        resolve([model, boxed, *set_layer(["data.answer_format=any"])]).data.answer_format == "any"
+        resolve([*model, *boxed, *set_layer(["data.answer_format=any"])]).data.answer_format
+        == "any"
     )
-    assert model.values["data"]["answer_format"] == "think_answer"  # the layer itself is as it was
 
 
 def test_the_order_of_set_does_not_matter():
@@ -134,8 +135,8 @@ def test_the_order_of_set_does_not_matter():
         "algo=grpo",
     ]
     pairs.insert(2, "algorithm.surrogate=cispo")
-    config = resolve([flag_layer("algo", "dapo"), *set_layer(pairs)])
-    assert config == resolve([flag_layer("algo", "dapo"), *set_layer(pairs[::-1])])
+    config = resolve([*flag_layer("algo", "dapo"), *set_layer(pairs)])
+    assert config == resolve([*flag_layer("algo", "dapo"), *set_layer(pairs[::-1])])
     assert config.data.answer_format == "any"
     assert config.algorithm.surrogate == Cispo(high=6)
 
@@ -154,7 +155,7 @@ def test_a_bad_file_is_named(tmp_path):
     ]:
         path.write_text(text)
         with pytest.raises(UserError, match=re.escape(message)):
-            resolve([yaml_layer(path)])
+            resolve(yaml_layer(path))
     with pytest.raises(UserError, match="cannot be read"):
         yaml_layer(tmp_path / "none.yaml")
 
@@ -169,7 +170,7 @@ def test_the_presets_are_those_of_the_papers():
 
 def test_the_shipped_training_settings_of_tiny_are_valid():
     path = Path(rlvr_cli.__file__).parent / "tiny" / "rlvr.yaml"
-    assert resolve([yaml_layer(path)]).model == "tiny"
+    assert resolve(yaml_layer(path)).model == "tiny"
     assert yaml.safe_load(path.read_text())["data"] == {
         "prompt": "plain",
         "answer_format": "think_answer",
@@ -187,68 +188,53 @@ def test_the_use_of_a_setting_is_its_own_or_that_of_its_section():
     assert flags_of("eval")["samples"].name == "eval.samples"
     assert flags_of("train")["samples"].name == "rollout.samples"
     assert None not in flags_of("train")
-    assert OF_A_MODEL["data"] == {"prompt", "system", "chat", "answer_format"}
+    assert set(OF_A_MODEL["data"]) == {"prompt", "system", "chat", "answer_format"}
     assert OF_A_MODEL["seed"] is True
 
 
 def test_a_flag_is_quoted_as_it_was_given():
-    assert flag_layer("steps", 3) == Layer("--steps 3", {"steps": 3})
-    assert flag_layer("data.limit", 3) == Layer("--limit 3", {"data": {"limit": 3}})
+    assert flag_layer("steps", 3) == [Given("steps", 3, "--steps 3")]
+    assert flag_layer("data.limit", 3) == [Given("data.limit", 3, "--limit 3")]
     fields = {"problem": "q", "id": "n"}
-    assert flag_layer("data.fields", fields).origin == "--field problem=q id=n"
-    assert flag_layer("data.source", ("a", "b")).origin == "DATA a b"
+    assert flag_layer("data.fields", fields)[0].origin == "--field problem=q id=n"
+    assert flag_layer("data.source", ("a", "b"))[0].origin == "DATA a b"
 
 
 def test_a_key_without_a_name_and_a_value_that_is_no_yaml():
     for assignment in ("=3", " =3", "steps"):
         with pytest.raises(UserError, match=r"write it as section\.key=value"):
             set_layer([assignment])
-    (layer,) = set_layer(["data.where=[a"])
-    assert layer == Layer("--set data.where=[a", {"data": {"where": "[a"}})
-    keys = [layer.origin for layer in set_layer(["a.b.c=1", "a.b=1", "data.prompt=p", "a.kind=1"])]
+    assert set_layer(["data.where=[a"]) == [Given("data.where", "[a", "--set data.where=[a")]
+    keys = [one.origin for one in set_layer(["a.b.c=1", "a.b=1", "data.prompt=p", "a.kind=1"])]
     assert keys == ["--set data.prompt=p", "--set a.kind=1", "--set a.b=1", "--set a.b.c=1"]
 
 
 def test_what_must_be_an_algorithm_and_what_has_an_end():
     for given, said in ((3, "3"), ("x" * 200, "x" * 100 + "…")):
         with pytest.raises(UserError, match=f"--algo {said}: no such algorithm; choose from ppo, "):
-            resolve([Layer("here", {"algo": given})])
+            resolve([Given("algo", given, "here")])
     assert resolve([]).algo == "dapo"
     assert list(yaml.safe_load(as_yaml(resolve([]))))[:3] == ["algo", "steps", "seed"]
     assert resolve(set_layer(["data.source=[a, b]"])).data.sources == ("a", "b")
     assert resolve([]).data.sources == ("chains",)
 
 
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [
-        ("a", True),
-        ("a.b", True),
-        ("a.b.c", False),
-        ("a.z", False),
-        ("text.t", False),
-        ("z", False),
-    ],
-)
-def test_a_path_is_set_where_every_part_of_it_is_there(path, expected):
-    assert Layer("here", {"a": {"b": None}, "text": "t"}).sets(path) is expected
-
-
 def test_a_file_is_named_by_its_flag_or_by_its_own_origin(tmp_path):
     file = tmp_path / "c.yaml"
     file.write_text("seed: 3\noptim: {lr: 0.5}\n")
-    assert yaml_layer(file) == Layer(f"--config {file}", {"seed": 3, "optim": {"lr": 0.5}})
-    assert yaml_layer(file, "a run").origin == "a run"
+    origin = f"--config {file}"
+    assert yaml_layer(file) == [Given("seed", 3, origin), Given("optim.lr", 0.5, origin)]
+    assert {one.origin for one in yaml_layer(file, "a run")} == {"a run"}
     for empty in ("", "#" * LARGEST_YAML):
         file.write_text(empty)
-        assert yaml_layer(file).values == {}
+        assert yaml_layer(file) == []
 
 
 def test_only_the_users_own_file_may_be_no_regular_one(tmp_path):
     (tmp_path / "c.yaml").write_text("seed: 3\n")
     link = tmp_path / "link.yaml"
     link.symlink_to("/dev/null")
-    assert yaml_layer(link).values == {}
+    assert [*yaml_layer(link)] == []
     with pytest.raises(UserError, match=r"^a run: cannot be read"):
         yaml_layer(link, "a run")
 

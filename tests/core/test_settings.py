@@ -6,14 +6,13 @@ from typing import Annotated, ClassVar, Literal
 import pytest
 from pydantic import Field
 
-from rlvr_cli.config.overlay import overlay
+from rlvr_cli.config.overlay import assign, nested
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.settings import (
     Choice,
     Section,
     Use,
     describe,
-    differences,
     kinds,
     leaves,
     setting,
@@ -47,8 +46,11 @@ class Top(Section):
 BASE = Top().model_dump()
 
 
-def over(values: dict, base: dict = BASE) -> dict:
-    return overlay(Top, base, values, "here")
+def over(values: dict, base: dict = BASE, root: type[Section] = Top) -> dict:
+    flat = dict(leaves(base))
+    for key, value in leaves(values):
+        assign(root, flat, key, value, "here")
+    return nested(flat.items())
 
 
 def test_a_section_is_merged_and_what_was_there_stays_as_it_was():
@@ -103,13 +105,15 @@ class ByNumber(Section):
 
 
 def test_a_number_sets_the_cell_of_a_choice_that_has_one():
-    def over(value, base):
-        return overlay(ByNumber, {"extra": base}, {"extra": value}, "here")["extra"]
+    def numbered(value, base):
+        return over({"extra": value}, {"extra": base}, ByNumber)["extra"]
 
     second = {"kind": "second", "share": 0.5}
-    assert over(0.2, None) == {"kind": "first", "share": 0.2}
-    assert over(0.2, second) == {"kind": "second", "share": 0.2}
-    assert over(0, second) is None
+    assert numbered(0.2, None) == {"kind": "first", "share": 0.2}
+    assert numbered(0.2, second) == {"kind": "second", "share": 0.2}
+    assert numbered(0, second) is None
+    with pytest.raises(UserError, match="here: extra must be 0 or more, not -1"):
+        numbered(-1, second)
 
 
 @pytest.mark.parametrize("nothing", ["none", None, {"kind": "none"}])
@@ -145,18 +149,6 @@ def test_an_optional_choice_can_be_taken_back(nothing):
 def test_what_does_not_exist_is_named_with_a_way_out(values, message):
     with pytest.raises(UserError, match=re.escape(message)):
         over(values)
-
-
-def test_differences_by_dotted_name():
-    old = Top(form=Deep(floor=1))
-    assert differences(old, old) == {}
-    new = Top(part=Part(count=2), form=Deep(floor=1, inner=Plain(kind="bare")), extra=Plain())
-    assert differences(old, new) == {
-        "part.count": (1, 2),
-        "form.inner.kind": ("plain", "bare"),
-        "extra": ("none", Plain()),
-    }
-    assert differences(old, Top()) == {"form": (Deep(floor=1), Plain())}
 
 
 def test_a_choice_is_shown_with_its_cells():
@@ -218,10 +210,10 @@ def test_settings_flat_and_in_words():
         ("b.c", 2),
         ("b.d.e", 3),
     ]
+    assert list(leaves({"a": {}})) == [("a", {})]
     cells = (("a", None), ("b", False), ("c", 0), ("d", 1.5), ("e", True))
     assert describe(cells) == "d 1.5, e True"
     assert str(Plain(share=0)) == "plain"
-    assert differences(Top(extra=Plain()), Top()) == {"extra": (Plain(), "none")}
     assert over({"part": {"pair": (3, 4)}})["part"] == {"count": 1, "pair": (3, 4)}
 
 

@@ -247,7 +247,7 @@ def test_yaml_of_settings(place):
         said = refusal(lambda: load_yaml(text), ValueError)
         assert len(said) < 300
         if not said and isinstance(values := load_yaml(text), dict):
-            config.resolve([config.Layer("a file", values)])
+            config.resolve(config.layer("a file", values))
 
     look((place / "run/config.yaml").read_bytes(), read)
 

@@ -8,7 +8,7 @@ import torch
 from test_engine import NEEDS_VLLM
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
-from rlvr_cli.config import Layer, resolve
+from rlvr_cli.config import layer, resolve
 from rlvr_cli.core.types import Completion, Problem, SamplingParams
 from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.data.prompts import render_prompts
@@ -25,7 +25,7 @@ SEEDS = [100, 200, 300]
 )
 def session(request: pytest.FixtureRequest, real_model: Path) -> Iterator[Session]:
     values = {"model": str(real_model), "engine": request.param, "threads": 1}
-    config = resolve([Layer("test", values | {"rollout": {"kv_budget_mb": 256}})])
+    config = resolve(layer("test", values | {"rollout": {"kv_budget_mb": 256}}))
     with open_session(plan_for(config, ProblemSet("asked", (), "plain"))) as opened:
         yield opened
 
