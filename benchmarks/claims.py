@@ -28,7 +28,7 @@ from typing import Any
 from claims_report import FIGURES, report
 from trl_run import KNOWN
 
-from rlvr_cli.algorithm.presets import ALGORITHMS
+from rlvr_cli.algorithm.choices import ALGORITHMS
 
 ROOT = Path(__file__).parents[1]
 EVERY = 10

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from rlvr_cli.algorithm.presets import ALGORITHMS
+from rlvr_cli.algorithm.choices import ALGORITHMS
 
 
 def run(algo: str, seed: int, directory: Path, options: list[str]) -> dict:

@@ -37,7 +37,7 @@ ALSO = {
     "rlvr_cli/algorithm/advantage.py": [f"{_TRAINING}update.py"],
     "rlvr_cli/algorithm/group_filter.py": [],
     "rlvr_cli/algorithm/objective.py": [f"{_ALGORITHM}loss.py"],
-    "rlvr_cli/algorithm/reward.py": [f"{_ALGORITHM}group_filter.py"],
+    "rlvr_cli/algorithm/reward.py": [f"{_ALGORITHM}group_filter.py", f"{_ALGORITHM}samples.py"],
     "rlvr_cli/algorithm/samples.py": [],
     "rlvr_cli/config/overlay.py": ["tests/core/test_settings.py"],
     "rlvr_cli/config/resolution.py": [],
@@ -76,7 +76,7 @@ ALSO = {
 """The core modules, and where they are tested beside the file of their own name."""
 EQUIVALENT: dict[tuple[str, str, str], str] = {
     (
-        "rlvr_cli/algorithm/samples.py",
+        "rlvr_cli/algorithm/reward.py",
         "paid = rollout.reward or 0.0",
         "paid = rollout.reward or 1.0",
     ): "what was judged has a reward, and none of 0",

@@ -17,24 +17,20 @@ def group_normalized(
 ) -> torch.Tensor:
     """Compute A_i = (r_i - mean r) / (std r + 1e-6), [G]; the n-1 deviation or the n one.
 
-    GRPO, Shao et al. 2024, arXiv:2402.03300, section 4.1.2. Raises ValueError for a group of one.
+    GRPO, Shao et al. 2024, arXiv:2402.03300, section 4.1.2.
     """
-    _refuse_one(rewards_G)
     std = rewards_G.std(correction=1 if deviation == "sample" else 0)
     return (rewards_G - rewards_G.mean()) / (std + 1e-6)
 
 
 def group_centered(rewards_G: torch.Tensor) -> torch.Tensor:
-    """Compute A_i = r_i - mean r, [G]. Dr. GRPO, Liu et al. 2025, arXiv:2503.20783, section 3.2.
-    Raises ValueError for a group of one."""
-    _refuse_one(rewards_G)
+    """Compute A_i = r_i - mean r, [G]. Dr. GRPO, Liu et al. 2025, arXiv:2503.20783, section 3.2."""
     return rewards_G - rewards_G.mean()
 
 
 def leave_one_out(rewards_G: torch.Tensor) -> torch.Tensor:
     """Compute A_i = r_i - mean of the other G - 1, [G]. RLOO, Ahmadian et al. 2024,
-    arXiv:2402.14740. Raises ValueError for a group of one."""
-    _refuse_one(rewards_G)
+    arXiv:2402.14740."""
     G = len(rewards_G)
     return (rewards_G - rewards_G.mean()) * G / (G - 1)
 
@@ -117,22 +113,21 @@ class AdvantageInputs:
 def _of_groups(
     inputs: AdvantageInputs, formula: Callable[[torch.Tensor], torch.Tensor]
 ) -> torch.Tensor:
-    """Apply `formula` to the responses' total rewards, group by group; equal for all tokens."""
+    """Apply `formula` to the responses' total rewards, group by group; equal for all tokens. Raises
+    ValueError for a group of one, which has no baseline."""
     totals = inputs.rewards.sum(1)
     advantages = torch.zeros_like(totals)
     for number in inputs.group.unique():
         members = inputs.group == number
+        if members.sum() < 2:
+            raise ValueError("a group of one has no advantage: sample at least two a prompt")
         advantages[members] = formula(totals[members])
     return advantages[:, None] * inputs.mask
 
 
-def _return(inputs: AdvantageInputs, gamma: float) -> torch.Tensor:
-    return reward_to_go(inputs.rewards, gamma) * inputs.mask
-
-
 def _batch_baseline(inputs: AdvantageInputs, gamma: float) -> torch.Tensor:
     """Compute reward-to-go minus its mean over all tokens. REINFORCE++, arXiv:2501.03262, eq. 7."""
-    returns = _return(inputs, gamma)
+    returns = reward_to_go(inputs.rewards, gamma) * inputs.mask
     return (returns - returns.sum() / inputs.mask.sum().clamp_min(1)) * inputs.mask
 
 
@@ -145,18 +140,31 @@ ADVANTAGES: dict[str, Callable[..., torch.Tensor]] = {
     "leave_one_out": lambda i: _of_groups(i, leave_one_out),
     "right_only": lambda i: i.is_correct[:, None] * i.mask,
     "one": lambda i: i.mask.clone(),
-    "return": _return,
+    "return": lambda i, gamma: reward_to_go(i.rewards, gamma) * i.mask,
     "batch_baseline": _batch_baseline,
 }
 """[B, T] advantages of a whole batch, from its AdvantageInputs and the cells of the kind."""
 
 
 def with_advantages(samples: Samples, algo: Algorithm, kl_coef: float) -> Samples:
-    """Return the rows that train, with advantages and (for a critic) returns, in float64.
+    """Return the rows that train, with advantages and (for a critic) returns, in float64: from the
+    reward on the last token and any -kl_coef KL on every one.
 
     Masked cut-off responses count in the baseline and leave, as do those without a likelihood.
     """
-    inputs = advantage_inputs(samples, algo, kl_coef)
+    rewards, ends = torch.zeros_like(samples.mask), samples.mask.sum(1, keepdim=True).long() - 1
+    if algo.kl is not None and algo.kl.place == "reward":
+        old, reference = samples.column("old_logprobs"), samples.column("ref_logprobs")
+        rewards += -kl_coef * ESTIMATORS[algo.kl.kind](old, reference)
+    end = samples.end_value
+    inputs = AdvantageInputs(
+        rewards=rewards.scatter_add(1, ends, samples.reward[:, None]),
+        mask=samples.mask,
+        group=samples.group,
+        values=samples.column("old_values"),
+        end_values=torch.zeros_like(samples.reward) if end is None else end.double(),
+        is_correct=samples.is_correct,
+    )
     advantages = ADVANTAGES[algo.advantage.kind](inputs, **algo.advantage.cells)
     samples.returns = advantages + inputs.values if algo.critic else None
     stays = torch.ones(len(samples), dtype=torch.bool)
@@ -172,25 +180,3 @@ def with_advantages(samples: Samples, algo: Algorithm, kl_coef: float) -> Sample
         advantages = of_highest_entropy(advantages, entropy, mask, algo.top_entropy)
     samples.advantages = advantages
     return samples.only(stays.nonzero()[:, 0].tolist())
-
-
-def advantage_inputs(samples: Samples, algo: Algorithm, kl_coef: float) -> AdvantageInputs:
-    """Build the inputs: the reward on the last token, any -kl_coef KL on every one."""
-    rewards, ends = torch.zeros_like(samples.mask), samples.mask.sum(1, keepdim=True).long() - 1
-    if algo.kl is not None and algo.kl.place == "reward":
-        old, reference = samples.column("old_logprobs"), samples.column("ref_logprobs")
-        rewards += -kl_coef * ESTIMATORS[algo.kl.kind](old, reference)
-    end_values = samples.end_value
-    return AdvantageInputs(
-        rewards=rewards.scatter_add(1, ends, samples.reward[:, None]),
-        mask=samples.mask,
-        group=samples.group,
-        values=samples.column("old_values"),
-        end_values=torch.zeros_like(samples.reward) if end_values is None else end_values.double(),
-        is_correct=samples.is_correct,
-    )
-
-
-def _refuse_one(rewards_G: torch.Tensor) -> None:
-    if len(rewards_G) < 2:
-        raise ValueError("a group of one has no advantage: sample at least two responses a prompt")

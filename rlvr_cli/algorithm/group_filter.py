@@ -1,12 +1,12 @@
 """Dynamic sampling (DAPO, arXiv:2503.14476, section 3.2): refill with groups that have a signal."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from rlvr_cli.algorithm.choices import Algorithm
-from rlvr_cli.core.types import Group, Prompt, Rollout, groups_as_json, groups_from_json
+from rlvr_cli.core.types import Group, Rollout
 
 _LEAST_SHARE = 0.25
 """A refill never counts on a smaller share of mixed groups than this, so that none is huge."""
@@ -41,62 +41,42 @@ def with_signal(groups: Sequence[Group], algo: Algorithm) -> list[Rollout]:
 
 @dataclass
 class Batch:
-    """The groups that one step trains on, and all that were sampled for it."""
+    """The groups that one step trains on, at most `size`, and all that were sampled for it: draw
+    while `next_draw` asks for more, keep what came, and end it."""
 
-    kept: list[Group] = field(default_factory=list)
+    size: int
+    algo: Algorithm
+    kept: list[Group]
+    """Those that train; at first those carried over from the step before, oldest first."""
     sampled: list[Group] = field(default_factory=list)
     gen_batches: int = 0
     given_up: Literal["skip", "stop"] | None = None
     """What the cap does with a batch that it left short; None for one that may train."""
 
-
-class GroupCollector:
-    """Fill batches of `size` groups; `carried` holds the surplus, oldest first.
-
-    A step begins a batch, draws while `next_draw` asks for more, keeps what came, and ends it.
-    """
-
-    def __init__(self, size: int, algo: Algorithm) -> None:
-        self.size, self.algo = size, algo
-        self.carried: list[Group] = []
-
-    def state_dict(self, prompts: Sequence[Prompt]) -> dict[str, Any]:
-        """Return the groups carried over, their prompts by number."""
-        return {"carried": groups_as_json(self.carried, prompts)}
-
-    def load_state_dict(self, state: Mapping[str, Any], prompts: Sequence[Prompt]) -> None:
-        """Restore the groups that `state_dict` returned."""
-        self.carried = groups_from_json(state["carried"], prompts)
-
-    def begin(self) -> Batch:
-        """Start a batch with the groups carried over."""
-        return Batch(kept=self.carried)
-
-    def next_draw(self, batch: Batch) -> int:
+    def next_draw(self) -> int:
         """Return how many problems to sample next: 0 if the batch is full or the cap is reached."""
+        missing = self.size - len(self.kept)
         times = (self.algo.filter.max_gen_batches or math.inf) if self.algo.filter else 1
-        if self.missing(batch) <= 0 or batch.gen_batches >= times:
+        if missing <= 0 or self.gen_batches >= times:
             return 0
         share = 1.0
-        if batch.sampled:
-            passed = sum(trains(group, self.algo) for group in batch.sampled)
-            share = max(passed / len(batch.sampled), _LEAST_SHARE)
-        return math.ceil(self.missing(batch) / share)
+        if self.sampled:
+            passed = sum(trains(group, self.algo) for group in self.sampled)
+            share = max(passed / len(self.sampled), _LEAST_SHARE)
+        return math.ceil(missing / share)
 
-    def missing(self, batch: Batch) -> int:
-        """Return the number of groups that the batch lacks."""
-        return self.size - len(batch.kept)
-
-    def keep(self, batch: Batch, groups: Sequence[Group]) -> None:
+    def keep(self, groups: Sequence[Group]) -> None:
         """Add the groups that train; the others are only counted as sampled."""
-        batch.kept = batch.kept + [group for group in groups if trains(group, self.algo)]
-        batch.sampled += groups
-        batch.gen_batches += 1
+        self.kept = self.kept + [group for group in groups if trains(group, self.algo)]
+        self.sampled += groups
+        self.gen_batches += 1
 
-    def end(self, batch: Batch) -> None:
-        """Cut the batch to its size and carry the surplus over, or all of a batch given up."""
+    def end(self) -> list[Group]:
+        """Cut the batch to its size; return what the next step begins with: the surplus, or all of
+        a batch that is given up."""
         chosen = self.algo.filter
-        if chosen is not None and chosen.on_cap != "train" and self.missing(batch) > 0:
-            batch.given_up, self.carried = chosen.on_cap, batch.kept
-        else:
-            batch.kept, self.carried = batch.kept[: self.size], batch.kept[self.size :]
+        if chosen is not None and chosen.on_cap != "train" and len(self.kept) < self.size:
+            self.given_up = chosen.on_cap
+            return self.kept
+        self.kept, surplus = self.kept[: self.size], self.kept[self.size :]
+        return surplus

@@ -1,13 +1,95 @@
-"""What a response is paid."""
+"""What a response is paid: which rewards are asked for, `SPEC[:WEIGHT]` each, and their sum."""
 
 import math
-from collections.abc import Mapping
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
-from rlvr_cli.algorithm.reward_config import RewardConfig
+from pydantic import field_validator
+
+from rlvr_cli.algorithm.choices import Algorithm, SoftOverlong
+from rlvr_cli.core.settings import Section, setting
+from rlvr_cli.core.types import Rollout
 from verifiers import Verdict, Verification
 
+BUILT_IN = ("math", "format", "length")
 NO_SIGNAL = (Verdict.TIMEOUT, Verdict.UNPARSEABLE_GOLD)
 """Verdicts that are not about the response: it gets no reward."""
+
+
+@dataclass(frozen=True)
+class Reward:
+    """One term of the sum. `spec` says where a function of one's own is found."""
+
+    name: str
+    spec: str
+    weight: float
+
+    @property
+    def is_own(self) -> bool:
+        """Return whether it is code that is not of this package."""
+        return self.spec not in BUILT_IN
+
+
+class RewardConfig(Section):
+    """What a response is rewarded for."""
+
+    functions: tuple[str, ...] = setting(
+        ("math",), flag="--reward", metavar="SPEC[:WEIGHT]", min_length=1
+    )
+    """SPEC[:WEIGHT] of each reward, whose weighted sum trains: math, format, length, FILE.py,
+    FILE.py:FUNCTION, MODULE:FUNCTION or an entry point of rlvr.rewards."""
+    correct: float = setting(1.0)
+    """What math gives a right answer, in the format if one is required."""
+    wrong: float = setting(-1.0)
+    """What math gives any other."""
+    format: float = setting(1.0)
+    """What format gives a response that has the format; others have 0."""
+    timeout: float = setting(10.0, on_resume="free", gt=0, le=86_400)
+    """Seconds that a function may take for a response, which does not train if it takes longer."""
+    workers: int = setting(8, on_resume="free", ge=1, le=256)
+    """Processes that run functions side by side."""
+    memory_mb: int = setting(4096, on_resume="free", ge=64)
+    """Memory of each."""
+    sources: dict[str, str] = setting({})
+    """SHA-256 of the file of each function, which the run fills in and a resume compares."""
+
+    @property
+    def terms(self) -> tuple[Reward, ...]:
+        """Return the rewards of the sum."""
+        return parse_rewards(self.functions)
+
+    @field_validator("functions")
+    @classmethod
+    def _can_be_read(cls, functions: tuple[str, ...]) -> tuple[str, ...]:
+        parse_rewards(functions)
+        return functions
+
+
+def parse_rewards(functions: Sequence[str]) -> tuple[Reward, ...]:
+    """Read `SPEC[:WEIGHT]` of each reward. Raises ValueError for two of one name, a weight that is
+    not finite, or none above or below 0."""
+    found = []
+    for text in functions:
+        spec, _, last = text.rpartition(":")
+        try:
+            weight = float(last)
+        except ValueError:
+            spec, weight = text, 1.0
+        file, _, function = spec.partition(":")
+        is_file = file.endswith(".py")
+        name = function or Path(file).stem if is_file else re.split(r"[.:]", spec)[-1]
+        if not name or not math.isfinite(weight):
+            raise ValueError(f"a reward is SPEC or SPEC:WEIGHT, such as format:0.2, not {text!r}")
+        found.append(Reward(name, spec, weight))
+    ((name, count),) = Counter(one.name for one in found).most_common(1)
+    if count > 1:
+        raise ValueError(f"two rewards are called {name}; rename a function, or give it once")
+    if not any(one.weight for one in found):
+        raise ValueError("the weights of all rewards are 0, so nothing would train")
+    return tuple(found)
 
 
 def reward(verification: Verification, correct: float = 1.0, wrong: float = -1.0) -> float | None:
@@ -18,31 +100,21 @@ def reward(verification: Verification, correct: float = 1.0, wrong: float = -1.0
 
 
 def pay(
-    asked: RewardConfig,
-    verification: Verification | None,
-    length: float,
-    own: Mapping[str, float],
+    asked: RewardConfig, verification: Verification | None, length: float, own: Mapping[str, float]
 ) -> tuple[float | None, dict[str, float]]:
     """Return what a response is paid, the weighted sum of the rewards asked for, and their values
     by name. It is None where a value is missing, so that the response does not train.
 
     `length` is the response's share of the longest one; `own` holds the values of one's own
-    functions. The trainer adds the penalty for length (`overlong_penalty`) and the KL.
+    functions. In training length may cost more (`shaped_reward`), and so may the KL.
     """
-    values: dict[str, float] = {}
-    for term in asked.terms:
-        value: float | None = None
-        if term.is_own:
-            value = own.get(term.name)
-        elif term.name == "length":
-            value = -length
-        elif verification is not None and term.name == "format":
-            value = asked.format if verification.format_ok else 0.0
-        elif verification is not None:
-            value = reward(verification, asked.correct, asked.wrong)
-        if value is not None:
-            values[term.name] = value
-    if len(values) < len(asked.terms):
+    known: dict[str, float | None] = {"length": -length}
+    if verification is not None:
+        known["math"] = reward(verification, asked.correct, asked.wrong)
+        known["format"] = asked.format if verification.format_ok else 0.0
+    paid = {term.name: (own if term.is_own else known).get(term.name) for term in asked.terms}
+    values = {name: value for name, value in paid.items() if value is not None}
+    if len(values) < len(paid):
         return None, values
     return math.fsum(term.weight * values[term.name] for term in asked.terms), values
 
@@ -54,3 +126,12 @@ def overlong_penalty(n_tokens: int, max_tokens: int, cache: float) -> float:
     """
     cache_tokens = cache * max_tokens
     return -min(1.0, max(0.0, (n_tokens - (max_tokens - cache_tokens)) / cache_tokens))
+
+
+def shaped_reward(rollout: Rollout, algo: Algorithm, max_tokens: int) -> float:
+    """Return what a response is paid in training: its reward, less what its length costs."""
+    paid = rollout.reward or 0.0
+    if isinstance(algo.overlong, SoftOverlong):
+        n_tokens = len(rollout.completion.token_ids)
+        paid += overlong_penalty(n_tokens, max_tokens, algo.overlong.cache)
+    return paid

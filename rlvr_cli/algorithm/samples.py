@@ -7,9 +7,8 @@ from typing import Any
 import torch
 
 from rlvr_cli.algorithm.choices import Algorithm
-from rlvr_cli.algorithm.kinds import SoftOverlong
-from rlvr_cli.algorithm.reward import overlong_penalty
-from rlvr_cli.core.types import TOKEN_FIGURES, Group, Rollout
+from rlvr_cli.algorithm.reward import shaped_reward
+from rlvr_cli.core.types import TOKEN_FIGURES, Group
 
 
 @dataclass
@@ -74,15 +73,6 @@ class Samples:
         return Samples(**picked)
 
 
-def shaped_reward(rollout: Rollout, algo: Algorithm, max_tokens: int) -> float:
-    """Return what a response is paid in training: its reward, less what its length costs."""
-    paid = rollout.reward or 0.0
-    if isinstance(algo.overlong, SoftOverlong):
-        n_tokens = len(rollout.completion.token_ids)
-        paid += overlong_penalty(n_tokens, max_tokens, algo.overlong.cache)
-    return paid
-
-
 def to_samples(
     groups: Sequence[Group], algo: Algorithm, max_tokens: int, weight_version: int
 ) -> Samples:
@@ -94,8 +84,9 @@ def to_samples(
         for rollout in (group.rollouts if algo.reads_responses else group.judged)
     ]
     completions = [rollout.completion for _, _, rollout in listed]
-    mask = padded([[1.0] * len(completion.token_ids) for completion in completions])
+    mask = _padded([[1.0] * len(completion.token_ids) for completion in completions])
     rewards = [shaped_reward(rollout, algo, max_tokens) for _, _, rollout in listed]
+    sampled = None if algo.reads_responses else _padded([one.logprobs for one in completions])
     return Samples(
         prompt_ids=[group.prompt.token_ids for _, group, _ in listed],
         response_ids=[completion.token_ids for completion in completions],
@@ -107,15 +98,12 @@ def to_samples(
         is_correct=torch.tensor([rollout.is_correct for _, _, rollout in listed]),
         mask=mask,
         seen=torch.zeros(*mask.shape, len(TOKEN_FIGURES)),
-        rollout_logprobs=None
-        if algo.reads_responses
-        else padded([completion.logprobs for completion in completions]),
+        rollout_logprobs=sampled,
     )
 
 
-def padded(rows: Sequence[Sequence[float]]) -> torch.Tensor:
+def _padded(rows: Sequence[Sequence[float]]) -> torch.Tensor:
     """Return rows of numbers as a tensor [B, T] in float64, 0 behind their ends."""
-    out = torch.zeros(len(rows), max(map(len, rows), default=0), dtype=torch.float64)
-    for target, row in zip(out, rows, strict=True):
-        target[: len(row)] = torch.tensor(row, dtype=torch.float64)
-    return out
+    T = max(map(len, rows), default=0)
+    filled = [[*row, *[0.0] * (T - len(row))] for row in rows]
+    return torch.tensor(filled, dtype=torch.float64).reshape(len(rows), T)

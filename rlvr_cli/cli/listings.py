@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markdown import Markdown
 from rich.table import Table
 
-from rlvr_cli.algorithm.presets import ALGORITHMS
+from rlvr_cli.algorithm.choices import ALGORITHMS
 from rlvr_cli.config import Config
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import write_jsonl_line

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import rlvr_cli
-from rlvr_cli.algorithm.reward_config import parse_rewards
+from rlvr_cli.algorithm.reward import parse_rewards
 from rlvr_cli.config import (
     OF_A_MODEL,
     SETTINGS,

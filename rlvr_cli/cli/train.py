@@ -5,7 +5,7 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 
-from rlvr_cli.algorithm.presets import without_ratio
+from rlvr_cli.algorithm.choices import without_ratio
 from rlvr_cli.config import Config, as_yaml, changed_cells
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import yaml
 from pydantic import ValidationError
 
-from rlvr_cli.algorithm.presets import ALGORITHMS
+from rlvr_cli.algorithm.choices import ALGORITHMS
 from rlvr_cli.config.overlay import Flat, assign, drop, nested
 from rlvr_cli.config.sections import Config
 from rlvr_cli.core.errors import UserError

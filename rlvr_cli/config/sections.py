@@ -4,9 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from rlvr_cli.algorithm.choices import Algorithm
-from rlvr_cli.algorithm.presets import ALGORITHMS
-from rlvr_cli.algorithm.reward_config import RewardConfig, parse_rewards
+from rlvr_cli.algorithm.choices import ALGORITHMS, Algorithm
+from rlvr_cli.algorithm.reward import RewardConfig
 from rlvr_cli.core.settings import Command, Section, setting
 from rlvr_cli.core.types import FieldName
 from rlvr_cli.model.settings import LoraConfig, OptimConfig
@@ -227,7 +226,7 @@ class Config(Section):
                 f"rollout.samples {self.rollout.samples} with algorithm.filter {algo.filter.kind}: "
                 "a group of one is never mixed; sample 2 or more"
             )
-        names = [one.name for one in parse_rewards(self.reward.functions)]
+        names = [one.name for one in self.reward.terms]
         if algo.filter is not None and algo.filter.metric not in ("accuracy", "reward", *names):
             raise ValueError(
                 f"algorithm.filter.metric {algo.filter.metric}: no such reward; choose from "

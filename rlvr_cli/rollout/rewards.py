@@ -8,8 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from rlvr_cli.algorithm.reward import pay
-from rlvr_cli.algorithm.reward_config import BUILT_IN, Reward, RewardConfig
+from rlvr_cli.algorithm.reward import BUILT_IN, Reward, RewardConfig, pay
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import printable
 from rlvr_cli.core.types import Group, Problem, Rollout

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
-from rlvr_cli.algorithm.reward_config import RewardConfig
+from rlvr_cli.algorithm.reward import RewardConfig
 from rlvr_cli.config import Config
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.logs import LOG

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rlvr_cli.algorithm.group_filter import trains, with_signal
-from rlvr_cli.algorithm.reward_config import parse_rewards
 from rlvr_cli.config import Config, DataConfig
 from rlvr_cli.core.errors import Finding
 from rlvr_cli.core.types import Group, Prompt
@@ -108,7 +107,7 @@ def settings_findings(config: Config, problems: int) -> list[Finding]:
             f"{config.steps}: raise --steps or lower algorithm.advantage.critic.warmup"
         )
     kept = config.algorithm.filter and config.algorithm.filter.metric
-    rewards = {one.spec for one in parse_rewards(config.reward.functions)}
+    rewards = {one.spec for one in config.reward.terms}
     if kept == "accuracy" and "math" not in rewards:
         found.append(
             "dynamic sampling keeps the groups with right and wrong answers, whatever your rewards "

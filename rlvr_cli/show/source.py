@@ -206,7 +206,7 @@ def as_trained(group: ShownGroup, config: Config) -> dict[int, tuple[float, floa
     import torch
 
     from rlvr_cli.algorithm.advantage import ADVANTAGES, AdvantageInputs
-    from rlvr_cli.algorithm.samples import shaped_reward
+    from rlvr_cli.algorithm.reward import shaped_reward
 
     algo = config.algorithm
     judged = group.group.rollouts if algo.reads_responses else group.group.judged

@@ -8,9 +8,17 @@ from itertools import count
 import torch
 
 from rlvr_cli.algorithm.advantage import with_advantages
-from rlvr_cli.algorithm.group_filter import Batch, GroupCollector, with_signal
+from rlvr_cli.algorithm.group_filter import Batch, with_signal
 from rlvr_cli.algorithm.samples import Samples, to_samples
-from rlvr_cli.core.types import PROBLEM_SET, Completion, Group, Prompt, by_key
+from rlvr_cli.core.types import (
+    PROBLEM_SET,
+    Completion,
+    Group,
+    Prompt,
+    by_key,
+    groups_as_json,
+    groups_from_json,
+)
 from rlvr_cli.data.problems import ProblemCursor
 from rlvr_cli.data.prompts import prompts_digest
 from rlvr_cli.evaluation.measure import Evaluation, evaluate, held_out_metrics, summarize
@@ -65,7 +73,8 @@ class Trainer:
         limits = rollout.max_tokens, config.steps, rollout.mismatch_limit
         self.updater = Updater(self.objective, config.optim, *limits)
         self.cursor = ProblemCursor(len(prompts), config.seed)
-        self.collector = GroupCollector(rollout.prompts, algo)
+        self.carried: list[Group] = []
+        """What was sampled beyond a step's batch, and the next one begins with; oldest first."""
         self.throughput = Throughput(model, algo)
         self.given: list[Completion] = []
         if algo.reads_responses:
@@ -91,12 +100,12 @@ class Trainer:
             record = StepRecord(self.session.clocks, self.throughput, self.watch)
             phase = "reading" if algo.reads_responses else "rollout"
             with interruptible(), record.phase(phase, memory="awake"):
-                batch = self.collector.begin()
-                while draws := self.collector.next_draw(batch):
+                batch = Batch(self.config.rollout.prompts, algo, self.carried)
+                while draws := batch.next_draw():
                     prompts, drawn = self._rollout(draws)  # ROLLOUT: G responses a problem,
                     groups = self._verify(prompts, drawn, record)  # as VERIFY asks for them
-                    self.collector.keep(batch, groups)  # FILTER: the groups that train
-                self.collector.end(batch)
+                    batch.keep(groups)  # FILTER: the groups that train
+                self.carried = batch.end()
             samples = to_samples(batch.kept, algo, self.params.max_tokens, self.weight_version)
             self.settled = False
             no_update = self._skip_reason(batch, samples)
@@ -121,7 +130,7 @@ class Trainer:
             self._renew_reference(step)
             self._measure_held_out(step, record)
             self.step, self.settled = step, True
-            carried, scored = len(self.collector.carried), self.forward.take_tokens()
+            carried, scored = len(self.carried), self.forward.take_tokens()
             metrics = record.metrics(step, batch, carried, no_update, self.has_format, scored)
             yield StepResult(step, metrics, batch.sampled, record.held_out, record.tokens)
             if self.stopped:
@@ -152,7 +161,7 @@ class Trainer:
             "weight_version": self.weight_version,
             "kl_coef": self.objective.kl_coef,
             **self.cursor.state_dict(),
-            **self.collector.state_dict(self.prompts),
+            "carried": groups_as_json(self.carried, self.prompts),
         }
         state = State(values, {"torch_rng": torch.get_rng_state()}) | self.updater.state_dict()
         if self.reference is not None and self.config.algorithm.renewal:
@@ -164,7 +173,7 @@ class Trainer:
         self.weight_version = state.values["weight_version"]
         self.objective.kl_coef = state.values["kl_coef"]
         self.cursor.load_state_dict(state.values)
-        self.collector.load_state_dict(state.values, self.prompts)
+        self.carried = groups_from_json(state.values["carried"], self.prompts)
         self.updater.load_state_dict(state)
         torch.set_rng_state(state.tensors["torch_rng"])  # loading may have drawn numbers
         if self.reference is not None and self.config.algorithm.renewal:

@@ -2,8 +2,7 @@
 
 import pytest
 
-from rlvr_cli.algorithm.choices import CONTRADICTIONS
-from rlvr_cli.algorithm.presets import ALGORITHMS
+from rlvr_cli.algorithm.choices import ALGORITHMS, Algorithm, contradictions
 from rlvr_cli.config import resolve, set_layer
 from rlvr_cli.core.errors import UserError
 
@@ -59,7 +58,7 @@ def test_what_contradicts_itself_is_refused_by_name(settings, message):
 
 def test_every_contradiction_is_tested():
     (parametrized,) = test_what_contradicts_itself_is_refused_by_name.pytestmark
-    assert len(parametrized.args[1]) == len(CONTRADICTIONS)
+    assert len(parametrized.args[1]) == len(contradictions(Algorithm()))
 
 
 @pytest.mark.parametrize(

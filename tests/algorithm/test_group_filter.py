@@ -4,10 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from rlvr_cli.algorithm.choices import Algorithm
-from rlvr_cli.algorithm.group_filter import Batch, GroupCollector, trains, with_signal
-from rlvr_cli.algorithm.kinds import Mixed
-from rlvr_cli.algorithm.presets import ALGORITHMS
+from rlvr_cli.algorithm.choices import ALGORITHMS, Algorithm, Mixed
+from rlvr_cli.algorithm.group_filter import Batch, trains, with_signal
 from rlvr_cli.algorithm.reward import reward
 from rlvr_cli.algorithm.samples import to_samples
 from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout
@@ -41,7 +39,7 @@ class Source:
     def __init__(self, mixed_every: int) -> None:
         self.mixed_every, self.next, self.counts = mixed_every, 0, []
 
-    def __call__(self, count: int, _enough: int) -> list[Group]:
+    def __call__(self, count: int) -> list[Group]:
         self.counts.append(count)
         names = range(self.next, self.next + count)
         self.next += count
@@ -105,41 +103,45 @@ def test_the_right_ones_are_the_signal_where_no_others_train():
     assert len(to_samples(groups, ALGORITHMS["sft"], 10, 0)) == 6
 
 
-def collect(collector: GroupCollector, source: "Source") -> Batch:
-    """One step's batch, as the loop fills it."""
-    batch = collector.begin()
-    while count := collector.next_draw(batch):
-        collector.keep(batch, source(count, collector.missing(batch)))
-    collector.end(batch)
-    return batch
+class Steps:
+    """The batches of steps that follow one another, each filled as the loop fills it."""
+
+    def __init__(self, size: int, algo: Algorithm, carried: list[Group] | None = None) -> None:
+        self.size, self.algo, self.carried = size, algo, carried or []
+
+    def next(self, source: "Source") -> Batch:
+        batch = Batch(self.size, self.algo, self.carried)
+        while count := batch.next_draw():
+            batch.keep(source(count))
+        self.carried = batch.end()
+        return batch
 
 
 def test_the_batch_is_refilled_and_the_surplus_carried_over():
     source = Source(mixed_every=2)
-    collector = GroupCollector(4, DAPO)
-    batch = collect(collector, source)
+    steps = Steps(4, DAPO)
+    batch = steps.next(source)
     assert source.counts == [4, 4]
     assert names(batch.kept) == [0, 2, 4, 6]
     assert len(batch.sampled) == 8
     assert batch.given_up is None
-    assert collector.carried == []
+    assert steps.carried == []
 
 
 def test_no_group_is_lost_or_trained_twice_over_many_steps():
     source = Source(mixed_every=3)
-    collector = GroupCollector(4, DAPO)
-    trained = [name for _ in range(20) for name in names(collect(collector, source).kept)]
-    waiting = names(collector.carried)
+    steps = Steps(4, DAPO)
+    trained = [name for _ in range(20) for name in names(steps.next(source).kept)]
+    waiting = names(steps.carried)
     assert trained + waiting == list(range(0, source.next, 3))
 
 
 def test_carried_groups_come_first_and_count_as_stale():
-    collector = GroupCollector(2, DAPO)
-    collector.carried = [make_group(n, RIGHT, WRONG, version=3) for n in (91, 92, 93)]
-    batch = collect(collector, Source(mixed_every=1))
+    steps = Steps(2, DAPO, [make_group(n, RIGHT, WRONG, version=3) for n in (91, 92, 93)])
+    batch = steps.next(Source(mixed_every=1))
     assert names(batch.kept) == [91, 92]
     assert batch.gen_batches == 0
-    assert names(collector.carried) == [93]
+    assert names(steps.carried) == [93]
     stale = to_samples(batch.kept[:1], DAPO, max_tokens=10, weight_version=4)
     fresh = to_samples(batch.kept[:1], DAPO, max_tokens=10, weight_version=3)
     assert stale.is_fresh.tolist() + fresh.is_fresh.tolist() == [False, False, True, True]
@@ -148,14 +150,14 @@ def test_carried_groups_come_first_and_count_as_stale():
 def test_the_cap_ends_a_hopeless_search():
     source = Source(mixed_every=10**9)
     source.next = 1
-    batch = collect(GroupCollector(4, DAPO), source)
+    batch = Steps(4, DAPO).next(source)
     assert batch.gen_batches == DAPO.filter.max_gen_batches == len(source.counts)
     assert batch.kept == []
 
 
 def test_without_a_filter_one_batch_is_taken_as_it_is():
     source = Source(mixed_every=2)
-    batch = collect(GroupCollector(4, GRPO), source)
+    batch = Steps(4, GRPO).next(source)
     assert source.counts == [4]
     assert names(batch.kept) == [0, 1, 2, 3]
 
@@ -180,12 +182,11 @@ def test_what_trains_without_a_filter_has_enough_judged_responses():
     [(4, 6, 5), (3, 6, 9), (2, 6, 16), (1, 9, 20), (0, 9, 24), (6, 0, 0), (5, 0, 1)],
 )
 def test_a_refill_counts_on_the_share_that_passed(mixed, solved, asked):
-    collector = GroupCollector(6, DAPO)
-    batch = collector.begin()
-    assert collector.next_draw(batch) == 6
+    batch = Batch(6, DAPO, [])
+    assert batch.next_draw() == 6
     groups = [make_group(n, RIGHT, WRONG if n < mixed else RIGHT) for n in range(mixed + solved)]
-    collector.keep(batch, groups)
-    assert collector.next_draw(batch) == asked
+    batch.keep(groups)
+    assert batch.next_draw() == asked
     assert (batch.gen_batches, len(batch.sampled)) == (1, mixed + solved)
 
 
@@ -201,29 +202,21 @@ def test_a_refill_counts_on_the_share_that_passed(mixed, solved, asked):
 )
 def test_a_batch_that_is_short_at_the_cap(on_cap, kept, given_up, waiting):
     chosen = DAPO.filter.model_copy(update={"on_cap": on_cap})
-    collector = GroupCollector(4, DAPO.model_copy(update={"filter": chosen}))
-    batch = collector.begin()
-    collector.keep(batch, [make_group(n, RIGHT, WRONG) for n in range(kept)])
-    collector.end(batch)
+    batch = Batch(4, DAPO.model_copy(update={"filter": chosen}), [])
+    batch.keep([make_group(n, RIGHT, WRONG) for n in range(kept)])
+    carried = batch.end()
     assert (batch.given_up, len(batch.kept)) == (given_up, min(kept, 4))
     first = 0 if given_up else 4
-    assert names(collector.carried) == [*range(first, first + waiting)]
+    assert names(carried) == [*range(first, first + waiting)]
 
 
-def test_without_a_filter_a_short_batch_trains_and_state_is_what_waits():
-    collector = GroupCollector(4, GRPO)
-    unjudged = collector.begin()
-    collector.keep(unjudged, [make_group(0, LATE)])
-    assert (collector.missing(unjudged), collector.next_draw(unjudged)) == (4, 0)
-    batch = collect(collector, Source(mixed_every=1))
-    batch.kept = batch.kept[:1]
-    collector.end(batch)
-    assert batch.given_up is None
-    collector.carried = [make_group(n, RIGHT, WRONG, version=3) for n in (1, 2)]
-    prompts = [group.prompt for group in collector.carried]
-    again = GroupCollector(4, GRPO)
-    again.load_state_dict(collector.state_dict(prompts), prompts)
-    assert again.carried == collector.carried
+def test_without_a_filter_a_short_batch_trains():
+    batch = Batch(4, GRPO, [])
+    batch.keep([make_group(0, LATE)])
+    assert (batch.kept, batch.next_draw()) == ([], 0)
+    batch = Batch(4, GRPO, [])
+    batch.keep([make_group(0, RIGHT, WRONG)])
+    assert (batch.end(), len(batch.kept), batch.given_up) == ([], 1, None)
 
 
 def test_the_metric_of_the_filter_says_what_differs():
@@ -248,8 +241,7 @@ def test_the_metric_of_the_filter_says_what_differs():
 
 
 def test_without_a_cap_the_search_goes_on():
-    collector = GroupCollector(2, Algorithm(filter=Mixed(max_gen_batches=0)))
-    batch = collector.begin()
+    batch = Batch(2, Algorithm(filter=Mixed(max_gen_batches=0)), [])
     for number in range(50):
-        assert collector.next_draw(batch) > 0
-        collector.keep(batch, [make_group(number, RIGHT, RIGHT)])
+        assert batch.next_draw() > 0
+        batch.keep([make_group(number, RIGHT, RIGHT)])

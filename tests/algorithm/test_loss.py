@@ -8,9 +8,10 @@ import random
 import pytest
 import torch
 
-from rlvr_cli.algorithm.choices import Algorithm
-from rlvr_cli.algorithm.kinds import (
+from rlvr_cli.algorithm.choices import (
+    ALGORITHMS,
     KL,
+    Algorithm,
     Clip,
     Critic,
     DualClip,
@@ -18,12 +19,11 @@ from rlvr_cli.algorithm.kinds import (
     Gae,
     IterativeReference,
     MaskedWeights,
-    Ratio,
     TruncatedWeights,
+    Unclipped,
 )
 from rlvr_cli.algorithm.loss import critic_loss, policy_loss
 from rlvr_cli.algorithm.objective import LossDenominators, LossInputs
-from rlvr_cli.algorithm.presets import ALGORITHMS
 
 KL_COEF = 0.3
 _OLD = FixedReference(kind="old")
@@ -31,7 +31,7 @@ VARIANTS = {
     "dual_clip": Algorithm(surrogate=DualClip(dual=1.5)),
     "penalty": Algorithm(
         advantage=Gae(),
-        surrogate=Ratio(),
+        surrogate=Unclipped(kind="ratio"),
         kl=KL(kind="k3", coef=0.1, reference=_OLD),
         mini_batches=2,
     ),

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlvr_cli.algorithm.reward import NO_SIGNAL, overlong_penalty, pay, reward
-from rlvr_cli.algorithm.reward_config import RewardConfig
+from rlvr_cli.algorithm.reward import NO_SIGNAL, RewardConfig, overlong_penalty, pay, reward
 from verifiers import Verdict, Verification
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rlvr_cli.algorithm.reward_config import RewardConfig, parse_rewards
+from rlvr_cli.algorithm.reward import RewardConfig, parse_rewards
 
 
 @pytest.mark.parametrize(

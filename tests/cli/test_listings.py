@@ -4,8 +4,7 @@ import json
 
 from rich.text import Text
 
-from rlvr_cli.algorithm.choices import Algorithm
-from rlvr_cli.algorithm.presets import ALGORITHMS
+from rlvr_cli.algorithm.choices import ALGORITHMS, Algorithm
 from rlvr_cli.cli import listings
 from rlvr_cli.cli.listings import list_algorithms, list_sets
 from rlvr_cli.data.sources import find_spec, known_sets

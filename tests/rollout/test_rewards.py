@@ -6,7 +6,7 @@ import pytest
 from small_groups import RIGHT, WRONG, made_group, made_prompt
 from small_trainer import Judge, Tokenizer
 
-from rlvr_cli.algorithm.reward_config import RewardConfig
+from rlvr_cli.algorithm.reward import RewardConfig
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Completion
 from rlvr_cli.rollout.rewards import Rewarder

@@ -107,12 +107,12 @@ def test_carried_groups_are_part_of_the_state(tmp_path):
     settings = ("algo=dapo", "rollout.prompts=4", "steps=6")
     trainer = make_trainer(lambda text: text.startswith("5 "), *settings)
     for _ in trainer.train_steps():
-        if trainer.collector.carried:
+        if trainer.carried:
             break
-    groups = trainer.collector.carried
+    groups = trainer.carried
     assert groups
     other = copy(trainer, trainer.step, settings)
-    for group, again in zip(groups, other.collector.carried, strict=True):
+    for group, again in zip(groups, other.carried, strict=True):
         assert again.prompt is other.prompts[trainer.prompts.index(group.prompt)]
         assert (again.rollouts, again.weight_version) == (group.rollouts, group.weight_version)
         assert again.is_mixed

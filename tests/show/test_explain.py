@@ -5,7 +5,7 @@ import json
 import pytest
 from small_runs import made_metrics, made_run, made_tokens, write_rows
 
-from rlvr_cli.algorithm.presets import ALGORITHMS
+from rlvr_cli.algorithm.choices import ALGORITHMS
 from rlvr_cli.config import resolve, set_layer
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError

@@ -8,8 +8,8 @@ from conftest import double_model
 from families import VOCAB
 from small_samples import Row, policy_like, samples_of
 
+from rlvr_cli.algorithm.choices import ALGORITHMS
 from rlvr_cli.algorithm.objective import LossDenominators
-from rlvr_cli.algorithm.presets import ALGORITHMS
 from rlvr_cli.model.policy import Critic, Policy
 from rlvr_cli.training.batch import MicroBatch, micro_batches
 from rlvr_cli.training.objective import Objective

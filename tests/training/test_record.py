@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 from small_groups import RIGHT, WRONG, made_group
 
+from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.group_filter import Batch
 from rlvr_cli.evaluation.metrics import rollout_metrics
 from rlvr_cli.training import record as module
@@ -100,7 +101,7 @@ def test_a_step_is_one_row(clock, no_update, trained):
     record.held_out_metrics = {"held_out_pass@1": 0.25}
     with record.phase("update"):
         clock.now += 5
-    batch = Batch(kept=[group], sampled=[group, group], gen_batches=3)
+    batch = Batch(0, Algorithm(), kept=[group], sampled=[group, group], gen_batches=3)
     row = record.metrics(4, batch, 6, no_update, False, 13)
     assert row == {
         **rollout_metrics([group, group], has_format=False),
@@ -125,6 +126,6 @@ def test_a_step_is_one_row(clock, no_update, trained):
 
 
 def test_without_an_update_nothing_trained(clock):
-    row = made().metrics(1, Batch(), 0, "no signal", True, 0)
+    row = made().metrics(1, Batch(0, Algorithm(), []), 0, "no signal", True, 0)
     assert (row["groups_trained"], row["gen_batches"]) == (0, 0)
     assert row["seconds_step"] == 0

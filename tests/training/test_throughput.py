@@ -4,7 +4,7 @@ import pytest
 from conftest import random_model
 from small_groups import LATE, RIGHT, WRONG, made_group
 
-from rlvr_cli.algorithm.presets import ALGORITHMS
+from rlvr_cli.algorithm.choices import ALGORITHMS
 from rlvr_cli.training.throughput import Throughput, peak_flops, run_throughput, update_flops
 
 ROW = {

@@ -47,7 +47,7 @@ def test_a_character_of_several_tokens_stands_at_its_last(text, expected):
 
 def test_the_first_mixed_groups_of_the_step_are_kept_and_none_that_was_carried_over():
     mixed, same = [made_group(str(n), RIGHT, WRONG) for n in range(4)], made_group("s", WRONG)
-    batch = Batch(kept=[mixed[0], same, *mixed[1:]], sampled=[same, *mixed[1:]])
+    batch = Batch(0, Algorithm(), kept=[mixed[0], same, *mixed[1:]], sampled=[same, *mixed[1:]])
     found = token_rows(batch, to_samples(batch.kept, ALGO, 9, 0), Bytes())
     places = [(row["group"], row["sample"]) for row in found]
     assert places == [(2, 0), (2, 1), (3, 0), (3, 1)]
@@ -70,7 +70,7 @@ def test_what_is_kept_is_what_the_loss_was_made_of(monkeypatch):
     objective(batch, LossDenominators(6, 3, 3))
     now = objective.policy.token_stats(batch.inputs)
     group = made_group("a", RIGHT, WRONG)
-    step = Batch(kept=[group], sampled=[group])
+    step = Batch(0, Algorithm(), kept=[group], sampled=[group])
     first, second = token_rows(step, samples, Bytes())
     assert (first["group"], first["sample"], first["text"]) == (1, 0, ["\x07", "\x08"])  # 4 of 2
     assert (second["sample"], second["text"]) == (1, ["\x07"])

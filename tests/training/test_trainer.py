@@ -15,7 +15,7 @@ from small_trainer import (
     weights,
 )
 
-from rlvr_cli.algorithm.presets import ALGORITHMS
+from rlvr_cli.algorithm.choices import ALGORITHMS
 from rlvr_cli.core.errors import EngineError
 from rlvr_cli.model.policy import weights_digest
 

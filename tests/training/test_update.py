@@ -11,19 +11,18 @@ from families import VOCAB
 from small_samples import Row, rows_of, samples_of
 
 from rlvr_cli.algorithm.advantage import with_advantages
-from rlvr_cli.algorithm.choices import Algorithm
-from rlvr_cli.algorithm.kinds import (
+from rlvr_cli.algorithm.choices import (
+    ALGORITHMS,
     KL,
+    Algorithm,
     Critic,
     FixedReference,
     Gae,
     KLControl,
     MaskOverlong,
-    PolicyGradient,
-    Ratio,
     Return,
+    Unclipped,
 )
-from rlvr_cli.algorithm.presets import ALGORITHMS
 from rlvr_cli.config import OptimConfig
 from rlvr_cli.core.errors import EngineError
 from rlvr_cli.model import policy as models
@@ -145,7 +144,7 @@ def slow_policy_loss(made: Made, rows: list[Row]) -> torch.Tensor:
         if surrogate.kind == "sequence_clip":
             ratio = torch.exp((logprobs - old).mean()).expand(len(logprobs))
         advantages, cells = row.advantages, surrogate.cells
-        if isinstance(surrogate, PolicyGradient):
+        if surrogate.kind == "policy_gradient":
             terms = -advantages * logprobs
         elif surrogate.kind == "ratio":
             terms = -ratio * advantages
@@ -360,7 +359,7 @@ def test_the_penalty_form_follows_the_divergence_after_the_updates():
     """PPO, section 4: beta is doubled where d, taken after the updates, is past 1.5 targets."""
     control, old = KLControl(kind="doubling", target=1e-3), FixedReference(kind="old")
     kl = KL(kind="k3", coef=0.1, reference=old, control=control)
-    algo = Algorithm(surrogate=Ratio(), kl=kl, epochs=2)
+    algo = Algorithm(surrogate=Unclipped(kind="ratio"), kl=kl, epochs=2)
     fresh = [dataclasses.replace(row, is_fresh=True) for row in make_rows()]
     made = Made(algo, lr=0.02, warmup_steps=0)
     rows = made.rows(fresh)
