@@ -28,9 +28,7 @@ from rlvr_cli.rollout.plan import Plan, choose_format, plan_for
 from rlvr_cli.rollout.sampler import Sampler
 from rlvr_cli.rollout.session import Session, open_session, prompts_for
 from rlvr_cli.runs.narration import say_template, warn_of_bad_golds
-from verifiers import OURS, Format, open_judge
-
-_Sets = dict[str | tuple[str, ...], ProblemSet]
+from verifiers import OURS, Format, Verifier, open_judge
 
 
 def eval_(configs: Sequence[Config], asked: ReportOptions, display: Display) -> None:
@@ -40,16 +38,24 @@ def eval_(configs: Sequence[Config], asked: ReportOptions, display: Display) -> 
     a model is loaded where it can be known.
     """
     sets = _problem_sets(configs, asked)
-    configs = [_in_its_own_way(config, sets[config.data.source], display) for config in configs]
-    plans = [plan_for(config, sets[config.data.source]) for config in configs]
+    plans: dict[tuple[str, str], tuple[Plan, ProblemSet]] = {}
+    for config in configs:
+        problems = sets[config.data.source]
+        is_ours = choose_format(problems, config.data) == DEFAULT_PROMPT
+        if config.data.prompt is None and is_ours and not has_own_settings(config.model):
+            display.say(
+                "asked",
+                f"{config.model} is no run, so {problems.name} asks it for a \\boxed{{}} answer; "
+                f"--prompt {DEFAULT_PROMPT} asks for the format that runs are trained on",
+            )
+            boxed = config.data.model_copy(update={"prompt": "boxed"})
+            config = config.model_copy(update={"data": boxed})
+        plans[config.model, problems.name] = plan_for(config, problems), problems
     directory = None if asked.out is None or not is_first() else ResultDirectory(asked.out)
-    ours = {
-        (config.model, sets[config.data.source].name): sets[config.data.source].problems
-        for config in configs
-    }
-    names = dict(zip(ours, file_names(list(ours)), strict=True))
+    names = dict(zip(plans, file_names(list(plans)), strict=True))
     results = []
     with open_judge(asked.judge) as equality:
+        ours = {pair: problems.problems for pair, (_, problems) in plans.items()}
         theirs = earlier_results(asked, ours, equality)
         for found in sets.values():
             if found.taken:
@@ -59,134 +65,104 @@ def eval_(configs: Sequence[Config], asked: ReportOptions, display: Display) -> 
                     f"{found.name} holds responses, which the model's own take no notice of: "
                     f"rlvr eval --responses {found.name} judges them"
                 )
-        for model, of_model in groupby(plans, key=lambda plan: plan.config.model):
-            listed = list(of_model)
-            with open_session(listed[0]) as session:
+        for model, of_model in groupby(plans, key=lambda pair: pair[0]):
+            pairs = list(of_model)
+            with open_session(plans[pairs[0]][0]) as session:
                 display.say("policy", f"{model}: {session.description}")
                 if published := published_sampling(session.policy.model):
                     display.say("published", f"its generation_config asks for {published}")
                 model_sha = fingerprint.model_hash(model_files(model))
-                for plan in listed:
-                    problems = sets[plan.config.data.source]
-                    name = names[model, problems.name]
-                    run = _Measurement(plan, problems, session, model_sha, asked.judge)
-                    say_template(run.prompts, session, display)
-                    unfinished = run.unfinished(directory, name, display)
-                    speed = run.sample(unfinished, display)
-                    if not is_first():
-                        continue
-                    rows = unfinished.rows(prompt.problem.id for prompt in run.prompts)
-                    judged = judged_problems(rows, equality.cluster)
-                    results.append(
-                        Result(model, problems.name, run.fingerprint, judged, speed=speed)
-                    )
+                for pair in pairs:
+                    plan, problems = plans[pair]
+                    prompts, params = _prompts_and_params(plan, problems, session)
+                    form: Format = plan.answer_format if asked.judge == OURS else "any"
+                    template = template_text(plan.config.data.prompt or problems.prompt)
+                    threads = session.plan.threads
+                    how: fingerprint.Fingerprint = {
+                        "model": model_sha,
+                        "data": fingerprint.data_hash(prompt.problem for prompt in prompts),
+                        "prompts": fingerprint.prompts_hash(prompts),
+                        **fingerprint.sampling(params, plan.config.seed, template),
+                        **fingerprint.engine_versions(session.engine, session.device, threads),
+                        **fingerprint.judging(form, asked.judge, plan.config.eval.votes),
+                    }
+                    say_template(prompts, session, display)
+                    if directory is None:
+                        done = PartialResult(None, how, params.samples)
+                    else:
+                        done = directory.unfinished(names[pair], how, params.samples)
+                    with open_judge(asked.judge, format=form) as verifier:
+                        speed = _sample(prompts, params, pair, session, verifier, done, display)
+                    if is_first():
+                        rows = done.rows(prompt.problem.id for prompt in prompts)
+                        judged = judged_problems(rows, equality.cluster)
+                        results.append(Result(*pair, how, judged, speed=speed))
         if is_first():
             publish(results, asked, directory, theirs, display)
 
 
-class _Measurement:
-    """Evaluate one model on one problem set."""
-
-    def __init__(
-        self, plan: Plan, problems: ProblemSet, session: Session, model_sha: str, judge: str
-    ) -> None:
-        self.problems, self.session, self.judge = problems, session, judge
-        self.config = config = plan.config
-        self.answer_format: Format = plan.answer_format if judge == OURS else "any"
-        self.prompts, self.params = _prompts_and_params(plan, problems, session)
-        template = template_text(config.data.prompt or problems.prompt)
-        self.fingerprint: fingerprint.Fingerprint = {
-            "model": model_sha,
-            "data": fingerprint.data_hash(prompt.problem for prompt in self.prompts),
-            "prompts": fingerprint.prompts_hash(self.prompts),
-            **fingerprint.sampling(self.params, config.seed, template),
-            **fingerprint.engine_versions(session.engine, session.device, session.plan.threads),
-            **fingerprint.judging(self.answer_format, judge, config.eval.votes),
-        }
-
-    def unfinished(
-        self, directory: ResultDirectory | None, name: str, display: Display
-    ) -> PartialResult:
-        """Return what an earlier command left of it, if anything."""
-        samples = self.params.samples
-        if directory is None:
-            return PartialResult(None, self.fingerprint, samples)
-        found = directory.unfinished(name, self.fingerprint, samples)
-        if found.dropped:
-            display.warn(
-                f"{found.path}: {plural(found.dropped, 'line')} could not be read; "
-                "what stood there is sampled again"
-            )
-        if found.rows_of:
-            display.say(
-                "going on", f"{len(found.rows_of)} of {len(self.prompts)} problems are done already"
-            )
-        return found
-
-    def sample(self, unfinished: PartialResult, display: Display) -> dict[str, float] | None:
-        """Sample and judge the problems that are not done; return how fast, if any were left. An
-        interrupt says how many are done."""
-        done = set(decided(list(unfinished.rows_of)))
-        with (
-            open_judge(self.judge, format=self.answer_format) as verifier,
-            display.progress(self.problems.name, len(self.prompts), len(done), lines=True) as bar,
-        ):
-            warn_of_bad_golds(self.prompts, verifier, display)
-            tokens, written, started = 0, 0.0, time.perf_counter()
-            shares: list[float] = []
-
-            def on_group(group: Group) -> None:
-                nonlocal tokens, written
-                before = time.perf_counter()
-                tokens += sum(len(one.completion.token_ids) for one in group.rollouts)
-                rows = [response_row(rollout) for rollout in group.rollouts]
-                unfinished.add(group.prompt.problem.id, rows)
-                if (share := pass_at_1([group])) is not None:
-                    shares.append(share)
-                bar.tick(f"pass@1 {measured(mean(shares))}")
-                written += time.perf_counter() - before
-
-            sampler = Sampler(self.session.engine, self.session.policy.tokenizer, verifier)
-            try:
-                evaluate(sampler, self.prompts, self.params, self.config.seed, on_group, done)
-            except KeyboardInterrupt:
-                raise KeyboardInterrupt(self._kept(unfinished)) from None
-        if not tokens:
-            return None
-        seconds = time.perf_counter() - started
-        share = 1 - (sampler.seconds + written) / seconds
-        display.say(
-            "speed",
-            f"{tokens:,} tokens, {tokens / seconds:,.0f} a second; {share:.0%} of the time was the "
-            "engine's own",
+def _sample(
+    prompts: Sequence[Prompt],
+    params: SamplingParams,
+    pair: tuple[str, str],
+    session: Session,
+    verifier: Verifier,
+    kept: PartialResult,
+    display: Display,
+) -> dict[str, float] | None:
+    """Sample and judge the problems of a model and set that an earlier command did not; return how
+    fast, if any were left. An interrupt says how many are done."""
+    model, name = pair
+    if kept.dropped:
+        display.warn(
+            f"{kept.path}: {plural(kept.dropped, 'line')} could not be read; what stood there is "
+            "sampled again"
         )
-        return {"tokens": tokens, "seconds": seconds, "engine_share": share}
+    if kept.rows_of:
+        display.say("going on", f"{len(kept.rows_of)} of {len(prompts)} problems are done already")
+    done = set(decided(list(kept.rows_of)))
+    sampler = Sampler(session.engine, session.policy.tokenizer, verifier)
+    with display.progress(name, len(prompts), len(done), lines=True) as bar:
+        warn_of_bad_golds(prompts, verifier, display)
+        tokens, written, started = 0, 0.0, time.perf_counter()
+        shares: list[float] = []
 
-    def _kept(self, unfinished: PartialResult) -> str:
-        """Say what an interrupt leaves."""
-        if unfinished.path is None:
-            return ""
-        done = f"{len(unfinished.rows_of)} of {len(self.prompts)} problems of {self.problems.name}"
-        return f"kept {done} with {self.config.model}; give the same command again to go on"
+        def on_group(group: Group) -> None:
+            nonlocal tokens, written
+            before = time.perf_counter()
+            tokens += sum(len(one.completion.token_ids) for one in group.rollouts)
+            kept.add(group.prompt.problem.id, list(map(response_row, group.rollouts)))
+            if (share := pass_at_1([group])) is not None:
+                shares.append(share)
+            bar.tick(f"pass@1 {measured(mean(shares))}")
+            written += time.perf_counter() - before
 
-
-def _in_its_own_way(config: Config, problems: ProblemSet, display: Display) -> Config:
-    """Ask a model that is no run for a box, as published, unless another format is asked for."""
-    is_ours = choose_format(problems, config.data) == DEFAULT_PROMPT
-    if config.data.prompt is not None or not is_ours or has_own_settings(config.model):
-        return config
+        try:
+            evaluate(sampler, prompts, params, session.plan.config.seed, on_group, done)
+        except KeyboardInterrupt:
+            if kept.path is None:
+                raise
+            raise KeyboardInterrupt(
+                f"kept {len(kept.rows_of)} of {len(prompts)} problems of {name} with {model}; give "
+                "the same command again to go on"
+            ) from None
+    if not tokens:
+        return None
+    seconds = time.perf_counter() - started
+    share = 1 - (sampler.seconds + written) / seconds
     display.say(
-        "asked",
-        f"{config.model} is no run, so {problems.name} asks it for a \\boxed{{}} answer; --prompt "
-        f"{DEFAULT_PROMPT} asks for the format that runs are trained on",
+        "speed",
+        f"{tokens:,} tokens, {tokens / seconds:,.0f} a second; {share:.0%} of the time was the "
+        "engine's own",
     )
-    data = config.data.model_copy(update={"prompt": "boxed"})
-    return config.model_copy(update={"data": data})
+    return {"tokens": tokens, "seconds": seconds, "engine_share": share}
 
 
-def _problem_sets(configs: Sequence[Config], asked: ReportOptions) -> _Sets:
+def _problem_sets(
+    configs: Sequence[Config], asked: ReportOptions
+) -> dict[str | tuple[str, ...], ProblemSet]:
     """Return the problems of each source, read once and checked, whatever the limit."""
-    sets: _Sets = {}
+    sets: dict[str | tuple[str, ...], ProblemSet] = {}
     for config in configs:
         data = config.data
         if max(asked.ks, default=1) > config.eval.samples:

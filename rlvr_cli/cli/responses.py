@@ -1,6 +1,6 @@
 """`rlvr eval --responses`: the same report for responses made elsewhere, without a model."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from rlvr_cli.cli.publish import ReportOptions, earlier_results, publish
 from rlvr_cli.config import Config
@@ -12,11 +12,10 @@ from rlvr_cli.core.types import Problem, by_key
 from rlvr_cli.data.problems import load_problems
 from rlvr_cli.data.sources import canonical
 from rlvr_cli.evaluation import responses as made
-from rlvr_cli.evaluation.agreement import BOTH, PEER
 from rlvr_cli.evaluation.fingerprint import data_hash, judging
-from rlvr_cli.evaluation.report import Result, check_fields, judged_problems
+from rlvr_cli.evaluation.report import BOTH, PEER, Result, check_fields, judged_problems
 from rlvr_cli.evaluation.result_dir import ResultDirectory
-from verifiers import OURS, Verdict, Verifier, open_judge
+from verifiers import OURS, Format, Verdict, open_judge
 
 
 def check_sources(
@@ -30,42 +29,6 @@ def check_sources(
         )
     made.refuse_twice(sources, "--responses ")
     return canonical(data[0]) if data else None
-
-
-def _check_groups(
-    given: Sequence[made.ImportedResponse],
-    first: Mapping[tuple[str, str], Mapping[str, Problem]],
-    fields: Sequence[str],
-) -> None:
-    """Raise UserError where the rows of one problem have different values of a field of `--by`."""
-    for row in given:
-        before = first[row.label][row.problem.id].extra
-        for field in fields:
-            if (own := row.problem.extra.get(field)) != before.get(field):
-                values = f"{shortened(str(own))} and {shortened(str(before.get(field)))}"
-                raise UserError(
-                    f"{row.where}: --by {field}: rows of problem {shortened(row.problem.id)} have "
-                    f"{values}; it must be of the problem, not of a response"
-                )
-
-
-def _warn_of_other_golds(
-    given: Sequence[made.ImportedResponse], equality: Verifier, display: Display
-) -> None:
-    """Warn of rows whose own gold answer is not that of the set which they were found in."""
-    other = [
-        row
-        for row in given
-        if row.own_gold is not None
-        and equality.equal(row.problem.answer or "", row.own_gold) != Verdict.CORRECT
-    ]
-    if other:
-        first = other[0]
-        golds = f"{shortened(first.own_gold or '')}, {shortened(first.problem.answer or '')}"
-        display.warn(
-            f"{plural(len(other), 'row')} with another gold answer than the set's, which counts "
-            f"({first.where}: {golds}): are they of this set?"
-        )
 
 
 def score(
@@ -85,23 +48,41 @@ def score(
         for row in made.read_responses(source, data.limit, data.skip_bad, data.fields, known, name)
     ]
     made.check_responses(given)
-    parts = by_key(given, lambda row: row.label)
-    ours: dict[tuple[str, str], dict[str, Problem]] = {}
-    for row in given:
-        ours.setdefault(row.label, {}).setdefault(row.problem.id, row.problem)
-    problems = {label: tuple(by_id.values()) for label, by_id in ours.items()}
     for name, of_set in by_key(given, lambda row: row.label[1]).items():
         check_fields(asked.by, {key for row in of_set for key in row.problem.extra}, name)
-    _check_groups(given, ours, asked.by)
+    ours: dict[tuple[str, str], dict[str, Problem]] = {}
+    for row in given:
+        before = ours.setdefault(row.label, {}).setdefault(row.problem.id, row.problem).extra
+        for field in asked.by:
+            if (own := row.problem.extra.get(field)) != before.get(field):
+                values = f"{shortened(str(own))} and {shortened(str(before.get(field)))}"
+                raise UserError(
+                    f"{row.where}: --by {field}: rows of problem {shortened(row.problem.id)} have "
+                    f"{values}; it must be of the problem, not of a response"
+                )
+    problems = {label: tuple(by_id.values()) for label, by_id in ours.items()}
+    parts = by_key(given, lambda row: row.label)
     directory = None if asked.out is None else ResultDirectory(asked.out)
     judges = [OURS, PEER] if asked.judge == BOTH else [asked.judge]
-    asked_for = config.data.answer_format if OURS in judges else "any"
-    formats = {label: asked_for or made.format_of_rows(part) for label, part in parts.items()}
+    form = data.answer_format if OURS in judges else "any"
+    formats: dict[tuple[str, str], Format] = {
+        label: form or made.format_of_rows(part) for label, part in parts.items()
+    }
     with open_judge(judges[0]) as equality:
-        _warn_of_other_golds(given, equality, display)
+        other = [
+            f"({row.where}: {shortened(row.own_gold)}, {shortened(row.problem.answer or '')})"
+            for row in given
+            if row.own_gold is not None
+            and equality.equal(row.problem.answer or "", row.own_gold) != Verdict.CORRECT
+        ]
         theirs = earlier_results(asked, problems, equality)
+    if other:
+        display.warn(
+            f"{plural(len(other), 'row')} with another gold answer than the set's, which counts "
+            f"{other[0]}: are they of this set?"
+        )
     whole = len(known.problems) if known and data.limit is None else 0
-    for (model, name), of_label in ours.items():
+    for (model, name), of_label in problems.items():
         if (missing := whole - len(of_label)) > 0:
             display.warn(
                 f"{model}: no response to {missing} of the {plural(whole, 'problem')} of {name}; "
@@ -122,6 +103,6 @@ def score(
                 fingerprint |= judging(form, judge, config.eval.votes)
                 by_whom = f"{model} ({judge})" if judge != judges[0] else model
                 results.append(Result(by_whom, name, fingerprint, judged))
-    if asked_for is None and any(row.answer_format for row in given):
+    if data.answer_format is None and any(row.answer_format for row in given) and OURS in judges:
         display.say("judged as", f"{', '.join(dict.fromkeys(formats.values()))}, as the rows say")
     publish(results, asked, directory, theirs, display)

@@ -7,123 +7,98 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 TABLE = "table"
-Table = list[Sequence[str]]
+Table = list[Sequence[Any]]
 """Rows of cells below a header."""
 _CELL = 32
 """Characters of a cell."""
 
 
-def records(report: dict[str, Any]) -> tuple[list[str], list[list[Any]]]:
-    """Return the figures of a report as a header and a row for each result and k."""
+def records(report: dict[str, Any]) -> Table:
+    """Return the figures of a report as numbers, a row for each result and k."""
     header = ["model", "data", "version", "problems", "k", "pass@k", "low", "high"]
-    header += ["cons@k", "low", "high", "pass@1 in any form"]
-    rows = []
+    rows: Table = [[*header, "cons@k", "low", "high", "pass@1 in any form"]]
     for entry in report["results"]:
         for k, found in entry["pass@k"].items():
-            row = [entry["model"], entry["data"], entry["data_version"], counted(found), int(k)]
+            version = "" if entry["data_version"] is None else entry["data_version"]
+            row = [entry["model"], entry["data"], version, counted(found), int(k)]
             for one in (found, entry["cons@k"][k]):
                 row += ["", "", ""] if one is None else [one["value"], *one["interval"]]
             flexible = entry.get("any_form")
             rows.append([*row, flexible["value"] if flexible and k == "1" else ""])
-    return header, rows
+    return rows
 
 
 def as_markdown(report: dict[str, Any]) -> str:
     """Format the figures of a report as tables in Markdown: of all, by each field, and compared."""
-    header, rows = records(report)
-    tables: list[list[Sequence[Any]]] = [[header, *rows]]
-    for entry in report["results"]:
-        tables += [by_field(entry, field) for field in entry.get("by", {})]
-    compared = report.get("against", {}).get("results", ())
-    tables += [differences(comparison) for comparison in compared]
+    tables = [records(report)]
+    tables += [by_field(one, field) for one in report["results"] for field in one.get("by", {})]
+    tables += [differences(one) for one in report.get("against", {}).get("results", ())]
+
+    def line(cells: Sequence[Any]) -> str:
+        texts = (f"{one:.4f}" if isinstance(one, float) else str(one) for one in cells)
+        parts = (" ".join(text.replace("|", r"\|").split()) for text in texts)
+        return f"| {' | '.join(parts)} |"
+
     return "\n\n".join(
-        "\n".join(
-            f"| {' | '.join(map(_cell, line))} |" for line in (head, ["---"] * len(head), *rest)
-        )
-        for head, *rest in tables
+        "\n".join(map(line, (table[0], ["---"] * len(table[0]), *table[1:]))) for table in tables
     )
 
 
 def as_csv(report: dict[str, Any]) -> str:
     """Format the figures of a report as CSV."""
-    header, rows = records(report)
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([header, *rows])
+    csv.writer(text, lineterminator="\n").writerows(records(report))
     return text.getvalue().rstrip("\n")
-
-
-def as_json(report: dict[str, Any]) -> str:
-    """Format the whole report, as report.json has it."""
-    return json.dumps(report, ensure_ascii=False, indent=2)
-
-
-def _cell(value: Any) -> str:
-    text = f"{value:.4f}" if isinstance(value, float) else str("" if value is None else value)
-    return " ".join(text.replace("|", "\\|").split())
 
 
 FORMATS: dict[str, Callable[[dict[str, Any]], str]] = {
     "md": as_markdown,
     "csv": as_csv,
-    "json": as_json,
+    "json": lambda report: json.dumps(report, ensure_ascii=False, indent=2),
 }
 """How figures are printed on stdout, by name; a table is for people, on stderr."""
 
 
 def overview(entries: Sequence[dict[str, Any]]) -> Table:
     """Format one line per result: the first and last common k, and statistics of the responses."""
-    k = max(set.intersection(*(set(map(int, entry["pass@k"])) for entry in entries)))
-    header = ["model", "data", "problems", "pass@1 [95 %]", f"pass@{k}", f"cons@{k}"]
-    has_any = any("any_form" in entry for entry in entries)
-    header += [*["in any form"] * has_any, "format", "cut off", "tokens"]
-    return [
-        header,
-        *(
-            [
-                entry["model"],
-                entry["data"],
-                str(entry["problems"]),
-                shown(entry["pass@k"]["1"]),
-                shown(entry["pass@k"][str(k)]),
-                shown(entry["cons@k"][str(k)]),
-                *[shown(entry.get("any_form"))] * has_any,
-                percent(entry["format_share"]),
-                percent(entry["cut_off_share"]),
-                "-" if entry["response_length"] is None else f"{entry['response_length']:.1f}",
-            ]
-            for entry in entries
-        ),
-    ]
+    k = str(max(set.intersection(*(set(map(int, entry["pass@k"])) for entry in entries))))
+    columns: dict[str, Callable[[dict[str, Any]], str]] = {
+        "model": lambda entry: entry["model"],
+        "data": lambda entry: entry["data"],
+        "problems": lambda entry: str(entry["problems"]),
+        "pass@1 [95 %]": lambda entry: shown(entry["pass@k"]["1"]),
+        f"pass@{k}": lambda entry: shown(entry["pass@k"][k]),
+        f"cons@{k}": lambda entry: shown(entry["cons@k"][k]),
+        "in any form": lambda entry: shown(entry.get("any_form")),
+        "format": lambda entry: percent(entry["format_share"]),
+        "cut off": lambda entry: percent(entry["cut_off_share"]),
+        "tokens": lambda entry: "-" if (n := entry["response_length"]) is None else f"{n:.1f}",
+    }
+    if not any("any_form" in entry for entry in entries):
+        del columns["in any form"]
+    return [list(columns), *([cell(entry) for cell in columns.values()] for entry in entries)]
 
 
 def by_k(entry: dict[str, Any]) -> Table:
     """Format pass@k and cons@k of one result, one line per k, with the number of problems."""
-    return [
-        ["k", "problems", "pass@k [95 %]", "cons@k [95 %]"],
-        *(
-            [k, str(counted(found)), shown(found), shown(entry["cons@k"][k])]
-            for k, found in entry["pass@k"].items()
-        ),
+    lines = [
+        [k, str(counted(found)), shown(found), shown(entry["cons@k"][k])]
+        for k, found in entry["pass@k"].items()
     ]
+    return [["k", "problems", "pass@k [95 %]", "cons@k [95 %]"], *lines]
 
 
 def by_field(entry: dict[str, Any], field: str) -> Table:
-    """Return the figures of one result by the values of a field, below a header."""
+    """Return the figures of one result by the values of a field: at k = 1 and at the last."""
     last = list(entry["pass@k"])[-1]
-    more = [("pass@k", last), ("cons@k", last)] if last != "1" else []
-    columns = [f"{name[:-1]}{k}" for name, k in more]
-    return [
-        [field, "problems", "pass@1 [95 %]", *columns],
-        *(
-            [
-                value,
-                str(part["problems"]),
-                shown(part["pass@k"]["1"]),
-                *(shown(part[name][k]) for name, k in more),
-            ]
-            for value, part in entry["by"][field].items()
-        ),
+    columns = {"pass@1 [95 %]": ("pass@k", "1")}
+    if last != "1":
+        columns |= {f"{name[:-1]}{last}": (name, last) for name in ("pass@k", "cons@k")}
+    lines = [
+        [value, str(part["problems"]), *(shown(part[name][k]) for name, k in columns.values())]
+        for value, part in entry["by"][field].items()
     ]
+    return [[field, "problems", *columns], *lines]
 
 
 def by_level(before: Mapping[str, float | None], after: Mapping[str, float | None]) -> Table:
@@ -136,34 +111,31 @@ def by_level(before: Mapping[str, float | None], after: Mapping[str, float | Non
 
 
 def differences(entry: dict[str, Any]) -> Table:
-    """Return a comparison, one line per k, below a header."""
-    return [
-        ["ours less theirs", "problems", "difference [95 %]", "p", "better", "worse"],
-        *(
-            [
-                f"{name[:-1]}{k}",
-                str(counted(found)),
-                shown(found),
-                significance(found["p"]),
-                str(found["better"]),
-                str(found["worse"]),
-            ]
-            for name in ("pass@k", "cons@k")
-            for k, found in entry[name].items()
-        ),
+    """Return a comparison, one line per k."""
+    lines = [
+        [
+            f"{name[:-1]}{k}",
+            str(counted(found)),
+            shown(found),
+            significance(found["p"]),
+            str(found["better"]),
+            str(found["worse"]),
+        ]
+        for name in ("pass@k", "cons@k")
+        for k, found in entry[name].items()
     ]
+    header = ["ours less theirs", "problems", "difference [95 %]", "p", "better", "worse"]
+    return [header, *lines]
 
 
 def agreements(name: str, listed: Mapping[str, dict[str, Any]]) -> Table:
     """Tabulate how two judges agree in each part, and what only one finds right."""
     counts = [key for key in next(iter(listed.values())) if key != "share"]
-    return [
-        [name, "agreement [95 %]", *counts],
-        *(
-            [value, shown(found["share"]), *(str(found[key]) for key in counts)]
-            for value, found in listed.items()
-        ),
+    lines = [
+        [value, shown(found["share"]), *(str(found[key]) for key in counts)]
+        for value, found in listed.items()
     ]
+    return [[name, "agreement [95 %]", *counts], *lines]
 
 
 def counted(estimate: dict[str, Any] | None) -> int:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 Z = 1.959963984540054  # 97.5 % of a normal distribution lie below
 EXACT_UP_TO = 512
@@ -36,15 +37,9 @@ class Tally:
         return self.correct + sum(self.wrong) + self.silent
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """A mean over problems with its 95 % interval; `error` is that of drawing subsets."""
-
-    value: float
-    low: float
-    high: float
-    problems: int
-    error: float = 0.0
+Estimate = dict[str, Any]
+"""A mean over problems as a report has it: `value`, its 95 % `interval`, the number of `problems`,
+and `error`, that of drawing subsets, where any were drawn. A paired difference has more."""
 
 
 def default_ks(n: int) -> list[int]:
@@ -103,9 +98,9 @@ def estimate(
     """Compute the mean over problems with its interval; None if there are none."""
     if not values:
         return None
-    low, high = interval(values, responses)
-    error = math.sqrt(math.fsum(error**2 for error in errors)) / len(values)
-    return Estimate(math.fsum(values) / len(values), low, high, len(values), error)
+    value, error = math.fsum(values) / len(values), math.sqrt(math.fsum(e**2 for e in errors))
+    found = {"value": value, "interval": interval(values, responses), "problems": len(values)}
+    return found | ({"error": error / len(values)} if error else {})
 
 
 def pass_estimate(tallies: Sequence[Tally], k: int) -> Estimate | None:
@@ -123,29 +118,19 @@ def cons_estimate(tallies: Sequence[Tally], k: int) -> Estimate | None:
     return estimate([value for value, _ in found], responses, [error for _, error in found])
 
 
-@dataclass(frozen=True)
-class Difference:
-    """The paired difference, ours less the baseline's, on the same problems."""
-
-    value: float
-    low: float
-    high: float
-    p: float
-    """How often signs drawn at random give a mean as far from 0 (two-sided)."""
-    better: int
-    worse: int
-    problems: int
-
-
-def paired_difference(ours: Sequence[float], theirs: Sequence[float]) -> Difference:
-    """Compute the mean difference, with Student's 95 % interval and a sign-flip test. Raises
-    ValueError if the two are not of one length."""
+def paired_difference(ours: Sequence[float], theirs: Sequence[float]) -> Estimate:
+    """Compute the mean difference, ours less theirs on the same problems, with Student's 95 %
+    interval; `p` of a sign-flip test: how often signs drawn at random give a mean as far from 0;
+    and how many problems are `better` or `worse`. Raises ValueError for unequal lengths."""
     differences = [a - b for a, b in zip(ours, theirs, strict=True)]
-    count, value = len(differences), math.fsum(differences) / len(differences)
-    low, high = paired_interval(differences)
-    better = sum(d > 0 for d in differences)
-    worse = sum(d < 0 for d in differences)
-    return Difference(value, low, high, _sign_flips(differences), better, worse, count)
+    return {
+        "value": math.fsum(differences) / len(differences),
+        "interval": paired_interval(differences),
+        "p": _sign_flips(differences),
+        "better": sum(d > 0 for d in differences),
+        "worse": sum(d < 0 for d in differences),
+        "problems": len(differences),
+    }
 
 
 def paired_interval(differences: Sequence[float]) -> tuple[float, float]:

@@ -76,8 +76,8 @@ def summarize(
     )
     return {
         "pass@1": metrics["pass@1"],
-        "interval": (passed.low, passed.high) if passed else None,
-        "cons@k": agreed.value if agreed else None,
+        "interval": passed["interval"] if passed else None,
+        "cons@k": agreed["value"] if agreed else None,
         "problems": len(groups),
         **vars(params),
         **{key: metrics[key] for key in _SHARES},

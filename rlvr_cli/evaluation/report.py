@@ -1,8 +1,9 @@
-"""Compute the published figures from judged response rows, as JSON."""
+"""Compute the published figures from judged response rows, as JSON: of a result, beside an earlier
+one, and of two judges."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -19,22 +20,20 @@ from verifiers import Attempt, Verifier
 
 Cluster = Callable[[Sequence[str]], list[int]]
 UNJUDGED = frozenset(NO_SIGNAL)
+PEER = "math-verify"
+"""The judge that others publish with."""
+BOTH = "both"
+_NO_ANSWERS = UNJUDGED | {"bad_format", "truncated"}
 
 
 @dataclass(frozen=True)
 class JudgedProblem:
-    """The responses to one problem, and their tally."""
+    """The responses to one problem, their tally, and the votes that cons@k counts."""
 
     id: str
     rows: tuple[ResponseRow, ...]
     tally: estimators.Tally
-    all_votes: estimators.Tally | None = None
-    """Of every answer that can be extracted, where all of them vote."""
-
-    @property
-    def votes(self) -> estimators.Tally:
-        """Return what cons@k counts."""
-        return self.all_votes or self.tally
+    votes: estimators.Tally
 
 
 @dataclass(frozen=True)
@@ -50,17 +49,12 @@ class Result:
     speed: dict[str, float] | None = None
     """Of what this command sampled: tokens, seconds, and the share of the engine in them."""
 
-    @property
-    def judged_samples(self) -> int:
-        """Return the judged responses per problem, of that with the fewest but some; else all."""
-        judged = (problem.tally.n for problem in self.problems if problem.tally.n)
-        return min(judged, default=min(len(problem.rows) for problem in self.problems))
-
 
 def judged_problems(rows: Iterable[ResponseRow], cluster: Cluster) -> tuple[JudgedProblem, ...]:
     """Group the rows by problem; those of one problem are adjacent."""
     grouped = [(key, tuple(part)) for key, part in groupby(rows, key=lambda row: row["id"])]
-    return tuple(JudgedProblem(key, part, tally_of(part, cluster)) for key, part in grouped)
+    tallies = [tally_of(part, cluster) for _, part in grouped]
+    return tuple(JudgedProblem(*of, t, t) for of, t in zip(grouped, tallies, strict=True))
 
 
 def tally_of(rows: Sequence[ResponseRow], cluster: Cluster) -> estimators.Tally:
@@ -70,6 +64,11 @@ def tally_of(rows: Sequence[ResponseRow], cluster: Cluster) -> estimators.Tally:
     wrong = [row["extracted"] for row in judged if row["verdict"] == "wrong" and row["extracted"]]
     sizes = sorted(Counter(cluster(wrong)).values(), reverse=True)
     return estimators.Tally(correct, tuple(sizes), len(judged) - correct - len(wrong))
+
+
+def apart(answers: Sequence[str]) -> list[int]:
+    """Number the answers as if none equaled another, where no votes are counted."""
+    return list(range(len(answers)))
 
 
 def counted_in_any_form(result: Result, verifier: Verifier) -> Result:
@@ -90,7 +89,7 @@ def with_all_votes(result: Result, verifier: Verifier) -> Result:
         raise UserError(f"{result.model}: eval.votes=all needs rows with response and answer")
     tallies = _tallies(result.problems, verifier, verifier.cluster, heeds_end=False)
     pairs = zip(result.problems, tallies, strict=True)
-    return replace(result, problems=tuple(replace(one, all_votes=found) for one, found in pairs))
+    return replace(result, problems=tuple(replace(one, votes=votes) for one, votes in pairs))
 
 
 def _tallies(
@@ -98,8 +97,18 @@ def _tallies(
 ) -> list[estimators.Tally]:
     """Tally each problem where answers in all forms that `verifier` takes count; `heeds_end` says
     whether a value at the end of a response that was cut off is none."""
-    left = [row for problem in problems for row in problem.rows if row["verdict"] != "correct"]
-    found = iter(verifier.verify_many([_attempt(row, heeds_end) for row in left]))
+    attempts = [
+        Attempt(
+            row["response"],
+            str(row["answer"] or ""),
+            opens_thought(row.get("prompt")),
+            heeds_end and row.get("finish_reason") == "length",
+        )
+        for problem in problems
+        for row in problem.rows
+        if row["verdict"] != "correct"
+    ]
+    found = iter(verifier.verify_many(attempts))
 
     def judged(row: ResponseRow) -> ResponseRow:
         if row["verdict"] == "correct":
@@ -110,29 +119,15 @@ def _tallies(
     return [tally_of(list(map(judged, problem.rows)), cluster) for problem in problems]
 
 
-def apart(answers: Sequence[str]) -> list[int]:
-    """Number the answers as if none equaled another, where no votes are counted."""
-    return list(range(len(answers)))
-
-
-def _attempt(row: ResponseRow, heeds_end: bool) -> Attempt:
-    think_open = opens_thought(row.get("prompt"))
-    cut_off = heeds_end and row.get("finish_reason") == "length"
-    return Attempt(row["response"], str(row["answer"] or ""), think_open, cut_off)
-
-
 def chosen_ks(asked: Sequence[int], result: Result) -> list[int]:
-    """Return the k of pass@k and cons@k, in order. Raises UserError if no problem has as many
-    responses.
-
-    Where none is asked for, every k counts every problem with a judged response.
-    """
-    largest, most = max(asked, default=1), max(len(problem.rows) for problem in result.problems)
-    if largest > most:
-        raise UserError(
-            f"--k {largest}: no problem of {result.data} has more than {plural(most, 'response')}"
-        )
-    return sorted({1, *asked}) if asked else estimators.default_ks(result.judged_samples)
+    """Return the k of pass@k and cons@k, in order: those asked for, else those at which every
+    problem with a judged response counts. Raises UserError if no problem has as many responses."""
+    counts = [len(problem.rows) for problem in result.problems]
+    if (largest := max(asked, default=1)) > max(counts):
+        most = plural(max(counts), "response")
+        raise UserError(f"--k {largest}: no problem of {result.data} has more than {most}")
+    judged = [problem.tally.n for problem in result.problems if problem.tally.n]
+    return sorted({1, *asked}) if asked else estimators.default_ks(min(judged or counts))
 
 
 def figures(
@@ -144,22 +139,21 @@ def figures(
     problems with fewer than k others; shares and the mean length are over all responses of which
     they are known. Without `has_format` none was asked for, so that no share has it.
     """
-    tallies, votes = ([problem.tally for problem in problems], [one.votes for one in problems])
+    tallies, votes = [one.tally for one in problems], [one.votes for one in problems]
     rows = [row for problem in problems for row in problem.rows]
-    verdicts = sorted(row["verdict"] for row in rows)
-    lengths = [row["n_tokens"] for row in rows if row["n_tokens"] is not None]
+    verdicts = Counter(sorted(row["verdict"] for row in rows))
     ends = [row["finish_reason"] for row in rows if row["finish_reason"] is not None]
     return {
         "problems": len(problems),
         "responses": len(rows),
-        "pass@k": {str(k): as_json(estimators.pass_estimate(tallies, k)) for k in ks},
-        "cons@k": {str(k): as_json(estimators.cons_estimate(votes, k)) for k in ks},
+        "pass@k": {str(k): estimators.pass_estimate(tallies, k) for k in ks},
+        "cons@k": {str(k): estimators.cons_estimate(votes, k) for k in ks},
         "format_share": mean(row["format_ok"] for row in rows) if has_format else None,
         "cut_off_share": mean(end == "length" for end in ends),
-        "timeouts": verdicts.count("timeout"),
-        "unparseable_golds": verdicts.count("unparseable_gold"),
-        "response_length": mean(lengths),
-        "verdicts": {verdict: len(list(same)) for verdict, same in groupby(verdicts)},
+        "timeouts": verdicts["timeout"],
+        "unparseable_golds": verdicts["unparseable_gold"],
+        "response_length": mean(row["n_tokens"] for row in rows if row["n_tokens"] is not None),
+        "verdicts": dict(verdicts),
     }
 
 
@@ -174,16 +168,20 @@ def report_entry(result: Result, ks: Sequence[int], by: Sequence[str]) -> dict[s
         **figures(result.problems, ks, has_format),
     }
     if result.any_form is not None:
-        entry["any_form"] = as_json(result.any_form)
+        entry["any_form"] = result.any_form
     if by:
+        parts = {field: by_value(result.problems, field).items() for field in by}
         entry["by"] = {
-            field: {
-                value: figures(part, ks, has_format)
-                for value, part in by_value(result.problems, field).items()
-            }
-            for field in by
+            field: {value: figures(part, ks, has_format) for value, part in of_field}
+            for field, of_field in parts.items()
         }
     return entry
+
+
+def by_value(problems: Sequence[JudgedProblem], field: str) -> dict[str, list[JudgedProblem]]:
+    """Group the problems by a field of theirs, its values in order, numbers by size."""
+    parts = by_key(problems, lambda problem: str(problem.rows[0].get(field)))
+    return {value: parts[value] for value in sorted(parts, key=numbers_first)}
 
 
 def check_fields(by: Sequence[str], known: Iterable[str], data: str) -> None:
@@ -220,6 +218,7 @@ def compared(ours: Result, theirs: Result, ks: Sequence[int]) -> dict[str, Any]:
     pairs = [(a, b) for a, b in shared if a.tally.n and b.tally.n]
     if not pairs:
         raise UserError(f"--against: no problem of {ours.data} has judged responses on both sides")
+    golds = [(a.id, a.rows[0].get("answer"), b.rows[0].get("answer")) for a, b in shared]
     listed = differences(ours.fingerprint, theirs.fingerprint)
     entry: dict[str, Any] = {
         "model": ours.model,
@@ -229,7 +228,9 @@ def compared(ours: Result, theirs: Result, ks: Sequence[int]) -> dict[str, Any]:
         "problems": len(pairs),
         "missing": len(ours.problems) - len(shared),
         "only_there": len(theirs.problems) - len(shared),
-        "other_golds": [a.id for a, b in shared if len({_gold(a), _gold(b)} - {None}) == 2],
+        "other_golds": [
+            name for name, *both in golds if None not in both and len(set(map(str, both))) == 2
+        ],
         "unjudged": len(shared) - len(pairs),
         "differs": [one for one in listed if not one.startswith("verifier.votes ")],
     }
@@ -239,33 +240,53 @@ def compared(ours: Result, theirs: Result, ks: Sequence[int]) -> dict[str, Any]:
         ("pass@k", passed, lambda t, k: estimators.pass_at_k(t.n, t.correct, k)),
         ("cons@k", voted, lambda t, k: estimators.cons_at_k(t, k)[0]),
     ):
-        entry[name] = {}
-        for k in ks:
-            both = [(a, b) for a, b in tallies if min(a.n, b.n) >= k]
-            if both:
-                found = estimators.paired_difference(
-                    [value(a, k) for a, _ in both], [value(b, k) for _, b in both]
-                )
-                entry[name][str(k)] = as_json(found)
+        enough = {k: [(a, b) for a, b in tallies if min(a.n, b.n) >= k] for k in ks}
+        entry[name] = {
+            str(k): estimators.paired_difference(
+                [value(a, k) for a, _ in both], [value(b, k) for _, b in both]
+            )
+            for k, both in enough.items()
+            if both
+        }
     return entry
 
 
-def _gold(problem: JudgedProblem) -> str | None:
-    answer = problem.rows[0].get("answer")
-    return None if answer is None else str(answer)
+Pair = tuple[tuple[str, ...], ResponseRow, ResponseRow]
+"""One response: what tells its problem apart, and its row by our judge and by the peer."""
 
 
-def by_value(problems: Sequence[JudgedProblem], field: str) -> dict[str, list[JudgedProblem]]:
-    parts = by_key(problems, lambda problem: str(problem.rows[0].get(field)))
-    return {value: parts[value] for value in sorted(parts, key=numbers_first)}
+def paired(results: Sequence[Result]) -> list[Pair]:
+    """Pair the rows of each of our results with those of the peer's, which follows it."""
+    return [
+        ((ours.model, ours.data, problem.id), row, other)
+        for ours, theirs in zip(results[::2], results[1::2], strict=True)
+        for problem, same in zip(ours.problems, theirs.problems, strict=True)
+        for row, other in zip(problem.rows, same.rows, strict=True)
+    ]
 
 
-def as_json(found: Any) -> dict[str, Any] | None:
-    """Convert an estimate or a difference, its interval to a pair."""
-    if found is None:
-        return None
-    values = asdict(found)
-    interval = [values.pop("low"), values.pop("high")]
-    if isinstance(found, estimators.Estimate) and not values["error"]:
-        del values["error"]
-    return {"value": values.pop("value"), "interval": interval, **values}
+def rights(pair: Pair) -> tuple[bool, bool] | None:
+    """Return whether our judge and the peer find the response right; None unless both verdicts are
+    about the answer: what is said of the format, or of one that was cut off, is ours alone."""
+    ours, theirs = pair[1]["verdict"], pair[2]["verdict"]
+    return (
+        (ours == "correct", theirs == "correct") if {ours, theirs}.isdisjoint(_NO_ANSWERS) else None
+    )
+
+
+def agreement(pairs: Sequence[Pair]) -> dict[str, Any]:
+    """Compute the mean over problems of the share of responses on which the judges agree, with its
+    95 % interval (None where none was judged by both), and count the responses behind it."""
+    judged = [(pair[0], found) for pair in pairs if (found := rights(pair))]
+    by_problem = by_key(judged, lambda one: one[0]).values()
+    shares = [sum(a == b for _, (a, b) in part) / len(part) for part in by_problem]
+    counts = Counter(found for _, found in judged)
+    return {
+        "share": estimators.estimate(shares, min(map(len, by_problem), default=1)),
+        "judged by both": len(judged),
+        "both right": counts[True, True],
+        "only ours": counts[True, False],
+        f"only {PEER}": counts[False, True],
+        "neither": counts[False, False],
+        "not judged": len(pairs) - len(judged),
+    }

@@ -3,9 +3,8 @@
 import hashlib
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,7 +13,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import MANIFEST, integrity_error
 from rlvr_cli.core.logs import LOG
 from rlvr_cli.core.text import opens_thought, plural, shortened
-from rlvr_cli.core.types import PROBLEM_SET, FieldName, Problem
+from rlvr_cli.core.types import PROBLEM_SET, FieldName, Problem, by_key
 from rlvr_cli.data.fields import BadRowError, FieldReader
 from rlvr_cli.data.problems import ProblemSet, read_rows
 from rlvr_cli.data.rows import ROW_KEYS, row_of
@@ -72,13 +71,44 @@ def read_responses(
     by its id or its text.
     Raises UserError if the source cannot be read or holds nothing.
     """
-    name = "stdin" if source == "-" else source
-    rows = json_rows("stdin", sys.stdin.buffer) if source == "-" else file_rows(Path(source))
-    reader = FieldReader(None, fields)
-    joined = _Golds(golds) if golds is not None else None
-    read = partial(_given, reader, joined, model or source_names([source])[0])
+    name, path = "stdin" if source == "-" else source, Path(source)
+    reader, model = FieldReader(None, fields), model or source_names([source])[0]
+    by_id = {problem.id: problem for problem in golds.problems} if golds else {}
+    by_text = {problem.problem.strip(): problem for problem in by_id.values()}
+
+    def read(where: str, number: int, row: Any) -> ImportedResponse:
+        own, responses = reader.judged(row, golds is None)
+        text, own_gold, file = own.problem.strip(), None, where.rpartition(":")[0]
+        if golds is None:
+            # without an id a row is of the problem with its text, else of one of its own
+            digest = hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
+            identity = own.id or (digest if own.problem else f"{Path(file).name}-{number}")
+            extra = {k: v for k, v in own.extra.items() if k not in {*ROW_KEYS, *LABELS}}
+            problem = replace(own, id=identity, extra=extra)
+        else:
+            found = by_id.get(own.id) or by_text.get(text)
+            if found is None:
+                named = f"id {shortened(own.id)}" if own.id else "text"
+                raise BadRowError(f"no problem of {golds.name} has its {named}")
+            if text not in ("", found.problem.strip()):
+                raise BadRowError(f"problem {shortened(found.id)} of {golds.name} is another one")
+            problem, own_gold = found, own.answer if own.answer != found.answer else None
+        of_set = row.get(PROBLEM_SET) or (golds.name if golds else file)
+        prompt, count = row.get("prompt"), len(responses)
+        return ImportedResponse(
+            where,
+            (str(row.get("model") or model), str(of_set)),
+            problem,
+            responses,
+            finish_reasons(row, count),
+            lengths(row, count),
+            prompt if isinstance(prompt, str) else None,
+            row["verifier"] if row.get("verifier") in get_args(Format) else None,
+            own_gold,
+        )
+
+    rows = json_rows(name, sys.stdin.buffer) if source == "-" else file_rows(path)
     given = list(read_rows(rows, read, None, skip_bad))
-    path = Path(source)
     is_listed = source != "-" and (path.parent / MANIFEST).exists()
     if is_listed and (changed := integrity_error(path.parent, path.name.__eq__, ())):
         LOG.warning("%s: not as the run wrote it: %s", path.parent, changed)
@@ -88,7 +118,40 @@ def read_responses(
     if strange := sorted(ends - KNOWN):
         said = ", ".join(map(shortened, strange[:_SHOWN]))
         LOG.warning("%s: finish_reason %s: not known, taken as not cut off", name, said)
-    return given if limit is None else list(_of_first_problems(given, limit))
+    kept: dict[tuple[str, str], set[str]] = {}
+    for row in given:
+        of_label = kept.setdefault(row.label, set())
+        if limit is None or len(of_label) < limit:
+            of_label.add(row.problem.id)
+    return [row for row in given if row.problem.id in kept[row.label]]
+
+
+def finish_reasons(row: Mapping[str, Any], count: int) -> tuple[str | None, ...]:
+    """Return how each response of a row ended: `length` if it was cut off, else as the row says
+    it; None where it says nothing. Raises BadRowError."""
+    key = "finish_reason" if row.get("finish_reason") is not None else "stop_reason"
+    said = (one.strip().lower() if isinstance(one, str) else None for one in _each(row, key, count))
+    return tuple("length" if one in CUT_OFF else one or None for one in said)
+
+
+def lengths(row: Mapping[str, Any], count: int) -> tuple[int | None, ...]:
+    """Return the number of tokens of each response of a row, None where it says none; cells of a
+    table may have 12.0 or "12". Raises BadRowError."""
+    if count > 1 and isinstance(row.get("n_tokens"), int | float | str):
+        raise BadRowError(f"n_tokens is one number for {count} responses; a list has one for each")
+    said = [str(one).removesuffix(".0") for one in _each(row, "n_tokens", count)]
+    known = [len(one) <= _LONGEST_NUMBER and one.isdecimal() for one in said]
+    numbers = [int(one) if is_known else None for one, is_known in zip(said, known, strict=True)]
+    return tuple(n if n is not None and n < _MOST_TOKENS else None for n in numbers)
+
+
+def _each(row: Mapping[str, Any], key: str, count: int) -> list[Any]:
+    """Return a value for each of the responses of a row: those of a list, else the one of all."""
+    value = row.get(key)
+    listed = value if isinstance(value, list) else [value] * count
+    if len(listed) != count:
+        raise BadRowError(f"{key} has {len(listed)} values for {plural(count, 'response')}")
+    return listed
 
 
 def refuse_twice(sources: Sequence[str], option: str = "") -> None:
@@ -113,35 +176,12 @@ def source_names(sources: Sequence[str]) -> list[str]:
 def check_responses(given: Iterable[ImportedResponse]) -> None:
     """Raise UserError where the rows of one problem set contradict each other, or files without a
     named set give one problem different gold answers."""
-    sets: dict[str, list[tuple[str, Problem]]] = {}
-    for row in given:
-        sets.setdefault(row.label[1], []).append((row.where, row.problem))
-    for rows in sets.values():
-        check_problems(rows, True)
     first: dict[str, tuple[str, Problem]] = {}
-    for name, rows in sets.items():
-        for where, problem in rows:
-            if problem.problem and where.rsplit(":", 1)[0] == name:
+    for name, rows in by_key(given, lambda row: row.label[1]).items():
+        check_problems([(row.where, row.problem) for row in rows], True)
+        for where, problem in ((row.where, row.problem) for row in rows):
+            if problem.problem and where.rpartition(":")[0] == name:
                 _check_golds(where, problem, *first.setdefault(problem.problem, (where, problem)))
-
-
-class _Golds:
-    """The problems of a set, found by id or by text."""
-
-    def __init__(self, problems: ProblemSet) -> None:
-        self.name = problems.name
-        self._by_id = {problem.id: problem for problem in problems.problems}
-        self._by_text = {problem.problem.strip(): problem for problem in problems.problems}
-
-    def problem(self, identity: Any, text: str) -> Problem:
-        """Return the problem of a row. Raises BadRowError if it is not in the set."""
-        found = self._by_id.get(str(identity)) or self._by_text.get(text.strip())
-        if found is None:
-            named = f"id {shortened(str(identity))}" if identity is not None else "text"
-            raise BadRowError(f"no problem of {self.name} has its {named}")
-        if text.strip() and text.strip() != found.problem.strip():
-            raise BadRowError(f"problem {shortened(found.id)} of {self.name} is another one")
-        return found
 
 
 def check_problems(problems: Iterable[tuple[str, Problem]], repeated: bool) -> None:
@@ -188,11 +228,14 @@ def judged_rows(
     given: Sequence[ImportedResponse], verifier: Verifier, on_batch: Callable[[int], None]
 ) -> list[dict[str, Any]]:
     """Judge each response as a row, those of a problem adjacent, in order of appearance."""
-    together: dict[str, list[tuple[ImportedResponse, str, str | None, int | None]]] = {}
-    for row in given:
-        parts = zip(row.responses, row.finish_reasons, row.n_tokens, strict=True)
-        together.setdefault(row.problem.id, []).extend((row, *part) for part in parts)
-    listed = [(*part, n) for parts in together.values() for n, part in enumerate(parts)]
+    listed = []
+    for of_problem in by_key(given, lambda row: row.problem.id).values():
+        parts = [
+            (row, *part)
+            for row in of_problem
+            for part in zip(row.responses, row.finish_reasons, row.n_tokens, strict=True)
+        ]
+        listed += [(*part, sample) for sample, part in enumerate(parts)]
     rows = []
     for start in range(0, len(listed), _BATCH):
         batch = listed[start : start + _BATCH]
@@ -206,82 +249,3 @@ def judged_rows(
             rows.append(row_of(row.problem, sample, *response, found, reward(found)))
         on_batch(len(batch))
     return rows
-
-
-def _digest(text: str) -> str:
-    """Return a short name of a problem without an id, the same in every file."""
-    return hashlib.sha256(text.strip().encode()).hexdigest()[:_DIGITS]
-
-
-def _of_first_problems(given: Iterable[ImportedResponse], limit: int) -> Iterator[ImportedResponse]:
-    kept: dict[tuple[str, str], set[str]] = {}
-    for row in given:
-        of_label = kept.setdefault(row.label, set())
-        if len(of_label) < limit:
-            of_label.add(row.problem.id)
-        if row.problem.id in of_label:
-            yield row
-
-
-def _given(
-    reader: FieldReader, golds: _Golds | None, model: str, where: str, number: int, row: Any
-) -> ImportedResponse:
-    problem, responses = reader.judged(row, golds is None)
-    source, own_gold = where.rsplit(":", 1)[0], None
-    if golds is not None:
-        own_gold = problem.answer
-        problem = golds.problem(problem.id or None, problem.problem)
-        own_gold = None if own_gold == problem.answer else own_gold
-    else:
-        own = f"{Path(source).name}-{number}"
-        identity = problem.id or (_digest(problem.problem) if problem.problem else own)
-        extra = {k: v for k, v in problem.extra.items() if k not in {*ROW_KEYS, *LABELS}}
-        problem = replace(problem, id=identity, extra=extra)
-    prompt = row.get("prompt")
-    return ImportedResponse(
-        where,
-        (
-            str(row.get("model") or model),
-            str(row.get("problem_set") or (golds.name if golds is not None else source)),
-        ),
-        problem,
-        responses,
-        finish_reasons(row, len(responses)),
-        lengths(row, len(responses)),
-        prompt if isinstance(prompt, str) else None,
-        row["verifier"] if row.get("verifier") in get_args(Format) else None,
-        own_gold,
-    )
-
-
-def finish_reasons(row: Mapping[str, Any], count: int) -> tuple[str | None, ...]:
-    """Return how each response of a row ended: `length` if it was cut off, else as the row says
-    it; None where it says nothing. Raises BadRowError."""
-    key = "finish_reason" if row.get("finish_reason") is not None else "stop_reason"
-    said = (one.strip().lower() if isinstance(one, str) else None for one in _each(row, key, count))
-    return tuple("length" if one in CUT_OFF else one or None for one in said)
-
-
-def lengths(row: Mapping[str, Any], count: int) -> tuple[int | None, ...]:
-    """Return the number of tokens of each response of a row, None where it says none; cells of a
-    table may have 12.0 or "12". Raises BadRowError."""
-    if count > 1 and isinstance(row.get("n_tokens"), int | float | str):
-        raise BadRowError(f"n_tokens is one number for {count} responses; a list has one for each")
-    return tuple(map(_length, _each(row, "n_tokens", count)))
-
-
-def _each(row: Mapping[str, Any], key: str, count: int) -> list[Any]:
-    """Return a value for each of the responses of a row: those of a list, else the one of all."""
-    value = row.get(key)
-    listed = value if isinstance(value, list) else [value] * count
-    if len(listed) != count:
-        raise BadRowError(f"{key} has {len(listed)} values for {plural(count, 'response')}")
-    return listed
-
-
-def _length(said: Any) -> int | None:
-    if isinstance(said, str) and len(said) <= _LONGEST_NUMBER and said.isdecimal():
-        said = int(said)
-    if isinstance(said, float) and said.is_integer():
-        said = int(said)
-    return said if type(said) is int and 0 <= said < _MOST_TOKENS else None

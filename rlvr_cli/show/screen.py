@@ -90,8 +90,8 @@ def _paired(ours: Sequence[JudgedProblem], theirs: Sequence[JudgedProblem]) -> l
         return ["no problem in common", "-"]
     left, right = ([pass_at_k(t.n, t.correct, 1) for t in side] for side in zip(*both, strict=True))
     found = paired_difference(left, right)
-    difference = f"{found.value:+.3f} [{found.low:.3f}, {found.high:.3f}]"
-    return [difference, significance(found.p)]
+    low, high = found["interval"]
+    return [f"{found['value']:+.3f} [{low:.3f}, {high:.3f}]", significance(found["p"])]
 
 
 def show_results(results: Sequence[Source], by: Sequence[str], display: Display) -> None:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from rlvr_cli.evaluation.agreement import Pair, agreement
+from rlvr_cli.evaluation.report import agreement, rights
 
 
 def pair(problem, ours, theirs, **fields):
-    return Pair((problem, ""), {"verdict": ours, **fields}, {"verdict": theirs})
+    return (problem, ""), {"verdict": ours, **fields}, {"verdict": theirs}
 
 
 def test_agreement_is_the_mean_over_problems():
@@ -26,7 +26,13 @@ def test_agreement_is_the_mean_over_problems():
     assert share["value"] == pytest.approx((1 / 2 + 2 / 3) / 2)
     assert share["problems"] == 2
     assert counts == [5, 1, 1, 1, 2, 4]
-    assert [one.differs for one in pairs] == [False, True, False, True, *[False] * 5]
+    assert [rights(one) for one in pairs[:4]] == [
+        (True, True),
+        (True, False),
+        (False, False),
+        (False, True),
+    ]
+    assert [rights(one) for one in pairs[4:]] == [None, None, (False, False), None, None]
 
 
 def test_full_agreement_is_not_certain():
