@@ -56,10 +56,9 @@ lint: $(VENV)/installed-dev
 mutants: $(VENV)/installed-dev
 	$(BIN)/python benchmarks/mutants.py --jobs 2
 
-# The pages of all settings and commands, from these themselves.
+# The page of all settings and commands, from these themselves.
 settings: $(VENV)/installed
 	$(BIN)/python docs/pages.py > docs/settings.md
-	$(BIN)/python docs/pages.py commands > docs/commands.md
 
 # The recipe of the built-in policy, about ten minutes of a core; it makes the shipped weights bit for bit.
 tiny: $(VENV)/installed

@@ -8,9 +8,9 @@ one thing. Those named `_all` take the problems of the default run, the others i
 where thirty steps show more. A run is a process with one thread; it leaves ARM-SEED.json in
 benchmarks/results/claims (or --results DIRECTORY) and is never made twice, so that arms are shared
 and an interrupted command goes on where it was. The report compares at equal steps, equal seconds
-and equal generated tokens, with 95 % intervals over the seeds, and draws docs/claims/CLAIM.svg.
-Seconds are the processor's, without measurements: they hardly change with what else runs. TRL
-(`trl_run.py`) needs the Python of an environment that has it.
+and equal generated tokens, with 95 % intervals over the seeds, and draws
+benchmarks/pictures/CLAIM.svg. Seconds are the processor's, without measurements: they hardly change
+with what else runs. TRL (`trl_run.py`) needs the Python of an environment that has it.
 """
 
 import argparse
@@ -31,6 +31,7 @@ from trl_run import KNOWN
 from rlvr_cli.algorithm.choices import ALGORITHMS
 
 ROOT = Path(__file__).parents[1]
+PICTURES = ROOT / "benchmarks" / "pictures"
 EVERY = 10
 """How often the held-out problems are measured, in steps."""
 TRL = ("trl", "trl_all")
@@ -210,7 +211,7 @@ def main() -> None:
         with ThreadPoolExecutor(args.jobs) as pool:
             list(pool.map(partial(make, args.results, args.trl_python, args.steps), wanted))
     for name, claim in claims.items():
-        report(name, claim.said, claim.arms, claim.figure, args.results, ROOT / "docs" / "claims")
+        report(name, claim.said, claim.arms, claim.figure, args.results, PICTURES)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The default run, algorithm by algorithm and seed by seed: pass@1 before and after, and minutes.
 
 python benchmarks/default_run.py                              # dapo
-python benchmarks/default_run.py --algo all --seeds 0 1 2     # the table of the README
+python benchmarks/default_run.py --algo all --seeds 0 1 2     # the table of claims.md
 """
 
 import argparse

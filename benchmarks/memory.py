@@ -3,7 +3,7 @@
     python benchmarks/memory.py                        # small models on this machine
     python benchmarks/memory.py --shapes 0.5B 1.5B --tokens 8192      # on a GPU
     python benchmarks/memory.py --shapes 7B --settings full lora --predict    # arithmetic alone
-    python benchmarks/memory.py --cards    # which card fits which model, vLLM beside: README.md
+    python benchmarks/memory.py --cards    # which card fits which model, vLLM beside
 
 Each cell is a process of its own: one update of a random model on made-up responses, its memory
 beyond what Python and the libraries take. On a CPU the peak of resident memory, on a GPU that of

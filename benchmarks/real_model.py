@@ -1,7 +1,7 @@
 """Teach a real pretrained chat model additions, which it half knows, on a laptop.
 
 python benchmarks/real_model.py                                            # `make real`
-python benchmarks/real_model.py --seeds 0 1 2 --engines transformers vllm  # the README's table
+python benchmarks/real_model.py --seeds 0 1 2 --engines transformers vllm  # the table in README.md
 python benchmarks/real_model.py --model HuggingFaceTB/SmolLM2-135M-Instruct
 
 Writes the problems, runs plain `rlvr train` once for each engine and seed, and prints pass@1 on 96

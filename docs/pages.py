@@ -1,55 +1,116 @@
-"""Make the pages of all settings and, with the argument `commands`, of all commands."""
+"""Print docs/settings.md, the page of all commands, settings and figures: `make settings`.
 
-import sys
+Everything is read as a user reads it, from the help of the commands, from the rows that a piped
+`rlvr train --settings` prints, and from the glossary of the page of a run, so that the page says
+nothing that the program does not say.
+"""
+
+import json
+import re
+from importlib import resources
 from inspect import cleandoc
 from itertools import groupby
 from typing import Any
 
 from typer.main import get_command
+from typer.testing import CliRunner
 
-from rlvr_cli.cli.listings import tables
 from rlvr_cli.cli.main import app
-from rlvr_cli.config import Config
-from rlvr_cli.core.settings import settings_of
+
+GLOSSARY = resources.files("rlvr_cli") / "show" / "page_files" / "glossary.json"
+KINDS = re.compile(r" With ([\w, ]+) only\.$")
+"""The end of the meaning of a setting that only some kinds of a choice have."""
+HEAD = """\
+# Settings and commands
+
+`make settings` makes this page from the program. `rlvr train --settings [SECTION]` prints the same
+texts, and `rlvr COMMAND --help` has examples.
+"""
+COMMANDS = """
+## Commands
+
+The last line of a command lists its settings with its own defaults; their meanings follow
+[below](#settings).
+"""
+SETTINGS = """
+## Settings
+
+A setting is given by `--set NAME=VALUE`, in a YAML file for `--config`, or by its flag. The default
+follows the name; defaults under `algorithm` are those of `dapo`, and `rlvr train --list` prints the
+other presets. Where a setting has kinds, `--set algorithm.kl=k3` chooses one, which has settings of
+its own.
+"""
+FIGURES = """
+## Figures of a step
+
+`metrics.jsonl` has these figures, a line per step; the table on the screen shows those that fit.
+
+"""
 
 
 def settings_page() -> str:
-    """Return docs/settings.md: a table for each section."""
-    lines = [
-        "# Settings",
-        "",
-        "Made by `make settings` from the settings themselves; `rlvr train --settings` lists them.",
-        "A setting is given as `--set NAME=VALUE`, in a file for `--config`, or by its flag. A "
-        "default under `algorithm` is that of `dapo`; `rlvr train --list` has the other presets. "
-        "Of a choice the kind is set by its name (`algorithm.kl=k3`), its cells below it.",
-    ]
-    return "\n".join([*lines, *tables(list(settings_of(Config)))]) + "\n"
+    """Return the page as Markdown."""
+    rows = [json.loads(line) for line in _output("train", "--settings").splitlines()]
+    glossary = json.loads(GLOSSARY.read_text(encoding="utf-8"))
+    figures = "".join(f"- `{key}`: {meaning}\n" for key, meaning in glossary.items())
+    return HEAD + COMMANDS + _commands(rows) + SETTINGS + _sections(rows) + FIGURES + figures
 
 
-def commands_page() -> str:
-    """Return docs/commands.md: examples and options of each command."""
-    lines = ["# Commands", "", "Made by `make settings` from what `rlvr COMMAND --help` shows."]
+def _output(*args: str) -> str:
+    done = CliRunner().invoke(app, list(args))
+    assert done.exit_code == 0, done.stderr
+    return done.stdout
+
+
+def _commands(rows: list[dict]) -> str:
+    """Return a part for each command: its help, its own options, the settings that are options."""
+    lines: list[str] = []
+    first_told: dict[tuple[str, str], str] = {}  # the command that explains an option of this text
     group: Any = get_command(app)
     for name, command in group.commands.items():
-        lines += ["", f"## rlvr {name}", "", *_help_lines(command.help)]
-        lines += ["", "| option | meaning | default |", "| --- | --- | --- |"]
-        for one in command.params:
-            flags = ", ".join(f"`{flag}`" for flag in one.opts if flag.startswith("-"))
-            meaning, _, default = one.help.partition(" [dim]\\[default: ")
-            cells = [flags or f"`{one.name.upper()}`", meaning, default.removesuffix("][/]")]
-            lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+        told_by_help = [line for line in cleandoc(command.help).splitlines() if line]
+        texts = [line for line in told_by_help if not line.startswith(" ") and "[bold]" not in line]
+        lines += ["", f"### rlvr {name}", "", *texts, ""]
+        elsewhere: dict[str, list[str]] = {}
+        settings = []
+        for option in command.params:
+            flags = [flag for flag in option.opts if flag.startswith("-")]
+            shown = " or ".join(f"`{flag}`" for flag in flags) or f"`{option.name.upper()}`"
+            meaning, _, note = option.help.replace("\\[", "[").partition(" [dim]")
+            default = re.search(r"\[default: (.*?)\]", note)
+            if any(row["meaning"].startswith(meaning) for row in rows):
+                settings.append(f"{shown} ({default.group(1)})" if default else shown)
+            elif (told := first_told.setdefault((shown, meaning), name)) != name:
+                elsewhere.setdefault(told, []).append(shown)
+            else:
+                lines.append(f"- {shown}: {meaning}")
+        if lines[-1]:
+            lines.append("")
+        for told, options in elsewhere.items():
+            lines += [f"Explained under `rlvr {told}`: {', '.join(options)}.", ""]
+        if settings:
+            lines += [f"Settings: {', '.join(settings)}.", ""]
+        lines.pop()
     return "\n".join(lines) + "\n"
 
 
-def _help_lines(text: str) -> list[str]:
-    """Return the help of a command as Markdown: its indented lines are examples."""
-    lines = [line for line in cleandoc(text).splitlines() if line and "[bold]" not in line]
-    blocks: list[str] = []
-    for is_code, part in groupby(lines, lambda line: line.startswith("  ")):
-        found = [line.strip() for line in part]
-        blocks += ["```sh", *found, "```", ""] if is_code else [*found, ""]
-    return blocks[:-1]
+def _sections(rows: list[dict]) -> str:
+    """Return a list of settings for each section. Kinds of a choice that share a setting of one
+    meaning share a line."""
+    lines: list[str] = []
+    for section, part in groupby(rows, lambda row: row["name"].rpartition(".")[0].split(".")[0]):
+        lines += ["", f"### {section or 'The run'}", ""]
+        defaults: dict[tuple[str, str, str], list[str]] = {}
+        for row in part:
+            meaning, kinds, _ = [*KINDS.split(row["meaning"]), "", ""][:3]
+            of_kinds = f" with {kinds}" if kinds else ""
+            key = row["name"], meaning, row["flag"] or ""
+            defaults.setdefault(key, []).append(row["default"] + of_kinds)
+        for (name, meaning, flag), values in defaults.items():
+            option = f", `{flag}`" if flag else ""
+            lines.append(f"- `{name}` ({'; '.join(values)}{option}): {meaning}")
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":
-    print(commands_page() if "commands" in sys.argv else settings_page(), end="")
+    print(settings_page(), end="")

@@ -1,4 +1,4 @@
-"""Small random models of every family that the table in the README names."""
+"""Small random models of every family that the table in docs/models.md names."""
 
 from transformers import (
     Cohere2Config,

@@ -1,7 +1,6 @@
 """The pages: links resolve, commands are known and the tutorial's numbers are the functions'."""
 
 import doctest
-import json
 import re
 import shlex
 import shutil
@@ -14,7 +13,6 @@ import click
 import pytest
 import yaml
 from conftest import invoke
-from pages import commands_page
 from typer.main import get_command
 
 import rlvr_cli
@@ -25,7 +23,8 @@ ROOT = Path(rlvr_cli.__file__).parents[1]
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
     *sorted((ROOT / "docs").glob("*.md")),
-    *(ROOT / name / "README.md" for name in ("verifiers", "benchmarks", "examples/rlvr-example")),
+    *sorted((ROOT / "benchmarks").glob("*.md")),
+    *(ROOT / name / "README.md" for name in ("verifiers", "examples/rlvr-example")),
 ]
 OTHERS = (
     "cat echo jq less source git cd pip pipx uvx torchrun pytest pre-commit .ci/run rlvr-verify PY"
@@ -36,13 +35,13 @@ RUN = {
     "rlvr eval --list",
     "rlvr train --list",
     "rlvr train --settings optim",
-    'rlvr sample "Start at 7, keep last digits: (a) +5 (b) *3"',
+    'rlvr sample "Start at 7, keep last digits: (a) +5 (b) *3" -n 3',
     """echo '{"answer": "0.5", "response": "So the answer is **1/2**."}' | """
     "rlvr-verify --workers 2",
     """echo '{"problem": "1/2 + 1/2?", "answer": 1, "response": "It is 1."}' | """
     "rlvr eval --responses -",
 }
-"""Commands of the pages that end in seconds, without a file."""
+"""Commands of the pages and of help that end in seconds, without a file."""
 
 
 def shell_lines(page: Path) -> list[str]:
@@ -51,6 +50,13 @@ def shell_lines(page: Path) -> list[str]:
     lines = "\n".join(blocks).replace("\\\n", " ").splitlines()
     lines = [re.sub(r"\s+#\s.*$|^#.*$", "", line).strip() for line in lines]
     return [line for line in lines if line]
+
+
+def help_lines() -> list[str]:
+    """The examples in the help of all commands, which are its indented lines."""
+    group: click.Group = get_command(app)
+    lines = [line for command in group.commands.values() for line in str(command.help).splitlines()]
+    return [line.strip() for line in lines if line.startswith("  ")]
 
 
 def commands(line: str) -> list[list[str]]:
@@ -92,14 +98,29 @@ def check_python(words: list[str]) -> None:
         assert f'"{flag}"' in script.read_text() or "parse_known_args" in script.read_text(), flag
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_command_of_a_page_is_known(page, tmp_path, monkeypatch):
+@pytest.fixture
+def a_directory_of_runs(tmp_path, monkeypatch):
+    """The files that the commands of the pages name."""
     (tmp_path / "recipes").symlink_to(ROOT / "recipes")
     (tmp_path / "my_grpo.yaml").write_text("base: grpo\nkl: none\n")
     for name in ("RUN", "A", "sft"):
         (tmp_path / "runs" / name).mkdir(parents=True)
         (tmp_path / "runs" / name / "config.json").write_text("{}")
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.usefixtures("a_directory_of_runs")
+def test_every_example_in_the_help_of_a_command_is_known():
+    for line in help_lines():
+        for words in commands(line):
+            assert words[0] in ("rlvr", *OTHERS.split()), line
+            if words[0] == "rlvr":
+                check_rlvr(words[1:])
+
+
+@pytest.mark.usefixtures("a_directory_of_runs")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_command_of_a_page_is_known(page):
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for line in shell_lines(page):
         for words in commands(line):
@@ -116,7 +137,7 @@ def test_every_command_of_a_page_is_known(page, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_the_quick_commands_run(tmp_path):
-    there = {line.split(" -n 3")[0] for page in PAGES for line in shell_lines(page)}
+    there = {*help_lines(), *(line for page in PAGES for line in shell_lines(page))}
     assert there >= RUN
     as_here = f'rlvr() {{ {sys.executable} -m rlvr_cli "$@"; }}; '
     as_here += f'rlvr-verify() {{ {sys.executable} -P -m verifiers "$@"; }}; set -eo pipefail'
@@ -169,14 +190,16 @@ def test_the_pages_are_built_without_a_warning(tmp_path):
     shutil.rmtree(tmp_path)
 
 
-def test_the_page_of_a_run_names_every_figure():
-    told = json.loads((ROOT / "rlvr_cli/show/page_files/glossary.json").read_text())
-    page = (ROOT / "docs/reading.md").read_text()
-    assert [key for key, words in told.items() if f"| `{key}` | {words} |" not in page] == []
-
-
-def test_the_page_of_commands_is_fresh():
-    assert (ROOT / "docs" / "commands.md").read_text() == commands_page(), "run make settings"
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_function_and_file_that_a_page_names_is_there(page):
+    """A link `[`name`](file.py)` names a function of that file; a path in backticks is a file."""
+    text = page.read_text()
+    for name, path in re.findall(r"\[`(\w+)`\]\(([\w/]+\.py)\)", text):
+        assert re.search(rf"^def {name}\(", (page.parent / path).read_text(), re.M), (name, path)
+    roots = [ROOT, ROOT / "rlvr_cli", ROOT / "verifiers", page.parent]
+    for path in re.findall(r"`(\w+/[\w/.-]+\.(?:py|md|yaml|txt))`", text):
+        if path.split("/")[0] not in ("runs", "RUN", "problems"):
+            assert any((root / path).exists() for root in roots), path
 
 
 def test_the_numbers_of_the_tutorial_are_those_of_the_functions():
