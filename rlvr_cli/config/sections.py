@@ -28,13 +28,7 @@ class DataConfig(Section):
     """A name in datasets_cfg, a YAML, JSONL, JSON, Parquet, CSV or TSV file (gzipped or not), a hub
     id, or `-` for stdin; or a list of them, to train on together."""
     fields: dict[FieldName, str] = setting(
-        {},
-        read_by=JUDGING,
-        flag="--field",
-        flag_of=SAMPLING,
-        panel=OUTPUT,
-        metavar="NAME=PATH",
-        on_resume="moves",
+        {}, read_by=JUDGING, flag="--field", panel=OUTPUT, metavar="NAME=PATH", on_resume="moves"
     )
     """Paths of `problem`, `answer` and `id` in a row, such as `a.b[0].c`; others are looked for."""
     split: Literal["train", "test"] | None = setting(None, read_by=JUDGING)
@@ -42,13 +36,9 @@ class DataConfig(Section):
     where: str | None = setting(None, read_by=("train", "eval"))
     """FIELD=VALUE,…: only the problems whose field has one of the values, such as level=1,2; in
     training of the held-out ones of the same source, too."""
-    limit: int | None = setting(
-        None, read_by=JUDGING, flag="--limit", flag_of=SAMPLING, panel=OUTPUT, ge=1
-    )
+    limit: int | None = setting(None, read_by=JUDGING, flag="--limit", panel=OUTPUT, ge=1)
     """First problems of each source only."""
-    skip_bad: bool = setting(
-        False, read_by=JUDGING, flag="--skip-bad", flag_of=SAMPLING, panel=OUTPUT
-    )
+    skip_bad: bool = setting(False, read_by=JUDGING, flag="--skip-bad", panel=OUTPUT)
     """Go on without the problems that cannot be read or do not fit the context."""
     prompt: str | None = setting(
         None, read_by=SAMPLING, flag="--prompt", kept=True, resets="data.answer_format"
@@ -177,13 +167,7 @@ class Config(Section):
     steps: int = setting(100, flag="--steps", on_resume="free", ge=1)
     """Steps of training."""
     seed: int = setting(
-        0,
-        read_by=SAMPLING,
-        flag="--seed",
-        panel="Settings",
-        kept=True,
-        ge=-(2**63),
-        lt=2**63,
+        0, read_by=SAMPLING, flag="--seed", panel="Settings", kept=True, ge=-(2**63), lt=2**63
     )
     """The seed of everything that is drawn."""
     threads: int | None = setting(None, read_by=SAMPLING, ge=1, le=1024)

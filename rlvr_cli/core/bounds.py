@@ -4,7 +4,7 @@ import resource
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
@@ -20,13 +20,14 @@ def bounded(seconds: float, memory: int) -> Iterator[None]:
     Time is bounded on the main thread only, memory where /proc tells what is in use.
     """
     limits = resource.getrlimit(resource.RLIMIT_AS)
-    in_use = _address_space()
     timed = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGALRM, _late) if timed else None
     try:
-        if in_use is not None:
-            lower = [in_use + memory, *(limit for limit in limits if limit >= 0)]
-            resource.setrlimit(resource.RLIMIT_AS, (min(lower), limits[1]))
+        with suppress(OSError, ValueError):
+            pages = Path("/proc/self/statm").read_text(encoding="utf-8").split()[0]
+            most = int(pages) * resource.getpagesize() + memory
+            lower = min([most, *(limit for limit in limits if limit >= 0)])
+            resource.setrlimit(resource.RLIMIT_AS, (lower, limits[1]))
         if timed:
             signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN_S)
         yield
@@ -39,12 +40,3 @@ def bounded(seconds: float, memory: int) -> Iterator[None]:
 
 def _late(number: int, frame: FrameType | None) -> None:
     raise TimeoutError("it takes too long")
-
-
-def _address_space() -> int | None:
-    """Return the bytes of address space in use, or None if the system does not say."""
-    try:
-        pages = Path("/proc/self/statm").read_text(encoding="utf-8").split()[0]
-        return int(pages) * resource.getpagesize()
-    except (OSError, ValueError):
-        return None

@@ -23,8 +23,7 @@ MODEL_FILES = ("config.json", "model*.safetensors")
 ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
 """What that of a directory with an adapter lists at least."""
 _LARGEST_MANIFEST = 16 << 20
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-_LOCK = ".lock"
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK  # a FIFO without a reader hangs
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -43,12 +42,10 @@ def write_atomically(path: Path, text: str) -> None:
 
 def write_new(path: Path, text: str) -> None:
     """Write a new file, synced. Raises OSError if anything has that name, a link too."""
-    descriptor = os.open(path, _CREATE | os.O_EXCL, 0o666)
-    try:
-        _write(descriptor, text.encode())
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    with path.open("x", encoding="utf-8", newline="") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def make_directory(path: Path, fill: Callable[[Path], None]) -> None:
@@ -119,18 +116,16 @@ def refuse_links(directory: Path, names: Iterable[str]) -> None:
 
 def append_line(path: Path, line: str) -> None:
     """Append a line (or several) with its end, synced; if that fails, nothing of it is left."""
-    descriptor = os.open(path, _CREATE | os.O_APPEND, 0o666)
-    try:
-        _check_regular(descriptor, path)
-        end = os.fstat(descriptor).st_size
+    with open(os.open(path, _CREATE | os.O_APPEND, 0o666), "wb", buffering=0) as file:
+        _check_regular(file.fileno(), path)
+        end, left = os.fstat(file.fileno()).st_size, memoryview(line.encode())
         try:
-            _write(descriptor, line.encode())
-            os.fsync(descriptor)
+            while left:
+                left = left[file.write(left) :]
+            os.fsync(file.fileno())
         except BaseException:
-            os.ftruncate(descriptor, end)
+            file.truncate(end)
             raise
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager
@@ -154,14 +149,14 @@ def writing(name: object) -> Iterator[None]:
 
 def open_regular(path: Path, follow: bool = True) -> BufferedReader:
     """Open a regular file. Raises OSError for any other: a FIFO hangs, a device never ends."""
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    flags = os.O_RDONLY | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
     descriptor = os.open(path, flags)
     try:
         _check_regular(descriptor, path)
     except BaseException:
         os.close(descriptor)
         raise
-    return os.fdopen(descriptor, "rb")
+    return open(descriptor, "rb")
 
 
 def read_regular(path: Path, most: int) -> bytes:
@@ -220,14 +215,11 @@ def integrity_error(
     return None
 
 
-def lock_directory(directory: Path) -> IO[str]:
+def lock_directory(directory: Path) -> IO[Any]:
     """Hold the directory until the file returned is closed or the process ends. Raises UserError if
     another process holds it, or if it cannot be written to."""
-    path = directory / _LOCK
     try:
-        descriptor = os.open(path, _CREATE | os.O_NONBLOCK, 0o666)
-        file = os.fdopen(descriptor, "w", encoding="utf-8")
-        _check_regular(descriptor, path)
+        file = open(os.open(directory / ".lock", _CREATE, 0o666), "wb")  # noqa: SIM115
     except OSError as error:
         raise UserError(f"{directory}: cannot be written to ({error.strerror})") from None
     try:
@@ -241,12 +233,6 @@ def lock_directory(directory: Path) -> IO[str]:
 def _check_regular(descriptor: int, path: Path) -> None:
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         raise OSError(errno.EINVAL, "not a regular file", str(path))
-
-
-def _write(descriptor: int, data: bytes) -> None:
-    left = memoryview(data)
-    while left:
-        left = left[os.write(descriptor, left) :]
 
 
 def sync(path: Path) -> None:

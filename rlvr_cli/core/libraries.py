@@ -1,9 +1,8 @@
-"""Import what only some commands need, and let libraries do otherwise for a while."""
+"""Import what only some commands need, and find what was installed over our own."""
 
 import importlib
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from importlib import metadata, util
 from pathlib import Path
 from typing import Any
@@ -24,19 +23,6 @@ def library(name: str, asked: str) -> Any:
         logging.disable(logging.NOTSET)
 
 
-@contextmanager
-def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """Let an object or a class have another attribute of this name."""
-    has_own, before = name in vars(owner), vars(owner).get(name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        delattr(owner, name)
-        if has_own:
-            setattr(owner, name, before)
-
-
 def other_verifiers() -> str | None:
     """Say that another distribution has the top-level name `verifiers`, before ours or over it;
     None where ours is found first and whole."""
@@ -44,8 +30,7 @@ def other_verifiers() -> str | None:
     spec = util.find_spec("verifiers")
     found = Path(spec.origin).parent if spec and spec.origin else None
     with suppress(metadata.PackageNotFoundError):
-        other = metadata.distribution("verifiers")
-        if Path(str(other.locate_file("verifiers"))) == ours:
+        if Path(str(metadata.distribution("verifiers").locate_file("verifiers"))) == ours:
             found = None
     if found == ours:
         return None

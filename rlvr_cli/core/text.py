@@ -24,9 +24,6 @@ _WRONG = {
     "too_short": "must have {min_length} or more",
     "missing": "is missing",
     "extra_forbidden": "is not known",
-}
-"""What is wrong with a field, by pydantic's type of the error."""
-_TYPES = {
     "int": "must be a whole number",
     "float": "must be a number",
     "bool": "must be true or false",
@@ -36,7 +33,8 @@ _TYPES = {
     "dict": "must be a mapping",
     "model": "must be a mapping",
 }
-"""The same for a value of another type: int_type, int_parsing, int_from_float and so on."""
+"""What is wrong with a field, by pydantic's type of the error or, of another type (int_parsing,
+int_from_float), by its first word."""
 _CONTROL = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 and C1 but for tab and newline
     r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # what turns the direction of text round
@@ -75,28 +73,20 @@ def first_mistake(error: ValueError) -> str:
 
 def what_is_wrong(error: Mapping[str, Any]) -> str:
     """Say what pydantic found wrong in our words, to follow the name of the field it is about."""
-    kind, _, how = error["type"].partition("_")
-    is_type = how in ("type", "parsing", "from_float", "attributes_type")
-    if words := _WRONG.get(error["type"]) or (is_type and _TYPES.get(kind)):
-        bounds = error.get("ctx", {}).items()
-        short = {name: f"{n:g}" if isinstance(n, float) else n for name, n in bounds}
-        return f" {words.format(**short)}"
-    return f": {error['msg'].removeprefix('Value error, ')}"
+    words = _WRONG.get(error["type"]) or _WRONG.get(error["type"].partition("_")[0])
+    if words is None:
+        return f": {error['msg'].removeprefix('Value error, ')}"
+    bounds = error.get("ctx", {}).items()
+    short = {name: f"{n:g}" if isinstance(n, float) else n for name, n in bounds}
+    return f" {words.format(**short)}"
 
 
-def is_too_deep(value: Any) -> bool:
-    """Return whether lists and objects are nested more than `DEEPEST` levels."""
-    level = [value]
-    for _ in range(DEEPEST):
-        level = [
-            part
-            for whole in level
-            if isinstance(whole, dict | list)
-            for part in (whole.values() if isinstance(whole, dict) else whole)
-        ]
-        if not level:
-            return False
-    return True
+def is_too_deep(value: Any, levels: int = DEEPEST) -> bool:
+    """Return whether lists and objects are nested more than so many levels."""
+    if not isinstance(value, dict | list):
+        return False
+    inside = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(is_too_deep(part, levels - 1) for part in inside)
 
 
 def plural(count: int, noun: str) -> str:

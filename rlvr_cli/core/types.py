@@ -134,13 +134,13 @@ def groups_as_json(groups: Sequence[Group], prompts: Sequence[Prompt]) -> list[d
             "weight_version": group.weight_version,
             "rollouts": [
                 {
-                    "text": rollout.text,
-                    "completion": vars(rollout.completion),
-                    "verification": rollout.verification and vars(rollout.verification),
-                    "reward": rollout.reward,
-                    "rewards": rollout.rewards,
+                    "text": one.text,
+                    "completion": vars(one.completion),
+                    "verification": one.verification and vars(one.verification),
+                    "reward": one.reward,
+                    "rewards": one.rewards,
                 }
-                for rollout in group.rollouts
+                for one in group.rollouts
             ],
         }
         for group in groups
@@ -153,20 +153,19 @@ def groups_from_json(rows: Sequence[dict[str, Any]], prompts: Sequence[Prompt]) 
         Group(
             prompts[row["prompt"]],
             tuple(
-                _rollout(prompts[row["prompt"]], sample, found)
-                for sample, found in enumerate(row["rollouts"])
+                Rollout(
+                    prompts[row["prompt"]],
+                    sample,
+                    Completion(**one["completion"]),
+                    one["text"],
+                    (said := one["verification"])
+                    and Verification(**said | {"verdict": Verdict(said["verdict"])}),
+                    one["reward"],
+                    one.get("rewards", {}),
+                )
+                for sample, one in enumerate(row["rollouts"])
             ),
             row["weight_version"],
         )
         for row in rows
     ]
-
-
-def _rollout(prompt: Prompt, sample: int, row: dict[str, Any]) -> Rollout:
-    verification = row["verification"]
-    if verification is not None:
-        verdict = Verdict(verification["verdict"])
-        verification = Verification(**{**verification, "verdict": verdict})
-    completion = Completion(**row["completion"])
-    judged = (verification, row["reward"], row.get("rewards", {}))
-    return Rollout(prompt, sample, completion, row["text"], *judged)

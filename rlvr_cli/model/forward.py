@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from unittest.mock import patch
 
 import torch
 import torch.nn.functional as F
 
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.libraries import replaced
 from rlvr_cli.model.attention import ATTENTION, window_sizes
 from rlvr_cli.model.packing import ModelInputs, pack, pad
 
@@ -78,7 +78,7 @@ def head_logits(model: Any, hidden_N: torch.Tensor, plain: bool) -> torch.Tensor
         return F.linear(hidden_N, *head_weights(model, hidden_N.dtype))
     body = _BodyOutput(hidden_N[None])
     ids = torch.zeros(1, len(hidden_N), dtype=torch.long, device=hidden_N.device)
-    with replaced(model.base_model, "forward", lambda *_, **__: body):
+    with patch.object(model.base_model, "forward", lambda *_, **__: body):
         return model(input_ids=ids, use_cache=False).logits[0]
 
 

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import takewhile
+from unittest.mock import patch
 
 import torch
 from transformers import (
@@ -13,7 +14,6 @@ from transformers import (
     StoppingCriteriaList,
 )
 
-from rlvr_cli.core.libraries import replaced
 from rlvr_cli.core.types import Completion, SamplingParams
 from rlvr_cli.model.attention import attention_sizes
 from rlvr_cli.model.forward import PACKED, Forward
@@ -170,7 +170,7 @@ class TransformersEngine:
         settings = GenerationConfig(
             max_new_tokens=params.max_tokens, do_sample=False, pad_token_id=0, eos_token_id=None
         )
-        with replaced(self.model, "generation_config", settings):
+        with patch.object(self.model, "generation_config", settings):
             self.model.generate(
                 ids,
                 attention_mask=torch.ones_like(ids),

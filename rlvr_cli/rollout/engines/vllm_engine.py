@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
+from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
 from transformers import PreTrainedModel
 
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.libraries import replaced
 from rlvr_cli.core.types import Completion, SamplingParams
 from rlvr_cli.model.loading import default_device
 from rlvr_cli.ranks.group import is_joined, world
@@ -159,7 +159,7 @@ class VllmEngine:
 
         # It ends all groups of processes, also the one that was there before it.
         end = dist.destroy_process_group
-        keep = replaced(dist, "destroy_process_group", lambda one=None: one and end(one))
+        keep = patch.object(dist, "destroy_process_group", lambda one=None: one and end(one))
         with keep if self._joined else nullcontext():
             self.llm.llm_engine.engine_core.shutdown()
             del self.llm
