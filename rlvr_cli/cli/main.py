@@ -1,16 +1,14 @@
 """The command line. torch and transformers are imported inside the commands, so help is instant."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from rlvr_cli import __version__
 from rlvr_cli.cli import options
 from rlvr_cli.cli.errors import KEPT, NOTHING_KEPT, reported_errors
-from rlvr_cli.cli.export import export
 from rlvr_cli.cli.options import SettingsCommand
-from rlvr_cli.cli.show import show
 from rlvr_cli.ranks.launch import begin
 
 app = typer.Typer(
@@ -36,16 +34,12 @@ def main(
 ) -> None:
     """Reinforcement learning with verifiable rewards on math reasoning.
 
+    \b
     [bold]Examples[/]
-
       rlvr train --algo dapo                   teach the built-in policy
-
       rlvr eval --model runs/RUN               pass@1 on the held-out problems
-
       rlvr sample "Start at 7, keep last digits: (a) +5 (b) *3"
-
       rlvr show runs/RUN                       its curves and its responses
-
       cat problems.jsonl | rlvr train -        train on problems of your own
     """
 
@@ -69,26 +63,17 @@ def train(
 ) -> None:
     """Train a policy on problems with known answers.
 
+    \b
     [bold]Examples[/]
-
       rlvr train --algo dapo
-
       rlvr train gsm8k --model Qwen/Qwen2.5-0.5B-Instruct --steps 200
-
       cat problems.jsonl | rlvr train --algo grpo - --out runs/mine
-
       rlvr train gsm8k --model Qwen/Qwen2.5-7B-Instruct --lora 32
-
       rlvr train --algo ppo --set algorithm.epochs=2
-
       rlvr train gsm8k --reward math --reward my_reward.py:0.5
-
       rlvr train --list
-
       rlvr train --resume runs/RUN
-
       rlvr train --from runs/RUN --lr 5e-7 --steps 50
-
       rlvr train --settings optim
 
     Piped, stdout carries one JSON object of metrics a step.
@@ -103,20 +88,19 @@ def train(
             return list_algorithms() if list_ else list_settings(ctx.obj["data"] or [])
         begin(processes, "-" in (ctx.obj["data"] or ()))
         flags = given.given_flags(ctx.obj, "train")
+        display = Display(quiet, verbose)
         if resume is not None:
             others = {"--config": config, "--out": out, "--check": check, "--from": from_}
             resolved = given.load_again(resume, flags, set_, [one for one in others if others[one]])
-            from rlvr_cli.cli.train import start
-
-            return start(resolved, resume, Display(quiet, verbose), track or (), again=True)
-        resolved = given.load("train", flags, set_, config, from_)
+        else:
+            resolved = given.load("train", flags, set_, config, from_)
         if print_config:
             return print(as_yaml(resolved), end="")
-        display = Display(quiet, verbose)
-        given.say_own_settings([resolved.model] if from_ is None else [], display)
+        if resume is None and from_ is None:
+            given.say_own_settings([resolved.model], display)
         from rlvr_cli.cli.train import start
 
-        start(resolved, out, display, track or (), check_only=check)
+        start(resolved, resume or out, display, track or (), resume is not None, check)
         return None
 
 
@@ -154,25 +138,19 @@ def eval_(
 ) -> None:
     """Measure pass@k and cons@k, with 95 % intervals over problems.
 
+    \b
     [bold]Examples[/]
-
       rlvr eval --model runs/RUN
-
       rlvr eval aime24 amc23 --model Qwen/Qwen3-1.7B -n 16 --out results/qwen
-
       rlvr eval aime24 --model runs/RUN -n 16 --against results/qwen
-
       cat responses.jsonl | rlvr eval --responses - --by level
-
       rlvr eval aime24 --responses made.jsonl --format md
-
       rlvr eval --responses made.jsonl --judge both > differ.jsonl
-
       cat problems.jsonl | rlvr eval - --limit 50 > responses.jsonl
 
     Piped, stdout carries one JSON object a response (with --judge both, one for each on which the
-    judges differ). With --out it stays empty, and a stopped
-    evaluation goes on where it was when the command is given again.
+    judges differ). With --out it stays empty, and a stopped evaluation goes on where it was when
+    the command is given again.
     """
     kept = NOTHING_KEPT if out is None else KEPT.format(out)
     with reported_errors(kept if not responses else "nothing is kept"):
@@ -211,16 +189,90 @@ def eval_(
         return None
 
 
-app.command()(export)
-app.command()(show)
+@app.command()
+def export(
+    run: Annotated[Path, typer.Argument(help="The directory of a run.")],
+    step: Annotated[str, typer.Option(help="best, last or a number.")] = "last",
+    dtype: Annotated[
+        Literal["bfloat16", "float16", "float32"],
+        typer.Option(
+            help="Type of the weights; one of 16 bits undoes updates smaller than half its step: "
+            "measure what you hand on."
+        ),
+    ] = "float32",
+    out: Annotated[
+        Path | None, typer.Option(help="A new directory; none: RUN/export-STEP.")
+    ] = None,
+    push: Annotated[
+        str | None, typer.Option(help="Upload it to the hub under this name, too.")
+    ] = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """Hand a trained policy on: a plain model directory, merged, with a card made from the run.
+
+    \b
+    [bold]Examples[/]
+      rlvr export runs/RUN --step best --out mine
+      rlvr export runs/RUN --push NAME/mine
+
+    It loads in transformers and vLLM without rlvr.
+    """
+    with reported_errors("nothing is kept"):
+        from rlvr_cli.console.display import Display
+        from rlvr_cli.runs.export import write_export
+
+        write_export(run, step, dtype, out, push, Display(quiet))
+
+
+@app.command()
+def show(
+    sources: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="RUN|RESULT…", help="Directories of train or eval."),
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on until the runs have ended.")
+    ] = False,
+    step: Annotated[int | None, typer.Option(help="The responses of a step.")] = None,
+    group: Annotated[int | None, typer.Option(help="One problem of the step, from 1.")] = None,
+    verdict: Annotated[str | None, typer.Option(help="Responses with it only.")] = None,
+    problem: Annotated[str | None, typer.Option(help="One problem through training.")] = None,
+    by: Annotated[
+        list[str] | None, options.report(help="Figures of a result by a field, too.")
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="A step, as --explain 30, in words and numbers.")
+    ] = False,
+    track: options.Track = None,
+    html: Annotated[
+        Path | None, options.output(help="A new file: a page to look around in.")
+    ] = None,
+) -> None:
+    """Look at runs and results: live, later, beside one another, response by response.
+
+    \b
+    [bold]Examples[/]
+      rlvr show runs/A runs/B
+      rlvr show runs/A --follow
+      rlvr show runs/A --step 12 --group 3
+      rlvr show runs/A --explain 30
+      rlvr show runs/A --verdict bad_format | less
+      rlvr show runs/A --html page.html
+      rlvr show results/mine --by level
+    """
+    with reported_errors("nothing is lost"):
+        from rlvr_cli.show.command import show as command
+
+        chosen = (step, group, verdict, problem)
+        command(sources or (), *chosen, by or (), html, track or (), follow, explain)
 
 
 @app.command()
 def doctor() -> None:
     """Say what this installation has, what is missing, and for what.
 
+    \b
     [bold]Examples[/]
-
       rlvr doctor && rlvr train --algo dapo
 
     The exit code is 0 if the default run can run, else 2.
@@ -246,12 +298,10 @@ def sample(
 ) -> None:
     """Read what a policy answers.
 
+    \b
     [bold]Examples[/]
-
       rlvr sample "Start at 7, keep last digits: (a) +5 (b) *3" -n 3
-
       rlvr sample --model runs/RUN "Start at 2, keep last digits: (a) -9"
-
       cat problems.jsonl | rlvr sample - | jq .response
 
     A terminal shows each response while it is written. Piped, stdout carries one JSON object a
