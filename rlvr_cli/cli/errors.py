@@ -22,8 +22,6 @@ _FULL = (
 )
 """What torch says in a RuntimeError, and the tokenizers where no thread can be had."""
 _LONGEST = 300
-KEPT = "what was sampled is kept in {}; give the same command again to go on"
-NOTHING_KEPT = "nothing is kept; rlvr eval with --out DIR keeps what was sampled"
 
 
 @contextmanager
@@ -37,27 +35,28 @@ def reported_errors(interrupted: str = "") -> Iterator[None]:
         with Interrupts() as interrupts, interrupts.interruptible():
             yield
             sys.stdout.flush()
+        return
+    except (SystemExit, GeneratorExit):
+        raise
     except ReportedError as error:
         report(str(error))
         raise typer.Exit(3 if isinstance(error, RunStoppedError) else 2) from None
-    except BrokenPipeError:
-        _drop_stdout()
-        raise typer.Exit(141) from None
-    except OSError as error:
-        report(f"{error.filename or 'output'}: {error.strerror or error}")
-        _drop_stdout()
-        raise typer.Exit(2) from None
     except KeyboardInterrupt as error:
         if note := str(error) or interrupted:
             with suppress(OSError):
                 print(f"rlvr: interrupted; {note}", file=sys.stderr)
         raise typer.Exit(130) from None
-    except (SystemExit, GeneratorExit):
-        raise
+    except BrokenPipeError:
+        code = 141
+    except OSError as error:
+        report(f"{error.filename or 'output'}: {error.strerror or error}")
+        code = 2
     except BaseException as error:  # a panic of the tokenizers is no Exception
         report(fault(error))
-        _drop_stdout()
-        raise typer.Exit(2) from None
+        code = 2
+    with suppress(OSError, ValueError):  # what stdout holds cannot be written at the end either
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    raise typer.Exit(code)
 
 
 def fault(error: BaseException) -> str:
@@ -67,9 +66,15 @@ def fault(error: BaseException) -> str:
         return (
             "out of memory: take a smaller model, fewer or shorter responses, or a larger machine"
         )
-    name = type(error).__name__
-    what = f"{name}: {reason}" if reason else name
-    return f"{what} (a fault that was not foreseen; {_details(error)})"
+    try:
+        handle, path = tempfile.mkstemp(prefix="rlvr-error-", suffix=".txt")
+        with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
+            file.write("".join(traceback.format_exception(error)))
+        details = f"details: {path}"
+    except Exception:  # no room, no directory, no memory
+        details = "its details could not be written"
+    what = type(error).__name__ + f": {reason}" * bool(reason)
+    return f"{what} (a fault that was not foreseen; {details})"
 
 
 def report(message: str) -> None:
@@ -79,20 +84,3 @@ def report(message: str) -> None:
     with suppress(OSError):
         if speaks():
             fail(message)
-
-
-def _details(error: BaseException) -> str:
-    try:
-        text = "".join(traceback.format_exception(error))
-        handle, path = tempfile.mkstemp(prefix="rlvr-error-", suffix=".txt")
-        with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
-            file.write(text)
-    except Exception:  # no room, no directory, no memory
-        return "its details could not be written"
-    return f"details: {path}"
-
-
-def _drop_stdout() -> None:
-    """Drop what stdout still holds, which cannot be written at the end either."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -19,14 +19,13 @@ from rlvr_cli.data.sources import find_spec, known_sets
 
 def list_algorithms() -> None:
     """Print the presets; piped, one JSON object a row with every choice."""
-    if not sys.stdout.isatty():
-        for name, algorithm in ALGORITHMS.items():
-            write_jsonl_line(sys.stdout, {"algo": name, **algorithm.model_dump(mode="json")})
-        return
     table = Table.grid(padding=(0, 2))
     for name, algorithm in ALGORITHMS.items():
         table.add_row(f"[bold]{name}[/]", str(algorithm))
-    Console(highlight=False).print(table)
+        if not sys.stdout.isatty():
+            write_jsonl_line(sys.stdout, {"algo": name, **algorithm.model_dump(mode="json")})
+    if sys.stdout.isatty():
+        Console(highlight=False).print(table)
 
 
 def list_sets() -> None:
@@ -47,59 +46,52 @@ def list_sets() -> None:
 def list_settings(sections: Sequence[str]) -> None:
     """Print the settings, or those of some sections: name, default, meaning, flag. Raises UserError
     for a section that does not exist."""
-    rows = list(settings_of(Config))
+    every = list(settings_of(Config))
+    rows = [] if sections else every
     for section in sections:
-        if not any(_is_in(row, section) for row in rows):
-            known = dict.fromkeys(row.name.split(".")[0] for row in rows)
+        inside = [one for one in every if f"{one.name}.".startswith(f"{section}.")]
+        if not inside:
+            known = dict.fromkeys(one.name.split(".")[0] for one in every)
             raise UserError(f"--settings {section}: no such section; known: {', '.join(known)}")
-    rows = [row for row in rows if not sections or any(_is_in(row, one) for one in sections)]
-    if not sys.stdout.isatty():
-        for row in rows:
-            shown = {"name": row.name, "default": _default(row), "meaning": _meaning(row)}
-            write_jsonl_line(sys.stdout, {**shown, "flag": _flag(row)})
+        rows += [one for one in inside if one not in rows]
+    if sys.stdout.isatty():
+        Console().print(Markdown("\n".join(tables(rows))))
         return
-    Console().print(Markdown("\n".join(tables(rows))))
+    for one in rows:
+        write_jsonl_line(sys.stdout, listed(one))
 
 
 def tables(rows: Sequence[Setting]) -> list[str]:
     """Return a Markdown table for each section."""
     lines = []
-    for section, listed in groupby(rows, lambda row: row.name.rpartition(".")[0].partition(".")[0]):
+    for section, inside in groupby(rows, lambda one: one.name.rpartition(".")[0].partition(".")[0]):
         lines += ["", f"## {section or 'The run'}", ""]
         lines += ["| setting | default | meaning | flag |", "| --- | --- | --- | --- |"]
-        for row in listed:
-            meaning = _meaning(row).replace("|", "\\|")
-            flag = f"`{_flag(row)}`" if _flag(row) else ""
-            lines.append(f"| `{row.name}` | {_default(row)} | {meaning} | {flag} |")
+        for row in map(listed, inside):
+            meaning = str(row["meaning"]).replace("|", "\\|")
+            flag = f"`{row['flag']}`" if row["flag"] else ""
+            lines.append(f"| `{row['name']}` | {row['default']} | {meaning} | {flag} |")
     return lines
 
 
-def _is_in(row: Setting, section: str) -> bool:
-    return row.name == section or row.name.startswith(f"{section}.")
-
-
-def _default(row: Setting) -> str:
-    value = row.default
+def listed(one: Setting) -> dict[str, str | None]:
+    """Return name and default of a setting; its meaning, with the words that it can be and the
+    kinds of a choice that have it; and its flag."""
+    words = f" ({', '.join(one.values)})" if one.values else ""
+    only = f" With {', '.join(one.of)} only." if one.of else ""
+    value, of = one.default, one.use.flag_of or one.use.read_by
     if value is None or value == {}:
-        return NONE
-    if isinstance(value, float):
-        return f"{value:g}"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, tuple):
-        return ", ".join(map(str, value))
-    return "to be set" if value is PydanticUndefined else str(value)
-
-
-def _meaning(row: Setting) -> str:
-    """Return the meaning, which words there are, and which kinds of a choice have it."""
-    words = f" ({', '.join(row.values)})" if row.values else ""
-    only = f" With {', '.join(row.of)} only." if row.of else ""
-    return f"{row.meaning}{words}{only}"
-
-
-def _flag(row: Setting) -> str | None:
-    use, of = row.use, row.use.flag_of or row.use.read_by
-    if use.flag is None or row.said_at != row.name:
-        return None
-    return use.flag if "train" in of else f"{use.flag} of {' and '.join(of)}"
+        value = NONE
+    elif value is PydanticUndefined:
+        value = "to be set"
+    elif isinstance(value, float):
+        value = f"{value:g}"
+    elif isinstance(value, tuple):
+        value = ", ".join(map(str, value))
+    elif isinstance(value, bool):
+        value = str(value).lower()
+    flag = one.use.flag if one.said_at == one.name else None
+    if flag and "train" not in of:
+        flag = f"{flag} of {' and '.join(of)}"
+    meaning = f"{one.meaning}{words}{only}"
+    return {"name": one.name, "default": str(value), "meaning": meaning, "flag": flag}

@@ -7,7 +7,7 @@ import typer
 
 from rlvr_cli import __version__
 from rlvr_cli.cli import options
-from rlvr_cli.cli.errors import KEPT, NOTHING_KEPT, reported_errors
+from rlvr_cli.cli.errors import reported_errors
 from rlvr_cli.cli.options import SettingsCommand
 from rlvr_cli.ranks.launch import begin
 
@@ -152,8 +152,12 @@ def eval_(
     judges differ). With --out it stays empty, and a stopped evaluation goes on where it was when
     the command is given again.
     """
-    kept = NOTHING_KEPT if out is None else KEPT.format(out)
-    with reported_errors(kept if not responses else "nothing is kept"):
+    kept = "nothing is kept"
+    if out is not None and not responses:
+        kept = f"what was sampled is kept in {out}; give the same command again to go on"
+    elif not responses:
+        kept += "; rlvr eval with --out DIR keeps what was sampled"
+    with reported_errors(kept):
         if list_:
             from rlvr_cli.cli.listings import list_sets
 
