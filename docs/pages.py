@@ -68,7 +68,7 @@ def _commands(rows: list[dict]) -> str:
     first_told: dict[tuple[str, str], str] = {}  # the command that explains an option of this text
     group: Any = get_command(app)
     for name, command in group.commands.items():
-        told_by_help = [line for line in cleandoc(command.help).splitlines() if line]
+        told_by_help = [line for line in cleandoc(command.help).splitlines() if line.strip("\b")]
         texts = [line for line in told_by_help if not line.startswith(" ") and "[bold]" not in line]
         lines += ["", f"### rlvr {name}", "", *texts, ""]
         elsewhere: dict[str, list[str]] = {}
