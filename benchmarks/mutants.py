@@ -91,20 +91,10 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "positive = (inputs.advantages > 0).to(inputs.mask)",
     ): "an advantage of 0 makes the surrogate 0 with either",
     (
-        "rlvr_cli/rollout/memory.py",
-        "return 1 << 62",
-        "return 2 << 62",
-    ): "any number above all memories",
-    (
         "rlvr_cli/training/optimizer.py",
         "return torch.optim.AdamW(listed, fused=True if is_large else None, **common)",
         "return torch.optim.AdamW(listed, fused=False if is_large else None, **common)",
     ): "only a GPU would show it",
-    (
-        "rlvr_cli/rollout/memory.py",
-        "return 1 << 62",
-        "return 1 << 124",
-    ): "any number above all memories",
 }
 """(module, the line, the line with the fault): why no test could notice it."""
 _OPERATORS = {

@@ -2,13 +2,16 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from rlvr_cli.config import Config, OptimConfig
+from rlvr_cli.config import Config
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.text import GIB
 from rlvr_cli.model.attention import attention_sizes
 from rlvr_cli.model.policy import chunk_rows, decoder_layers
 from rlvr_cli.ranks.group import world
@@ -24,6 +27,8 @@ _LOGITS = 4
 """Copies of one chunk of logits: scaled, log-softmax, and their gradients (model/policy.py)."""
 _TOKEN = 100
 """Bytes of one sampled token with its log-probability, as Python keeps them."""
+_WORKSPACE = GIB
+"""Of vLLM, and of torch's kernels beside it."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +42,8 @@ class Need:
     @property
     def peak(self) -> int:
         """Return the bytes of the larger phase."""
-        return sum(self.always.values()) + max(
-            sum(self.sampling.values()), sum(self.updating.values())
-        )
+        phases = (sum(part.values()) for part in (self.sampling, self.updating))
+        return sum(self.always.values()) + max(phases)
 
     @property
     def resident(self) -> int:
@@ -50,74 +54,60 @@ class Need:
 def memory_needed(model: Any, config: Config, engine_has_own: bool) -> Need:
     """Predict what training needs on the model's device; the model may be a description without
     weights (meta). `engine_has_own`: keys and values are not ours to find room for."""
-    optim, algo, lora = config.optim, config.algorithm, config.lora.rank
-    size = _FLOAT if optim.weights != "bfloat16" else _HALF
-    weights = sum(parameter.numel() for parameter in model.parameters())
-    trained = weights if lora is None else _adapter_numbers(model, lora, config.lora.targets)
-    frozen_copy = size * weights
-    of_trained = size if lora is None else _FLOAT
+    optim, algo, rank = config.optim, config.algorithm, config.lora.rank
+    shape = model.config.get_text_config()
+    vocabulary, hidden = model.get_output_embeddings().weight.shape[0], shape.hidden_size
+    on_cpu, shared_out = optim.offload == "all", is_shared_out(optim)
+    # What there is a parameter: weights, AdamW's moments and gradients of policy and critic.
+    size = _HALF if optim.weights == "bfloat16" else _FLOAT
+    count = sum(parameter.numel() for parameter in model.parameters())
+    trained, of_trained = count, size
+    if rank is not None:
+        trained, of_trained = _adapter_numbers(model, rank, config.lora.targets), _FLOAT
     moments = {"full": 2 * of_trained, "8bit": 2 * _BYTE}[optim.moments]
     critic = algo.critic is not None and algo.critic.kind == "own"
-    copies = 1 + critic
-    shares_reference = lora is not None and algo.renewal is None
-    on_cpu, shared_out = optim.offload == "all", is_shared_out(optim)
-    own, trained_here = frozen_copy // world(), trained // world()
+    copies, own, trained_here = 1 + critic, size * count // world(), trained // world()
+    shares_reference = rank is not None and algo.renewal is None
     always = {
-        "weights": 0 if on_cpu else own,
+        "weights": own,
         "responses of a step": responses_memory(config),
-        "AdamW": 0 if on_cpu else int(copies * moments * trained_here),
-        "adapter": 0 if lora is None or on_cpu else copies * _FLOAT * trained_here,
+        "AdamW": int(copies * moments * trained_here),
+        "adapter": 0 if rank is None else copies * _FLOAT * trained_here,
         "reference policy": own if algo.has_reference_model and not shares_reference else 0,
         "critic": own if critic else 0,
     }
     if on_cpu:
-        always |= {"reference policy": 0, "critic": 0}
-    merged = (lora is not None or shared_out) and not engine_has_own
+        always = {"responses of a step": responses_memory(config)}
+    # What the layers keep of the tokens of a micro-batch for the backward pass: all of it, or their
+    # inputs and what one layer takes beyond the logits, which are gone by then.
+    rows = min(chunk_rows(vocabulary, model.device), optim.micro_tokens)
+    logits = _LOGITS * _FLOAT * vocabulary * rows
+    number = _HALF if optim.precision == "bfloat16" else _FLOAT
+    sizes, inner = attention_sizes(shape), getattr(shape, "intermediate_size", None) or 4 * hidden
+    layer = _KEPT_HIDDEN * hidden + _KEPT_HEADS * sizes.heads * sizes.head_dim + _KEPT_INNER * inner
+    if rank is not None:
+        layer += _KEPT_RANK * rank - _KEPT_NORMS * hidden
+    layers, numbers = shape.num_hidden_layers, number * optim.micro_tokens
+    kept = numbers * layers * layer
+    if optim.checkpointing == "on":
+        kept = numbers * layers * hidden + max(0, numbers * layer - logits)
+    # Shared out, weights are put together at times: those outside of the layers, and two layers.
+    outside = 2 * vocabulary * hidden
+    together = number * (outside + 2 * max(0, count - outside) // layers) if shared_out else 0
+    merged = size * count if (rank is not None or shared_out) and not engine_has_own else 0
     sampling = {
         "keys and values": 0 if engine_has_own else config.rollout.kv_budget_mb << 20,
-        "merged weights": frozen_copy if merged else 0,
+        "merged weights": merged,
     }
-    rows = min(chunk_rows(_vocabulary(model), model.device), optim.micro_tokens)
-    logits = _LOGITS * _FLOAT * _vocabulary(model) * rows
     updating = {
         # Shared out they wait whole, in float32, for the last micro-batch.
         "gradients": 0 if on_cpu else copies * (_FLOAT if shared_out else of_trained) * trained,
-        "merged weights": sampling["merged weights"],
-        "weights put together": _put_together(model, weights, optim) if shared_out else 0,
-        "forward and backward": _activations(model, config, lora, logits),
+        "merged weights": merged,
+        "weights put together": together,
+        "forward and backward": kept,
         "logits": logits,
     }
     return Need(*({k: v for k, v in part.items() if v} for part in (always, sampling, updating)))
-
-
-def _put_together(model: Any, weights: int, optim: OptimConfig) -> int:
-    """Predict the weights that are whole at a time: those outside of the layers, and two layers."""
-    shape = model.config.get_text_config()
-    outside = 2 * _vocabulary(model) * shape.hidden_size
-    size = _HALF if optim.precision == "bfloat16" else _FLOAT
-    layers = 2 * max(0, weights - outside) // shape.num_hidden_layers
-    return size * (outside + layers)
-
-
-def _activations(model: Any, config: Config, rank: int | None, logits: int) -> int:
-    """Predict what the layers keep for the backward pass: all of it, or their inputs and what one
-    layer takes beyond the logits, which are gone by then."""
-    optim, shape = config.optim, model.config.get_text_config()
-    size = _HALF if optim.precision == "bfloat16" else _FLOAT
-    inner = getattr(shape, "intermediate_size", None) or 4 * shape.hidden_size
-    sizes = attention_sizes(shape)
-    heads = _KEPT_HEADS * sizes.heads * sizes.head_dim
-    layer = _KEPT_HIDDEN * shape.hidden_size + heads + _KEPT_INNER * inner
-    if rank is not None:
-        layer += _KEPT_RANK * rank - _KEPT_NORMS * shape.hidden_size
-    layers, numbers = shape.num_hidden_layers, size * optim.micro_tokens
-    if optim.checkpointing != "on":
-        return numbers * layers * layer
-    return numbers * layers * shape.hidden_size + max(0, numbers * layer - logits)
-
-
-def _vocabulary(model: Any) -> int:
-    return model.get_output_embeddings().weight.shape[0]
 
 
 def _adapter_numbers(model: Any, rank: int, targets: Any) -> int:
@@ -132,6 +122,37 @@ def _adapter_numbers(model: Any, rank: int, targets: Any) -> int:
         and layer is not head
         and ".lora_" not in name
         and (targets == "all-linear" or name.removesuffix(".base_layer").endswith(tuple(targets)))
+    )
+
+
+def responses_memory(config: Config) -> int:
+    """Estimate the bytes of one step's responses at full length while they wait for the update."""
+    rollout = config.rollout
+    return rollout.prompts * rollout.samples * rollout.max_tokens * _TOKEN
+
+
+def check_gpu(described: Any, config: Config, training: bool, total: int) -> None:
+    """Raise UserError if a model, as its configuration describes it, does not fit a GPU of `total`
+    bytes beside vLLM, which takes `gpu_share` of it for weights in bfloat16, keys and values.
+
+    In evaluation the weights stay beside vLLM in float32; in training all that does not depend on
+    the batch, where gradients have the whole GPU while vLLM sleeps.
+    """
+    count = sum(parameter.numel() for parameter in described.parameters())
+    beside = updating = _FLOAT * count
+    if training:
+        need = memory_needed(described, config, engine_has_own=True)
+        beside, updating = sum(need.always.values()), need.resident
+    share = config.rollout.gpu_share
+    lent, within = int(share * total), _HALF * count + _WORKSPACE
+    if within <= lent and beside <= total - lent and updating <= total - _WORKSPACE:
+        return
+    raise UserError(
+        f"--model {config.model}: {'training' if training else 'sampling'} {count / 1e9:.2g} "
+        f"billion parameters beside vLLM does not fit a GPU of {total / GIB:.0f} GiB with "
+        f"rollout.gpu_share {share:g}: vLLM needs {within / GIB:.1f} GiB in its share, the model "
+        f"{beside / GIB:.1f} beside it and {updating / GIB:.1f} while it sleeps; take a smaller "
+        "model, a larger GPU, another rollout.gpu_share, --lora 32 or --engine transformers"
     )
 
 
@@ -156,33 +177,18 @@ def smaller(config: Config, model: Any) -> Iterator[tuple[str, Config]]:
         yield " ".join(said), config
 
 
-def responses_memory(config: Config) -> int:
-    """Estimate the bytes of one step's responses at full length while they wait for the update."""
-    rollout = config.rollout
-    return rollout.prompts * rollout.samples * rollout.max_tokens * _TOKEN
-
-
 def memory_free(device: torch.device, lent_share: float) -> int:
     """Return the bytes still available on the device: on the GPU, where the engine returns
     `lent_share` while the policy is updated, or of this machine or container."""
     if device.type == "cuda":
         free, total = torch.cuda.mem_get_info(device)
         return free + int(lent_share * total)
-    return min(_machine_free(), _container_free())
-
-
-def _machine_free() -> int:
-    try:
+    found, group = [], Path("/sys/fs/cgroup")
+    with suppress(OSError, StopIteration, ValueError):
         lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
-        return next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable"))
-    except (OSError, StopIteration, ValueError):
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-def _container_free() -> int:
-    group = Path("/sys/fs/cgroup")
-    try:
+        line = next(line for line in lines if line.startswith("MemAvailable"))
+        found.append(int(line.split()[1]) << 10)
+    with suppress(OSError, ValueError):  # no limit is the word max
         limit = int((group / "memory.max").read_text(encoding="utf-8"))
-        return limit - int((group / "memory.current").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return 1 << 62
+        found.append(limit - int((group / "memory.current").read_text(encoding="utf-8")))
+    return min(found, default=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))

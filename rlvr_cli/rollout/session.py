@@ -30,8 +30,8 @@ from rlvr_cli.model.pretrained import described_model
 from rlvr_cli.ranks.group import gathered, shard, world
 from rlvr_cli.rollout.engines.base import Engine
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
-from rlvr_cli.rollout.engines.selection import check_before_loading
-from rlvr_cli.rollout.plan import Plan, is_shared_out
+from rlvr_cli.rollout.memory import check_gpu
+from rlvr_cli.rollout.plan import Plan, is_shared_out, vllm_version
 from rlvr_cli.rollout.rewards import Rewarder
 from rlvr_cli.rollout.sampler import Sampler
 from verifiers import Verifier
@@ -72,76 +72,80 @@ class Session:
 @contextmanager
 def open_session(plan: Plan, training: bool = False) -> Iterator[Session]:
     """Load the rewards of training, policy, engine, verifier; all is stopped on leaving."""
-    config = plan.config
-    asked = config.reward if training else RewardConfig()
-    with Rewarder(asked, config.rollout.max_tokens) as rewarder:
+    asked = plan.config.reward if training else RewardConfig()
+    with (
+        Rewarder(asked, plan.config.rollout.max_tokens) as rewarder,
+        Verifier(format=plan.answer_format) as verifier,
+    ):
         reward = asked.model_copy(update={"sources": rewarder.sources})
-        plan = replace(plan, config=config.model_copy(update={"reward": reward}))
-        with _loaded(plan, training) as session:
-            yield replace(session, rewarder=rewarder)
+        config = plan.config.model_copy(update={"reward": reward})
+        check_before_loading(plan, training)
+        optim, lora, device = config.optim, config.lora, default_device()
+        is_half = optim.weights == "bfloat16"
+        # What is rounded or cut after the check of its log-probabilities waits on the CPU.
+        waits = training and (world() > 1 or is_half or optim.offload == "all")
+        policy = load_model(config.model, on_cpu=waits)
+        model, vocabulary = policy.model, len(policy.tokenizer)
+        heed()
+        plan = replace(plan, config=config).with_threads(model.num_parameters())
+        torch.set_num_threads(plan.threads)
+        forward = PACKED
+        if training or plan.engine.name != "vllm":
+            samples = forward_samples(policy.tokenizer, policy.context)
+            forward = choose_forward(model, vocabulary, samples, policy.context)
+        if len({tuple(way) for way in gathered([forward.packed, forward.attention])}) > 1:
+            raise UserError("--processes: the machines are too unlike to run the model in one way")
+        if training and is_half:
+            model.bfloat16()
+        # The engine has the policy's weights: vLLM always a copy of its own, transformers one where
+        # an adapter is merged or weights are put together for it.
+        common = (vocabulary, policy.stop_ids, config.rollout.kv_budget_mb)
+        engine: Engine
+        if plan.engine.name == "vllm":
+            from rlvr_cli.rollout.engines.vllm_engine import VllmEngine
 
-
-@contextmanager
-def _loaded(plan: Plan, training: bool) -> Iterator[Session]:
-    config, is_vllm = plan.config, plan.engine.name == "vllm"
-    if is_vllm:
-        check_before_loading(config, training)
-    rank = config.lora.rank if training else None
-    if rank is not None and is_adapter(model_directory(config.model)):
-        raise UserError(
-            f"--lora {rank}: {config.model} has an adapter already: merge it with rlvr "
-            "export and train on that, go on with --resume, or train all weights of it with "
-            "--set lora.rank=null"
-        )
-    optim, device = config.optim, torch.device(default_device())
-    if training and is_shared_out(optim):  # what torch refuses it refuses before it is loaded
-        described = described_model(read_config(config.model))
-        shard(described, decoder_layers(described))
-    is_half = optim.weights == "bfloat16"
-    # What is rounded or cut after the check of its log-probabilities waits on the CPU.
-    waits = training and (world() > 1 or is_half or optim.offload == "all")
-    policy = load_model(config.model, on_cpu=waits)
-    heed()
-    plan = plan.with_threads(policy.model.num_parameters())
-    torch.set_num_threads(plan.threads)
-    forward = PACKED
-    if training or not is_vllm:
-        samples = forward_samples(policy.tokenizer, policy.context)
-        forward = choose_forward(policy.model, len(policy.tokenizer), samples, policy.context)
-    if len({tuple(way) for way in gathered([forward.packed, forward.attention])}) > 1:
-        raise UserError("--processes: the machines are too unlike to run the model in one way")
-    if training and is_half:
-        policy.model.bfloat16()
-    has_own = training and (rank is not None or is_shared_out(optim))
-    with Verifier(format=plan.answer_format) as verifier:
-        engine = _started(plan, policy, training, forward, has_own)
-        if rank is not None:
-            add_adapter(policy.model, rank, config.lora.alpha, config.lora.targets, config.seed)
+            engine = VllmEngine(model, *common, config.rollout.gpu_share)
+            if not training:  # the model makes room
+                model.to("cpu")
+                torch.cuda.empty_cache()
+        else:
+            has_own = training and (lora.rank is not None or is_shared_out(optim))
+            own = deepcopy(model).to(device) if has_own else model
+            engine = TransformersEngine(own, *common, forward)
         try:
+            if training and lora.rank is not None:
+                add_adapter(model, lora.rank, lora.alpha, lora.targets, config.seed)
             sampler = Sampler(engine, policy.tokenizer, verifier)
-            yield Session(plan, policy, engine, sampler, forward, device)
+            yield Session(plan, policy, engine, sampler, forward, torch.device(device), rewarder)
         finally:
             engine.close()
 
 
-def _started(
-    plan: Plan, policy: LoadedModel, training: bool, forward: Forward, has_own: bool
-) -> Engine:
-    """Return the engine with the policy's weights. vLLM has a copy of its own, so that in
-    evaluation the model makes room for it; `has_own`: so has transformers, where an adapter is
-    merged or weights are put together for it."""
-    rollout, model = plan.config.rollout, policy.model
-    common = (len(policy.tokenizer), policy.stop_ids, rollout.kv_budget_mb)
-    if plan.engine.name != "vllm":
-        own = deepcopy(model).to(default_device()) if has_own else model
-        return TransformersEngine(own, *common, forward)
-    from rlvr_cli.rollout.engines.vllm_engine import VllmEngine
+def check_before_loading(plan: Plan, training: bool) -> None:
+    """Raise UserError for what vLLM, peft or torch would refuse once the model is loaded."""
+    config, name = plan.config, plan.config.model
+    if plan.engine.name == "vllm":
+        from rlvr_cli.rollout.engines.vllm_engine import known_architectures
 
-    engine = VllmEngine(model, *common, rollout.gpu_share)
-    if not training:
-        policy.model.to("cpu")
-        torch.cuda.empty_cache()
-    return engine
+        described = read_config(name)
+        architectures = described.architectures or [type(described).__name__]
+        if not set(architectures) & set(known_architectures()):
+            raise UserError(
+                f"--model {name}: vLLM {vllm_version()} does not know the architecture "
+                f"{architectures[0]}; --engine transformers may"
+            )
+        if default_device() == "cuda":
+            total = torch.cuda.get_device_properties(0).total_memory
+            check_gpu(described_model(described), config, training, total)
+    rank = config.lora.rank
+    if training and rank is not None and is_adapter(model_directory(name)):
+        raise UserError(
+            f"--lora {rank}: {name} has an adapter already: merge it with rlvr export and train on "
+            "that, go on with --resume, or train all weights of it with --set lora.rank=null"
+        )
+    if training and is_shared_out(config.optim):
+        model = described_model(read_config(name))
+        shard(model, decoder_layers(model))
 
 
 def unreadable_golds(prompts: Sequence[Prompt], verifier: Verifier) -> list[Problem]:
@@ -166,13 +170,12 @@ def prompts_for(
         config.data.system,
         config.data.chat,
     )
-    if not too_long:
-        return prompts
     shown = too_long[:_SHOWN_TOO_LONG]
     if len(too_long) > len(shown):
         shown.append(f"… and {len(too_long) - len(shown)} more")
-    if not (config.data.skip_bad and prompts):
+    if too_long and not (config.data.skip_bad and prompts):
         advice = "lower --max-tokens, shorten them, or leave them out with --skip-bad"
         raise UserError("\n".join([*shown, f"prompts too long: {len(too_long)}; {advice}"]))
-    LOG.warning("%s", "\n".join([*shown, f"skipped {plural(len(too_long), 'prompt')}"]))
+    if too_long:
+        LOG.warning("%s", "\n".join([*shown, f"skipped {plural(len(too_long), 'prompt')}"]))
     return prompts

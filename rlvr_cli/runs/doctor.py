@@ -17,8 +17,8 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import GIB
 from rlvr_cli.core.types import by_key
 from rlvr_cli.model.loading import TINY, default_device, model_directory
-from rlvr_cli.rollout.engines.selection import choose_engine
 from rlvr_cli.rollout.memory import memory_free
+from rlvr_cli.rollout.plan import choose_engine
 
 _DISTRIBUTION = "rlvr-cli"
 _DISK_GIB = 0.2

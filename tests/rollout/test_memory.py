@@ -10,10 +10,20 @@ import pytest
 import torch
 from conftest import random_model
 from small_trainer import has_even, make_trainer
+from transformers import AutoModelForCausalLM, Qwen2Config
 
 from rlvr_cli.config import resolve, set_layer
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.text import GIB
 from rlvr_cli.rollout import memory, plan
-from rlvr_cli.rollout.memory import Need, memory_free, memory_needed, responses_memory, smaller
+from rlvr_cli.rollout.memory import (
+    Need,
+    check_gpu,
+    memory_free,
+    memory_needed,
+    responses_memory,
+    smaller,
+)
 
 TABLE = Path(__file__).parents[2] / "benchmarks" / "memory.py"
 
@@ -143,6 +153,29 @@ def test_each_part_of_the_memory_by_hand():
     assert outside.updating["weights put together"] == 4 * (ends + 2 * (count - ends) // 2)
     again = need("optim.checkpointing=on").updating["forward and backward"]
     assert again == 4 * (2 * 32 + LAYER) * 1000 - LOGITS  # gone when a layer is computed again
+
+
+with torch.device("meta"):
+    LARGE = AutoModelForCausalLM.from_config(Qwen2Config())
+COUNT = sum(parameter.numel() for parameter in LARGE.parameters())
+
+
+@pytest.mark.parametrize(
+    ("training", "share", "total"),
+    [
+        (True, 0.5, 2 * (12 * COUNT + RESPONSES)),  # weights and moments have half of the card
+        (True, 0.2, 16 * COUNT + RESPONSES + GIB),  # and gradients while vLLM sleeps
+        (False, 0.25, 4 * (2 * COUNT + GIB)),  # vLLM has 2 bytes a parameter and a gibibyte
+        (False, 0.75, 4 * 4 * COUNT),
+    ],
+)
+def test_a_gpu_that_is_too_small_says_what_is_needed(training, share, total):
+    config = resolve(set_layer([*FIXED, f"rollout.gpu_share={share}"]))
+    check_gpu(LARGE, config, training, total)
+    doing = "training" if training else "sampling"
+    says = rf"{doing} 12 billion parameters beside vLLM does not fit .* GiB in its share"
+    with pytest.raises(UserError, match=says):
+        check_gpu(LARGE, config, training, total - 100)
 
 
 @pytest.mark.slow

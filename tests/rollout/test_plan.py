@@ -9,8 +9,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import SamplingParams
 from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.rollout import plan
-from rlvr_cli.rollout.engines.selection import choose
-from rlvr_cli.rollout.plan import plan_for
+from rlvr_cli.rollout.plan import choose, plan_for
 
 PROBLEMS = ProblemSet("set", (), "boxed")
 

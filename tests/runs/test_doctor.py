@@ -9,7 +9,7 @@ from importlib import metadata
 import pytest
 from conftest import invoke
 
-from rlvr_cli.rollout.engines import selection
+from rlvr_cli.rollout import plan
 from rlvr_cli.runs import doctor
 
 
@@ -39,7 +39,7 @@ def test_a_library_out_of_range_stops_and_one_of_an_extra_does_not(monkeypatch):
     [(None, "vLLM is not installed"), ("0.2.1", "vLLM 0.2.1 is outside the tested range")],
 )
 def test_the_engine_says_whether_vllm_is_in_range(monkeypatch, version, said):
-    monkeypatch.setattr(selection, "_vllm_version", lambda: version)
+    monkeypatch.setattr(plan, "vllm_version", lambda: version)
     assert said in invoke("doctor").stdout
 
 

@@ -25,7 +25,7 @@ from rlvr_cli.evaluation.metrics import repeatable
 from rlvr_cli.model.adapter import merged_parameters
 from rlvr_cli.ranks.group import whole
 from rlvr_cli.rollout import plan
-from rlvr_cli.rollout.engines.selection import choose
+from rlvr_cli.rollout.plan import choose
 from rlvr_cli.runs.checkpoint import State, restore, state_of
 from rlvr_cli.runs.run_dir import create_run
 from rlvr_cli.training.trainer import Trainer
