@@ -265,7 +265,7 @@ def show(
       rlvr show results/mine --by level
     """
     with reported_errors("nothing is lost"):
-        from rlvr_cli.show.command import show as command
+        from rlvr_cli.cli.show import show as command
 
         chosen = (step, group, verdict, problem)
         command(sources or (), *chosen, by or (), html, track or (), follow, explain)

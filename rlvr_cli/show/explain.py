@@ -4,14 +4,14 @@ import json
 import math
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import plural, shortened
 from rlvr_cli.runs.stored import StoredTokens
-from rlvr_cli.show.source import ShownGroup, Source, as_trained, reason, trained
+from rlvr_cli.show.source import Source, reason
 
 _REASON, _TEXT, _FURTHEST = 48, 24, 6
 _MOVES = {
@@ -37,16 +37,17 @@ def explain(run: Source, step: int | None, number: int | None, display: Display)
         raise UserError(f"--explain: {run.path} has no finished step with responses")
     groups, tokens, metrics = list(run.groups(step)), run.tokens(step), history.get(step, {})
     chosen = [one for one in groups if number in (None, one.number)]
-    chosen.sort(key=lambda one: (one.number not in tokens, trained(one, config) != "trained"))
     if not chosen:
         raise UserError(f"--group {number}: step {step} of {run.path} has {len(groups)} groups")
-    group, algo = chosen[0], config.algorithm
+    group = min(chosen, key=lambda one: (one.number not in tokens, one.fate != "trained"))
+    algo = config.algorithm
     rows = [row for one in groups for row in one.rows]
-    verdicts = Counter(row["verdict"] for row in rows).most_common()
-    fates = Counter(trained(one, config) for one in groups).most_common()
     lengths = [row["n_tokens"] or 0 for row in group.judged] or [0]
-    known = as_trained(group, config)
-    mean = statistics.fmean(reward for reward, _ in known.values()) if known else math.nan
+    paid = [reward for reward, _ in group.paid.values()]
+    verdicts, fates = (
+        ", ".join(f"{count} {name}" for name, count in Counter(names).most_common())
+        for names in ((row["verdict"] for row in rows), (one.fate for one in groups))
+    )
 
     display.lines([f"Step {step} of {run.name}: {config.algo}", ""])
     display.say(
@@ -55,18 +56,26 @@ def explain(run: Source, step: int | None, number: int | None, display: Display)
         f"{plural(metrics.get('gen_batches', 1), 'round')}: "
         f"{sum(row['n_tokens'] or 0 for row in rows):,} tokens.",
     )
-    display.say("2 judge", f"Rules compare each answer with the gold one: {_listed(verdicts)}.")
+    display.say("2 judge", f"Rules compare each answer with the gold one: {verdicts}.")
     display.say(
         "3 compare",
         f"Take group {group.number}: {shortened(str(group.rows[0]['problem']))} Gold: "
-        f"{shortened(str(group.rows[0]['answer']))}. Its rewards' mean is {mean:.3f}; advantages "
-        f"are by {algo.advantage}.",
+        f"{shortened(str(group.rows[0]['answer']))}. Its rewards' mean is "
+        f"{statistics.fmean(paid) if paid else math.nan:.3f}; advantages are by {algo.advantage}.",
     )
     recorded = {one.sample: one.figures["advantage"] for one in tokens.get(group.number, ())}
-    display.table(_rows(group, known, recorded))
+    lines = [["sample", "reward", "advantage", "tokens"]]
+    for row in group.rows:  # advantages are those that the update saw, where they were kept
+        reward, value = group.paid.get(row["sample"], (None, None))
+        seen = recorded.get(row["sample"]) or ([] if value is None else [value])
+        ends = dict.fromkeys(f"{end:+.3f}" for end in (min(seen), max(seen))) if seen else ["-"]
+        name = f"{row['sample']} {row['verdict']}: {reason(row)}"[:_REASON]
+        shown = "-" if reward is None else f"{reward:+.3f}"
+        lines.append([name, shown, " to ".join(ends), str(row["n_tokens"])])
+    display.table(lines)
     display.say(
         "4 choose",
-        f"Of {plural(len(groups), 'group')}: {_listed(fates)} (algorithm.filter {algo.filter}). "
+        f"Of {plural(len(groups), 'group')}: {fates} (algorithm.filter {algo.filter}). "
         f"{metrics.get('groups_trained', 0)} trained in this step, "
         f"{metrics.get('groups_carried', 0)} wait for the next.",
     )
@@ -91,27 +100,6 @@ def explain(run: Source, step: int | None, number: int | None, display: Display)
     moves = [form.format(metrics[key]) for key, form in _MOVES.items() if metrics.get(key)]
     skipped = [f"No update: {metrics['no_update']}."] if metrics.get("no_update") else []
     display.say("8 move", " ".join([*skipped, *moves]))
-
-
-def _listed(counts: Sequence[tuple[str, int]]) -> str:
-    return ", ".join(f"{count} {name}" for name, count in counts)
-
-
-def _rows(
-    group: ShownGroup,
-    known: Mapping[int, tuple[float, float | None]],
-    recorded: Mapping[int, Sequence[float]],
-) -> list[list[str]]:
-    """Tabulate the responses of a group; advantages are those that the update saw, where kept."""
-    lines = [["sample", "reward", "advantage", "tokens"]]
-    for row in group.rows:
-        reward, value = known.get(row["sample"], (None, None))
-        seen = recorded.get(row["sample"]) or ([] if value is None else [value])
-        ends = dict.fromkeys(f"{end:+.3f}" for end in (min(seen), max(seen))) if seen else ["-"]
-        name = f"{row['sample']} {row['verdict']}: {reason(row)}"[:_REASON]
-        shown = "-" if reward is None else f"{reward:+.3f}"
-        lines.append([name, shown, " to ".join(ends), str(row["n_tokens"])])
-    return lines
 
 
 def _show_furthest(responses: Sequence[StoredTokens], display: Display) -> None:

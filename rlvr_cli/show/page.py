@@ -7,9 +7,8 @@ import html
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib import resources
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,23 +16,22 @@ from rlvr_cli.console.curves import LIMITS, MEASURED, History, measured_sets
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import write_new, writing
-from rlvr_cli.core.text import numbers_first, printable
+from rlvr_cli.core.text import printable
 from rlvr_cli.data.rows import ROW_KEYS
 from rlvr_cli.runs.stored import StoredTokens
 from rlvr_cli.show.screen import cut, differing, pass_at_1
-from rlvr_cli.show.source import REASONS, ShownGroup, Source, as_trained, reason, trained
+from rlvr_cli.show.source import REASONS, ShownGroup, Source, reason
 
 MOST_BYTES = 3_500_000
 """Of responses in a page; of more a sample is shown."""
 _TOKENS_SHARE = 0.3
 """Of those bytes, for the groups whose tokens were kept."""
-_LONGEST_TEXT, _MOST_FIELDS, _MOST_VALUES, _PARTS = 4_000, 8, 12, 4
-_LONGEST_TOKEN = 100
+_LONGEST_TEXT, _LONGEST_TOKEN, _LONGEST_FIELD, _MOST_FIELDS = 4_000, 100, 40, 8
+_GOLDEN = (5**0.5 - 1) / 2
+"""Its multiples modulo 1 are spread evenly, however many are taken."""
 _FILES = resources.files("rlvr_cli") / "show" / "page_files"
 _STYLES, _SCRIPTS = ("uPlot.min.css", "page.css"), ("uPlot.iife.min.js", "page.js")
-_ENDS = ("low", "high")
 _FATES = ("trained", "dropped, all right", "dropped, all wrong", "not judged", "cut off")
-Tokens = dict[int, list[Any]]
 WORDS = {
     "advantage": "How much better a response was than its group; what the update follows.",
     "group": "The responses to one problem that were sampled together.",
@@ -60,63 +58,97 @@ def write_page(sources: Sequence[Source], path: Path, display: Display) -> None:
 
 def page(sources: Sequence[Source]) -> str:
     """Return the page of runs or results."""
-    parts = {name: (_FILES / name).read_text(encoding="utf-8") for name in (*_STYLES, *_SCRIPTS)}
-    text = (_FILES / "page.html").read_text(encoding="utf-8")
-    title = printable("rlvr: " + ", ".join(source.name for source in sources))
+    names = (*_STYLES, *_SCRIPTS, "page.html", "LICENSE-uPlot")
+    parts = {name: (_FILES / name).read_text(encoding="utf-8") for name in names}
     data = json.dumps(page_data(sources), separators=(",", ":"), allow_nan=False)
     for character in "<>&":
         data = data.replace(character, f"\\u{ord(character):04x}")
-    licence = (_FILES / "LICENSE-uPlot").read_text(encoding="utf-8")
+    sums = {name: hashlib.sha256(text.encode()).digest() for name, text in parts.items()}
+    allowed = {name: f"'sha256-{base64.b64encode(one).decode()}'" for name, one in sums.items()}
     scripts = "".join(f"<script>{parts[name]}</script>\n" for name in _SCRIPTS)
     filled = {
-        "SCRIPTS": " ".join(_checksum(parts[name]) for name in _SCRIPTS),
-        "STYLES": " ".join(_checksum(parts[name]) for name in _STYLES),
-        "TITLE": html.escape(title),
+        "SCRIPTS": " ".join(allowed[name] for name in _SCRIPTS),
+        "STYLES": " ".join(allowed[name] for name in _STYLES),
+        "TITLE": html.escape(printable("rlvr: " + ", ".join(source.name for source in sources))),
         "STYLE": "".join(f"<style>{parts[name]}</style>\n" for name in _STYLES),
-        "SCRIPT": f"<!-- uPlot: {licence} -->\n{scripts}",
+        "SCRIPT": f"<!-- uPlot: {parts['LICENSE-uPlot']} -->\n{scripts}",
         "DATA": data,
     }
-    return re.sub("@(SCRIPTS?|STYLES?|TITLE|DATA)", lambda found: filled[found[1]], text)
+    named = re.compile("@(SCRIPTS?|STYLES?|TITLE|DATA)")
+    return named.sub(lambda found: filled[found[1]], parts["page.html"])
+
+
+class _Kept:
+    """Groups of the page up to a number of bytes. Of more a share is kept, evenly spread: each has
+    a number in [0, 1), and what is above a limit goes, which falls until the others fit."""
+
+    def __init__(self, most: float) -> None:
+        self.most, self.limit, self.seen, self.size = most, 1.0, 0, 0
+        self.found: list[tuple[float, int, list[Any]]] = []
+
+    def add(self, source: int, group: ShownGroup, tokens: dict[int, list[StoredTokens]]) -> None:
+        self.seen += 1
+        if (place := self.seen * _GOLDEN % 1) >= self.limit:
+            return
+        entry = _entry(source, group, tokens)
+        written = json.dumps(entry, separators=(",", ":"))
+        size = len(written) + 5 * sum(map(written.count, "<>&"))
+        self.found.append((place, size, entry))
+        self.size += size
+        while self.size > self.most:
+            self.limit *= 0.97
+            self.found = [one for one in self.found if one[0] < self.limit]
+            self.size = sum(size for _, size, _ in self.found)
 
 
 def page_data(sources: Sequence[Source]) -> dict[str, Any]:
     """Return all that the page shows, as JSON."""
     histories = [source.metrics for source in sources]
     glossary = _glossary(histories)
-    surveys = [_survey(source) for source in sources]
-    shares = _affordable([sum(survey["bytes"][kind] for survey in surveys) for kind in (0, 1)])
-    problems: dict[tuple[str, ...], int] = {}
-    listed: list[list[Any]] = []
+    plain, with_tokens = _Kept(MOST_BYTES), _Kept(_TOKENS_SHARE * MOST_BYTES)
+    runs: list[dict[str, Any]] = []
+    count = 0
+    for source, history in zip(sources, histories, strict=True):
+        fates: dict[int, Counter[str]] = defaultdict(Counter)
+        tokens: dict[int, list[StoredTokens]] = {}
+        step = 0
+        for group in source.groups() if any(source.files.values()) else ():
+            if group.step != step:
+                step, tokens = group.step, source.tokens(group.step)
+            plain.most = MOST_BYTES - with_tokens.size
+            kept = with_tokens if group.number in tokens else plain
+            kept.add(len(runs), group, tokens)
+            count += len(group.rows)
+            trains_cut_off = group.fate == "trained" and not (
+                source.config and source.config.algorithm.masks_cut_off
+            )
+            for row in group.rows:
+                is_cut = row["finish_reason"] == "length" and not trains_cut_off
+                fates[step]["cut off" if is_cut else group.fate] += row["n_tokens"] or 0
+        totals = {step: max(1, fates[step].total()) for step in sorted(fates)}
+        shares = {name: [fates[step][name] / n for step, n in totals.items()] for name in _FATES}
+        where = {"step": list(totals), "shares": shares} if source.config and fates else None
+        columns = _columns(history, glossary)
+        runs.append({"name": source.name, "metrics": columns, "fates": where})
+    problems: dict[str, tuple[int, list[Any]]] = {}
     groups: list[list[Any]] = []
     rows: list[list[Any]] = []
-    for number, source in enumerate(sources):
-        for group, tokens in _sample(source, shares):
-            first = group.rows[0]
-            fields = [f"{key}: {value}" for key, value in _fields(first).items()]
-            fields += [f"result: {group.result}"] if group.result else []
-            problem = _problem(first)
-            place = problems.setdefault((*problem, *fields), len(problems))
-            if place == len(listed):
-                listed.append([*problem, fields])
-            fate = trained(group, source.config) if source.config else ""
-            groups.append([number, group.step, group.number, place, fate])
-            rows += _rows(group, source, len(groups) - 1, tokens)
-    is_compared = len(sources) > 1 and sources[0].config is not None
-    count = sum(survey["responses"] for survey in surveys)
+    entries = [entry for *_, entry in (*plain.found, *with_tokens.found)]
+    for group, problem, of_group in sorted(entries, key=lambda entry: entry[0][:3]):
+        place, _ = problems.setdefault(json.dumps(problem), (len(problems), problem))
+        groups.append([*group[:3], place, group[3]])
+        rows += [[len(groups) - 1, *row] for row in of_group]
     note = f"All {count:,} responses."
-    if shares != (1, 1):
+    if len(rows) < count:
         note = (
             f"A sample of {len(rows):,} of {count:,} responses, whole groups spread evenly over "
-            "the steps, those with single tokens first; the figures and curves are of all."
+            "the steps; the figures and curves are of all."
         )
+    is_compared = len(sources) > 1 and sources[0].config is not None
     return {
-        "runs": [
-            {"name": source.name, "metrics": _columns(history, glossary), "fates": survey["fates"]}
-            for source, history, survey in zip(sources, histories, surveys, strict=True)
-        ],
+        "runs": runs,
         "tables": [pass_at_1(sources), *([differing(sources)] if is_compared else [])],
-        "moved": [table for survey in surveys for table in survey["moved"]],
-        "problems": listed,
+        "problems": [problem for _, problem in problems.values()],
         "groups": groups,
         "rows": rows,
         "note": note,
@@ -138,138 +170,43 @@ def _glossary(histories: Sequence[History]) -> dict[str, str]:
 
 
 def _columns(history: History, glossary: dict[str, str]) -> dict[str, list[Any]]:
-    ends = [key.replace(MEASURED, f"{MEASURED}_{end}") for key in glossary for end in _ENDS]
-    known = ["step", *glossary, *(key for key in ends if key not in glossary)]
-    keys = [key for key in known if any(row.get(key) is not None for row in history)]
-    return {key: [row.get(key) for row in history] for key in keys}
-
-
-def _survey(source: Source) -> dict[str, Any]:
-    """Go through all responses of a source: bytes, counts, fates of tokens, verdicts by field."""
-    size, responses = [0, 0], 0
-    fates: dict[int, Counter[str]] = defaultdict(Counter)
-    moved: dict[str, dict[str, dict[int, list[int]]]] = defaultdict(lambda: defaultdict(dict))
-    steps = sorted(source.files)
-    part_of = {step: place * _PARTS // len(steps) for place, step in enumerate(steps)}
-    for group, tokens in _groups(source):
-        responses += len(group.rows)
-        size[bool(tokens)] += _size(group, tokens)
-        fate = trained(group, source.config) if source.config else ""
-        algo = source.config.algorithm if source.config else None
-        is_masked = fate != "trained" or (algo is not None and algo.masks_cut_off)
-        for row in group.rows:
-            name = "cut off" if is_masked and row["finish_reason"] == "length" else fate
-            fates[group.step][name] += row["n_tokens"] or 0
-        for key, value in _fields(group.rows[0]).items():
-            found = moved[key][value].setdefault(part_of[group.step], [0, 0])
-            found[0] += group.right
-            found[1] += len(group.judged)
+    """Return the metrics that are drawn, with the ends of their intervals, step by step."""
+    ends = [
+        key.replace(MEASURED, f"{MEASURED}_{end}") for key in glossary for end in ("low", "high")
+    ]
+    keys = dict.fromkeys(["step", *glossary, *ends])
     return {
-        "bytes": size,
-        "responses": responses,
-        "fates": _shares(fates) if source.config and fates else None,
-        "moved": [
-            _moved(source, key, values, steps, part_of)
-            for key, values in moved.items()
-            if 1 < len(values) <= _MOST_VALUES
-        ],
+        key: [row.get(key) for row in history]
+        for key in keys
+        if any(row.get(key) is not None for row in history)
     }
 
 
-def _shares(fates: dict[int, Counter[str]]) -> dict[str, Any]:
-    steps = sorted(fates)
-    totals = {step: max(1, fates[step].total()) for step in steps}
-    shares = {name: [fates[step][name] / totals[step] for step in steps] for name in _FATES}
-    return {"step": steps, "shares": shares}
-
-
-def _moved(
-    source: Source,
-    key: str,
-    values: dict[str, dict[int, list[int]]],
-    steps: Sequence[int],
-    part_of: dict[int, int],
-) -> list[list[str]]:
-    """Tabulate the share of right responses by the values of a field, in quarters of the steps."""
-    quarters = sorted(set(part_of.values()))
-    names = []
-    for quarter in quarters:
-        inside = [step for step in steps if part_of[step] == quarter]
-        names.append(f"steps {inside[0]} to {inside[-1]}" if source.config else "right")
-    lines = [[f"{source.name}: {key}", *names]]
-    for value in sorted(values, key=numbers_first):
-        found = [values[value].get(quarter, [0, 0]) for quarter in quarters]
-        lines.append([value, *(f"{a / b:.2f} of {b}" if b else "-" for a, b in found)])
-    return lines
-
-
-def _groups(source: Source) -> Iterator[tuple[ShownGroup, Tokens]]:
-    """Yield the groups with what is known of their tokens, by the number of the response."""
-    step, tokens = 0, dict[int, list[StoredTokens]]()
-    for group in source.groups() if any(source.files.values()) else ():
-        if group.step != step:
-            step, tokens = group.step, source.tokens(group.step)
-        found = tokens.get(group.number, ())
-        texts = [[printable(text)[:_LONGEST_TOKEN] for text in one.text] for one in found]
-        both = zip(found, texts, strict=True)
-        yield group, {one.sample: [text, *one.figures.values()] for one, text in both}
-
-
-def _affordable(sizes: Sequence[int]) -> tuple[float, float]:
-    """Return which share of the groups without and with tokens a page has room for."""
-    with_tokens = min(1.0, _TOKENS_SHARE * MOST_BYTES / max(1, sizes[1]))
-    return min(1.0, (MOST_BYTES - with_tokens * sizes[1]) / max(1, sizes[0])), with_tokens
-
-
-def _sample(source: Source, shares: tuple[float, float]) -> Iterator[tuple[ShownGroup, Tokens]]:
-    """Yield groups without and with tokens of these shares of their bytes, evenly spread."""
-    seen, taken = [0, 0], [0, 0]
-    for group, tokens in _groups(source):
-        size, kind = _size(group, tokens), bool(tokens)
-        seen[kind] += size
-        if shares[kind] == 1 or taken[kind] + size <= seen[kind] * shares[kind]:
-            taken[kind] += size
-            yield group, tokens
-
-
-def _size(group: ShownGroup, tokens: Tokens) -> int:
-    """Estimate the bytes of a group in the page."""
-    texts = [*_problem(group.rows[0]), *_fields(group.rows[0]).values()]
-    texts += [_short(text) for row in group.rows for text in (row["response"], reason(row))]
-    written = json.dumps([texts, [*tokens.values()]], separators=(",", ":"))
-    return 60 * len(group.rows) + len(written) + 5 * sum(map(written.count, "<>&"))
-
-
-def _problem(row: dict[str, Any]) -> list[str]:
-    return [_short(row[key]) for key in ("id", "problem", "answer")]
-
-
-def _rows(group: ShownGroup, source: Source, place: int, tokens: Tokens) -> Iterator[list[Any]]:
-    known = as_trained(group, source.config) if source.config else {}
+def _entry(source: int, group: ShownGroup, tokens: dict[int, list[StoredTokens]]) -> list[Any]:
+    """Return a group, its problem and its responses, as the page has them."""
+    first = group.rows[0]
+    own = [
+        f"{printable(key)[:_LONGEST_FIELD]}: {printable(str(value))}"
+        for key, value in first.items()
+        if key not in ROW_KEYS
+        and isinstance(value, str | int)
+        and len(str(value)) <= _LONGEST_FIELD
+    ]
+    fields = own[:_MOST_FIELDS] + ([f"result: {group.result}"] if group.result else [])
+    known = {
+        one.sample: [[printable(t)[:_LONGEST_TOKEN] for t in one.text], *one.figures.values()]
+        for one in tokens.get(group.number, ())
+    }
+    rows = []
     for row in group.rows:
-        _, advantage = known.get(row["sample"], (0, None))
-        yield [
-            *(place, row["sample"], row["verdict"], row["n_tokens"] or 0, row["reward"]),
-            None if advantage is None else round(advantage, 4),
-            *(_short(row["response"]), _short(reason(row))),
-            *([tokens[row["sample"]]] if row["sample"] in tokens else []),
-        ]
-
-
-def _fields(row: dict[str, Any]) -> dict[str, str]:
-    """Return the problem's own short fields."""
-    own = (
-        (printable(key)[:40], printable(str(value)))
-        for key, value in row.items()
-        if key not in ROW_KEYS and isinstance(value, str | int) and len(str(value)) <= 40
-    )
-    return dict(islice(own, _MOST_FIELDS))
+        _, advantage = group.paid.get(row["sample"], (0, None))
+        entry = [row["sample"], row["verdict"], row["n_tokens"] or 0, row["reward"]]
+        entry += [None if advantage is None else round(advantage, 4)]
+        entry += [_short(row["response"]), _short(reason(row))]
+        rows.append(entry + ([known[row["sample"]]] if row["sample"] in known else []))
+    problem = [*(_short(first[key]) for key in ("id", "problem", "answer")), fields]
+    return [[source, group.step, group.number, group.fate], problem, rows]
 
 
 def _short(value: Any) -> str:
     return cut(printable("-" if value is None else str(value)), _LONGEST_TEXT)
-
-
-def _checksum(text: str) -> str:
-    digest = hashlib.sha256(text.encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode()}'"

@@ -10,14 +10,14 @@ from rich.text import Text
 from rlvr_cli.console.curves import MEASURED, measured_sets, points
 from rlvr_cli.console.display import Display
 from rlvr_cli.console.steps import StepLines
-from rlvr_cli.console.tables import cell, shown, significance
+from rlvr_cli.console.tables import Table, cell, shown, significance
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.settings import leaves
 from rlvr_cli.core.text import plural, printable, shortened
 from rlvr_cli.data.rows import ResponseRow
-from rlvr_cli.evaluation.estimators import paired_difference, pass_at_k
-from rlvr_cli.evaluation.report import JudgedProblem, by_value, check_fields, figures
-from rlvr_cli.show.source import ShownGroup, Source, as_trained, reason, trained
+from rlvr_cli.evaluation.estimators import paired_difference, pass_at_k, pass_estimate
+from rlvr_cli.evaluation.report import JudgedProblem, by_value, check_fields
+from rlvr_cli.show.source import ShownGroup, Source, reason
 
 _LONGEST_TEXT = 20_000
 """Characters of a response on the screen."""
@@ -29,12 +29,10 @@ def show_runs(runs: Sequence[Source], display: Display) -> None:
     histories = [run.metrics for run in runs]
     for number, (run, history) in enumerate(zip(runs, histories, strict=True), 1):
         assert run.config is not None
-        measured = [
-            f"{key.replace(MEASURED, 'held out').replace('/', ' ')} {value:.3f}"
-            for key in measured_sets([history])
-            for _, value in points(history, key)[-1:]
-        ]
-        done = [f"{len(history)} of {run.config.steps} steps", *measured]
+        done = [f"{len(history)} of {run.config.steps} steps"]
+        for key in measured_sets([history]):
+            name = key.replace(MEASURED, "held out").replace("/", " ")
+            done += [f"{name} {value:.3f}" for _, value in points(history, key)[-1:]]
         sources = ", ".join(run.config.data.sources)
         display.say(
             f"run {number}", f"{run.name}: {run.config.algo} on {sources}, {', '.join(done)}"
@@ -48,94 +46,79 @@ def show_runs(runs: Sequence[Source], display: Display) -> None:
     display.table(pass_at_1(runs))
 
 
-def differing(runs: Sequence[Source]) -> list[list[str]]:
-    """Return the settings that are not the same in all runs, below a header."""
+def differing(runs: Sequence[Source]) -> Table:
+    """Return the settings that are not the same in all runs."""
     flat = [dict(leaves(run.config.model_dump(mode="json"))) for run in runs if run.config]
     keys = dict.fromkeys(key for one in flat for key in one)
-    cells = [[key, *(cell(one.get(key)) for one in flat)] for key in keys]
-    listed = [line for line in cells if len(set(line[1:])) > 1]
+    lines = [[key, *(cell(one.get(key)) for one in flat)] for key in keys]
+    lines = [line for line in lines if len(set(line[1:])) > 1]
     header = ["settings that differ", *(f"run {number}" for number in range(1, len(flat) + 1))]
-    return [header, *(listed or [["none", *[""] * len(flat)]])]
+    return [header, *(lines or [["none", *[""] * len(flat)]])]
 
 
-def pass_at_1(sources: Sequence[Source]) -> list[list[str]]:
-    """Return pass@1 of held-out sets with intervals, paired with the first source; a header."""
+def pass_at_1(sources: Sequence[Source]) -> Table:
+    """Return pass@1 of held-out sets with intervals, each paired with that of the first source on
+    the problems that both have, told apart by id and text."""
     lines, first = [], sources[0].held_out()
     for number, source in enumerate(sources, 1):
         before = source.held_out("before") if source.config else {}
         for name, now in source.held_out().items():
-            of_set = f": {name}" if name else ""
-            cells = [f"{number} {source.name}{of_set}", str(len(now))]
-            cells += [_estimate(before.get(name, ())), _estimate(now)]
             base = first.get(name, next(iter(first.values())) if len(first) == 1 else ())
-            lines.append(cells + (_paired(now, base) if number > 1 else ["", ""]))
-    header = ["pass@1 [95 %]", "problems", "before training", "measured last", "less the first"]
-    whole = [[*header, "p"], *lines]
-    if not any(source.config for source in sources):
-        whole = [[*line[:2], *line[3:]] for line in whole]
-        whole[0][2] = "measured"
-    return whole if len(sources) > 1 else [line[:-2] for line in whole]
+            known = {(p.id, p.rows[0]["problem"]): p.tally for p in base}
+            pairs = [(p.tally, known.get((p.id, p.rows[0]["problem"]))) for p in now]
+            both = [(a, b) for a, b in pairs if b is not None and a.n and b.n]
+            difference, p = ("", "") if number == 1 else ("no problem in common", "-")
+            if both and number > 1:
+                sides = zip(*both, strict=True)
+                found = paired_difference(
+                    *([pass_at_k(t.n, t.correct, 1) for t in side] for side in sides)
+                )
+                low, high = found["interval"]
+                difference = f"{found['value']:+.3f} [{low:.3f}, {high:.3f}]"
+                p = significance(found["p"])
+            label = f"{number} {source.name}" + (f": {name}" if name else "")
+            measured = [_estimate(before.get(name, ())), _estimate(now)]
+            lines.append([label, str(len(now)), *measured, difference, p])
+    are_runs = any(source.config for source in sources)
+    header = ["pass@1 [95 %]", "problems", "before training"]
+    header += ["measured last" if are_runs else "measured", "less the first", "p"]
+    columns = [0, 1, *([2] if are_runs else []), 3, *([4, 5] if len(sources) > 1 else [])]
+    return [[line[at] for at in columns] for line in (header, *lines)]
 
 
 def _estimate(problems: Sequence[JudgedProblem]) -> str:
-    return shown(figures(problems, [1])["pass@k"]["1"]) if problems else "-"
-
-
-def _paired(ours: Sequence[JudgedProblem], theirs: Sequence[JudgedProblem]) -> list[str]:
-    """Compare two measurements on the problems that both have, told apart by id and text."""
-    known = {(p.id, p.rows[0]["problem"]): p.tally for p in theirs}
-    pairs = [(p.tally, known.get((p.id, p.rows[0]["problem"]))) for p in ours]
-    both = [(a, b) for a, b in pairs if b is not None and a.n and b.n]
-    if not both:
-        return ["no problem in common", "-"]
-    left, right = ([pass_at_k(t.n, t.correct, 1) for t in side] for side in zip(*both, strict=True))
-    found = paired_difference(left, right)
-    low, high = found["interval"]
-    return [f"{found['value']:+.3f} [{low:.3f}, {high:.3f}]", significance(found["p"])]
+    return shown(pass_estimate([problem.tally for problem in problems], 1))
 
 
 def show_results(results: Sequence[Source], by: Sequence[str], display: Display) -> None:
     """Show pass@1 of results, by fields where asked for, and their problems, wrong ones first."""
     listed: dict[str, tuple[JudgedProblem, ...]] = {}
     for result in results:
-        found = result.held_out()
-        if not found:
+        if not (found := result.held_out()):
             raise UserError(f"show {result.path}: no responses in it")
-        listed |= {
-            f"{result.name}: {name}" if name else result.name: of for name, of in found.items()
-        }
+        for name, problems in found.items():
+            listed[f"{result.name}: {name}" if name else result.name] = problems
     for name, problems in listed.items():
         check_fields(by, {key for problem in problems for key in problem.rows[0]}, name)
     display.table(pass_at_1(results))
     for name, problems in listed.items():
         of_result = f" of {name}" if len(listed) > 1 else ""
         for field in by:
-            lines = [
-                [value, str(len(part)), _estimate(part)]
-                for value, part in by_value(problems, field).items()
-            ]
+            parts = by_value(problems, field).items()
+            lines = [[value, str(len(part)), _estimate(part)] for value, part in parts]
             display.table([[cell(field) + of_result, "problems", "pass@1 [95 %]"], *lines])
+        lines = [[f"wrong ones first{of_result}", "right", "gold", "answers"]]
         ordered = sorted(problems, key=lambda one: one.tally.correct / len(one.rows))
-        lines = [
-            [
-                cell(problem.id),
-                f"{problem.tally.correct} of {len(problem.rows)}",
-                cell(problem.rows[0]["answer"]),
-                cell(_answers(problem.rows)),
-            ]
-            for problem in ordered[:_SHOWN]
-        ]
-        display.table([[f"wrong ones first{of_result}", "right", "gold", "answers"], *lines])
-        if len(ordered) > _SHOWN:
-            more = f"and {len(ordered) - _SHOWN} more problems; --problem ID shows one"
-            display.say("", more)
-
-
-def _answers(rows: Sequence[ResponseRow]) -> str:
-    """Return the most frequent answers as they were written, each with its count."""
-    found = Counter(str(row["extracted"] or row["verdict"]) for row in rows).most_common()
-    listed = [f"{count} x {text}" for text, count in found[:_ANSWERS]]
-    return ", ".join([*listed, *["…"][: len(found) - len(listed)]])
+        for problem in ordered[:_SHOWN]:
+            right = f"{problem.tally.correct} of {len(problem.rows)}"
+            said = Counter(str(row["extracted"] or row["verdict"]) for row in problem.rows)
+            answers = [f"{count} x {text}" for text, count in said.most_common(_ANSWERS)]
+            answers += ["…"] if len(said) > _ANSWERS else []
+            gold = cell(problem.rows[0]["answer"])
+            lines.append([cell(problem.id), right, gold, cell(", ".join(answers))])
+        display.table(lines)
+        if (more := len(ordered) - _SHOWN) > 0:
+            display.say("", f"and {more} more problems; --problem ID shows one")
 
 
 def show_responses(
@@ -147,46 +130,41 @@ def show_responses(
     display: Display,
 ) -> None:
     """Show the responses that fit what is asked for, by group. Raises UserError for none."""
-    asked = (("--group", group), ("--problem", problem), ("--verdict", verdict))
-    found, known = 0, dict[str, None]()
+    is_found, known = False, dict[str, None]()
     for one in source.groups(step):
         known[one.rows[0]["id"]] = None
-        if group not in (None, one.number) or problem not in (None, one.rows[0]["id"]):
-            continue
-        rows = [row for row in one.rows if verdict in (None, row["verdict"])]
-        if rows:
-            _show_group(one, rows, source, display)
-            found += 1
-    if not found:
+        if group in (None, one.number) and problem in (None, one.rows[0]["id"]):
+            rows = [row for row in one.rows if verdict in (None, row["verdict"])]
+            if rows:
+                _show_group(one, rows, display)
+                is_found = True
+    if not is_found:
+        asked = (("--group", group), ("--problem", problem), ("--verdict", verdict))
         words = ", ".join(f"{name} {value}" for name, value in asked if value is not None)
         such = ", ".join(map(shortened, islice(known, 3)))
         hint = f"; problems are such as {such}" if problem else ""
         raise UserError(f"{source.path}: no response with {words}{hint}")
 
 
-def _show_group(
-    group: ShownGroup, rows: Sequence[ResponseRow], source: Source, display: Display
-) -> None:
-    first, config = group.rows[0], source.config
-    place = f"step {group.step}, group {group.number}: " if config else ""
+def _show_group(group: ShownGroup, rows: Sequence[ResponseRow], display: Display) -> None:
+    """Show some responses of a group below what it is and what became of it."""
+    first = group.rows[0]
+    place = f"step {group.step}, group {group.number}: " if group.config else ""
     place += f"{shortened(group.result)}: " if group.result else ""
-    fate = f", {trained(group, config)}" if config else ""
+    fate = f", {group.fate}" if group.config else ""
     count = f"{group.right} of {plural(len(group.rows), 'response')} right{fate}"
-    display.lines(
-        [f"{place}{shortened(first['id'])}, gold {cell(first['answer'])}; {count}"], "bold"
-    )
+    head = f"{place}{shortened(first['id'])}, gold {cell(first['answer'])}; {count}"
+    display.lines([head], "bold")
     display.lines([cut(str(first["problem"])), ""])
-    values: dict[int, str] = {}
-    if config is not None:
-        for sample, (reward, value) in as_trained(group, config).items():
-            advantage = "" if value is None else f", advantage {value:+.3f}"
-            values[sample] = f", reward {reward:+.2f}{advantage}"
     for row in rows:
-        tokens = "" if row["n_tokens"] is None else f", {plural(row['n_tokens'], 'token')}"
-        ended = ", cut off" if row["finish_reason"] == "length" else ""
-        says = f"{row['verdict']}: {reason(row)}{values.get(row['sample'], '')}{tokens}{ended}"
-        is_right = row["verdict"] == "correct"
-        display.lines([f"sample {row['sample']}  {says}"], "green" if is_right else "cyan")
+        says = [f"sample {row['sample']}  {row['verdict']}: {reason(row)}"]
+        if row["sample"] in group.paid:
+            reward, advantage = group.paid[row["sample"]]
+            says.append(f"reward {reward:+.2f}")
+            says += [] if advantage is None else [f"advantage {advantage:+.3f}"]
+        says += [] if row["n_tokens"] is None else [plural(row["n_tokens"], "token")]
+        says += ["cut off"] if row["finish_reason"] == "length" else []
+        display.lines([", ".join(says)], "green" if row["verdict"] == "correct" else "cyan")
         display.console.print(thought_dimmed(cut(row["response"])))
         display.lines([""])
 

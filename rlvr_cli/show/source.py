@@ -1,7 +1,7 @@
 """Read what runs and results left on disk, also while they go on: settings, metrics, responses."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -29,13 +29,21 @@ REASONS = {
 """What a verdict says about a response."""
 
 
+def reason(row: ResponseRow) -> str:
+    """Say why the verdict is as it is."""
+    said = ("extracted", "answer", "verifier")
+    return REASONS[row["verdict"]].format_map({key: shortened(str(row[key])) for key in said})
+
+
 @dataclass(frozen=True)
 class ShownGroup:
-    """The responses to one problem, sampled together; `step` is 0 in a result."""
+    """The responses to one problem that were sampled together, in a run with these settings; a
+    result has none, and its groups are of step 0."""
 
     step: int
     number: int
     rows: tuple[ResponseRow, ...]
+    config: Config | None = None
     result: str = ""
     """Which of a directory's results it is of, where there are several."""
 
@@ -52,17 +60,57 @@ class ShownGroup:
     @cached_property
     def group(self) -> Group:
         """Return it as it trained, but for prompts and ids of tokens."""
-        first = self.rows[0]
+        first, rollouts = self.rows[0], []
         prompt = Prompt(Problem(first["id"], first["problem"], first["answer"]), "", (), False)
-        return Group(prompt, tuple(_rollout(prompt, row) for row in self.rows), 0)
+        for row in self.rows:
+            completion = Completion(range(row["n_tokens"] or 1), (), row["finish_reason"])
+            verdict = Verdict(row["verdict"])
+            judged = Verification(verdict, row["extracted"], True, "", row["verifier"])
+            reward = None if verdict in UNJUDGED else row["reward"] or 0.0
+            own = row["rewards"].items() if isinstance(row.get("rewards"), dict) else ()
+            own = {key: value for key, value in own if isinstance(value, int | float)}
+            said = (row["sample"], completion, row["response"], judged, reward, own)
+            rollouts.append(Rollout(prompt, *said))
+        return Group(prompt, tuple(rollouts), 0)
 
     @property
     def fate(self) -> str:
-        """Return whether rewards tell its responses apart: mixed, all right, all wrong."""
-        if not self.judged:
-            return "not judged"
-        mixed = "all right" if self.right else "all wrong"
-        return mixed if self.right in (0, len(self.judged)) else "mixed"
+        """Say whether it trains: `trained`, or why it does not; nothing of a result."""
+        if self.config is None:
+            return ""
+        if trains(self.group, self.config.algorithm):
+            return "trained"
+        ends = {0: "dropped, all wrong", len(self.judged): "dropped, all right"}
+        return ends.get(self.right, "dropped, mixed") if self.judged else "not judged"
+
+    @cached_property
+    def paid(self) -> dict[int, tuple[float, float | None]]:
+        """Return the reward, shaped by length, and the advantage of each judged response by its
+        number, by the run's own functions; None for advantages that also depend on the batch, a
+        critic or a reference, or of responses that do not train. Nothing of a result."""
+        if self.config is None:
+            return {}
+        import torch
+
+        from rlvr_cli.algorithm.advantage import ADVANTAGES, AdvantageInputs
+        from rlvr_cli.algorithm.reward import shaped_reward
+
+        algo, limit = self.config.algorithm, self.config.rollout.max_tokens
+        judged = self.group.rollouts if algo.reads_responses else self.group.judged
+        paid = {one.sample: shaped_reward(one, algo, limit) for one in judged}
+        found: dict[int, float] = {}
+        if algo.advantage.needs_group and not (algo.whiten or algo.rewards_kl) and len(judged) > 1:
+            rewards = torch.tensor([[value] for value in paid.values()], dtype=torch.float64)
+            zeros = torch.zeros_like(rewards)  # one token a response: n_tokens is only a claim
+            none = zeros[:, 0]
+            inputs = AdvantageInputs(rewards, zeros + 1, none, zeros, none, none > 0)
+            values = ADVANTAGES[algo.advantage.kind](inputs, **algo.advantage.cells)[:, 0].tolist()
+            found = {
+                one.sample: value
+                for one, value in zip(judged, values, strict=True)
+                if not (algo.masks_cut_off and one.completion.finish_reason == "length")
+            }
+        return {sample: (reward, found.get(sample)) for sample, reward in paid.items()}
 
 
 @dataclass(frozen=True)
@@ -98,16 +146,12 @@ class Source:
         if step is not None and step not in files:
             known = f"{min(files)} to {max(files)}" if max(files) else "no steps"
             raise UserError(f"--step {step}: {self.path} has no such step; it has {known}")
-        for number in [step] if step is not None else sorted(files):
-            parts = (
-                (path, group)
-                for path in files[number]
-                for group in grouped(number, stored_rows(path))
-            )
-            several = len(files[number]) > 1
-            for at, (path, group) in enumerate(parts, 1):
-                of = "" if self.config else result_of(path if several else None, group.rows[0])
-                yield replace(group, number=at, result=of)
+        for at in [step] if step is not None else sorted(files):
+            parts = ((path, rows) for path in files[at] for rows in grouped(stored_rows(path)))
+            for number, (path, rows) in enumerate(parts, 1):
+                place = path if len(files[at]) > 1 else None
+                result = "" if self.config else result_of(place, rows[0])
+                yield ShownGroup(at, number, rows, self.config, result)
 
     def tokens(self, step: int) -> dict[int, list[StoredTokens]]:
         """Return what the update of a step saw of single tokens, by group; often of a few only."""
@@ -118,29 +162,25 @@ class Source:
     def held_out(self, when: str = "newest") -> dict[str, tuple[JudgedProblem, ...]]:
         """Return each held-out set as measured before training, or last; or each result of a
         directory. Of a single one the name is empty."""
-        if self.config is None:
-            rows = [(path, row) for path in self.files[0] for row in stored_rows(path)]
-            parts = by_key(rows, lambda pair: result_of(*pair))
-            listed = {name: [row for _, row in part] for name, part in parts.items()}
-        else:
-            listed = self._measured(when)
-        return {
-            name if len(listed) > 1 else "": judged_problems(
-                sorted(rows, key=lambda row: row["id"]), apart
-            )
-            for name, rows in listed.items()
-        }
+        folder, files = self.path / "rollouts", self.files.get(0, [])
+        if self.config is not None:
+            files = [folder / "held-out-before.jsonl"]
+            if when == "newest":
+                steps = sorted(folder.glob("held-out-step-*.jsonl"))
+                files += [*steps, folder / "held-out-after.jsonl"]
+            files = [path for path in files if path.exists()][-1:]
 
-    def _measured(self, when: str) -> dict[str, list[ResponseRow]]:
-        folder = self.path / "rollouts"
-        paths = [folder / "held-out-before.jsonl"]
-        if when == "newest":
-            paths += sorted(folder.glob("held-out-step-*.jsonl"))
-            paths.append(folder / "held-out-after.jsonl")
-        paths = [path for path in paths if path.exists()][-1:]
-        rows = [row for path in paths for row in stored_rows(path)]
-        are_several = self.config is not None and len(self.config.eval.sources) > 1
-        return by_key(rows, lambda row: str(row.get(PROBLEM_SET, "")) if are_several else "")
+        def name(pair: tuple[Path, ResponseRow]) -> str:
+            if self.config is None:
+                return result_of(*pair)
+            return str(pair[1].get(PROBLEM_SET, "")) if len(self.config.eval.sources) > 1 else ""
+
+        parts = by_key(((path, row) for path in files for row in stored_rows(path)), name)
+        found = {}
+        for key, part in parts.items():
+            rows = sorted((row for _, row in part), key=lambda row: row["id"])
+            found[key if len(parts) > 1 else ""] = judged_problems(rows, apart)
+        return found
 
 
 def result_of(path: Path | None, row: ResponseRow) -> str:
@@ -164,64 +204,13 @@ def open_source(path: Path) -> Source:
     )
 
 
-def grouped(step: int, rows: Iterator[ResponseRow]) -> Iterator[ShownGroup]:
-    """Yield the groups of rows that follow one another, numbered from 1."""
-    number, part = 1, list[ResponseRow]()
+def grouped(rows: Iterable[ResponseRow]) -> Iterator[tuple[ResponseRow, ...]]:
+    """Yield the rows that were sampled together: one problem, numbers that rise."""
+    part: list[ResponseRow] = []
     for row in rows:
         if part and (row["id"] != part[0]["id"] or row["sample"] <= part[-1]["sample"]):
-            yield ShownGroup(step, number, tuple(part))
-            number, part = number + 1, []
+            yield tuple(part)
+            part = []
         part.append(row)
     if part:
-        yield ShownGroup(step, number, tuple(part))
-
-
-def _rollout(prompt: Prompt, row: ResponseRow) -> Rollout:
-    completion = Completion(range(row["n_tokens"] or 1), (), row["finish_reason"])
-    verdict = Verdict(row["verdict"])
-    judged = Verification(verdict, row["extracted"], True, "", row["verifier"])
-    reward = None if verdict in UNJUDGED else row["reward"] or 0.0
-    own = row["rewards"].items() if isinstance(row.get("rewards"), dict) else ()
-    own = {key: value for key, value in own if isinstance(value, int | float)}
-    return Rollout(prompt, row["sample"], completion, row["response"], judged, reward, own)
-
-
-def reason(row: ResponseRow) -> str:
-    """Say why the verdict is as it is."""
-    said = ("extracted", "answer", "verifier")
-    return REASONS[row["verdict"]].format_map({key: shortened(str(row[key])) for key in said})
-
-
-def trained(group: ShownGroup, config: Config) -> str:
-    """Say whether a group trains: `trained`, or why it does not."""
-    if trains(group.group, config.algorithm):
-        return "trained"
-    return f"dropped, {group.fate}" if group.judged else group.fate
-
-
-def as_trained(group: ShownGroup, config: Config) -> dict[int, tuple[float, float | None]]:
-    """Return the reward, shaped by length, and the advantage of each judged response by its number,
-    by the run's own functions; None for advantages that also depend on the batch, a critic or a
-    reference, or of responses that do not train."""
-    import torch
-
-    from rlvr_cli.algorithm.advantage import ADVANTAGES, AdvantageInputs
-    from rlvr_cli.algorithm.reward import shaped_reward
-
-    algo = config.algorithm
-    judged = group.group.rollouts if algo.reads_responses else group.group.judged
-    paid = {one.sample: shaped_reward(one, algo, config.rollout.max_tokens) for one in judged}
-    found: dict[int, float] = {}
-    if algo.advantage.needs_group and not (algo.whiten or algo.rewards_kl) and len(judged) > 1:
-        rewards = torch.tensor([[value] for value in paid.values()], dtype=torch.float64)
-        zeros = torch.zeros_like(rewards)  # one token a response: n_tokens is only a claim
-        inputs = AdvantageInputs(
-            rewards, zeros + 1, zeros[:, 0], zeros, zeros[:, 0], zeros[:, 0] > 0
-        )
-        advantages = ADVANTAGES[algo.advantage.kind](inputs, **algo.advantage.cells)[:, 0].tolist()
-        found = {
-            one.sample: advantage
-            for one, advantage in zip(judged, advantages, strict=True)
-            if not (algo.masks_cut_off and one.completion.finish_reason == "length")
-        }
-    return {sample: (reward, found.get(sample)) for sample, reward in paid.items()}
+        yield tuple(part)

@@ -218,9 +218,7 @@ def test_what_is_no_regular_file_is_neither_read_nor_written_and_no_descriptor_s
         with pytest.raises(OSError, match="not a regular file") as raised:
             use(tmp_path / "pipe")
         assert raised.value.filename == str(tmp_path / "pipe")
-    with pytest.raises(
-        UserError, match=r"cannot be written to \(Too many levels"
-    ):
+    with pytest.raises(UserError, match=r"cannot be written to \(Too many levels"):
         lock_directory(tmp_path)
     with pytest.raises(FileExistsError):
         write_new(tmp_path / "link", "b")

@@ -215,9 +215,7 @@ def test_equal_differences_are_not_certain():
     three = paired_difference([1, 1, 1], [0, 0, 0])
     assert three["interval"] == pytest.approx((1 - 0.561498, 1.0), abs=1e-6)
     eighths = paired_difference([0.5] * 30, [0.375] * 30)
-    assert eighths["interval"] == pytest.approx(
-        (0.125 * 0.886486, 0.125 * 1.113514), abs=1e-6
-    )
+    assert eighths["interval"] == pytest.approx((0.125 * 0.886486, 0.125 * 1.113514), abs=1e-6)
     thirty = paired_difference([0.5] * 30, [0.5] * 30)
     assert thirty["interval"] == pytest.approx((-0.113514, 0.113514), abs=1e-6)
 
@@ -247,7 +245,9 @@ def test_the_p_of_drawn_signs_is_near_that_of_all_signs():
     sizes = [1, 2] * 7
     sums = [sum(signed) for signed in itertools.product(*((-s, s) for s in sizes))]
     found = paired_difference([s / 4 for s in sizes[:-4]] + [0.0] * 4, [0.0] * 10 + [0.25, 0.5] * 2)
-    assert found["p"] == pytest.approx(sum(abs(total) >= 15 - 6 for total in sums) / 2**14, abs=0.015)
+    assert found["p"] == pytest.approx(
+        sum(abs(total) >= 15 - 6 for total in sums) / 2**14, abs=0.015
+    )
     # 9 better and 4 worse by 1: 2 x (1 + 13 + 78 + 286 + 715) / 2^13.
     found = paired_difference([1.0] * 9 + [0.0] * 31, [0.0] * 9 + [1.0] * 4 + [0.0] * 27)
     assert found["p"] == pytest.approx(2 * (1 + 13 + 78 + 286 + 715) / 2**13, abs=0.015)

@@ -21,13 +21,6 @@ def test_the_figures_are_those_of_the_files(tmp_path):
     assert run["metrics"]["reward"] == [-0.65, -0.55]
     shares = run["fates"]["shares"]  # 10 + 11 + 12 + 13 tokens in each group
     assert (shares["trained"], shares["dropped, all wrong"]) == ([0.5, 0.5], [0.5, 0.5])
-    assert data["moved"] == [
-        [
-            [f"{tmp_path / 'run'}: level", "steps 1 to 1", "steps 2 to 2"],
-            ["1", "0.00 of 4", "0.00 of 4"],
-            ["2", "0.25 of 4", "0.25 of 4"],
-        ]
-    ]
     assert [row[2:6] for row in data["rows"][:2]] == [
         ["correct", 10, 1.0, 1.5],
         ["wrong", 11, -1.0, -0.5],
@@ -212,6 +205,5 @@ def test_the_page_of_a_result(browser, tmp_path):
     view = opened(browser, file, said)
     assert view.inner_text("#count") == "6 of 6 responses here"
     assert not view.is_visible("#color")
-    assert "0.50 of 2" in view.inner_text("#moved")
     assert said == []
     assert NASTY not in view.content()

@@ -8,11 +8,10 @@ from small_runs import made_result, made_row, made_run, made_tokens, write_rows
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.show.source import (
-    as_trained,
+    ShownGroup,
     grouped,
     open_source,
     reason,
-    trained,
 )
 from verifiers import Verdict
 
@@ -21,23 +20,25 @@ def test_the_groups_of_a_run(tmp_path):
     run = open_source(made_run(tmp_path / "run"))
     groups = list(run.groups())
     assert [(one.step, one.number, one.right, one.fate) for one in groups] == [
-        (1, 1, 1, "mixed"),
-        (1, 2, 0, "all wrong"),
-        (2, 1, 1, "mixed"),
-        (2, 2, 0, "all wrong"),
+        (1, 1, 1, "trained"),
+        (1, 2, 0, "dropped, all wrong"),
+        (2, 1, 1, "trained"),
+        (2, 2, 0, "dropped, all wrong"),
     ]
-    assert [trained(one, run.config) for one in groups[:2]] == ["trained", "dropped, all wrong"]
     assert [row["step"] for row in run.metrics] == [1, 2]
     assert [problem.tally.correct for problem in run.held_out()[""]] == [1] * 6
     assert [problem.tally.correct for problem in run.held_out("before")[""]] == [0] * 6
 
 
-def test_one_problem_twice_is_two_groups_and_what_is_not_judged_no_signal():
+def test_one_problem_twice_is_two_groups_and_what_is_not_judged_no_signal(tmp_path):
+    config = open_source(made_run(tmp_path / "run")).config
     rows = [made_row("a", n, "timeout") for n in (0, 1, 0, 1)]
-    first, second = grouped(3, iter(rows))
-    assert (first.number, second.number, len(second.rows), first.fate) == (1, 2, 2, "not judged")
-    (right,) = grouped(3, iter([made_row("a", 0, "correct"), made_row("a", 1, "timeout")]))
-    assert right.fate == "all right"
+    first, second = grouped(iter(rows))
+    assert (len(first), len(second)) == (2, 2)
+    assert ShownGroup(3, 1, first, config).fate == "not judged"
+    (right,) = grouped(iter([made_row("a", 0, "correct"), made_row("a", 1, "timeout")]))
+    assert ShownGroup(3, 1, right, config).fate == "dropped, all right"
+    assert ShownGroup(0, 1, right).fate == ""
 
 
 @pytest.mark.parametrize(
@@ -55,22 +56,21 @@ def test_one_problem_twice_is_two_groups_and_what_is_not_judged_no_signal():
 )
 def test_rewards_and_advantages_are_those_of_the_run(tmp_path, settings, rewards, expected):
     run = open_source(made_run(tmp_path / "run", *settings))
-    found = as_trained(next(run.groups()), run.config)
+    found = next(run.groups()).paid
     assert [one for one, _ in found.values()] == pytest.approx(rewards)
     assert [one for _, one in found.values()] == pytest.approx(expected, abs=1e-4)
 
 
 def test_what_trains_is_what_the_filter_of_the_run_lets_through(tmp_path):
     rows = [made_row("a", n, "correct", rewards={"math": n}) for n in range(2)]
-    (group,) = grouped(1, iter(rows))
     config = open_source(made_run(tmp_path / "run")).config
-    assert trained(group, config) == "dropped, all right"
+    assert ShownGroup(1, 1, tuple(rows), config).fate == "dropped, all right"
     config = open_source(made_run(tmp_path / "own", "algorithm.filter.metric=math")).config
-    assert trained(group, config) == "trained"
-    (long,) = grouped(1, iter([row | {"n_tokens": 2**31 - 1} for row in rows]))
-    assert as_trained(long, config) == {0: (0.0, 0.0), 1: (0.0, 0.0)}  # a penalty of 1 each
-    (group,) = grouped(1, iter([row | {"rewards": [7]} for row in rows]))
-    assert trained(group, config) == "dropped, all right"
+    assert ShownGroup(1, 1, tuple(rows), config).fate == "trained"
+    long = ShownGroup(1, 1, tuple(row | {"n_tokens": 2**31 - 1} for row in rows), config)
+    assert long.paid == {0: (0.0, 0.0), 1: (0.0, 0.0)}  # a penalty of 1 each
+    odd = ShownGroup(1, 1, tuple(row | {"rewards": [7]} for row in rows), config)
+    assert odd.fate == "dropped, all right"
 
 
 @pytest.mark.parametrize(

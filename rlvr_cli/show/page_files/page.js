@@ -159,7 +159,6 @@ function options(id, values, all) {
 
 $("note").textContent = DATA.note;
 $("tables").append(...DATA.tables.flatMap((lines) => [table(lines), make("p", " ")]));
-DATA.moved.forEach((lines) => $("moved").append(table(lines), make("p", " ")));
 $("glossary").append(...Object.entries(DATA.words).flatMap(([name, meaning]) => [make("dt", name), make("dd", meaning)]));
 $("step").max = steps[0] ? steps.length : 0;
 options("verdict", [...new Set(DATA.rows.map((row) => row[2]))].sort(), "all verdicts");

@@ -9,7 +9,7 @@ from rlvr_cli.runs.track import Mirrors, check_trackers
 from rlvr_cli.show import screen
 from rlvr_cli.show.explain import explain
 from rlvr_cli.show.page import write_page
-from rlvr_cli.show.source import Source, open_source
+from rlvr_cli.show.source import open_source
 from verifiers import Verdict
 
 
@@ -34,6 +34,7 @@ def show(
     of_responses = any(one is not None for one in (step, verdict, problem))
     of_runs = {"--follow": follow, "--explain": explained, "--track": trackers}
     asked = [name for name, given in of_runs.items() if given]
+    is_no_verdict = verdict is not None and verdict not in list(Verdict)
     wrong = {
         "show: give the directory of a run or a result": not sources,
         "show: give runs or results, not both": 0 < runs < len(sources),
@@ -41,15 +42,22 @@ def show(
         "show: one at a time for its responses": (of_responses or explained) and len(sources) > 1,
         f"{''.join(asked[:1])}: of runs only": asked and not runs,
         "--by: of results only": by and runs,
-        f"--verdict {verdict}: no verdict; they are {', '.join(Verdict)}": verdict is not None
-        and verdict not in list(Verdict),
+        f"--verdict {verdict}: no verdict; they are {', '.join(Verdict)}": is_no_verdict,
     }
     if mistake := next((text for text, holds in wrong.items() if holds), None):
         raise UserError(mistake)
-    check_trackers(trackers)
     if trackers:
-        for source in sources:
-            _send(source, trackers, display)
+        check_trackers(trackers)
+        for run in sources:
+            assert run.config is not None
+            history, known = run.metrics, run.files
+            mirrors = Mirrors(trackers, run.path, run.config, 1, display.warn)
+            for metrics in history:
+                groups = run.groups(metrics["step"]) if metrics["step"] in known else ()
+                mirrors.send(metrics, (row for one in groups for row in one.rows))
+            if mirrors.close():
+                steps = f"{len(history)} steps of {run.name}"
+                display.result("tracked", f"{steps}: {', '.join(trackers)}")
     elif html is not None:
         write_page(sources, html, display)
     elif explained:
@@ -62,16 +70,3 @@ def show(
         screen.show_runs(sources, display)
     else:
         screen.show_results(sources, by, display)
-
-
-def _send(run: Source, trackers: Sequence[str], display: Display) -> None:
-    """Send all steps of a run to trackers."""
-    assert run.config is not None
-    history, known = run.metrics, run.files
-    mirrors = Mirrors(trackers, run.path, run.config, 1, display.warn)
-    for metrics in history:
-        step = metrics["step"]
-        groups = run.groups(step) if step in known else iter(())
-        mirrors.send(metrics, (row for group in groups for row in group.rows))
-    if mirrors.close():
-        display.result("tracked", f"{len(history)} steps of {run.name}: {', '.join(trackers)}")
