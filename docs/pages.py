@@ -29,16 +29,16 @@ texts, and `rlvr COMMAND --help` has examples.
 COMMANDS = """
 ## Commands
 
-The last line of a command lists its settings with its own defaults; their meanings follow
-[below](#settings).
+Options that are no [settings](#settings) stand under the first command that has them, and defaults
+that differ from the setting's under their command.
 """
 SETTINGS = """
 ## Settings
 
 A setting is given by `--set NAME=VALUE`, in a YAML file for `--config`, or by its flag. The default
-follows the name; defaults under `algorithm` are those of `dapo`, and `rlvr train --list` prints the
-other presets. Where a setting has kinds, `--set algorithm.kl=k3` chooses one, which has settings of
-its own.
+follows the name, unless it is none. Defaults under `algorithm` are those of `dapo`; `rlvr train
+--list` prints the other presets. Where a setting has kinds, `--set algorithm.kl=k3` chooses one,
+which has settings of its own.
 """
 FIGURES = """
 ## Figures of a step
@@ -63,33 +63,31 @@ def _output(*args: str) -> str:
 
 
 def _commands(rows: list[dict]) -> str:
-    """Return a part for each command: its help, its own options, the settings that are options."""
+    """Return a part for each command: its help, its own options, its own defaults of settings."""
     lines: list[str] = []
-    first_told: dict[tuple[str, str], str] = {}  # the command that explains an option of this text
+    told: set[tuple[str, str]] = set()
     group: Any = get_command(app)
     for name, command in group.commands.items():
-        told_by_help = [line for line in cleandoc(command.help).splitlines() if line.strip("\b")]
-        texts = [line for line in told_by_help if not line.startswith(" ") and "[bold]" not in line]
+        help_lines = [line for line in cleandoc(command.help).splitlines() if line.strip("\b")]
+        texts = [line for line in help_lines if not line.startswith(" ") and "[bold]" not in line]
         lines += ["", f"### rlvr {name}", "", *texts, ""]
-        elsewhere: dict[str, list[str]] = {}
-        settings = []
+        own_defaults = []
         for option in command.params:
             flags = [flag for flag in option.opts if flag.startswith("-")]
             shown = " or ".join(f"`{flag}`" for flag in flags) or f"`{option.name.upper()}`"
             meaning, _, note = option.help.replace("\\[", "[").partition(" [dim]")
             default = re.search(r"\[default: (.*?)\]", note)
-            if any(row["meaning"].startswith(meaning) for row in rows):
-                settings.append(f"{shown} ({default.group(1)})" if default else shown)
-            elif (told := first_told.setdefault((shown, meaning), name)) != name:
-                elsewhere.setdefault(told, []).append(shown)
-            else:
+            if same := [row["default"] for row in rows if row["meaning"].startswith(meaning)]:
+                if default and default.group(1) not in same:
+                    value, _, special = default.group(1).partition("; ")
+                    own_defaults.append(f"{shown} {value}" + (f" ({special})" if special else ""))
+            elif (shown, meaning) not in told:
+                told.add((shown, meaning))
                 lines.append(f"- {shown}: {meaning}")
         if lines[-1]:
             lines.append("")
-        for told, options in elsewhere.items():
-            lines += [f"Explained under `rlvr {told}`: {', '.join(options)}.", ""]
-        if settings:
-            lines += [f"Settings: {', '.join(settings)}.", ""]
+        if own_defaults:
+            lines += [f"Defaults: {'; '.join(own_defaults)}.", ""]
         lines.pop()
     return "\n".join(lines) + "\n"
 
@@ -100,15 +98,20 @@ def _sections(rows: list[dict]) -> str:
     lines: list[str] = []
     for section, part in groupby(rows, lambda row: row["name"].rpartition(".")[0].split(".")[0]):
         lines += ["", f"### {section or 'The run'}", ""]
-        defaults: dict[tuple[str, str, str], list[str]] = {}
+        by_text: dict[tuple[str, str, str], dict[str, list[str]]] = {}
         for row in part:
             meaning, kinds, _ = [*KINDS.split(row["meaning"]), "", ""][:3]
-            of_kinds = f" with {kinds}" if kinds else ""
-            key = row["name"], meaning, row["flag"] or ""
-            defaults.setdefault(key, []).append(row["default"] + of_kinds)
-        for (name, meaning, flag), values in defaults.items():
-            option = f", `{flag}`" if flag else ""
-            lines.append(f"- `{name}` ({'; '.join(values)}{option}): {meaning}")
+            of_default = by_text.setdefault((row["name"], meaning, row["flag"] or ""), {})
+            of_default.setdefault(row["default"], []).extend([kinds] if kinds else [])
+        for (name, meaning, flag), defaults in by_text.items():
+            notes = [
+                f"{value} with {', '.join(of)}" if of else value for value, of in defaults.items()
+            ]
+            if flag:
+                option, _, of_commands = flag.partition(" ")
+                notes.append(f"`{option}` {of_commands}".strip())
+            shown = "; ".join(note for note in notes if note != "none")
+            lines.append(f"- `{name}` ({shown}): {meaning}" if shown else f"- `{name}`: {meaning}")
     return "\n".join(lines) + "\n"
 
 
