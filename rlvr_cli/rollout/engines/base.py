@@ -1,7 +1,6 @@
 """The interface of a rollout engine."""
 
 from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import Protocol
 
 import torch
 
@@ -12,7 +11,7 @@ Listener = Callable[[int, int, int], None]
 """A callback for every token as it is drawn: (prompt index, sample, token id)."""
 
 
-class Engine(Protocol):
+class Engine:
     """A source of responses, from a copy of the policy or the trainer's model if shared."""
 
     name: str
@@ -32,9 +31,11 @@ class Engine(Protocol):
         not done. Raises UserError for a prompt without a token, one that leaves no room for
         `max_tokens`, and for probabilities that are not finite.
         """
+        raise NotImplementedError
 
     def sync_weights(self, named_parameters: Iterable[tuple[str, torch.Tensor]]) -> None:
         """Copy the trainer's weights; call only while nothing is being generated."""
+        raise NotImplementedError
 
     def sleep(self) -> None:
         """Free memory for the update; weights may be lost: then `sync_weights`, then `wake`."""

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import takewhile
+from functools import partial
 from unittest.mock import patch
 
 import torch
@@ -17,7 +17,7 @@ from transformers import (
 from rlvr_cli.core.types import Completion, SamplingParams
 from rlvr_cli.model.attention import attention_sizes
 from rlvr_cli.model.forward import PACKED, Forward
-from rlvr_cli.rollout.engines.base import Listener, refuse_prompts
+from rlvr_cli.rollout.engines.base import Engine, Listener, refuse_prompts
 from rlvr_cli.rollout.engines.kv_cache import GroupCache, moved_up
 from rlvr_cli.rollout.engines.quick_layers import quick_layers
 from rlvr_cli.rollout.engines.sampling import Drawn, sample, uniform
@@ -25,7 +25,7 @@ from rlvr_cli.rollout.engines.sampling import Drawn, sample, uniform
 _COMPACT_BELOW = 0.9
 
 
-class TransformersEngine:
+class TransformersEngine(Engine):
     """An engine on `model`, which may be the trainer's own: then the weights are always current.
 
     `vocab_size` is the tokenizer's: ids beyond it are never sampled. `kv_budget_mb` bounds the keys
@@ -66,27 +66,22 @@ class TransformersEngine:
         while order:
             longest = len(prompts[order[-1]]) + params.max_tokens
             rows = max(1, self.kv_tokens // longest)
-            batch = self._together(order[: max(1, rows // params.samples)], prompts)
+            batch = order[: max(1, rows // params.samples)]
+            if not self.forward.packed:  # padding would enter the state of a recurrent layer
+                batch = [p for p in batch if len(prompts[p]) == len(prompts[batch[0]])]
             order = order[len(batch) :]
             found: dict[int, list[Completion]] = {p: [] for p in batch}
             for first in range(0, params.samples, rows):
                 part = replace(params, samples=min(rows, params.samples - first))
                 part_seeds = [seeds[p] + first for p in batch]
-                hear = _renumbered(listener, batch, first)
-                drawn = self._decode([prompts[p] for p in batch], part, part_seeds, hear)
-                for place, completions in drawn:
+                hear = partial(_hear, listener, batch, first) if listener else None
+                for place, completions in self._decode(
+                    [prompts[p] for p in batch], part, part_seeds, hear
+                ):
                     p = batch[place]
                     found[p] += completions
                     if len(found[p]) == params.samples:
                         yield p, found.pop(p)
-
-    def _together(self, batch: list[int], prompts: Sequence[Sequence[int]]) -> list[int]:
-        """Return the leading prompts that can be decoded at once: without our own cache, those of
-        one length, since padding would enter the state of a recurrent layer."""
-        if self.forward.packed:
-            return batch
-        length = len(prompts[batch[0]])
-        return list(takewhile(lambda p: len(prompts[p]) == length, batch))
 
     def sync_weights(self, named_parameters: Iterable[tuple[str, torch.Tensor]]) -> None:
         own = dict(self.model.named_parameters())
@@ -94,15 +89,6 @@ class TransformersEngine:
             for name, tensor in named_parameters:
                 if own[name] is not tensor:
                     own[name].copy_(tensor)
-
-    def sleep(self) -> None:
-        """Do nothing: no memory is held between calls."""
-
-    def wake(self) -> None:
-        """Do nothing: no memory was freed."""
-
-    def close(self) -> None:
-        """Do nothing: there is no process to stop."""
 
     @torch.inference_mode()
     def _decode(
@@ -119,8 +105,14 @@ class TransformersEngine:
             rows = [list(prompt) for prompt in prompts for _ in range(G)]
             yield from self._decode_with_own_cache(rows, row_seeds, params, drawn)
             return
+        # Keys and values of every prompt but its last token, padded on the right: in a causal model
+        # later tokens never change earlier ones, and decoding masks the padding out.
         lengths_P = torch.tensor([len(prompt) for prompt in prompts], device=device)
-        cache = self._prefill(prompts, lengths_P)
+        ids = torch.zeros(len(prompts), max(int(lengths_P.max()) - 1, 1), dtype=torch.long)
+        for row, prompt in zip(ids, prompts, strict=True):
+            row[: len(prompt) - 1] = torch.tensor(prompt[:-1])
+        cache = GroupCache()
+        self.model.base_model(input_ids=ids.to(device), past_key_values=cache, use_cache=True)
         group_B = torch.arange(len(prompts), device=device).repeat_interleave(G)
         cache.start(group_B, lengths_P - 1)
         seeds_B = torch.tensor(row_seeds, device=device)
@@ -180,22 +172,6 @@ class TransformersEngine:
             )
         return finished
 
-    def _prefill(self, prompts: Sequence[Sequence[int]], lengths_P: torch.Tensor) -> GroupCache:
-        """Compute keys and values of every prompt but its last token, padded on the right.
-
-        Later tokens never change earlier ones in a causal model, so the padding needs no mask here;
-        decoding masks its positions out.
-        """
-        cache = GroupCache()
-        longest = max(int(lengths_P.max()) - 1, 1)
-        ids = torch.zeros(len(prompts), longest, dtype=torch.long)
-        for row, prompt in zip(ids, prompts, strict=True):
-            row[: len(prompt) - 1] = torch.tensor(prompt[:-1])
-        self.model.base_model(
-            input_ids=ids.to(self.model.device), past_key_values=cache, use_cache=True
-        )
-        return cache
-
     def _next_logits(
         self, cache: GroupCache, token_B: torch.Tensor, position_B: torch.Tensor
     ) -> torch.Tensor:
@@ -212,8 +188,8 @@ class TransformersEngine:
         return output.logits[:, -1, : self.vocab_size]
 
 
-def _renumbered(listener: Listener | None, batch: Sequence[int], first: int) -> Listener | None:
-    """Return a listener with prompts numbered as in `batch` and samples from `first` on."""
-    if listener is None:
-        return None
-    return lambda index, sample, token: listener(batch[index], first + sample, token)
+def _hear(
+    listener: Listener, batch: Sequence[int], first: int, place: int, sample: int, token: int
+) -> None:
+    """Tell a token by the prompt's own number and that of the response in its whole group."""
+    listener(batch[place], first + sample, token)

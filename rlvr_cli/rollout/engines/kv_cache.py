@@ -39,15 +39,12 @@ class GroupLayer(CacheLayerMixin):
 
     def grow(self, capacity: int, rows: torch.Tensor | None = None) -> None:
         """Make room for so many positions, zeros at first, of each row or of the given ones."""
+        rows = torch.arange(len(self.keys), device=self.keys.device) if rows is None else rows
         found = []
         for old in (self.keys, self.values):
-            B, heads, _, D = old.shape
-            new = old.new_zeros(B if rows is None else len(rows), heads, capacity, D)
+            new = old.new_zeros(len(rows), old.shape[1], capacity, old.shape[3])
             filled, place = old[:, :, : self.length], new[:, :, : self.length]
-            if rows is None:
-                place.copy_(filled)
-            else:
-                torch.index_select(filled, 0, rows, out=place)
+            torch.index_select(filled, 0, rows, out=place)
             found.append(new)
         self.keys, self.values = found
 

@@ -20,7 +20,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Completion, SamplingParams
 from rlvr_cli.model.loading import default_device
 from rlvr_cli.ranks.group import is_joined, world
-from rlvr_cli.rollout.engines.base import Listener, refuse_prompts
+from rlvr_cli.rollout.engines.base import Engine, Listener, refuse_prompts
 
 _SEQUENCES = 512
 """Responses that are decoded together at most."""
@@ -35,7 +35,7 @@ _ENVIRONMENT = {
 }
 
 
-class VllmEngine:
+class VllmEngine(Engine):
     """An engine on a copy of `model` in vLLM, whose weights are copied once at the start.
 
     `vocab_size` is the tokenizer's: the copy has no other ids, so none beyond can be sampled.
@@ -53,16 +53,43 @@ class VllmEngine:
         kv_budget_mb: int,
         gpu_share: float,
     ) -> None:
-        self.stop_ids = list(stop_ids)
+        self.stop_ids, self._asleep = list(stop_ids), False
         self._on_gpu = default_device() == "cuda"  # the model may wait on the CPU
-        self._vocab_size = min(vocab_size, model.get_output_embeddings().weight.shape[0])
-        self._cut_names, self._aliases = _shared_names(model, with_aliases=not self._on_gpu)
-        device = _on_a_gpu(gpu_share) if self._on_gpu else _on_a_cpu(model, kv_budget_mb)
+        head = model.get_output_embeddings()
+        self._vocab_size = min(vocab_size, head.weight.shape[0])
+        # All names of a parameter by its first one, and those with a row for every vocabulary id.
+        names: dict[int, list[str]] = {}
+        for name, parameter in model.named_parameters(remove_duplicate=False):
+            names.setdefault(id(parameter), []).append(name)
+        self._names = {own[0]: own[:1] if self._on_gpu else own for own in names.values()}
+        by_id = (id(one) for one in (model.get_input_embeddings().weight, head.weight, head.bias))
+        self._cut = {names[one][0] for one in by_id if one in names}
+        config = copy.deepcopy(model.config)
+        text_config = config.get_text_config()
+        text_config.vocab_size = self._vocab_size
+        config.architectures = [type(model).__name__]
+        if hasattr(config, "auto_map"):
+            del config.auto_map
+        if self._on_gpu:
+            device = {"dtype": "bfloat16", "gpu_memory_utilization": gpu_share}
+            device["enable_sleep_mode"] = True
+        else:
+            # On a CPU vLLM packs the output layer, and a tied one would not follow the embedding
+            # when weights are pushed. It cannot rewind a CPU generator between chunks of a prefill.
+            config.tie_word_embeddings = text_config.tie_word_embeddings = False
+            context = getattr(text_config, "max_position_embeddings", None) or 0
+            device = {
+                "dtype": "float32",
+                "enforce_eager": True,
+                "kv_cache_memory_bytes": kv_budget_mb << 20,
+                "enable_chunked_prefill": False,
+                "max_num_batched_tokens": max(_BATCH_TOKENS, context),
+            }
         self._joined = is_joined()
         if world() > 1:  # the processes are ours
             device["distributed_executor_backend"] = "external_launcher"
         with unchanged_process(), tempfile.TemporaryDirectory() as directory:
-            self._write_config(model, directory)
+            config.save_pretrained(directory)
             vllm = import_vllm()
             try:
                 self.llm = vllm.LLM(
@@ -82,7 +109,6 @@ class VllmEngine:
                     f"--engine vllm: vLLM cannot start ({reason}); {_LOG_LEVEL}=INFO shows more"
                 ) from None
         self.context = int(self.llm.model_config.max_model_len)
-        self._asleep = False
         self.sync_weights(model.named_parameters())
 
     def generate(
@@ -105,11 +131,15 @@ class VllmEngine:
         try:
             while index:
                 for output in core.step():
+                    p = index[output.request_id]
                     if listener is not None:
-                        _tell(listener, index[output.request_id], output.outputs, heard)
+                        for one in output.outputs:  # each has all of its tokens so far
+                            for token in one.token_ids[heard[p, one.index] :]:
+                                listener(p, one.index, token)
+                            heard[p, one.index] = len(one.token_ids)
                     if output.finished:
-                        p = index.pop(output.request_id)
-                        group = [_completion(c, params.temperature) for c in output.outputs]
+                        del index[output.request_id]
+                        group = [_completion(one, params.temperature) for one in output.outputs]
                         yield p, group if len(group) == params.samples else group * params.samples
         finally:
             if index:
@@ -132,12 +162,17 @@ class VllmEngine:
 
     def sync_weights(self, named_parameters: Iterable[tuple[str, torch.Tensor]]) -> None:
         """Copy the weights into vLLM's own storage, without a file; drop caches of the old ones."""
+
+        def renamed() -> Iterator[tuple[str, torch.Tensor]]:
+            for name, parameter in named_parameters:
+                tensor = parameter.detach()
+                tensor = tensor[: self._vocab_size] if name in self._cut else tensor
+                yield from ((known_as, tensor) for known_as in self._names.get(name, [name]))
+
         if self._asleep:
             torch.cuda.empty_cache()
             self.llm.wake_up(tags=["weights"])
-        self.llm.collective_rpc(
-            "reload_weights", kwargs={"weights_iterator": self._renamed(named_parameters)}
-        )
+        self.llm.collective_rpc("reload_weights", kwargs={"weights_iterator": renamed()})
         if not self.llm.reset_prefix_cache():
             raise RuntimeError("weights were pushed while responses were being generated")
 
@@ -165,73 +200,9 @@ class VllmEngine:
             del self.llm
             parallel_state.cleanup_dist_env_and_memory()
 
-    def _write_config(self, model: PreTrainedModel, directory: str) -> None:
-        """Write the model's configuration with the tokenizer's vocabulary.
-
-        On a CPU vLLM packs the output layer, and a tied one would not follow the embedding when
-        weights are pushed: there the two are told to be separate.
-        """
-        config = copy.deepcopy(model.config)
-        config.architectures = [type(model).__name__]
-        if hasattr(config, "auto_map"):
-            del config.auto_map
-        config.get_text_config().vocab_size = self._vocab_size
-        if not self._on_gpu:
-            config.tie_word_embeddings = config.get_text_config().tie_word_embeddings = False
-        config.save_pretrained(directory)
-
-    def _renamed(
-        self, named_parameters: Iterable[tuple[str, torch.Tensor]]
-    ) -> Iterator[tuple[str, torch.Tensor]]:
-        for name, parameter in named_parameters:
-            tensor = parameter.detach()
-            if name in self._cut_names:
-                tensor = tensor[: self._vocab_size]
-            for known_as in (name, *self._aliases.get(name, ())):
-                yield known_as, tensor
-
-
-def _on_a_gpu(share: float) -> dict[str, Any]:
-    return {"dtype": "bfloat16", "gpu_memory_utilization": share, "enable_sleep_mode": True}
-
-
-def _on_a_cpu(model: PreTrainedModel, kv_budget_mb: int) -> dict[str, Any]:
-    """Disable chunked prefill: vLLM cannot rewind a CPU generator between chunks."""
-    context = getattr(model.config.get_text_config(), "max_position_embeddings", None) or 0
-    return {
-        "dtype": "float32",
-        "enforce_eager": True,
-        "kv_cache_memory_bytes": kv_budget_mb << 20,
-        "enable_chunked_prefill": False,
-        "max_num_batched_tokens": max(_BATCH_TOKENS, context),
-    }
-
-
-def _shared_names(
-    model: PreTrainedModel, with_aliases: bool
-) -> tuple[set[str], dict[str, list[str]]]:
-    """Return the parameters with a row per vocabulary id, and the other names of tied ones."""
-    head = model.get_output_embeddings()
-    by_id = {id(p) for p in (model.get_input_embeddings().weight, head.weight, head.bias)}
-    first = {id(parameter): name for name, parameter in model.named_parameters()}
-    aliases: dict[str, list[str]] = {}
-    for name, parameter in model.named_parameters(remove_duplicate=False):
-        if with_aliases and name != first[id(parameter)]:
-            aliases.setdefault(first[id(parameter)], []).append(name)
-    return {first[key] for key in by_id if key in first}, aliases
-
-
-def _tell(
-    listener: Listener, prompt: int, outputs: Sequence[Any], heard: Counter[tuple[int, int]]
-) -> None:
-    """Report the tokens beyond those already reported; an output holds all of a response so far."""
-    for output in outputs:
-        for token in output.token_ids[heard[prompt, output.index] :]:
-            listener(prompt, output.index, token)
-        heard[prompt, output.index] = len(output.token_ids)
-
 
 def _completion(output: Any, temperature: float) -> Completion:
+    """Return a finished response of vLLM's. Raises UserError where its numbers are none."""
     logprobs = output.logprobs.logprobs
     if not all(map(math.isfinite, logprobs)):
         raise UserError("the model gives probabilities that are not finite")
@@ -262,16 +233,14 @@ def unchanged_process() -> Iterator[None]:
     """Undo the side effects of starting vLLM: it prints to stdout and stderr whatever its log
     level, reseeds the random numbers and forbids setting the number of threads."""
     set_threads, threads = torch.set_num_threads, torch.get_num_threads()
-    random_state = torch.random.get_rng_state()
-    python_random_state = random.getstate()
+    torch_state, python_state = torch.random.get_rng_state(), random.getstate()
     sys.stdout.flush()
     sys.stderr.flush()
     kept = [os.dup(1), os.dup(2)]
     with tempfile.TemporaryFile() as unread:
-        os.dup2(2, 1)
-        if os.environ.get(_LOG_LEVEL, _QUIET) == _QUIET:
-            os.dup2(unread.fileno(), 1)
-            os.dup2(unread.fileno(), 2)
+        is_quiet = os.environ.get(_LOG_LEVEL, _QUIET) == _QUIET
+        for stream in (1, 2):
+            os.dup2(unread.fileno() if is_quiet else 2, stream)
         try:
             yield
         finally:
@@ -282,5 +251,5 @@ def unchanged_process() -> Iterator[None]:
                 os.close(descriptor)
             torch.set_num_threads = set_threads
             torch.set_num_threads(threads)
-            torch.random.set_rng_state(random_state)
-            random.setstate(python_random_state)
+            torch.random.set_rng_state(torch_state)
+            random.setstate(python_state)

@@ -223,10 +223,19 @@ def test_prompts_are_decoded_together_as_far_as_they_fit(monkeypatch, packed, kv
     }
 
 
-def test_prompts_of_one_length_are_decoded_together_where_rows_cannot_be_packed():
-    engine = make_engine(random_model(), forward=replace(PACKED, packed=False))
-    assert engine._together([0, 2, 1], [[1, 2], [3], [4, 5]]) == [0, 2]
-    assert make_engine(random_model())._together([0, 2, 1], [[1, 2], [3], [4, 5]]) == [0, 2, 1]
+@pytest.mark.parametrize(("packed", "expected"), [(False, [[3], [1, 4]]), (True, [[3, 1, 4]])])
+def test_prompts_of_one_length_are_decoded_together_where_rows_cannot_be_packed(
+    monkeypatch, packed, expected
+):
+    engine, calls = make_engine(random_model(), forward=replace(PACKED, packed=packed)), []
+
+    def decode(prompts, *_):
+        calls.append([prompt[0] for prompt in prompts])
+        yield from ((p, []) for p in range(len(prompts)))
+
+    monkeypatch.setattr(engine, "_decode", decode)
+    list(engine.generate([[1, 2], [3], [4, 5]], SamplingParams(1, 4), [1, 2, 3]))
+    assert calls == expected
 
 
 def test_weights_are_copied_unless_they_are_the_engines_own():
