@@ -116,8 +116,8 @@ def publish(
     entries = [report_entry(result, chosen_ks(asked.ks, result), asked.by) for result in results]
     for entry in entries:
         _show(entry, len(entries) > 1, display)
-    if len(entries) > 1:
-        display.table(tables.overview(entries))
+    who = ("model", "data") if len(entries) > 1 else ()
+    display.table(tables.by_k(entries, (*who, "problems", "k", "pass@k [95 %]", "cons@k [95 %]")))
     report: dict[str, Any] = {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": shlex.join(["rlvr", *sys.argv[1:]]),
@@ -198,7 +198,6 @@ def _show(entry: dict[str, Any], name_model: bool, display: Display) -> None:
             )
     counts = [f"{count} {verdict}" for verdict, count in entry["verdicts"].items()]
     display.say("verdicts", ", ".join(counts))
-    display.table(tables.by_k(entry))
     for field in entry.get("by", {}):
         display.table(tables.by_field(entry, field), asked=True)
     if unjudged:

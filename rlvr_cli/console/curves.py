@@ -54,15 +54,20 @@ def _chart(key: str, runs: Sequence[History], width: int, color: bool) -> list[s
     import plotext
 
     lines = [points(history, key) for history in runs]
-    over = MEASURED if key == "pass@1" else key.replace("pass@1", "cons@k", 1)
-    marked = points(runs[0], over) if over != key and len(runs) == 1 else []
-    shown = [point for line in [*lines, marked] for point in line]
     if not any(lines):
         return []
+    over = MEASURED if key == "pass@1" else key.replace("pass@1", "cons@k", 1)
+    marked = points(runs[0], over) if over != key and len(runs) == 1 else []
     plotext.clear_figure()
     plotext.theme("clear")
     plotext.plot_size(width, _HEIGHT)
-    plotext.title(_title(key, bool(marked)))
+    if key in CURVES:
+        marks = f", {HELD_OUT} held out, {BEST} best)" if marked else ")"
+        plotext.title(CURVES[key].replace(")", marks))
+    else:
+        name = printable(key.partition("/")[2])
+        name = f" {name[:_LONGEST_NAME]}…" if len(name) > _LONGEST_NAME else f" {name}".rstrip()
+        plotext.title(f"held out{name}: pass@1" + (f", {CONS} cons@k" if marked else ""))
     for number, line in enumerate(lines, 1):
         marker = "braille" if len(runs) == 1 else str(number % 10)
         tint = _COLORS[(number - 1) % len(_COLORS)] if color and len(runs) > 1 else None
@@ -72,37 +77,23 @@ def _chart(key: str, runs: Sequence[History], width: int, color: bool) -> list[s
     for point in marked:
         mark = CONS if key != "pass@1" else BEST if point == best else HELD_OUT
         plotext.scatter([point[0]], [point[1]], marker=mark)
-    _set_limits(plotext, key, [x for x, _ in shown], [y for _, y in shown])
-    drawn = plotext.build()
-    return [
-        line + " " * (width - len(plotext.uncolorize(line)))
-        for line in (drawn if color else plotext.uncolorize(drawn)).splitlines()
-    ]
 
-
-def _title(key: str, is_marked: bool) -> str:
-    if key in CURVES:
-        marks = f", {HELD_OUT} held out, {BEST} best)" if is_marked else ")"
-        return CURVES[key].replace(")", marks)
-    name = printable(key.partition("/")[2])
-    cut = f"{name[:_LONGEST_NAME]}…" if len(name) > _LONGEST_NAME else name
-    return " ".join(["held out", *[cut] * bool(cut)]) + f": pass@1{f', {CONS} cons@k' * is_marked}"
-
-
-def _set_limits(plot: Any, key: str, steps: Sequence[int], values: Sequence[float]) -> None:
-    """Set the limits of both axes: those of the curve where it keeps to them, whole steps."""
+    # The limits are those of the curve where it keeps to them, the steps whole and few.
+    steps, values = zip(*(point for line in [*lines, marked] for point in line), strict=True)
     kind = key.removeprefix("held_out_").partition("/")[0]
     low, high = LIMITS.get(kind, (min(0.0, *values), max(values)))
     if low == high or min(values) < low or max(values) > high:
         low, high = _apart(min(values), max(values), 0.5)
-    plot.ylim(low, high)
+    plotext.ylim(low, high)
     labels = [low, (low + high) / 2, high]
-    plot.yticks(labels, [f"{label:.3g}" for label in labels])
+    plotext.yticks(labels, [f"{label:.3g}" for label in labels])
     first, last = min(steps), max(steps)
     if float(first) == float(last):
-        plot.xlim(*_apart(first, last, 1.0))
+        plotext.xlim(*_apart(first, last, 1.0))
     ticks = list(range(first, last + 1, max(1, -(-(last - first) // (_X_LABELS - 1)))))
-    plot.xticks(ticks, [str(tick) for tick in ticks])
+    plotext.xticks(ticks, [str(tick) for tick in ticks])
+    drawn = plotext.build() if color else plotext.uncolorize(plotext.build())
+    return [line + " " * (width - len(plotext.uncolorize(line))) for line in drawn.splitlines()]
 
 
 def _apart(low: float, high: float, margin: float) -> tuple[float, float]:

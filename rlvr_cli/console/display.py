@@ -70,17 +70,17 @@ class Display:
         width = self.console.width if self.console.is_terminal else None
         self.console.print(f"{label}{escape(wrapped(printable(text), width, _LABEL))}")
 
-    def table(self, lines: Sequence[Sequence[str]], asked: bool = False) -> None:
+    def table(self, lines: Sequence[Sequence[object]], asked: bool = False) -> None:
         """Print a table below its header, set apart, cells wrapped where a terminal is narrow; one
         that was asked for is shown even when quiet."""
         if self.quiet and not asked:
             return
         grid = Table.grid(padding=(0, 2, 0, 0))
         for place, _ in enumerate(lines[0]):
-            grid.add_column(justify="right" if place else "left")
+            grid.add_column(justify="right" if place else "left", overflow="fold")
         for number, line in enumerate(lines):
-            style = "" if number else "bold"
-            grid.add_row(*(Text(printable(cell), style, overflow="fold") for cell in line))
+            cells = (Text(printable(str(cell))) for cell in line)
+            grid.add_row(*cells, style="" if number else "bold")
         self.console.print("", grid, "", sep="\n", soft_wrap=False)
 
     def lines(self, lines: Iterable[str], style: str = "") -> None:
@@ -94,14 +94,9 @@ class Display:
             width = self.console.width if self.console.is_terminal else 80
             self.console.print(Text.from_ansi(draw_curves(runs, width, True)))
 
-    @contextmanager
-    def progress(
-        self, what: str, total: int, done: int = 0, lines: bool = False
-    ) -> Iterator["Ticker"]:
-        """Show a progress bar on a terminal; with `lines`, a line now and then in a pipe."""
-        ticker = Ticker(self, printable(what), total, done, lines)
-        with ticker.bar:
-            yield ticker
+    def progress(self, what: str, total: int, done: int = 0, lines: bool = False) -> "Ticker":
+        """Return a progress bar for a terminal; with `lines`, a line now and then in a pipe."""
+        return Ticker(self, what, total, done, lines)
 
     @contextmanager
     def judging(self, total: int) -> Iterator[Callable[[int], None]]:
@@ -114,13 +109,12 @@ class Display:
         self.say("judged", f"{plural(total, 'response')} in {rate}")
 
 
-class Ticker:
+class Ticker(Progress):
     """A progress bar with a note, or lines where there is no terminal."""
 
     def __init__(self, display: Display, what: str, total: int, done: int, lines: bool) -> None:
         has_bar = display.console.is_terminal and not display.quiet
-        self.display, self.lines = display, lines and not has_bar and not display.quiet
-        self.bar = Progress(
+        super().__init__(
             TextColumn("{task.description}", style="bold cyan", markup=False),
             BarColumn(30),
             MofNCompleteColumn(),
@@ -133,21 +127,22 @@ class Ticker:
             get_time=time.monotonic,
             speed_estimate_period=_A_DAY,
         )
-        self.task = self.bar.add_task(what, total=total, completed=done, note="")
+        self.has_lines = lines and not has_bar and not display.quiet
+        self.add_task(printable(what), total=total, completed=done, note="")
         self._said = self._since = time.monotonic()
         self._phase = ""
 
     def tick(self, note: str = "", advance: int = 1) -> None:
         """Advance; the note says how it went. Also handle an interruption that was lost."""
         heed()
-        self.bar.update(self.task, advance=advance, note=printable(note))
-        now, task = time.monotonic(), self.bar.tasks[0]
-        if self.lines and now - self._said >= LINE_EVERY_S:
+        task, now = self.tasks[0], time.monotonic()
+        self.update(task.id, advance=advance, note=printable(note))
+        if self.has_lines and now - self._said >= LINE_EVERY_S:
             self._said = now
             parts = [note, f"{task.completed:g}/{task.total:g}"]
             if task.time_remaining is not None:
                 parts.append(f"{timedelta(seconds=task.time_remaining)} left")
-            self.display.console.print(escape(printable("  ".join(filter(None, parts)))))
+            self.console.print(escape(printable("  ".join(filter(None, parts)))))
 
     def enter(self, phase: str, done: int, total: int, tokens: int) -> None:
         """Note the phase of the unit under way: its share, and its tokens a second."""
@@ -158,7 +153,7 @@ class Ticker:
         note += f" {done}/{total}" if total else ""
         if tokens and now > self._since:
             note += f"  {tokens / (now - self._since):,.0f} tok/s"
-        self.bar.update(self.task, note=note)
+        self.update(self.tasks[0].id, note=note)
 
 
 def measured(value: float | None) -> str:
@@ -210,9 +205,6 @@ def wrapped(text: str, width: int | None, indent: int) -> str:
     """Break lines at spaces for a terminal of that width, indented after the first; None: not."""
     if width is None or width <= 2 * indent:
         return text
-    pieces: list[str] = []
-    for line in text.split("\n"):
-        pieces += textwrap.wrap(
-            line, width - indent, break_long_words=False, break_on_hyphens=False
-        ) or [""]
+    fold = textwrap.TextWrapper(width - indent, break_long_words=False, break_on_hyphens=False)
+    pieces = [piece for line in text.split("\n") for piece in fold.wrap(line) or [""]]
     return f"\n{' ' * indent}".join(pieces)

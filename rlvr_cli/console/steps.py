@@ -32,10 +32,10 @@ class StepLines:
     """Prints steps to people as they end; `steps` are those of the whole run."""
 
     def __init__(self, display: Display, steps: int, held_out: bool) -> None:
-        self.display = display
-        self.columns = {k: v for k, v in COLUMNS.items() if held_out or "held_out" not in k}
-        is_screen = display.console.is_terminal
-        self.every = -(-steps // (3 * _SCREEN)) if is_screen else 1
+        self.display, self.held_out = display, held_out
+        self.sets: dict[str, tuple[str, str]] = {}
+        """The columns of the held-out sets after the first, once they are measured."""
+        self.every = -(-steps // (3 * _SCREEN)) if display.console.is_terminal else 1
         self.header, self.lines = "", 0
 
     def show(self, metrics: Mapping[str, Any], is_best: bool) -> None:
@@ -44,45 +44,38 @@ class StepLines:
         is_measured = metrics.get(MEASURED) is not None
         if self.display.quiet or not (is_measured or metrics["step"] % self.every == 0):
             return
-        self._add_sets(metrics)
+        names = (key.partition("/")[2] for key in metrics if key.startswith(f"{MEASURED}/"))
+        self.sets |= {f"{MEASURED}/{name}": (name[:_LONGEST_NAME], ".3f") for name in names}
+        columns: dict[str, tuple[str, str]] = {}
+        for key, column in COLUMNS.items():
+            if self.held_out or "held_out" not in key:
+                columns |= {key: column} | (self.sets if key == MEASURED else {})
         console = self.display.console
-        names = fitting(self.columns, console.width if console.is_terminal else _IN_A_PIPE)
-        header = "".join(name.rjust(_width(name, form)) for name, form in names.values())
+        columns = fitting(columns, console.width if console.is_terminal else _IN_A_PIPE)
+        header = "".join(name.rjust(_width(name)) for name, _ in columns.values())
         if header != self.header or (console.is_terminal and self.lines % _SCREEN == 0):
             self.display.lines([header.rstrip()], "bold")
             self.header, self.lines = header, 0
         self.lines += 1
-        cells = [
-            _cell(metrics.get(key), form, is_best and key == MEASURED).rjust(_width(name, form))
-            for key, (name, form) in names.items()
-        ]
-        self.display.lines(["".join(cells).rstrip()], "green" if is_best else "")
-
-    def _add_sets(self, metrics: Mapping[str, Any]) -> None:
-        """Add a column for pass@1 of each held-out set after the first."""
-        new = [k for k in metrics if k.startswith(f"{MEASURED}/") and k not in self.columns]
-        if new and MEASURED in self.columns:
-            at, listed = 1 + list(self.columns).index(MEASURED), list(self.columns.items())
-            sets = [(key, (key.partition("/")[2][:_LONGEST_NAME], ".3f")) for key in new]
-            self.columns = dict([*listed[:at], *sets, *listed[at:]])
+        line = ""
+        for key, (name, form) in columns.items():
+            cell = "-" if (value := metrics.get(key)) is None else f"{value:{form}}"
+            line += (cell + (_BEST if is_best and key == MEASURED else "")).rjust(_width(name))
+        self.display.lines([line.rstrip()], "green" if is_best else "")
 
 
 def fitting(columns: Mapping[str, tuple[str, str]], width: int) -> dict[str, tuple[str, str]]:
     """Return the first columns that fit in a width, at least the first."""
     found: dict[str, tuple[str, str]] = {}
     for key, (name, form) in columns.items():
-        width -= _width(name, form)
+        width -= _width(name)
         if width < 0 and found:
             break
         found[key] = name, form
     return found
 
 
-def _cell(value: float | None, form: str, is_best: bool) -> str:
-    return "-" if value is None else f"{value:{form}}{_BEST * is_best}"
-
-
-def _width(name: str, form: str) -> int:
+def _width(name: str) -> int:
     if name == "step":
         return len(name)
-    return max(len(name), 6, len("0.000" + _BEST) * (name == "held out")) + _GAP
+    return _GAP + (len("0.000" + _BEST) if name == "held out" else max(len(name), 6))

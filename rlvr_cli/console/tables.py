@@ -13,79 +13,23 @@ _CELL = 32
 """Characters of a cell."""
 
 
-def records(report: dict[str, Any]) -> Table:
-    """Return the figures of a report as numbers, a row for each result and k."""
-    header = ["model", "data", "version", "problems", "k", "pass@k", "low", "high"]
-    rows: Table = [[*header, "cons@k", "low", "high", "pass@1 in any form"]]
-    for entry in report["results"]:
-        for k, found in entry["pass@k"].items():
-            version = "" if entry["data_version"] is None else entry["data_version"]
-            row = [entry["model"], entry["data"], version, counted(found), int(k)]
-            for one in (found, entry["cons@k"][k]):
-                row += ["", "", ""] if one is None else [one["value"], *one["interval"]]
-            flexible = entry.get("any_form")
-            rows.append([*row, flexible["value"] if flexible and k == "1" else ""])
-    return rows
-
-
-def as_markdown(report: dict[str, Any]) -> str:
-    """Format the figures of a report as tables in Markdown: of all, by each field, and compared."""
-    tables = [records(report)]
-    tables += [by_field(one, field) for one in report["results"] for field in one.get("by", {})]
-    tables += [differences(one) for one in report.get("against", {}).get("results", ())]
-
-    def line(cells: Sequence[Any]) -> str:
-        texts = (f"{one:.4f}" if isinstance(one, float) else str(one) for one in cells)
-        parts = (" ".join(text.replace("|", r"\|").split()) for text in texts)
-        return f"| {' | '.join(parts)} |"
-
-    return "\n\n".join(
-        "\n".join(map(line, (table[0], ["---"] * len(table[0]), *table[1:]))) for table in tables
-    )
-
-
-def as_csv(report: dict[str, Any]) -> str:
-    """Format the figures of a report as CSV."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(records(report))
-    return text.getvalue().rstrip("\n")
-
-
-FORMATS: dict[str, Callable[[dict[str, Any]], str]] = {
-    "md": as_markdown,
-    "csv": as_csv,
-    "json": lambda report: json.dumps(report, ensure_ascii=False, indent=2),
+COLUMNS: dict[str, Callable[[dict[str, Any], str], Any]] = {
+    "model": lambda entry, k: entry["model"],
+    "data": lambda entry, k: entry["data"],
+    "version": lambda entry, k: entry["data_version"] or "",
+    "problems": lambda entry, k: str(counted(entry["pass@k"][k])),
+    "k": lambda entry, k: k,
+    "pass@k [95 %]": lambda entry, k: shown(entry["pass@k"][k]),
+    "cons@k [95 %]": lambda entry, k: shown(entry["cons@k"][k]),
+    "pass@1 in any form": lambda entry, k: shown(entry.get("any_form")) if k == "1" else "",
 }
-"""How figures are printed on stdout, by name; a table is for people, on stderr."""
+"""What a line of the figures says of a result at one k."""
 
 
-def overview(entries: Sequence[dict[str, Any]]) -> Table:
-    """Format one line per result: the first and last common k, and statistics of the responses."""
-    k = str(max(set.intersection(*(set(map(int, entry["pass@k"])) for entry in entries))))
-    columns: dict[str, Callable[[dict[str, Any]], str]] = {
-        "model": lambda entry: entry["model"],
-        "data": lambda entry: entry["data"],
-        "problems": lambda entry: str(entry["problems"]),
-        "pass@1 [95 %]": lambda entry: shown(entry["pass@k"]["1"]),
-        f"pass@{k}": lambda entry: shown(entry["pass@k"][k]),
-        f"cons@{k}": lambda entry: shown(entry["cons@k"][k]),
-        "in any form": lambda entry: shown(entry.get("any_form")),
-        "format": lambda entry: percent(entry["format_share"]),
-        "cut off": lambda entry: percent(entry["cut_off_share"]),
-        "tokens": lambda entry: "-" if (n := entry["response_length"]) is None else f"{n:.1f}",
-    }
-    if not any("any_form" in entry for entry in entries):
-        del columns["in any form"]
-    return [list(columns), *([cell(entry) for cell in columns.values()] for entry in entries)]
-
-
-def by_k(entry: dict[str, Any]) -> Table:
-    """Format pass@k and cons@k of one result, one line per k, with the number of problems."""
-    lines = [
-        [k, str(counted(found)), shown(found), shown(entry["cons@k"][k])]
-        for k, found in entry["pass@k"].items()
-    ]
-    return [["k", "problems", "pass@k [95 %]", "cons@k [95 %]"], *lines]
+def by_k(entries: Sequence[dict[str, Any]], names: Sequence[str] = tuple(COLUMNS)) -> Table:
+    """Return pass@k and cons@k, a line for each k and result; equal k stand together."""
+    pairs = sorted(((int(k), e) for e in entries for k in e["pass@k"]), key=lambda pair: pair[0])
+    return [list(names), *([COLUMNS[name](entry, str(k)) for name in names] for k, entry in pairs)]
 
 
 def by_field(entry: dict[str, Any], field: str) -> Table:
@@ -101,6 +45,55 @@ def by_field(entry: dict[str, Any], field: str) -> Table:
     return [[field, "problems", *columns], *lines]
 
 
+def differences(entry: dict[str, Any]) -> Table:
+    """Return a comparison, one line per k."""
+    lines = [["ours less theirs", "problems", "difference [95 %]", "p", "better", "worse"]]
+    for name in ("pass@k", "cons@k"):
+        for k, found in entry[name].items():
+            said = [f"{name[:-1]}{k}", str(counted(found)), shown(found), significance(found["p"])]
+            lines.append([*said, str(found["better"]), str(found["worse"])])
+    return [*lines]
+
+
+def as_markdown(report: dict[str, Any]) -> str:
+    """Format the figures of a report as tables in Markdown: of all, by each field, and compared."""
+    tables = [by_k(report["results"])]
+    tables += [by_field(one, field) for one in report["results"] for field in one.get("by", {})]
+    tables += [differences(one) for one in report.get("against", {}).get("results", ())]
+
+    def line(cells: Sequence[Any]) -> str:
+        texts = (" ".join(str(one).replace("|", r"\|").split()) for one in cells)
+        return f"| {' | '.join(texts)} |"
+
+    return "\n\n".join(
+        "\n".join(map(line, (table[0], ["---"] * len(table[0]), *table[1:]))) for table in tables
+    )
+
+
+def as_csv(report: dict[str, Any]) -> str:
+    """Format the figures of a report as CSV, numbers in full."""
+    header = ["model", "data", "version", "problems", "k", "pass@k", "low", "high"]
+    rows = [[*header, "cons@k", "low", "high", "pass@1 in any form"]]
+    for entry in report["results"]:
+        for k, found in entry["pass@k"].items():
+            row = [entry["model"], entry["data"], entry["data_version"], counted(found), k]
+            for one in (found, entry["cons@k"][k]):
+                row += ["", "", ""] if one is None else [one["value"], *one["interval"]]
+            flexible = entry.get("any_form")
+            rows.append([*row, flexible["value"] if flexible and k == "1" else ""])
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().rstrip("\n")
+
+
+FORMATS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "md": as_markdown,
+    "csv": as_csv,
+    "json": lambda report: json.dumps(report, ensure_ascii=False, indent=2),
+}
+"""How figures are printed on stdout, by name; a table is for people, on stderr."""
+
+
 def by_level(before: Mapping[str, float | None], after: Mapping[str, float | None]) -> Table:
     """Format pass@1 of each level before and after training."""
     lines = [
@@ -108,24 +101,6 @@ def by_level(before: Mapping[str, float | None], after: Mapping[str, float | Non
         for when, values in (("before", before), ("after", after))
     ]
     return [["level", *after], *lines]
-
-
-def differences(entry: dict[str, Any]) -> Table:
-    """Return a comparison, one line per k."""
-    lines = [
-        [
-            f"{name[:-1]}{k}",
-            str(counted(found)),
-            shown(found),
-            significance(found["p"]),
-            str(found["better"]),
-            str(found["worse"]),
-        ]
-        for name in ("pass@k", "cons@k")
-        for k, found in entry[name].items()
-    ]
-    header = ["ours less theirs", "problems", "difference [95 %]", "p", "better", "worse"]
-    return [header, *lines]
 
 
 def agreements(name: str, listed: Mapping[str, dict[str, Any]]) -> Table:

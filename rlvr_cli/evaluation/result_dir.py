@@ -8,8 +8,8 @@ import hashlib
 import json
 import re
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import IO, Annotated, Any
 
@@ -69,7 +69,7 @@ class PartialResult:
     """The rows of one result, problem by problem, kept in a file if there is one.
 
     Each line holds the fingerprint and the rows of one problem, so that a line that a power cut
-    has torn is sampled again, and what other settings made is refused.
+    has torn is sampled again. Raises UserError for what other settings made.
     """
 
     def __init__(self, path: Path | None, fingerprint: Fingerprint, samples: int) -> None:
@@ -80,31 +80,28 @@ class PartialResult:
         """Lines of the file that could not be taken: their problems are sampled again."""
         if path is None:
             return
+        lines = b""
         if path.is_symlink() or path.exists():
             with open_regular(path, follow=False) as file:
-                for line in filter(None, file.read().split(b"\n")):
-                    self._take(line, path, samples)
+                lines = file.read()
+        ours = parse_json(jsonl_line(fingerprint))  # as a file gives it back
+        for line in filter(None, lines.split(b"\n")):
+            try:
+                done = _DoneProblem.model_validate(parse_json(line))
+            except ValueError:
+                self.dropped += 1
+                continue
+            if differing := differences(ours, done.fingerprint):
+                raise UserError(
+                    f"--out {path.parents[1]}: begun with other settings, which cannot be mixed "
+                    f"({'; '.join(differing[:_SHOWN])}); repeat those, or name another directory"
+                )
+            identity, *others = {row.id for row in done.rows}
+            if others or len(done.rows) != samples:
+                self.dropped += 1
+            else:
+                self.rows_of[identity] = [row.values for row in done.rows]
         write_atomically(path, "".join(map(self._line, self.rows_of.values())))
-
-    def _take(self, line: bytes, path: Path, samples: int) -> None:
-        """Take a line of the file, or count it as damaged. Raises UserError if other settings made
-        it."""
-        try:
-            done = _DoneProblem.model_validate(parse_json(line))
-        except ValueError:
-            self.dropped += 1
-            return
-        ours = parse_json(jsonl_line(self.fingerprint).encode())
-        if differing := differences(ours, done.fingerprint):
-            raise UserError(
-                f"--out {path.parents[1]}: begun with other settings, which cannot be mixed "
-                f"({'; '.join(differing[:_SHOWN])}); repeat those, or name another directory"
-            )
-        identity, *others = {row.id for row in done.rows}
-        if others or len(done.rows) != samples:
-            self.dropped += 1
-        else:
-            self.rows_of[identity] = [row.values for row in done.rows]
 
     def _line(self, rows: Sequence[ResponseRow]) -> str:
         return jsonl_line({"fingerprint": self.fingerprint, "rows": rows})
@@ -168,25 +165,21 @@ class ResultDirectory:
 
 
 def file_names(pairs: Sequence[tuple[str, str]]) -> list[str]:
-    """Return a file name for each (model, data), all different."""
+    """Return a file name for each (model, data), all different and such as a file system accepts;
+    one that is cut ends with its checksum."""
     names: dict[str, None] = {}
-    number_of: dict[str, int] = {}
+    number_of: Counter[str] = Counter()
     for model, data in pairs:
         parts = (re.sub(r"[^\w.-]+", "_", part).strip("_.-") for part in (data, model))
-        name = base = _short("--".join(parts))
+        name = base = "--".join(parts)
+        if len(raw := name.encode()) > _LONGEST_NAME:
+            digest = hashlib.sha256(raw).hexdigest()
+            name = base = f"{raw[:_LONGEST_NAME].decode(errors='ignore')}-{digest[:16]}"
         while name in names:
-            number_of[base] = number_of.get(base, 1) + 1
-            name = f"{base}-{number_of[base]}"
+            number_of[base] += 1
+            name = f"{base}-{number_of[base] + 1}"
         names[name] = None
     return list(names)
-
-
-def _short(name: str) -> str:
-    """Return a name that a file system accepts; one that is cut ends with its checksum."""
-    if len(name.encode()) <= _LONGEST_NAME:
-        return name
-    digest = hashlib.sha256(name.encode()).hexdigest()
-    return f"{name.encode()[:_LONGEST_NAME].decode(errors='ignore')}-{digest[:16]}"
 
 
 def read_results(path: Path, cluster: Cluster) -> list[Result]:
@@ -199,26 +192,30 @@ def read_results(path: Path, cluster: Cluster) -> list[Result]:
         path = path.parent
     if not path.exists():
         raise UserError(f"--against {path}: no such result or file")
+
+    def rows_of(file: Path) -> list[ResponseRow]:
+        rows = sorted(stored_rows(file), key=lambda row: row["id"])
+        if not rows:
+            raise UserError(f"--against {file}: no rows in it")
+        return rows
+
     if not path.is_dir():
-        return [
-            Result(*label, {}, judged_problems(rows, cluster))
-            for label, rows in by_key(_judged_file(path), partial(_label, path)).items()
-        ]
+        parts = by_key(
+            rows_of(path),
+            lambda row: (str(row.get("model") or path), str(row.get("problem_set") or "")),
+        )
+        return [Result(*of, {}, judged_problems(rows, cluster)) for of, rows in parts.items()]
     try:
         text = read_regular(path / _REPORT, _LARGEST_REPORT)
         entries = _Report.model_validate(parse_json(text)).results
     except (OSError, ValueError):
         raise UserError(f"--against {path}: no report.json of rlvr eval in it") from None
+    results = []
     names = file_names([(entry.model, entry.data) for entry in entries])
-    return [
-        Result(
-            entry.model,
-            entry.data,
-            entry.fingerprint,
-            judged_problems(_judged_file(path / _RESPONSES / f"{name}.jsonl"), cluster),
-        )
-        for entry, name in zip(entries, names, strict=True)
-    ]
+    for entry, name in zip(entries, names, strict=True):
+        judged = judged_problems(rows_of(path / _RESPONSES / f"{name}.jsonl"), cluster)
+        results.append(Result(entry.model, entry.data, entry.fingerprint, judged))
+    return results
 
 
 def matching(model: str, data: str, theirs: Sequence[Result], where: Path) -> Result:
@@ -230,19 +227,7 @@ def matching(model: str, data: str, theirs: Sequence[Result], where: Path) -> Re
     found = same_model or same_data or theirs[: len(theirs) == 1]
     if len(found) != 1:
         listed = [f"{one.model} on {one.data or 'a set without name'}" for one in theirs[:_SHOWN]]
-        names = ", ".join([*map(shortened, listed), *["…"][: len(theirs) - _SHOWN]])
+        names = ", ".join(map(shortened, listed)) + (", …" if len(theirs) > _SHOWN else "")
         count = "none" if not found else f"{len(found)} results"
         raise UserError(f"--against {where}: it has {count} for {data}; it holds {names}")
     return found[0]
-
-
-def _label(path: Path, row: ResponseRow) -> tuple[str, str]:
-    """Return the model (else the file's name) and the problem set (else none) of a row."""
-    return str(row.get("model") or path), str(row.get("problem_set") or "")
-
-
-def _judged_file(path: Path) -> list[ResponseRow]:
-    rows = sorted(stored_rows(path), key=lambda row: row["id"])
-    if not rows:
-        raise UserError(f"--against {path}: no rows in it")
-    return rows

@@ -80,7 +80,7 @@ def test_files_are_joined_to_a_set_by_id_or_text_and_the_figures_are_handed_on(t
     ]
     done = invoke("eval", tmp_path / "set.jsonl", *given, "--format", "md")
     assert "| m | " in done.stdout.splitlines()[2]
-    assert "| 2 | 1 | 0.5000 |" in done.stdout.splitlines()[2]
+    assert "| 2 | 1 | 0.500 [" in done.stdout.splitlines()[2]
     done = invoke("eval", tmp_path / "set.jsonl", *given, "--format", "json")
     assert [one["model"] for one in json.loads(done.stdout)["results"]] == ["m", "n"]
 

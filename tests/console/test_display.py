@@ -71,7 +71,7 @@ def test_in_a_pipe_progress_is_a_line_every_ten_seconds(capsys, clock):
 def test_a_bar_has_its_phase_its_share_and_the_time_left(clock):
     def drawn(width: int = 100) -> str:
         console = Console(width=width, file=StringIO())
-        console.print(bar.bar.get_renderable())
+        console.print(bar.get_renderable())
         return console.file.getvalue().rstrip()
 
     display = Display()

@@ -7,7 +7,6 @@ from rlvr_cli.console.tables import (
     by_k,
     counted,
     differences,
-    overview,
     percent,
     shown,
 )
@@ -21,6 +20,7 @@ def entry(**more) -> dict:
     return {
         "model": "m",
         "data": "d",
+        "data_version": None,
         "problems": 9,
         "pass@k": {"1": estimate(0.5), "2": estimate(0.625), "4": estimate(0.75, 8)},
         "cons@k": {"1": estimate(0.5), "2": estimate(0.5), "4": None},
@@ -54,7 +54,7 @@ def test_shares_and_counts():
 
 
 def test_a_line_for_every_k():
-    assert by_k(entry()) == [
+    assert by_k([entry()], ["k", "problems", "pass@k [95 %]", "cons@k [95 %]"]) == [
         ["k", "problems", "pass@k [95 %]", "cons@k [95 %]"],
         ["1", "9", "0.500 [0.400, 0.600]", "0.500 [0.400, 0.600]"],
         ["2", "9", "0.625 [0.525, 0.725]", "0.500 [0.400, 0.600]"],
@@ -62,18 +62,20 @@ def test_a_line_for_every_k():
     ]
 
 
-def test_several_results_are_shown_at_the_largest_k_of_all():
-    other = entry(model="longer", **{"pass@k": {"1": None, "2": estimate(0.25)}})
-    other |= {"format_share": None, "cut_off_share": None, "response_length": None}
-    header, first, second = overview([entry(), other])
-    assert " ".join(header) == (
-        "model data problems pass@1 [95 %] pass@2 cons@2 format cut off tokens"
-    )
-    assert first[:3] == ["m", "d", "9"]
-    assert "0.625 [0.525, 0.725]" in first
-    assert first[-3:] == ["100.0%", "12.5%", "12.3"]
-    assert second[:4] == ["longer", "d", "9", "-"]
-    assert second.count("-") == 4
+def test_several_results_stand_beside_one_another_at_each_k():
+    other = entry(model="n", data_version=3, any_form=estimate(0.75))
+    other |= {"pass@k": {"1": None, "2": estimate(0.25)}}
+    header, *lines = by_k([entry(), other])
+    assert header == [*("model", "data", "version", "problems", "k"), *header[5:]]
+    assert [[line[0], *line[2:5]] for line in lines] == [
+        ["m", "", "9", "1"],
+        ["n", 3, "0", "1"],
+        ["m", "", "9", "2"],
+        ["n", 3, "9", "2"],
+        ["m", "", "8", "4"],
+    ]
+    assert [line[5][:5] for line in lines] == ["0.500", "-", "0.625", "0.250", "0.750"]
+    assert [line[7][:5] for line in lines] == ["-", "0.750", "", "", ""]
 
 
 def test_the_values_of_a_field():
