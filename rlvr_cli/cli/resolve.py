@@ -161,14 +161,14 @@ def _recipe(file: Path) -> Path:
 def _parent(run: Path, has_rewards: bool) -> list[Given]:
     """Return the settings of a run, and its newest whole checkpoint as the parent. Raises UserError
     for what is no run, has no checkpoint, or has rewards of its own where none are given."""
-    from rlvr_cli.runs.checkpoint import latest_valid
+    from rlvr_cli.runs.checkpoint import whole_checkpoints
 
     saved = [
         one
         for one in run_layer(run, "--from")
         if setting_at(one.key) != SETTINGS["reward.sources"]  # which a new run fills in
     ]
-    checkpoint, _ = latest_valid(run)
+    checkpoint = next(whole_checkpoints(run, []), None)
     if checkpoint is None:
         raise UserError(f"--from {run}: it has no checkpoint yet")
     if not has_rewards:

@@ -9,7 +9,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from rlvr_cli.core.files import sha256, sync
-from rlvr_cli.ranks.group import by_the_first, everyone, whole, world
+from rlvr_cli.ranks.group import by_the_first, gathered, whole, world
 from rlvr_cli.ranks.launch import rank
 
 _LARGEST = 4 << 30
@@ -26,48 +26,49 @@ def write_tensors(path: Path, tensors: Iterable[tuple[str, torch.Tensor]]) -> di
     """Write whole tensors as they come, into one file, or several with the hub's index, which the
     processes write in turn; all of them call it alike. Return the checksums by the files' names.
     Raises OSError in all if one cannot write."""
+    processes, own = world(), rank() % world()
     parts: list[list[str]] = [[]]
     held: dict[str, torch.Tensor] = {}
-    own: list[int] = []
+    sums: dict[int, str] = {}
     written = size = 0
-    failure: list[OSError] = []
+    failure: OSError | None = None
 
     def partial(number: int) -> Path:
         return path.with_name(f"{path.stem}-{number}.partial")
 
     def write() -> None:
-        if own and not failure and not (target := partial(own[-1])).exists():
+        """Write this process's part of the round, if the tensors reach as far."""
+        nonlocal failure
+        number = (len(parts) - 1) // processes * processes + own
+        if number < len(parts) and failure is None:
             try:
-                save_file(held, target, metadata={"format": "pt"})
-                sync(target)
-            except SafetensorError as error:
-                failure.append(OSError(0, str(error), str(path)))
+                save_file(held, partial(number), metadata={"format": "pt"})
+                sync(partial(number))
+                sums[number] = sha256(partial(number))
             except OSError as error:
-                failure.append(error)
+                failure = error
+            except SafetensorError as error:
+                failure = OSError(0, str(error), str(path))
         held.clear()
 
     for name, tensor in tensors:
         if parts[-1] and size + tensor.nbytes > _LARGEST:
-            if len(parts) % world() == 0:  # each has one to write: all at once
+            if len(parts) % processes == 0:  # each has one to write: all at once
                 write()
             parts.append([])
             size = 0
         parts[-1].append(name)
         size, written = size + tensor.nbytes, written + tensor.nbytes
-        if (len(parts) - 1) % world() == rank() % world():
-            if not held:
-                own.append(len(parts) - 1)
+        if (len(parts) - 1) % processes == own:
             held[name] = tensor.cpu().contiguous()
-    if parts == [[]] and rank() == 0:
-        own.append(0)
     write()
     count = len(parts)
     names = [
         path.name if count == 1 else f"{path.stem}-{n:05d}-of-{count:05d}{path.suffix}"
         for n in range(1, count + 1)
     ]
-    sums = [] if failure else [(names[n], sha256(partial(n))) for n in own]
-    found = dict(pair for pairs in everyone(sums, failure) for pair in pairs)
+    own_sums = [(names[number], digest) for number, digest in sums.items()]
+    found = dict(pair for pairs in gathered(own_sums, failure) for pair in pairs)
 
     def rename() -> None:
         for number, name in enumerate(names):

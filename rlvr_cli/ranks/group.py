@@ -89,16 +89,23 @@ def dealt(items: Sequence[T]) -> list[tuple[T, int]]:
     return found + [(item, 0) for item in items[:1]] * (-(-len(items) // world()) - len(found))
 
 
-def gathered(own: Any) -> list[Any]:
-    """Return what every process found, JSON values, in their order."""
+def gathered(own: Any, failure: OSError | None = None) -> list[Any]:
+    """Return what every process found, JSON values, in their order. Raises OSError in all if one of
+    them had a failure instead."""
     if world() == 1:
+        if failure is not None:
+            raise failure
         return [own]
-    data = torch.frombuffer(bytearray(json.dumps(own).encode()), dtype=torch.uint8)
+    said = failure and [failure.errno, failure.strerror, str(failure.filename)]
+    data = torch.frombuffer(bytearray(json.dumps([own, said]).encode()), dtype=torch.uint8)
     sizes = [int(size) for size in _all(torch.tensor([len(data)]))]
     padded = torch.zeros(max(sizes), dtype=torch.uint8)
     padded[: len(data)] = data
     parts = zip(_all(padded), sizes, strict=True)
-    return [json.loads(part[:size].numpy().tobytes()) for part, size in parts]
+    met = [json.loads(part[:size].numpy().tobytes()) for part, size in parts]
+    for error in (error for _, error in met if error):
+        raise failure or OSError(*error)
+    return [found for found, _ in met]
 
 
 def _all(own: torch.Tensor) -> list[torch.Tensor]:
@@ -113,35 +120,23 @@ def _all(own: torch.Tensor) -> list[torch.Tensor]:
 
 def decided(value: Any) -> Any:
     """Return what the first process says, a JSON value."""
-    return gathered(value if rank() == 0 else None)[0] if world() > 1 else value
-
-
-def everyone(own: Any, failure: Sequence[OSError]) -> list[Any]:
-    """Return what every process found. Raises OSError in all if one of them failed."""
-    said = [[one.errno, one.strerror, str(one.filename)] for one in failure]
-    met = gathered([own, said])
-    for _, (error, *_) in (one for one in met if one[1]):
-        raise failure[0] if failure else OSError(*error)
-    return [found for found, _ in met]
+    return gathered(value if is_first() else None)[0]
 
 
 def by_the_first(work: Callable[[], None]) -> None:
     """Let the first process work while the others wait. Raises OSError in all if that failed."""
-    failure = []
-    if is_first():
-        try:
+    failure = None
+    try:
+        if is_first():
             work()
-        except OSError as error:
-            failure.append(error)
-    everyone(None, failure)
+    except OSError as error:
+        failure = error
+    gathered(None, failure)
 
 
 def summed(values: Mapping[str, float]) -> dict[str, float]:
     """Return each value summed over the processes, which have the same names."""
-    if world() == 1:
-        return dict(values)
-    total = torch.tensor(list(values.values()), dtype=torch.float64)
-    dist.all_reduce(total)
+    total = added_up(torch.tensor(list(values.values()), dtype=torch.float64))
     return dict(zip(values, total.tolist(), strict=True))
 
 

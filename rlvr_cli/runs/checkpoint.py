@@ -4,10 +4,9 @@ checksums of all files. No pickle: safetensors and JSON."""
 import json
 import shutil
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from rlvr_cli.config import OF_A_MODEL, Config, as_yaml
@@ -55,8 +54,8 @@ class Checkpoint:
     def integrity_error(self) -> str | None:
         """Describe what is wrong with its checksums, state or name; None if nothing is."""
         tensors = _TENSORS.replace(".", "*.")
-        reason = integrity_error(self.path, needed=(*weight_files(self.path), _VALUES, tensors))
-        if reason is not None:
+        needed = (*weight_files(self.path), _VALUES, tensors)
+        if reason := integrity_error(self.path, needed=needed):
             return reason
         try:
             self._values()
@@ -170,29 +169,21 @@ def checkpoints(run: Path) -> list[Checkpoint]:
     return [Checkpoint(*one) for one in step_directories(run)]
 
 
-def latest_valid(
-    run: Path, unreadable: Mapping[int, str] = MappingProxyType({})
-) -> tuple[Checkpoint | None, list[str]]:
-    """Return the newest valid checkpoint (None if there never was one), and a line for each newer
-    one that is damaged.
-
-    `unreadable` says by their steps what was found wrong with some beyond that. Raises UserError
-    if all are damaged.
-    """
-    damaged: list[str] = []
+def whole_checkpoints(run: Path, damaged: list[str]) -> Iterator[Checkpoint]:
+    """Yield the checkpoints that are whole, newest first; each that is not adds a line to
+    `damaged`. Raises UserError with those lines at the end, if there was any checkpoint."""
     for checkpoint in checkpoints(run):
-        reason = unreadable.get(checkpoint.step) or checkpoint.integrity_error()
-        if reason is None:
-            return checkpoint, damaged
-        damaged.append(f"{checkpoint.path} is damaged: {reason}")
+        if reason := checkpoint.integrity_error():
+            damaged.append(f"{checkpoint.path} is damaged: {reason}")
+        else:
+            yield checkpoint
     if damaged:
         raise UserError("\n".join([*damaged, f"{run}: no checkpoint is whole; start a new run"]))
-    return None, []
 
 
 def remove_checkpoints(run: Path, steps: Collection[int]) -> None:
-    """Remove the checkpoints of those steps."""
-    for checkpoint in checkpoints(run):
+    """Let the first process remove the checkpoints of those steps."""
+    for checkpoint in checkpoints(run) if is_first() else ():
         if checkpoint.step in steps:
             remove_directory(checkpoint.path)
 
@@ -217,12 +208,10 @@ def state_of(trainer: Trainer) -> State:
 
 
 def restore(trainer: Trainer, state: State) -> None:
-    """Restore a new trainer from `state_of`'s state, which does not include the weights. Raises
+    """Restore a trainer from `state_of`'s state; its policy has its weights already. Raises
     OtherRunError if its problems, its reference policy or its settings are not those of the other,
     and whatever else a state that is none leads to."""
-    values = state.values
-    config, then = trainer.config, values["settings"]
-    sources = ", ".join(config.data.sources)
+    config, then = trainer.config, state.values["settings"]
     now = computing_settings(config)
     for key in dict.fromkeys([*now, *then]):
         if now.get(key) != then.get(key):
@@ -230,12 +219,13 @@ def restore(trainer: Trainer, state: State) -> None:
                 f"config.yaml was edited: {key} is {shown(now.get(key))} there, and the run "
                 f"computes with {shown(then.get(key))}; put it back, or start a new run"
             )
-    for name, own, changed in (
-        ("problems", trainer.problems_digest, f"the problems of {sources}, or prompts"),
-        ("start", trainer.start_digest, f"the weights of {config.model}, the reference policy,"),
-    ):
-        if values[name] != own:
-            raise OtherRunError(
-                f"{changed} are not those that the run began with; restore them, or start a new run"
-            )
+    changed = None
+    if state.values["problems"] != trainer.problems_digest:
+        changed = f"the problems of {', '.join(config.data.sources)}, or prompts"
+    elif state.values["start"] != trainer.start_digest:
+        changed = f"the weights of {config.model}, the reference policy,"
+    if changed is not None:
+        raise OtherRunError(
+            f"{changed} are not those that the run began with; restore them, or start a new run"
+        )
     trainer.load_state_dict(state)

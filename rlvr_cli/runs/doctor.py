@@ -4,7 +4,7 @@ import os
 import platform
 import re
 import shutil
-from collections.abc import Iterator
+from collections import defaultdict
 from importlib import metadata
 from pathlib import Path
 
@@ -15,7 +15,6 @@ from rlvr_cli import __version__
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import GIB
-from rlvr_cli.core.types import by_key
 from rlvr_cli.model.loading import TINY, default_device, model_directory
 from rlvr_cli.rollout.memory import memory_free
 from rlvr_cli.rollout.plan import choose_engine
@@ -39,61 +38,53 @@ _USES = {
 
 def examine(display: Display) -> None:
     """Say what the installation has and lacks. Raises UserError if the default run cannot run."""
+    device = f"cpu, {os.cpu_count()} cores"
+    if default_device() == "cuda":
+        card = torch.cuda.get_device_properties(0)
+        memory = f"{card.total_memory / GIB:.0f} GiB each"
+        device = f"{torch.cuda.device_count()} x {card.name}, {memory}"
+    elif torch.backends.mps.is_available():
+        device += "; Apple's GPU is not used"
     display.say("rlvr", f"{__version__}, Python {platform.python_version()}, {platform.platform()}")
-    display.say("device", _device())
+    display.say("device", device)
     display.say("engine", "{0.name} ({0.reason})".format(choose_engine("auto")))
     display.say("verifiers", "rlvr's own; no other distribution has their name")
-    memory, disk = memory_free(torch.device("cpu"), 0.0) / GIB, shutil.disk_usage(".").free / GIB
-    display.say("free", f"{memory:.1f} GiB of memory; {disk:.1f} GiB on the disk of this directory")
-    wrong = _missing_files()
+    free, disk = memory_free(torch.device("cpu"), 0.0) / GIB, shutil.disk_usage(".").free / GIB
+    display.say("free", f"{free:.1f} GiB of memory; {disk:.1f} GiB on the disk of this directory")
+    paths = [Path(model_directory(TINY)) / name for name in _FILES]
+    again = f"pip install --force-reinstall {_DISTRIBUTION}"
+    wrong = [f"{path} is missing: {again}" for path in paths if not path.is_file()]
     if disk < _DISK_GIB or not os.access(".", os.W_OK):
         wrong.append(f"a run needs {_DISK_GIB} GiB in a directory that can be written: go to one")
-    found = by_key(_requirements(), lambda one: one[0])
-    core = found.pop("", [])
-    listed = ", ".join(text for _, text, _ in core)
-    display.say("libraries", listed or "not installed by pip: not known")
-    lacks = [text for _, text, is_met in core if not is_met]
-    wrong += [f"{text}: pip install --upgrade {_DISTRIBUTION}" for text in lacks]
-    for extra, libraries in found.items():
-        if missing := [text for _, text, is_met in libraries if not is_met]:
-            install = f"pip install '{_DISTRIBUTION}[{extra}]'"
-            display.say("", f"for {_USES.get(extra, extra)}: {', '.join(missing)}; {install}")
+    has, lacks = _libraries()
+    display.say("libraries", ", ".join(has) or "not installed by pip: not known")
+    wrong += [f"{text}: pip install --upgrade {_DISTRIBUTION}" for text in lacks.pop("", [])]
+    for extra, missing in lacks.items():
+        install = f"pip install '{_DISTRIBUTION}[{extra}]'"
+        display.say("", f"for {_USES.get(extra, extra)}: {', '.join(missing)}; {install}")
     if wrong:
         raise UserError("\n".join(wrong))
     display.result("doctor", "the default run can run: rlvr train --algo dapo")
 
 
-def _device() -> str:
-    if default_device() == "cuda":
-        card = torch.cuda.get_device_properties(0)
-        count = torch.cuda.device_count()
-        return f"{count} x {card.name}, {card.total_memory / GIB:.0f} GiB each"
-    unused = "; Apple's GPU is not used" if torch.backends.mps.is_available() else ""
-    return f"cpu, {os.cpu_count()} cores{unused}"
-
-
-def _missing_files() -> list[str]:
-    """Say which files of the built-in policy are not there."""
-    paths = [Path(model_directory(TINY)) / name for name in _FILES]
-    again = f"pip install --force-reinstall {_DISTRIBUTION}"
-    return [f"{path} is missing: {again}" for path in paths if not path.is_file()]
-
-
-def _requirements() -> Iterator[tuple[str, str, bool]]:
-    """Yield the extra ("" for none), the name with its version and range, and whether it is met,
-    for each requirement that this installation was made with."""
+def _libraries() -> tuple[list[str], dict[str, list[str]]]:
+    """Return the libraries that every installation needs, with their versions, and what is missing
+    or out of range by its extra ("" for none)."""
+    has, lacks = list[str](), defaultdict[str, list[str]](list)
     try:
         lines = metadata.requires(_DISTRIBUTION) or []
     except metadata.PackageNotFoundError:
-        return
+        lines = []
     for line in lines:
-        asked = Requirement(line)
-        extra = re.search(r"extra == ['\"](.+?)['\"]", line)
+        asked, extra = Requirement(line), re.search(r"extra == ['\"](.+?)['\"]", line)
         try:
             version = metadata.version(asked.name)
+            is_met = asked.specifier.contains(version, prereleases=True)
+            text = f"{asked.name} {version}" + ("" if is_met else f" is not {asked.specifier}")
         except metadata.PackageNotFoundError:
-            yield extra[1] if extra else "", f"{asked.name} is not installed", False
-            continue
-        is_met = asked.specifier.contains(version, prereleases=True)
-        outside = "" if is_met else f" is not {asked.specifier}"
-        yield extra[1] if extra else "", f"{asked.name} {version}{outside}", is_met
+            text, is_met = f"{asked.name} is not installed", False
+        if extra is None:
+            has.append(text)
+        if not is_met:
+            lacks[extra[1] if extra else ""].append(text)
+    return has, lacks

@@ -16,19 +16,39 @@ from rlvr_cli.core.yaml_text import load_yaml
 from rlvr_cli.evaluation.fingerprint import judging, model_hash
 from rlvr_cli.model.adapter import is_adapter
 from rlvr_cli.model.loading import DEFAULTS_FILE, TINY, load_model, model_files
-from rlvr_cli.runs.checkpoint import Checkpoint, checkpoints, latest_valid, load_weights
+from rlvr_cli.runs.checkpoint import Checkpoint, checkpoints, load_weights, whole_checkpoints
 from rlvr_cli.runs.narration import in_words
 
 _LARGEST = 1 << 24
-_UNKNOWN = "unknown: see the start model"
+"""Bytes of a summary, or of a start model's card."""
+_CARD = """\
+---
+base_model: {model}
+license: {license}
+tags: ["rlvr"]
+---
+# {title}
+
+| held-out problems of {held_out} | pass@1 [95 %] |
+| --- | --- |
+{measured}
+
+Prompts are put as `{data.prompt}`, answers judged as `{data.answer_format}` by rules {rules}. \
+Files of the model: SHA-256 {digest}.
+
+Made with `rlvr train --config FILE`, with this FILE:
+
+```yaml
+{config}```
+"""
 
 
 def write_export(
     run: Path, step: str, dtype: str, out: Path | None, push: str | None, display: Display
 ) -> None:
     """Run `rlvr export`. Raises UserError for a run, a step or a directory that cannot be."""
-    config = resolve(run_layer(run, "export"))
-    checkpoint = _chosen(run, step)
+    config, summary = resolve(run_layer(run, "export")), _summary(run)
+    checkpoint = _chosen(run, step, summary)
     target = out or run / f"export-{checkpoint.step}"
     if target.exists():
         raise UserError(f"--out {target}: it exists already; name another directory")
@@ -40,21 +60,46 @@ def write_export(
         policy.model.to(getattr(torch, dtype)).save_pretrained(directory)
         policy.tokenizer.save_pretrained(directory)
         shutil.copyfile(checkpoint.path / DEFAULTS_FILE, directory / DEFAULTS_FILE)
-        card = _card(run, config, checkpoint.step, model_hash(directory))
+        card = _card(config, checkpoint.step, summary, model_hash(directory))
         (directory / "README.md").write_text(card, encoding="utf-8")
 
     make_directory(target, fill)
     display.result("export", f"step {checkpoint.step} of {run} in {dtype}: {target}")
-    if push is not None:
-        display.result("pushed", _pushed(target, push))
+    if push is None:
+        return
+
+    from huggingface_hub import HfApi
+
+    try:
+        api = HfApi()
+        url = api.create_repo(push, exist_ok=True).url
+        api.upload_folder(repo_id=push, folder_path=target)
+    except Exception as error:  # whatever a hub may answer
+        reason = " ".join(str(error).split())[:300]
+        raise UserError(f"--push {push}: {reason}; what was written stays in {target}") from None
+    display.result("pushed", str(url))
 
 
-def _chosen(run: Path, step: str) -> Checkpoint:
+def _summary(run: Path) -> dict[str, Any]:
+    """Read what the run measured; empty where that cannot be read."""
+    try:
+        found = parse_json(read_regular(run / "summary.json", _LARGEST))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _chosen(run: Path, step: str, summary: dict[str, Any]) -> Checkpoint:
     """Return the checkpoint that `best`, `last` or a number names."""
     if step == "last":
-        found, _ = latest_valid(run)
+        found = next(whole_checkpoints(run, []), None)
     else:
-        number = _best(run) if step == "best" else step
+        best = summary.get("best")
+        if step == "best" and not isinstance(best, dict):
+            raise UserError(
+                f"--step best: {run} measured no step; set eval.every in training, or take last"
+            )
+        number = str(best.get("step")) if step == "best" and best else step
         found = next((one for one in checkpoints(run) if str(one.step) == number), None)
     if found is None:
         kept = ", ".join(str(one.step) for one in checkpoints(run)) or "none"
@@ -64,66 +109,28 @@ def _chosen(run: Path, step: str) -> Checkpoint:
     return found
 
 
-def _best(run: Path) -> str:
-    best = _summary(run).get("best")
-    if not isinstance(best, dict):
-        raise UserError(
-            f"--step best: {run} measured no step; set eval.every in training, or take last"
-        )
-    return str(best.get("step"))
-
-
-def _summary(run: Path) -> dict[str, Any]:
-    try:
-        found = parse_json(read_regular(run / "summary.json", _LARGEST))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _card(run: Path, config: Config, step: int, digest: str) -> str:
+def _card(config: Config, step: int, summary: dict[str, Any], digest: str) -> str:
     """Return the model card: where it comes from, what it was measured with, how to make it."""
+    measured = []
+    for when in ("before", "after"):
+        found = summary.get(when) or {}
+        try:
+            sets = {name: in_words(one) for name, one in found.get("sets", {"": found}).items()}
+        except (KeyError, TypeError, ValueError, AttributeError):  # edited by hand
+            sets = {"": in_words(None)}
+        measured += [f"| {when} training{name and f', {name}'} | {sets[name]} |" for name in sets]
     trained_on = ", ".join(config.data.sources)
-    sets = config.eval.sources
-    measured = [
-        f"| {when} training{name and f', {name}'} | {found} |"
-        for when in ("before", "after")
-        for name, found in _measured(run, when).items()
-    ]
-    head = {"base_model": config.model, "license": _license(config.model), "tags": ["rlvr"]}
-    return "\n".join(
-        [
-            "---",
-            *(f"{key}: {json.dumps(value)}" for key, value in head.items()),
-            "---",
-            f"# {config.model} after {step} steps of {config.algo} on {trained_on}",
-            "",
-            f"| held-out problems of {', '.join(sets) or trained_on} | pass@1 [95 %] |",
-            "| --- | --- |",
-            *measured,
-            "",
-            f"Prompts are put as `{config.data.prompt}`, answers judged as "
-            f"`{config.data.answer_format}` by rules "
-            f"{json.dumps(judging(config.data.answer_format or 'any'))}. Files of the "
-            f"model: SHA-256 {digest}.",
-            "",
-            "Made with `rlvr train --config FILE`, with this FILE:",
-            "",
-            "```yaml",
-            as_yaml(config).rstrip(),
-            "```",
-            "",
-        ]
+    return _CARD.format(
+        model=json.dumps(config.model),
+        license=json.dumps(_license(config.model)),
+        title=f"{config.model} after {step} steps of {config.algo} on {trained_on}",
+        held_out=", ".join(config.eval.sources) or trained_on,
+        measured="\n".join(measured),
+        data=config.data,
+        rules=json.dumps(judging(config.data.answer_format or "any")),
+        digest=digest,
+        config=as_yaml(config),
     )
-
-
-def _measured(run: Path, when: str) -> dict[str, str]:
-    """Return what the run's summary says of each held-out set, by name."""
-    found = _summary(run).get(when) or {}
-    try:
-        return {name: in_words(one) for name, one in found.get("sets", {"": found}).items()}
-    except (KeyError, TypeError, ValueError, AttributeError):  # edited by hand
-        return {"": in_words(None)}
 
 
 def _license(model: str) -> str:
@@ -134,19 +141,5 @@ def _license(model: str) -> str:
         text = read_regular(model_files(model) / "README.md", _LARGEST).decode()
         found = load_yaml(text.split("---")[1]).get("license")
     except (UserError, OSError, ValueError, IndexError, AttributeError):
-        return _UNKNOWN
-    return found if isinstance(found, str) else _UNKNOWN
-
-
-def _pushed(directory: Path, name: str) -> str:
-    """Upload the directory; return its address."""
-    from huggingface_hub import HfApi
-
-    try:
-        api = HfApi()
-        url = api.create_repo(name, exist_ok=True).url
-        api.upload_folder(repo_id=name, folder_path=directory)
-    except Exception as error:  # whatever a hub may answer
-        reason = " ".join(str(error).split())[:300]
-        raise UserError(f"--push {name}: {reason}; what was written stays in {directory}") from None
-    return str(url)
+        found = None
+    return found if isinstance(found, str) else "unknown: see the start model"

@@ -4,27 +4,33 @@ import shlex
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from itertools import chain
 from typing import Any
 
+from rlvr_cli.config import as_yaml
 from rlvr_cli.console.curves import draw_curves
 from rlvr_cli.console.display import Display
 from rlvr_cli.console.steps import StepLines
 from rlvr_cli.console.tables import by_level
-from rlvr_cli.core.errors import EngineError, RunStoppedError, UserError
+from rlvr_cli.core.errors import EngineError, Finding, RunStoppedError, UserError
 from rlvr_cli.core.files import write_atomically
 from rlvr_cli.core.jsonl import write_jsonl_line
 from rlvr_cli.core.signals import Interrupts, asked
+from rlvr_cli.core.text import shortened
 from rlvr_cli.data.rows import response_row
-from rlvr_cli.ranks.group import decided, is_first, meet, world
+from rlvr_cli.ranks.group import by_the_first, decided, is_first, meet, world
 from rlvr_cli.runs import narration
 from rlvr_cli.runs.checkpoint import (
+    Checkpoint,
+    OtherRunError,
     State,
     checkpoints,
+    load_weights,
     prunable,
     remove_checkpoints,
+    restore,
     save_checkpoint,
     state_of,
 )
@@ -35,7 +41,7 @@ from rlvr_cli.training.throughput import run_throughput
 from rlvr_cli.training.trainer import Trainer
 
 _SAVING_SHARE = 0.05
-_ERRORS = "error.txt"
+"""The share of the time that saving may take where no interval is asked for."""
 
 
 class RunLifecycle:
@@ -44,48 +50,95 @@ class RunLifecycle:
     def __init__(
         self, trainer: Trainer, run: Run, display: Display, trackers: Sequence[str] = ()
     ) -> None:
-        self.trainer, self.run, self.display, self.trackers = trainer, run, display, trackers
+        self.trainer, self.run, self.display = trainer, run, display
+        self.trackers = trackers if is_first() else ()
         self.history: list[dict[str, Any]] = []
         self.before: dict[str, Any] | None = None
         self.best: dict[str, Any] | None = None
         self.seconds = 0.0
         """Of the run before this session."""
-        self._started = time.monotonic()
+        self._started = self._saved_at = time.monotonic()
         self._state: State | None = None
-        self._saved, self._saved_at = 0, self._started
-        self._saving_takes = 0.0
+        self._saved, self._saving_takes = 0, 0.0
 
-    def resume(self, history: list[dict[str, Any]], progress: dict[str, Any]) -> None:
-        """Restore history and progress of an earlier session."""
-        self.history, self._saved = history, self.trainer.step
-        self.before, self.best = progress["before"], progress["best"]
-        self.seconds = progress["seconds"]
+    def resume(
+        self, newest: Checkpoint | None, older: Iterator[Checkpoint], damaged: list[str]
+    ) -> None:
+        """Put trainer and run directory where they were at the newest checkpoint, at an `older` one
+        where it cannot be read, or at the start where there is none; say what was `damaged`.
+        Raises UserError if none can be read, or if it is of another run."""
+        trainer, directory, warn = self.trainer, self.run.directory, self.display.warn
+        while newest is not None:
+            try:
+                state = newest.load_state()
+                load_weights(newest, trainer.session.policy.model)
+                restore(trainer, state)
+            except (OtherRunError, MemoryError):
+                raise
+            except Exception as error:  # whatever a state may hold
+                reason = f"{type(error).__name__}: {shortened(' '.join(str(error).split()))}"
+                damaged.append(f"{newest.path} is damaged: it cannot be read ({reason})")
+                newest = next(older)
+                continue
+            progress, self._saved = state.values["progress"], trainer.step
+            self.before, self.best = progress["before"], progress["best"]
+            self.seconds = progress["seconds"]
+            break
+        for line in damaged:
+            warn(line)
+        step = trainer.step
+        newer = {other.step for other in checkpoints(directory) if other.step > step}
+        remove_checkpoints(directory, newer)
+        if newest is not None and (changed := self.run.rollouts_error(step)):
+            warn(f"{directory}/rollouts: not as the run wrote it: {changed}")
+        self.history = self.run.truncate_to(step)
+        if len(self.history) < step:
+            warn(
+                f"{directory}/metrics.jsonl: {len(self.history)} of {step} steps can be read; "
+                "guards and curves go without the others"
+            )
+        where = (
+            f"from the end of step {step}" if step else "no step was saved yet, so from the start"
+        )
+        self.display.say("resume", f"{directory}: {where}")
+        by_the_first(lambda: write_atomically(directory / "config.yaml", as_yaml(trainer.config)))
 
     def run_to_end(self) -> None:
         """Train to the last step, measuring before and after. Raises UserError, EngineError,
         RunStoppedError or KeyboardInterrupt where it ends early; it can then be resumed."""
         try:
             self._run_to_end()
-        except BrokenPipeError:
-            self._rescue()
-            self.display.result("resume", f"nobody reads stdout any more; {self._resume_hint()}")
-            raise
-        except (UserError, EngineError) as error:
-            self._rescue()
-            raise type(error)(f"{error}; {self._resume_hint()}") from None
-        except OSError as error:
-            reason = f"{error.filename or self.run.directory}: {error.strerror}"
-            raise UserError(
-                f"the run cannot be written, {reason}; what is on disk is good: "
-                f"{self._resume_hint()}"
-            ) from None
         except RunStoppedError:
             raise
-        except Exception as error:  # an engine, a driver, a fault of ours
-            if asked():  # of several processes another has ended, and so all were told to
+        except Exception as error:
+            nobody_reads = isinstance(error, BrokenPipeError)
+            if isinstance(error, OSError) and not nobody_reads:
+                where = f"{error.filename or self.run.directory}: {error.strerror}"
+                raise UserError(
+                    f"the run cannot be written, {where}; what is on disk is good: "
+                    f"{self._resume_hint()}"
+                ) from None
+            is_known = nobody_reads or isinstance(error, UserError | EngineError)
+            if not is_known and asked():
+                # Of several processes another has ended, and so all were told to.
                 raise KeyboardInterrupt from None
-            self._rescue()
-            raise UserError(self._reported(error)) from None
+            with suppress(Exception):  # as far as the disk allows
+                self._save_together()
+            if nobody_reads:
+                hint = f"nobody reads stdout any more; {self._resume_hint()}"
+                self.display.result("resume", hint)
+                raise
+            if is_known:
+                raise type(error)(f"{error}; {self._resume_hint()}") from None
+            # An engine, a driver, a fault of ours: its traceback goes to a file.
+            path = self.run.directory / "error.txt"
+            with suppress(OSError):
+                write_atomically(path, "".join(traceback.format_exception(error)))
+            reason = " ".join(str(error).split()) or "no reason given"
+            raise UserError(
+                f"step {self.trainer.step + 1} failed: {type(error).__name__}: {reason} "
+                f"(see {path}); {self._resume_hint()}"
+            ) from None
 
     def _run_to_end(self) -> None:
         try:
@@ -96,8 +149,7 @@ class RunLifecycle:
                 with interrupts.interruptible():
                     after = self._measured("after")
         except KeyboardInterrupt:
-            if meet():
-                self._save()
+            self._save_together()
             self._conclude("interrupted after")
             self.display.result("resume", self._resume_hint())
             raise
@@ -107,23 +159,22 @@ class RunLifecycle:
         self._conclude("done:", after)
 
     def _train(self, interrupts: Interrupts) -> None:
-        config, steps = self.trainer.config, self.trainer.config.steps
-        lines = StepLines(self.display, steps, bool(self.trainer.held_out and config.eval.every))
-        place, first = self.run.directory, self.trainer.step + 1
-        trackers = self.trackers if is_first() else ()
+        trainer, config, steps = self.trainer, self.trainer.config, self.trainer.config.steps
+        lines = StepLines(self.display, steps, bool(trainer.held_out and config.eval.every))
+        mirrored = self.trackers, self.run.directory, config, trainer.step + 1, self.display.warn
         with (
-            closing(Mirrors(trackers, place, config, first, self.display.warn)) as mirrors,
-            self.display.progress("training", steps, done=self.trainer.step) as bar,
+            closing(Mirrors(*mirrored)) as mirrors,
+            self.display.progress("training", steps, done=trainer.step) as bar,
         ):
-            self.trainer.watch = bar.enter
-            for result in self.trainer.train_steps(interrupts.interruptible):
+            trainer.watch = bar.enter
+            for result in trainer.train_steps(interrupts.interruptible):
                 self.run.record(result)
                 metrics, rollouts = result.metrics, (one.rollouts for one in result.sampled)
                 mirrors.send(metrics, map(response_row, chain.from_iterable(rollouts)))
                 self.history.append(metrics)
                 is_best = self._note_best(metrics)
                 self._state = self._snapshot()
-                findings = check(self.history, config.guards)
+                findings = self._findings()
                 stop = next((finding.text for finding in findings if finding.is_error), None)
                 if decided(self._is_due()) or is_best or stop:
                     self._save()
@@ -136,13 +187,22 @@ class RunLifecycle:
                 if stop:
                     raise RunStoppedError(f"{stop}; {self._resume_hint()}")
         self._save()
-        if self.trainer.stopped and (refill := config.algorithm.filter):
-            raise RunStoppedError(
+
+    def _findings(self) -> list[Finding]:
+        """Return what is wrong with the newest step: errors stop the run."""
+        findings, refill = (
+            check(self.history, self.trainer.config.guards),
+            self.trainer.config.algorithm.filter,
+        )
+        if self.trainer.stopped and refill:
+            text = (
                 f"step {self.trainer.step}: {refill.max_gen_batches} generation batches did not "
                 "fill the batch with mixed groups (algorithm.filter.on_cap stop); for a new run "
                 "take easier or harder problems, more samples (-n) or "
-                f"algorithm.filter.max_gen_batches; {self._resume_hint()}"
+                "algorithm.filter.max_gen_batches"
             )
+            findings.append(Finding(text, is_error=True))
+        return findings
 
     def _snapshot(self) -> State:
         state = state_of(self.trainer)
@@ -152,21 +212,24 @@ class RunLifecycle:
 
     def _save(self) -> None:
         """Save the end of the newest step, unless it is saved already or no longer in memory."""
-        step, state = self.trainer.step, self._state
-        if state is None or step == self._saved or not self.trainer.settled:
+        trainer, state, directory = self.trainer, self._state, self.run.directory
+        if state is None or trainer.step == self._saved or not trainer.settled:
             return
-        if state.values["step"] != step:  # stopped between a step's end and its snapshot
+        if state.values["step"] != trainer.step:  # stopped between a step's end and its snapshot
             return
         started = time.monotonic()
-        trainer, directory = self.trainer, self.run.directory
-        save_checkpoint(directory, step, trainer.session.policy, trainer.config, state)
-        self._saved = step
-        if is_first():
-            steps = [checkpoint.step for checkpoint in checkpoints(directory)]
-            best = self.best["step"] if self.best else None
-            remove_checkpoints(directory, prunable(steps, trainer.config.checkpoint.keep, best))
+        save_checkpoint(directory, trainer.step, trainer.session.policy, trainer.config, state)
+        self._saved = trainer.step
+        steps = [checkpoint.step for checkpoint in checkpoints(directory)]
+        best = self.best["step"] if self.best else None
+        remove_checkpoints(directory, prunable(steps, trainer.config.checkpoint.keep, best))
         self._saved_at = time.monotonic()
         self._saving_takes = self._saved_at - started
+
+    def _save_together(self) -> None:
+        """Save the end of the newest step, unless a process failed alone: all write a part."""
+        if meet():
+            self._save()
 
     def _is_due(self) -> bool:
         """Return whether to save: at the steps that `every` names, else where it takes a small
@@ -177,12 +240,6 @@ class RunLifecycle:
         is_cheap = settings.every is None and self._saving_takes <= _SAVING_SHARE * since
         return is_cheap or since >= 60 * settings.minutes
 
-    def _rescue(self) -> None:
-        """Save the last whole step after a failure, if disk allows and no process failed alone."""
-        with suppress(Exception):
-            if meet():
-                self._save()
-
     def _note_best(self, metrics: dict[str, Any]) -> bool:
         """Record the step if it is the best measured so far, and return whether it is."""
         found = metrics.get("held_out_pass@1")
@@ -192,21 +249,20 @@ class RunLifecycle:
         return True
 
     def _measured(self, when: str) -> dict[str, Any] | None:
+        """Measure the held-out sets and say their figures; return those of the first set, with all
+        of them by name as `sets` if there are several."""
         if not self.trainer.held_out:
             return None
         with self.display.progress("measuring", len(self.trainer.held_out)) as bar:
             self.trainer.watch = lambda *_: bar.tick()
             groups, found = self.trainer.measure()
         self.run.write_rollouts(f"held-out-{when}", groups)
-        figures: dict[str, Any] = {}
         for name, of_set in found.items():
             said = f"{narration.in_words(of_set)} {when} training ({of_set['settings']})"
             self.display.say("pass@1", f"{name}: {said}" if name else said)
             narration.warn_of_unjudged(of_set, self.display)
-            figures = figures or dict(of_set)
-            if name:
-                figures.setdefault("sets", {})[name] = of_set
-        return figures
+        first = dict(next(iter(found.values())))
+        return first if "" in found else first | {"sets": found}
 
     def _resume_hint(self) -> str:
         words = ["rlvr", "train", "--resume", str(self.run.directory)]
@@ -216,7 +272,7 @@ class RunLifecycle:
 
     def _conclude(self, how: str, after: dict[str, Any] | None = None) -> None:
         """Write the summary and report the results."""
-        steps, directory = self.trainer.step, self.run.directory
+        steps, directory, say = self.trainer.step, self.run.directory, self.display.say
         minutes = (self.seconds + time.monotonic() - self._started) / 60
         figures = run_throughput(self.history)
         summary = {
@@ -242,20 +298,8 @@ class RunLifecycle:
             if levels[0].keys() == levels[1].keys() != set():
                 self.display.table(by_level(*levels))
         if self.best:
-            self.display.say(
-                "best", f"pass@1 {self.best['pass@1']:.3f} at checkpoints/step-{self.best['step']}"
-            )
+            place = f"checkpoints/step-{self.best['step']}"
+            say("best", f"pass@1 {self.best['pass@1']:.3f} at {place}")
         self.display.result("run", f"{how} {steps} steps, {minutes:.2f} minutes; {directory}")
         if self._saved:
             narration.say_what_is_next(self.trainer, directory, self.display)
-
-    def _reported(self, error: Exception) -> str:
-        """Return the error in one line; write its traceback to a file."""
-        path = self.run.directory / _ERRORS
-        with suppress(OSError):
-            write_atomically(path, "".join(traceback.format_exception(error)))
-        reason = " ".join(str(error).split()) or "no reason given"
-        return (
-            f"step {self.trainer.step + 1} failed: {type(error).__name__}: {reason} "
-            f"(see {path}); {self._resume_hint()}"
-        )

@@ -80,32 +80,30 @@ def say_throughput(figures: Mapping[str, Any], display: Display) -> None:
 
 def warn_of_outcome(trainer: Trainer, history: Sequence[dict[str, Any]], display: Display) -> None:
     """Warn if a run learned nothing, or skipped steps."""
-    steps = len(history)
-    short = sum(metrics["no_update"] == "batch not full" for metrics in history)
-    without_signal = sum(metrics["no_update"] == "no signal" for metrics in history)
-    refill = trainer.config.algorithm.filter
+    reasons, steps = Counter(metrics["no_update"] for metrics in history), len(history)
+    short, refill = reasons["batch not full"], trainer.config.algorithm.filter
     if short and refill and not trainer.stopped:
         display.warn(
             f"{short} of {steps} steps made no update: {refill.max_gen_batches} generation batches "
             "did not fill the batch with mixed groups (algorithm.filter.max_gen_batches)"
         )
+    silent = [metrics for metrics in history if metrics["no_update"] == "no signal"]
     cause = "nothing set right responses apart from wrong ones"
-    if any(metrics["mixed_share"] for metrics in history if metrics["no_update"] == "no signal"):
+    if any(metrics["mixed_share"] for metrics in silent):
         cause = (
             "all responses of a group had one reward, right or wrong (reward/… in metrics.jsonl)"
         )
-    if without_signal < steps or not steps:
-        if without_signal:
-            display.warn(f"{without_signal} of {steps} steps had no signal: {cause}")
-        return
-    verdicts: Counter[str] = Counter()
-    for metrics in history:
-        verdicts.update(metrics["verdicts"])
-    listed = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
-    display.warn(
-        f"no signal in {plural(steps, 'step')}: {cause} "
-        f"({listed}), so the policy has learned nothing of them: {MORE_SIGNAL}"
-    )
+    if 0 < len(silent) < steps:
+        display.warn(f"{len(silent)} of {steps} steps had no signal: {cause}")
+    elif silent:
+        verdicts: Counter[str] = Counter()
+        for metrics in silent:
+            verdicts.update(metrics["verdicts"])
+        listed = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
+        display.warn(
+            f"no signal in {plural(steps, 'step')}: {cause} "
+            f"({listed}), so the policy has learned nothing of them: {MORE_SIGNAL}"
+        )
 
 
 def say_what_is_next(trainer: Trainer, directory: Path, display: Display) -> None:

@@ -2,97 +2,104 @@
 
 import random
 import statistics
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
 
 from rlvr_cli.algorithm.group_filter import trains, with_signal
 from rlvr_cli.config import Config, DataConfig
-from rlvr_cli.core.errors import Finding
+from rlvr_cli.console.display import Display
+from rlvr_cli.core.errors import Finding, UserError
+from rlvr_cli.core.text import GIB
 from rlvr_cli.core.types import Group, Prompt
 from rlvr_cli.evaluation.metrics import rollout_metrics
+from rlvr_cli.model.policy import decoder_layers
+from rlvr_cli.ranks.group import decided, local_world
+from rlvr_cli.rollout.memory import Need, memory_free, memory_needed, smaller
 from rlvr_cli.rollout.sampler import response_seed
 from rlvr_cli.rollout.session import NO_TEMPLATE, Session, unreadable_golds
-from rlvr_cli.runs.fitting import check_memory, refuse_large_step
 from rlvr_cli.runs.guards import MORE_SIGNAL
-from verifiers import Attempt, Verdict, Verifier
 
-PROBE_PROBLEMS = 8
+_PROBLEMS = 8
+"""Those of the probe: some seconds' work, and enough to see a signal that is there."""
 _SHOWN = 600
+"""Characters of a prompt that is shown."""
+_WAYS = 3
+"""Ways to need less memory that are named."""
 _OFTEN = 0.5
+"""The share of responses cut off that is worth a warning."""
 _MANY = 100_000
 """Responses of a step that take long."""
 _FORMATS: dict[str | None, str] = {
     "think_answer": "<think>…</think><answer>…</answer>",
     "boxed": "\\boxed{…}",
 }
+Lines = Sequence[tuple[str, str]]
+"""What is observed, each with its label."""
 
 
-@dataclass(frozen=True)
-class Stage:
-    """The observations of one check as (label, text) lines, and its findings."""
-
-    lines: tuple[tuple[str, str], ...]
-    findings: Sequence[Finding]
-    has_signal: bool = True
-    """False where the probe found no responses to learn from."""
-
-
-def preflight(session: Session, prompts: Sequence[Prompt]) -> Iterator[Stage]:
+def preflight(session: Session, prompts: Sequence[Prompt], strict: bool, display: Display) -> None:
     """Check the data, then the memory, then a few responses of the policy, if it is to give any.
+    Raises UserError if the run cannot go well; `strict` counts a probe without a signal as such.
 
-    Each stage is yielded before the next begins, so that nothing long starts behind an error. The
-    probe's responses have seeds of their own: a run after it is the same as one without.
+    Nothing long starts behind an error. The probe's responses have seeds of their own: a run after
+    it is the same as one without.
     """
-    config, answer_format = session.plan.config, session.plan.answer_format
-    refuse_large_step(config)
-    yield _data_stage(session, prompts, config)
-    line, findings = check_memory(session)
-    yield Stage((("memory", line),), findings)
+    config = session.plan.config
+    settle(*_of_data(session, prompts), display)
+    needed, free = _memory(session, config)
+    settle(*of_memory(needed, free, _ways_to_fit(session, free)), display)
     if config.algorithm.reads_responses:
         return
-    groups = probe(session, prompts)
+    # As in training: sample, verify and reward responses to a few problems.
+    rng, few = random.Random(f"{config.seed}:preflight"), min(_PROBLEMS, len(prompts))
+    chosen = rng.sample(range(len(prompts)), few)
+    seeds = [response_seed(config.seed, "preflight", number) for number in chosen]
+    tried = [prompts[number] for number in chosen]
+    drawn = session.sampler.rollout(tried, session.plan.training, seeds)
+    groups = session.sampler.verify(tried, drawn, session.rewarder)
     kept = [group for group in groups if trains(group, config.algorithm)]
     learns = bool(with_signal(kept, config.algorithm)) and any(
         rollout.is_correct or rollout.rewards for group in kept for rollout in group.rollouts
     )
-    share = None if learns or answer_format == "any" else right_in_any_form(groups)
-    yield Stage(
-        (("probe", probe_line(groups, answer_format != "any")),),
-        probe_findings(groups, learns, config.data, share),
-        learns,
+    lines, findings = of_probe(groups, learns, config.data, session.plan.answer_format != "any")
+    if strict and not learns:
+        text = "a run like this would learn nothing: see the warning about the probe"
+        findings.append(Finding(text, is_error=True))
+    settle(lines, findings, display)
+
+
+def settle(lines: Lines, findings: Sequence[Finding], display: Display) -> None:
+    """Say what one check observed and found. Raises UserError if there is an error in it."""
+    for label, text in lines:
+        display.say(label, text)
+    for finding in findings:
+        if not finding.is_error:
+            display.warn(finding.text)
+    if errors := [finding.text for finding in findings if finding.is_error]:
+        raise UserError("\n".join(errors))
+
+
+def _of_data(session: Session, prompts: Sequence[Prompt]) -> tuple[Lines, list[Finding]]:
+    """Show the first prompt and the lengths, and find what is wrong with settings and problems."""
+    config, tokenizer, first = session.plan.config, session.policy.tokenizer, prompts[0]
+    half, text = _SHOWN // 2, first.text
+    text = text if len(text) <= _SHOWN else f"{text[:half]} … {text[-half:]}"
+    opened = "opens <think> by itself" if first.think_open else "leaves <think> to the policy"
+    stops = map(str, tokenizer.convert_ids_to_tokens(list(session.policy.stop_ids)))
+    lines = [("prompt", text), ("template", f"{opened}; a response ends with {' or '.join(stops)}")]
+    findings = settings_findings(config, len(prompts))
+    findings += template_findings(prompts, tokenizer.chat_template is not None)
+    if not config.algorithm.reads_responses:
+        bad = len(unreadable_golds(prompts, session.sampler.verifier))
+        lines.append(("golds", f"{len(prompts) - bad} of {len(prompts)} can be read"))
+        findings += gold_findings(bad, len(prompts))
+    lengths = [len(prompt.token_ids) for prompt in prompts]
+    text = (
+        f"prompts of {statistics.median(lengths):.0f} tokens (longest {max(lengths)}), responses "
+        f"of at most {config.rollout.max_tokens}, context {session.policy.context}"
     )
-
-
-def _data_stage(session: Session, prompts: Sequence[Prompt], config: Config) -> Stage:
-    trained = [] if config.algorithm.reads_responses else prompts
-    bad_golds = len(unreadable_golds(trained, session.sampler.verifier))
-    has_template = session.policy.tokenizer.chat_template is not None
-    golds = ("golds", f"{len(trained) - bad_golds} of {len(trained)} can be read")
-    return Stage(
-        (
-            ("prompt", shortened(prompts[0].text)),
-            ("template", _template_line(prompts[0], session)),
-            *([golds] if trained else []),
-            ("lengths", _lengths_line(prompts, session, config)),
-        ),
-        [
-            *settings_findings(config, len(prompts)),
-            *template_findings(prompts, has_template),
-            *gold_findings(bad_golds, len(trained)),
-        ],
-    )
-
-
-def probe(session: Session, prompts: Sequence[Prompt]) -> list[Group]:
-    """Sample, verify and reward responses to a few problems as in training."""
-    seed = session.plan.config.seed
-    chosen = random.Random(f"{seed}:preflight").sample(
-        range(len(prompts)), min(PROBE_PROBLEMS, len(prompts))
-    )
-    seeds = [response_seed(seed, "preflight", number) for number in chosen]
-    tried = [prompts[number] for number in chosen]
-    drawn = session.sampler.rollout(tried, session.plan.training, seeds)
-    return session.sampler.verify(tried, drawn, session.rewarder)
+    return [*lines, ("lengths", text)], findings
 
 
 def settings_findings(config: Config, problems: int) -> list[Finding]:
@@ -132,114 +139,106 @@ def template_findings(prompts: Sequence[Prompt], has_template: bool) -> list[Fin
     if not has_template:
         return [Finding(NO_TEMPLATE)]
     lost = sum(prompt.problem.problem.strip() not in prompt.text for prompt in prompts)
-    if not lost:
-        return []
-    return [
-        Finding(
-            f"the chat template leaves out or changes the text of {lost} of {len(prompts)} "
-            "problems: look at the prompt above; take a model with another template",
-            is_error=lost == len(prompts),
-        )
-    ]
+    text = (
+        f"the chat template leaves out or changes the text of {lost} of {len(prompts)} problems: "
+        "look at the prompt above; take a model with another template"
+    )
+    return [Finding(text, is_error=lost == len(prompts))] if lost else []
 
 
 def gold_findings(bad: int, problems: int) -> list[Finding]:
     """Find gold answers that the verifier cannot read, so that they never train."""
-    if not bad:
-        return []
-    return [
-        Finding(
-            f"{bad} of {problems} gold answers cannot be read, and their problems never "
-            "train: mend them, or cut the answer out with a YAML like those in datasets_cfg",
-            is_error=bad == problems,
-        )
+    text = (
+        f"{bad} of {problems} gold answers cannot be read, and their problems never train: mend "
+        "them, or cut the answer out with a YAML like those in datasets_cfg"
+    )
+    return [Finding(text, is_error=bad == problems)] if bad else []
+
+
+def fitted(session: Session) -> Session:
+    """Decide what `auto` leaves to the memory: layers are computed again where it is short."""
+    config = session.plan.config
+    if config.optim.checkpointing != "auto":
+        return session
+    needed, free = _memory(session, config)
+    is_short = decided(needed.peak > free and bool(decoder_layers(session.policy.model)))
+    optim = config.optim.model_copy(update={"checkpointing": "on" if is_short else "off"})
+    plan = replace(session.plan, config=config.model_copy(update={"optim": optim}))
+    return replace(session, plan=plan)
+
+
+def _memory(session: Session, config: Config) -> tuple[Need, int]:
+    """Return the memory needed, and the memory free but for what is loaded already."""
+    model, is_vllm = session.policy.model, session.plan.engine.name == "vllm"
+    loaded = {model, getattr(session.engine, "model", model)}
+    parameters = (p for one in loaded for p in one.parameters() if p.device == model.device)
+    held = sum(p.nbytes for p in parameters)
+    free = memory_free(model.device, config.rollout.gpu_share if is_vllm else 0.0)
+    if model.device.type == "cpu":
+        free //= local_world()
+    return memory_needed(model, config, is_vllm), free + held
+
+
+def _ways_to_fit(session: Session, free: int) -> Iterator[str]:
+    """Yield the settings that would fit, each with what it would need, cheapest first."""
+    for text, config in smaller(session.plan.config, session.policy.model):
+        if (peak := _memory(session, config)[0].peak) <= free:
+            yield f"{text} ({peak / GIB:.1f} GiB)"
+
+
+def of_memory(needed: Need, free: int, ways: Iterable[str]) -> tuple[Lines, list[Finding]]:
+    """Say what is needed by part and phase, and find a need for more than the `free` bytes, with
+    the first of the `ways` to need less."""
+    parts = {"always": needed.always, "to sample": needed.sampling, "to update": needed.updating}
+    listed = "; ".join(
+        f"{phase} " + ", ".join(f"{name} {size / GIB:.2f}" for name, size in part.items())
+        for phase, part in parts.items()
+        if part
+    )
+    line = f"{free / GIB:.1f} GiB free, at most {needed.peak / GIB:.2f} needed: {listed}"
+    if needed.peak <= free:
+        return [("memory", line)], []
+    otherwise = "take a smaller model, or lower --prompts, -n or --max-tokens"
+    text = (
+        f"about {needed.peak / GIB:.1f} GiB are needed and {free / GIB:.1f} GiB are free: "
+        f"{', or '.join(islice(ways, _WAYS)) or otherwise}"
+    )
+    return [("memory", line)], [Finding(text, is_error=needed.resident > free)]
+
+
+def of_probe(
+    groups: Sequence[Group], learns: bool, data: DataConfig, has_format: bool
+) -> tuple[Lines, list[Finding]]:
+    """Sum the probe up in a line, with the share in the format if one is required, and find a
+    policy that gives nothing to learn from, or hardly anything."""
+    metrics, found = rollout_metrics(groups), []
+    verdicts, right = metrics["verdicts"], metrics["format_share"]
+    responses = sum(verdicts.values())
+    parts = [
+        *([f"format right {right:.0%}"] if has_format else []),
+        f"correct {verdicts.get('correct', 0) / responses:.0%}",
+        f"mixed groups {metrics['mixed_share']:.0%}",
+        f"cut off {metrics['cut_off_share']:.0%}",
     ]
-
-
-def right_in_any_form(groups: Sequence[Group]) -> float:
-    """Return the share of responses that state the right answer, whatever their format."""
-    attempts = [
-        Attempt(rollout.text, group.prompt.problem.answer or "", group.prompt.think_open)
-        for group in groups
-        for rollout in group.rollouts
-    ]
-    with Verifier(format="any") as verifier:
-        found = verifier.verify_many(attempts)
-    return sum(one.verdict is Verdict.CORRECT for one in found) / max(1, len(found))
-
-
-def probe_findings(
-    groups: Sequence[Group], learns: bool, data: DataConfig, in_any_form: float | None
-) -> list[Finding]:
-    """Find a policy that gives nothing to learn from, or hardly anything.
-
-    `in_any_form` is the share of right responses whatever their form, None where any form counts.
-    """
-    found, metrics = [], rollout_metrics(groups)
-    verdicts = ", ".join(f"{n} {verdict}" for verdict, n in metrics["verdicts"].items())
+    own = {name: mean for name, mean in metrics.items() if name.startswith("reward/")}
+    parts += [f"{name} {mean:.3g}" for name, mean in own.items() if mean is not None]
+    line = f"{len(groups)} problems, {responses} responses: {', '.join(parts)}"
     if not learns:
+        listed = ", ".join(f"{n} {verdict}" for verdict, n in verdicts.items())
         found.append(
             f"the probe found no signal: on {len(groups)} problems nothing sets right responses "
-            f"apart from wrong ones ({verdicts}). Such a run learns nothing: {MORE_SIGNAL}"
+            f"apart from wrong ones ({listed}). Such a run learns nothing: {MORE_SIGNAL}"
         )
-    if in_any_form is not None and not metrics["format_share"]:
-        found.append(_missed_format(data, in_any_form))
+    if has_format and not right:
+        other = "" if data.prompt == "boxed" else " --set data.prompt=boxed"
+        found.append(
+            f"no response had the format {_FORMATS[data.answer_format]}, so none can be rewarded: "
+            f"judge any form with --set data.answer_format=any{other}, or take a model that writes "
+            "the format"
+        )
     if metrics["cut_off_share"] > _OFTEN:
         found.append(
             f"{metrics['cut_off_share']:.0%} of the responses were cut off at --max-tokens: raise "
             "it, or take a model whose responses end"
         )
-    return [Finding(text) for text in found]
-
-
-def _missed_format(data: DataConfig, in_any_form: float) -> str:
-    """Suggest what to do if no response had the required format."""
-    missed = f"no response had the format {_FORMATS[data.answer_format]}, so none can be rewarded"
-    if not in_any_form:
-        return f"{missed}, and none states the right answer in any form: take a stronger model"
-    other = "" if data.prompt == "boxed" else " --set data.prompt=boxed"
-    return (
-        f"{missed}, but {in_any_form:.0%} state the right answer in another form: judge any form "
-        f"with --set data.answer_format=any{other}, or take a model that writes the format"
-    )
-
-
-def probe_line(groups: Sequence[Group], has_format: bool) -> str:
-    """Summarize the probe in a line, with the share in the format if one is required."""
-    metrics = rollout_metrics(groups)
-    share = f"format right {metrics['format_share']:.0%}, " if has_format else ""
-    verdicts = metrics["verdicts"]
-    responses = sum(verdicts.values())
-    means = [
-        f", {name} {value:.3g}"
-        for name, value in metrics.items()
-        if name.startswith("reward/") and value is not None
-    ]
-    return (
-        f"{len(groups)} problems, {responses} responses: {share}"
-        f"correct {verdicts.get('correct', 0) / responses:.0%}, "
-        f"mixed groups {metrics['mixed_share']:.0%}, cut off {metrics['cut_off_share']:.0%}"
-        f"{''.join(means)}"
-    )
-
-
-def shortened(text: str) -> str:
-    """Return the text, its middle omitted if it is long."""
-    if len(text) <= _SHOWN:
-        return text
-    half = _SHOWN // 2
-    return f"{text[:half]} … {text[-half:]}"
-
-
-def _template_line(prompt: Prompt, session: Session) -> str:
-    opened = "opens <think> by itself" if prompt.think_open else "leaves <think> to the policy"
-    stops = session.policy.tokenizer.convert_ids_to_tokens(list(session.policy.stop_ids))
-    return f"{opened}; a response ends with {' or '.join(map(str, stops))}"
-
-
-def _lengths_line(prompts: Sequence[Prompt], session: Session, config: Config) -> str:
-    lengths = [len(prompt.token_ids) for prompt in prompts]
-    return (
-        f"prompts of {statistics.median(lengths):.0f} tokens (longest {max(lengths)}), responses "
-        f"of at most {config.rollout.max_tokens}, context {session.policy.context}"
-    )
+    return [("probe", line)], [Finding(text) for text in found]

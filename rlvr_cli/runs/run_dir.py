@@ -22,6 +22,7 @@ from rlvr_cli.core.files import (
     open_regular,
     read_manifest,
     reading,
+    refuse_links,
     remove,
     sha256,
     write_atomically,
@@ -30,7 +31,8 @@ from rlvr_cli.core.jsonl import bounded_lines, jsonl_line, parse_json
 from rlvr_cli.core.text import first_mistake
 from rlvr_cli.core.types import Group, Problem
 from rlvr_cli.data.rows import response_row
-from rlvr_cli.ranks.group import decided, gathered, is_first
+from rlvr_cli.model.loading import step_directories
+from rlvr_cli.ranks.group import by_the_first, decided, gathered, is_first, world
 from rlvr_cli.runs.stored import StoredProblem, read_metrics
 from rlvr_cli.training.record import StepResult
 
@@ -41,14 +43,17 @@ _NUMBER = re.compile(r"step-(\d{1,9})\Z", re.ASCII)
 
 class Run:
     """A run directory, held by this process until it ends or calls `close`; of several processes
-    the first alone holds it and writes. Raises UserError if another process holds it. Writing
-    raises OSError where that fails."""
+    the first alone holds it and writes. Raises UserError if another process holds it, or a part of
+    it lies elsewhere. Writing raises OSError where that fails."""
 
     def __init__(self, directory: Path) -> None:
         self.directory, self._rollouts = directory, directory / "rollouts"
         self._checksums: dict[str, str] = {}
         self._lock = lock_directory(directory) if is_first() else None
         _refuse_unless(directory.is_dir(), directory)
+        refuse_links(directory, ("rollouts", "checkpoints"))
+        names = [path.name for _, path in step_directories(directory)]
+        refuse_links(directory / "checkpoints", names)
 
     def close(self) -> None:
         """Release the directory for other processes."""
@@ -69,9 +74,8 @@ class Run:
 
     def write_rollouts(self, name: str, groups: Iterable[Group]) -> None:
         """Write `rollouts/NAME.jsonl`, one line per response, and its checksum."""
-        if not is_first():
-            return
-        self._keep(f"{name}.jsonl", "".join(rollout_lines(groups)))
+        if is_first():
+            self._keep(f"{name}.jsonl", "".join(rollout_lines(groups)))
 
     def _keep(self, name: str, text: str) -> None:
         write_atomically(self._rollouts / name, text)
@@ -94,43 +98,30 @@ class Run:
 
     def write_summary(self, summary: Mapping[str, Any], curves: str) -> None:
         """Write how the run went, for programs and for people."""
-        if not is_first():
-            return
-        text = json.dumps(summary, indent=2, ensure_ascii=False)
-        write_atomically(self.directory / "curves.txt", curves + "\n")
-        write_atomically(self.directory / "summary.json", text + "\n")
+        if is_first():
+            text = json.dumps(summary, indent=2, ensure_ascii=False)
+            write_atomically(self.directory / "curves.txt", curves + "\n")
+            write_atomically(self.directory / "summary.json", text + "\n")
 
     def truncate_to(self, step: int) -> list[dict[str, Any]]:
         """Truncate the files to the end of that step; return those metrics that can be read."""
-        return decided(self._truncate_to(step) if is_first() else None)
-
-    def _truncate_to(self, step: int) -> list[dict[str, Any]]:
-        self._rollouts.mkdir(exist_ok=True)
-        for part in (".", "rollouts", "checkpoints"):
-            clear_leftovers(self.directory / part)
-        later = self._after(step)
-        with suppress(OSError, ValueError):
-            self._checksums = read_manifest(self._rollouts)
-        for path in later:
-            self._checksums.pop(path.name, None)
-        write_atomically(self._rollouts / MANIFEST, json.dumps(self._checksums, indent=2))
-        for path in later:
-            remove(path)
-        remove(self.directory / "summary.json")
-        metrics = self.directory / "metrics.jsonl"
-        rows = [row for row in read_metrics(metrics) if row["step"] <= step]
-        write_atomically(metrics, "".join(map(jsonl_line, rows)))
-        return rows
-
-
-def refuse_unshared(directory: Path) -> None:
-    """Raise UserError if not all processes would see what one of them writes there."""
-    place = next(parent for parent in directory.absolute().parents if parent.is_dir())
-    with ExitStack() as stack:
-        name = None
+        rows: list[dict[str, Any]] = []
         if is_first():
-            name = Path(stack.enter_context(NamedTemporaryFile(dir=place, prefix=".")).name).name
-        _refuse_unless((place / decided(name)).exists(), directory)
+            self._rollouts.mkdir(exist_ok=True)
+            for part in (".", "rollouts", "checkpoints"):
+                clear_leftovers(self.directory / part)
+            later = self._after(step)
+            with suppress(OSError, ValueError):
+                self._checksums = read_manifest(self._rollouts)
+            for path in later:
+                self._checksums.pop(path.name, None)
+            write_atomically(self._rollouts / MANIFEST, json.dumps(self._checksums, indent=2))
+            for path in [*later, self.directory / "summary.json"]:
+                remove(path)
+            metrics = self.directory / "metrics.jsonl"
+            rows = [row for row in read_metrics(metrics) if row["step"] <= step]
+            write_atomically(metrics, "".join(map(jsonl_line, rows)))
+        return decided(rows)
 
 
 def _refuse_unless(is_seen: bool, directory: Path) -> None:
@@ -141,6 +132,28 @@ def _refuse_unless(is_seen: bool, directory: Path) -> None:
         )
 
 
+def refuse_place(directory: Path) -> None:
+    """Raise UserError for a directory that exists, or where not all processes would see what one of
+    them writes."""
+    if is_first() and directory.exists():
+        raise _taken(directory)
+    if world() == 1:
+        return
+    place = next(parent for parent in directory.absolute().parents if parent.is_dir())
+    with ExitStack() as stack:
+        name = None
+        if is_first():
+            name = Path(stack.enter_context(NamedTemporaryFile(dir=place, prefix=".")).name).name
+        _refuse_unless((place / decided(name)).exists(), directory)
+
+
+def _taken(directory: Path) -> UserError:
+    return UserError(
+        f"--out {directory}: it exists already; name another directory, remove it, or go on with "
+        f"--resume {directory}"
+    )
+
+
 def create_run(directory: Path, config: Config, problems: Iterable[Problem] | None = None) -> Run:
     """Create a run directory, with a copy of the problems if they cannot be read again. Raises
     UserError if it exists (nothing is ever overwritten) or cannot be made."""
@@ -149,21 +162,18 @@ def create_run(directory: Path, config: Config, problems: Iterable[Problem] | No
         (aside / "rollouts").mkdir()
         (aside / "config.yaml").write_text(as_yaml(config), encoding="utf-8")
         if problems is not None:
-            with (aside / PROBLEMS).open("w", encoding="utf-8") as file:
-                for problem in problems:
-                    file.write(json.dumps(vars(problem)) + "\n")
+            lines = (json.dumps(vars(problem)) + "\n" for problem in problems)
+            (aside / PROBLEMS).write_text("".join(lines), encoding="utf-8")
+
+    def make() -> None:
+        if directory.exists():
+            raise FileExistsError
+        make_directory(directory, fill)
 
     try:
-        if is_first():
-            if directory.exists():
-                raise FileExistsError
-            make_directory(directory, fill)
-        decided(None)
+        by_the_first(make)
     except FileExistsError:
-        raise UserError(
-            f"--out {directory}: it exists already; name another directory, remove it, or go on "
-            f"with --resume {directory}"
-        ) from None
+        raise _taken(directory) from None
     except OSError as error:
         raise UserError(f"--out {directory}: cannot be made ({error.strerror})") from None
     return Run(directory)

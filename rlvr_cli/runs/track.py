@@ -18,13 +18,9 @@ from rlvr_cli.core.settings import leaves
 _TABLE_EVERY, _ROWS = 10, 8
 _ID, _PROJECT = "track-id.txt", "rlvr"
 _COLUMNS = ("id", "sample", "verdict", "reward", "problem", "response")
-Row = Mapping[str, Any]
-
-
-Send = Callable[[int, Mapping[str, float], Sequence[Sequence[str]]], None]
-"""What a tracker is asked to queue: a step, its figures, some of its responses."""
+Send = Callable[[int, Mapping[str, float], list[list[str]]], None]
 Client = tuple[Send, Callable[[], None]]
-"""How to send a step to a tracker, and how to close it."""
+"""What queues a step, its figures and some of its responses, and what sends the rest and ends."""
 
 
 def _tensorboard(run: Path, name: str, settings: dict[str, Any], first: int) -> Client:
@@ -33,7 +29,7 @@ def _tensorboard(run: Path, name: str, settings: dict[str, Any], first: int) -> 
     writer: Any = SummaryWriter(str(run / "tensorboard"), purge_step=first)
     writer.add_text("settings", "".join(f"    {k}: {v}\n" for k, v in settings.items()))
 
-    def send(step: int, figures: Mapping[str, float], rows: Sequence[Sequence[str]]) -> None:
+    def send(step: int, figures: Mapping[str, float], rows: list[list[str]]) -> None:
         for key, value in figures.items():
             writer.add_scalar(key, value, step)
         if rows:
@@ -44,24 +40,17 @@ def _tensorboard(run: Path, name: str, settings: dict[str, Any], first: int) -> 
 
 
 def _wandb(run: Path, name: str, settings: dict[str, Any], first: int) -> Client:
-    limits = {"INIT_TIMEOUT": "30", "FINISH_TIMEOUT": "60", "FINISH_TIMEOUT_RAISES": "true"}
-    for key, value in {"SILENT": "true", **limits}.items():  # seconds; wandb's own: 90, for ever
+    wanted = {"PROJECT": _PROJECT, "SILENT": "true", "CONSOLE": "off"}
+    # Seconds; wandb's own are 90 and for ever.
+    wanted |= {"INIT_TIMEOUT": "30", "FINISH_TIMEOUT": "60", "FINISH_TIMEOUT_RAISES": "true"}
+    if not os.environ.get("WANDB_API_KEY") and not (Path.home() / ".netrc").exists():
+        wanted["MODE"] = "offline"
+    for key, value in wanted.items():
         os.environ.setdefault(f"WANDB_{key}", value)
     import wandb
 
-    is_known = os.environ.get("WANDB_API_KEY") or (Path.home() / ".netrc").exists()
-    mode: Any = os.environ.get("WANDB_MODE") or ("online" if is_known else "offline")
-    opened = wandb.init(
-        project=os.environ.get("WANDB_PROJECT", _PROJECT),
-        id=name,
-        name=run.name,
-        dir=str(run),
-        config=settings,
-        resume="allow",
-        mode=mode,
-        settings=wandb.Settings(silent=True, console="off"),
-    )
-    return _logged(wandb, opened), opened.finish
+    opened = wandb.init(id=name, name=run.name, dir=str(run), config=settings, resume="allow")
+    return _logging(wandb, opened)
 
 
 def _trackio(run: Path, name: str, settings: dict[str, Any], first: int) -> Client:
@@ -71,17 +60,17 @@ def _trackio(run: Path, name: str, settings: dict[str, Any], first: int) -> Clie
         vars(module)["print"] = lambda *said, **how: None  # stdout is data
     quiet: Any = {"auto_log_gpu": False, "auto_log_cpu": False}
     opened = trackio.init(_PROJECT, name, config=settings, resume="allow", **quiet)
-    return _logged(trackio, opened), opened.finish
+    return _logging(trackio, opened)
 
 
-def _logged(library: Any, opened: Any) -> Send:
-    """Return what sends to a library with the interface of wandb."""
+def _logging(library: Any, opened: Any) -> Client:
+    """Return the client of a library with the interface of wandb."""
 
-    def send(step: int, figures: Mapping[str, float], rows: Sequence[Sequence[str]]) -> None:
-        table = library.Table(columns=list(_COLUMNS), data=list(map(list, rows))) if rows else None
-        opened.log({**figures, **({"responses": table} if rows else {})}, step=step)
+    def send(step: int, figures: Mapping[str, float], rows: list[list[str]]) -> None:
+        table = {"responses": library.Table(columns=list(_COLUMNS), data=rows)} if rows else {}
+        opened.log({**figures, **table}, step=step)
 
-    return send
+    return send, opened.finish
 
 
 TRACKERS: dict[str, Callable[[Path, str, dict[str, Any], int], Client]] = {
@@ -116,23 +105,31 @@ class Mirrors:
         settings = dict(leaves(config.model_dump(mode="json")))
         for name in names:
             with self._guarded(name):
-                title = f"{run.resolve().name[-50:]}-{_identity(run)}"
-                self.clients[name] = TRACKERS[name](run, title, settings, first)
+                self.clients[name] = TRACKERS[name](run, self._name(), settings, first)
 
-    def send(self, metrics: Row, rows: Iterable[Row]) -> None:
+    def _name(self) -> str:
+        """Return the run's name with a random end, which is kept in its directory."""
+        try:
+            found = read_regular(self.run / _ID, 32).decode().strip()
+        except (OSError, ValueError):
+            found = ""
+        if not (len(found) == 8 and found.isalnum()):
+            found = uuid.uuid4().hex[:8]
+            write_atomically(self.run / _ID, found + "\n")
+        return f"{self.run.resolve().name[-50:]}-{found}"
+
+    def send(self, metrics: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> None:
         """Hand a step over; its first responses go along every so many steps."""
         if not self.clients:
             return
-        is_due = metrics["step"] % _TABLE_EVERY == 0
-        listed = [[str(r[key]) for key in _COLUMNS] for r in islice(rows, _ROWS if is_due else 0)]
-        figures = {
-            key: value
-            for key, value in metrics.items()
-            if isinstance(value, int | float) and not isinstance(value, bool) and key != "step"
-        }
+        step = metrics["step"]
+        numbers = {key: value for key, value in metrics.items() if type(value) in (int, float)}
+        figures = {key: value for key, value in numbers.items() if key != "step"}
+        first = islice(rows, 0 if step % _TABLE_EVERY else _ROWS)
+        listed = [[str(row[key]) for key in _COLUMNS] for row in first]
         for name, (send, _) in list(self.clients.items()):
             with self._guarded(name):
-                send(metrics["step"], figures, listed)
+                send(step, figures, listed)
 
     def close(self) -> bool:
         """Let each send what it has queued; return whether all was sent."""
@@ -150,20 +147,7 @@ class Mirrors:
             self.failed = True
             self.clients.pop(name, None)
             reason = " ".join(str(error).split())[:200]
-            again = f"rlvr show {self.run} --track {name}"
             self.warn(
                 f"--track {name}: {type(error).__name__}: {reason}; it gets no more, "
-                f"{again} sends all again"
+                f"rlvr show {self.run} --track {name} sends all again"
             )
-
-
-def _identity(run: Path) -> str:
-    """Return the name's end, kept in the run's directory."""
-    try:
-        found = read_regular(run / _ID, 32).decode().strip()
-    except (OSError, ValueError):
-        found = ""
-    if not (len(found) == 8 and found.isalnum()):
-        found = uuid.uuid4().hex[:8]
-        write_atomically(run / _ID, found + "\n")
-    return found

@@ -169,8 +169,9 @@ class Trainer:
         return state
 
     def load_state_dict(self, state: State) -> None:
-        """Restore the state that `state_dict` returned; errors of an invalid one pass through."""
-        self.weight_version = state.values["weight_version"]
+        """Restore the state that `state_dict` returned, beside weights that are the policy's
+        already, and hand them to the engine; errors of an invalid state pass through."""
+        self.step, self.weight_version = state.values["step"], state.values["weight_version"]
         self.objective.kl_coef = state.values["kl_coef"]
         self.cursor.load_state_dict(state.values)
         self.carried = groups_from_json(state.values["carried"], self.prompts)
@@ -178,6 +179,7 @@ class Trainer:
         torch.set_rng_state(state.tensors["torch_rng"])  # loading may have drawn numbers
         if self.reference is not None and self.config.algorithm.renewal:
             load_module("reference", self.reference.model, state.tensors)
+        self.session.engine.sync_weights(merged_parameters(self.session.policy.model))
 
     def measure(self) -> tuple[list[Group], dict[str, Evaluation]]:
         """Measure each held-out set, by its name if there are several, as `rlvr eval` does."""

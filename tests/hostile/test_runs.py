@@ -16,7 +16,7 @@ from limits import Content, Situation, check, table
 from safetensors.torch import load_file, save_file
 
 from rlvr_cli.core.files import sha256
-from rlvr_cli.runs.checkpoint import latest_valid
+from rlvr_cli.runs.checkpoint import whole_checkpoints
 from rlvr_cli.runs.run_dir import Run
 
 RESUME = ("train", "--resume", "run", "-q")
@@ -510,7 +510,8 @@ def seen_at_once(name: str, says: str, run: Path) -> bool:
     """Whether the function that reads the file says so by itself, which saves a process: all of
     them run through the command line in `make fuzz`."""
     if says.startswith("step-2 is damaged"):
-        found, said = latest_valid(run)
+        said: list[str] = []
+        found = next(whole_checkpoints(run, said), None)
         if said:
             assert found is not None
             assert found.step == 1

@@ -19,7 +19,6 @@ from rlvr_cli.ranks.group import (
     by_the_first,
     dealt,
     decided,
-    everyone,
     gathered,
     is_first,
     meet,
@@ -119,9 +118,8 @@ def exchange() -> None:
     assert gathered(None if first else [1, "x" * 10_000]) == [None, [1, "x" * 10_000]]
     assert decided("mine" if first else "theirs") == "mine"
     assert meet()
-    assert everyone(1 if first else 2, []) == [1, 2]
     with pytest.raises(OSError, match="no room") as failed:
-        everyone(None, [] if first else [OSError(28, "no room", "there")])
+        gathered(None, None if first else OSError(28, "no room", "there"))
     assert (failed.value.errno, failed.value.filename) == (28, "there")
     done: list[int] = []
     by_the_first(lambda: done.append(1))

@@ -18,11 +18,11 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.runs.checkpoint import (
     check_savable,
     checkpoints,
-    latest_valid,
     load_weights,
     prunable,
     remove_checkpoints,
     save_checkpoint,
+    whole_checkpoints,
 )
 from rlvr_cli.training.state import State
 
@@ -84,21 +84,23 @@ def damage(run, step: int) -> None:
 
 
 def test_the_newest_whole_one_is_taken_and_the_damaged_are_named(run):
-    assert latest_valid(run)[0].step == 10
+    lines: list[str] = []
+    assert [one.step for one in whole_checkpoints(run, lines)] == [10, 9, 2]
     damage(run, 10)
-    found, lines = latest_valid(run)
-    assert found.step == 9
+    found = whole_checkpoints(run, lines)
+    assert next(found).step == 9
     assert lines == [f"{run}/checkpoints/step-10 is damaged: the checksum of config.json differs"]
-    found, lines = latest_valid(run, {9: "it cannot be read"})
-    assert (found.step, lines[1]) == (2, f"{run}/checkpoints/step-9 is damaged: it cannot be read")
+    assert next(found).step == 2
+    with pytest.raises(UserError, match="no checkpoint is whole; start a new run"):
+        next(found)
     damage(run, 9)
     damage(run, 2)
     with pytest.raises(UserError, match="no checkpoint is whole; start a new run"):
-        latest_valid(run)
+        next(whole_checkpoints(run, []))
 
 
 def test_without_any_there_is_none(tmp_path):
-    assert latest_valid(tmp_path) == (None, [])
+    assert next(whole_checkpoints(tmp_path, []), None) is None
     for name in ("step-x", "step-0000000001", "astep-1", "step-1b"):
         (tmp_path / "checkpoints" / name).mkdir(parents=True)
     assert checkpoints(tmp_path) == []

@@ -11,10 +11,8 @@ from rlvr_cli.evaluation.measure import summarize
 from rlvr_cli.evaluation.metrics import rollout_metrics
 from rlvr_cli.runs.preflight import (
     gold_findings,
-    probe_findings,
-    right_in_any_form,
+    of_probe,
     settings_findings,
-    shortened,
     template_findings,
 )
 from verifiers import Verdict, Verification
@@ -90,7 +88,7 @@ def test_golds_that_cannot_be_read():
     ],
 )
 def test_what_the_probe_can_find(groups, learns, texts):
-    found = probe_findings(groups, learns, DataConfig(answer_format="think_answer"), 0.0)
+    _, found = of_probe(groups, learns, DataConfig(answer_format="think_answer"), True)
     assert len(found) == len(texts)
     assert all(text in finding.text for text, finding in zip(texts, found, strict=True))
     assert not any(finding.is_error for finding in found)
@@ -99,24 +97,14 @@ def test_what_the_probe_can_find(groups, learns, texts):
 def test_advice_on_a_missed_format_is_another_setting_than_the_one_in_force():
     without = [Group(prompt(), group(Verdict.BAD_FORMAT).rollouts, 0)]
     asked = DataConfig(prompt="boxed", answer_format="boxed")
-    (missed,) = probe_findings(without, True, asked, 0.25)
+    _, (missed,) = of_probe(without, True, asked, True)
     assert "no response had the format \\boxed{…}" in missed.text
-    assert "25% state the right answer in another form" in missed.text
     assert "--set data.answer_format=any" in missed.text
     assert "data.prompt=boxed" not in missed.text
     asked = DataConfig(prompt="think_answer", answer_format="think_answer")
-    (missed,) = probe_findings(without, True, asked, 0.25)
+    _, (missed,) = of_probe(without, True, asked, True)
     assert "--set data.answer_format=any --set data.prompt=boxed" in missed.text
-    (missed,) = probe_findings(without, True, asked, 0.0)
-    assert missed.text.endswith("none states the right answer in any form: take a stronger model")
-    assert probe_findings(without, True, DataConfig(answer_format="any"), None) == []
-
-
-def test_right_answers_in_another_form_are_counted():
-    completion = Completion([1], [0.0], "stop")
-    texts = ["So it is \\boxed{2}.", "The answer is 2.", "It is 3.", "I do not know."]
-    rollouts = [Rollout(prompt(), n, completion, t, None, None) for n, t in enumerate(texts)]
-    assert right_in_any_form([Group(prompt(), tuple(rollouts), 0)]) == 0.5
+    assert of_probe(without, True, DataConfig(answer_format="any"), False)[1] == []
 
 
 def test_no_share_of_a_format_that_nobody_asked_for(rlvr):
@@ -129,8 +117,13 @@ def test_no_share_of_a_format_that_nobody_asked_for(rlvr):
 
 
 def test_long_prompts_are_shown_from_both_ends():
-    assert shortened("short") == "short"
-    assert len(shortened("ab" * 5000)) < 700
+    row = json.dumps({"problem": "x".join(map(str, range(300))), "answer": "1"})
+    done = invoke("train", "-", "--check", *FEW, stdin=row)
+    (line,) = (one for one in done.stderr.splitlines() if one.startswith("prompt "))
+    assert "0x1x2" in line
+    assert " … " in line
+    assert "x299" in line
+    assert len(line) < 700
 
 
 def test_check_says_it_all_and_starts_nothing(rlvr, tmp_path):
