@@ -10,29 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from rlvr_cli.config import OF_A_MODEL, Config, as_yaml
+from rlvr_cli.core import files
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.files import (
-    ADAPTER_FILES,
-    MANIFEST,
-    begin_directory,
-    end_directory,
-    integrity_error,
-    partial_name,
-    read_regular,
-    remove_directory,
-    sha256,
-    weight_files,
-)
 from rlvr_cli.core.jsonl import parse_json
 from rlvr_cli.core.text import first_mistake, shown
 from rlvr_cli.model.adapter import is_adapter, load_adapter, matrices, save_adapter_config
-from rlvr_cli.model.loading import (
-    DEFAULTS_FILE,
-    STEP,
-    TRAINER_STATE,
-    LoadedModel,
-    step_directories,
-)
+from rlvr_cli.model.loading import DEFAULTS_FILE, STEP, LoadedModel, step_directories
 from rlvr_cli.model.pretrained import model_from_pretrained, stored_weights
 from rlvr_cli.ranks.files import put_together, read_tensors, write_tensors
 from rlvr_cli.ranks.group import by_the_first, is_first, spread
@@ -40,7 +23,8 @@ from rlvr_cli.runs.stored import StoredState, computing_settings
 from rlvr_cli.training.state import State
 from rlvr_cli.training.trainer import Trainer
 
-_VALUES, _TENSORS = f"{TRAINER_STATE}/state.json", f"{TRAINER_STATE}/state.safetensors"
+_VALUES, _TENSORS = "trainer/state.json", "trainer/state.safetensors"
+"""In `TRAINER_STATE`, which is no part of the model."""
 _LARGEST_STATE = 1 << 30
 
 
@@ -54,8 +38,8 @@ class Checkpoint:
     def integrity_error(self) -> str | None:
         """Describe what is wrong with its checksums, state or name; None if nothing is."""
         tensors = _TENSORS.replace(".", "*.")
-        needed = (*weight_files(self.path), _VALUES, tensors)
-        if reason := integrity_error(self.path, needed=needed):
+        needed = (*files.weight_files(self.path), _VALUES, tensors)
+        if reason := files.integrity_error(self.path, needed=needed):
             return reason
         try:
             self._values()
@@ -68,7 +52,7 @@ class Checkpoint:
         return State(self._values(), read_tensors(self.path / _TENSORS))
 
     def _values(self) -> dict[str, Any]:
-        text = read_regular(self.path / _VALUES, _LARGEST_STATE)
+        text = files.read_regular(self.path / _VALUES, _LARGEST_STATE)
         values: dict[str, Any] = parse_json(text)
         try:
             StoredState.model_validate_json(text)
@@ -93,10 +77,10 @@ def save_checkpoint(
     has_adapter, model = config.lora.rank is not None, policy.model
     weights = put_together(matrices(model)) if has_adapter else stored_weights(model)
     target = run / "checkpoints" / f"step-{step}"
-    aside = partial_name(target)
+    aside = files.partial_name(target)
 
     def begin() -> None:
-        begin_directory(target)
+        files.begin_directory(target)
         if has_adapter:
             model.config.save_pretrained(aside)
             save_adapter_config(model, policy.name, aside)
@@ -108,16 +92,17 @@ def save_checkpoint(
         (aside / _VALUES).write_text(json.dumps(state.values), encoding="utf-8")
 
     def end() -> None:
-        files = sorted(path for path in aside.rglob("*") if path.is_file())
         manifest = {
-            str(path.relative_to(aside)): checksums.get(path.name) or sha256(path) for path in files
+            str(path.relative_to(aside)): checksums.get(path.name) or files.sha256(path)
+            for path in sorted(aside.rglob("*"))
+            if path.is_file()
         }
-        (aside / MANIFEST).write_text(json.dumps(manifest, indent=2), encoding="utf-8")
-        end_directory(aside, target)
+        (aside / files.MANIFEST).write_text(json.dumps(manifest, indent=2), encoding="utf-8")
+        files.end_directory(aside, target)
 
     try:
         by_the_first(begin)
-        name = ADAPTER_FILES[1] if has_adapter else "model.safetensors"
+        name = files.ADAPTER_FILES[1] if has_adapter else "model.safetensors"
         checksums = write_tensors(aside / name, weights)
         checksums |= write_tensors(aside / _TENSORS, put_together(state.tensors))
         by_the_first(end)
@@ -185,7 +170,7 @@ def remove_checkpoints(run: Path, steps: Collection[int]) -> None:
     """Let the first process remove the checkpoints of those steps."""
     for checkpoint in checkpoints(run) if is_first() else ():
         if checkpoint.step in steps:
-            remove_directory(checkpoint.path)
+            files.remove_directory(checkpoint.path)
 
 
 def prunable(steps: Collection[int], keep: int, best: int | None) -> set[int]:

@@ -23,17 +23,6 @@ _DISTRIBUTION = "rlvr-cli"
 _DISK_GIB = 0.2
 """What the default run writes, with some room: its checkpoints are 10 MB each."""
 _FILES = ("config.json", "model.safetensors", "tokenizer.json")
-_USES = {
-    "vllm": "--engine vllm",
-    "track": "any --track",
-    "8bit": "optim.moments=8bit",
-    "tensorboard": "--track tensorboard",
-    "wandb": "--track wandb",
-    "trackio": "--track trackio",
-    "dev": "make test, make lint",
-    "docs": "make docs",
-}
-"""What an extra of pyproject.toml is for."""
 
 
 def examine(display: Display) -> None:
@@ -61,7 +50,7 @@ def examine(display: Display) -> None:
     wrong += [f"{text}: pip install --upgrade {_DISTRIBUTION}" for text in lacks.pop("", [])]
     for extra, missing in lacks.items():
         install = f"pip install '{_DISTRIBUTION}[{extra}]'"
-        display.say("", f"for {_USES.get(extra, extra)}: {', '.join(missing)}; {install}")
+        display.say("", f"for {extra}: {', '.join(missing)}; {install}")
     if wrong:
         raise UserError("\n".join(wrong))
     display.result("doctor", "the default run can run: rlvr train --algo dapo")

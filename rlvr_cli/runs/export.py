@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub import HfApi
 
 from rlvr_cli.config import Config, as_yaml, resolve, run_layer
 from rlvr_cli.console.display import Display
@@ -67,9 +68,6 @@ def write_export(
     display.result("export", f"step {checkpoint.step} of {run} in {dtype}: {target}")
     if push is None:
         return
-
-    from huggingface_hub import HfApi
-
     try:
         api = HfApi()
         url = api.create_repo(push, exist_ok=True).url

@@ -30,10 +30,6 @@ _OFTEN = 0.5
 """The share of responses cut off that is worth a warning."""
 _MANY = 100_000
 """Responses of a step that take long."""
-_FORMATS: dict[str | None, str] = {
-    "think_answer": "<think>…</think><answer>…</answer>",
-    "boxed": "\\boxed{…}",
-}
 Lines = Sequence[tuple[str, str]]
 """What is observed, each with its label."""
 
@@ -232,9 +228,8 @@ def of_probe(
     if has_format and not right:
         other = "" if data.prompt == "boxed" else " --set data.prompt=boxed"
         found.append(
-            f"no response had the format {_FORMATS[data.answer_format]}, so none can be rewarded: "
-            f"judge any form with --set data.answer_format=any{other}, or take a model that writes "
-            "the format"
+            f"no response had the format {data.answer_format}, so none can be rewarded: judge any "
+            f"form with --set data.answer_format=any{other}, or take a model that writes the format"
         )
     if metrics["cut_off_share"] > _OFTEN:
         found.append(

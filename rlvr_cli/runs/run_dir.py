@@ -11,22 +11,8 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 
 from rlvr_cli.config import Config, as_yaml
+from rlvr_cli.core import files
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.files import (
-    MANIFEST,
-    append_line,
-    clear_leftovers,
-    integrity_error,
-    lock_directory,
-    make_directory,
-    open_regular,
-    read_manifest,
-    reading,
-    refuse_links,
-    remove,
-    sha256,
-    write_atomically,
-)
 from rlvr_cli.core.jsonl import bounded_lines, jsonl_line, parse_json
 from rlvr_cli.core.text import first_mistake
 from rlvr_cli.core.types import Group, Problem
@@ -49,11 +35,11 @@ class Run:
     def __init__(self, directory: Path) -> None:
         self.directory, self._rollouts = directory, directory / "rollouts"
         self._checksums: dict[str, str] = {}
-        self._lock = lock_directory(directory) if is_first() else None
+        self._lock = files.lock_directory(directory) if is_first() else None
         _refuse_unless(directory.is_dir(), directory)
-        refuse_links(directory, ("rollouts", "checkpoints"))
+        files.refuse_links(directory, ("rollouts", "checkpoints"))
         names = [path.name for _, path in step_directories(directory)]
-        refuse_links(directory / "checkpoints", names)
+        files.refuse_links(directory / "checkpoints", names)
 
     def close(self) -> None:
         """Release the directory for other processes."""
@@ -70,7 +56,7 @@ class Run:
         if result.held_out:
             self.write_rollouts(f"held-out-{number}", result.held_out)
         self.write_rollouts(number, result.sampled)
-        append_line(self.directory / "metrics.jsonl", jsonl_line(result.metrics))
+        files.append_line(self.directory / "metrics.jsonl", jsonl_line(result.metrics))
 
     def write_rollouts(self, name: str, groups: Iterable[Group]) -> None:
         """Write `rollouts/NAME.jsonl`, one line per response, and its checksum."""
@@ -78,30 +64,34 @@ class Run:
             self._keep(f"{name}.jsonl", "".join(rollout_lines(groups)))
 
     def _keep(self, name: str, text: str) -> None:
-        write_atomically(self._rollouts / name, text)
-        self._checksums[name] = sha256(self._rollouts / name)
-        write_atomically(self._rollouts / MANIFEST, json.dumps(self._checksums, indent=2))
+        files.write_atomically(self._rollouts / name, text)
+        self._checksums[name] = files.sha256(self._rollouts / name)
+        self._seal()
+
+    def _seal(self) -> None:
+        manifest = json.dumps(self._checksums, indent=2)
+        files.write_atomically(self._rollouts / files.MANIFEST, manifest)
 
     def rollouts_error(self, step: int) -> str | None:
         """Describe what was changed in the rollouts up to that step; None if nothing was."""
         later = [path.name for path in self._after(step)]
-        return integrity_error(self._rollouts, lambda name: name not in later, ())
+        return files.integrity_error(self._rollouts, lambda name: name not in later, ())
 
     def _after(self, step: int) -> list[Path]:
         """List the rollouts of what came after that step."""
-        files = [(path, _NUMBER.search(path.stem)) for path in self._rollouts.glob("*.json*")]
         return [
             path
-            for path, number in files
-            if path.stem == "held-out-after" or (number and int(number[1]) > step)
+            for path in self._rollouts.glob("*.json*")
+            if path.stem == "held-out-after"
+            or ((number := _NUMBER.search(path.stem)) and int(number[1]) > step)
         ]
 
     def write_summary(self, summary: Mapping[str, Any], curves: str) -> None:
         """Write how the run went, for programs and for people."""
         if is_first():
             text = json.dumps(summary, indent=2, ensure_ascii=False)
-            write_atomically(self.directory / "curves.txt", curves + "\n")
-            write_atomically(self.directory / "summary.json", text + "\n")
+            files.write_atomically(self.directory / "curves.txt", curves + "\n")
+            files.write_atomically(self.directory / "summary.json", text + "\n")
 
     def truncate_to(self, step: int) -> list[dict[str, Any]]:
         """Truncate the files to the end of that step; return those metrics that can be read."""
@@ -109,18 +99,18 @@ class Run:
         if is_first():
             self._rollouts.mkdir(exist_ok=True)
             for part in (".", "rollouts", "checkpoints"):
-                clear_leftovers(self.directory / part)
+                files.clear_leftovers(self.directory / part)
             later = self._after(step)
             with suppress(OSError, ValueError):
-                self._checksums = read_manifest(self._rollouts)
+                self._checksums = files.read_manifest(self._rollouts)
             for path in later:
                 self._checksums.pop(path.name, None)
-            write_atomically(self._rollouts / MANIFEST, json.dumps(self._checksums, indent=2))
+            self._seal()
             for path in [*later, self.directory / "summary.json"]:
-                remove(path)
+                files.remove(path)
             metrics = self.directory / "metrics.jsonl"
             rows = [row for row in read_metrics(metrics) if row["step"] <= step]
-            write_atomically(metrics, "".join(map(jsonl_line, rows)))
+            files.write_atomically(metrics, "".join(map(jsonl_line, rows)))
         return decided(rows)
 
 
@@ -168,7 +158,7 @@ def create_run(directory: Path, config: Config, problems: Iterable[Problem] | No
     def make() -> None:
         if directory.exists():
             raise FileExistsError
-        make_directory(directory, fill)
+        files.make_directory(directory, fill)
 
     try:
         by_the_first(make)
@@ -182,7 +172,7 @@ def create_run(directory: Path, config: Config, problems: Iterable[Problem] | No
 def kept_problems(directory: Path) -> list[Problem]:
     """Read the copy that `create_run` made. Raises UserError if it cannot be read."""
     path, problems = directory / PROBLEMS, list[Problem]()
-    with reading(path), open_regular(path) as file:
+    with files.reading(path), files.open_regular(path) as file:
         for number, line in enumerate(bounded_lines(str(path), file), 1):
             try:
                 problems.append(Problem(**vars(StoredProblem.model_validate(parse_json(line)))))

@@ -82,7 +82,7 @@ def test_golds_that_cannot_be_read():
         (
             [group(Verdict.BAD_FORMAT, Verdict.BAD_FORMAT)],
             False,
-            ["no signal", "had the format <think>…</think><answer>…</answer>"],
+            ["no signal", "had the format think_answer"],
         ),
         ([group(Verdict.CORRECT, Verdict.WRONG, cut_off=True)], True, ["100% of the responses"]),
     ],
@@ -98,7 +98,7 @@ def test_advice_on_a_missed_format_is_another_setting_than_the_one_in_force():
     without = [Group(prompt(), group(Verdict.BAD_FORMAT).rollouts, 0)]
     asked = DataConfig(prompt="boxed", answer_format="boxed")
     _, (missed,) = of_probe(without, True, asked, True)
-    assert "no response had the format \\boxed{…}" in missed.text
+    assert "no response had the format boxed," in missed.text
     assert "--set data.answer_format=any" in missed.text
     assert "data.prompt=boxed" not in missed.text
     asked = DataConfig(prompt="think_answer", answer_format="think_answer")
@@ -113,7 +113,7 @@ def test_no_share_of_a_format_that_nobody_asked_for(rlvr):
     assert summary["format_share"] is None
     done = rlvr("train", "--check", *FEW, "--set", "data.answer_format=any", "--max-tokens", "2")
     assert "probe      8 problems, 32 responses: correct " in done.stderr
-    assert "the format <think>" not in done.stderr
+    assert "no response had the format" not in done.stderr
 
 
 def test_long_prompts_are_shown_from_both_ends():
