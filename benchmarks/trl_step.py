@@ -64,7 +64,7 @@ def ours(shape: Shape) -> dict[str, list[float] | float]:
     from rlvr_cli.algorithm.advantage import with_advantages
     from rlvr_cli.algorithm.choices import ALGORITHMS, Clip
     from rlvr_cli.algorithm.samples import to_samples
-    from rlvr_cli.config import OptimConfig
+    from rlvr_cli.config.sections import OptimConfig
     from rlvr_cli.core.types import Group, Problem, Rollout, SamplingParams
     from rlvr_cli.data.prompts import render_prompts
     from rlvr_cli.model.loading import load_model

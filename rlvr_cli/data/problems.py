@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rlvr_cli.config import DataConfig
+from rlvr_cli.config.sections import DataConfig
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.logs import LOG
 from rlvr_cli.core.text import DEEPEST, is_too_deep, numbers_first, shortened

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from importlib import metadata
 from typing import Literal
 
-from rlvr_cli.config import LONGEST_RESPONSE, Config, DataConfig, OptimConfig
+from rlvr_cli.config import Config
+from rlvr_cli.config.sections import LONGEST_RESPONSE, DataConfig, OptimConfig
 from rlvr_cli.core.cores import thread_limit
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.libraries import library

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice, takewhile
 from typing import Any
 
-from rlvr_cli.config import GuardsConfig
+from rlvr_cli.config.sections import GuardsConfig
 from rlvr_cli.core.errors import Finding
 from rlvr_cli.evaluation.metrics import mean
 

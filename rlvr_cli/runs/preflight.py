@@ -7,7 +7,8 @@ from dataclasses import replace
 from itertools import islice
 
 from rlvr_cli.algorithm.group_filter import trains, with_signal
-from rlvr_cli.config import Config, DataConfig
+from rlvr_cli.config import Config
+from rlvr_cli.config.sections import DataConfig
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import Finding, UserError
 from rlvr_cli.core.text import GIB

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from rlvr_cli.config import OptimConfig
+from rlvr_cli.config.sections import OptimConfig
 from rlvr_cli.core.libraries import library
 from rlvr_cli.ranks.group import is_shared, own_slice, spread
 from rlvr_cli.training.state import State, part

@@ -11,7 +11,7 @@ import torch
 from rlvr_cli.algorithm.kl import CONTROLS
 from rlvr_cli.algorithm.objective import LossDenominators, explained_variance
 from rlvr_cli.algorithm.samples import Samples
-from rlvr_cli.config import OptimConfig
+from rlvr_cli.config.sections import OptimConfig
 from rlvr_cli.core.errors import EngineError
 from rlvr_cli.model.adapter import trained
 from rlvr_cli.ranks.group import summed, sync_gradients, whole, world

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rlvr_cli.config import DataConfig
+from rlvr_cli.config.sections import DataConfig
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Problem
 from rlvr_cli.data.problems import ProblemSet, load_problems

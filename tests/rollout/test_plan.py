@@ -4,7 +4,8 @@ import sys
 
 import pytest
 
-from rlvr_cli.config import LONGEST_RESPONSE, resolve, set_layer
+from rlvr_cli.config import resolve, set_layer
+from rlvr_cli.config.sections import LONGEST_RESPONSE
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import SamplingParams
 from rlvr_cli.data.problems import ProblemSet

@@ -4,7 +4,7 @@ import pytest
 import torch
 from small_trainer import has_even, make_trainer
 
-from rlvr_cli.config import GuardsConfig
+from rlvr_cli.config.sections import GuardsConfig
 from rlvr_cli.runs.guards import check
 from verifiers import Verdict
 

@@ -5,7 +5,8 @@ import json
 import pytest
 from conftest import invoke
 
-from rlvr_cli.config import DataConfig, resolve, set_layer
+from rlvr_cli.config import resolve, set_layer
+from rlvr_cli.config.sections import DataConfig
 from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout, SamplingParams
 from rlvr_cli.evaluation.measure import summarize
 from rlvr_cli.evaluation.metrics import rollout_metrics

@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load, save
 
-from rlvr_cli.config import OptimConfig
+from rlvr_cli.config.sections import OptimConfig
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.training import optimizer as module
 from rlvr_cli.training.optimizer import (

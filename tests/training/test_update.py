@@ -23,7 +23,7 @@ from rlvr_cli.algorithm.choices import (
     Return,
     Unclipped,
 )
-from rlvr_cli.config import OptimConfig
+from rlvr_cli.config.sections import OptimConfig
 from rlvr_cli.core.errors import EngineError
 from rlvr_cli.model import policy as models
 from rlvr_cli.model.adapter import add_adapter, merged_parameters, trained
