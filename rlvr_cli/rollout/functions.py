@@ -10,11 +10,10 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 GROUP = "rlvr.rewards"
 """The entry points at which an installed package names its rewards."""
@@ -22,36 +21,16 @@ _LONGEST = 300
 _Reply = dict[str, Any]
 
 
-class _NoRewardError(Exception):
-    """A text that names no function which could be a reward."""
+class _BadRewardError(Exception):
+    """A text that names no function which could be a reward, or values that are no rewards."""
 
 
-@dataclass(frozen=True)
-class _Function:
-    spec: str
+class _Function(NamedTuple):
     call: Callable[..., Any]
     file: Path
     source: str
     """SHA-256 of the file."""
     takes_batch: bool
-
-    def reply(self, rows: list[Any], responses: list[str]) -> _Reply:
-        """Return the rewards of the responses to the rows, or what is wrong with them."""
-        try:
-            if self.takes_batch:
-                found = list(self.call(rows, responses))
-            else:
-                found = [self.call(*pair) for pair in zip(rows, responses, strict=True)]
-        except MemoryError:
-            raise
-        except BaseException as error:
-            return {"error": _said(error, self.file)}
-        if len(found) != len(responses):
-            return {"error": f"it returned {len(found)} rewards for {len(responses)} responses"}
-        for value in found:
-            if not _is_finite(value):
-                return {"error": f"it returned {value!r:.80}, not a finite number"}
-        return {"rewards": [float(value) for value in found]}
 
 
 def answering(directory: str, specs: Sequence[str]) -> Callable[[_Reply], _Reply]:
@@ -70,15 +49,36 @@ def answering(directory: str, specs: Sequence[str]) -> Callable[[_Reply], _Reply
 
     def answer(question: _Reply) -> _Reply:
         if "function" not in question:
-            return {
-                "sources": [one.source for one in loaded],
-                "batches": [one.takes_batch for one in loaded],
-            }
+            batches = [one.takes_batch for one in loaded]
+            return {"sources": [one.source for one in loaded], "batches": batches}
         function = loaded[question["function"]]
-        reply = function.reply(question["rows"], question["responses"])
-        return {"source": function.source, **reply}
+        try:
+            rewards = _rewards(function, question["rows"], question["responses"])
+        except MemoryError:
+            raise
+        except BaseException as error:
+            return {"source": function.source, "error": _said(error, function.file)}
+        return {"source": function.source, "rewards": rewards}
 
     return answer
+
+
+def _rewards(function: _Function, rows: list[Any], responses: list[str]) -> list[float]:
+    """Call a function on the responses to the rows; its errors pass through."""
+    if function.takes_batch:
+        found = list(function.call(rows, responses))
+    else:
+        found = [function.call(*pair) for pair in zip(rows, responses, strict=True)]
+    if len(found) != len(responses):
+        raise _BadRewardError(f"it returned {len(found)} rewards for {len(responses)} responses")
+    for value in found:
+        try:
+            is_number = not isinstance(value, str | bytes) and math.isfinite(value)
+        except (TypeError, ValueError, OverflowError):
+            is_number = False
+        if not is_number:
+            raise _BadRewardError(f"it returned {value!r:.80}, not a finite number")
+    return [float(value) for value in found]
 
 
 def _load(spec: str, directory: str) -> _Function:
@@ -94,75 +94,57 @@ def _load(spec: str, directory: str) -> _Function:
     else:
         points = entry_points(group=GROUP)
         if place not in points.names:
-            raise _NoRewardError(
-                f"no such reward; installed are {', '.join(points.names) or 'none'}"
-            )
-        point = points[place]
-        module, name = importlib.import_module(point.module), point.attr
-    function = _function(module, name)
+            installed = ", ".join(points.names) or "none"
+            raise _BadRewardError(f"no such reward; installed are {installed}")
+        module, name = importlib.import_module(points[place].module), points[place].attr
+    if not name:  # `reward`, or the only function of the module
+        own = [
+            key
+            for key, value in vars(module).items()
+            if inspect.isfunction(value)
+            and value.__module__ == module.__name__
+            and not key.startswith("_")
+        ]
+        if not hasattr(module, "reward") and len(own) != 1:
+            listed = ", ".join(own) or "none"
+            raise _BadRewardError(f"name one of its functions behind a colon; it has {listed}")
+        name = "reward" if hasattr(module, "reward") else own[0]
+    try:
+        function = operator.attrgetter(name)(module)
+    except AttributeError:
+        raise _BadRewardError(f"it has no function {name}") from None
     if not callable(function):
-        raise _NoRewardError(f"{name} is no function")
+        raise _BadRewardError(f"{name} is no function")
     signature = inspect.signature(function)
     try:
         signature.bind({}, "")
     except TypeError:
-        raise _NoRewardError(
-            "a reward takes (problem, response) or (problems, responses)"
-        ) from None
+        wanted = "(problem, response) or (problems, responses)"
+        raise _BadRewardError(f"a reward takes {wanted}") from None
     file = Path(module.__file__ or "")
     source = hashlib.sha256(file.read_bytes()).hexdigest()
-    return _Function(spec, function, file, source, next(iter(signature.parameters)) == "problems")
+    return _Function(function, file, source, next(iter(signature.parameters)) == "problems")
 
 
 def _module_at(path: Path) -> ModuleType:
+    """Run a file as a module of its own name: a file may be called as a standard library's."""
     if not path.is_file():
-        raise _NoRewardError("no such file")
+        raise _BadRewardError("no such file")
     sys.path.insert(0, str(path.parent))
-    name = f"reward_{path.stem}"  # a file may be called as one of the standard library's
-    found = importlib.util.spec_from_file_location(name, path)
+    found = importlib.util.spec_from_file_location(f"reward_{path.stem}", path)
     assert found is not None
     assert found.loader is not None
     module = importlib.util.module_from_spec(found)
-    sys.modules[name] = module
+    sys.modules[found.name] = module
     found.loader.exec_module(module)
     return module
 
 
-def _function(module: ModuleType, name: str) -> Any:
-    """Return the function of that name; without one `reward`, or the only one of the module."""
-    if name:
-        try:
-            return operator.attrgetter(name)(module)
-        except AttributeError:
-            raise _NoRewardError(f"it has no function {name}") from None
-    if hasattr(module, "reward"):
-        return module.reward
-    own = {
-        name: value
-        for name, value in vars(module).items()
-        if inspect.isfunction(value)
-        and value.__module__ == module.__name__
-        and not name.startswith("_")
-    }
-    if len(own) != 1:
-        listed = ", ".join(own) or "none"
-        raise _NoRewardError(f"name one of its functions behind a colon; it has {listed}")
-    return next(iter(own.values()))
-
-
-def _is_finite(value: Any) -> bool:
-    try:
-        return not isinstance(value, str | bytes) and math.isfinite(value)
-    except (TypeError, ValueError, OverflowError):
-        return False
-
-
 def _said(error: BaseException, file: Path) -> str:
     """Describe what the user's code raised in a line, with the line of the file."""
-    if isinstance(error, _NoRewardError):
+    if isinstance(error, _BadRewardError):
         return str(error)
-    lines = [
-        one.lineno for one in traceback.extract_tb(error.__traceback__) if one.filename == str(file)
-    ]
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == str(file)]
     place = f"line {lines[-1]}: " if lines else ""
     return f"{place}{type(error).__name__}: {' '.join(str(error).split()):.{_LONGEST}}"

@@ -11,7 +11,7 @@ from typing import Any, Self
 from rlvr_cli.algorithm.reward import BUILT_IN, Reward, RewardConfig, pay
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import printable
-from rlvr_cli.core.types import Group, Problem, Rollout
+from rlvr_cli.core.types import Group, Problem
 from rlvr_cli.rollout.functions import answering
 from verifiers import Verdict
 from verifiers.workers.pool import Pool, WorkerLostError
@@ -31,26 +31,15 @@ class Rewarder:
     UserError for a function that cannot be loaded, or is not the one of `reward.sources`."""
 
     def __init__(self, asked: RewardConfig | None = None, max_tokens: int = 1) -> None:
-        self.asked = asked or RewardConfig()
-        self._max_tokens = max_tokens
+        self.asked, self._max_tokens = asked or RewardConfig(), max_tokens
         self.own = [term for term in self.asked.terms if term.is_own]
         self.sources: dict[str, str] = {}
         """SHA-256 of the file of each function."""
         self.seconds = 0.0
         """Spent on waiting for functions since the start."""
         self._takes_batch: list[bool] = []
-        if self.own:
-            self._start()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self.own:
-            self._pool.close()
-            self._threads.shutdown(cancel_futures=True)
-
-    def _start(self) -> None:
+        if not self.own:
+            return
         specs = [term.spec for term in self.own]
         self._pool = Pool(
             workers=self.asked.workers,
@@ -65,7 +54,8 @@ class Rewarder:
             loaded = {"error": f"{' '.join(specs)}: {error}"}
         if "error" in loaded:
             self.__exit__()
-            known = f" (built in are {', '.join(BUILT_IN)})" * ("no such reward" in loaded["error"])
+            is_unknown = "no such reward" in loaded["error"]
+            known = f" (built in are {', '.join(BUILT_IN)})" if is_unknown else ""
             raise UserError(f"--reward {printable(loaded['error'])}{known}")
         names = [term.name for term in self.own]
         self.sources = dict(zip(names, loaded["sources"], strict=True))
@@ -74,19 +64,23 @@ class Rewarder:
             self.__exit__()
             raise self._changed()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.own:
+            self._pool.close()
+            self._threads.shutdown(cancel_futures=True)
+
     def call(self, problem: Problem, texts: Sequence[str]) -> list[Call]:
         """Let the functions begin on the responses to a problem."""
-        row = problem.extra | {
-            "id": problem.id,
-            "problem": problem.problem,
-            "answer": problem.answer,
-        }
+        own = {"id": problem.id, "problem": problem.problem, "answer": problem.answer}
         calls = []
         for number, takes_batch in enumerate(self._takes_batch):
             every = range(len(texts))
             for samples in [every] if takes_batch else [[sample] for sample in every]:
+                rows = [problem.extra | own] * len(samples)
                 responses = [texts[sample] for sample in samples]
-                rows = [row] * len(responses)
                 question = {"function": number, "rows": rows, "responses": responses}
                 running = self._threads.submit(self._pool.put, question, len(responses))
                 calls.append(Call(self.own[number], samples, running))
@@ -114,20 +108,16 @@ class Rewarder:
             for sample, value in zip(call.samples, reply["rewards"], strict=True):
                 own[sample][call.reward.name] = value
         self.seconds += time.perf_counter() - started
-        rollouts = (
-            self._paid(rollout, own[sample], late.get(sample))
-            for sample, rollout in enumerate(group.rollouts)
-        )
+        rollouts = []
+        for sample, rollout in enumerate(group.rollouts):
+            found = rollout.verification
+            if found is not None and sample in late:
+                found = replace(found, verdict=Verdict.TIMEOUT, reason=late[sample])
+            length = len(rollout.completion.token_ids) / self._max_tokens
+            reward, values = pay(self.asked, found, length, own[sample])
+            rewards = {} if self.asked.functions == ("math",) else values
+            rollouts.append(replace(rollout, verification=found, reward=reward, rewards=rewards))
         return replace(group, rollouts=tuple(rollouts))
-
-    def _paid(self, rollout: Rollout, own: dict[str, float], late: str | None) -> Rollout:
-        verification = rollout.verification
-        if verification is not None and late is not None:
-            verification = replace(verification, verdict=Verdict.TIMEOUT, reason=late)
-        length = len(rollout.completion.token_ids) / self._max_tokens
-        reward, values = pay(self.asked, verification, length, own)
-        rewards = {} if self.asked.functions == ("math",) else values
-        return replace(rollout, verification=verification, reward=reward, rewards=rewards)
 
     def _changed(self) -> UserError:
         files = ", ".join(term.spec for term in self.own)

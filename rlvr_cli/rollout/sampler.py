@@ -86,10 +86,9 @@ class Sampler:
         for place, completions in drawn:
             heed()
             started = time.perf_counter()
-            rollouts = self._verified(prompts[own[place]], completions)
+            group = self._verified(prompts[own[place]], completions, weight_version)
             self.seconds += time.perf_counter() - started
-            group = Group(prompts[own[place]], rollouts, weight_version)
-            calls = rewarder.call(group.prompt.problem, [one.text for one in rollouts])
+            calls = rewarder.call(group.prompt.problem, [one.text for one in group.rollouts])
             waiting.append((own[place], group, calls))
             while waiting and all(call.running.done() for call in waiting[0][2]):
                 index, group, calls = waiting.popleft()
@@ -97,10 +96,12 @@ class Sampler:
         for index, group, calls in waiting:
             yield index, rewarder.paid(group, calls)
 
-    def _verified(self, prompt: Prompt, completions: Sequence[Completion]) -> tuple[Rollout, ...]:
-        texts = self.tokenizer.batch_decode(
-            [list(completion.token_ids) for completion in completions], skip_special_tokens=True
-        )
+    def _verified(
+        self, prompt: Prompt, completions: Sequence[Completion], weight_version: int
+    ) -> Group:
+        """Decode and judge the responses to a prompt; without a gold answer nothing is judged."""
+        token_ids = [list(completion.token_ids) for completion in completions]
+        texts = self.tokenizer.batch_decode(token_ids, skip_special_tokens=True)
         gold = prompt.problem.answer
         verifications: Sequence[Verification | None] = [None] * len(texts)
         if gold is not None:
@@ -110,8 +111,9 @@ class Sampler:
                     for completion, text in zip(completions, texts, strict=True)
                 ]
             )
-        judged = zip(completions, texts, verifications, strict=True)
-        return tuple(Rollout(prompt, sample, *parts, None) for sample, parts in enumerate(judged))
+        judged = enumerate(zip(completions, texts, verifications, strict=True))
+        rollouts = tuple(Rollout(prompt, sample, *parts, None) for sample, parts in judged)
+        return Group(prompt, rollouts, weight_version)
 
     def decode(self, token_ids: list[int]) -> str:
         """Return the text of a response."""
