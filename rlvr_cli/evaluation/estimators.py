@@ -6,7 +6,7 @@ how the wrong ones share out over different answers.
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -105,17 +105,21 @@ def estimate(
 
 def pass_estimate(tallies: Sequence[Tally], k: int) -> Estimate | None:
     """Estimate pass@k over the problems that have k judged responses."""
-    enough = [tally for tally in tallies if tally.n >= k]
-    responses = min((tally.n for tally in enough), default=1)
-    return estimate([pass_at_k(t.n, t.correct, k) for t in enough], responses)
+    return _over_problems(tallies, k, lambda t: (pass_at_k(t.n, t.correct, k), 0.0))
 
 
 def cons_estimate(tallies: Sequence[Tally], k: int) -> Estimate | None:
     """Estimate cons@k over the problems that have k judged responses."""
+    return _over_problems(tallies, k, lambda tally: cons_at_k(tally, k))
+
+
+def _over_problems(
+    tallies: Sequence[Tally], k: int, value: Callable[[Tally], tuple[float, float]]
+) -> Estimate | None:
     enough = [tally for tally in tallies if tally.n >= k]
+    found = [value(tally) for tally in enough]
     responses = min((tally.n for tally in enough), default=1)
-    found = [cons_at_k(tally, k) for tally in enough]
-    return estimate([value for value, _ in found], responses, [error for _, error in found])
+    return estimate([one for one, _ in found], responses, [error for _, error in found])
 
 
 def paired_difference(ours: Sequence[float], theirs: Sequence[float]) -> Estimate:

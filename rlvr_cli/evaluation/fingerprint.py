@@ -102,13 +102,10 @@ def engine_versions(engine: "Engine", device: Any, threads: int) -> Fingerprint:
 def differences(ours: Fingerprint, theirs: Fingerprint) -> list[str]:
     """Return a text for each part that differs: `sampling.seed 0, theirs 1`."""
     left, right = dict(leaves(ours)), dict(leaves(theirs))
-    return [
-        f"{shortened(key)} {_shown(left.get(key))}, theirs {_shown(right.get(key))}"
-        for key in dict.fromkeys([*left, *right])
-        if left.get(key) != right.get(key)
-    ]
-
-
-def _shown(value: Any) -> str:
-    text = "none" if value is None else repr(value)
-    return text if len(text) <= 2 * _SHORT else f"{text[:_SHORT]}…"
+    found = []
+    for key in dict.fromkeys([*left, *right]):
+        if (both := (left.get(key), right.get(key)))[0] != both[1]:
+            texts = ("none" if value is None else repr(value) for value in both)
+            cut = (text if len(text) <= 2 * _SHORT else f"{text[:_SHORT]}…" for text in texts)
+            found.append(f"{shortened(key)} {', theirs '.join(cut)}")
+    return found

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rlvr_cli.core.text import numbers_first
-from rlvr_cli.core.types import Group, Rollout, by_key
+from rlvr_cli.core.types import Group, by_key
 
 MEASURED = ("seconds_", "tokens_per_second_", "goodput", "mfu", "memory_")
 """How the names of the metrics begin that depend on the machine and the moment. All others are the
@@ -38,36 +38,26 @@ def by_level(groups: Sequence[Group]) -> dict[str, float | None]:
     return {level: pass_at_1(parts[level]) for level in sorted(parts, key=numbers_first)}
 
 
-def verdict_counts(rollouts: Iterable[Rollout]) -> dict[str, int]:
-    """Count the responses of each verdict."""
-    counted = Counter(r.verification.verdict.value for r in rollouts if r.verification)
-    return dict(sorted(counted.items()))
-
-
 def rollout_metrics(groups: Sequence[Group], has_format: bool = True) -> dict[str, Any]:
-    """Summarize all that a step sampled, before a filter; no format share without `has_format`."""
+    """Summarize all that a step sampled, before a filter: verdicts counted by name in order, and
+    each reward's mean before its weight; no format share without `has_format`."""
     rollouts = [rollout for group in groups for rollout in group.rollouts]
-    formats = [r.verification.format_ok for r in rollouts if r.verification]
+    judged = [r.verification for r in rollouts if r.verification]
     tokens = [len(rollout.completion.token_ids) for rollout in rollouts]
+    names = dict.fromkeys(name for rollout in rollouts for name in rollout.rewards)
     return {
         "reward": mean(r.reward for r in rollouts if r.reward is not None),
         "pass@1": pass_at_1(groups),
         "response_length": mean(tokens),
         "mixed_share": mean(group.is_mixed for group in groups),
-        "format_share": mean(formats) if has_format else None,
+        "format_share": mean(one.format_ok for one in judged) if has_format else None,
         "unjudged_share": mean(r.reward is None for r in rollouts),
         "cut_off_share": mean(r.completion.finish_reason == "length" for r in rollouts),
         "groups_sampled": len(groups),
         "tokens_sampled": sum(tokens),
-        "verdicts": verdict_counts(rollouts),
-        **reward_means(rollouts),
-    }
-
-
-def reward_means(rollouts: Sequence[Rollout]) -> dict[str, float | None]:
-    """Compute the mean of each reward before its weight, as `reward/NAME`."""
-    names = dict.fromkeys(name for rollout in rollouts for name in rollout.rewards)
-    return {
-        f"reward/{name}": mean(r.rewards[name] for r in rollouts if name in r.rewards)
-        for name in names
+        "verdicts": dict(Counter(sorted(one.verdict.value for one in judged))),
+        **{
+            f"reward/{name}": mean(r.rewards[name] for r in rollouts if name in r.rewards)
+            for name in names
+        },
     }

@@ -32,18 +32,6 @@ _GOLDEN = (5**0.5 - 1) / 2
 _FILES = resources.files("rlvr_cli") / "show" / "page_files"
 _STYLES, _SCRIPTS = ("uPlot.min.css", "page.css"), ("uPlot.iife.min.js", "page.js")
 _FATES = ("trained", "dropped, all right", "dropped, all wrong", "not judged", "cut off")
-WORDS = {
-    "advantage": "How much better a response was than its group; what the update follows.",
-    "group": "The responses to one problem that were sampled together.",
-    "trained, dropped": "A group whose responses are all right or all wrong has no advantage; with "
-    "dynamic sampling it is dropped and another problem is sampled. What a step leaves over of "
-    "the others trains in the next.",
-    "color of tokens": "What the update saw of single tokens when it passed them last: their "
-    "log-probability, its ratio to that when sampled, the advantage that each follows, the entropy "
-    "before it. Kept for the first groups of a step that trained.",
-    "cut off": "A response that reached the longest length and does not train for it.",
-    **{verdict: words.format_map(defaultdict(lambda: "…")) for verdict, words in REASONS.items()},
-}
 
 
 def write_page(sources: Sequence[Source], path: Path, display: Display) -> None:
@@ -128,7 +116,12 @@ def page_data(sources: Sequence[Source]) -> dict[str, Any]:
         totals = {step: max(1, fates[step].total()) for step in sorted(fates)}
         shares = {name: [fates[step][name] / n for step, n in totals.items()] for name in _FATES}
         where = {"step": list(totals), "shares": shares} if source.config and fates else None
-        columns = _columns(history, glossary)
+        drawn = [
+            key
+            for key in dict.fromkeys(key for row in history for key in row)
+            if key == "step" or key.replace("_low", "").replace("_high", "") in glossary
+        ]
+        columns = {key: [row.get(key) for row in history] for key in drawn}
         runs.append({"name": source.name, "metrics": columns, "fates": where})
     problems: dict[str, tuple[int, list[Any]]] = {}
     groups: list[list[Any]] = []
@@ -144,6 +137,9 @@ def page_data(sources: Sequence[Source]) -> dict[str, Any]:
             f"A sample of {len(rows):,} of {count:,} responses, whole groups spread evenly over "
             "the steps; the figures and curves are of all."
         )
+    words = json.loads((_FILES / "words.json").read_text(encoding="utf-8"))
+    for verdict, said in REASONS.items():
+        words[verdict] = said.format_map(defaultdict(lambda: "…"))
     is_compared = len(sources) > 1 and sources[0].config is not None
     return {
         "runs": runs,
@@ -154,7 +150,7 @@ def page_data(sources: Sequence[Source]) -> dict[str, Any]:
         "note": note,
         "glossary": glossary,
         "limits": LIMITS | {key: (0.0, 1.0) for key in glossary if key.startswith("held_out")},
-        "words": glossary | WORDS,
+        "words": glossary | words,
     }
 
 
@@ -167,19 +163,6 @@ def _glossary(histories: Sequence[History]) -> dict[str, str]:
         suffixes = [one.removeprefix(MEASURED) for one in sets] if "held_out" in key else [""]
         found |= {f"{key}{suffix}": f"{suffix[1:]} {words}".strip() for suffix in suffixes}
     return found
-
-
-def _columns(history: History, glossary: dict[str, str]) -> dict[str, list[Any]]:
-    """Return the metrics that are drawn, with the ends of their intervals, step by step."""
-    ends = [
-        key.replace(MEASURED, f"{MEASURED}_{end}") for key in glossary for end in ("low", "high")
-    ]
-    keys = dict.fromkeys(["step", *glossary, *ends])
-    return {
-        key: [row.get(key) for row in history]
-        for key in keys
-        if any(row.get(key) is not None for row in history)
-    }
 
 
 def _entry(source: int, group: ShownGroup, tokens: dict[int, list[StoredTokens]]) -> list[Any]:

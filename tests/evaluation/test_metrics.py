@@ -11,7 +11,6 @@ from rlvr_cli.evaluation.metrics import (
     pass_at_1,
     repeatable,
     rollout_metrics,
-    verdict_counts,
 )
 from verifiers import Verdict
 
@@ -33,10 +32,7 @@ def test_pass_at_1_is_over_problems_and_leaves_out_what_was_not_judged():
 
 
 def test_verdicts_are_counted_by_name_in_order():
-    rollouts = [
-        rollout for group in (HALF, ALL_BUT_ONE_LATE, UNJUDGED) for rollout in group.rollouts
-    ]
-    counts = verdict_counts(rollouts)
+    counts = rollout_metrics([HALF, ALL_BUT_ONE_LATE, UNJUDGED])["verdicts"]
     assert list(counts.items()) == [("correct", 3), ("timeout", 2), ("wrong", 1)]
 
 
