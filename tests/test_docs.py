@@ -111,6 +111,7 @@ def a_directory_of_runs(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("a_directory_of_runs")
 def test_every_example_in_the_help_of_a_command_is_known():
+    assert len(help_lines()) > 20
     for line in help_lines():
         for words in commands(line):
             assert words[0] in ("rlvr", *OTHERS.split()), line
