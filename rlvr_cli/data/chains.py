@@ -62,36 +62,25 @@ def apply(op: str, left: int, right: int) -> int:
     return {"+": left + right, "-": left - right, "*": left * right}[op] % 10
 
 
-def split_of(problem: str) -> str:
-    """Return `test` or `train`, decided by the problem's text alone."""
-    digest = hashlib.sha256(problem.encode()).digest()
-    return "test" if digest[0] % _TEST_SHARE == 0 else "train"
-
-
-def chains(split: str, seed: int, weights: Sequence[float] | None = None) -> Iterator[Chain]:
-    """Yield seeded chains of a split without end: one to eight operations, by weight or evenly."""
-    rng = random.Random(f"{seed}:{split}")
+def chains(
+    split: str, seed: int, weights: Sequence[float] | None = None, is_new: bool = False
+) -> Iterator[Chain]:
+    """Yield seeded chains of a split without end: levels 1 to 8, by weight or evenly; `is_new`: the
+    levels after them, evenly, each chain with an operand that those have not."""
+    rng = random.Random(f"{seed}:{split}:new" if is_new else f"{seed}:{split}")
     while True:
-        (level,) = rng.choices(LEVELS, weights)
-        chain = Chain(rng.randrange(10), tuple(_draw(rng) for _ in range(level)), level)
-        if split_of(chain.text) == split:
+        level = rng.choice(list(NEW)) if is_new else rng.choices(LEVELS, weights)[0]
+        lengths, operands = NEW.get(level, (None, None))
+        first, length = rng.randrange(10), rng.choice(lengths) if lengths else level
+        drawn = (_draw(rng, operands) for _ in range(length))
+        chain = Chain(first, tuple(drawn), level)
+        has_new = any(operand not in OPERATIONS[op] for op, operand in chain.operations)
+        is_test = hashlib.sha256(chain.text.encode()).digest()[0] % _TEST_SHARE == 0
+        if has_new == is_new and is_test == (split == "test"):
             yield chain
 
 
-def new_chains(split: str, seed: int) -> Iterator[Chain]:
-    """Yield an endless seeded stream of chains of one split with new operands, levels evenly."""
-    rng = random.Random(f"{seed}:{split}:new")
-    while True:
-        level = rng.choice(list(NEW))
-        lengths, operands = NEW[level]
-        first, length = rng.randrange(10), rng.choice(lengths)
-        chain = Chain(first, tuple(_draw(rng, operands) for _ in range(length)), level)
-        is_new = any(operand not in OPERATIONS[op] for op, operand in chain.operations)
-        if is_new and split_of(chain.text) == split:
-            yield chain
-
-
-def _draw(rng: random.Random, operands: range | None = None) -> tuple[str, int]:
+def _draw(rng: random.Random, operands: range | None) -> tuple[str, int]:
     (op,) = rng.choices(list(OPERATIONS), _SHARES)
     return op, rng.choice(operands or OPERATIONS[op])
 
@@ -102,7 +91,8 @@ def problems(split: str, size: int, seed: int) -> Iterator[dict[str, str | int]]
     levels that do not hold so many."""
     texts: set[str] = set()
     known = size - round(size * _NEW_SHARE)
-    for stream, enough in ((chains(split, seed), known), (new_chains(split, seed), size)):
+    for enough, is_new in ((known, False), (size, True)):
+        stream = chains(split, seed, is_new=is_new)
         while len(texts) < enough:
             chain = next(stream)
             if chain.text in texts:

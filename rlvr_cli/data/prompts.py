@@ -131,12 +131,6 @@ def prompts_digest(prompts: Sequence[Prompt], given: Sequence[Completion] = ()) 
     return digest.hexdigest()
 
 
-def kept_template(name: str) -> str:
-    """Return what a run stores of a template, so that no file is needed again: its name in
-    TEMPLATES, else its text. Raises UserError."""
-    return name if name in TEMPLATES else template_text(name)
-
-
 def is_kept_template(name: str) -> bool:
     """Return whether the template is a name or a text, not a file."""
     return name in TEMPLATES or "{problem}" in name
@@ -145,24 +139,23 @@ def is_kept_template(name: str) -> bool:
 def template_text(name: str) -> str:
     """Return a template of TEMPLATES, a text with {problem} in it, or a file of one. Raises
     UserError if it is none of these, does not ask for the problem, or asks for something else."""
-    if name in TEMPLATES:
-        return TEMPLATES[name]
-    text = name if is_kept_template(name) else _template_file(name)
+    text = TEMPLATES.get(name, name)
+    if not is_kept_template(name):
+        if not Path(name).is_file():
+            raise UserError(
+                f"prompt {shortened(name)}: no such template; choose from {', '.join(TEMPLATES)}, "
+                "or give a text or a file with {problem} in it"
+            )
+        with reading(f"prompt {name}"):
+            text = Path(name).read_text(encoding="utf-8").rstrip("\n")
+        if "{problem}" not in text:
+            raise UserError(
+                f"prompt {name}: the file has no {{problem}} in it, where the problem goes"
+            )
     if unknown := _UNKNOWN.search(text):
         raise UserError(
             f"prompt {shortened(name)}: {unknown[0]} is not known; only {{problem}} is put in"
         )
-    return text
-
-
-def _template_file(name: str) -> str:
-    known = f"choose from {', '.join(TEMPLATES)}, or give a text or a file with {{problem}} in it"
-    if not Path(name).is_file():
-        raise UserError(f"prompt {shortened(name)}: no such template; {known}")
-    with reading(f"prompt {name}"):
-        text = Path(name).read_text(encoding="utf-8").rstrip("\n")
-    if "{problem}" not in text:
-        raise UserError(f"prompt {name}: the file has no {{problem}} in it, where the problem goes")
     return text
 
 

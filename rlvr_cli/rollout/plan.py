@@ -12,7 +12,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.libraries import library
 from rlvr_cli.core.types import SamplingParams
 from rlvr_cli.data.problems import ProblemSet
-from rlvr_cli.data.prompts import FORMATS, kept_template
+from rlvr_cli.data.prompts import FORMATS, TEMPLATES, template_text
 from rlvr_cli.model.loading import default_device
 from rlvr_cli.ranks.group import local_world, world
 from verifiers import Format
@@ -73,7 +73,9 @@ class Plan:
 def plan_for(config: Config, problems: ProblemSet) -> Plan:
     """Resolve the settings that depend on the problems and the machine, before anything is loaded.
     Raises UserError for an invalid template, or what is not available: an engine, a library."""
-    template = kept_template(config.data.prompt or problems.prompt)
+    template = config.data.prompt or problems.prompt
+    if template not in TEMPLATES:  # its text is kept, so that no file is needed again
+        template = template_text(template)
     answer_format = choose_format(problems, config.data)
     engine = choose_engine(config.engine)
     device, asked = default_device(), config.optim
