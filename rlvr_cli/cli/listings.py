@@ -1,13 +1,13 @@
 """What `--list` and `--settings` print: a table, or JSONL in a pipe."""
 
 import sys
-from collections.abc import Sequence
-from itertools import groupby
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from pydantic_core import PydanticUndefined
 from rich.console import Console
-from rich.markdown import Markdown
 from rich.table import Table
+from rich.text import Text
 
 from rlvr_cli.algorithm.choices import ALGORITHMS
 from rlvr_cli.config import Config
@@ -18,63 +18,41 @@ from rlvr_cli.data.sources import find_spec, known_sets
 
 
 def list_algorithms() -> None:
-    """Print the presets; piped, one JSON object a row with every choice."""
-    table = Table.grid(padding=(0, 2))
-    for name, algorithm in ALGORITHMS.items():
-        table.add_row(f"[bold]{name}[/]", str(algorithm))
-        if not sys.stdout.isatty():
-            write_jsonl_line(sys.stdout, {"algo": name, **algorithm.model_dump(mode="json")})
-    if sys.stdout.isatty():
-        Console(highlight=False).print(table)
+    """Print the presets; piped, with every choice."""
+    _print(
+        ({"algo": name, **one.model_dump(mode="json")}, [name, str(one)])
+        for name, one in ALGORITHMS.items()
+    )
 
 
 def list_sets() -> None:
-    """Print a line a problem set."""
-    names = known_sets()
-    width = max(map(len, names))
-    for name in names:
+    """Print the problem sets."""
+    rows = []
+    for name in known_sets():
         spec = find_spec(name)
         assert spec is not None
         splits = spec.split_names()
-        if sys.stdout.isatty():
-            print(f"{name:<{width}}  {'+'.join(splits):<10}  {spec.description}")
-        else:
-            row = {"name": name, "splits": splits, **spec.model_dump(exclude={"splits", "sizes"})}
-            write_jsonl_line(sys.stdout, row)
+        row = {"name": name, "splits": splits, **spec.model_dump(exclude={"splits", "sizes"})}
+        rows.append((row, [name, "+".join(splits), spec.description]))
+    _print(rows)
 
 
 def list_settings(sections: Sequence[str]) -> None:
     """Print the settings, or those of some sections: name, default, meaning, flag. Raises UserError
     for a section that does not exist."""
     every = list(settings_of(Config))
-    rows = [] if sections else every
+    found = [] if sections else every
     for section in sections:
         inside = [one for one in every if f"{one.name}.".startswith(f"{section}.")]
         if not inside:
             known = dict.fromkeys(one.name.split(".")[0] for one in every)
             raise UserError(f"--settings {section}: no such section; known: {', '.join(known)}")
-        rows += [one for one in inside if one not in rows]
-    if sys.stdout.isatty():
-        Console().print(Markdown("\n".join(tables(rows))))
-        return
-    for one in rows:
-        write_jsonl_line(sys.stdout, listed(one))
+        found += inside
+    rows = [_described(one) for one in found]
+    _print((row, [row["name"], row["default"], row["flag"] or "", row["meaning"]]) for row in rows)
 
 
-def tables(rows: Sequence[Setting]) -> list[str]:
-    """Return a Markdown table for each section."""
-    lines = []
-    for section, inside in groupby(rows, lambda one: one.name.rpartition(".")[0].partition(".")[0]):
-        lines += ["", f"## {section or 'The run'}", ""]
-        lines += ["| setting | default | meaning | flag |", "| --- | --- | --- | --- |"]
-        for row in map(listed, inside):
-            meaning = str(row["meaning"]).replace("|", "\\|")
-            flag = f"`{row['flag']}`" if row["flag"] else ""
-            lines.append(f"| `{row['name']}` | {row['default']} | {meaning} | {flag} |")
-    return lines
-
-
-def listed(one: Setting) -> dict[str, str | None]:
+def _described(one: Setting) -> dict[str, Any]:
     """Return name and default of a setting; its meaning, with the words that it can be and the
     kinds of a choice that have it; and its flag."""
     words = f" ({', '.join(one.values)})" if one.values else ""
@@ -95,3 +73,14 @@ def listed(one: Setting) -> dict[str, str | None]:
         flag = f"{flag} of {' and '.join(of)}"
     meaning = f"{one.meaning}{words}{only}"
     return {"name": one.name, "default": str(value), "meaning": meaning, "flag": flag}
+
+
+def _print(rows: Iterable[tuple[dict[str, Any], list[str]]]) -> None:
+    """Print rows: in a pipe as JSON objects, on a terminal as the cells beside them."""
+    table = Table.grid(padding=(0, 2))
+    for row, cells in rows:
+        table.add_row(Text(cells[0], "bold"), *map(Text, cells[1:]))
+        if not sys.stdout.isatty():
+            write_jsonl_line(sys.stdout, row)
+    if sys.stdout.isatty():
+        Console(highlight=False).print(table)

@@ -124,23 +124,21 @@ def _nearest(section: type[Section], key: str, prefix: str, root: type[Section])
     return f"known: {known}; rlvr train --settings lists all"
 
 
-def foreign_names() -> tuple[dict[str, list[str]], dict[str, str]]:
-    """Return the names of other programs by ours, and sentences by names that have none here."""
+def foreign_names() -> dict[str, list[str]]:
+    """Return the names of other programs by our own, or by a sentence where there is none."""
     file = resources.files("rlvr_cli") / "config" / "foreign.yaml"
-    table = load_yaml(file.read_text(encoding="utf-8"))
-    said = {theirs: text for text, listed in table["sentences"].items() for theirs in listed}
-    return table["names"], said
+    return load_yaml(file.read_text(encoding="utf-8"))
 
 
 def foreign_answer(name: str) -> str | None:
     """Say what a foreign flag or setting is here; None for a name that no other program has."""
-    names, sentences = foreign_names()
-    ours_of = {theirs: ours for ours, listed in names.items() for theirs in listed}
+    answers = {theirs: ours for ours, listed in foreign_names().items() for theirs in listed}
     parts = name.lstrip("-").lower().replace("-", "_").split(".")
-    for suffix in (".".join(parts[start:]) for start in range(len(parts))):
-        if suffix in sentences:
-            return f"{name}: {sentences[suffix]}"
-        if ours := ours_of.get(suffix):
-            is_flag = ours.startswith("--") or ours.isupper()
-            return f"{name} is {ours if is_flag else f'--set {ours}=…'} here"
-    return None
+    suffixes = (".".join(parts[start:]) for start in range(len(parts)))
+    ours = next((answers[suffix] for suffix in suffixes if suffix in answers), None)
+    if ours is None:
+        return None
+    if " " in ours:
+        return f"{name}: {ours}"
+    is_flag = ours.startswith("--") or ours.isupper()
+    return f"{name} is {ours if is_flag else f'--set {ours}=…'} here"

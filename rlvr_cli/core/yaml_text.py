@@ -12,10 +12,6 @@ LARGEST_YAML = 100_000
 _TEXT, _BOOL = "tag:yaml.org,2002:str", "tag:yaml.org,2002:bool"
 
 
-class BadYamlError(ValueError):
-    """A text is not YAML as it is accepted here; with its line if known."""
-
-
 class _Loader(yaml.SafeLoader):
     """Safe YAML in which only true and false are truth values, so that `off` is a word."""
 
@@ -24,23 +20,18 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: Any, index: Any) -> Any:
         event = self.peek_event()
         if isinstance(event, yaml.AliasEvent):
-            raise _refused("aliases are not taken", event.start_mark)
+            raise _refused("aliases are not taken", event)
         if self.depth > DEEPEST:
-            raise _refused(f"nested more than {DEEPEST} levels deep", event.start_mark)
+            raise _refused(f"nested more than {DEEPEST} levels deep", event)
         self.depth += 1
-        try:
-            return super().compose_node(parent, index)
-        finally:
-            self.depth -= 1
-
-    def compose_mapping_node(self, anchor: Any) -> Any:
-        node = super().compose_mapping_node(anchor)
+        node = super().compose_node(parent, index)
+        self.depth -= 1
         seen = set()
-        for key, _ in node.value:
+        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
             if key.tag != _TEXT or not isinstance(key, yaml.ScalarNode):
-                raise _refused("a key that is no text", key.start_mark)
+                raise _refused("a key that is no text", key)
             if key.value in seen:
-                raise _refused(f"the key {shortened(key.value)} stands twice", key.start_mark)
+                raise _refused(f"the key {shortened(key.value)} stands twice", key)
             seen.add(key.value)
         return node
 
@@ -50,7 +41,7 @@ class _Loader(yaml.SafeLoader):
         except yaml.YAMLError:
             raise
         except Exception:  # such as an impossible date
-            raise _refused("a value that its tag does not allow", node.start_mark) from None
+            raise _refused("a value that its tag does not allow", node) from None
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -61,22 +52,17 @@ _Loader.add_implicit_resolver(_BOOL, re.compile("^(true|false)$"), list("tf"))
 
 
 def load_yaml(text: str) -> Any:
-    """Parse one YAML document. Raises BadYamlError."""
+    """Parse one YAML document. Raises ValueError, in one line and with its place if known."""
     if len(text) > LARGEST_YAML:
-        raise BadYamlError(f"more than {LARGEST_YAML} characters of YAML")
+        raise ValueError(f"more than {LARGEST_YAML} characters of YAML")
     try:
         return yaml.load(text, _Loader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        where = f"line {mark.line + 1}: " if mark else ""
-        raise BadYamlError(f"{where}not valid YAML ({_line(error.problem)})") from None
     except yaml.YAMLError as error:
-        raise BadYamlError(f"not valid YAML ({_line(error)})") from None
+        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+        where = f"line {mark.line + 1}: " if mark else ""
+        reason = " ".join(str(getattr(error, "problem", error) or "no reason given").split())
+        raise ValueError(f"{where}not valid YAML ({shortened(reason)})") from None
 
 
-def _refused(reason: str, mark: Any) -> yaml.MarkedYAMLError:
-    return yaml.composer.ComposerError(None, None, reason, mark)
-
-
-def _line(reason: object) -> str:
-    return shortened(" ".join(str(reason or "no reason given").split()))
+def _refused(reason: str, at: Any) -> yaml.MarkedYAMLError:
+    return yaml.composer.ComposerError(None, None, reason, at.start_mark)

@@ -39,8 +39,10 @@ def test_sets_in_a_pipe_and_on_a_terminal(capsys, monkeypatch):
         assert (row["license"], row["description"]) == (spec.license, spec.description)
         assert "sizes" not in row
     monkeypatch.setattr(listings.sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "1000")
+    monkeypatch.setenv("TERM", "xterm")
     list_sets()
-    lines = capsys.readouterr().out.splitlines()
+    lines = [line.rstrip() for line in Text.from_ansi(capsys.readouterr().out).plain.splitlines()]
     for line, row in zip(lines, rows, strict=True):
         assert line.split()[:2] == [row["name"], "+".join(row["splits"])]
         assert line.endswith(row["description"])
