@@ -75,17 +75,14 @@ def report_options(
     keys = [text.partition("=")[0].strip() for text in assignments]
     if judge == PEER and "data.answer_format" in keys:
         raise UserError(f"--judge {judge} takes answers of any form; leave data.answer_format out")
-    ks = _parts(k)
+    ks, fields = (
+        dict.fromkeys(part.strip() for text in given for part in text.split(","))
+        for given in (k, by)
+    )
     for part in ks:
         if not (part.isascii() and part.isdecimal() and len(part) < 10 and int(part)):
             raise UserError(f"--k {shortened(part)}: give numbers from 1 on, as --k 1,4,16")
-    numbers = tuple(dict.fromkeys(map(int, ks)))
-    return ReportOptions(numbers, tuple(_parts(by)), against, out, judge, form)
-
-
-def _parts(given: Iterable[str]) -> list[str]:
-    """Return the different parts of `1,4` and `16`."""
-    return list(dict.fromkeys(part.strip() for text in given for part in text.split(",")))
+    return ReportOptions(tuple(map(int, ks)), tuple(fields), against, out, judge, form)
 
 
 def earlier_results(
@@ -158,12 +155,7 @@ def publish(
 
 def _show(entry: dict[str, Any], name_model: bool, display: Display) -> None:
     """Show the figures of a result, and warn of what they leave out."""
-    unjudged, form = (
-        entry["timeouts"] + entry["unparseable_golds"],
-        entry["fingerprint"]["verifier"],
-    )
-    first, flexible, length = entry["pass@k"]["1"], entry.get("any_form"), entry["response_length"]
-    judge, votes = form.get("judge", OURS), form.get("votes", "valid")
+    form, first = entry["fingerprint"]["verifier"], entry["pass@k"]["1"]
     what = f"with {entry['model']} on {entry['data']}" if name_model else f"on {entry['data']}"
     said = [plural(entry["problems"], "problem")]
     if drawn := entry["fingerprint"].get("sampling"):
@@ -171,22 +163,23 @@ def _show(entry: dict[str, Any], name_model: bool, display: Display) -> None:
         said += [f"temperature {drawn['temperature']:g}", f"top-p {drawn['top_p']:g}"]
         said += [f"at most {drawn['max_tokens']} tokens", f"seed {drawn['seed']}"]
     else:
-        left_out = f" ({unjudged} not judged)" if unjudged else ""
-        said.append(f"{plural(entry['responses'], 'response')}{left_out}")
-    if judge != OURS:
+        said.append(plural(entry["responses"], "response"))
+    if judge := form.get("judge"):
         said.append(f"answers judged by {judge} {form['versions'][judge]}")
     else:
         said.append(f"answers judged as {form['format']}")
-        said += ["every extracted answer votes"] if votes == "all" else []
+        said += ["every extracted answer votes"] if form.get("votes") == "all" else []
     value = "not measured" if first is None else f"{first['value']:.4f}"
     display.result("pass@1", f"{value} {what} ({', '.join(said)})")
 
-    shares = [f"cut off {tables.percent(entry['cut_off_share'])}"]
+    found = [f"{count} {verdict}" for verdict, count in entry["verdicts"].items()]
     if entry["format_share"] is not None:
-        shares.insert(0, f"format right {tables.percent(entry['format_share'])}")
-    shares += [] if length is None else [f"{length:.1f} tokens on average"]
-    display.say("responses", ", ".join(shares))
-    if flexible is not None:
+        found.append(f"format right {tables.percent(entry['format_share'])}")
+    found.append(f"cut off {tables.percent(entry['cut_off_share'])}")
+    if entry["response_length"] is not None:
+        found.append(f"{entry['response_length']:.1f} tokens on average")
+    display.say("responses", ", ".join(found))
+    if (flexible := entry.get("any_form")) is not None:
         words = "where a right answer counts in any form"
         display.say("any form", f"pass@1 {tables.shown(flexible)} {words}")
         missed = 1 - first["value"] / flexible["value"] if first and flexible["value"] else 0.0
@@ -196,21 +189,19 @@ def _show(entry: dict[str, Any], name_model: bool, display: Display) -> None:
                 f"({form['format']}): compare figures of one kind, or judge with --set "
                 "data.answer_format=any"
             )
-    counts = [f"{count} {verdict}" for verdict, count in entry["verdicts"].items()]
-    display.say("verdicts", ", ".join(counts))
     for field in entry.get("by", {}):
         display.table(tables.by_field(entry, field), asked=True)
-    if unjudged:
+    if unjudged := entry["timeouts"] + entry["unparseable_golds"]:
         display.warn(
             f"{plural(unjudged, 'response')} could not be judged "
             f"({plural(entry['timeouts'], 'timeout')}, {entry['unparseable_golds']} with an "
             "unreadable gold answer); the figures leave them out"
         )
-    last, found = list(entry["pass@k"].items())[-1]
-    if tables.counted(found) < entry["problems"]:
+    last, of_last = list(entry["pass@k"].items())[-1]
+    if (enough := tables.counted(of_last)) < entry["problems"]:
         display.warn(
-            f"k = {last}: {tables.counted(found)} of {plural(entry['problems'], 'problem')} with "
-            "that many judged responses; the figures leave the others out"
+            f"k = {last}: {enough} of {plural(entry['problems'], 'problem')} with that many judged "
+            "responses; the figures leave the others out"
         )
 
 
@@ -266,36 +257,29 @@ def _comparisons(
         there += [f"({against})"] if str(against) not in there else []
         display.result("against", f"{' '.join(there)}, {plural(found['problems'], 'problem')}")
         display.table(tables.differences(found), asked=True)
-        _warn_if_too_small(found["pass@k"].get("1"), display)
+        if one := found["pass@k"].get("1"):
+            count, reach = one["problems"], max(abs(end - one["value"]) for end in one["interval"])
+            if (reach := min(1, reach)) > _FEW_POINTS:
+                enough = math.ceil(count * (reach / _FEW_POINTS) ** 2)
+                display.warn(
+                    f"{plural(count, 'problem')} with so many samples cannot show a difference in "
+                    f"pass@1 below {100 * reach:.0f} points; for {100 * _FEW_POINTS:.0f} take "
+                    f"about {enough:,} problems, or more samples"
+                )
         same = "nothing but chance: same fingerprint"
         if "model" not in result.fingerprint:
             same = "nothing of problems and judging; what made the responses is not known"
         for difference in found["differs"] or [same]:
             display.say("differs in", difference)
-        if found["missing"]:
-            missing = plural(found["missing"], "problem")
-            display.warn(f"not in {against}: {missing} of {result.data}")
-        if found["only_there"]:
-            only = plural(found["only_there"], "problem")
-            display.warn(f"only in {against}: {only}, which the differences leave out")
+        left_out = {
+            f"not in {against}": found["missing"],
+            f"only in {against}": found["only_there"],
+            "without a judged response on one side or on both": found["unjudged"],
+        }
+        for where, count in left_out.items():
+            if count:
+                display.warn(f"the differences leave out {plural(count, 'problem')} {where}")
         if golds := found["other_golds"]:
             many = f"{plural(len(golds), 'problem')} (such as {shortened(golds[0])})"
             display.warn(f"{many} with another gold answer there: the two are judged by others")
-        if found["unjudged"]:
-            many = f"{plural(found['unjudged'], 'problem')} without a judged response on one side"
-            display.warn(f"{many} or on both: the differences leave them out")
     return {"path": str(against), "results": listed}
-
-
-def _warn_if_too_small(found: dict[str, Any] | None, display: Display) -> None:
-    """Warn of a comparison that could not show a difference of a few points."""
-    if found is None:
-        return
-    reach = min(1, max(abs(end - found["value"]) for end in found["interval"]))
-    if reach > _FEW_POINTS:
-        enough = math.ceil(found["problems"] * (reach / _FEW_POINTS) ** 2)
-        display.warn(
-            f"{plural(found['problems'], 'problem')} with so many samples cannot show a difference "
-            f"in pass@1 below {100 * reach:.0f} points; for {100 * _FEW_POINTS:.0f} take about "
-            f"{enough:,} problems, or more samples"
-        )

@@ -92,12 +92,12 @@ def score(
         directory.hold()
     results = []
     total = len(judges) * sum(len(row.responses) for row in given)
-    with display.judging(total) as on_batch:
+    with display.progress("judging", total, lines=True) as bar:
         for (model, name), part in parts.items():
             for judge in judges:
                 form = formats[model, name] if judge == OURS else "any"
                 with open_judge(judge, format=form, workers=usable_cores()) as verifier:
-                    rows = made.judged_rows(part, verifier, on_batch)
+                    rows = made.judged_rows(part, verifier, lambda count: bar.tick(advance=count))
                     judged = judged_problems(rows, verifier.cluster)
                 fingerprint = {"data": data_hash(problems[model, name])}
                 fingerprint |= judging(form, judge, config.eval.votes)

@@ -4,8 +4,7 @@ import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 
 from rich.console import Console
@@ -16,7 +15,7 @@ from rich.text import Text
 
 from rlvr_cli.console.curves import History, draw_curves
 from rlvr_cli.core.signals import heed
-from rlvr_cli.core.text import plural, printable
+from rlvr_cli.core.text import printable
 from rlvr_cli.core.types import Rollout
 
 PHASES = {
@@ -97,16 +96,6 @@ class Display:
     def progress(self, what: str, total: int, done: int = 0, lines: bool = False) -> "Ticker":
         """Return a progress bar for a terminal; with `lines`, a line now and then in a pipe."""
         return Ticker(self, what, total, done, lines)
-
-    @contextmanager
-    def judging(self, total: int) -> Iterator[Callable[[int], None]]:
-        """Show how many responses are judged, each time they are counted; at the end how fast."""
-        started = time.monotonic()
-        with self.progress("judging", total, lines=True) as bar:
-            yield lambda size: bar.tick(advance=size)
-        seconds = max(1e-6, time.monotonic() - started)
-        rate = f"{seconds:.1f} s, {total / seconds:.0f} a second"
-        self.say("judged", f"{plural(total, 'response')} in {rate}")
 
 
 class Ticker(Progress):

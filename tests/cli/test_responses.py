@@ -54,7 +54,6 @@ def test_each_label_has_its_own_figures_and_rows_in_the_order_of_labels():
     ]
     for figure, label in (("0.5000", "m on d"), ("0.0000", "n on d"), ("1.0000", "m on e")):
         assert f"{figure} with {label} (1 problem, " in words
-    assert "judged     4 responses in " in words
 
 
 def test_files_are_joined_to_a_set_by_id_or_text_and_the_figures_are_handed_on(tmp_path):
@@ -240,9 +239,7 @@ def test_two_files_are_compared_with_what_only_one_has_or_judges_otherwise(tmp_p
     done = invoke("eval", "--responses", "-", *args,
                   stdin=jsonl(*(row | {"level": 1, "kind": "x"} for row in ours)))  # fmt: skip
     assert done.exit_code == 0
-    assert (
-        f"only in {tmp_path / 'theirs'}: 1 problem, which the differences leave out" in done.stderr
-    )
+    assert f"the differences leave out 1 problem only in {tmp_path / 'theirs'}" in done.stderr
     assert "1 problem (such as 3) with another gold answer there" in done.stderr
     assert f"against    responses on stdin ({tmp_path / 'theirs'}), 4 problems" in done.stderr
     by, kinds, compared = done.stdout.split("\n\n")[1:]

@@ -91,13 +91,6 @@ def test_a_bar_has_its_phase_its_share_and_the_time_left(clock):
         assert drawn().endswith(" 5/14 updating 1/4 03:00")
 
 
-def test_how_fast_was_judged(capsys, clock):
-    with Display().judging(40) as on_batch:
-        clock.now += 2
-        on_batch(40)
-    assert capsys.readouterr().err == "judged     40 responses in 2.0 s, 20 a second\n"
-
-
 def test_figures_in_words():
     assert (measured(None), measured(0.4326)) == ("not measured", "0.433")
 
