@@ -1,6 +1,5 @@
 """JSON lines: one object a line, each key once, valid numbers; bounded in length and depth."""
 
-import codecs
 import json
 import math
 import re
@@ -14,8 +13,9 @@ from rlvr_cli.core.text import DEEPEST, is_too_deep, shortened
 LONGEST_LINE = 64 << 20
 """Bytes (or characters) of one line of a file that others wrote."""
 MOST_LINES = 20_000_000
-_PIECE = 1 << 16
-_BETWEEN = re.compile(r"[\s,\[\]]*")
+LARGEST_JSON = 1 << 30
+"""Bytes of a file of JSON over several lines, which is read whole."""
+_VALUE = re.compile(r"[^\s,\[\]]")
 
 
 class DuplicateKeyError(ValueError):
@@ -64,44 +64,35 @@ def bounded_lines(name: str, file: Any) -> Iterator[Any]:
 
 def json_values(name: str, file: Any) -> Iterator[Any]:
     """Yield the values of a JSON array, or of JSON objects that follow one another over any number
-    of lines, one at a time. Raises UserError where no further one can be read."""
-    decode = codecs.getincrementaldecoder("utf-8-sig")().decode
+    of lines. Raises UserError where no further one can be read, and beyond `LARGEST_JSON`."""
+    content = file.read(LARGEST_JSON + 1)
+    if len(content) > LARGEST_JSON:
+        size = f"{LARGEST_JSON >> 20} MB"
+        raise UserError(f"{name}: more than {size} of JSON; put each object on a line of its own")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise UserError(f"{name}:1: not UTF-8 text") from None
     read = json.JSONDecoder(object_pairs_hook=_each_once).raw_decode
-    text, number, piece, is_array, is_last = "", 1, _PIECE, False, False
-    while not is_last:
-        if len(text) > LONGEST_LINE:
-            raise UserError(f"{name}:{number}: a value of more than {LONGEST_LINE >> 20} MB")
-        content = file.read(piece)
-        is_last = len(content) < piece
+    at, number = _next(text, 0), 1
+    while at < len(text):
         try:
-            text += decode(content, is_last)
-        except UnicodeDecodeError:
-            raise UserError(f"{name}:{number}: not UTF-8 text") from None
-        is_array = is_array or (number == 1 and text.lstrip().startswith("["))
-        at = _after(text, 0)
-        try:
-            while at < len(text):
-                value, end = read(text, at)
-                if not is_last and _after(text, end) == len(text):  # a number may go on
-                    break
-                yield value
-                at, number, piece = _after(text, end), number + 1, _PIECE // 2
+            value, end = read(text, at)
         except DuplicateKeyError as error:
             raise UserError(f"{name}:{number}: {error}") from None
         except (ValueError, RecursionError):
-            if is_last:
-                raise UserError(
-                    f"{name}:{number}: not valid JSON from here on, or the file ends too soon"
-                ) from None
-        is_closed, text, piece = text.rstrip().endswith("]"), text[at:], 2 * piece
-    if is_array and not is_closed:
+            wrong = "not valid JSON from here on, or the file ends too soon"
+            raise UserError(f"{name}:{number}: {wrong}") from None
+        yield value
+        at, number = _next(text, end), number + 1
+    if text.lstrip().startswith("[") and not text.rstrip().endswith("]"):
         raise UserError(f"{name}:{number}: the array ends too soon")
 
 
-def _after(text: str, at: int) -> int:
-    """Return where the text goes on behind what stands between two values."""
-    found = _BETWEEN.match(text, at)
-    return found.end() if found else at
+def _next(text: str, at: int) -> int:
+    """Return where the text goes on behind brackets, commas and space between two values."""
+    found = _VALUE.search(text, at)
+    return found.start() if found else len(text)
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
