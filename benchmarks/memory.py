@@ -141,7 +141,6 @@ def prepared(name: str, settings: tuple[str, ...], tokens: int):
     from rlvr_cli.model.adapter import add_adapter
     from rlvr_cli.model.policy import Policy, recompute, share_out
     from rlvr_cli.rollout.plan import is_shared_out
-    from rlvr_cli.training.objective import Objective
     from rlvr_cli.training.update import Updater
 
     config, model = settled(settings, tokens), shaped(name)
@@ -155,7 +154,7 @@ def prepared(name: str, settings: tuple[str, ...], tokens: int):
         recompute(policy)
     if is_shared_out(config.optim):
         share_out(policy, config.optim)
-    updater = Updater(Objective(policy, None, config.algorithm), config.optim, 1024, 10)
+    updater = Updater(policy, None, config.algorithm, config.optim, 1024, 10)
     length = (tokens - PROMPT) // ROWS
     prompt = Prompt(Problem("", "", None), "", tuple(range(2, 2 + PROMPT)), False)
     rollouts = []
@@ -178,7 +177,7 @@ def run(command: list[str]) -> str:
 def update(updater, samples) -> None:
     for step in (1, 2):
         updater.update(samples, step, 0)
-        updater.free_gradients()
+        updater.optimizer.zero_grad()
 
 
 def resident(line: str = "VmRSS") -> int:

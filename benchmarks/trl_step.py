@@ -70,8 +70,7 @@ def ours(shape: Shape) -> dict[str, list[float] | float]:
     from rlvr_cli.model.loading import load_model
     from rlvr_cli.model.policy import Policy
     from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
-    from rlvr_cli.training.forward import ForwardPass
-    from rlvr_cli.training.objective import Objective
+    from rlvr_cli.training.forward import add_logprobs
     from rlvr_cli.training.update import Updater
 
     torch.set_num_threads(1)
@@ -87,8 +86,7 @@ def ours(shape: Shape) -> dict[str, list[float] | float]:
     algorithm = ALGORITHMS["dapo"].model_copy(update={"surrogate": Clip(high=0.2)})
     optim = OptimConfig(lr=1e-6, weight_decay=0.0, warmup_steps=0, micro_tokens=2048)
     learner = Policy(policy.model, len(policy.tokenizer), 1.0)
-    forward = ForwardPass(learner, None, None, algorithm, optim.micro_tokens)
-    updater = Updater(Objective(learner, None, algorithm), optim, MAX_TOKENS, shape.steps)
+    updater = Updater(learner, None, algorithm, optim, MAX_TOKENS, shape.steps)
     params = SamplingParams(GROUP, MAX_TOKENS)
     seconds, cpu, tokens = [], [], []
     for step in range(shape.steps):
@@ -106,7 +104,7 @@ def ours(shape: Shape) -> dict[str, list[float] | float]:
             ]
             groups.append(Group(prompt, tuple(rollouts), step))
         samples = to_samples(groups, algorithm, MAX_TOKENS, step)
-        forward.add_logprobs(samples)
+        add_logprobs(samples, algorithm, optim.micro_tokens, learner)
         updater.update(with_advantages(samples, algorithm, 0.0), step + 1, seed=0)
         engine.sync_weights(policy.model.named_parameters())
         seconds.append(time.perf_counter() - started)

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -14,8 +13,7 @@ from transformers.masking_utils import sdpa_mask
 from rlvr_cli.model.packing import packed_attention
 
 
-@dataclass(frozen=True)
-class AttentionSizes:
+class AttentionSizes(NamedTuple):
     """The numbers of query heads and key heads, and the size of one head."""
 
     heads: int

@@ -19,9 +19,9 @@ class MicroBatch:
     samples: Samples
     rows: list[int]
     inputs: ModelInputs
-    counts: int = 1
+    counts: int
     """0 for a pass that is only made because other processes make one."""
-    is_last: bool = True
+    is_last: bool
     """Whether none comes after it."""
 
     @property
@@ -37,12 +37,6 @@ class MicroBatch:
     def column(self, name: str) -> torch.Tensor:
         """Return a column of these rows, [b, t], in the mask's type."""
         return self.samples.column(name)[self.rows, : self.mask.shape[1]].to(self.mask)
-
-    def note(self, figures: Sequence[torch.Tensor]) -> None:
-        """Keep what the loss was made of, [b, t] each, in the batch's column `seen`."""
-        if self.counts:
-            seen = torch.stack([each.detach() for each in figures], -1)
-            self.samples.seen[self.rows, : self.mask.shape[1]] = seen.to(self.samples.seen)
 
 
 def micro_batches(

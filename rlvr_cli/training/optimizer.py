@@ -12,8 +12,6 @@ from rlvr_cli.training.state import State, part
 
 Parameters = Sequence[tuple[list[torch.nn.Parameter], float]]
 """Parameters and the peak of their learning rate, by group."""
-
-
 _LOW = 0xFFFF
 """The bits of a float32 that a bfloat16 has not."""
 
@@ -21,12 +19,7 @@ _LOW = 0xFFFF
 def new_optimizer(groups: Parameters, optim: OptimConfig) -> torch.optim.Optimizer:
     """Make AdamW for the groups. Raises UserError if a library is missing."""
     listed: Any = [{"params": list(params), "peak": peak} for params, peak in groups]
-    common: dict[str, Any] = {
-        "lr": optim.lr,
-        "betas": optim.betas,
-        "eps": optim.eps,
-        "weight_decay": optim.weight_decay,
-    }
+    common: Any = {name: getattr(optim, name) for name in ("lr", "betas", "eps", "weight_decay")}
     parameters = [parameter for params, _ in groups for parameter in params]
     if optim.moments == "8bit":
         adamw = library("torchao.optim", "optim.moments 8bit").AdamW8bit
@@ -47,11 +40,11 @@ def set_rates(optimizer: torch.optim.Optimizer, factor: float) -> None:
 def optimizer_state(optimizer: torch.optim.Optimizer) -> State:
     """Return moments by number of parameter."""
     state = optimizer.state_dict()
-    tensors: dict[str, torch.Tensor] = {}
-    for parameter, entries in state["state"].items():
-        for key, value in entries.items():
-            for inner in _inner(value):
-                tensors[f"optimizer.{parameter}.{key}{inner}"] = _get(value, inner)
+    tensors = {
+        f"optimizer.{number}.{name}": tensor
+        for number, moments in state["state"].items()
+        for name, tensor in _plain(moments).items()
+    }
     groups = [group | {"lr": float(group["lr"])} for group in state["param_groups"]]
     return State({"optimizer": groups}, tensors)
 
@@ -59,54 +52,45 @@ def optimizer_state(optimizer: torch.optim.Optimizer) -> State:
 def load_optimizer(optimizer: torch.optim.Optimizer, state: State) -> None:
     """Load what `optimizer_state` returned, with the model's weights loaded before. Raises
     ValueError if settings or shapes differ."""
+    groups: list[dict[str, Any]] = optimizer.param_groups
+    kept: list[dict[str, Any]] = state.values["optimizer"]
+    shapes = [[(group.keys(), len(group["params"])) for group in each] for each in (groups, kept)]
+    if shapes[0] != shapes[1]:
+        raise ValueError("the optimizer's settings are not those of this run")
+    parameters = [parameter for group in groups for parameter in group["params"]]
     found: dict[int, dict[str, torch.Tensor]] = {}
     for key, tensor in part("optimizer", state.tensors).items():
-        number, _, entry = key.partition(".")
-        found.setdefault(int(number), {})[entry] = tensor
-    groups = state.values["optimizer"]
-    if [group.keys() for group in groups] != [group.keys() for group in optimizer.param_groups]:
-        raise ValueError("the optimizer's settings are not those of this run")
-    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    if any(":" in entry for tensors in found.values() for entry in tensors):
-        _load_quantized(optimizer, {parameters[index]: one for index, one in found.items()})
-        for group, kept in zip(optimizer.param_groups, groups, strict=True):
-            group.update({**kept, "params": group["params"], "lr": torch.tensor(kept["lr"])})
-        return
-    for index, tensors in found.items():
-        for entry, tensor in tensors.items():
-            if tensor.dim() and tensor.shape != parameters[index].shape:
-                raise ValueError(f"optimizer.{index}.{entry} has another shape")
-            tensors[entry] = spread(tensor, parameters[index])
-    rates = [group["lr"] for group in optimizer.param_groups]
-    optimizer.load_state_dict({"state": found, "param_groups": groups})
-    for group, rate in zip(optimizer.param_groups, rates, strict=True):
-        if isinstance(rate, torch.Tensor):
-            group["lr"] = torch.tensor(group["lr"])
-
-
-def _inner(value: torch.Tensor) -> list[str]:
-    """Return the names of the tensors that a quantized one consists of; "" for a plain one."""
-    flatten = None if is_shared(value) else getattr(value, "__tensor_flatten__", None)
-    return [f":{name}" for name in flatten()[0]] if flatten else [""]
-
-
-def _get(value: torch.Tensor, inner: str) -> torch.Tensor:
-    return getattr(value, inner.removeprefix(":")) if inner else value
-
-
-def _load_quantized(
-    optimizer: torch.optim.Optimizer, found: dict[torch.nn.Parameter, dict[str, torch.Tensor]]
-) -> None:
-    """Copy into the quantized moments, which a step that moves nothing makes."""
-    set_rates(optimizer, 0.0)
-    for parameter in found:
-        parameter.grad = torch.zeros_like(parameter)
+        index, _, name = key.partition(".")
+        found.setdefault(int(index), {})[name] = tensor
+    # A step that moves nothing makes the moments, in whatever form this optimizer keeps them.
+    optimizer.state.clear()
+    for group in groups:
+        group["lr"] = 0 * group["lr"]
+    for number in found:
+        parameters[number].grad = torch.zeros_like(parameters[number])
     optimizer.step()
     optimizer.zero_grad()
-    for parameter, tensors in found.items():
-        for entry, tensor in tensors.items():
-            name, colon, inner = entry.partition(":")
-            _get(optimizer.state[parameter][name], f"{colon}{inner}").copy_(tensor)
+    for number, tensors in found.items():
+        moments = _plain(optimizer.state[parameters[number]])
+        if {k: t.shape for k, t in moments.items()} != {k: t.shape for k, t in tensors.items()}:
+            raise ValueError(f"optimizer.{number}: moments of another shape or kind")
+        for name, moment in moments.items():
+            moment.copy_(spread(tensors[name], moment))
+    for group, settings in zip(groups, kept, strict=True):
+        is_tensor, rate = isinstance(group["lr"], torch.Tensor), settings["lr"]
+        own = {"params": group["params"], "lr": torch.tensor(rate) if is_tensor else rate}
+        group.update(settings | own)
+
+
+def _plain(moments: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return the moments of a parameter by their names, a quantized one as `NAME:PART` of each
+    tensor that it consists of."""
+    found: dict[str, torch.Tensor] = {}
+    for name, value in moments.items():
+        flatten = None if is_shared(value) else getattr(value, "__tensor_flatten__", None)
+        parts = flatten()[0] if flatten else []
+        found |= {f"{name}:{one}": getattr(value, one) for one in parts} or {name: value}
+    return found
 
 
 def rounded_at_random(exact: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
@@ -129,29 +113,26 @@ class BFloat16AdamW(torch.optim.AdamW):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    self._move(parameter, group)
-
-    def _move(self, parameter: torch.Tensor, group: dict[str, Any]) -> None:
-        state = self.state[parameter]
-        if not state:
-            state["step"] = torch.tensor(0.0)
-            state["exp_avg"] = torch.zeros_like(parameter)
-            state["exp_avg_sq"] = torch.zeros_like(parameter)
-        state["step"] += 1
-        count, (beta1, beta2), lr = float(state["step"]), group["betas"], float(group["lr"])
-        assert parameter.grad is not None
-        targets = [own_slice(t) for t in (parameter, state["exp_avg"], state["exp_avg_sq"])]
-        gradient = own_slice(parameter.grad).float()
-        weight, mean, square = (target.float() for target in targets)
-        mean = mean.lerp_(gradient, 1 - beta1)
-        square = square.lerp_(gradient.square(), 1 - beta2)
-        scale = (square / (1 - beta2**count)).sqrt_().add_(group["eps"])
-        weight.mul_(1 - lr * group["weight_decay"])
-        weight.addcdiv_(mean, scale, value=-lr / (1 - beta1**count))
-        generator = torch.Generator(parameter.device).manual_seed(int(count))
-        for target, exact in zip(targets, (weight, mean, square), strict=True):
-            is_half = target.dtype == torch.bfloat16
-            target.copy_(rounded_at_random(exact, generator) if is_half else exact)
+        of_groups = [(p, group) for group in self.param_groups for p in group["params"]]
+        for parameter, group in of_groups:
+            if parameter.grad is None:
+                continue
+            state = self.state[parameter]
+            if not state:
+                state["step"] = torch.tensor(0.0)
+                state["exp_avg"] = torch.zeros_like(parameter)
+                state["exp_avg_sq"] = torch.zeros_like(parameter)
+            state["step"] += 1
+            count, (beta1, beta2), lr = float(state["step"]), group["betas"], float(group["lr"])
+            targets = [own_slice(t) for t in (parameter, state["exp_avg"], state["exp_avg_sq"])]
+            gradient = own_slice(parameter.grad).float()
+            weight, mean, square = (target.float() for target in targets)
+            mean = mean.lerp_(gradient, 1 - beta1)
+            square = square.lerp_(gradient.square(), 1 - beta2)
+            scale = (square / (1 - beta2**count)).sqrt_().add_(group["eps"])
+            weight.mul_(1 - lr * group["weight_decay"])
+            weight.addcdiv_(mean, scale, value=-lr / (1 - beta1**count))
+            generator = torch.Generator(parameter.device).manual_seed(int(count))
+            for target, exact in zip(targets, (weight, mean, square), strict=True):
+                is_half = target.dtype == torch.bfloat16
+                target.copy_(rounded_at_random(exact, generator) if is_half else exact)

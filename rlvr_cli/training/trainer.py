@@ -28,11 +28,9 @@ from rlvr_cli.ranks.group import share
 from rlvr_cli.rollout.plan import is_shared_out
 from rlvr_cli.rollout.sampler import Drawn, given_completions, response_seed
 from rlvr_cli.rollout.session import Session
-from rlvr_cli.training.forward import ForwardPass
-from rlvr_cli.training.objective import Objective
-from rlvr_cli.training.record import StepRecord, StepResult, Watch
+from rlvr_cli.training.forward import add_logprobs
+from rlvr_cli.training.record import StepRecord, StepResult, Watch, counted
 from rlvr_cli.training.state import State, load_module, module_state
-from rlvr_cli.training.throughput import Throughput
 from rlvr_cli.training.tokens import token_rows
 from rlvr_cli.training.update import Updater
 
@@ -41,48 +39,39 @@ class Trainer:
     """The training loop of one run; `train_steps` yields each finished step and writes no file."""
 
     def __init__(self, session: Session, prompts: list[Prompt], held_out: list[Prompt]) -> None:
+        self.session, self.prompts, self.held_out = session, prompts, held_out
         self.config = config = session.plan.config
-        self.session = session
-        self.prompts, self.held_out = prompts, held_out
-        rollout, model = config.rollout, session.policy.model
-        self.params = session.plan.training
-        algo, optim = config.algorithm, config.optim
+        self.params, model = session.plan.training, session.policy.model
+        algo, optim, rollout = config.algorithm, config.optim, config.rollout
         of_policy = len(session.policy.tokenizer), rollout.temperature, session.forward
-        policy = Policy(model, *of_policy)
-        policy.like = policy.like.to(session.device)
+        self.policy = Policy(model, *of_policy)
+        self.policy.like = self.policy.like.to(session.device)
         has_adapter = config.lora.rank is not None
         torch.manual_seed(config.seed)
         self.reference, self.start_digest = None, ""
         if algo.has_reference_model:
             is_policy = has_adapter and algo.renewal is None
             start = model if is_policy else deepcopy(model).requires_grad_(False)
-            self.reference = policy if is_policy else Policy(start, *of_policy)
+            self.reference = self.policy if is_policy else Policy(start, *of_policy)
         if has_adapter or self.reference is not None:
             frozen = (p for p in model.parameters() if not (has_adapter and p.requires_grad))
             self.start_digest = weights_digest(frozen)
-        critic = None
-        if algo.critic is not None:
-            critic = Critic(model, algo.critic.kind == "own")
-        for module in dict.fromkeys(filter(None, (policy, critic, self.reference))):
+        critic = Critic(model, algo.critic.kind == "own") if algo.critic is not None else None
+        for module in dict.fromkeys(filter(None, (self.policy, critic, self.reference))):
             if optim.checkpointing == "on":
                 recompute(module)
             if is_shared_out(optim):
                 share_out(module, optim)
-        self.forward = ForwardPass(policy, self.reference, critic, algo, config.optim.micro_tokens)
-        self.objective = Objective(policy, critic, algo)
         limits = rollout.max_tokens, config.steps, rollout.mismatch_limit
-        self.updater = Updater(self.objective, config.optim, *limits)
+        self.updater = Updater(self.policy, critic, algo, optim, *limits)
         self.cursor = ProblemCursor(len(prompts), config.seed)
         self.carried: list[Group] = []
         """What was sampled beyond a step's batch, and the next one begins with; oldest first."""
-        self.throughput = Throughput(model, algo)
         self.given: list[Completion] = []
         if algo.reads_responses:
             self.given = given_completions(prompts, session.policy, rollout.max_tokens)
         self.problems_digest = prompts_digest([*prompts, *held_out], self.given)
-        self.has_format = session.plan.answer_format != "any"
-        self.weight_version = 0
-        self.step = 0
+        self.step = self.weight_version = 0
         self.settled = True
         """Weights and optimizer are those of the end of a step."""
         self.stopped = False
@@ -95,44 +84,47 @@ class Trainer:
 
         Sampling goes on inside `interruptible()`: left there, the step has changed no weight.
         """
-        engine, algo = self.session.engine, self.config.algorithm
+        engine, algo, policy = self.session.engine, self.config.algorithm, self.session.policy
         for step in range(self.step + 1, self.config.steps + 1):
-            record = StepRecord(self.session.clocks, self.throughput, self.watch)
+            record = StepRecord(self.session, self.watch)
             phase = "reading" if algo.reads_responses else "rollout"
             with interruptible(), record.phase(phase, memory="awake"):
                 batch = Batch(self.config.rollout.prompts, algo, self.carried)
                 while draws := batch.next_draw():
                     prompts, drawn = self._rollout(draws)  # ROLLOUT: G responses a problem,
-                    groups = self._verify(prompts, drawn, record)  # as VERIFY asks for them
+                    groups = self._verify(prompts, drawn)  # as VERIFY asks for them
                     batch.keep(groups)  # FILTER: the groups that train
                 self.carried = batch.end()
             samples = to_samples(batch.kept, algo, self.params.max_tokens, self.weight_version)
             self.settled = False
-            no_update = self._skip_reason(batch, samples)
-            if no_update is None or self._trains_without_signal(no_update, samples):
+            no_update, is_skipped = self._skips(batch, samples)
+            if not is_skipped:
                 with record.phase("sync", memory="asleep"):
                     engine.sleep()
                 with record.phase("logprobs"):  # LOG-PROBABILITIES, old and reference; values
-                    self.forward.add_logprobs(samples)
-                samples = with_advantages(samples, algo, self.objective.kl_coef)  # ADVANTAGE
+                    models = self.policy, self.reference, self.updater.critic
+                    micro_tokens = self.config.optim.micro_tokens
+                    record.scored = add_logprobs(samples, algo, micro_tokens, *models)
+                samples = with_advantages(samples, algo, self.updater.kl_coef)  # ADVANTAGE
                 with record.phase("update", memory="update"):  # OBJECTIVE, backward, UPDATE
                     learns_policy = no_update is None or algo.critic is None
                     record.update = self.updater.update(
                         samples, step, self.config.seed, learns_policy, self.watch
                     )
-                    record.tokens = token_rows(batch, samples, self.session.policy.tokenizer)
-                self.updater.free_gradients()
+                    record.tokens = token_rows(batch, samples, policy.tokenizer)
+                self.updater.optimizer.zero_grad()  # their memory is the next rollout's
                 with record.phase("sync"):  # SYNC: the new weights to the engine
-                    engine.sync_weights(merged_parameters(self.session.policy.model))
+                    engine.sync_weights(merged_parameters(policy.model))
                     engine.wake()
                 record.trained, self.weight_version = samples.lengths, self.weight_version + 1
             self.stopped = batch.given_up == "stop"
             self._renew_reference(step)
-            self._measure_held_out(step, record)
+            every = self.config.eval.every
+            if every and self.held_out and step % every == 0:
+                record.held_out, found = self.measure()
+                record.held_out_metrics = held_out_metrics(found)
             self.step, self.settled = step, True
-            carried, scored = len(self.carried), self.forward.take_tokens()
-            metrics = record.metrics(step, batch, carried, no_update, self.has_format, scored)
-            yield StepResult(step, metrics, batch.sampled, record.held_out, record.tokens)
+            yield record.result(step, batch, len(self.carried), no_update)
             if self.stopped:
                 break
 
@@ -145,13 +137,16 @@ class Trainer:
         seeds = [response_seed(self.config.seed, "train", first + draw) for draw in range(count)]
         return prompts, self.session.sampler.rollout(prompts, self.params, seeds)
 
-    def _verify(self, prompts: list[Prompt], drawn: Drawn, record: StepRecord) -> list[Group]:
+    def _verify(self, prompts: list[Prompt], drawn: Drawn) -> list[Group]:
         """Judge and pay responses as they come; return the groups in the prompts' order."""
-        on_group = record.counter(len(prompts) * self.params.samples)
-        session = self.session
-        return session.sampler.verify(
-            prompts, drawn, session.rewarder, self.weight_version, on_group
-        )
+        advance = counted(self.watch, "rollout", len(prompts) * self.params.samples)
+
+        def on_group(group: Group) -> None:
+            tokens = sum(len(one.completion.token_ids) for one in group.rollouts)
+            advance(len(group.rollouts), tokens)
+
+        sampler, rewarder = self.session.sampler, self.session.rewarder
+        return sampler.verify(prompts, drawn, rewarder, self.weight_version, on_group)
 
     def state_dict(self) -> State:
         """Return the state at the end of a step, without the policy's weights. Tensors are the
@@ -159,7 +154,7 @@ class Trainer:
         values = {
             "step": self.step,
             "weight_version": self.weight_version,
-            "kl_coef": self.objective.kl_coef,
+            "kl_coef": self.updater.kl_coef,
             **self.cursor.state_dict(),
             "carried": groups_as_json(self.carried, self.prompts),
         }
@@ -172,7 +167,7 @@ class Trainer:
         """Restore the state that `state_dict` returned, beside weights that are the policy's
         already, and hand them to the engine; errors of an invalid state pass through."""
         self.step, self.weight_version = state.values["step"], state.values["weight_version"]
-        self.objective.kl_coef = state.values["kl_coef"]
+        self.updater.kl_coef = state.values["kl_coef"]
         self.cursor.load_state_dict(state.values)
         self.carried = groups_from_json(state.values["carried"], self.prompts)
         self.updater.load_state_dict(state)
@@ -183,26 +178,18 @@ class Trainer:
 
     def measure(self) -> tuple[list[Group], dict[str, Evaluation]]:
         """Measure each held-out set, by its name if there are several, as `rlvr eval` does."""
-        params = self.session.plan.evaluation
-        done, total = count(1), len(self.held_out)
+        sampler, plan, done = self.session.sampler, self.session.plan, count(1)
         groups = evaluate(
-            self.session.sampler,
+            sampler,
             self.held_out,
-            params,
+            plan.evaluation,
             self.config.seed,
-            lambda group: self.watch("held-out", next(done), total, 0),
+            lambda group: self.watch("held-out", next(done), len(self.held_out), 0),
         )
-        cluster, named = self.session.sampler.verifier.cluster, self.config.eval.sources
-        several = len(named) > 1
+        several, has_format = len(self.config.eval.sources) > 1, plan.answer_format != "any"
         sets = by_key(groups, lambda g: g.prompt.problem.extra[PROBLEM_SET] if several else "")
-        return groups, {k: summarize(v, params, cluster, self.has_format) for k, v in sets.items()}
-
-    def _measure_held_out(self, step: int, record: StepRecord) -> None:
-        """Measure the held-out problems if `eval.every` asks for it at this step."""
-        every = self.config.eval.every
-        if every and self.held_out and step % every == 0:
-            record.held_out, found = self.measure()
-            record.held_out_metrics = held_out_metrics(found)
+        how = plan.evaluation, sampler.verifier.cluster, has_format
+        return groups, {name: summarize(of_set, *how) for name, of_set in sets.items()}
 
     def _renew_reference(self, step: int) -> None:
         """Move the reference towards the policy every so many steps (iterative GRPO, TR-DPO)."""
@@ -215,18 +202,16 @@ class Trainer:
             if renewal.resets_optimizer:
                 self.updater.reset_optimizer()
 
-    def _skip_reason(self, batch: Batch, samples: Samples) -> str | None:
-        """Return why the rewards do not train: the cap left a short batch, or no gradient."""
+    def _skips(self, batch: Batch, samples: Samples) -> tuple[str | None, bool]:
+        """Return why the rewards do not train, if so (the cap left a short batch, or there is no
+        gradient), and whether there is no update at all: without a signal a critic learns alone,
+        and a reference in the loss pulls the policy."""
         algo = self.config.algorithm
         if batch.given_up:
-            return "batch not full"
+            return "batch not full", True
         if algo.masks_cut_off and bool(samples.is_cut_off.all()):
-            return "all cut off"
-        return None if with_signal(batch.kept, algo) else "no signal"
-
-    def _trains_without_signal(self, no_update: str, samples: Samples) -> bool:
-        """Return whether a batch without a signal trains: the critic, which learns alone then, or
-        the policy by the pull of a reference in the loss."""
-        algo = self.config.algorithm
-        pulls = algo.has_reference_model and not algo.rewards_kl
-        return no_update == "no signal" and len(samples) > 0 and (algo.critic is not None or pulls)
+            return "all cut off", True
+        if with_signal(batch.kept, algo):
+            return None, False
+        learns = algo.critic is not None or (algo.has_reference_model and not algo.rewards_kl)
+        return "no signal", not (learns and len(samples))

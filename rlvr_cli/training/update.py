@@ -3,20 +3,21 @@
 import math
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import torch
 
+from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.kl import CONTROLS
-from rlvr_cli.algorithm.objective import LossDenominators, explained_variance
+from rlvr_cli.algorithm.loss import critic_loss, policy_loss
+from rlvr_cli.algorithm.objective import LossDenominators, LossInputs, explained_variance
 from rlvr_cli.algorithm.samples import Samples
 from rlvr_cli.config.sections import OptimConfig
 from rlvr_cli.core.errors import EngineError
 from rlvr_cli.model.adapter import trained
+from rlvr_cli.model.policy import Critic, Policy, TokenStats
 from rlvr_cli.ranks.group import summed, sync_gradients, whole, world
-from rlvr_cli.training.batch import micro_batches
-from rlvr_cli.training.objective import Objective
+from rlvr_cli.training.batch import MicroBatch, micro_batches
 from rlvr_cli.training.optimizer import load_optimizer, new_optimizer, optimizer_state, set_rates
 from rlvr_cli.training.record import Watch, counted
 from rlvr_cli.training.state import State, load_module, module_state
@@ -30,26 +31,30 @@ SCHEDULES: dict[str, Callable[[float], float]] = {
 
 
 class Updater:
-    """The optimizers of policy and critic, and the epochs over a batch."""
+    """The objective of policy and critic, their optimizer, and the epochs over a batch."""
 
     def __init__(
         self,
-        objective: Objective,
+        policy: Policy,
+        critic: Critic | None,
+        algo: Algorithm,
         optim: OptimConfig,
         max_tokens: int,
         steps: int,
         mismatch_limit: float = math.inf,
     ) -> None:
-        self.objective, self.mismatch_limit = objective, mismatch_limit
-        self.policy, self.critic, self.algo = objective.policy, objective.critic, objective.algo
-        self.optim, self.max_tokens, self.steps = optim, max_tokens, steps
-        self.optimizer = self._new_optimizer()
+        self.policy, self.critic, self.algo, self.optim = policy, critic, algo, optim
+        self.max_tokens, self.steps, self.mismatch_limit = max_tokens, steps, mismatch_limit
+        self.kl_coef = algo.kl.coef if algo.kl is not None else 0.0
+        """The present value of an adaptive coefficient."""
+        self.reset_optimizer()
 
-    def _new_optimizer(self) -> torch.optim.Optimizer:
+    def reset_optimizer(self) -> None:
+        """Make the optimizer anew, without moments."""
         groups = [(trained(self.policy.model), self.optim.lr)]
         if self.critic is not None:
             groups.append((trained(self.critic), self.optim.critic_lr))
-        return new_optimizer(groups, self.optim)
+        self.optimizer = new_optimizer(groups, self.optim)
 
     def state_dict(self) -> State:
         """Return the optimizer's moments and the critic's weights."""
@@ -65,19 +70,10 @@ class Updater:
     def inherit(self, state: State) -> None:
         """Take over the moments and the critic of another run's `state_dict`, with the settings of
         this one. Raises as `load_state_dict`."""
-        groups: list[dict[str, Any]] = self.optimizer.param_groups
-        own = [{k: v for k, v in one.items() if k != "params"} for one in groups]
+        own = [dict(group) for group in self.optimizer.param_groups]
         self.load_state_dict(state)
         for group, settings in zip(self.optimizer.param_groups, own, strict=True):
             group.update(settings)
-
-    def reset_optimizer(self) -> None:
-        """Forget all moments."""
-        self.optimizer = self._new_optimizer()
-
-    def free_gradients(self) -> None:
-        """Free the gradients' memory for the next rollout."""
-        self.optimizer.zero_grad()
 
     def update(
         self,
@@ -94,17 +90,24 @@ class Updater:
         finite is not taken, and counted. Raises EngineError where engine and trainer disagree, with
         the weights as they were.
         """
-        algo = self.algo
+        algo, optim, every_row = self.algo, self.optim, range(len(samples))
         if algo.critic is not None and step <= algo.critic.warmup:
             learns_policy = False
-        rate = self._set_learning_rate(step)
+        # A linear warm-up, then the schedule.
+        done = max(0, step - 1 - optim.warmup_steps) / max(1, self.steps - optim.warmup_steps)
+        factor = min(1.0, step / max(1, optim.warmup_steps)) * SCHEDULES[optim.schedule](done)
+        set_rates(self.optimizer, factor)
+        # Log-probabilities that were taken before several updates, against the engine's.
+        old, sampled, fresh = samples.old_logprobs, samples.rollout_logprobs, samples.is_fresh
+        if old is not None and sampled is not None and fresh.any():
+            gaps = (old - sampled).abs()[samples.mask.bool() & fresh[:, None]]
+            check_agreement(float(gaps.mean()), self.mismatch_limit, step)
         rng = random.Random(f"{seed}:{step}")
-        self._check_old_logprobs(samples, step)
         sums: defaultdict[str, float] = defaultdict(float)
         moved: dict[str, float] = {}
+        tokens = self._denominators(samples, every_row).tokens
+        advance = counted(watch, "update", algo.epochs * tokens)
         controls_own_kl = algo.kl is not None and algo.kl.controls_own
-        every_row = range(len(samples))
-        advance = counted(watch, algo.epochs * self._denominators(samples, every_row).tokens)
         for epochs in range(1, algo.epochs + 1):
             samples.seen.zero_()
             shuffled = rng.sample(every_row, len(every_row))
@@ -115,54 +118,23 @@ class Updater:
                 moved = self._moved(samples)
             if algo.target_kl is not None and moved.get("approx_kl_after", 0.0) > algo.target_kl:
                 break
-        metrics = self._means(sums) | moved
-        metrics |= {
-            "lr": rate,
+        metrics = {
+            **_means(sums),
+            **moved,
+            "lr": optim.lr * factor,
             "epochs": epochs,
-            "tokens_trained": self._denominators(samples, every_row).tokens,
+            "tokens_trained": tokens,
             "updates_skipped": int(sums["updates_skipped"]),
         }
         if self.critic is not None:
             values, returns = samples.column("old_values"), samples.column("returns")
             metrics["explained_variance"] = explained_variance(values, returns, samples.mask)
         if algo.kl is not None:
-            metrics["kl_coef"] = self.objective.kl_coef
+            metrics["kl_coef"] = self.kl_coef
             measured = metrics.get("ref_kl_after" if controls_own_kl else "ref_kl")
             if (control := algo.kl.control) and learns_policy and measured is not None:
-                self.objective.kl_coef = CONTROLS[control.kind](
-                    self.objective.kl_coef, measured, control.target
-                )
+                self.kl_coef = CONTROLS[control.kind](self.kl_coef, measured, control.target)
         return metrics
-
-    def _moved(self, samples: Samples) -> dict[str, float]:
-        """Compute the present policy's divergences, nats per token: means over the batch's fresh
-        rows, since those carried over are of older weights; empty if there are none."""
-        fresh = samples.is_fresh.nonzero()[:, 0].tolist()
-        denominators = self._denominators(samples, fresh)
-        found: defaultdict[str, float] = defaultdict(float)
-        for batch in micro_batches(self.policy, samples, fresh, self.optim.micro_tokens):
-            for name, values in self.objective.divergences(batch, denominators).items():
-                found[f"{name}_after"] += batch.counts * float((values * batch.mask).sum())
-        return {name: value / denominators.tokens for name, value in summed(found).items()}
-
-    def _denominators(self, samples: Samples, rows: Sequence[int]) -> LossDenominators:
-        tokens = sum(len(samples.response_ids[row]) for row in rows)
-        return LossDenominators(tokens, len(rows), self.max_tokens)
-
-    def _check_old_logprobs(self, samples: Samples, step: int) -> None:
-        """Compare log-probabilities taken before several updates with the engine's."""
-        old, sampled, fresh = samples.old_logprobs, samples.rollout_logprobs, samples.is_fresh
-        if old is not None and sampled is not None and fresh.any():
-            gaps = (old - sampled).abs()[samples.mask.bool() & fresh[:, None]]
-            check_agreement(float(gaps.mean()), self.mismatch_limit, step)
-
-    def _set_learning_rate(self, step: int) -> float:
-        """Set the rates by linear warm-up and schedule; return the policy's."""
-        warmup = self.optim.warmup_steps
-        done = max(0, step - 1 - warmup) / max(1, self.steps - warmup)
-        factor = min(1.0, step / max(1, warmup)) * SCHEDULES[self.optim.schedule](done)
-        set_rates(self.optimizer, factor)
-        return self.optim.lr * factor
 
     def _optimizer_step(
         self,
@@ -171,31 +143,34 @@ class Updater:
         sums: defaultdict[str, float],
         step: int,
         learns_policy: bool,
-        advance: Callable[[int], None],
+        advance: Callable[[int, int], None],
     ) -> None:
+        """Add up the gradients of all micro-batches of these rows, and take a step."""
         denominators = self._denominators(samples, rows)
-        self.free_gradients()
+        self.optimizer.zero_grad()
         own: defaultdict[str, float] = defaultdict(float)
         for batch in micro_batches(self.policy, samples, rows, self.optim.micro_tokens):
             loss, per_token = self.objective(batch, denominators, learns_policy)
             is_wanted = batch.is_last or self.optim.offload == "all"  # on a GPU they lie whole
             sync_gradients(filter(None, (self.policy, self.critic)), is_wanted)
             (loss * batch.counts).backward()
-            advance(batch.counts * world() * int(batch.mask.sum()))
+            tokens = batch.counts * world() * int(batch.mask.sum())
+            advance(tokens, tokens)
             own["loss"] += batch.counts * float(loss.detach())
             for name, values in per_token.items():
                 own[name] += batch.counts * float((values * batch.mask).sum())
-        found = summed(own)
+        found, clip = summed(own), torch.nn.utils.clip_grad_norm_
         if learns_policy:
-            found["grad_norm"] = self._clip_gradients(self.policy.model.parameters())
+            norm = clip(self.policy.model.parameters(), self.optim.grad_clip)
+            found["grad_norm"] = float(whole(norm))
         if self.critic is not None:
-            found["critic_grad_norm"] = self._clip_gradients(self.critic.parameters())
+            norm = clip(self.critic.parameters(), self.optim.grad_clip)
+            found["critic_grad_norm"] = float(whole(norm))
         if not all(math.isfinite(value) for value in found.values()):
             sums["updates_skipped"] += 1
             return
-        found["updates"] = 1
-        found["tokens"] = denominators.tokens
         fresh = [row for row in rows if samples.is_fresh[row]]
+        found |= {"updates": 1, "tokens": denominators.tokens}
         found["fresh_tokens"] = self._denominators(samples, fresh).tokens
         if found["fresh_tokens"] and self.algo.updates == 1:
             check_agreement(found["mismatch"] / found["fresh_tokens"], self.mismatch_limit, step)
@@ -203,31 +178,96 @@ class Updater:
             sums[name] += value
         self.optimizer.step()
 
-    def _clip_gradients(self, parameters: Iterable[torch.nn.Parameter]) -> float:
-        return float(whole(torch.nn.utils.clip_grad_norm_(parameters, self.optim.grad_clip)))
+    def objective(
+        self, batch: MicroBatch, denominators: LossDenominators, learns_policy: bool = True
+    ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        """Compute the micro-batch's share of the step's loss, and per-token metrics [B, T].
 
-    def _means(self, sums: defaultdict[str, float]) -> dict[str, float]:
-        """Divide each sum by its own denominator over the step, without steps not taken."""
-        if not sums["updates"]:
-            return {}
-        counts = dict.fromkeys(("loss", "grad_norm", "critic_grad_norm"), sums["updates"])
-        counts |= dict.fromkeys(("mismatch", "ref_kl"), sums["fresh_tokens"])
-        counts |= dict.fromkeys(("updates", "updates_skipped", "tokens", "fresh_tokens"), 0)
-        return {
-            name: value / count
-            for name, value in sums.items()
-            if (count := counts.get(name, sums["tokens"]))
-        }
+        While only the critic learns, the policy is measured all the same. What the loss was made of
+        is kept in the batch's column `seen`.
+        """
+        algo, samples = self.algo, batch.samples
+        with torch.set_grad_enabled(learns_policy):
+            stats = self.policy.token_stats(batch.inputs, entropy_gradient=algo.entropy_coef > 0)
+            inputs = self._loss_inputs(batch, stats)
+            loss, per_token = policy_loss(algo, inputs, denominators, self.kl_coef)
+        if batch.counts:
+            figures = (inputs.logprobs, inputs.ratio, inputs.advantages, inputs.entropy)
+            seen = torch.stack([*figures, per_token["clip_fraction"]], -1).detach()
+            samples.seen[batch.rows, : batch.mask.shape[1]] = seen.to(samples.seen)
+        gap = (inputs.rollout_logprobs - inputs.old_logprobs).abs()
+        per_token["mismatch"] = gap * batch.is_fresh
+        if "ref_kl" in per_token:  # an estimate for samples of the policy itself
+            per_token["ref_kl"] = per_token["ref_kl"] * batch.is_fresh
+        if self.critic is not None and algo.critic is not None:
+            values = self.critic(batch.inputs, stats.states)
+            old_values, returns = batch.column("old_values"), batch.column("returns")
+            extra, per_token["value_loss"] = critic_loss(
+                algo.critic, values, old_values, returns, batch.mask, denominators
+            )
+            loss = loss + extra if learns_policy else extra
+        return loss, per_token
+
+    def _loss_inputs(self, batch: MicroBatch, stats: TokenStats) -> LossInputs:
+        """Choose old log-probabilities: those taken before the first of several updates, else the
+        engine's for a carried row and its own at this moment for a fresh one. They stand for the
+        engine's where nothing was sampled."""
+        old, sampled = batch.column("old_logprobs"), batch.column("rollout_logprobs")
+        is_sampled = batch.samples.rollout_logprobs is not None
+        if batch.samples.old_logprobs is None:
+            own = stats.logprobs.detach().to(old)
+            old = torch.where(batch.is_fresh, own, sampled) if is_sampled else own
+        return LossInputs(
+            logprobs=stats.logprobs,
+            entropy=stats.entropy,
+            old_logprobs=old,
+            rollout_logprobs=sampled if is_sampled else old,
+            ref_logprobs=batch.column("ref_logprobs"),
+            advantages=batch.column("advantages"),
+            mask=batch.mask,
+        )
+
+    @torch.no_grad()
+    def _moved(self, samples: Samples) -> dict[str, float]:
+        """Compute the present policy's divergences from sampler and reference, nats a token: means
+        over the batch's fresh rows, since those carried over are of older weights; empty if there
+        are none."""
+        fresh = samples.is_fresh.nonzero()[:, 0].tolist()
+        denominators = self._denominators(samples, fresh)
+        found: defaultdict[str, float] = defaultdict(float)
+        for batch in micro_batches(self.policy, samples, fresh, self.optim.micro_tokens):
+            inputs = self._loss_inputs(batch, self.policy.token_stats(batch.inputs))
+            _, per_token = policy_loss(self.algo, inputs, denominators, self.kl_coef)
+            for name in ("approx_kl", "ref_kl"):
+                if name in per_token:
+                    total = float((per_token[name] * batch.mask).sum())
+                    found[f"{name}_after"] += batch.counts * total
+        return {name: value / denominators.tokens for name, value in summed(found).items()}
+
+    def _denominators(self, samples: Samples, rows: Sequence[int]) -> LossDenominators:
+        tokens = sum(len(samples.response_ids[row]) for row in rows)
+        return LossDenominators(tokens, len(rows), self.max_tokens)
 
 
-def check_agreement(mismatch: float | None, limit: float, step: int) -> None:
+def _means(sums: defaultdict[str, float]) -> dict[str, float]:
+    """Divide each sum by its own denominator over the step, without steps not taken."""
+    if not sums["updates"]:
+        return {}
+    counts = dict.fromkeys(("loss", "grad_norm", "critic_grad_norm"), sums["updates"])
+    counts |= dict.fromkeys(("mismatch", "ref_kl"), sums["fresh_tokens"])
+    counts |= dict.fromkeys(("updates", "updates_skipped", "tokens", "fresh_tokens"), 0)
+    found = {name: (value, counts.get(name, sums["tokens"])) for name, value in sums.items()}
+    return {name: value / count for name, (value, count) in found.items() if count}
+
+
+def check_agreement(mismatch: float, limit: float, step: int) -> None:
     """Raise EngineError if engine and trainer disagree about tokens that were just sampled.
 
-    `mismatch` is the mean over those tokens of |engine - trainer| log-probability, None where there
-    were none. Equal weights give 1e-6 in float32 and up to about 1e-2 with an engine in bfloat16;
-    weights that a push left stale or incomplete give several tenths.
+    `mismatch` is the mean over those tokens of |engine - trainer| log-probability. Equal weights
+    give 1e-6 in float32 and up to about 1e-2 with an engine in bfloat16; weights that a push left
+    stale or incomplete give several tenths.
     """
-    if mismatch is None or mismatch <= limit:  # nan is neither
+    if mismatch <= limit:  # nan is not
         return
     raise EngineError(
         f"step {step}: the engine and the trainer disagree by {mismatch:.3g} about the "

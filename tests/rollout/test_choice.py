@@ -53,7 +53,6 @@ def test_parameters_are_counted_without_weights(family):
 
 
 def test_engine_and_trainer_that_disagree_stop_the_run():
-    check_agreement(None, 0.1, step=1)
     check_agreement(0.1, 0.1, step=1)
     with pytest.raises(EngineError, match=r"step 3: .* disagree by 0\.101 .*mismatch_limit 0\.1:"):
         check_agreement(0.101, 0.1, step=3)

@@ -76,9 +76,14 @@ def test_the_last_step_is_saved_and_the_newest_are_kept(begin, capsys):
 def test_the_best_measured_step_is_saved_and_kept(begin):
     loop = begin("steps=4", "checkpoint.every=4", "checkpoint.keep=1")
     measured = iter([0.25, 0.5, 0.5, None])
-    loop.trainer._measure_held_out = lambda step, record: record.held_out_metrics.update(
-        {"held_out_pass@1": next(measured)}
-    )
+    train_steps = loop.trainer.train_steps
+
+    def with_measurements(*args):
+        for result in train_steps(*args):
+            result.metrics["held_out_pass@1"] = next(measured)
+            yield result
+
+    loop.trainer.train_steps = with_measurements
     loop.run_to_end()
     assert loop.best == {"step": 2, "pass@1": 0.5}
     assert saved(loop) == [4, 2]

@@ -11,17 +11,15 @@ from small_samples import Row, rows_of, samples_of
 from rlvr_cli.algorithm.choices import KL, Algorithm, Critic, Gae
 from rlvr_cli.model import policy as models
 from rlvr_cli.model.policy import Policy
-from rlvr_cli.training.forward import ForwardPass
+from rlvr_cli.training.forward import add_logprobs
 
 
 def test_tokens_count_once_for_each_policy_that_reads_them():
     policy, reference = (Policy(random_model(seed=seed), VOCAB, 1.0) for seed in (0, 1))
     rows = samples_of([Row([3], [5] * n, torch.zeros(n)) for n in (2, 4)])
-    forward = ForwardPass(policy, reference, None, Algorithm(mini_batches=2, kl=KL()), 1000)
-    for _ in range(2):
-        forward.add_logprobs(rows)
-        assert forward.take_tokens() == 2 * (2 + 4)
-    assert forward.take_tokens() == 0
+    algo = Algorithm(mini_batches=2, kl=KL())
+    assert add_logprobs(rows, algo, 1000, policy, reference) == 2 * (2 + 4)
+    assert add_logprobs(rows, Algorithm(), 1000, policy) == 0
 
 
 def passed(algo: Algorithm, rows: list[Row], critic=None) -> tuple[list[Row], list]:
@@ -38,7 +36,7 @@ def passed(algo: Algorithm, rows: list[Row], critic=None) -> tuple[list[Row], li
         one.token_stats = spy
     reference = reference if algo.has_reference_model else None
     samples = samples_of(rows)
-    ForwardPass(policy, reference, critic, algo, 1000).add_logprobs(samples)
+    add_logprobs(samples, algo, 1000, policy, reference, critic)
     return rows_of(samples), calls
 
 

@@ -10,9 +10,10 @@ from small_samples import Row, policy_like, samples_of
 
 from rlvr_cli.algorithm.choices import ALGORITHMS
 from rlvr_cli.algorithm.objective import LossDenominators
+from rlvr_cli.config.sections import OptimConfig
 from rlvr_cli.model.policy import Critic, Policy
 from rlvr_cli.training.batch import MicroBatch, micro_batches
-from rlvr_cli.training.objective import Objective
+from rlvr_cli.training.update import Updater
 
 SAID = torch.tensor([-1.0, -2.0, -3.0]).double()
 TAKEN = torch.tensor([-1.5, -2.5, -3.5]).double()
@@ -28,20 +29,24 @@ def batch_of(*rows: Row) -> MicroBatch:
     return batch
 
 
+def made(policy: Policy, critic: Critic | None, name: str) -> Updater:
+    return Updater(policy, critic, ALGORITHMS[name], OptimConfig(), 3, 10)
+
+
 @pytest.fixture
 def policy() -> Policy:
     return Policy(double_model(), VOCAB, 1.0)
 
 
 def test_old_is_the_engines_for_what_was_carried_over_and_its_own_for_what_is_fresh(policy):
-    objective = Objective(policy, None, ALGORITHMS["grpo"])
+    updater = made(policy, None, "grpo")
     once = batch_of(FRESH, CARRIED)
     own = policy.token_stats(once.inputs).logprobs.detach()
-    _, found = objective(once, DENOMINATORS)
+    _, found = updater.objective(once, DENOMINATORS)
     zeros = torch.zeros(3).double()
     torch.testing.assert_close(found["approx_kl"], torch.stack([zeros, SAID - own[1]]))
     torch.testing.assert_close(found["mismatch"], torch.stack([(SAID - own[0]).abs(), zeros]))
-    _, found = objective(batch_of(OF_SEVERAL), DENOMINATORS)
+    _, found = updater.objective(batch_of(OF_SEVERAL), DENOMINATORS)
     torch.testing.assert_close(found["approx_kl"][0], TAKEN - own[0])
     torch.testing.assert_close(found["mismatch"][0], (SAID - TAKEN).abs())
 
@@ -50,9 +55,9 @@ def test_while_only_the_critic_learns_the_policy_is_measured_all_the_same(policy
     critic = Critic(policy.model, True).double()
     torch.nn.init.normal_(critic.head.weight)
     rows = replace(FRESH, old_values=torch.zeros(3), returns=torch.ones(3))
-    objective = Objective(policy, critic, ALGORITHMS["ppo"])
-    whole, measured = objective(batch_of(rows), DENOMINATORS)
-    alone, again = objective(batch_of(rows), DENOMINATORS, learns_policy=False)
+    updater = made(policy, critic, "ppo")
+    whole, measured = updater.objective(batch_of(rows), DENOMINATORS)
+    alone, again = updater.objective(batch_of(rows), DENOMINATORS, learns_policy=False)
     assert measured.keys() == again.keys()
     assert "value_loss" in measured
     assert whole.item() != alone.item()
@@ -65,28 +70,14 @@ def test_while_only_the_critic_learns_the_policy_is_measured_all_the_same(policy
 
 def test_the_coefficient_is_that_of_the_algorithm_and_counts(policy):
     rows = batch_of(replace(FRESH, ref_logprobs=SAID))
-    objective = Objective(policy, None, ALGORITHMS["grpo"])
-    assert objective.kl_coef == ALGORITHMS["grpo"].kl.coef
-    assert Objective(policy, None, ALGORITHMS["dapo"]).kl_coef == 0
+    updater = made(policy, None, "grpo")
+    assert updater.kl_coef == ALGORITHMS["grpo"].kl.coef
+    assert made(policy, None, "dapo").kl_coef == 0
     losses = []
     for coef in (0.0, 1.0, 2.0):
-        objective.kl_coef = coef
-        loss, found = objective(rows, DENOMINATORS)
+        updater.kl_coef = coef
+        loss, found = updater.objective(rows, DENOMINATORS)
         losses.append(loss.item())
         assert (found["ref_kl"] > 0).all()
     assert losses[2] - losses[1] == pytest.approx(losses[1] - losses[0])
     assert losses[1] > losses[0]
-
-
-def test_divergences_are_the_losss_own_without_a_gradient(policy):
-    rows = batch_of(replace(OF_SEVERAL, ref_logprobs=SAID))
-    objective = Objective(policy, None, ALGORITHMS["grpo"])
-    _, measured = objective(rows, DENOMINATORS)
-    found = objective.divergences(rows, DENOMINATORS)
-    assert found.keys() == {"approx_kl", "ref_kl"}
-    for name, value in found.items():
-        torch.testing.assert_close(value, measured[name])
-        assert not value.requires_grad
-    assert Objective(policy, None, ALGORITHMS["dapo"]).divergences(rows, DENOMINATORS).keys() == {
-        "approx_kl"
-    }

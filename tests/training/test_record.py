@@ -5,6 +5,7 @@ from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
+import torch
 from small_groups import RIGHT, WRONG, made_group
 
 from rlvr_cli.algorithm.choices import Algorithm
@@ -24,20 +25,6 @@ class Clock:
         return self.now
 
 
-class Throughput:
-    """Keeps what it was asked."""
-
-    def __init__(self) -> None:
-        self.memory: list[str] = []
-
-    def note_memory(self, when: str) -> None:
-        self.memory.append(when)
-
-    def of_step(self, *asked) -> dict:
-        self.asked = asked
-        return {"goodput": 1.5}
-
-
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
@@ -46,33 +33,40 @@ def clock(monkeypatch):
 
 
 def made(watch=lambda *seen: None) -> StepRecord:
-    clocks = {name: SimpleNamespace(seconds=7.0) for name in ("verification", "reward")}
-    return StepRecord(clocks, Throughput(), watch)
+    session = SimpleNamespace(
+        clocks={name: SimpleNamespace(seconds=7.0) for name in ("verification", "reward")},
+        device=torch.device("cpu"),
+        plan=SimpleNamespace(answer_format="any"),
+        policy=SimpleNamespace(model="the model"),
+    )
+    return StepRecord(session, watch)
+
+
+@pytest.fixture(autouse=True)
+def asked(monkeypatch) -> list:
+    """What was asked of the throughput."""
+    asked = []
+    monkeypatch.setattr(
+        module, "step_throughput", lambda *what: asked.extend(what) or {"goodput": 1.5}
+    )
+    return asked
 
 
 def test_what_watches_a_step_sees_its_phases_and_how_much_has_come():
     seen = []
     record = made(lambda *told: seen.append(told))
-    groups = [made_group("a", RIGHT, WRONG, n_tokens=3), made_group("b", RIGHT, n_tokens=2)]
     with record.phase("rollout"):
-        for group, count in zip(groups, [record.counter(9)] * 2, strict=True):
-            count(group)
+        advance = counted(record.watch, "rollout", 9)
+        advance(2, 6)
+        advance(1, 2)
     assert seen == [("rollout", 0, 0, 0), ("rollout", 2, 9, 6), ("rollout", 3, 9, 8)]
-
-
-def test_the_tokens_of_an_update_are_added_up():
-    seen = []
-    advance = counted(lambda *told: seen.append(told), 9)
-    advance(4)
-    advance(5)
-    assert seen == [("update", 4, 9, 4), ("update", 9, 9, 9)]
 
 
 def test_phases_add_up_and_verdicts_have_a_name_of_their_own(clock):
     record = made()
     with record.phase("rollout"):
         clock.now += 3
-        record.clocks["verification"].seconds += 1
+        record.session.clocks["verification"].seconds += 1
     with record.phase("update", memory="update"):
         clock.now += 5
     with suppress(KeyError), record.phase("rollout", memory="rollout"):
@@ -83,7 +77,7 @@ def test_phases_add_up_and_verdicts_have_a_name_of_their_own(clock):
         "seconds_verification": 1.0,
         "seconds_update": 5.0,
     }
-    assert record.throughput.memory == ["update", "rollout"]
+    assert record.memory == {}  # of a GPU alone
 
 
 def test_the_real_clock_runs():
@@ -94,15 +88,16 @@ def test_the_real_clock_runs():
 
 
 @pytest.mark.parametrize(("no_update", "trained"), [(None, 1), ("no signal", 0)])
-def test_a_step_is_one_row(clock, no_update, trained):
+def test_a_step_is_one_row(clock, asked, no_update, trained):
     record, group = made(), made_group("a", RIGHT, WRONG)
-    record.trained = [(2, 3)]
+    record.trained, record.scored = [(2, 3)], 13
     record.update = {"loss": 0.5, "epochs": 2}
     record.held_out_metrics = {"held_out_pass@1": 0.25}
     with record.phase("update"):
         clock.now += 5
     batch = Batch(0, Algorithm(), kept=[group], sampled=[group, group], gen_batches=3)
-    row = record.metrics(4, batch, 6, no_update, False, 13)
+    row = record.result(4, batch, 6, no_update).metrics
+    assert 0.05 < row.pop("memory_peak_gib") < 64
     assert row == {
         **rollout_metrics([group, group], has_format=False),
         "step": 4,
@@ -118,14 +113,23 @@ def test_a_step_is_one_row(clock, no_update, trained):
         "tokens_scored": 13,
         "goodput": 1.5,
     }
-    assert record.throughput.asked == (
-        {key: value for key, value in row.items() if key != "goodput"},
-        [group, group],
-        [(2, 3)],
-    )
+    assert asked[1:] == [batch, [(2, 3)], "the model"]
 
 
 def test_without_an_update_nothing_trained(clock):
-    row = made().metrics(1, Batch(0, Algorithm(), []), 0, "no signal", True, 0)
+    row = made().result(1, Batch(0, Algorithm(), []), 0, "no signal").metrics
     assert (row["groups_trained"], row["gen_batches"]) == (0, 0)
     assert row["seconds_step"] == 0
+
+
+def test_the_memory_of_a_gpu_is_noted_by_phase(monkeypatch):
+    left = iter([3 << 30, 1 << 30])
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (next(left), 8 << 30))
+    record = made()
+    record.session.device = torch.device("cuda")
+    for phase in ("update", "rollout"):
+        with record.phase(phase, memory=phase):
+            pass
+    assert record.memory == {"memory_update_gib": 5.0, "memory_rollout_gib": 7.0}
+    row = record.result(1, Batch(0, Algorithm(), []), 0, None).metrics
+    assert (row["memory_rollout_gib"], row["memory_peak_gib"]) == (7.0, 7.0)

@@ -5,7 +5,14 @@ from conftest import random_model
 from small_groups import LATE, RIGHT, WRONG, made_group
 
 from rlvr_cli.algorithm.choices import ALGORITHMS
-from rlvr_cli.training.throughput import Throughput, peak_flops, run_throughput, update_flops
+from rlvr_cli.algorithm.group_filter import Batch
+from rlvr_cli.training import throughput as module
+from rlvr_cli.training.throughput import (
+    peak_flops,
+    run_throughput,
+    step_throughput,
+    update_flops,
+)
 
 ROW = {
     "tokens_sampled": 100,
@@ -71,41 +78,37 @@ STEP = {
 }
 
 
-def measured(algo="grpo") -> Throughput:
-    return Throughput(random_model(), ALGORITHMS[algo])
+def measured(algo: str = "grpo", row=STEP, sampled=SAMPLED, lengths=LENGTHS) -> dict:
+    return step_throughput(row, Batch(0, ALGORITHMS[algo], [], sampled), lengths, random_model())
 
 
 @pytest.mark.parametrize(("algo", "expected"), [("grpo", 20), ("ppo", 30)])
 def test_the_tokens_that_give_a_signal(algo, expected):
-    row = measured(algo).of_step(STEP, SAMPLED, LENGTHS)
+    row = measured(algo)
     assert row["tokens_with_signal"] == expected
     assert row["goodput"] == expected / 1510
     assert row["signal_share"] == expected / 50
-    none = measured(algo).of_step(STEP, SAMPLED[1:], [])
+    none = measured(algo, STEP, SAMPLED[1:], [])
     assert none["tokens_with_signal"] == 0
 
 
 def test_responses_of_the_rows_took_no_time_to_sample():
-    row = measured("sft").of_step(
-        {key: value for key, value in STEP.items() if key != "seconds_rollout"}, SAMPLED, LENGTHS
-    )
+    row = measured("sft", {key: STEP[key] for key in STEP if key != "seconds_rollout"})
     assert row["tokens_per_second_rollout"] is None
     assert row["tokens_with_signal"] == 40  # whatever the verdicts
 
 
-def test_a_step_by_hand():
-    here = measured()
-    row = here.of_step(STEP, SAMPLED, LENGTHS)
+def test_a_step_by_hand(monkeypatch):
+    row = measured()
     assert row["tokens_updated"] == 40
     assert row["tokens_per_second_rollout"] == 0.05
     assert row["tokens_per_second_update"] == 0.08
     assert row["tokens_per_second_logprobs"] == 0.7
     assert row["tokens_per_second_verification"] is None
     assert row["mfu"] is None  # a CPU has no data sheet here
-    assert 0.05 < row["memory_peak_gib"] < 64
-    here.peak_flops = 1e6
-    flops = 2 * update_flops(here.model, LENGTHS)
-    assert here.of_step(STEP, SAMPLED, LENGTHS)["mfu"] == pytest.approx(flops / 5e8)
+    monkeypatch.setattr(module, "peak_flops", lambda name: 1e6)
+    flops = 2 * update_flops(random_model(), LENGTHS)
+    assert measured()["mfu"] == pytest.approx(flops / 5e8)
 
 
 @pytest.mark.parametrize(("family", "tied"), [("qwen2-tied", True), ("qwen2-untied", False)])

@@ -15,11 +15,12 @@ from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.group_filter import Batch
 from rlvr_cli.algorithm.objective import LossDenominators
 from rlvr_cli.algorithm.samples import to_samples
+from rlvr_cli.config.sections import OptimConfig
 from rlvr_cli.model.policy import Policy
 from rlvr_cli.training import tokens as module
 from rlvr_cli.training.batch import micro_batches
-from rlvr_cli.training.objective import Objective
 from rlvr_cli.training.tokens import token_rows, token_texts
+from rlvr_cli.training.update import Updater
 
 ALGO = Algorithm()
 
@@ -65,10 +66,10 @@ def test_what_is_kept_is_what_the_loss_was_made_of(monkeypatch):
         )
     ]
     samples = samples_of([replace(row, old_logprobs=row.rollout_logprobs) for row in rows])
-    objective = Objective(Policy(double_model(), VOCAB, 1.0), None, ALGO)
-    (batch,) = micro_batches(objective.policy, samples, range(3), 1000)
-    objective(batch, LossDenominators(6, 3, 3))
-    now = objective.policy.token_stats(batch.inputs)
+    updater = Updater(Policy(double_model(), VOCAB, 1.0), None, ALGO, OptimConfig(), 3, 10)
+    (batch,) = micro_batches(updater.policy, samples, range(3), 1000)
+    updater.objective(batch, LossDenominators(6, 3, 3))
+    now = updater.policy.token_stats(batch.inputs)
     group = made_group("a", RIGHT, WRONG)
     step = Batch(0, Algorithm(), kept=[group], sampled=[group])
     first, second = token_rows(step, samples, Bytes())

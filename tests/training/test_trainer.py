@@ -3,7 +3,6 @@
 import itertools
 import json
 import time
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -321,7 +320,7 @@ def test_the_seconds_of_the_phases_are_those_of_the_step(tmp_path):
 def test_what_a_run_starts_from_by_hand():
     plain = make_trainer(has_even, "algo=dapo", "seed=3")
     assert torch.initial_seed() == 3
-    assert (plain.reference, plain.start_digest, plain.forward.critic) == (None, "", None)
+    assert (plain.reference, plain.start_digest, plain.updater.critic) == (None, "", None)
     assert (plain.step, plain.weight_version, plain.settled, plain.stopped) == (0, 0, True, False)
     apart = make_trainer(has_even, "algo=grpo")
     model = apart.session.policy.model
@@ -331,7 +330,7 @@ def test_what_a_run_starts_from_by_hand():
     assert apart.start_digest == weights_digest(model.parameters())
     shared = make_trainer(has_even, "algo=grpo", "lora.rank=2")
     model = shared.session.policy.model
-    assert shared.reference is shared.forward.policy
+    assert shared.reference is shared.policy
     frozen = [p for p in model.parameters() if not p.requires_grad]
     assert shared.start_digest == weights_digest(frozen)
     assert make_trainer(has_even, "algo=dapo", "lora.rank=2").start_digest == shared.start_digest
@@ -339,7 +338,7 @@ def test_what_a_run_starts_from_by_hand():
     moving = make_trainer(has_even, *renewed).reference
     assert moving.model is not model
     kinds = [
-        make_trainer(has_even, "algo=ppo", f"algorithm.advantage.critic={kind}").forward.critic.body
+        make_trainer(has_even, "algo=ppo", f"algorithm.advantage.critic={kind}").updater.critic.body
         for kind in ("own", "shared")
     ]
     assert [body is None for body in kinds] == [False, True]
@@ -347,24 +346,23 @@ def test_what_a_run_starts_from_by_hand():
 
 def test_held_out_problems_are_measured_every_so_many_steps(monkeypatch):
     def measured(every: int, held_out: list) -> list[int]:
-        trainer, found = make_trainer(has_even, f"eval.every={every}"), []
+        settings = (f"eval.every={every}", "steps=6", "algo=grpo", "rollout.prompts=1")
+        trainer = make_trainer(has_even, *settings)
         trainer.held_out = held_out
         evaluation = {"pass@1": 0.5, "interval": (0.25, 0.75), "cons@k": 1.0}
         evaluation["by_level"] = {"1": 0.25}
         monkeypatch.setattr(trainer, "measure", lambda: (["group"], {"": evaluation}))
-        for step in range(1, 7):
-            record = SimpleNamespace(held_out=(), held_out_metrics={})
-            trainer._measure_held_out(step, record)
-            if record.held_out == ["group"]:
-                found.append(step)
-                assert record.held_out_metrics == {
-                    "held_out_pass@1": 0.5,
-                    "held_out_pass@1_low": 0.25,
-                    "held_out_pass@1_high": 0.75,
-                    "held_out_cons@k": 1.0,
-                    "held_out_by_level": {"1": 0.25},
-                }
-        return found
+        found = [result for result in trainer.train_steps() if result.held_out == ["group"]]
+        for result in found:
+            figures = {k: v for k, v in result.metrics.items() if k.startswith("held_out")}
+            assert figures == {
+                "held_out_pass@1": 0.5,
+                "held_out_pass@1_low": 0.25,
+                "held_out_pass@1_high": 0.75,
+                "held_out_cons@k": 1.0,
+                "held_out_by_level": {"1": 0.25},
+            }
+        return [result.step for result in found]
 
     assert measured(3, ["problem"]) == [3, 6]
     assert measured(0, ["problem"]) == measured(3, []) == []

@@ -28,8 +28,7 @@ from rlvr_cli.core.errors import EngineError
 from rlvr_cli.model import policy as models
 from rlvr_cli.model.adapter import add_adapter, merged_parameters, trained
 from rlvr_cli.model.policy import Policy, recompute
-from rlvr_cli.training.forward import ForwardPass
-from rlvr_cli.training.objective import Objective
+from rlvr_cli.training.forward import add_logprobs
 from rlvr_cli.training.update import SCHEDULES, Updater
 
 TEMPERATURE = 0.8
@@ -85,17 +84,17 @@ class Made:
             torch.nn.init.normal_(self.critic.head.weight)
         settings = OptimConfig(**{"lr": 0.0, "critic_lr": 0.0, "grad_clip": 1e9} | optim)
         settings = settings.model_copy(update={"micro_tokens": micro_tokens})
-        self.forward = ForwardPass(self.policy, self.reference, self.critic, algo, micro_tokens)
-        self.objective = Objective(self.policy, self.critic, algo)
-        self.updater = Updater(self.objective, settings, MAX_TOKENS, steps=10)
+        self.micro_tokens = micro_tokens
+        self.updater = Updater(self.policy, self.critic, algo, settings, MAX_TOKENS, steps=10)
 
     def rows(self, rows: list[Row]) -> list[Row]:
         samples = samples_of(self.scored(rows))
-        return rows_of(with_advantages(samples, self.algo, self.objective.kl_coef))
+        return rows_of(with_advantages(samples, self.algo, self.updater.kl_coef))
 
     def scored(self, rows: list[Row]) -> list[Row]:
         samples = samples_of(rows)
-        self.forward.add_logprobs(samples)
+        models = self.policy, self.reference, self.critic
+        add_logprobs(samples, self.algo, self.micro_tokens, *models)
         return rows_of(samples)
 
     def train(self, rows: list[Row], step: int = STEP, seed: int = 0, **more) -> dict[str, float]:
@@ -368,7 +367,7 @@ def test_the_penalty_form_follows_the_divergence_after_the_updates():
     after = sum(math.exp(-gap) - 1 + gap for gap in gaps) / len(gaps)
     assert metrics["ref_kl_after"] == pytest.approx(after, abs=1e-10)
     assert after > 1.5e-3
-    assert made.objective.kl_coef == 0.2
+    assert made.updater.kl_coef == 0.2
 
 
 def test_carried_rows_tell_nothing_of_how_far_the_updates_moved():
@@ -392,10 +391,10 @@ def test_the_coefficient_follows_fresh_rows_alone(reference):
     if made.reference is not None:
         made.reference.model.load_state_dict(made.policy.model.state_dict())
     made.update(make_rows())
-    assert made.objective.kl_coef == 0.05  # fresh rows: no divergence, so half of it
+    assert made.updater.kl_coef == 0.05  # fresh rows: no divergence, so half of it
     stale = Made(Algorithm(kl=kl, epochs=2))
     stale.update([dataclasses.replace(row, is_fresh=False) for row in make_rows()])
-    assert stale.objective.kl_coef == 0.1  # nothing was measured
+    assert stale.updater.kl_coef == 0.1  # nothing was measured
 
 
 def test_a_fresh_rows_divergence_from_the_reference_is_its_mean():
@@ -468,7 +467,7 @@ def test_the_coefficient_adapts_to_the_divergence():
     metrics = made.update(make_rows())
     assert metrics["ref_kl"] > 1.5e-3
     assert metrics["kl_coef"] == 0.1
-    assert made.objective.kl_coef == 0.2
+    assert made.updater.kl_coef == 0.2
 
 
 def test_the_coefficient_rests_while_only_the_critic_learns():
@@ -476,9 +475,9 @@ def test_the_coefficient_rests_while_only_the_critic_learns():
     made = Made(ALGORITHMS["ppo"].model_copy(update={"kl": kl}))
     rows = made.rows(make_rows())
     made.train(rows, LAST_WARMUP_STEP, 0)
-    assert made.objective.kl_coef == kl.coef
+    assert made.updater.kl_coef == kl.coef
     made.train(rows, STEP, 0)
-    assert made.objective.kl_coef != kl.coef
+    assert made.updater.kl_coef != kl.coef
 
 
 def test_weights_stay_where_engine_and_trainer_disagree():
@@ -514,14 +513,17 @@ def test_nothing_fresh_has_no_mismatch():
 
 
 def test_the_learning_rate_warms_up_and_then_follows_its_schedule():
-    made = Made(Algorithm(), lr=1.0, warmup_steps=2, schedule="linear")
-    rates = [made.updater._set_learning_rate(step) for step in range(1, 11)]
-    assert rates == pytest.approx([0.5, 1, 1, 7 / 8, 6 / 8, 5 / 8, 4 / 8, 3 / 8, 2 / 8, 1 / 8])
+    def rates(schedule: str, steps: range) -> list[float]:
+        made = Made(Algorithm(), lr=1e-6, warmup_steps=2, schedule=schedule)
+        rows = made.rows(make_rows(6))
+        return [1e6 * made.train(rows, step)["lr"] for step in steps]
+
+    shares = [0.5, 1, 1, 7 / 8, 6 / 8, 5 / 8, 4 / 8, 3 / 8, 2 / 8, 1 / 8]
+    assert rates("linear", range(1, 11)) == pytest.approx(shares)
     assert SCHEDULES["cosine"](0.5) == pytest.approx(0.5)
-    rising = Made(Algorithm(), lr=1.0, warmup_steps=2, schedule="cosine").updater
     # After 0, 1/4, 1/2 and 3/4 of the steps behind the warm-up: (1 + cos of as much of pi) / 2.
-    rates = [rising._set_learning_rate(step) for step in (3, 5, 7, 9)]
-    assert rates == pytest.approx([1, (2 + 2**0.5) / 4, 1 / 2, (2 - 2**0.5) / 4])
+    found = rates("cosine", range(3, 10, 2))
+    assert found == pytest.approx([1, (2 + 2**0.5) / 4, 1 / 2, (2 - 2**0.5) / 4])
 
 
 def test_adamw_has_the_numbers_of_the_settings():
