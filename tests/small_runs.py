@@ -88,6 +88,6 @@ def made_result(directory: Path) -> Path:
         for n in range(2)
     ]
     write_rows(directory / "responses" / "set--model.jsonl", rows)
-    entry = {"model": "m", "data": "set", "fingerprint": {}}
+    entry = {"model": "model", "data": "set", "fingerprint": {}}
     (directory / "report.json").write_text(json.dumps({"results": [entry]}))
     return directory

@@ -27,6 +27,7 @@ from rlvr_cli.evaluation.report import (
     chosen_ks,
     compared,
     counted_in_any_form,
+    drawn_in_words,
     paired,
     report_entry,
     rights,
@@ -157,13 +158,10 @@ def _show(entry: dict[str, Any], name_model: bool, display: Display) -> None:
     """Show the figures of a result, and warn of what they leave out."""
     form, first = entry["fingerprint"]["verifier"], entry["pass@k"]["1"]
     what = f"with {entry['model']} on {entry['data']}" if name_model else f"on {entry['data']}"
-    said = [plural(entry["problems"], "problem")]
     if drawn := entry["fingerprint"].get("sampling"):
-        said[0] += f" x {plural(drawn['samples'], 'sample')}"
-        said += [f"temperature {drawn['temperature']:g}", f"top-p {drawn['top_p']:g}"]
-        said += [f"at most {drawn['max_tokens']} tokens", f"seed {drawn['seed']}"]
+        said = [drawn_in_words(entry["problems"], drawn), f"seed {drawn['seed']}"]
     else:
-        said.append(plural(entry["responses"], "response"))
+        said = [plural(entry["problems"], "problem"), plural(entry["responses"], "response")]
     if judge := form.get("judge"):
         said.append(f"answers judged by {judge} {form['versions'][judge]}")
     else:

@@ -4,12 +4,11 @@ from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
-from rlvr_cli.core.text import plural
 from rlvr_cli.core.types import Group, Prompt, SamplingParams
 from rlvr_cli.data.rows import response_row
 from rlvr_cli.evaluation.estimators import cons_estimate, pass_estimate
 from rlvr_cli.evaluation.metrics import by_level, rollout_metrics
-from rlvr_cli.evaluation.report import Cluster, tally_of
+from rlvr_cli.evaluation.report import Cluster, drawn_in_words, tally_of
 from rlvr_cli.rollout.sampler import Sampler, response_seed
 
 _SHARES = ("format_share", "cut_off_share", "response_length", "verdicts")
@@ -70,10 +69,6 @@ def summarize(
     metrics = rollout_metrics(groups, has_format)
     tallies = [tally_of(list(map(response_row, group.rollouts)), cluster) for group in groups]
     passed, agreed = pass_estimate(tallies, 1), cons_estimate(tallies, params.samples)
-    settings = (
-        f"{plural(len(groups), 'problem')} x {plural(params.samples, 'sample')}, temperature "
-        f"{params.temperature:g}, top-p {params.top_p:g}, at most {params.max_tokens} tokens"
-    )
     return {
         "pass@1": metrics["pass@1"],
         "interval": passed["interval"] if passed else None,
@@ -82,5 +77,5 @@ def summarize(
         **vars(params),
         **{key: metrics[key] for key in _SHARES},
         "by_level": by_level(groups),
-        "settings": settings,
+        "settings": drawn_in_words(len(groups), vars(params)),
     }

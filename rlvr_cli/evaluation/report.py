@@ -4,7 +4,6 @@ one, and of two judges."""
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from typing import Any
 
 from rlvr_cli.algorithm.reward import NO_SIGNAL
@@ -51,10 +50,11 @@ class Result:
 
 
 def judged_problems(rows: Iterable[ResponseRow], cluster: Cluster) -> tuple[JudgedProblem, ...]:
-    """Group the rows by problem; those of one problem are adjacent."""
-    grouped = [(key, tuple(part)) for key, part in groupby(rows, key=lambda row: row["id"])]
+    """Group the rows by problem, in the order in which the problems first come."""
+    grouped = by_key(rows, lambda row: row["id"]).items()
     tallies = [tally_of(part, cluster) for _, part in grouped]
-    return tuple(JudgedProblem(*of, t, t) for of, t in zip(grouped, tallies, strict=True))
+    both = zip(grouped, tallies, strict=True)
+    return tuple(JudgedProblem(key, tuple(part), tally, tally) for (key, part), tally in both)
 
 
 def tally_of(rows: Sequence[ResponseRow], cluster: Cluster) -> estimators.Tally:
@@ -155,6 +155,14 @@ def figures(
         "response_length": mean(row["n_tokens"] for row in rows if row["n_tokens"] is not None),
         "verdicts": dict(verdicts),
     }
+
+
+def drawn_in_words(problems: int, drawn: Mapping[str, Any]) -> str:
+    """Say how many responses were sampled, and how."""
+    return (
+        f"{plural(problems, 'problem')} x {plural(drawn['samples'], 'sample')}, temperature "
+        f"{drawn['temperature']:g}, top-p {drawn['top_p']:g}, at most {drawn['max_tokens']} tokens"
+    )
 
 
 def report_entry(result: Result, ks: Sequence[int], by: Sequence[str]) -> dict[str, Any]:

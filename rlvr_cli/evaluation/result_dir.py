@@ -182,21 +182,20 @@ def file_names(pairs: Sequence[tuple[str, str]]) -> list[str]:
     return list(names)
 
 
-def read_results(path: Path, cluster: Cluster) -> list[Result]:
+def read_results(path: Path, cluster: Cluster, asked: str = "--against") -> list[Result]:
     """Read the results of a finished directory (or its report), or of a file of judged rows.
 
     Rows of a file say by `model` and `problem_set` which result they are of, if there are several.
-    Raises UserError if it is neither.
+    Raises UserError, beginning with what was `asked`, if it is neither.
     """
     if path.name == _REPORT:
         path = path.parent
     if not path.exists():
-        raise UserError(f"--against {path}: no such result or file")
+        raise UserError(f"{asked} {path}: no such result or file")
 
     def rows_of(file: Path) -> list[ResponseRow]:
-        rows = sorted(stored_rows(file), key=lambda row: row["id"])
-        if not rows:
-            raise UserError(f"--against {file}: no rows in it")
+        if not (rows := list(stored_rows(file))):
+            raise UserError(f"{asked} {file}: no rows in it")
         return rows
 
     if not path.is_dir():
@@ -209,7 +208,7 @@ def read_results(path: Path, cluster: Cluster) -> list[Result]:
         text = read_regular(path / _REPORT, _LARGEST_REPORT)
         entries = _Report.model_validate(parse_json(text)).results
     except (OSError, ValueError):
-        raise UserError(f"--against {path}: no report.json of rlvr eval in it") from None
+        raise UserError(f"{asked} {path}: no report.json of rlvr eval in it") from None
     results = []
     names = file_names([(entry.model, entry.data) for entry in entries])
     for entry, name in zip(entries, names, strict=True):

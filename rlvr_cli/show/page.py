@@ -100,7 +100,7 @@ def page_data(sources: Sequence[Source]) -> dict[str, Any]:
         fates: dict[int, Counter[str]] = defaultdict(Counter)
         tokens: dict[int, list[StoredTokens]] = {}
         step = 0
-        for group in source.groups() if any(source.files.values()) else ():
+        for group in source.groups() if source.results or source.files else ():
             if group.step != step:
                 step, tokens = group.step, source.tokens(group.step)
             plain.most = MOST_BYTES - with_tokens.size

@@ -92,12 +92,11 @@ def _estimate(problems: Sequence[JudgedProblem]) -> str:
 
 def show_results(results: Sequence[Source], by: Sequence[str], display: Display) -> None:
     """Show pass@1 of results, by fields where asked for, and their problems, wrong ones first."""
-    listed: dict[str, tuple[JudgedProblem, ...]] = {}
-    for result in results:
-        if not (found := result.held_out()):
-            raise UserError(f"show {result.path}: no responses in it")
-        for name, problems in found.items():
-            listed[f"{result.name}: {name}" if name else result.name] = problems
+    listed = {
+        f"{result.name}: {name}" if name else result.name: problems
+        for result in results
+        for name, problems in result.held_out().items()
+    }
     for name, problems in listed.items():
         check_fields(by, {key for problem in problems for key in problem.rows[0]}, name)
     display.table(pass_at_1(results))

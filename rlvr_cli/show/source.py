@@ -1,6 +1,6 @@
 """Read what runs and results left on disk, also while they go on: settings, metrics, responses."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,8 +12,8 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import PROBLEM_SET, Completion, Group, Problem, Prompt, Rollout, by_key
 from rlvr_cli.data.rows import ResponseRow, stored_rows
-from rlvr_cli.evaluation.report import UNJUDGED, JudgedProblem, apart, judged_problems
-from rlvr_cli.evaluation.responses import LABELS
+from rlvr_cli.evaluation.report import UNJUDGED, JudgedProblem, Result, apart, judged_problems
+from rlvr_cli.evaluation.result_dir import read_results
 from rlvr_cli.runs.stored import StoredTokens, read_metrics, read_tokens
 from verifiers import Verdict, Verification
 
@@ -115,11 +115,16 @@ class ShownGroup:
 
 @dataclass(frozen=True)
 class Source:
-    """A run (with its settings) or a result of `rlvr eval` (without)."""
+    """A run with its settings, or what `rlvr eval` measured."""
 
-    name: str
     path: Path
     config: Config | None
+    results: Sequence[Result] = ()
+
+    @property
+    def name(self) -> str:
+        """Return what it is called."""
+        return str(self.path)
 
     @property
     def metrics(self) -> list[dict[str, Any]]:
@@ -130,28 +135,27 @@ class Source:
         return list(read_metrics(path)) if self.config else []
 
     @property
-    def files(self) -> dict[int, list[Path]]:
-        """Return the files of responses by step; those of a result are of step 0."""
-        if self.config is None:
-            folder = self.path / "responses"
-            return {0: sorted(folder.glob("*.jsonl")) if self.path.is_dir() else [self.path]}
+    def files(self) -> dict[int, Path]:
+        """Return a run's files of responses by step."""
         found = sorted((self.path / "rollouts").glob("step-*.jsonl"))
-        return {int(path.stem[5:]): [path] for path in found if path.stem[5:].isdecimal()}
+        return {int(path.stem[5:]): path for path in found if path.stem[5:].isdecimal()}
 
     def groups(self, step: int | None = None) -> Iterator[ShownGroup]:
         """Yield the groups of a step, or of all. Raises UserError where there are none."""
         files = self.files
-        if not any(files.values()):
+        if self.config and not files:
             raise UserError(f"{self.path}: it has no responses yet")
         if step is not None and step not in files:
-            known = f"{min(files)} to {max(files)}" if max(files) else "no steps"
+            known = f"{min(files)} to {max(files)}" if files else "no steps"
             raise UserError(f"--step {step}: {self.path} has no such step; it has {known}")
+        if self.config is None:
+            parts = [(name, one.rows) for name, of in self.held_out().items() for one in of]
+            for number, (name, rows) in enumerate(parts, 1):
+                yield ShownGroup(0, number, rows, None, name)
+            return
         for at in [step] if step is not None else sorted(files):
-            parts = ((path, rows) for path in files[at] for rows in grouped(stored_rows(path)))
-            for number, (path, rows) in enumerate(parts, 1):
-                place = path if len(files[at]) > 1 else None
-                result = "" if self.config else result_of(place, rows[0])
-                yield ShownGroup(at, number, rows, self.config, result)
+            for number, rows in enumerate(grouped(stored_rows(files[at])), 1):
+                yield ShownGroup(at, number, rows, self.config)
 
     def tokens(self, step: int) -> dict[int, list[StoredTokens]]:
         """Return what the update of a step saw of single tokens, by group; often of a few only."""
@@ -160,33 +164,24 @@ class Source:
         return by_key(found, lambda one: one.group)
 
     def held_out(self, when: str = "newest") -> dict[str, tuple[JudgedProblem, ...]]:
-        """Return each held-out set as measured before training, or last; or each result of a
-        directory. Of a single one the name is empty."""
-        folder, files = self.path / "rollouts", self.files.get(0, [])
-        if self.config is not None:
-            files = [folder / "held-out-before.jsonl"]
-            if when == "newest":
-                steps = sorted(folder.glob("held-out-step-*.jsonl"))
-                files += [*steps, folder / "held-out-after.jsonl"]
-            files = [path for path in files if path.exists()][-1:]
-
-        def name(pair: tuple[Path, ResponseRow]) -> str:
-            if self.config is None:
-                return result_of(*pair)
-            return str(pair[1].get(PROBLEM_SET, "")) if len(self.config.eval.sources) > 1 else ""
-
-        parts = by_key(((path, row) for path in files for row in stored_rows(path)), name)
-        found = {}
-        for key, part in parts.items():
-            rows = sorted((row for _, row in part), key=lambda row: row["id"])
-            found[key if len(parts) > 1 else ""] = judged_problems(rows, apart)
-        return found
-
-
-def result_of(path: Path | None, row: ResponseRow) -> str:
-    """Return which result a row is of: what it says of its model and set, else its file's name."""
-    said = [str(row[key]) for key in LABELS if row.get(key)]
-    return " on ".join(said) or (path.stem if path else "")
+        """Return each held-out set as measured before training, or last; or each result. Of a
+        single one the name is empty."""
+        if self.config is None:
+            names = [f"{one.model} on {one.data}".removesuffix(" on ") for one in self.results]
+            named = dict(zip(names, (one.problems for one in self.results), strict=True))
+            return named if len(named) > 1 else {"": self.results[0].problems}
+        folder = self.path / "rollouts"
+        files = [folder / "held-out-before.jsonl"]
+        if when == "newest":
+            steps = sorted(folder.glob("held-out-step-*.jsonl"))
+            files += [*steps, folder / "held-out-after.jsonl"]
+        rows = [row for file in [f for f in files if f.exists()][-1:] for row in stored_rows(file)]
+        several = len(self.config.eval.sources) > 1
+        parts = by_key(rows, lambda row: str(row.get(PROBLEM_SET, "")) if several else "")
+        return {
+            name if len(parts) > 1 else "": judged_problems(part, apart)
+            for name, part in parts.items()
+        }
 
 
 def open_source(path: Path) -> Source:
@@ -194,9 +189,9 @@ def open_source(path: Path) -> Source:
     if path.name == "report.json":
         path = path.parent
     if (path / "config.yaml").is_file():
-        return Source(str(path), path, resolve(run_layer(path, "show")))
+        return Source(path, resolve(run_layer(path, "show")))
     if (path / "report.json").is_file() or path.is_file():
-        return Source(str(path), path, None)
+        return Source(path, None, read_results(path, apart, "show"))
     if (path / "unfinished").is_dir():
         raise UserError(f"show {path}: not finished; give its rlvr eval command again to go on")
     raise UserError(

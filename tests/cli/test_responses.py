@@ -95,7 +95,7 @@ def test_files_of_one_name_are_models_of_their_own(tmp_path, monkeypatch):
     found = [line.split(",") for line in done.stdout.splitlines()[1:]]
     assert [(line[0], line[5]) for line in found] == [("A/out", "1.0"), ("B/out", "0.0")]
     shown = invoke("show", "r").stdout
-    assert "r: set.jsonl--A_out" in shown
+    assert "r: A/out on set.jsonl" in shown
     assert shown.count("1 of 1") == shown.count("0 of 1") == 1
 
 

@@ -19,7 +19,7 @@ from small_runs import made_result, made_run
         (["run", "--problem", "zz"], "no response with --problem zz; problems are such as aa, b"),
         (["run", "other", "--step", "1"], "one at a time for its responses"),
         (["result", "--follow"], "--follow: of runs only"),
-        (["empty.jsonl"], "show empty.jsonl: no responses in it"),
+        (["empty.jsonl"], "show empty.jsonl: no rows in it"),
         (["result", "--by", "color"], "--by color: no such field in result"),
     ],
 )

@@ -107,15 +107,17 @@ def test_results_of_several_models_stay_apart(tmp_path):
     result = made_result(tmp_path / "result")
     other = [made_row("a", 0, "wrong"), made_row("a", 1, "wrong")]
     write_rows(result / "responses" / "set--other.jsonl", other)
+    listed = [{"model": name, "data": "set", "fingerprint": {}} for name in ("model", "other")]
+    (result / "report.json").write_text(json.dumps({"results": listed}))
     source = open_source(result)
     rights = {
         name: [problem.tally.correct for problem in found]
         for name, found in source.held_out().items()
     }
-    assert rights == {"set--model": [2, 0, 1], "set--other": [0]}
+    assert rights == {"model on set": [2, 0, 1], "other on set": [0]}
     groups = [(one.number, one.result, one.right) for one in source.groups()]
     assert [number for number, *_ in groups] == [1, 2, 3, 4]
-    assert groups[-1] == (4, "set--other", 0)
+    assert groups[-1] == (4, "other on set", 0)
     rows = [row | {"model": model} for model in ("m", "n") for row in other]
     write_rows(tmp_path / "piped.jsonl", rows)
     assert list(open_source(tmp_path / "piped.jsonl").held_out()) == ["m", "n"]
