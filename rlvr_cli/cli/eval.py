@@ -77,7 +77,7 @@ def eval_(configs: Sequence[Config], asked: ReportOptions, display: Display) -> 
                     prompts, params = _prompts_and_params(plan, problems, session)
                     form: Format = plan.answer_format if asked.judge == OURS else "any"
                     template = template_text(plan.config.data.prompt or problems.prompt)
-                    threads = session.plan.threads
+                    threads = session.plan.config.threads or 1
                     how: fingerprint.Fingerprint = {
                         "model": model_sha,
                         "data": fingerprint.data_hash(prompt.problem for prompt in prompts),

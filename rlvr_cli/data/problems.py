@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -145,36 +146,18 @@ def joined(parts: Sequence[ProblemSet]) -> ProblemSet:
     )
 
 
-class ProblemCursor:
-    """A seeded order over `size` problems: every epoch a new shuffle, none repeated within one.
+def drawn_problems(size: int, seed: int, first: int, count: int) -> list[int]:
+    """Return the indices of `count` problems of `size`, from draw `first` on: in a seeded order, of
+    which every epoch is a new shuffle, none repeated within one."""
+    draws = (divmod(draw, size) for draw in range(first, first + count))
+    return [_shuffled(size, seed, epoch)[place] for epoch, place in draws]
 
-    `position` counts the draws so far and is the whole state.
-    """
 
-    def __init__(self, size: int, seed: int, position: int = 0) -> None:
-        self.size, self.seed, self.position = size, seed, position
-        self._epoch = -1
-        self._order: list[int] = []
-
-    def take(self, count: int) -> list[int]:
-        """Return the indices of the next `count` problems."""
-        indices = []
-        for _ in range(count):
-            epoch, offset = divmod(self.position, self.size)
-            if epoch != self._epoch:
-                self._epoch, self._order = epoch, list(range(self.size))
-                random.Random(f"{self.seed}:{epoch}").shuffle(self._order)
-            indices.append(self._order[offset])
-            self.position += 1
-        return indices
-
-    def state_dict(self) -> dict[str, int]:
-        """Return the number of draws so far."""
-        return {"cursor": self.position}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the draws that `state_dict` returned."""
-        self.position = state["cursor"]
+@lru_cache(2)
+def _shuffled(size: int, seed: int, epoch: int) -> list[int]:
+    order = list(range(size))
+    random.Random(f"{seed}:{epoch}").shuffle(order)
+    return order
 
 
 def read_rows(

@@ -56,11 +56,6 @@ class Plan:
         """Return the settings of an evaluation of no set length with `room` tokens of context."""
         return replace(self.evaluation, max_tokens=min(room, LONGEST_RESPONSE))
 
-    @property
-    def threads(self) -> int:
-        """Return the number of torch threads; 1 before the model is loaded."""
-        return self.config.threads or 1
-
     def with_threads(self, parameters: int) -> "Plan":
         """Fill in the torch threads on a CPU: one for a small model, whose operations are too short
         to share out (several threads collapse when another process competes), else one per core

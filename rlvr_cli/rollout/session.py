@@ -32,8 +32,7 @@ from rlvr_cli.rollout.engines.base import Engine
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
 from rlvr_cli.rollout.memory import check_gpu
 from rlvr_cli.rollout.plan import Plan, is_shared_out, vllm_version
-from rlvr_cli.rollout.rewards import Rewarder
-from rlvr_cli.rollout.sampler import Sampler
+from rlvr_cli.rollout.sampler import Rewarder, Sampler
 from verifiers import Verifier
 
 NO_TEMPLATE = "the tokenizer has no chat template: prompts are put as plain text"
@@ -63,7 +62,7 @@ class Session:
         """Describe model, device and engine in one line."""
         device = self.device.type
         if device == "cpu":
-            device = f"cpu, {plural(self.plan.threads, 'thread')}"
+            device = f"cpu, {plural(self.plan.config.threads or 1, 'thread')}"
         size = self.policy.model.num_parameters() / 1e6
         choice = self.plan.engine
         return f"{size:.1f} M parameters on {device}; engine {choice.name} ({choice.reason})"
@@ -88,7 +87,7 @@ def open_session(plan: Plan, training: bool = False) -> Iterator[Session]:
         model, vocabulary = policy.model, len(policy.tokenizer)
         heed()
         plan = replace(plan, config=config).with_threads(model.num_parameters())
-        torch.set_num_threads(plan.threads)
+        torch.set_num_threads(plan.config.threads or 1)
         forward = PACKED
         if training or plan.engine.name != "vllm":
             samples = forward_samples(policy.tokenizer, policy.context)

@@ -19,7 +19,7 @@ from rlvr_cli.core.types import (
     groups_as_json,
     groups_from_json,
 )
-from rlvr_cli.data.problems import ProblemCursor
+from rlvr_cli.data.problems import drawn_problems
 from rlvr_cli.data.prompts import prompts_digest
 from rlvr_cli.evaluation.measure import Evaluation, evaluate, held_out_metrics, summarize
 from rlvr_cli.model.adapter import merged_parameters
@@ -64,7 +64,7 @@ class Trainer:
                 share_out(module, optim)
         limits = rollout.max_tokens, config.steps, rollout.mismatch_limit
         self.updater = Updater(self.policy, critic, algo, optim, *limits)
-        self.cursor = ProblemCursor(len(prompts), config.seed)
+        self.cursor = 0  # draws of problems so far
         self.carried: list[Group] = []
         """What was sampled beyond a step's batch, and the next one begins with; oldest first."""
         self.given: list[Completion] = []
@@ -130,11 +130,13 @@ class Trainer:
 
     def _rollout(self, count: int) -> tuple[list[Prompt], Drawn]:
         """Sample the next `count` problems in the cursor's order, or take their rows' responses."""
-        first, indices = self.cursor.position, self.cursor.take(count)
+        first, seed = self.cursor, self.config.seed
+        indices = drawn_problems(len(self.prompts), seed, first, count)
+        self.cursor += count
         prompts = [self.prompts[index] for index in indices]
         if self.given:
             return prompts, ((n, [self.given[i]]) for n, i in enumerate(share(indices)))
-        seeds = [response_seed(self.config.seed, "train", first + draw) for draw in range(count)]
+        seeds = [response_seed(seed, "train", first + draw) for draw in range(count)]
         return prompts, self.session.sampler.rollout(prompts, self.params, seeds)
 
     def _verify(self, prompts: list[Prompt], drawn: Drawn) -> list[Group]:
@@ -155,7 +157,7 @@ class Trainer:
             "step": self.step,
             "weight_version": self.weight_version,
             "kl_coef": self.updater.kl_coef,
-            **self.cursor.state_dict(),
+            "cursor": self.cursor,
             "carried": groups_as_json(self.carried, self.prompts),
         }
         state = State(values, {"torch_rng": torch.get_rng_state()}) | self.updater.state_dict()
@@ -168,7 +170,7 @@ class Trainer:
         already, and hand them to the engine; errors of an invalid state pass through."""
         self.step, self.weight_version = state.values["step"], state.values["weight_version"]
         self.updater.kl_coef = state.values["kl_coef"]
-        self.cursor.load_state_dict(state.values)
+        self.cursor = state.values["cursor"]
         self.carried = groups_from_json(state.values["carried"], self.prompts)
         self.updater.load_state_dict(state)
         torch.set_rng_state(state.tensors["torch_rng"])  # loading may have drawn numbers

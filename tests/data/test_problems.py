@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.data.problems import ProblemCursor, load_problems
+from rlvr_cli.data.problems import drawn_problems, load_problems
 from rlvr_cli.data.sources import has_split, known_sets
 from rlvr_cli.evaluation.fingerprint import data_hash
 
@@ -186,13 +186,10 @@ def test_a_value_that_no_problem_has_is_said(where, message):
 
 
 @given(size=st.integers(1, 20), seed=st.integers(0, 99), counts=st.lists(st.integers(0, 30)))
-def test_the_cursor_draws_every_problem_once_an_epoch_and_can_be_saved(size, seed, counts):
-    cursor, resumed = ProblemCursor(size, seed), ProblemCursor(size, seed)
+def test_every_problem_is_drawn_once_an_epoch_from_any_place_on(size, seed, counts):
     drawn = []
     for count in counts:
-        part = cursor.take(count)
-        assert ProblemCursor(size, seed, resumed.position).take(count) == part
-        resumed.take(count)
-        drawn += part
+        drawn += drawn_problems(size, seed, len(drawn), count)
+    assert drawn == drawn_problems(size, seed, 0, len(drawn))
     for start in range(0, len(drawn) - size + 1, size):
         assert sorted(drawn[start : start + size]) == list(range(size))

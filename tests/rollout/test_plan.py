@@ -30,7 +30,7 @@ def test_what_is_left_open_is_answered_by_the_problems_and_the_machine():
     config = planned().config
     assert (config.data.prompt, config.data.answer_format) == ("boxed", "boxed")
     assert (config.engine, config.optim.precision) == ("vllm", "bfloat16")
-    assert planned().with_threads(1_000_000).threads == 1
+    assert planned().with_threads(1_000_000).config.threads == 1
     assert plan.precision_on("cpu", "auto") == "float32"
 
 

@@ -9,8 +9,7 @@ from small_trainer import Judge, Tokenizer
 from rlvr_cli.algorithm.reward import RewardConfig
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Completion
-from rlvr_cli.rollout.rewards import Rewarder
-from rlvr_cli.rollout.sampler import Sampler
+from rlvr_cli.rollout.sampler import Rewarder, Sampler
 from verifiers import Verdict
 
 

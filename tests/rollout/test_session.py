@@ -48,7 +48,7 @@ def test_the_engine_is_closed_and_the_workers_end_whatever_happens(monkeypatch, 
     monkeypatch.setattr(module, "TransformersEngine", watched)
     plan = plan_for(resolve(set_layer(["engine=transformers", "threads=1"])), PROBLEMS)
     with suppress(KeyError), open_session(plan, training) as session:
-        assert torch.get_num_threads() == session.plan.threads == 1
+        assert torch.get_num_threads() == session.plan.config.threads == 1
         assert session.forward.packed
         assert session.forward.gap > 0  # it was measured
         assert session.engine.forward is session.forward
