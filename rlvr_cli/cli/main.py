@@ -95,7 +95,9 @@ def train(
         else:
             resolved = given.load("train", flags, set_, config, from_)
         if print_config:
-            return print(as_yaml(resolved), end="")
+            from rlvr_cli.rollout.plan import foreseen
+
+            return print(as_yaml(foreseen(resolved)), end="")
         if resume is None and from_ is None:
             given.say_own_settings([resolved.model], display)
         from rlvr_cli.cli.train import start

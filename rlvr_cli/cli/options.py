@@ -49,10 +49,7 @@ ListSettings = Annotated[
     bool, settings("--settings", help="List all settings, or those of the sections given as DATA.")
 ]
 PrintConfig = Annotated[
-    bool,
-    settings(
-        "--print-config", help="Print the settings that the options give, as --config reads them."
-    ),
+    bool, settings("--print-config", help="Print the settings that would run, for --config.")
 ]
 
 

@@ -1,6 +1,7 @@
 """The plan of a command: its configuration with every `auto` and None resolved, once."""
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import metadata
 from typing import Literal
@@ -11,8 +12,9 @@ from rlvr_cli.core.cores import thread_limit
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.libraries import library
 from rlvr_cli.core.types import SamplingParams
-from rlvr_cli.data.problems import ProblemSet
+from rlvr_cli.data.problems import ProblemSet, joined
 from rlvr_cli.data.prompts import FORMATS, TEMPLATES, template_text
+from rlvr_cli.data.sources import find_spec, known_sets
 from rlvr_cli.model.loading import default_device
 from rlvr_cli.ranks.group import local_world, world
 from verifiers import Format
@@ -100,6 +102,18 @@ def plan_for(config: Config, problems: ProblemSet) -> Plan:
         "optim": config.optim.model_copy(update=optim),
     }
     return Plan(config.model_copy(update=sections), engine, answer_format)
+
+
+def foreseen(config: Config) -> Config:
+    """Return the configuration with what is known before any problem or model is read: the prompt
+    of a set that is no built-in one stays open, and what cannot run here stays as it was given."""
+    specs = [find_spec(name) for name in config.data.sources if name in known_sets()]
+    sets = [ProblemSet("", (), one.prompt, one.answer_format) for one in specs if one]
+    with suppress(UserError):
+        found = plan_for(config, joined(sets or [ProblemSet("", (), "plain")])).config
+        is_known = len(sets) == len(config.data.sources)
+        return found if is_known else found.model_copy(update={"data": config.data})
+    return config
 
 
 def choose_format(problems: ProblemSet, data: DataConfig) -> Format:

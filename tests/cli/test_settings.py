@@ -70,6 +70,19 @@ def test_kl_moves_estimator_coefficient_and_reference_together():
     assert (cells["kind"], cells["coef"]) == ("k2", 0.5)
 
 
+def test_print_config_shows_what_runs_here(monkeypatch):
+    monkeypatch.setattr("rlvr_cli.rollout.plan.default_device", lambda: "cpu")
+    config = printed("gsm8k", "--set", "data.prompt=boxed")
+    assert (config["data"]["prompt"], config["data"]["answer_format"]) == ("boxed", "boxed")
+    config = printed("gsm8k")
+    assert config["data"]["prompt"] == "plain"  # of the built-in policy
+    assert (config["engine"], config["optim"]["precision"]) == ("transformers", "float32")
+    assert printed("a.jsonl", "--model", "some/model")["data"]["prompt"] is None
+    assert printed("gsm8k", "--model", "some/model")["data"]["prompt"] == "think_answer"
+    config = printed("--set", "optim.offload=all")  # which only a machine with a GPU can run
+    assert (config["engine"], config["optim"]["precision"]) == ("auto", "auto")
+
+
 def test_print_config_is_what_config_reads(tmp_path):
     text = out(
         *("train", "a.jsonl", "b.csv", "--prompt", "boxed", "--system", "Be brief."),
