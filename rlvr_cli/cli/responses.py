@@ -91,8 +91,7 @@ def score(
     if directory is not None:
         directory.hold()
     results = []
-    total = len(judges) * sum(len(row.responses) for row in given)
-    with display.progress("judging", total, lines=True) as bar:
+    with display.progress("judging", len(judges) * len(given), lines=True) as bar:
         for (model, name), part in parts.items():
             for judge in judges:
                 form = formats[model, name] if judge == OURS else "any"

@@ -40,14 +40,14 @@ _LONGEST_NUMBER, _MOST_TOKENS = 12, 1 << 31
 
 @dataclass(frozen=True)
 class ImportedResponse:
-    """A row of responses as read from a file: one or several to one problem."""
+    """A response as read from a row of a file, which may have several to one problem."""
 
     where: str
     label: tuple[str, str]
     problem: Problem
-    responses: tuple[str, ...]
-    finish_reasons: tuple[str | None, ...]
-    n_tokens: tuple[int | None, ...]
+    response: str
+    finish_reason: str | None
+    n_tokens: int | None
     prompt: str | None
     answer_format: Format | None
     """How the row says that its own verdict came about, if it does."""
@@ -76,7 +76,7 @@ def read_responses(
     by_id = {problem.id: problem for problem in golds.problems} if golds else {}
     by_text = {problem.problem.strip(): problem for problem in by_id.values()}
 
-    def read(where: str, number: int, row: Any) -> ImportedResponse:
+    def read(where: str, number: int, row: Any) -> list[ImportedResponse]:
         own, responses = reader.judged(row, golds is None)
         text, own_gold, file = own.problem.strip(), None, where.rpartition(":")[0]
         if golds is None:
@@ -94,28 +94,23 @@ def read_responses(
                 raise BadRowError(f"problem {shortened(found.id)} of {golds.name} is another one")
             problem, own_gold = found, own.answer if own.answer != found.answer else None
         of_set = row.get(PROBLEM_SET) or (golds.name if golds else file)
-        prompt, count = row.get("prompt"), len(responses)
-        return ImportedResponse(
-            where,
-            (str(row.get("model") or model), str(of_set)),
-            problem,
-            responses,
-            finish_reasons(row, count),
-            lengths(row, count),
-            prompt if isinstance(prompt, str) else None,
-            row["verifier"] if row.get("verifier") in get_args(Format) else None,
-            own_gold,
-        )
+        label, prompt = (str(row.get("model") or model), str(of_set)), row.get("prompt")
+        prompt = prompt if isinstance(prompt, str) else None
+        form = row["verifier"] if row.get("verifier") in get_args(Format) else None
+        ends, counts = finish_reasons(row, len(responses)), lengths(row, len(responses))
+        return [
+            ImportedResponse(where, label, problem, *said, prompt, form, own_gold)
+            for said in zip(responses, ends, counts, strict=True)
+        ]
 
     rows = json_rows(name, sys.stdin.buffer) if source == "-" else file_rows(path)
-    given = list(read_rows(rows, read, None, skip_bad))
+    given = [one for of_row in read_rows(rows, read, None, skip_bad) for one in of_row]
     is_listed = source != "-" and (path.parent / MANIFEST).exists()
     if is_listed and (changed := integrity_error(path.parent, path.name.__eq__, ())):
         LOG.warning("%s: not as the run wrote it: %s", path.parent, changed)
     if not given:
         raise UserError(f"{name}: no responses in it; one JSON object a line is expected")
-    ends = {end for row in given for end in row.finish_reasons if end}
-    if strange := sorted(ends - KNOWN):
+    if strange := sorted({one.finish_reason for one in given if one.finish_reason} - KNOWN):
         said = ", ".join(map(shortened, strange[:_SHOWN]))
         LOG.warning("%s: finish_reason %s: not known, taken as not cut off", name, said)
     kept: dict[tuple[str, str], set[str]] = {}
@@ -228,24 +223,22 @@ def judged_rows(
     given: Sequence[ImportedResponse], verifier: Verifier, on_batch: Callable[[int], None]
 ) -> list[dict[str, Any]]:
     """Judge each response as a row, those of a problem adjacent, in order of appearance."""
-    listed = []
-    for of_problem in by_key(given, lambda row: row.problem.id).values():
-        parts = [
-            (row, *part)
-            for row in of_problem
-            for part in zip(row.responses, row.finish_reasons, row.n_tokens, strict=True)
-        ]
-        listed += [(*part, sample) for sample, part in enumerate(parts)]
+    by_problem = by_key(given, lambda one: one.problem.id).values()
+    listed = [(one, sample) for part in by_problem for sample, one in enumerate(part)]
     rows = []
     for start in range(0, len(listed), _BATCH):
         batch = listed[start : start + _BATCH]
         attempts = [
-            Attempt(text, row.problem.answer or "", opens_thought(row.prompt), end == "length")
-            for row, text, end, *_ in batch
+            Attempt(
+                one.response,
+                one.problem.answer or "",
+                opens_thought(one.prompt),
+                one.finish_reason == "length",
+            )
+            for one, _ in batch
         ]
-        for judged, found in zip(batch, verifier.verify_many(attempts), strict=True):
-            row, text, end, n_tokens, sample = judged
-            response = (row.prompt, text, end, n_tokens)
-            rows.append(row_of(row.problem, sample, *response, found, reward(found)))
+        for (one, sample), found in zip(batch, verifier.verify_many(attempts), strict=True):
+            said = (one.prompt, one.response, one.finish_reason, one.n_tokens)
+            rows.append(row_of(one.problem, sample, *said, found, reward(found)))
         on_batch(len(batch))
     return rows

@@ -25,9 +25,7 @@ from verifiers import Attempt, Verdict, Verification, Verifier
 
 def given(text: str, finish_reason: str | None) -> ImportedResponse:
     problem = Problem("1", "What is 1 + 1?", "2")
-    return ImportedResponse(
-        "f:1", ("m", "d"), problem, (text,), (finish_reason,), (None,), None, None
-    )
+    return ImportedResponse("f:1", ("m", "d"), problem, text, finish_reason, None, None, None)
 
 
 def test_the_verifier_is_told_what_was_cut_off():
@@ -40,18 +38,10 @@ def test_the_verifier_is_told_what_was_cut_off():
 
 def test_problems_stay_together_and_progress_is_told(monkeypatch):
     monkeypatch.setattr(responses, "_BATCH", 2)
+    said = (("1", "2"), ("1", "3"), ("2", "2"), ("1", "2"), ("3", "4"))
     rows = [
-        ImportedResponse(
-            "f",
-            ("m", "d"),
-            Problem(name, name, "2"),
-            texts,
-            none := (None,) * len(texts),
-            none,
-            None,
-            None,
-        )
-        for name, texts in (("1", ("2", "3")), ("2", ("2",)), ("1", ("2",)), ("3", ("4",)))
+        ImportedResponse("f", ("m", "d"), Problem(name, name, "2"), text, *[None] * 4)
+        for name, text in said
     ]
     told: list[int] = []
     with Verifier() as verifier:
@@ -109,16 +99,16 @@ FULL |= {"finish_reason": "length", "n_tokens": 3, "prompt": "P", "verifier": "b
 def test_every_field_of_a_row_and_none(read, tmp_path):
     path = tmp_path / "r.jsonl"
     bare = {"answer": "2", "responses": ["a", "b"]}
-    full, least = read({**FULL, "reward": 1.0, "level": 1}, bare)
+    full, *least = read({**FULL, "reward": 1.0, "level": 1}, bare)
     problem = Problem("7", "p", "2", {"level": 1})
     assert full == ImportedResponse(
-        f"{path}:1", ("m", "s"), problem, ("r",), ("length",), (3,), "P", "boxed"
+        f"{path}:1", ("m", "s"), problem, "r", "length", 3, "P", "boxed"
     )
     problem = Problem("r.jsonl-2", "", "2")
     label = ("r", str(path))
-    assert least == ImportedResponse(
-        f"{path}:2", label, problem, ("a", "b"), (None,) * 2, (None,) * 2, None, None
-    )
+    assert least == [
+        ImportedResponse(f"{path}:2", label, problem, text, *[None] * 4) for text in "ab"
+    ]
 
 
 def test_a_problem_may_be_a_question_and_its_hash_is_its_id(read):
@@ -129,20 +119,20 @@ def test_a_problem_may_be_a_question_and_its_hash_is_its_id(read):
 def test_what_a_row_says_amiss_of_its_response_is_not_known(read):
     amiss = {"finish_reason": 3, "prompt": 3, "verifier": "x"}
     (row,) = read(FULL | amiss)
-    assert (row.finish_reasons, row.prompt, row.answer_format) == ((None,), None, None)
+    assert (row.finish_reason, row.prompt, row.answer_format) == (None, None, None)
 
 
 def test_each_response_of_a_list_has_its_own_end_and_length(read):
     listed = {"id": 1, "answer": "2", "completions": ["a", "b"]}
     ends = {"finish_reason": ["stop", "max_tokens"], "n_tokens": [5, 7]}
-    several, one = read(listed | ends, listed | {"stop_reason": "max_tokens"})
-    assert (several.finish_reasons, several.n_tokens) == (("stop", "length"), (5, 7))
-    assert one.finish_reasons == ("length", "length")
+    rows = read(listed | ends, listed | {"stop_reason": "max_tokens"})
+    assert [(row.finish_reason, row.n_tokens) for row in rows[:2]] == [("stop", 5), ("length", 7)]
+    assert [row.finish_reason for row in rows[2:]] == ["length", "length"]
 
 
 def test_an_end_that_nobody_knows_is_said(read, caplog):
     rows = read(FULL | {"finish_reason": "MAX_TOKENS"}, FULL | {"finish_reason": "tired"})
-    assert [row.finish_reasons for row in rows] == [("length",), ("tired",)]
+    assert [row.finish_reason for row in rows] == ["length", "tired"]
     (said,) = caplog.messages
     assert said.endswith("r.jsonl: finish_reason tired: not known, taken as not cut off")
 
@@ -175,7 +165,7 @@ def test_a_response_may_be_an_assistants_turn(read):
     turn = {"role": "assistant", "content": "so 2"}
     asked = {"prompt": [{"role": "user", "content": "1+1"}], "answer": "2", "completion": [turn]}
     (row,) = read(asked)
-    assert (row.problem.problem, row.responses) == ("1+1", ("so 2",))
+    assert (row.problem.problem, row.response) == ("1+1", "so 2")
 
 
 def test_the_fields_that_are_named_hold_alone(tmp_path):
@@ -186,7 +176,7 @@ def test_the_fields_that_are_named_hold_alone(tmp_path):
     first, second = read_responses(str(path), None, False, names)
     assert first.problem == second.problem
     assert (first.problem.id, first.problem.problem, first.problem.answer) == ("a", "1+1", "2")
-    assert (first.responses, second.responses) == (("2",), ("3",))
+    assert (first.response, second.response) == ("2", "3")
     for field in names:
         with pytest.raises(UserError, match=f"no nope, which --field {field} names; it has qid, q"):
             read_responses(str(path), None, False, names | {field: "nope"})
@@ -207,8 +197,7 @@ def test_a_blank_id_is_none(read):
 def test_a_cell_of_a_table_may_hold_a_list(tmp_path):
     path = tmp_path / "r.csv"
     path.write_text('id,answer,responses\n1,2,"[""2"", ""3""]"\n')
-    (row,) = read_responses(str(path), None, False)
-    assert row.responses == ("2", "3")
+    assert [row.response for row in read_responses(str(path), None, False)] == ["2", "3"]
 
 
 def test_the_first_problems_of_each_result_are_kept(read):
@@ -216,7 +205,7 @@ def test_the_first_problems_of_each_result_are_kept(read):
         {"model": model, "id": name, "answer": 2, "response": model + name}
         for model, name in ("a1", "a2", "b2", "a1", "a3", "b3", "b1")
     ]
-    kept = {n: ["".join(row.responses) for row in read(*rows, limit=n)] for n in (1, 2)}
+    kept = {n: [row.response for row in read(*rows, limit=n)] for n in (1, 2)}
     assert kept == {1: ["a1", "b2", "a1"], 2: ["a1", "a2", "b2", "a1", "b3"]}
     parts = by_key(read(*rows), lambda row: row.label)
     assert [(label[0], len(part)) for label, part in parts.items()] == [("a", 4), ("b", 3)]
@@ -281,9 +270,7 @@ def test_a_judged_row_has_every_key_and_the_problems_own(read):
             return [found] * len(attempts)
 
     judge = Judge()
-    other = ImportedResponse(
-        "f:2", ("m", "s"), Problem("8", "", "3"), ("s",), *[(None,)] * 2, None, None
-    )
+    other = ImportedResponse("f:2", ("m", "s"), Problem("8", "", "3"), "s", *[None] * 4)
     rows = [*read(FULL | {"level": 1}), replace(other, prompt="P<think>\n")]
     first, second = judged_rows(rows, judge, lambda count: None)
     assert judge.attempts == [Attempt("r", "2", False, True), Attempt("s", "3", True, False)]
