@@ -24,10 +24,10 @@ from typing import Any
 
 import torch
 import transformers  # noqa: F401  (so that no life has to import it)
+from same_runs import MEASURED
 
 from rlvr_cli.cli import train  # noqa: F401  (the same)
 from rlvr_cli.cli.main import app
-from rlvr_cli.evaluation.metrics import repeatable
 
 COMMAND = ["train"]
 SMALL = ["--steps", "8", "--prompts", "4", "-n", "4", "--max-tokens", "40", "--limit", "64"]
@@ -35,6 +35,11 @@ SMALL += ["--set", "eval.limit=4", "--set", "eval.every=3", "--set", "checkpoint
 SMALL += ["--set", "checkpoint.every=1"]
 TIMED = ("minutes", "trainer/state.json")
 WRITES_A_STEP, KILLS_A_RUN = 30, 10
+
+
+def repeatable(metrics: dict[str, Any]) -> dict[str, Any]:
+    """The metrics of a step without those that depend on the machine and the moment."""
+    return {name: value for name, value in metrics.items() if not name.startswith(MEASURED)}
 
 
 def life(

@@ -5,7 +5,15 @@ from pathlib import Path
 
 from rlvr_cli.config import as_yaml, resolve, set_layer
 
+MEASURED = ("seconds_", "tokens_per_second_", "goodput", "mfu", "memory_")
+"""How the names of the metrics begin that depend on the machine and the moment. All others are the
+same in every repetition of a run on a CPU, and after a resume."""
 NASTY = "<script>alert(1)</script></script><!--\x1b[2J\u202eevil\x07 <img src=x onerror=alert(2)>"
+
+
+def repeatable(metrics: dict) -> dict:
+    """The metrics of a step without the measured ones."""
+    return {name: value for name, value in metrics.items() if not name.startswith(MEASURED)}
 
 
 def made_row(problem: str, sample: int, verdict: str, response: str = "", **more) -> dict:

@@ -174,11 +174,16 @@ def eval_(
         )
         flags = given.given_flags({**ctx.obj, "model": None, "data": None}, "eval")
         if responses:
-            from rlvr_cli.cli.responses import check_sources, score
+            from rlvr_cli.cli.responses import score
+            from rlvr_cli.core.errors import UserError
 
-            golds = check_sources(responses, data or (), model)
+            if model or len(data or ()) > 1:
+                raise UserError(
+                    "--responses judges what is in its files; leave --model out, and give at most "
+                    "one problem set, which has their gold answers"
+                )
             plain = given.load("responses", flags, set_, config)
-            return score(plain, responses, golds, asked, Display(quiet))
+            return score(plain, responses, data or (), asked, Display(quiet))
         begin(processes, "-" in (data or ()))
         models, sources = dict.fromkeys(model or (None,)), dict.fromkeys(map(canonical, data or ()))
         pairs = [

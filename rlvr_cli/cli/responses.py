@@ -18,30 +18,19 @@ from rlvr_cli.evaluation.result_dir import ResultDirectory
 from verifiers import OURS, Format, Verdict, open_judge
 
 
-def check_sources(
-    sources: Sequence[str], data: Sequence[str], models: Sequence[str] | None
-) -> str | None:
-    """Return the set with the golds, if named. Raises UserError for what --responses refuses."""
-    if models or len(data) > 1:
-        raise UserError(
-            "--responses judges what is in its files; leave --model out, and give at most one "
-            "problem set, which has their gold answers"
-        )
-    made.refuse_twice(sources, "--responses ")
-    return canonical(data[0]) if data else None
-
-
 def score(
     config: Config,
     sources: Sequence[str],
-    golds: str | None,
+    golds: Sequence[str],
     asked: ReportOptions,
     display: Display,
 ) -> None:
-    """Judge the rows of files or stdin and publish the figures; `golds` is the problem set that has
-    their gold answers, if they have none of their own. Raises UserError."""
+    """Judge the rows of files or stdin and publish the figures; `golds` may name the problem set
+    that has their gold answers, if they have none of their own. Raises UserError."""
+    made.refuse_twice(sources, "--responses ")
     data = config.data
-    known = load_problems(golds, data.split or "test", root=data.root) if golds else None
+    split, root = data.split or "test", data.root
+    known = load_problems(canonical(golds[0]), split, root=root) if golds else None
     given = [
         row
         for source, name in zip(sources, made.source_names(sources), strict=True)

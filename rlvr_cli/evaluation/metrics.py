@@ -1,21 +1,13 @@
 """Summarize a step: pure functions from groups to numbers."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rlvr_cli.core.text import numbers_first
 from rlvr_cli.core.types import Group, by_key
 
-MEASURED = ("seconds_", "tokens_per_second_", "goodput", "mfu", "memory_")
-"""How the names of the metrics begin that depend on the machine and the moment. All others are the
-same in every repetition of a run on a CPU, and after a resume."""
 _MOST_LEVELS = 12
-
-
-def repeatable(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metrics of a step without the measured ones."""
-    return {name: value for name, value in metrics.items() if not name.startswith(MEASURED)}
 
 
 def mean(values: Iterable[float]) -> float | None:

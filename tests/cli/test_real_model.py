@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import jsonl
+from small_runs import repeatable
 from transformers import AutoModelForCausalLM, AutoTokenizer
-
-from rlvr_cli.evaluation.metrics import repeatable
 
 pytestmark = pytest.mark.slow  # tests/model and tests/rollout have the real model in the quick tier
 Command = Callable[..., subprocess.CompletedProcess[str]]

@@ -15,8 +15,8 @@ import pytest
 from forked import Done, forked
 from fuzz import THOROUGH
 from limits import Situation, check
+from small_runs import repeatable
 
-from rlvr_cli.evaluation.metrics import repeatable
 from rlvr_cli.runs.checkpoint import checkpoints
 
 SMALL = ("--prompts", "2", "-n", "4", "--max-tokens", "24", "--limit", "16", "-q")

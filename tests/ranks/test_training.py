@@ -10,10 +10,10 @@ from conftest import random_model
 from families import FAMILIES
 from safetensors.torch import load_file, save_file
 from side_by_side import side_by_side
+from small_runs import repeatable
 from small_trainer import has_even, make_trainer, steps, weights
 
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.evaluation.metrics import repeatable
 from rlvr_cli.model import policy as models
 from rlvr_cli.model.policy import decoder_layers
 from rlvr_cli.ranks.files import put_together

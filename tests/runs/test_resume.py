@@ -15,13 +15,13 @@ from conftest import TESTS_SEED, finished_command, small_run
 from forked import Fork, forked
 from kill_resume import differences, kill_in_write
 from safetensors.torch import load, save
+from small_runs import repeatable
 from small_trainer import has_even, make_trainer, weights, written
 from typer.testing import CliRunner
 
 from rlvr_cli.__main__ import main
 from rlvr_cli.cli.main import app
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.evaluation.metrics import repeatable
 from rlvr_cli.ranks.group import whole
 from rlvr_cli.rollout import plan
 from rlvr_cli.rollout.plan import choose
