@@ -4,11 +4,12 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+from typer import Argument, Option
 
 from rlvr_cli import __version__
 from rlvr_cli.cli import options
 from rlvr_cli.cli.errors import reported_errors
-from rlvr_cli.cli.options import SettingsCommand
+from rlvr_cli.cli.options import SettingsCommand, Texts, output, report, setting, training
 from rlvr_cli.ranks.launch import begin
 
 app = typer.Typer(
@@ -28,8 +29,7 @@ def _say_version(asked: bool) -> None:
 @app.callback()
 def main(
     version: Annotated[
-        bool,
-        typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version."),
+        bool, Option("--version", callback=_say_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Reinforcement learning with verifiable rewards on math reasoning.
@@ -47,19 +47,35 @@ def main(
 @app.command(cls=SettingsCommand)
 def train(
     ctx: typer.Context,
-    list_: options.ListAlgorithms = False,
-    resume: options.Resume = None,
-    from_: options.From = None,
-    check: options.Check = False,
-    out: options.RunOut = None,
+    list_: Annotated[bool, training("--list", help="Show the table of algorithms.")] = False,
+    resume: Annotated[
+        Path | None, training(help="Resume this run from its newest checkpoint.")
+    ] = None,
+    from_: Annotated[
+        Path | None,
+        training(
+            "--from", help="Begin a new run with the settings, weights and optimizer of this one."
+        ),
+    ] = None,
+    check: Annotated[
+        bool, training("--check", help="Check model, data, memory and a probe, then end.")
+    ] = False,
+    out: Annotated[Path | None, output(help="A new run directory.")] = None,
     quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
+    verbose: Annotated[
+        bool, output("--verbose", "-v", help="Figures of the machine as well.")
+    ] = False,
     track: options.Track = None,
     config: options.ConfigFile = None,
     set_: options.Set = None,
     processes: options.Processes = None,
-    settings: options.ListSettings = False,
-    print_config: options.PrintConfig = False,
+    settings: Annotated[
+        bool,
+        setting("--settings", help="List all settings, or those of the sections given as DATA."),
+    ] = False,
+    print_config: Annotated[
+        bool, setting("--print-config", help="Print the settings that would run, for --config.")
+    ] = False,
 ) -> None:
     """Train a policy on problems with known answers.
 
@@ -110,29 +126,19 @@ def train(
 def eval_(
     ctx: typer.Context,
     data: Annotated[
-        list[str] | None, typer.Argument(help="Problem sets, as in train; several give one table.")
+        Texts, Argument(help="Problem sets, as in train; several give one table.")
     ] = None,
-    model: Annotated[
-        list[str] | None, typer.Option(help="As in train; repeat it for several models.")
-    ] = None,
-    responses: Annotated[
-        list[str] | None, options.output(help="Judge responses of files or - instead.")
-    ] = None,
-    against: Annotated[
-        Path | None, options.report(help="An earlier result, to test against.")
-    ] = None,
-    by: Annotated[
-        list[str] | None, options.report(help="Figures by a field of the problems, too.")
-    ] = None,
-    k: Annotated[
-        list[str] | None, options.report("--k", help="Of pass@k, as 1,4,16: 1, 2, 4, … n.")
-    ] = None,
-    list_: Annotated[bool, options.output("--list", help="Name the problem sets.")] = False,
-    judge: Annotated[str, options.report(help="rlvr, math-verify as others do, or both.")] = "rlvr",
+    model: Annotated[Texts, Option(help="As in train; repeat it for several models.")] = None,
+    responses: Annotated[Texts, output(help="Judge responses of files or - instead.")] = None,
+    against: Annotated[Path | None, report(help="An earlier result, to test against.")] = None,
+    by: Annotated[Texts, report(help="Figures by a field of the problems, too.")] = None,
+    k: Annotated[Texts, report("--k", help="Of pass@k, as 1,4,16: 1, 2, 4, … n.")] = None,
+    list_: Annotated[bool, output("--list", help="Name the problem sets.")] = False,
+    judge: Annotated[str, report(help="rlvr, math-verify as others do, or both.")] = "rlvr",
     format: Annotated[
-        str, options.report(help="table, or md, csv, json: the figures on stdout.")
+        str, report(help="table, or md, csv, json: the figures on stdout.")
     ] = "table",
-    out: options.ResultOut = None,
+    out: Annotated[Path | None, output(help="A new directory for report and responses.")] = None,
     quiet: options.Quiet = False,
     config: options.ConfigFile = None,
     set_: options.Set = None,
@@ -202,21 +208,17 @@ def eval_(
 
 @app.command()
 def export(
-    run: Annotated[Path, typer.Argument(help="The directory of a run.")],
-    step: Annotated[str, typer.Option(help="best, last or a number.")] = "last",
+    run: Annotated[Path, Argument(help="The directory of a run.")],
+    step: Annotated[str, Option(help="best, last or a number.")] = "last",
     dtype: Annotated[
         Literal["bfloat16", "float16", "float32"],
-        typer.Option(
+        Option(
             help="Type of the weights; one of 16 bits undoes updates smaller than half its step: "
             "measure what you hand on."
         ),
     ] = "float32",
-    out: Annotated[
-        Path | None, typer.Option(help="A new directory; none: RUN/export-STEP.")
-    ] = None,
-    push: Annotated[
-        str | None, typer.Option(help="Upload it to the hub under this name, too.")
-    ] = None,
+    out: Annotated[Path | None, Option(help="A new directory; none: RUN/export-STEP.")] = None,
+    push: Annotated[str | None, Option(help="Upload it to the hub under this name, too.")] = None,
     quiet: options.Quiet = False,
 ) -> None:
     """Hand a trained policy on: a plain model directory, merged, with a card made from the run.
@@ -238,26 +240,21 @@ def export(
 @app.command()
 def show(
     sources: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="RUN|RESULT…", help="Directories of train or eval."),
+        list[Path] | None, Argument(metavar="RUN|RESULT…", help="Directories of train or eval.")
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on until the runs have ended.")
+        bool, Option("--follow", "-f", help="Go on until the runs have ended.")
     ] = False,
-    step: Annotated[int | None, typer.Option(help="The responses of a step.")] = None,
-    group: Annotated[int | None, typer.Option(help="One problem of the step, from 1.")] = None,
-    verdict: Annotated[str | None, typer.Option(help="Responses with it only.")] = None,
-    problem: Annotated[str | None, typer.Option(help="One problem through training.")] = None,
-    by: Annotated[
-        list[str] | None, options.report(help="Figures of a result by a field, too.")
-    ] = None,
+    step: Annotated[int | None, Option(help="The responses of a step.")] = None,
+    group: Annotated[int | None, Option(help="One problem of the step, from 1.")] = None,
+    verdict: Annotated[str | None, Option(help="Responses with it only.")] = None,
+    problem: Annotated[str | None, Option(help="One problem through training.")] = None,
+    by: Annotated[Texts, report(help="Figures of a result by a field, too.")] = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="A step, as --explain 30, in words and numbers.")
+        bool, Option("--explain", help="A step, as --explain 30, in words and numbers.")
     ] = False,
     track: options.Track = None,
-    html: Annotated[
-        Path | None, options.output(help="A new file: a page to look around in.")
-    ] = None,
+    html: Annotated[Path | None, output(help="A new file: a page to look around in.")] = None,
 ) -> None:
     """Look at runs and results: live, later, beside one another, response by response.
 
@@ -299,10 +296,9 @@ def doctor() -> None:
 def sample(
     ctx: typer.Context,
     inputs: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="PROMPT|FILE|-", help="Texts, .jsonl files, or - for stdin."),
+        Texts, Argument(metavar="PROMPT|FILE|-", help="Texts, .jsonl files, or - for stdin.")
     ] = None,
-    out: options.Out = None,
+    out: Annotated[Path | None, output(help="A new file for the response rows.")] = None,
     quiet: options.Quiet = False,
     config: options.ConfigFile = None,
     set_: options.Set = None,

@@ -15,41 +15,20 @@ OUTPUT, SAMPLING, SETTINGS, REPORT = "Input and output", "Sampling", "Settings",
 TRAINING = "Training"
 PANELS = (TRAINING, SAMPLING, OUTPUT, REPORT, SETTINGS)
 """In the order of help."""
-output, report, settings, training = (
+output, report, setting, training = (
     partial(typer.Option, rich_help_panel=name) for name in (OUTPUT, REPORT, SETTINGS, TRAINING)
 )
 SHORT = {"--samples": "-n"}
 
-Out = Annotated[Path | None, output(help="A new file for the response rows.")]
-ResultOut = Annotated[Path | None, output(help="A new directory for report and responses.")]
-RunOut = Annotated[Path | None, output(help="A new run directory.")]
-ConfigFile = Annotated[Path | None, settings("--config", help="A YAML file of settings.")]
-Set = Annotated[list[str] | None, settings("--set", help="Any setting: section.key=value.")]
+Texts = list[str] | None
+ConfigFile = Annotated[Path | None, setting("--config", help="A YAML file of settings.")]
+Set = Annotated[Texts, setting("--set", help="Any setting: section.key=value.")]
 Processes = Annotated[
-    int | None, settings(min=1, max=1024, help="So many side by side on this machine, one a GPU.")
+    int | None, setting(min=1, max=1024, help="So many side by side on this machine, one a GPU.")
 ]
 Quiet = Annotated[bool, output("--quiet", "-q", help="Results only.")]
 Track = Annotated[
-    list[str] | None,
-    output("--track", help="Mirror the metrics in tensorboard, wandb or trackio, too."),
-]
-Verbose = Annotated[bool, output("--verbose", "-v", help="Figures of the machine as well.")]
-ListAlgorithms = Annotated[bool, training("--list", help="Show the table of algorithms.")]
-Resume = Annotated[Path | None, training(help="Resume this run from its newest checkpoint.")]
-From = Annotated[
-    Path | None,
-    training(
-        "--from", help="Begin a new run with the settings, weights and optimizer of this one."
-    ),
-]
-Check = Annotated[
-    bool, training("--check", help="Check model, data, memory and a probe, then end.")
-]
-ListSettings = Annotated[
-    bool, settings("--settings", help="List all settings, or those of the sections given as DATA.")
-]
-PrintConfig = Annotated[
-    bool, settings("--print-config", help="Print the settings that would run, for --config.")
+    Texts, output("--track", help="Mirror the metrics in tensorboard, wandb or trackio, too.")
 ]
 
 

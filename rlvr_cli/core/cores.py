@@ -2,6 +2,7 @@
 
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 
 _GROUPS = Path("/sys/fs/cgroup")
@@ -36,24 +37,13 @@ def cgroup_cores(membership: str, root: Path) -> float:
         _, controllers, path = line.split(":", 2)
         if controllers and "cpu" not in controllers.split(","):
             continue
-        base = root / controllers if controllers else root
+        names = ("cpu.cfs_quota_us", "cpu.cfs_period_us") if controllers else ("cpu.max",)
+        base = root / controllers
         group = base / path.lstrip("/")
         while group != base.parent:
-            quotas.append(_quota(group))
+            with suppress(OSError, ValueError, ZeroDivisionError):  # no file, or `max`: no limit
+                said = " ".join((group / name).read_text(encoding="utf-8") for name in names)
+                quota, period = map(int, said.split())
+                quotas.append(quota / period if quota > 0 else _NO_LIMIT)
             group = group.parent
     return min(quotas)
-
-
-def _quota(group: Path) -> float:
-    """Return the cores that one group allows, a million without a limit of its own."""
-    try:
-        if (group / "cpu.max").is_file():
-            quota, period = (group / "cpu.max").read_text(encoding="utf-8").split()
-        else:
-            quota, period = (
-                (group / f"cpu.cfs_{name}_us").read_text(encoding="utf-8").strip()
-                for name in ("quota", "period")
-            )
-        return int(quota) / int(period) if int(quota) > 0 else _NO_LIMIT
-    except (OSError, ValueError, ZeroDivisionError):
-        return _NO_LIMIT

@@ -1,7 +1,7 @@
 """Options that commands share are the same everywhere, and every one is used."""
 
 import inspect
-from typing import get_args
+from typing import Annotated, get_args, get_origin
 
 import pytest
 from typer.main import get_command
@@ -10,7 +10,9 @@ from rlvr_cli.cli import options
 from rlvr_cli.cli.main import app
 
 COMMANDS = get_command(app).commands
-SHARED = {name: get_args(value) for name, value in vars(options).items() if get_args(value)}
+SHARED = {
+    name: get_args(value) for name, value in vars(options).items() if get_origin(value) is Annotated
+}
 
 
 def uses(info: object) -> dict[str, tuple]:
