@@ -138,49 +138,38 @@ def has_split(source: str, split: str) -> bool:
 def source_rows(source: str, split: str, root: str | None) -> Iterator[SourceRow]:
     """Yield the rows of any source; `root` is a directory of local copies. Raises UserError."""
     spec = find_spec(source)
-    if spec is not None:
-        return _spec_rows(source, spec, split, root)
-    if source == "-":
+    if spec is None and source == "-":
         return json_rows("stdin", sys.stdin.buffer)
-    if _is_file(source):
+    if spec is None and _is_file(source):
         return file_rows(Path(source))
-    if "/" in source:
+    if spec is None and "/" in source:
         spec = ProblemSetSpec.model_construct(source=source, splits={cast(Split, split): split})
-        return _spec_rows(source, spec, split, root)
-    names = {_plain(name): name for name in known_sets()}
-    near = difflib.get_close_matches(_plain(source), names, 1)
-    meant = f"did you mean {names[near[0]]}? Or " if near else ""
-    known = ", ".join(names.values())
-    raise UserError(
-        f"{shortened(source)}: no such problem set; {meant}give one of {known}, a .jsonl, .parquet "
-        "or .csv file, a hub id, or - for stdin"
-    )
-
-
-def _spec_rows(
-    name: str, spec: ProblemSetSpec, split: str, root: str | None
-) -> Iterator[SourceRow]:
-    if split not in spec.split_names():
-        raise UserError(f"{name}: it has no {split} split; it has {', '.join(spec.split_names())}")
-    if spec.source == _PROCEDURAL:
-        size = (spec.sizes or {})[cast(Split, split)]
-        rows = chains.problems(split, size, seed=chains.SEED)
-        return ((f"{name}:{n}", n, row) for n, row in enumerate(rows, 1))
+    if spec is None:
+        names = {_plain(name): name for name in known_sets()}
+        near = difflib.get_close_matches(_plain(source), names, 1)
+        meant = f"did you mean {names[near[0]]}? Or " if near else ""
+        raise UserError(
+            f"{shortened(source)}: no such problem set; {meant}give one of "
+            f"{', '.join(names.values())}, a .jsonl, .parquet or .csv file, a hub id, or - for "
+            "stdin"
+        )
+    splits, own = spec.split_names(), cast(Split, split)
+    if split not in splits:
+        raise UserError(f"{source}: it has no {split} split; it has {', '.join(splits)}")
+    if spec.sizes and spec.source == _PROCEDURAL:
+        rows = chains.problems(split, spec.sizes[own], seed=chains.SEED)
+        return ((f"{source}:{n}", n, row) for n, row in enumerate(rows, 1))
     if spec.source.endswith(FILE_TYPES):
-        return file_rows(Path(name).parent / spec.source)
-    if root is not None:
-        return file_rows(_local_copy(name, split, Path(root), spec.split_names()))
-    return _hub_rows(name, spec, (spec.splits or {}).get(cast(Split, split), split))
-
-
-def _local_copy(name: str, split: str, root: Path, splits: list[str]) -> Path:
-    """Find `NAME_SPLIT` or `NAME/SPLIT` under the root, and plain `NAME` if it has one split."""
-    stems = [f"{name}_{split}", f"{name}/{split}", *([name] if splits == [split] else [])]
-    for path in (root / f"{stem}{suffix}" for stem in stems for suffix in COPIES):
+        return file_rows(Path(source).parent / spec.source)
+    if root is None:
+        return _hub_rows(source, spec, (spec.splits or {}).get(own, split))
+    # A copy is called by its split, or lies by it in a folder; that of a set of one split plainly.
+    stems = [f"{source}_{split}", f"{source}/{split}", *([source] if splits == [split] else [])]
+    for path in (Path(root) / f"{stem}{suffix}" for stem in stems for suffix in COPIES):
         if path.is_file():
-            return path
+            return file_rows(path)
     looked = " or ".join(f"{stem}.jsonl" for stem in stems)
-    raise UserError(f"{name}: {root} holds no {looked} (nor .parquet, nor .csv)")
+    raise UserError(f"{source}: {root} holds no {looked} (nor .parquet, nor .csv)")
 
 
 def _hub_rows(name: str, spec: ProblemSetSpec, split: str) -> Iterator[SourceRow]:

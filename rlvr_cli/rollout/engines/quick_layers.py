@@ -28,15 +28,29 @@ class QuickLayers:
         self, token_B: torch.Tensor, position_B: torch.Tensor, cache: GroupCache
     ) -> torch.Tensor:
         """Compute logits [B, V] after one more token a row at its own position."""
+        B = len(token_B)
         bias = cache.open()[:, None, None].expand(-1, cache.layers[0].keys.shape[1], -1, -1)
         bias = bias.flatten(0, 1)
         hidden = F.embedding(token_B, self.body.embed_tokens.weight)
         cos, sin = self.body.rotary_emb(hidden, position_B[:, None])
-        half = cos.shape[-1] // 2
-        turns = cos, torch.cat([-sin[..., :half], sin[..., half:]], -1)
+        D = cos.shape[-1]
+        sin = torch.cat([-sin[..., : D // 2], sin[..., D // 2 :]], -1)
         for index, layer in enumerate(self.body.layers):
-            normed = _normed(layer.input_layernorm, hidden)
-            hidden = hidden + _attended(layer.self_attn, normed, turns, bias, cache, index)
+            normed, attention = _normed(layer.input_layernorm, hidden), layer.self_attn
+            query, key = _linear(attention.q_proj, normed), _linear(attention.k_proj, normed)
+            value = _linear(attention.v_proj, normed)
+            heads, kv_heads = query.shape[1] // D, key.shape[1] // D
+            turned = torch.cat([query, key], 1).view(B, -1, D)
+            turned = torch.addcmul(turned * cos, turned.roll(D // 2, -1), sin)
+            keys, values = cache.update(
+                turned[:, heads:, None], value.view(B, kv_heads, 1, D), index
+            )
+            # Heads that share a key are queries of one matrix.
+            queries = turned[:, :heads].reshape(B * kv_heads, -1, D)
+            keys = keys.flatten(0, 1).transpose(1, 2)
+            scores = torch.baddbmm(bias, queries, keys, alpha=attention.scaling)
+            found = torch.bmm(torch.softmax(scores, -1), values.flatten(0, 1)).view(B, -1)
+            hidden = hidden + _linear(attention.o_proj, found)
             normed, mlp = _normed(layer.post_attention_layernorm, hidden), layer.mlp
             gate = mlp.act_fn(_linear(mlp.gate_proj, normed))
             hidden = hidden + _linear(mlp.down_proj, gate.mul_(_linear(mlp.up_proj, normed)))
@@ -62,33 +76,6 @@ def quick_layers(model: Any) -> QuickLayers | None:
         return None
     is_right = (found - own).abs() <= _OFF * own.abs().max()
     return quick if bool(is_right.all()) else None
-
-
-def _attended(
-    attention: Any,
-    normed: torch.Tensor,
-    turns: tuple[torch.Tensor, torch.Tensor],
-    bias: torch.Tensor,
-    cache: GroupCache,
-    index: int,
-) -> torch.Tensor:
-    """Compute attention of one query a row; heads that share a key are queries of one matrix."""
-    (cos, sin), D, B = turns, turns[0].shape[-1], len(normed)
-    query, key, value = (
-        _linear(part, normed) for part in (attention.q_proj, attention.k_proj, attention.v_proj)
-    )
-    heads, kv_heads = query.shape[1] // D, key.shape[1] // D
-    turned = torch.cat([query, key], 1).view(B, -1, D)
-    turned = torch.addcmul(turned * cos, turned.roll(D // 2, -1), sin)
-    keys, values = cache.update(turned[:, heads:, None], value.view(B, kv_heads, 1, D), index)
-    scores = torch.baddbmm(
-        bias,
-        turned[:, :heads].reshape(B * kv_heads, -1, D),
-        keys.flatten(0, 1).transpose(1, 2),
-        alpha=attention.scaling,
-    )
-    found = torch.bmm(torch.softmax(scores, -1), values.flatten(0, 1))
-    return _linear(attention.o_proj, found.view(B, -1))
 
 
 def _linear(module: Any, hidden: torch.Tensor) -> torch.Tensor:

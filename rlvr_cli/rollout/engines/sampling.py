@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.types import Completion, SamplingParams
+from rlvr_cli.core.types import Completion, FinishReason, SamplingParams
 from rlvr_cli.rollout.engines.base import Listener
 
 _GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15 as a signed 64-bit integer
@@ -92,11 +92,9 @@ class Drawn:
                 if not self.unfinished[p]:
                     finished.append(p)
         for p in finished:
-            yield p, self._completions(p)
+            rows = slice(p * self.samples, (p + 1) * self.samples)
+            pairs = zip(self.token_ids[rows], self.logprobs[rows], strict=True)
+            yield p, [Completion(ids, found, self._end(ids)) for ids, found in pairs]
 
-    def _completions(self, p: int) -> list[Completion]:
-        rows = slice(p * self.samples, (p + 1) * self.samples)
-        return [
-            Completion(ids, logprobs, "stop" if ids[-1] in self.stop_ids else "length")
-            for ids, logprobs in zip(self.token_ids[rows], self.logprobs[rows], strict=True)
-        ]
+    def _end(self, ids: list[int]) -> FinishReason:
+        return "stop" if ids[-1] in self.stop_ids else "length"
