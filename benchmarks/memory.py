@@ -57,7 +57,7 @@ def shaped(name: str, device: str = "cpu"):
         max_position_embeddings=32_768,
         tie_word_embeddings=name != "7B",
     )
-    from rlvr_cli.model.attention import ATTENTION
+    from rlvr_cli.model.packing import ATTENTION
 
     with torch.device(device):
         return AutoModelForCausalLM.from_config(config, attn_implementation=ATTENTION).eval()

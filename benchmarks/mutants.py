@@ -51,7 +51,7 @@ ALSO = {
     "rlvr_cli/evaluation/report.py": [],
     "rlvr_cli/evaluation/responses.py": ["tests/cli/test_publish.py"],
     "rlvr_cli/model/adapter.py": [],
-    "rlvr_cli/model/packing.py": ["tests/model/test_policy.py"],
+    "rlvr_cli/model/packing.py": ["tests/model/test_policy.py", "tests/model/test_attention.py"],
     "rlvr_cli/model/policy.py": [f"{_TRAINING}update.py"],
     "rlvr_cli/rollout/engines/sampling.py": ["tests/rollout/engines/test_hf_engine.py"],
     "rlvr_cli/rollout/engines/hf_engine.py": [],

@@ -25,7 +25,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from typer.testing import CliRunner, Result
 
 from rlvr_cli.cli.main import app
-from rlvr_cli.model.attention import ATTENTION
+from rlvr_cli.model.packing import ATTENTION
 
 settings.register_profile("any_machine", deadline=None)  # a busy one takes its time
 settings.load_profile("any_machine")

@@ -1,7 +1,7 @@
 """Choose how a model is run, packed or padded, by which attention, for right log-probabilities."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
@@ -9,8 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.model.attention import ATTENTION, window_sizes
-from rlvr_cli.model.packing import ModelInputs, pack, pad
+from rlvr_cli.model.packing import ATTENTION, WINDOWS, ModelInputs, pack, pad
 
 EAGER = "eager"
 """Attention as the model's own code writes it out."""
@@ -76,7 +75,7 @@ def head_logits(model: Any, hidden_N: torch.Tensor, plain: bool) -> torch.Tensor
     """Compute logits [N, V] of hidden states [N, H]; not `plain`: with the model's own scaling."""
     if plain:
         return F.linear(hidden_N, *head_weights(model, hidden_N.dtype))
-    body = _BodyOutput(hidden_N[None])
+    body = _BodyOutput((hidden_N[None],))
     ids = torch.zeros(1, len(hidden_N), dtype=torch.long, device=hidden_N.device)
     with patch.object(model.base_model, "forward", lambda *_, **__: body):
         return model(input_ids=ids, use_cache=False).logits[0]
@@ -108,45 +107,38 @@ def choose_forward(model: Any, vocab_size: int, samples: Sequence[Sample], conte
         again = _own_logprobs(model, vocab_size, samples[:_FEW])
     rounding = float((again - own[: len(again)]).abs().max())
     tolerance = min(_FLOOR + _ROUNDINGS * rounding, _CEILING)
-    plain_head = _has_plain_head(model, samples)
-    ways = [Forward(packed, started, plain_head) for packed in (True, False)]
-    if started != EAGER:
-        ways.append(Forward(False, EAGER, plain_head))
-    failures = []
-    for way in ways:
-        found = _attempt(model, vocab_size, samples, way, context)
-        if isinstance(found, str):
-            failures.append(found)
+    with torch.no_grad():
+        ids = torch.tensor([samples[0][0]], device=model.device)
+        hidden_N = model.base_model(input_ids=ids, use_cache=False).last_hidden_state[0]
+        whole, plain = (head_logits(model, hidden_N, plain) for plain in (False, True))
+    is_plain = torch.allclose(plain, whole, rtol=1e-4, atol=1e-5 * float(whole.abs().max()))
+    prompts, responses = zip(*samples, strict=True)
+    head, failures = model.get_output_embeddings().weight, list[str]()
+    for packed, attention in dict.fromkeys([(True, started), (False, started), (False, EAGER)]):
+        name = f"{'packed' if packed else 'padded'}, {attention}"
+        _set_attention(model, attention)
+        inputs = (pack if packed else pad)(prompts, responses, head.new_empty(0))
+        WINDOWS.clear()
+        try:
+            with torch.no_grad():
+                hidden_N = hidden_states(model.base_model, inputs)
+                where = inputs.mask.bool()
+                logits = head_logits(model, hidden_N[inputs.predicted_from[where]], is_plain)
+        except Exception as error:  # whatever a model does with what it does not know
+            failures.append(f"{name}: {type(error).__name__}")
             continue
+        if packed and any(window < context for window in WINDOWS):
+            failures.append(f"{name}: a layer sees {min(WINDOWS)} tokens only")
+            continue
+        found = _logprobs(logits, inputs.response_ids[where], vocab_size)
         gap = float((found - own).abs().max())
         if gap <= tolerance:
-            return replace(way, gap=gap, rounding=rounding, why="; ".join(failures))
-        failures.append(f"{_name(way)}: {gap:.2g} nats off, {tolerance:.2g} allowed")
+            return Forward(packed, attention, is_plain, gap, rounding, "; ".join(failures))
+        failures.append(f"{name}: {gap:.2g} nats off, {tolerance:.2g} allowed")
     raise UserError(
         f"{type(model).__name__} cannot be trained: no way of running several responses at once "
         f"gives the model's own log-probabilities ({'; '.join(failures)})"
     )
-
-
-def _attempt(
-    model: Any, vocab_size: int, samples: Sequence[Sample], way: Forward, context: int
-) -> torch.Tensor | str:
-    """Compute log-probabilities of all response tokens this way, or return why that fails."""
-    _set_attention(model, way.attention)
-    prompts, responses = zip(*samples, strict=True)
-    head = model.get_output_embeddings().weight
-    like = torch.empty(0, dtype=head.dtype, device=head.device)
-    inputs = (pack if way.packed else pad)(prompts, responses, like)
-    try:
-        with torch.no_grad(), window_sizes() as windows:
-            hidden_N = hidden_states(model.base_model, inputs)
-            where = inputs.mask.bool()
-            logits = head_logits(model, hidden_N[inputs.predicted_from[where]], way.plain_head)
-    except Exception as error:  # whatever a model does with what it does not know
-        return f"{_name(way)}: {type(error).__name__}"
-    if way.packed and any(window < context for window in windows):
-        return f"{_name(way)}: a layer sees {min(windows)} tokens only"
-    return _logprobs(logits, inputs.response_ids[where], vocab_size)
 
 
 def _own_logprobs(model: Any, vocab_size: int, samples: Sequence[Sample]) -> torch.Tensor:
@@ -165,14 +157,6 @@ def _logprobs(logits: torch.Tensor, targets: torch.Tensor, vocab_size: int) -> t
     return logits[:, :vocab_size].double().log_softmax(-1).gather(-1, targets[:, None])[:, 0]
 
 
-def _has_plain_head(model: Any, samples: Sequence[Sample]) -> bool:
-    ids = torch.tensor([samples[0][0]], device=model.device)
-    with torch.no_grad():
-        hidden = model.base_model(input_ids=ids, use_cache=False).last_hidden_state[0]
-        own, plain = (head_logits(model, hidden, plain) for plain in (False, True))
-    return torch.allclose(plain, own, rtol=1e-4, atol=1e-5 * float(own.abs().max()))
-
-
 def _set_attention(model: Any, name: str) -> None:
     if model.config._attn_implementation != name:
         model.set_attn_implementation(name)
@@ -184,18 +168,8 @@ def _rounded(module: Any, args: Any, output: torch.Tensor) -> torch.Tensor:
     return output * (1 + signs.reshape(output.shape) * torch.finfo(output.dtype).eps)
 
 
-def _name(way: Forward) -> str:
-    return f"{'packed' if way.packed else 'padded'}, {way.attention}"
-
-
-class _BodyOutput:
+class _BodyOutput(tuple[torch.Tensor]):
     """The output of a body: the last hidden state [1, N, H] first, and nothing else."""
 
-    def __init__(self, hidden: torch.Tensor) -> None:
-        self.last_hidden_state = hidden
-
-    def __getitem__(self, index: Any) -> Any:
-        return (self.last_hidden_state,)[index]
-
-    def __getattr__(self, name: str) -> None:
-        return None
+    def __getattr__(self, name: str) -> torch.Tensor | None:
+        return self[0] if name == "last_hidden_state" else None

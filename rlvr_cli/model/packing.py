@@ -1,25 +1,33 @@
-"""Pack responses and their prompts into one row without padding, each prompt once per group.
+"""Run several responses at once: packed in one row without padding, each prompt once, or padded.
 
-Everything but attention works token by token, so the model sees a single row of all prompts and
-then all responses. `packed_attention` puts the tokens back where they belong: a response attends to
-its prompt and to itself. The last token of a response predicts nothing and is left out.
+Everything but attention works token by token, so a packed model sees a single row of all prompts
+and then all responses. `packed_attention` puts the tokens back where they belong: a response
+attends to its prompt and to itself. The last token of a response predicts nothing and is left out.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch.nn.attention.varlen import varlen_attn
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
 
+ATTENTION = "rlvr_sdpa"
+"""The name under which transformers knows the attention function of this module."""
+WINDOWS: set[int] = set()
+"""The lengths of all sliding windows and chunks that attention has met since this was cleared."""
 _RUN_TYPES, _WIDEST_HEAD = (torch.bfloat16, torch.float16), 256
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The positions of N packed tokens: U prompts of at most L tokens, B responses of at most T."""
+    """The positions of N packed tokens, of U prompts with at most L and B responses with at most T:
+    first for attention with a mask, then as runs of tokens, without padding and mask."""
 
     prompt_index: torch.Tensor
     """[U, L] into the packed row; padding points at token 0."""
@@ -31,13 +39,6 @@ class Layout:
     """[B, 1, T, L + T]: 0 where a response token may look (its prompt and itself), else -inf."""
     unpack: torch.Tensor
     """[N]: the place of each packed token among the U L and then B T padded ones."""
-    runs: "Runs"
-
-
-@dataclass(frozen=True)
-class Runs:
-    """The same positions as runs of tokens, without padding and mask: O(N) integers."""
-
     keys: torch.Tensor
     """Indices into the packed row: of each response in turn its prompt and itself."""
     prompt_ends: torch.Tensor
@@ -79,36 +80,40 @@ def pack(
     prompts: Sequence[Sequence[int]], responses: Sequence[Sequence[int]], like: torch.Tensor
 ) -> ModelInputs:
     """Pack response i with prompt i, equal prompts once. Device and type are those of `like`."""
-    unique = {tuple(prompt): None for prompt in prompts}
-    number = {prompt: index for index, prompt in enumerate(unique)}
+    number = {prompt: index for index, prompt in enumerate(dict.fromkeys(map(tuple, prompts)))}
     prompt_of = torch.tensor([number[tuple(prompt)] for prompt in prompts])
-    prompt_lengths = torch.tensor([len(prompt) for prompt in unique])
-    kept_lengths = torch.tensor([len(response) - 1 for response in responses])
+    lengths = torch.tensor([len(prompt) for prompt in number])
+    kept = torch.tensor([len(response) - 1 for response in responses])
+    both = lengths[prompt_of] + kept
     response_ids, mask = _responses(responses, like)
-    T = mask.shape[1]
-    prompt_index, prompt_valid = _indices(prompt_lengths, int(prompt_lengths.max()), 0)
-    start = int(prompt_lengths.sum())
-    response_index, response_valid = _indices(kept_lengths, T, start)
-    before = prompt_index.gather(1, prompt_lengths[:, None] - 1)[prompt_of]
-    flat = [token for prompt in unique for token in prompt]
+    L, T, start = int(lengths.max()), mask.shape[1], int(lengths.sum())
+    prompt_index, prompt_valid = _indices(lengths, L, 0)
+    response_index, response_valid = _indices(kept, T, start)
+    flat = [token for prompt in number for token in prompt]
     flat += [token for response in responses for token in response[:-1]]
-    positions = [torch.arange(length) for length in prompt_lengths.tolist()]
-    positions += [
-        torch.arange(length) + prompt_lengths[group]
-        for length, group in zip(kept_lengths.tolist(), prompt_of.tolist(), strict=True)
-    ]
+    in_prompt = torch.arange(L).expand_as(prompt_index)[prompt_valid]
+    in_response = (lengths[prompt_of][:, None] + torch.arange(T))[response_valid]
+    before = prompt_index.gather(1, lengths[:, None] - 1)[prompt_of]
     sees_prompt = prompt_valid[prompt_of][:, None, :].expand(-1, T, -1)
     sees_itself = torch.ones(T, T, dtype=torch.bool).tril().expand(len(responses), -1, -1)
     visible = torch.cat([sees_prompt, sees_itself], -1)[:, None]
-    bias = torch.zeros_like(visible, dtype=like.dtype).masked_fill(~visible, -torch.inf)
-    valid = torch.cat([prompt_valid.flatten(), response_valid.flatten()])
-    runs = _runs(prompt_lengths, kept_lengths, prompt_of, like.device)
-    tensors = (prompt_index, response_index, prompt_of, bias, valid.nonzero()[:, 0])
-    padded, rows, of, visible, unpack = (tensor.to(like.device) for tensor in tensors)
+    keys = torch.cat([prompt_index[prompt_of], response_index], 1)
+    positions: dict[str, Any] = {
+        "prompt_index": prompt_index,
+        "response_index": response_index,
+        "prompt_of": prompt_of,
+        "visible": torch.zeros_like(visible, dtype=like.dtype).masked_fill(~visible, -torch.inf),
+        "unpack": torch.cat([prompt_valid.flatten(), response_valid.flatten()]).nonzero()[:, 0],
+        "keys": keys[torch.cat([prompt_valid[prompt_of], response_valid], 1)],
+        "prompt_ends": F.pad(lengths.cumsum(0), (1, 0)).int(),
+        "response_ends": F.pad(kept.cumsum(0), (1, 0)).int(),
+        "key_ends": F.pad(both.cumsum(0), (1, 0)).int(),
+    }
+    placed = {name: tensor.to(like.device) for name, tensor in positions.items()}
     return ModelInputs(
         input_ids=torch.tensor([flat], device=like.device),
-        position_ids=torch.cat(positions)[None].to(like.device),
-        layout=Layout(padded, rows, of, visible, unpack, runs),
+        position_ids=torch.cat([in_prompt, in_response])[None].to(like.device),
+        layout=Layout(**placed, start=start, longest=(L, int(kept.max()), int(both.max()))),
         attention_mask=None,
         predicted_from=torch.cat([before, response_index[:, :-1]], 1).to(like.device),
         response_ids=response_ids,
@@ -148,58 +153,12 @@ def _responses(
     return ids.to(like.device), (torch.arange(T) < lengths[:, None]).to(like)
 
 
-def _runs(
-    prompts: torch.Tensor, kept: torch.Tensor, prompt_of: torch.Tensor, device: torch.device
-) -> Runs:
-    """Lay out prompts and responses (less their last token) of these lengths as runs."""
-    ends, start = prompts.cumsum(0).tolist(), int(prompts.sum())
-    keys, end = [], start
-    for p, length in zip(prompt_of.tolist(), kept.tolist(), strict=True):
-        keys += [torch.arange(ends[p] - int(prompts[p]), ends[p]), torch.arange(end, end + length)]
-        end += length
-    both = prompts[prompt_of] + kept
-    bounds = [F.pad(one.cumsum(0), (1, 0)).int().to(device) for one in (prompts, kept, both)]
-    longest = (int(prompts.max()), int(kept.max()), int(both.max()))
-    prompt_ends, response_ends, key_ends = bounds
-    places = torch.cat(keys).to(device)
-    return Runs(places, prompt_ends, response_ends, key_ends, start, longest)
-
-
-def attention_of_runs(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    runs: Runs,
-    scale: float | None,
-    attend: Callable[..., Any] = varlen_attn,
-) -> torch.Tensor:
-    """Compute `packed_attention` in two calls of a kernel for runs of any length: prompts among
-    themselves, then responses with their prompt and themselves, each causal from its end."""
-    q, k, v = (tensor[0].transpose(0, 1).contiguous() for tensor in (query, key, value))
-    start = runs.start
-    how = {"scale": scale, "window_size": (-1, 0), "enable_gqa": query.shape[1] != key.shape[1]}
-    longest_prompt, longest_response, longest = runs.longest
-    found = [
-        attend(
-            *(q[:start], k[:start], v[:start], runs.prompt_ends, runs.prompt_ends),
-            *(longest_prompt, longest_prompt),
-            **how,
-        )
-    ]
-    if longest_response:
-        found.append(
-            attend(
-                *(q[start:], k[runs.keys], v[runs.keys], runs.response_ends, runs.key_ends),
-                *(longest_response, longest),
-                **how,
-            )
-        )
-    return torch.cat(found)[None]
-
-
-def runs_fit(query: torch.Tensor) -> bool:
-    """Return whether the kernel for runs takes these numbers [1, heads, N, D]."""
-    return query.is_cuda and query.dtype in _RUN_TYPES and query.shape[-1] <= _WIDEST_HEAD
+def _indices(lengths: torch.Tensor, width: int, start: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return indices [rows, width] of runs of these lengths from `start` on, and which are real."""
+    offsets = start + lengths.cumsum(0) - lengths
+    column = torch.arange(width)
+    valid = column < lengths[:, None]
+    return (offsets[:, None] + column).masked_fill(~valid, 0), valid
 
 
 def packed_attention(
@@ -208,7 +167,7 @@ def packed_attention(
     """Compute attention [1, N, heads, D] of packed tokens; query, key, value are [1, heads, N,
     D]. On a GPU numbers of 16 bits take the kernel for runs, everything else a mask."""
     if runs_fit(query):
-        return attention_of_runs(query, key, value, layout.runs, scale)
+        return attention_of_runs(query, key, value, layout, scale)
     is_grouped = query.shape[1] != key.shape[1]
     attend = partial(F.scaled_dot_product_attention, scale=scale, enable_gqa=is_grouped)
     q, k, v = (tensor[0].transpose(0, 1) for tensor in (query, key, value))
@@ -225,9 +184,78 @@ def packed_attention(
     return torch.cat(padded)[layout.unpack][None]
 
 
-def _indices(lengths: torch.Tensor, width: int, start: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return indices [rows, width] of runs of these lengths from `start` on, and which are real."""
-    offsets = start + lengths.cumsum(0) - lengths
-    column = torch.arange(width)
-    valid = column < lengths[:, None]
-    return (offsets[:, None] + column).masked_fill(~valid, 0), valid
+def runs_fit(query: torch.Tensor) -> bool:
+    """Return whether the kernel for runs takes these numbers [1, heads, N, D]."""
+    return query.is_cuda and query.dtype in _RUN_TYPES and query.shape[-1] <= _WIDEST_HEAD
+
+
+def attention_of_runs(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    layout: Layout,
+    scale: float | None,
+    attend: Callable[..., Any] = varlen_attn,
+) -> torch.Tensor:
+    """Compute `packed_attention` in two calls of a kernel for runs of any length: prompts among
+    themselves, then responses with their prompt and themselves, each causal from its end."""
+    q, k, v = (tensor[0].transpose(0, 1).contiguous() for tensor in (query, key, value))
+    start, keys, prompts = layout.start, layout.keys, layout.prompt_ends
+    how = {"scale": scale, "window_size": (-1, 0), "enable_gqa": query.shape[1] != key.shape[1]}
+    of_prompt, of_response, of_both = layout.longest
+    of_prompts = (q[:start], k[:start], v[:start], prompts, prompts, of_prompt, of_prompt)
+    found = [attend(*of_prompts, **how)]
+    if of_response:
+        ends = layout.response_ends, layout.key_ends
+        found.append(attend(q[start:], k[keys], v[keys], *ends, of_response, of_both, **how))
+    return torch.cat(found)[None]
+
+
+def _attention(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    **kwargs: Any,
+) -> tuple[torch.Tensor, None]:
+    """Call transformers' own sdpa except in two cases: packed tokens, and one query per row with
+    grouped heads, where heads that share a key become query positions so that no key is copied."""
+    layout = kwargs.pop("layout", None)
+    WINDOWS.update(filter(None, [kwargs.get("sliding_window")]))
+    if layout is not None:
+        return packed_attention(query, key, value, layout, kwargs.get("scaling")), None
+    B, heads, length, D = query.shape
+    kv_heads = key.shape[1]
+    if length > 1 or heads == kv_heads or kwargs.get("position_bias") is not None:
+        return sdpa_attention_forward(module, query, key, value, attention_mask, **kwargs)
+    grouped = query.reshape(B, kv_heads, heads // kv_heads, D)
+    output = F.scaled_dot_product_attention(
+        grouped, key, value, attn_mask=attention_mask, scale=kwargs.get("scaling")
+    )
+    return output.reshape(B, 1, heads, D), None
+
+
+def _mask(*args: Any, local_size: int | None = None, **kwargs: Any) -> torch.Tensor | None:
+    WINDOWS.update(filter(None, [local_size]))
+    return sdpa_mask(*args, local_size=local_size, **kwargs)
+
+
+AttentionInterface.register(ATTENTION, _attention)
+AttentionMaskInterface.register(ATTENTION, _mask)
+
+
+class AttentionSizes(NamedTuple):
+    """The numbers of query heads and key heads, and the size of one head."""
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+
+
+def attention_sizes(config: Any) -> AttentionSizes:
+    """Read the sizes from a text configuration; without attention, take the width as one head."""
+    heads = getattr(config, "num_attention_heads", None) or 1
+    kv_heads = getattr(config, "num_key_value_heads", None) or heads
+    head_dim = getattr(config, "head_dim", None) or config.hidden_size // heads
+    return AttentionSizes(heads, kv_heads, head_dim)

@@ -2,18 +2,15 @@
 
 import hashlib
 from collections.abc import Iterable
-from contextlib import nullcontext
 from copy import deepcopy
-from dataclasses import dataclass
 from functools import wraps
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch.utils.checkpoint import checkpoint
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from rlvr_cli.model.adapter import switched_off
 from rlvr_cli.model.forward import PACKED, Forward, head_logits, head_weights, hidden_states
 from rlvr_cli.model.packing import ModelInputs
 from rlvr_cli.model.settings import OptimConfig
@@ -23,8 +20,7 @@ _CHUNK_LOGITS = 1 << 24
 _GPU_ROWS = 1024
 
 
-@dataclass(frozen=True)
-class TokenStats:
+class TokenStats(NamedTuple):
     """The log-probabilities and entropies of response tokens, both [B, T], 0 in the padding, and
     the hidden states that they were computed from, [N, H] for the N response tokens."""
 
@@ -52,16 +48,12 @@ class Policy(torch.nn.Module):
         """An empty tensor where the model computes, of the type of sums: at least float32."""
 
     def token_stats(
-        self,
-        inputs: ModelInputs,
-        entropy: bool = True,
-        entropy_gradient: bool = False,
-        with_adapter: bool = True,
+        self, inputs: ModelInputs, entropy: bool = True, entropy_gradient: bool = False
     ) -> TokenStats:
         """Compute each response token's log-probability and entropy (or 0), at least in float32;
-        entropy has a gradient if asked. Without its adapter the model is as before training."""
-        with nullcontext() if with_adapter else switched_off(self.model):
-            return TokenStats(*self(inputs, entropy_gradient if entropy else None))
+        entropy has a gradient if asked."""
+        found: TokenStats = self(inputs, entropy, entropy_gradient)
+        return found
 
     def states(self, inputs: ModelInputs) -> torch.Tensor:
         """Compute the hidden state before each of the N response tokens, [N, H]."""
@@ -69,55 +61,43 @@ class Policy(torch.nn.Module):
         return found
 
     def forward(
-        self, inputs: ModelInputs, entropy_gradient: bool | None = None, with_head: bool = True
+        self,
+        inputs: ModelInputs,
+        entropy: bool = False,
+        entropy_gradient: bool = False,
+        with_head: bool = True,
     ) -> Any:
-        """Return what `token_stats` has; without the head what `states` has. `entropy_gradient`:
-        None for no entropy."""
+        """Return what `token_stats` has; without the head what `states` has."""
         where = inputs.mask.bool()
-        hidden_N = hidden_states(self.model.base_model, inputs)
-        states_N = hidden_N[inputs.predicted_from[where]]
+        states_N = hidden_states(self.model.base_model, inputs)[inputs.predicted_from[where]]
         if not with_head:
             return states_N
-        logprobs_N, entropy_N = self._through_head(
-            states_N, inputs.response_ids[where], entropy_gradient
-        )
-        zeros = logprobs_N.new_zeros(where.shape)
-        found = (zeros.masked_scatter(where, one) for one in (logprobs_N, entropy_N))
-        return *found, states_N
+        plain = self.how.plain_head
+        weights = head_weights(self.model, states_N.dtype) if plain else []
 
-    def _through_head(
-        self, hidden_N: torch.Tensor, target_N: torch.Tensor, entropy_gradient: bool | None
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        chunk = chunk_rows(self.vocab_size, hidden_N.device)
-        weights = head_weights(self.model, hidden_N.dtype) if self.how.plain_head else []
-        if len(hidden_N) <= chunk:
-            return self._chunk(hidden_N, target_N, weights, entropy_gradient)
-        parts = [
-            checkpoint(self._chunk, hidden, target, weights, entropy_gradient, use_reentrant=False)
-            for hidden, target in zip(hidden_N.split(chunk), target_N.split(chunk), strict=True)
-        ]
-        logprobs, entropies = zip(*parts, strict=True)
-        return torch.cat(logprobs), torch.cat(entropies)
+        def through_head(hidden: torch.Tensor, target: torch.Tensor) -> list[torch.Tensor]:
+            logits = (
+                F.linear(hidden, *weights) if plain else head_logits(self.model, hidden, False)
+            )[:, : self.vocab_size]
+            logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+            logprobs = torch.log_softmax(logits / self.temperature, -1)
+            chosen = logprobs.gather(-1, target[:, None])[:, 0]
+            if not entropy:
+                return [chosen, torch.zeros_like(chosen)]
+            with torch.set_grad_enabled(entropy_gradient and torch.is_grad_enabled()):
+                return [chosen, -(logprobs.exp() * logprobs).sum(-1)]
 
-    def _chunk(
-        self,
-        hidden: torch.Tensor,
-        target: torch.Tensor,
-        weights: list[Any],
-        entropy_gradient: bool | None,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        if self.how.plain_head:
-            logits = F.linear(hidden, *weights)[:, : self.vocab_size]
+        # Chunks of rows, whose logits the backward pass computes again, so that never all are held.
+        target_N, rows = inputs.response_ids[where], chunk_rows(self.vocab_size, states_N.device)
+        if len(states_N) <= rows:
+            parts = [through_head(states_N, target_N)]
         else:
-            logits = head_logits(self.model, hidden, False)[:, : self.vocab_size]
-        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-        logprobs = torch.log_softmax(logits / self.temperature, -1)
-        chosen = logprobs.gather(-1, target[:, None])[:, 0]
-        if entropy_gradient is None:
-            return chosen, torch.zeros_like(chosen)
-        with torch.set_grad_enabled(entropy_gradient and torch.is_grad_enabled()):
-            entropy = -(logprobs.exp() * logprobs).sum(-1)
-        return chosen, entropy
+            chunks = zip(states_N.split(rows), target_N.split(rows), strict=True)
+            parts = [checkpoint(through_head, *one, use_reentrant=False) for one in chunks]
+        of_tokens = [torch.cat(each) for each in zip(*parts, strict=True)]
+        zeros = of_tokens[0].new_zeros(where.shape)
+        logprobs, entropies = (zeros.masked_scatter(where, one) for one in of_tokens)
+        return TokenStats(logprobs, entropies, states_N)
 
 
 def chunk_rows(vocab_size: int, device: torch.device) -> int:
@@ -168,8 +148,20 @@ def decoder_layers(model: torch.nn.Module) -> list[torch.nn.Module]:
 def recompute(model: torch.nn.Module) -> None:
     """Keep only the input of each decoder layer: the backward pass computes the layer again.
     transformers' own way does nothing in evaluation mode, without which there would be dropout."""
+
+    def computed_again(forward: Any) -> Any:
+        @wraps(forward)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            if not torch.is_grad_enabled():
+                return forward(*args, **kwargs)
+            return checkpoint(
+                forward, *args, use_reentrant=False, preserve_rng_state=False, **kwargs
+            )
+
+        return run
+
     for layer in decoder_layers(model):
-        layer.forward = _computed_again(layer.forward)
+        layer.forward = computed_again(layer.forward)
 
 
 def share_out(module: torch.nn.Module, optim: OptimConfig) -> None:
@@ -180,16 +172,6 @@ def share_out(module: torch.nn.Module, optim: OptimConfig) -> None:
         shard(module.head, (), None, offload)
     dtype = torch.bfloat16 if optim.precision == "bfloat16" else None
     shard(module, decoder_layers(module), dtype, offload)
-
-
-def _computed_again(forward: Any) -> Any:
-    @wraps(forward)
-    def run(*args: Any, **kwargs: Any) -> Any:
-        if not torch.is_grad_enabled():
-            return forward(*args, **kwargs)
-        return checkpoint(forward, *args, use_reentrant=False, preserve_rng_state=False, **kwargs)
-
-    return run
 
 
 def weights_digest(weights: Iterable[torch.Tensor]) -> str:

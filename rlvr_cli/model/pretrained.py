@@ -52,7 +52,7 @@ def model_from_pretrained(kind: Any, source: Path | str, **options: Any) -> Any:
     The attention is ours where the model's code lets one choose, else its plainest: a configuration
     may name one of the hub's, which is code.
     """
-    from rlvr_cli.model.attention import ATTENTION
+    from rlvr_cli.model.packing import ATTENTION
 
     options |= {"output_loading_info": True}
     try:

@@ -12,7 +12,7 @@ import torch
 from rlvr_cli.config import Config
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import GIB
-from rlvr_cli.model.attention import attention_sizes
+from rlvr_cli.model.packing import attention_sizes
 from rlvr_cli.model.policy import chunk_rows, decoder_layers
 from rlvr_cli.ranks.group import world
 from rlvr_cli.rollout.plan import is_shared_out

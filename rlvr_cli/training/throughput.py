@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from rlvr_cli.algorithm.group_filter import Batch, with_signal
-from rlvr_cli.model.attention import attention_sizes
+from rlvr_cli.model.packing import attention_sizes
 from rlvr_cli.ranks.group import world
 
 PEAK_FLOPS = {

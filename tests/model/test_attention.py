@@ -9,8 +9,14 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
-from rlvr_cli.model.attention import ATTENTION, AttentionSizes, attention_sizes, window_sizes
-from rlvr_cli.model.packing import pack, packed_attention
+from rlvr_cli.model.packing import (
+    ATTENTION,
+    WINDOWS,
+    AttentionSizes,
+    attention_sizes,
+    pack,
+    packed_attention,
+)
 
 OURS = AttentionInterface()[ATTENTION]
 
@@ -61,10 +67,10 @@ def test_packed_rows_go_their_own_way():
 def test_a_mask_is_transformers_own_and_its_chunks_are_noted():
     mask = AttentionMaskInterface()[ATTENTION]
     for size in (3, None):
-        with window_sizes() as found:
-            ours = mask(batch_size=1, q_length=4, kv_length=4, local_size=size)
+        WINDOWS.clear()
+        ours = mask(batch_size=1, q_length=4, kv_length=4, local_size=size)
         theirs = sdpa_mask(batch_size=1, q_length=4, kv_length=4, local_size=size)
-        assert found == {size} - {None}
+        assert {size} - {None} == WINDOWS
         assert (ours is None) == (theirs is None) == (size is None)
         assert ours is None or torch.equal(ours, theirs)
 
@@ -74,10 +80,11 @@ def test_a_mask_is_transformers_own_and_its_chunks_are_noted():
 )
 def test_the_windows_of_a_model_are_found(family, expected):
     model = random_model(family)
-    for _ in range(2):  # those of a pass before are forgotten
-        with window_sizes() as found, torch.no_grad():
+    for _ in range(2):
+        WINDOWS.clear()
+        with torch.no_grad():
             model(torch.arange(8)[None])
-        assert found == expected
+        assert expected == WINDOWS
 
 
 @pytest.mark.parametrize(

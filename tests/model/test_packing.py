@@ -117,7 +117,7 @@ def test_runs_are_the_dense_mask(rows, heads):
     )
     layout = inputs.layout
     dense = packed_attention(q, k, v, layout, 0.3)
-    runs = attention_of_runs(q, k, v, layout.runs, 0.3, stand_in)
+    runs = attention_of_runs(q, k, v, layout, 0.3, stand_in)
     torch.testing.assert_close(runs, dense, rtol=1e-12, atol=1e-12)
     weight = torch.randn_like(dense)
     for ours, theirs in zip(
@@ -132,7 +132,7 @@ def test_the_plan_by_hand():
     """Prompts [7 7], [8]; responses of 3 and 2 tokens to the first, of 1 to the second: tokens 0, 1
     and 2 are prompts, 3 and 4 the first response less its last, 5 the second's."""
     inputs = pack([[7, 7], [7, 7], [8]], [[1, 2, 3], [4, 5], [6]], torch.empty(0))
-    runs = inputs.layout.runs
+    runs = inputs.layout
     assert runs.keys.tolist() == [0, 1, 3, 4, 0, 1, 5, 2]
     assert runs.prompt_ends.tolist() == [0, 2, 3]
     assert runs.response_ends.tolist() == [0, 2, 3, 3]

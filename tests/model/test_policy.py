@@ -10,7 +10,7 @@ from families import VOCAB
 from small_samples import Row, samples_of
 
 import rlvr_cli.model.policy
-from rlvr_cli.model.adapter import add_adapter
+from rlvr_cli.model.adapter import add_adapter, switched_off
 from rlvr_cli.model.forward import PACKED
 from rlvr_cli.model.policy import Critic, Policy, recompute, share_out, weights_digest
 from rlvr_cli.model.settings import OptimConfig
@@ -131,7 +131,8 @@ def test_the_policy_is_with_its_adapter_unless_asked_for_without():
         if "lora_B" in name:
             torch.nn.init.ones_(parameter)
     batch, found = stats(Policy(model, VOCAB, 1.0))
-    without = Policy(model, VOCAB, 1.0).token_stats(batch.inputs, with_adapter=False)
+    with switched_off(model):
+        without = Policy(model, VOCAB, 1.0).token_stats(batch.inputs)
     assert torch.equal(without.logprobs, before.logprobs)
     assert not torch.equal(found.logprobs, before.logprobs)
 

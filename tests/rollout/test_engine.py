@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen2Config
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Completion, SamplingParams
-from rlvr_cli.model.attention import ATTENTION
+from rlvr_cli.model.packing import ATTENTION
 from rlvr_cli.model.policy import Policy
 from rlvr_cli.rollout.engines.base import Engine
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine

@@ -15,8 +15,8 @@ from transformers import (
 )
 
 from rlvr_cli.core.types import Completion, SamplingParams
-from rlvr_cli.model.attention import attention_sizes
 from rlvr_cli.model.forward import PACKED, Forward
+from rlvr_cli.model.packing import attention_sizes
 from rlvr_cli.rollout.engines.base import Engine, Listener, refuse_prompts
 from rlvr_cli.rollout.engines.kv_cache import GroupCache, moved_up
 from rlvr_cli.rollout.engines.quick_layers import quick_layers
