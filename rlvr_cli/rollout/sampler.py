@@ -8,10 +8,10 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Self
 
-from rlvr_cli.algorithm.reward import BUILT_IN, Reward, RewardConfig, pay
+from rlvr_cli.algorithm.reward import BUILT_IN, RewardConfig, pay
 from rlvr_cli.core.errors import EngineError, ReportedError, UserError
 from rlvr_cli.core.signals import asked, at_once, heed
 from rlvr_cli.core.text import plural, printable
@@ -38,21 +38,14 @@ _MEET_EVERY_S = 30.0
 """Seconds until processes tell each other what they have sampled: rare beside a group's seconds,
 often enough for a display, an error or a signal."""
 _SHOWN = 3
+Begun = Future[tuple[str, dict[int, float | str]]]
+"""A function at work on some responses of a group: its name, and what each is given."""
 
 
 def response_seed(seed: int, *name: object) -> int:
     """Return a 62-bit seed for the group called `name`: its sample i uses this number plus i."""
     digest = hashlib.sha256(":".join(map(str, (seed, *name))).encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 2
-
-
-@dataclass(frozen=True)
-class Call:
-    """A function at work on some responses of a group."""
-
-    reward: Reward
-    samples: Sequence[int]
-    running: Future[dict[str, Any]]
 
 
 class Rewarder:
@@ -101,51 +94,55 @@ class Rewarder:
             self._pool.close()
             self._threads.shutdown(cancel_futures=True)
 
-    def call(self, problem: Problem, texts: Sequence[str]) -> list[Call]:
+    def begin(self, problem: Problem, texts: Sequence[str]) -> list[Begun]:
         """Let the functions begin on the responses to a problem."""
         own = {"id": problem.id, "problem": problem.problem, "answer": problem.answer}
-        calls = []
+        row, begun = problem.extra | own, []
         for number, takes_batch in enumerate(self._takes_batch):
             every = range(len(texts))
             for samples in [every] if takes_batch else [[sample] for sample in every]:
-                rows = [problem.extra | own] * len(samples)
                 responses = [texts[sample] for sample in samples]
-                question = {"function": number, "rows": rows, "responses": responses}
-                running = self._threads.submit(self._pool.put, question, len(responses))
-                calls.append(Call(self.own[number], samples, running))
-        return calls
+                begun.append(self._threads.submit(self._ask, number, row, responses, samples))
+        return begun
 
-    def paid(self, group: Group, calls: Sequence[Call]) -> Group:
-        """Return a judged group with its rewards; waits for its calls. A slow function makes its
-        response a `timeout`. Raises UserError for a function that fails."""
-        own: list[dict[str, float]] = [{} for _ in group.rollouts]
-        late: dict[int, str] = {}
+    def _ask(
+        self, number: int, row: dict[str, Any], responses: list[str], samples: Sequence[int]
+    ) -> tuple[str, dict[int, float | str]]:
+        """Return a function's name and what it gives each sample; a text says why it is late."""
+        reward, rows = self.own[number], [row] * len(responses)
+        question = {"function": number, "rows": rows, "responses": responses}
+        try:
+            reply = self._pool.put(question, len(responses))
+        except WorkerLostError as error:
+            return reward.name, dict.fromkeys(samples, f"reward {reward.name}: {error}")
+        if "error" in reply:
+            where = f"(problem {printable(row['id']):.60})"
+            raise UserError(f"reward {reward.spec}: {printable(reply['error'])} {where}")
+        if reply["source"] != self.sources[reward.name]:
+            raise self._changed()
+        return reward.name, dict(zip(samples, reply["rewards"], strict=True))
+
+    def paid(self, group: Group, begun: Sequence[Begun]) -> Group:
+        """Return a judged group with its rewards; waits for what was begun. A slow function makes
+        its response a `timeout`. Raises UserError for a function that fails."""
         started = time.perf_counter()
-        for call in calls:
-            try:
-                reply = call.running.result()
-            except WorkerLostError as error:
-                late |= dict.fromkeys(call.samples, f"reward {call.reward.name}: {error}")
-                continue
-            if "error" in reply:
-                raise UserError(
-                    f"reward {call.reward.spec}: {printable(reply['error'])} (problem "
-                    f"{printable(group.prompt.problem.id):.60})"
-                )
-            if reply["source"] != self.sources[call.reward.name]:
-                raise self._changed()
-            for sample, value in zip(call.samples, reply["rewards"], strict=True):
-                own[sample][call.reward.name] = value
+        found = [one.result() for one in begun]
         self.seconds += time.perf_counter() - started
         rollouts = []
         for sample, rollout in enumerate(group.rollouts):
-            found = rollout.verification
-            if found is not None and sample in late:
-                found = replace(found, verdict=Verdict.TIMEOUT, reason=late[sample])
+            own, verification = {}, rollout.verification
+            for name, values in found:
+                value = values.get(sample)
+                if isinstance(value, float):
+                    own[name] = value
+                elif value is not None and verification is not None:
+                    verification = replace(verification, verdict=Verdict.TIMEOUT, reason=value)
             length = len(rollout.completion.token_ids) / self._max_tokens
-            reward, values = pay(self.asked, found, length, own[sample])
-            rewards = {} if self.asked.functions == ("math",) else values
-            rollouts.append(replace(rollout, verification=found, reward=reward, rewards=rewards))
+            reward, parts = pay(self.asked, verification, length, own)
+            rewards = {} if self.asked.functions == ("math",) else parts
+            rollouts.append(
+                replace(rollout, verification=verification, reward=reward, rewards=rewards)
+            )
         return replace(group, rollouts=tuple(rollouts))
 
     def _changed(self) -> UserError:
@@ -199,19 +196,19 @@ class Sampler:
         """Yield (prompt index, its group) of this process; own rewards of one are computed while
         the next are sampled."""
         own = share(range(len(prompts)))
-        waiting: deque[tuple[int, Group, list[Call]]] = deque()
+        waiting: deque[tuple[int, Group, list[Begun]]] = deque()
         for place, completions in drawn:
             heed()
             started = time.perf_counter()
             group = self._verified(prompts[own[place]], completions, weight_version)
             self.seconds += time.perf_counter() - started
-            calls = rewarder.call(group.prompt.problem, [one.text for one in group.rollouts])
-            waiting.append((own[place], group, calls))
-            while waiting and all(call.running.done() for call in waiting[0][2]):
-                index, group, calls = waiting.popleft()
-                yield index, rewarder.paid(group, calls)
-        for index, group, calls in waiting:
-            yield index, rewarder.paid(group, calls)
+            begun = rewarder.begin(group.prompt.problem, [one.text for one in group.rollouts])
+            waiting.append((own[place], group, begun))
+            while waiting and all(one.done() for one in waiting[0][2]):
+                index, group, begun = waiting.popleft()
+                yield index, rewarder.paid(group, begun)
+        for index, group, begun in waiting:
+            yield index, rewarder.paid(group, begun)
 
     def _verified(
         self, prompt: Prompt, completions: Sequence[Completion], weight_version: int

@@ -32,7 +32,7 @@ def made(tmp_path, monkeypatch):
 
 def paid(rewarder, group):
     texts = [rollout.text for rollout in group.rollouts]
-    return rewarder.paid(group, rewarder.call(group.prompt.problem, texts))
+    return rewarder.paid(group, rewarder.begin(group.prompt.problem, texts))
 
 
 def test_without_functions_a_reward_is_the_verdict_and_no_process_is_started():
