@@ -125,16 +125,11 @@ class ResultDirectory:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._lock: IO[str] | None = None
-        self._refuse_finished()
         refuse_links(directory, (_UNFINISHED, _RESPONSES))
         if (directory / _UNFINISHED).is_dir():
             self.hold()
         elif directory.exists():
             raise UserError(f"--out {directory}: it exists already; name another or remove it")
-
-    def _refuse_finished(self) -> None:
-        if (self.directory / _REPORT).exists():
-            raise UserError(f"--out {self.directory}: it exists already, finished; name another")
 
     def hold(self) -> None:
         """Create and lock the directory until the process ends. Raises UserError if that fails."""
@@ -142,7 +137,10 @@ class ResultDirectory:
             with writing(f"--out {self.directory}"):
                 (self.directory / _UNFINISHED).mkdir(parents=True, exist_ok=True)
             self._lock = lock_directory(self.directory / _UNFINISHED)
-            self._refuse_finished()
+            if (self.directory / _REPORT).exists():
+                raise UserError(
+                    f"--out {self.directory}: it exists already, finished; name another"
+                )
 
     def unfinished(self, name: str, fingerprint: Fingerprint, samples: int) -> PartialResult:
         """Return the partial result of this name, empty if there is none."""

@@ -144,7 +144,7 @@ def test_what_fails_is_one_line_and_goes_on(command, kind, part, unbroken, tmp_p
             again = forked(RESUME, place)
         else:
             again = forked(command, place)
-        finished = command is EVAL and "exists already, finished" in again.err
+        finished = command is EVAL and "it exists already" in again.err
         assert again.rc == 0 or finished, (where, again.err)
         assert outcome(place / "run") == outcome(whole), where
         left = {path.name for path in (place / "run").rglob(".*")} - {".lock"}
