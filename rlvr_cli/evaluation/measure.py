@@ -50,13 +50,12 @@ def prompt_seeds(prompts: Sequence[Prompt], seed: int) -> list[int]:
 def held_out_metrics(found: Mapping[str, Evaluation]) -> dict[str, Any]:
     """Return the metrics of a step's held-out sets; `/NAME` follows those after the first set."""
     metrics: dict[str, Any] = {}
-    for name, evaluation in found.items():
-        low, high = evaluation["interval"] or (None, None)
-        of_set = {"pass@1": evaluation["pass@1"], "pass@1_low": low, "pass@1_high": high}
-        suffix = f"/{name}" if metrics else ""
-        of_set["cons@k"] = evaluation["cons@k"]
+    for name, one in found.items():
+        low, high = one["interval"] or (None, None)
+        of_set = {"pass@1": one["pass@1"], "pass@1_low": low, "pass@1_high": high}
+        of_set["cons@k"], suffix = one["cons@k"], f"/{name}" if metrics else ""
         metrics |= {f"held_out_{key}{suffix}": value for key, value in of_set.items()}
-        metrics.setdefault("held_out_by_level", evaluation["by_level"])
+        metrics.setdefault("held_out_by_level", one["by_level"])
     return metrics
 
 

@@ -108,15 +108,15 @@ def _tallies(
         for row in problem.rows
         if row["verdict"] != "correct"
     ]
-    found = iter(verifier.verify_many(attempts))
-
-    def judged(row: ResponseRow) -> ResponseRow:
-        if row["verdict"] == "correct":
-            return row
-        again = next(found)
-        return {"verdict": again.verdict.value, "extracted": again.extracted}
-
-    return [tally_of(list(map(judged, problem.rows)), cluster) for problem in problems]
+    found = (
+        {"verdict": one.verdict.value, "extracted": one.extracted}
+        for one in verifier.verify_many(attempts)
+    )
+    counted = [
+        [row if row["verdict"] == "correct" else next(found) for row in problem.rows]
+        for problem in problems
+    ]
+    return [tally_of(rows, cluster) for rows in counted]
 
 
 def chosen_ks(asked: Sequence[int], result: Result) -> list[int]:
