@@ -115,7 +115,7 @@ def publish(
     for entry in entries:
         _show(entry, len(entries) > 1, display)
     who = ("model", "data") if len(entries) > 1 else ()
-    display.table(tables.by_k(entries, (*who, "problems", "k", "pass@k [95 %]", "cons@k [95 %]")))
+    display.table(tables.by_k(entries, (*who, "k", "problems", "pass@k [95 %]", "cons@k [95 %]")))
     report: dict[str, Any] = {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": shlex.join(["rlvr", *sys.argv[1:]]),
