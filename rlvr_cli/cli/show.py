@@ -56,7 +56,7 @@ def show(
                 groups = run.groups(metrics["step"]) if metrics["step"] in known else ()
                 mirrors.send(metrics, (row for one in groups for row in one.rows))
             if mirrors.close():
-                steps = f"{len(history)} steps of {run.name}"
+                steps = f"{len(history)} steps of {run.path}"
                 display.result("tracked", f"{steps}: {', '.join(trackers)}")
     elif html is not None:
         write_page(sources, html, display)

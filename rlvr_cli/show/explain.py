@@ -49,7 +49,7 @@ def explain(run: Source, step: int | None, number: int | None, display: Display)
         for names in ((row["verdict"] for row in rows), (one.fate for one in groups))
     )
 
-    display.lines([f"Step {step} of {run.name}: {config.algo}", ""])
+    display.lines([f"Step {step} of {run.path}: {config.algo}", ""])
     display.say(
         "1 sample",
         f"The policy answered {plural(len(groups), 'problem')} {len(group.rows)} times each, in "

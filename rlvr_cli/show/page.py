@@ -57,7 +57,9 @@ def page(sources: Sequence[Source]) -> str:
     filled = {
         "SCRIPTS": " ".join(allowed[name] for name in _SCRIPTS),
         "STYLES": " ".join(allowed[name] for name in _STYLES),
-        "TITLE": html.escape(printable("rlvr: " + ", ".join(source.name for source in sources))),
+        "TITLE": html.escape(
+            printable("rlvr: " + ", ".join(str(source.path) for source in sources))
+        ),
         "STYLE": "".join(f"<style>{parts[name]}</style>\n" for name in _STYLES),
         "SCRIPT": f"<!-- uPlot: {parts['LICENSE-uPlot']} -->\n{scripts}",
         "DATA": data,
@@ -75,6 +77,7 @@ class _Kept:
         self.found: list[tuple[float, int, list[Any]]] = []
 
     def add(self, source: int, group: ShownGroup, tokens: dict[int, list[StoredTokens]]) -> None:
+        """Keep a group of a source if there is room for it."""
         self.seen += 1
         if (place := self.seen * _GOLDEN % 1) >= self.limit:
             return
@@ -122,7 +125,7 @@ def page_data(sources: Sequence[Source]) -> dict[str, Any]:
             if key == "step" or key.replace("_low", "").replace("_high", "") in glossary
         ]
         columns = {key: [row.get(key) for row in history] for key in drawn}
-        runs.append({"name": source.name, "metrics": columns, "fates": where})
+        runs.append({"name": str(source.path), "metrics": columns, "fates": where})
     problems: dict[str, tuple[int, list[Any]]] = {}
     groups: list[list[Any]] = []
     rows: list[list[Any]] = []

@@ -35,7 +35,7 @@ def show_runs(runs: Sequence[Source], display: Display) -> None:
             done += [f"{name} {value:.3f}" for _, value in points(history, key)[-1:]]
         sources = ", ".join(run.config.data.sources)
         display.say(
-            f"run {number}", f"{run.name}: {run.config.algo} on {sources}, {', '.join(done)}"
+            f"run {number}", f"{run.path}: {run.config.algo} on {sources}, {', '.join(done)}"
         )
         if history and (lost := history[-1]["step"] - len(history)):
             display.warn(f"{run.path}/metrics.jsonl: {plural(lost, 'step')} cannot be read")
@@ -76,7 +76,7 @@ def pass_at_1(sources: Sequence[Source]) -> Table:
                 low, high = found["interval"]
                 difference = f"{found['value']:+.3f} [{low:.3f}, {high:.3f}]"
                 p = significance(found["p"])
-            label = f"{number} {source.name}" + (f": {name}" if name else "")
+            label = f"{number} {source.path}" + (f": {name}" if name else "")
             measured = [_estimate(before.get(name, ())), _estimate(now)]
             lines.append([label, str(len(now)), *measured, difference, p])
     are_runs = any(source.config for source in sources)
@@ -93,7 +93,7 @@ def _estimate(problems: Sequence[JudgedProblem]) -> str:
 def show_results(results: Sequence[Source], by: Sequence[str], display: Display) -> None:
     """Show pass@1 of results, by fields where asked for, and their problems, wrong ones first."""
     listed = {
-        f"{result.name}: {name}" if name else result.name: problems
+        f"{result.path}: {name}" if name else str(result.path): problems
         for result in results
         for name, problems in result.held_out().items()
     }

@@ -122,11 +122,6 @@ class Source:
     results: Sequence[Result] = ()
 
     @property
-    def name(self) -> str:
-        """Return what it is called."""
-        return str(self.path)
-
-    @property
     def metrics(self) -> list[dict[str, Any]]:
         """Return the steps that can be read so far. Raises UserError where they are in no file."""
         path = self.path / "metrics.jsonl"
