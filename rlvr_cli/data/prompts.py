@@ -25,7 +25,6 @@ _MEMORY = 1 << 30
 _LEAST_S = 0.001
 _LONGEST_REASON = 300
 _NO_SYSTEM = "; put what it says into --prompt 'TEXT {problem}' instead"
-_WORD = re.compile(r"\w+")
 _UNKNOWN = re.compile(r"\{(question|prompt|input|instruction|query|system|examples)\}")
 """What other programs call what they put into a template."""
 TEMPLATES = {
@@ -65,10 +64,17 @@ def render_prompts(
     each other problem one line that says so. Raises UserError for an unknown template, and where
     the tokenizer's fails, takes too long or too much memory.
     """
-    asked = template_text(template)
-    prompts, too_long = [], []
-    longest = _longest_text(tokenizer, context)
-    chat = _ChatTemplate(tokenizer, _SECONDS + _SECONDS_EACH * len(problems), arguments)
+    asked, prompts, too_long = template_text(template), [], []
+    known = set(re.findall(r"\w+", str(tokenizer.chat_template or "")))
+    own = inspect.signature(tokenizer.apply_chat_template).parameters if arguments else {}
+    for name in arguments:
+        if name not in known or name in {"messages", *own}:
+            raise UserError(
+                f"data.chat.{shortened(name)}: the chat template of {tokenizer.name_or_path} takes "
+                "no such argument"
+            )
+    longest = context * max(map(len, tokenizer.get_vocab()))  # the characters that it can hold
+    deadline = time.monotonic() + _SECONDS + _SECONDS_EACH * len(problems)
     for problem in problems:
         name = f"problem {problem.id[:_SHORT]}"
         text, turns = problem.problem, problem.turns
@@ -76,7 +82,8 @@ def render_prompts(
             turns = (("system", system), *(turn for turn in turns if turn[0] != "system"))
         length = len(text) + sum(len(said) for _, said in turns)
         if length <= longest:
-            text = chat.render(asked.replace("{problem}", text), name, turns)
+            text = asked.replace("{problem}", text)
+            text = _rendered(tokenizer, (*turns, ("user", text)), arguments, name, deadline)
             length = len(text)
         if length > longest:
             too_long.append(f"{name}: {length} characters cannot fit a context of {context} tokens")
@@ -92,6 +99,42 @@ def render_prompts(
     return prompts, too_long
 
 
+def _rendered(
+    tokenizer: Any,
+    turns: Sequence[Turn],
+    arguments: Mapping[str, Any],
+    name: str,
+    deadline: float,
+) -> str:
+    """Render turns as a prompt, by a template that is untrusted code, in a sandbox and bounds; as
+    plain text without one. Raises UserError if it fails, or leaves out a system turn."""
+    if tokenizer.chat_template is None:
+        return "\n\n".join(said for _, said in turns) + "\n"
+    chat = [{"role": role, "content": said} for role, said in turns]
+    where = f"{tokenizer.name_or_path}: its chat template"
+    try:
+        with bounded(max(_LEAST_S, deadline - time.monotonic()), _MEMORY):
+            text = tokenizer.apply_chat_template(
+                chat, tokenize=False, add_generation_prompt=True, **arguments
+            )
+        if not isinstance(text, str):
+            raise TypeError("it gives no text")
+        text.encode()
+    except Exception as error:  # whatever a template may do
+        reason = " ".join(str(error).split())[:_LONGEST_REASON] or "no reason given"
+        advice = _NO_SYSTEM if "system" in reason.lower() and len(turns) > 1 else ""
+        raise UserError(
+            f"{where} fails on {name} ({type(error).__name__}: {reason}){advice}"
+        ) from None
+    if any(role == "system" and said.strip() not in text for role, said in turns):
+        raise UserError(f"{where} leaves out the system turn{_NO_SYSTEM}")
+    return text
+
+
+def _encoded(text: str, tokenizer: Any) -> list[int]:
+    return tokenizer.encode(text, add_special_tokens=tokenizer.chat_template is None)
+
+
 def forward_samples(tokenizer: Any, context: int) -> list[tuple[list[int], list[int]]]:
     """Return prompts and ragged responses as (token ids, token ids), rendered as in a run, to try a
     model's forward pass on: two prompts in turn, so that a response stands far from its own.
@@ -99,25 +142,18 @@ def forward_samples(tokenizer: Any, context: int) -> list[tuple[list[int], list[
     Each fits a context of `context` tokens: a question whose chat is longer, or nothing at all, is
     put as plain text. Raises UserError if the template fails or nothing fits.
     """
-    chat = _ChatTemplate(tokenizer, _SECONDS)
-    longest = _longest_text(tokenizer, context)
     responses = [tokenizer.encode(text, add_special_tokens=False) for text in _RESPONSES]
     room = context - max(map(len, responses))
     prompts = []
     for question in _QUESTIONS:
-        rendered = chat.render(question, "a sample")
-        token_ids = _encoded(rendered, tokenizer) if len(rendered) <= longest else []
-        fits = 0 < len(token_ids) <= room
-        prompts.append(token_ids if fits else _encoded(question, tokenizer)[:room])
+        sample = Problem("of ours", question, None)
+        rendered, _ = render_prompts([sample], tokenizer, "plain", context, context - room)
+        token_ids = [token for prompt in rendered for token in prompt.token_ids]
+        prompts.append(token_ids or _encoded(question, tokenizer)[:room])
     samples = [(prompts[i % len(prompts)], tokens) for i, tokens in enumerate(responses) if tokens]
     if room < 1 or not samples:
         raise UserError(f"a context of {context} tokens has no room for a short answer")
     return samples
-
-
-def _longest_text(tokenizer: Any, context: int) -> int:
-    """Return the most characters that a context of `context` tokens can hold."""
-    return context * max(map(len, tokenizer.get_vocab()))
 
 
 def prompts_digest(prompts: Sequence[Prompt], given: Sequence[Completion] = ()) -> str:
@@ -157,51 +193,3 @@ def template_text(name: str) -> str:
             f"prompt {shortened(name)}: {unknown[0]} is not known; only {{problem}} is put in"
         )
     return text
-
-
-def _encoded(text: str, tokenizer: Any) -> list[int]:
-    return tokenizer.encode(text, add_special_tokens=tokenizer.chat_template is None)
-
-
-class _ChatTemplate:
-    """The tokenizer's template, untrusted code in a sandbox, within `seconds` for all prompts."""
-
-    def __init__(
-        self, tokenizer: Any, seconds: float, arguments: Mapping[str, Any] = MappingProxyType({})
-    ) -> None:
-        self.tokenizer, self.left, self.arguments = tokenizer, seconds, arguments
-        known = set(_WORD.findall(str(tokenizer.chat_template or "")))
-        own = inspect.signature(tokenizer.apply_chat_template).parameters if arguments else {}
-        for name in arguments:
-            if name not in known or name in {"messages", *own}:
-                raise UserError(
-                    f"data.chat.{shortened(name)}: the chat template of {tokenizer.name_or_path} "
-                    "takes no such argument"
-                )
-
-    def render(self, content: str, name: str, turns: Sequence[Turn] = ()) -> str:
-        """Render a user message, after other turns, as a prompt; plain text if there is no
-        template. Raises UserError if the template fails, or leaves out the system turn."""
-        if self.tokenizer.chat_template is None:
-            return "\n\n".join([*(said for _, said in turns), f"{content}\n"])
-        chat = [{"role": role, "content": said} for role, said in (*turns, ("user", content))]
-        started, where = time.monotonic(), self.tokenizer.name_or_path
-        try:
-            with bounded(self.left, _MEMORY):
-                text = self.tokenizer.apply_chat_template(
-                    chat, tokenize=False, add_generation_prompt=True, **self.arguments
-                )
-            if not isinstance(text, str):
-                raise TypeError("it gives no text")
-            text.encode()
-        except Exception as error:  # whatever a template may do
-            reason = " ".join(str(error).split())[:_LONGEST_REASON] or "no reason given"
-            advice = _NO_SYSTEM if "system" in reason.lower() and turns else ""
-            raise UserError(
-                f"{where}: its chat template fails on {name} ({type(error).__name__}: {reason})"
-                f"{advice}"
-            ) from None
-        self.left = max(_LEAST_S, self.left - (time.monotonic() - started))
-        if any(role == "system" and said.strip() not in text for role, said in turns):
-            raise UserError(f"{where}: its chat template leaves out the system turn{_NO_SYSTEM}")
-        return text
