@@ -51,9 +51,21 @@ def given_flags(parameters: Mapping[str, Any], command: Command) -> dict[str, An
             named = tuple(map(canonical, value))
             value = named[0] if len(named) == 1 else named
         elif one.name == "data.fields":
-            value = _fields(value)
-        elif one.name == "data.system":
-            value = _text_or_file(value)
+            pairs = [each.partition("=") for each in value]
+            for each, (field, _, path) in zip(value, pairs, strict=True):
+                if field not in get_args(FieldName) or not path:
+                    raise UserError(
+                        f"--field {shortened(each)}: write it as NAME=path, with NAME one of "
+                        f"{', '.join(get_args(FieldName))}, such as answer=reward.truth[0]"
+                    )
+            value = {field: path for field, _, path in pairs}
+        elif one.name == "data.system" and not any(letter.isspace() for letter in value):
+            # A word that is a file's name, or looks like one, stands for the text in it.
+            if Path(value).suffix in (".txt", ".md") or (
+                len(value) <= _LONGEST_NAME and Path(value).exists()
+            ):
+                with reading(f"--system {shortened(value)}"):
+                    value = read_regular(Path(value), LONGEST_ANSWER).decode().strip()
         elif isinstance(value, list):
             value = tuple(value)
         elif types & {int, float} or one.name == "algorithm.kl":
@@ -62,29 +74,6 @@ def given_flags(parameters: Mapping[str, Any], command: Command) -> dict[str, An
                     value = kind(parameters[name])
         given[one.name] = value
     return given
-
-
-def _text_or_file(given: str) -> str:
-    """Return the text of a file of that name, else the text itself. Raises UserError."""
-    is_text = any(letter.isspace() for letter in given) or len(given) > _LONGEST_NAME
-    if is_text or not (Path(given).exists() or Path(given).suffix in (".txt", ".md")):
-        return given
-    with reading(f"--system {shortened(given)}"):
-        return read_regular(Path(given), LONGEST_ANSWER).decode().strip()
-
-
-def _fields(given: Iterable[str]) -> dict[str, str]:
-    """Return the paths of `--field NAME=path`. Raises UserError for another form or name."""
-    found = {}
-    for one in given:
-        name, _, path = one.partition("=")
-        if name not in get_args(FieldName) or not path:
-            raise UserError(
-                f"--field {shortened(one)}: write it as NAME=path, with NAME one of "
-                f"{', '.join(get_args(FieldName))}, such as answer=reward.truth[0]"
-            )
-        found[name] = path
-    return found
 
 
 def load(
@@ -107,7 +96,12 @@ def load(
         verb = "reads" if len(readers) == 1 else "read"
         raise UserError(f"{one.origin}: only rlvr {' and '.join(readers)} {verb} {one.key}")
     if file:
-        given = [*yaml_layer(_recipe(file)), *given]
+        # A file recipes/NAME that is not there is the one that the package brings.
+        package = Path(rlvr_cli.__file__).parent
+        brought = (package / file, package.parent / file)  # in a wheel, in a clone
+        known = file.parts[:-1] == ("recipes",) and not file.exists()
+        file = next((one for one in brought if known and one.is_file()), file)
+        given = [*yaml_layer(file), *given]
     chosen = {one.key: one.value for one in given}
     if parent is not None:
         if "model" in flags:
@@ -148,14 +142,6 @@ def _given(flags: dict[str, Any], sets: Iterable[str] | None) -> list[Given]:
         if kl is not None and one.key in _PENALTY and not names_estimator:
             raise UserError(f"--kl {kl} and {one.origin} set one coefficient; leave one out")
     return in_order([*given, *assigned])
-
-
-def _recipe(file: Path) -> Path:
-    """Return a file recipes/NAME that is not there as the one that the package brings."""
-    package = Path(rlvr_cli.__file__).parent
-    theirs = (package / file, package.parent / file)  # in a wheel, in a clone
-    known = file.parts[:-1] == ("recipes",) and not file.exists()
-    return next((one for one in theirs if known and one.is_file()), file)
 
 
 def _parent(run: Path, has_rewards: bool) -> list[Given]:
