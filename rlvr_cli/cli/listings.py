@@ -68,7 +68,7 @@ def _described(one: Setting) -> dict[str, Any]:
         value = ", ".join(map(str, value))
     elif isinstance(value, bool):
         value = str(value).lower()
-    flag = one.use.flag if one.said_at == one.name else None
+    flag = one.use.flag
     if flag and "train" not in of:
         flag = f"{flag} of {' and '.join(of)}"
     meaning = f"{one.meaning}{words}{only}"

@@ -223,9 +223,9 @@ def load_again(
     for key in [*(one.key for one in given), *others]:
         setting = setting_at(key)
         if setting is None or setting.use.on_resume != "free":
-            free = [one.said_at for one in SETTINGS.values() if one.use.on_resume == "free"]
+            free = (name for name, one in SETTINGS.items() if one.use.on_resume == "free")
             raise UserError(
-                f"{as_it_was}: {key} cannot change, only {', '.join(dict.fromkeys(free))} can; "
+                f"{as_it_was}: {key} cannot change, only {', '.join(free)} can; "
                 f"rlvr train --from {run} begins a new run from its weights"
             )
     config = resolve([*saved, *given])

@@ -35,8 +35,8 @@ def setting_at(key: str) -> Setting | None:
 
 def flags_of(command: Command) -> dict[str, Setting]:
     """Return the setting of each flag of a command, by the name of its parameter."""
-    own = (one for one in SETTINGS.values() if one.said_at == one.name)
-    return {name: one for one in own if (name := one.use.parameter(command)) is not None}
+    named = ((one.use.parameter(command), one) for one in SETTINGS.values())
+    return {name: one for name, one in named if name is not None}
 
 
 class Given(NamedTuple):

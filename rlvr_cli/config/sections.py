@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from rlvr_cli.algorithm.choices import ALGORITHMS, Algorithm
 from rlvr_cli.algorithm.reward import RewardConfig
-from rlvr_cli.core.settings import Command, Section, setting
+from rlvr_cli.core.settings import Command, Section, Use, setting
 from rlvr_cli.core.types import FieldName
 from rlvr_cli.model.settings import LoraConfig, OptimConfig
 from verifiers import Format
@@ -134,6 +134,7 @@ class EvalConfig(Section):
 class CheckpointConfig(Section):
     """What a crash may cost, and what is kept."""
 
+    use = Use(on_resume="free")
     every: int | None = Field(None, ge=1)
     """Steps from one checkpoint to the next; none: as often as takes 5 % of the time at most."""
     minutes: float = Field(10.0, gt=0)
@@ -145,6 +146,7 @@ class CheckpointConfig(Section):
 class GuardsConfig(Section):
     """When a run is warned about or stopped; averages are over the last three measured steps."""
 
+    use = Use(on_resume="free")
     no_signal_steps: int = Field(10, ge=1)
     """So many steps in a row without a signal stop the run."""
     not_finite_steps: int = Field(3, ge=1)
@@ -189,8 +191,8 @@ class Config(Section):
     optim: OptimConfig = OptimConfig()
     lora: LoraConfig = LoraConfig()
     eval: EvalConfig = EvalConfig()
-    checkpoint: CheckpointConfig = setting(CheckpointConfig(), on_resume="free")
-    guards: GuardsConfig = setting(GuardsConfig(), on_resume="free")
+    checkpoint: CheckpointConfig = CheckpointConfig()
+    guards: GuardsConfig = GuardsConfig()
 
     @model_validator(mode="after")
     def _makes_sense(self) -> "Config":

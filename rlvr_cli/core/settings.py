@@ -11,39 +11,13 @@ NONE = "none"
 """The word for an optional choice that is not made; YAML's null means the same."""
 
 
-class Section(BaseModel):
-    """A part of the configuration: unknown keys are errors, values never change."""
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True
-    )
-
-
-class Choice(Section):
-    """One of several kinds, with the cells that this kind has. A subclass lists its kinds as the
-    literals of `kind`; kinds that stand in one class share all their cells."""
-
-    kind: str
-    number: ClassVar[str | None] = None
-    """The cell that a number in place of the choice sets; 0 takes an optional choice back."""
-
-    @property
-    def cells(self) -> dict[str, Any]:
-        """Return the numbers and words of the kind, without the choices inside it."""
-        return {k: v for k, v in self if k != "kind" and not isinstance(v, Choice)}
-
-    def __str__(self) -> str:
-        inside = describe((name, value) for name, value in self if name != "kind")
-        return f"{self.kind} ({inside})" if inside else self.kind
-
-
 Command = Literal["train", "eval", "sample", "responses"]
 """What reads settings; `responses` is `rlvr eval --responses`, which has the flags of eval."""
 
 
 @dataclass(frozen=True)
 class Use:
-    """What is done with a setting, said where it is declared (`setting`) or around it."""
+    """What is done with a setting: said where it is declared (`setting`), else for its section."""
 
     read_by: tuple[Command, ...] = ("train",)
     flag: str | None = None
@@ -71,6 +45,34 @@ class Use:
         return self.flag.removeprefix("--").replace("-", "_").lower()
 
 
+class Section(BaseModel):
+    """A part of the configuration: unknown keys are errors, values never change."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
+    use: ClassVar[Use] = Use()
+    """Of the settings for which nothing else is said."""
+
+
+class Choice(Section):
+    """One of several kinds, with the cells that this kind has. A subclass lists its kinds as the
+    literals of `kind`; kinds that stand in one class share all their cells."""
+
+    kind: str
+    number: ClassVar[str | None] = None
+    """The cell that a number in place of the choice sets; 0 takes an optional choice back."""
+
+    @property
+    def cells(self) -> dict[str, Any]:
+        """Return the numbers and words of the kind, without the choices inside it."""
+        return {k: v for k, v in self if k != "kind" and not isinstance(v, Choice)}
+
+    def __str__(self) -> str:
+        inside = describe((name, value) for name, value in self if name != "kind")
+        return f"{self.kind} ({inside})" if inside else self.kind
+
+
 def setting(default: Any, **said: Any) -> Any:
     """Declare a setting: its default, its use (fields of `Use`), limits of pydantic's Field."""
     use = Use(**{one.name: said.pop(one.name) for one in fields(Use) if one.name in said})
@@ -86,8 +88,6 @@ class Setting:
     meaning: str
     annotation: Any
     use: Use
-    said_at: str
-    """The name at which the use was said: its own, or that of a section around it."""
     values: tuple[str, ...] = ()
     """The words that it can be, where they are few."""
     of: tuple[str, ...] = ()
@@ -99,20 +99,19 @@ def settings_of(
     prefix: str = "",
     of: tuple[str, ...] = (),
     own: Any = None,
-    around: tuple[Use, str] | None = None,
 ) -> Iterator[Setting]:
     """List all settings inside a section, or a kind of a choice, in their order; `own` has the
-    defaults where they are not the section's, `around` the use that was said for all of them."""
+    defaults where they are not the section's."""
     for name, declared in section.model_fields.items():
         if name == "kind":
             continue
         annotation, path = declared.annotation, f"{prefix}{name}"
         default = declared.default if own is None else getattr(own, name)
         extra = declared.json_schema_extra
-        said = (Use(**extra), path) if isinstance(extra, dict) else around  # type: ignore[arg-type]
+        use = Use(**extra) if isinstance(extra, dict) else section.use  # type: ignore[arg-type]
         found = kinds(annotation)
         if is_section(annotation) and not found:
-            yield from settings_of(annotation, f"{path}.", (), default, said)  # type: ignore[arg-type]
+            yield from settings_of(annotation, f"{path}.", (), default)  # type: ignore[arg-type]
             continue
         parts = () if get_origin(annotation) is dict else (annotation, *get_args(annotation))
         literals = (get_args(part) for part in parts if get_origin(part) is Literal)
@@ -129,12 +128,12 @@ def settings_of(
             meaning = shared.__doc__ if shared is not Choice else None
         shown = default.kind if isinstance(default, Choice) else default
         text = " ".join((meaning or "").split())
-        yield Setting(path, shown, text, annotation, *(said or (Use(), path)), words, of)
+        yield Setting(path, shown, text, annotation, use, words, of)
         for kind in dict.fromkeys(found.values()):
             having = tuple(name for name, one in found.items() if one is kind)
             inside = default if isinstance(default, kind) else None
             only = having if len(having) < len(found) else ()
-            yield from settings_of(kind, f"{path}.", only, inside, said)
+            yield from settings_of(kind, f"{path}.", only, inside)
 
 
 def is_section(annotation: Any) -> bool:

@@ -19,7 +19,7 @@ _LOW = 0xFFFF
 def new_optimizer(groups: Parameters, optim: OptimConfig) -> torch.optim.Optimizer:
     """Make AdamW for the groups. Raises UserError if a library is missing."""
     listed: Any = [{"params": list(params), "peak": peak} for params, peak in groups]
-    common: Any = {name: getattr(optim, name) for name in ("lr", "betas", "eps", "weight_decay")}
+    common: Any = optim.model_dump(include={"lr", "betas", "eps", "weight_decay"})
     parameters = [parameter for params, _ in groups for parameter in params]
     if optim.moments == "8bit":
         adamw = library("torchao.optim", "optim.moments 8bit").AdamW8bit

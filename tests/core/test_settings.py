@@ -161,15 +161,21 @@ def test_a_setting_says_what_is_done_with_it():
         one: int = setting(1, flag="--one", kept=True, ge=0)
         two: int = 2
 
+    class Free(Section):
+        use = Use(on_resume="free")
+        count: int = 1
+        flagged: int = setting(1, flag="--flagged")
+
     class Outer(Section):
         inner: Inner = Inner()
-        whole: Part = setting(Part(), on_resume="free")
+        whole: Free = Free()
 
     found = {one.name: one for one in settings_of(Outer)}
-    assert list(found) == ["inner.one", "inner.two", "whole.count", "whole.pair"]
-    assert (found["inner.one"].use.flag, found["inner.one"].said_at) == ("--one", "inner.one")
-    assert (found["inner.two"].use, found["inner.two"].said_at) == (Use(), "inner.two")
-    assert (found["whole.pair"].use.on_resume, found["whole.pair"].said_at) == ("free", "whole")
+    assert list(found) == ["inner.one", "inner.two", "whole.count", "whole.flagged"]
+    assert found["inner.one"].use == Use(flag="--one", kept=True)
+    assert found["inner.two"].use == Use()
+    assert found["whole.count"].use == Use(on_resume="free")
+    assert found["whole.flagged"].use == Use(flag="--flagged")
 
 
 def test_every_word_of_a_declaration_is_kept():
