@@ -17,8 +17,8 @@ from rlvr_cli.data.prompts import template_text
 from rlvr_cli.data.rows import response_row
 from rlvr_cli.data.sources import DEFAULT_PROMPT
 from rlvr_cli.evaluation import fingerprint
-from rlvr_cli.evaluation.measure import evaluate
-from rlvr_cli.evaluation.metrics import mean, pass_at_1
+from rlvr_cli.evaluation.estimators import mean
+from rlvr_cli.evaluation.measure import evaluate, pass_at_1
 from rlvr_cli.evaluation.report import Result, check_fields, judged_problems
 from rlvr_cli.evaluation.responses import check_problems
 from rlvr_cli.evaluation.result_dir import PartialResult, ResultDirectory, file_names

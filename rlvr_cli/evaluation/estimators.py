@@ -6,7 +6,7 @@ how the wrong ones share out over different answers.
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -40,6 +40,12 @@ class Tally:
 Estimate = dict[str, Any]
 """A mean over problems as a report has it: `value`, its 95 % `interval`, the number of `problems`,
 and `error`, that of drawing subsets, where any were drawn. A paired difference has more."""
+
+
+def mean(values: Iterable[float]) -> float | None:
+    """Compute the mean; None if there are no values."""
+    listed = list(values)
+    return sum(listed) / len(listed) if listed else None
 
 
 def default_ks(n: int) -> list[int]:

@@ -14,7 +14,6 @@ from rlvr_cli.data.rows import ResponseRow
 from rlvr_cli.data.sources import set_version
 from rlvr_cli.evaluation import estimators
 from rlvr_cli.evaluation.fingerprint import Fingerprint, differences
-from rlvr_cli.evaluation.metrics import mean
 from verifiers import Attempt, Verifier
 
 Cluster = Callable[[Sequence[str]], list[int]]
@@ -143,16 +142,19 @@ def figures(
     rows = [row for problem in problems for row in problem.rows]
     verdicts = Counter(sorted(row["verdict"] for row in rows))
     ends = [row["finish_reason"] for row in rows if row["finish_reason"] is not None]
+    lengths = [row["n_tokens"] for row in rows if row["n_tokens"] is not None]
     return {
         "problems": len(problems),
         "responses": len(rows),
         "pass@k": {str(k): estimators.pass_estimate(tallies, k) for k in ks},
         "cons@k": {str(k): estimators.cons_estimate(votes, k) for k in ks},
-        "format_share": mean(row["format_ok"] for row in rows) if has_format else None,
-        "cut_off_share": mean(end == "length" for end in ends),
+        "format_share": estimators.mean(row["format_ok"] for row in rows) if has_format else None,
+        "cut_off_share": estimators.mean(end == "length" for end in ends),
         "timeouts": verdicts["timeout"],
         "unparseable_golds": verdicts["unparseable_gold"],
-        "response_length": mean(row["n_tokens"] for row in rows if row["n_tokens"] is not None),
+        "response_length": estimators.mean(
+            row["n_tokens"] for row in rows if row["n_tokens"] is not None
+        ),
         "verdicts": dict(verdicts),
     }
 

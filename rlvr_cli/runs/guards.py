@@ -6,7 +6,7 @@ from typing import Any
 
 from rlvr_cli.config.sections import GuardsConfig
 from rlvr_cli.core.errors import Finding
-from rlvr_cli.evaluation.metrics import mean
+from rlvr_cli.evaluation.estimators import mean
 
 History = Sequence[Mapping[str, Any]]
 """The metrics of each step, oldest first."""

@@ -13,7 +13,7 @@ from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import Finding, UserError
 from rlvr_cli.core.text import GIB
 from rlvr_cli.core.types import Group, Prompt
-from rlvr_cli.evaluation.metrics import rollout_metrics
+from rlvr_cli.evaluation.measure import rollout_metrics
 from rlvr_cli.model.policy import decoder_layers
 from rlvr_cli.ranks.group import decided, local_world
 from rlvr_cli.rollout.memory import Need, memory_free, memory_needed, smaller

@@ -14,7 +14,7 @@ import torch
 from rlvr_cli.algorithm.group_filter import Batch
 from rlvr_cli.core.text import GIB
 from rlvr_cli.core.types import Group
-from rlvr_cli.evaluation.metrics import rollout_metrics
+from rlvr_cli.evaluation.measure import rollout_metrics
 from rlvr_cli.rollout.session import Session
 from rlvr_cli.training.throughput import step_throughput
 

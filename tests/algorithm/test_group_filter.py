@@ -9,7 +9,7 @@ from rlvr_cli.algorithm.group_filter import Batch, trains, with_signal
 from rlvr_cli.algorithm.reward import reward
 from rlvr_cli.algorithm.samples import to_samples
 from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout
-from rlvr_cli.evaluation.metrics import rollout_metrics
+from rlvr_cli.evaluation.measure import rollout_metrics
 from verifiers import Verdict, Verification
 
 DAPO, GRPO = ALGORITHMS["dapo"], ALGORITHMS["grpo"]

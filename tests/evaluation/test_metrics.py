@@ -5,12 +5,8 @@ from small_groups import LATE, RIGHT, WRONG, made_group, made_prompt, made_rollo
 
 from rlvr_cli.console import tables
 from rlvr_cli.core.types import Group, Problem, Prompt
-from rlvr_cli.evaluation.metrics import (
-    by_level,
-    mean,
-    pass_at_1,
-    rollout_metrics,
-)
+from rlvr_cli.evaluation.estimators import mean
+from rlvr_cli.evaluation.measure import by_level, pass_at_1, rollout_metrics
 from verifiers import Verdict
 
 HALF = made_group("a", RIGHT, WRONG, n_tokens=2)

@@ -8,8 +8,7 @@ from conftest import invoke
 from rlvr_cli.config import resolve, set_layer
 from rlvr_cli.config.sections import DataConfig
 from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout, SamplingParams
-from rlvr_cli.evaluation.measure import summarize
-from rlvr_cli.evaluation.metrics import rollout_metrics
+from rlvr_cli.evaluation.measure import rollout_metrics, summarize
 from rlvr_cli.runs.preflight import (
     gold_findings,
     of_probe,

@@ -10,7 +10,7 @@ from small_groups import RIGHT, WRONG, made_group
 
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.group_filter import Batch
-from rlvr_cli.evaluation.metrics import rollout_metrics
+from rlvr_cli.evaluation.measure import rollout_metrics
 from rlvr_cli.training import record as module
 from rlvr_cli.training.record import StepRecord, counted
 
