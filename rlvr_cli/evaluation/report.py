@@ -152,9 +152,7 @@ def figures(
         "cut_off_share": estimators.mean(end == "length" for end in ends),
         "timeouts": verdicts["timeout"],
         "unparseable_golds": verdicts["unparseable_gold"],
-        "response_length": estimators.mean(
-            row["n_tokens"] for row in rows if row["n_tokens"] is not None
-        ),
+        "response_length": estimators.mean(lengths),
         "verdicts": dict(verdicts),
     }
 
