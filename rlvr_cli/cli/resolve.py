@@ -24,6 +24,7 @@ from rlvr_cli.config import (
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import read_regular, reading
+from rlvr_cli.core.logs import LOG
 from rlvr_cli.core.settings import NONE, Command
 from rlvr_cli.core.text import LONGEST_ANSWER, shortened
 from rlvr_cli.core.types import FieldName
@@ -154,7 +155,7 @@ def _parent(run: Path, has_rewards: bool) -> list[Given]:
         for one in run_layer(run, "--from")
         if setting_at(one.key) != SETTINGS["reward.sources"]  # which a new run fills in
     ]
-    checkpoint = next(whole_checkpoints(run, []), None)
+    checkpoint = next(whole_checkpoints(run, LOG.warning), None)
     if checkpoint is None:
         raise UserError(f"--from {run}: it has no checkpoint yet")
     if not has_rewards:

@@ -45,8 +45,7 @@ def start(
     be."""
     check_trackers(trackers)
     directory = out or default_directory(config.algo, config.data.sources)
-    damaged: list[str] = []
-    found, newest = whole_checkpoints(directory, damaged), None
+    found, newest = whole_checkpoints(directory, display.warn), None
     with ExitStack() as stack:
         if again:
             run = stack.enter_context(closing(Run(directory)))
@@ -87,7 +86,7 @@ def start(
             display.say("run", f"{directory}")
         loop = RunLifecycle(trainer, run, display, trackers)
         if again:
-            loop.resume(newest, found, damaged)
+            loop.resume(newest, found)
         loop.run_to_end()
 
 

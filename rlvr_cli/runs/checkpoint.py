@@ -4,7 +4,7 @@ checksums of all files. No pickle: safetensors and JSON."""
 import json
 import shutil
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -154,16 +154,17 @@ def checkpoints(run: Path) -> list[Checkpoint]:
     return [Checkpoint(*one) for one in step_directories(run)]
 
 
-def whole_checkpoints(run: Path, damaged: list[str]) -> Iterator[Checkpoint]:
-    """Yield the checkpoints that are whole, newest first; each that is not adds a line to
-    `damaged`. Raises UserError with those lines at the end, if there was any checkpoint."""
-    for checkpoint in checkpoints(run):
+def whole_checkpoints(run: Path, warn: Callable[[str], None]) -> Iterator[Checkpoint]:
+    """Yield the checkpoints that are whole, newest first, and warn of the others. Raises UserError
+    where no further one is whole; ends at once where there never was one."""
+    found = checkpoints(run)
+    for checkpoint in found:
         if reason := checkpoint.integrity_error():
-            damaged.append(f"{checkpoint.path} is damaged: {reason}")
+            warn(f"{checkpoint.path} is damaged: {reason}")
         else:
             yield checkpoint
-    if damaged:
-        raise UserError("\n".join([*damaged, f"{run}: no checkpoint is whole; start a new run"]))
+    if found:
+        raise UserError(f"{run}: no checkpoint is whole; start a new run")
 
 
 def remove_checkpoints(run: Path, steps: Collection[int]) -> None:

@@ -49,7 +49,7 @@ def write_export(
 ) -> None:
     """Run `rlvr export`. Raises UserError for a run, a step or a directory that cannot be."""
     config, summary = resolve(run_layer(run, "export")), _summary(run)
-    checkpoint = _chosen(run, step, summary)
+    checkpoint = _chosen(run, step, summary, display)
     target = out or run / f"export-{checkpoint.step}"
     if target.exists():
         raise UserError(f"--out {target}: it exists already; name another directory")
@@ -87,10 +87,10 @@ def _summary(run: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _chosen(run: Path, step: str, summary: dict[str, Any]) -> Checkpoint:
+def _chosen(run: Path, step: str, summary: dict[str, Any], display: Display) -> Checkpoint:
     """Return the checkpoint that `best`, `last` or a number names."""
     if step == "last":
-        found = next(whole_checkpoints(run, []), None)
+        found = next(whole_checkpoints(run, display.warn), None)
     else:
         best = summary.get("best")
         if step == "best" and not isinstance(best, dict):

@@ -53,20 +53,16 @@ class RunLifecycle:
         self.trainer, self.run, self.display = trainer, run, display
         self.trackers = trackers if is_first() else ()
         self.history: list[dict[str, Any]] = []
-        self.before: dict[str, Any] | None = None
-        self.best: dict[str, Any] | None = None
-        self.seconds = 0.0
-        """Of the run before this session."""
+        self.progress: dict[str, Any] = {"before": None, "best": None, "seconds": 0.0}
+        """What was measured before the first step, the best step, seconds of earlier sessions."""
         self._started = self._saved_at = time.monotonic()
         self._state: State | None = None
         self._saved, self._saving_takes = 0, 0.0
 
-    def resume(
-        self, newest: Checkpoint | None, older: Iterator[Checkpoint], damaged: list[str]
-    ) -> None:
+    def resume(self, newest: Checkpoint | None, older: Iterator[Checkpoint]) -> None:
         """Put trainer and run directory where they were at the newest checkpoint, at an `older` one
-        where it cannot be read, or at the start where there is none; say what was `damaged`.
-        Raises UserError if none can be read, or if it is of another run."""
+        where it cannot be read, or at the start where there is none. Raises UserError if none can
+        be read, or if it is of another run."""
         trainer, directory, warn = self.trainer, self.run.directory, self.display.warn
         while newest is not None:
             try:
@@ -77,15 +73,11 @@ class RunLifecycle:
                 raise
             except Exception as error:  # whatever a state may hold
                 reason = f"{type(error).__name__}: {shortened(' '.join(str(error).split()))}"
-                damaged.append(f"{newest.path} is damaged: it cannot be read ({reason})")
+                warn(f"{newest.path} is damaged: it cannot be read ({reason})")
                 newest = next(older)
                 continue
-            progress, self._saved = state.values["progress"], trainer.step
-            self.before, self.best = progress["before"], progress["best"]
-            self.seconds = progress["seconds"]
+            self.progress, self._saved = state.values["progress"], trainer.step
             break
-        for line in damaged:
-            warn(line)
         step = trainer.step
         newer = {other.step for other in checkpoints(directory) if other.step > step}
         remove_checkpoints(directory, newer)
@@ -97,9 +89,7 @@ class RunLifecycle:
                 f"{directory}/metrics.jsonl: {len(self.history)} of {step} steps can be read; "
                 "guards and curves go without the others"
             )
-        where = (
-            f"from the end of step {step}" if step else "no step was saved yet, so from the start"
-        )
+        where = f"from the end of step {step}" if step else "no step was saved, so from the start"
         self.display.say("resume", f"{directory}: {where}")
         by_the_first(lambda: write_atomically(directory / "config.yaml", as_yaml(trainer.config)))
 
@@ -111,40 +101,38 @@ class RunLifecycle:
         except RunStoppedError:
             raise
         except Exception as error:
-            nobody_reads = isinstance(error, BrokenPipeError)
-            if isinstance(error, OSError) and not nobody_reads:
-                where = f"{error.filename or self.run.directory}: {error.strerror}"
-                raise UserError(
-                    f"the run cannot be written, {where}; what is on disk is good: "
-                    f"{self._resume_hint()}"
-                ) from None
-            is_known = nobody_reads or isinstance(error, UserError | EngineError)
+            is_known = isinstance(error, UserError | EngineError | OSError)
             if not is_known and asked():
                 # Of several processes another has ended, and so all were told to.
                 raise KeyboardInterrupt from None
             with suppress(Exception):  # as far as the disk allows
                 self._save_together()
-            if nobody_reads:
-                hint = f"nobody reads stdout any more; {self._resume_hint()}"
-                self.display.result("resume", hint)
+            hint, directory = self._resume_hint(), self.run.directory
+            if isinstance(error, BrokenPipeError):
+                self.display.result("resume", f"nobody reads stdout any more; {hint}")
                 raise
+            if isinstance(error, OSError):
+                where = f"{error.filename or directory}: {error.strerror}"
+                raise UserError(
+                    f"the run cannot be written, {where}; what is on disk is good: {hint}"
+                ) from None
             if is_known:
-                raise type(error)(f"{error}; {self._resume_hint()}") from None
+                raise type(error)(f"{error}; {hint}") from None
             # An engine, a driver, a fault of ours: its traceback goes to a file.
-            path = self.run.directory / "error.txt"
             with suppress(OSError):
-                write_atomically(path, "".join(traceback.format_exception(error)))
+                text = "".join(traceback.format_exception(error))
+                write_atomically(directory / "error.txt", text)
             reason = " ".join(str(error).split()) or "no reason given"
             raise UserError(
                 f"step {self.trainer.step + 1} failed: {type(error).__name__}: {reason} "
-                f"(see {path}); {self._resume_hint()}"
+                f"(see {directory / 'error.txt'}); {hint}"
             ) from None
 
     def _run_to_end(self) -> None:
         try:
             with Interrupts(alone=world() == 1) as interrupts:
                 with interrupts.interruptible():
-                    self.before = self.before or self._measured("before")
+                    self.progress["before"] = self.progress["before"] or self._measured("before")
                 self._train(interrupts)
                 with interrupts.interruptible():
                     after = self._measured("after")
@@ -172,8 +160,12 @@ class RunLifecycle:
                 metrics, rollouts = result.metrics, (one.rollouts for one in result.sampled)
                 mirrors.send(metrics, map(response_row, chain.from_iterable(rollouts)))
                 self.history.append(metrics)
-                is_best = self._note_best(metrics)
-                self._state = self._snapshot()
+                found, best = metrics.get("held_out_pass@1"), self.progress["best"]
+                is_best = found is not None and (best is None or found > best["pass@1"])
+                if is_best:
+                    self.progress["best"] = {"step": result.step, "pass@1": found}
+                progress = self.progress | {"seconds": self._seconds()}
+                self._state = state_of(trainer) | State({"progress": progress}, {})
                 findings = self._findings()
                 stop = next((finding.text for finding in findings if finding.is_error), None)
                 if decided(self._is_due()) or is_best or stop:
@@ -190,11 +182,9 @@ class RunLifecycle:
 
     def _findings(self) -> list[Finding]:
         """Return what is wrong with the newest step: errors stop the run."""
-        findings, refill = (
-            check(self.history, self.trainer.config.guards),
-            self.trainer.config.algorithm.filter,
-        )
-        if self.trainer.stopped and refill:
+        config = self.trainer.config
+        findings = check(self.history, config.guards)
+        if self.trainer.stopped and (refill := config.algorithm.filter):
             text = (
                 f"step {self.trainer.step}: {refill.max_gen_batches} generation batches did not "
                 "fill the batch with mixed groups (algorithm.filter.on_cap stop); for a new run "
@@ -204,25 +194,25 @@ class RunLifecycle:
             findings.append(Finding(text, is_error=True))
         return findings
 
-    def _snapshot(self) -> State:
-        state = state_of(self.trainer)
-        seconds = self.seconds + time.monotonic() - self._started
-        progress = {"before": self.before, "best": self.best, "seconds": seconds}
-        return State(state.values | {"progress": progress}, state.tensors)
+    def _seconds(self) -> float:
+        """Return how long the run has taken, in all of its sessions."""
+        return float(self.progress["seconds"] + time.monotonic() - self._started)
 
     def _save(self) -> None:
-        """Save the end of the newest step, unless it is saved already or no longer in memory."""
+        """Save the end of the newest step, unless it is saved already or no longer in memory: the
+        next one has begun to update, or its own state was not taken any more."""
         trainer, state, directory = self.trainer, self._state, self.run.directory
-        if state is None or trainer.step == self._saved or not trainer.settled:
+        if state is None or not self._saved < state.values["step"] == trainer.step:
             return
-        if state.values["step"] != trainer.step:  # stopped between a step's end and its snapshot
+        if not trainer.settled:
             return
         started = time.monotonic()
         save_checkpoint(directory, trainer.step, trainer.session.policy, trainer.config, state)
         self._saved = trainer.step
         steps = [checkpoint.step for checkpoint in checkpoints(directory)]
-        best = self.best["step"] if self.best else None
-        remove_checkpoints(directory, prunable(steps, trainer.config.checkpoint.keep, best))
+        best = self.progress["best"]
+        removed = prunable(steps, trainer.config.checkpoint.keep, best and best["step"])
+        remove_checkpoints(directory, removed)
         self._saved_at = time.monotonic()
         self._saving_takes = self._saved_at - started
 
@@ -239,14 +229,6 @@ class RunLifecycle:
             return True
         is_cheap = settings.every is None and self._saving_takes <= _SAVING_SHARE * since
         return is_cheap or since >= 60 * settings.minutes
-
-    def _note_best(self, metrics: dict[str, Any]) -> bool:
-        """Record the step if it is the best measured so far, and return whether it is."""
-        found = metrics.get("held_out_pass@1")
-        if found is None or (self.best is not None and found <= self.best["pass@1"]):
-            return False
-        self.best = {"step": metrics["step"], "pass@1": found}
-        return True
 
     def _measured(self, when: str) -> dict[str, Any] | None:
         """Measure the held-out sets and say their figures; return those of the first set, with all
@@ -272,15 +254,15 @@ class RunLifecycle:
 
     def _conclude(self, how: str, after: dict[str, Any] | None = None) -> None:
         """Write the summary and report the results."""
-        steps, directory, say = self.trainer.step, self.run.directory, self.display.say
-        minutes = (self.seconds + time.monotonic() - self._started) / 60
+        steps, directory, minutes = self.trainer.step, self.run.directory, self._seconds() / 60
+        before, best = self.progress["before"], self.progress["best"]
         figures = run_throughput(self.history)
         summary = {
             "steps": steps,
             "minutes": round(minutes, 3),
-            "before": self.before,
+            "before": before,
             "after": after,
-            "best": self.best,
+            "best": best,
             "figures": figures,
             "model": f"checkpoints/step-{self._saved}" if self._saved else None,
         }
@@ -288,18 +270,18 @@ class RunLifecycle:
         self.display.print_curves([self.history])
         narration.say_throughput(figures, self.display)
         narration.warn_of_outcome(self.trainer, self.history, self.display)
-        if self.before and after:
+        if before and after:
             for name, now in after.get("sets", {"": after}).items():
-                before = self.before.get("sets", {"": self.before}).get(name)
-                change = f"{narration.in_words(before)} before, {narration.in_words(now)} after"
+                then = before.get("sets", {"": before}).get(name)
+                change = f"{narration.in_words(then)} before, {narration.in_words(now)} after"
                 of_set = f"{name}: " if name else ""
                 self.display.result("pass@1", f"{of_set}{change} training ({now['settings']})")
-            levels = [found.get("by_level", {}) for found in (self.before, after)]
+            levels = [found.get("by_level", {}) for found in (before, after)]
             if levels[0].keys() == levels[1].keys() != set():
                 self.display.table(by_level(*levels))
-        if self.best:
-            place = f"checkpoints/step-{self.best['step']}"
-            say("best", f"pass@1 {self.best['pass@1']:.3f} at {place}")
+        if best:
+            where = f"checkpoints/step-{best['step']}"
+            self.display.say("best", f"pass@1 {best['pass@1']:.3f} at {where}")
         self.display.result("run", f"{how} {steps} steps, {minutes:.2f} minutes; {directory}")
         if self._saved:
             narration.say_what_is_next(self.trainer, directory, self.display)

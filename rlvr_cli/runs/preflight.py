@@ -29,8 +29,6 @@ _WAYS = 3
 """Ways to need less memory that are named."""
 _OFTEN = 0.5
 """The share of responses cut off that is worth a warning."""
-_MANY = 100_000
-"""Responses of a step that take long."""
 Lines = Sequence[tuple[str, str]]
 """What is observed, each with its label."""
 
@@ -116,12 +114,6 @@ def settings_findings(config: Config, problems: int) -> list[Finding]:
         found.append(
             "dynamic sampling keeps the groups with right and wrong answers, whatever your rewards "
             "are; algorithm.filter.metric=reward keeps those whose rewards differ"
-        )
-    responses = drawn * config.rollout.samples
-    if responses >= _MANY:
-        found.append(
-            f"a step draws {responses} responses (--prompts {drawn} x -n "
-            f"{config.rollout.samples}) and saves nothing before all are judged: lower either"
         )
     if drawn > problems:
         found.append(

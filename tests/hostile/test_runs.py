@@ -511,7 +511,7 @@ def seen_at_once(name: str, says: str, run: Path) -> bool:
     them run through the command line in `make fuzz`."""
     if says.startswith("step-2 is damaged"):
         said: list[str] = []
-        found = next(whole_checkpoints(run, said), None)
+        found = next(whole_checkpoints(run, said.append), None)
         if said:
             assert found is not None
             assert found.step == 1

@@ -68,7 +68,7 @@ def damage(run: Path, step: int, how: str) -> None:
 def test_a_damaged_checkpoint_is_seen(run, how):
     damage(run, 4, how)
     lines = list[str]()
-    found = next(whole_checkpoints(run, lines), None)
+    found = next(whole_checkpoints(run, lines.append), None)
     assert found is not None
     assert found.step == 3
     assert len(lines) == 1

@@ -85,9 +85,9 @@ def test_the_best_measured_step_is_saved_and_kept(begin):
 
     loop.trainer.train_steps = with_measurements
     loop.run_to_end()
-    assert loop.best == {"step": 2, "pass@1": 0.5}
+    assert loop.progress["best"] == {"step": 2, "pass@1": 0.5}
     assert saved(loop) == [4, 2]
-    assert summary(loop)["best"] == loop.best
+    assert summary(loop)["best"] == loop.progress["best"]
 
 
 @pytest.mark.parametrize(("where", "last"), [("rollout", 3), ("update", 2)])
@@ -133,7 +133,7 @@ def test_a_guard_stops_the_run_with_its_last_step_saved(begin):
 
 def test_the_minutes_of_earlier_lives_count(begin):
     loop = begin("steps=1")
-    loop.before, loop.seconds = {"pass@1": 0.5}, 600.0
+    loop.progress = {"before": {"pass@1": 0.5}, "best": None, "seconds": 600.0}
     loop.run_to_end()
     found = summary(loop)
     assert 10 <= found["minutes"] < 11

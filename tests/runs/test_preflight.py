@@ -56,7 +56,6 @@ def test_a_template_that_loses_the_problem():
         (("rollout.prompts=10",), None),
         (("rollout.prompts=11",), "a step draws 11 of 10 problems"),
         (("rollout.samples=11111",), None),
-        (("rollout.prompts=10", "rollout.samples=10000"), "a step draws 100000 responses"),
     ],
 )
 def test_settings_that_are_hardly_meant(settings, text):
