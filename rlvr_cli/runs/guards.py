@@ -11,10 +11,7 @@ from rlvr_cli.evaluation.estimators import mean
 History = Sequence[Mapping[str, Any]]
 """The metrics of each step, oldest first."""
 
-MORE_SIGNAL = (
-    "take easier or harder problems, a stronger model, more samples a problem (-n), or longer "
-    "responses (--max-tokens)"
-)
+MORE_SIGNAL = "take easier or harder problems, a stronger model, more samples (-n) or --max-tokens"
 _WINDOW = 3
 """Steps that a warning averages over, so that one odd step is not warned of."""
 _MOSTLY_RIGHT = 0.9
@@ -38,62 +35,41 @@ def _reasons_to_stop(history: History, config: GuardsConfig) -> Iterator[str]:
     """Say what has gone wrong for so many steps in a row that the run cannot go on usefully."""
     silent = _in_a_row(history, lambda row: row["no_update"] and not row["mixed_share"])
     if silent >= config.no_signal_steps:
-        yield (
-            f"no signal for {silent} steps: nothing set right responses apart from wrong ones; "
-            f"{MORE_SIGNAL}, or wait longer (guards.no_signal_steps)"
-        )
+        yield f"no signal for {silent} steps: {MORE_SIGNAL}, or raise guards.no_signal_steps"
     skipped = _in_a_row(history, lambda row: row.get("updates_skipped"))
     if skipped >= config.not_finite_steps:
-        yield (
-            f"loss or gradient was not finite in {skipped} steps in a row, whose updates were "
-            "skipped; lower --lr, or go back to an earlier checkpoint with --model"
-        )
+        found = f"loss or gradient was not finite in {skipped} steps in a row"
+        yield f"{found}; lower --lr, or go back to an earlier checkpoint with --model"
 
 
 def _warnings(history: History, config: GuardsConfig) -> Iterator[tuple[str, str]]:
     """Say what goes wrong at the newest step: by its name, what it is and its remedy."""
     if history and history[-1].get("updates_skipped"):
-        yield (
-            "not finite",
-            "the loss or the gradient is not finite, so the update was skipped; after "
-            f"{config.not_finite_steps} such steps in a row the run stops; lower --lr if it comes "
-            "again",
-        )
+        text = "the loss or the gradient is not finite, so the update was skipped"
+        yield "not finite", f"{text}; lower --lr if it comes again (guards.not_finite_steps)"
     cut_off = _recent(history, "cut_off_share")
     if cut_off is not None and cut_off > config.cut_off_share:
-        yield (
-            "cut off",
-            f"{cut_off:.0%} of the responses are cut off; raise --max-tokens "
-            "(guards.cut_off_share)",
-        )
+        text = f"{cut_off:.0%} of the responses are cut off"
+        yield "cut off", f"{text}; raise --max-tokens (guards.cut_off_share)"
     entropy, right = _recent(history, "entropy"), _recent(history, "pass@1") or 0.0
     if entropy is not None and entropy < config.min_entropy and right < _MOSTLY_RIGHT:
         clips = _recent(history, "clip_fraction")
         remedy = "raise algorithm.surrogate.high" if clips else "set algorithm.entropy_coef"
-        yield (
-            "entropy",
-            f"entropy has collapsed to {entropy:.2g} nats a token, with {right:.0%} right: "
-            f"nothing new is tried; lower --lr or {remedy} (guards.min_entropy)",
-        )
+        text = f"entropy has collapsed to {entropy:.2g} nats a token, with {right:.0%} right"
+        yield "entropy", f"{text}; lower --lr or {remedy} (guards.min_entropy)"
     for key in ("approx_kl", "approx_kl_after", "ref_kl"):
         kl = _recent(history, key)
         if kl is not None and kl > config.max_kl:
             other = "the reference policy" if key == "ref_kl" else "the policy that sampled"
-            yield (
-                "kl",
-                f"KL to {other} is {kl:.2g} nats a token and running away; lower --lr, "
-                "algorithm.epochs or mini_batches, or raise algorithm.kl.coef (guards.max_kl)",
-            )
+            remedy = "lower --lr or algorithm.epochs, or raise algorithm.kl.coef (guards.max_kl)"
+            yield "kl", f"KL to {other} is {kl:.2g} nats a token and running away; {remedy}"
             break
     verdicts = [row["verdicts"] for row in history[-_WINDOW:]]
     judged = max(1, sum(sum(counts.values()) for counts in verdicts))
     late = sum(counts.get("timeout", 0) for counts in verdicts) / judged
     if len(verdicts) == _WINDOW and late > config.timeout_share:
-        yield (
-            "timeouts",
-            f"the verifier ran out of time on {late:.0%} of the responses, which do not train; "
-            "look at their rows in rollouts/ and leave such problems out (guards.timeout_share)",
-        )
+        text = f"the verifier ran out of time on {late:.0%} of the responses, which do not train"
+        yield "timeouts", f"{text}; leave such problems out (guards.timeout_share)"
 
 
 def _in_a_row(history: History, holds: Callable[[Mapping[str, Any]], Any]) -> int:

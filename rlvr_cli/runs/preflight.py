@@ -83,65 +83,49 @@ def _of_data(session: Session, prompts: Sequence[Prompt]) -> tuple[Lines, list[F
     opened = "opens <think> by itself" if first.think_open else "leaves <think> to the policy"
     stops = map(str, tokenizer.convert_ids_to_tokens(list(session.policy.stop_ids)))
     lines = [("prompt", text), ("template", f"{opened}; a response ends with {' or '.join(stops)}")]
-    findings = settings_findings(config, len(prompts))
-    findings += template_findings(prompts, tokenizer.chat_template is not None)
+    bad = 0
     if not config.algorithm.reads_responses:
         bad = len(unreadable_golds(prompts, session.sampler.verifier))
         lines.append(("golds", f"{len(prompts) - bad} of {len(prompts)} can be read"))
-        findings += gold_findings(bad, len(prompts))
     lengths = [len(prompt.token_ids) for prompt in prompts]
-    text = (
-        f"prompts of {statistics.median(lengths):.0f} tokens (longest {max(lengths)}), responses "
-        f"of at most {config.rollout.max_tokens}, context {session.policy.context}"
-    )
-    return [*lines, ("lengths", text)], findings
+    text = f"prompts of {statistics.median(lengths):.0f} tokens (longest {max(lengths)})"
+    room = f"responses of at most {config.rollout.max_tokens}, context {session.policy.context}"
+    lines.append(("lengths", f"{text}, {room}"))
+    return lines, data_findings(config, prompts, tokenizer.chat_template is not None, bad)
 
 
-def settings_findings(config: Config, problems: int) -> list[Finding]:
-    """Find settings that are valid but probably not intended."""
-    critic, drawn = config.algorithm.critic, config.rollout.prompts
+def data_findings(
+    config: Config, prompts: Sequence[Prompt], has_template: bool, bad_golds: int
+) -> list[Finding]:
+    """Find settings that are valid but probably not intended, a chat template that is missing or
+    drops the problem, and gold answers that the verifier cannot read."""
+    critic, drawn, count = config.algorithm.critic, config.rollout.prompts, len(prompts)
     found = []
     if not config.optim.lr:
         found.append("the learning rate is 0, so the policy will not change: set --lr")
     if critic is not None and config.steps <= critic.warmup:
-        found.append(
-            f"in the first {critic.warmup} steps only the critic learns, and the run has "
-            f"{config.steps}: raise --steps or lower algorithm.advantage.critic.warmup"
-        )
+        text = f"in the first {critic.warmup} steps only the critic learns"
+        found.append(f"{text}: raise --steps or lower algorithm.advantage.critic.warmup")
     kept = config.algorithm.filter and config.algorithm.filter.metric
-    rewards = {one.spec for one in config.reward.terms}
-    if kept == "accuracy" and "math" not in rewards:
-        found.append(
-            "dynamic sampling keeps the groups with right and wrong answers, whatever your rewards "
-            "are; algorithm.filter.metric=reward keeps those whose rewards differ"
+    if kept == "accuracy" and "math" not in {one.spec for one in config.reward.terms}:
+        text = (
+            "dynamic sampling keeps the groups with right and wrong answers, whatever their rewards"
         )
-    if drawn > problems:
-        found.append(
-            f"a step draws {drawn} of {problems} problems, some of them several times: lower "
-            "--prompts or add problems"
-        )
-    return [Finding(text) for text in found]
-
-
-def template_findings(prompts: Sequence[Prompt], has_template: bool) -> list[Finding]:
-    """Find a missing chat template, or one that drops the problem."""
+        found.append(f"{text}: algorithm.filter.metric=reward keeps those whose rewards differ")
+    if drawn > count:
+        text = f"a step draws {drawn} of {count} problems, some several times"
+        found.append(f"{text}: lower --prompts or add problems")
     if not has_template:
-        return [Finding(NO_TEMPLATE)]
+        found.append(NO_TEMPLATE)
+    findings = [Finding(text) for text in found]
     lost = sum(prompt.problem.problem.strip() not in prompt.text for prompt in prompts)
-    text = (
-        f"the chat template leaves out or changes the text of {lost} of {len(prompts)} problems: "
-        "look at the prompt above; take a model with another template"
-    )
-    return [Finding(text, is_error=lost == len(prompts))] if lost else []
-
-
-def gold_findings(bad: int, problems: int) -> list[Finding]:
-    """Find gold answers that the verifier cannot read, so that they never train."""
-    text = (
-        f"{bad} of {problems} gold answers cannot be read, and their problems never train: mend "
-        "them, or cut the answer out with a YAML like those in datasets_cfg"
-    )
-    return [Finding(text, is_error=bad == problems)] if bad else []
+    if has_template and lost:
+        text = f"the chat template changes the text of {lost} of {count} problems (prompt above)"
+        findings.append(Finding(f"{text}: take a model with another", is_error=lost == count))
+    if bad_golds:
+        text = f"{bad_golds} of {count} gold answers cannot be read, so these problems never train"
+        findings.append(Finding(f"{text}: mend them", is_error=bad_golds == count))
+    return findings
 
 
 def fitted(session: Session) -> Session:
@@ -187,12 +171,10 @@ def of_memory(needed: Need, free: int, ways: Iterable[str]) -> tuple[Lines, list
     line = f"{free / GIB:.1f} GiB free, at most {needed.peak / GIB:.2f} needed: {listed}"
     if needed.peak <= free:
         return [("memory", line)], []
+    text = f"about {needed.peak / GIB:.1f} GiB are needed and {free / GIB:.1f} GiB are free"
     otherwise = "take a smaller model, or lower --prompts, -n or --max-tokens"
-    text = (
-        f"about {needed.peak / GIB:.1f} GiB are needed and {free / GIB:.1f} GiB are free: "
-        f"{', or '.join(islice(ways, _WAYS)) or otherwise}"
-    )
-    return [("memory", line)], [Finding(text, is_error=needed.resident > free)]
+    advice = ", or ".join(islice(ways, _WAYS)) or otherwise
+    return [("memory", line)], [Finding(f"{text}: {advice}", is_error=needed.resident > free)]
 
 
 def of_probe(
@@ -214,19 +196,14 @@ def of_probe(
     line = f"{len(groups)} problems, {responses} responses: {', '.join(parts)}"
     if not learns:
         listed = ", ".join(f"{n} {verdict}" for verdict, n in verdicts.items())
-        found.append(
-            f"the probe found no signal: on {len(groups)} problems nothing sets right responses "
-            f"apart from wrong ones ({listed}). Such a run learns nothing: {MORE_SIGNAL}"
-        )
+        text = f"the probe found no signal: on {len(groups)} problems nothing sets right responses"
+        found.append(f"{text} apart from wrong ones ({listed}): {MORE_SIGNAL}")
     if has_format and not right:
         other = "" if data.prompt == "boxed" else " --set data.prompt=boxed"
-        found.append(
-            f"no response had the format {data.answer_format}, so none can be rewarded: judge any "
-            f"form with --set data.answer_format=any{other}, or take a model that writes the format"
-        )
+        text = f"no response had the format {data.answer_format}, so none can be rewarded"
+        remedy = f"judge any form with --set data.answer_format=any{other}"
+        found.append(f"{text}: {remedy}, or take a model that writes it")
     if metrics["cut_off_share"] > _OFTEN:
-        found.append(
-            f"{metrics['cut_off_share']:.0%} of the responses were cut off at --max-tokens: raise "
-            "it, or take a model whose responses end"
-        )
+        text = f"{metrics['cut_off_share']:.0%} of the responses were cut off at --max-tokens"
+        found.append(f"{text}: raise it, or take a model whose responses end")
     return [("probe", line)], [Finding(text) for text in found]

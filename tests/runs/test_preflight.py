@@ -10,10 +10,8 @@ from rlvr_cli.config.sections import DataConfig
 from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout, SamplingParams
 from rlvr_cli.evaluation.measure import rollout_metrics, summarize
 from rlvr_cli.runs.preflight import (
-    gold_findings,
+    data_findings,
     of_probe,
-    settings_findings,
-    template_findings,
 )
 from verifiers import Verdict, Verification
 
@@ -35,14 +33,19 @@ def group(*verdicts: Verdict, cut_off: bool = False) -> Group:
     return Group(prompt(), tuple(rollouts), 0)
 
 
+def of_prompts(prompts: list[Prompt], has_template: bool = True, bad_golds: int = 0) -> list:
+    config = resolve(set_layer(["rollout.prompts=1"]))
+    return data_findings(config, prompts, has_template, bad_golds)
+
+
 def test_a_template_that_loses_the_problem():
-    assert template_findings([prompt()] * 2, True) == []
-    (some,) = template_findings([prompt(), prompt(text="<nothing>")], True)
+    assert of_prompts([prompt()] * 2) == []
+    (some,) = of_prompts([prompt(), prompt(text="<nothing>")])
     assert not some.is_error
     assert "the text of 1 of 2 problems" in some.text
-    (all_of_them,) = template_findings([prompt(text="<nothing>")], True)
+    (all_of_them,) = of_prompts([prompt(text="<nothing>")])
     assert all_of_them.is_error
-    (plain,) = template_findings([prompt()], False)
+    (plain,) = of_prompts([prompt()], has_template=False)
     assert "no chat template" in plain.text
 
 
@@ -60,16 +63,15 @@ def test_a_template_that_loses_the_problem():
 )
 def test_settings_that_are_hardly_meant(settings, text):
     config = resolve(set_layer(["rollout.prompts=9", *settings]))
-    found = [finding.text for finding in settings_findings(config, 10)]
+    found = [finding.text for finding in data_findings(config, [prompt()] * 10, True, 0)]
     assert [text in finding for finding in found] == ([True] if text else [])
 
 
 def test_golds_that_cannot_be_read():
-    assert gold_findings(0, 1) == []
-    (some,) = gold_findings(1, 2)
+    (some,) = of_prompts([prompt()] * 2, bad_golds=1)
     assert not some.is_error
     assert some.text.startswith("1 of 2 gold answers cannot be read")
-    (none,) = gold_findings(1, 1)
+    (none,) = of_prompts([prompt()], bad_golds=1)
     assert none.is_error
 
 
