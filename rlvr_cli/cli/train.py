@@ -52,14 +52,11 @@ def start(
             newest = next(found, None)
             done = newest.step if newest else 0
             if decided(done) != done:
-                raise UserError(
-                    f"{directory}: not the same for all processes; they need one directory"
-                )
+                text = "not the same for all processes; they need one directory"
+                raise UserError(f"{directory}: {text}")
             if config.steps < done:
-                raise UserError(
-                    f"--resume {directory}: {done} steps are done, more than the {config.steps} "
-                    "asked for; give more or leave --steps out"
-                )
+                text = f"{done} steps are done, more than the {config.steps} asked for"
+                raise UserError(f"--resume {directory}: {text}; give more or leave --steps out")
         elif not check_only:
             refuse_place(directory)
         problems = _training_problems(config, directory if again else None)
@@ -170,10 +167,8 @@ def _announce(
     warn_of_bad_golds(judged, session.sampler.verifier, display)
     known = {prompt.problem.problem for prompt in prompts}
     if shared := sum(prompt.problem.problem in known for prompt in held_out):
-        display.warn(
-            f"{shared} of {len(held_out)} held-out problems are also trained on, so pass@1 on them "
-            "says little; take another eval.source"
-        )
+        text = f"{shared} of {len(held_out)} held-out problems are also trained on"
+        display.warn(f"{text}, so pass@1 on them says little; take another eval.source")
     taken = f"; {problems.taken}" if problems.taken else ""
     of_sets = f" ({', '.join(sets)})" if len(sets := config.eval.sources) > 1 else ""
     count = f"{len(prompts)} of {problems.name}; {len(held_out)} held out{of_sets}"

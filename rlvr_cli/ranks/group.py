@@ -34,9 +34,8 @@ def start() -> None:
         return
     local, on_gpu = local_world(), torch.cuda.is_available()
     if on_gpu and local > torch.cuda.device_count():
-        raise UserError(
-            f"--processes {local}: one a GPU, and this machine has {torch.cuda.device_count()}"
-        )
+        count = torch.cuda.device_count()
+        raise UserError(f"--processes {local}: one a GPU, and this machine has {count}")
     try:
         store, number, size = next(dist.rendezvous("env://", timeout=_JOIN))
         claim.append(lambda: int(store.add("faults", 1)) == 1)
@@ -189,11 +188,9 @@ def shard(
             part.set_force_sum_reduction_for_comms(True)  # gloo has no other way to sum
             part.set_reduce_scatter_unused_params(True)  # experts that one process did not ask
     except (ValueError, AssertionError, NotImplementedError) as error:
-        reason = str(error).split("\n")[0]
-        raise UserError(
-            f"several processes cannot share out {type(root).__name__} ({reason}): leave "
-            "--processes out"
-        ) from None
+        what = "{} ({})".format(type(root).__name__, str(error).split("\n")[0])
+        wrong = f"several processes cannot share out {what}: leave --processes out"
+        raise UserError(wrong) from None
 
 
 def sync_gradients(modules: Iterable[torch.nn.Module], wanted: bool) -> None:

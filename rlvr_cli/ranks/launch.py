@@ -128,8 +128,7 @@ def exit_code(failed: dict[int, int], count: int) -> int:
     codes = {number: code for number, code in failed.items() if code != -signal.SIGTERM}
     for number, code in codes.items():
         if code < 0:
-            raise UserError(
-                f"process {number} of {count} was killed ({signal.Signals(-code).name}), so all "
-                "were ended; what is on disk is good: go on with --resume, or the same --out"
-            )
+            how = f"was killed ({signal.Signals(-code).name}), so all were ended"
+            hint = "what is on disk is good: go on with --resume, or the same --out"
+            raise UserError(f"process {number} of {count} {how}; {hint}")
     return codes.get(0) or next(iter(codes.values()), 130)

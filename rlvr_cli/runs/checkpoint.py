@@ -121,10 +121,8 @@ def check_savable(policy: LoadedModel) -> None:
             policy.tokenizer.save_pretrained(directory)
     except Exception as error:  # whatever transformers refuses to write
         reason = f"{type(error).__name__}: {' '.join(str(error).split()):.300}"
-        raise UserError(
-            f"{policy.directory}: it cannot be saved again ({reason}), "
-            "so nothing trained would be kept; take another model"
-        ) from None
+        wrong = f"it cannot be saved again ({reason})"
+        raise UserError(f"{policy.directory}: {wrong}; take another model") from None
 
 
 def load_weights(checkpoint: Checkpoint, model: Any) -> None:
@@ -201,17 +199,15 @@ def restore(trainer: Trainer, state: State) -> None:
     now = computing_settings(config)
     for key in dict.fromkeys([*now, *then]):
         if now.get(key) != then.get(key):
-            raise OtherRunError(
-                f"config.yaml was edited: {key} is {shown(now.get(key))} there, and the run "
-                f"computes with {shown(then.get(key))}; put it back, or start a new run"
-            )
+            found = f"{key} is {shown(now.get(key))} there, and the run computes with"
+            value = shown(then.get(key))
+            raise OtherRunError(f"config.yaml was edited: {found} {value}; put it back")
     changed = None
     if state.values["problems"] != trainer.problems_digest:
         changed = f"the problems of {', '.join(config.data.sources)}, or prompts"
     elif state.values["start"] != trainer.start_digest:
         changed = f"the weights of {config.model}, the reference policy,"
     if changed is not None:
-        raise OtherRunError(
-            f"{changed} are not those that the run began with; restore them, or start a new run"
-        )
+        remedy = "restore them, or start a new run"
+        raise OtherRunError(f"{changed} are not those that the run began with; {remedy}")
     trainer.load_state_dict(state)

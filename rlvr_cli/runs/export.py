@@ -94,9 +94,8 @@ def _chosen(run: Path, step: str, summary: dict[str, Any], display: Display) -> 
     else:
         best = summary.get("best")
         if step == "best" and not isinstance(best, dict):
-            raise UserError(
-                f"--step best: {run} measured no step; set eval.every in training, or take last"
-            )
+            remedy = "set eval.every in training, or take last"
+            raise UserError(f"--step best: {run} measured no step; {remedy}")
         number = str(best.get("step")) if step == "best" and best else step
         found = next((one for one in checkpoints(run) if str(one.step) == number), None)
     if found is None:

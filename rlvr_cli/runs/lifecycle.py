@@ -34,7 +34,7 @@ from rlvr_cli.runs.checkpoint import (
     save_checkpoint,
     state_of,
 )
-from rlvr_cli.runs.guards import check
+from rlvr_cli.runs.guards import MORE_SIGNAL, check
 from rlvr_cli.runs.run_dir import Run
 from rlvr_cli.runs.track import Mirrors
 from rlvr_cli.training.throughput import run_throughput
@@ -85,10 +85,8 @@ class RunLifecycle:
             warn(f"{directory}/rollouts: not as the run wrote it: {changed}")
         self.history = self.run.truncate_to(step)
         if len(self.history) < step:
-            warn(
-                f"{directory}/metrics.jsonl: {len(self.history)} of {step} steps can be read; "
-                "guards and curves go without the others"
-            )
+            known = f"{len(self.history)} of {step} steps can be read"
+            warn(f"{directory}/metrics.jsonl: {known}; guards and curves go without the others")
         where = f"from the end of step {step}" if step else "no step was saved, so from the start"
         self.display.say("resume", f"{directory}: {where}")
         by_the_first(lambda: write_atomically(directory / "config.yaml", as_yaml(trainer.config)))
@@ -185,13 +183,9 @@ class RunLifecycle:
         config = self.trainer.config
         findings = check(self.history, config.guards)
         if self.trainer.stopped and (refill := config.algorithm.filter):
-            text = (
-                f"step {self.trainer.step}: {refill.max_gen_batches} generation batches did not "
-                "fill the batch with mixed groups (algorithm.filter.on_cap stop); for a new run "
-                "take easier or harder problems, more samples (-n) or "
-                "algorithm.filter.max_gen_batches"
-            )
-            findings.append(Finding(text, is_error=True))
+            tried = f"{refill.max_gen_batches} generation batches did not fill the batch"
+            remedy = f"for a new run {MORE_SIGNAL}, or raise algorithm.filter.max_gen_batches"
+            findings.append(Finding(f"step {self.trainer.step}: {tried}; {remedy}", is_error=True))
         return findings
 
     def _seconds(self) -> float:

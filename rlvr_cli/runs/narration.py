@@ -38,10 +38,8 @@ def warn_of_unjudged(evaluation: Evaluation, display: Display) -> None:
     """Warn of responses that pass@1 leaves out, if any."""
     unjudged = sum(evaluation["verdicts"].get(verdict, 0) for verdict in NO_SIGNAL)
     if unjudged:
-        display.warn(
-            f"{plural(unjudged, 'response')} could not be judged (timeout or unreadable gold "
-            "answer); pass@1 leaves them out"
-        )
+        responses = plural(unjudged, "response")
+        display.warn(f"{responses} could not be judged (timeout, bad gold); pass@1 leaves them out")
 
 
 def warn_of_bad_golds(prompts: Sequence[Prompt], judge: Verifier, display: Display) -> None:
@@ -83,16 +81,13 @@ def warn_of_outcome(trainer: Trainer, history: Sequence[dict[str, Any]], display
     reasons, steps = Counter(metrics["no_update"] for metrics in history), len(history)
     short, refill = reasons["batch not full"], trainer.config.algorithm.filter
     if short and refill and not trainer.stopped:
-        display.warn(
-            f"{short} of {steps} steps made no update: {refill.max_gen_batches} generation batches "
-            "did not fill the batch with mixed groups (algorithm.filter.max_gen_batches)"
-        )
+        tried = f"{refill.max_gen_batches} generation batches did not fill the batch"
+        where = "(algorithm.filter.max_gen_batches)"
+        display.warn(f"{short} of {steps} steps made no update: {tried} {where}")
     silent = [metrics for metrics in history if metrics["no_update"] == "no signal"]
     cause = "nothing set right responses apart from wrong ones"
     if any(metrics["mixed_share"] for metrics in silent):
-        cause = (
-            "all responses of a group had one reward, right or wrong (reward/… in metrics.jsonl)"
-        )
+        cause = "all responses of a group had one reward, right or wrong"
     if 0 < len(silent) < steps:
         display.warn(f"{len(silent)} of {steps} steps had no signal: {cause}")
     elif silent:
@@ -100,10 +95,7 @@ def warn_of_outcome(trainer: Trainer, history: Sequence[dict[str, Any]], display
         for metrics in silent:
             verdicts.update(metrics["verdicts"])
         listed = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
-        display.warn(
-            f"no signal in {plural(steps, 'step')}: {cause} "
-            f"({listed}), so the policy has learned nothing of them: {MORE_SIGNAL}"
-        )
+        display.warn(f"no signal in {plural(steps, 'step')}: {cause} ({listed}): {MORE_SIGNAL}")
 
 
 def say_what_is_next(trainer: Trainer, directory: Path, display: Display) -> None:

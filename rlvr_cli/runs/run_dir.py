@@ -117,9 +117,8 @@ class Run:
 def _refuse_unless(is_seen: bool, directory: Path) -> None:
     """Raise UserError in all processes if one of them does not see the directory."""
     if not all(gathered(is_seen)):
-        raise UserError(
-            f"{directory}: not seen by all processes: name a directory that all nodes share"
-        )
+        text = "not seen by all processes: name a directory that all nodes share"
+        raise UserError(f"{directory}: {text}")
 
 
 def refuse_place(directory: Path) -> None:
@@ -138,10 +137,8 @@ def refuse_place(directory: Path) -> None:
 
 
 def _taken(directory: Path) -> UserError:
-    return UserError(
-        f"--out {directory}: it exists already; name another directory, remove it, or go on with "
-        f"--resume {directory}"
-    )
+    text = f"it exists already; name another directory, or go on with --resume {directory}"
+    return UserError(f"--out {directory}: {text}")
 
 
 def create_run(directory: Path, config: Config, problems: Iterable[Problem] | None = None) -> Run:
