@@ -116,9 +116,10 @@ def _held_out_prompts(session: Session) -> list[Prompt]:
             of_set = (replace(p, extra=p.extra | label) for p in problems.problems)
             problems = replace(problems, problems=tuple(of_set))
         sets.append(problems)
-    sources = [source for source in config.data.sources if has_split(source, "test")]
-    if not named and sources and config.data.split != "test":
-        sets = [load_all(sources, "test", config.data, limit=-(-limit // len(sources)))]
+    if not named and config.data.split != "test":
+        sources = [source for source in config.data.sources if has_split(source, "test")]
+        share = -(-limit // max(1, len(sources)))
+        sets = [load_all(sources, "test", config.data, limit=share)] if sources else []
     room = config.rollout.max_tokens
     return [p for problems in sets for p in prompts_for(problems, session.policy, config, room)]
 

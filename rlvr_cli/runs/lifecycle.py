@@ -1,5 +1,6 @@
 """The lifecycle of a run: measure, train step by step, guard, save, measure again, report."""
 
+import json
 import shlex
 import sys
 import time
@@ -20,7 +21,7 @@ from rlvr_cli.core.jsonl import write_jsonl_line
 from rlvr_cli.core.signals import Interrupts, asked
 from rlvr_cli.core.text import shortened
 from rlvr_cli.data.rows import response_row
-from rlvr_cli.ranks.group import by_the_first, decided, is_first, meet, world
+from rlvr_cli.ranks.group import decided, is_first, meet, world
 from rlvr_cli.runs import narration
 from rlvr_cli.runs.checkpoint import (
     Checkpoint,
@@ -89,7 +90,7 @@ class RunLifecycle:
             warn(f"{directory}/metrics.jsonl: {known}; guards and curves go without the others")
         where = f"from the end of step {step}" if step else "no step was saved, so from the start"
         self.display.say("resume", f"{directory}: {where}")
-        by_the_first(lambda: write_atomically(directory / "config.yaml", as_yaml(trainer.config)))
+        self.run.write("config.yaml", as_yaml(trainer.config))
 
     def run_to_end(self) -> None:
         """Train to the last step, measuring before and after. Raises UserError, EngineError,
@@ -260,7 +261,8 @@ class RunLifecycle:
             "figures": figures,
             "model": f"checkpoints/step-{self._saved}" if self._saved else None,
         }
-        self.run.write_summary(summary, draw_curves([self.history]))
+        self.run.write("curves.txt", draw_curves([self.history]) + "\n")
+        self.run.write("summary.json", json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
         self.display.print_curves([self.history])
         narration.say_throughput(figures, self.display)
         narration.warn_of_outcome(self.trainer, self.history, self.display)

@@ -1,9 +1,10 @@
 """The run directory: resolved configuration, a line a step, every rollout, the model."""
 
+import hashlib
 import json
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from itertools import chain, count
 from pathlib import Path
@@ -46,31 +47,33 @@ class Run:
         if self._lock is not None:
             self._lock.close()
 
+    def write(self, name: str, text: str) -> None:
+        """Write a whole file of the directory."""
+        if is_first():
+            files.write_atomically(self.directory / name, text)
+
     def record(self, result: StepResult) -> None:
         """Write the step's rollouts and tokens and append its metrics."""
-        if not is_first():
-            return
         number = f"step-{result.step:06d}"
         if result.tokens:
             self._keep(f"tokens-{number}.json", json.dumps(result.tokens))
         if result.held_out:
             self.write_rollouts(f"held-out-{number}", result.held_out)
         self.write_rollouts(number, result.sampled)
-        files.append_line(self.directory / "metrics.jsonl", jsonl_line(result.metrics))
+        if is_first():
+            files.append_line(self.directory / "metrics.jsonl", jsonl_line(result.metrics))
 
     def write_rollouts(self, name: str, groups: Iterable[Group]) -> None:
         """Write `rollouts/NAME.jsonl`, one line per response, and its checksum."""
-        if is_first():
-            self._keep(f"{name}.jsonl", "".join(rollout_lines(groups)))
+        self._keep(f"{name}.jsonl", "".join(rollout_lines(groups)))
 
     def _keep(self, name: str, text: str) -> None:
-        files.write_atomically(self._rollouts / name, text)
-        self._checksums[name] = files.sha256(self._rollouts / name)
+        self.write(f"rollouts/{name}", text)
+        self._checksums[name] = hashlib.sha256(text.encode()).hexdigest()
         self._seal()
 
     def _seal(self) -> None:
-        manifest = json.dumps(self._checksums, indent=2)
-        files.write_atomically(self._rollouts / files.MANIFEST, manifest)
+        self.write(f"rollouts/{files.MANIFEST}", json.dumps(self._checksums, indent=2))
 
     def rollouts_error(self, step: int) -> str | None:
         """Describe what was changed in the rollouts up to that step; None if nothing was."""
@@ -85,13 +88,6 @@ class Run:
             if path.stem == "held-out-after"
             or ((number := _NUMBER.search(path.stem)) and int(number[1]) > step)
         ]
-
-    def write_summary(self, summary: Mapping[str, Any], curves: str) -> None:
-        """Write how the run went, for programs and for people."""
-        if is_first():
-            text = json.dumps(summary, indent=2, ensure_ascii=False)
-            files.write_atomically(self.directory / "curves.txt", curves + "\n")
-            files.write_atomically(self.directory / "summary.json", text + "\n")
 
     def truncate_to(self, step: int) -> list[dict[str, Any]]:
         """Truncate the files to the end of that step; return those metrics that can be read."""
@@ -108,9 +104,9 @@ class Run:
             self._seal()
             for path in [*later, self.directory / "summary.json"]:
                 files.remove(path)
-            metrics = self.directory / "metrics.jsonl"
-            rows = [row for row in read_metrics(metrics) if row["step"] <= step]
-            files.write_atomically(metrics, "".join(map(jsonl_line, rows)))
+            metrics = read_metrics(self.directory / "metrics.jsonl")
+            rows = [row for row in metrics if row["step"] <= step]
+            self.write("metrics.jsonl", "".join(map(jsonl_line, rows)))
         return decided(rows)
 
 
