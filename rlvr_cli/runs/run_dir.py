@@ -5,7 +5,7 @@ import json
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import nullcontext, suppress
 from itertools import chain, count
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -125,11 +125,9 @@ def refuse_place(directory: Path) -> None:
     if world() == 1:
         return
     place = next(parent for parent in directory.absolute().parents if parent.is_dir())
-    with ExitStack() as stack:
-        name = None
-        if is_first():
-            name = Path(stack.enter_context(NamedTemporaryFile(dir=place, prefix=".")).name).name
-        _refuse_unless((place / decided(name)).exists(), directory)
+    with NamedTemporaryFile(dir=place, prefix=".") if is_first() else nullcontext() as file:
+        name = decided(Path(file.name).name if file else None)
+        _refuse_unless((place / name).exists(), directory)
 
 
 def _taken(directory: Path) -> UserError:
@@ -142,19 +140,16 @@ def create_run(directory: Path, config: Config, problems: Iterable[Problem] | No
     UserError if it exists (nothing is ever overwritten) or cannot be made."""
 
     def fill(aside: Path) -> None:
+        if directory.exists():  # an empty one, too
+            raise FileExistsError
         (aside / "rollouts").mkdir()
         (aside / "config.yaml").write_text(as_yaml(config), encoding="utf-8")
         if problems is not None:
             lines = (json.dumps(vars(problem)) + "\n" for problem in problems)
             (aside / PROBLEMS).write_text("".join(lines), encoding="utf-8")
 
-    def make() -> None:
-        if directory.exists():
-            raise FileExistsError
-        files.make_directory(directory, fill)
-
     try:
-        by_the_first(make)
+        by_the_first(lambda: files.make_directory(directory, fill))
     except FileExistsError:
         raise _taken(directory) from None
     except OSError as error:

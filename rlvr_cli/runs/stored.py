@@ -13,7 +13,7 @@ from rlvr_cli.core.files import open_regular, read_regular, reading
 from rlvr_cli.core.jsonl import bounded_lines, parse_json
 from rlvr_cli.core.settings import leaves
 from rlvr_cli.core.text import first_mistake
-from rlvr_cli.core.types import TOKEN_FIGURES, FinishReason, Turn
+from rlvr_cli.core.types import TOKEN_FIGURES, Completion, Turn
 from verifiers import Verification
 
 Count = Annotated[int, Field(ge=0, lt=2**63)]
@@ -70,15 +70,9 @@ class StoredTokens(Stored):
         return self
 
 
-class _Completion(Stored):
-    token_ids: list[Count]
-    logprobs: list[float]
-    finish_reason: FinishReason
-
-
 class _Rollout(Stored):
     text: str
-    completion: _Completion
+    completion: Completion
     verification: Verification | None
     reward: float | None
     rewards: dict[str, float] = {}
