@@ -37,7 +37,6 @@ def examine(display: Display) -> None:
     display.say("rlvr", f"{__version__}, Python {platform.python_version()}, {platform.platform()}")
     display.say("device", device)
     display.say("engine", "{0.name} ({0.reason})".format(choose_engine("auto")))
-    display.say("verifiers", "rlvr's own; no other distribution has their name")
     free, disk = memory_free(torch.device("cpu"), 0.0) / GIB, shutil.disk_usage(".").free / GIB
     display.say("free", f"{free:.1f} GiB of memory; {disk:.1f} GiB on the disk of this directory")
     paths = [Path(model_directory(TINY)) / name for name in _FILES]

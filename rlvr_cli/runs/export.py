@@ -15,9 +15,8 @@ from rlvr_cli.core.files import make_directory, read_regular
 from rlvr_cli.core.jsonl import parse_json
 from rlvr_cli.core.yaml_text import load_yaml
 from rlvr_cli.evaluation.fingerprint import judging, model_hash
-from rlvr_cli.model.adapter import is_adapter
 from rlvr_cli.model.loading import DEFAULTS_FILE, TINY, load_model, model_files
-from rlvr_cli.runs.checkpoint import Checkpoint, checkpoints, load_weights, whole_checkpoints
+from rlvr_cli.runs.checkpoint import Checkpoint, checkpoints, whole_checkpoints
 from rlvr_cli.runs.narration import in_words
 
 _LARGEST = 1 << 24
@@ -54,8 +53,6 @@ def write_export(
     if target.exists():
         raise UserError(f"--out {target}: it exists already; name another directory")
     policy = load_model(str(checkpoint.path))
-    if not is_adapter(checkpoint.path):
-        load_weights(checkpoint, policy.model)
 
     def fill(directory: Path) -> None:
         policy.model.to(getattr(torch, dtype)).save_pretrained(directory)

@@ -100,8 +100,7 @@ class RunLifecycle:
         except RunStoppedError:
             raise
         except Exception as error:
-            is_known = isinstance(error, UserError | EngineError | OSError)
-            if not is_known and asked():
+            if not isinstance(error, UserError | EngineError | OSError) and asked():
                 # Of several processes another has ended, and so all were told to.
                 raise KeyboardInterrupt from None
             with suppress(Exception):  # as far as the disk allows
@@ -110,22 +109,18 @@ class RunLifecycle:
             if isinstance(error, BrokenPipeError):
                 self.display.result("resume", f"nobody reads stdout any more; {hint}")
                 raise
+            if isinstance(error, UserError | EngineError):
+                raise type(error)(f"{error}; {hint}") from None
             if isinstance(error, OSError):
                 where = f"{error.filename or directory}: {error.strerror}"
-                raise UserError(
-                    f"the run cannot be written, {where}; what is on disk is good: {hint}"
-                ) from None
-            if is_known:
-                raise type(error)(f"{error}; {hint}") from None
+                text = f"the run cannot be written, {where}; what is on disk is good: {hint}"
+                raise UserError(text) from None
             # An engine, a driver, a fault of ours: its traceback goes to a file.
+            path, step = directory / "error.txt", self.trainer.step + 1
             with suppress(OSError):
-                text = "".join(traceback.format_exception(error))
-                write_atomically(directory / "error.txt", text)
-            reason = " ".join(str(error).split()) or "no reason given"
-            raise UserError(
-                f"step {self.trainer.step + 1} failed: {type(error).__name__}: {reason} "
-                f"(see {directory / 'error.txt'}); {hint}"
-            ) from None
+                write_atomically(path, "".join(traceback.format_exception(error)))
+            reason = f"{type(error).__name__}: {' '.join(str(error).split()) or 'no reason given'}"
+            raise UserError(f"step {step} failed: {reason} (see {path}); {hint}") from None
 
     def _run_to_end(self) -> None:
         try:
