@@ -8,13 +8,14 @@ from pathlib import Path
 from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display, LiveResponse, show_verdict
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.files import writing
 from rlvr_cli.core.types import Problem
 from rlvr_cli.data.problems import ProblemSet, joined, load_all
 from rlvr_cli.data.sources import FILE_TYPES
 from rlvr_cli.evaluation.measure import evaluate, prompt_seeds
 from rlvr_cli.rollout.plan import plan_for
 from rlvr_cli.rollout.session import open_session, prompts_for
-from rlvr_cli.runs.narration import opened, refuse_existing, say_template
+from rlvr_cli.runs.narration import say_template
 from rlvr_cli.runs.run_dir import rollout_lines
 
 
@@ -31,7 +32,8 @@ def sample(config: Config, inputs: Sequence[str], out: Path | None, display: Dis
         else:
             raise UserError("the prompt is empty; give a text, a .jsonl file, or - for stdin")
     problems = joined(parts)
-    refuse_existing(out)
+    if out is not None and out.exists():
+        raise UserError(f"--out {out}: it exists already; name another or remove it")
     with open_session(plan_for(config, problems)) as session:
         config = session.plan.config
         prompts = prompts_for(problems, session.policy, config, config.rollout.max_tokens)
@@ -40,7 +42,10 @@ def sample(config: Config, inputs: Sequence[str], out: Path | None, display: Dis
         sampler, params = session.sampler, session.plan.evaluation
         if out is not None or not sys.stdout.isatty():
             groups = evaluate(sampler, prompts, params, config.seed)
-            with opened(out) as file:
+            if out is None:
+                sys.stdout.writelines(rollout_lines(groups))
+                return
+            with writing(f"--out {out}"), out.open("x", encoding="utf-8") as file:
                 file.writelines(rollout_lines(groups))
             return
         # Each response is shown while it is written: those that a pipe would get.

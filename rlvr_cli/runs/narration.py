@@ -1,17 +1,13 @@
-"""Messages and output files that several commands share, and how a run went, in words."""
+"""Messages that several commands share, and how a run went, in words."""
 
 import shlex
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from rlvr_cli.algorithm.reward import NO_SIGNAL
 from rlvr_cli.console.display import Display, measured
-from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.files import writing
 from rlvr_cli.core.text import plural
 from rlvr_cli.core.types import Prompt
 from rlvr_cli.evaluation.measure import Evaluation
@@ -112,17 +108,3 @@ def say_what_is_next(trainer: Trainer, directory: Path, display: Display) -> Non
         words = ["rlvr", "sample", "--model", str(directory), question]
         display.command("", shlex.join(words))
     display.command("", shlex.join(["rlvr", "show", str(directory)]))
-
-
-def refuse_existing(out: Path | None) -> None:
-    """Raise UserError if `out` exists."""
-    if out is not None and out.exists():
-        raise UserError(f"--out {out}: it exists already; name another or remove it")
-
-
-def opened(out: Path | None) -> Any:
-    """Open the destination of response rows: a new file, else stdout."""
-    if out is None:
-        return nullcontext(sys.stdout)
-    with writing(f"--out {out}"):
-        return out.open("x", encoding="utf-8")

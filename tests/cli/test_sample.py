@@ -8,7 +8,7 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from conftest import jsonl
+from conftest import invoke, jsonl, refused
 from forked import Fork
 
 import rlvr_cli
@@ -67,3 +67,16 @@ def test_responses_to_several_texts_can_be_judged(rlvr):
     assert [row["id"] for row in found] == ["prompt-1", "prompt-2"]
     judged = rlvr("eval", "--responses", "-", stdin=jsonl(*found))
     assert judged.returncode == 0, judged.stderr
+
+
+def test_rows_go_to_a_new_file(tmp_path):
+    path = tmp_path / "rows"
+    asked = ("sample", "Start at 2, keep last digits: (a) +1 é", "--out", path, "-q")
+    done = invoke(*asked)
+    assert (done.exit_code, done.stdout) == (0, ""), done.stderr
+    written = path.read_bytes()
+    assert json.loads(written)["problem"].endswith("é")
+    assert "exists already; name another or remove it" in refused(*asked)
+    nowhere = refused(*asked[:3], tmp_path / "no" / "rows", "-q")
+    assert "cannot be written (No such file" in nowhere
+    assert path.read_bytes() == written

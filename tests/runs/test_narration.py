@@ -1,6 +1,5 @@
-"""What several commands say, where their rows go, and what is said of a run that learned little."""
+"""What several commands say, and what is said of a run that learned little."""
 
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,12 +8,9 @@ from small_groups import LATE, RIGHT, made_group, made_prompt
 
 from rlvr_cli.config import resolve, set_layer
 from rlvr_cli.console.display import Display
-from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Problem, Prompt, SamplingParams
 from rlvr_cli.evaluation.measure import summarize
 from rlvr_cli.runs.narration import (
-    opened,
-    refuse_existing,
     say_template,
     say_throughput,
     say_what_is_next,
@@ -105,22 +101,6 @@ def test_a_template_that_is_missing_or_opens_the_thought(capsys):
         found = said(capsys)
         assert found.startswith(words)
         assert bool(found) is bool(words)
-
-
-def test_rows_go_to_a_new_file_or_to_stdout(tmp_path):
-    with opened(None) as file:
-        assert file is sys.stdout
-    path = tmp_path / "rows"
-    refuse_existing(None)
-    refuse_existing(path)
-    with opened(path) as file:
-        file.write("é")
-    assert path.read_bytes() == "é".encode()
-    with pytest.raises(UserError, match="exists already; name another or remove it"):
-        refuse_existing(path)
-    with pytest.raises(UserError, match=r"cannot be written \(File exists\)"):
-        opened(path)
-    assert path.read_text() == "é"
 
 
 def trainer(*settings: str, stopped=False, held_out=(), prompts=None):
