@@ -143,8 +143,8 @@ def _inherit(trainer: Trainer, parent: Checkpoint, display: Display) -> None:
         trainer.updater.inherit(parent.load_state())
     except Exception as error:  # whatever a state may hold
         trainer.updater.reset_optimizer()
-        reason = shortened(" ".join(str(error).split()))
-        display.warn(f"{parent.path}: its optimizer does not fit and begins anew ({reason})")
+        reason = f"its optimizer does not fit and begins anew ({shortened(str(error))})"
+        display.warn(f"{parent.path}: {reason}")
     display.say("parent", f"{parent.path}")
 
 

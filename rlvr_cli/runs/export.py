@@ -47,7 +47,12 @@ def write_export(
     run: Path, step: str, dtype: str, out: Path | None, push: str | None, display: Display
 ) -> None:
     """Run `rlvr export`. Raises UserError for a run, a step or a directory that cannot be."""
-    config, summary = resolve(run_layer(run, "export")), _summary(run)
+    config = resolve(run_layer(run, "export"))
+    try:
+        measured = parse_json(read_regular(run / "summary.json", _LARGEST))
+    except (OSError, ValueError):
+        measured = None
+    summary = measured if isinstance(measured, dict) else {}
     checkpoint = _chosen(run, step, summary, display)
     target = out or run / f"export-{checkpoint.step}"
     if target.exists():
@@ -73,15 +78,6 @@ def write_export(
         reason = " ".join(str(error).split())[:300]
         raise UserError(f"--push {push}: {reason}; what was written stays in {target}") from None
     display.result("pushed", str(url))
-
-
-def _summary(run: Path) -> dict[str, Any]:
-    """Read what the run measured; empty where that cannot be read."""
-    try:
-        found = parse_json(read_regular(run / "summary.json", _LARGEST))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _chosen(run: Path, step: str, summary: dict[str, Any], display: Display) -> Checkpoint:

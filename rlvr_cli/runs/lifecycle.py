@@ -73,7 +73,7 @@ class RunLifecycle:
             except (OtherRunError, MemoryError):
                 raise
             except Exception as error:  # whatever a state may hold
-                reason = f"{type(error).__name__}: {shortened(' '.join(str(error).split()))}"
+                reason = f"{type(error).__name__}: {shortened(str(error))}"
                 warn(f"{newest.path} is damaged: it cannot be read ({reason})")
                 newest = next(older)
                 continue

@@ -109,14 +109,10 @@ class Mirrors:
 
     def _name(self) -> str:
         """Return the run's name with a random end, which is kept in its directory."""
-        try:
-            found = read_regular(self.run / _ID, 32).decode().strip()
-        except (OSError, ValueError):
-            found = ""
-        if not (len(found) == 8 and found.isalnum()):
-            found = uuid.uuid4().hex[:8]
-            write_atomically(self.run / _ID, found + "\n")
-        return f"{self.run.resolve().name[-50:]}-{found}"
+        path = self.run / _ID
+        if not path.exists():
+            write_atomically(path, uuid.uuid4().hex[:8] + "\n")
+        return f"{self.run.resolve().name[-50:]}-{read_regular(path, 32).decode().strip()}"
 
     def send(self, metrics: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> None:
         """Hand a step over; its first responses go along every so many steps."""
@@ -146,8 +142,6 @@ class Mirrors:
         except (Exception, SystemExit) as error:  # whatever a library may do
             self.failed = True
             self.clients.pop(name, None)
-            reason = " ".join(str(error).split())[:200]
-            self.warn(
-                f"--track {name}: {type(error).__name__}: {reason}; it gets no more, "
-                f"rlvr show {self.run} --track {name} sends all again"
-            )
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+            again = f"rlvr show {self.run} --track {name} sends all again"
+            self.warn(f"--track {name}: {reason}; it gets no more, {again}")
