@@ -14,13 +14,13 @@ from rlvr_cli.core.types import PROBLEM_SET, Prompt
 from rlvr_cli.data.problems import ProblemSet, load_all
 from rlvr_cli.data.sources import bare_name, canonical, has_split
 from rlvr_cli.model.adapter import merged_parameters
+from rlvr_cli.model.loading import STEP
 from rlvr_cli.ranks.group import decided
 from rlvr_cli.rollout.plan import plan_for
 from rlvr_cli.rollout.session import Session, open_session, prompts_for
 from rlvr_cli.runs.checkpoint import (
     Checkpoint,
     check_savable,
-    checkpoint_at,
     load_weights,
     whole_checkpoints,
 )
@@ -64,7 +64,7 @@ def start(
         session = fitted(stack.enter_context(open_session(plan, training=True)))
         config = session.plan.config
         begins = newest is None or config.algorithm.has_reference_model
-        parent = _load_parent(session, config.parent) if begins and config.parent else None
+        parent = _load_parent(session, Path(config.parent)) if begins and config.parent else None
         check_savable(session.policy)
         prompts = prompts_for(problems, session.policy, config, config.rollout.max_tokens)
         held_out = _held_out_prompts(session)
@@ -124,9 +124,13 @@ def _held_out_prompts(session: Session) -> list[Prompt]:
     return [p for problems in sets for p in prompts_for(problems, session.policy, config, room)]
 
 
-def _load_parent(session: Session, path: str) -> Checkpoint:
-    """Load the weights of the run's parent before anything is made of them."""
-    parent = checkpoint_at(Path(path))
+def _load_parent(session: Session, path: Path) -> Checkpoint:
+    """Load the weights of the run's parent before anything is made of them. Raises UserError if it
+    is none, damaged, or of another kind of model."""
+    step = STEP.fullmatch(path.name)
+    parent = Checkpoint(int(step[1]) if step else 0, path)
+    if reason := parent.integrity_error():
+        raise UserError(f"{path}, the parent of this run: {reason}")
     try:
         load_weights(parent, session.policy.model)
     except (ValueError, RuntimeError):

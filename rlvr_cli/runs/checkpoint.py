@@ -15,7 +15,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import parse_json
 from rlvr_cli.core.text import first_mistake, shown
 from rlvr_cli.model.adapter import is_adapter, load_adapter, matrices, save_adapter_config
-from rlvr_cli.model.loading import DEFAULTS_FILE, STEP, LoadedModel, step_directories
+from rlvr_cli.model.loading import DEFAULTS_FILE, LoadedModel, step_directories
 from rlvr_cli.model.pretrained import model_from_pretrained, stored_weights
 from rlvr_cli.ranks.files import put_together, read_tensors, write_tensors
 from rlvr_cli.ranks.group import by_the_first, is_first, spread
@@ -136,15 +136,6 @@ def load_weights(checkpoint: Checkpoint, model: Any) -> None:
         raise UserError(f"{checkpoint.path} cannot be loaded ({error})") from None
     own = model.state_dict()
     model.load_state_dict({k: spread(t, own.get(k)) for k, t in loaded.state_dict().items()})
-
-
-def checkpoint_at(path: Path) -> Checkpoint:
-    """Return the checkpoint in a directory. Raises UserError if there is none, or a damaged one."""
-    step = STEP.fullmatch(path.name)
-    found = Checkpoint(int(step[1]) if step else 0, path)
-    if reason := found.integrity_error():
-        raise UserError(f"{path}, the parent of this run: {reason}")
-    return found
 
 
 def checkpoints(run: Path) -> list[Checkpoint]:

@@ -215,10 +215,10 @@ class RunLifecycle:
         """Return whether to save: at the steps that `every` names, else where it takes a small
         share of the time since the last checkpoint; in any case after so many minutes."""
         settings, since = self.trainer.config.checkpoint, time.monotonic() - self._saved_at
-        if settings.every is not None and self.trainer.step % settings.every == 0:
-            return True
-        is_cheap = settings.every is None and self._saving_takes <= _SAVING_SHARE * since
-        return is_cheap or since >= 60 * settings.minutes
+        is_due = self._saving_takes <= _SAVING_SHARE * since
+        if settings.every is not None:
+            is_due = self.trainer.step % settings.every == 0
+        return is_due or since >= 60 * settings.minutes
 
     def _measured(self, when: str) -> dict[str, Any] | None:
         """Measure the held-out sets and say their figures; return those of the first set, with all
