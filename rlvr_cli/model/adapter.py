@@ -19,8 +19,6 @@ ALL_LINEAR = "all-linear"
 """Every linear layer but the output layer."""
 _CONFIG, _WEIGHTS = ADAPTER_FILES
 _LINEAR = (torch.nn.Linear, Conv1D)
-_MORE = ("use_dora", "use_rslora", "rank_pattern", "alpha_pattern", "modules_to_save", "lora_bias")
-"""Settings of peft that change what the matrices mean, and that `add_adapter` never sets."""
 _ROOT = "base_model.model."
 """How peft's files call the model."""
 
@@ -29,33 +27,32 @@ def add_adapter(model: Any, rank: int, alpha: int, targets: str | Sequence[str],
     """Freeze the model and add matrices A and B, in float32, to its linear layers: their output
     gains alpha / rank times B A x, 0 at first. Raises UserError for a name or rank of no layer."""
     peft = library("peft", f"--lora {rank}")
-    linear = (module for module in model.modules() if isinstance(module, _LINEAR))
-    highest = max((min(module.weight.shape) for module in linear), default=0)
+    modules, head = dict(model.named_modules()), model.get_output_embeddings()
+    linear = {n: m for n, m in modules.items() if isinstance(m, _LINEAR) and m is not head}
+    highest = max((min(module.weight.shape) for module in linear.values()), default=0)
     if rank > highest:
         raise UserError(
             f"--lora {rank}: no linear layer of this model has a rank above {highest}; take a "
             "lower one (32 is usual), or train all weights without --lora"
         )
-    named = targets if targets == ALL_LINEAR else [targets] if isinstance(targets, str) else targets
+    names = [targets] if isinstance(targets, str) else list(targets)
+    for target in names if targets != ALL_LINEAR else ():
+        meant = {name for name in modules if f".{name}".endswith(f".{target}")}
+        if not meant or not meant <= linear.keys():
+            known = sorted({name.rpartition(".")[2] for name in linear})
+            raise UserError(
+                f"lora.targets {target}: not a linear layer of {type(model).__name__} that can "
+                f"have an adapter; choose from {ALL_LINEAR}, {', '.join(known)}"
+            )
     config = peft.LoraConfig(
         r=rank,
         lora_alpha=alpha,
-        target_modules=named if isinstance(named, str) else list(named),
+        target_modules=ALL_LINEAR if targets == ALL_LINEAR else names,
         task_type="CAUSAL_LM",
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        try:
-            peft.inject_adapter_in_model(config, model)
-        except ValueError:  # peft found none, or one that is not a layer of weights
-            raise UserError(_unknown_targets(model, targets)) from None
-    ends = [f".{name}" for name, module in model.named_modules() if hasattr(module, "lora_A")]
-    plain = all(isinstance(layer.get_base_layer(), _LINEAR) for layer in layers(model))
-    missing = not isinstance(named, str) and any(
-        not any(end.endswith(f".{target}") for end in ends) for target in named
-    )
-    if missing or not plain or model.get_output_embeddings() in layers(model):
-        raise UserError(_unknown_targets(model, targets))
+        peft.inject_adapter_in_model(config, model)
     for parameter in trained(model):  # peft has frozen the others
         parameter.data = parameter.data.to(torch.promote_types(parameter.dtype, torch.float32))
 
@@ -89,19 +86,15 @@ def merged_parameters(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tenso
     for name, parameter in model.named_parameters():
         if adapted and ".lora_" in name:
             continue
-        layer, _, rest = name.partition(".base_layer.")
+        place, _, rest = name.partition(".base_layer.")
         tensor = whole(parameter.detach())
         if rest == "weight":
-            delta = _delta(adapted[layer])
-            tensor = tensor.to(delta.dtype) + delta
-        yield (f"{layer}.{rest}" if rest else name), tensor
-
-
-def _delta(layer: Any) -> torch.Tensor:
-    """Return what an adapter adds to its layer's weights."""
-    a, b = (whole(part["default"].weight.detach()) for part in (layer.lora_A, layer.lora_B))
-    product = b @ a
-    return (product.T if layer.fan_in_fan_out else product) * layer.scaling["default"]
+            layer: Any = adapted[place]
+            pair = (layer.lora_A["default"], layer.lora_B["default"])
+            a, b = (whole(matrix.weight.detach()) for matrix in pair)
+            delta = (b @ a).T if layer.fan_in_fan_out else b @ a
+            tensor = tensor.to(delta.dtype) + delta * layer.scaling["default"]
+        yield (f"{place}.{rest}" if rest else name), tensor
 
 
 def save_adapter_config(model: Any, base: str, directory: Path) -> None:
@@ -138,13 +131,6 @@ def merge(model: Any, directory: Path) -> None:
     """Add the adapter of a directory to the weights of its model, which is in float32. Raises
     UserError if the two do not belong together."""
     settings, found = read_object(directory / _CONFIG), load_file(directory / _WEIGHTS)
-    more = [name for name in _MORE if settings.get(name)]
-    more += [key for key in found if not key.endswith((".lora_A.weight", ".lora_B.weight"))]
-    if more:
-        raise UserError(
-            f"its adapter is more than one pair of matrices a layer ({more[0]}): merge it with "
-            "peft's merge_and_unload and save the result"
-        )
     try:
         scale = settings["lora_alpha"] / settings["r"]
         for key in (key for key in found if key.endswith(".lora_A.weight")):
@@ -164,16 +150,3 @@ def matrices(model: torch.nn.Module) -> dict[str, torch.Tensor]:
         for name, parameter in model.named_parameters()
         if ".lora_" in name
     }
-
-
-def _unknown_targets(model: torch.nn.Module, targets: str | Sequence[str]) -> str:
-    head = getattr(model, "get_output_embeddings", lambda: None)()
-    known = {
-        name.removesuffix(".base_layer").rpartition(".")[2]
-        for name, module in model.named_modules()
-        if isinstance(module, _LINEAR) and module is not head and ".lora_" not in name
-    }
-    return (
-        f"lora.targets {targets}: not every one is a linear layer of {type(model).__name__} that "
-        f"can have an adapter; choose from {ALL_LINEAR}, {', '.join(sorted(known))}"
-    )

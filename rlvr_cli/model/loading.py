@@ -125,8 +125,12 @@ def load_model(name: str, on_cpu: bool = False) -> LoadedModel:
     """Load the model in float32, on the GPU if there is one, unless `on_cpu`. An adapter is added
     to the weights it was trained beside. Raises UserError if that fails."""
     directory = model_directory(name)
-    if isinstance(directory, Path):
-        _refuse_damaged(name, directory)
+    if isinstance(directory, Path) and (directory / MANIFEST).exists():
+        reason = integrity_error(directory, lambda path: path.split("/")[0] != TRAINER_STATE)
+        if reason:
+            raise UserError(
+                f"--model {name}: {directory} is damaged: {reason}; take another checkpoint"
+            )
     if adapter.is_adapter(directory):
         return _load_merged(name, Path(directory), on_cpu)
     config = read_config(name)
@@ -139,13 +143,17 @@ def load_model(name: str, on_cpu: bool = False) -> LoadedModel:
         if isinstance(directory, Path):
             check_weights(directory, config)
         tokenizer = from_pretrained(transformers.AutoTokenizer, directory)
-        _check_tokenizer(tokenizer)
+        kept = set(tokenizer.encode(_TEXT, add_special_tokens=False)) - {tokenizer.unk_token_id}
+        if not kept or not tokenizer.decode(sorted(kept), skip_special_tokens=True).strip():
+            raise UserError("its tokenizer keeps nothing of a text; is tokenizer.json missing?")
         model = model_from_pretrained(
             transformers.AutoModelForCausalLM, directory, dtype=torch.float32
         )
-        _refuse_unusable(model, tokenizer)
         stop_ids = _stop_ids(model, tokenizer)
-        _keep_only_ids(model)
+        # Published generation settings are not used here, and some cannot be saved.
+        given = model.generation_config
+        ids = ("eos_token_id", "pad_token_id", "bos_token_id")
+        model.generation_config = type(given)(**{key: getattr(given, key, None) for key in ids})
     model.eval().to("cpu" if on_cpu else default_device())
     text = model.config.get_text_config()
     context = getattr(text, "max_position_embeddings", None) or _FALLBACK_CONTEXT
@@ -153,7 +161,7 @@ def load_model(name: str, on_cpu: bool = False) -> LoadedModel:
 
 
 def _load_merged(name: str, directory: Path, on_cpu: bool) -> LoadedModel:
-    """Load the model that an adapter belongs to, and add the adapter."""
+    """Load the model that an adapter of a checkpoint belongs to, and add the adapter."""
     if not (directory / MANIFEST).exists():
         raise UserError(
             f"--model {name}: it holds an adapter, not a model: merge the two first (peft's "
@@ -169,29 +177,30 @@ def _load_merged(name: str, directory: Path, on_cpu: bool) -> LoadedModel:
     return replace(loaded, directory=directory)
 
 
-def _refuse_unusable(model: Any, tokenizer: Any) -> None:
-    """Raise UserError if tokenizer and output layer do not fit together."""
+def _stop_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
+    """Return every named end token that can be sampled. Raises UserError if there is none, or if
+    tokenizer and output layer do not fit together."""
     if adapter.layers(model):
         raise UserError("it is an adapter of another model; merge the two first")
     head = model.get_output_embeddings()
     if head is None:
         raise UserError(f"{type(model).__name__} has no output layer to sample from")
-    known, given = head.weight.shape[0], 1 + max(tokenizer.get_vocab().values(), default=0)
-    if given > known:
+    rows, given = head.weight.shape[0], 1 + max(tokenizer.get_vocab().values(), default=0)
+    if given > rows:
         raise UserError(
-            f"the tokenizer has {given} tokens and the output layer {known}: the two are not of "
+            f"the tokenizer has {given} tokens and the output layer {rows}: the two are not of "
             "one model"
         )
-
-
-def _refuse_damaged(name: str, directory: Path) -> None:
-    """Raise UserError if a file of our checkpoint does not match its checksum."""
-    if not (directory / MANIFEST).exists():
-        return
-    if reason := integrity_error(directory, lambda name: name.split("/")[0] != TRAINER_STATE):
-        raise UserError(
-            f"--model {name}: {directory} is damaged: {reason}; take another checkpoint"
-        )
+    settings = (model.generation_config, model.config.get_text_config(), tokenizer)
+    named = [one.eos_token_id for one in settings]
+    listed = [one if isinstance(one, list) else [one] for one in named if one is not None]
+    ids = [token for tokens in listed for token in tokens]
+    for token in ids:
+        if not isinstance(token, int) or isinstance(token, bool):
+            raise UserError(f"eos_token_id must be a number or a list of them, not {token!r}")
+    if found := tuple(sorted({token for token in ids if 0 <= token < rows})):
+        return found
+    raise UserError("neither model nor tokenizer names an end token that the model can give")
 
 
 @contextmanager
@@ -210,36 +219,3 @@ def _loading(name: str) -> Iterator[None]:
         is_here = Path(name).is_dir() or name == TINY
         here = "" if is_here else "no such directory, and as a hub id it "
         raise UserError(f"--model {name}: {here}cannot be loaded ({reason})") from None
-
-
-def _check_tokenizer(tokenizer: Any) -> None:
-    """Raise UserError for a tokenizer that encodes no text, as one without its files."""
-    kept = set(tokenizer.encode(_TEXT, add_special_tokens=False)) - {tokenizer.unk_token_id}
-    if not kept or not tokenizer.decode(sorted(kept), skip_special_tokens=True).strip():
-        raise UserError("its tokenizer keeps nothing of a text; is tokenizer.json missing?")
-
-
-def _stop_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
-    """Return every named end token that can be sampled. Raises UserError if there is none."""
-    rows = model.get_output_embeddings().weight.shape[0]
-    ids: set[int] = set()
-    for named in (
-        model.generation_config.eos_token_id,
-        model.config.get_text_config().eos_token_id,
-        tokenizer.eos_token_id,
-    ):
-        listed = named if isinstance(named, list) else [] if named is None else [named]
-        for token in listed:
-            if not isinstance(token, int) or isinstance(token, bool):
-                raise UserError(f"eos_token_id must be a number or a list of them, not {token!r}")
-            ids.add(token)
-    if found := tuple(sorted(token for token in ids if 0 <= token < rows)):
-        return found
-    raise UserError("neither model nor tokenizer names an end token that the model can give")
-
-
-def _keep_only_ids(model: Any) -> None:
-    """Drop published generation settings: they are not used here, and some cannot be saved."""
-    given = model.generation_config
-    ids = ("eos_token_id", "pad_token_id", "bos_token_id")
-    model.generation_config = type(given)(**{name: getattr(given, name, None) for name in ids})

@@ -100,11 +100,6 @@ def described_model(config: Any) -> Any:
         )
 
 
-def parameter_count(config: Any) -> int:
-    """Count the parameters of the model that the configuration describes."""
-    return int(described_model(config).num_parameters())
-
-
 def check_settings(directory: Path) -> None:
     """Raise UserError, before anything is built, for an impossible configuration, generation
     settings that cannot be read (transformers would drop them), a tokenizer that lies elsewhere."""
@@ -133,13 +128,20 @@ def check_files(directory: Path) -> None:
         if path.suffix not in _WEIGHTS and status.st_size > _LONGEST_FILE:
             raise UserError(f"{path.name} is larger than {_LONGEST_FILE >> 20} MB")
         if path.name.endswith(".index.json"):
-            _check_index(path)
+            names = read_object(path).get("weight_map")
+            if not isinstance(names, dict):
+                raise UserError(f"{path.name}: it has no weight_map of file names")
+            for name in names.values():
+                if not isinstance(name, str) or name != Path(name).name:
+                    raise UserError(
+                        f"{path.name} names {name!r:.80}, which is not a file beside it"
+                    )
 
 
 def check_weights(directory: Path, config: Any) -> None:
     """Raise UserError if the configuration describes far more weights than the files can hold."""
     held = sum(path.stat().st_size for path in directory.iterdir() if path.suffix in _WEIGHTS)
-    described = parameter_count(config)
+    described = described_model(config).num_parameters()
     if held and described > _PARAMETERS_PER_BYTE * held:
         raise UserError(
             f"config.json describes {described:,} parameters, but the files of weights have only "
@@ -170,12 +172,3 @@ def read_object(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict) or is_too_deep(found):
         raise UserError(f"{path.name} is not a JSON object")
     return found
-
-
-def _check_index(path: Path) -> None:
-    names = read_object(path).get("weight_map")
-    if not isinstance(names, dict):
-        raise UserError(f"{path.name}: it has no weight_map of file names")
-    for name in names.values():
-        if not isinstance(name, str) or name != Path(name).name:
-            raise UserError(f"{path.name} names {name!r:.80}, which is not a file beside it")

@@ -1,12 +1,10 @@
 """LoRA: what is merged is what is trained, without it the model is as before, and files keep it."""
 
-import json
 from copy import deepcopy
 
 import pytest
 import torch
 from conftest import random_model
-from safetensors.torch import load_file, save_file
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.model.adapter import (
@@ -147,24 +145,6 @@ def test_peft_reads_the_files(tmp_path):
     save(model, tmp_path)
     theirs = peft.PeftModel.from_pretrained(random_model(), tmp_path)
     torch.testing.assert_close(logits(theirs), logits(model))
-
-
-@pytest.mark.parametrize(
-    ("setting", "value"),
-    [("use_dora", True), ("use_rslora", True), ("alpha_pattern", {"q_proj": 1}), (None, None)],
-)
-def test_an_adapter_that_means_more_than_its_matrices_is_refused(setting, value, tmp_path):
-    save(adapted(dtype=torch.float32), tmp_path)
-    if setting:
-        path = tmp_path / "adapter_config.json"
-        path.write_text(json.dumps(json.loads(path.read_text()) | {setting: value}))
-    else:
-        path = tmp_path / "adapter_model.safetensors"
-        save_file(load_file(path) | {"base_model.model.lm_head.weight": torch.zeros(2, 2)}, path)
-    with pytest.raises(
-        UserError, match=f"more than one pair of matrices a layer .*{setting or 'lm_head'}"
-    ):
-        merge(random_model(), tmp_path)
 
 
 def test_an_adapter_of_another_model_is_refused(tmp_path):

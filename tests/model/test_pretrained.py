@@ -12,9 +12,9 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.model.pretrained import (
     check_files,
     check_settings,
+    described_model,
     from_pretrained,
     model_from_pretrained,
-    parameter_count,
 )
 
 PACKAGE = Path(rlvr_cli.__file__).parent
@@ -81,7 +81,7 @@ def test_the_door_says_no_and_passes_the_rest_on():
 def test_tied_weights_are_not_missing():
     model = model_from_pretrained(AutoModelForCausalLM, TINY)
     assert model.get_output_embeddings().weight is model.get_input_embeddings().weight
-    assert parameter_count(model.config) == model.num_parameters()
+    assert described_model(model.config).num_parameters() == model.num_parameters()
 
 
 def test_an_attention_of_the_hub_is_not_asked_for(monkeypatch):
@@ -91,7 +91,7 @@ def test_an_attention_of_the_hub_is_not_asked_for(monkeypatch):
     asked = []
     monkeypatch.setattr(modeling_utils, "is_kernel", lambda name: asked.append(name) or False)
     config = Qwen2Config.from_pretrained(TINY, attn_implementation="evil/kernel")
-    assert parameter_count(config) > 0
+    assert described_model(config).num_parameters() > 0
     assert "evil/kernel" not in asked
 
 

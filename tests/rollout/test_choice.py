@@ -7,7 +7,7 @@ import pytest
 from conftest import random_model
 
 from rlvr_cli.core.errors import EngineError, UserError
-from rlvr_cli.model.pretrained import parameter_count
+from rlvr_cli.model.pretrained import described_model
 from rlvr_cli.rollout.plan import Choice, choose
 from rlvr_cli.training.update import check_agreement
 
@@ -49,7 +49,7 @@ def test_vllm_that_is_missing_or_untested_is_refused(version, message):
 @pytest.mark.parametrize("family", ["qwen2-tied", "qwen2-untied", "gpt-neox"])
 def test_parameters_are_counted_without_weights(family):
     model = random_model(family)
-    assert parameter_count(model.config) == model.num_parameters()
+    assert described_model(model.config).num_parameters() == model.num_parameters()
 
 
 def test_engine_and_trainer_that_disagree_stop_the_run():
