@@ -2,12 +2,11 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
 import torch
 
-from rlvr_cli.algorithm.choices import Algorithm
+from rlvr_cli.algorithm.choices import Advantage, Algorithm
 from rlvr_cli.algorithm.kl import ESTIMATORS
 from rlvr_cli.algorithm.samples import Samples
 
@@ -92,58 +91,45 @@ def of_highest_entropy(
     return advantages * (entropy >= threshold)
 
 
-@dataclass(frozen=True)
-class AdvantageInputs:
-    """The rewards, values and mask of one batch of B responses."""
-
-    rewards: torch.Tensor
-    """[B, T]: the response's own on its last token, the KL penalty on every token; padding 0."""
-    mask: torch.Tensor
-    """[B, T]."""
-    group: torch.Tensor
-    """[B]: equal numbers for responses to one prompt that were sampled together."""
-    values: torch.Tensor
-    """[B, T], zeros where there is no critic."""
-    end_values: torch.Tensor
-    """[B]: V after the last token."""
-    is_correct: torch.Tensor
-    """[B]: whether the verdict is `correct`, whatever the reward."""
+GROUP_ADVANTAGES: dict[str, Callable[..., torch.Tensor]] = {
+    "group_normalized": group_normalized,
+    "group_centered": group_centered,
+    "leave_one_out": leave_one_out,
+}
+"""[G] advantages of the responses to one prompt, from their rewards and the cells of the kind."""
 
 
-def _of_groups(
-    inputs: AdvantageInputs, formula: Callable[[torch.Tensor], torch.Tensor]
-) -> torch.Tensor:
-    """Apply `formula` to the responses' total rewards, group by group; equal for all tokens. Raises
-    ValueError for a group of one, which has no baseline."""
-    totals = inputs.rewards.sum(1)
-    advantages = torch.zeros_like(totals)
-    for number in inputs.group.unique():
-        members = inputs.group == number
-        if members.sum() < 2:
-            raise ValueError("a group of one has no advantage: sample at least two a prompt")
-        advantages[members] = formula(totals[members])
-    return advantages[:, None] * inputs.mask
-
-
-def _batch_baseline(inputs: AdvantageInputs, gamma: float) -> torch.Tensor:
+def _batch_baseline(rewards: torch.Tensor, samples: Samples, gamma: float) -> torch.Tensor:
     """Compute reward-to-go minus its mean over all tokens. REINFORCE++, arXiv:2501.03262, eq. 7."""
-    returns = reward_to_go(inputs.rewards, gamma) * inputs.mask
-    return (returns - returns.sum() / inputs.mask.sum().clamp_min(1)) * inputs.mask
+    returns = reward_to_go(rewards, gamma) * samples.mask
+    return (returns - returns.sum() / samples.mask.sum().clamp_min(1)) * samples.mask
 
 
-ADVANTAGES: dict[str, Callable[..., torch.Tensor]] = {
-    "gae": lambda i, gamma, lam: gae(i.rewards, i.values, i.end_values, i.mask, gamma, lam),
-    "group_normalized": lambda i, deviation: _of_groups(
-        i, lambda rewards_G: group_normalized(rewards_G, deviation)
+TOKEN_ADVANTAGES: dict[str, Callable[..., torch.Tensor]] = {
+    "gae": lambda rewards, s, gamma, lam: gae(
+        rewards, s.column("old_values"), s.end_value.double(), s.mask, gamma, lam
     ),
-    "group_centered": lambda i: _of_groups(i, group_centered),
-    "leave_one_out": lambda i: _of_groups(i, leave_one_out),
-    "right_only": lambda i: i.is_correct[:, None] * i.mask,
-    "one": lambda i: i.mask.clone(),
-    "return": lambda i, gamma: reward_to_go(i.rewards, gamma) * i.mask,
+    "right_only": lambda rewards, s: s.is_correct[:, None] * s.mask,
+    "one": lambda rewards, s: s.mask.clone(),
+    "return": lambda rewards, s, gamma: reward_to_go(rewards, gamma) * s.mask,
     "batch_baseline": _batch_baseline,
 }
-"""[B, T] advantages of a whole batch, from its AdvantageInputs and the cells of the kind."""
+"""[B, T] advantages of a batch, from its rewards [B, T], its other columns and the cells."""
+
+
+def advantages_of(rewards: torch.Tensor, samples: Samples, advantage: Advantage) -> torch.Tensor:
+    """Compute the advantages of a batch, [B, T], by the kind and its cells: of a group from the
+    responses' total rewards, equal for all tokens. Raises ValueError for a group of one."""
+    kind, cells, totals = advantage.kind, advantage.cells, rewards.sum(1)
+    if kind in TOKEN_ADVANTAGES:
+        return TOKEN_ADVANTAGES[kind](rewards, samples, **cells)
+    found = torch.zeros_like(totals)
+    for number in samples.group.unique():
+        members = samples.group == number
+        if members.sum() < 2:
+            raise ValueError("a group of one has no advantage: sample at least two a prompt")
+        found[members] = GROUP_ADVANTAGES[kind](totals[members], **cells)
+    return found[:, None] * samples.mask
 
 
 def with_advantages(samples: Samples, algo: Algorithm, kl_coef: float) -> Samples:
@@ -156,23 +142,15 @@ def with_advantages(samples: Samples, algo: Algorithm, kl_coef: float) -> Sample
     if algo.kl is not None and algo.kl.place == "reward":
         old, reference = samples.column("old_logprobs"), samples.column("ref_logprobs")
         rewards += -kl_coef * ESTIMATORS[algo.kl.kind](old, reference)
-    end = samples.end_value
-    inputs = AdvantageInputs(
-        rewards=rewards.scatter_add(1, ends, samples.reward[:, None]),
-        mask=samples.mask,
-        group=samples.group,
-        values=samples.column("old_values"),
-        end_values=torch.zeros_like(samples.reward) if end is None else end.double(),
-        is_correct=samples.is_correct,
-    )
-    advantages = ADVANTAGES[algo.advantage.kind](inputs, **algo.advantage.cells)
-    samples.returns = advantages + inputs.values if algo.critic else None
+    rewards = rewards.scatter_add(1, ends, samples.reward[:, None])
+    advantages = advantages_of(rewards, samples, algo.advantage)
+    samples.returns = advantages + samples.column("old_values") if algo.critic else None
     stays = torch.ones(len(samples), dtype=torch.bool)
     if algo.masks_cut_off:
         stays &= ~samples.is_cut_off
     if algo.advantage.is_likelihood:
         stays &= advantages.any(1)
-    mask = inputs.mask * stays[:, None]
+    mask = samples.mask * stays[:, None]
     if algo.whiten:
         advantages = whiten(advantages, mask)
     if algo.top_entropy is not None:

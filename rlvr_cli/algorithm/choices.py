@@ -1,6 +1,6 @@
 """The choices that make an algorithm, and the table of presets.
 
-A kind names a component (`advantage.ADVANTAGES`, `objective.SURROGATES`, `kl.ESTIMATORS`, …) and
+A kind names a component (`advantage.TOKEN_ADVANTAGES`, `objective.SURROGATES`, …) and
 has the cells that the component takes, so that a cell without a meaning cannot be written. To add
 one: the function there, and its class here. What is left of contradictions is refused by name.
 """
@@ -377,16 +377,12 @@ ALGORITHMS: dict[str, Algorithm] = {
 every choice by the name of another kind, `--set algorithm.surrogate=cispo`."""
 
 
-def without_ratio(name: str, algo: Algorithm) -> str | None:
-    """Say that the surrogate's ratio does nothing, and which other rows then do the same; None
-    where it matters: with several updates a batch, or groups carried over."""
+def without_ratio(algo: Algorithm) -> str | None:
+    """Say that the surrogate's ratio does nothing; None where it matters: with several updates a
+    batch, or groups carried over."""
     if algo.updates > 1 or algo.filter is not None or algo.surrogate.kind == "policy_gradient":
         return None
-    once = {"surrogate": Clip(), "epochs": 1, "mini_batches": 1, "target_kl": None}
-    rows = {row: one.model_copy(update=once) for row, one in ALGORITHMS.items() if row != name}
-    same = [row for row, other in rows.items() if other == algo.model_copy(update=once)]
-    others = f" and the run does what {', '.join(same)} would" if same else ""
     return (
-        f"one update a batch: every ratio is 1, so {algo.surrogate.kind} is policy_gradient"
-        f"{others}; algorithm.mini_batches or epochs make it differ"
+        f"one update a batch: every ratio is 1, so {algo.surrogate.kind} is policy_gradient; "
+        "algorithm.mini_batches or epochs make it differ"
     )

@@ -180,7 +180,7 @@ def _announce(
     display.say("problems", f"{count}{taken}")
     cells = (f"{name} {old} -> {new}" for name, (old, new) in changed_cells(config).items())
     display.say("algorithm", f"{config.algo}: {algo}; changed: {', '.join(cells) or 'nothing'}")
-    if note := without_ratio(config.algo, algo):
+    if note := without_ratio(algo):
         display.say("", note)
     drawn, responses = f"problems x {rollout.samples} samples", rollout.prompts * rollout.samples
     if algo.reads_responses:

@@ -38,7 +38,7 @@ from rlvr_cli.runs.checkpoint import (
 from rlvr_cli.runs.guards import MORE_SIGNAL, check
 from rlvr_cli.runs.run_dir import Run
 from rlvr_cli.runs.track import Mirrors
-from rlvr_cli.training.throughput import run_throughput
+from rlvr_cli.training.record import run_throughput
 from rlvr_cli.training.trainer import Trainer
 
 _SAVING_SHARE = 0.05

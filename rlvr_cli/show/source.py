@@ -92,7 +92,7 @@ class ShownGroup:
             return {}
         import torch
 
-        from rlvr_cli.algorithm.advantage import ADVANTAGES, AdvantageInputs
+        from rlvr_cli.algorithm.advantage import GROUP_ADVANTAGES
         from rlvr_cli.algorithm.reward import shaped_reward
 
         algo, limit = self.config.algorithm, self.config.rollout.max_tokens
@@ -100,11 +100,9 @@ class ShownGroup:
         paid = {one.sample: shaped_reward(one, algo, limit) for one in judged}
         found: dict[int, float] = {}
         if algo.advantage.needs_group and not (algo.whiten or algo.rewards_kl) and len(judged) > 1:
-            rewards = torch.tensor([[value] for value in paid.values()], dtype=torch.float64)
-            zeros = torch.zeros_like(rewards)  # one token a response: n_tokens is only a claim
-            none = zeros[:, 0]
-            inputs = AdvantageInputs(rewards, zeros + 1, none, zeros, none, none > 0)
-            values = ADVANTAGES[algo.advantage.kind](inputs, **algo.advantage.cells)[:, 0].tolist()
+            rewards = torch.tensor(list(paid.values()), dtype=torch.float64)
+            formula = GROUP_ADVANTAGES[algo.advantage.kind]
+            values = formula(rewards, **algo.advantage.cells).tolist()
             found = {
                 one.sample: value
                 for one, value in zip(judged, values, strict=True)

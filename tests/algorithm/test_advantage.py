@@ -3,14 +3,15 @@
 import itertools
 import math
 import random
-from dataclasses import replace
 
 import pytest
 import torch
+from small_samples import Row, samples_of
 
 from rlvr_cli.algorithm.advantage import (
-    ADVANTAGES,
-    AdvantageInputs,
+    GROUP_ADVANTAGES,
+    TOKEN_ADVANTAGES,
+    advantages_of,
     gae,
     group_centered,
     group_normalized,
@@ -19,14 +20,24 @@ from rlvr_cli.algorithm.advantage import (
     reward_to_go,
     whiten,
 )
+from rlvr_cli.algorithm.choices import Gae, GroupBaseline, GroupNormalized, Likelihood, Return
+from rlvr_cli.algorithm.samples import Samples
 
 GAMMA, LAM = 0.97, 0.9
-CELLS = {
-    "gae": {"gamma": GAMMA, "lam": LAM},
-    "group_normalized": {"deviation": "sample"},
-    "return": {"gamma": GAMMA},
-    "batch_baseline": {"gamma": GAMMA},
+ADVANTAGES = {
+    "gae": Gae(gamma=GAMMA, lam=LAM),
+    "group_normalized": GroupNormalized(),
+    "group_centered": GroupBaseline(kind="group_centered"),
+    "leave_one_out": GroupBaseline(kind="leave_one_out"),
+    "return": Return(kind="return", gamma=GAMMA),
+    "batch_baseline": Return(kind="batch_baseline", gamma=GAMMA),
+    "right_only": Likelihood(kind="right_only"),
+    "one": Likelihood(kind="one"),
 }
+
+
+def test_every_kind_is_looked_at():
+    assert ADVANTAGES.keys() == (GROUP_ADVANTAGES | TOKEN_ADVANTAGES).keys()
 
 
 def tensor(*values: float) -> torch.Tensor:
@@ -60,18 +71,18 @@ def test_group_centered_and_leave_one_out():
 
 @pytest.mark.parametrize("name", ["group_normalized", "group_centered", "leave_one_out"])
 def test_a_group_of_one_is_an_error(name):
-    batch = make_inputs()
-    alone = replace(batch, group=torch.tensor([0, 1, 0, 1, 2]))
+    rewards, batch = make_batch()
+    batch.group = torch.tensor([0, 1, 0, 1, 2])
     with pytest.raises(ValueError, match="group of one"):
-        advantages_of(name, alone)
+        advantages_of(rewards, batch, ADVANTAGES[name])
 
 
 def test_reward_to_go_discounts_what_is_to_come():
     assert reward_to_go(tensor(1, 0, 4)[None], 0.5).tolist() == [[2.0, 2.0, 4.0]]
 
 
-def make_inputs(seed: int = 0, extra: int = 0) -> AdvantageInputs:
-    """Five responses of 1 to 6 tokens in two groups, `extra` columns of padding."""
+def make_batch(seed: int = 0, extra: int = 0) -> tuple[torch.Tensor, Samples]:
+    """Rewards, and five responses of 1 to 6 tokens in two groups, `extra` columns of padding."""
     rng = random.Random(seed)
     lengths = [1, 6, 3, 4, 2]
     rewards, values, mask = torch.zeros(3, 5, 6 + extra, dtype=torch.float64)
@@ -79,27 +90,25 @@ def make_inputs(seed: int = 0, extra: int = 0) -> AdvantageInputs:
         mask[row, :length] = 1
         for t in range(length):
             rewards[row, t], values[row, t] = rng.gauss(0, 1), rng.gauss(0, 1)
-    end_values = tensor(0, 0.7, 0, -0.4, 0)
     group, is_correct = torch.tensor([[0, 1, 0, 1, 1], [1, 0, 1, 1, 0]])
-    return AdvantageInputs(rewards, mask, group, values, end_values, is_correct)
+    samples = samples_of([Row([2], [3] * length) for length in lengths])
+    samples.mask, samples.old_values, samples.group = mask, values, group
+    samples.is_correct, samples.end_value = is_correct, tensor(0, 0.7, 0, -0.4, 0)
+    return rewards, samples
 
 
-def rows_of(batch: AdvantageInputs):
+def rows_of(rewards: torch.Tensor, samples: Samples):
     """(rewards, values with the end's) of each response as plain lists."""
-    for row, length in enumerate(batch.mask.sum(1).int().tolist()):
-        rewards = batch.rewards[row, :length].tolist()
-        yield rewards, [*batch.values[row, :length].tolist(), float(batch.end_values[row])]
-
-
-def advantages_of(name: str, batch: AdvantageInputs) -> torch.Tensor:
-    return ADVANTAGES[name](batch, **CELLS.get(name, {}))
+    for row, length in enumerate(samples.mask.sum(1).int().tolist()):
+        values = [*samples.old_values[row, :length].tolist(), float(samples.end_value[row])]
+        yield rewards[row, :length].tolist(), values
 
 
 def test_the_three_forms_of_gae_are_equal():
     gamma, lam = GAMMA, LAM
-    batch = make_inputs()
-    found = gae(batch.rewards, batch.values, batch.end_values, batch.mask, gamma, lam)
-    for row, (rewards, values) in enumerate(rows_of(batch)):
+    all_rewards, batch = make_batch()
+    found = gae(all_rewards, batch.old_values, batch.end_value, batch.mask, gamma, lam)
+    for row, (rewards, values) in enumerate(rows_of(all_rewards, batch)):
         T = len(rewards)
         delta = [rewards[t] + gamma * values[t + 1] - values[t] for t in range(T)]
         recursive = 0.0
@@ -136,15 +145,15 @@ def test_the_weights_of_gae_at_lambda_0_9():
 
 
 def test_gae_at_lambda_one_is_the_return_minus_the_value():
-    batch = make_inputs()
-    found = gae(batch.rewards, batch.values, torch.zeros(5).double(), batch.mask, 0.97, 1.0)
-    expected = (reward_to_go(batch.rewards, 0.97) - batch.values) * batch.mask
+    rewards, batch = make_batch()
+    found = gae(rewards, batch.old_values, torch.zeros(5).double(), batch.mask, 0.97, 1.0)
+    expected = (reward_to_go(rewards, 0.97) - batch.old_values) * batch.mask
     torch.testing.assert_close(found, expected, atol=1e-12, rtol=0)
 
 
-def slow(name: str, batch: AdvantageInputs) -> list[list[float]]:
+def slow(name: str, rewards: torch.Tensor, batch: Samples) -> list[list[float]]:
     """Every advantage as a loop over responses and tokens."""
-    responses = list(rows_of(batch))
+    responses = list(rows_of(rewards, batch))
     totals = [sum(rewards) for rewards, _ in responses]
     groups = batch.group.tolist()
     go = []
@@ -182,21 +191,22 @@ def slow(name: str, batch: AdvantageInputs) -> list[list[float]]:
 
 @pytest.mark.parametrize("name", ADVANTAGES)
 def test_every_advantage_equals_its_loop(name):
-    batch = make_inputs()
-    found = advantages_of(name, batch)
-    for row, expected in enumerate(slow(name, batch)):
+    rewards, batch = make_batch()
+    found = advantages_of(rewards, batch, ADVANTAGES[name])
+    for row, expected in enumerate(slow(name, rewards, batch)):
         assert found[row, : len(expected)].tolist() == pytest.approx(expected, abs=1e-10)
         assert bool((found[row, len(expected) :] == 0).all())
 
 
 @pytest.mark.parametrize("name", ADVANTAGES)
 def test_padding_and_order_change_no_advantage(name):
-    batch, padded = make_inputs(), make_inputs(extra=5)
-    found = advantages_of(name, batch)
-    torch.testing.assert_close(advantages_of(name, padded)[:, :6], found, atol=1e-12, rtol=0)
-    order = torch.tensor([3, 0, 4, 1, 2])
-    shuffled = AdvantageInputs(*(value[order] for value in vars(batch).values()))
-    torch.testing.assert_close(advantages_of(name, shuffled), found[order], atol=1e-12, rtol=0)
+    (rewards, batch), kind = make_batch(), ADVANTAGES[name]
+    found = advantages_of(rewards, batch, kind)
+    padded = advantages_of(*make_batch(extra=5), kind)
+    torch.testing.assert_close(padded[:, :6], found, atol=1e-12, rtol=0)
+    order = [3, 0, 4, 1, 2]
+    shuffled = advantages_of(rewards[order], batch.only(order), kind)
+    torch.testing.assert_close(shuffled, found[order], atol=1e-12, rtol=0)
 
 
 def test_whitening_counts_the_mask_alone():

@@ -5,7 +5,7 @@ from typing import get_args
 
 import pytest
 
-from rlvr_cli.algorithm.advantage import ADVANTAGES
+from rlvr_cli.algorithm.advantage import GROUP_ADVANTAGES, TOKEN_ADVANTAGES
 from rlvr_cli.algorithm.choices import KL, Algorithm
 from rlvr_cli.algorithm.kl import CONTROLS, ESTIMATORS
 from rlvr_cli.algorithm.objective import AGGREGATIONS, IMPORTANCE_CORRECTIONS, SURROGATES
@@ -15,7 +15,7 @@ from rlvr_cli.core.settings import kinds
 @pytest.mark.parametrize(
     ("section", "field", "table"),
     [
-        (Algorithm, "advantage", ADVANTAGES),
+        (Algorithm, "advantage", GROUP_ADVANTAGES | TOKEN_ADVANTAGES),
         (Algorithm, "surrogate", SURROGATES),
         (Algorithm, "importance_correction", IMPORTANCE_CORRECTIONS),
         (Algorithm, "kl", ESTIMATORS),
@@ -33,12 +33,13 @@ def test_every_aggregation_has_a_formula():
 @pytest.mark.parametrize(
     ("field", "table"),
     [
-        ("advantage", ADVANTAGES),
+        ("advantage", GROUP_ADVANTAGES | TOKEN_ADVANTAGES),
         ("surrogate", SURROGATES),
         ("importance_correction", IMPORTANCE_CORRECTIONS),
     ],
 )
 def test_a_component_takes_just_the_cells_of_its_kind(field, table):
     for kind, choice in kinds(Algorithm.model_fields[field].annotation).items():
-        taken = list(inspect.signature(table[kind]).parameters)[1:]
+        given = 2 if kind in TOKEN_ADVANTAGES else 1  # rewards and batch, or one thing
+        taken = list(inspect.signature(table[kind]).parameters)[given:]
         assert taken == list(choice.model_construct(kind=kind).cells), kind

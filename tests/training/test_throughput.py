@@ -6,8 +6,8 @@ from small_groups import LATE, RIGHT, WRONG, made_group
 
 from rlvr_cli.algorithm.choices import ALGORITHMS
 from rlvr_cli.algorithm.group_filter import Batch
-from rlvr_cli.training import throughput as module
-from rlvr_cli.training.throughput import (
+from rlvr_cli.training import record as module
+from rlvr_cli.training.record import (
     peak_flops,
     run_throughput,
     step_throughput,
