@@ -159,7 +159,7 @@ class LiveResponse:
         self.token_ids: list[int] = []
         self.shown = ""
 
-    def __call__(self, prompt: int, sample: int, token_id: int) -> None:
+    def __call__(self, token_id: int) -> None:
         """Print what the token adds, once its characters are whole."""
         self.token_ids.append(token_id)
         text = self.decode(self.token_ids)

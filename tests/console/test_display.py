@@ -105,12 +105,12 @@ def test_a_response_is_shown_as_its_characters_become_whole(capsys):
     whole = live.console.print
     live.console.print = lambda text, end: (styles.append(str(text.style)), whole(text, end=end))
     for token in pieces:
-        live(0, 0, token)
+        live(token)
     assert capsys.readouterr().out == "<think>a\ufffd</think>bé"
     assert styles == ["dim"] * 4 + ["bold"] * 2
     opened = LiveResponse(lambda ids: "x" * len(ids), think_open=True)
     opened.console.print = lambda text, end: styles.append(str(text.style))
-    opened(0, 0, 1)
+    opened(1)
     assert styles[-1] == "dim"
 
 

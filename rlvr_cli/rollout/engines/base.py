@@ -7,8 +7,8 @@ import torch
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Completion, SamplingParams
 
-Listener = Callable[[int, int, int], None]
-"""A callback for every token as it is drawn: (prompt index, sample, token id)."""
+Listener = Callable[[int], None]
+"""A callback for every token id as it is drawn, where one response is asked for."""
 
 
 class Engine:

@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from unittest.mock import patch
 
 import torch
@@ -74,10 +73,8 @@ class TransformersEngine(Engine):
             for first in range(0, params.samples, rows):
                 part = replace(params, samples=min(rows, params.samples - first))
                 part_seeds = [seeds[p] + first for p in batch]
-                hear = partial(_hear, listener, batch, first) if listener else None
-                for place, completions in self._decode(
-                    [prompts[p] for p in batch], part, part_seeds, hear
-                ):
+                asked = [prompts[p] for p in batch]
+                for place, completions in self._decode(asked, part, part_seeds, listener):
                     p = batch[place]
                     found[p] += completions
                     if len(found[p]) == params.samples:
@@ -186,10 +183,3 @@ class TransformersEngine(Engine):
             use_cache=True,
         )
         return output.logits[:, -1, : self.vocab_size]
-
-
-def _hear(
-    listener: Listener, batch: Sequence[int], first: int, place: int, sample: int, token: int
-) -> None:
-    """Tell a token by the prompt's own number and that of the response in its whole group."""
-    listener(batch[place], first + sample, token)

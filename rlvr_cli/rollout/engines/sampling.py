@@ -84,10 +84,10 @@ class Drawn:
         for row, token, logprob in zip(row_B.tolist(), token_B.tolist(), logprobs, strict=True):
             self.token_ids[row].append(token)
             self.logprobs[row].append(logprob)
-            p, sample = divmod(row, self.samples)
             if self.listener is not None:
-                self.listener(p, sample, token)
+                self.listener(token)
             if token in self.stop_ids or len(self.token_ids[row]) == self.max_tokens:
+                p = row // self.samples
                 self.unfinished[p] -= 1
                 if not self.unfinished[p]:
                     finished.append(p)

@@ -6,7 +6,6 @@ import os
 import random
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -127,18 +126,17 @@ class VllmEngine(Engine):
             use_tqdm=False,
         )
         index = {request.rsplit("-", 1)[0]: p for p, request in enumerate(requests)}
-        heard: Counter[tuple[int, int]] = Counter()
+        heard = 0
         try:
             while index:
                 for output in core.step():
-                    p = index[output.request_id]
                     if listener is not None:
-                        for one in output.outputs:  # each has all of its tokens so far
-                            for token in one.token_ids[heard[p, one.index] :]:
-                                listener(p, one.index, token)
-                            heard[p, one.index] = len(one.token_ids)
+                        tokens = output.outputs[0].token_ids  # all of the response so far
+                        for token in tokens[heard:]:
+                            listener(token)
+                        heard = len(tokens)
                     if output.finished:
-                        del index[output.request_id]
+                        p = index.pop(output.request_id)
                         group = [_completion(one, params.temperature) for one in output.outputs]
                         yield p, group if len(group) == params.samples else group * params.samples
         finally:
