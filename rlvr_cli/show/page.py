@@ -45,27 +45,19 @@ def write_page(sources: Sequence[Source], path: Path, display: Display) -> None:
 
 
 def page(sources: Sequence[Source]) -> str:
-    """Return the page of runs or results."""
+    """Return the page of runs or results: the files of the page, which its policy allows by their
+    checksums, and the data."""
     names = (*_STYLES, *_SCRIPTS, "page.html", "LICENSE-uPlot")
-    parts = {name: (_FILES / name).read_text(encoding="utf-8") for name in names}
+    filled = {name: (_FILES / name).read_text(encoding="utf-8") for name in names}
     data = json.dumps(page_data(sources), separators=(",", ":"), allow_nan=False)
     for character in "<>&":
         data = data.replace(character, f"\\u{ord(character):04x}")
-    sums = {name: hashlib.sha256(text.encode()).digest() for name, text in parts.items()}
-    allowed = {name: f"'sha256-{base64.b64encode(one).decode()}'" for name, one in sums.items()}
-    scripts = "".join(f"<script>{parts[name]}</script>\n" for name in _SCRIPTS)
-    filled = {
-        "SCRIPTS": " ".join(allowed[name] for name in _SCRIPTS),
-        "STYLES": " ".join(allowed[name] for name in _STYLES),
-        "TITLE": html.escape(
-            printable("rlvr: " + ", ".join(str(source.path) for source in sources))
-        ),
-        "STYLE": "".join(f"<style>{parts[name]}</style>\n" for name in _STYLES),
-        "SCRIPT": f"<!-- uPlot: {parts['LICENSE-uPlot']} -->\n{scripts}",
-        "DATA": data,
-    }
-    named = re.compile("@(SCRIPTS?|STYLES?|TITLE|DATA)")
-    return named.sub(lambda found: filled[found[1]], parts["page.html"])
+    title = printable("rlvr: " + ", ".join(str(source.path) for source in sources))
+    filled |= {"title": html.escape(title), "data": data}
+    for kind, files in (("styles", _STYLES), ("scripts", _SCRIPTS)):
+        sums = (hashlib.sha256(filled[name].encode()).digest() for name in files)
+        filled[kind] = " ".join(f"'sha256-{base64.b64encode(one).decode()}'" for one in sums)
+    return re.sub(r"@\{(.+?)\}", lambda found: filled[found[1]], filled["page.html"])
 
 
 class _Kept:
