@@ -92,7 +92,9 @@ def eval_(configs: Sequence[Config], asked: ReportOptions, display: Display) -> 
                     else:
                         done = directory.unfinished(names[pair], how, params.samples)
                     with open_judge(asked.judge, format=form) as verifier:
-                        speed = _sample(prompts, params, pair, session, verifier, done, display)
+                        speed = _sample(
+                            prompts, params, problems.name, session, verifier, done, display
+                        )
                     if is_first():
                         rows = done.rows(prompt.problem.id for prompt in prompts)
                         judged = judged_problems(rows, equality.cluster)
@@ -104,15 +106,14 @@ def eval_(configs: Sequence[Config], asked: ReportOptions, display: Display) -> 
 def _sample(
     prompts: Sequence[Prompt],
     params: SamplingParams,
-    pair: tuple[str, str],
+    name: str,
     session: Session,
     verifier: Verifier,
     kept: PartialResult,
     display: Display,
 ) -> dict[str, float] | None:
-    """Sample and judge the problems of a model and set that an earlier command did not; return how
-    fast, if any were left. An interrupt says how many are done."""
-    model, name = pair
+    """Sample and judge the problems of the set that an earlier command did not; return how fast, if
+    any were left."""
     if kept.dropped:
         display.warn(
             f"{kept.path}: {plural(kept.dropped, 'line')} could not be read; what stood there is "
@@ -137,15 +138,7 @@ def _sample(
             bar.tick(f"pass@1 {measured(mean(shares))}")
             written += time.perf_counter() - before
 
-        try:
-            evaluate(sampler, prompts, params, session.plan.config.seed, on_group, done)
-        except KeyboardInterrupt:
-            if kept.path is None:
-                raise
-            raise KeyboardInterrupt(
-                f"kept {len(kept.rows_of)} of {len(prompts)} problems of {name} with {model}; give "
-                "the same command again to go on"
-            ) from None
+        evaluate(sampler, prompts, params, session.plan.config.seed, on_group, done)
     if not tokens:
         return None
     seconds = time.perf_counter() - started

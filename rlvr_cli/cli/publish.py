@@ -195,12 +195,6 @@ def _show(entry: dict[str, Any], name_model: bool, display: Display) -> None:
             f"({plural(entry['timeouts'], 'timeout')}, {entry['unparseable_golds']} with an "
             "unreadable gold answer); the figures leave them out"
         )
-    last, of_last = list(entry["pass@k"].items())[-1]
-    if (enough := tables.counted(of_last)) < entry["problems"]:
-        display.warn(
-            f"k = {last}: {enough} of {plural(entry['problems'], 'problem')} with that many judged "
-            "responses; the figures leave the others out"
-        )
 
 
 def _show_agreement(
