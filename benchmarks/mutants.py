@@ -64,6 +64,7 @@ ALSO = {
     "rlvr_cli/training/batch.py": [f"{_TRAINING}update.py"],
     "rlvr_cli/training/forward.py": [f"{_TRAINING}update.py"],
     "rlvr_cli/training/optimizer.py": [],
+    "rlvr_cli/training/state.py": [f"{_TRAINING}optimizer.py"],
     "rlvr_cli/training/record.py": [f"{_TRAINING}trainer.py"],
     "rlvr_cli/training/trainer.py": ["tests/runs/test_resume.py"],
     "rlvr_cli/training/update.py": [f"{_TRAINING}objective.py"],

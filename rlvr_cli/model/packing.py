@@ -41,12 +41,9 @@ class Layout:
     """[N]: the place of each packed token among the U L and then B T padded ones."""
     keys: torch.Tensor
     """Indices into the packed row: of each response in turn its prompt and itself."""
-    prompt_ends: torch.Tensor
-    """[U + 1], int32: where each prompt begins and the last one ends."""
-    response_ends: torch.Tensor
-    """[B + 1], likewise, from the first response on."""
-    key_ends: torch.Tensor
-    """[B + 1], likewise, into `keys`."""
+    ends: tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+    """int32: where each prompt begins and the last one ends [U + 1]; each response, from the first
+    one on [B + 1]; each response with its prompt, in `keys` [B + 1]."""
     start: int
     """Where the responses begin in the packed row."""
     longest: tuple[int, int, int]
@@ -98,24 +95,27 @@ def pack(
     sees_itself = torch.ones(T, T, dtype=torch.bool).tril().expand(len(responses), -1, -1)
     visible = torch.cat([sees_prompt, sees_itself], -1)[:, None]
     keys = torch.cat([prompt_index[prompt_of], response_index], 1)
-    positions: dict[str, Any] = {
-        "prompt_index": prompt_index,
-        "response_index": response_index,
-        "prompt_of": prompt_of,
-        "visible": torch.zeros_like(visible, dtype=like.dtype).masked_fill(~visible, -torch.inf),
-        "unpack": torch.cat([prompt_valid.flatten(), response_valid.flatten()]).nonzero()[:, 0],
-        "keys": keys[torch.cat([prompt_valid[prompt_of], response_valid], 1)],
-        "prompt_ends": F.pad(lengths.cumsum(0), (1, 0)).int(),
-        "response_ends": F.pad(kept.cumsum(0), (1, 0)).int(),
-        "key_ends": F.pad(both.cumsum(0), (1, 0)).int(),
-    }
-    placed = {name: tensor.to(like.device) for name, tensor in positions.items()}
+    device, seen = like.device, torch.cat([prompt_valid[prompt_of], response_valid], 1)
+    places = torch.cat([prompt_valid.flatten(), response_valid.flatten()]).nonzero()[:, 0]
+    bias = torch.zeros_like(visible, dtype=like.dtype).masked_fill(~visible, -torch.inf)
+    ends = [F.pad(n.cumsum(0), (1, 0)).int().to(device) for n in (lengths, kept, both)]
+    layout = Layout(
+        prompt_index=prompt_index.to(device),
+        response_index=response_index.to(device),
+        prompt_of=prompt_of.to(device),
+        visible=bias.to(device),
+        unpack=places.to(device),
+        keys=keys[seen].to(device),
+        ends=(ends[0], ends[1], ends[2]),
+        start=start,
+        longest=(L, int(kept.max()), int(both.max())),
+    )
     return ModelInputs(
-        input_ids=torch.tensor([flat], device=like.device),
-        position_ids=torch.cat([in_prompt, in_response])[None].to(like.device),
-        layout=Layout(**placed, start=start, longest=(L, int(kept.max()), int(both.max()))),
+        input_ids=torch.tensor([flat], device=device),
+        position_ids=torch.cat([in_prompt, in_response])[None].to(device),
+        layout=layout,
         attention_mask=None,
-        predicted_from=torch.cat([before, response_index[:, :-1]], 1).to(like.device),
+        predicted_from=torch.cat([before, response_index[:, :-1]], 1).to(device),
         response_ids=response_ids,
         mask=mask,
     )
@@ -200,14 +200,14 @@ def attention_of_runs(
     """Compute `packed_attention` in two calls of a kernel for runs of any length: prompts among
     themselves, then responses with their prompt and themselves, each causal from its end."""
     q, k, v = (tensor[0].transpose(0, 1).contiguous() for tensor in (query, key, value))
-    start, keys, prompts = layout.start, layout.keys, layout.prompt_ends
+    start, keys, (prompts, responses, both) = layout.start, layout.keys, layout.ends
     how = {"scale": scale, "window_size": (-1, 0), "enable_gqa": query.shape[1] != key.shape[1]}
     of_prompt, of_response, of_both = layout.longest
     of_prompts = (q[:start], k[:start], v[:start], prompts, prompts, of_prompt, of_prompt)
     found = [attend(*of_prompts, **how)]
     if of_response:
-        ends = layout.response_ends, layout.key_ends
-        found.append(attend(q[start:], k[keys], v[keys], *ends, of_response, of_both, **how))
+        of_responses = (q[start:], k[keys], v[keys], responses, both, of_response, of_both)
+        found.append(attend(*of_responses, **how))
     return torch.cat(found)[None]
 
 

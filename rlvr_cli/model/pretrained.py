@@ -104,13 +104,11 @@ def check_settings(directory: Path) -> None:
     """Raise UserError, before anything is built, for an impossible configuration, generation
     settings that cannot be read (transformers would drop them), a tokenizer that lies elsewhere."""
     _check_sizes(read_object(directory / "config.json"))
-    if (directory / "generation_config.json").exists():
-        read_object(directory / "generation_config.json")
-    if (directory / "tokenizer_config.json").exists():
-        settings = read_object(directory / "tokenizer_config.json")
+    for name in ("generation_config.json", "tokenizer_config.json"):
+        settings = read_object(directory / name) if (directory / name).exists() else {}
         for key in _FILES_OF_A_TOKENIZER:
             if isinstance(settings.get(key), str):
-                raise UserError(f"tokenizer_config.json: {key} must not name a file")
+                raise UserError(f"{name}: {key} must not name a file")
 
 
 def check_files(directory: Path) -> None:

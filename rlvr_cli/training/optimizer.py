@@ -7,8 +7,7 @@ import torch
 
 from rlvr_cli.config.sections import OptimConfig
 from rlvr_cli.core.libraries import library
-from rlvr_cli.ranks.group import is_shared, own_slice, spread
-from rlvr_cli.training.state import State, part
+from rlvr_cli.ranks.group import own_slice
 
 Parameters = Sequence[tuple[list[torch.nn.Parameter], float]]
 """Parameters and the peak of their learning rate, by group."""
@@ -35,62 +34,6 @@ def set_rates(optimizer: torch.optim.Optimizer, factor: float) -> None:
     for group in optimizer.param_groups:
         rate = group["peak"] * factor
         group["lr"] = torch.tensor(rate) if isinstance(group["lr"], torch.Tensor) else rate
-
-
-def optimizer_state(optimizer: torch.optim.Optimizer) -> State:
-    """Return moments by number of parameter."""
-    state = optimizer.state_dict()
-    tensors = {
-        f"optimizer.{number}.{name}": tensor
-        for number, moments in state["state"].items()
-        for name, tensor in _plain(moments).items()
-    }
-    groups = [group | {"lr": float(group["lr"])} for group in state["param_groups"]]
-    return State({"optimizer": groups}, tensors)
-
-
-def load_optimizer(optimizer: torch.optim.Optimizer, state: State) -> None:
-    """Load what `optimizer_state` returned, with the model's weights loaded before. Raises
-    ValueError if settings or shapes differ."""
-    groups: list[dict[str, Any]] = optimizer.param_groups
-    kept: list[dict[str, Any]] = state.values["optimizer"]
-    shapes = [[(group.keys(), len(group["params"])) for group in each] for each in (groups, kept)]
-    if shapes[0] != shapes[1]:
-        raise ValueError("the optimizer's settings are not those of this run")
-    parameters = [parameter for group in groups for parameter in group["params"]]
-    found: dict[int, dict[str, torch.Tensor]] = {}
-    for key, tensor in part("optimizer", state.tensors).items():
-        index, _, name = key.partition(".")
-        found.setdefault(int(index), {})[name] = tensor
-    # A step that moves nothing makes the moments, in whatever form this optimizer keeps them.
-    optimizer.state.clear()
-    for group in groups:
-        group["lr"] = 0 * group["lr"]
-    for number in found:
-        parameters[number].grad = torch.zeros_like(parameters[number])
-    optimizer.step()
-    optimizer.zero_grad()
-    for number, tensors in found.items():
-        moments = _plain(optimizer.state[parameters[number]])
-        if {k: t.shape for k, t in moments.items()} != {k: t.shape for k, t in tensors.items()}:
-            raise ValueError(f"optimizer.{number}: moments of another shape or kind")
-        for name, moment in moments.items():
-            moment.copy_(spread(tensors[name], moment))
-    for group, settings in zip(groups, kept, strict=True):
-        is_tensor, rate = isinstance(group["lr"], torch.Tensor), settings["lr"]
-        own = {"params": group["params"], "lr": torch.tensor(rate) if is_tensor else rate}
-        group.update(settings | own)
-
-
-def _plain(moments: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Return the moments of a parameter by their names, a quantized one as `NAME:PART` of each
-    tensor that it consists of."""
-    found: dict[str, torch.Tensor] = {}
-    for name, value in moments.items():
-        flatten = None if is_shared(value) else getattr(value, "__tensor_flatten__", None)
-        parts = flatten()[0] if flatten else []
-        found |= {f"{name}:{one}": getattr(value, one) for one in parts} or {name: value}
-    return found
 
 
 def rounded_at_random(exact: torch.Tensor, generator: torch.Generator) -> torch.Tensor:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from rlvr_cli.model.adapter import layers
-from rlvr_cli.ranks.group import spread
+from rlvr_cli.ranks.group import is_shared, spread
 
 
 @dataclass(frozen=True)
@@ -47,3 +47,59 @@ def part(name: str, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tens
     """Return the tensors called `NAME.…`, by the rest of their names."""
     prefix = f"{name}."
     return {key.removeprefix(prefix): t for key, t in tensors.items() if key.startswith(prefix)}
+
+
+def optimizer_state(optimizer: torch.optim.Optimizer) -> State:
+    """Return moments by number of parameter."""
+    state = optimizer.state_dict()
+    tensors = {
+        f"optimizer.{number}.{name}": tensor
+        for number, moments in state["state"].items()
+        for name, tensor in _plain(moments).items()
+    }
+    groups = [group | {"lr": float(group["lr"])} for group in state["param_groups"]]
+    return State({"optimizer": groups}, tensors)
+
+
+def load_optimizer(optimizer: torch.optim.Optimizer, state: State) -> None:
+    """Load what `optimizer_state` returned, with the model's weights loaded before. Raises
+    ValueError if settings or shapes differ."""
+    groups: list[dict[str, Any]] = optimizer.param_groups
+    kept: list[dict[str, Any]] = state.values["optimizer"]
+    shapes = [[(group.keys(), len(group["params"])) for group in each] for each in (groups, kept)]
+    if shapes[0] != shapes[1]:
+        raise ValueError("the optimizer's settings are not those of this run")
+    parameters = [parameter for group in groups for parameter in group["params"]]
+    found: dict[int, dict[str, torch.Tensor]] = {}
+    for key, tensor in part("optimizer", state.tensors).items():
+        index, _, name = key.partition(".")
+        found.setdefault(int(index), {})[name] = tensor
+    # A step that moves nothing makes the moments, in whatever form this optimizer keeps them.
+    optimizer.state.clear()
+    for group in groups:
+        group["lr"] = 0 * group["lr"]
+    for number in found:
+        parameters[number].grad = torch.zeros_like(parameters[number])
+    optimizer.step()
+    optimizer.zero_grad()
+    for number, tensors in found.items():
+        moments = _plain(optimizer.state[parameters[number]])
+        if {k: t.shape for k, t in moments.items()} != {k: t.shape for k, t in tensors.items()}:
+            raise ValueError(f"optimizer.{number}: moments of another shape or kind")
+        for name, moment in moments.items():
+            moment.copy_(spread(tensors[name], moment))
+    for group, settings in zip(groups, kept, strict=True):
+        is_tensor, rate = isinstance(group["lr"], torch.Tensor), settings["lr"]
+        own = {"params": group["params"], "lr": torch.tensor(rate) if is_tensor else rate}
+        group.update(settings | own)
+
+
+def _plain(moments: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return the moments of a parameter by their names, a quantized one as `NAME:PART` of each
+    tensor that it consists of."""
+    found: dict[str, torch.Tensor] = {}
+    for name, value in moments.items():
+        flatten = None if is_shared(value) else getattr(value, "__tensor_flatten__", None)
+        parts = flatten()[0] if flatten else []
+        found |= {f"{name}:{one}": getattr(value, one) for one in parts} or {name: value}
+    return found

@@ -29,9 +29,8 @@ from rlvr_cli.rollout.plan import is_shared_out
 from rlvr_cli.rollout.sampler import Drawn, given_completions, response_seed
 from rlvr_cli.rollout.session import Session
 from rlvr_cli.training.forward import add_logprobs
-from rlvr_cli.training.record import StepRecord, StepResult, Watch, counted
+from rlvr_cli.training.record import StepRecord, StepResult, Watch, counted, token_rows
 from rlvr_cli.training.state import State, load_module, module_state
-from rlvr_cli.training.tokens import token_rows
 from rlvr_cli.training.update import Updater
 
 

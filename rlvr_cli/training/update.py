@@ -18,9 +18,15 @@ from rlvr_cli.model.adapter import trained
 from rlvr_cli.model.policy import Critic, Policy, TokenStats
 from rlvr_cli.ranks.group import summed, sync_gradients, whole, world
 from rlvr_cli.training.batch import MicroBatch, micro_batches
-from rlvr_cli.training.optimizer import load_optimizer, new_optimizer, optimizer_state, set_rates
+from rlvr_cli.training.optimizer import new_optimizer, set_rates
 from rlvr_cli.training.record import Watch, counted
-from rlvr_cli.training.state import State, load_module, module_state
+from rlvr_cli.training.state import (
+    State,
+    load_module,
+    load_optimizer,
+    module_state,
+    optimizer_state,
+)
 
 SCHEDULES: dict[str, Callable[[float], float]] = {
     "constant": lambda done: 1.0,

@@ -134,9 +134,9 @@ def test_the_plan_by_hand():
     inputs = pack([[7, 7], [7, 7], [8]], [[1, 2, 3], [4, 5], [6]], torch.empty(0))
     runs = inputs.layout
     assert runs.keys.tolist() == [0, 1, 3, 4, 0, 1, 5, 2]
-    assert runs.prompt_ends.tolist() == [0, 2, 3]
-    assert runs.response_ends.tolist() == [0, 2, 3, 3]
-    assert runs.key_ends.tolist() == [0, 4, 7, 8]
+    assert runs.ends[0].tolist() == [0, 2, 3]
+    assert runs.ends[1].tolist() == [0, 2, 3, 3]
+    assert runs.ends[2].tolist() == [0, 4, 7, 8]
     assert (runs.start, runs.longest) == (3, (2, 2, 4))
 
 

@@ -70,7 +70,7 @@ def test_it_goes_on_bit_for_bit(form, start, tmp_path):
 
 REFUSED = {
     "--lora=0": "--lora 0: lora.rank must be 1 or more, not 0",
-    "--set lora.rank=4 --set lora.targets=[nowhere]": "not every one is a linear layer",
+    "--set lora.rank=4 --set lora.targets=[nowhere]": "nowhere: not a linear layer of Qwen2",
     "--set optim.offload=all": "there is no GPU whose memory it would spare; leave it out",
 }
 

@@ -12,13 +12,11 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.training import optimizer as module
 from rlvr_cli.training.optimizer import (
     BFloat16AdamW,
-    load_optimizer,
     new_optimizer,
-    optimizer_state,
     rounded_at_random,
     set_rates,
 )
-from rlvr_cli.training.state import State
+from rlvr_cli.training.state import State, load_optimizer, optimizer_state
 
 STEPS = 6
 LR = 0.01

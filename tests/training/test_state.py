@@ -5,8 +5,13 @@ import json
 import pytest
 import torch
 
-from rlvr_cli.training.optimizer import load_optimizer, optimizer_state
-from rlvr_cli.training.state import State, load_module, module_state
+from rlvr_cli.training.state import (
+    State,
+    load_module,
+    load_optimizer,
+    module_state,
+    optimizer_state,
+)
 
 
 def made(seed: int, width: int = 3):

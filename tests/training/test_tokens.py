@@ -17,9 +17,9 @@ from rlvr_cli.algorithm.objective import LossDenominators
 from rlvr_cli.algorithm.samples import to_samples
 from rlvr_cli.config.sections import OptimConfig
 from rlvr_cli.model.policy import Policy
-from rlvr_cli.training import tokens as module
+from rlvr_cli.training import record as module
 from rlvr_cli.training.batch import micro_batches
-from rlvr_cli.training.tokens import token_rows, token_texts
+from rlvr_cli.training.record import token_rows, token_texts
 from rlvr_cli.training.update import Updater
 
 ALGO = Algorithm()
