@@ -1,8 +1,8 @@
 """The choices that make an algorithm, and the table of presets.
 
-A kind names a component (`advantage.TOKEN_ADVANTAGES`, `objective.SURROGATES`, …) and
-has the cells that the component takes, so that a cell without a meaning cannot be written. To add
-one: the function there, and its class here. What is left of contradictions is refused by name.
+A kind names a component (`advantage.TOKEN_ADVANTAGES`, `objective.SURROGATES`, …) and has the cells
+that the component takes, so that a cell without a meaning cannot be written. To add one: the
+function there, and its class here. What is left of contradictions is refused by name.
 """
 
 from importlib import resources

@@ -41,7 +41,7 @@ class Layout:
     """[N]: the place of each packed token among the U L and then B T padded ones."""
     keys: torch.Tensor
     """Indices into the packed row: of each response in turn its prompt and itself."""
-    ends: tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+    ends: tuple[torch.Tensor, ...]
     """int32: where each prompt begins and the last one ends [U + 1]; each response, from the first
     one on [B + 1]; each response with its prompt, in `keys` [B + 1]."""
     start: int
@@ -83,30 +83,32 @@ def pack(
     kept = torch.tensor([len(response) - 1 for response in responses])
     both = lengths[prompt_of] + kept
     response_ids, mask = _responses(responses, like)
-    L, T, start = int(lengths.max()), mask.shape[1], int(lengths.sum())
+    L, T, start, device = int(lengths.max()), mask.shape[1], int(lengths.sum()), like.device
     prompt_index, prompt_valid = _indices(lengths, L, 0)
     response_index, response_valid = _indices(kept, T, start)
+    # The row: ids, the position of each in its own text, and what stands before each response.
     flat = [token for prompt in number for token in prompt]
     flat += [token for response in responses for token in response[:-1]]
     in_prompt = torch.arange(L).expand_as(prompt_index)[prompt_valid]
     in_response = (lengths[prompt_of][:, None] + torch.arange(T))[response_valid]
     before = prompt_index.gather(1, lengths[:, None] - 1)[prompt_of]
+    # Attention with a mask: a prompt whole, and of a response what has been said.
     sees_prompt = prompt_valid[prompt_of][:, None, :].expand(-1, T, -1)
     sees_itself = torch.ones(T, T, dtype=torch.bool).tril().expand(len(responses), -1, -1)
     visible = torch.cat([sees_prompt, sees_itself], -1)[:, None]
-    keys = torch.cat([prompt_index[prompt_of], response_index], 1)
-    device, seen = like.device, torch.cat([prompt_valid[prompt_of], response_valid], 1)
-    places = torch.cat([prompt_valid.flatten(), response_valid.flatten()]).nonzero()[:, 0]
     bias = torch.zeros_like(visible, dtype=like.dtype).masked_fill(~visible, -torch.inf)
-    ends = [F.pad(n.cumsum(0), (1, 0)).int().to(device) for n in (lengths, kept, both)]
+    unpack = torch.cat([prompt_valid.flatten(), response_valid.flatten()]).nonzero()[:, 0]
+    # The same as runs.
+    keys = torch.cat([prompt_index[prompt_of], response_index], 1)
+    keys = keys[torch.cat([prompt_valid[prompt_of], response_valid], 1)]
     layout = Layout(
         prompt_index=prompt_index.to(device),
         response_index=response_index.to(device),
         prompt_of=prompt_of.to(device),
         visible=bias.to(device),
-        unpack=places.to(device),
-        keys=keys[seen].to(device),
-        ends=(ends[0], ends[1], ends[2]),
+        unpack=unpack.to(device),
+        keys=keys.to(device),
+        ends=tuple(F.pad(n.cumsum(0), (1, 0)).int().to(device) for n in (lengths, kept, both)),
         start=start,
         longest=(L, int(kept.max()), int(both.max())),
     )

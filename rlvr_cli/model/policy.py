@@ -76,10 +76,8 @@ class Policy(torch.nn.Module):
         weights = head_weights(self.model, states_N.dtype) if plain else []
 
         def through_head(hidden: torch.Tensor, target: torch.Tensor) -> list[torch.Tensor]:
-            logits = (
-                F.linear(hidden, *weights) if plain else head_logits(self.model, hidden, False)
-            )[:, : self.vocab_size]
-            logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+            own = F.linear(hidden, *weights) if plain else head_logits(self.model, hidden, False)
+            logits = own[:, : self.vocab_size].to(torch.promote_types(own.dtype, torch.float32))
             logprobs = torch.log_softmax(logits / self.temperature, -1)
             chosen = logprobs.gather(-1, target[:, None])[:, 0]
             if not entropy:
