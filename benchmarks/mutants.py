@@ -58,7 +58,7 @@ ALSO = {
     "rlvr_cli/rollout/memory.py": [],
     "rlvr_cli/runs/checkpoint.py": ["tests/runs/test_state.py"],
     "rlvr_cli/runs/guards.py": [],
-    "rlvr_cli/runs/preflight.py": [],
+    "rlvr_cli/runs/preflight.py": ["tests/runs/test_memory_fits.py"],
     "rlvr_cli/runs/run_dir.py": [],
     "rlvr_cli/runs/stored.py": [],
     "rlvr_cli/training/batch.py": [f"{_TRAINING}update.py"],

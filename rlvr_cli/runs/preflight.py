@@ -76,7 +76,8 @@ def settle(lines: Lines, findings: Sequence[Finding], display: Display) -> None:
 
 
 def _of_data(session: Session, prompts: Sequence[Prompt]) -> tuple[Lines, list[Finding]]:
-    """Show the first prompt and the lengths, and find what is wrong with settings and problems."""
+    """Return the first prompt, golds and lengths in lines, and what is wrong with settings and
+    problems."""
     config, tokenizer, first = session.plan.config, session.policy.tokenizer, prompts[0]
     half, text = _SHOWN // 2, first.text
     text = text if len(text) <= _SHOWN else f"{text[:half]} … {text[-half:]}"
@@ -160,8 +161,8 @@ def _ways_to_fit(session: Session, free: int) -> Iterator[str]:
 
 
 def of_memory(needed: Need, free: int, ways: Iterable[str]) -> tuple[Lines, list[Finding]]:
-    """Say what is needed by part and phase, and find a need for more than the `free` bytes, with
-    the first of the `ways` to need less."""
+    """Return a line of what is needed by part and phase, and as a finding a need for more than the
+    `free` bytes, with the first of the `ways` to need less."""
     parts = {"always": needed.always, "to sample": needed.sampling, "to update": needed.updating}
     listed = "; ".join(
         f"{phase} " + ", ".join(f"{name} {size / GIB:.2f}" for name, size in part.items())
@@ -180,8 +181,8 @@ def of_memory(needed: Need, free: int, ways: Iterable[str]) -> tuple[Lines, list
 def of_probe(
     groups: Sequence[Group], learns: bool, data: DataConfig, has_format: bool
 ) -> tuple[Lines, list[Finding]]:
-    """Sum the probe up in a line, with the share in the format if one is required, and find a
-    policy that gives nothing to learn from, or hardly anything."""
+    """Return the probe in a line, with the share in the format if one is required, and as findings
+    a policy that gives nothing to learn from, or hardly anything."""
     metrics, found = rollout_metrics(groups), []
     verdicts, right = metrics["verdicts"], metrics["format_share"]
     responses = sum(verdicts.values())

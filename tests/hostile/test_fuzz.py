@@ -15,6 +15,7 @@ from fuzz import fuzzed
 from hypothesis import strategies as st
 
 from rlvr_cli import config
+from rlvr_cli.config.sections import GuardsConfig
 from rlvr_cli.console.curves import draw_curves
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import integrity_error
@@ -168,7 +169,7 @@ def test_metrics(place, tmp_path):
         path.write_bytes(document)
         history = run.truncate_to(2)
         if history:
-            check(history, config.GuardsConfig())
+            check(history, GuardsConfig())
         draw_curves([history])
         run_throughput(history)
 
