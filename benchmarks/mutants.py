@@ -31,13 +31,18 @@ ROOT = Path(__file__).parents[1]
 _ALGORITHM, _TRAINING = "tests/algorithm/test_", "tests/training/test_"
 _VERIFIERS = ["tests/verifiers/equality", "tests/verifiers/test_equality_cases.py"]
 ALSO = {
-    "rlvr_cli/algorithm/choices.py": ["tests/config/test_resolution.py"],
+    "rlvr_cli/algorithm/choices.py": [
+        f"{_ALGORITHM}presets.py",
+        "tests/config/test_resolution.py",
+    ],
     "rlvr_cli/algorithm/kl.py": [f"{_ALGORITHM}loss.py"],
     "rlvr_cli/algorithm/loss.py": [],
     "rlvr_cli/algorithm/advantage.py": [f"{_TRAINING}update.py"],
     "rlvr_cli/algorithm/group_filter.py": [],
     "rlvr_cli/algorithm/objective.py": [f"{_ALGORITHM}loss.py"],
-    "rlvr_cli/algorithm/reward.py": [f"{_ALGORITHM}group_filter.py", f"{_ALGORITHM}samples.py"],
+    "rlvr_cli/algorithm/reward.py": [
+        f"{_ALGORITHM}{name}.py" for name in ("reward_config", "samples")
+    ],
     "rlvr_cli/algorithm/samples.py": [],
     "rlvr_cli/config/__init__.py": ["tests/config/test_resolution.py"],
     "rlvr_cli/config/overlay.py": ["tests/core/test_settings.py"],
@@ -65,7 +70,7 @@ ALSO = {
     "rlvr_cli/training/forward.py": [f"{_TRAINING}update.py"],
     "rlvr_cli/training/optimizer.py": [],
     "rlvr_cli/training/state.py": [f"{_TRAINING}optimizer.py"],
-    "rlvr_cli/training/record.py": [f"{_TRAINING}trainer.py"],
+    "rlvr_cli/training/record.py": [f"{_TRAINING}{name}.py" for name in ("throughput", "tokens")],
     "rlvr_cli/training/trainer.py": ["tests/runs/test_resume.py"],
     "rlvr_cli/training/update.py": [f"{_TRAINING}objective.py"],
     "verifiers/equality/compare.py": _VERIFIERS,
