@@ -100,11 +100,7 @@ def render_prompts(
 
 
 def _rendered(
-    tokenizer: Any,
-    turns: Sequence[Turn],
-    arguments: Mapping[str, Any],
-    name: str,
-    deadline: float,
+    tokenizer: Any, turns: Sequence[Turn], arguments: Mapping[str, Any], name: str, deadline: float
 ) -> str:
     """Render turns as a prompt, by a template that is untrusted code, in a sandbox and bounds; as
     plain text without one. Raises UserError if it fails, or leaves out a system turn."""

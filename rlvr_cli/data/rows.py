@@ -57,29 +57,22 @@ ROW_KEYS = tuple(JudgedRow.model_fields)
 """The keys of a response row, in the order in which they are written."""
 
 
+SAID = ("prompt", "response", "finish_reason", "n_tokens")
+"""Those that say what the response is, and to what."""
+
+
 def row_of(
     problem: Problem,
     sample: int,
-    prompt: str | None,
-    response: str,
-    finish_reason: str | None,
-    n_tokens: int | None,
+    said: Mapping[str, Any],
     verification: Verification | None,
     reward: float | None,
     rewards: Mapping[str, float] = MappingProxyType({}),
 ) -> ResponseRow:
-    """Return the row that is written of a response, without a verdict if none was given. The
-    problem's own fields follow, which replace nothing."""
-    row: ResponseRow = {
-        "id": problem.id,
-        "sample": sample,
-        "problem": problem.problem or None,
-        "prompt": prompt,
-        "response": response,
-        "finish_reason": finish_reason,
-        "n_tokens": n_tokens,
-        "answer": problem.answer,
-    }
+    """Return the row that is written of a response, without a verdict if none was given; `said` has
+    the keys of `SAID`. The problem's own fields follow, which replace nothing."""
+    row: ResponseRow = {"id": problem.id, "sample": sample, "problem": problem.problem or None}
+    row |= {**said, "answer": problem.answer}
     if verification is not None:
         row |= {
             "extracted": verification.extracted,
@@ -96,18 +89,11 @@ def row_of(
 
 def response_row(rollout: Rollout) -> ResponseRow:
     """Return the row of a sampled response."""
-    completion = rollout.completion
-    return row_of(
-        rollout.prompt.problem,
-        rollout.sample,
-        rollout.prompt.text,
-        rollout.text,
-        completion.finish_reason,
-        len(completion.token_ids),
-        rollout.verification,
-        rollout.reward,
-        rollout.rewards,
-    )
+    completion, prompt = rollout.completion, rollout.prompt
+    values = (prompt.text, rollout.text, completion.finish_reason, len(completion.token_ids))
+    said = dict(zip(SAID, values, strict=True))
+    judged = (rollout.verification, rollout.reward, rollout.rewards)
+    return row_of(prompt.problem, rollout.sample, said, *judged)
 
 
 def stored_rows(path: Path) -> Iterator[ResponseRow]:

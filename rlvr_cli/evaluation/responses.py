@@ -16,7 +16,7 @@ from rlvr_cli.core.text import opens_thought, plural, shortened
 from rlvr_cli.core.types import PROBLEM_SET, FieldName, Problem, by_key
 from rlvr_cli.data.fields import BadRowError, FieldReader
 from rlvr_cli.data.problems import ProblemSet, read_rows
-from rlvr_cli.data.rows import ROW_KEYS, row_of
+from rlvr_cli.data.rows import ROW_KEYS, SAID, row_of
 from rlvr_cli.data.sources import file_rows, json_rows
 from verifiers import Attempt, Format, Verifier
 
@@ -238,7 +238,7 @@ def judged_rows(
             for one, _ in batch
         ]
         for (one, sample), found in zip(batch, verifier.verify_many(attempts), strict=True):
-            said = (one.prompt, one.response, one.finish_reason, one.n_tokens)
-            rows.append(row_of(one.problem, sample, *said, found, reward(found)))
+            said = {key: getattr(one, key) for key in SAID}
+            rows.append(row_of(one.problem, sample, said, found, reward(found)))
         on_batch(len(batch))
     return rows
