@@ -14,8 +14,8 @@ from rlvr_cli.console.display import Display
 from rlvr_cli.core.cores import usable_cores
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import jsonl_line
-from rlvr_cli.core.text import numbers_first, plural, shortened
-from rlvr_cli.core.types import Problem, by_key
+from rlvr_cli.core.text import plural, shortened
+from rlvr_cli.core.types import Problem
 from rlvr_cli.evaluation.fingerprint import judge_versions
 from rlvr_cli.evaluation.report import (
     BOTH,
@@ -126,7 +126,7 @@ def publish(
     if asked.judge == BOTH:
         peer, pairs = f"{PEER} {judge_versions(PEER)[PEER]}", paired(results)
         differing = [pair for pair in pairs if rights(pair) in ((True, False), (False, True))]
-        report["agreement"] = _show_agreement(pairs, differing, peer, asked.by, display)
+        report["agreement"] = _show_agreement(pairs, differing, peer, display)
     failed = None
     if asked.against is not None:
         try:
@@ -198,20 +198,12 @@ def _show(entry: dict[str, Any], name_model: bool, display: Display) -> None:
 
 
 def _show_agreement(
-    pairs: Sequence[Pair],
-    differing: Sequence[Pair],
-    peer: str,
-    by: Sequence[str],
-    display: Display,
+    pairs: Sequence[Pair], differing: Sequence[Pair], peer: str, display: Display
 ) -> dict[str, Any]:
-    """Say how often the judges agree, by our verdict and by fields, and list where they differ."""
+    """Say how often the judges agree, and list where they differ."""
     whole = agreement(pairs)
-    display.result("agreement", f"{tables.shown(whole['share'])} with {peer}")
-    for field in ("verdict", *by):
-        parts = by_key(pairs, lambda pair, field=field: str(pair[1].get(field)))  # type: ignore[misc]
-        listed = {value: agreement(parts[value]) for value in sorted(parts, key=numbers_first)}
-        name = "our verdict" if field == "verdict" else field
-        display.table(tables.agreements(name, listed), asked=field != "verdict")
+    counts = ", ".join(f"{count} {name}" for name, count in whole.items() if name != "share")
+    display.result("agreement", f"{tables.shown(whole['share'])} with {peer}: {counts}")
     lines = [["differ", "sample", "gold", "ours", "verdict", PEER, "verdict"]]
     for _, ours, theirs in differing[:_SHOWN]:
         shown = [ours[key] for key in ("id", "sample", "answer", "extracted", "verdict")]

@@ -18,15 +18,6 @@ from rlvr_cli.core.signals import heed
 from rlvr_cli.core.text import printable
 from rlvr_cli.core.types import Rollout
 
-PHASES = {
-    "rollout": "sampling",
-    "reading": "reading",
-    "sync": "handing weights on",
-    "logprobs": "scoring",
-    "update": "updating",
-    "held-out": "measuring",
-}
-"""What a phase of a step is called on the screen."""
 LINE_EVERY_S = 10.0
 """Seconds between two lines of progress in a pipe."""
 _LABEL = 11
@@ -138,8 +129,7 @@ class Ticker(Progress):
         now = time.monotonic()
         if phase != self._phase or not done:
             self._phase, self._since = phase, now
-        note = PHASES.get(phase, phase)
-        note += f" {done}/{total}" if total else ""
+        note = f"{phase} {done}/{total}" if total else phase
         if tokens and now > self._since:
             note += f"  {tokens / (now - self._since):,.0f} tok/s"
         self.update(self.tasks[0].id, note=note)

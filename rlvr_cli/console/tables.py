@@ -103,16 +103,6 @@ def by_level(before: Mapping[str, float | None], after: Mapping[str, float | Non
     return [["level", *after], *lines]
 
 
-def agreements(name: str, listed: Mapping[str, dict[str, Any]]) -> Table:
-    """Tabulate how two judges agree in each part, and what only one finds right."""
-    counts = [key for key in next(iter(listed.values())) if key != "share"]
-    lines = [
-        [value, shown(found["share"]), *(str(found[key]) for key in counts)]
-        for value, found in listed.items()
-    ]
-    return [[name, "agreement [95 %]", *counts], *lines]
-
-
 def counted(estimate: dict[str, Any] | None) -> int:
     """Count the problems that had enough judged responses for an estimate."""
     return 0 if estimate is None else int(estimate["problems"])

@@ -35,9 +35,9 @@ def test_both_judges_pipe_the_rows_on_which_they_differ(rlvr):
     assert "agreement  0.333 [" in done.stderr  # 0, 0 and 2 of 2
     assert "pass@1     0.5000 with responses on stdin (3 problems, 4 responses," in done.stderr
     assert "pass@1     0.5000 with responses (math-verify) on stdin" in done.stderr
-    tables = [line.split() for line in done.stderr.splitlines()]
-    assert ["2", "0.500"] in [words[:2] for words in tables]  # level 2: 0 and 2 of 2
-    assert ["3", "1", "0", "1", "1", "0"] in [words[-6:] for words in tables]
+    assert (
+        "4 judged by both, 1 both right, 1 only ours, 1 only math-verify, 1 neither" in done.stderr
+    )
 
 
 def test_the_report_has_both_figures_and_the_agreement(tmp_path):
@@ -61,9 +61,10 @@ def test_a_format_is_ours_alone():
     good = form | {"response": "<think>2 + 3</think><answer>5</answer>"}
     done = invoke(*JUDGED_BY_BOTH, stdin=jsonl(good, form | {"response": r"\boxed{5}"}))
     assert done.stdout == ""
-    tables = [line.split() for line in done.stderr.splitlines()]
-    assert ["bad_format", "-", "0", "0", "0", "0", "0", "1"] in tables
-    assert ["correct", "1.000"] in [words[:2] for words in tables]
+    assert "agreement  1.000 [" in done.stderr
+    assert "1 judged by both, 1 both right, 0 only ours, 0 only math-verify, 0 neither, 1 not" in (
+        done.stderr
+    )
 
 
 def test_what_was_not_judged_is_counted_apart():

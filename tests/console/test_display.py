@@ -85,10 +85,10 @@ def test_a_bar_has_its_phase_its_share_and_the_time_left(clock):
         bar.enter("rollout", 112, 256, 9500)
         line = drawn()
         assert line.startswith("training\ufffd ━━")
-        assert line.endswith(" 5/14 sampling 112/256  1,900 tok/s 03:00")  # 9 steps of 20 s
+        assert line.endswith(" 5/14 rollout 112/256  1,900 tok/s 03:00")  # 9 steps of 20 s
         assert max(max(map(len, drawn(width).splitlines())) for width in (8, 20, 40, 60)) <= 60
         bar.enter("update", 1, 4, 0)
-        assert drawn().endswith(" 5/14 updating 1/4 03:00")
+        assert drawn().endswith(" 5/14 update 1/4 03:00")
 
 
 def test_figures_in_words():
