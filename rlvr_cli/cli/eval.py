@@ -22,7 +22,7 @@ from rlvr_cli.evaluation.measure import evaluate, pass_at_1
 from rlvr_cli.evaluation.report import Result, check_fields, judged_problems
 from rlvr_cli.evaluation.responses import check_problems
 from rlvr_cli.evaluation.result_dir import PartialResult, ResultDirectory, file_names
-from rlvr_cli.model.loading import has_own_settings, model_files, published_sampling
+from rlvr_cli.model.loading import has_own_settings, model_files
 from rlvr_cli.ranks.group import decided, is_first
 from rlvr_cli.rollout.plan import Plan, choose_format, plan_for
 from rlvr_cli.rollout.sampler import Sampler
@@ -69,8 +69,6 @@ def eval_(configs: Sequence[Config], asked: ReportOptions, display: Display) -> 
             pairs = list(of_model)
             with open_session(plans[pairs[0]][0]) as session:
                 display.say("policy", f"{model}: {session.description}")
-                if published := published_sampling(session.policy.model):
-                    display.say("published", f"its generation_config asks for {published}")
                 model_sha = fingerprint.model_hash(model_files(model))
                 for pair in pairs:
                     plan, problems = plans[pair]

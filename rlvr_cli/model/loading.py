@@ -61,13 +61,6 @@ def has_own_settings(name: str) -> bool:
     return (Path(model_directory(name)) / DEFAULTS_FILE).is_file()
 
 
-def published_sampling(model: Any) -> str:
-    """Return what a model's generation settings ask for, in words; empty if silent."""
-    own = getattr(model, "generation_config", None)
-    named = {key: getattr(own, key, None) for key in ("do_sample", "temperature", "top_p", "top_k")}
-    return ", ".join(f"{key} {value}" for key, value in named.items() if value is not None)
-
-
 def model_files(name: str) -> Path:
     """Return the directory that holds a model's files, which may be in the hub's cache. Raises
     UserError if the files of a hub id are not here."""
