@@ -191,13 +191,13 @@ def eval_(
             plain = given.load("responses", flags, set_, config)
             return score(plain, responses, data or (), asked, Display(quiet))
         begin(processes, "-" in (data or ()))
-        models, sources = dict.fromkeys(model or (None,)), dict.fromkeys(map(canonical, data or ()))
-        pairs = [
-            {key: value for key, value in (("model", m), ("data.source", one)) if value is not None}
-            for m in models
-            for one in sources or (None,)
+        models = [{"model": one} for one in dict.fromkeys(model or ())]
+        sources = [{"data.source": one} for one in dict.fromkeys(map(canonical, data or ()))]
+        configs = [
+            given.load("eval", flags | of_model | of_set, set_, config)
+            for of_model in models or [{}]
+            for of_set in sources or [{}]
         ]
-        configs = [given.load("eval", flags | pair, set_, config) for pair in pairs]
         display = Display(quiet)
         given.say_own_settings([one.model for one in configs], display)
         from rlvr_cli.cli.eval import eval_ as command

@@ -6,21 +6,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 import rlvr_cli
+from rlvr_cli import config
 from rlvr_cli.algorithm.reward import parse_rewards
-from rlvr_cli.config import (
-    OF_A_MODEL,
-    SETTINGS,
-    Config,
-    Given,
-    flag_layer,
-    flags_of,
-    in_order,
-    resolve,
-    run_layer,
-    set_layer,
-    setting_at,
-    yaml_layer,
-)
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import read_regular, reading
@@ -43,7 +30,7 @@ def given_flags(parameters: Mapping[str, Any], command: Command) -> dict[str, An
     """Return the settings that the flags of a command gave, by `section.key`; None was not given.
     Raises UserError for a file or a field that cannot be read."""
     given = {}
-    for name, one in flags_of(command).items():
+    for name, one in config.flags_of(command).items():
         value = parameters.get(name)
         if value is None or value is False or value in ([], ()):
             continue
@@ -83,12 +70,12 @@ def load(
     sets: Iterable[str] | None = None,
     file: Path | None = None,
     parent: Path | None = None,
-) -> Config:
+) -> config.Config:
     """Return the configuration of, in rising order: the model's own file or a parent run, --config,
     flags, --set. Raises UserError for a flag or an assignment that the command does not read."""
     given = _given(flags, sets)
     for one in given:
-        setting = setting_at(one.key)
+        setting = config.setting_at(one.key)
         if setting is None or command in setting.use.read_by:
             continue
         if command == "responses" and "eval" in setting.use.read_by:
@@ -102,68 +89,68 @@ def load(
         brought = (package / file, package.parent / file)  # in a wheel, in a clone
         known = file.parts[:-1] == ("recipes",) and not file.exists()
         file = next((one for one in brought if known and one.is_file()), file)
-        given = [*yaml_layer(file), *given]
+        given = [*config.yaml_layer(file), *given]
     chosen = {one.key: one.value for one in given}
     if parent is not None:
         if "model" in flags:
             raise UserError(f"--from {parent} brings its own model; leave --model out")
-        return resolve([*_parent(parent, "reward.functions" in chosen), *given])
+        return config.resolve([*_parent(parent, "reward.functions" in chosen), *given])
     if command == "responses":
-        return resolve(given)
-    model = chosen.get("model") or SETTINGS["model"].default
+        return config.resolve(given)
+    model = chosen.get("model") or config.SETTINGS["model"].default
     own = _own_settings(model)[0] if isinstance(model, str) else []
     # An adapter's learning rate is another one than a model's own for all weights, where none is
     # given, and the other way round.
     theirs = {one.key: one.value for one in own}
     was_adapter = theirs.get("lora.rank") is not None
-    rate = theirs.get("optim.lr", SETTINGS["optim.lr"].default)
+    rate = theirs.get("optim.lr", config.SETTINGS["optim.lr"].default)
     is_adapter = (theirs | chosen).get("lora.rank") is not None
     if was_adapter != is_adapter and isinstance(rate, int | float):
         rate = min(1.0, rate * LORA_RATE if is_adapter else rate / LORA_RATE)
-        own = [*own, Given("optim.lr", rate, f"the learning rate of {model}")]
-    return resolve([*own, *given])
+        own = [*own, config.Given("optim.lr", rate, f"the learning rate of {model}")]
+    return config.resolve([*own, *given])
 
 
-def _given(flags: dict[str, Any], sets: Iterable[str] | None) -> list[Given]:
+def _given(flags: dict[str, Any], sets: Iterable[str] | None) -> list[config.Given]:
     """Return what flags and --set give; of --algo FILE the row that is its `base`, and its cells.
     Raises UserError where --kl and --set give the penalty two coefficients."""
-    given: list[Given] = []
+    given: list[config.Given] = []
     for key, value in flags.items():
         if key != "algo" or not value.endswith((".yaml", ".yml")):
-            given += flag_layer(key, value)
+            given += config.flag_layer(key, value)
             continue
         origin = f"--algo {shortened(value)}"
-        cells = yaml_layer(Path(value), origin)
+        cells = config.yaml_layer(Path(value), origin)
         base = next((one.value for one in cells if one.key == "base"), "grpo")
-        given.append(Given("algo", base, origin))
-        given += [Given(f"algorithm.{one.key}", *one[1:]) for one in cells if one.key != "base"]
-    assigned, kl = set_layer(sets or ()), flags.get("algorithm.kl")
+        given.append(config.Given("algo", base, origin))
+        given += [
+            config.Given(f"algorithm.{one.key}", *one[1:]) for one in cells if one.key != "base"
+        ]
+    assigned, kl = config.set_layer(sets or ()), flags.get("algorithm.kl")
     for one in assigned:
         names_estimator = kl and isinstance(one.value, str) and one.value != NONE
         if kl is not None and one.key in _PENALTY and not names_estimator:
             raise UserError(f"--kl {kl} and {one.origin} set one coefficient; leave one out")
-    return in_order([*given, *assigned])
+    return config.in_order([*given, *assigned])
 
 
-def _parent(run: Path, has_rewards: bool) -> list[Given]:
+def _parent(run: Path, has_rewards: bool) -> list[config.Given]:
     """Return the settings of a run, and its newest whole checkpoint as the parent. Raises UserError
     for what is no run, has no checkpoint, or has rewards of its own where none are given."""
     from rlvr_cli.runs.checkpoint import whole_checkpoints
 
-    saved = [
-        one
-        for one in run_layer(run, "--from")
-        if setting_at(one.key) != SETTINGS["reward.sources"]  # which a new run fills in
-    ]
+    # The sources of rewards are left out: a new run fills in its own.
+    asked = config.run_layer(run, "--from")
+    saved = [one for one in asked if not one.key.startswith("reward.sources")]
     checkpoint = next(whole_checkpoints(run, LOG.warning), None)
     if checkpoint is None:
         raise UserError(f"--from {run}: it has no checkpoint yet")
     if not has_rewards:
         _refuse_code_of(saved)
-    return [*saved, Given("parent", str(checkpoint.path), f"--from {run}")]
+    return [*saved, config.Given("parent", str(checkpoint.path), f"--from {run}")]
 
 
-def _refuse_code_of(saved: Sequence[Given]) -> None:
+def _refuse_code_of(saved: Sequence[config.Given]) -> None:
     """Raise UserError where a run's directory names functions that would be loaded."""
     for _, functions, origin in (one for one in saved if one.key == "reward.functions"):
         with suppress(ValueError, TypeError, AttributeError):  # which resolving refuses
@@ -183,21 +170,21 @@ def say_own_settings(models: Iterable[str], display: Display) -> None:
             listed = ", ".join(f"{one.key} {one.value!r}" for one in own)
             display.say("settings", f"{own[0].origin}: {listed}")
         if left_out:
-            names = ", ".join(one.key for one in left_out)
+            names, kept = ", ".join(one.key for one in left_out), config.OF_A_MODEL
             display.warn(
                 f"{left_out[0].origin}: not read: {names:.200}; of a model's own settings only "
-                f"{', '.join(OF_A_MODEL)} are, and of data only {', '.join(OF_A_MODEL['data'])}"
+                f"{', '.join(kept)} are, and of data only {', '.join(kept['data'])}"
             )
 
 
-def _own_settings(model: str) -> tuple[list[Given], list[Given]]:
+def _own_settings(model: str) -> tuple[list[config.Given], list[config.Given]]:
     """Return the settings in the model's directory, and those that are not read: only the built-in
     policy's file may say anything. Raises UserError for a prompt in another file."""
     file = Path(model_directory(model)) / DEFAULTS_FILE
-    found = yaml_layer(file, str(file)) if file.is_file() else []
+    found = config.yaml_layer(file, str(file)) if file.is_file() else []
     if model == TINY:
         return found, []
-    own = [one for one in found if (known := setting_at(one.key)) and known.use.kept]
+    own = [one for one in found if (known := config.setting_at(one.key)) and known.use.kept]
     prompt = next((one.value for one in own if one.key == "data.prompt"), None)
     if isinstance(prompt, str) and not is_kept_template(prompt):
         raise UserError(
@@ -209,31 +196,31 @@ def _own_settings(model: str) -> tuple[list[Given], list[Given]]:
 
 def load_again(
     run: Path, flags: dict[str, Any], sets: Iterable[str] | None = None, others: Iterable[str] = ()
-) -> Config:
+) -> config.Config:
     """Return the run's own configuration; what it computes can only be made longer, not changed.
     Raises UserError for a setting that would change it, and for any of the `others`, options that
     were given and are no settings."""
-    given, saved = _given(flags, sets), run_layer(run, "--resume")
+    given, saved = _given(flags, sets), config.run_layer(run, "--resume")
     before = {one.key: one.value for one in saved}
-    functions = before.get("reward.functions", SETTINGS["reward.functions"].default)
+    functions = before.get("reward.functions", config.SETTINGS["reward.functions"].default)
     if list(flags.get("reward.functions", ())) == functions:  # the run's own, once more
         given = [one for one in given if one.key != "reward.functions"]
     else:
         _refuse_code_of(saved)
     as_it_was = f"--resume goes on with {run} as it was"
     for key in [*(one.key for one in given), *others]:
-        setting = setting_at(key)
+        setting = config.setting_at(key)
         if setting is None or setting.use.on_resume != "free":
-            free = (name for name, one in SETTINGS.items() if one.use.on_resume == "free")
+            free = (name for name, one in config.SETTINGS.items() if one.use.on_resume == "free")
             raise UserError(
                 f"{as_it_was}: {key} cannot change, only {', '.join(free)} can; "
                 f"rlvr train --from {run} begins a new run from its weights"
             )
-    config = resolve([*saved, *given])
-    schedule = config.optim.schedule
-    if schedule != "constant" and config.steps != before.get("steps", config.steps):
+    resumed = config.resolve([*saved, *given])
+    schedule = resumed.optim.schedule
+    if schedule != "constant" and resumed.steps != before.get("steps", resumed.steps):
         raise UserError(
             f"{as_it_was}: steps cannot change with optim.schedule {schedule}, which sets the "
             "learning rate by the share of all steps"
         )
-    return config
+    return resumed

@@ -109,17 +109,13 @@ def nested(flat: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _nearest(section: type[Section], key: str, prefix: str, root: type[Section]) -> str:
-    """Say which setting may be meant: one of that last name, one nearby, or one spelled alike."""
+    """Say which setting may be meant: all of that last name, one nearby, or one spelled alike."""
     last = {one.name: one.name.rpartition(".")[2] for one in settings_of(root)}
     same = [name for name in last if last[name] == key]
-    if len(same) > 1:
-        return f"did you mean one of {', '.join(same)}?"
-    near = difflib.get_close_matches(key, section.model_fields, 1)
-    if near and not same:
-        return f"did you mean {prefix}{near[0]}?"
+    near = [f"{prefix}{one}" for one in difflib.get_close_matches(key, section.model_fields, 1)]
     alike = difflib.get_close_matches(key, last.values(), 1)
-    if found := same or [name for name in last if alike and last[name] == alike[0]]:
-        return f"did you mean {found[0]}?"
+    if found := same or near or [name for name in last if last[name] in alike][:1]:
+        return f"did you mean {'one of ' if len(found) > 1 else ''}{', '.join(found)}?"
     known = ", ".join(f"{prefix}{inside}" for inside in section.model_fields)
     return f"known: {known}; rlvr train --settings lists all"
 

@@ -22,23 +22,24 @@ LONGEST_RESPONSE = 32_768
 class DataConfig(Section):
     """Which problems, and how they are put to the policy."""
 
+    use = Use(read_by=JUDGING)
     source: str | Annotated[tuple[str, ...], Field(min_length=1)] = setting(
         "chains", read_by=("train", "eval"), flag="DATA", on_resume="moves"
     )
     """A name in datasets_cfg, a YAML, JSONL, JSON, Parquet, CSV or TSV file (gzipped or not), a hub
     id, or `-` for stdin; or a list of them, to train on together."""
     fields: dict[FieldName, str] = setting(
-        {}, read_by=JUDGING, flag="--field", panel=OUTPUT, metavar="NAME=PATH", on_resume="moves"
+        {}, flag="--field", panel=OUTPUT, metavar="NAME=PATH", on_resume="moves"
     )
     """Paths of `problem`, `answer` and `id` in a row, such as `a.b[0].c`; others are looked for."""
-    split: Literal["train", "test"] | None = setting(None, read_by=JUDGING)
+    split: Literal["train", "test"] | None = None
     """None means `train` to train on and `test` to evaluate."""
     where: str | None = setting(None, read_by=("train", "eval"))
     """FIELD=VALUE,…: only the problems whose field has one of the values, such as level=1,2; in
     training of the held-out ones of the same source, too."""
-    limit: int | None = setting(None, read_by=JUDGING, flag="--limit", panel=OUTPUT, ge=1)
+    limit: int | None = setting(None, flag="--limit", panel=OUTPUT, ge=1)
     """First problems of each source only."""
-    skip_bad: bool = setting(False, read_by=JUDGING, flag="--skip-bad", panel=OUTPUT)
+    skip_bad: bool = setting(False, flag="--skip-bad", panel=OUTPUT)
     """Go on without the problems that cannot be read or do not fit the context."""
     prompt: str | None = setting(
         None, read_by=SAMPLING, flag="--prompt", kept=True, resets="data.answer_format"
@@ -50,9 +51,9 @@ class DataConfig(Section):
     """The system turn before every problem, in place of a chat's own; none means none but that."""
     chat: dict[str, bool | int | float | str] = setting({}, read_by=SAMPLING, kept=True)
     """Arguments of the chat template, such as `enable_thinking: false`."""
-    answer_format: Format | None = setting(None, read_by=JUDGING, kept=True)
+    answer_format: Format | None = setting(None, kept=True)
     """How answers are judged; none means as the problem set says, or as the prompt asks for."""
-    root: str | None = setting(None, read_by=JUDGING, on_resume="moves")
+    root: str | None = setting(None, on_resume="moves")
     """A directory of local copies of the hub's problem sets, such as gsm8k_test.jsonl."""
 
     @property
@@ -64,64 +65,53 @@ class DataConfig(Section):
 class RolloutConfig(Section):
     """How one step samples."""
 
-    prompts: int = setting(32, flag="--prompts", kept=True, ge=1)
+    use = Use(kept=True)
+    prompts: int = setting(32, flag="--prompts", ge=1)
     """Problems a step."""
-    samples: int = setting(8, flag="--samples", panel="Sampling", kept=True, ge=1)
+    samples: int = setting(8, flag="--samples", panel="Sampling", ge=1)
     """Responses a problem, the size of a group."""
     max_tokens: int = setting(
         1024,
         read_by=SAMPLING,
         flag="--max-tokens",
         default_in={"eval": f"all that the context leaves, up to {LONGEST_RESPONSE}; a run's own"},
-        kept=True,
         ge=1,
     )
     """The longest response in tokens."""
-    temperature: float = setting(
-        1.0, flag="--temperature", panel="Sampling", kept=True, gt=0, le=100
-    )
+    temperature: float = setting(1.0, flag="--temperature", panel="Sampling", gt=0, le=100)
     """Of the sampling."""
-    top_p: float = setting(1.0, flag="--top-p", panel="Sampling", kept=True, gt=0, le=1)
+    top_p: float = setting(1.0, flag="--top-p", panel="Sampling", gt=0, le=1)
     """The share of the probability that is sampled from; all of it in training."""
-    kv_budget_mb: int = setting(1024, read_by=SAMPLING, ge=1)
+    kv_budget_mb: int = setting(1024, read_by=SAMPLING, kept=False, ge=1)
     """Memory for keys and values of a batch, but for vLLM on a GPU, which has `gpu_share`."""
-    gpu_share: float = setting(0.5, read_by=SAMPLING, gt=0, lt=1)
+    gpu_share: float = setting(0.5, read_by=SAMPLING, kept=False, gt=0, lt=1)
     """The part of a GPU that vLLM takes while it samples: weights, keys and values."""
-    mismatch_limit: float = setting(0.1, gt=0)
+    mismatch_limit: float = setting(0.1, kept=False, gt=0)
     """The run stops where engine and trainer differ by more in a step's mean log-probability."""
 
 
 class EvalConfig(Section):
     """How pass@1 is measured, by `rlvr eval` and before and after training alike."""
 
+    use = Use(read_by=SAMPLING, flag_of=MEASURING, kept=True)
     source: str | Annotated[tuple[str, ...], Field(min_length=1)] | None = setting(
-        None, on_resume="moves"
+        None, read_by=("train",), kept=False, on_resume="moves"
     )
     """Measured before and after training; none means the `test` split of data.source, a list
     several sets, each with figures of its own (the best checkpoint is the first one's)."""
-    limit: int = setting(320, ge=0)
+    limit: int = setting(320, read_by=("train",), kept=False, ge=0)
     """How many of each set, in training; 0 leaves the measurement out."""
-    every: int = setting(0, flag="--eval-every", ge=0)
+    every: int = setting(
+        0, read_by=("train",), flag="--eval-every", flag_of=("train",), kept=False, ge=0
+    )
     """Measured every so many steps as well, so that the best checkpoint is kept; 0 means never."""
-    samples: int = setting(
-        4,
-        read_by=SAMPLING,
-        flag="--samples",
-        flag_of=MEASURING,
-        default_in={"sample": "1"},
-        kept=True,
-        ge=1,
-    )
+    samples: int = setting(4, flag="--samples", default_in={"sample": "1"}, ge=1)
     """Responses a problem."""
-    temperature: float = setting(
-        0.6, read_by=SAMPLING, flag="--temperature", flag_of=MEASURING, kept=True, ge=0, le=100
-    )
+    temperature: float = setting(0.6, flag="--temperature", ge=0, le=100)
     """Of the sampling; 0 is greedy."""
-    top_p: float = setting(
-        0.95, read_by=SAMPLING, flag="--top-p", flag_of=MEASURING, kept=True, gt=0, le=1
-    )
+    top_p: float = setting(0.95, flag="--top-p", gt=0, le=1)
     """The share of the probability that is sampled from."""
-    votes: Literal["valid", "all"] = setting("valid", read_by=("eval", "responses"))
+    votes: Literal["valid", "all"] = setting("valid", read_by=("eval", "responses"), kept=False)
     """What votes in cons@k: answers in the form that was asked for, of whole responses, or `all`
     that can be extracted in any form, also of responses that were cut off."""
 

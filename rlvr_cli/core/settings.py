@@ -1,7 +1,7 @@
 """Settings as typed sections and choices, what is done with each, and their list."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from types import NoneType
 from typing import Any, ClassVar, Literal, get_args, get_origin
 
@@ -17,7 +17,8 @@ Command = Literal["train", "eval", "sample", "responses"]
 
 @dataclass(frozen=True)
 class Use:
-    """What is done with a setting: said where it is declared (`setting`), else for its section."""
+    """What is done with a setting: what is not said where it is declared (`setting`) holds for its
+    section."""
 
     read_by: tuple[Command, ...] = ("train",)
     flag: str | None = None
@@ -52,7 +53,7 @@ class Section(BaseModel):
         extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True
     )
     use: ClassVar[Use] = Use()
-    """Of the settings for which nothing else is said."""
+    """What holds for all settings that say nothing else."""
 
 
 class Choice(Section):
@@ -75,8 +76,8 @@ class Choice(Section):
 
 def setting(default: Any, **said: Any) -> Any:
     """Declare a setting: its default, its use (fields of `Use`), limits of pydantic's Field."""
-    use = Use(**{one.name: said.pop(one.name) for one in fields(Use) if one.name in said})
-    return Field(default, json_schema_extra=asdict(use), **said)
+    use = {one.name: said.pop(one.name) for one in fields(Use) if one.name in said}
+    return Field(default, json_schema_extra=use, **said)
 
 
 @dataclass(frozen=True)
@@ -107,8 +108,8 @@ def settings_of(
             continue
         annotation, path = declared.annotation, f"{prefix}{name}"
         default = declared.default if own is None else getattr(own, name)
-        extra = declared.json_schema_extra
-        use = Use(**extra) if isinstance(extra, dict) else section.use  # type: ignore[arg-type]
+        said: Any = declared.json_schema_extra or {}
+        use = replace(section.use, **said)
         found = kinds(annotation)
         if is_section(annotation) and not found:
             yield from settings_of(annotation, f"{path}.", (), default)  # type: ignore[arg-type]

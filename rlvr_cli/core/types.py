@@ -10,15 +10,10 @@ FinishReason = Literal["stop", "length"]
 FieldName = Literal["problem", "answer", "id", "response"]
 """What is read of a row of problems, or of responses to them."""
 
-
 PROBLEM_SET = "problem_set"
 """The field of a row that says which of several sets its problem is of."""
-
-
 TOKEN_FIGURES = ("logprob", "ratio", "advantage", "entropy", "clipped")
 """What is kept of a token that an update saw."""
-
-
 Turn = tuple[str, str]
 """Role and text of a turn of a chat."""
 

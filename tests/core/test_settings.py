@@ -175,7 +175,7 @@ def test_a_setting_says_what_is_done_with_it():
     assert found["inner.one"].use == Use(flag="--one", kept=True)
     assert found["inner.two"].use == Use()
     assert found["whole.count"].use == Use(on_resume="free")
-    assert found["whole.flagged"].use == Use(flag="--flagged")
+    assert found["whole.flagged"].use == Use(flag="--flagged", on_resume="free")
 
 
 def test_every_word_of_a_declaration_is_kept():
