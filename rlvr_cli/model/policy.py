@@ -47,27 +47,15 @@ class Policy(torch.nn.Module):
         self.like = weight.new_empty(0, dtype=torch.promote_types(weight.dtype, torch.float32))
         """An empty tensor where the model computes, of the type of sums: at least float32."""
 
-    def token_stats(
-        self, inputs: ModelInputs, entropy: bool = True, entropy_gradient: bool = False
-    ) -> TokenStats:
-        """Compute each response token's log-probability and entropy (or 0), at least in float32;
-        entropy has a gradient if asked."""
-        found: TokenStats = self(inputs, entropy, entropy_gradient)
-        return found
-
-    def states(self, inputs: ModelInputs) -> torch.Tensor:
-        """Compute the hidden state before each of the N response tokens, [N, H]."""
-        found: torch.Tensor = self(inputs, with_head=False)
-        return found
-
     def forward(
         self,
         inputs: ModelInputs,
-        entropy: bool = False,
+        entropy: bool = True,
         entropy_gradient: bool = False,
         with_head: bool = True,
     ) -> Any:
-        """Return what `token_stats` has; without the head what `states` has."""
+        """Return the TokenStats of the responses, at least in float32: entropy 0 unless asked for,
+        with a gradient if asked. Without the head return the hidden states alone, [N, H]."""
         where = inputs.mask.bool()
         states_N = hidden_states(self.model.base_model, inputs)[inputs.predicted_from[where]]
         if not with_head:

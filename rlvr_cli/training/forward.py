@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.samples import Samples
 from rlvr_cli.model.adapter import switched_off
-from rlvr_cli.model.policy import Critic, Policy
+from rlvr_cli.model.policy import Critic, Policy, TokenStats
 from rlvr_cli.ranks.group import added_up
 from rlvr_cli.training.batch import MicroBatch, micro_batches
 
@@ -47,7 +47,7 @@ def add_logprobs(
         rows = [row for row in every_row if picks_tokens or fresh[row]]
 
         def own(part: MicroBatch) -> torch.Tensor:
-            stats = policy.token_stats(part.inputs, picks_tokens)
+            stats: TokenStats = policy(part.inputs, entropy=picks_tokens)
             return torch.stack((stats.logprobs, stats.entropy))
 
         samples.old_logprobs, entropy = each(samples, rows, own, 2)
@@ -56,10 +56,9 @@ def add_logprobs(
             kept = samples.rollout_logprobs
             samples.old_logprobs = torch.where(fresh[:, None], samples.old_logprobs, kept)
     if reference is not None:
-        stats = reference.token_stats
         with switched_off(policy.model) if reference is policy else nullcontext():
             (samples.ref_logprobs,) = each(
-                samples, every_row, lambda part: stats(part.inputs, False).logprobs, 1
+                samples, every_row, lambda part: reference(part.inputs, entropy=False).logprobs, 1
             )
     if critic is not None and algo.critic is not None:
         ids = samples.response_ids
@@ -69,7 +68,7 @@ def add_logprobs(
             ids = [[*one, one[-1]] if is_cut else one for one, is_cut in cut_off]
 
         def values(part: MicroBatch) -> torch.Tensor:
-            states_N = policy.states(part.inputs) if critic.body is None else None
+            states_N = policy(part.inputs, with_head=False) if critic.body is None else None
             found: torch.Tensor = critic(part.inputs, states_N)
             return found
 

@@ -194,7 +194,8 @@ class Updater:
         """
         algo, samples = self.algo, batch.samples
         with torch.set_grad_enabled(learns_policy):
-            stats = self.policy.token_stats(batch.inputs, entropy_gradient=algo.entropy_coef > 0)
+            has_gradient = algo.entropy_coef > 0
+            stats: TokenStats = self.policy(batch.inputs, entropy_gradient=has_gradient)
             inputs = self._loss_inputs(batch, stats)
             loss, per_token = policy_loss(algo, inputs, denominators, self.kl_coef)
         if batch.counts:
@@ -242,7 +243,7 @@ class Updater:
         denominators = self._denominators(samples, fresh)
         found: defaultdict[str, float] = defaultdict(float)
         for batch in micro_batches(self.policy, samples, fresh, self.optim.micro_tokens):
-            inputs = self._loss_inputs(batch, self.policy.token_stats(batch.inputs))
+            inputs = self._loss_inputs(batch, self.policy(batch.inputs))
             _, per_token = policy_loss(self.algo, inputs, denominators, self.kl_coef)
             for name in ("approx_kl", "ref_kl"):
                 if name in per_token:

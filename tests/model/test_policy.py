@@ -29,7 +29,7 @@ ROWS = [
 
 def stats(policy: Policy, rows=ROWS):
     (batch,) = micro_batches(policy, samples_of(rows), range(len(rows)), 10_000)
-    return batch, policy.token_stats(batch.inputs)
+    return batch, policy(batch.inputs)
 
 
 @pytest.mark.parametrize("family", ["qwen2-tied", "qwen2-untied", "qwen3", "llama", "gpt-neox"])
@@ -74,12 +74,12 @@ def test_the_entropy_has_its_gradient_where_asked(monkeypatch, chunk_logits):
     policy = Policy(random_model().double(), VOCAB, temperature=0.7)
     (batch,) = micro_batches(policy, samples_of(ROWS), range(3), 10_000)
     weight = policy.model.get_output_embeddings().weight
-    found = policy.token_stats(batch.inputs, entropy_gradient=True).entropy.sum()
-    logits = policy.states(batch.inputs) @ weight.T / 0.7
+    found = policy(batch.inputs, entropy_gradient=True).entropy.sum()
+    logits = policy(batch.inputs, with_head=False) @ weight.T / 0.7
     entropy = torch.distributions.Categorical(logits=logits).entropy().sum()
     gradients = [torch.autograd.grad(one, weight)[0] for one in (found, entropy)]
     torch.testing.assert_close(*gradients)
-    assert not policy.token_stats(batch.inputs).entropy.requires_grad
+    assert not policy(batch.inputs).entropy.requires_grad
 
 
 def test_rows_of_logits_at_once_by_hand():
@@ -108,11 +108,11 @@ def test_rows_of_logits_that_fit_are_not_computed_again(monkeypatch):
 def test_without_entropy_it_is_0_and_all_else_the_same():
     policy = Policy(random_model(), VOCAB, 1.0)
     batch, whole = stats(policy)
-    found = policy.token_stats(batch.inputs, entropy=False)
+    found = policy(batch.inputs, entropy=False)
     assert torch.equal(found.logprobs, whole.logprobs)
     assert whole.entropy.any()
     assert not found.entropy.any()
-    assert not policy.token_stats(batch.inputs, False, True).entropy.any()
+    assert not policy(batch.inputs, False, True).entropy.any()
 
 
 def test_an_output_layer_with_more_than_weights_is_the_models_own():
@@ -132,7 +132,7 @@ def test_the_policy_is_with_its_adapter_unless_asked_for_without():
             torch.nn.init.ones_(parameter)
     batch, found = stats(Policy(model, VOCAB, 1.0))
     with switched_off(model):
-        without = Policy(model, VOCAB, 1.0).token_stats(batch.inputs)
+        without = Policy(model, VOCAB, 1.0)(batch.inputs)
     assert torch.equal(without.logprobs, before.logprobs)
     assert not torch.equal(found.logprobs, before.logprobs)
 
@@ -162,7 +162,7 @@ def test_layers_that_are_computed_again_give_the_same_and_keep_their_input_alone
 
         (batch,) = micro_batches(policy, samples_of(ROWS), range(3), 10_000)
         with torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
-            policy.states(batch.inputs)
+            policy(batch.inputs, with_head=False)
         _, of = stats(policy)
         of.logprobs.sum().backward()
         gradients = [p.grad for p in policy.parameters() if p.grad is not None]
@@ -216,7 +216,7 @@ def test_a_critics_values_by_hand(has_own_body):
     assert (critic.body is not None) == has_own_body
     assert (critic.head.weight.shape, critic.head.weight.dtype) == ((1, 32), torch.float32)
     (batch,) = micro_batches(policy, samples_of(ROWS), range(3), 10_000)
-    states = policy.states(batch.inputs)
+    states = policy(batch.inputs, with_head=False)
     given = None if has_own_body else states
     assert not critic(batch.inputs, given).any()
     torch.nn.init.normal_(critic.head.weight)

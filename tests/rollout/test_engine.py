@@ -105,7 +105,7 @@ def assert_logprobs_are_the_trainers(
     policy = Policy(model, vocab_size, temperature)
     for batch in micro_batches(policy, samples_of(rows), range(len(rows)), 40):
         with torch.no_grad():
-            logprobs = policy.token_stats(batch.inputs).logprobs
+            logprobs = policy(batch.inputs).logprobs
         torch.testing.assert_close(logprobs, batch.column("rollout_logprobs"), atol=1e-5, rtol=0)
 
 

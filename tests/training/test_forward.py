@@ -27,13 +27,14 @@ def passed(algo: Algorithm, rows: list[Row], critic=None) -> tuple[list[Row], li
     policy, reference = (Policy(random_model(seed=seed), VOCAB, 1.0) for seed in (0, 1))
     calls = []
     for name, one in (("own", policy), ("reference", reference)):
-        stats = one.token_stats
+        forward = one.forward
 
-        def spy(inputs, entropy=True, name=name, stats=stats, **_):
-            calls.append((name, entropy))
-            return stats(inputs, entropy)
+        def spy(inputs, entropy=True, with_head=True, name=name, forward=forward):
+            if with_head:
+                calls.append((name, entropy))
+            return forward(inputs, entropy, with_head=with_head)
 
-        one.token_stats = spy
+        one.forward = spy
     reference = reference if algo.has_reference_model else None
     samples = samples_of(rows)
     add_logprobs(samples, algo, 1000, policy, reference, critic)
@@ -75,8 +76,13 @@ def test_values_and_the_one_after_the_end_of_what_was_cut_off(kind, cut_off_valu
     torch.manual_seed(0)
     critic = models.Critic(random_model(), kind == "own")
     torch.nn.init.normal_(critic.head.weight)
-    states, asked = Policy.states, []
-    monkeypatch.setattr(Policy, "states", lambda *args: asked.append(1) or states(*args))
+    forward, asked = Policy.forward, []
+
+    def spy(*args, with_head=True):
+        asked.extend([] if with_head else [1])
+        return forward(*args, with_head=with_head)
+
+    monkeypatch.setattr(Policy, "forward", spy)
     algo = Algorithm(advantage=Gae(critic=Critic(kind=kind, cut_off_value=cut_off_value)))
     cut = replace(FRESH, is_cut_off=True)
     (whole, found), _ = passed(algo, [FRESH, cut], critic)

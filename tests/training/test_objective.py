@@ -41,7 +41,7 @@ def policy() -> Policy:
 def test_old_is_the_engines_for_what_was_carried_over_and_its_own_for_what_is_fresh(policy):
     updater = made(policy, None, "grpo")
     once = batch_of(FRESH, CARRIED)
-    own = policy.token_stats(once.inputs).logprobs.detach()
+    own = policy(once.inputs).logprobs.detach()
     _, found = updater.objective(once, DENOMINATORS)
     zeros = torch.zeros(3).double()
     torch.testing.assert_close(found["approx_kl"], torch.stack([zeros, SAID - own[1]]))

@@ -69,7 +69,7 @@ def test_what_is_kept_is_what_the_loss_was_made_of(monkeypatch):
     updater = Updater(Policy(double_model(), VOCAB, 1.0), None, ALGO, OptimConfig(), 3, 10)
     (batch,) = micro_batches(updater.policy, samples, range(3), 1000)
     updater.objective(batch, LossDenominators(6, 3, 3))
-    now = updater.policy.token_stats(batch.inputs)
+    now = updater.policy(batch.inputs)
     group = made_group("a", RIGHT, WRONG)
     step = Batch(0, Algorithm(), kept=[group], sampled=[group])
     first, second = token_rows(step, samples, Bytes())

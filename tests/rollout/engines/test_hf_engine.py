@@ -56,7 +56,7 @@ def test_sampled_logprobs_are_the_trainers(family, temperature):
     policy = Policy(model, VOCAB, temperature, how=forward)
     for batch in micro_batches(policy, samples_of(rows), range(len(rows)), 40):
         with torch.no_grad():
-            logprobs = policy.token_stats(batch.inputs).logprobs
+            logprobs = policy(batch.inputs).logprobs
         drawn = batch.column("rollout_logprobs")
         # Processors add up in orders of their own: a few roundings are none of the engine's.
         torch.testing.assert_close(logprobs, drawn, atol=1e-5 + 10 * forward.rounding, rtol=0)
