@@ -4,7 +4,6 @@ Everything here works on `Tally`s, one a problem: how many of its judged respons
 how the wrong ones share out over different answers.
 """
 
-import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -50,7 +49,7 @@ def mean(values: Iterable[float]) -> float | None:
 
 def default_ks(n: int) -> list[int]:
     """Return 1, 2, 4, … and n itself."""
-    return [*itertools.takewhile(lambda k: k < n, (2**i for i in itertools.count())), n]
+    return [*(1 << i for i in range((n - 1).bit_length())), n]
 
 
 def pass_at_k(n: int, correct: int, k: int) -> float:

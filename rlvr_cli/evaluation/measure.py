@@ -12,7 +12,6 @@ from rlvr_cli.evaluation.report import Cluster, drawn_in_words, tally_of
 from rlvr_cli.rollout.sampler import Sampler, response_seed
 
 _MOST_LEVELS = 12
-_SHARES = ("format_share", "cut_off_share", "response_length", "verdicts")
 
 Evaluation = dict[str, Any]
 """The figures of one evaluation, with its settings, as JSON (`summarize`)."""
@@ -68,6 +67,7 @@ def summarize(
     where the problems have levels. `has_format` says whether responses were asked for a format."""
     metrics = rollout_metrics(groups, has_format)
     tallies = [tally_of(list(map(response_row, group.rollouts)), cluster) for group in groups]
+    shares = ("format_share", "cut_off_share", "response_length", "verdicts")
     passed, agreed = pass_estimate(tallies, 1), cons_estimate(tallies, params.samples)
     return {
         "pass@1": metrics["pass@1"],
@@ -75,7 +75,7 @@ def summarize(
         "cons@k": agreed["value"] if agreed else None,
         "problems": len(groups),
         **vars(params),
-        **{key: metrics[key] for key in _SHARES},
+        **{key: metrics[key] for key in shares},
         "by_level": by_level(groups),
         "settings": drawn_in_words(len(groups), vars(params)),
     }
