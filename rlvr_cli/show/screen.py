@@ -14,10 +14,9 @@ from rlvr_cli.console.tables import Table, cell, shown, significance
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.settings import leaves
 from rlvr_cli.core.text import plural, printable, shortened
-from rlvr_cli.data.rows import ResponseRow
 from rlvr_cli.evaluation.estimators import paired_difference, pass_at_k, pass_estimate
 from rlvr_cli.evaluation.report import JudgedProblem, by_value, check_fields
-from rlvr_cli.show.source import ShownGroup, Source, reason
+from rlvr_cli.show.source import Source, reason
 
 _LONGEST_TEXT = 20_000
 """Characters of a response on the screen."""
@@ -131,41 +130,36 @@ def show_responses(
     """Show the responses that fit what is asked for, by group. Raises UserError for none."""
     is_found, known = False, dict[str, None]()
     for one in source.groups(step):
-        known[one.rows[0]["id"]] = None
-        if group in (None, one.number) and problem in (None, one.rows[0]["id"]):
-            rows = [row for row in one.rows if verdict in (None, row["verdict"])]
-            if rows:
-                _show_group(one, rows, display)
-                is_found = True
+        first = one.rows[0]
+        known[first["id"]] = None
+        rows = [row for row in one.rows if verdict in (None, row["verdict"])]
+        if not rows or group not in (None, one.number) or problem not in (None, first["id"]):
+            continue
+        is_found = True
+        place = f"step {one.step}, group {one.number}: " if one.config else ""
+        place += f"{shortened(one.result)}: " if one.result else ""
+        count = f"{one.right} of {plural(len(one.rows), 'response')} right"
+        count += f", {one.fate}" if one.config else ""
+        head = f"{place}{shortened(first['id'])}, gold {cell(first['answer'])}; {count}"
+        display.lines([head], "bold")
+        display.lines([cut(str(first["problem"])), ""])
+        for row in rows:
+            says = [f"sample {row['sample']}  {row['verdict']}: {reason(row)}"]
+            if row["sample"] in one.paid:
+                reward, advantage = one.paid[row["sample"]]
+                says.append(f"reward {reward:+.2f}")
+                says += [] if advantage is None else [f"advantage {advantage:+.3f}"]
+            says += [] if row["n_tokens"] is None else [plural(row["n_tokens"], "token")]
+            says += ["cut off"] if row["finish_reason"] == "length" else []
+            display.lines([", ".join(says)], "green" if row["verdict"] == "correct" else "cyan")
+            display.console.print(thought_dimmed(cut(row["response"])))
+            display.lines([""])
     if not is_found:
         asked = (("--group", group), ("--problem", problem), ("--verdict", verdict))
         words = ", ".join(f"{name} {value}" for name, value in asked if value is not None)
         such = ", ".join(map(shortened, islice(known, 3)))
         hint = f"; problems are such as {such}" if problem else ""
         raise UserError(f"{source.path}: no response with {words}{hint}")
-
-
-def _show_group(group: ShownGroup, rows: Sequence[ResponseRow], display: Display) -> None:
-    """Show some responses of a group below what it is and what became of it."""
-    first = group.rows[0]
-    place = f"step {group.step}, group {group.number}: " if group.config else ""
-    place += f"{shortened(group.result)}: " if group.result else ""
-    fate = f", {group.fate}" if group.config else ""
-    count = f"{group.right} of {plural(len(group.rows), 'response')} right{fate}"
-    head = f"{place}{shortened(first['id'])}, gold {cell(first['answer'])}; {count}"
-    display.lines([head], "bold")
-    display.lines([cut(str(first["problem"])), ""])
-    for row in rows:
-        says = [f"sample {row['sample']}  {row['verdict']}: {reason(row)}"]
-        if row["sample"] in group.paid:
-            reward, advantage = group.paid[row["sample"]]
-            says.append(f"reward {reward:+.2f}")
-            says += [] if advantage is None else [f"advantage {advantage:+.3f}"]
-        says += [] if row["n_tokens"] is None else [plural(row["n_tokens"], "token")]
-        says += ["cut off"] if row["finish_reason"] == "length" else []
-        display.lines([", ".join(says)], "green" if row["verdict"] == "correct" else "cyan")
-        display.console.print(thought_dimmed(cut(row["response"])))
-        display.lines([""])
 
 
 def thought_dimmed(response: str) -> Text:
