@@ -160,12 +160,10 @@ def eval_(
     judges differ). With --out it stays empty, and a stopped evaluation goes on where it was when
     the command is given again.
     """
-    kept = "nothing is kept"
-    if out is not None and not responses:
+    kept = "nothing is kept; rlvr eval with --out DIR keeps what was sampled"
+    if out is not None:
         kept = f"what was sampled is kept in {out}; give the same command again to go on"
-    elif not responses:
-        kept += "; rlvr eval with --out DIR keeps what was sampled"
-    with reported_errors(kept):
+    with reported_errors("nothing is kept" if responses else kept):
         if list_:
             from rlvr_cli.cli.listings import list_sets
 

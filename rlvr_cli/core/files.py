@@ -220,13 +220,12 @@ def lock_directory(directory: Path) -> IO[Any]:
     another process holds it, or if it cannot be written to."""
     try:
         file = open(os.open(directory / ".lock", _CREATE, 0o666), "wb")  # noqa: SIM115
-    except OSError as error:
-        raise UserError(f"{directory}: cannot be written to ({error.strerror})") from None
-    try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         file.close()
         raise UserError(f"{directory}: another process is using it; wait for it") from None
+    except OSError as error:
+        raise UserError(f"{directory}: cannot be written to ({error.strerror})") from None
     return file
 
 
