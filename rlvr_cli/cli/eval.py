@@ -81,7 +81,7 @@ def eval_(configs: Sequence[Config], asked: ReportOptions, display: Display) -> 
                         "data": fingerprint.data_hash(prompt.problem for prompt in prompts),
                         "prompts": fingerprint.prompts_hash(prompts),
                         **fingerprint.sampling(params, plan.config.seed, template),
-                        **fingerprint.engine_versions(session.engine, session.device, threads),
+                        **fingerprint.engine_versions(session.engine.name, session.device, threads),
                         **fingerprint.judging(form, asked.judge, plan.config.eval.votes),
                     }
                     say_template(prompts, session, display)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import rlvr_cli
 import verifiers
@@ -17,9 +17,6 @@ from rlvr_cli.core.settings import leaves
 from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import Problem, Prompt, SamplingParams
 from verifiers import JUDGES, OURS, Format
-
-if TYPE_CHECKING:  # the engines load torch, which judging needs none of
-    from rlvr_cli.rollout.engines.base import Engine
 
 _MODEL_FILES = re.compile(
     r"(?:generation_|adapter_)?config\.json|.*\.(?:safetensors|bin|model|jinja)|"
@@ -87,16 +84,16 @@ def sampling(params: SamplingParams, seed: int, template: str) -> Fingerprint:
     return {"prompt": template, "sampling": vars(params) | {"seed": seed}}
 
 
-def engine_versions(engine: "Engine", device: Any, threads: int) -> Fingerprint:
+def engine_versions(engine: str, device: Any, threads: int) -> Fingerprint:
     """Return the fingerprint's part about engine, hardware and library versions."""
     import torch
 
     where: Fingerprint = {"device": device.type, "threads": threads}
     if device.type == "cuda":
         where = {"device": torch.cuda.get_device_name(device)}
-    libraries = sorted({engine.name, "torch", "transformers"})
+    libraries = sorted({engine, "torch", "transformers"})
     versions = {name: importlib.import_module(name).__version__ for name in libraries}
-    return {"engine": {"name": engine.name, **versions, **where}}
+    return {"engine": {"name": engine, **versions, **where}}
 
 
 def differences(ours: Fingerprint, theirs: Fingerprint) -> list[str]:
