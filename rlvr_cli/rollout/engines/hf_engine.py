@@ -17,8 +17,7 @@ from rlvr_cli.core.types import Completion, SamplingParams
 from rlvr_cli.model.forward import PACKED, Forward
 from rlvr_cli.model.packing import attention_sizes
 from rlvr_cli.rollout.engines.base import Engine, Listener, refuse_prompts
-from rlvr_cli.rollout.engines.kv_cache import GroupCache, moved_up
-from rlvr_cli.rollout.engines.quick_layers import quick_layers
+from rlvr_cli.rollout.engines.decoding import GroupCache, moved_up, quick_layers
 from rlvr_cli.rollout.engines.sampling import Drawn, sample, uniform
 
 _COMPACT_BELOW = 0.9
@@ -118,10 +117,18 @@ class TransformersEngine(Engine):
         position_B = lengths_P[group_B] - 1
         done_B = torch.zeros_like(row_B, dtype=torch.bool)
         for step in range(params.max_tokens):
-            logits_BV = self._next_logits(cache, token_B, position_B + step)
-            token_B, logprob_B = sample(
-                logits_BV, uniform(seeds_B, step), params.temperature, params.top_p
-            )
+            if self.quick is not None:
+                logits_BV = self.quick.logits(token_B, position_B + step, cache)
+            else:
+                logits_BV = self.model(
+                    input_ids=token_B[:, None],
+                    position_ids=(position_B + step)[:, None],
+                    attention_mask=cache.open()[:, None, None],
+                    past_key_values=cache,
+                    use_cache=True,
+                ).logits[:, -1]
+            logits_BV, draws_B = logits_BV[:, : self.vocab_size], uniform(seeds_B, step)
+            token_B, logprob_B = sample(logits_BV, draws_B, params.temperature, params.top_p)
             alive = ~done_B
             yield from drawn.add(row_B[alive], token_B[alive], logprob_B[alive])
             done_B |= torch.isin(token_B, self.stop_ids)
@@ -168,18 +175,3 @@ class TransformersEngine(Engine):
                 stopping_criteria=StoppingCriteriaList([lambda *_, **__: done_B]),
             )
         return finished
-
-    def _next_logits(
-        self, cache: GroupCache, token_B: torch.Tensor, position_B: torch.Tensor
-    ) -> torch.Tensor:
-        """Compute logits [B, V] after feeding one token per row at its own position."""
-        if self.quick is not None:
-            return self.quick.logits(token_B, position_B, cache)[:, : self.vocab_size]
-        output = self.model(
-            input_ids=token_B[:, None],
-            position_ids=position_B[:, None],
-            attention_mask=cache.open()[:, None, None],
-            past_key_values=cache,
-            use_cache=True,
-        )
-        return output.logits[:, -1, : self.vocab_size]

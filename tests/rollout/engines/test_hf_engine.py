@@ -15,8 +15,8 @@ from rlvr_cli.model.forward import PACKED, choose_forward
 from rlvr_cli.model.policy import Policy
 from rlvr_cli.rollout.engines import hf_engine
 from rlvr_cli.rollout.engines.base import Engine
+from rlvr_cli.rollout.engines.decoding import moved_up
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
-from rlvr_cli.rollout.engines.kv_cache import moved_up
 from rlvr_cli.rollout.engines.sampling import sample, uniform
 from rlvr_cli.training.batch import micro_batches
 

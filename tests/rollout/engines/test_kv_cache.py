@@ -6,7 +6,7 @@ import torch
 from conftest import random_model
 from transformers import DynamicCache
 
-from rlvr_cli.rollout.engines.kv_cache import GroupCache, moved_up
+from rlvr_cli.rollout.engines.decoding import GroupCache, moved_up
 
 
 def states(rows: int, length: int) -> torch.Tensor:

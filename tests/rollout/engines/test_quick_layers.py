@@ -6,8 +6,8 @@ from conftest import random_model
 from families import FAMILIES, VOCAB
 
 from rlvr_cli.core.types import SamplingParams
+from rlvr_cli.rollout.engines.decoding import quick_layers
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
-from rlvr_cli.rollout.engines.quick_layers import quick_layers
 
 PROMPTS = [[5, 6, 7, 8], [9], [10, 11]]
 QUICK = ["llama", "qwen2-tied", "qwen2-untied"]
