@@ -53,7 +53,9 @@ def assign(root: type[Section], values: Flat, key: str, value: Any, origin: str)
                 known = ", ".join(f"{name}.{inside}" for inside in section.model_fields)
                 raise UserError(f"{origin}: {name} is a section; set one of {known}")
         elif get_origin(annotation) is dict and (rest or isinstance(value, dict)):
-            values[name] = values.get(name, {}) | ({".".join(rest): value} if rest else value)
+            before = values.get(name)
+            named = {".".join(rest): value} if rest else value
+            values[name] = (before if isinstance(before, dict) else {}) | named
             return None
         elif rest:
             raise UserError(f"{origin}: {shortened(key)} is not a setting; {name} has none inside")

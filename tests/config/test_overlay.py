@@ -36,6 +36,9 @@ def test_free_names_are_merged_one_by_one():
     for key, value in (("data.chat", {"a": 1, "b.c": 2}), ("data.chat.b.c", 3), ("data.chat", {})):
         assign(Config, values, key, value, "here")
     assert nested(values.items())["data"]["chat"] == {"a": 1, "b.c": 3}
+    assign(Config, values, "data.chat", 3, "here")
+    assign(Config, values, "data.chat.a", 2, "here")
+    assert values["data.chat"] == {"a": 2}
 
 
 ROWS = list(settings_of(Config))
