@@ -152,6 +152,7 @@ def test_a_port_in_use_is_one_line(monkeypatch):
     import socket
 
     monkeypatch.setattr(group, "claim", [])
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: False)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -165,6 +166,7 @@ def test_a_port_in_use_is_one_line(monkeypatch):
 
 def test_more_processes_than_gpus_are_one_line(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "4")
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: False)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     with pytest.raises(UserError, match="--processes 4: one a GPU, and this machine has 2"):
