@@ -8,7 +8,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Completion, SamplingParams
 
 Listener = Callable[[int], None]
-"""A callback for every token id as it is drawn, where one response is asked for."""
+"""A callback for every token id as it is drawn, of all responses."""
 
 
 class Engine:

@@ -6,6 +6,7 @@ import os
 import random
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -126,15 +127,16 @@ class VllmEngine(Engine):
             use_tqdm=False,
         )
         index = {request.rsplit("-", 1)[0]: p for p, request in enumerate(requests)}
-        heard = 0
+        heard: Counter[tuple[str, int]] = Counter()
         try:
             while index:
                 for output in core.step():
                     if listener is not None:
-                        tokens = output.outputs[0].token_ids  # all of the response so far
-                        for token in tokens[heard:]:
-                            listener(token)
-                        heard = len(tokens)
+                        for one in output.outputs:  # each has all of its tokens so far
+                            response = output.request_id, one.index
+                            for token in one.token_ids[heard[response] :]:
+                                listener(token)
+                            heard[response] = len(one.token_ids)
                     if output.finished:
                         p = index.pop(output.request_id)
                         group = [_completion(one, params.temperature) for one in output.outputs]
