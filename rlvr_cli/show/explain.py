@@ -31,11 +31,16 @@ def explain(run: Source, step: int | None, number: int | None, display: Display)
     config = run.config
     assert config is not None
     history = {row["step"]: row for row in run.metrics}
-    step = step if step is not None else max(history.keys() & run.files.keys(), default=None)
+    if step is None:
+        sampled = {at for at, path in run.files.items() if path.stat().st_size}
+        step = max(history.keys() & sampled, default=None)
     if step is None:
         raise UserError(f"--explain: {run.path} has no finished step with responses")
     groups, tokens, metrics = list(run.groups(step)), run.tokens(step), history.get(step, {})
     chosen = [one for one in groups if number in (None, one.number)]
+    if not groups:
+        left = "it trained groups that an earlier step had left over"
+        raise UserError(f"--explain: step {step} of {run.path} sampled none; {left}")
     if not chosen:
         raise UserError(f"--group {number}: step {step} of {run.path} has {len(groups)} groups")
     group = min(chosen, key=lambda one: (one.number not in tokens, one.fate != "trained"))

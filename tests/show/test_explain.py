@@ -81,3 +81,11 @@ def test_a_step_or_group_that_is_not_there(tmp_path, capsys):
     (run / "metrics.jsonl").unlink()
     with pytest.raises(UserError, match="no finished step with responses"):
         said(capsys, run)
+
+
+def test_a_step_that_sampled_nothing_is_passed_over(tmp_path, capsys):
+    run = made_run(tmp_path / "run")
+    (run / "rollouts" / "step-000002.jsonl").write_text("")
+    assert "Step 1 of" in said(capsys, run)
+    with pytest.raises(UserError, match=r"step 2 of .* sampled none; it trained groups"):
+        said(capsys, run, 2)
