@@ -1,3 +1,3 @@
 """rlvr: reinforcement learning with verifiable rewards on math reasoning, on one node."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
