@@ -26,9 +26,9 @@ class Critic(Choice):
     clip: float | None = Field(None, gt=0)
     """The largest move of a value from the one before the update; none means unbounded."""
     warmup: int = Field(0, ge=0)
-    """Steps in which only the critic learns."""
+    """The number of first steps in which only the critic learns."""
     cut_off_value: Literal["zero", "bootstrap"] = "zero"
-    """V after a response that was cut off (it is 0 after a true end)."""
+    """The value after a response that was cut off (after a true end it is 0)."""
 
 
 class Advantage(Choice):
@@ -99,7 +99,7 @@ class Clip(_Clipping):
 class DualClip(_Clipping):
     kind: Literal["dual_clip"] = "dual_clip"
     dual: float = Field(3.0, gt=1)
-    """For A < 0 the surrogate is at least this times A."""
+    """The third clip: for A < 0 the surrogate is at least this times A."""
 
 
 class SequenceClip(_Clipping):
@@ -173,7 +173,7 @@ class IterativeReference(Choice):
 
     kind: Literal["iterative"] = "iterative"
     every: int = Field(50, ge=1)
-    """Steps from one renewal to the next."""
+    """The number of steps from one renewal to the next."""
     mix: float = Field(1.0, gt=0, le=1)
     """The share of the policy's weights in the renewed reference."""
     resets_optimizer: bool = False
@@ -254,22 +254,23 @@ class Algorithm(Section):
     top_entropy: float | None = Field(None, gt=0, lt=1)
     """The share of the batch's tokens with an advantage, by highest entropy; none means all."""
     importance_correction: Annotated[TruncatedWeights | MaskedWeights | None, _ByKind] = None
-    """Weights for the gap between the engine's and the trainer's log-probabilities."""
+    """Importance weights that correct the gap between the engine's and the trainer's
+    log-probabilities."""
     kl: KL | None = setting(None, flag="--kl", metavar="COEF")
     """A penalty on the divergence from a reference policy, by the name of its estimator; k3_k2 has
     the value of k3 and the gradient of k2. A number is its coefficient: 0 is none, and where there
     is no penalty so far it is k3 in the loss."""
     epochs: int = Field(1, ge=1)
-    """Passes over a step's batch."""
+    """The number of passes over a step's batch."""
     mini_batches: int = Field(1, ge=1)
-    """Optimizer steps an epoch, each on its own share of the responses, as even as it goes; with
-    fewer responses, one for each."""
+    """The number of optimizer steps per epoch, each on an equal share of the responses; with fewer
+    responses, one per response."""
     target_kl: float | None = Field(None, gt=0)
-    """Epochs end early once approx_kl, taken after each, is past this (nats a token)."""
+    """The approx_kl after an epoch beyond which no further epoch follows, in nats per token."""
     entropy_coef: float = Field(0.0, ge=0)
     """The coefficient of the entropy bonus."""
     filter: Mixed | None = None
-    """Which groups train; none means all, sampled once."""
+    """The filter of dynamic sampling; none means that all groups train, sampled once."""
     overlong: Annotated[SoftOverlong | MaskOverlong, _ByKind] | None = None
     """The treatment of responses that reach the longest length."""
 

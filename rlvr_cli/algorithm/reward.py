@@ -39,22 +39,23 @@ class RewardConfig(Section):
     functions: tuple[str, ...] = setting(
         ("math",), flag="--reward", metavar="SPEC[:WEIGHT]", min_length=1
     )
-    """SPEC[:WEIGHT] of each reward, whose weighted sum trains: math, format, length, FILE.py,
+    """The rewards whose weighted sum trains, SPEC[:WEIGHT] each: math, format, length, FILE.py,
     FILE.py:FUNCTION, MODULE:FUNCTION or an entry point of rlvr.rewards."""
     correct: float = setting(1.0)
-    """What math gives a right answer, in the format if one is required."""
+    """The value of `math` for a right answer, in the required format if there is one."""
     wrong: float = setting(-1.0)
-    """What math gives any other."""
+    """The value of `math` for any other response."""
     format: float = setting(1.0)
-    """What format gives a response that has the format; others have 0."""
+    """The value of `format` for a response in the format; any other gets 0."""
     timeout: float = setting(10.0, on_resume="free", gt=0, le=86_400)
-    """Seconds that a function may take for a response, which does not train if it takes longer."""
+    """The time limit of a function per response, in seconds; a response that exceeds it does not
+    train."""
     workers: int = setting(8, on_resume="free", ge=1, le=256)
-    """Processes that run functions side by side."""
+    """The number of processes that run reward functions."""
     memory_mb: int = setting(4096, on_resume="free", ge=64)
-    """Memory of each."""
+    """The memory limit of each of these processes, in MiB."""
     sources: dict[str, str] = setting({})
-    """SHA-256 of the file of each function, which the run fills in and a resume compares."""
+    """The SHA-256 of each function's file; the run fills it in and a resume compares it."""
 
     @property
     def terms(self) -> tuple[Reward, ...]:

@@ -58,12 +58,12 @@ def train(
         ),
     ] = None,
     check: Annotated[
-        bool, training("--check", help="Check model, data, memory and a probe, then end.")
+        bool, training("--check", help="Check model, data and memory, probe, then exit.")
     ] = False,
-    out: Annotated[Path | None, output(help="A new run directory.")] = None,
+    out: Annotated[Path | None, output(help="Write the run to this new directory.")] = None,
     quiet: options.Quiet = False,
     verbose: Annotated[
-        bool, output("--verbose", "-v", help="Figures of the machine as well.")
+        bool, output("--verbose", "-v", help="Also print throughput, memory and timing of steps.")
     ] = False,
     track: options.Track = None,
     config: options.ConfigFile = None,
@@ -74,7 +74,10 @@ def train(
         setting("--settings", help="List all settings, or those of the sections given as DATA."),
     ] = False,
     print_config: Annotated[
-        bool, setting("--print-config", help="Print the settings that would run, for --config.")
+        bool,
+        setting(
+            "--print-config", help="Print the settings that would run, as --config reads them."
+        ),
     ] = False,
 ) -> None:
     """Train a policy on problems with known answers.
@@ -125,20 +128,30 @@ def train(
 @app.command("eval", cls=SettingsCommand)
 def eval_(
     ctx: typer.Context,
-    data: Annotated[
-        Texts, Argument(help="Problem sets, as in train; several give one table.")
+    data: Annotated[Texts, Argument(help="Problem sets, named like those of train.")] = None,
+    model: Annotated[
+        Texts, Option(help="Model to measure, as in train; repeat for several.")
     ] = None,
-    model: Annotated[Texts, Option(help="As in train; repeat it for several models.")] = None,
-    responses: Annotated[Texts, output(help="Judge responses of files or - instead.")] = None,
-    against: Annotated[Path | None, report(help="An earlier result, to test against.")] = None,
-    by: Annotated[Texts, report(help="Figures by a field of the problems, too.")] = None,
-    k: Annotated[Texts, report("--k", help="Of pass@k, as 1,4,16: 1, 2, 4, … n.")] = None,
+    responses: Annotated[
+        Texts, output(help="Judge responses from files or - instead of sampling.")
+    ] = None,
+    against: Annotated[
+        Path | None, report(help="Compare with this earlier result, paired by problem.")
+    ] = None,
+    by: Annotated[Texts, report(help="Also report figures by this field of the problems.")] = None,
+    k: Annotated[
+        Texts, report("--k", help="Values of k, as 1,4,16. Default: 1, 2, 4, … up to -n.")
+    ] = None,
     list_: Annotated[bool, output("--list", help="Name the problem sets.")] = False,
-    judge: Annotated[str, report(help="rlvr, math-verify as others do, or both.")] = "rlvr",
+    judge: Annotated[
+        str, report(help="Who judges: rlvr, math-verify, or both to compare them.")
+    ] = "rlvr",
     format: Annotated[
-        str, report(help="table, or md, csv, json: the figures on stdout.")
+        str, report(help="table on the screen; md, csv or json on stdout.")
     ] = "table",
-    out: Annotated[Path | None, output(help="A new directory for report and responses.")] = None,
+    out: Annotated[
+        Path | None, output(help="Write report and responses to this new directory.")
+    ] = None,
     quiet: options.Quiet = False,
     config: options.ConfigFile = None,
     set_: options.Set = None,
@@ -207,16 +220,20 @@ def eval_(
 @app.command()
 def export(
     run: Annotated[Path, Argument(help="The directory of a run.")],
-    step: Annotated[str, Option(help="best, last or a number.")] = "last",
+    step: Annotated[
+        str, Option(help="Checkpoint to export: best, last or a step number.")
+    ] = "last",
     dtype: Annotated[
         Literal["bfloat16", "float16", "float32"],
         Option(
-            help="Type of the weights; one of 16 bits undoes updates smaller than half its step: "
-            "measure what you hand on."
+            help="Dtype of the weights. 16 bits round away updates smaller than half their step: "
+            "evaluate the export."
         ),
     ] = "float32",
-    out: Annotated[Path | None, Option(help="A new directory; none: RUN/export-STEP.")] = None,
-    push: Annotated[str | None, Option(help="Upload it to the hub under this name, too.")] = None,
+    out: Annotated[
+        Path | None, Option(help="Write to this new directory. Default: RUN/export-STEP.")
+    ] = None,
+    push: Annotated[str | None, Option(help="Also upload it to the hub under this name.")] = None,
     quiet: options.Quiet = False,
 ) -> None:
     """Hand a trained policy on: a plain model directory, merged, with a card made from the run.
@@ -238,21 +255,26 @@ def export(
 @app.command()
 def show(
     sources: Annotated[
-        list[Path] | None, Argument(metavar="RUN|RESULT…", help="Directories of train or eval.")
+        list[Path] | None,
+        Argument(metavar="RUN|RESULT…", help="Directories that train or eval wrote."),
     ] = None,
     follow: Annotated[
-        bool, Option("--follow", "-f", help="Go on until the runs have ended.")
+        bool, Option("--follow", "-f", help="Keep showing until the runs end.")
     ] = False,
-    step: Annotated[int | None, Option(help="The responses of a step.")] = None,
-    group: Annotated[int | None, Option(help="One problem of the step, from 1.")] = None,
-    verdict: Annotated[str | None, Option(help="Responses with it only.")] = None,
-    problem: Annotated[str | None, Option(help="One problem through training.")] = None,
-    by: Annotated[Texts, report(help="Figures of a result by a field, too.")] = None,
+    step: Annotated[int | None, Option(help="Show the responses of this step.")] = None,
+    group: Annotated[
+        int | None, Option(help="Show this group of the step, counted from 1.")
+    ] = None,
+    verdict: Annotated[str | None, Option(help="Show only responses with this verdict.")] = None,
+    problem: Annotated[
+        str | None, Option(help="Show this problem through training, by its id.")
+    ] = None,
+    by: Annotated[Texts, report(help="Also show figures of a result by this field.")] = None,
     explain: Annotated[
-        bool, Option("--explain", help="A step, as --explain 30, in words and numbers.")
+        bool, Option("--explain", help="Explain a step, as --explain 30, in words and numbers.")
     ] = False,
     track: options.Track = None,
-    html: Annotated[Path | None, output(help="A new file: a page to look around in.")] = None,
+    html: Annotated[Path | None, output(help="Write an interactive page to this new file.")] = None,
 ) -> None:
     """Look at runs and results: live, later, beside one another, response by response.
 
@@ -294,9 +316,10 @@ def doctor() -> None:
 def sample(
     ctx: typer.Context,
     inputs: Annotated[
-        Texts, Argument(metavar="PROMPT|FILE|-", help="Texts, .jsonl files, or - for stdin.")
+        Texts,
+        Argument(metavar="PROMPT|FILE|-", help="Prompts as text, .jsonl files, or - for stdin."),
     ] = None,
-    out: Annotated[Path | None, output(help="A new file for the response rows.")] = None,
+    out: Annotated[Path | None, output(help="Write the response rows to this new file.")] = None,
     quiet: options.Quiet = False,
     config: options.ConfigFile = None,
     set_: options.Set = None,

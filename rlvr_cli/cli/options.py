@@ -21,14 +21,15 @@ output, report, setting, training = (
 SHORT = {"--samples": "-n"}
 
 Texts = list[str] | None
-ConfigFile = Annotated[Path | None, setting("--config", help="A YAML file of settings.")]
-Set = Annotated[Texts, setting("--set", help="Any setting: section.key=value.")]
+ConfigFile = Annotated[Path | None, setting("--config", help="Read settings from this YAML file.")]
+Set = Annotated[Texts, setting("--set", help="Give any setting as section.key=value.")]
 Processes = Annotated[
-    int | None, setting(min=1, max=1024, help="So many side by side on this machine, one a GPU.")
+    int | None,
+    setting(min=1, max=1024, help="Data-parallel processes on this machine, one per GPU."),
 ]
-Quiet = Annotated[bool, output("--quiet", "-q", help="Results only.")]
+Quiet = Annotated[bool, output("--quiet", "-q", help="Print results only.")]
 Track = Annotated[
-    Texts, output("--track", help="Mirror the metrics in tensorboard, wandb or trackio, too.")
+    Texts, output("--track", help="Also send the metrics to tensorboard, wandb or trackio.")
 ]
 
 

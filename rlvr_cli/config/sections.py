@@ -26,33 +26,34 @@ class DataConfig(Section):
     source: str | Annotated[tuple[str, ...], Field(min_length=1)] = setting(
         "chains", read_by=("train", "eval"), flag="DATA", on_resume="moves"
     )
-    """A name in datasets_cfg, a YAML, JSONL, JSON, Parquet, CSV or TSV file (gzipped or not), a hub
-    id, or `-` for stdin; or a list of them, to train on together."""
+    """The problems: a name in datasets_cfg, a YAML, JSONL, JSON, Parquet, CSV or TSV file (gzipped
+    or not), a hub id, or `-` for stdin; or a list of them, which are trained on together."""
     fields: dict[FieldName, str] = setting(
         {}, flag="--field", panel=OUTPUT, metavar="NAME=PATH", on_resume="moves"
     )
-    """Paths of `problem`, `answer` and `id` in a row, such as `a.b[0].c`; others are looked for."""
+    """The path of `problem`, `answer` or `id` in a row; others are found by their usual names."""
     split: Literal["train", "test"] | None = None
-    """None means `train` to train on and `test` to evaluate."""
+    """The split to read; none means `train` for training and `test` for evaluation."""
     where: str | None = setting(None, read_by=("train", "eval"))
-    """FIELD=VALUE,…: only the problems whose field has one of the values, such as level=1,2; in
-    training of the held-out ones of the same source, too."""
+    """A filter FIELD=VALUE,…: only problems whose field has one of the values, such as level=1,2,
+    are used. In training it also filters the held-out problems of the same source."""
     limit: int | None = setting(None, flag="--limit", panel=OUTPUT, ge=1)
-    """First problems of each source only."""
+    """The number of problems to use, the first of each source; none means all."""
     skip_bad: bool = setting(False, flag="--skip-bad", panel=OUTPUT)
-    """Go on without the problems that cannot be read or do not fit the context."""
+    """Skip problems that cannot be read or do not fit the context."""
     prompt: str | None = setting(
         None, read_by=SAMPLING, flag="--prompt", kept=True, resets="data.answer_format"
     )
-    """think_answer, boxed, plain, a text or a file with {problem} in it; none: the set's own."""
+    """The prompt template: think_answer, boxed, plain, or a text or file with {problem} in it; none
+    means the problem set's own."""
     system: str | None = setting(
         None, read_by=SAMPLING, flag="--system", metavar="TEXT|FILE", kept=True
     )
-    """The system turn before every problem, in place of a chat's own; none means none but that."""
+    """The system message, which replaces the chat template's default; none keeps that default."""
     chat: dict[str, bool | int | float | str] = setting({}, read_by=SAMPLING, kept=True)
-    """Arguments of the chat template, such as `enable_thinking: false`."""
+    """Arguments for the chat template, such as `enable_thinking: false`."""
     answer_format: Format | None = setting(None, kept=True)
-    """How answers are judged; none means as the problem set says, or as the prompt asks for."""
+    """The form in which an answer counts; none means the problem set's, else the prompt's."""
     root: str | None = setting(None, on_resume="moves")
     """A directory of local copies of the hub's problem sets, such as gsm8k_test.jsonl."""
 
@@ -67,9 +68,9 @@ class RolloutConfig(Section):
 
     use = Use(kept=True)
     prompts: int = setting(32, flag="--prompts", ge=1)
-    """Problems a step."""
+    """The number of problems in a step."""
     samples: int = setting(8, flag="--samples", panel="Sampling", ge=1)
-    """Responses a problem, the size of a group."""
+    """The number of responses per problem, which is the group size."""
     max_tokens: int = setting(
         1024,
         read_by=SAMPLING,
@@ -77,17 +78,18 @@ class RolloutConfig(Section):
         default_in={"eval": f"all that the context leaves, up to {LONGEST_RESPONSE}; a run's own"},
         ge=1,
     )
-    """The longest response in tokens."""
+    """The length limit of a response, in tokens."""
     temperature: float = setting(1.0, flag="--temperature", panel="Sampling", gt=0, le=100)
-    """Of the sampling."""
+    """The sampling temperature, above 0."""
     top_p: float = setting(1.0, flag="--top-p", panel="Sampling", gt=0, le=1)
-    """The share of the probability that is sampled from; all of it in training."""
+    """The nucleus: the share of the probability that is sampled from. Training needs 1."""
     kv_budget_mb: int = setting(1024, read_by=SAMPLING, kept=False, ge=1)
-    """Memory for keys and values of a batch, but for vLLM on a GPU, which has `gpu_share`."""
+    """The memory for keys and values of a batch, in MiB. vLLM on a GPU uses `gpu_share` instead."""
     gpu_share: float = setting(0.5, read_by=SAMPLING, kept=False, gt=0, lt=1)
-    """The part of a GPU that vLLM takes while it samples: weights, keys and values."""
+    """The share of a GPU's memory that vLLM takes for weights, keys and values while it samples."""
     mismatch_limit: float = setting(0.1, kept=False, gt=0)
-    """The run stops where engine and trainer differ by more in a step's mean log-probability."""
+    """The largest gap between engine and trainer in a step's mean log-probability, in nats per
+    token; a larger one stops the run."""
 
 
 class EvalConfig(Section):
@@ -97,23 +99,24 @@ class EvalConfig(Section):
     source: str | Annotated[tuple[str, ...], Field(min_length=1)] | None = setting(
         None, read_by=("train",), kept=False, on_resume="moves"
     )
-    """Measured before and after training; none means the `test` split of data.source, a list
-    several sets, each with figures of its own (the best checkpoint is the first one's)."""
+    """The held-out problem sets that are measured before and after training; none means the `test`
+    split of data.source. Each set has its own figures, and the first decides which checkpoint is
+    best."""
     limit: int = setting(320, read_by=("train",), kept=False, ge=0)
-    """How many of each set, in training; 0 leaves the measurement out."""
+    """The number of held-out problems per set in training; 0 means no measurement."""
     every: int = setting(
         0, read_by=("train",), flag="--eval-every", flag_of=("train",), kept=False, ge=0
     )
-    """Measured every so many steps as well, so that the best checkpoint is kept; 0 means never."""
+    """Steps between two measurements in training, which choose the best checkpoint; 0: none."""
     samples: int = setting(4, flag="--samples", default_in={"sample": "1"}, ge=1)
-    """Responses a problem."""
+    """The number of responses per problem."""
     temperature: float = setting(0.6, flag="--temperature", ge=0, le=100)
-    """Of the sampling; 0 is greedy."""
+    """The sampling temperature; 0 means greedy."""
     top_p: float = setting(0.95, flag="--top-p", gt=0, le=1)
-    """The share of the probability that is sampled from."""
+    """The nucleus: the share of the probability that is sampled from."""
     votes: Literal["valid", "all"] = setting("valid", read_by=("eval", "responses"), kept=False)
-    """What votes in cons@k: answers in the form that was asked for, of whole responses, or `all`
-    that can be extracted in any form, also of responses that were cut off."""
+    """Which answers vote in cons@k: `valid` ones, in the form that was asked for and from whole
+    responses; or `all` that can be extracted in any form, also from responses cut off."""
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -126,11 +129,11 @@ class CheckpointConfig(Section):
 
     use = Use(on_resume="free")
     every: int | None = Field(None, ge=1)
-    """Steps from one checkpoint to the next; none: as often as takes 5 % of the time at most."""
+    """Steps between two checkpoints; none means as often as at most 5 % of the time allows."""
     minutes: float = Field(10.0, gt=0)
-    """A crash loses at most so many, and the step under way."""
+    """The longest time between two checkpoints, in minutes."""
     keep: int = Field(2, ge=1)
-    """The newest ones; the best by held-out pass@1 is kept as well."""
+    """The number of newest checkpoints to keep, beside the best one by held-out pass@1."""
 
 
 class GuardsConfig(Section):
@@ -138,42 +141,42 @@ class GuardsConfig(Section):
 
     use = Use(on_resume="free")
     no_signal_steps: int = Field(10, ge=1)
-    """So many steps in a row without a signal stop the run."""
+    """The number of steps in a row without a signal that stops the run."""
     not_finite_steps: int = Field(3, ge=1)
-    """So many steps in a row with a loss or gradient that is not finite stop the run."""
+    """The number of steps in a row with a non-finite loss or gradient that stops the run."""
     cut_off_share: float = Field(0.5, gt=0, le=1)
-    """Warn when more of the responses reach --max-tokens, from the third step on."""
+    """The share of cut-off responses above which a warning comes, from step 3 on."""
     min_entropy: float = Field(0.005, ge=0)
-    """Warn when the policy's entropy, in nats a token, is lower, with less than 90 % right."""
+    """The entropy below which a warning comes while less than 90 % are right, in nats per token."""
     max_kl: float = Field(0.5, gt=0)
-    """Warn when the policy is further from the one that sampled, or the reference; nats a token."""
+    """The KL to the sampling policy or the reference above which a warning comes (nats/token)."""
     timeout_share: float = Field(0.05, gt=0, le=1)
-    """Warn when the verifier runs out of time on more of the responses."""
+    """The share of responses with a verifier timeout above which a warning comes."""
 
 
 class Config(Section):
     """Everything that decides a run; saved as it was resolved."""
 
     algo: str = setting("dapo", flag="--algo", metavar="NAME|FILE.yaml", resets="algorithm")
-    """The preset of the algorithm, a row of `rlvr train --list`."""
+    """The algorithm: a preset of `rlvr train --list`, or a YAML file of one's own."""
     steps: int = setting(100, flag="--steps", on_resume="free", ge=1)
-    """Steps of training."""
+    """The number of training steps."""
     seed: int = setting(
         0, read_by=SAMPLING, flag="--seed", panel="Settings", kept=True, ge=-(2**63), lt=2**63
     )
-    """The seed of everything that is drawn."""
+    """The seed of everything that is random."""
     threads: int | None = setting(None, read_by=SAMPLING, ge=1, le=1024)
-    """Torch threads on a CPU; none means chosen by the size of the model."""
+    """The number of torch threads on a CPU; none means a number that suits the model's size."""
     model: str = setting(
         "tiny", read_by=SAMPLING, flag="--model", panel="Options", on_resume="moves"
     )
-    """A hub id, a model directory, a run, or tiny, the built-in one."""
+    """The model: a hub id, a model directory, a run, or tiny, the built-in policy."""
     parent: str | None = setting(None, on_resume="moves")
     """The checkpoint whose weights and optimizer the run begins with; --from sets it."""
     engine: Literal["auto", "vllm", "transformers"] = setting(
         "auto", read_by=SAMPLING, flag="--engine", panel="Options"
     )
-    """What samples; auto is vllm where a tested version and a GPU are there."""
+    """The sampling engine; auto means vllm if a GPU and a tested version are there."""
     data: DataConfig = DataConfig()
     rollout: RolloutConfig = RolloutConfig()
     reward: RewardConfig = RewardConfig()

@@ -13,11 +13,12 @@ class LoraConfig(Section):
     """Train an adapter (LoRA) beside frozen weights."""
 
     rank: int | None = setting(None, flag="--lora", kept=True, ge=1)
-    """None: all weights are trained; else the learning rate is ten times that, unless given."""
+    """The rank of a LoRA adapter, whose default learning rate is ten times as high; none means that
+    all weights are trained."""
     alpha: int = setting(32, kept=True, ge=1)
-    """The adapter's output counts alpha / rank."""
+    """The scale of the adapter: its output is multiplied by alpha / rank."""
     targets: str | tuple[str, ...] = setting("all-linear", kept=True)
-    """Names of the layers that have one, such as [q_proj, v_proj]."""
+    """The layers that get an adapter, such as [q_proj, v_proj]."""
 
 
 class OptimConfig(Section):
@@ -26,33 +27,34 @@ class OptimConfig(Section):
     lr: float = setting(1e-6, flag="--lr", kept=True, ge=0, le=1)
     """The learning rate."""
     warmup_steps: int = setting(10, kept=True, ge=0)
-    """Steps over which the learning rate rises from 0."""
+    """The number of steps over which the learning rate rises from 0."""
     weight_decay: float = setting(0.1, kept=True, ge=0)
-    """AdamW's decoupled decay."""
+    """The decoupled weight decay of AdamW."""
     betas: tuple[Beta, Beta] = setting((0.9, 0.999), kept=True)
     """The decay rates of AdamW's first and second moment."""
     eps: float = setting(1e-8, kept=True, gt=0, le=1)
-    """Added to the root of the second moment; PPO's reference implementation has 1e-5."""
+    """The epsilon of AdamW, added to the root of the second moment (PPO's own code has 1e-5)."""
     grad_clip: float = setting(1.0, kept=True, gt=0)
-    """The largest norm of the gradient; a larger one is scaled down to it."""
+    """The largest gradient norm; a larger gradient is scaled down to it."""
     schedule: Literal["constant", "linear", "cosine"] = setting("constant", kept=True)
-    """What the learning rate does after the warm-up: stay, or fall to 0 behind the last step."""
+    """The course of the learning rate after the warm-up; linear and cosine fall to 0."""
     critic_lr: float = setting(1e-5, kept=True, ge=0, le=1)
     """The learning rate of a critic."""
     precision: Literal["auto", "float32", "bfloat16"] = setting("auto")
-    """Of what is computed, but sums and the softmax; auto is bfloat16 on a GPU."""
+    """The compute dtype; reductions and log-softmax stay in float32. auto means bfloat16 on a GPU
+    and float32 on a CPU."""
     weights: Literal["auto", "float32", "bfloat16"] = setting("auto")
-    """Type of the weights that the trainer holds, and of AdamW's moments; bfloat16 is rounded at
-    random, and computed in. auto is float32, but bfloat16 for the frozen weights beside an adapter
-    on a GPU."""
+    """The dtype of the trainer's weights and of AdamW's moments; bfloat16 weights are rounded
+    stochastically and also computed with in bfloat16. auto means float32, and bfloat16 for the
+    frozen weights beside an adapter on a GPU."""
     moments: Literal["full", "8bit"] = setting("full")
-    """AdamW's moments in the weights' type, or in 8 bits (needs torchao)."""
+    """The storage of AdamW's moments: full means the weights' dtype, 8bit needs torchao."""
     offload: Literal["none", "all"] = setting("none", on_resume="free")
-    """What lies in the CPU's memory: weights, gradients and moments, or nothing."""
+    """The offload to the CPU's memory: all means weights, gradients and moments."""
     checkpointing: Literal["auto", "on", "off"] = setting("auto", on_resume="free")
-    """Compute layers again in the backward pass, not keep them; auto: where memory is short."""
+    """Recomputation of layers in the backward pass; auto means on if memory is short."""
     micro_tokens: int = setting(8192, kept=True, ge=1)
-    """Tokens in one forward pass; changes memory and speed, never the result."""
+    """The number of tokens in one forward pass; it changes memory and speed, never the result."""
 
     @model_validator(mode="after")
     def _takes_one_place(self) -> "OptimConfig":

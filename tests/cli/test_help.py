@@ -10,7 +10,8 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from rlvr_cli.cli.main import app
-from rlvr_cli.config import flags_of
+from rlvr_cli.config import Config, flags_of
+from rlvr_cli.core.settings import settings_of
 
 REPORT = {"against", "by", "k", "judge", "format", "responses"}
 NO_SETTINGS = {
@@ -20,6 +21,8 @@ NO_SETTINGS = {
     "sample": {"inputs", "out", "quiet", "config", "set_"},
 }
 COMMANDS = list(NO_SETTINGS)
+FRAGMENT = re.compile(r"(Of|So many|Those|As|None:|\w+ed) ")
+"""How a sentence begins whose noun stands nowhere."""
 
 
 def lines(command: str) -> dict[str, str]:
@@ -44,7 +47,7 @@ def test_help_has_the_defaults_of_the_model(command):
         if command in one.use.default_in:
             assert "[default: " in text
         elif default is None or default is False or default == {}:
-            assert "default" not in text
+            assert "[default" not in text
         else:
             (said,) = re.findall(r"\[default: ([^];]+)[];]", text)
             assert type(default)(said.split() if isinstance(default, tuple) else said) == default
@@ -57,6 +60,13 @@ def test_every_option_says_what_it_means(command):
     for name, text in lines(command).items():
         meaning = re.sub(r"^-\w|<[^>]*>|\[[^]]*\]|[A-Z=|]+(?= )", "", text).strip()
         assert len(meaning.split()) > 1, (name, text)
+        assert not FRAGMENT.match(meaning), (name, text)
+
+
+def test_no_meaning_of_a_setting_is_a_fragment():
+    meanings = {one.name: one.meaning for one in settings_of(Config)}
+    assert len(meanings) > 100
+    assert not {name: text for name, text in meanings.items() if FRAGMENT.match(text)}
 
 
 def test_help_has_the_defaults_of_the_command():
@@ -65,7 +75,7 @@ def test_help_has_the_defaults_of_the_command():
         assert said[command]["samples"].endswith(f"[default: {samples}]")
     assert said["train"]["max-tokens"].endswith("[default: 1024; tiny: 80]")
     assert "up to 32768" in said["eval"]["max-tokens"]
-    assert "default" not in said["train"]["limit"]
+    assert "[default" not in said["train"]["limit"]
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, "export", "show", "doctor"])
