@@ -184,7 +184,13 @@ def _own_settings(model: str) -> tuple[list[config.Given], list[config.Given]]:
     found = config.yaml_layer(file, str(file)) if file.is_file() else []
     if model == TINY:
         return found, []
-    own = [one for one in found if (known := config.setting_at(one.key)) and known.use.kept]
+    # A section that is no mapping is kept, for `config.resolve` to refuse.
+    own = [
+        one
+        for one in found
+        if one.key in config.OF_A_MODEL
+        or ((known := config.setting_at(one.key)) is not None and known.use.kept)
+    ]
     prompt = next((one.value for one in own if one.key == "data.prompt"), None)
     if isinstance(prompt, str) and not is_kept_template(prompt):
         raise UserError(

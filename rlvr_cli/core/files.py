@@ -42,10 +42,12 @@ def write_atomically(path: Path, text: str) -> None:
 
 def write_new(path: Path, text: str) -> None:
     """Write a new file, synced. Raises OSError if anything has that name, a link too."""
-    with path.open("x", encoding="utf-8", newline="") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+    descriptor = os.open(path, _CREATE | os.O_EXCL, 0o666)
+    try:
+        _write(descriptor, text.encode())
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def make_directory(path: Path, fill: Callable[[Path], None]) -> None:
@@ -116,16 +118,18 @@ def refuse_links(directory: Path, names: Iterable[str]) -> None:
 
 def append_line(path: Path, line: str) -> None:
     """Append a line (or several) with its end, synced; if that fails, nothing of it is left."""
-    with open(os.open(path, _CREATE | os.O_APPEND, 0o666), "wb", buffering=0) as file:
-        _check_regular(file.fileno(), path)
-        end, left = os.fstat(file.fileno()).st_size, memoryview(line.encode())
+    descriptor = os.open(path, _CREATE | os.O_APPEND, 0o666)
+    try:
+        _check_regular(descriptor, path)
+        end = os.fstat(descriptor).st_size
         try:
-            while left:
-                left = left[file.write(left) :]
-            os.fsync(file.fileno())
+            _write(descriptor, line.encode())
+            os.fsync(descriptor)
         except BaseException:
-            file.truncate(end)
+            os.ftruncate(descriptor, end)
             raise
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager
@@ -232,6 +236,12 @@ def lock_directory(directory: Path) -> IO[Any]:
 def _check_regular(descriptor: int, path: Path) -> None:
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         raise OSError(errno.EINVAL, "not a regular file", str(path))
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[os.write(descriptor, left) :]
 
 
 def sync(path: Path) -> None:

@@ -84,7 +84,7 @@ CONFIGS = [
     by_set("a date", "seed=2026-99-99", "seed must be a whole number"),
     by_set("a key of many parts", ".".join("a" * 500) + "=1", "a is not a setting"),
     by_set("no key", "=1", "write it as section.key=value"),
-    by_set("a mapping", "algo={a: {b: 1}}", "no such algorithm"),
+    by_set("a mapping", "algo={a: {b: 1}}", "algo.a.b is not a setting"),
 ]
 SPECS = [
     spec("aliases", ALIASES, "s.yaml: line 2: .*aliases"),
