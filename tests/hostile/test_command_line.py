@@ -52,7 +52,7 @@ ROWS = {
     "rollout.kv_budget_mb": ("rollout: {kv_budget_mb: 100000000}", "rollout.kv_budget_mb"),
     "rollout.mismatch_limit": ("rollout: {mismatch_limit: 100}", "rollout.mismatch_limit"),
     "eval.source": ("eval: {source: x, limit: 1}", "eval.source, eval.limit"),
-    "guards": ("guards: {no_signal_steps: 1000000}", "guards"),
+    "guards": ("guards: {no_signal_steps: 1000000}", "guards.no_signal_steps"),
     "no setting": ('"\\e]0;owned\\a": 1', printable("\x1b]0;owned\x07")),
 }
 
