@@ -53,7 +53,7 @@ ALSO = {
     "rlvr_cli/data/problems.py": [],
     "rlvr_cli/data/sources.py": ["tests/data/test_problems.py"],
     "rlvr_cli/evaluation/estimators.py": [],
-    "rlvr_cli/evaluation/report.py": [],
+    "rlvr_cli/evaluation/report.py": ["tests/cli/test_publish.py", "tests/cli/test_eval.py"],
     "rlvr_cli/evaluation/responses.py": ["tests/cli/test_publish.py"],
     "rlvr_cli/model/adapter.py": [],
     "rlvr_cli/model/packing.py": ["tests/model/test_policy.py", "tests/model/test_attention.py"],
