@@ -121,7 +121,7 @@ def advantages_of(rewards: torch.Tensor, samples: Samples, advantage: Advantage)
     """Compute the advantages of a batch, [B, T], by the kind and its cells: of a group from the
     responses' total rewards, equal for all tokens. Raises ValueError for a group of one."""
     kind, cells, totals = advantage.kind, advantage.cells, rewards.sum(1)
-    if kind in TOKEN_ADVANTAGES:
+    if not advantage.needs_group:
         return TOKEN_ADVANTAGES[kind](rewards, samples, **cells)
     found = torch.zeros_like(totals)
     for number in samples.group.unique():

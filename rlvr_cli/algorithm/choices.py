@@ -80,6 +80,9 @@ class Likelihood(Advantage):
 class Surrogate(Choice):
     """The objective of a token, to be maximized."""
 
+    is_of_response: ClassVar[bool] = False
+    """Whether there is one ratio per response, which needs one advantage per response."""
+
 
 class Unclipped(Surrogate):
     kind: Literal["policy_gradient", "ratio"]
@@ -103,6 +106,7 @@ class DualClip(_Clipping):
 
 
 class SequenceClip(_Clipping):
+    is_of_response: ClassVar[bool] = True
     kind: Literal["sequence_clip"] = "sequence_clip"
     low: float = Field(3e-4, ge=0, le=1)
     high: float = Field(4e-4, ge=0)
@@ -123,6 +127,7 @@ class Sapo(Surrogate):
 
 
 class Vespo(Surrogate):
+    is_of_response: ClassVar[bool] = True
     kind: Literal["vespo"] = "vespo"
     k_pos: float = Field(2.0, ge=0)
     """The power of the weight where A >= 0."""
@@ -135,6 +140,7 @@ class Vespo(Surrogate):
 
 
 class Gmpo(Surrogate):
+    is_of_response: ClassVar[bool] = True
     kind: Literal["gmpo"] = "gmpo"
     low: float = Field(0.4, ge=0)
     """The lower clip of a token's ratio, exp(-low)."""
@@ -324,7 +330,7 @@ def contradictions(a: Algorithm) -> dict[str, bool]:
     """Return what is wrong with choices that are valid each on its own, and whether it is so."""
     advantage, surrogate, kl = a.advantage.kind, a.surrogate.kind, a.kl
     is_on_policy = surrogate == "policy_gradient"  # its gradient is that of the present policy's
-    is_of_response = surrogate in ("sequence_clip", "vespo", "gmpo")  # one ratio a response
+    is_of_response = a.surrogate.is_of_response
     is_from_old = kl is not None and not a.has_reference_model  # the policy that sampled
     return {
         "algorithm.advantage one: its responses are not sampled; use surrogate policy_gradient, "
