@@ -112,9 +112,10 @@ def publish(
     with open_judge(OURS, workers=usable_cores()) as verifier:
         results = [counted_in_any_form(result, verifier) for result in results]
     entries = [report_entry(result, chosen_ks(asked.ks, result), asked.by) for result in results]
+    several = len(results) > 1
     for entry in entries:
-        _show(entry, len(entries) > 1, display)
-    who = ("model", "data") if len(entries) > 1 else ()
+        _show(entry, several, display)
+    who = ("model", "data") if several else ()
     display.table(tables.by_k(entries, (*who, "k", "problems", "pass@k [95 %]", "cons@k [95 %]")))
     report: dict[str, Any] = {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -141,14 +142,14 @@ def publish(
     if asked.format != tables.TABLE:
         print(tables.FORMATS[asked.format](report))
     elif directory is None and not sys.stdout.isatty():
-        labels = [dict(zip(LABELS, (one.model, one.data), strict=True)) for one in results]
-        both = zip(rows, labels if len(results) > 1 else [{}], strict=True)
-        piped = [row | label for listed, label in both for row in listed]
         if asked.judge == BOTH:
-            said = [{key: row[key] for key in ("verdict", "extracted")} for *_, row in differing]
-            named = zip(differing, said, strict=True)
-            piped = [row | {"judge": {"name": peer} | theirs} for (_, row, _), theirs in named]
-        sys.stdout.writelines(map(jsonl_line, piped))
+            for _, row, other in differing:
+                judge = {"name": peer, "verdict": other["verdict"], "extracted": other["extracted"]}
+                sys.stdout.write(jsonl_line(row | {"judge": judge}))
+        else:
+            for one, listed in zip(results, rows, strict=True):
+                label = dict(zip(LABELS, (one.model, one.data), strict=True)) if several else {}
+                sys.stdout.writelines(jsonl_line(row | label) for row in listed)
         sys.stdout.flush()
     if failed is not None:
         raise failed

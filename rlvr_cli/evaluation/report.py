@@ -277,9 +277,8 @@ def rights(pair: Pair) -> tuple[bool, bool] | None:
     """Return whether our judge and the peer find the response right; None unless both verdicts are
     about the answer: what is said of the format, or of one that was cut off, is ours alone."""
     ours, theirs = pair[1]["verdict"], pair[2]["verdict"]
-    return (
-        (ours == "correct", theirs == "correct") if {ours, theirs}.isdisjoint(_NO_ANSWERS) else None
-    )
+    is_judged = {ours, theirs}.isdisjoint(_NO_ANSWERS)
+    return (ours == "correct", theirs == "correct") if is_judged else None
 
 
 def agreement(pairs: Sequence[Pair]) -> dict[str, Any]:
