@@ -155,8 +155,8 @@ def show_responses(
             display.console.print(thought_dimmed(cut(row["response"])))
             display.lines([""])
     if not is_found:
-        asked = (("--group", group), ("--problem", problem), ("--verdict", verdict))
-        words = ", ".join(f"{name} {value}" for name, value in asked if value is not None)
+        asked = {"--group": group, "--problem": problem, "--verdict": verdict, "--step": step}
+        words = ", ".join(f"{name} {value}" for name, value in asked.items() if value is not None)
         such = ", ".join(map(shortened, islice(known, 3)))
         hint = f"; problems are such as {such}" if problem else ""
         raise UserError(f"{source.path}: no response with {words}{hint}")

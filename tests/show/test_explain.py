@@ -10,6 +10,7 @@ from rlvr_cli.config import resolve, set_layer
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.show.explain import explain
+from rlvr_cli.show.screen import show_responses
 from rlvr_cli.show.source import open_source
 
 
@@ -89,3 +90,5 @@ def test_a_step_that_sampled_nothing_is_passed_over(tmp_path, capsys):
     assert "Step 1 of" in said(capsys, run)
     with pytest.raises(UserError, match=r"step 2 of .* sampled none; it trained groups"):
         said(capsys, run, 2)
+    with pytest.raises(UserError, match=r"no response with --step 2$"):
+        show_responses(open_source(run), 2, None, None, None, Display())
