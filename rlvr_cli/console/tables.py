@@ -11,8 +11,6 @@ Table = list[Sequence[Any]]
 """Rows of cells below a header."""
 _CELL = 32
 """Characters of a cell."""
-
-
 COLUMNS: dict[str, Callable[[dict[str, Any], str], Any]] = {
     "model": lambda entry, k: entry["model"],
     "data": lambda entry, k: entry["data"],

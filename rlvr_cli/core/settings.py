@@ -9,8 +9,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 NONE = "none"
 """The word for an optional choice that is not made; YAML's null means the same."""
-
-
 Command = Literal["train", "eval", "sample", "responses"]
 """What reads settings; `responses` is `rlvr eval --responses`, which has the flags of eval."""
 

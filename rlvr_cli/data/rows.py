@@ -55,8 +55,6 @@ class JudgedRow(BaseModel):
 
 ROW_KEYS = tuple(JudgedRow.model_fields)
 """The keys of a response row, in the order in which they are written."""
-
-
 SAID = ("prompt", "response", "finish_reason", "n_tokens")
 """Those that say what the response is, and to what."""
 
