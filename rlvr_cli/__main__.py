@@ -14,9 +14,9 @@ def main() -> None:
     _open_missing()
     try:
         from rlvr_cli.core.libraries import other_verifiers
-        from rlvr_cli.ranks.launch import end, hush
+        from rlvr_cli.ranks.launch import end, silence_others
 
-        hush()
+        silence_others()
         if clash := other_verifiers():  # before anything imports them
             os.write(2, f"rlvr: error: {clash}\n".encode())
             sys.exit(2)

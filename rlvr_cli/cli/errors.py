@@ -10,9 +10,9 @@ from contextlib import contextmanager, suppress
 import typer
 
 from rlvr_cli.core.errors import ReportedError, RunStoppedError
-from rlvr_cli.core.logs import neutralize_logs
+from rlvr_cli.core.libraries import neutralize_logs
 from rlvr_cli.core.signals import Interrupts
-from rlvr_cli.ranks.launch import speaks
+from rlvr_cli.ranks.launch import reports_errors
 
 _FULL = (
     "can't allocate memory",
@@ -82,5 +82,5 @@ def report(message: str) -> None:
     from rlvr_cli.console.display import fail
 
     with suppress(OSError):
-        if speaks():
+        if reports_errors():
             fail(message)

@@ -9,7 +9,7 @@ from rlvr_cli.cli.publish import ReportOptions, earlier_results, publish
 from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display, measured
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.logs import LOG
+from rlvr_cli.core.libraries import LOG
 from rlvr_cli.core.text import plural
 from rlvr_cli.core.types import Group, Prompt, SamplingParams
 from rlvr_cli.data.problems import ProblemSet, load_all
@@ -23,7 +23,7 @@ from rlvr_cli.evaluation.report import Result, check_fields, judged_problems
 from rlvr_cli.evaluation.responses import check_problems
 from rlvr_cli.evaluation.result_dir import PartialResult, ResultDirectory, file_names
 from rlvr_cli.model.loading import has_own_settings, model_files
-from rlvr_cli.ranks.group import decided, is_first
+from rlvr_cli.ranks.group import broadcast_from_first, is_first
 from rlvr_cli.rollout.plan import Plan, choose_format, plan_for
 from rlvr_cli.rollout.sampler import Sampler
 from rlvr_cli.rollout.session import Session, open_session, prompts_for
@@ -119,7 +119,7 @@ def _sample(
         )
     if kept.rows_of:
         display.say("going on", f"{len(kept.rows_of)} of {len(prompts)} problems are done already")
-    done = set(decided(list(kept.rows_of)))
+    done = set(broadcast_from_first(list(kept.rows_of)))
     sampler = Sampler(session.engine, session.policy.tokenizer, verifier)
     with display.progress(name, len(prompts), len(done), lines=True) as bar:
         warn_of_bad_golds(prompts, verifier, display)

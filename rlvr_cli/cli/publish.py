@@ -11,9 +11,9 @@ from typing import Any
 
 from rlvr_cli.console import tables
 from rlvr_cli.console.display import Display
-from rlvr_cli.core.cores import usable_cores
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import jsonl_line
+from rlvr_cli.core.limits import usable_cores
 from rlvr_cli.core.text import plural, shortened
 from rlvr_cli.core.types import Problem
 from rlvr_cli.evaluation.fingerprint import judge_versions

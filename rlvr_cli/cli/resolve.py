@@ -11,7 +11,7 @@ from rlvr_cli.algorithm.reward import parse_rewards
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import read_regular, reading
-from rlvr_cli.core.logs import LOG
+from rlvr_cli.core.libraries import LOG
 from rlvr_cli.core.settings import NONE, Command
 from rlvr_cli.core.text import LONGEST_ANSWER, shortened
 from rlvr_cli.core.types import FieldName

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from rlvr_cli.cli.publish import ReportOptions, earlier_results, publish
 from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display
-from rlvr_cli.core.cores import usable_cores
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.limits import usable_cores
 from rlvr_cli.core.text import plural, shortened
 from rlvr_cli.core.types import Problem, by_key
 from rlvr_cli.data.problems import load_problems

@@ -15,7 +15,7 @@ from rlvr_cli.data.problems import ProblemSet, load_all
 from rlvr_cli.data.sources import bare_name, canonical, has_split
 from rlvr_cli.model.adapter import merged_parameters
 from rlvr_cli.model.loading import STEP
-from rlvr_cli.ranks.group import decided
+from rlvr_cli.ranks.group import broadcast_from_first
 from rlvr_cli.rollout.plan import plan_for
 from rlvr_cli.rollout.session import Session, open_session, prompts_for
 from rlvr_cli.runs.checkpoint import (
@@ -51,7 +51,7 @@ def start(
             run = stack.enter_context(closing(Run(directory)))
             newest = next(found, None)
             done = newest.step if newest else 0
-            if decided(done) != done:
+            if broadcast_from_first(done) != done:
                 text = "not the same for all processes; they need one directory"
                 raise UserError(f"{directory}: {text}")
             if config.steps < done:

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rlvr_cli.console.curves import History, draw_curves
-from rlvr_cli.core.signals import heed
+from rlvr_cli.core.signals import raise_if_interrupted
 from rlvr_cli.core.text import printable
 from rlvr_cli.core.types import Rollout
 
@@ -114,7 +114,7 @@ class Ticker(Progress):
 
     def tick(self, note: str = "", advance: int = 1) -> None:
         """Advance; the note says how it went. Also handle an interruption that was lost."""
-        heed()
+        raise_if_interrupted()
         task, now = self.tasks[0], time.monotonic()
         self.update(task.id, advance=advance, note=printable(note))
         if self.has_lines and now - self._said >= LINE_EVERY_S:

@@ -19,9 +19,9 @@ from rlvr_cli.core.text import shortened
 
 MANIFEST = "manifest.json"
 MODEL_FILES = ("config.json", "model*.safetensors")
-"""What the manifest of a model directory lists at least."""
+"""Patterns that the manifest of a model directory must list."""
 ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
-"""What that of a directory with an adapter lists at least."""
+"""Files that the manifest of a directory with an adapter must list."""
 _LARGEST_MANIFEST = 16 << 20
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK  # a FIFO without a reader hangs
 
@@ -51,8 +51,8 @@ def write_new(path: Path, text: str) -> None:
 
 
 def make_directory(path: Path, fill: Callable[[Path], None]) -> None:
-    """Create a directory as `fill` leaves it, or none. Raises FileExistsError over all but an empty
-    one: of several processes that make one at once, the first wins."""
+    """Create a directory as `fill` leaves it, or none. Raises FileExistsError unless there is none,
+    or an empty one: of several processes that create it at once, the first wins."""
     aside = begin_directory(path.with_name(f"{path.name}.{os.getpid()}"))
     try:
         fill(aside)
@@ -70,7 +70,7 @@ def partial_name(path: Path) -> Path:
 
 
 def begin_directory(path: Path) -> Path:
-    """Make the directory aside, empty."""
+    """Create the directory empty under its partial name, and return that."""
     aside = partial_name(path)
     remove(aside)
     aside.mkdir(parents=True)
@@ -78,7 +78,7 @@ def begin_directory(path: Path) -> Path:
 
 
 def end_directory(aside: Path, path: Path) -> None:
-    """Give a directory that was made aside its name. Raises OSError over all but an empty one."""
+    """Sync a directory and give it its name. Raises OSError over all but an empty one."""
     for file in aside.rglob("*"):
         sync(file)
     sync(aside)
@@ -87,7 +87,7 @@ def end_directory(aside: Path, path: Path) -> None:
 
 
 def remove_directory(path: Path) -> None:
-    """Remove a directory; one that is half removed never keeps its name."""
+    """Rename a directory and remove it: what is half removed does not have its name."""
     aside = path.with_name(f".{path.name}.removed")
     remove(aside)
     path.rename(aside)
@@ -109,7 +109,7 @@ def remove(path: Path) -> None:
 
 
 def refuse_links(directory: Path, names: Iterable[str]) -> None:
-    """Raise UserError if one of the names in a directory is not a directory of its own."""
+    """Raise UserError if one of these names in a directory is a link, or no directory."""
     for name in names:
         path = directory / name
         if path.is_symlink() or (path.exists() and not path.is_dir()):
@@ -117,7 +117,7 @@ def refuse_links(directory: Path, names: Iterable[str]) -> None:
 
 
 def append_line(path: Path, line: str) -> None:
-    """Append a line (or several) with its end, synced; if that fails, nothing of it is left."""
+    """Append one or several lines, synced; if that fails, nothing of them is left."""
     descriptor = os.open(path, _CREATE | os.O_APPEND, 0o666)
     try:
         _check_regular(descriptor, path)
@@ -134,7 +134,7 @@ def append_line(path: Path, line: str) -> None:
 
 @contextmanager
 def reading(name: object) -> Iterator[None]:
-    """Raise UserError beginning with the name where the block cannot read or parse a file."""
+    """Raise UserError, beginning with the name, if the block cannot read or parse a file."""
     try:
         yield
     except (OSError, ValueError) as error:
@@ -144,7 +144,7 @@ def reading(name: object) -> Iterator[None]:
 
 @contextmanager
 def writing(name: object) -> Iterator[None]:
-    """Raise UserError beginning with the name where the block cannot write a file."""
+    """Raise UserError, beginning with the name, if the block cannot write a file."""
     try:
         yield
     except OSError as error:
@@ -180,32 +180,32 @@ def sha256(path: Path, follow: bool = True) -> str:
 
 def read_manifest(directory: Path) -> dict[str, Any]:
     """Read the MANIFEST of a directory. Raises OSError or ValueError if it cannot be read."""
-    listed = parse_json(read_regular(directory / MANIFEST, _LARGEST_MANIFEST))
-    if not isinstance(listed, dict):
+    checksums = parse_json(read_regular(directory / MANIFEST, _LARGEST_MANIFEST))
+    if not isinstance(checksums, dict):
         raise ValueError("not a JSON object")
-    return listed
+    return checksums
 
 
 def weight_files(directory: Path) -> tuple[str, ...]:
-    """Return what a manifest lists at least: the files of an adapter or a model."""
+    """Return the patterns that a manifest must list: the files of an adapter or of a model."""
     return ADAPTER_FILES if (directory / ADAPTER_FILES[0]).exists() else MODEL_FILES
 
 
 def integrity_error(
     directory: Path, counts: Callable[[str], bool] = bool, needed: Iterable[str] | None = None
 ) -> str | None:
-    """Describe what differs between a directory and its MANIFEST of checksums; None if nothing.
+    """Describe the first difference between a directory and its MANIFEST of checksums, or None.
 
-    Only files whose name `counts` are looked at; one has to be listed for each pattern of `needed`,
-    by default those of a model or an adapter.
+    Only files for whose name `counts` is true are checked. The manifest must list a file for each
+    pattern of `needed`, by default those of a model or an adapter.
     """
     try:
-        listed = read_manifest(directory)
+        checksums = read_manifest(directory)
         for pattern in weight_files(directory) if needed is None else needed:
-            if not any(fnmatchcase(name, pattern) for name in listed):
+            if not any(fnmatchcase(name, pattern) for name in checksums):
                 return f"{MANIFEST} lists no {pattern}"
         root = directory.resolve()
-        for name, checksum in listed.items():
+        for name, checksum in checksums.items():
             if not counts(name):
                 continue
             if not (directory / name).resolve().is_relative_to(root):
@@ -220,7 +220,7 @@ def integrity_error(
 
 
 def lock_directory(directory: Path) -> IO[Any]:
-    """Hold the directory until the file returned is closed or the process ends. Raises UserError if
+    """Lock the directory until the returned file is closed or the process ends. Raises UserError if
     another process holds it, or if it cannot be written to."""
     try:
         file = open(os.open(directory / ".lock", _CREATE, 0o666), "wb")  # noqa: SIM115

@@ -16,6 +16,7 @@ MOST_LINES = 20_000_000
 LARGEST_JSON = 1 << 30
 """Bytes of a file of JSON over several lines, which is read whole."""
 _VALUE = re.compile(r"[^\s,\[\]]")
+"""The first character of a value, behind brackets, commas and space."""
 
 
 class DuplicateKeyError(ValueError):
@@ -40,7 +41,7 @@ def parse_json(text: str | bytes) -> Any:
     """Parse a JSON text. Raises ValueError, in one line, if it is invalid: not UTF-8, not JSON, a
     duplicate key, nested too deep."""
     try:
-        value = json.loads(text, object_pairs_hook=_each_once)
+        value = json.loads(text, object_pairs_hook=_unique_keys)
     except DuplicateKeyError:
         raise
     except (ValueError, RecursionError):
@@ -73,35 +74,30 @@ def json_values(name: str, file: Any) -> Iterator[Any]:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise UserError(f"{name}:1: not UTF-8 text") from None
-    read = json.JSONDecoder(object_pairs_hook=_each_once).raw_decode
-    at, number = _next(text, 0), 1
-    while at < len(text):
+    read = json.JSONDecoder(object_pairs_hook=_unique_keys).raw_decode
+    end, number = 0, 1
+    while start := _VALUE.search(text, end):
         try:
-            value, end = read(text, at)
+            value, end = read(text, start.start())
         except DuplicateKeyError as error:
             raise UserError(f"{name}:{number}: {error}") from None
         except (ValueError, RecursionError):
             wrong = "not valid JSON from here on, or the file ends too soon"
             raise UserError(f"{name}:{number}: {wrong}") from None
         yield value
-        at, number = _next(text, end), number + 1
+        number += 1
     if text.lstrip().startswith("[") and not text.rstrip().endswith("]"):
         raise UserError(f"{name}:{number}: the array ends too soon")
 
 
-def _next(text: str, at: int) -> int:
-    """Return where the text goes on behind brackets, commas and space between two values."""
-    found = _VALUE.search(text, at)
-    return found.start() if found else len(text)
-
-
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Build the object of these pairs; a duplicate key would silently replace the first."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Build the object of these pairs. Raises DuplicateKeyError: the second value of a key would
+    silently replace the first."""
+    row = dict(pairs)
+    if len(row) < len(pairs):
         ((twice, _),) = Counter(key for key, _ in pairs).most_common(1)
         raise DuplicateKeyError(f"the key {shortened(twice)} stands twice")
-    return found
+    return row
 
 
 def _finite(value: Any) -> Any:

@@ -1,7 +1,11 @@
-"""Import what only some commands need, and find what was installed over our own."""
+"""Import libraries on demand, and make what they log, warn of and draw safe on a terminal."""
 
 import importlib
 import logging
+import sys
+import traceback
+import warnings
+from collections.abc import Callable
 from contextlib import suppress
 from importlib import metadata, util
 from pathlib import Path
@@ -9,32 +13,83 @@ from typing import Any
 
 import rlvr_cli
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.text import printable
+
+_LONGEST = 4_000
+"""Characters of one message: a library may list every tensor of an untrusted file."""
 
 
-def library(name: str, asked: str) -> Any:
-    """Import a library, hushed. Raises UserError saying what `asked` for it if it is not there."""
+class _Stderr(logging.Handler):
+    """Print each message on stderr as it is at that moment, which may be full or gone."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with suppress(OSError, ValueError):
+            sys.stderr.write(f"{_safe_text(record.getMessage())}\n")
+
+
+LOG = logging.getLogger("rlvr")
+"""The logger of our own warnings."""
+LOG.propagate = False
+LOG.addHandler(_Stderr())
+
+
+def library(name: str, option: str) -> Any:
+    """Import a library without its warnings. Raises UserError, which names the `option` that needs
+    it, if it is not installed."""
     logging.disable(logging.WARNING)
     try:
         return importlib.import_module(name)
     except ImportError:
         package = name.partition(".")[0]
-        raise UserError(f"{asked}: {package} is not installed; pip install {package}") from None
+        raise UserError(f"{option}: {package} is not installed; pip install {package}") from None
     finally:
         logging.disable(logging.NOTSET)
 
 
 def other_verifiers() -> str | None:
-    """Say that another distribution has the top-level name `verifiers`, before ours or over it;
-    None where ours is found first and whole."""
+    """Describe another distribution whose top-level name `verifiers` comes before ours or lies over
+    it; None where ours is imported, whole."""
     ours = Path(rlvr_cli.__file__).parents[1] / "verifiers"
     spec = util.find_spec("verifiers")
-    found = Path(spec.origin).parent if spec and spec.origin else None
+    place = Path(spec.origin).parent if spec and spec.origin else None
     with suppress(metadata.PackageNotFoundError):
         if Path(str(metadata.distribution("verifiers").locate_file("verifiers"))) == ours:
-            found = None
-    if found == ours:
+            place = None
+    if place == ours:
         return None
     return (
-        f"another distribution has the name verifiers in this environment ({found or ours}), not "
+        f"another distribution has the name verifiers in this environment ({place or ours}), not "
         "rlvr, whose rules judge the answers: give rlvr an environment of its own"
     )
+
+
+def neutralize_logs() -> None:
+    """Pass all log records, warnings and progress bars through `printable`, bounded in length.
+
+    Call it before a library that logs is imported; a second call changes nothing.
+    """
+    if logging.getLogRecordFactory() is _Record:
+        return
+    logging.setLogRecordFactory(_Record)
+    from tqdm import tqdm
+
+    def safe(format_text: Callable[..., str]) -> Callable[..., str]:
+        return lambda *args, **kwargs: _safe_text(str(format_text(*args, **kwargs)))
+
+    warnings.formatwarning = safe(warnings.formatwarning)
+    tqdm.format_meter = staticmethod(safe(tqdm.format_meter))  # the hub names files in bars
+
+
+class _Record(logging.LogRecord):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if isinstance(self.exc_info, tuple) and self.exc_info[0] is not None:
+            self.exc_text = _safe_text("".join(traceback.format_exception(*self.exc_info)))
+
+    def getMessage(self) -> str:  # noqa: N802 (the name is logging's)
+        return _safe_text(super().getMessage())
+
+
+def _safe_text(text: str) -> str:
+    safe = printable(text[:_LONGEST])
+    return safe if len(text) <= _LONGEST else f"{safe} … ({len(text)} characters)\n"

@@ -10,25 +10,26 @@ from typing import Any
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _AGAIN_S = 0.02
-"""Seconds from one look at an import that a signal fell into to the next."""
+"""Seconds until a signal that fell into an import is looked at again."""
 _WAITING = b"\nstopping as soon as this step is saved; once more to leave at once\n"
 _in_force: list["Interrupts"] = []
 
 
 class Interrupts:
-    """A handler under which a signal raises KeyboardInterrupt: at once inside `interruptible`,
-    elsewhere at the next `interruptible`; a second signal raises it anywhere. One that falls into
-    an import raises it at the import's end: torch's C++ code, while its module is imported, ends
-    the process over an exception.
+    """Handle signals by KeyboardInterrupt: at once inside `interruptible`, elsewhere at the next
+    `interruptible`; a second signal raises it anywhere. A signal that falls into an import raises
+    it at the import's end: torch's C++ code, while its module is imported, ends the process over an
+    exception.
 
     Python drops what is raised inside a destructor or a callback of the import system, with a
-    traceback, which is not shown. So the signal is also kept as a flag, which `heed` and the end of
-    `interruptible` look at. One of several processes has to stop where the others do: not `alone`,
-    the first signal raises nothing but within `at_once`, and `asked` says that it came.
+    traceback, which is not shown. So the signal is also kept as a flag, at which
+    `raise_if_interrupted` and the end of `interruptible` look. Each of several processes has to
+    stop where the others do: if not `alone`, the first signal raises only within `at_once`, and
+    `is_interrupted` tells that it came.
     """
 
     def __init__(self, alone: bool = True) -> None:
-        self._asked, self._alone = 0, alone
+        self._signals, self._alone = 0, alone
         self._interruptible = False
         self._before: dict[signal.Signals, Any] = {}
         self._hook = sys.unraisablehook
@@ -36,14 +37,15 @@ class Interrupts:
     def __enter__(self) -> "Interrupts":
         self._before = {name: signal.signal(name, self._handle) for name in _SIGNALS}
         self._before[signal.SIGALRM] = signal.signal(signal.SIGALRM, _look_again)
-        self._hook, sys.unraisablehook = sys.unraisablehook, self._dropped
+        self._hook = show = sys.unraisablehook
+        sys.unraisablehook = lambda fault: fault.exc_type is KeyboardInterrupt or show(fault)
         _in_force.append(self)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         _in_force.remove(self)
         if _in_force and kind is not None and issubclass(kind, Exception):
-            _in_force[-1]._asked += self._asked  # not heeded: an error came first
+            _in_force[-1]._signals += self._signals  # not handled: an error came first
         sys.unraisablehook = self._hook
         signal.setitimer(signal.ITIMER_REAL, 0)
         for name, handler in self._before.items():
@@ -55,22 +57,18 @@ class Interrupts:
         even if the first was dropped or came out as another error."""
         self._interruptible = self._alone
         try:
-            heed()
+            raise_if_interrupted()
             yield
-            heed()
+            raise_if_interrupted()
         except Exception:
-            heed()
+            raise_if_interrupted()
             raise
         finally:
             self._interruptible = False
 
-    def _dropped(self, dropped: Any) -> None:
-        if dropped.exc_type is not KeyboardInterrupt:
-            self._hook(dropped)
-
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        self._asked += 1
-        if self._asked > 1:
+        self._signals += 1
+        if self._signals > 1:
             raise KeyboardInterrupt
         if self._interruptible:
             _look_again(number, frame)
@@ -87,28 +85,28 @@ def at_once() -> Iterator[None]:
     innermost = _in_force[-1]
     before, innermost._interruptible = innermost._interruptible, True
     try:
-        heed()
+        raise_if_interrupted()
         yield
     finally:
         innermost._interruptible = before
 
 
-def asked() -> bool:
+def is_interrupted() -> bool:
     """Return whether a signal came."""
-    return any(each._asked for each in _in_force)
+    return any(each._signals for each in _in_force)
 
 
-def heed() -> None:
+def raise_if_interrupted() -> None:
     """Raise KeyboardInterrupt if a signal came and may be handled now."""
-    if _in_force and _in_force[-1]._interruptible and asked():
+    if _in_force and _in_force[-1]._interruptible and is_interrupted():
         raise KeyboardInterrupt
 
 
 def _look_again(number: int, frame: FrameType | None) -> None:
-    """Heed the signal that came, or look again a little later if a module is being imported."""
+    """Raise KeyboardInterrupt now, or look again a little later if a module is being imported."""
     while frame and frame.f_code.co_filename != "<frozen importlib._bootstrap>":
         frame = frame.f_back
     if frame:
         signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
     else:
-        heed()
+        raise_if_interrupted()

@@ -23,10 +23,10 @@ T = TypeVar("T")
 
 def by_key(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
     """Group the items by a key, in the order in which the keys first come."""
-    found: dict[K, list[T]] = {}
+    groups: dict[K, list[T]] = {}
     for item in items:
-        found.setdefault(key(item), []).append(item)
-    return found
+        groups.setdefault(key(item), []).append(item)
+    return groups
 
 
 @dataclass(frozen=True)
@@ -111,8 +111,8 @@ class Group:
         if metric == "accuracy":
             return self.is_mixed
         is_sum = metric == "reward"
-        found = {r.reward if is_sum else r.rewards.get(metric, r.reward) for r in self.judged}
-        return len(found) > 1
+        paid = {r.reward if is_sum else r.rewards.get(metric, r.reward) for r in self.judged}
+        return len(paid) > 1
 
     @property
     def judged(self) -> list[Rollout]:
@@ -121,7 +121,7 @@ class Group:
 
 
 def groups_as_json(groups: Sequence[Group], prompts: Sequence[Prompt]) -> list[dict[str, Any]]:
-    """Convert groups to JSON values, their prompts by number."""
+    """Convert groups to JSON values, their prompts to positions in `prompts`."""
     index = {id(prompt): number for number, prompt in enumerate(prompts)}
     return [
         {
@@ -129,13 +129,13 @@ def groups_as_json(groups: Sequence[Group], prompts: Sequence[Prompt]) -> list[d
             "weight_version": group.weight_version,
             "rollouts": [
                 {
-                    "text": one.text,
-                    "completion": vars(one.completion),
-                    "verification": one.verification and vars(one.verification),
-                    "reward": one.reward,
-                    "rewards": one.rewards,
+                    "text": rollout.text,
+                    "completion": vars(rollout.completion),
+                    "verification": rollout.verification and vars(rollout.verification),
+                    "reward": rollout.reward,
+                    "rewards": rollout.rewards,
                 }
-                for one in group.rollouts
+                for rollout in group.rollouts
             ],
         }
         for group in groups
@@ -144,23 +144,15 @@ def groups_as_json(groups: Sequence[Group], prompts: Sequence[Prompt]) -> list[d
 
 def groups_from_json(rows: Sequence[dict[str, Any]], prompts: Sequence[Prompt]) -> list[Group]:
     """Convert back what `groups_as_json` returned."""
-    return [
-        Group(
-            prompts[row["prompt"]],
-            tuple(
-                Rollout(
-                    prompts[row["prompt"]],
-                    sample,
-                    Completion(**one["completion"]),
-                    one["text"],
-                    (said := one["verification"])
-                    and Verification(**said | {"verdict": Verdict(said["verdict"])}),
-                    one["reward"],
-                    one.get("rewards", {}),
-                )
-                for sample, one in enumerate(row["rollouts"])
-            ),
-            row["weight_version"],
-        )
-        for row in rows
-    ]
+    groups = []
+    for row in rows:
+        prompt, rollouts = prompts[row["prompt"]], []
+        for sample, values in enumerate(row["rollouts"]):
+            completion, verification = Completion(**values["completion"]), values["verification"]
+            if verification is not None:
+                verdict = Verdict(verification["verdict"])
+                verification = Verification(**verification | {"verdict": verdict})
+            objects = {"completion": completion, "verification": verification}
+            rollouts.append(Rollout(prompt, sample, **values | objects))
+        groups.append(Group(prompt, tuple(rollouts), row["weight_version"]))
+    return groups

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from rlvr_cli.config.sections import DataConfig
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.logs import LOG
+from rlvr_cli.core.libraries import LOG
 from rlvr_cli.core.text import DEEPEST, is_too_deep, numbers_first, shortened
 from rlvr_cli.core.types import FieldName, Problem
 from rlvr_cli.data.fields import BadRowError, FieldReader

@@ -10,9 +10,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from rlvr_cli.core.bounds import bounded
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import reading
+from rlvr_cli.core.limits import bounded
 from rlvr_cli.core.text import opens_thought, shortened
 from rlvr_cli.core.types import Completion, Problem, Prompt, Turn
 from verifiers import Format

@@ -16,10 +16,10 @@ from typing import IO, Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from rlvr_cli.core.bounds import bounded
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import open_regular, reading
 from rlvr_cli.core.jsonl import bounded_lines, json_values, parse_json
+from rlvr_cli.core.limits import bounded
 from rlvr_cli.core.text import GIB, first_mistake, plural, shortened
 from rlvr_cli.core.types import FieldName
 from rlvr_cli.core.yaml_text import LARGEST_YAML, load_yaml

@@ -11,7 +11,7 @@ from typing import Any, get_args
 from rlvr_cli.algorithm.reward import reward
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import MANIFEST, integrity_error
-from rlvr_cli.core.logs import LOG
+from rlvr_cli.core.libraries import LOG
 from rlvr_cli.core.text import opens_thought, plural, shortened
 from rlvr_cli.core.types import PROBLEM_SET, FieldName, Problem, by_key
 from rlvr_cli.data.fields import BadRowError, FieldReader

@@ -1,7 +1,7 @@
-"""Tensors in safetensors files of bounded size, put together one by one and written by all."""
+"""Write tensors to safetensors files of bounded size, one after the other, by all processes."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 import torch
@@ -9,23 +9,17 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from rlvr_cli.core.files import sha256, sync
-from rlvr_cli.ranks.group import by_the_first, gathered, whole, world
+from rlvr_cli.ranks.group import by_the_first, gather, whole, world
 from rlvr_cli.ranks.launch import rank
 
 _LARGEST = 4 << 30
 """Bytes of a file, unless a single tensor has more."""
 
 
-def put_together(tensors: Mapping[str, torch.Tensor]) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield the tensors whole, one at a time; all processes call it alike."""
-    for name, tensor in tensors.items():
-        yield name, whole(tensor.detach())
-
-
 def write_tensors(path: Path, tensors: Iterable[tuple[str, torch.Tensor]]) -> dict[str, str]:
-    """Write whole tensors as they come, into one file, or several with the hub's index, which the
-    processes write in turn; all of them call it alike. Return the checksums by the files' names.
-    Raises OSError in all if one cannot write."""
+    """Write tensors, each put together as it comes, into one file, or several with the hub's index,
+    which the processes write in turn; all must call it with the same names. Return the checksums by
+    the files' names. Raises OSError in all if one cannot write."""
     processes, own = world(), rank() % world()
     parts: list[list[str]] = [[]]
     held: dict[str, torch.Tensor] = {}
@@ -37,7 +31,7 @@ def write_tensors(path: Path, tensors: Iterable[tuple[str, torch.Tensor]]) -> di
         return path.with_name(f"{path.stem}-{number}.partial")
 
     def write() -> None:
-        """Write this process's part of the round, if the tensors reach as far."""
+        """Write the file of this round that is this process's, if there are tensors for it."""
         nonlocal failure
         number = (len(parts) - 1) // processes * processes + own
         if number < len(parts) and failure is None:
@@ -51,7 +45,8 @@ def write_tensors(path: Path, tensors: Iterable[tuple[str, torch.Tensor]]) -> di
                 failure = OSError(0, str(error), str(path))
         held.clear()
 
-    for name, tensor in tensors:
+    for name, slices in tensors:
+        tensor = whole(slices.detach())
         if parts[-1] and size + tensor.nbytes > _LARGEST:
             if len(parts) % processes == 0:  # each has one to write: all at once
                 write()
@@ -68,22 +63,23 @@ def write_tensors(path: Path, tensors: Iterable[tuple[str, torch.Tensor]]) -> di
         for n in range(1, count + 1)
     ]
     own_sums = [(names[number], digest) for number, digest in sums.items()]
-    found = dict(pair for pairs in gathered(own_sums, failure) for pair in pairs)
+    checksums = dict(pair for pairs in gather(own_sums, failure) for pair in pairs)
 
     def rename() -> None:
         for number, name in enumerate(names):
             partial(number).replace(path.with_name(name))
         if count > 1:
             path.unlink(missing_ok=True)
-            places = {one: name for name, part in zip(names, parts, strict=True) for one in part}
+            files = zip(names, parts, strict=True)
+            places = {tensor: file for file, tensors in files for tensor in tensors}
             index = {"metadata": {"total_size": written}, "weight_map": places}
             path.with_name(f"{path.name}.index.json").write_text(json.dumps(index, indent=2))
 
     by_the_first(rename)
-    return found
+    return checksums
 
 
 def read_tensors(path: Path) -> dict[str, torch.Tensor]:
     """Read what `write_tensors` wrote, mapped: only rows that a process copies enter memory."""
-    parts = sorted(path.parent.glob(f"{path.stem}-*-of-*{path.suffix}"))
-    return {name: one for part in parts or [path] for name, one in load_file(part).items()}
+    files = sorted(path.parent.glob(f"{path.stem}-*-of-*{path.suffix}")) or [path]
+    return {name: tensor for file in files for name, tensor in load_file(file).items()}

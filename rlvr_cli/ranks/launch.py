@@ -1,4 +1,4 @@
-"""Start one command several times by torchrun's agent, and end as one: one stdout, one code."""
+"""Start one command as several processes by torchrun's agent: one stdout, one exit code."""
 
 import ctypes
 import logging
@@ -13,31 +13,31 @@ from shutil import copyfileobj
 from rlvr_cli.core.errors import UserError
 
 _LAUNCHED, _STDIN = "RLVR_LAUNCHED_BY", "RLVR_STDIN"
-_DEATH = 1
-"""prctl's PR_SET_PDEATHSIG."""
+_PR_SET_PDEATHSIG = 1
 _DAY_S = 86_400
-claim: list[Callable[[], bool]] = []
-"""Once the processes have met: returns whether this is the first to report an error."""
+report_claims: list[Callable[[], bool]] = []
+"""Holds a function once the processes have met: it returns whether this is the first of them to
+report an error."""
 _stderr: list[int] = []
 
 
 def rank() -> int:
-    """Return the number of this process; 0 writes files and speaks."""
+    """Return the number of this process; 0 writes files and messages."""
     return int(os.environ.get("RANK", "0")) if os.environ.get("WORLD_SIZE", "1") != "1" else 0
 
 
 def begin(processes: int | None, reads_stdin: bool) -> None:
-    """Start the command `processes` times and exit as they do, or go on as one of those that were
-    started, by us or by torchrun. Raises UserError if they cannot meet."""
-    found = os.environ.get("WORLD_SIZE", "")
-    if "RANK" not in os.environ or not found.isdecimal():
+    """Start the command as `processes` processes and exit with their code; in a process that we or
+    torchrun started, join the others. Raises UserError if they cannot meet."""
+    size = os.environ.get("WORLD_SIZE", "")
+    if "RANK" not in os.environ or not size.isdecimal():
         if (processes or 1) > 1:
             sys.exit(launch(processes or 1, sys.argv[1:], reads_stdin))
         return
-    local = os.environ.get("LOCAL_WORLD_SIZE", found)
+    local = os.environ.get("LOCAL_WORLD_SIZE", size)
     if processes is not None and str(processes) != local:
-        raise UserError(f"--processes {processes}: {local} of {found} were started here already")
-    if int(found) > 1:
+        raise UserError(f"--processes {processes}: {local} of {size} were started here already")
+    if int(size) > 1:
         if reads_stdin and _STDIN not in os.environ:
             raise UserError("-: with torchrun every process needs the problems; name a file")
         from rlvr_cli.ranks.group import start
@@ -45,11 +45,11 @@ def begin(processes: int | None, reads_stdin: bool) -> None:
         start()
 
 
-def hush() -> None:
-    """Send what processes other than the first print nowhere, and tie ours to the launcher."""
+def silence_others() -> None:
+    """Discard the output of all processes but the first, and end with the launcher."""
     if (launcher := os.environ.get(_LAUNCHED)) is not None:
         with suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(_DEATH, signal.SIGKILL)
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if str(os.getppid()) != launcher:
             sys.exit(2)
         if (stdin := os.environ.get(_STDIN)) is not None:
@@ -62,20 +62,20 @@ def hush() -> None:
 
 
 def end() -> None:
-    """Wait at the end of the command for the others: torchrun's agent ends all as soon as one has
-    failed."""
-    if claim and _LAUNCHED in os.environ:
+    """Wait for the other processes at the end of the command: torchrun's agent ends all as soon as
+    one has failed."""
+    if report_claims and _LAUNCHED in os.environ:
         from rlvr_cli.ranks.group import meet
 
         meet("end")
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
-def speaks() -> bool:
-    """Return whether this process reports an error: the first that has one, of those that met."""
+def reports_errors() -> bool:
+    """Return whether this process reports its error: of those that met, the first that has one."""
     try:
-        first = claim[-1]() if claim else rank() == 0
-    except RuntimeError:  # the first process is gone, and has said why
+        first = report_claims[-1]() if report_claims else rank() == 0
+    except RuntimeError:  # the first process is gone, and has reported why
         first = rank() == 0
     if first and _stderr:
         os.dup2(_stderr[0], 2)
@@ -83,23 +83,23 @@ def speaks() -> bool:
 
 
 def launch(processes: int, arguments: Sequence[str], reads_stdin: bool) -> int:
-    """Run `rlvr ARGUMENTS` so many times, all ended if one dies. Return the exit code. Raises
-    UserError if one was killed."""
+    """Run `rlvr ARGUMENTS` as that many processes, ended together if one dies, and return the exit
+    code. Raises UserError if one was killed."""
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-    logging.disable(logging.CRITICAL)  # the processes have said what there is to say
+    logging.disable(logging.CRITICAL)  # the processes report their errors themselves
     os.environ[_LAUNCHED] = str(os.getpid())
     if sys.platform == "linux":
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     with ExitStack() as stack:
         place = stack.enter_context(tempfile.TemporaryDirectory())
         if reads_stdin:
-            spooled = stack.enter_context(tempfile.NamedTemporaryFile())  # every process reads it
-            copyfileobj(sys.stdin.buffer, spooled)
-            spooled.flush()
-            os.environ[_STDIN] = spooled.name
+            copy = stack.enter_context(tempfile.NamedTemporaryFile())  # every process reads it
+            copyfileobj(sys.stdin.buffer, copy)
+            copy.flush()
+            os.environ[_STDIN] = copy.name
         config = LaunchConfig(
             min_nodes=1,
             max_nodes=1,
@@ -118,17 +118,20 @@ def launch(processes: int, arguments: Sequence[str], reads_stdin: bool) -> int:
         except SignalException:
             return 130
         except ChildFailedError as error:
-            return exit_code({n: one.exitcode for n, one in error.failures.items()}, processes)
+            return exit_code(
+                {n: failure.exitcode for n, failure in error.failures.items()}, processes
+            )
     return 0
 
 
 def exit_code(failed: dict[int, int], count: int) -> int:
-    """Return the exit code of the first process, else that of the first to fail; those that the
-    agent ended do not count. Raises UserError if one was killed."""
+    """Return the exit code of process 0, else of the first that failed; processes that the agent
+    ended do not count. Raises UserError if one was killed."""
     codes = {number: code for number, code in failed.items() if code != -signal.SIGTERM}
     for number, code in codes.items():
         if code < 0:
-            how = f"was killed ({signal.Signals(-code).name}), so all were ended"
-            hint = "what is on disk is good: go on with --resume, or the same --out"
-            raise UserError(f"process {number} of {count} {how}; {hint}")
+            raise UserError(
+                f"process {number} of {count} was killed ({signal.Signals(-code).name}), so all "
+                "were ended; what is on disk is good: go on with --resume, or the same --out"
+            )
     return codes.get(0) or next(iter(codes.values()), 130)

@@ -8,9 +8,9 @@ from typing import Literal
 
 from rlvr_cli.config import Config
 from rlvr_cli.config.sections import LONGEST_RESPONSE, DataConfig, OptimConfig
-from rlvr_cli.core.cores import thread_limit
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.libraries import library
+from rlvr_cli.core.limits import thread_limit
 from rlvr_cli.core.types import SamplingParams
 from rlvr_cli.data.problems import ProblemSet, joined
 from rlvr_cli.data.prompts import FORMATS, TEMPLATES, template_text

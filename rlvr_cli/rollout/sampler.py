@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from rlvr_cli.algorithm.reward import BUILT_IN, RewardConfig, pay
 from rlvr_cli.core.errors import EngineError, ReportedError, UserError
-from rlvr_cli.core.signals import asked, at_once, heed
+from rlvr_cli.core.signals import at_once, is_interrupted, raise_if_interrupted
 from rlvr_cli.core.text import plural, printable
 from rlvr_cli.core.types import (
     Completion,
@@ -26,7 +26,7 @@ from rlvr_cli.core.types import (
     groups_from_json,
 )
 from rlvr_cli.model.loading import LoadedModel
-from rlvr_cli.ranks.group import gathered, share, world
+from rlvr_cli.ranks.group import gather, share, world
 from rlvr_cli.rollout.engines.base import Engine, Listener
 from rlvr_cli.rollout.functions import answering
 from verifiers import Attempt, Verdict, Verification, Verifier
@@ -198,7 +198,7 @@ class Sampler:
         own = share(range(len(prompts)))
         waiting: deque[tuple[int, Group, list[Begun]]] = deque()
         for place, completions in drawn:
-            heed()
+            raise_if_interrupted()
             started = time.perf_counter()
             group = self._verified(prompts[own[place]], completions, weight_version)
             self.seconds += time.perf_counter() - started
@@ -256,7 +256,7 @@ def exchanged(
         except Exception as error:
             failure = error
         said = str(failure) if isinstance(failure, ReportedError) else repr(failure)
-        met = gathered([own, is_done, is_stopped or asked(), failure and said])
+        met = gather([own, is_done, is_stopped or is_interrupted(), failure and said])
         if failure is not None:
             raise failure
         if errors := [error for *_, error in met if error is not None]:

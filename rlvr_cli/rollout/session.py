@@ -10,8 +10,8 @@ import torch
 from rlvr_cli.algorithm.reward import RewardConfig
 from rlvr_cli.config import Config
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.logs import LOG
-from rlvr_cli.core.signals import heed
+from rlvr_cli.core.libraries import LOG
+from rlvr_cli.core.signals import raise_if_interrupted
 from rlvr_cli.core.text import plural
 from rlvr_cli.core.types import Problem, Prompt
 from rlvr_cli.data.problems import ProblemSet
@@ -27,7 +27,7 @@ from rlvr_cli.model.loading import (
 )
 from rlvr_cli.model.policy import decoder_layers
 from rlvr_cli.model.pretrained import described_model
-from rlvr_cli.ranks.group import gathered, shard, world
+from rlvr_cli.ranks.group import gather, shard, world
 from rlvr_cli.rollout.engines.base import Engine
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
 from rlvr_cli.rollout.memory import check_gpu
@@ -85,14 +85,14 @@ def open_session(plan: Plan, training: bool = False) -> Iterator[Session]:
         waits = training and (world() > 1 or is_half or optim.offload == "all")
         policy = load_model(config.model, on_cpu=waits)
         model, vocabulary = policy.model, len(policy.tokenizer)
-        heed()
+        raise_if_interrupted()
         plan = replace(plan, config=config).with_threads(model.num_parameters())
         torch.set_num_threads(plan.config.threads or 1)
         forward = PACKED
         if training or plan.engine.name != "vllm":
             samples = forward_samples(policy.tokenizer, policy.context)
             forward = choose_forward(model, vocabulary, samples, policy.context)
-        if len({tuple(way) for way in gathered([forward.packed, forward.attention])}) > 1:
+        if len({tuple(way) for way in gather([forward.packed, forward.attention])}) > 1:
             raise UserError("--processes: the machines are too unlike to run the model in one way")
         if training and is_half:
             model.bfloat16()

@@ -17,7 +17,7 @@ from rlvr_cli.core.text import first_mistake, shown
 from rlvr_cli.model.adapter import is_adapter, load_adapter, matrices, save_adapter_config
 from rlvr_cli.model.loading import DEFAULTS_FILE, LoadedModel, step_directories
 from rlvr_cli.model.pretrained import model_from_pretrained, stored_weights
-from rlvr_cli.ranks.files import put_together, read_tensors, write_tensors
+from rlvr_cli.ranks.files import read_tensors, write_tensors
 from rlvr_cli.ranks.group import by_the_first, is_first, spread
 from rlvr_cli.runs.stored import StoredState, computing_settings
 from rlvr_cli.training.state import State
@@ -75,7 +75,7 @@ def save_checkpoint(
     Raises OSError if it cannot be written.
     """
     has_adapter, model = config.lora.rank is not None, policy.model
-    weights = put_together(matrices(model)) if has_adapter else stored_weights(model)
+    weights = matrices(model).items() if has_adapter else stored_weights(model)
     target = run / "checkpoints" / f"step-{step}"
     aside = files.partial_name(target)
 
@@ -104,7 +104,7 @@ def save_checkpoint(
         by_the_first(begin)
         name = files.ADAPTER_FILES[1] if has_adapter else "model.safetensors"
         checksums = write_tensors(aside / name, weights)
-        checksums |= write_tensors(aside / _TENSORS, put_together(state.tensors))
+        checksums |= write_tensors(aside / _TENSORS, state.tensors.items())
         by_the_first(end)
     except BaseException:
         if is_first():

@@ -18,10 +18,10 @@ from rlvr_cli.console.tables import by_level
 from rlvr_cli.core.errors import EngineError, Finding, RunStoppedError, UserError
 from rlvr_cli.core.files import write_atomically
 from rlvr_cli.core.jsonl import write_jsonl_line
-from rlvr_cli.core.signals import Interrupts, asked
+from rlvr_cli.core.signals import Interrupts, is_interrupted
 from rlvr_cli.core.text import shortened
 from rlvr_cli.data.rows import response_row
-from rlvr_cli.ranks.group import decided, is_first, meet, world
+from rlvr_cli.ranks.group import broadcast_from_first, is_first, meet, world
 from rlvr_cli.runs import narration
 from rlvr_cli.runs.checkpoint import (
     Checkpoint,
@@ -100,7 +100,7 @@ class RunLifecycle:
         except RunStoppedError:
             raise
         except Exception as error:
-            if not isinstance(error, UserError | EngineError | OSError) and asked():
+            if not isinstance(error, UserError | EngineError | OSError) and is_interrupted():
                 # Of several processes another has ended, and so all were told to.
                 raise KeyboardInterrupt from None
             with suppress(Exception):  # as far as the disk allows
@@ -162,7 +162,7 @@ class RunLifecycle:
                 self._state = state_of(trainer) | State({"progress": progress}, {})
                 findings = self._findings()
                 stop = next((finding.text for finding in findings if finding.is_error), None)
-                if decided(self._is_due()) or is_best or stop:
+                if broadcast_from_first(self._is_due()) or is_best or stop:
                     self._save()
                 lines.show(metrics, is_best)
                 bar.tick()

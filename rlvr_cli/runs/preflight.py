@@ -15,7 +15,7 @@ from rlvr_cli.core.text import GIB
 from rlvr_cli.core.types import Group, Prompt
 from rlvr_cli.evaluation.measure import rollout_metrics
 from rlvr_cli.model.policy import decoder_layers
-from rlvr_cli.ranks.group import decided, local_world
+from rlvr_cli.ranks.group import broadcast_from_first, local_world
 from rlvr_cli.rollout.memory import Need, memory_free, memory_needed, smaller
 from rlvr_cli.rollout.sampler import response_seed
 from rlvr_cli.rollout.session import NO_TEMPLATE, Session, unreadable_golds
@@ -135,7 +135,9 @@ def fitted(session: Session) -> Session:
     if config.optim.checkpointing != "auto":
         return session
     needed, free = _memory(session, config)
-    is_short = decided(needed.peak > free and bool(decoder_layers(session.policy.model)))
+    is_short = broadcast_from_first(
+        needed.peak > free and bool(decoder_layers(session.policy.model))
+    )
     optim = config.optim.model_copy(update={"checkpointing": "on" if is_short else "off"})
     plan = replace(session.plan, config=config.model_copy(update={"optim": optim}))
     return replace(session, plan=plan)

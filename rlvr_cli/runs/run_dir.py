@@ -19,7 +19,7 @@ from rlvr_cli.core.text import first_mistake
 from rlvr_cli.core.types import Group, Problem
 from rlvr_cli.data.rows import response_row
 from rlvr_cli.model.loading import step_directories
-from rlvr_cli.ranks.group import by_the_first, decided, gathered, is_first, world
+from rlvr_cli.ranks.group import broadcast_from_first, by_the_first, gather, is_first, world
 from rlvr_cli.runs.stored import StoredProblem, read_metrics
 from rlvr_cli.training.record import StepResult
 
@@ -107,12 +107,12 @@ class Run:
             metrics = read_metrics(self.directory / "metrics.jsonl")
             rows = [row for row in metrics if row["step"] <= step]
             self.write("metrics.jsonl", "".join(map(jsonl_line, rows)))
-        return decided(rows)
+        return broadcast_from_first(rows)
 
 
 def _refuse_unless(is_seen: bool, directory: Path) -> None:
     """Raise UserError in all processes if one of them does not see the directory."""
-    if not all(gathered(is_seen)):
+    if not all(gather(is_seen)):
         text = "not seen by all processes: name a directory that all nodes share"
         raise UserError(f"{directory}: {text}")
 
@@ -126,7 +126,7 @@ def refuse_place(directory: Path) -> None:
         return
     place = next(parent for parent in directory.absolute().parents if parent.is_dir())
     with NamedTemporaryFile(dir=place, prefix=".") if is_first() else nullcontext() as file:
-        name = decided(Path(file.name).name if file else None)
+        name = broadcast_from_first(Path(file.name).name if file else None)
         _refuse_unless((place / name).exists(), directory)
 
 
@@ -178,7 +178,7 @@ def default_directory(algo: str, sources: Sequence[str]) -> Path:
     base = Path("runs") / f"{algo}-{data}-{time.strftime('%Y%m%d-%H%M%S')}"
     numbered = (base.with_name(f"{base.name}-{number}") for number in count(2))
     free = next(path for path in chain([base], numbered) if not path.exists())
-    return Path(decided(str(free)))
+    return Path(broadcast_from_first(str(free)))
 
 
 def rollout_lines(groups: Iterable[Group]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from rlvr_cli.algorithm.samples import Samples
 from rlvr_cli.core.types import by_key
 from rlvr_cli.model.packing import ModelInputs, pack, pad
 from rlvr_cli.model.policy import Policy
-from rlvr_cli.ranks.group import dealt
+from rlvr_cli.ranks.group import deal
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def micro_batches(
     counts its prompt and its padding. Of several processes each gets as many as the others.
     """
     cut, lay_out = (_packed_parts, pack) if policy.how.packed else (_padded_parts, pad)
-    parts = dealt(list(cut(samples, rows, micro_tokens)))
+    parts = deal(list(cut(samples, rows, micro_tokens)))
     for number, (part, counts) in enumerate(parts, 1):
         prompts = [samples.prompt_ids[row] for row in part]
         responses = [samples.response_ids[row] for row in part]

@@ -11,7 +11,7 @@ from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.samples import Samples
 from rlvr_cli.model.adapter import switched_off
 from rlvr_cli.model.policy import Critic, Policy, TokenStats
-from rlvr_cli.ranks.group import added_up
+from rlvr_cli.ranks.group import sum_tensor
 from rlvr_cli.training.batch import MicroBatch, micro_batches
 
 
@@ -40,7 +40,7 @@ def add_logprobs(
             values = compute(part) * part.mask * part.counts
             found[:, part.rows, : values.shape[-1]] = values.to(found)
         passed += sum(len(batch.response_ids[row]) for row in rows)
-        return added_up(found)
+        return sum_tensor(found)
 
     picks_tokens, fresh = algo.top_entropy is not None, samples.is_fresh
     if picks_tokens or algo.updates > 1 or algo.rewards_kl:

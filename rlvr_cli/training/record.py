@@ -18,7 +18,7 @@ from rlvr_cli.core.text import GIB
 from rlvr_cli.core.types import TOKEN_FIGURES, Group
 from rlvr_cli.evaluation.measure import rollout_metrics
 from rlvr_cli.model.packing import attention_sizes
-from rlvr_cli.ranks.group import added_up, is_first, world
+from rlvr_cli.ranks.group import is_first, sum_tensor, world
 from rlvr_cli.rollout.session import Session
 
 PEAK_FLOPS = {
@@ -135,7 +135,7 @@ def token_rows(batch: Batch, samples: Samples, tokenizer: Any) -> list[dict[str,
     first = sorted(places, key=lambda place: not batch.kept[place].is_mixed)[:_GROUPS]
     chosen = [row for row, place in enumerate(samples.group.tolist()) if place in first]
     most = _TOKENS // max(1, len(chosen))
-    seen, rows = added_up(samples.seen[chosen, :most]), []
+    seen, rows = sum_tensor(samples.seen[chosen, :most]), []
     for row, figures in zip(chosen, seen, strict=True) if is_first() else ():
         ids = samples.response_ids[row][:most]
         values = figures[: len(ids)].double().round(decimals=4) + 0.0  # no -0

@@ -16,7 +16,7 @@ from rlvr_cli.config.sections import OptimConfig
 from rlvr_cli.core.errors import EngineError
 from rlvr_cli.model.adapter import trained
 from rlvr_cli.model.policy import Critic, Policy, TokenStats
-from rlvr_cli.ranks.group import summed, sync_gradients, whole, world
+from rlvr_cli.ranks.group import sum_values, sync_gradients, whole, world
 from rlvr_cli.training.batch import MicroBatch, micro_batches
 from rlvr_cli.training.optimizer import new_optimizer, set_rates
 from rlvr_cli.training.record import Watch, counted
@@ -165,7 +165,7 @@ class Updater:
             own["loss"] += batch.counts * float(loss.detach())
             for name, values in per_token.items():
                 own[name] += batch.counts * float((values * batch.mask).sum())
-        found, clip = summed(own), torch.nn.utils.clip_grad_norm_
+        found, clip = sum_values(own), torch.nn.utils.clip_grad_norm_
         if learns_policy:
             norm = clip(self.policy.model.parameters(), self.optim.grad_clip)
             found["grad_norm"] = float(whole(norm))
@@ -249,7 +249,7 @@ class Updater:
                 if name in per_token:
                     total = float((per_token[name] * batch.mask).sum())
                     found[f"{name}_after"] += batch.counts * total
-        return {name: value / denominators.tokens for name, value in summed(found).items()}
+        return {name: value / denominators.tokens for name, value in sum_values(found).items()}
 
     def _denominators(self, samples: Samples, rows: Sequence[int]) -> LossDenominators:
         tokens = sum(len(samples.response_ids[row]) for row in rows)

@@ -1,14 +1,106 @@
-"""A library that is missing is one line, and what one logs while it loads is not seen."""
+"""A library that is missing is one line; what one says of a stranger's file reaches a terminal as
+text only."""
 
 import logging
+import subprocess
+import sys
+import warnings
 from importlib import metadata
 from pathlib import Path
 
 import pytest
+import tqdm.auto
+from datasets.utils import enable_progress_bars as enable_datasets
+from datasets.utils import tqdm as datasets_tqdm
+from huggingface_hub.utils import enable_progress_bars as enable_hub
+from huggingface_hub.utils import tqdm as hub_tqdm
+from transformers.utils.logging import enable_progress_bar as enable_transformers
+from transformers.utils.logging import tqdm as transformers_tqdm
 
 import rlvr_cli
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.libraries import library, other_verifiers
+from rlvr_cli.core.libraries import library, neutralize_logs, other_verifiers
+
+NASTY = "\x1b]0;owned\x07\x1b[2J"
+SHOWN = "\ufffd]0;owned\ufffd\ufffd[2J"
+
+
+@pytest.fixture(autouse=True)
+def _as_it_was():
+    factory, formatted = logging.getLogRecordFactory(), warnings.formatwarning
+    meter = vars(tqdm.tqdm)["format_meter"]
+    yield
+    logging.setLogRecordFactory(factory)
+    warnings.formatwarning = formatted
+    tqdm.tqdm.format_meter = meter
+
+
+def test_records_their_arguments_and_their_errors(capfd):
+    neutralize_logs()
+    logger = logging.getLogger("a.library")
+    logger.addHandler(logging.StreamHandler())
+    logger.propagate = False
+    logger.warning("about %s", NASTY)
+    try:
+        raise ValueError(NASTY)
+    except ValueError:
+        logger.exception("failed")
+    said = capfd.readouterr().err
+    assert said.startswith(f"about {SHOWN}\nfailed\nTraceback")
+    assert said.rstrip("\n").endswith(f"ValueError: {SHOWN}")
+    assert "\x1b" not in said
+
+
+def test_a_long_message_is_cut(capfd):
+    neutralize_logs()
+    logger = logging.getLogger("another.library")
+    logger.addHandler(logging.StreamHandler())
+    logger.propagate = False
+    logger.warning("x" * 1_000_000)
+    said = capfd.readouterr().err
+    assert said.startswith("x" * 4000 + " … (1000000 characters)")
+    assert len(said) < 4100
+
+
+def test_warnings():
+    neutralize_logs()
+    assert warnings.formatwarning(NASTY, UserWarning, "f.py", 1, "") == (
+        f"f.py:1: UserWarning: {SHOWN}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "bar", [tqdm.tqdm, tqdm.auto.tqdm, hub_tqdm, transformers_tqdm, datasets_tqdm]
+)
+def test_progress_bars(bar, capfd):
+    for enable in (enable_hub, enable_transformers, enable_datasets):
+        enable()  # which loading a model or a set has turned off
+    neutralize_logs()
+    with bar([1], desc=NASTY, unit=NASTY, disable=False, file=sys.stderr) as shown:
+        shown.set_postfix({NASTY: NASTY})
+        shown.update()
+    said = capfd.readouterr().err
+    assert SHOWN in said
+    assert "100%" in said
+    assert not set(said) & {"\x07", "\x1b"}
+
+
+def test_twice_is_once():
+    neutralize_logs()
+    first = warnings.formatwarning
+    neutralize_logs()
+    assert warnings.formatwarning is first
+
+
+@pytest.mark.parametrize("name", ["transformers", "huggingface_hub", "datasets"])
+def test_the_libraries_that_are_used(name):
+    code = (
+        "from rlvr_cli.core.libraries import neutralize_logs; neutralize_logs();"
+        f"import {name}, logging; logging.getLogger('{name}.x').error({NASTY!r})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert SHOWN in done.stderr
+    assert "\x1b" not in done.stderr
 
 
 def test_it_is_imported():

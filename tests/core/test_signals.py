@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from rlvr_cli.core.signals import Interrupts, heed
+from rlvr_cli.core.signals import Interrupts, raise_if_interrupted
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -35,7 +35,7 @@ def test_after_a_welcome_it_waits_again():
         with interrupts.interruptible():
             pass
         os.kill(os.getpid(), signal.SIGTERM)
-        heed()
+        raise_if_interrupted()
 
 
 def test_the_second_comes_at_once_anywhere():
@@ -92,7 +92,7 @@ def dropped():
 
 def dropped_and_heeded():
     Dropping()
-    heed()
+    raise_if_interrupted()
     pytest.fail("it was lost")
 
 
@@ -106,7 +106,7 @@ def turned_into_another():
 def of_the_command_inside_a_run():
     with Interrupts() as run:
         Dropping.__del__(run)
-        heed()  # not while a step is being saved
+        raise_if_interrupted()  # not while a step is being saved
         with run.interruptible():
             pytest.fail("it was lost")
 
@@ -120,9 +120,9 @@ def test_one_that_was_lost_on_its_way_comes_later(block):
 
 
 def test_no_interruption_no_harm():
-    heed()
+    raise_if_interrupted()
     with Interrupts() as interrupts, interrupts.interruptible():
-        heed()
+        raise_if_interrupted()
 
 
 class Raises:

@@ -16,15 +16,15 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.ranks import files, group
 from rlvr_cli.ranks.files import read_tensors
 from rlvr_cli.ranks.group import (
+    broadcast_from_first,
     by_the_first,
-    dealt,
-    decided,
-    gathered,
+    deal,
+    gather,
     is_first,
     meet,
     share,
     start,
-    summed,
+    sum_values,
 )
 
 SMALL = ("--prompts", "3", "-n", "4", "--max-tokens", "30", "--limit", "16", "--quiet")
@@ -112,19 +112,19 @@ def exchange() -> None:
     """What the processes tell each other; 0 has 1 more to share out than 1."""
     first = is_first()
     assert share(range(5)) == (range(0, 5, 2) if first else range(1, 5, 2))
-    assert dealt("abc") == ([("a", 1), ("c", 1)] if first else [("b", 1), ("a", 0)])
-    assert dealt([]) == []
-    assert gathered({"text": "é\ud800", "n": 0.1}) == [{"text": "é\ud800", "n": 0.1}] * 2
-    assert gathered(None if first else [1, "x" * 10_000]) == [None, [1, "x" * 10_000]]
-    assert decided("mine" if first else "theirs") == "mine"
+    assert deal("abc") == ([("a", 1), ("c", 1)] if first else [("b", 1), ("a", 0)])
+    assert deal([]) == []
+    assert gather({"text": "é\ud800", "n": 0.1}) == [{"text": "é\ud800", "n": 0.1}] * 2
+    assert gather(None if first else [1, "x" * 10_000]) == [None, [1, "x" * 10_000]]
+    assert broadcast_from_first("mine" if first else "theirs") == "mine"
     assert meet()
     with pytest.raises(OSError, match="no room") as failed:
-        gathered(None, None if first else OSError(28, "no room", "there"))
+        gather(None, None if first else OSError(28, "no room", "there"))
     assert (failed.value.errno, failed.value.filename) == (28, "there")
     done: list[int] = []
     by_the_first(lambda: done.append(1))
     assert done == [1] * first
-    assert summed({"a": 0.5, "b": 1.0 if first else 2.0}) == {"a": 1.0, "b": 3.0}
+    assert sum_values({"a": 0.5, "b": 1.0 if first else 2.0}) == {"a": 1.0, "b": 3.0}
 
 
 def test_processes_tell_each_other_what_they_found(tmp_path):
@@ -133,7 +133,7 @@ def test_processes_tell_each_other_what_they_found(tmp_path):
 
 def leave_alone() -> None:
     """The first, which keeps the count, ends while the other waits for it."""
-    assert gathered(1) == [1, 1]
+    assert gather(1) == [1, 1]
     if not is_first():
         assert not meet()
 
@@ -143,15 +143,19 @@ def test_one_that_waits_for_the_first_is_told_that_it_is_gone(tmp_path):
 
 
 def test_one_process_keeps_what_it_has():
-    assert gathered({"a": 1}) == [{"a": 1}]
-    assert (decided(3), share([1, 2]), summed({"a": 1.0})) == (3, [1, 2], {"a": 1.0})
-    assert (dealt([1, 2]), meet(), is_first()) == ([(1, 1), (2, 1)], True, True)
+    assert gather({"a": 1}) == [{"a": 1}]
+    assert (broadcast_from_first(3), share([1, 2]), sum_values({"a": 1.0})) == (
+        3,
+        [1, 2],
+        {"a": 1.0},
+    )
+    assert (deal([1, 2]), meet(), is_first()) == ([(1, 1), (2, 1)], True, True)
 
 
 def test_a_port_in_use_is_one_line(monkeypatch):
     import socket
 
-    monkeypatch.setattr(group, "claim", [])
+    monkeypatch.setattr(group, "report_claims", [])
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: False)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -17,7 +17,7 @@ from test_group import SMALL, same_files, whole  # noqa: F401
 from rlvr_cli.__main__ import _run
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.ranks.group import is_first
-from rlvr_cli.ranks.launch import begin, exit_code, speaks
+from rlvr_cli.ranks.launch import begin, exit_code, reports_errors
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="finds the processes under /proc")
@@ -48,7 +48,7 @@ def test_what_the_processes_cannot_agree_on_is_one_line(monkeypatch):
         begin(3, False)
     with pytest.raises(UserError, match="with torchrun every process needs the problems"):
         begin(None, True)
-    assert not speaks()
+    assert not reports_errors()
 
 
 def failing(run: Path) -> None:

@@ -16,8 +16,7 @@ from small_trainer import has_even, make_trainer, steps, weights
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.model import policy as models
 from rlvr_cli.model.policy import decoder_layers
-from rlvr_cli.ranks.files import put_together
-from rlvr_cli.ranks.group import is_first, is_shared, shard
+from rlvr_cli.ranks.group import is_first, is_shared, shard, whole
 from rlvr_cli.training.trainer import Trainer
 
 SMALL = ("steps=3", "optim.micro_tokens=40")
@@ -58,7 +57,7 @@ def keep(trainer: Trainer, place: Path) -> None:
     optimizer = trainer.updater.optimizer
     held = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     rows = steps(trainer, place)
-    state = dict(put_together(trainer.state_dict().tensors))
+    state = {name: whole(t.detach()) for name, t in trainer.state_dict().tensors.items()}
     numbers = {str(index): tensor for index, tensor in enumerate(weights(trainer))}
     if is_first():
         (place / "shared").write_text(json.dumps(list(map(is_shared, held))))
