@@ -62,7 +62,8 @@ def ours(shape: Shape) -> dict[str, list[float] | float]:
     import torch
 
     from rlvr_cli.algorithm.advantage import with_advantages
-    from rlvr_cli.algorithm.choices import ALGORITHMS, Clip
+    from rlvr_cli.algorithm.choices import ALGORITHMS
+    from rlvr_cli.algorithm.kinds import Clip
     from rlvr_cli.algorithm.samples import to_samples
     from rlvr_cli.config.sections import OptimConfig
     from rlvr_cli.core.types import Group, Problem, Rollout, SamplingParams

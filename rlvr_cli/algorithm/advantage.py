@@ -6,7 +6,8 @@ from typing import Literal
 
 import torch
 
-from rlvr_cli.algorithm.choices import Advantage, Algorithm
+from rlvr_cli.algorithm.choices import Algorithm
+from rlvr_cli.algorithm.kinds import Advantage
 from rlvr_cli.algorithm.kl import ESTIMATORS
 from rlvr_cli.algorithm.samples import Samples
 

@@ -2,7 +2,8 @@
 
 import torch
 
-from rlvr_cli.algorithm.choices import KL, Algorithm, Critic
+from rlvr_cli.algorithm.choices import Algorithm
+from rlvr_cli.algorithm.kinds import KL, Critic
 from rlvr_cli.algorithm.kl import ESTIMATORS, k1
 from rlvr_cli.algorithm.objective import (
     AGGREGATIONS,

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from pydantic import field_validator
 
-from rlvr_cli.algorithm.choices import Algorithm, SoftOverlong
+from rlvr_cli.algorithm.choices import Algorithm
+from rlvr_cli.algorithm.kinds import SoftOverlong
 from rlvr_cli.core.settings import Section, setting
 from rlvr_cli.core.types import Rollout
 from verifiers import Verdict, Verification

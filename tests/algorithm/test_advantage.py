@@ -20,7 +20,7 @@ from rlvr_cli.algorithm.advantage import (
     reward_to_go,
     whiten,
 )
-from rlvr_cli.algorithm.choices import Gae, GroupBaseline, GroupNormalized, Likelihood, Return
+from rlvr_cli.algorithm.kinds import Gae, GroupBaseline, GroupNormalized, Likelihood, Return
 from rlvr_cli.algorithm.samples import Samples
 
 GAMMA, LAM = 0.97, 0.9

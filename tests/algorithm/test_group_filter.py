@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from rlvr_cli.algorithm.choices import ALGORITHMS, Algorithm, Mixed
+from rlvr_cli.algorithm.choices import ALGORITHMS, Algorithm
 from rlvr_cli.algorithm.group_filter import Batch, trains, with_signal
+from rlvr_cli.algorithm.kinds import Mixed
 from rlvr_cli.algorithm.reward import reward
 from rlvr_cli.algorithm.samples import to_samples
 from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout

@@ -6,7 +6,8 @@ from typing import get_args
 import pytest
 
 from rlvr_cli.algorithm.advantage import GROUP_ADVANTAGES, TOKEN_ADVANTAGES
-from rlvr_cli.algorithm.choices import KL, Algorithm
+from rlvr_cli.algorithm.choices import Algorithm
+from rlvr_cli.algorithm.kinds import KL
 from rlvr_cli.algorithm.kl import CONTROLS, ESTIMATORS
 from rlvr_cli.algorithm.objective import AGGREGATIONS, IMPORTANCE_CORRECTIONS, SURROGATES
 from rlvr_cli.core.settings import kinds

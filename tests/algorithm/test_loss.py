@@ -8,10 +8,9 @@ import random
 import pytest
 import torch
 
-from rlvr_cli.algorithm.choices import (
-    ALGORITHMS,
+from rlvr_cli.algorithm.choices import ALGORITHMS, Algorithm
+from rlvr_cli.algorithm.kinds import (
     KL,
-    Algorithm,
     Clip,
     Critic,
     DualClip,

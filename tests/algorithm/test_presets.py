@@ -1,6 +1,7 @@
 """The table of presets, as the papers have it."""
 
-from rlvr_cli.algorithm.choices import ALGORITHMS, Clip, Gae, GroupNormalized, without_ratio
+from rlvr_cli.algorithm.choices import ALGORITHMS, without_ratio
+from rlvr_cli.algorithm.kinds import Clip, Gae, GroupNormalized
 
 
 def test_the_presets_of_the_design():

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from rlvr_cli.algorithm.choices import Algorithm, MaskOverlong, SoftOverlong
+from rlvr_cli.algorithm.choices import Algorithm
+from rlvr_cli.algorithm.kinds import MaskOverlong, SoftOverlong
 from rlvr_cli.algorithm.samples import to_samples
 from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout
 

@@ -7,7 +7,8 @@ import pytest
 import yaml
 
 import rlvr_cli
-from rlvr_cli.algorithm.choices import ALGORITHMS, Cispo, Clip, Mixed, SoftOverlong
+from rlvr_cli.algorithm.choices import ALGORITHMS
+from rlvr_cli.algorithm.kinds import Cispo, Clip, Mixed, SoftOverlong
 from rlvr_cli.cli.resolve import load_again
 from rlvr_cli.config import (
     OF_A_MODEL,

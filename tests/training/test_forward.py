@@ -8,7 +8,8 @@ from conftest import random_model
 from families import VOCAB
 from small_samples import Row, rows_of, samples_of
 
-from rlvr_cli.algorithm.choices import KL, Algorithm, Critic, Gae
+from rlvr_cli.algorithm.choices import Algorithm
+from rlvr_cli.algorithm.kinds import KL, Critic, Gae
 from rlvr_cli.model import policy as models
 from rlvr_cli.model.policy import Policy
 from rlvr_cli.training.forward import add_logprobs

@@ -11,10 +11,9 @@ from families import VOCAB
 from small_samples import Row, rows_of, samples_of
 
 from rlvr_cli.algorithm.advantage import with_advantages
-from rlvr_cli.algorithm.choices import (
-    ALGORITHMS,
+from rlvr_cli.algorithm.choices import ALGORITHMS, Algorithm
+from rlvr_cli.algorithm.kinds import (
     KL,
-    Algorithm,
     Critic,
     FixedReference,
     Gae,
