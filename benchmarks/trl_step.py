@@ -43,6 +43,8 @@ class Shape:
     prompts: int
     steps: int
     fixed: bool
+    samples: int = GROUP
+    max_tokens: int = MAX_TOKENS
 
     def questions(self) -> list[str]:
         """The same problems in the same order for both."""
@@ -125,7 +127,8 @@ def trl(shape: Shape) -> dict[str, list[float] | float]:
     from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
     from trl import GRPOConfig, GRPOTrainer
 
-    torch.set_num_threads(1)
+    on_gpu = torch.cuda.is_available()
+    torch.set_num_threads(torch.get_num_threads() if on_gpu else 1)
     texts = shape.questions()
     imported = peak_mib()
     tokenizer = AutoTokenizer.from_pretrained(shape.model, padding_side="left")
@@ -150,14 +153,18 @@ def trl(shape: Shape) -> dict[str, list[float] | float]:
     with tempfile.TemporaryDirectory() as directory:
         args = GRPOConfig(
             output_dir=directory,
-            use_cpu=True,
-            bf16=False,
-            gradient_checkpointing=False,
-            per_device_train_batch_size=shape.prompts * GROUP,
+            use_cpu=not on_gpu,
+            bf16=on_gpu,
+            gradient_checkpointing=on_gpu,
+            use_vllm=on_gpu,
+            vllm_mode="colocate",
+            vllm_gpu_memory_utilization=0.5,
+            vllm_enable_sleep_mode=on_gpu,
+            per_device_train_batch_size=shape.prompts * shape.samples,
             gradient_accumulation_steps=1,
-            num_generations=GROUP,
-            max_completion_length=MAX_TOKENS,
-            generation_kwargs={"min_new_tokens": MAX_TOKENS} if shape.fixed else None,
+            num_generations=shape.samples,
+            max_completion_length=shape.max_tokens,
+            generation_kwargs={"min_new_tokens": shape.max_tokens} if shape.fixed else None,
             temperature=1.0,
             top_p=1.0,
             top_k=0,
