@@ -1,7 +1,7 @@
 """Choose how a model is run, packed or padded, by which attention, for right log-probabilities."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
 
@@ -40,6 +40,10 @@ class Forward:
     """The change that a rounding of the embeddings causes, in nats."""
     why: str = ""
     """Why the quicker ways were rejected."""
+    samples: Sequence[Sample] = field(default=(), repr=False)
+    """What it was tried on."""
+    own: torch.Tensor | None = field(default=None, repr=False, compare=False)
+    """The model's own log-probabilities of their responses, of one after the other."""
 
     def __str__(self) -> str:
         way = "packed" if self.packed else f"padded, which is slower ({self.why})"
@@ -84,7 +88,7 @@ def head_logits(model: Any, hidden_N: torch.Tensor, plain: bool) -> torch.Tensor
 def head_weights(model: Any, dtype: torch.dtype) -> list[Any]:
     """Return weight and bias (or None) of the output layer in this type."""
     head = model.get_output_embeddings()
-    return [None if one is None else one.to(dtype) for one in (head.weight, head.bias)]
+    return [None if tensor is None else tensor.to(dtype) for tensor in (head.weight, head.bias)]
 
 
 def choose_forward(model: Any, vocab_size: int, samples: Sequence[Sample], context: int) -> Forward:
@@ -97,14 +101,15 @@ def choose_forward(model: Any, vocab_size: int, samples: Sequence[Sample], conte
     """
     started = model.config._attn_implementation
     samples = [(list(prompt), list(response)) for prompt, response in samples]
-    own = _own_logprobs(model, vocab_size, samples)
+    _set_attention(model, EAGER)
+    own = own_logprobs(model, vocab_size, samples)
     if not torch.isfinite(own).all():
         raise UserError(
             f"{type(model).__name__} gives probabilities that are not finite: its weights are "
             "damaged or not for this version of transformers"
         )
     with model.get_input_embeddings().register_forward_hook(_rounded):
-        again = _own_logprobs(model, vocab_size, samples[:_FEW])
+        again = own_logprobs(model, vocab_size, samples[:_FEW])
     rounding = float((again - own[: len(again)]).abs().max())
     tolerance = min(_FLOOR + _ROUNDINGS * rounding, _CEILING)
     with torch.no_grad():
@@ -130,10 +135,11 @@ def choose_forward(model: Any, vocab_size: int, samples: Sequence[Sample], conte
         if packed and any(window < context for window in WINDOWS):
             failures.append(f"{name}: a layer sees {min(WINDOWS)} tokens only")
             continue
-        found = _logprobs(logits, inputs.response_ids[where], vocab_size)
-        gap = float((found - own).abs().max())
+        logprobs = _logprobs(logits, inputs.response_ids[where], vocab_size)
+        gap = float((logprobs - own).abs().max())
         if gap <= tolerance:
-            return Forward(packed, attention, is_plain, gap, rounding, "; ".join(failures))
+            why = "; ".join(failures)
+            return Forward(packed, attention, is_plain, gap, rounding, why, samples, own)
         failures.append(f"{name}: {gap:.2g} nats off, {tolerance:.2g} allowed")
     raise UserError(
         f"{type(model).__name__} cannot be trained: no way of running several responses at once "
@@ -141,16 +147,15 @@ def choose_forward(model: Any, vocab_size: int, samples: Sequence[Sample], conte
     )
 
 
-def _own_logprobs(model: Any, vocab_size: int, samples: Sequence[Sample]) -> torch.Tensor:
+def own_logprobs(model: Any, vocab_size: int, samples: Sequence[Sample]) -> torch.Tensor:
     """Compute log-probabilities of all response tokens, each sample as a row of its own."""
-    _set_attention(model, EAGER)
-    found = []
+    of_samples = []
     for prompt, response in samples:
         ids = torch.tensor([[*prompt, *response]], device=model.device)
         with torch.no_grad():
             logits = model(input_ids=ids, use_cache=False).logits[0, len(prompt) - 1 : -1]
-        found.append(_logprobs(logits, ids[0, len(prompt) :], vocab_size))
-    return torch.cat(found)
+        of_samples.append(_logprobs(logits, ids[0, len(prompt) :], vocab_size))
+    return torch.cat(of_samples)
 
 
 def _logprobs(logits: torch.Tensor, targets: torch.Tensor, vocab_size: int) -> torch.Tensor:

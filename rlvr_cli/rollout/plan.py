@@ -20,8 +20,8 @@ from rlvr_cli.ranks.group import local_world, world
 from verifiers import Format
 
 _SMALL_MODEL = 20_000_000
-_OLDEST, _NEWEST = (0, 26), (0, 33)
-"""The versions of vLLM that the engine was tested with."""
+_OLDEST, _NEWEST = (0, 27), (0, 32)
+"""The versions of vLLM that the engine was tested with, or that pin the same torch, 2.13."""
 
 
 @dataclass(frozen=True)

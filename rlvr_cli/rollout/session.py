@@ -28,7 +28,7 @@ from rlvr_cli.model.loading import (
 from rlvr_cli.model.policy import decoder_layers
 from rlvr_cli.model.pretrained import described_model
 from rlvr_cli.ranks.group import gather, shard, world
-from rlvr_cli.rollout.engines.base import Engine
+from rlvr_cli.rollout.engines.base import Engine, check_scores
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
 from rlvr_cli.rollout.memory import check_gpu
 from rlvr_cli.rollout.plan import Plan, is_shared_out, vllm_version
@@ -88,9 +88,9 @@ def open_session(plan: Plan, training: bool = False) -> Iterator[Session]:
         raise_if_interrupted()
         plan = replace(plan, config=config).with_threads(model.num_parameters())
         torch.set_num_threads(plan.config.threads or 1)
-        forward = PACKED
-        if training or plan.engine.name != "vllm":
-            samples = forward_samples(policy.tokenizer, policy.context)
+        forward, with_vllm = PACKED, plan.engine.name == "vllm"
+        samples = forward_samples(policy.tokenizer, policy.context)
+        if training or not with_vllm:
             forward = choose_forward(model, vocabulary, samples, policy.context)
         if len({tuple(way) for way in gather([forward.packed, forward.attention])}) > 1:
             raise UserError("--processes: the machines are too unlike to run the model in one way")
@@ -100,18 +100,20 @@ def open_session(plan: Plan, training: bool = False) -> Iterator[Session]:
         # an adapter is merged or weights are put together for it.
         common = (vocabulary, policy.stop_ids, config.rollout.kv_budget_mb)
         engine: Engine
-        if plan.engine.name == "vllm":
+        if with_vllm:
             from rlvr_cli.rollout.engines.vllm_engine import VllmEngine
 
             engine = VllmEngine(model, *common, config.rollout.gpu_share)
-            if not training:  # the model makes room
-                model.to("cpu")
-                torch.cuda.empty_cache()
         else:
             has_own = training and (lora.rank is not None or is_shared_out(optim))
             own = deepcopy(model).to(device) if has_own else model
             engine = TransformersEngine(own, *common, forward)
         try:
+            if with_vllm:
+                check_scores(engine, model, vocabulary, samples, config.rollout.mismatch_limit)
+                if not training:  # the model makes room
+                    model.to("cpu")
+                    torch.cuda.empty_cache()
             if training and lora.rank is not None:
                 add_adapter(model, lora.rank, lora.alpha, lora.targets, config.seed)
             sampler = Sampler(engine, policy.tokenizer, verifier)

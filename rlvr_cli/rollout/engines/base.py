@@ -1,14 +1,18 @@
 """The interface of a rollout engine."""
 
 from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Any
 
 import torch
 
-from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.errors import EngineError, UserError
 from rlvr_cli.core.types import Completion, SamplingParams
+from rlvr_cli.model.forward import Sample, own_logprobs
 
 Listener = Callable[[int], None]
 """A callback for every token id as it is drawn, of all responses."""
+_SCORED = 8
+"""Tokens a prompt on which an engine is compared with the model at the start."""
 
 
 class Engine:
@@ -58,3 +62,26 @@ def refuse_prompts(prompts: Sequence[Sequence[int]], max_tokens: int, context: i
                 f"response of {max_tokens} is more than the engine's context of {context}; lower "
                 "--max-tokens or leave the prompt out"
             )
+
+
+def check_scores(
+    engine: Engine, model: Any, vocab_size: int, samples: Sequence[Sample], limit: float
+) -> float:
+    """Return by how many nats a token engine and model differ about a few tokens that the engine
+    samples behind the prompts. Raises EngineError if that is more than `limit`: weights that did
+    not arrive, or are put together in another way."""
+    prompts = list(dict.fromkeys(tuple(prompt) for prompt, _ in samples))
+    most = min(_SCORED, max(len(response) for _, response in samples))
+    groups = dict(engine.generate(prompts, SamplingParams(1, most), range(len(prompts))))
+    drawn = [(prompts[p], groups[p][0]) for p in sorted(groups)]
+    pairs = [(prompt, completion.token_ids) for prompt, completion in drawn]
+    sampled = torch.tensor([x for _, completion in drawn for x in completion.logprobs])
+    gap = float((own_logprobs(model, vocab_size, pairs).cpu() - sampled).abs().mean())
+    if gap <= limit:  # nan is not
+        return gap
+    raise EngineError(
+        f"{engine.name} and the trainer disagree by {gap:.3g} about the log-probability of a "
+        f"sampled token, more than rollout.mismatch_limit {limit:g}, with the same weights: what "
+        f"{engine.name} makes of {type(model).__name__} is another model; run again with --engine "
+        "transformers, and please report it"
+    )

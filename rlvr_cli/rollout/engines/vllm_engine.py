@@ -1,6 +1,7 @@
 """Rollouts through vLLM, in this process, beside the trainer on the same device."""
 
 import copy
+import hashlib
 import math
 import os
 import random
@@ -8,7 +9,8 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -17,6 +19,7 @@ import torch.distributed as dist
 from transformers import PreTrainedModel
 
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.files import make_directory, writing
 from rlvr_cli.core.types import Completion, SamplingParams
 from rlvr_cli.model.loading import default_device
 from rlvr_cli.ranks.group import is_joined, world
@@ -25,7 +28,11 @@ from rlvr_cli.rollout.engines.base import Engine, Listener, refuse_prompts
 _SEQUENCES = 512
 """Responses that are decoded together at most."""
 _BATCH_TOKENS = 8192
+_GRAPHS = [1, 2, 4, 8, 16, 32, 64, 128, 192, 256, 384, _SEQUENCES]
+"""The batches that vLLM captures a CUDA graph of, and pads others to. It would take 51: each costs
+a fraction of a second at the start, and memory."""
 _LOG_LEVEL, _QUIET = "VLLM_LOGGING_LEVEL", "CRITICAL"
+_SHOWN = 3
 _ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # no process of its own: weights are handed over live
     _LOG_LEVEL: _QUIET,
@@ -62,21 +69,32 @@ class VllmEngine(Engine):
         for name, parameter in model.named_parameters(remove_duplicate=False):
             names.setdefault(id(parameter), []).append(name)
         self._names = {own[0]: own[:1] if self._on_gpu else own for own in names.values()}
-        by_id = (id(one) for one in (model.get_input_embeddings().weight, head.weight, head.bias))
-        self._cut = {names[one][0] for one in by_id if one in names}
+        embedding = model.get_input_embeddings()
+        of_vocabulary = map(id, (embedding.weight, head.weight, head.bias))
+        self._cut = {names[weight][0] for weight in of_vocabulary if weight in names}
+        # What a checkpoint holds beside its parameters: the choice of experts may be corrected by a
+        # buffer.
+        stored = model.state_dict(keep_vars=True)
+        self._buffers = {n: buffer for n, buffer in model.named_buffers() if n in stored}
         config = copy.deepcopy(model.config)
         text_config = config.get_text_config()
         text_config.vocab_size = self._vocab_size
+        # The weights say whether the output layer is the embedding: a configuration may be wrong,
+        # and one of the two would overwrite the other. On a CPU vLLM packs the output layer, and a
+        # tied one would not follow the embedding when weights are pushed.
+        is_tied = self._on_gpu and head.weight is embedding.weight
+        config.tie_word_embeddings = text_config.tie_word_embeddings = is_tied
         config.architectures = [type(model).__name__]
         if hasattr(config, "auto_map"):
             del config.auto_map
         if self._on_gpu:
-            device = {"dtype": "bfloat16", "gpu_memory_utilization": gpu_share}
-            device["enable_sleep_mode"] = True
-        else:
-            # On a CPU vLLM packs the output layer, and a tied one would not follow the embedding
-            # when weights are pushed. It cannot rewind a CPU generator between chunks of a prefill.
-            config.tie_word_embeddings = text_config.tie_word_embeddings = False
+            device = {
+                "dtype": "bfloat16",
+                "gpu_memory_utilization": gpu_share,
+                "enable_sleep_mode": True,
+                "compilation_config": {"cudagraph_capture_sizes": _GRAPHS},
+            }
+        else:  # vLLM cannot rewind a CPU generator between chunks of a prefill
             context = getattr(text_config, "max_position_embeddings", None) or 0
             device = {
                 "dtype": "float32",
@@ -88,12 +106,12 @@ class VllmEngine(Engine):
         self._joined = is_joined()
         if world() > 1:  # the processes are ours
             device["distributed_executor_backend"] = "external_launcher"
-        with unchanged_process(), tempfile.TemporaryDirectory() as directory:
-            config.save_pretrained(directory)
+        directory = config_directory(config)
+        with unchanged_process():
             vllm = import_vllm()
             try:
                 self.llm = vllm.LLM(
-                    directory,
+                    str(directory),
                     trust_remote_code=False,
                     skip_tokenizer_init=True,
                     load_format="dummy",
@@ -109,7 +127,36 @@ class VllmEngine(Engine):
                     f"--engine vllm: vLLM cannot start ({reason}); {_LOG_LEVEL}=INFO shows more"
                 ) from None
         self.context = int(self.llm.model_config.max_model_len)
-        self.sync_weights(model.named_parameters())
+        self._first_push(model)
+
+    def _first_push(self, model: PreTrainedModel) -> None:
+        """Copy the weights. Raises UserError unless each of vLLM's own parameters gets one and each
+        of the model's has a place: vLLM would only log it."""
+        (own,) = self.llm.apply_model(lambda module: module)
+        load, expected = own.load_weights, {name for name, _ in own.named_parameters()}
+        loaded = set[str]()
+
+        def load_weights(weights: Iterable[tuple[str, torch.Tensor]]) -> Any:
+            names = load(weights)
+            loaded.update(expected if names is None else names)  # None: this model does not say
+            return names
+
+        try:
+            with patch.object(own, "load_weights", load_weights):
+                self.sync_weights(model.named_parameters())
+        except (KeyError, ValueError, AttributeError, AssertionError) as error:
+            raise UserError(
+                f"--engine vllm: vLLM has no place for a weight of {type(model).__name__} "
+                f"({type(error).__name__}: {error}); take --engine transformers"
+            ) from None
+        lost = sorted(expected - loaded)
+        if lost:
+            shown = ", ".join([*lost[:_SHOWN], *(["…"] if len(lost) > _SHOWN else [])])
+            raise UserError(
+                f"--engine vllm: {len(lost)} of vLLM's parameters are none of "
+                f"{type(model).__name__}'s ({shown}): what it samples would be of random weights; "
+                "take --engine transformers"
+            )
 
     def generate(
         self,
@@ -128,20 +175,24 @@ class VllmEngine(Engine):
         )
         index = {request.rsplit("-", 1)[0]: p for p, request in enumerate(requests)}
         heard: Counter[tuple[str, int]] = Counter()
+        threads = torch.get_num_threads()
+        if self._on_gpu:  # several would spin against the one that feeds the GPU
+            torch.set_num_threads(1)
         try:
             while index:
                 for output in core.step():
                     if listener is not None:
-                        for one in output.outputs:  # each has all of its tokens so far
-                            response = output.request_id, one.index
-                            for token in one.token_ids[heard[response] :]:
+                        for sample in output.outputs:  # each has all of its tokens so far
+                            response = output.request_id, sample.index
+                            for token in sample.token_ids[heard[response] :]:
                                 listener(token)
-                            heard[response] = len(one.token_ids)
+                            heard[response] = len(sample.token_ids)
                     if output.finished:
                         p = index.pop(output.request_id)
-                        group = [_completion(one, params.temperature) for one in output.outputs]
+                        group = [_completion(o, params.temperature) for o in output.outputs]
                         yield p, group if len(group) == params.samples else group * params.samples
         finally:
+            torch.set_num_threads(threads)
             if index:
                 core.abort_request(list(index))
 
@@ -167,7 +218,8 @@ class VllmEngine(Engine):
             for name, parameter in named_parameters:
                 tensor = parameter.detach()
                 tensor = tensor[: self._vocab_size] if name in self._cut else tensor
-                yield from ((known_as, tensor) for known_as in self._names.get(name, [name]))
+                yield from ((alias, tensor) for alias in self._names.get(name, [name]))
+            yield from self._buffers.items()
 
         if self._asleep:
             torch.cuda.empty_cache()
@@ -194,7 +246,7 @@ class VllmEngine(Engine):
 
         # It ends all groups of processes, also the one that was there before it.
         end = dist.destroy_process_group
-        keep = patch.object(dist, "destroy_process_group", lambda one=None: one and end(one))
+        keep = patch.object(dist, "destroy_process_group", lambda group=None: group and end(group))
         with keep if self._joined else nullcontext():
             self.llm.llm_engine.engine_core.shutdown()
             del self.llm
@@ -218,6 +270,19 @@ def import_vllm() -> Any:
     import vllm
 
     return vllm
+
+
+def config_directory(config: Any) -> Path:
+    """Write a configuration where equal ones lie, under a name that is its checksum, and return the
+    directory: vLLM finds what it has compiled by the directory's name. The first of several
+    processes writes it. Raises UserError where the cache cannot be written."""
+    digest = hashlib.sha256(config.to_json_string().encode()).hexdigest()[:16]
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    directory = cache / "rlvr" / "vllm" / digest
+    if not directory.exists():
+        with writing(directory), suppress(FileExistsError):
+            make_directory(directory, config.save_pretrained)
+    return directory
 
 
 def known_architectures() -> Collection[str]:

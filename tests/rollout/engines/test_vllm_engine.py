@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+import torch.distributed as dist
 from conftest import random_model
 
 from rlvr_cli.core.errors import UserError
@@ -46,14 +47,33 @@ class Core:
         self.aborted += names
 
 
+class Own(torch.nn.Module):
+    """vLLM's own model, of the parameters that it is said to have."""
+
+    def __init__(self, names) -> None:
+        super().__init__()
+        self.names, self.weights = names, []
+
+    def named_parameters(self):
+        return [(name, None) for name in self.names]
+
+    def load_weights(self, weights):
+        self.weights = [(name, tensor.clone()) for name, tensor in weights]
+        for name, _ in self.weights:
+            if name == "no.place":
+                raise KeyError(name)
+        return {name for name, _ in self.weights}
+
+
 class LLM:
     """Keeps what it was started with and the weights that it was given."""
 
-    logprob = -0.5
+    logprob, asks_for = -0.5, ()
 
     def __init__(self, directory, **settings) -> None:
+        self.directory = directory
         self.config = json.loads((Path(directory) / "config.json").read_text())
-        self.settings, self.weights = settings, []
+        self.settings, self.own = settings, Own(self.asks_for)
         self.model_config = SimpleNamespace(max_model_len=128)
         self.llm_engine = Core()
         os.write(1, b"said on stdout by vLLM")
@@ -70,15 +90,23 @@ class LLM:
 
     def collective_rpc(self, name, kwargs):
         assert name == "reload_weights"
-        self.weights = [(name, tensor.clone()) for name, tensor in kwargs["weights_iterator"]]
+        self.own.load_weights(kwargs["weights_iterator"])
+
+    def apply_model(self, function):
+        return [function(self.own)]
+
+    @property
+    def weights(self):
+        return self.own.weights
 
     def reset_prefix_cache(self) -> bool:
         return not self.llm_engine.requests
 
 
 @pytest.fixture(autouse=True)
-def vllm(monkeypatch):
+def vllm(monkeypatch, tmp_path):
     """The stand-in; the variables of the environment are as before afterwards."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     module = SimpleNamespace(LLM=LLM, SamplingParams=SimpleNamespace)
     monkeypatch.setitem(sys.modules, "vllm", module)
     before = dict(os.environ)
@@ -120,6 +148,93 @@ def test_weights_are_pushed_by_every_name_and_without_rows_of_no_token():
     engine.llm.llm_engine.requests["0"] = {}
     with pytest.raises(RuntimeError, match="while responses were being generated"):
         engine.sync_weights([])
+
+
+@pytest.fixture
+def _on_gpu(monkeypatch):
+    monkeypatch.setattr(vllm_engine, "default_device", lambda: "cuda")
+
+
+@pytest.mark.usefixtures("_on_gpu")
+@pytest.mark.parametrize("is_tied", [True, False])
+def test_on_a_gpu_the_weights_say_whether_they_are_tied_and_not_the_configuration(is_tied):
+    model = random_model("qwen2-tied" if is_tied else "qwen2-untied")
+    model.config.tie_word_embeddings = not is_tied
+    engine = make(model)
+    assert engine.llm.config["tie_word_embeddings"] == is_tied
+    pushed = [name for name, _ in engine.llm.weights]
+    assert ("lm_head.weight" in pushed) != is_tied
+    assert len(set(pushed)) == len(pushed)
+
+
+@pytest.mark.usefixtures("_on_gpu")
+def test_on_a_gpu_a_dozen_graphs_are_captured_up_to_the_most_responses_at_once():
+    settings = make(random_model()).llm.settings
+    sizes = settings["compilation_config"]["cudagraph_capture_sizes"]
+    assert (len(sizes), sizes[0], sizes[-1]) == (12, 1, settings["max_num_seqs"])
+    assert sizes == sorted(sizes)
+
+
+@pytest.mark.usefixtures("_on_gpu")
+def test_while_a_gpu_samples_torch_has_one_thread_and_then_all_again():
+    engine, before = make(random_model()), torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        found = engine.generate([[2], [1]], SamplingParams(1, 5), [10, 20])
+        next(found)
+        assert torch.get_num_threads() == 1
+        found.close()
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_equal_configurations_lie_in_one_directory_and_others_in_another():
+    first, again = (make(random_model("qwen2-tied")).llm.directory for _ in range(2))
+    assert first == again
+    assert make(random_model("qwen2-tied"), vocab_size=45).llm.directory != first
+    (other,) = {path.name for path in Path(first).parent.iterdir()} - {Path(first).name}
+    assert len(other) == 16
+
+
+def test_buffers_that_a_checkpoint_holds_are_pushed_with_every_push():
+    model = random_model()
+    model.model.register_buffer("correction", torch.arange(3.0))
+    model.model.register_buffer("of_the_moment", torch.arange(2.0), persistent=False)
+    engine = make(model)
+    for _ in range(2):
+        pushed = dict(engine.llm.weights)
+        assert pushed["model.correction"].tolist() == [0, 1, 2]
+        assert "model.of_the_moment" not in pushed
+        engine.sync_weights([])
+
+
+def test_weights_without_a_counterpart_are_one_line(monkeypatch):
+    monkeypatch.setattr(LLM, "asks_for", ["model.norm.weight", "b", "a", "d", "c"])
+    with pytest.raises(UserError, match=r"4 of vLLM's parameters .* Qwen2.*'s \(a, b, c, …\)"):
+        make(random_model())
+    monkeypatch.setattr(LLM, "asks_for", [])
+    model = random_model()
+    model.no = torch.nn.Module()
+    model.no.place = torch.nn.Parameter(torch.zeros(1))
+    with pytest.raises(UserError, match=r"no place for a weight of Qwen2ForCausalLM \(KeyError"):
+        make(model)
+
+
+def test_closing_ends_a_group_of_processes_only_if_it_was_vllms(monkeypatch):
+    ended = []
+    monkeypatch.setattr(dist, "destroy_process_group", lambda group=None: ended.append(group))
+    state = SimpleNamespace(cleanup_dist_env_and_memory=lambda: dist.destroy_process_group())
+    distributed = SimpleNamespace(parallel_state=state)
+    monkeypatch.setitem(sys.modules, "vllm.distributed", distributed)
+    core = SimpleNamespace(shutdown=lambda: dist.destroy_process_group("vllm's"))
+    for joined, expected in ((True, ["vllm's"]), (False, ["vllm's", None])):
+        monkeypatch.setattr(vllm_engine, "is_joined", lambda joined=joined: joined)
+        engine = make(random_model())
+        engine.llm.llm_engine.engine_core = core
+        engine.close()
+        assert ended == expected
+        ended.clear()
 
 
 def test_a_group_comes_when_it_ends_and_every_token_is_heard_once():
