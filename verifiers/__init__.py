@@ -1,4 +1,4 @@
-"""Rule-based verification of mathematical answers: right, bounded, and usable alone."""
+"""Judge answers to mathematics problems by rules, within limits of time and memory."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 __all__ = ["JUDGES", "OURS", "Attempt", "Format", "Verdict", "Verification", "Verifier"]
 __all__ += ["boxed_answer", "check_format", "open_judge", "verify"]
-_MODULES = ("types", "judges", "api", "peer")
+_MODULES = ("verifiers.types", "verifiers.judges", "verifiers.api", "verifiers.peer")
 
 
 def __getattr__(name: str) -> Any:
     """Import a name when it is first used: `python -m verifiers` can be interrupted before that."""
-    for module in _MODULES if name in __all__ else ():
-        found = getattr(import_module(f"verifiers.{module}"), name, None)
-        if found is not None:
-            return found
+    if name in __all__:
+        for module in map(import_module, _MODULES):
+            if hasattr(module, name):
+                return getattr(module, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

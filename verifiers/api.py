@@ -1,4 +1,4 @@
-"""The verifier: extraction, comparison in steps, and a pool for what may not return."""
+"""Verify responses: extract the answer, compare it with the gold, in a worker if it may hang."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -12,14 +12,14 @@ from verifiers.extraction.extract import boxed_answer, extract
 from verifiers.extraction.marks import check_format, is_incomplete
 from verifiers.extraction.undone import is_left_undone
 from verifiers.grammar.normalize import gold_text
-from verifiers.judges import OURS
+from verifiers.judges import BAD_GOLD, OURS
 from verifiers.types import Attempt, Format, Judgement, Verdict, Verification
 from verifiers.values.effort import OutOfEffortError, limited
 from verifiers.workers.pool import LATE, Pool
 
-EFFORT_HERE_S = 0.025
-CACHE_SIZE = 1_000_000
-LONGEST_CACHED = 1_000
+EFFORT_HERE_S = 0.025  # processor time: most comparisons take under 1 ms, and need no worker
+CACHE_SIZE = 1_000_000  # judgements, some 0.5 kB each; the cache is emptied when it is full
+LONGEST_CACHED = 1_000  # characters of an answer; longer ones hardly ever repeat
 
 
 class Verifier:
@@ -45,20 +45,20 @@ class Verifier:
         return self._verify(attempt, self._judge)
 
     def verify_many(self, attempts: Sequence[Attempt]) -> list[Verification]:
-        """Judge responses; one verification each, in the same order.
+        """Judge responses; return one verification each, in the same order.
 
-        What this process can decide is decided first; the rest goes to the workers side by side.
+        This process judges the easy ones first; the workers judge the others side by side.
         """
-        found: dict[int, Verification] = {}
+        verifications: dict[int, Verification] = {}
         for index, attempt in enumerate(attempts):
             with suppress(OutOfEffortError, RecursionError):
-                found[index] = self._verify(attempt, self._judge_here)
-        hard = [index for index in range(len(attempts)) if index not in found]
+                verifications[index] = self._verify(attempt, self._judge_here)
+        hard = [index for index in range(len(attempts)) if index not in verifications]
         if hard:
             with ThreadPoolExecutor(self._workers) as threads:
-                late = threads.map(self.verify, [attempts[index] for index in hard])
-                found.update(zip(hard, late, strict=True))
-        return [found[index] for index in range(len(attempts))]
+                answers = threads.map(self.verify, [attempts[index] for index in hard])
+                verifications.update(zip(hard, answers, strict=True))
+        return [verifications[index] for index in range(len(attempts))]
 
     def _verify(self, attempt: Attempt, judge: Callable[[str, str], Judgement]) -> Verification:
         response, think_open, truncated = attempt.response, attempt.think_open, attempt.truncated
@@ -67,32 +67,34 @@ class Verifier:
         else:
             format_ok = check_format(response, think_open=think_open)
 
-        def found(verdict: Verdict, reason: str, extracted: str | None = None) -> Verification:
+        def verification(
+            verdict: Verdict, reason: str, extracted: str | None = None
+        ) -> Verification:
             return Verification(verdict, extracted, format_ok, reason, self._format)
 
         gold = gold_text(attempt.gold)
         if not self._is_readable(gold):
-            return found(Verdict.UNPARSEABLE_GOLD, "gold does not parse")
+            return verification(Verdict.UNPARSEABLE_GOLD, BAD_GOLD)
         if self._format == "think_answer" and not format_ok:
             if truncated and is_incomplete(response, think_open=think_open):
-                return found(Verdict.TRUNCATED, "cut off before the format was complete")
-            return found(Verdict.BAD_FORMAT, "not <think>…</think> then <answer>…</answer>")
+                return verification(Verdict.TRUNCATED, "cut off before the format was complete")
+            return verification(Verdict.BAD_FORMAT, "not <think>…</think> then <answer>…</answer>")
         text, place = extract(
             response, format=self._format, gold=gold, think_open=think_open, cut_off=truncated
         )
         if text is None or not text.strip():
             verdict = Verdict.TRUNCATED if truncated else Verdict.NO_ANSWER
-            return found(verdict, place if text is None else f"{place}: empty")
+            return verification(verdict, place if text is None else f"{place}: empty")
         if is_left_undone(text, gold, strict=self._format != "any"):
-            return found(Verdict.NO_ANSWER, f"{place}: left undone", text)
+            return verification(Verdict.NO_ANSWER, f"{place}: left undone", text)
         judgement = judge(gold, text)
         reason = judgement.reason
-        if judgement.equal is False and (count := members(text)) != members(gold) and count > 1:
-            reason = f"{count} values"
-        return found(_verdict(judgement), f"{place}: {reason}", text)
+        if judgement.equal is False and 1 < members(text) != members(gold):
+            reason = f"{members(text)} values"
+        return verification(verdict_of(judgement), f"{place}: {reason}", text)
 
     def check_gold(self, gold: str) -> bool:
-        """Say whether a gold answer can be read at all, and equals itself."""
+        """Return whether a gold answer can be read, and equals itself."""
         return self._is_readable(gold_text(gold))
 
     def _is_readable(self, gold: str) -> bool:
@@ -102,14 +104,14 @@ class Verifier:
 
     def equal(self, a: str, b: str) -> Verdict:
         """Compare two answers: correct, wrong, or timeout."""
-        return _verdict(self._judge(a, b))
+        return verdict_of(self._judge(a, b))
 
     def cluster(self, answers: Sequence[str]) -> list[int]:
         """Number the answers, so that equal ones share a number."""
         return cluster(answers, self.equal)
 
     def close(self) -> None:
-        """End the worker processes. The verifier cannot be used afterwards."""
+        """End the worker processes, after which the verifier cannot be used."""
         self._pool.close()
 
     def __enter__(self) -> Self:
@@ -123,33 +125,36 @@ class Verifier:
             return self._judge_here(gold, answer)
         except (OutOfEffortError, RecursionError):
             judgement = self._pool.ask(gold, answer)
-        decided = judgement.equal is not None or judgement.reason == LATE
-        if decided and len(answer) <= LONGEST_CACHED:
-            self._cache[gold, answer] = judgement
+        if (
+            judgement.equal is not None or judgement.reason == LATE
+        ):  # a lost worker may be asked again
+            self._keep(gold, answer, judgement)
         return judgement
 
-    def _judge_here(self, gold: str, answer: str) -> Judgement:
-        """Decide in this process. Raises OutOfEffortError or RecursionError where it cannot."""
-        if (numbers := same_number(gold, answer)) is not None:
-            return numbers
-        judgement = self._cache.get((gold, answer))
-        if judgement is not None:
-            return judgement
+    def _keep(self, gold: str, answer: str, judgement: Judgement) -> None:
         if len(self._cache) > CACHE_SIZE:
             self._cache.clear()
+        if len(answer) <= LONGEST_CACHED:
+            self._cache[gold, answer] = judgement
+
+    def _judge_here(self, gold: str, answer: str) -> Judgement:
+        """Compare in this process. Raises OutOfEffortError or RecursionError where it cannot."""
+        judgement = same_number(gold, answer) or self._cache.get((gold, answer))
+        if judgement is not None:
+            return judgement
         try:
             with limited(EFFORT_HERE_S):
                 judgement = compare(gold, answer)
         except (OutOfEffortError, RecursionError):
             raise
-        except Exception as error:  # a fault of ours must not end the caller's run
+        except Exception as error:  # an error in our rules must not end the caller's run
             judgement = Judgement(False, f"not comparable ({type(error).__name__})")
-        if len(answer) <= LONGEST_CACHED:
-            self._cache[gold, answer] = judgement
+        self._keep(gold, answer, judgement)
         return judgement
 
 
-def _verdict(judgement: Judgement) -> Verdict:
+def verdict_of(judgement: Judgement) -> Verdict:
+    """Return the verdict on an answer that was compared."""
     if judgement.equal is None:
         return Verdict.TIMEOUT
     return Verdict.CORRECT if judgement.equal else Verdict.WRONG
@@ -167,7 +172,7 @@ def verify(
     think_open: bool = False,
     truncated: bool = False,
 ) -> Verification:
-    """Judge one response with a verifier that this process keeps for such calls."""
+    """Judge one response, with a verifier that stays open until this process ends."""
     with _shared_lock:
         if format not in _shared:
             _shared[format] = Verifier(format=format)

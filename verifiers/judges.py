@@ -1,7 +1,6 @@
-"""Who decides whether a response is right: the rules of this package, or another library.
+"""List the judges that can decide whether a response is right: our rules, and another library.
 
-A judge is a row of `JUDGES`. Another library is imported in a worker process only, where it can be
-killed however it hangs.
+Another library is imported in a worker process only, which can be killed when it hangs.
 """
 
 from collections.abc import Callable
@@ -11,33 +10,34 @@ from importlib.metadata import version
 from verifiers.types import Judgement
 
 Decide = Callable[[str, str], Judgement]
-"""From a gold answer and a text to whether the text is right."""
+"""Decides from a gold answer and a text whether the text is right."""
 
 OURS = "rlvr"
 BAD_GOLD, NO_ANSWER = "gold does not parse", "no answer found"
 
 
 def _rules() -> Decide:
-    """Compare an extracted answer by the rules of this package."""
+    """Return the comparison of an extracted answer by the rules of this package."""
     from verifiers.equality.compare import compare
 
     return compare
 
 
 def _math_verify() -> Decide:
-    """Judge a whole response as lm-eval does: `parse` with its defaults (LaTeX, then plain
-    expressions), gold in dollars. Its own timers are off: they need signals, and count as wrong."""
+    """Return math-verify's judgement of a whole response, called as lm-eval calls it: `parse` with
+    its defaults (LaTeX, then plain expressions), the gold answer in dollars. Its own timers are
+    off: they need signals, and they count a timeout as wrong."""
     from math_verify import parse, verify
 
     def decide(gold: str, response: str) -> Judgement:
         expected = parse(in_dollars(gold), parsing_timeout=None)
         if not expected:
             return Judgement(False, BAD_GOLD)
-        found = parse(response, parsing_timeout=None)
-        if not found:
+        answer = parse(response, parsing_timeout=None)
+        if not answer:
             return Judgement(False, NO_ANSWER)
-        equal = verify(expected, found, timeout_seconds=None)
-        return Judgement(equal, "math-verify", str(found[-1]))
+        equal = verify(expected, answer, timeout_seconds=None)
+        return Judgement(equal, "math-verify", str(answer[-1]))
 
     return decide
 
@@ -51,7 +51,8 @@ def in_dollars(answer: str) -> str:
 
 @dataclass(frozen=True)
 class Judge:
-    """One judge: how a worker gets it, its seconds for one response, what decides its verdicts."""
+    """Describe a judge: what a worker loads, the seconds that one response may take, and the
+    packages whose versions decide its verdicts."""
 
     load: Callable[[], Decide]
     timeout: float = 2.0
@@ -65,5 +66,6 @@ class Judge:
 
 JUDGES = {
     OURS: Judge(_rules),
+    # 10 s, five times our own limit, because sympy is slower (benchmarks/verifier_speed.py)
     "math-verify": Judge(_math_verify, 10.0, ("math-verify", "latex2sympy2_extended", "sympy")),
 }

@@ -1,8 +1,8 @@
-"""Another library as the judge, behind the calls of our own verifier."""
+"""Judge responses with another library, behind the calls of our own verifier."""
 
 from collections.abc import Callable, Sequence
 
-from verifiers.api import Verifier
+from verifiers.api import Verifier, verdict_of
 from verifiers.equality.clusters import cluster
 from verifiers.extraction.marks import check_format
 from verifiers.judges import BAD_GOLD, JUDGES, NO_ANSWER, OURS, in_dollars
@@ -13,8 +13,8 @@ from verifiers.values.effort import OutOfEffortError
 class PeerVerifier(Verifier):
     """Judges responses as another library does, each in a worker process.
 
-    It is given the text after the last `</think>`, of an answer block what is in it as a box, and
-    finds the answer itself, in any form.
+    The library gets the text after the last `</think>`, with an answer block rewritten as a box,
+    and looks for the answer itself.
     """
 
     def __init__(self, judge: str, *, workers: int = 1, timeout: float | None = None) -> None:
@@ -23,7 +23,7 @@ class PeerVerifier(Verifier):
         self._name = judge
 
     def check_gold(self, gold: str) -> bool:
-        """Say whether the library reads a gold answer."""
+        """Return whether the library can read a gold answer."""
         return self._judge(gold, in_dollars(gold)).reason != BAD_GOLD
 
     def equal(self, a: str, b: str) -> Verdict:
@@ -31,33 +31,32 @@ class PeerVerifier(Verifier):
         return super().equal(a, in_dollars(b))
 
     def cluster(self, answers: Sequence[str]) -> list[int]:
-        """Number the answers, so that equal ones share a number. The library has written them in
-        a form of its own: only those that may have one value are given to it again."""
+        """Number the answers, so that equal ones share a number. The library writes answers in
+        a form of its own, so only those that may have the same value are given to it again."""
         return cluster(answers, self.equal, odd=False)
 
     def _verify(self, attempt: Attempt, judge: Callable[[str, str], Judgement]) -> Verification:
-        found = judge(attempt.gold, answer_part(attempt.response))
-        if found.equal is None:
-            verdict = Verdict.TIMEOUT
-        elif found.reason == BAD_GOLD:
+        judgement = judge(attempt.gold, answer_part(attempt.response))
+        if judgement.reason == BAD_GOLD:
             verdict = Verdict.UNPARSEABLE_GOLD
-        elif found.reason == NO_ANSWER:
+        elif judgement.reason == NO_ANSWER:
             verdict = Verdict.TRUNCATED if attempt.truncated else Verdict.NO_ANSWER
         else:
-            verdict = Verdict.CORRECT if found.equal else Verdict.WRONG
+            verdict = verdict_of(judgement)
         format_ok = check_format(attempt.response, think_open=attempt.think_open)
-        return Verification(verdict, found.extracted, format_ok, found.reason, self._name)
+        return Verification(verdict, judgement.extracted, format_ok, judgement.reason, self._name)
 
     def _judge_here(self, gold: str, answer: str) -> Judgement:
-        """Raise OutOfEffortError for what no worker has decided: a library never runs here."""
+        """Return what a worker has decided before; raise OutOfEffortError for anything else,
+        because the library never runs in this process."""
         if (gold, answer) not in self._cache:
             raise OutOfEffortError
         return self._cache[gold, answer]
 
 
 def answer_part(response: str) -> str:
-    """Return what a peer is given: all after the thought; an answer block, whose tags none knows,
-    as the box that it stands for."""
+    """Return the text after the thought, as the library gets it: an answer block, whose tags the
+    library does not know, becomes a box."""
     text = response.rpartition("</think>")[2]
     _, tag, rest = text.rpartition("<answer>")
     block, end, _ = rest.partition("</answer>")
@@ -67,7 +66,7 @@ def answer_part(response: str) -> str:
 
 
 def open_judge(judge: str, *, format: Format = "any", workers: int = 1) -> Verifier:
-    """Return the verifier of that name; raises KeyError for one that is not in `JUDGES`."""
+    """Return a verifier that asks the judge of this name. Raises KeyError if `JUDGES` lacks it."""
     if judge == OURS:
         return Verifier(format=format, workers=workers)
     return PeerVerifier(judge, workers=workers)

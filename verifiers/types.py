@@ -1,4 +1,4 @@
-"""The words this package speaks: verdicts, attempts and verifications."""
+"""Define what is judged and what is said of it: attempts, verdicts, verifications."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,7 +8,7 @@ Format = Literal["think_answer", "boxed", "any"]
 
 
 class Verdict(StrEnum):
-    """What became of one response. Only `correct` and `wrong` are about the mathematics."""
+    """Say what became of one response. Only `correct` and `wrong` are about the mathematics."""
 
     CORRECT = "correct"
     WRONG = "wrong"
@@ -21,22 +21,22 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Verification:
-    """A verdict, the answer it is about, and how it was reached."""
+    """Hold a verdict, the text of the answer that it is about, and the reason for it."""
 
     verdict: Verdict
     extracted: str | None
     format_ok: bool
     reason: str
     format: str = "any"
-    """How it was judged: a `Format`, or the name of another judge."""
+    """The `Format` whose rules judged it, or the name of another judge."""
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """A response to judge.
+    """Hold a response to judge and its gold answer.
 
-    `think_open`: the chat template already wrote `<think>`.
-    `truncated`: generation stopped at the length cap.
+    `think_open`: the prompt already ends with `<think>`, as some chat templates write it.
+    `truncated`: generation stopped at the limit of tokens.
     """
 
     response: str
@@ -47,9 +47,9 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Whether two answers are equal (None: not decided here), and how that was found."""
+    """Say whether two answers are equal (None: no limit of time or memory was kept), and why."""
 
     equal: bool | None
     reason: str
     extracted: str | None = None
-    """The answer, where the judge found it itself."""
+    """The text of the answer, from a judge that looks for it itself."""

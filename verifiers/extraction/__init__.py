@@ -1,1 +1,1 @@
-"""Where a response states its answer; the rules are the page of `extract.py`."""
+"""Find where a response states its answer, by the rules of `verifiers/README.md`."""

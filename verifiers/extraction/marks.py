@@ -1,4 +1,4 @@
-"""The marks of an answer: thought and answer block, boxes, "####", "the answer is"."""
+"""Find the marks of an answer: thought and answer block, boxes, "####", "the answer is"."""
 
 import re
 from typing import NamedTuple
@@ -32,8 +32,8 @@ STATEMENT = re.compile(
 )
 
 
-class Piece(NamedTuple):
-    """A part of a text that holds a value: where it stands and what the value is."""
+class Span(NamedTuple):
+    """Mark a part of a text that holds a value: where it stands, and the value's text."""
 
     start: int
     end: int
@@ -49,7 +49,7 @@ def after_thought(response: str, *, think_open: bool = False) -> str | None:
 
 def check_format(response: str, *, think_open: bool = False) -> bool:
     """Return whether a response is one thought, then one answer block, and nothing else but white
-    space. With `think_open` the chat template wrote the first tag."""
+    space. With `think_open` the prompt holds the first tag."""
     text = f"<think>{response}" if think_open else response
     if "</answer>" not in text or TAG.findall(text) != FORMAT:
         return False
@@ -59,7 +59,7 @@ def check_format(response: str, *, think_open: bool = False) -> bool:
 
 
 def is_incomplete(response: str, *, think_open: bool = False) -> bool:
-    """Return whether a response that was cut off could still have come to hold the format."""
+    """Return whether the tags of a response that was cut off are the beginning of the format."""
     tags = TAG.findall(f"<think>{response}" if think_open else response)
     return len(tags) < len(FORMAT) and tags == FORMAT[: len(tags)]
 
@@ -71,25 +71,27 @@ def own_problem(text: str, mark: re.Pattern[str]) -> str:
     return text[: following.start()] if following else text
 
 
-def boxes(text: str) -> tuple[list[Piece], bool]:
-    """Return the outermost boxes that close, and whether the last one closes.
-
-    One pass over the braces: a box is what stands between the brace that opens it and its own.
-    """
-    starts = {match.end() - 1: match.start() for match in BOX.finditer(text) if match[1]}
+def boxes(text: str) -> tuple[list[Span], bool]:
+    """Return the outermost boxes that close, and whether the last one closes, in one pass over the
+    braces. Without any brace after \\boxed, a number right after it is in the box."""
+    matches = list(BOX.finditer(text))
+    starts = {match.end() - 1: match.start() for match in matches if match[1]}
     if not starts:  # \boxed 5
-        return [Piece(*match.span(), match[2]) for match in BOX.finditer(text)], True
-    found: list[Piece] = []
-    opened: list[int] = []
+        return [Span(*match.span(), match[2]) for match in matches], True
+    spans: list[Span] = []
+    unclosed: list[int] = []
     last = max(starts)
     is_closed = False
     for brace in BRACE.finditer(text, min(starts)):
         if brace[0] == "{":
-            opened.append(brace.start())
-        elif brace[0] == "}" and opened and (opening := opened.pop()) in starts:
+            unclosed.append(brace.start())
+        elif brace[0] == "}" and unclosed:
+            opening = unclosed.pop()
+            if opening not in starts:
+                continue
             is_closed = is_closed or opening <= last < brace.end()
-            while found and found[-1].start > opening:
-                found.pop()
+            while spans and spans[-1].start > opening:  # boxes inside of this one
+                spans.pop()
             content = text[opening + 1 : brace.start()]
-            found.append(Piece(starts[opening], brace.end(), content))
-    return found, is_closed
+            spans.append(Span(starts[opening], brace.end(), content))
+    return spans, is_closed

@@ -1,22 +1,23 @@
-"""The values in a sentence: formulas between signs, numbers and formulas beside them."""
+"""Find the values in a sentence: formulas between $ signs, and numbers and formulas outside."""
 
 import re
 
-from verifiers.extraction.marks import Piece
+from verifiers.extraction.marks import Span
 from verifiers.grammar.literals import is_plain_number
 from verifiers.grammar.normalize import label_and_text, normalize
 from verifiers.grammar.parse import tree_of
 from verifiers.grammar.units import SPELLINGS
 from verifiers.grammar.vocabulary import FUNCTIONS, SCALES
 
-LONGEST_SPAN = 1_000
-MOST_UNCLOSED = 20
-"""Opening signs without their closing ones after which a text has no more formulas."""
-LONGEST_JOINER = 200
+# Limits that keep every scan linear, far above what a person writes.
+LONGEST_FORMULA = 1_000  # characters
+MOST_UNCLOSED = 20  # opening signs without a closing one; after them no formula is looked for
+LONGEST_JOINER = 200  # characters
+NAME_BEFORE_VALUE = 12  # characters, as "x_{10} = "
 
 CLOSING_SIGN = {"$$": "$$", "$": "$", r"\(": r"\)", r"\[": r"\]"}
 OPENING_SIGN = re.compile(r"(?<!\\)(?:\$\$?|\\[(\[])")
-# "$5 and" is money and opens no formula; "$5 + x$" does.
+# "$5 and" is money and opens no formula, "$5 + x$" is one.
 MONEY = re.compile(r"\s?\d[\d.,]*\s(?![-+*/=<>^\\])")
 DISPLAY = re.compile(r"\\\[.{0,999}?\\\]|\$\$.{0,999}?\$\$", re.S)
 SENTENCE_END = re.compile(
@@ -31,7 +32,7 @@ JOINER = re.compile(
     rf"|{NAME})*+"
 )
 
-# What is a word of prose, and not of a formula.
+# These tell a word of prose from a part of a formula.
 TEXT_GROUP = re.compile(r"\\(?:text|mathrm|textbf|mbox|operatorname)\w*\s*\{[^{}]*\}|\\[A-Za-z]+")
 WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
 FORMULA_WORDS = {*FUNCTIONS, *SPELLINGS, "and", "or", "sqrt", "pi", "per", "square", "cubic"}
@@ -44,17 +45,17 @@ FORMULA_PART = re.compile(
 OPERATOR = "+-*/^=<>≤≥≠≈±×·÷−–|∪∩"
 LONE = re.compile(r"[A-Za-z]|[-–—:.,;*_()]*")
 HAS_VALUE = re.compile(r"[\dπ∞=]|sqrt|pi\b|\\[a-z]")
-UNIT = re.compile(
+UNIT_AFTER = re.compile(
     r"[*_ ]{0,3}(?:(?:square|cubic|sq\.?) )?([A-Za-z]+|°[CF])(?:\^?[23²³])?(?:(?:/| per )[a-z]+)?"
 )
-# Words that are units elsewhere, and mean something else after a number in prose.
-UNITS = (SPELLINGS.keys() | SCALES.keys()) - {"in", "a", "A", "s"}
+# Without the words that are units in a formula, and mean something else after a number in prose.
+UNITS_IN_PROSE = (SPELLINGS.keys() | SCALES.keys()) - {"in", "a", "A", "s"}
 BRACKETS = (("(", ")"), ("[", "]"), ("{", "}"))
 EDGE = " \t\n.,;:!?'\"*_`"
 
 
 def is_value(text: str) -> bool:
-    """Return whether the grammar reads a text to its end, as something else than words."""
+    """Return whether the grammar reads a text to its end, and not as mere words."""
     text = normalize(text)
     if is_plain_number(text):
         return True
@@ -66,7 +67,7 @@ def is_value(text: str) -> bool:
 
 
 def is_whole(text: str) -> bool:
-    """Return whether a text is a value, or a choice with what it says: (B) 7."""
+    """Return whether a text is a value, or the letter of a choice and its text: (B) 7."""
     return is_value(text) or label_and_text(text) is not None
 
 
@@ -76,77 +77,77 @@ def sentences(text: str) -> list[str]:
     pieces = []
     start = 0
     for end in [*(match.end() for match in SENTENCE_END.finditer(text)), len(text)]:
-        if piece := text[start:end].strip().rstrip("!"):
-            pieces.append(piece)
+        pieces.append(text[start:end].strip().rstrip("!"))
         start = end
-    return pieces
+    return [piece for piece in pieces if piece]
 
 
-def values(sentence: str) -> list[Piece]:
+def values(sentence: str) -> list[Span]:
     """Return all values of a sentence in order."""
-    found: list[Piece] = []
+    spans: list[Span] = []
     position = 0
     for formula in _formulas(sentence):
-        found += _plain_values(sentence, position, formula.start)
-        found.append(formula)
+        spans += _plain_values(sentence, position, formula.start)
+        spans.append(formula)
         position = formula.end
-    return found + _plain_values(sentence, position, len(sentence))
+    return spans + _plain_values(sentence, position, len(sentence))
 
 
-def _formulas(text: str) -> list[Piece]:
+def _formulas(text: str) -> list[Span]:
     """Return the formulas between their signs, in one scan."""
-    found: list[Piece] = []
-    position = unclosed = 0
-    while unclosed < MOST_UNCLOSED and (match := OPENING_SIGN.search(text, position)):
+    spans: list[Span] = []
+    unclosed = 0
+    match = OPENING_SIGN.search(text)
+    while match and unclosed < MOST_UNCLOSED:
         position = match.end()
         closing = CLOSING_SIGN[match[0]]
-        end = text.find(closing, position + 1, position + LONGEST_SPAN)
+        end = text.find(closing, position + 1, position + LONGEST_FORMULA)
         content = text[position : max(end, 0)]
-        is_dollar = closing == "$"
-        if end < 0 or (is_dollar and ("\n" in content or MONEY.match(text, position))):
-            unclosed += end < 0
-            continue
-        if is_dollar and (content.endswith("\\") or text[end + 1 : end + 2].isdigit()):
-            continue  # \$, or "$5 and $6"
-        position = end + len(closing)
-        found.append(Piece(match.start(), position, content.strip()))
-    return found
+        is_formula = end >= 0
+        unclosed += not is_formula
+        if is_formula and closing == "$":  # unless "$5 and $6", or \$ closes it
+            is_formula = not ("\n" in content or MONEY.match(text, position))
+            is_formula &= not (content.endswith("\\") or text[end + 1 : end + 2].isdigit())
+        if is_formula:
+            position = end + len(closing)
+            spans.append(Span(match.start(), position, content.strip()))
+        match = OPENING_SIGN.search(text, position)
+    return spans
 
 
-def _plain_values(text: str, start: int, end: int) -> list[Piece]:
-    """Return the numbers and formulas outside of signs: runs of what is no word of prose."""
+def _plain_values(text: str, start: int, end: int) -> list[Span]:
+    """Return the numbers and formulas outside of signs: runs of tokens that are no words."""
     part = BEYOND_ASCII.sub("@", text[start:end])
-    found: list[Piece] = []
+    spans: list[Span | None] = []
     run: list[tuple[int, int]] = []
     depth = 0
     for token in re.finditer(r"[^\s@]+|@+|$", part):
         bare = token[0].strip('*_"')
         if bare and FORMULA_PART.fullmatch(bare):
             run.append((token.start() + start, token.end() + start))
-            is_open = depth + sum(map(bare.count, "([")) - sum(map(bare.count, ")]"))
-            depth = max(is_open, 0)
+            depth += sum(map(bare.count, "([")) - sum(map(bare.count, ")]"))
+            depth = max(depth, 0)
             if bare[-1] not in ",;:" or depth:  # a comma inside of brackets ends nothing
                 continue
-        if piece := _value_of_run(text, run):
-            found.append(piece)
+        spans.append(_run_value(text, run))
         run, depth = [], 0
-    return found
+    return [span for span in spans if span]
 
 
-def _value_of_run(text: str, run: list[tuple[int, int]]) -> Piece | None:
+def _run_value(text: str, run: list[tuple[int, int]]) -> Span | None:
     """Return the value of a run of formula parts: all of it, or its last side, and its unit."""
     first = 0
-    for number, token in enumerate(run):  # "a", "-" before a number are of the sentence
-        follows = text[run[number + 1][0]] if number + 1 < len(run) else ""
-        is_lone = LONE.fullmatch(text[slice(*token)].strip(EDGE)) is not None
-        if not is_lone or (follows and follows in OPERATOR):
+    while first < len(run):  # "a" and "-" before a number belong to the sentence
+        following = text[run[first + 1][0]] if first + 1 < len(run) else " "
+        if following in OPERATOR or not LONE.fullmatch(text[slice(*run[first])].strip(EDGE)):
             break
-        first = number + 1
+        first += 1
     if first == len(run):
         return None
     start, end = run[first][0], run[-1][1]
     value = text[start:end].rstrip(EDGE)
-    start += len(value) - len(value := value.lstrip("*_\"'`: "))
+    bare = value.lstrip("*_\"'`: ")
+    start, value = start + len(value) - len(bare), bare
     for opening, closing in 2 * BRACKETS:  # "(about 7)" holds 7
         if value.endswith(closing) and value.count(closing) > value.count(opening):
             value = value[:-1].rstrip(EDGE)
@@ -158,22 +159,22 @@ def _value_of_run(text: str, run: list[tuple[int, int]]) -> Piece | None:
     if equal and not re.search(r"[A-Za-z]", head) and is_value(side):  # 12 + 3 = 15
         start, value = start + len(value) - len(side.lstrip()), side.strip()
     end = start + len(value)
-    unit = UNIT.match(text, end)
-    if unit and unit[1] in UNITS:
+    unit = UNIT_AFTER.match(text, end)
+    if unit and unit[1] in UNITS_IN_PROSE:
         value, end = f"{value} {unit[0].strip('*_ ')}", unit.end()
-    return Piece(start, end, value)
+    return Span(start, end, value)
 
 
-def groups(text: str, pieces: list[Piece]) -> list[list[Piece]]:
-    """Return the pieces of a text in runs with only joiners between: "and", "or", commas, list
-    marks, names as in "x = "."""
-    found: list[list[Piece]] = []
-    for piece in pieces:
-        if found and is_joined(text, found[-1][-1].end, piece.start):
-            found[-1].append(piece)
+def groups(text: str, spans: list[Span]) -> list[list[Span]]:
+    """Return the spans of a text in groups, in which only joiners stand between the spans: "and",
+    "or", commas, list marks, names as in "x = "."""
+    joined: list[list[Span]] = []
+    for span in spans:
+        if joined and is_joined(text, joined[-1][-1].end, span.start):
+            joined[-1].append(span)
         else:
-            found.append([piece])
-    return found
+            joined.append([span])
+    return joined
 
 
 def is_joined(text: str, start: int, end: int) -> bool:
@@ -181,16 +182,17 @@ def is_joined(text: str, start: int, end: int) -> bool:
     return end - start <= LONGEST_JOINER and JOINER.fullmatch(text, start, end) is not None
 
 
-def listed(text: str, group: list[Piece]) -> str:
-    """Return the pieces of a group as one list, each with its name; or as the one value that they
-    are together: 1 hour 12 minutes."""
+def answer_text(text: str, group: list[Span]) -> str:
+    """Return the answer of a group: one value, as 1 hour 12 minutes, if all of it is one, else a
+    list of its values, each with its name."""
     if len(group) == 1:
         return group[0].content
-    start, end = group[0].start, group[-1].end
-    if "box" not in text[start:end] and is_value(text[start:end]):
-        return text[start:end]
+    whole = text[group[0].start : group[-1].end]
+    if "box" not in whole and is_value(whole):
+        return whole
     items = []
-    for piece in group:
-        name = NAME_BEFORE.search(text, max(0, piece.start - 12), piece.start)
-        items.append(f"{name[0] if name and '=' not in piece.content else ''}{piece.content}")
+    for span in group:
+        name = NAME_BEFORE.search(text, max(0, span.start - NAME_BEFORE_VALUE), span.start)
+        has_name = name is not None and "=" not in span.content
+        items.append(f"{name[0]}{span.content}" if name and has_name else span.content)
     return ", ".join(items)

@@ -1,1 +1,1 @@
-"""Killable worker processes that bound a check in time and memory."""
+"""Bound a comparison in time and memory, in worker processes that can be killed."""

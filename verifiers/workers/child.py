@@ -1,8 +1,8 @@
-"""The child process: reads one JSON question a line, writes one JSON reply a line.
+"""Answer questions in a child process: one JSON question a line in, one JSON reply a line out.
 
-`verifiers.workers.pool` starts it. It trusts nothing to Python's own timers: the parent kills it at
-the limit, the kernel kills it a little later (SIGALRM with its default action) or when the parent
-dies, and its memory is capped.
+`verifiers.workers.pool` starts it. Nothing depends on Python's own timers: the parent kills this
+process at the limit, the kernel kills it a little later (SIGALRM with its default action) or when
+the parent dies, and its memory is capped.
 """
 
 import contextlib
@@ -20,8 +20,8 @@ from typing import IO, Any
 from verifiers.judges import JUDGES, Decide
 from verifiers.types import Judgement
 
-PR_SET_PDEATHSIG = 1
-ALARM_SLACK_S = 1.0
+PR_SET_PDEATHSIG = 1  # from <linux/prctl.h>
+ALARM_SLACK_S = 1.0  # after the limit, so that the parent, which reports it, comes first
 
 
 def confine(parent: int, memory_mb: int) -> None:
@@ -39,7 +39,7 @@ def confine(parent: int, memory_mb: int) -> None:
 
 
 def private_stdout() -> IO[str]:
-    """Keep the pipe to the parent for replies, and send stray prints nowhere."""
+    """Return the pipe to the parent for replies alone; send all other prints to nowhere."""
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
@@ -48,7 +48,7 @@ def private_stdout() -> IO[str]:
 
 
 def judging(decide: Decide) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """Return what answers whether a text has the gold answer."""
+    """Return a function that answers a question with a judgement."""
 
     def answer(question: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -81,12 +81,12 @@ def serve(
 
 
 def main() -> None:
-    """Serve a judge by its name, or what another module answers: JSON [module, *arguments]."""
-    parent, memory_mb = (int(word) for word in sys.argv[1:3])
-    confine(parent, memory_mb)
+    """Serve a judge by its name, or the `answering` of a module: JSON [module, *arguments]."""
+    parent, memory_mb, judge = sys.argv[1:4]
+    confine(int(parent), int(memory_mb))
     replies = private_stdout()
     questions, sys.stdin = sys.stdin, open(os.devnull)  # noqa: SIM115
-    if (judge := sys.argv[3]) in JUDGES:
+    if judge in JUDGES:
         serve(judging(JUDGES[judge].load()), questions, replies)
     else:
         module, *arguments = json.loads(judge)

@@ -1,4 +1,4 @@
-"""Killable worker processes behind a call that always returns in time."""
+"""Ask worker processes, which are killed at their limit, so that every call returns in time."""
 
 import contextlib
 import json
@@ -17,24 +17,25 @@ from typing import Any
 from verifiers.judges import JUDGES, OURS
 from verifiers.types import Judgement
 
-START_LIMIT_S = 60.0
+START_LIMIT_S = 60.0  # the imports take about 1 s, and far longer on a busy machine or a slow disk
 LATE = "time limit"
-READ_CHUNK = 65536
+READ_CHUNK = 65536  # bytes; a pipe of Linux holds as many
 PACKAGE_ROOT = str(Path(__file__).resolve().parents[2])
-TOLD = re.compile("PATH|LANG|LC_.*|TMPDIR|PYTHONHASHSEED|PYTHONHOME|LD_LIBRARY_PATH")
-"""What a judge is told of the environment, in which secrets may stand."""
+ENVIRONMENT = re.compile("PATH|LANG|LC_.*|TMPDIR|PYTHONHASHSEED|PYTHONHOME|LD_LIBRARY_PATH")
+"""Variables of the environment that a judge gets; others may hold secrets."""
 
 
 class WorkerLostError(Exception):
-    """A worker died, was killed at its limit, or could not be started."""
+    """Says that a worker died, was killed at its limit, or could not be started."""
 
 
 class _Worker:
-    """One child process; used by one thread at a time."""
+    """Holds one child process, which one thread uses at a time."""
 
     def __init__(self, judge: str, memory_mb: int) -> None:
-        is_own = judge not in JUDGES  # the user's functions, which are trusted
-        told = {name: value for name, value in os.environ.items() if is_own or TOLD.fullmatch(name)}
+        environment = dict(os.environ)
+        if judge in JUDGES:  # anything else is the user's own functions, which are trusted
+            environment = {k: v for k, v in environment.items() if ENVIRONMENT.fullmatch(k)}
         words = [str(os.getpid()), str(memory_mb), judge]
         paths = [PACKAGE_ROOT, *(path for path in sys.path if path)]
         self._process = subprocess.Popen(
@@ -43,16 +44,16 @@ class _Worker:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd=PACKAGE_ROOT,
-            env=told | {"PYTHONPATH": os.pathsep.join(paths)},
+            env=environment | {"PYTHONPATH": os.pathsep.join(paths)},
         )
         self._unread = b""
 
     def await_ready(self) -> None:
-        """Wait until the imports are done, so that they do not count against a question."""
+        """Wait for the imports, so that they do not count against the limit of a question."""
         self._read_line(START_LIMIT_S, "worker did not start")
 
     def put(self, question: dict[str, Any], limit: float) -> dict[str, Any]:
-        """Put one question; raises WorkerLostError if no reply comes within the limit."""
+        """Return the reply to a question. Raises WorkerLostError after `limit` seconds without."""
         text = json.dumps(question | {"limit": limit}, default=str)
         assert self._process.stdin is not None
         try:
@@ -65,7 +66,7 @@ class _Worker:
             raise WorkerLostError(reply["lost"])
         return reply
 
-    def _read_line(self, limit: float, late: str) -> bytes:
+    def _read_line(self, limit: float, complaint: str) -> bytes:
         assert self._process.stdout is not None
         descriptor = self._process.stdout.fileno()
         poller = select.poll()
@@ -74,7 +75,7 @@ class _Worker:
         while b"\n" not in self._unread:
             left = deadline - time.monotonic()
             if left <= 0 or not poller.poll(left * 1000):
-                raise WorkerLostError(late)
+                raise WorkerLostError(complaint)
             chunk = os.read(descriptor, READ_CHUNK)
             if not chunk:
                 raise WorkerLostError("worker died")
@@ -83,12 +84,12 @@ class _Worker:
         return line
 
     def kill(self) -> None:
-        """End the process; a thread that waits for its reply sees the pipe close."""
+        """End the process. A thread that waits for its reply sees the pipe close."""
         self._process.kill()
         self._process.wait()
 
     def dispose(self) -> None:
-        """End the process and close its pipes; only for the thread that uses the worker."""
+        """End the process and close its pipes. Only the thread that uses the worker may call it."""
         self.kill()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
@@ -97,10 +98,10 @@ class _Worker:
 
 
 class Pool:
-    """A fixed number of workers, started when first needed and replaced when lost.
+    """Holds a fixed number of workers, started when first needed and replaced when lost.
 
-    Workers are started from one thread that lives as long as the pool, because Linux ties a
-    child's life to the thread that started it.
+    One thread, which lives as long as the pool, starts all of them, because Linux ties a child's
+    life to the thread that started it.
     """
 
     def __init__(self, *, workers: int, timeout: float, memory_mb: int, judge: str = OURS) -> None:
@@ -119,7 +120,7 @@ class Pool:
         self._starter = ThreadPoolExecutor(1, thread_name_prefix="verifiers-start")
 
     def ask(self, gold: str, answer: str) -> Judgement:
-        """Decide in a worker; an undecided judgement means time, memory or the worker ran out.
+        """Compare in a worker. `equal` is None where time or memory ran out, or the worker died.
 
         Raises RuntimeError if the pool is closed.
         """
@@ -129,10 +130,10 @@ class Pool:
             return Judgement(None, str(error))
 
     def put(self, question: dict[str, Any], times: int = 1) -> dict[str, Any]:
-        """Return a worker's reply to a question that may take `times` the limit.
+        """Return a worker's reply to a question that may take `times` the limit of time.
 
-        Raises WorkerLostError if time, memory or the worker ran out, RuntimeError if the pool is
-        closed.
+        Raises WorkerLostError if time or memory ran out or the worker died, RuntimeError if the
+        pool is closed.
         """
         with self._lock:
             if self._owner != os.getpid():
@@ -173,11 +174,11 @@ class Pool:
         worker.dispose()
 
     def close(self) -> None:
-        """Kill every worker. Safe to call twice."""
+        """Kill every worker. A second call does nothing."""
         with self._lock:
-            already, self._closed = self._closed, True
+            was_closed, self._closed = self._closed, True
             alive, self._alive = self._alive, set()
-        if already or self._owner != os.getpid():
+        if was_closed or self._owner != os.getpid():  # after a fork the workers are the parent's
             return
         for worker in alive:
             worker.kill()

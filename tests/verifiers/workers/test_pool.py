@@ -10,7 +10,7 @@ import pytest
 
 import verifiers.api
 from verifiers import Attempt, Verdict, Verifier
-from verifiers.workers.pool import TOLD, Pool
+from verifiers.workers.pool import ENVIRONMENT, Pool
 
 
 @pytest.fixture
@@ -66,11 +66,14 @@ def test_no_secret_of_the_environment_reaches_a_worker(only_workers, monkeypatch
     with Verifier(timeout=20) as verifier:
         assert verifier.equal("x+3", "3+x") is Verdict.CORRECT
         (pid,) = children()
-        listed = Path(f"/proc/{pid}/environ").read_text().rstrip("\0").split("\0")
-    told = dict(pair.split("=", 1) for pair in listed)
-    assert {"LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "7"}.items() <= told.items()
-    assert all(TOLD.fullmatch(name) or name == "PYTHONPATH" for name in told)
-    assert not {"HF_TOKEN", "WANDB_API_KEY", "AWS_SECRET_ACCESS_KEY", "PYTHONSTARTUP"} & told.keys()
+        pairs = Path(f"/proc/{pid}/environ").read_text().rstrip("\0").split("\0")
+    environment = dict(pair.split("=", 1) for pair in pairs)
+    assert {"LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "7"}.items() <= environment.items()
+    assert all(ENVIRONMENT.fullmatch(name) or name == "PYTHONPATH" for name in environment)
+    assert (
+        not {"HF_TOKEN", "WANDB_API_KEY", "AWS_SECRET_ACCESS_KEY", "PYTHONSTARTUP"}
+        & environment.keys()
+    )
 
 
 def test_a_killed_worker_costs_one_row(only_workers) -> None:
