@@ -1,1 +1,1 @@
-"""When two answers are equal."""
+"""Decide when two answers are equal."""

@@ -1,4 +1,4 @@
-"""Comparison of two answer texts, cheapest step first."""
+"""Compare two answer texts, the cheapest step first."""
 
 import re
 from functools import lru_cache
@@ -17,34 +17,38 @@ GROUP_COMMA = re.compile(r"\d,\d{3}")
 
 
 def compare(gold: str, answer: str) -> Judgement:
-    """Decide whether an answer equals the gold."""
-    if (numbers := same_number(gold, answer)) is not None:
+    """Return whether an answer equals the gold, and the step that decided it."""
+    numbers = same_number(gold, answer)
+    if numbers is not None:
         return numbers
     gold, answer = normalize(gold), normalize(answer)
     if not answer:
         return Judgement(False, "empty answer")
     if gold == answer:
         return Judgement(True, "same string")
-    if (numbers := same_number(gold, answer)) is not None:
+    numbers = same_number(gold, answer)
+    if numbers is not None:
         return numbers
     if _same_words(gold, answer):
         return Judgement(True, "same words")
-    if (chosen := _same_choice(gold, answer)) is not None:
-        return Judgement(chosen, "choice")
-    if (labelled := label_and_text(gold)) and compare(labelled[1], answer).equal:
-        return Judgement(True, "what the choice says")
-    if (labelled := label_and_text(answer)) and compare(gold, labelled[1]).equal:
+    same_choice = _same_choice(gold, answer)
+    if same_choice is not None:
+        return Judgement(same_choice, "choice")
+    gold_label, answer_label = label_and_text(gold), label_and_text(answer)
+    if (gold_label and compare(gold_label[1], answer).equal) or (
+        answer_label and compare(gold, answer_label[1]).equal
+    ):
         return Judgement(True, "what the choice says")
     left, right = _read(gold), _read(answer)
-    if not isinstance(left, Node) or not isinstance(right, Node):
-        failed = right if isinstance(right, ParseError) else left
-        return Judgement(False, f"not readable: {failed}")
+    if isinstance(right, ParseError) or isinstance(left, ParseError):
+        error = right if isinstance(right, ParseError) else left
+        return Judgement(False, f"not readable: {error}")
     equal, reason = same_answer(left, right)
     return Judgement(equal or _same_ungrouped(gold, answer, left, right), reason)
 
 
 def same_number(gold: str, answer: str) -> Judgement | None:
-    """Compare two plain numbers; None for all else."""
+    """Compare two plain numbers; return None unless both are."""
     if len(gold) > LONGEST_PLAIN or len(answer) > LONGEST_PLAIN:
         return None
     left, right = plain_number(gold), plain_number(answer)
@@ -54,14 +58,14 @@ def same_number(gold: str, answer: str) -> Judgement | None:
 
 
 def _same_words(gold: str, answer: str) -> bool:
-    """Compare words without case, short ones (which may be variables) with it."""
-    left, right = plain_words(gold), plain_words(answer)
-    left, right = (ARTICLE.sub("", words) for words in (left, right))
+    """Compare words without case; up to three letters, which may be variables, with it."""
+    left, right = (ARTICLE.sub("", plain_words(text)) for text in (gold, answer))
     letters = left.replace(" ", "").replace("-", "")
     if not letters.isalpha() or len(left) > MAX_WORDS:
         return False
-    no_variable = len(letters) > 3 or left.casefold() in ("yes", "no")
-    return left == right or (no_variable and left.casefold() == right.casefold())
+    if len(letters) > 3 or left.casefold() in ("yes", "no"):
+        return left.casefold() == right.casefold()
+    return left == right
 
 
 def _read(text: str, *, grouping: bool = True) -> Node | ParseError:
@@ -72,47 +76,44 @@ def _read(text: str, *, grouping: bool = True) -> Node | ParseError:
 
 
 def _same_ungrouped(gold: str, answer: str, left: Node, right: Node) -> bool:
-    """Compare again with 1,234 as a list of two where the other side is a list."""
+    """Compare again with 1,234 as a list of two numbers, where the other side is a list."""
     if GROUP_COMMA.search(answer) and left.has("list", "tuple", "set"):
-        again = _read(answer, grouping=False)
-        return isinstance(again, Node) and same_answer(left, again)[0]
+        ungrouped = _read(answer, grouping=False)
+        return isinstance(ungrouped, Node) and same_answer(left, ungrouped)[0]
     if GROUP_COMMA.search(gold) and right.has("list", "tuple", "set"):
-        again = _read(gold, grouping=False)
-        return isinstance(again, Node) and same_answer(again, right)[0]
+        ungrouped = _read(gold, grouping=False)
+        return isinstance(ungrouped, Node) and same_answer(ungrouped, right)[0]
     return False
 
 
 def _same_choice(gold: str, answer: str) -> bool | None:
-    wanted = choices(gold, with_text=True)
-    if not wanted:
+    """Compare the letters of choices, and what they label where both sides say it; return None
+    unless both sides have a letter."""
+    left = choices(gold, with_text=True)
+    right = choices(answer, with_text=len(left) == 1) if left else None
+    if not right:
         return None
-    given = choices(answer, with_text=len(wanted) == 1)
-    if not given or wanted != given:
-        return None if not given else False
-    labelled = label_and_text(gold), label_and_text(answer)
-    read = [_read(pair[1]) for pair in labelled if pair]
-    texts = [node for node in read if isinstance(node, Node) and not node.has("text")]
-    if len(texts) == 2:
-        return same_answer(*texts)[0]
-    return True
+    if left != right:
+        return False
+    labels = label_and_text(gold), label_and_text(answer)
+    nodes = [_read(label[1]) for label in labels if label]
+    readable_nodes = [node for node in nodes if isinstance(node, Node) and not node.has("text")]
+    return len(readable_nodes) < 2 or same_answer(*readable_nodes)[0]
 
 
 @lru_cache(maxsize=4096)
 def members(text: str) -> int:
-    """Return how many members an answer lists; 1 for what is no list."""
+    """Return how many members an answer lists; 1 for an answer that is no list."""
     node = None if is_plain_number(text) else tree_of(normalize(text))
-    listed = collect(node) if node else None
-    return len(listed) if listed else 1
+    return len((collect(node) if node else None) or [node])
 
 
 def readable(gold: str) -> bool:
-    """Return whether a gold answer is text or mathematics that can equal anything."""
+    """Return whether a gold answer is text or mathematics that an answer can equal."""
     text = normalize(gold)
     if not text or is_plain_number(text):
         return bool(text)
-    parsed = _read(text)
-    if isinstance(parsed, TooLargeError):
-        return True
-    if isinstance(parsed, Node):
-        return has_value(parsed)
-    return plain_words(text).replace(" ", "").isalpha()
+    node = _read(text)
+    if isinstance(node, Node):
+        return has_value(node)
+    return isinstance(node, TooLargeError) or plain_words(text).replace(" ", "").isalpha()

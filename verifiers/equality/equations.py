@@ -1,4 +1,4 @@
-"""Equations and inequalities in several variables, up to rearrangement."""
+"""Compare equations and inequalities in several variables, up to rearrangement."""
 
 from verifiers.grammar.tree import Node, minus
 from verifiers.grammar.vocabulary import FLIPPED
@@ -9,7 +9,7 @@ from verifiers.values.same_value import proportional, same_value
 def same_relation(gold: Node, answer: Node) -> bool:
     """Return whether two relations are rearrangements of each other."""
     signs, others = gold.value, answer.value
-    if len(signs) > 1 and signs[0] != "=" and FLIPPED.get(signs[0]) == others[-1]:
+    if len(signs) > 1 and signs[0] != "=" and FLIPPED.get(signs[0]) == others[-1]:  # 3 > x > 2
         others = tuple(FLIPPED.get(sign, sign) for sign in others[::-1])
         answer = Node("rel", answer.args[::-1], others)
     if signs == others and all(

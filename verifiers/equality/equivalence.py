@@ -1,4 +1,4 @@
-"""Equality of parsed answers: what is a list, a tuple, a set or a relation decides the rule."""
+"""Compare parsed answers, each kind by its rule: lists, tuples, sets, relations, quantities."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -28,12 +28,12 @@ UNDONE_CALLS = {"max", "min", "gcd", "lcm", "conj", "re", "im"}
 
 
 def same_answer(gold: Node, answer: Node) -> tuple[bool, str]:
-    """Compare two parsed answers; the reason names the rule that decided."""
+    """Return whether two parsed answers are equal, and the rule that decided it."""
     check()
     gold, answer = spelled_out(gold), spelled_out(answer)
     if canonical(gold) == canonical(answer):
         return has_value(gold), "same structure"
-    if _is_left_to_do(answer) and not _is_left_to_do(gold):
+    if _is_unevaluated(answer) and not _is_unevaluated(gold):
         return False, "not evaluated"
     if gold.has("dots") or answer.has("dots"):
         return False, "continued list"
@@ -44,8 +44,8 @@ def same_answer(gold: Node, answer: Node) -> tuple[bool, str]:
     return _same_collection(gold, answer)
 
 
-def _is_left_to_do(node: Node) -> bool:
-    """Return whether an answer leaves the work to the reader, as an integral or a maximum does."""
+def _is_unevaluated(node: Node) -> bool:
+    """Return whether an answer holds an integral, a maximum or the like, which is no result yet."""
     return any(
         part.kind == "big" or (part.kind == "call" and part.value in UNDONE_CALLS)
         for part in unname(node).value.walk()
@@ -65,9 +65,9 @@ def _same_range(gold: Node, answer: Node) -> tuple[bool, str]:
     if left.kind == right.kind == "diff":
         return _same_ordered(left.args, right.args), "sets, part by part"
     if left.kind == right.kind and left.kind in ("union", "list", "inter"):
-        members = [[Named(None, arg) for arg in side.args] for side in (left, right)]
-        same_size = len(left.args) == len(right.args)
-        return same_size and _same_members(*members), "sets, part by part"
+        members, others = ([Named(None, arg) for arg in side.args] for side in (left, right))
+        same = len(members) == len(others) and _same_members(members, others)
+        return same, "sets, part by part"
     if collect(gold) is not None and collect(answer) is not None:
         return _same_collection(gold, answer)
     if (left, right) != (gold, answer) and left.kind != "rel" and right.kind != "rel":
@@ -80,21 +80,25 @@ def _same_collection(gold: Node, answer: Node) -> tuple[bool, str]:
     if "-" in signs and gold.has("pm") and answer.has("pm"):
         return _same_signs(gold, answer), "signs that go together"
     members, others = collect(gold), collect(answer)
-    if members is None and others is None:
-        return _same_single(gold, answer)
     if members is not None and others is not None:
         return _same_lists(members, others)
-    listed = members if members is not None else others
-    single = unname(answer if members is not None else gold)
-    assert listed is not None
-    if single.value.kind == "tuple" and are_components(listed):
-        sides = by_name(listed, single.label), single.value.args
-        return _same_ordered(*(sides if members is not None else sides[::-1])), "named components"
-    if len(_without_repeats(listed)) > 1:
-        return False, "answers missing" if members is not None else "several answers"
-    if members is None:
-        return _same_named(single, listed[0])
-    return _same_lists(members, [single])
+    if members is not None:
+        single = unname(answer)
+        if single.value.kind == "tuple" and are_components(members):
+            values = by_name(members, single.label)
+            return _same_ordered(values, single.value.args), "named components"
+        if len(_without_repeats(members)) > 1:
+            return False, "answers missing"
+        return _same_lists(members, [single])
+    if others is not None:
+        single = unname(gold)
+        if single.value.kind == "tuple" and are_components(others):
+            values = by_name(others, single.label)
+            return _same_ordered(single.value.args, values), "named components"
+        if len(_without_repeats(others)) > 1:
+            return False, "several answers"
+        return _same_named(single, others[0])
+    return _same_single(gold, answer)
 
 
 def _same_signs(gold: Node, answer: Node) -> bool:
@@ -104,23 +108,23 @@ def _same_signs(gold: Node, answer: Node) -> bool:
 
 
 def _same_lists(gold: list[Named], answer: list[Named]) -> tuple[bool, str]:
+    """Compare values by their names, else a tuple's components in order, else in any order."""
     gold, answer = as_tuples(gold, answer), as_tuples(answer, gold)
-    if distinct_labels(gold):
-        if distinct_labels(answer):
-            left, right = (
-                {canonical(m.label): m.value for m in side if m.label} for side in (gold, answer)
-            )
-            same = left.keys() == right.keys() and all(
-                same_answer(left[key], right[key])[0] for key in left
-            )
-            return same, "named values"
-        if all(member.label is None for member in answer):
-            values = ([member.value for member in side] for side in (gold, answer))
-            return _same_ordered(*values), "named values in order"
-    return _same_members(_one_name(gold), _one_name(answer)), "same members"
+    if distinct_labels(gold) and distinct_labels(answer):
+        left, right = (
+            {canonical(m.label): m.value for m in side if m.label} for side in (gold, answer)
+        )
+        same = left.keys() == right.keys() and all(
+            same_answer(left[key], right[key])[0] for key in left
+        )
+        return same, "named values"
+    if distinct_labels(gold) and all(member.label is None for member in answer):
+        values, others = ([member.value for member in side] for side in (gold, answer))
+        return _same_ordered(values, others), "named values in order"
+    return _same_members(_without_indices(gold), _without_indices(answer)), "same members"
 
 
-def _one_name(members: list[Named]) -> list[Named]:
+def _without_indices(members: list[Named]) -> list[Named]:
     """Read x_1 and x_2 as two values of x."""
     return [
         Named(sym(member.label.value.partition("_")[0]), member.value)
@@ -137,10 +141,11 @@ def _same_ordered(gold: Sequence[Node], answer: Sequence[Node]) -> bool:
 
 
 def _without_repeats(members: list[Named]) -> list[Named]:
-    kept: dict[tuple, Named] = {}
+    """Drop members that are written alike, and all but the first if all have one value."""
+    first_of: dict[tuple, Named] = {}
     for member in members:
-        kept.setdefault(canonical(member.value), member)
-    distinct = list(kept.values())
+        first_of.setdefault(canonical(member.value), member)
+    distinct = list(first_of.values())
     if len(distinct) > 1 and all(_same_named(distinct[0], other)[0] for other in distinct[1:]):
         return distinct[:1]
     return distinct
@@ -154,15 +159,19 @@ def _same_members(gold: list[Named], answer: list[Named]) -> bool:
         if len(gold) != len(answer):
             return False
         for member in left:
-            counts = [sum(_same_named(member, m)[0] for m in side) for side in (gold, answer)]
-            if counts[0] != counts[1]:
+            count, others = (
+                sum(_same_named(member, m)[0] for m in side) for side in (gold, answer)
+            )
+            if count != others:
                 return False
-    return _covers(right, left, flip=False) and _covers(left, right, flip=True)
+    return _covers(right, left, others_are_gold=False) and _covers(
+        left, right, others_are_gold=True
+    )
 
 
-def _covers(others: list[Named], members: list[Named], *, flip: bool) -> bool:
-    """Return whether each member has an equal among the others; only those with a common key
-    are tried."""
+def _covers(others: list[Named], members: list[Named], *, others_are_gold: bool) -> bool:
+    """Return whether each member has an equal among the others. Only those that share a key are
+    compared, so that long lists cost little."""
     by_key: dict[Key, list[Named]] = defaultdict(list)
     for other in others:
         for key in _keys(other):
@@ -171,9 +180,12 @@ def _covers(others: list[Named], members: list[Named], *, flip: bool) -> bool:
     for member in members:
         if member.label is None and canonical(member.value) in unnamed:
             continue
-        near = {id(other): other for key in _keys(member) for other in by_key[key]}
-        pairs = ((other, member) if flip else (member, other) for other in near.values())
-        if not any(_same_named(*pair)[0] for pair in pairs):
+        candidates = {id(other): other for key in _keys(member) for other in by_key[key]}
+        for other in candidates.values():
+            pair = (other, member) if others_are_gold else (member, other)
+            if _same_named(*pair)[0]:
+                break
+        else:
             return False
     return True
 
@@ -184,35 +196,36 @@ def _keys(member: Named) -> frozenset[Key]:
 
 
 def _same_named(gold: Named, answer: Named) -> tuple[bool, str]:
-    agreed = labels_agree(gold, answer)
-    judged = False, "another variable"
-    if agreed:
-        judged = same_answer(gold.value, renamed_argument(gold, answer))
+    """Compare two values if their names agree, else as equations: y = 2x, x = y/2."""
+    comparison = False, "another variable"
+    if labels_agree(gold, answer):
+        comparison = same_answer(gold.value, renamed_argument(gold, answer))
     left, right = as_equation(gold), as_equation(answer)
-    if not judged[0] and left and right:
+    if not comparison[0] and left and right:
         return same_relation(left, right), "equation"
-    return judged
+    return comparison
 
 
 def _same_single(gold: Node, answer: Node) -> tuple[bool, str]:
+    """Compare two answers of which neither is a list."""
     left, right = unname(gold), unname(answer)
-    relations = gold.kind == answer.kind == "rel"
+    are_relations = gold.kind == answer.kind == "rel"
     if left.label is not None or right.label is not None:
-        judged = _same_named(left, right)
-        if judged[0] or not relations:
-            return judged
-    if relations:
+        comparison = _same_named(left, right)
+        if comparison[0] or not are_relations:
+            return comparison
+    if are_relations:
         return same_relation(gold, answer), "equation"
     if "rel" in (gold.kind, answer.kind):
         if (left.value, right.value) != (gold, answer):
             return same_answer(left.value, right.value)
-        return answer.kind == "rel" and _comes_to(answer, gold), "identity"
+        return answer.kind == "rel" and _all_sides_equal(answer, gold), "identity"
     return _same_value(gold, answer)
 
 
-def _comes_to(answer: Node, gold: Node) -> bool:
-    """Return whether each side of an equation is the gold, as in x^2 - 1 = (x - 1)(x + 1); the sum
-    of names m + n is only what is asked for."""
+def _all_sides_equal(answer: Node, gold: Node) -> bool:
+    """Return whether each side of an equation equals the gold: x^2 - 1 = (x - 1)(x + 1). A sum of
+    names on the left, m + n = 8, only repeats what is asked for."""
     sides = answer.args
     if sides[0].kind == "add" and all(part.kind == "sym" for part in sides[0].args):
         sides = sides[1:]
@@ -220,6 +233,7 @@ def _comes_to(answer: Node, gold: Node) -> bool:
 
 
 def _same_value(gold: Node, answer: Node) -> tuple[bool, str]:
+    """Compare two matrices, tuples, texts or quantities."""
     left, right = as_matrix(gold), as_matrix(answer)
     if left and right:
         return left.value == right.value and _same_ordered(left.args, right.args), "matrix"

@@ -1,4 +1,4 @@
-"""Other ways to write a set or a tuple, in the one form in which they are compared."""
+"""Rewrite the ways to write a set or a tuple in the one form in which they are compared."""
 
 import math
 
@@ -9,12 +9,13 @@ from verifiers.grammar.tree import Node, num, sym
 from verifiers.grammar.vocabulary import EMPTY_WORDS, REAL_WORDS
 
 SETS = {"setname", "set", "union", "inter", "diff", "tuple"}
-MOST_MEMBERS = 400
+MOST_MEMBERS = 401  # of a set that is written out, as the whole numbers from -200 to 200
 HIGHEST_MEMBER = 160_000
 
 
 def spelled_out(node: Node) -> Node:
-    """Return an answer in the form in which it is compared: words as sets, R - {0} as R \\ {0}."""
+    """Return an answer in the form in which it is compared: words as sets, (1, 2)^T as a tuple,
+    R - {0} as R \\ {0}, x ≠ ±1 as a list."""
     kind, args = node.kind, node.args
     if kind == "text":
         words = node.value.lower()
@@ -24,9 +25,9 @@ def spelled_out(node: Node) -> Node:
     if kind == "pow" and args[0].kind == "tuple" and args[1] == sym("T"):
         return Node("tuple", args[0].args, "()")
     if kind == "add" and len(args) == 2 and args[1].kind == "neg":
-        left_out = args[1].args[0]
-        if left_out.kind == "set" and args[0].kind in SETS:
-            return Node("diff", (args[0], left_out))
+        without = args[1].args[0]
+        if without.kind == "set" and args[0].kind in SETS:
+            return Node("diff", (args[0], without))
     if kind == "builder":
         return _whole_numbers(node)
     if kind == "rel" and node.value == ("!=",) and args[1].kind == "pm":
@@ -37,42 +38,42 @@ def spelled_out(node: Node) -> Node:
 
 
 def _list_spelled_out(node: Node) -> Node:
+    """Drop k ∈ Z from a list, join 2 hours and 15 minutes, read x ≠ 1, 2 as x ≠ 1 and x ≠ 2."""
     parts = tuple(part for part in node.args if not _is_domain(part))
     if parts and len(parts) < len(node.args):
         return node.with_args(parts) if len(parts) > 1 else parts[0]
     if node.value == "and" and len(parts) == 2:
         return joined_units(node)
-    if parts[:1] and parts[0].kind == "rel" and parts[0].value == ("!=",):  # x ≠ 1, 2
+    if parts and parts[0].kind == "rel" and parts[0].value == ("!=",):
         name = parts[0].args[0]
-        excluded = (p if p.kind == "rel" else Node("rel", (name, p), ("!=",)) for p in parts)
-        return Node("list", tuple(excluded), "and")
+        unequal = (p if p.kind == "rel" else Node("rel", (name, p), ("!=",)) for p in parts)
+        return Node("list", tuple(unequal), "and")
     return node
 
 
 def _is_domain(node: Node) -> bool:
-    """Return whether it only says what a parameter may be: k ∈ Z."""
+    """Return whether a node only says what a parameter may be: k ∈ Z."""
     if node.kind != "rel" or node.value != ("in",) or node.args[0].kind != "sym":
         return False
     return node.args[1].kind == "setname" and node.args[1].value[0] in "ZN"
 
 
 def _whole_numbers(node: Node) -> Node:
-    """Return {x ∈ Z | -1 ≤ x < 3} with all its members."""
+    """Write out {x ∈ Z | -1 ≤ x < 3} with all its members."""
     over, condition = node.args
     if over.kind != "rel" or over.value != ("in",) or over.args[1] != Node("setname", (), "Z"):
         return node
     try:
-        pieces = read_set(condition).pieces
+        cuts = read_set(condition).cuts
     except NotASetError:
         return node
+    if not all(abs(value) < HIGHEST_MEMBER for value, _ in cuts):
+        return node
+    # the first whole number after each cut: ceil(5) after (5, 0), floor(5) + 1 after (5, 1)
+    firsts = [math.floor(value) + 1 if after else math.ceil(value) for value, after in cuts]
     members: list[Node] = []
-    for piece in pieces:
-        if not max(abs(piece.low), abs(piece.high)) < HIGHEST_MEMBER:
+    for start, stop in zip(firsts[::2], firsts[1::2], strict=True):
+        if stop - start > MOST_MEMBERS:
             return node
-        low, high = math.ceil(piece.low), math.floor(piece.high)
-        low += low == piece.low and not piece.low_closed
-        high -= high == piece.high and not piece.high_closed
-        if high - low > MOST_MEMBERS:
-            return node
-        members.extend(num(value) for value in range(low, high + 1))
+        members.extend(num(value) for value in range(start, stop))
     return Node("set", tuple(members)) if members else Node("empty")

@@ -1,4 +1,4 @@
-"""Keys of answers: two answers that share none are unequal, so that few must be compared."""
+"""Give answers keys: two answers that share none are unequal, so that few must be compared."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -17,49 +17,52 @@ from verifiers.values.effort import OutOfEffortError, limited
 from verifiers.values.numeric import Evaluator, Number, context
 from verifiers.values.same_value import NO_VALUE, is_arithmetic
 
-DIGITS = 30
-CELLS = 10**10  # in the logarithm: numbers that agree to ten digits share a cell
-NOTHING = 10.0**-15
-PLACE = Fraction(20_011, 30_013)  # where functions are looked at, whatever their variables' names
-EFFORT_S = 0.01
+LOOK_DIGITS = 30
+CELLS = 10**10  # in a unit of the logarithm: numbers that agree to ten digits share a cell
+NOTHING = 10.0**-15  # numbers closer to 0 share one cell
+PLACE = Fraction(20_011, 30_013)  # the value of every variable: no equation is likely to hold there
+EFFORT_S = 0.01  # processor time for the keys of one answer
 Key = tuple[object, ...]
-WORDS: Key = ("words",)  # of what is read, but only as words
-ODD: Key = ("odd",)  # of what has no key of its own; all such are compared with each other
+WORDS: Key = ("words",)  # for an answer that is read as words alone
+ODD: Key = ("odd",)  # for an answer without a key by its value: all of those are compared
 
 
 def keys(text: str) -> set[Key]:
     """Return the keys of an answer."""
     text = normalize(text)
-    own: set[Key] = {("words", plain_words(text).casefold())}
-    own |= {("choice", letter) for letter in choices(text, with_text=True)}
-    if labelled := label_and_text(text):
-        own |= keys(labelled[1])
+    own_keys: set[Key] = {("words", plain_words(text).casefold())}
+    own_keys |= {("choice", letter) for letter in choices(text, with_text=True)}
+    label = label_and_text(text)
+    if label:
+        own_keys |= keys(label[1])
     try:
         node = parse(text)
         with limited(EFFORT_S):
-            by_value = _of(node) or {ODD}
-            return own if by_value == {WORDS} else own | by_value
+            by_value = _node_keys(node) or {ODD}
+            return own_keys if by_value == {WORDS} else own_keys | by_value
     except (ParseError, OutOfEffortError, RecursionError):
-        return own
+        return own_keys
 
 
 @lru_cache(maxsize=4096)
 def member_keys(node: Node) -> frozenset[Key]:
-    """Return the keys of a member of a list: by its value, or that of all that have no key."""
+    """Return the keys of a member of a list; `ODD` for one that has none by its value."""
     if node.kind == "num":
-        return frozenset(_cells(context(DIGITS).mpf(node.value.numerator) / node.value.denominator))
-    return frozenset(_of(node) or {ODD})
+        number = context(LOOK_DIGITS).mpf(node.value.numerator) / node.value.denominator
+        return frozenset(_cells(number))
+    return frozenset(_node_keys(node) or {ODD})
 
 
-def _of(node: Node) -> set[Key]:
-    """Return keys by the value, by the largest number in it, or by the points of an equation."""
+def _node_keys(node: Node) -> set[Key]:
+    """Return keys by the value, by the largest number in it, or by an equation at two points."""
     value = unname(node).value
-    equation = _of_relation(node) if node.kind == "rel" and len(node.args) == 2 else set()
+    equation = _equation_keys(node) if node.kind == "rel" and len(node.args) == 2 else set()
     if looks_like_range(node) or value.kind in ("tuple", "matrix") or collect(node):
-        return equation | _of_many(value)
+        return equation | _collection_keys(value)
     quantity = read_quantity(value)
     values = {value, quantity.value}
-    if (bare := without_letter_unit(value)) is not None:
+    bare = without_letter_unit(value)
+    if bare is not None:
         values.add(bare)
     if any(name not in UNITS for name, _ in quantity.unit) and not value.has("num"):
         return {WORDS}
@@ -75,58 +78,60 @@ def _of(node: Node) -> set[Key]:
     }
 
 
-def _of_relation(node: Node) -> set[Key]:
-    """Return what stays when both sides are multiplied or terms change sides."""
+def _equation_keys(node: Node) -> set[Key]:
+    """Return keys that stay when both sides are multiplied or terms change sides: the quotient of
+    left - right at two points."""
     difference = minus(*node.args)
     names = sorted(node.symbols())
     if not names or not is_arithmetic(difference):
         return set()
-    point, other = (
-        {name: PLACE * (at + shift) for at, name in enumerate(names, 1)} for shift in (1, 7)
-    )
-    try:
-        first, second = (Evaluator(DIGITS, at, real=False)(difference) for at in (point, other))
-    except NO_VALUE:
-        return set()
-    return {("ratio", *key) for key in _cells(first / (second or 1))}
+    differences = []
+    for shift in (1, 7):
+        point = {name: PLACE * (at + shift) for at, name in enumerate(names, 1)}
+        try:
+            differences.append(Evaluator(LOOK_DIGITS, point, real=False)(difference))
+        except NO_VALUE:
+            return set()
+    return {("ratio", *key) for key in _cells(differences[0] / (differences[1] or 1))}
 
 
-def _of_many(node: Node) -> set[Key]:
+def _collection_keys(node: Node) -> set[Key]:
     """Return keys of a list, a tuple or a set of reals by its largest and its smallest number."""
     try:
-        if not (pieces := read_set(node).pieces) and node.kind == "tuple":
-            raise NotASetError  # (60, 3) is a point, as no interval goes downwards
-        numbers = [end for piece in pieces for end in (piece.low, piece.high)]
+        cuts = read_set(node).cuts
+        if not cuts and node.kind == "tuple":
+            raise NotASetError("(60, 3) is a point, as no interval goes downwards")
+        numbers = [value for value, _ in cuts]
     except (NotASetError, *NO_VALUE):
         members = collect(node)
         parts = [member.value for member in members] if members else list(node.args)
         if any(part.kind in ("tuple", "matrix", "list") for part in parts):
             parts = [inner for part in parts for inner in (part.args or (part,))]
-        found = [next(_numbers(read_quantity(unname(part).value).value), None) for part in parts]
-        if None in found:
+        numbers = [next(_numbers(read_quantity(unname(part).value).value), None) for part in parts]
+        if None in numbers:
             return {ODD}
-        numbers = [number for number in found if number is not None]
     sizes = [abs(number) for number in numbers if abs(number) < float("inf")] or [0]
     largest, smallest = _cells(max(sizes)), _cells(min(sizes))
     return largest & smallest | {("many", *a, *b) for a in largest for b in smallest}
 
 
 def _numbers(node: Node) -> Iterator[Number]:
-    """Yield what an expression comes to at one place, with either meaning of log; nothing where it
+    """Yield the value of an expression at one place, with either meaning of log; nothing where it
     has no value."""
     if not is_arithmetic(node):
         return
     point = dict.fromkeys(node.symbols(), PLACE)
-    bare_log = any(part.value == "log" for part in node.walk())
-    for decimal_log in (False, True)[: 1 + bare_log]:
-        try:
-            yield Evaluator(DIGITS, point, real=False, decimal_log=decimal_log)(node)
-        except NO_VALUE:
-            return
+    has_log = any(part.value == "log" for part in node.walk())
+    try:
+        yield Evaluator(LOOK_DIGITS, point, real=False)(node)
+        if has_log:
+            yield Evaluator(LOOK_DIGITS, point, real=False, decimal_log=True)(node)
+    except NO_VALUE:
+        return
 
 
 def _cells(number: Number) -> set[Key]:
-    """Return two neighboring cells, of which close numbers share one."""
+    """Return two neighboring cells of a number; close numbers share at least one."""
     size = abs(number)
     if size < NOTHING:
         return {("zero",)}

@@ -1,4 +1,4 @@
-"""What an equation such as `x = 5` or `f(x) = 2x` names, and the members of a list."""
+"""Take the name off an equation such as `x = 5` or `f(x) = 2x`, and collect a list's members."""
 
 import re
 from dataclasses import dataclass
@@ -9,23 +9,23 @@ from verifiers.grammar.vocabulary import words
 from verifiers.values.canonical import canonical
 from verifiers.values.same_value import rational, same_value
 
-MAX_ITEMS = 1_500
-OPERATORS = ("\\nabla", "\\complement")
+MAX_ITEMS = 1_500  # of a list; the lexer reads 3,000 tokens
+NAME_OPERATORS = ("\\nabla", "\\complement")
 INDEXED = re.compile(r"[A-Za-z]_([a-z])")
 ANGLE_FUNCTIONS = words("sin cos tan cot sec csc")
-DENIALS = words("except not")  # a text with one of them before "=" says what a value is not
+DENIALS = words("except not")  # a text with one of them says what a value is not
 
 
 @dataclass(frozen=True)
 class Named:
-    """A value and the name it was given, if any."""
+    """Holds a value, and its name if it has one."""
 
     label: Node | None
     value: Node
 
 
 def is_name(node: Node) -> bool:
-    """Return whether the left side of an equation only gives a name to the right side."""
+    """Return whether one side of an equation only names the other side."""
     kind, args = node.kind, node.args
     if kind == "text":
         return DENIALS.isdisjoint(node.value.lower().split())
@@ -43,14 +43,15 @@ def is_name(node: Node) -> bool:
         return all(arg.kind == "mul" and len(arg.args) == 2 and _is_segment(arg) for arg in args)
     if kind != "mul":
         return False
-    operator = str(args[0].value).partition("_")[0] in OPERATORS and len(args) == 2
-    inverse = args[0].kind == "pow" and args[0].args[1] == neg(num(1)) and is_name(args[0].args[0])
-    applied = node.value == "applied" or args[0].kind == "text" or (inverse and len(args) == 2)
-    return applied or operator or _is_segment(node)
+    if node.value == "applied" or args[0].kind == "text" or _is_segment(node):
+        return True
+    is_operator = str(args[0].value).partition("_")[0] in NAME_OPERATORS
+    is_inverse = args[0].kind == "pow" and args[0].args[1] == neg(num(1))  # f^{-1} x
+    return len(args) == 2 and (is_operator or (is_inverse and is_name(args[0].args[0])))
 
 
 def _is_segment(node: Node) -> bool:
-    """Return whether it is AB, points by their capital letters, or the complex number z."""
+    """Return whether a node is AB, points by their capital letters, or the complex number z."""
     parts = node.args if node.kind == "mul" else (node,)
     return all(
         part.kind == "sym" and (part.value[0].isupper() or part.value == "z") for part in parts
@@ -58,7 +59,7 @@ def _is_segment(node: Node) -> bool:
 
 
 def unname(node: Node) -> Named:
-    """Take `name =` off; a chain such as `x = 6/2 = 3` is its last part if its parts agree."""
+    """Take `name =` off an answer; a chain `x = 6/2 = 3` is its last part if its parts agree."""
     if node.kind == "mul" and node.value == "applied" and node.args[1].kind == "tuple":
         return Named(node.args[0], node.args[1])
     if node.kind == "ratio" and len(node.args) == 2 and node.args[0].kind == "text":
@@ -75,36 +76,36 @@ def unname(node: Node) -> Named:
 
 
 def _unchained(node: Node) -> Named:
-    """Return the name and the value of an equation or a chain of equal sides."""
-    sides = node.args
+    """Return the name and the value of an equation or a chain of equal sides; the equation itself
+    as the value where it is not solved."""
+    sides, unsolved = node.args, Named(None, node)
     if len(sides) > 2 and _is_another_name(sides[-1], sides[:-1]):
         sides = sides[:-1]  # f(x) = x^2 = y
     if len(sides) == 2 and is_name(sides[1]) and not sides[0].symbols():
         sides = sides[::-1]  # 9/4 = k
-    first, last = sides[0], sides[-1]
+    first, middle, last = sides[0], sides[1:-1], sides[-1]
     if last.kind in ("matrix", "tuple", "set") and first.symbols() and not last.symbols():
         return Named(first, last)  # A^2 = AA = [[1, 2], [3, 4]]
-    middle, named = sides[1:-1], is_name(first)
-    if not named:
+    has_name = is_name(first)
+    if not has_name:
         if any(part.symbols() for part in (sides if len(sides) == 2 else sides[1:])):
-            return Named(None, node)
-        if first.symbols():  # a + b = 2 + 5 = 7 has been worked out
-            worked_out = all(_agree(part, last) for part in middle)
-            return Named(None, last if worked_out else node)
-        middle = sides[:-1]
+            return unsolved
+        if first.symbols():  # a + b = 2 + 5 = 7 is solved
+            return Named(None, last) if all(_agree(part, last) for part in middle) else unsolved
+        middle = sides[:-1]  # 2 + 5 = 7
     if last.kind == "sym" and any(map(is_name, middle)):
-        return Named(None, node)
+        return unsolved
     for part in middle:
-        apart = first.value == "P" or part.symbols().isdisjoint(first.symbols())
-        formula = bool(part.symbols()) and apart and not last.symbols()  # c = √(a^2 + b^2) = 13
-        if not (is_name(part) or formula or _agree(part, last)):
-            return Named(None, node)
+        is_apart = first.value == "P" or part.symbols().isdisjoint(first.symbols())
+        is_formula = bool(part.symbols()) and is_apart and not last.symbols()  # c = √(a^2+b^2) = 13
+        if not (is_name(part) or is_formula or _agree(part, last)):
+            return unsolved
     if first.kind == "sym" and first.value in last.symbols():
-        return Named(None, node)
-    restated = bool(last.symbols()) or rational(last) == 0  # sin x = 0, where x = 0 is asked for
-    if first.kind == "call" and first.value in ANGLE_FUNCTIONS and restated:
-        return Named(None, node)
-    return Named(first if named else None, last)
+        return unsolved
+    is_angle_equation = first.kind == "call" and first.value in ANGLE_FUNCTIONS
+    if is_angle_equation and (last.symbols() or rational(last) == 0):  # sin x = 0 asks for x
+        return unsolved
+    return Named(first if has_name else None, last)
 
 
 def _is_another_name(last: Node, sides: tuple[Node, ...]) -> bool:
@@ -124,14 +125,14 @@ def _agree(part: Node, last: Node) -> bool:
 
 def _without_approximations(node: Node) -> Node:
     """Read 1/3 ≈ 0.33 as 1/3; only a name may stand before ≈ alone."""
-    kept = node.value.index("~") + 1
-    if kept == 1 and is_name(node.args[0]):
-        return Node("rel", node.args[:2], ("=",))
-    return node.args[0] if kept == 1 else Node("rel", node.args[:kept], node.value[: kept - 1])
+    before = node.value.index("~") + 1  # sides that stand before the sign
+    if before > 1:
+        return Node("rel", node.args[:before], node.value[: before - 1])
+    return Node("rel", node.args[:2], ("=",)) if is_name(node.args[0]) else node.args[0]
 
 
 def labels_agree(gold: Named, answer: Named) -> bool:
-    """Return whether two names may stand for one thing; a missing name agrees with any."""
+    """Return whether two names may stand for the same thing; a missing name agrees with any."""
     left, right = gold.label, answer.label
     if left is None or right is None or canonical(left) == canonical(right):
         return True
@@ -139,15 +140,15 @@ def labels_agree(gold: Named, answer: Named) -> bool:
         return True
     if _index(gold) and _index(answer) and left.value[0] == right.value[0]:
         return True  # a_n = 2n and a_k = 2k
-    applied = [_function_name(label) for label in (left, right)]
-    if all(applied):
-        return applied[0] == applied[1] and all(_argument(label) for label in (left, right))
-    if not any(applied):
+    functions = [_function_name(label) for label in (left, right)]
+    if all(functions):
+        return functions[0] == functions[1] and all(_argument(label) for label in (left, right))
+    if not any(functions):
         return False
-    plain, function = (right, left) if applied[0] else (left, right)
-    if plain.value in applied and _argument(function):
+    plain, applied = (right, left) if functions[0] else (left, right)
+    if plain.value in functions and _argument(applied):
         return True  # f = 0 and f(x) = 0
-    return "conj" not in applied and plain.kind == "sym" and plain.value in ("y", "z")
+    return "conj" not in functions and plain.kind == "sym" and plain.value in ("y", "z")
 
 
 def _index(member: Named) -> str | None:
@@ -172,18 +173,16 @@ def _argument(label: Node | None) -> str | None:
 
 
 def renamed_argument(gold: Named, answer: Named) -> Node:
-    """Return the answer's value with its function's own argument called as in the gold: f(m),
-    f(n)."""
-    wanted = _argument(gold.label) or _index(gold)
-    present = _argument(answer.label) or _index(answer)
-    if wanted and present and wanted != present and wanted not in answer.value.symbols():
-        return replace_symbol(answer.value, present, sym(wanted))
+    """Return the answer's value with the argument of f(m) renamed to that of the gold's f(n)."""
+    new = _argument(gold.label) or _index(gold)
+    old = _argument(answer.label) or _index(answer)
+    if new and old and new != old and new not in answer.value.symbols():
+        return replace_symbol(answer.value, old, sym(new))
     return answer.value
 
 
 def as_equation(member: Named) -> Node | None:
-    """Return the member of a list as the equation it was written as, if it says more than a
-    value."""
+    """Return the equation that a member of a list was written as; None for a mere value."""
     label, value = member.label, member.value
     if label is None:
         return value if value.kind == "rel" and value.value == ("=",) else None
@@ -192,7 +191,7 @@ def as_equation(member: Named) -> Node | None:
 
 
 def with_sign(node: Node, plus: bool) -> Node:
-    """Return the expression with every ± read as + or every one as -."""
+    """Return an expression with its upper signs (± read as +) or its lower ones (± read as -)."""
     args = tuple(with_sign(arg, plus) for arg in node.args)
     if node.kind != "pm":
         return node.with_args(args)
@@ -203,13 +202,15 @@ def with_sign(node: Node, plus: bool) -> Node:
 def collect(node: Node) -> list[Named] | None:
     """Return the members of a list, a finite set, a union of sets or a ±; None for a single
     answer."""
+    if node.kind == "rel":
+        inner = unname(node)
+        if inner.label is not None:
+            members = collect(inner.value)
+            return members and [Named(inner.label, member.value) for member in members]
     if node.kind in ("list", "set"):
         parts = node.args
     elif node.kind == "union" and all(arg.kind in ("set", "empty") for arg in node.args):
         parts = tuple(member for arg in node.args for member in arg.args)
-    elif node.kind == "rel" and (inner := unname(node)).label is not None:
-        members = collect(inner.value)
-        return members and [Named(inner.label, member.value) for member in members]
     elif node.kind != "big" and node.has("pm"):
         return [Named(None, with_sign(node, plus)) for plus in (True, False)]
     else:

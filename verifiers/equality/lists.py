@@ -1,4 +1,4 @@
-"""Lists whose members have names: x = 1, y = 2 as the tuple (1, 2)."""
+"""Read lists whose members have names: x = 1, y = 2 as the tuple (1, 2)."""
 
 from verifiers.equality.labels import Named
 from verifiers.grammar.tree import Node
@@ -22,21 +22,22 @@ def are_components(members: list[Named]) -> bool:
 
 
 def by_name(members: list[Named], order: Node | None = None) -> tuple[Node, ...]:
-    """Return the values in the order of a label such as (n, k), else of their names."""
-    named = {canonical(member.label): member.value for member in members if member.label}
+    """Return the values in the order of a label such as (n, k), else in that of their names."""
+    value_of = {canonical(member.label): member.value for member in members if member.label}
     if order is not None and order.kind == "tuple":
-        wanted = [canonical(name) for name in order.args]
-        if sorted(wanted) == sorted(named):
-            return tuple(named[name] for name in wanted)
+        names = [canonical(name) for name in order.args]
+        if sorted(names) == sorted(value_of):
+            return tuple(value_of[name] for name in names)
     if all(member.label and member.label.kind == "sym" for member in members):
         members = sorted(members, key=lambda m: m.label.value if m.label else "")
     return tuple(member.value for member in members)
 
 
 def as_tuples(members: list[Named], others: list[Named]) -> list[Named]:
-    """Return x = 1, y = 2 or x = 2, y = 1 as two tuples, where the other side lists tuples."""
-    tuples = [[side.value.kind == "tuple" for side in both] for both in (members, others)]
-    if not others or any(tuples[0]) or not all(tuples[1]):
+    """Return "x = 1, y = 2 or x = 2, y = 1" as two tuples, where the other side lists tuples."""
+    if any(member.value.kind == "tuple" for member in members):
+        return members
+    if not others or any(other.value.kind != "tuple" for other in others):
         return members
     size = len(others[0].value.args)
     labels = [member.label for member in members]

@@ -1,10 +1,10 @@
-"""Matrix arithmetic that answers leave open, such as a scalar before a matrix."""
+"""Compute the matrix arithmetic that answers leave open, such as a scalar before a matrix."""
 
 from collections.abc import Callable
 
 from verifiers.grammar.tree import Node, neg, sym
 
-MAX_CELLS = 400
+MAX_CELLS = 400  # as 20 x 20
 
 
 def as_matrix(node: Node) -> Node | None:
@@ -14,24 +14,27 @@ def as_matrix(node: Node) -> Node | None:
         return node if len(args) <= MAX_CELLS else None
     if kind == "tuple":
         return _of_rows(node)
-    if kind in ("neg", "div", "pow") and (inner := as_matrix(args[0])):
-        rows, columns = inner.value
-        if kind == "neg":
-            return _map(inner, neg)
-        if kind == "div":
-            return _map(inner, lambda cell: Node("div", (cell, args[1])))
-        if args[1] == sym("T"):
-            turned = tuple(cell for at in range(columns) for cell in inner.args[at::columns])
-            return Node("matrix", turned, (columns, rows))
-    if kind not in ("mul", "add"):
+    if kind not in ("neg", "div", "pow", "mul", "add"):
         return None
-    matrices = [matrix for arg in args if (matrix := as_matrix(arg))]
+    parts = [as_matrix(arg) for arg in args]
+    matrices = [matrix for matrix in parts if matrix]
     if kind == "mul" and len(matrices) == 1:
-        factors = tuple(arg for arg in args if not as_matrix(arg))
+        factors = tuple(arg for arg, part in zip(args, parts, strict=True) if not part)
         return _map(matrices[0], lambda cell: Node("mul", (*factors, cell)))
     if kind == "add" and len(matrices) == len(args) and len({m.value for m in matrices}) == 1:
         cells = zip(*(matrix.args for matrix in matrices), strict=True)
         return matrices[0].with_args(tuple(Node("add", terms) for terms in cells))
+    first = parts[0]
+    if first is None:
+        return None
+    if kind == "neg":
+        return _map(first, neg)
+    if kind == "div":
+        return _map(first, lambda cell: Node("div", (cell, args[1])))
+    if kind == "pow" and args[1] == sym("T"):
+        rows, columns = first.value
+        transpose = tuple(cell for at in range(columns) for cell in first.args[at::columns])
+        return Node("matrix", transpose, (columns, rows))
     return None
 
 

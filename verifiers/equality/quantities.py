@@ -1,4 +1,4 @@
-"""Numbers with what is written around them: units, per cent, degrees, bases, ratios, clocks."""
+"""Compare numbers with units, per cent, degrees and bases, and ratios and times of day."""
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -13,7 +13,7 @@ HIGHEST_POWER = 3  # of a letter that is a unit
 
 @dataclass(frozen=True)
 class Quantity:
-    """A value and its mark: "pct", "deg", "rad", "unit", or nothing."""
+    """Holds a value and its mark: "pct", "deg", "rad", "unit", or nothing."""
 
     value: Node
     mark: str = ""
@@ -32,8 +32,8 @@ def read_quantity(node: Node) -> Quantity:
         return _compound(node)
     if kind == "mod":
         residue, modulus = read_quantity(args[0]).value, args[1]
-        undone = residue.kind == modulus.kind == "num" and abs(residue.value) >= modulus.value
-        return Quantity(node if undone else residue)  # 100 mod 7 is left to compute
+        is_undone = residue.kind == modulus.kind == "num" and abs(residue.value) >= modulus.value
+        return Quantity(node if is_undone else residue)  # 100 mod 7 is still to compute
     if kind == "unit":
         inner = read_quantity(args[0])
         if node.value == (("radian", 1),):
@@ -55,7 +55,7 @@ def read_quantity(node: Node) -> Quantity:
 
 
 def _compound(node: Node) -> Quantity:
-    """Read 5 ft 6 in, 1 hour 30 minutes: all in the first unit."""
+    """Read 5 ft 6 in and 1 hour 30 minutes as a number of the first unit."""
     first, rest = (read_quantity(arg) for arg in node.args)
     factor = conversion(dict(rest.unit), dict(first.unit))
     if factor is None:
@@ -66,17 +66,16 @@ def _compound(node: Node) -> Quantity:
 def joined_units(node: Node) -> Node:
     """Read 2 hours and 15 minutes as one quantity; 2 boys and 3 girls stay two."""
     first, second = node.args
-    if first.kind == second.kind == "unit" and all(
-        name in UNITS for name, _ in first.value + second.value
-    ):
-        factor = conversion(dict(first.value), dict(second.value))
-        if factor is not None and factor > 1:
-            return Node("compound", node.args)
-    return node
+    if not first.kind == second.kind == "unit":
+        return node
+    if any(name not in UNITS for name, _ in first.value + second.value):
+        return node
+    factor = conversion(dict(first.value), dict(second.value))
+    return Node("compound", node.args) if factor is not None and factor > 1 else node
 
 
 def same_quantity(gold: Node, answer: Node) -> tuple[bool, str]:
-    """Compare two scalars with their units; the reason says which rule decided."""
+    """Return whether two scalars with their units are equal, and the rule that decided it."""
     kinds = {gold.kind, answer.kind}
     if "base" in kinds:
         return _same_base(gold, answer), "base"
@@ -111,14 +110,14 @@ def _scaled(node: Node, factor: Fraction) -> Node:
 
 
 def _per_cent(left: Quantity, right: Quantity) -> tuple[bool, str]:
-    """Ignore a mark on one side, or take it at its worth: 20 = 20% = 1/5; a plain gold between 0
+    """Ignore a per cent sign on one side, or divide by 100: 20 = 20% = 1/5. A plain gold between 0
     and 1 is a proportion: 0.35 is 35 %, and not 0.35 %."""
-    proportion = not left.mark and left.value.kind == "num" and 0 < left.value.value < 1
-    if not proportion and same_value(left.value, right.value):
+    is_proportion = not left.mark and left.value.kind == "num" and 0 < left.value.value < 1
+    if not is_proportion and same_value(left.value, right.value):
         return True, "per cent"
     marked, plain = (left, right) if left.mark else (right, left)
-    worth = not plain.mark and same_value(_scaled(marked.value, Fraction(1, 100)), plain.value)
-    return worth, "a proportion" if proportion else "per cent"
+    equal = not plain.mark and same_value(_scaled(marked.value, Fraction(1, 100)), plain.value)
+    return equal, "a proportion" if is_proportion else "per cent"
 
 
 def _angles(left: Quantity, right: Quantity) -> bool:
@@ -133,12 +132,12 @@ def _angles(left: Quantity, right: Quantity) -> bool:
 def _with_units(left: Quantity, right: Quantity) -> tuple[bool, str]:
     if dict(left.unit) == dict(right.unit):
         return same_value(left.value, right.value), "value in the same unit"
-    sizes = [{unit for unit in side.unit if unit[0] in UNITS} for side in (left, right)]
-    if any(len(size) < len(side.unit) for size, side in zip(sizes, (left, right), strict=True)):
-        if sizes[0] and sizes[1] and sizes[0] != sizes[1]:  # km of rope and m of rope
+    units, others = ({unit for unit in side.unit if unit[0] in UNITS} for side in (left, right))
+    if len(units) < len(left.unit) or len(others) < len(right.unit):  # a noun is among them
+        if units and others and units != others:  # km of rope and m of rope
             return False, "value in another unit"
-        counts = left.value.has("num")
-        return counts and same_value(left.value, right.value), "value, nouns ignored"
+        has_number = left.value.has("num")
+        return has_number and same_value(left.value, right.value), "value, nouns ignored"
     factor = conversion(dict(left.unit), dict(right.unit))
     if factor is None:
         return False, "contradicting units"
@@ -156,7 +155,7 @@ def _plain(left: Node, right: Node) -> bool:
 
 
 def _with_letter_unit(quantity: Quantity) -> Quantity:
-    """Read the m of 5m as a unit too beside an answer in known units, and those of 5 m/s."""
+    """Read the letters of 5m and 5 m/s as units, as is done beside an answer with units."""
     bare = without_letter_unit(quantity.value)
     if bare is None:
         return quantity
@@ -166,22 +165,20 @@ def _with_letter_unit(quantity: Quantity) -> Quantity:
 
 
 def without_letter_unit(node: Node) -> Node | None:
-    """Return the number of 5m, 2 m^2, 3 m/s: one times a letter that names a unit, or a quotient
-    of such."""
+    """Return the number of 5m, 2 m^2, 3 m/s: a number times a letter that names a unit, or times a
+    quotient of such letters; None for all else."""
     if node.kind != "mul" or node.args[0].symbols():
         return None
     numbers = [factor for factor in node.args if not factor.symbols()]
     powers = [_letter_power(factor) for factor in node.args[len(numbers) :]]
     if not all(powers) or not 0 < len(node.symbols()) == len(powers):
         return None
-    quotient = any(power is not None and power[1] < 0 for power in powers)
-    if len(powers) > 1 and not quotient:
-        return None
-    return product_of(numbers)
+    has_quotient = any(power is not None and power[1] < 0 for power in powers)
+    return product_of(numbers) if len(powers) == 1 or has_quotient else None
 
 
 def _letter_power(node: Node) -> tuple[str, int] | None:
-    """Return a letter that names a unit, with its exponent: m, s^2, s^{-1}."""
+    """Return a letter that names a unit, and its exponent: m, s^2, s^{-1}; None for all else."""
     exponent = 1
     while node.kind == "pow":
         power = rational(node.args[1])
@@ -194,15 +191,16 @@ def _letter_power(node: Node) -> tuple[str, int] | None:
 
 
 def _same_base(gold: Node, answer: Node) -> bool:
-    """Compare digits to their base; those to base ten, written or not, by their value."""
+    """Compare the digits and the base; numbers to base ten, written or not, by their value."""
     left, right = (side.value if side.kind == "base" else None for side in (gold, answer))
     if left or right:
         return left == right
-    return same_value(*(side.args[0] if side.kind == "base" else side for side in (gold, answer)))
+    left, right = (side.args[0] if side.kind == "base" else side for side in (gold, answer))
+    return same_value(left, right)
 
 
 def _minutes(node: Node) -> set[Fraction]:
-    """Return the minutes since midnight that a time may mean; without a half of the day, either."""
+    """Return the minutes since midnight that a time may mean: two without a half of the day."""
     parts = node.args if node.kind in ("clock", "ratio") else (node, num(0))
     if len(parts) != 2:
         return set()
@@ -210,8 +208,7 @@ def _minutes(node: Node) -> set[Fraction]:
     if hours is None or minutes is None or hours.denominator != 1:
         return set()
     if node.kind == "clock":
-        late = node.value == "pm"
-        return {hours % 12 * 60 + minutes + MINUTES_IN_HALF_DAY * late}
+        return {hours % 12 * 60 + minutes + (MINUTES_IN_HALF_DAY if node.value == "pm" else 0)}
     first = hours * 60 + minutes
     return {first, hours % 12 * 60 + minutes + MINUTES_IN_HALF_DAY} if hours < 13 else {first}
 
@@ -220,17 +217,15 @@ def _same_ratio(gold: Node, answer: Node) -> bool:
     left, right = _terms(gold), _terms(answer)
     if len(left) != len(right):
         return False
+    pairs = list(zip(left, right, strict=True))
     if (_is_time(gold) and _is_time(answer)) or any(rational(term) == 0 for term in left + right):
-        return all(same_value(a, b) for a, b in zip(left, right, strict=True))
-    pivots = left[0], right[0]
-    return all(
-        same_value(Node("mul", (a, pivots[1])), Node("mul", (b, pivots[0])))
-        for a, b in zip(left, right, strict=True)
-    )
+        return all(same_value(a, b) for a, b in pairs)
+    first, other = pairs[0]  # a : first = b : other, multiplied out
+    return all(same_value(Node("mul", (a, other)), Node("mul", (b, first))) for a, b in pairs)
 
 
 def _is_time(node: Node) -> bool:
-    """Return whether 4:30 is a time of day as much as a ratio: two of them are not cancelled."""
+    """Return whether a ratio may be a time of day: 4:30 is not 9:60, as times do not cancel."""
     if node.kind != "ratio" or len(node.args) != 2:
         return False
     hours, minutes = (rational(term) for term in node.args)

@@ -1,46 +1,38 @@
-"""Sets of real numbers: intervals, inequalities, unions, and what they have in common."""
+"""Read sets of real numbers, written as intervals, inequalities or unions, and compare them."""
 
 from dataclasses import dataclass
 
 from verifiers.grammar.tree import Node, minus, neg, num
 from verifiers.grammar.vocabulary import FLIPPED
 from verifiers.values.exact import NO_VALUE
-from verifiers.values.numeric import Evaluator, Number
+from verifiers.values.numeric import Evaluator, Number, context
 from verifiers.values.polynomials import coefficients, real_roots
 from verifiers.values.same_value import is_arithmetic
 
-DIGITS = 60
-TOLERANCE = 10.0**-40
+WORKING_DIGITS = 60
+KEPT_DIGITS = 40  # of an endpoint: what 60 digits give in two ways agrees to more than 40
 INFINITY = float("inf")
 ORDERS = ("<", "<=", ">", ">=")
-MAX_PIECES = 400
+MOST_INTERVALS = 400
 HALF_LINES = {"R^+": ">", "R^-": "<", "R_>0": ">", "R_<0": "<"}
 HALF_LINES |= {f"R_\\{sign}0": ">=" for sign in ("ge", "geq", "geqslant")}
 HALF_LINES |= {f"R_\\{sign}0": "<=" for sign in ("le", "leq", "leqslant")}
 
+Cuts = tuple[tuple[Number, int], ...]
+"""The places where a set begins and ends, in turn and in ascending order: (5, 0) is the place right
+before 5 and (5, 1) the place right after, so that (2, 5] is ((2, 1), (5, 1))."""
+EVERYTHING: Cuts = ((-INFINITY, 1), (INFINITY, 0))
+
 
 class NotASetError(ValueError):
-    """The node does not denote a set of real numbers that this module can represent."""
-
-
-@dataclass(frozen=True)
-class Piece:
-    """An interval; a single point is closed at both ends."""
-
-    low: Number
-    low_closed: bool
-    high: Number
-    high_closed: bool
-
-
-EVERYTHING = Piece(-INFINITY, False, INFINITY, False)
+    """Says that a node denotes no set of real numbers that this module can represent."""
 
 
 @dataclass(frozen=True)
 class RealSet:
-    """Disjoint pieces in order, and the variable they are about, if one is named."""
+    """Holds the cuts of a set, and the variable that it is about, if there is one."""
 
-    pieces: tuple[Piece, ...]
+    cuts: Cuts
     variable: str | None = None
 
 
@@ -67,33 +59,21 @@ def _is_infinite(node: Node) -> bool:
 
 def read_set(node: Node) -> RealSet:
     """Return the set that a node denotes. Raises NotASetError."""
-    readers = {"rel": _relation, "tuple": _interval, "list": _list, "diff": _difference,
-               "union": lambda node: _joined(*map(read_set, node.args)),
-               "inter": lambda node: _common(*map(read_set, node.args)), "builder": _builder,
-               "setname": _named, "set": _points, "empty": lambda node: RealSet(())}  # fmt: skip
-    reader = readers.get(node.kind)
+    reader = READERS.get(node.kind)
     if reader is None:
         raise NotASetError(node.kind)
     return reader(node)
 
 
 def same_set(left: RealSet, right: RealSet) -> bool:
+    """Return whether two sets are equal; the variables must agree where both are named."""
     if left.variable and right.variable and left.variable != right.variable:
         return False
-    return len(left.pieces) == len(right.pieces) and all(
-        a.low_closed == b.low_closed
-        and a.high_closed == b.high_closed
-        and _equal(a.low, b.low)
-        and _equal(a.high, b.high)
-        for a, b in zip(left.pieces, right.pieces, strict=True)
-    )
+    return left.cuts == right.cuts
 
 
-def _equal(left: Number, right: Number) -> bool:
-    if left == right:
-        return True
-    size = max(abs(left), abs(right))
-    return bool(abs(left - right) <= TOLERANCE * size) and size != INFINITY
+def _rounded(number: Number) -> Number:
+    return context(KEPT_DIGITS).mpf(number)
 
 
 def _endpoint(node: Node) -> Number:
@@ -102,124 +82,109 @@ def _endpoint(node: Node) -> Number:
     if node.symbols() or not is_arithmetic(node):
         raise NotASetError("endpoint is not a number")
     try:
-        return Evaluator(DIGITS, {}, real=True)(node)
+        return _rounded(Evaluator(WORKING_DIGITS, {}, real=True)(node))
     except NO_VALUE as error:
         raise NotASetError("endpoint has no value") from error
 
 
-def _piece(low: Number, low_closed: bool, high: Number, high_closed: bool) -> tuple[Piece, ...]:
-    if low > high or (_equal(low, high) and not (low_closed and high_closed)):
-        return ()
-    return (Piece(low, low_closed, high, high_closed),)
+def _interval(low: Number, low_closed: bool, high: Number, high_closed: bool) -> Cuts:
+    """Return an interval, or no cuts if it is empty. Infinity is never a member."""
+    start = (low, 0 if low_closed and low != -INFINITY else 1)
+    end = (high, 1 if high_closed and high != INFINITY else 0)
+    return (start, end) if start < end else ()
 
 
-def _interval(node: Node) -> RealSet:
-    if len(node.args) != 2:
+def _solutions(operator: str, bound: Number) -> Cuts:
+    """Return the numbers that are, say, "<" a bound."""
+    if operator in ("=", "!="):
+        point = _interval(bound, True, bound, True)
+        return point if operator == "=" else _complement(point)
+    if operator in ("<", "<="):
+        return _interval(-INFINITY, False, bound, operator == "<=")
+    return _interval(bound, operator == ">=", INFINITY, False)
+
+
+def _complement(cuts: Cuts) -> Cuts:
+    low, high = EVERYTHING
+    cuts = cuts[1:] if cuts[:1] == (low,) else (low, *cuts)
+    return cuts[:-1] if cuts[-1:] == (high,) else (*cuts, high)
+
+
+def _union(*sets: RealSet) -> RealSet:
+    """Return a union. Of all cuts in order, those stay before which no set is open, or after."""
+    cuts = sorted((cut, at % 2) for part in sets for at, cut in enumerate(part.cuts))
+    if len(cuts) > 2 * MOST_INTERVALS:
+        raise NotASetError("too many pieces")
+    outer = []
+    open_sets = 0
+    for cut, is_end in cuts:
+        if open_sets == is_end:
+            outer.append(cut)
+        open_sets += -1 if is_end else 1
+    variables = {part.variable for part in sets if part.variable}
+    if len(variables) > 1:
+        raise NotASetError("several variables")
+    return RealSet(tuple(outer), *variables)
+
+
+def _intersection(*sets: RealSet) -> RealSet:
+    outside = _union(*(RealSet(_complement(part.cuts), part.variable) for part in sets))
+    return RealSet(_complement(outside.cuts), outside.variable)
+
+
+def _read_interval(node: Node) -> RealSet:
+    if len(node.args) != 2 or node.value == "<>":
         raise NotASetError("not an interval")
-    brackets = node.value
-    if brackets == "<>":
-        raise NotASetError("a vector")
     low, high = (_endpoint(arg) for arg in node.args)
-    low_closed = brackets[0] == "[" and abs(low) != INFINITY
-    high_closed = brackets[1] == "]" and abs(high) != INFINITY
-    return RealSet(_piece(low, low_closed, high, high_closed))
+    return RealSet(_interval(low, node.value[0] == "[", high, node.value[1] == "]"))
 
 
-def _named(node: Node) -> RealSet:
+def _read_name(node: Node) -> RealSet:
     if node.value == "R":
-        return RealSet((EVERYTHING,))
+        return RealSet(EVERYTHING)
     operator = HALF_LINES.get(node.value.replace(" ", ""))
     if operator is None:
         raise NotASetError("not the reals")
-    return RealSet(_ray(_endpoint(num(0)), operator))
+    return RealSet(_solutions(operator, _endpoint(num(0))))
 
 
-def _points(node: Node) -> RealSet:
-    values = [_endpoint(arg) for arg in node.args]
-    return _joined(RealSet(()), *(RealSet(_piece(value, True, value, True)) for value in values))
+def _read_members(node: Node) -> RealSet:
+    return _union(*(RealSet(_solutions("=", _endpoint(arg))) for arg in node.args))
 
 
-def _builder(node: Node) -> RealSet:
+def _read_builder(node: Node) -> RealSet:
     over, condition = node.args
     if over.kind == "rel" and over.args[-1] != Node("setname", (), "R"):
         raise NotASetError("not over the reals")
-    return RealSet(read_set(condition).pieces)
+    return RealSet(read_set(condition).cuts)
 
 
-def _list(node: Node) -> RealSet:
+def _read_list(node: Node) -> RealSet:
+    """Read conditions with "and" or "or"; with commas all hold, unless they contradict."""
     sets = [read_set(arg) for arg in node.args]
     if node.value != "or" and all(arg.kind == "rel" for arg in node.args):
-        common = _common(*sets)
-        if common.pieces or node.value == "and":
+        common = _intersection(*sets)
+        if common.cuts or node.value == "and":
             return common
-    return _joined(*sets)
+    return _union(*sets)
 
 
-def _difference(node: Node) -> RealSet:
-    keep, drop = (read_set(arg) for arg in node.args)
-    return _common(keep, RealSet(_complement(drop.pieces)))
+def _read_difference(node: Node) -> RealSet:
+    whole, without = (read_set(arg) for arg in node.args)
+    return _intersection(whole, RealSet(_complement(without.cuts)))
 
 
-def _variable(sets: tuple[RealSet, ...]) -> str | None:
-    names = {part.variable for part in sets if part.variable}
-    if len(names) > 1:
-        raise NotASetError("several variables")
-    return names.pop() if names else None
-
-
-def _joined(*sets: RealSet) -> RealSet:
-    pieces = sorted(
-        (piece for part in sets for piece in part.pieces),
-        key=lambda piece: (piece.low, not piece.low_closed),
-    )
-    if len(pieces) > MAX_PIECES:
-        raise NotASetError("too many pieces")
-    merged: list[Piece] = []
-    for piece in pieces:
-        last = merged[-1] if merged else None
-        if last and (
-            piece.low < last.high
-            or (_equal(piece.low, last.high) and (piece.low_closed or last.high_closed))
-        ):
-            if piece.high > last.high or (_equal(piece.high, last.high) and piece.high_closed):
-                merged[-1] = Piece(last.low, last.low_closed, piece.high, piece.high_closed)
-        else:
-            merged.append(piece)
-    return RealSet(tuple(merged), _variable(sets))
-
-
-def _complement(pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
-    low, low_closed = -INFINITY, False
-    result: list[Piece] = []
-    for piece in pieces:
-        if piece.low > -INFINITY:
-            result.extend(_piece(low, low_closed, piece.low, not piece.low_closed))
-        low, low_closed = piece.high, not piece.high_closed
-    if low < INFINITY:
-        result.extend(_piece(low, low_closed, INFINITY, False))
-    return tuple(result)
-
-
-def _common(*sets: RealSet) -> RealSet:
-    outside = [RealSet(_complement(part.pieces)) for part in sets]
-    return RealSet(_complement(_joined(*outside).pieces), _variable(sets))
-
-
-def _relation(node: Node) -> RealSet:
-    operators = node.value
-    if operators == ("in",):
+def _read_relation(node: Node) -> RealSet:
+    if node.value == ("in",):
         name = node.args[0]
         variable = name.value if name.kind == "sym" else None
-        return RealSet(read_set(node.args[1]).pieces, variable)
-    parts = [
-        _comparison(left, operator, right)
-        for left, operator, right in zip(node.args, operators, node.args[1:], strict=False)
-    ]
-    return _common(*parts)
+        return RealSet(read_set(node.args[1]).cuts, variable)
+    sides = zip(node.args, node.value, node.args[1:], strict=False)
+    return _intersection(*(_comparison(*side) for side in sides))
 
 
 def _comparison(left: Node, operator: str, right: Node) -> RealSet:
-    """Return one comparison of polynomials in one variable, or of |linear| with a number."""
+    """Return where two polynomials in one variable, or |linear| and a number, compare as said."""
     if operator not in FLIPPED:
         raise NotASetError("not an order")
     if right.kind == "call" and right.value == "abs":
@@ -231,47 +196,46 @@ def _comparison(left: Node, operator: str, right: Node) -> RealSet:
         raise NotASetError("not about one variable")
     name = names.pop()
     if left.kind == "sym" and not right.symbols():
-        bound = _endpoint(right)
-    elif right.kind == "sym" and not left.symbols():
-        bound, operator = _endpoint(left), FLIPPED[operator]
-    else:
-        return RealSet(_polynomial(left, operator, right, name), name)
-    return RealSet(_ray(bound, operator), name)
+        return RealSet(_solutions(operator, _endpoint(right)), name)
+    if right.kind == "sym" and not left.symbols():
+        return RealSet(_solutions(FLIPPED[operator], _endpoint(left)), name)
+    return RealSet(_polynomial(minus(left, right), operator, name), name)
 
 
-def _polynomial(left: Node, operator: str, right: Node, name: str) -> tuple[Piece, ...]:
-    """Return where left - right, of at most the second degree, has the sign that is asked for."""
-    polynomial = coefficients(minus(left, right), name)
+def _polynomial(node: Node, operator: str, name: str) -> Cuts:
+    """Return where a polynomial of the first or second degree is, say, "<" 0."""
+    polynomial = coefficients(node, name)
     if polynomial is None or polynomial[:2] == (0, 0):
         raise NotASetError("not a polynomial of low degree")
     a, b, _ = polynomial
-    roots = real_roots(*polynomial, DIGITS)
-    operator = FLIPPED[operator] if (a or b) < 0 else operator
+    roots = [_rounded(root) for root in real_roots(*polynomial, WORKING_DIGITS)]
+    if (a or b) < 0:
+        operator = FLIPPED[operator]
     if not a:
-        return _ray(roots[0], operator)
-    points = tuple(Piece(root, True, root, True) for root in roots)
+        return _solutions(operator, roots[0])
     if operator in ("=", "!="):
+        points = tuple(cut for root in roots for cut in _solutions("=", root))
         return points if operator == "=" else _complement(points)
-    between: tuple[Piece, ...] = ()
-    if roots:
-        closed = operator in ("<=", ">")
-        between = _piece(roots[0], closed, roots[-1], closed)
+    closed = operator in ("<=", ">")
+    between = _interval(roots[0], closed, roots[-1], closed) if roots else ()
     return between if operator in ("<", "<=") else _complement(between)
 
 
-def _ray(bound: Number, operator: str) -> tuple[Piece, ...]:
-    point = (Piece(bound, True, bound, True),)
-    if operator in ("=", "!="):
-        return point if operator == "=" else _complement(point)
-    if operator in ("<", "<="):
-        return _piece(-INFINITY, False, bound, operator == "<=")
-    return _piece(bound, operator == ">=", INFINITY, False)
-
-
 def _absolute(inside: Node, operator: str, bound: Node) -> RealSet:
+    """Return where |inside| is, say, "<" a bound that is not negative."""
     if _endpoint(bound) < 0:
         raise NotASetError("bound of an absolute value")
     upper = _comparison(inside, operator, bound)
     lower = _comparison(inside, FLIPPED[operator], neg(bound))
-    inner = operator in ("<", "<=")
-    return _common(lower, upper) if inner or operator == "!=" else _joined(lower, upper)
+    if operator in ("<", "<=", "!="):
+        return _intersection(lower, upper)
+    return _union(lower, upper)
+
+
+READERS = {
+    "rel": _read_relation, "tuple": _read_interval, "list": _read_list, "setname": _read_name,
+    "set": _read_members, "builder": _read_builder, "diff": _read_difference,
+    "union": lambda node: _union(*map(read_set, node.args)),
+    "inter": lambda node: _intersection(*map(read_set, node.args)),
+    "empty": lambda node: RealSet(()),
+}  # fmt: skip

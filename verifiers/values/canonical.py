@@ -1,4 +1,4 @@
-"""One key for answers that differ only in the order and nesting of their parts."""
+"""Give one key to answers that differ only in the order and nesting of their parts."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -9,8 +9,8 @@ COMMUTATIVE = {"add", "mul", "set", "union", "inter"}
 
 
 def canonical(node: Node) -> tuple:
-    """Return a key under which answers that differ only in order and nesting of sums, products and
-    sets are the same."""
+    """Return a key that is the same for a + (b + c) and c + b + a: sums, products, unions,
+    intersections and sets in any order and nesting."""
     kind, args = node.kind, node.args
     if kind == "neg":
         kind, args = "mul", (num(-1), *args)
@@ -20,7 +20,7 @@ def canonical(node: Node) -> tuple:
     if kind in COMMUTATIVE:
         keys.sort(key=repr)
     value = node.value
-    if isinstance(value, Fraction):  # Python limits the digits of decimal numbers
+    if isinstance(value, Fraction):  # in hexadecimal, as Python refuses decimals of 4,300 digits
         value = f"{value.numerator:x}/{value.denominator:x}"
     return (kind, str(value), *keys)
 

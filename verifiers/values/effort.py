@@ -1,4 +1,4 @@
-"""A budget of processor time for work that is done in the caller's own process."""
+"""Limit the processor time of work that is done in the caller's own process."""
 
 import threading
 import time
@@ -9,12 +9,12 @@ _local = threading.local()
 
 
 class OutOfEffortError(Exception):
-    """The budget is spent; a worker process should go on instead."""
+    """Says that the budget is spent, so that a worker process should do the work instead."""
 
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Give this thread a budget; `check` raises once it is spent."""
+    """Give this thread a budget of processor time, after which `check` raises."""
     _local.deadline = time.thread_time() + seconds
     try:
         yield

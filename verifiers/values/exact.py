@@ -1,4 +1,4 @@
-"""Exact evaluation: integers and fractions, with the cost estimated before it is paid."""
+"""Evaluate expressions exactly, as fractions, and estimate each cost before it is paid."""
 
 import math
 from collections.abc import Mapping
@@ -7,18 +7,19 @@ from fractions import Fraction
 from verifiers.grammar.tree import Node, TooLargeError
 from verifiers.values.effort import check
 
-MAX_BITS = 60_000
-MAX_FACTORIAL = 3_000
-MAX_BINOMIAL = 10_000
+MAX_BITS = 60_000  # of a numerator or denominator: one product of two takes about 1 ms
+MAX_FACTORIAL = 3_000  # its factorial has 30,000 bits
+MAX_BINOMIAL = 10_000  # its largest binomial has 10,000 bits
 MAX_ROOT = 12
+MAX_ROOT_BITS = 1_000  # a float, which guesses the root, holds up to 1,024
 
 
 class InexactError(ArithmeticError):
-    """The value is not rational, or not found to be."""
+    """Says that a value is not rational, or not seen to be."""
 
 
 class UndefinedError(ArithmeticError):
-    """The expression has no value, as in 1/0."""
+    """Says that an expression has no value, as 1/0."""
 
 
 NO_VALUE = (InexactError, UndefinedError, TooLargeError)
@@ -90,8 +91,8 @@ def power(base: Fraction, exponent: Fraction) -> Fraction:
 
 
 def root(value: Fraction, index: int) -> Fraction:
-    """Return the root of a perfect power; roots of negative numbers are left to complex
-    arithmetic."""
+    """Return the root of a perfect power. Raises InexactError for all others, and for negative
+    numbers, whose roots are complex."""
     if value < 0 or index > MAX_ROOT:
         raise InexactError("root")
     return Fraction(_integer_root(value.numerator, index), _integer_root(value.denominator, index))
@@ -101,7 +102,7 @@ def _integer_root(value: int, index: int) -> int:
     if index == 2:
         guess = math.isqrt(value)
     else:
-        if value.bit_length() > 1000:
+        if value.bit_length() > MAX_ROOT_BITS:
             raise InexactError("root of a large number")
         guess = round(value ** (1 / index))
     if guess**index != value:

@@ -1,4 +1,4 @@
-"""Evaluation in high precision, with bounds on what is attempted."""
+"""Evaluate expressions in high precision, and refuse what would take too long."""
 
 import random
 import threading
@@ -14,19 +14,20 @@ from verifiers.grammar.vocabulary import words
 from verifiers.values.effort import check
 from verifiers.values.exact import InexactError, UndefinedError, exact
 
-MAX_EXPONENT_BITS = 2**20
+MAX_POWER_BITS = 2**20  # of the logarithm of a power; mpmath's time grows with it
+# Bits of an argument: the sine of 2^400 needs 400 more digits of pi, exp(2^20) has 2^20 bits.
 MAX_BITS_OF = dict.fromkeys(words("sin cos tan cot sec csc"), 400)
 MAX_BITS_OF |= dict.fromkeys(words("exp sinh cosh tanh coth"), 20)
 OF_CONTEXT = words("asin acos atan acot asec acsc asinh acosh atanh ln erf floor ceil conj re im")
-MAX_GAMMA = 10_000
-TINY = 1e-20
+MAX_GAMMA = 10_000  # its gamma function has 120,000 bits
+TINY = 1e-20  # 2^x for x nearer to 0 is 1 to more digits than anybody writes
 Number = Any  # mpmath's real and complex numbers have no types of their own
 
 _local = threading.local()
 
 
 def context(digits: int) -> MPContext:
-    """Return this thread's own mpmath context, since mpmath's precision is a global setting."""
+    """Return this thread's own mpmath context: the precision of a shared one would be global."""
     contexts = _local.__dict__.setdefault("contexts", {})
     if digits not in contexts:
         contexts[digits] = MPContext()
@@ -40,7 +41,11 @@ def _divided(context: MPContext, top: int, bottom: int) -> Number:
 
 
 class Evaluator:
-    """Evaluates trees at one point. `real`: refuse any value that is not real on the way."""
+    """Evaluates trees at one point.
+
+    `real`: refuse every value on the way that is not real. `decimal_log`: log has the base 10, not
+    e. `lossless`: refuse sums and functions that lose a part below the precision.
+    """
 
     def __init__(
         self,
@@ -109,7 +114,7 @@ class Evaluator:
         return value
 
     def _refuse_loss(self, node: Node, value: Number, args: list[Number]) -> None:
-        """Refuse 1 + 10^-600, tanh 1000, 2^(10^-600), which this precision cannot tell from 1."""
+        """Refuse values that this precision cannot tell from 1: 1 + 10^-600, tanh 1000."""
         if node.kind == "add":
             least = abs(value) * self.context.eps
             lost = any(arg and abs(arg) < least for arg in args)
@@ -144,9 +149,9 @@ class Evaluator:
                 raise UndefinedError("power of zero")
             return base
         check()
-        # mag is the cheap logarithm, at most 2 off
-        may_be_large = (abs(c.mag(base)) + 2) * abs(exponent) > MAX_EXPONENT_BITS
-        if may_be_large and abs(c.log(abs(base), 2) * exponent) > MAX_EXPONENT_BITS:
+        # mag is a cheap logarithm to the base 2, at most 2 off
+        may_be_large = (abs(c.mag(base)) + 2) * abs(exponent) > MAX_POWER_BITS
+        if may_be_large and abs(c.log(abs(base), 2) * exponent) > MAX_POWER_BITS:
             raise TooLargeError("power too large")
         if self.real and base < 0 and exponent != c.floor(exponent):
             raise InexactError("not real")
@@ -164,7 +169,7 @@ class Evaluator:
         return self.context.gamma(value)
 
     def _arbitrary(self, name: str, args: list[Number]) -> Number:
-        """Return an unknown function: some fixed value for each name and argument."""
+        """Return the value of an unknown function: a fixed number for each name and argument."""
         key = ",".join(self.context.nstr(arg, 15) for arg in args)
         return self.context.mpf(random.Random(f"{name}({key})").randint(100, 900)) / 211
 
@@ -193,8 +198,7 @@ class Evaluator:
         return plain()
 
     def _root(self, value: Number, index: Number) -> Number:
-        """Return a root; odd ones of negative numbers are real, as a reader of the radical sign
-        expects."""
+        """Return a root. An odd root of a negative number is real, as the radical sign means it."""
         c = self.context
         real = not isinstance(value, c.mpc)
         if real and value < 0 and not isinstance(index, c.mpc) and index % 2 == 1:

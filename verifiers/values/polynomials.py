@@ -1,4 +1,4 @@
-"""Polynomials of the first and second degree in one variable, found from their exact values."""
+"""Find the coefficients of polynomials of degree 1 and 2 from their values, and their roots."""
 
 from fractions import Fraction
 
@@ -6,11 +6,12 @@ from verifiers.grammar.tree import Node, call, num
 from verifiers.values.exact import NO_VALUE, exact
 from verifiers.values.numeric import Evaluator, Number
 
+# Values at 0, 1 and -1 give the coefficients; the others tell |x - 2| and the like from them.
 PLACES = tuple(Fraction(at, 2) for at in (0, 2, -2, 6, 8, 10, 22, 58, -29))
 
 
 def coefficients(node: Node, name: str) -> tuple[Fraction, Fraction, Fraction] | None:
-    """Return (a, b, c) where the expression is a·x² + b·x + c, else None."""
+    """Return (a, b, c) of an expression a·x² + b·x + c; None for any other expression."""
     try:
         values = [exact(node, {name: at}) for at in PLACES]
     except NO_VALUE:

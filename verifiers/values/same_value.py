@@ -1,4 +1,4 @@
-"""Whether two expressions have the same value: exactly, or at seeded random points."""
+"""Decide whether two expressions have the same value: exactly, or at seeded random points."""
 
 import random
 from collections.abc import Iterator
@@ -11,27 +11,29 @@ from verifiers.values.canonical import canonical
 from verifiers.values.exact import NO_VALUE, InexactError, UndefinedError, exact
 from verifiers.values.numeric import Evaluator, Number
 
-LOW, HIGH = 50, 250  # digits of the first look and of the confirmation
-LOW_AT_POINT, HIGH_AT_POINT = 30, 100
-CANCELS, FAR_DIGITS = 1_000, 30  # far points lose digits in differences: look with more
-ENOUGH_POINTS = 3
+LOW, HIGH = 50, 250  # digits of the first look at a constant and of the confirmation
+LOW_AT_POINT, HIGH_AT_POINT = 30, 100  # the same at a point, where a function has many of them
+# Beyond 1,000 a difference of large values loses digits, so that the first look takes 30 more.
+CANCELS, FAR_DIGITS = 1_000, 30
+ENOUGH_POINTS = 3  # at which both sides are real, for two functions to be equal
 REPEATED_DIGITS = 13  # a decimal this long is a calculator's, not a rounding for a reader
-MAX_NODES = 1500
-GRAIN = 997
+MAX_NODES = 1500  # of both sides; the lexer reads 3,000 tokens
+GRAIN = 997  # points are multiples of 1/997: a prime, so that no usual fraction is one of them
 RANGES = ((0, 1), (1, 4), (-6, 6), (-60, 60))
 POINTS_IN_RANGE = 4
-# where |x + 1000| - 1000 is not x, and whole numbers, at which alone (-1)^n is real
+# Far off, |x + 1000| - 1000 is not x; at whole numbers alone (-1)^n is real.
 FAR = (0, 1, -1, 2, 3, 7, 10**4, -(10**4), 10**10, -(10**10))
 ARITHMETIC = words("num sym const add mul neg div pow fact pct deg call opaque base")
 
 
 def is_arithmetic(node: Node) -> bool:
+    """Return whether an expression has only parts that can be evaluated."""
     return all(part.kind in ARITHMETIC for part in node.walk())
 
 
 def same_value(left: Node, right: Node) -> bool:
-    """Return whether both are equal as numbers, or as functions of their variables wherever both
-    are real."""
+    """Return whether both sides are equal, as numbers or as functions wherever both are real. A
+    bare log may be natural or decimal, on both sides alike."""
     if canonical(left) == canonical(right):
         return has_value(left)
     if not (is_arithmetic(left) and is_arithmetic(right)):
@@ -41,16 +43,16 @@ def same_value(left: Node, right: Node) -> bool:
     same = _same_function if left.symbols() or right.symbols() else _same_constant
     if same(left, right, False):
         return True
-    bare_log = any(
+    has_bare_log = any(
         part.kind == "call" and part.value == "log" and len(part.args) == 1
         for side in (left, right)
         for part in side.walk()
     )
-    return bare_log and same(left, right, True)
+    return has_bare_log and same(left, right, True)
 
 
 def has_value(node: Node) -> bool:
-    """Return whether it has a value; what is plainly undefined, such as 1/0, has none."""
+    """Return whether an answer has a value, which 1/0 has not."""
     if node.symbols() or not is_arithmetic(node):
         return True
     try:
@@ -63,7 +65,7 @@ def has_value(node: Node) -> bool:
 
 
 def rational(node: Node) -> Fraction | None:
-    """Return the exact value, if the expression has one that is rational."""
+    """Return the exact value of an expression; None if it has none that is rational."""
     try:
         return exact(node, {})
     except NO_VALUE:
@@ -71,9 +73,9 @@ def rational(node: Node) -> Fraction | None:
 
 
 def _same_constant(left: Node, right: Node, decimal_log: bool) -> bool:
-    exactly = rational(left), rational(right)
-    if exactly[0] is not None and exactly[1] is not None:
-        return exactly[0] == exactly[1] or _repeats_digits(left, right, exactly)
+    a, b = rational(left), rational(right)
+    if a is not None and b is not None:
+        return a == b or _repeats_digits(left, right, (a, b))
     try:
         look = Evaluator(LOW, {}, real=False, decimal_log=decimal_log)
         low = look(left), look(right)
@@ -112,16 +114,16 @@ def _is_long_decimal(node: Node) -> bool:
 
 
 def _repeats_digits(left: Node, right: Node, values: tuple[Number, Number]) -> bool:
-    """Return whether one side is a decimal that repeats the digits of the other, which no decimal
-    equals: 0.3333333333333 for 1/3."""
+    """Return whether one side is a decimal with the digits of the other, which no decimal equals:
+    0.3333333333333 for 1/3."""
     if _is_long_decimal(left) == _is_long_decimal(right):
         return False
     a, b = values
     other = b if _is_long_decimal(left) else a
-    if isinstance(other, Fraction) and not pow(
-        10, other.denominator.bit_length(), other.denominator
-    ):
-        return False
+    if isinstance(other, Fraction):
+        power_of_ten = 10 ** other.denominator.bit_length()
+        if power_of_ten % other.denominator == 0:  # a decimal equals it
+            return False
     return bool(abs(a - b) * 10 ** (REPEATED_DIGITS - 1) < abs(other) / 2)
 
 
@@ -143,16 +145,17 @@ def far_points(names: list[str]) -> Iterator[dict[str, Fraction]]:
 
 
 def _same_function(left: Node, right: Node, decimal_log: bool) -> bool:
+    """Compare at real points, and only if too few of them can be compared, at complex values."""
     names = sorted(left.symbols() | right.symbols())
     for real in (True, False):
-        agreed = 0
+        agreements = 0
         near = points(names)
         for point in chain(near, far_points(names)) if real else near:
             same = _same_at(left, right, point, real, decimal_log)
             if same is False:
                 return False
-            agreed += same is True
-        if agreed >= ENOUGH_POINTS:
+            agreements += same is True
+        if agreements >= ENOUGH_POINTS:
             return True
     return False
 
@@ -160,8 +163,7 @@ def _same_function(left: Node, right: Node, decimal_log: bool) -> bool:
 def _same_at(
     left: Node, right: Node, point: dict[str, Fraction], real: bool, decimal_log: bool
 ) -> bool | None:
-    """Return whether the two agree here, None where they cannot be compared, as outside a common
-    domain."""
+    """Return whether both sides agree at a point; None outside of their common domain."""
     try:
         return exact(left, point) == exact(right, point)
     except InexactError:

@@ -1,4 +1,4 @@
-"""Sets of real numbers, piece by piece."""
+"""Sets of real numbers, interval by interval."""
 
 import pytest
 
@@ -6,10 +6,12 @@ from verifiers.equality.realsets import NotASetError, looks_like_range, read_set
 from verifiers.grammar.parse import parse
 
 
-def pieces(text: str) -> list[tuple[float, bool, float, bool]]:
+def intervals(text: str) -> list[tuple[float, bool, float, bool]]:
+    """Return (low, whether it is a member, high, whether it is a member) of each interval."""
+    cuts = read_set(parse(text)).cuts
     return [
-        (float(piece.low), piece.low_closed, float(piece.high), piece.high_closed)
-        for piece in read_set(parse(text)).pieces
+        (float(low), not after_low, float(high), bool(after_high))
+        for (low, after_low), (high, after_high) in zip(cuts[::2], cuts[1::2], strict=True)
     ]
 
 
@@ -45,8 +47,8 @@ INF = float("inf")
         ("[1, 1]", [(1, True, 1, True)]),
     ],
 )
-def test_pieces(text: str, expected: list) -> None:
-    assert pieces(text) == expected
+def test_intervals(text: str, expected: list) -> None:
+    assert intervals(text) == expected
 
 
 @pytest.mark.parametrize(
