@@ -13,29 +13,24 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from rlvr_cli.console.curves import History, draw_curves
 from rlvr_cli.core.signals import raise_if_interrupted
 from rlvr_cli.core.text import printable
 from rlvr_cli.core.types import Rollout
 
-LINE_EVERY_S = 10.0
+_LINE_EVERY_S = 10.0
 """Seconds between two lines of progress in a pipe."""
 _LABEL = 11
 """Columns of the label of a line."""
-_WIDE = 10_000
-"""Columns of a table in a pipe, where no cell is wrapped."""
-_A_DAY = 86_400
-"""Seconds over which the pace is measured: a step may take longer than the 30 of rich."""
 
 
 class Display:
-    """Messages and progress on stderr (or stdout, for what was asked to be shown); `quiet` leaves
-    only errors and the result, `verbose` adds figures of the machine."""
+    """Print messages and progress on stderr, or on stdout for `rlvr show`. `quiet` leaves warnings
+    and the result; `verbose` adds throughput, memory and timing."""
 
     def __init__(self, quiet: bool = False, verbose: bool = False, stderr: bool = True) -> None:
         self.console = Console(stderr=stderr, highlight=False, soft_wrap=True)
         if not self.console.is_terminal:
-            self.console.width = _WIDE
+            self.console.width = 10_000  # so that no cell of a table is wrapped in a pipe
         self.quiet, self.verbose = quiet, verbose
 
     def say(self, label: str, text: str) -> None:
@@ -49,11 +44,11 @@ class Display:
             self.console.print(f"[bold cyan]{label:<11}[/]{escape(printable(text))}")
 
     def result(self, label: str, text: str) -> None:
-        """Print one line that is shown even when quiet."""
+        """Print one line, even when quiet."""
         self._line(f"[bold green]{label:<11}[/]", text)
 
     def warn(self, text: str) -> None:
-        """Print one line of warning, shown even when quiet."""
+        """Print one line of warning, even when quiet."""
         self._line("[bold yellow]warning[/]    ", " ".join(text.splitlines()))
 
     def _line(self, label: str, text: str) -> None:
@@ -61,12 +56,12 @@ class Display:
         self.console.print(f"{label}{escape(wrapped(printable(text), width, _LABEL))}")
 
     def table(self, lines: Sequence[Sequence[object]], asked: bool = False) -> None:
-        """Print a table below its header, set apart, cells wrapped where a terminal is narrow; one
-        that was asked for is shown even when quiet."""
+        """Print a table below its header, with its cells wrapped where a terminal is narrow; one
+        that the user asked for is printed even when quiet."""
         if self.quiet and not asked:
             return
         grid = Table.grid(padding=(0, 2, 0, 0))
-        for place, _ in enumerate(lines[0]):
+        for place in range(len(lines[0])):
             grid.add_column(justify="right" if place else "left", overflow="fold")
         for number, line in enumerate(lines):
             cells = (Text(printable(str(cell))) for cell in line)
@@ -74,15 +69,9 @@ class Display:
         self.console.print("", grid, "", sep="\n", soft_wrap=False)
 
     def lines(self, lines: Iterable[str], style: str = "") -> None:
-        """Print lines that are as wide as they should be."""
+        """Print lines as they are, without wrapping."""
         for line in lines:
             self.console.print(Text(printable(line), style=style))
-
-    def print_curves(self, runs: Sequence[History]) -> None:
-        """Print the curves of runs, as wide as the terminal."""
-        if not self.quiet:
-            width = self.console.width if self.console.is_terminal else 80
-            self.console.print(Text.from_ansi(draw_curves(runs, width, True)))
 
     def progress(self, what: str, total: int, done: int = 0, lines: bool = False) -> "Ticker":
         """Return a progress bar for a terminal; with `lines`, a line now and then in a pipe."""
@@ -105,27 +94,27 @@ class Ticker(Progress):
             redirect_stdout=False,
             disable=not has_bar,
             get_time=time.monotonic,
-            speed_estimate_period=_A_DAY,
+            speed_estimate_period=86_400,  # a step may take longer than the 30 s of rich
         )
         self.has_lines = lines and not has_bar and not display.quiet
         self.add_task(printable(what), total=total, completed=done, note="")
-        self._said = self._since = time.monotonic()
+        self._printed_at = self._since = time.monotonic()
         self._phase = ""
 
     def tick(self, note: str = "", advance: int = 1) -> None:
-        """Advance; the note says how it went. Also handle an interruption that was lost."""
+        """Advance, and note how it went. Also handle an interruption that was lost."""
         raise_if_interrupted()
         task, now = self.tasks[0], time.monotonic()
         self.update(task.id, advance=advance, note=printable(note))
-        if self.has_lines and now - self._said >= LINE_EVERY_S:
-            self._said = now
+        if self.has_lines and now - self._printed_at >= _LINE_EVERY_S:
+            self._printed_at = now
             parts = [note, f"{task.completed:g}/{task.total:g}"]
             if task.time_remaining is not None:
                 parts.append(f"{timedelta(seconds=task.time_remaining)} left")
             self.console.print(escape(printable("  ".join(filter(None, parts)))))
 
     def enter(self, phase: str, done: int, total: int, tokens: int) -> None:
-        """Note the phase of the unit under way: its share, and its tokens a second."""
+        """Note the phase of the unit under way, its share and its tokens per second."""
         now = time.monotonic()
         if phase != self._phase or not done:
             self._phase, self._since = phase, now
@@ -141,24 +130,24 @@ def measured(value: float | None) -> str:
 
 
 class LiveResponse:
-    """A response shown on a terminal while it is generated: thought dimmed, answer bold."""
+    """Print a response on a terminal while it is generated: the thought dimmed, the answer bold."""
 
     def __init__(self, decode: Callable[[list[int]], str], think_open: bool) -> None:
         self.console = Console(highlight=False, soft_wrap=True)
         self.decode, self.think_open = decode, think_open
         self.token_ids: list[int] = []
-        self.shown = ""
+        self.printed = ""
 
     def __call__(self, token_id: int) -> None:
         """Print what the token adds, once its characters are whole."""
         self.token_ids.append(token_id)
         text = self.decode(self.token_ids)
-        if text.endswith("\ufffd") or not text.startswith(self.shown):
+        if text.endswith("\ufffd") or not text.startswith(self.printed):
             return
         thinks = self.think_open or text.lstrip().startswith("<think>")
-        style = "dim" if thinks and "</think>" not in self.shown else "bold"
-        self.console.print(Text(printable(text[len(self.shown) :]), style=style), end="")
-        self.shown = text
+        style = "dim" if thinks and "</think>" not in self.printed else "bold"
+        self.console.print(Text(printable(text[len(self.printed) :]), style=style), end="")
+        self.printed = text
 
 
 def show_verdict(rollout: Rollout) -> None:
@@ -173,15 +162,15 @@ def show_verdict(rollout: Rollout) -> None:
 
 def fail(message: str) -> None:
     """Print a mistake of the user on stderr."""
-    lines = printable(message).strip().splitlines()
-    lines[-1] = f"rlvr: error: {lines[-1]}"
+    *before, last = printable(message).strip().splitlines()
     width = shutil.get_terminal_size().columns if sys.stderr.isatty() else None
-    for line in lines:
+    for line in (*before, f"rlvr: error: {last}"):
         print(wrapped(line, width, 0), file=sys.stderr)
 
 
 def wrapped(text: str, width: int | None, indent: int) -> str:
-    """Break lines at spaces for a terminal of that width, indented after the first; None: not."""
+    """Break lines at spaces for a terminal of this width, indented after the first. A width of None
+    breaks none."""
     if width is None or width <= 2 * indent:
         return text
     fold = textwrap.TextWrapper(width - indent, break_long_words=False, break_on_hyphens=False)

@@ -1,81 +1,179 @@
-"""The table of a run's steps: a permanent line each, with the columns that fit."""
+"""Show the steps of runs: a line for each as it ends, and curves of all."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlvr_cli.console.curves import MEASURED
-from rlvr_cli.console.display import Display
+from rich.text import Text
 
+from rlvr_cli.console.display import Display
+from rlvr_cli.core.text import printable
+
+History = Sequence[Mapping[str, Any]]
+MEASURED = "held_out_pass@1"
+"""The metric of the first held-out set; for a further set `/NAME` follows."""
 COLUMNS = {
     "step": ("step", "d"),
-    "reward": ("reward", ".3f"),
-    "pass@1": ("pass@1", ".3f"),
-    "response_length": ("length", ".1f"),
-    "entropy": ("entropy", ".3f"),
-    "mixed_share": ("mixed", ".2f"),
-    MEASURED: ("held out", ".3f"),
-    "cut_off_share": ("cut off", ".0%"),
-    "format_share": ("format", ".0%"),
-    "held_out_cons@k": ("cons@k", ".3f"),
-    "approx_kl": ("kl to old", ".5f"),
-    "clip_fraction": ("clipped", ".2%"),
-    "grad_norm": ("gradient", ".3f"),
-    "seconds_step": ("seconds", ".2f"),
-    "tokens_per_second_rollout": ("tokens/s", ",.0f"),
+    "reward": ("  reward", ".3f"),
+    "pass@1": ("  pass@1", ".3f"),
+    "response_length": ("  length", ".1f"),
+    "entropy": ("  entropy", ".3f"),
+    "mixed_share": ("   mixed", ".2f"),
+    MEASURED: ("    held out", ".3f"),
+    "cut_off_share": ("  cut off", ".0%"),
+    "format_share": ("  format", ".0%"),
+    "held_out_cons@k": ("  cons@k", ".3f"),
+    "approx_kl": ("  kl to old", ".5f"),
+    "clip_fraction": ("  clipped", ".2%"),
+    "grad_norm": ("  gradient", ".3f"),
+    "seconds_step": ("  seconds", ".2f"),
+    "tokens_per_second_rollout": ("  tokens/s", ",.0f"),
 }
-"""Metric, its name and its form, in the order in which room is given."""
-_LONGEST_NAME = 12
-_IN_A_PIPE, _SCREEN, _GAP, _BEST = 80, 20, 2, " best"
+"""Metric: (header as wide as its column, format), in the order in which columns get room."""
+CURVES = {
+    "reward": "reward",
+    "pass@1": "pass@1 (as sampled)",
+    "response_length": "response length",
+    "entropy": "entropy",
+    "mixed_share": "share of mixed groups",
+}
+"""Metric: title of its chart."""
+LIMITS = {"reward": (-1.0, 1.0), "pass@1": (0.0, 1.0), "mixed_share": (0.0, 1.0)}
+"""The limits of a chart whose values all lie inside."""
+HELD_OUT, BEST, CONS = "○", "●", "×"
+_LINES_PER_HEADER, _LONGEST_NAME, _MOST_SETS = 20, 14, 20
+_PIPE_COLUMNS, _CHART_COLUMNS, _CHART_LINES, _CHARTS_IN_A_ROW, _X_LABELS = 80, 40, 9, 3, 5
+_COLORS = ("blue", "orange", "green", "magenta", "cyan", "red")
 
 
 class StepLines:
-    """Prints steps to people as they end; `steps` are those of the whole run."""
+    """Print a line for each step as it ends; `steps` counts those of the whole run."""
 
     def __init__(self, display: Display, steps: int, held_out: bool) -> None:
         self.display, self.held_out = display, held_out
         self.sets: dict[str, tuple[str, str]] = {}
-        """The columns of the held-out sets after the first, once they are measured."""
-        self.every = -(-steps // (3 * _SCREEN)) if display.console.is_terminal else 1
+        """The columns of the held-out sets after the first, added when they are measured."""
+        # A terminal gets three screens of lines of a long run.
+        self.every = -(-steps // (3 * _LINES_PER_HEADER)) if display.console.is_terminal else 1
         self.header, self.lines = "", 0
 
     def show(self, metrics: Mapping[str, Any], is_best: bool) -> None:
-        """Print a step's line, below the header where it is due; of a long run only some steps, and
-        those that measured held-out problems."""
+        """Print a step's line, below the header where one is due. Of a long run only some steps
+        have one, and those that measured held-out problems."""
         is_measured = metrics.get(MEASURED) is not None
         if self.display.quiet or not (is_measured or metrics["step"] % self.every == 0):
             return
         names = (key.partition("/")[2] for key in metrics if key.startswith(f"{MEASURED}/"))
-        self.sets |= {f"{MEASURED}/{name}": (name[:_LONGEST_NAME], ".3f") for name in names}
+        self.sets |= {f"{MEASURED}/{name}": (f"  {name[:12]:>6}", ".3f") for name in names}
         columns: dict[str, tuple[str, str]] = {}
         for key, column in COLUMNS.items():
             if self.held_out or "held_out" not in key:
                 columns |= {key: column} | (self.sets if key == MEASURED else {})
         console = self.display.console
-        columns = fitting(columns, console.width if console.is_terminal else _IN_A_PIPE)
-        header = "".join(name.rjust(_width(name)) for name, _ in columns.values())
-        if header != self.header or (console.is_terminal and self.lines % _SCREEN == 0):
-            self.display.lines([header.rstrip()], "bold")
+        columns = fitting(columns, console.width if console.is_terminal else _PIPE_COLUMNS)
+        header = "".join(name for name, _ in columns.values())
+        is_due = console.is_terminal and self.lines % _LINES_PER_HEADER == 0
+        if header != self.header or is_due:
+            self.display.lines([header], "bold")
             self.header, self.lines = header, 0
         self.lines += 1
         line = ""
         for key, (name, form) in columns.items():
-            cell = "-" if (value := metrics.get(key)) is None else f"{value:{form}}"
-            line += (cell + (_BEST if is_best and key == MEASURED else "")).rjust(_width(name))
-        self.display.lines([line.rstrip()], "green" if is_best else "")
+            cell = "-" if metrics.get(key) is None else format(metrics[key], form)
+            line += f"{cell}{' best' if is_best and key == MEASURED else ''}".rjust(len(name))
+        self.display.lines([line], "green" if is_best else "")
 
 
 def fitting(columns: Mapping[str, tuple[str, str]], width: int) -> dict[str, tuple[str, str]]:
-    """Return the first columns that fit in a width, at least the first."""
-    found: dict[str, tuple[str, str]] = {}
+    """Return the first columns that fit into a width, at least one."""
+    chosen: dict[str, tuple[str, str]] = {}
     for key, (name, form) in columns.items():
-        width -= _width(name)
-        if width < 0 and found:
+        width -= len(name)
+        if width < 0 and chosen:
             break
-        found[key] = name, form
-    return found
+        chosen[key] = name, form
+    return chosen
 
 
-def _width(name: str) -> int:
-    if name == "step":
-        return len(name)
-    return _GAP + (len("0.000" + _BEST) if name == "held out" else max(len(name), 6))
+def print_curves(runs: Sequence[History], display: Display) -> None:
+    """Print the curves of runs, as wide as the terminal."""
+    if not display.quiet:
+        width = display.console.width if display.console.is_terminal else _PIPE_COLUMNS
+        display.console.print(Text.from_ansi(draw_curves(runs, width, True)))
+
+
+def draw_curves(runs: Sequence[History], width: int = 80, color: bool = False) -> str:
+    """Draw the curves of runs over each other, as many charts in a row as fit, each held-out set in
+    one of its own. A single run is a line with points; of several, each is drawn as its number."""
+    per_row = max(1, min(_CHARTS_IN_A_ROW, width // _CHART_COLUMNS))
+    drawn = (_chart(key, runs, width // per_row, color) for key in (*CURVES, *measured_sets(runs)))
+    charts, lines = list(filter(None, drawn)), list[str]()
+    for left in range(0, len(charts), per_row):
+        side_by_side = zip(*charts[left : left + per_row], strict=True)
+        lines += ["".join(parts).rstrip() for parts in side_by_side]
+    return "\n".join(lines)
+
+
+def measured_sets(runs: Sequence[History]) -> list[str]:
+    """Return the metrics of pass@1 of the held-out sets that were measured, the first one first."""
+    keys = {key for history in runs for row in history for key in row}
+    sets = sorted(key for key in keys if key == MEASURED or key.startswith(f"{MEASURED}/"))
+    return sets[:_MOST_SETS]
+
+
+def points(history: History, key: str) -> list[tuple[int, float]]:
+    """Return (step, value) of every step that measured the metric."""
+    return [(row["step"], row[key]) for row in history if row.get(key) is not None]
+
+
+def _chart(key: str, runs: Sequence[History], width: int, color: bool) -> list[str]:
+    """Draw one chart as lines of equal width; return none where no run measured the metric."""
+    import plotext
+
+    curves = [points(history, key) for history in runs]
+    if not any(curves):
+        return []
+    # The chart of pass@1 as sampled also marks held-out pass@1, that of a held-out set its cons@k.
+    over = MEASURED if key == "pass@1" else key.replace("pass@1", "cons@k", 1)
+    marked = points(runs[0], over) if over != key and len(runs) == 1 else []
+    plotext.clear_figure()
+    plotext.theme("clear")
+    plotext.plot_size(width, _CHART_LINES)
+    if key in CURVES:
+        marks = f", {HELD_OUT} held out, {BEST} best)" if marked else ")"
+        plotext.title(CURVES[key].replace(")", marks))
+    else:
+        name = printable(key.partition("/")[2])
+        name = f" {name[:_LONGEST_NAME]}…" if len(name) > _LONGEST_NAME else f" {name}".rstrip()
+        plotext.title(f"held out{name}: pass@1" + (f", {CONS} cons@k" if marked else ""))
+    for number, curve in enumerate(curves):
+        marker = "braille" if len(runs) == 1 else str((number + 1) % 10)
+        tint = _COLORS[number % len(_COLORS)] if color and len(runs) > 1 else None
+        if curve:
+            plotext.plot(*map(list, zip(*curve, strict=True)), marker=marker, color=tint)
+    best = max(marked, key=lambda point: point[1], default=None)
+    for point in marked:
+        mark = CONS if key != "pass@1" else BEST if point == best else HELD_OUT
+        plotext.scatter([point[0]], [point[1]], marker=mark)
+
+    # The limits are those of the metric where all values lie inside; steps are whole and few.
+    steps, values = zip(*(point for curve in [*curves, marked] for point in curve), strict=True)
+    kind = key.removeprefix("held_out_").partition("/")[0]
+    low, high = LIMITS.get(kind, (min(0.0, *values), max(values)))
+    if low == high or min(values) < low or max(values) > high:
+        low, high = _widened(min(values), max(values), 0.5)
+    plotext.ylim(low, high)
+    labels = [low, (low + high) / 2, high]
+    plotext.yticks(labels, [f"{label:.3g}" for label in labels])
+    first, last = min(steps), max(steps)
+    if float(first) == float(last):
+        plotext.xlim(*_widened(first, last, 1.0))
+    ticks = list(range(first, last + 1, max(1, -(-(last - first) // (_X_LABELS - 1)))))
+    plotext.xticks(ticks, [str(tick) for tick in ticks])
+    drawn = plotext.build() if color else plotext.uncolorize(plotext.build())
+    return [line + " " * (width - len(plotext.uncolorize(line))) for line in drawn.splitlines()]
+
+
+def _widened(low: float, high: float, margin: float) -> tuple[float, float]:
+    """Return limits around both. The margin is at least 1e-9 of the numbers, so that it shows."""
+    margin = max(margin, 1e-9 * max(abs(low), abs(high)))
+    return low - margin, high + margin

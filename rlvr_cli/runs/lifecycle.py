@@ -11,9 +11,8 @@ from itertools import chain
 from typing import Any
 
 from rlvr_cli.config import as_yaml
-from rlvr_cli.console.curves import draw_curves
 from rlvr_cli.console.display import Display
-from rlvr_cli.console.steps import StepLines
+from rlvr_cli.console.steps import StepLines, draw_curves, print_curves
 from rlvr_cli.console.tables import by_level
 from rlvr_cli.core.errors import EngineError, Finding, RunStoppedError, UserError
 from rlvr_cli.core.files import write_atomically
@@ -258,7 +257,7 @@ class RunLifecycle:
         }
         self.run.write("curves.txt", draw_curves([self.history]) + "\n")
         self.run.write("summary.json", json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
-        self.display.print_curves([self.history])
+        print_curves([self.history], self.display)
         narration.say_throughput(figures, self.display)
         narration.warn_of_outcome(self.trainer, self.history, self.display)
         if before and after:

@@ -12,8 +12,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from rlvr_cli.console.curves import LIMITS, MEASURED, History, measured_sets
 from rlvr_cli.console.display import Display
+from rlvr_cli.console.steps import LIMITS, MEASURED, History, measured_sets
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import write_new, writing
 from rlvr_cli.core.text import printable

@@ -7,9 +7,8 @@ from itertools import islice
 
 from rich.text import Text
 
-from rlvr_cli.console.curves import MEASURED, measured_sets, points
 from rlvr_cli.console.display import Display
-from rlvr_cli.console.steps import StepLines
+from rlvr_cli.console.steps import MEASURED, StepLines, measured_sets, points, print_curves
 from rlvr_cli.console.tables import Table, cell, shown, significance
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.settings import leaves
@@ -39,7 +38,7 @@ def show_runs(runs: Sequence[Source], display: Display) -> None:
         if history and (lost := history[-1]["step"] - len(history)):
             display.warn(f"{run.path}/metrics.jsonl: {plural(lost, 'step')} cannot be read")
     if any(histories):
-        display.print_curves(histories)
+        print_curves(histories, display)
     if len(runs) > 1:
         display.table(differing(runs))
     display.table(pass_at_1(runs))

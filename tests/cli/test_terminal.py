@@ -18,7 +18,7 @@ import pytest
 from forked import Fork
 
 from rlvr_cli.console.display import Display
-from rlvr_cli.console.steps import StepLines
+from rlvr_cli.console.steps import StepLines, print_curves
 
 TRAIN = "train --algo grpo --steps 2 --prompts 4 --eval-every 1 -n 4 --limit 32 --out run"
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -78,7 +78,7 @@ def resized() -> None:
         bar.enter("update", 1, 4, 0)
         lines.show(rows[1], True)
         bar.tick()
-    display.print_curves([rows])
+    print_curves([rows], display)
 
 
 def test_a_terminal_that_grows_under_a_bar(tmp_path):

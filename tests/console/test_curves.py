@@ -2,7 +2,7 @@
 
 import pytest
 
-from rlvr_cli.console.curves import BEST, CONS, CURVES, HELD_OUT, draw_curves
+from rlvr_cli.console.steps import BEST, CONS, CURVES, HELD_OUT, draw_curves
 
 
 def rows(*values: float, key: str = "reward", first: int = 1, **more) -> list[dict]:

@@ -13,6 +13,7 @@ from rlvr_cli.console.display import (
     measured,
     show_verdict,
 )
+from rlvr_cli.console.steps import print_curves
 
 NASTY, SHOWN = "\x1b[2J[bold]x[/]", "\ufffd[2J[bold]x[/]"
 
@@ -25,7 +26,7 @@ def test_quiet_leaves_results_warnings_and_what_was_asked_for(capsys):
         display.warn(f"{NASTY}\nmore")
         display.table([["a"], ["b"]])
         display.table([["c"]], asked=True)
-        display.print_curves([])
+        print_curves([], display)
         display.lines([NASTY])
     out, err = capsys.readouterr()
     whole = [

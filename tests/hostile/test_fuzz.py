@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from rlvr_cli import config
 from rlvr_cli.config.sections import GuardsConfig
-from rlvr_cli.console.curves import draw_curves
+from rlvr_cli.console.steps import draw_curves
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import integrity_error
 from rlvr_cli.core.yaml_text import load_yaml
