@@ -1,24 +1,27 @@
-"""`rlvr eval`, once its settings are resolved."""
+"""`rlvr eval` with models and `rlvr sample`, once their settings are resolved."""
 
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
+from pathlib import Path
 
 from rlvr_cli.cli.publish import ReportOptions, earlier_results, publish
 from rlvr_cli.config import Config
-from rlvr_cli.console.display import Display, measured
+from rlvr_cli.console.display import Display, LiveResponse, measured, show_verdict
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.files import writing
 from rlvr_cli.core.libraries import LOG
 from rlvr_cli.core.text import plural
-from rlvr_cli.core.types import Group, Prompt, SamplingParams
-from rlvr_cli.data.problems import ProblemSet, load_all
+from rlvr_cli.core.types import Group, Problem, Prompt, SamplingParams
+from rlvr_cli.data.problems import ProblemSet, joined, load_all
 from rlvr_cli.data.prompts import template_text
 from rlvr_cli.data.rows import response_row
-from rlvr_cli.data.sources import DEFAULT_PROMPT
+from rlvr_cli.data.sources import DEFAULT_PROMPT, FILE_TYPES
 from rlvr_cli.evaluation import fingerprint
 from rlvr_cli.evaluation.estimators import mean
-from rlvr_cli.evaluation.measure import evaluate, pass_at_1
+from rlvr_cli.evaluation.measure import evaluate, pass_at_1, prompt_seeds
 from rlvr_cli.evaluation.report import Result, check_fields, judged_problems
 from rlvr_cli.evaluation.responses import check_problems
 from rlvr_cli.evaluation.result_dir import PartialResult, ResultDirectory, file_names
@@ -28,15 +31,14 @@ from rlvr_cli.rollout.plan import Plan, choose_format, plan_for
 from rlvr_cli.rollout.sampler import Sampler
 from rlvr_cli.rollout.session import Session, open_session, prompts_for
 from rlvr_cli.runs.narration import say_template, warn_of_bad_golds
-from verifiers import OURS, Format, Verifier, open_judge
+from rlvr_cli.runs.run_dir import rollout_lines
+from verifiers import OURS, Format, open_judge
 
 
 def eval_(configs: Sequence[Config], asked: ReportOptions, display: Display) -> None:
-    """Run `rlvr eval` with models: one configuration for each model and problem set.
-
-    Those of one model stand together. Raises UserError for anything wrong with the input, before
-    a model is loaded where it can be known.
-    """
+    """Run `rlvr eval` with models: one configuration for each model and problem set, those of one
+    model together. Raises UserError for anything wrong with the input, before a model is loaded
+    where it can be known."""
     sets = _problem_sets(configs, asked)
     plans: dict[tuple[str, str], tuple[Plan, ProblemSet]] = {}
     for config in configs:
@@ -57,13 +59,14 @@ def eval_(configs: Sequence[Config], asked: ReportOptions, display: Display) -> 
     with open_judge(asked.judge) as equality:
         ours = {pair: problems.problems for pair, (_, problems) in plans.items()}
         theirs = earlier_results(asked, ours, equality)
-        for found in sets.values():
-            if found.taken:
-                display.say("problems", f"{len(found.problems)} of {found.name}; {found.taken}")
-            if any(name in found.problems[0].extra for name in ("response", "responses")):
+        for problems in sets.values():
+            if problems.taken:
+                count = f"{len(problems.problems)} of {problems.name}"
+                display.say("problems", f"{count}; {problems.taken}")
+            if {"response", "responses"} & problems.problems[0].extra.keys():
                 display.warn(
-                    f"{found.name} holds responses, which the model's own take no notice of: "
-                    f"rlvr eval --responses {found.name} judges them"
+                    f"{problems.name} holds responses, which are not read where a model gives its "
+                    f"own: rlvr eval --responses {problems.name} judges them"
                 )
         for model, of_model in groupby(plans, key=lambda pair: pair[0]):
             pairs = list(of_model)
@@ -90,9 +93,9 @@ def eval_(configs: Sequence[Config], asked: ReportOptions, display: Display) -> 
                     else:
                         done = directory.unfinished(names[pair], how, params.samples)
                     with open_judge(asked.judge, format=form) as verifier:
-                        speed = _sample(
-                            prompts, params, problems.name, session, verifier, done, display
-                        )
+                        sampler = Sampler(session.engine, session.policy.tokenizer, verifier)
+                        seed, name = plan.config.seed, problems.name
+                        speed = _sample(sampler, prompts, params, seed, name, done, display)
                     if is_first():
                         rows = done.rows(prompt.problem.id for prompt in prompts)
                         judged = judged_problems(rows, equality.cluster)
@@ -102,50 +105,45 @@ def eval_(configs: Sequence[Config], asked: ReportOptions, display: Display) -> 
 
 
 def _sample(
+    sampler: Sampler,
     prompts: Sequence[Prompt],
     params: SamplingParams,
+    seed: int,
     name: str,
-    session: Session,
-    verifier: Verifier,
-    kept: PartialResult,
+    partial: PartialResult,
     display: Display,
 ) -> dict[str, float] | None:
-    """Sample and judge the problems of the set that an earlier command did not; return how fast, if
-    any were left."""
-    if kept.dropped:
-        display.warn(
-            f"{kept.path}: {plural(kept.dropped, 'line')} could not be read; what stood there is "
-            "sampled again"
-        )
-    if kept.rows_of:
-        display.say("going on", f"{len(kept.rows_of)} of {len(prompts)} problems are done already")
-    done = set(broadcast_from_first(list(kept.rows_of)))
-    sampler = Sampler(session.engine, session.policy.tokenizer, verifier)
+    """Sample and judge the problems of the set that an earlier command did not, and add their rows
+    to the partial result. Return the speed; None if no problem was left."""
+    if partial.dropped:
+        lines = plural(partial.dropped, "line")
+        display.warn(f"{partial.path}: {lines} could not be read; their problems are sampled again")
+    if partial.rows_of:
+        count = f"{len(partial.rows_of)} of {len(prompts)} problems"
+        display.say("going on", f"{count} are done already")
+    done = set(broadcast_from_first(list(partial.rows_of)))
     with display.progress(name, len(prompts), len(done), lines=True) as bar:
-        warn_of_bad_golds(prompts, verifier, display)
+        warn_of_bad_golds(prompts, sampler.verifier, display)
         tokens, written, started = 0, 0.0, time.perf_counter()
         shares: list[float] = []
 
         def on_group(group: Group) -> None:
             nonlocal tokens, written
             before = time.perf_counter()
-            tokens += sum(len(one.completion.token_ids) for one in group.rollouts)
-            kept.add(group.prompt.problem.id, list(map(response_row, group.rollouts)))
+            tokens += sum(len(rollout.completion.token_ids) for rollout in group.rollouts)
+            partial.add(group.prompt.problem.id, list(map(response_row, group.rollouts)))
             if (share := pass_at_1([group])) is not None:
                 shares.append(share)
             bar.tick(f"pass@1 {measured(mean(shares))}")
             written += time.perf_counter() - before
 
-        evaluate(sampler, prompts, params, session.plan.config.seed, on_group, done)
+        evaluate(sampler, prompts, params, seed, on_group, done)
     if not tokens:
         return None
     seconds = time.perf_counter() - started
     share = 1 - (sampler.seconds + written) / seconds
-    display.say(
-        "speed",
-        f"{tokens:,} tokens, {tokens / seconds:,.0f} a second; {share:.0%} of the time was the "
-        "engine's own",
-    )
+    rate = f"{tokens:,} tokens, {tokens / seconds:,.0f} a second"
+    display.say("speed", f"{rate}; the engine took {share:.0%} of the time")
     return {"tokens": tokens, "seconds": seconds, "engine_share": share}
 
 
@@ -155,26 +153,26 @@ def _problem_sets(
     """Return the problems of each source, read once and checked, whatever the limit."""
     sets: dict[str | tuple[str, ...], ProblemSet] = {}
     for config in configs:
-        data = config.data
-        if max(asked.ks, default=1) > config.eval.samples:
+        data, samples = config.data, config.eval.samples
+        if max(asked.ks, default=1) > samples:
             raise UserError(
-                f"--k {max(asked.ks)}: larger than the {config.eval.samples} samples a problem (-n)"
+                f"--k {max(asked.ks)}: larger than the {samples} samples a problem (-n)"
             )
         if data.source in sets:
             continue
-        found = load_all(data.sources, data.split or "test", data, limit=None)
-        check_problems(zip(found.places, found.problems, strict=True), repeated=False)
-        texts = {(problem.problem, problem.turns) for problem in found.problems}
-        if again := len(found.problems) - len(texts):
+        problems = load_all(data.sources, data.split or "test", data, limit=None)
+        check_problems(zip(problems.places, problems.problems, strict=True), repeated=False)
+        texts = {(problem.problem, problem.turns) for problem in problems.problems}
+        if twins := len(problems.problems) - len(texts):
             LOG.warning(
                 "%s: %s with the text of another: each counts as a problem of its own, and the "
                 "intervals are too narrow",
-                found.name,
-                plural(again, "problem"),
+                problems.name,
+                plural(twins, "problem"),
             )
-        fields = {key for problem in found.problems for key in problem.extra}
-        check_fields(asked.by, fields, found.name)
-        sets[data.source] = found
+        fields = {key for problem in problems.problems for key in problem.extra}
+        check_fields(asked.by, fields, problems.name)
+        sets[data.source] = problems
     return sets
 
 
@@ -190,3 +188,42 @@ def _prompts_and_params(
     prompts = prompts_for(problems, session.policy, config, 1)
     longest = max(len(prompt.token_ids) for prompt in prompts)
     return prompts[:limit], plan.evaluation_within(session.policy.context - longest)
+
+
+def sample(config: Config, inputs: Sequence[str], out: Path | None, display: Display) -> None:
+    """Run `rlvr sample`: text on a terminal, JSONL in a pipe or in the file `out`."""
+    parts = []
+    for number, text in enumerate(inputs, 1):
+        if text == "-" or text.endswith(FILE_TYPES):
+            split = config.data.split or "test"
+            parts.append(load_all([text], split, config.data, need_answer=False))
+        elif text.strip():
+            problem = Problem(f"prompt-{number}", text, None)
+            parts.append(ProblemSet("prompt", (problem,), "plain"))
+        else:
+            raise UserError("the prompt is empty; give a text, a .jsonl file, or - for stdin")
+    problems = joined(parts)
+    if out is not None and out.exists():
+        raise UserError(f"--out {out}: it exists already; name another or remove it")
+    with open_session(plan_for(config, problems)) as session:
+        config, sampler, params = session.plan.config, session.sampler, session.plan.evaluation
+        prompts = prompts_for(problems, session.policy, config, config.rollout.max_tokens)
+        say_template(prompts, session, display)
+        display.say("policy", f"{config.model}: {session.description}")
+        if out is None and sys.stdout.isatty():
+            # A terminal shows each response while it is written, those that a pipe would get.
+            for prompt, first in zip(prompts, prompt_seeds(prompts, config.seed), strict=True):
+                display.say("problem", prompt.problem.problem)
+                for seed in range(first, first + params.samples):
+                    live = LiveResponse(sampler.decode, prompt.think_open)
+                    drawn = sampler.rollout([prompt], replace(params, samples=1), [seed], live)
+                    (group,) = sampler.verify([prompt], drawn)
+                    print()
+                    show_verdict(group.rollouts[0])
+            return
+        lines = rollout_lines(evaluate(sampler, prompts, params, config.seed))
+        if out is None:
+            sys.stdout.writelines(lines)
+            return
+        with writing(f"--out {out}"), out.open("x", encoding="utf-8") as file:
+            file.writelines(lines)

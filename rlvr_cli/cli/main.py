@@ -9,7 +9,16 @@ from typer import Argument, Option
 from rlvr_cli import __version__
 from rlvr_cli.cli import options
 from rlvr_cli.cli.errors import reported_errors
-from rlvr_cli.cli.options import SettingsCommand, Texts, output, report, setting, training
+from rlvr_cli.cli.options import (
+    File,
+    SettingsCommand,
+    Text,
+    Texts,
+    output,
+    report,
+    setting,
+    training,
+)
 from rlvr_cli.ranks.launch import begin
 
 app = typer.Typer(
@@ -48,19 +57,17 @@ def main(
 def train(
     ctx: typer.Context,
     list_: Annotated[bool, training("--list", help="Show the table of algorithms.")] = False,
-    resume: Annotated[
-        Path | None, training(help="Resume this run from its newest checkpoint.")
-    ] = None,
+    resume: Annotated[File, training(help="Resume this run from its newest checkpoint.")] = None,
     from_: Annotated[
-        Path | None,
+        File,
         training(
-            "--from", help="Begin a new run with the settings, weights and optimizer of this one."
+            "--from", help="Begin a new run with settings, weights and optimizer of this one."
         ),
     ] = None,
     check: Annotated[
         bool, training("--check", help="Check model, data and memory, probe, then exit.")
     ] = False,
-    out: Annotated[Path | None, output(help="Write the run to this new directory.")] = None,
+    out: Annotated[File, output(help="Write the run to this new directory.")] = None,
     quiet: options.Quiet = False,
     verbose: Annotated[
         bool, output("--verbose", "-v", help="Also print throughput, memory and timing of steps.")
@@ -70,14 +77,10 @@ def train(
     set_: options.Set = None,
     processes: options.Processes = None,
     settings: Annotated[
-        bool,
-        setting("--settings", help="List all settings, or those of the sections given as DATA."),
+        bool, setting("--settings", help="List all settings, or those of sections given as DATA.")
     ] = False,
     print_config: Annotated[
-        bool,
-        setting(
-            "--print-config", help="Print the settings that would run, as --config reads them."
-        ),
+        bool, setting("--print-config", help="Print the settings that would run, for --config.")
     ] = False,
 ) -> None:
     """Train a policy on problems with known answers.
@@ -106,7 +109,7 @@ def train(
         if list_ or settings:
             return list_algorithms() if list_ else list_settings(ctx.obj["data"] or [])
         begin(processes, "-" in (ctx.obj["data"] or ()))
-        flags = given.given_flags(ctx.obj, "train")
+        flags = given.read_flags(ctx.obj, "train")
         display = Display(quiet, verbose)
         if resume is not None:
             others = {"--config": config, "--out": out, "--check": check, "--from": from_}
@@ -136,22 +139,21 @@ def eval_(
         Texts, output(help="Judge responses from files or - instead of sampling.")
     ] = None,
     against: Annotated[
-        Path | None, report(help="Compare with this earlier result, paired by problem.")
+        File, report(help="Compare with this earlier result, paired by problem.")
     ] = None,
     by: Annotated[Texts, report(help="Also report figures by this field of the problems.")] = None,
     k: Annotated[
-        Texts, report("--k", help="Values of k, as 1,4,16. Default: 1, 2, 4, … up to -n.")
+        Texts, report("--k", help="Values of k of pass@k and cons@k. Default: 1,2,4,… to -n.")
     ] = None,
     list_: Annotated[bool, output("--list", help="Name the problem sets.")] = False,
     judge: Annotated[
-        str, report(help="Who judges: rlvr, math-verify, or both to compare them.")
+        str, report(help="Judge: rlvr, math-verify, or both to compare them.")
     ] = "rlvr",
     format: Annotated[
-        str, report(help="table on the screen; md, csv or json on stdout.")
+        Literal["table", "md", "csv", "json"],
+        report(help="Format of the figures: a table on the screen, or one of these on stdout."),
     ] = "table",
-    out: Annotated[
-        Path | None, output(help="Write report and responses to this new directory.")
-    ] = None,
+    out: Annotated[File, output(help="Write report and responses to this new directory.")] = None,
     quiet: options.Quiet = False,
     config: options.ConfigFile = None,
     set_: options.Set = None,
@@ -189,7 +191,7 @@ def eval_(
         asked = report_options(
             k or (), by or (), against, out, judge, format, set_ or (), bool(responses)
         )
-        flags = given.given_flags({**ctx.obj, "model": None, "data": None}, "eval")
+        flags = given.read_flags({**ctx.obj, "model": None, "data": None}, "eval")
         if responses:
             from rlvr_cli.cli.responses import score
             from rlvr_cli.core.errors import UserError
@@ -226,14 +228,13 @@ def export(
     dtype: Annotated[
         Literal["bfloat16", "float16", "float32"],
         Option(
-            help="Dtype of the weights. 16 bits round away updates smaller than half their step: "
-            "evaluate the export."
+            help="Dtype of the weights. 16 bits lose updates below half their step: evaluate it."
         ),
     ] = "float32",
     out: Annotated[
-        Path | None, Option(help="Write to this new directory. Default: RUN/export-STEP.")
+        File, Option(help="Write to this new directory. Default: RUN/export-STEP.")
     ] = None,
-    push: Annotated[str | None, Option(help="Also upload it to the hub under this name.")] = None,
+    push: Annotated[Text, Option(help="Also upload it to the hub under this name.")] = None,
     quiet: options.Quiet = False,
 ) -> None:
     """Hand a trained policy on: a plain model directory, merged, with a card made from the run.
@@ -255,8 +256,7 @@ def export(
 @app.command()
 def show(
     sources: Annotated[
-        list[Path] | None,
-        Argument(metavar="RUN|RESULT…", help="Directories that train or eval wrote."),
+        list[Path] | None, Argument(metavar="RUN|RESULT", help="Directories of train or eval.")
     ] = None,
     follow: Annotated[
         bool, Option("--follow", "-f", help="Keep showing until the runs end.")
@@ -265,16 +265,14 @@ def show(
     group: Annotated[
         int | None, Option(help="Show this group of the step, counted from 1.")
     ] = None,
-    verdict: Annotated[str | None, Option(help="Show only responses with this verdict.")] = None,
-    problem: Annotated[
-        str | None, Option(help="Show this problem through training, by its id.")
-    ] = None,
+    verdict: Annotated[Text, Option(help="Show only responses with this verdict.")] = None,
+    problem: Annotated[Text, Option(help="Show this problem through training, by its id.")] = None,
     by: Annotated[Texts, report(help="Also show figures of a result by this field.")] = None,
     explain: Annotated[
         bool, Option("--explain", help="Explain a step, as --explain 30, in words and numbers.")
     ] = False,
     track: options.Track = None,
-    html: Annotated[Path | None, output(help="Write an interactive page to this new file.")] = None,
+    html: Annotated[File, output(help="Write an interactive page to this new file.")] = None,
 ) -> None:
     """Look at runs and results: live, later, beside one another, response by response.
 
@@ -289,7 +287,7 @@ def show(
       rlvr show results/mine --by level
     """
     with reported_errors("nothing is lost"):
-        from rlvr_cli.cli.show import show as command
+        from rlvr_cli.show import show as command
 
         chosen = (step, group, verdict, problem)
         command(sources or (), *chosen, by or (), html, track or (), follow, explain)
@@ -316,10 +314,9 @@ def doctor() -> None:
 def sample(
     ctx: typer.Context,
     inputs: Annotated[
-        Texts,
-        Argument(metavar="PROMPT|FILE|-", help="Prompts as text, .jsonl files, or - for stdin."),
+        Texts, Argument(metavar="PROMPT|FILE|-", help="Texts, .jsonl files, or - for stdin.")
     ] = None,
-    out: Annotated[Path | None, output(help="Write the response rows to this new file.")] = None,
+    out: Annotated[File, output(help="Write the response rows to this new file.")] = None,
     quiet: options.Quiet = False,
     config: options.ConfigFile = None,
     set_: options.Set = None,
@@ -342,10 +339,10 @@ def sample(
 
         if not inputs:
             raise UserError("sample: give a prompt, a .jsonl file, or - for stdin")
-        flags = {"eval.samples": 1} | given.given_flags(ctx.obj, "sample")
+        flags = {"eval.samples": 1} | given.read_flags(ctx.obj, "sample")
         resolved = given.load("sample", flags, set_, config)
         display = Display(quiet)
         given.say_own_settings([resolved.model], display)
-        from rlvr_cli.cli.sample import sample as command
+        from rlvr_cli.cli.eval import sample as command
 
         command(resolved, inputs, out, display)

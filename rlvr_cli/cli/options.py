@@ -20,7 +20,10 @@ output, report, setting, training = (
 )
 SHORT = {"--samples": "-n"}
 
+File = Path | None
+Text = str | None
 Texts = list[str] | None
+"""The types of options that may be left out."""
 ConfigFile = Annotated[Path | None, setting("--config", help="Read settings from this YAML file.")]
 Set = Annotated[Texts, setting("--set", help="Give any setting as section.key=value.")]
 Processes = Annotated[

@@ -37,17 +37,15 @@ from rlvr_cli.evaluation.responses import LABELS
 from rlvr_cli.evaluation.result_dir import ResultDirectory, file_names, matching, read_results
 from verifiers import OURS, Verifier, open_judge
 
-_OFTEN_MISSED = 0.01
-"""Share of the right answers in another form than asked, above which that is said."""
 _FEW_POINTS = 0.05
 """Difference in pass@1 that a comparison should be able to show."""
-_SHOWN = 20
+_ROWS_ON_A_TERMINAL = 20
 """Rows on which the judges differ that a terminal gets."""
 
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """What to say of results, how, by whom: `--k --by --against --out --judge --format`."""
+    """What to report of results, and how: `--k --by --against --out --judge --format`."""
 
     ks: tuple[int, ...] = ()
     by: tuple[str, ...] = ()
@@ -67,9 +65,7 @@ def report_options(
     assignments: Sequence[str],
     has_responses: bool,
 ) -> ReportOptions:
-    """Check what is to be said of an evaluation. Raises UserError."""
-    if form not in (forms := [tables.TABLE, *tables.FORMATS]):
-        raise UserError(f"--format {shortened(form)}: choose from {', '.join(forms)}")
+    """Check the options of a report. Raises UserError."""
     if judge == BOTH and not has_responses:
         raise UserError("--judge both compares verdicts on responses that are made: --responses")
     judge_versions(PEER if judge == BOTH else judge)
@@ -77,20 +73,20 @@ def report_options(
     if judge == PEER and "data.answer_format" in keys:
         raise UserError(f"--judge {judge} takes answers of any form; leave data.answer_format out")
     ks, fields = (
-        dict.fromkeys(part.strip() for text in given for part in text.split(","))
+        tuple(dict.fromkeys(part.strip() for text in given for part in text.split(",")))
         for given in (k, by)
     )
     for part in ks:
         if not (part.isascii() and part.isdecimal() and len(part) < 10 and int(part)):
             raise UserError(f"--k {shortened(part)}: give numbers from 1 on, as --k 1,4,16")
-    return ReportOptions(tuple(map(int, ks)), tuple(fields), against, out, judge, form)
+    return ReportOptions(tuple(map(int, ks)), fields, against, out, judge, form)
 
 
 def earlier_results(
     asked: ReportOptions, ours: Mapping[tuple[str, str], Sequence[Problem]], verifier: Verifier
 ) -> list[Result]:
-    """Return what `--against` is to be compared with; none if it was not given. Raises UserError if
-    the problems of one of our (model, problem set) pairs cannot be compared."""
+    """Return the results that `--against` names; none if it was not given. Raises UserError if the
+    problems of one of our (model, problem set) pairs cannot be compared with them."""
     if asked.against is None:
         return []
     theirs = read_results(asked.against, verifier.cluster)
@@ -128,13 +124,13 @@ def publish(
         peer, pairs = f"{PEER} {judge_versions(PEER)[PEER]}", paired(results)
         differing = [pair for pair in pairs if rights(pair) in ((True, False), (False, True))]
         report["agreement"] = _show_agreement(pairs, differing, peer, display)
-    failed = None
+    failure = None
     if asked.against is not None:
         try:
             report["against"] = _comparisons(results, entries, asked.against, theirs, display)
         except UserError as error:
-            failed = error
-    rows = [[row for p in result.problems for row in p.rows] for result in results]
+            failure = error
+    rows = [[row for problem in result.problems for row in problem.rows] for result in results]
     if directory is not None:
         names = file_names([(result.model, result.data) for result in results])
         directory.finish(report, dict(zip(names, rows, strict=True)))
@@ -147,42 +143,43 @@ def publish(
                 judge = {"name": peer, "verdict": other["verdict"], "extracted": other["extracted"]}
                 sys.stdout.write(jsonl_line(row | {"judge": judge}))
         else:
-            for one, listed in zip(results, rows, strict=True):
-                label = dict(zip(LABELS, (one.model, one.data), strict=True)) if several else {}
-                sys.stdout.writelines(jsonl_line(row | label) for row in listed)
+            for result, of_result in zip(results, rows, strict=True):
+                label = dict(zip(LABELS, (result.model, result.data), strict=True))
+                label = label if several else {}
+                sys.stdout.writelines(jsonl_line(row | label) for row in of_result)
         sys.stdout.flush()
-    if failed is not None:
-        raise failed
+    if failure is not None:
+        raise failure
 
 
 def _show(entry: dict[str, Any], name_model: bool, display: Display) -> None:
     """Show the figures of a result, and warn of what they leave out."""
     form, first = entry["fingerprint"]["verifier"], entry["pass@k"]["1"]
-    what = f"with {entry['model']} on {entry['data']}" if name_model else f"on {entry['data']}"
     if drawn := entry["fingerprint"].get("sampling"):
-        said = [drawn_in_words(entry["problems"], drawn), f"seed {drawn['seed']}"]
+        how = [drawn_in_words(entry["problems"], drawn), f"seed {drawn['seed']}"]
     else:
-        said = [plural(entry["problems"], "problem"), plural(entry["responses"], "response")]
+        how = [plural(entry["problems"], "problem"), plural(entry["responses"], "response")]
     if judge := form.get("judge"):
-        said.append(f"answers judged by {judge} {form['versions'][judge]}")
+        how.append(f"answers judged by {judge} {form['versions'][judge]}")
     else:
-        said.append(f"answers judged as {form['format']}")
-        said += ["every extracted answer votes"] if form.get("votes") == "all" else []
+        how.append(f"answers judged as {form['format']}")
+        how += ["every extracted answer votes"] if form.get("votes") == "all" else []
     value = "not measured" if first is None else f"{first['value']:.4f}"
-    display.result("pass@1", f"{value} {what} ({', '.join(said)})")
+    model = f"with {entry['model']} " if name_model else ""
+    display.result("pass@1", f"{value} {model}on {entry['data']} ({', '.join(how)})")
 
-    found = [f"{count} {verdict}" for verdict, count in entry["verdicts"].items()]
+    parts = [f"{count} {verdict}" for verdict, count in entry["verdicts"].items()]
     if entry["format_share"] is not None:
-        found.append(f"format right {tables.percent(entry['format_share'])}")
-    found.append(f"cut off {tables.percent(entry['cut_off_share'])}")
+        parts.append(f"format right {tables.percent(entry['format_share'])}")
+    parts.append(f"cut off {tables.percent(entry['cut_off_share'])}")
     if entry["response_length"] is not None:
-        found.append(f"{entry['response_length']:.1f} tokens on average")
-    display.say("responses", ", ".join(found))
+        parts.append(f"{entry['response_length']:.1f} tokens on average")
+    display.say("responses", ", ".join(parts))
     if (flexible := entry.get("any_form")) is not None:
         words = "where a right answer counts in any form"
         display.say("any form", f"pass@1 {tables.shown(flexible)} {words}")
         missed = 1 - first["value"] / flexible["value"] if first and flexible["value"] else 0.0
-        if missed > _OFTEN_MISSED:
+        if missed > 0.01:  # below 1 % the two figures tell the same
             display.warn(
                 f"{missed:.0%} of the right answers are in another form than asked "
                 f"({form['format']}): compare figures of one kind, or judge with --set "
@@ -201,18 +198,19 @@ def _show(entry: dict[str, Any], name_model: bool, display: Display) -> None:
 def _show_agreement(
     pairs: Sequence[Pair], differing: Sequence[Pair], peer: str, display: Display
 ) -> dict[str, Any]:
-    """Say how often the judges agree, and list where they differ."""
+    """Show how often the judges agree, and list where they differ."""
     whole = agreement(pairs)
     counts = ", ".join(f"{count} {name}" for name, count in whole.items() if name != "share")
     display.result("agreement", f"{tables.shown(whole['share'])} with {peer}: {counts}")
     lines = [["differ", "sample", "gold", "ours", "verdict", PEER, "verdict"]]
-    for _, ours, theirs in differing[:_SHOWN]:
-        shown = [ours[key] for key in ("id", "sample", "answer", "extracted", "verdict")]
-        lines.append([*map(tables.cell, (*shown, theirs["extracted"], theirs["verdict"]))])
+    for _, ours, other in differing[:_ROWS_ON_A_TERMINAL]:
+        cells = [ours[key] for key in ("id", "sample", "answer", "extracted", "verdict")]
+        lines.append([*map(tables.cell, (*cells, other["extracted"], other["verdict"]))])
     if differing:
         display.table(lines)
-    if len(differing) > _SHOWN:
-        display.say("", f"and {len(differing) - _SHOWN} more; a pipe gets all of them")
+    if len(differing) > _ROWS_ON_A_TERMINAL:
+        more = len(differing) - _ROWS_ON_A_TERMINAL
+        display.say("", f"and {more} more; a pipe gets all of them")
     if unjudged := whole["not judged"]:
         display.warn(
             f"{plural(unjudged, 'response')} not judged by one or both (a timeout, an unreadable "
@@ -229,42 +227,44 @@ def _comparisons(
     display: Display,
 ) -> dict[str, Any]:
     """Compare each result with the earlier one that matches it, and show how they differ."""
-    listed = []
+    comparisons = []
     for result, entry in zip(results, entries, strict=True):
         other = matching(result.model, result.data, theirs, against)
         if result.fingerprint["verifier"].get("votes") == "all":
             with open_judge(OURS, workers=usable_cores()) as verifier:
                 other = with_all_votes(other, verifier)
-        found = compared(result, other, [int(k) for k in entry["pass@k"]])
-        listed.append(found)
-        there = [found["against"]]
-        there += [f"on {found['against_data']}"] if found["against_data"] else []
+        comparison = compared(result, other, [int(k) for k in entry["pass@k"]])
+        comparisons.append(comparison)
+        there = [comparison["against"]]
+        there += [f"on {comparison['against_data']}"] if comparison["against_data"] else []
         there += [f"({against})"] if str(against) not in there else []
-        display.result("against", f"{' '.join(there)}, {plural(found['problems'], 'problem')}")
-        display.table(tables.differences(found), asked=True)
-        if one := found["pass@k"].get("1"):
-            count, reach = one["problems"], max(abs(end - one["value"]) for end in one["interval"])
-            if (reach := min(1, reach)) > _FEW_POINTS:
-                enough = math.ceil(count * (reach / _FEW_POINTS) ** 2)
+        count = plural(comparison["problems"], "problem")
+        display.result("against", f"{' '.join(there)}, {count}")
+        display.table(tables.differences(comparison), asked=True)
+        if first := comparison["pass@k"].get("1"):
+            # The interval shrinks with the root of the number of problems.
+            reach = min(1, max(abs(end - first["value"]) for end in first["interval"]))
+            if reach > _FEW_POINTS:
+                enough = math.ceil(first["problems"] * (reach / _FEW_POINTS) ** 2)
                 display.warn(
-                    f"{plural(count, 'problem')} with so many samples cannot show a difference in "
-                    f"pass@1 below {100 * reach:.0f} points; for {100 * _FEW_POINTS:.0f} take "
-                    f"about {enough:,} problems, or more samples"
+                    f"{plural(first['problems'], 'problem')} with so many samples cannot show a "
+                    f"difference in pass@1 below {100 * reach:.0f} points; for "
+                    f"{100 * _FEW_POINTS:.0f} take about {enough:,} problems, or more samples"
                 )
         same = "nothing but chance: same fingerprint"
         if "model" not in result.fingerprint:
             same = "nothing of problems and judging; what made the responses is not known"
-        for difference in found["differs"] or [same]:
+        for difference in comparison["differs"] or [same]:
             display.say("differs in", difference)
         left_out = {
-            f"not in {against}": found["missing"],
-            f"only in {against}": found["only_there"],
-            "without a judged response on one side or on both": found["unjudged"],
+            f"not in {against}": comparison["missing"],
+            f"only in {against}": comparison["only_there"],
+            "without a judged response on one side or on both": comparison["unjudged"],
         }
         for where, count in left_out.items():
             if count:
                 display.warn(f"the differences leave out {plural(count, 'problem')} {where}")
-        if golds := found["other_golds"]:
+        if golds := comparison["other_golds"]:
             many = f"{plural(len(golds), 'problem')} (such as {shortened(golds[0])})"
-            display.warn(f"{many} with another gold answer there: the two are judged by others")
-    return {"path": str(against), "results": listed}
+            display.warn(f"{many} with another gold answer there: judged by another answer")
+    return {"path": str(against), "results": comparisons}

@@ -8,6 +8,7 @@ from typing import Any, get_args
 import rlvr_cli
 from rlvr_cli import config
 from rlvr_cli.algorithm.reward import parse_rewards
+from rlvr_cli.config import Given
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import read_regular, reading
@@ -21,47 +22,46 @@ from rlvr_cli.model.loading import DEFAULTS_FILE, TINY, model_directory
 
 LORA_RATE = 10.0
 """The learning rate of an adapter over that of all weights (Schulman et al. 2025)."""
-_LONGEST_NAME = 255
-"""Bytes of a file's name; a longer --system is a text."""
-_PENALTY = ("algorithm.kl", "algorithm.kl.kind", "algorithm.kl.coef")
 
 
-def given_flags(parameters: Mapping[str, Any], command: Command) -> dict[str, Any]:
-    """Return the settings that the flags of a command gave, by `section.key`; None was not given.
-    Raises UserError for a file or a field that cannot be read."""
-    given = {}
-    for name, one in config.flags_of(command).items():
-        value = parameters.get(name)
-        if value is None or value is False or value in ([], ()):
+def read_flags(parameters: Mapping[str, Any], command: Command) -> dict[str, Any]:
+    """Return the settings that the flags of a command gave, by dotted name; a parameter of None,
+    False or no values was not given. Raises UserError for a file or a field that is unreadable."""
+    settings = {}
+    for parameter, setting in config.flags_of(command).items():
+        value = parameters.get(parameter)
+        if value is None or value is False or value == []:
             continue
-        types = {one.annotation, *get_args(one.annotation)}
-        if one.name == "data.source":
-            named = tuple(map(canonical, value))
-            value = named[0] if len(named) == 1 else named
-        elif one.name == "data.fields":
-            pairs = [each.partition("=") for each in value]
-            for each, (field, _, path) in zip(value, pairs, strict=True):
+        if setting.name == "data.source":
+            sources = tuple(map(canonical, value))
+            value = sources[0] if len(sources) == 1 else sources
+        elif setting.name == "data.fields":
+            names, value = value, {}
+            for text in names:
+                field, _, path = text.partition("=")
                 if field not in get_args(FieldName) or not path:
                     raise UserError(
-                        f"--field {shortened(each)}: write it as NAME=path, with NAME one of "
+                        f"--field {shortened(text)}: write it as NAME=path, with NAME one of "
                         f"{', '.join(get_args(FieldName))}, such as answer=reward.truth[0]"
                     )
-            value = {field: path for field, _, path in pairs}
-        elif one.name == "data.system" and not any(letter.isspace() for letter in value):
-            # A word that is a file's name, or looks like one, stands for the text in it.
-            if Path(value).suffix in (".txt", ".md") or (
-                len(value) <= _LONGEST_NAME and Path(value).exists()
-            ):
+                value[field] = path
+        elif setting.name == "data.system" and not any(map(str.isspace, value)):
+            # A word stands for the text of a file if it is, or looks like, the name of one; the
+            # name of a file has at most 255 bytes.
+            file = Path(value)
+            if file.suffix in (".txt", ".md") or (len(value) <= 255 and file.exists()):
                 with reading(f"--system {shortened(value)}"):
-                    value = read_regular(Path(value), LONGEST_ANSWER).decode().strip()
+                    value = read_regular(file, LONGEST_ANSWER).decode().strip()
         elif isinstance(value, list):
             value = tuple(value)
-        elif types & {int, float} or one.name == "algorithm.kl":
-            for kind in (float, int):  # what is no number the setting's type refuses
+        elif {setting.annotation, *get_args(setting.annotation)} & {int, float} or (
+            setting.name == "algorithm.kl"
+        ):
+            for kind in (float, int):  # a text that is no number is refused by the setting's type
                 with suppress(ValueError):
-                    value = kind(parameters[name])
-        given[one.name] = value
-    return given
+                    value = kind(parameters[parameter])
+        settings[setting.name] = value
+    return settings
 
 
 def load(
@@ -73,22 +73,21 @@ def load(
 ) -> config.Config:
     """Return the configuration of, in rising order: the model's own file or a parent run, --config,
     flags, --set. Raises UserError for a flag or an assignment that the command does not read."""
-    given = _given(flags, sets)
-    for one in given:
-        setting = config.setting_at(one.key)
+    given = _flags_and_sets(flags, sets)
+    for key, _, origin in given:
+        setting = config.setting_at(key)
         if setting is None or command in setting.use.read_by:
             continue
-        if command == "responses" and "eval" in setting.use.read_by:
-            raise UserError(f"{one.origin}: --responses does not read {one.key}")
         readers = [name for name in setting.use.read_by if name != "responses"]
+        if command == "responses" and "eval" in readers:
+            raise UserError(f"{origin}: --responses does not read {key}")
         verb = "reads" if len(readers) == 1 else "read"
-        raise UserError(f"{one.origin}: only rlvr {' and '.join(readers)} {verb} {one.key}")
+        raise UserError(f"{origin}: only rlvr {' and '.join(readers)} {verb} {key}")
     if file:
-        # A file recipes/NAME that is not there is the one that the package brings.
-        package = Path(rlvr_cli.__file__).parent
-        brought = (package / file, package.parent / file)  # in a wheel, in a clone
-        known = file.parts[:-1] == ("recipes",) and not file.exists()
-        file = next((one for one in brought if known and one.is_file()), file)
+        # A file recipes/NAME that is not there is the one of the package: in a wheel, in a clone.
+        if file.parts[:-1] == ("recipes",) and not file.exists():
+            package = Path(rlvr_cli.__file__).parent
+            file = next(filter(Path.is_file, (package / file, package.parent / file)), file)
         given = [*config.yaml_layer(file), *given]
     chosen = {one.key: one.value for one in given}
     if parent is not None:
@@ -99,63 +98,63 @@ def load(
         return config.resolve(given)
     model = chosen.get("model") or config.SETTINGS["model"].default
     own = _own_settings(model)[0] if isinstance(model, str) else []
-    # An adapter's learning rate is another one than a model's own for all weights, where none is
-    # given, and the other way round.
-    theirs = {one.key: one.value for one in own}
-    was_adapter = theirs.get("lora.rank") is not None
-    rate = theirs.get("optim.lr", config.SETTINGS["optim.lr"].default)
-    is_adapter = (theirs | chosen).get("lora.rank") is not None
+    # Where no learning rate is given, an adapter takes ten times that of the model's own settings
+    # for all weights, and all weights a tenth of that of an adapter.
+    saved = {one.key: one.value for one in own}
+    was_adapter = saved.get("lora.rank") is not None
+    is_adapter = (saved | chosen).get("lora.rank") is not None
+    rate = saved.get("optim.lr", config.SETTINGS["optim.lr"].default)
     if was_adapter != is_adapter and isinstance(rate, int | float):
         rate = min(1.0, rate * LORA_RATE if is_adapter else rate / LORA_RATE)
-        own = [*own, config.Given("optim.lr", rate, f"the learning rate of {model}")]
+        own = [*own, Given("optim.lr", rate, f"the learning rate of {model}")]
     return config.resolve([*own, *given])
 
 
-def _given(flags: dict[str, Any], sets: Iterable[str] | None) -> list[config.Given]:
+def _flags_and_sets(flags: dict[str, Any], sets: Iterable[str] | None) -> list[Given]:
     """Return what flags and --set give; of --algo FILE the row that is its `base`, and its cells.
     Raises UserError where --kl and --set give the penalty two coefficients."""
-    given: list[config.Given] = []
+    given: list[Given] = []
     for key, value in flags.items():
         if key != "algo" or not value.endswith((".yaml", ".yml")):
             given += config.flag_layer(key, value)
             continue
         origin = f"--algo {shortened(value)}"
-        cells = config.yaml_layer(Path(value), origin)
-        base = next((one.value for one in cells if one.key == "base"), "grpo")
-        given.append(config.Given("algo", base, origin))
-        given += [
-            config.Given(f"algorithm.{one.key}", *one[1:]) for one in cells if one.key != "base"
-        ]
+        cells = {cell.key: cell.value for cell in config.yaml_layer(Path(value), origin)}
+        given.append(Given("algo", cells.pop("base", "grpo"), origin))
+        given += [Given(f"algorithm.{name}", cell, origin) for name, cell in cells.items()]
     assigned, kl = config.set_layer(sets or ()), flags.get("algorithm.kl")
-    for one in assigned:
-        names_estimator = kl and isinstance(one.value, str) and one.value != NONE
-        if kl is not None and one.key in _PENALTY and not names_estimator:
-            raise UserError(f"--kl {kl} and {one.origin} set one coefficient; leave one out")
+    for key, value, origin in assigned:
+        names_estimator = kl and isinstance(value, str) and value != NONE
+        is_penalty = key in ("algorithm.kl", "algorithm.kl.kind", "algorithm.kl.coef")
+        if kl is not None and is_penalty and not names_estimator:
+            raise UserError(f"--kl {kl} and {origin} set one coefficient; leave one out")
     return config.in_order([*given, *assigned])
 
 
-def _parent(run: Path, has_rewards: bool) -> list[config.Given]:
+def _parent(run: Path, has_rewards: bool) -> list[Given]:
     """Return the settings of a run, and its newest whole checkpoint as the parent. Raises UserError
     for what is no run, has no checkpoint, or has rewards of its own where none are given."""
     from rlvr_cli.runs.checkpoint import whole_checkpoints
 
     # The sources of rewards are left out: a new run fills in its own.
-    asked = config.run_layer(run, "--from")
-    saved = [one for one in asked if not one.key.startswith("reward.sources")]
+    layer = config.run_layer(run, "--from")
+    saved = [one for one in layer if not one.key.startswith("reward.sources")]
     checkpoint = next(whole_checkpoints(run, LOG.warning), None)
     if checkpoint is None:
         raise UserError(f"--from {run}: it has no checkpoint yet")
     if not has_rewards:
         _refuse_code_of(saved)
-    return [*saved, config.Given("parent", str(checkpoint.path), f"--from {run}")]
+    return [*saved, Given("parent", str(checkpoint.path), f"--from {run}")]
 
 
-def _refuse_code_of(saved: Sequence[config.Given]) -> None:
+def _refuse_code_of(saved: Sequence[Given]) -> None:
     """Raise UserError where a run's directory names functions that would be loaded."""
-    for _, functions, origin in (one for one in saved if one.key == "reward.functions"):
+    for key, functions, origin in saved:
+        if key != "reward.functions":
+            continue
         with suppress(ValueError, TypeError, AttributeError):  # which resolving refuses
-            if any(one.is_own for one in parse_rewards(functions)):
-                again = " ".join(f"--reward {shortened(one)}" for one in functions)
+            if any(reward.is_own for reward in parse_rewards(functions)):
+                again = " ".join(f"--reward {shortened(text)}" for text in functions)
                 raise UserError(
                     f"{origin}: its rewards are code, which no directory may have run; if they "
                     f"are yours, add {again}"
@@ -165,39 +164,38 @@ def _refuse_code_of(saved: Sequence[config.Given]) -> None:
 def say_own_settings(models: Iterable[str], display: Display) -> None:
     """Say which settings came with each model, and what of its file was not read."""
     for model in dict.fromkeys(models):
-        own, left_out = _own_settings(model)
+        own, ignored = _own_settings(model)
         if own and model != TINY:
-            listed = ", ".join(f"{one.key} {one.value!r}" for one in own)
-            display.say("settings", f"{own[0].origin}: {listed}")
-        if left_out:
-            names, kept = ", ".join(one.key for one in left_out), config.OF_A_MODEL
+            values = ", ".join(f"{one.key} {one.value!r}" for one in own)
+            display.say("settings", f"{own[0].origin}: {values}")
+        if ignored:
+            names, of_model = ", ".join(one.key for one in ignored), config.OF_A_MODEL
             display.warn(
-                f"{left_out[0].origin}: not read: {names:.200}; of a model's own settings only "
-                f"{', '.join(kept)} are, and of data only {', '.join(kept['data'])}"
+                f"{ignored[0].origin}: not read: {names:.200}; of a model's own settings only "
+                f"{', '.join(of_model)} are, and of data only {', '.join(of_model['data'])}"
             )
 
 
-def _own_settings(model: str) -> tuple[list[config.Given], list[config.Given]]:
-    """Return the settings in the model's directory, and those that are not read: only the built-in
-    policy's file may say anything. Raises UserError for a prompt in another file."""
+def _own_settings(model: str) -> tuple[list[Given], list[Given]]:
+    """Return the settings in the model's directory, and those that are ignored: only the built-in
+    policy's file may set anything. Raises UserError for a prompt in another file."""
     file = Path(model_directory(model)) / DEFAULTS_FILE
-    found = config.yaml_layer(file, str(file)) if file.is_file() else []
+    saved = config.yaml_layer(file, str(file)) if file.is_file() else []
     if model == TINY:
-        return found, []
-    # A section that is no mapping is kept, for `config.resolve` to refuse.
-    own = [
-        one
-        for one in found
-        if one.key in config.OF_A_MODEL
-        or ((known := config.setting_at(one.key)) is not None and known.use.kept)
-    ]
-    prompt = next((one.value for one in own if one.key == "data.prompt"), None)
-    if isinstance(prompt, str) and not is_kept_template(prompt):
-        raise UserError(
-            f"{file}: data.prompt {prompt:.80} is neither {', '.join(TEMPLATES)} nor a text with "
-            "{problem} in it, and no other file is read for a model; give it with --prompt"
-        )
-    return own, [one for one in found if one not in own]
+        return saved, []
+    own, ignored = list[Given](), list[Given]()
+    for one in saved:
+        setting = config.setting_at(one.key)
+        # A section that is no mapping is left for `config.resolve` to refuse.
+        is_read = one.key in config.OF_A_MODEL or (setting is not None and setting.use.kept)
+        (own if is_read else ignored).append(one)
+        is_prompt = one.key == "data.prompt" and isinstance(one.value, str)
+        if is_prompt and not is_kept_template(one.value):
+            raise UserError(
+                f"{file}: data.prompt {one.value:.80} is neither {', '.join(TEMPLATES)} nor a text "
+                "with {problem} in it, and no other file is read for a model; give it with --prompt"
+            )
+    return own, ignored
 
 
 def load_again(
@@ -206,10 +204,10 @@ def load_again(
     """Return the run's own configuration; what it computes can only be made longer, not changed.
     Raises UserError for a setting that would change it, and for any of the `others`, options that
     were given and are no settings."""
-    given, saved = _given(flags, sets), config.run_layer(run, "--resume")
+    given, saved = _flags_and_sets(flags, sets), config.run_layer(run, "--resume")
     before = {one.key: one.value for one in saved}
     functions = before.get("reward.functions", config.SETTINGS["reward.functions"].default)
-    if list(flags.get("reward.functions", ())) == functions:  # the run's own, once more
+    if list(flags.get("reward.functions", ())) == functions:  # the run's own, given once more
         given = [one for one in given if one.key != "reward.functions"]
     else:
         _refuse_code_of(saved)

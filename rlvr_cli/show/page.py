@@ -20,7 +20,7 @@ from rlvr_cli.core.text import printable
 from rlvr_cli.data.rows import ROW_KEYS
 from rlvr_cli.runs.stored import StoredTokens
 from rlvr_cli.show.screen import cut, differing, pass_at_1
-from rlvr_cli.show.source import REASONS, ShownGroup, Source, reason
+from rlvr_cli.show.source import REASONS, Source, StoredGroup, reason
 
 MOST_BYTES = 3_500_000
 """Of responses in a page; of more a sample is shown."""
@@ -68,7 +68,7 @@ class _Kept:
         self.most, self.limit, self.seen, self.size = most, 1.0, 0, 0
         self.found: list[tuple[float, int, list[Any]]] = []
 
-    def add(self, source: int, group: ShownGroup, tokens: dict[int, list[StoredTokens]]) -> None:
+    def add(self, source: int, group: StoredGroup, tokens: dict[int, list[StoredTokens]]) -> None:
         """Keep a group of a source if there is room for it."""
         self.seen += 1
         if (place := self.seen * _GOLDEN % 1) >= self.limit:
@@ -160,7 +160,7 @@ def _glossary(histories: Sequence[History]) -> dict[str, str]:
     return found
 
 
-def _entry(source: int, group: ShownGroup, tokens: dict[int, list[StoredTokens]]) -> list[Any]:
+def _entry(source: int, group: StoredGroup, tokens: dict[int, list[StoredTokens]]) -> list[Any]:
     """Return a group, its problem and its responses, as the page has them."""
     first = group.rows[0]
     own = [

@@ -26,26 +26,26 @@ REASONS = {
     "timeout": "the verifier ran out of time, so it never trains",
     "unparseable_gold": "the gold answer {answer} cannot be read, so it never trains",
 }
-"""What a verdict says about a response."""
+"""Why a response has its verdict."""
 
 
 def reason(row: ResponseRow) -> str:
     """Say why the verdict is as it is."""
-    said = ("extracted", "answer", "verifier")
-    return REASONS[row["verdict"]].format_map({key: shortened(str(row[key])) for key in said})
+    values = {key: shortened(str(row[key])) for key in ("extracted", "answer", "verifier")}
+    return REASONS[row["verdict"]].format_map(values)
 
 
 @dataclass(frozen=True)
-class ShownGroup:
-    """The responses to one problem that were sampled together, in a run with these settings; a
-    result has none, and its groups are of step 0."""
+class StoredGroup:
+    """The responses to one problem that were sampled together, in a run with these settings. A
+    group of a result has no settings and step 0."""
 
     step: int
     number: int
     rows: tuple[ResponseRow, ...]
     config: Config | None = None
     result: str = ""
-    """Which of a directory's results it is of, where there are several."""
+    """The name of its result, where a directory holds several."""
 
     @cached_property
     def judged(self) -> list[ResponseRow]:
@@ -59,23 +59,27 @@ class ShownGroup:
 
     @cached_property
     def group(self) -> Group:
-        """Return it as it trained, but for prompts and ids of tokens."""
+        """Return the group as it trained, without the text of its prompt and its token ids."""
         first, rollouts = self.rows[0], []
         prompt = Prompt(Problem(first["id"], first["problem"], first["answer"]), "", (), False)
         for row in self.rows:
-            completion = Completion(range(row["n_tokens"] or 1), (), row["finish_reason"])
             verdict = Verdict(row["verdict"])
-            judged = Verification(verdict, row["extracted"], True, "", row["verifier"])
-            reward = None if verdict in UNJUDGED else row["reward"] or 0.0
             own = row["rewards"].items() if isinstance(row.get("rewards"), dict) else ()
-            own = {key: value for key, value in own if isinstance(value, int | float)}
-            said = (row["sample"], completion, row["response"], judged, reward, own)
-            rollouts.append(Rollout(prompt, *said))
+            rollout = Rollout(
+                prompt,
+                row["sample"],
+                Completion(range(row["n_tokens"] or 1), (), row["finish_reason"]),
+                row["response"],
+                Verification(verdict, row["extracted"], True, "", row["verifier"]),
+                None if verdict in UNJUDGED else row["reward"] or 0.0,
+                {key: value for key, value in own if isinstance(value, int | float)},
+            )
+            rollouts.append(rollout)
         return Group(prompt, tuple(rollouts), 0)
 
     @property
     def fate(self) -> str:
-        """Say whether it trains: `trained`, or why it does not; nothing of a result."""
+        """Return `trained`, or why the group did not train; nothing for a group of a result."""
         if self.config is None:
             return ""
         if trains(self.group, self.config.algorithm):
@@ -85,9 +89,9 @@ class ShownGroup:
 
     @cached_property
     def paid(self) -> dict[int, tuple[float, float | None]]:
-        """Return the reward, shaped by length, and the advantage of each judged response by its
-        number, by the run's own functions; None for advantages that also depend on the batch, a
-        critic or a reference, or of responses that do not train. Nothing of a result."""
+        """Return {sample: (reward shaped by length, advantage)} of each judged response, by the
+        run's own functions. The advantage is None where it also depends on the batch, a critic or a
+        reference, or where the response does not train. A group of a result has none."""
         if self.config is None:
             return {}
         import torch
@@ -97,18 +101,17 @@ class ShownGroup:
 
         algo, limit = self.config.algorithm, self.config.rollout.max_tokens
         judged = self.group.rollouts if algo.reads_responses else self.group.judged
-        paid = {one.sample: shaped_reward(one, algo, limit) for one in judged}
-        found: dict[int, float] = {}
+        rewards = [shaped_reward(rollout, algo, limit) for rollout in judged]
+        advantages: list[float | None] = [None] * len(judged)
         if algo.advantage.needs_group and not (algo.whiten or algo.rewards_kl) and len(judged) > 1:
-            rewards = torch.tensor(list(paid.values()), dtype=torch.float64)
             formula = GROUP_ADVANTAGES[algo.advantage.kind]
-            values = formula(rewards, **algo.advantage.cells).tolist()
-            found = {
-                one.sample: value
-                for one, value in zip(judged, values, strict=True)
-                if not (algo.masks_cut_off and one.completion.finish_reason == "length")
-            }
-        return {sample: (reward, found.get(sample)) for sample, reward in paid.items()}
+            values = torch.tensor(rewards, dtype=torch.float64)
+            advantages = formula(values, **algo.advantage.cells).tolist()
+        paid = {}
+        for rollout, reward, advantage in zip(judged, rewards, advantages, strict=True):
+            is_masked = algo.masks_cut_off and rollout.completion.finish_reason == "length"
+            paid[rollout.sample] = reward, None if is_masked else advantage
+        return paid
 
 
 @dataclass(frozen=True)
@@ -121,7 +124,7 @@ class Source:
 
     @property
     def metrics(self) -> list[dict[str, Any]]:
-        """Return the steps that can be read so far. Raises UserError where they are in no file."""
+        """Return the steps that can be read so far. Raises UserError if they are not in a file."""
         path = self.path / "metrics.jsonl"
         if path.is_symlink() or (path.exists() and not path.is_file()):
             raise UserError(f"{path}: cannot be read (not a regular file)")
@@ -130,35 +133,35 @@ class Source:
     @property
     def files(self) -> dict[int, Path]:
         """Return a run's files of responses by step."""
-        found = sorted((self.path / "rollouts").glob("step-*.jsonl"))
-        return {int(path.stem[5:]): path for path in found if path.stem[5:].isdecimal()}
+        paths = sorted((self.path / "rollouts").glob("step-*.jsonl"))
+        return {int(path.stem[5:]): path for path in paths if path.stem[5:].isdecimal()}
 
-    def groups(self, step: int | None = None) -> Iterator[ShownGroup]:
+    def groups(self, step: int | None = None) -> Iterator[StoredGroup]:
         """Yield the groups of a step, or of all. Raises UserError where there are none."""
         files = self.files
         if self.config and not files:
             raise UserError(f"{self.path}: it has no responses yet")
         if step is not None and step not in files:
-            known = f"{min(files)} to {max(files)}" if files else "no steps"
-            raise UserError(f"--step {step}: {self.path} has no such step; it has {known}")
+            steps = f"{min(files)} to {max(files)}" if files else "no steps"
+            raise UserError(f"--step {step}: {self.path} has no such step; it has {steps}")
         if self.config is None:
             parts = [(name, one.rows) for name, of in self.held_out().items() for one in of]
             for number, (name, rows) in enumerate(parts, 1):
-                yield ShownGroup(0, number, rows, None, name)
+                yield StoredGroup(0, number, rows, None, name)
             return
         for at in [step] if step is not None else sorted(files):
             for number, rows in enumerate(grouped(stored_rows(files[at])), 1):
-                yield ShownGroup(at, number, rows, self.config)
+                yield StoredGroup(at, number, rows, self.config)
 
     def tokens(self, step: int) -> dict[int, list[StoredTokens]]:
         """Return what the update of a step saw of single tokens, by group; often of a few only."""
         path = self.path / "rollouts" / f"tokens-step-{step:06d}.json"
-        found = read_tokens(path) if self.config and path.exists() else ()
-        return by_key(found, lambda one: one.group)
+        responses = read_tokens(path) if self.config and path.exists() else ()
+        return by_key(responses, lambda response: response.group)
 
     def held_out(self, when: str = "newest") -> dict[str, tuple[JudgedProblem, ...]]:
-        """Return each held-out set as measured before training, or last; or each result. Of a
-        single one the name is empty."""
+        """Return each held-out set of a run as measured before training, or last; or each result.
+        A single one has an empty name."""
         if self.config is None:
             names = [f"{one.model} on {one.data}".removesuffix(" on ") for one in self.results]
             named = dict(zip(names, (one.problems for one in self.results), strict=True))

@@ -6,6 +6,7 @@ import json
 import pytest
 from conftest import invoke, jsonl, refused
 
+from rlvr_cli.__main__ import _run
 from rlvr_cli.cli.publish import ReportOptions, publish, report_options
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
@@ -88,8 +89,8 @@ def test_another_judge_takes_answers_of_any_form():
         checked("nobody")
 
 
-def test_what_is_to_be_said_is_checked_at_once():
+def test_what_is_to_be_said_is_checked_at_once(capsys):
     asked = report_options(["1,4", "16"], ["level"], None, None, "rlvr", "md", (), False)
     assert (asked.ks, asked.by, asked.format) == ((1, 4, 16), ("level",), "md")
-    with pytest.raises(UserError, match="--format latex: choose from table, md, csv, json"):
-        report_options((), (), None, None, "rlvr", "latex", (), False)
+    assert _run(["eval", "--format", "latex"]) == 2
+    assert "'latex' is not one of" in capsys.readouterr().err

@@ -5,9 +5,9 @@ import re
 import pytest
 
 from rlvr_cli.cli.resolve import (
-    given_flags,
     load,
     load_again,
+    read_flags,
     say_own_settings,
 )
 from rlvr_cli.config import as_yaml, set_layer
@@ -18,9 +18,9 @@ from rlvr_cli.core.errors import UserError
 
 def test_only_the_flags_that_were_given_count():
     parameters = {"seed": 0, "limit": None, "skip_bad": False, "samples": 3, "quiet": True}
-    assert given_flags(parameters, "eval") == {"seed": 0, "eval.samples": 3}
-    assert given_flags(parameters, "train") == {"seed": 0, "rollout.samples": 3}
-    assert given_flags({"skip_bad": True}, "sample") == {"data.skip_bad": True}
+    assert read_flags(parameters, "eval") == {"seed": 0, "eval.samples": 3}
+    assert read_flags(parameters, "train") == {"seed": 0, "rollout.samples": 3}
+    assert read_flags({"skip_bad": True}, "sample") == {"data.skip_bad": True}
 
 
 @pytest.fixture

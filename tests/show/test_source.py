@@ -8,7 +8,7 @@ from small_runs import made_result, made_row, made_run, made_tokens, write_rows
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.show.source import (
-    ShownGroup,
+    StoredGroup,
     grouped,
     open_source,
     reason,
@@ -35,10 +35,10 @@ def test_one_problem_twice_is_two_groups_and_what_is_not_judged_no_signal(tmp_pa
     rows = [made_row("a", n, "timeout") for n in (0, 1, 0, 1)]
     first, second = grouped(iter(rows))
     assert (len(first), len(second)) == (2, 2)
-    assert ShownGroup(3, 1, first, config).fate == "not judged"
+    assert StoredGroup(3, 1, first, config).fate == "not judged"
     (right,) = grouped(iter([made_row("a", 0, "correct"), made_row("a", 1, "timeout")]))
-    assert ShownGroup(3, 1, right, config).fate == "dropped, all right"
-    assert ShownGroup(0, 1, right).fate == ""
+    assert StoredGroup(3, 1, right, config).fate == "dropped, all right"
+    assert StoredGroup(0, 1, right).fate == ""
 
 
 @pytest.mark.parametrize(
@@ -64,12 +64,12 @@ def test_rewards_and_advantages_are_those_of_the_run(tmp_path, settings, rewards
 def test_what_trains_is_what_the_filter_of_the_run_lets_through(tmp_path):
     rows = [made_row("a", n, "correct", rewards={"math": n}) for n in range(2)]
     config = open_source(made_run(tmp_path / "run")).config
-    assert ShownGroup(1, 1, tuple(rows), config).fate == "dropped, all right"
+    assert StoredGroup(1, 1, tuple(rows), config).fate == "dropped, all right"
     config = open_source(made_run(tmp_path / "own", "algorithm.filter.metric=math")).config
-    assert ShownGroup(1, 1, tuple(rows), config).fate == "trained"
-    long = ShownGroup(1, 1, tuple(row | {"n_tokens": 2**31 - 1} for row in rows), config)
+    assert StoredGroup(1, 1, tuple(rows), config).fate == "trained"
+    long = StoredGroup(1, 1, tuple(row | {"n_tokens": 2**31 - 1} for row in rows), config)
     assert long.paid == {0: (0.0, 0.0), 1: (0.0, 0.0)}  # a penalty of 1 each
-    odd = ShownGroup(1, 1, tuple(row | {"rewards": [7]} for row in rows), config)
+    odd = StoredGroup(1, 1, tuple(row | {"rewards": [7]} for row in rows), config)
     assert odd.fate == "dropped, all right"
 
 
