@@ -55,9 +55,9 @@ def _run(arguments: list[str]) -> int:
         if answer := foreign_answer(getattr(error, "option_name", None) or ""):
             report(f"{answer} ({where} --help)")
             return 2
-        said = error.format_message()  # type: ignore[attr-defined]
-        said = re.sub(r"Invalid value for '([^']+)': Input should (.+)", r"\1 must \2", said)
-        report(f"{said} ({where} --help)")
+        message = error.format_message()  # type: ignore[attr-defined]
+        message = re.sub(r"Invalid value for '([^']+)': Input should (.+)", r"\1 must \2", message)
+        report(f"{message.replace('Value error, ', '')} ({where} --help)")
         return 2
 
 

@@ -30,7 +30,7 @@ def read_flags(parameters: Mapping[str, Any], command: Command) -> dict[str, Any
     settings = {}
     for parameter, setting in config.flags_of(command).items():
         value = parameters.get(parameter)
-        if value is None or value is False or value == []:
+        if value is None or value is False or value in ([], ()):
             continue
         if setting.name == "data.source":
             sources = tuple(map(canonical, value))
