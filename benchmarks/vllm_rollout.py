@@ -31,8 +31,9 @@ from rlvr_cli.data.prompts import render_prompts
 from rlvr_cli.data.rows import response_row
 from rlvr_cli.evaluation.measure import evaluate
 from rlvr_cli.evaluation.result_dir import PartialResult
-from rlvr_cli.model.loading import load_model
+from rlvr_cli.model.loading import default_device, load_model
 from rlvr_cli.rollout.engines.vllm_engine import VllmEngine, import_vllm
+from rlvr_cli.rollout.plan import precision_on
 from rlvr_cli.rollout.sampler import Sampler, response_seed
 from verifiers import Verifier
 
@@ -69,7 +70,8 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     policy = load_model(args.model)
-    engine = VllmEngine(policy.model, len(policy.tokenizer), (), kv_budget_mb=1024, gpu_share=0.5)
+    precision = precision_on(default_device(), "auto")
+    engine = VllmEngine(policy.model, len(policy.tokenizer), (), 1024, 0.5, precision)
     problems = load_problems("chains", "train", limit=args.prompts).problems
     longest, drawn = max(args.lengths), (0.6, 0.95) if args.eval else (1.0, 1.0)
     prompts, _ = render_prompts(problems, policy.tokenizer, "plain", policy.context, longest)

@@ -137,7 +137,8 @@ def with_advantages(samples: Samples, algo: Algorithm, kl_coef: float) -> Sample
     """Return the rows that train, with advantages and (for a critic) returns, in float64: from the
     reward on the last token and any -kl_coef KL on every one.
 
-    Masked cut-off responses count in the baseline and leave, as do those without a likelihood.
+    Masked cut-off and rejected responses count in the baseline and leave, as do those without a
+    likelihood.
     """
     rewards, ends = torch.zeros_like(samples.mask), samples.mask.sum(1, keepdim=True).long() - 1
     if algo.kl is not None and algo.kl.place == "reward":
@@ -149,6 +150,8 @@ def with_advantages(samples: Samples, algo: Algorithm, kl_coef: float) -> Sample
     stays = torch.ones(len(samples), dtype=torch.bool)
     if algo.masks_cut_off:
         stays &= ~samples.is_cut_off
+    if samples.is_rejected is not None:
+        stays &= ~samples.is_rejected
     if algo.advantage.is_likelihood:
         stays &= advantages.any(1)
     mask = samples.mask * stays[:, None]

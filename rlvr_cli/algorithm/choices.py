@@ -9,12 +9,15 @@ from pydantic import Field, model_validator
 
 from rlvr_cli.algorithm.kinds import (
     KL,
+    AutoCorrection,
     ByKind,
     Cispo,
     Clip,
+    Correction,
     Critic,
     DualClip,
     Gae,
+    GeometricMask,
     Gmpo,
     GroupBaseline,
     GroupNormalized,
@@ -26,6 +29,7 @@ from rlvr_cli.algorithm.kinds import (
     Return,
     Sapo,
     SequenceClip,
+    SequenceMask,
     SoftOverlong,
     TruncatedWeights,
     Unclipped,
@@ -51,9 +55,16 @@ class Algorithm(Section):
     """How the loss of a batch is averaged over its tokens and responses."""
     top_entropy: float | None = Field(None, gt=0, lt=1)
     """The share of the batch's tokens with an advantage, by highest entropy; none means all."""
-    importance_correction: Annotated[TruncatedWeights | MaskedWeights | None, ByKind] = None
-    """Importance weights that correct the gap between the engine's and the trainer's
-    log-probabilities."""
+    importance_correction: Annotated[
+        AutoCorrection | TruncatedWeights | MaskedWeights | SequenceMask | GeometricMask | None,
+        ByKind,
+    ] = AutoCorrection()
+    """Importance weights w = trainer / engine of a sampled token's probabilities; auto means
+    geometric_mask where the two do not both compute in float32, and none where they do."""
+    old_logprobs: Literal["auto", "trainer", "engine"] = "auto"
+    """Whose log-probabilities of the sampled tokens stand for the policy that sampled. The
+    trainer's may cost a pass before the first update; auto means the engine's instead of that pass
+    if no correction needs both and the step before measured a gap no larger than rounding."""
     kl: KL | None = setting(None, flag="--kl", metavar="COEF")
     """A penalty on the divergence from a reference policy, by the name of its estimator; k3_k2 has
     the value of k3 and the gradient of k2. A number is its coefficient: 0 is none, and where there
@@ -93,6 +104,27 @@ class Algorithm(Section):
         return reference if isinstance(reference, IterativeReference) else None
 
     @property
+    def correction(self) -> Correction | None:
+        """Return the correction; None where there is none, or where `auto` is undecided."""
+        chosen = self.importance_correction
+        return None if isinstance(chosen, AutoCorrection) else chosen
+
+    def for_engine(self, computes_alike: bool) -> "Algorithm":
+        """Return the row with a correction that was left to `auto` decided."""
+        if not isinstance(self.importance_correction, AutoCorrection):
+            return self
+        compares = not (computes_alike or self.reads_responses or self.old_logprobs == "engine")
+        chosen = GeometricMask() if compares else None
+        return self.model_copy(update={"importance_correction": chosen})
+
+    @property
+    def needs_old_logprobs(self) -> bool:
+        """Return whether old log-probabilities must be there before the first update; else the
+        policy's own at that moment will do."""
+        rejects = self.correction is not None and self.correction.rejects
+        return self.updates > 1 or self.rewards_kl or rejects
+
+    @property
     def masks_cut_off(self) -> bool:
         """Return whether cut-off responses are left out of training."""
         return isinstance(self.overlong, MaskOverlong)
@@ -122,13 +154,18 @@ def contradictions(a: Algorithm) -> dict[str, bool]:
     """Return what is wrong with choices that are valid each on its own, and whether it is so."""
     advantage, surrogate, kl = a.advantage.kind, a.surrogate.kind, a.kl
     is_on_policy = surrogate == "policy_gradient"  # its gradient is that of the present policy's
+    takes_engine, correction = a.old_logprobs == "engine", a.correction and a.correction.kind
     is_of_response = a.surrogate.is_of_response
     is_from_old = kl is not None and not a.has_reference_model  # the policy that sampled
     return {
         "algorithm.advantage one: its responses are not sampled; use surrogate policy_gradient, "
-        "without filter and importance_correction": (
-            a.reads_responses and not (is_on_policy and a.filter is a.importance_correction is None)
+        "without filter, importance_correction and old_logprobs engine": (
+            a.reads_responses
+            and not (is_on_policy and a.filter is a.correction is None and not takes_engine)
         ),
+        f"algorithm.old_logprobs engine with algorithm.importance_correction {correction}: it "
+        "compares the trainer's log-probabilities with the engine's; use old_logprobs trainer, or "
+        "importance_correction none": takes_engine and a.correction is not None,
         f"algorithm.advantage {advantage} reads no rewards: algorithm.kl.place reward and "
         "algorithm.overlong soft would do nothing; use place loss, or overlong mask": (
             a.advantage.is_likelihood and (a.rewards_kl or isinstance(a.overlong, SoftOverlong))

@@ -144,22 +144,61 @@ class Gmpo(Surrogate):
     """The upper clip of a token's ratio, exp(high)."""
 
 
-class TruncatedWeights(Choice):
-    """Weights for the gap between engine's and trainer's log-probabilities, cut at a cap."""
+class Correction(Choice):
+    """Weights for the gap between the trainer's and the engine's log-probabilities."""
 
-    kind: Literal["truncate"] = "truncate"
+    rejects: ClassVar[bool] = False
+    """Whether whole responses are rejected: they train nothing and leave the denominators."""
+
+
+class AutoCorrection(Correction):
+    """geometric_mask where engine and trainer do not both compute in float32, else none."""
+
+    kind: Literal["auto"] = "auto"
+
+
+class TruncatedWeights(Correction):
+    """Weights of tokens, or the product over a response for all of its tokens, cut at a cap."""
+
+    kind: Literal["truncate", "sequence_truncate"] = "truncate"
     cap: float = Field(2.0, gt=1)
     """The largest weight."""
 
 
-class MaskedWeights(Choice):
-    """The same weights, 0 outside two bounds; IcePop's by default."""
+class MaskedWeights(Correction):
+    """Weights of tokens, 0 outside two bounds; IcePop's by default."""
 
     kind: Literal["mask"] = "mask"
     low: float = Field(0.5, ge=0, le=1)
     """The smallest weight that is kept."""
     high: float = Field(5.0, ge=1)
     """The largest weight that is kept."""
+
+
+class SequenceMask(Correction):
+    """The product over a response as the weight of its tokens; outside two bounds the response is
+    rejected. TRL's bound by default."""
+
+    rejects: ClassVar[bool] = True
+    kind: Literal["sequence_mask"] = "sequence_mask"
+    low: float = Field(0.0, ge=0, le=1)
+    """The smallest product of a response that is kept."""
+    high: float = Field(3.0, ge=1)
+    """The largest product of a response that is kept."""
+
+
+class GeometricMask(Correction):
+    """A response is rejected if the geometric mean of its weights lies outside two bounds; SkyRL's
+    by default."""
+
+    rejects: ClassVar[bool] = True
+    kind: Literal["geometric_mask"] = "geometric_mask"
+    low: float = Field(0.99, ge=0, le=1)
+    """The smallest geometric mean of a response that is kept."""
+    high: float = Field(1.01, ge=1)
+    """The largest geometric mean of a response that is kept."""
+    weight: Annotated[TruncatedWeights | MaskedWeights | None, ByKind] = None
+    """The weights of the tokens of responses that are kept; none means 1."""
 
 
 class FixedReference(Choice):

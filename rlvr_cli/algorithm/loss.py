@@ -3,7 +3,7 @@
 import torch
 
 from rlvr_cli.algorithm.choices import Algorithm
-from rlvr_cli.algorithm.kinds import KL, Critic
+from rlvr_cli.algorithm.kinds import KL, Correction, Critic, GeometricMask
 from rlvr_cli.algorithm.kl import ESTIMATORS, k1
 from rlvr_cli.algorithm.objective import (
     AGGREGATIONS,
@@ -14,6 +14,7 @@ from rlvr_cli.algorithm.objective import (
     token_mean,
     value_loss,
 )
+from rlvr_cli.algorithm.samples import Samples
 
 
 def policy_loss(
@@ -22,10 +23,9 @@ def policy_loss(
     """Compute the micro-batch's share of the step's policy loss, and per-token metrics [B, T]."""
     mask, old_logprobs = inputs.mask, inputs.old_logprobs
     surrogate, clipped = SURROGATES[algo.surrogate.kind](inputs, **algo.surrogate.cells)
-    if correction := algo.importance_correction:
+    if algo.correction is not None:
         log_weight = old_logprobs - inputs.rollout_logprobs
-        weight = IMPORTANCE_CORRECTIONS[correction.kind](log_weight, **correction.cells)
-        surrogate = weight.detach() * surrogate
+        surrogate = corrected(algo.correction, log_weight, mask).detach() * surrogate
     token_loss = -surrogate - algo.entropy_coef * inputs.entropy
     per_token = {
         "entropy": inputs.entropy.detach(),
@@ -39,6 +39,24 @@ def policy_loss(
         per_token["ref_kl"] = divergence.detach()
     weights = AGGREGATIONS[algo.aggregation](mask, denominators)
     return (weights * token_loss).sum(), per_token
+
+
+def corrected(correction: Correction, log_weight: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Compute the weights of a correction [B, T], those of a mask times the weights beside it."""
+    weight = IMPORTANCE_CORRECTIONS[correction.kind](log_weight, mask, **correction.cells)
+    if isinstance(correction, GeometricMask) and correction.weight is not None:
+        weight = weight * corrected(correction.weight, log_weight, mask)
+    return weight
+
+
+def rejected(samples: Samples, algo: Algorithm) -> torch.Tensor | None:
+    """Return which responses the correction rejects, bool [B]; None where it rejects none ever."""
+    correction = algo.correction
+    if correction is None or not correction.rejects:
+        return None
+    log_weight = samples.column("old_logprobs") - samples.column("rollout_logprobs")
+    weight = IMPORTANCE_CORRECTIONS[correction.kind](log_weight, samples.mask, **correction.cells)
+    return weight[:, 0] == 0
 
 
 def critic_loss(

@@ -213,23 +213,59 @@ AGGREGATIONS: dict[str, Callable[[torch.Tensor, LossDenominators], torch.Tensor]
 `mask` is that of one micro-batch; responses without a token in it count nowhere."""
 
 
-def truncated_weight(log_weight: torch.Tensor, cap: float) -> torch.Tensor:
-    """Compute min(w, cap), [B, T]. Truncated importance sampling, Yao et al. 2025."""
+def truncated_weight(log_weight: torch.Tensor, mask: torch.Tensor, cap: float) -> torch.Tensor:
+    """Compute min(w_t, cap), [B, T]. Truncated importance sampling, Yao et al. 2025."""
     return bounded(log_weight).exp().clamp_max(cap)
 
 
-def masked_weight(log_weight: torch.Tensor, low: float, high: float) -> torch.Tensor:
-    """Compute w where low <= w <= high, else 0, [B, T]. IcePop, Ling team 2025, arXiv:2510.18855
-    (0.5 and 5)."""
+def masked_weight(
+    log_weight: torch.Tensor, mask: torch.Tensor, low: float, high: float
+) -> torch.Tensor:
+    """Compute w_t where low <= w_t <= high, else 0, [B, T]. IcePop, Ling team 2025,
+    arXiv:2510.18855 (0.5 and 5)."""
     weight = bounded(log_weight).exp()
     return torch.where((weight >= low) & (weight <= high), weight, 0.0)
+
+
+def sequence_weight(log_weight: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Compute W = prod_t w_t, [B, T], one for a response."""
+    total = (log_weight * mask).sum(1, keepdim=True)
+    return bounded(total).exp().expand_as(log_weight)
+
+
+def sequence_truncated_weight(
+    log_weight: torch.Tensor, mask: torch.Tensor, cap: float
+) -> torch.Tensor:
+    """Compute min(W, cap), [B, T], one for a response."""
+    return sequence_weight(log_weight, mask).clamp_max(cap)
+
+
+def sequence_masked_weight(
+    log_weight: torch.Tensor, mask: torch.Tensor, low: float, high: float
+) -> torch.Tensor:
+    """Compute W where low <= W <= high, else 0, [B, T], one for a response."""
+    weight = sequence_weight(log_weight, mask)
+    return torch.where((weight >= low) & (weight <= high), weight, 0.0)
+
+
+def geometric_mask(
+    log_weight: torch.Tensor, mask: torch.Tensor, low: float, high: float
+) -> torch.Tensor:
+    """Compute 1 where low <= exp(mean over t of log w_t) <= high, else 0, [B, T], one for a
+    response."""
+    mean = sequence_ratio(log_weight, torch.zeros_like(log_weight), mask)
+    return ((mean >= low) & (mean <= high)).to(mask)
 
 
 IMPORTANCE_CORRECTIONS: dict[str, Callable[..., torch.Tensor]] = {
     "truncate": truncated_weight,
     "mask": masked_weight,
+    "sequence_truncate": sequence_truncated_weight,
+    "sequence_mask": sequence_masked_weight,
+    "geometric_mask": geometric_mask,
 }
-"""From log w = old_logprobs - rollout_logprobs and the cells of the kind to a token's weight."""
+"""From log w = old_logprobs - rollout_logprobs, the mask and the cells of the kind to the weights
+of tokens [B, T]; those of a rejected response are 0."""
 
 
 def value_loss(

@@ -38,13 +38,17 @@ class Samples:
     rollout_logprobs: torch.Tensor | None = None
     """ROLLOUT: the engine's; None for responses that were not sampled."""
     old_logprobs: torch.Tensor | None = None
-    """LOG-PROBABILITIES, of the policy that sampled; None where a batch trains once: then they are
-    the engine's for what was carried over, and for the rest the policy's own at that moment."""
+    """LOG-PROBABILITIES, of the policy that sampled, the trainer's or all the engine's; None where
+    a batch trains once: then they are the engine's for what was carried over, and for the rest the
+    policy's own at that moment."""
     entropy: torch.Tensor | None = None
     ref_logprobs: torch.Tensor | None = None
     old_values: torch.Tensor | None = None
     end_value: torch.Tensor | None = None
     """[B]: V after the last token."""
+    is_rejected: torch.Tensor | None = None
+    """CORRECTION, [B]: the gap between engine and trainer is too large, so that it does not train;
+    None where nothing rejects."""
     advantages: torch.Tensor | None = None
     """ADVANTAGE."""
     returns: torch.Tensor | None = None

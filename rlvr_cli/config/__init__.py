@@ -168,7 +168,10 @@ def changed_cells(config: Config) -> dict[str, tuple[Any, Any]]:
     """Return what of the algorithm differs from its preset, as (preset, chosen) by dotted name."""
     old, new = (
         {key: NONE if value is None else value for key, value in leaves(one.model_dump())}
-        for one in (ALGORITHMS[config.algo], config.algorithm)
+        for one in (
+            ALGORITHMS[config.algo].for_engine(config.computes_alike),
+            config.algorithm.for_engine(config.computes_alike),
+        )
     )
     cells = {key: (old.get(key, NONE), new.get(key, NONE)) for key in [*old, *new]}
     return {key: (before, now) for key, (before, now) in cells.items() if before != now}

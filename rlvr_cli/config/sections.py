@@ -87,6 +87,9 @@ class RolloutConfig(Section):
     """The memory for keys and values of a batch, in MiB. vLLM on a GPU uses `gpu_share` instead."""
     gpu_share: float = setting(0.5, read_by=SAMPLING, kept=False, gt=0, lt=1)
     """The share of a GPU's memory that vLLM takes for weights, keys and values while it samples."""
+    precision: Literal["auto", "float32", "bfloat16"] = setting("auto", kept=False)
+    """The compute dtype of the engine; auto means the trainer's weights' with transformers, and
+    with vLLM bfloat16 on a GPU and float32 on a CPU."""
     mismatch_limit: float = setting(0.1, kept=False, gt=0)
     """The largest gap between engine and trainer in a step's mean log-probability, in nats per
     token; a larger one stops the run."""
@@ -146,6 +149,8 @@ class GuardsConfig(Section):
     """The number of steps in a row with a non-finite loss or gradient that stops the run."""
     cut_off_share: float = Field(0.5, gt=0, le=1)
     """The share of cut-off responses above which a warning comes, from step 3 on."""
+    rejected_share: float = Field(0.1, gt=0, le=1)
+    """The share of responses rejected by `importance_correction` above which a warning comes."""
     min_entropy: float = Field(0.005, ge=0)
     """The entropy below which a warning comes while less than 90 % are right, in nats per token."""
     max_kl: float = Field(0.5, gt=0)
@@ -186,6 +191,11 @@ class Config(Section):
     eval: EvalConfig = EvalConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
     guards: GuardsConfig = GuardsConfig()
+
+    @property
+    def computes_alike(self) -> bool:
+        """Return whether engine and trainer both compute in float32, and differ by its rounding."""
+        return self.rollout.precision == self.optim.precision == "float32"
 
     @model_validator(mode="after")
     def _makes_sense(self) -> "Config":

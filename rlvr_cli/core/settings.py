@@ -65,7 +65,9 @@ class Choice(Section):
     @property
     def cells(self) -> dict[str, Any]:
         """Return the numbers and words of the kind, without the choices inside it."""
-        return {k: v for k, v in self if k != "kind" and not isinstance(v, Choice)}
+        declared = type(self).model_fields
+        own = (name for name in declared if name != "kind" and not kinds(declared[name].annotation))
+        return {name: getattr(self, name) for name in own}
 
     def __str__(self) -> str:
         inside = describe((name, value) for name, value in self if name != "kind")
@@ -157,5 +159,6 @@ def leaves(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
 
 
 def describe(cells: Iterable[tuple[str, Any]]) -> str:
-    """List the cells that are not empty: `name value, name value`."""
-    return ", ".join(f"{name} {value}" for name, value in cells if value not in (None, False, 0))
+    """List the cells that are neither empty nor left to `auto`: `name value, name value`."""
+    named = ((name, str(value)) for name, value in cells if value not in (None, False, 0))
+    return ", ".join(f"{name} {value}" for name, value in named if value != "auto")

@@ -95,13 +95,20 @@ def plan_for(config: Config, problems: ProblemSet) -> Plan:
         "precision": "bfloat16" if is_half else precision_on(device, asked.precision),
         "weights": weights,
     }
+    sampling = precision_on(device, config.rollout.precision)
+    if engine.name == "transformers" and config.rollout.precision == "auto":
+        sampling = weights
     data = {"prompt": template, "answer_format": answer_format}
     sections = {
         "engine": engine.name,
         "data": config.data.model_copy(update=data),
         "optim": config.optim.model_copy(update=optim),
+        "rollout": config.rollout.model_copy(update={"precision": sampling}),
     }
-    return Plan(config.model_copy(update=sections), engine, answer_format)
+    config = config.model_copy(update=sections)
+    algorithm = config.algorithm.for_engine(config.computes_alike)
+    config = config.model_copy(update={"algorithm": algorithm})
+    return Plan(config, engine, answer_format)
 
 
 def foreseen(config: Config) -> Config:

@@ -103,10 +103,11 @@ def open_session(plan: Plan, training: bool = False) -> Iterator[Session]:
         if with_vllm:
             from rlvr_cli.rollout.engines.vllm_engine import VllmEngine
 
-            engine = VllmEngine(model, *common, config.rollout.gpu_share)
+            engine = VllmEngine(model, *common, config.rollout.gpu_share, config.rollout.precision)
         else:
-            has_own = training and (lora.rank is not None or is_shared_out(optim))
-            own = deepcopy(model).to(device) if has_own else model
+            dtype = getattr(torch, config.rollout.precision) if training else model.dtype
+            has_own = lora.rank is not None or is_shared_out(optim) or dtype != model.dtype
+            own = deepcopy(model).to(device, dtype) if training and has_own else model
             engine = TransformersEngine(own, *common, forward)
         try:
             if with_vllm:

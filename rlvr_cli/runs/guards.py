@@ -51,6 +51,11 @@ def _warnings(history: History, config: GuardsConfig) -> Iterator[tuple[str, str
     if cut_off is not None and cut_off > config.cut_off_share:
         text = f"{cut_off:.0%} of the responses are cut off"
         yield "cut off", f"{text}; raise --max-tokens (guards.cut_off_share)"
+    rejected = _recent(history, "rejected_share")
+    if rejected is not None and rejected > config.rejected_share:
+        text = f"the correction rejects {rejected:.0%} of the responses, which do not train"
+        remedy = "widen its bounds, or set rollout.precision or optim.precision to float32"
+        yield "rejected", f"{text}; {remedy} (guards.rejected_share)"
     entropy, right = _recent(history, "entropy"), _recent(history, "pass@1") or 0.0
     if entropy is not None and entropy < config.min_entropy and right < _MOSTLY_RIGHT:
         clips = _recent(history, "clip_fraction")

@@ -114,6 +114,7 @@ class StoredState(Stored):
     weight_version: Count
     carried: list[_Group]
     kl_coef: Finite
+    mismatch: Finite | None
     optimizer: list[dict[str, Any]]
     progress: _Progress
 

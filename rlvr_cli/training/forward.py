@@ -23,10 +23,12 @@ def add_logprobs(
     policy: Policy,
     reference: Policy | None = None,
     critic: Critic | None = None,
+    takes_engine: bool = False,
 ) -> int:
     """Fill those of `old_logprobs`, `entropy`, `ref_logprobs` and the values that the algorithm
-    needs; carried rows keep the engine's log-probabilities as old ones. The policy may be its own
-    reference: as it was, without its adapter. Return how many response tokens were passed."""
+    needs; carried rows keep the engine's log-probabilities as old ones, and with `takes_engine` all
+    do. The policy may be its own reference: as it was, without its adapter. Return how many
+    response tokens were passed."""
     passed, every_row = 0, range(len(samples))
 
     def each(
@@ -43,7 +45,7 @@ def add_logprobs(
         return sum_tensor(found)
 
     picks_tokens, fresh = algo.top_entropy is not None, samples.is_fresh
-    if picks_tokens or algo.updates > 1 or algo.rewards_kl:
+    if picks_tokens or (algo.needs_old_logprobs and not takes_engine):
         rows = [row for row in every_row if picks_tokens or fresh[row]]
 
         def own(part: MicroBatch) -> torch.Tensor:
@@ -55,6 +57,8 @@ def add_logprobs(
         if samples.rollout_logprobs is not None and not fresh.all():
             kept = samples.rollout_logprobs
             samples.old_logprobs = torch.where(fresh[:, None], samples.old_logprobs, kept)
+    if takes_engine:
+        samples.old_logprobs = samples.rollout_logprobs
     if reference is not None:
         with switched_off(policy.model) if reference is policy else nullcontext():
             (samples.ref_logprobs,) = each(

@@ -74,6 +74,8 @@ class StepRecord:
         self.memory: dict[str, float] = {}
         self.scored = 0
         """Tokens that were passed before the update."""
+        self.rejected_share: float | None = None
+        """The share of the responses that the correction rejected; None where nothing rejects."""
         self.trained: Sequence[tuple[int, int]] = ()
         """The tokens of prompt and response of each row that trained."""
         self.update: Mapping[str, float] = {}
@@ -101,6 +103,11 @@ class StepRecord:
                 free, total = torch.cuda.mem_get_info()  # of all processes
                 self.memory[f"memory_{memory}_gib"] = (total - free) / GIB
 
+    def note_rejected(self, samples: Samples) -> None:
+        """Keep the share of the responses that the correction rejected, if any can be."""
+        if samples.is_rejected is not None:
+            self.rejected_share = float(samples.is_rejected.double().mean())
+
     def result(self, step: int, batch: Batch, carried: int, no_update: str | None) -> StepResult:
         """Return the step, its metrics as one flat row: what was sampled, what trained, how fast.
         `carried` groups wait for the next one."""
@@ -109,6 +116,7 @@ class StepRecord:
             "step": step,
             **rollout_metrics(batch.sampled, has_format),
             "tokens_scored": self.scored,
+            "rejected_share": self.rejected_share,
             "gen_batches": batch.gen_batches,
             "groups_trained": 0 if no_update else len(batch.kept),
             "groups_carried": carried,

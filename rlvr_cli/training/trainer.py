@@ -9,6 +9,7 @@ import torch
 
 from rlvr_cli.algorithm.advantage import with_advantages
 from rlvr_cli.algorithm.group_filter import Batch, with_signal
+from rlvr_cli.algorithm.loss import rejected
 from rlvr_cli.algorithm.samples import Samples, to_samples
 from rlvr_cli.core.types import (
     PROBLEM_SET,
@@ -103,8 +104,13 @@ class Trainer:
                 with record.phase("logprobs"):  # LOG-PROBABILITIES, old and reference; values
                     models = self.policy, self.reference, self.updater.critic
                     micro_tokens = self.config.optim.micro_tokens
-                    record.scored = add_logprobs(samples, algo, micro_tokens, *models)
+                    takes_engine = self.updater.takes_engine
+                    record.scored = add_logprobs(samples, algo, micro_tokens, *models, takes_engine)
+                    self.updater.compare(samples, step)
+                samples.is_rejected = rejected(samples, algo)  # CORRECTION of the engine's gap
+                record.note_rejected(samples)
                 samples = with_advantages(samples, algo, self.updater.kl_coef)  # ADVANTAGE
+                no_update = no_update if len(samples) else "all rejected"
                 with record.phase("update", memory="update"):  # OBJECTIVE, backward, UPDATE
                     learns_policy = no_update is None or algo.critic is None
                     record.update = self.updater.update(
@@ -156,6 +162,7 @@ class Trainer:
             "step": self.step,
             "weight_version": self.weight_version,
             "kl_coef": self.updater.kl_coef,
+            "mismatch": self.updater.mismatch,
             "cursor": self.cursor,
             "carried": groups_as_json(self.carried, self.prompts),
         }
@@ -169,6 +176,7 @@ class Trainer:
         already, and hand them to the engine; errors of an invalid state pass through."""
         self.step, self.weight_version = state.values["step"], state.values["weight_version"]
         self.updater.kl_coef = state.values["kl_coef"]
+        self.updater.mismatch = state.values["mismatch"]
         self.cursor = state.values["cursor"]
         self.carried = groups_from_json(state.values["carried"], self.prompts)
         self.updater.load_state_dict(state)

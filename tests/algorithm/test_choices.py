@@ -45,6 +45,10 @@ from rlvr_cli.core.errors import UserError
             "algorithm.advantage right_only reads no rewards",
         ),
         (["algo=sft", "algorithm.filter=mixed"], "algorithm.advantage one: its responses are not"),
+        (
+            ["algorithm.old_logprobs=engine", "algorithm.importance_correction=geometric_mask"],
+            "algorithm.old_logprobs engine with algorithm.importance_correction geometric_mask",
+        ),
     ],
 )
 def test_what_contradicts_itself_is_refused_by_name(settings, message):
@@ -89,6 +93,10 @@ def test_the_way_out_of_a_contradiction_is_open(settings):
         ),
         (["algo=sapo", "algorithm.surrogate.high=0.3"], "sapo has no high"),
         (["algorithm.importance_correction={kind: mask, cap: 2}"], "mask has no cap"),
+        (
+            ["algorithm.importance_correction={kind: geometric_mask, weight: sequence_mask}"],
+            "algorithm.importance_correction.weight cannot be",
+        ),
         (["algo=rloo", "algorithm.surrogate.low=0.1"], "policy_gradient has no low"),
         (["algorithm.advantage.gamma=0.9"], "group_normalized has no gamma"),
         (["algorithm.advantage.critic.clip=0.1"], "group_normalized has no critic"),

@@ -18,7 +18,7 @@ from rlvr_cli.core.settings import kinds
     [
         (Algorithm, "advantage", GROUP_ADVANTAGES | TOKEN_ADVANTAGES),
         (Algorithm, "surrogate", SURROGATES),
-        (Algorithm, "importance_correction", IMPORTANCE_CORRECTIONS),
+        (Algorithm, "importance_correction", IMPORTANCE_CORRECTIONS | {"auto": None}),
         (Algorithm, "kl", ESTIMATORS),
         (KL, "control", CONTROLS),
     ],
@@ -40,7 +40,9 @@ def test_every_aggregation_has_a_formula():
     ],
 )
 def test_a_component_takes_just_the_cells_of_its_kind(field, table):
-    for kind, choice in kinds(Algorithm.model_fields[field].annotation).items():
-        given = 2 if kind in TOKEN_ADVANTAGES else 1  # rewards and batch, or one thing
+    choices = kinds(Algorithm.model_fields[field].annotation)
+    choices.pop("auto", None)  # decided before the run
+    for kind, choice in choices.items():
+        given = 1 if field == "surrogate" or kind in GROUP_ADVANTAGES else 2
         taken = list(inspect.signature(table[kind]).parameters)[given:]
         assert taken == list(choice.model_construct(kind=kind).cells), kind

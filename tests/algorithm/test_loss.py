@@ -16,8 +16,10 @@ from rlvr_cli.algorithm.kinds import (
     DualClip,
     FixedReference,
     Gae,
+    GeometricMask,
     IterativeReference,
     MaskedWeights,
+    SequenceMask,
     TruncatedWeights,
     Unclipped,
 )
@@ -40,6 +42,14 @@ VARIANTS = {
     "k2_in_reward": Algorithm(kl=KL(kind="k2", coef=0.1, place="reward")),
     "truncate": Algorithm(importance_correction=TruncatedWeights(cap=1.2)),
     "mask": Algorithm(importance_correction=MaskedWeights(low=0.9, high=1.2)),
+    "sequence_truncate": Algorithm(
+        importance_correction=TruncatedWeights(kind="sequence_truncate", cap=1.2)
+    ),
+    "sequence_mask": Algorithm(importance_correction=SequenceMask(low=0.3, high=2.5)),
+    "geometric_mask": Algorithm(importance_correction=GeometricMask(low=0.9, high=1.3)),
+    "geometric_mask and weights": Algorithm(
+        importance_correction=GeometricMask(low=0.7, high=1.3, weight=TruncatedWeights(cap=1.2))
+    ),
     "entropy": Algorithm(entropy_coef=0.05, aggregation="sequence_mean"),
     "shared": Algorithm(advantage=Gae(critic=Critic(kind="shared", clip=0.3))),
 }
@@ -71,7 +81,7 @@ def totals(tokens: LossInputs) -> LossDenominators:
 def slow_loss(algo: Algorithm, tokens: LossInputs, frozen: torch.Tensor, estimator: str) -> float:
     """The papers' sums, one token at a time; `frozen` holds what a stop-gradient would."""
     n = totals(tokens)
-    kind, correction, kl = algo.surrogate.kind, algo.importance_correction, algo.kl
+    kind, correction, kl = algo.surrogate.kind, algo.correction, algo.kl
     bounds = algo.surrogate.cells
     low, high = 1 - bounds.get("low", 0), 1 + bounds.get("high", 0)
     loss = 0.0
@@ -92,6 +102,7 @@ def slow_loss(algo: Algorithm, tokens: LossInputs, frozen: torch.Tensor, estimat
                 *(tokens.ref_logprobs, tokens.advantages, tokens.entropy, frozen),
             )
         )
+        product = math.exp(sum(a - b for a, b in zip(old, roll, strict=True)))
         mean_log_ratio = sum(a - b for a, b in zip(logp, old, strict=True)) / length
         for t in range(length):
             ratio = math.exp(logp[t] - old[t])
@@ -120,10 +131,17 @@ def slow_loss(algo: Algorithm, tokens: LossInputs, frozen: torch.Tensor, estimat
                 if kind == "dual_clip" and adv[t] < 0:
                     surrogate = max(surrogate, bounds["dual"] * adv[t])
             weight = math.exp(old[t] - roll[t])
-            if correction and correction.kind == "truncate":
-                surrogate *= min(weight, correction.cap)
-            elif correction:
-                inside = correction.low <= weight <= correction.high
+            token_correction = correction
+            if correction and correction.kind == "geometric_mask":
+                inside = correction.low <= product ** (1 / length) <= correction.high
+                surrogate *= 1.0 if inside else 0.0
+                token_correction = correction.weight
+            if token_correction and token_correction.kind.startswith("sequence"):
+                weight = product
+            if token_correction and "truncate" in token_correction.kind:
+                surrogate *= min(weight, token_correction.cap)
+            elif token_correction:
+                inside = token_correction.low <= weight <= token_correction.high
                 surrogate *= weight if inside else 0.0
             term = -surrogate - algo.entropy_coef * ent[t]
             if kl and kl.place == "loss":

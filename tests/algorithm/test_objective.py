@@ -13,14 +13,17 @@ from rlvr_cli.algorithm.objective import (
     constant_length,
     dual_clip,
     explained_variance,
+    geometric_mask,
     gmpo,
     importance_ratio,
     is_clipped,
     masked_weight,
     sapo,
+    sequence_masked_weight,
     sequence_mean,
     sequence_ratio,
     sequence_sum,
+    sequence_truncated_weight,
     token_mean,
     truncated_weight,
     value_loss,
@@ -202,11 +205,33 @@ def test_the_aggregations_differ_on_unequal_lengths():
 
 def test_weights_for_a_sampler_that_differs():
     log_weight = tensor(math.log(3.0), math.log(1.5), math.log(0.4))
-    assert truncated_weight(log_weight, 2.0).tolist() == pytest.approx([2.0, 1.5, 0.4])
-    assert masked_weight(log_weight, 0.5, 2.0).tolist() == pytest.approx([0.0, 1.5, 0.0])
+    mask = torch.ones(3)
+    assert truncated_weight(log_weight, mask, 2.0).tolist() == pytest.approx([2.0, 1.5, 0.4])
+    assert masked_weight(log_weight, mask, 0.5, 2.0).tolist() == pytest.approx([0.0, 1.5, 0.0])
     log_weight = tensor(*map(math.log, (0.49, 0.5, 0.51, 4.9, 5.1)))
-    assert masked_weight(log_weight, 0.499, 5.0).tolist() == pytest.approx([0, 0.5, 0.51, 4.9, 0])
-    assert masked_weight(tensor(0.0), 1.0, 1.0).tolist() == [1.0]  # the bounds count as inside
+    kept = masked_weight(log_weight, mask, 0.499, 5.0).tolist()
+    assert kept == pytest.approx([0, 0.5, 0.51, 4.9, 0])
+    assert masked_weight(tensor(0.0), mask, 1.0, 1.0).tolist() == [1.0]  # bounds count as inside
+
+
+def test_weights_of_whole_responses():
+    """Two tokens of weights 2 and 0.72: the product is 1.44, the geometric mean 1.2; the third is
+    padding."""
+    mask = tensor(1, 1, 0)[None]
+    log_weight = tensor(math.log(2), math.log(0.72), 5.0)[None]
+    for weight, expected in (
+        (sequence_truncated_weight(log_weight, mask, 2.0), 1.44),
+        (sequence_truncated_weight(log_weight, mask, 1.25), 1.25),
+        (sequence_masked_weight(log_weight, mask, 0.5, 1.5), 1.44),
+        (sequence_masked_weight(log_weight, mask, 0.5, 1.43), 0.0),
+        (sequence_masked_weight(-log_weight, mask, 0.69, 1.5), 1 / 1.44),
+        (sequence_masked_weight(-log_weight, mask, 0.7, 1.5), 0.0),
+        (geometric_mask(log_weight, mask, 0.9, 1.21), 1.0),
+        (geometric_mask(log_weight, mask, 0.9, 1.19), 0.0),
+        (geometric_mask(-log_weight, mask, 0.83, 1.1), 1.0),
+        (geometric_mask(-log_weight, mask, 0.84, 1.1), 0.0),
+    ):
+        assert weight[0, :2].tolist() == pytest.approx([expected, expected])
 
 
 def test_the_value_loss_and_its_clip():

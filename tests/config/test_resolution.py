@@ -61,7 +61,8 @@ def test_a_saved_configuration_gives_the_same_run(tmp_path):
         ),
         (
             "algorithm.importance_correction=trun",
-            "cannot be 'trun'; choose from truncate, mask, none",
+            "cannot be 'trun'; choose from auto, truncate, sequence_truncate, mask, sequence_mask, "
+            "geometric_mask, none",
         ),
         ("rollout.samples=1", "a group of one has no advantage"),
         ("rollout.top_p=0.9", "rollout.top_p must be 1 in training"),

@@ -10,6 +10,7 @@ from rlvr_cli.config import Config
 from rlvr_cli.core.settings import Section
 
 ALIASES = {("algo", "algorithm"), ("renewal", "reference"), ("asked", "reward")}
+ALIASES |= {("correction", "importance_correction"), ("correction", "weight")}
 """Names of the program for a section of another name."""
 
 
@@ -71,6 +72,7 @@ def test_every_setting_is_read_somewhere():
         if path.name not in ("sections.py", "choices.py", "kinds.py", "main.py"):
             found |= reads(ast.parse(path.read_text()))
     found |= {(name, "source") for name, key in found if key == "sources"}  # one, as a list
+    found |= {(name, "importance_correction") for name, key in found if key == "correction"}
     for name, part in parts():
         if (name, "cells") in found:  # the component takes them all: algorithm/test_choices.py
             continue

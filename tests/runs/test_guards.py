@@ -13,6 +13,7 @@ GOOD = {
     "mixed_share": 0.6,
     "updates_skipped": 0,
     "cut_off_share": 0.0,
+    "rejected_share": 0.0,
     "entropy": 0.3,
     "pass@1": 0.4,
     "approx_kl": 0.001,
@@ -21,6 +22,10 @@ GOOD = {
 }
 WARNED = {
     "cut off": ({"cut_off_share": 0.9}, "90% of the responses are cut off; raise --max-tokens"),
+    "rejected": (
+        {"rejected_share": 0.25},
+        "the correction rejects 25% of the responses, which do not train; widen its bounds",
+    ),
     "entropy": ({"entropy": 0.001}, "entropy has collapsed to 0.001 nats a token, with 40% right"),
     "old": ({"approx_kl": 2.0}, "KL to the policy that sampled is 2 nats a token"),
     "reference": ({"ref_kl": 3.0}, "KL to the reference policy is 3 nats a token"),

@@ -215,6 +215,50 @@ def test_an_engine_with_other_weights_stops_the_run(tmp_path):
         steps(trainer, tmp_path / "run")
 
 
+def test_the_engines_log_probabilities_spare_a_pass_once_they_are_the_trainers(tmp_path):
+    scored = {}
+    for whose in ("auto", "trainer", "engine"):
+        settings = ("algo=gspo", "steps=3", f"algorithm.old_logprobs={whose}")
+        history = steps(make_trainer(has_even, *settings), tmp_path / whose)
+        assert all(0 < row["mismatch"] < 1e-5 for row in history)
+        scored[whose] = [row["tokens_scored"] > 0 for row in history]
+    assert scored == {"auto": [1, 0, 0], "trainer": [1, 1, 1], "engine": [0, 0, 0]}
+
+
+def test_an_engine_that_goes_stale_is_met_before_the_first_update(tmp_path):
+    """The second step makes no pass of its own; its first update's pass meets the other weights."""
+    trainer = make_trainer(has_even, "algo=gspo", "steps=3")
+    steps_of = trainer.train_steps()
+    next(steps_of)
+    assert trainer.updater.takes_engine
+    trainer.session.engine.model, before = random_model(seed=1), weights(trainer)
+    with pytest.raises(EngineError, match=r"step 2: the engine and the trainer disagree by"):
+        next(steps_of)
+    assert all(map(torch.equal, before, weights(trainer)))
+
+
+def test_a_gap_in_bfloat16_brings_a_mask_by_itself_and_what_it_rejects_does_not_train(tmp_path):
+    trainer = make_trainer(has_even, "algo=grpo", "steps=2", "rollout.precision=bfloat16")
+    assert trainer.config.algorithm.correction.kind == "geometric_mask"
+    trainer = make_trainer(
+        has_even,
+        *("algo=grpo", "steps=2", "optim.precision=bfloat16", "algorithm.kl=none"),
+        "algorithm.importance_correction={kind: geometric_mask, low: 0.998, high: 1.002}",
+    )
+    shares = []
+    for row in steps(trainer, tmp_path / "run"):
+        assert row["mismatch"] > 1e-4
+        shares.append(row["rejected_share"])
+        assert (row["tokens_trained"] < row["tokens_sampled"]) == (row["rejected_share"] > 0)
+    assert 0 < min(shares) <= max(shares) < 1
+    nothing = "algorithm.importance_correction={kind: geometric_mask, low: 1, high: 1}"
+    trainer = make_trainer(has_even, "algo=ppo", "optim.precision=bfloat16", "steps=1", nothing)
+    before = weights(trainer)
+    (row,) = steps(trainer, tmp_path / "nothing")
+    assert (row["no_update"], row["rejected_share"]) == ("all rejected", 1.0)
+    assert all(map(torch.equal, before, weights(trainer)))
+
+
 def test_at_the_cap_the_run_stops_if_so_asked(tmp_path):
     trainer = make_trainer(lambda text: False, "steps=5", "algorithm.filter.on_cap=stop")
     assert len(steps(trainer, tmp_path / "run")) == 1
@@ -246,6 +290,7 @@ def test_a_gradient_that_is_not_finite_never_reaches_the_weights(tmp_path):
 @pytest.mark.parametrize("algo", ["dapo", "ppo"])
 def test_bfloat16_changes_little_and_leaves_the_weights_in_float32(tmp_path, algo):
     settings = (f"algo={algo}", "steps=1", "algorithm.filter=none")
+    settings = (*settings, "algorithm.importance_correction=none")
     plain = make_trainer(has_even, *settings, "optim.precision=float32")
     mixed = make_trainer(has_even, *settings, "optim.precision=bfloat16")
     (exact,), (near,) = (steps(t, tmp_path / str(i)) for i, t in enumerate((plain, mixed)))

@@ -97,7 +97,9 @@ class Made:
         return rows_of(samples)
 
     def train(self, rows: list[Row], step: int = STEP, seed: int = 0, **more) -> dict[str, float]:
-        return self.updater.update(samples_of(rows), step, seed, **more)
+        samples = samples_of(rows)
+        self.updater.compare(samples, step)
+        return self.updater.update(samples, step, seed, **more)
 
     def update(self, rows: list[Row], seed: int = 0) -> dict[str, float]:
         return self.train(self.rows(rows), STEP, seed)

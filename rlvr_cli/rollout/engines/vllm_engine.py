@@ -46,7 +46,8 @@ class VllmEngine(Engine):
     """An engine on a copy of `model` in vLLM, whose weights are copied once at the start.
 
     `vocab_size` is the tokenizer's: the copy has no other ids, so none beyond can be sampled.
-    `kv_budget_mb` bounds the keys and values on a CPU, `gpu_share` all that vLLM holds on a GPU.
+    `kv_budget_mb` bounds the keys and values on a CPU, `gpu_share` all that vLLM holds on a GPU. It
+    computes in `precision`.
     Raises UserError if vLLM cannot start with the model or the memory.
     """
 
@@ -59,6 +60,7 @@ class VllmEngine(Engine):
         stop_ids: Sequence[int],
         kv_budget_mb: int,
         gpu_share: float,
+        precision: str = "float32",
     ) -> None:
         self.stop_ids, self._asleep = list(stop_ids), False
         self._on_gpu = default_device() == "cuda"  # the model may wait on the CPU
@@ -88,8 +90,7 @@ class VllmEngine(Engine):
         if hasattr(config, "auto_map"):
             del config.auto_map
         if self._on_gpu:
-            device = {
-                "dtype": "bfloat16",
+            device: dict[str, Any] = {
                 "gpu_memory_utilization": gpu_share,
                 "enable_sleep_mode": True,
                 "compilation_config": {"cudagraph_capture_sizes": _GRAPHS},
@@ -97,7 +98,6 @@ class VllmEngine(Engine):
         else:  # vLLM cannot rewind a CPU generator between chunks of a prefill
             context = getattr(text_config, "max_position_embeddings", None) or 0
             device = {
-                "dtype": "float32",
                 "enforce_eager": True,
                 "kv_cache_memory_bytes": kv_budget_mb << 20,
                 "enable_chunked_prefill": False,
@@ -112,6 +112,7 @@ class VllmEngine(Engine):
             try:
                 self.llm = vllm.LLM(
                     str(directory),
+                    dtype=precision,
                     trust_remote_code=False,
                     skip_tokenizer_init=True,
                     load_format="dummy",
