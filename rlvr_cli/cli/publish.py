@@ -23,18 +23,18 @@ from rlvr_cli.evaluation.report import (
     Pair,
     Result,
     agreement,
+    both_right,
     check_comparable,
     chosen_ks,
-    compared,
-    counted_in_any_form,
+    compare,
+    count_any_form,
     drawn_in_words,
-    paired,
+    pair_judges,
     report_entry,
-    rights,
     with_all_votes,
 )
 from rlvr_cli.evaluation.responses import LABELS
-from rlvr_cli.evaluation.result_dir import ResultDirectory, file_names, matching, read_results
+from rlvr_cli.evaluation.result_dir import ResultDirectory, file_names, find_match, read_results
 from verifiers import OURS, Verifier, open_judge
 
 _FEW_POINTS = 0.05
@@ -92,7 +92,7 @@ def earlier_results(
     theirs = read_results(asked.against, verifier.cluster)
     for (model, data), problems in ours.items():
         texts = {problem.id: problem.problem or None for problem in problems}
-        check_comparable(data, texts, matching(model, data, theirs, asked.against))
+        check_comparable(data, texts, find_match(model, data, theirs, asked.against))
     return theirs
 
 
@@ -106,7 +106,7 @@ def publish(
     """Report, compare and write. Raises UserError where `asked` does not fit the results; for a
     comparison that fails, once all else is written."""
     with open_judge(OURS, workers=usable_cores()) as verifier:
-        results = [counted_in_any_form(result, verifier) for result in results]
+        results = [count_any_form(result, verifier) for result in results]
     entries = [report_entry(result, chosen_ks(asked.ks, result), asked.by) for result in results]
     several = len(results) > 1
     for entry in entries:
@@ -121,8 +121,8 @@ def publish(
     if any(result.speed for result in results):
         report["speed"] = [result.speed for result in results]
     if asked.judge == BOTH:
-        peer, pairs = f"{PEER} {judge_versions(PEER)[PEER]}", paired(results)
-        differing = [pair for pair in pairs if rights(pair) in ((True, False), (False, True))]
+        peer, pairs = f"{PEER} {judge_versions(PEER)[PEER]}", pair_judges(results)
+        differing = [pair for pair in pairs if both_right(pair) in ((True, False), (False, True))]
         report["agreement"] = _show_agreement(pairs, differing, peer, display)
     failure = None
     if asked.against is not None:
@@ -229,11 +229,11 @@ def _comparisons(
     """Compare each result with the earlier one that matches it, and show how they differ."""
     comparisons = []
     for result, entry in zip(results, entries, strict=True):
-        other = matching(result.model, result.data, theirs, against)
+        other = find_match(result.model, result.data, theirs, against)
         if result.fingerprint["verifier"].get("votes") == "all":
             with open_judge(OURS, workers=usable_cores()) as verifier:
                 other = with_all_votes(other, verifier)
-        comparison = compared(result, other, [int(k) for k in entry["pass@k"]])
+        comparison = compare(result, other, [int(k) for k in entry["pass@k"]])
         comparisons.append(comparison)
         there = [comparison["against"]]
         there += [f"on {comparison['against_data']}"] if comparison["against_data"] else []

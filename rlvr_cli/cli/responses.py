@@ -36,7 +36,8 @@ def score(
         for source, name in zip(sources, made.source_names(sources), strict=True)
         for row in made.read_responses(source, data.limit, data.skip_bad, data.fields, known, name)
     ]
-    made.check_responses(given)
+    places = [(row.where, row.problem) for row in given]
+    made.check_problems(places, repeated=True, sets=[row.label[1] for row in given])
     for name, of_set in by_key(given, lambda row: row.label[1]).items():
         check_fields(asked.by, {key for row in of_set for key in row.problem.extra}, name)
     ours: dict[tuple[str, str], dict[str, Problem]] = {}

@@ -27,7 +27,7 @@ from rlvr_cli.runs.checkpoint import (
 from rlvr_cli.runs.lifecycle import RunLifecycle
 from rlvr_cli.runs.narration import warn_of_bad_golds
 from rlvr_cli.runs.preflight import fitted, preflight
-from rlvr_cli.runs.run_dir import Run, create_run, default_directory, kept_problems, refuse_place
+from rlvr_cli.runs.run_dir import Run, create_run, default_directory, read_problems, refuse_place
 from rlvr_cli.runs.track import check_trackers
 from rlvr_cli.training.trainer import Trainer
 
@@ -90,7 +90,7 @@ def start(
 def _training_problems(config: Config, run: Path | None) -> ProblemSet:
     """Return the problems of the sources; of a run that began with stdin, its own copy."""
     if run is not None and "-" in config.data.sources:
-        return ProblemSet("stdin", tuple(kept_problems(run)), config.data.prompt or "")
+        return ProblemSet("stdin", tuple(read_problems(run)), config.data.prompt or "")
     learns_rows = config.algorithm.reads_responses
     return load_all(
         config.data.sources,

@@ -1,4 +1,4 @@
-"""Find problem, gold answer, id and response in a row, whatever its fields are called."""
+"""Read problem, gold answer, id and response from a row, whatever its fields are called."""
 
 import math
 import re
@@ -12,8 +12,9 @@ from rlvr_cli.core.types import FieldName, Problem, Turn
 from verifiers import boxed_answer
 
 Gold = Literal["text", "hashes", "boxed"]
-"""Where a set's golds stand: in the whole field but for marks, behind `####`, in a box."""
+"""Where a set's gold answer stands in its field: the whole text, behind `####`, in the last box."""
 Rule = Gold | Literal["long"]
+"""`long`: behind `####` or in a box of a long text; the whole of a short line."""
 ALIASES: dict[FieldName, tuple[str, ...]] = {
     "problem": (
         *("problem", "question", "prompt", "instruction+input", "instruction", "input"),
@@ -29,17 +30,17 @@ ALIASES: dict[FieldName, tuple[str, ...]] = {
         *("prediction", "predictions", "model_output"),
     ),
 }
-"""The paths at which a field is looked for, in this order."""
+"""The paths at which each field is looked for, in this order."""
 _LIKE: dict[FieldName, re.Pattern[str]] = {
     "problem": re.compile(""),
     "answer": re.compile(r"answer|truth|gold|target|solution|label|result|final", re.IGNORECASE),
     "response": re.compile(r"respon|output|complet|generat|predict|text", re.IGNORECASE),
     "id": re.compile(r"id$|key|index", re.IGNORECASE),
 }
-"""What a field's other names look like."""
+"""Patterns of other names that a field may have, for advice."""
 _HASHES = "####"
 _BARE = 64
-"""Characters of a gold answer without a mark in a field of derivations."""
+"""Characters up to which a line without a mark is a gold answer by the rule `long`."""
 _NO_ANSWERS = ("", "notfound", "proof")
 """What sets such as NuminaMath-1.5 write where there is no answer."""
 _ROLES = {"human": "user", "gpt": "assistant", "developer": "system"}
@@ -52,11 +53,11 @@ class BadRowError(Exception):
 
 
 class FieldReader:
-    """Reads rows as problems, and counts where each field was taken from.
+    """Reads rows as problems, and counts from where each field was taken.
 
-    `paths` are a problem set's own, tried before `ALIASES`, `gold` its rule for them; `given` are
-    the user's, which hold alone. Once a gold answer stood behind `####`, its field is taken for one
-    of derivations in the rows after it.
+    `paths` are a problem set's own, tried before `ALIASES`, and `gold` is the rule for its answers;
+    `given` are the user's paths, tried alone. Once a gold answer stood behind `####`, the rule for
+    its field is `long` in the rows after it.
     """
 
     def __init__(
@@ -69,8 +70,8 @@ class FieldReader:
         of_set = {field: (paths[field], *ALIASES[field]) for field in paths}
         self.paths = ALIASES | of_set | {field: (path,) for field, path in self.given.items()}
         if "response" in self.given and "answer" not in self.given:  # it is not its own gold
-            kept = (path for path in self.paths["answer"] if path != self.given["response"])
-            self.paths["answer"] = tuple(kept)
+            others = (path for path in self.paths["answer"] if path != self.given["response"])
+            self.paths["answer"] = tuple(others)
         # These may be derivations: a gold in a box or behind `####`, or one short line.
         self._rules: dict[str, Rule] = dict.fromkeys(("solution", "output", "messages"), "long")
         if gold is not None and "answer" in paths:
@@ -84,30 +85,30 @@ class FieldReader:
     def problem(
         self, row: Any, default_id: str, need_answer: bool = True, need_response: bool = False
     ) -> Problem:
-        """Return the row as a problem, if asked with a response to it, which is its field or the
-        chat's last assistant turn. Raises BadRowError."""
+        """Read a row as a problem; with `need_response` also a response, from its field or the
+        chat's last assistant turn, into `extra`. Raises BadRowError."""
         path, value = self._first(row, "problem")
         if value is None:
             raise BadRowError(self._missing(row, "problem"))
-        turns, text, spoken = read_chat(value, path) if is_chat(value) else ((), value, None)
+        turns, text, reply = read_chat(value, path) if is_chat(value) else ((), value, None)
         text = checked_text(text, path)
-        answer, source = self._answer(row, spoken, path, need_answer)
+        answer, source = self._answer(row, reply, path, need_answer)
         id_path, identity = self._identity(row)
         self.has_chats |= is_chat(value)
         self.taken["problem"][f"{path}'s last user turn" if is_chat(value) else path] += 1
-        extra = _others(row, *path.split("+"), source or path, id_path)
+        extra = _without(row, *path.split("+"), source or path, id_path)
         if need_response:
-            place, response = self._first(row, "response")
-            response = spoken_alone(response, place)
-            if response is None and spoken is None:
+            place, value = self._first(row, "response")
+            response = lone_turn(value, place)
+            if response is None and reply is None:
                 raise BadRowError("no field response, which --algo sft learns")
-            extra = _others(extra, place)
-            extra["response"] = checked_text(spoken if response is None else response, "response")
+            extra = _without(extra, place)
+            extra["response"] = checked_text(reply if response is None else response, "response")
         return Problem(identity or default_id, text, answer, extra, turns)
 
     def judged(self, row: Any, need_answer: bool) -> tuple[Problem, tuple[str, ...]]:
-        """Return the problem of a row of responses, its id empty if it has none and its text if it
-        has none, and the responses. Raises BadRowError."""
+        """Read a row of responses: its problem, with an empty id or text where it has none, and the
+        responses. Raises BadRowError."""
         path, value = self._first(row, "problem")
         place, responses = self._responses(row)
         text = read_chat(value, path)[1] if is_chat(value) else value
@@ -116,21 +117,21 @@ class FieldReader:
             raise BadRowError(self._missing(row, "problem"))
         text = checked_text(text, path) if has_text else ""
         answer, _ = self._answer(row, None, "", need_answer)
-        extra = _others(row, place, *path.split("+"))
+        extra = _without(row, place, *path.split("+"))
         return Problem(self._identity(row)[1], text, answer, extra), responses
 
-    def said(self) -> str:
-        """Say where problem and answer were taken from: `problem from question, answer from …`."""
+    def describe_taken(self) -> str:
+        """Describe the fields that were read: `problem from question, answer from …`."""
         parts = []
         for field in ("problem", "answer"):
-            if found := self.taken[field].most_common():
-                counts = [f"{name} ({n})" if len(found) > 1 else name for name, n in found]
-                parts.append(f"{field} from {', '.join(counts)}")
+            if counts := self.taken[field].most_common():
+                texts = [f"{name} ({n})" if len(counts) > 1 else name for name, n in counts]
+                parts.append(f"{field} from {', '.join(texts)}")
         return ", ".join(parts)
 
     def _first(self, row: Any, field: FieldName) -> tuple[str, Any]:
-        """Return the first path of a field that the row has, and its value; the last path and None
-        if there is none. An empty text counts where nothing else is there."""
+        """Return the first path of a field that the row has, and its value: an empty text only if
+        there is no other; the last path and None if there is none."""
         if not isinstance(row, dict):
             raise BadRowError("not a JSON object")
         empty = None
@@ -143,7 +144,7 @@ class FieldReader:
         return empty or (self.paths[field][-1], None)
 
     def _identity(self, row: Mapping[str, Any]) -> tuple[str, str]:
-        """Return where the id stands and the id, empty if the row has none."""
+        """Return the path of the id and the id, empty if the row has none."""
         path, value = self._first(row, "id")
         if value is None or isinstance(value, dict | list) or not str(value).strip():
             if "id" in self.given:
@@ -152,19 +153,20 @@ class FieldReader:
         return path, _plain_number(value) if isinstance(value, float) else str(value)
 
     def _responses(self, row: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
-        """Return where a row's responses stand, and them: a text or several, also as JSON."""
-        there = [path for path in self.paths["response"] if value_at(row, path) is not None]
-        if not there:
+        """Return the path of a row's responses and the responses: a text or several, also as JSON
+        in a text. Raises BadRowError if there is none, or more than one path."""
+        paths = [path for path in self.paths["response"] if value_at(row, path) is not None]
+        if not paths:
             raise BadRowError(self._missing(row, "response"))
-        path = there[0]
-        if len(there) > 1:
+        path = paths[0]
+        if len(paths) > 1:
             raise BadRowError(
-                f"it has {path} and {there[1]}: say which to judge, --field response={path}"
+                f"it has {path} and {paths[1]}: say which to judge, --field response={path}"
             )
-        value = spoken_alone(value_at(row, path), path)
+        value = lone_turn(value_at(row, path), path)
         if isinstance(value, str) and path.endswith("s"):
-            inside = _parsed(value)
-            value = inside if isinstance(inside, list) else value
+            parsed = _parsed(value)
+            value = parsed if isinstance(parsed, list) else value
         texts = value if isinstance(value, list) else [value]
         if not texts or not all(isinstance(text, str) for text in texts):
             wrong = "an empty list" if value == [] else "neither a text nor a list of texts"
@@ -172,14 +174,15 @@ class FieldReader:
         return path, tuple(texts)
 
     def _answer(
-        self, row: Mapping[str, Any], spoken: str | None, chat: str, need_answer: bool
+        self, row: Mapping[str, Any], reply: str | None, chat: str, need_answer: bool
     ) -> tuple[str | None, str | None]:
-        """Return the gold answer and its path; a chat's last assistant turn is the last resort."""
+        """Return the gold answer and its path; `reply`, the last assistant turn of the chat at the
+        path `chat`, is read if no field has one. Raises BadRowError."""
         reason = ""
-        found = [(path, value_at(row, path)) for path in self.paths["answer"]]
+        fields = [(path, value_at(row, path)) for path in self.paths["answer"]]
         if "answer" not in self.given:
-            found.append((chat, spoken))
-        for path, value in found:
+            fields.append((chat, reply))
+        for path, value in fields:
             rule = "long" if path == chat else self._rules.get(path, "text")
             if value is None:
                 continue
@@ -202,32 +205,32 @@ class FieldReader:
         return None, None
 
     def _missing(self, row: Mapping[str, Any], field: FieldName) -> str:
-        """Say that a field is not there, what is, and the --field that would do."""
-        there = list(_leaf_paths(row))
-        names = [shortened(name) for name, _ in there[:_SHOWN]]
-        has = f"it has {', '.join(names) or 'no fields'}{' …' if len(there) > _SHOWN else ''}"
+        """Write that a field is missing, which fields there are, and which --field might do."""
+        leaves = list(_leaf_paths(row))
+        names = [shortened(name) for name, _ in leaves[:_SHOWN]]
+        has = f"it has {', '.join(names) or 'no fields'}{' …' if len(leaves) > _SHOWN else ''}"
         if field in self.given:
             return f"no {self.given[field]}, which --field {field} names; {has}"
         if null := next((path for path in self.paths[field] if path in row), None):
             return f"field {null} is null"
-        listed = {one for paths in self.paths.values() for one in paths}
+        taken = {path for paths in self.paths.values() for path in paths}
         if field == "response":
-            listed -= set(ALIASES["answer"])
+            taken -= set(ALIASES["answer"])
         free = (
             name
-            for name, value in there
-            if name.lower() not in listed and isinstance(value, str | int | float | list)
+            for name, value in leaves
+            if name.lower() not in taken and isinstance(value, str | int | float | list)
         )
         best = shortened(next(filter(_LIKE[field].search, free), "NAME"))
-        if known := self.taken[field].most_common(1):
-            has += f" (rows before it: {field} from {known[0][0]})"
+        if earlier := self.taken[field].most_common(1):
+            has += f" (rows before it: {field} from {earlier[0][0]})"
         return f"no field {field}; {has}: name the one that holds it, --field {field}={best}"
 
 
 def value_at(row: Any, path: str) -> Any:
-    """Return what stands at a path such as `a.b[0].c`, in any case; None if nothing does.
+    """Return the value at a path such as `a.b[0].c`, whatever its case; None if there is none.
 
-    A text that holds JSON is read on the way. `a+b` are two texts, one after the other.
+    A text that holds JSON is parsed on the way. `a+b` joins two texts.
     """
     if isinstance(row, Mapping) and (whole := _key(row, path)) is not None:
         return row[whole]
@@ -253,14 +256,14 @@ def value_at(row: Any, path: str) -> Any:
     return row
 
 
-def _others(row: Mapping[str, Any], *paths: str) -> dict[str, Any]:
-    """Return the fields of a row without those at the ends of paths."""
+def _without(row: Mapping[str, Any], *paths: str) -> dict[str, Any]:
+    """Return the fields of a row but those at the paths."""
     used = {_key(row, path) for path in paths}
     return {key: value for key, value in row.items() if key not in used}
 
 
 def _parsed(text: str) -> Any:
-    """Return what a text of JSON holds, an object or a list; None for any other."""
+    """Parse a text that holds a JSON object or list; return None for any other text."""
     try:
         return parse_json(text) if text.lstrip()[:1] in ("{", "[") else None
     except ValueError:
@@ -269,33 +272,31 @@ def _parsed(text: str) -> Any:
 
 def _key(row: Mapping[str, Any], name: str) -> str | None:
     """Return the row's own spelling of a key: its case, spaces and hyphens do not matter."""
+
+    def plain(key: str) -> str:
+        return key.strip().lower().replace(" ", "_").replace("-", "_")
+
     if name in row:
         return name
-    plain = _plain(name)
-    return next((key for key in row if _plain(key) == plain), None)
+    return next((key for key in row if plain(key) == plain(name)), None)
 
 
-def _plain(name: str) -> str:
-    return name.strip().lower().replace(" ", "_").replace("-", "_")
-
-
-def _leaf_paths(
-    row: Mapping[str, Any], prefix: str = "", deep: int = 2
-) -> Iterator[tuple[str, Any]]:
+def _leaf_paths(row: Mapping[str, Any], prefix: str = "", depth: int = 2) -> Iterator[Any]:
+    """Yield (path, value) of the fields, and in place of an object those inside it."""
     for key, value in row.items():
-        inside = _parsed(value) if isinstance(value, str) and deep else value
-        if isinstance(inside, dict) and inside and deep:
-            yield from _leaf_paths(inside, f"{prefix}{key}.", deep - 1)
+        inside = _parsed(value) if isinstance(value, str) and depth else value
+        if isinstance(inside, dict) and inside and depth:
+            yield from _leaf_paths(inside, f"{prefix}{key}.", depth - 1)
         else:
             yield f"{prefix}{key}", value
 
 
 def gold_and_place(value: Any, rule: Rule = "text", field: str = "answer") -> tuple[str, str]:
-    """Return the gold answer as text, and where in its field it stood, in words.
+    """Return the gold answer as text, and its place in the field, in words.
 
-    Numbers are written plainly (27.0 is 27), several joined by commas, GSM8K's reasoning cut at
-    `####`, a solution's at its last box. By the rule `hashes` or `boxed` that mark must be there,
-    by `long` either in a long text. Raises BadRowError if there is none.
+    Numbers are written plainly (27.0 is 27) and several joined by commas; a derivation is cut to
+    what stands behind `####`, or in its last box. By the rules `hashes` and `boxed` that mark must
+    be there, by `long` either in a long text. Raises BadRowError if there is no gold answer.
     """
     if isinstance(value, list | tuple) and value and rule in ("text", "long"):
         return ", ".join(gold_and_place(part, field=field)[0] for part in value), ""
@@ -325,33 +326,34 @@ def gold_and_place(value: Any, rule: Rule = "text", field: str = "answer") -> tu
 
 
 def _plain_number(value: float) -> str:
-    """Write 27.0, as a column with a null in it has 27, as 27."""
+    """Write 27.0, which a column with a null makes of 27, as 27."""
     return str(int(value)) if value.is_integer() else repr(value)
 
 
 def is_chat(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)
+    """Return whether a value is a list of objects, as chats are."""
+    return isinstance(value, list) and bool(value) and all(isinstance(t, dict) for t in value)
 
 
 def read_chat(value: list[dict[str, Any]], field: str) -> tuple[tuple[Turn, ...], str, str | None]:
-    """Return the turns before the last user turn, its text, and what an assistant says after it.
-    Raises BadRowError for a chat that is not of texts by role, or has no user turn at its end."""
+    """Return the turns before the last user turn, its text, and an assistant's reply to it, if any.
+    Raises BadRowError if the chat has a turn without role and text, or no user turn at its end."""
     turns = _turns(value, field)
-    spoken = turns.pop()[1] if turns[-1][0] == "assistant" else None
+    reply = turns.pop()[1] if turns[-1][0] == "assistant" else None
     if not turns or turns[-1][0] != "user":
         raise BadRowError(f"field {field}: the chat has no user turn at its end")
-    return tuple(turns[:-1]), turns[-1][1], spoken
+    return tuple(turns[:-1]), turns[-1][1], reply
 
 
-def spoken_alone(value: Any, field: str) -> Any:
-    """Return the text of an assistant's turn that stands alone, as TRL writes completions; anything
-    else as it is. Raises BadRowError for a turn without role and text."""
+def lone_turn(value: Any, field: str) -> Any:
+    """Return the text of a chat of one assistant turn, as TRL writes completions; any other value
+    as it is. Raises BadRowError for a turn without role and text."""
     turns = _turns(value, field) if is_chat(value) and len(value) == 1 else []
     return turns[0][1] if turns and turns[0][0] == "assistant" else value
 
 
 def _turns(value: list[dict[str, Any]], field: str) -> list[Turn]:
-    """Return role and text of each turn. Raises BadRowError for a chat that is not of texts."""
+    """Return role and text of each turn. Raises BadRowError for a turn without them."""
     turns: list[Turn] = []
     for turn in value:
         role, content = turn.get("role", turn.get("from")), turn.get("content", turn.get("value"))

@@ -40,11 +40,11 @@ class ProblemSet:
     prompt: str
     """Name of the prompt template that fits the set."""
     answer_format: Format | None = None
-    """How answers to that prompt are judged; none means as the template asks for them."""
+    """The form by which answers are judged; none: the form that the template asks for."""
     places: tuple[str, ...] = ()
-    """Where each problem stands, as messages say it (`file:line`)."""
+    """The place of each problem, as messages name it (`file:line`)."""
     taken: str = ""
-    """Which fields were read, in words."""
+    """The fields that were read, in words."""
 
 
 def load_problems(
@@ -60,20 +60,20 @@ def load_problems(
     fields: Mapping[FieldName, str] | None = None,
     prefix: str | None = None,
 ) -> ProblemSet:
-    """Load the problems of a source; `root` is a directory of local copies of the hub's sets,
-    `fields` says where the fields stand, `prefix` begins the ids of problems that have none.
+    """Load the problems of a source. `root` is a directory of local copies of the hub's sets,
+    `fields` names the fields, `prefix` begins the ids of problems that have none.
 
-    With `need_response` a row is a problem and a response to it, which goes into `extra`.
-    `where`, as `level=1,2`, takes those whose field has one of the values, before `limit`.
-    Bad rows are reported on stderr with their line; they stop the load unless `skip_bad`.
-    Raises UserError if the source cannot be found or read, holds no problem, or none with a value.
+    `where`, such as `level=1,2`, keeps the problems whose field has one of the values, and `limit`
+    the first of those. With `need_response` each row's response goes into `extra`. Bad rows are
+    reported on stderr with their line; they stop the load unless `skip_bad`. Raises UserError if
+    the source cannot be found or read, has no problem, or none with one of the values.
     """
     spec = find_spec(source) or ProblemSetSpec.model_construct(source=source)
     name = "stdin" if source == "-" else source
     reader = FieldReader(spec.fields, fields, spec.gold)
     places, prefix = [], prefix or bare_name(name)
-    field, _, listed = (where or "").partition("=")
-    field, wanted = field.strip(), {value.strip() for value in listed.split(",")}
+    field, _, values = (where or "").partition("=")
+    field, wanted = field.strip(), {value.strip() for value in values.split(",")}
     if where is not None and (not field or "" in wanted):
         raise UserError(f"data.where {shortened(where)}: give FIELD=VALUE, such as level=1,2")
     seen: set[str] = set()
@@ -93,18 +93,18 @@ def load_problems(
     if missing:
         rest = sorted(seen - wanted - {""}, key=numbers_first)
         others = f"; others are {', '.join(map(shortened, rest))}" if rest else ""
-        asked = " or ".join(map(shortened, sorted(missing)))
-        raise UserError(f"data.where: no problem of {name} has {shortened(field)} {asked}{others}")
+        names = " or ".join(map(shortened, sorted(missing)))
+        raise UserError(f"data.where: no problem of {name} has {shortened(field)} {names}{others}")
     if not problems:
         raise UserError(f"{name}: no problems in it; one JSON object a line is expected")
-    taken = "" if spec.sizes else reader.said()  # what we make has no fields to choose
+    taken = "" if spec.sizes else reader.describe_taken()  # a procedure leaves no choice of fields
     how = (_AS_IT_STANDS, None) if reader.has_chats else (spec.prompt, spec.answer_format)
     return ProblemSet(name, problems, *how, tuple(places), taken)
 
 
 def load_all(sources: Sequence[str], split: str, data: DataConfig, **more: Any) -> ProblemSet:
-    """Load several sources as one problem set, with the settings of `data`, of which `more` are
-    other values. Raises UserError as `load_problems`, and where two sources share an id."""
+    """Load several sources as one problem set, with the settings of `data`; `more` replaces or adds
+    arguments of `load_problems`. Raises UserError as that does, and if two sources share an id."""
     names = [Path(source).name for source in sources]
     given = data.model_dump(include={"where", "limit", "root", "skip_bad", "fields"}) | more
     return joined(
@@ -116,8 +116,8 @@ def load_all(sources: Sequence[str], split: str, data: DataConfig, **more: Any) 
 
 
 def joined(parts: Sequence[ProblemSet]) -> ProblemSet:
-    """Make one problem set of several. Where their prompts differ, the problems are put as they
-    stand if any set's are, else by the default. Raises UserError where two share an id."""
+    """Join several problem sets. Where their templates differ, that of the whole is `plain` if any
+    set's is, else the default. Raises UserError if two sets share an id."""
     if len(parts) == 1:
         return parts[0]
     owners: dict[str, tuple[ProblemSet, str]] = {}
@@ -130,11 +130,11 @@ def joined(parts: Sequence[ProblemSet]) -> ProblemSet:
                     f"{place}: the id {shortened(problem.id)} is that of another problem "
                     f"({before}); every problem needs an id of its own, or --field id=NAME"
                 )
-    asked = {(part.prompt, part.answer_format) for part in parts}
+    prompts = {(part.prompt, part.answer_format) for part in parts}
     prompt, answer_format = (DEFAULT_PROMPT, None)
-    if len(asked) == 1:
-        prompt, answer_format = asked.pop()
-    elif (_AS_IT_STANDS, None) in asked:
+    if len(prompts) == 1:
+        prompt, answer_format = prompts.pop()
+    elif (_AS_IT_STANDS, None) in prompts:
         prompt = _AS_IT_STANDS
     return ProblemSet(
         ", ".join(part.name for part in parts),
@@ -166,37 +166,37 @@ def read_rows(
     limit: int | None,
     skip_bad: bool,
 ) -> Iterator[T]:
-    """Apply `read` to rows up to the first `limit` good ones, without those it returns None for;
-    bad ones (BadRowError) are counted.
+    """Yield what `read` returns of the rows, up to `limit` values, without None.
 
-    They are reported on stderr with their line and, unless skipped, raise UserError at the end.
+    Rows for which it raises BadRowError are reported on stderr with their line and, unless
+    `skip_bad`, raise UserError at the end.
     """
     shown: list[str] = []
     bad = count = 0
-    for taken, (where, number, row) in enumerate(rows):
+    for rows_before, (where, number, row) in enumerate(rows):
         if count == limit:
             break
-        if taken == _MOST_ROWS:
+        if rows_before == _MOST_ROWS:
             raise UserError(f"{where}: more than {_MOST_ROWS} rows; take the first with --limit")
         try:
             if isinstance(row, BadRowError):
                 raise row
             if is_too_deep(row):
                 raise BadRowError(f"nested more than {DEEPEST} levels deep")
-            found = read(where, number, row)
+            value = read(where, number, row)
         except BadRowError as reason:
             bad += 1
             if bad <= _SHOWN_BAD_LINES:
                 shown.append(f"{where}: {reason}")
             continue
-        if found is not None:
+        if value is not None:
             count += 1
-            yield found
+            yield value
     if not bad:
         return
     if bad > len(shown):
         shown.append(f"… and {bad - len(shown)} more")
     if not skip_bad:
-        found_bad = f"{bad} bad of {bad + count} lines"
-        raise UserError("\n".join([*shown, f"{found_bad}; mend them, or go on with --skip-bad"]))
+        bad_lines = f"{bad} bad of {bad + count} lines"
+        raise UserError("\n".join([*shown, f"{bad_lines}; mend them, or go on with --skip-bad"]))
     LOG.warning("%s", "\n".join([*shown, f"bad lines skipped: {bad}"]))

@@ -19,14 +19,14 @@ from verifiers import Format
 
 _SHORT = 60
 _SECONDS, _SECONDS_EACH = 10.0, 0.1
-"""Seconds that a chat template may take altogether: to begin with, and for each problem."""
+"""Seconds that a chat template may take for all problems: these, and these for each problem."""
 _MEMORY = 1 << 30
-"""Bytes that it may take beside what the process has."""
+"""Bytes that a chat template may take beyond what the process has."""
 _LEAST_S = 0.001
 _LONGEST_REASON = 300
 _NO_SYSTEM = "; put what it says into --prompt 'TEXT {problem}' instead"
 _UNKNOWN = re.compile(r"\{(question|prompt|input|instruction|query|system|examples)\}")
-"""What other programs call what they put into a template."""
+"""Placeholders of other programs' templates."""
 TEMPLATES = {
     "plain": "{problem}",
     "think_answer": (
@@ -45,7 +45,7 @@ _RESPONSES = (
     "Two and three are five, so the answer is \\boxed{5}.",
 )
 FORMATS: dict[str, Format] = {"think_answer": "think_answer", "boxed": "boxed"}
-"""How answers are judged where a template asks for a format; elsewhere any form will do."""
+"""The form that a template asks for, by which answers are judged; other templates take any."""
 
 
 def render_prompts(
@@ -57,32 +57,32 @@ def render_prompts(
     system: str | None = None,
     arguments: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[list[Prompt], list[str]]:
-    """Render every problem as a prompt, through the tokenizer's chat template (`arguments` are its)
-    if it has one: after the turns of its own chat, and `system` in place of its system turn.
+    """Render every problem as a prompt, by the tokenizer's chat template with its `arguments` if it
+    has one: behind the turns of the problem's own chat, `system` replacing its system turn.
 
-    Returns the prompts that leave room for `max_tokens` in a context of `context` tokens, and for
-    each other problem one line that says so. Raises UserError for an unknown template, and where
-    the tokenizer's fails, takes too long or too much memory.
+    Returns the prompts that leave room for `max_tokens` in a context of `context` tokens, and one
+    line for each other problem. Raises UserError for an unknown template, and if the tokenizer's
+    fails or takes too much time or memory.
     """
-    asked, prompts, too_long = template_text(template), [], []
-    known = set(re.findall(r"\w+", str(tokenizer.chat_template or "")))
+    pattern, prompts, too_long = template_text(template), [], []
+    names = set(re.findall(r"\w+", str(tokenizer.chat_template or "")))
     own = inspect.signature(tokenizer.apply_chat_template).parameters if arguments else {}
     for name in arguments:
-        if name not in known or name in {"messages", *own}:
+        if name not in names or name in {"messages", *own}:
             raise UserError(
                 f"data.chat.{shortened(name)}: the chat template of {tokenizer.name_or_path} takes "
                 "no such argument"
             )
-    longest = context * max(map(len, tokenizer.get_vocab()))  # the characters that it can hold
+    longest = context * max(map(len, tokenizer.get_vocab()))  # characters
     deadline = time.monotonic() + _SECONDS + _SECONDS_EACH * len(problems)
     for problem in problems:
         name = f"problem {problem.id[:_SHORT]}"
         text, turns = problem.problem, problem.turns
         if system is not None:
             turns = (("system", system), *(turn for turn in turns if turn[0] != "system"))
-        length = len(text) + sum(len(said) for _, said in turns)
+        length = len(text) + sum(len(content) for _, content in turns)
         if length <= longest:
-            text = asked.replace("{problem}", text)
+            text = pattern.replace("{problem}", text)
             text = _rendered(tokenizer, (*turns, ("user", text)), arguments, name, deadline)
             length = len(text)
         if length > longest:
@@ -102,11 +102,11 @@ def render_prompts(
 def _rendered(
     tokenizer: Any, turns: Sequence[Turn], arguments: Mapping[str, Any], name: str, deadline: float
 ) -> str:
-    """Render turns as a prompt, by a template that is untrusted code, in a sandbox and bounds; as
+    """Render turns as a prompt by the chat template, untrusted code in a sandbox and bounds, or as
     plain text without one. Raises UserError if it fails, or leaves out a system turn."""
     if tokenizer.chat_template is None:
-        return "\n\n".join(said for _, said in turns) + "\n"
-    chat = [{"role": role, "content": said} for role, said in turns]
+        return "\n\n".join(content for _, content in turns) + "\n"
+    chat = [{"role": role, "content": content} for role, content in turns]
     where = f"{tokenizer.name_or_path}: its chat template"
     try:
         with bounded(max(_LEAST_S, deadline - time.monotonic()), _MEMORY):
@@ -119,10 +119,9 @@ def _rendered(
     except Exception as error:  # whatever a template may do
         reason = " ".join(str(error).split())[:_LONGEST_REASON] or "no reason given"
         advice = _NO_SYSTEM if "system" in reason.lower() and len(turns) > 1 else ""
-        raise UserError(
-            f"{where} fails on {name} ({type(error).__name__}: {reason}){advice}"
-        ) from None
-    if any(role == "system" and said.strip() not in text for role, said in turns):
+        wrong = f"{where} fails on {name} ({type(error).__name__}: {reason}){advice}"
+        raise UserError(wrong) from None
+    if any(role == "system" and content.strip() not in text for role, content in turns):
         raise UserError(f"{where} leaves out the system turn{_NO_SYSTEM}")
     return text
 
@@ -132,11 +131,11 @@ def _encoded(text: str, tokenizer: Any) -> list[int]:
 
 
 def forward_samples(tokenizer: Any, context: int) -> list[tuple[list[int], list[int]]]:
-    """Return prompts and ragged responses as (token ids, token ids), rendered as in a run, to try a
-    model's forward pass on: two prompts in turn, so that a response stands far from its own.
+    """Return (prompt, response) token ids of several lengths, rendered as in a run, on which to try
+    a model's forward pass. Two prompts alternate, so that equal prompts are not neighbors.
 
-    Each fits a context of `context` tokens: a question whose chat is longer, or nothing at all, is
-    put as plain text. Raises UserError if the template fails or nothing fits.
+    Each fits a context of `context` tokens: a question whose chat is too long, or empty, is put as
+    plain text. Raises UserError if the template fails or nothing fits.
     """
     responses = [tokenizer.encode(text, add_special_tokens=False) for text in _RESPONSES]
     room = context - max(map(len, responses))
@@ -153,7 +152,7 @@ def forward_samples(tokenizer: Any, context: int) -> list[tuple[list[int], list[
 
 
 def prompts_digest(prompts: Sequence[Prompt], given: Sequence[Completion] = ()) -> str:
-    """Return a checksum of problems, golds, prompts, and of the responses given with them."""
+    """Return a checksum of problems, gold answers, prompts, and responses given with them."""
     digest = hashlib.sha256()
     for prompt in prompts:
         row = (prompt.problem.id, prompt.problem.answer, prompt.text, prompt.token_ids)
@@ -169,8 +168,9 @@ def is_kept_template(name: str) -> bool:
 
 
 def template_text(name: str) -> str:
-    """Return a template of TEMPLATES, a text with {problem} in it, or a file of one. Raises
-    UserError if it is none of these, does not ask for the problem, or asks for something else."""
+    """Return the text of a template: a name of TEMPLATES, a text with {problem} in it, or a file of
+    such a text. Raises UserError for anything else, and for a template without {problem} or with
+    another placeholder."""
     text = TEMPLATES.get(name, name)
     if not is_kept_template(name):
         if not Path(name).is_file():

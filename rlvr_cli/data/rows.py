@@ -1,4 +1,4 @@
-"""Response rows: what train, eval and sample write of a response, and how it is read again."""
+"""Response rows: how train, eval and sample write a response, and how it is read again."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -55,22 +55,22 @@ class JudgedRow(BaseModel):
 
 ROW_KEYS = tuple(JudgedRow.model_fields)
 """The keys of a response row, in the order in which they are written."""
-SAID = ("prompt", "response", "finish_reason", "n_tokens")
-"""Those that say what the response is, and to what."""
+RESPONSE_KEYS = ("prompt", "response", "finish_reason", "n_tokens")
+"""The keys whose values the response and its prompt have, not the problem or the verdict."""
 
 
 def row_of(
     problem: Problem,
     sample: int,
-    said: Mapping[str, Any],
+    values: Mapping[str, Any],
     verification: Verification | None,
     reward: float | None,
     rewards: Mapping[str, float] = MappingProxyType({}),
 ) -> ResponseRow:
-    """Return the row that is written of a response, without a verdict if none was given; `said` has
-    the keys of `SAID`. The problem's own fields follow, which replace nothing."""
+    """Build the row of a response from its problem, the `values` of `RESPONSE_KEYS` and, if it was
+    judged, its verdict. The problem's own fields follow and replace nothing."""
     row: ResponseRow = {"id": problem.id, "sample": sample, "problem": problem.problem or None}
-    row |= {**said, "answer": problem.answer}
+    row |= {**values, "answer": problem.answer}
     if verification is not None:
         row |= {
             "extracted": verification.extracted,
@@ -81,21 +81,26 @@ def row_of(
         }
     if rewards:
         row["rewards"] = rewards
-    known = {*ROW_KEYS, *row}
-    return row | {key: value for key, value in problem.extra.items() if key not in known}
+    taken = {*ROW_KEYS, *row}
+    return row | {key: value for key, value in problem.extra.items() if key not in taken}
 
 
 def response_row(rollout: Rollout) -> ResponseRow:
     """Return the row of a sampled response."""
     completion, prompt = rollout.completion, rollout.prompt
-    values = (prompt.text, rollout.text, completion.finish_reason, len(completion.token_ids))
-    said = dict(zip(SAID, values, strict=True))
+    values = {
+        "prompt": prompt.text,
+        "response": rollout.text,
+        "finish_reason": completion.finish_reason,
+        "n_tokens": len(completion.token_ids),
+    }
     judged = (rollout.verification, rollout.reward, rollout.rewards)
-    return row_of(prompt.problem, rollout.sample, said, *judged)
+    return row_of(prompt.problem, rollout.sample, values, *judged)
 
 
 def stored_rows(path: Path) -> Iterator[ResponseRow]:
-    """Yield the judged rows of a file, but for half a last line. Raises UserError for others."""
+    """Yield the judged rows of a file without an unfinished last line. Raises UserError for a row
+    that is not judged, or cannot be read."""
     with reading(path), open_regular(path) as file:
         for number, line in enumerate(bounded_lines(str(path), file), 1):
             try:

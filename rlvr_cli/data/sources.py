@@ -28,20 +28,20 @@ from rlvr_cli.data.fields import BadRowError, Gold
 from verifiers import Format
 
 COPIES = (".jsonl", ".json", ".parquet", ".csv", ".tsv", ".jsonl.gz", ".json.gz", ".csv.gz")
-"""The endings of a problem set's local copy, in the order in which they are looked for."""
+"""Endings of a problem set's local copy, in the order in which they are tried."""
 SourceRow = tuple[str, int, Any]
-"""Where the row stands (`file:line`), its number from 1, its value or why it has none."""
+"""The place of a row (`file:line`), its number from 1, its value or a BadRowError."""
 _BATCH, _BATCH_GIB, _BATCH_S = 256, 2, 60.0
-"""Rows of Parquet that are decoded at once, the memory and the seconds that this may take."""
+"""Rows of Parquet that are decoded at once, and the GiB and seconds that this may take."""
 _UNPACKED, _TIMES = 64 << 20, 200
-"""Bytes that a gzipped file may unpack to: so many, and so many times its own size."""
+"""Bytes that a gzipped file may unpack to: these, and this many times its own size."""
 _PACKED = {b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip", b"BZh": "bzip2", b"\xfd7zXZ": "xz"}
 _ARRAY = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\[|\{\s*\n)")
-"""How a text of values over many lines begins: an array, or an object that is spread out."""
+"""The start of JSON over many lines: an array, or an object whose brace ends the line."""
 FILE_TYPES = (*COPIES, ".gz", ".yaml", ".yml")
 DEFAULT_PROMPT = "think_answer"
 _MOST_MADE = 20_000
-"""Problems of one split that a procedure is asked for, which it makes in seconds."""
+"""Problems that a procedure may make for one split; it takes seconds."""
 _PROCEDURAL = "procedural:chains"
 
 Split = Literal["train", "test"]
@@ -59,14 +59,14 @@ class ProblemSetSpec(BaseModel):
     """`procedural:chains`, a hub id, or a file beside the YAML."""
     subset: str | None = None
     sizes: dict[Split, Annotated[int, Field(ge=1, le=_MOST_MADE)]] | None = None
-    """Of the splits of a procedural set."""
+    """Numbers of problems in the splits of a procedural set."""
     splits: dict[Split, str] | None = None
-    """From `train` and `test` to the source's own names; one that is not named does not exist."""
+    """The source's own names of `train` and `test`; a split that is left out does not exist."""
     fields: dict[FieldName, str] | None = None
     gold: Gold | None = None
     prompt: str = DEFAULT_PROMPT
     answer_format: Format | None = None
-    """How answers are judged; none means as the prompt asks for them."""
+    """The form by which answers are judged; none: the form that the prompt asks for."""
 
     @model_validator(mode="after")
     def _has_sizes(self) -> "ProblemSetSpec":
@@ -88,7 +88,7 @@ def known_sets() -> list[str]:
 
 
 def canonical(source: str) -> str:
-    """Return the set of a name in any case, hyphens, century (AIME_2024: aime24); others as is."""
+    """Return the set's own spelling of a name (AIME_2024: aime24); any other source as it is."""
     if source in known_sets() or Path(source).exists():
         return source
     return {_plain(name): name for name in known_sets()}.get(_plain(source), source)
@@ -99,7 +99,8 @@ def _plain(name: str) -> str:
 
 
 def find_spec(source: str) -> ProblemSetSpec | None:
-    """Return the YAML of a name or a path; None for any other source. Raises UserError."""
+    """Return the description of a set's name or of a YAML file; None for any other source. Raises
+    UserError if it is invalid."""
     if source in known_sets():
         text = (resources.files("datasets_cfg") / f"{source}.yaml").read_text(encoding="utf-8")
     elif source.endswith((".yaml", ".yml")):
@@ -120,8 +121,8 @@ def set_version(source: str) -> int | None:
 
 
 def bare_name(source: str) -> str:
-    """Return the prefix of problem ids: the name of a set, or of a file without its directory, so
-    that ids do not depend on the location."""
+    """Return the prefix of problem ids: the name of a set, or of a file without its directory, on
+    which ids must not depend."""
     return Path(source).name if _is_file(source) else source
 
 
@@ -130,13 +131,14 @@ def _is_file(source: str) -> bool:
 
 
 def has_split(source: str, split: str) -> bool:
-    """Return whether the source defines such a split itself (files and stdin have none)."""
+    """Return whether the source defines such a split itself; files and stdin define none."""
     spec = find_spec(source)
     return spec is not None and split in spec.split_names()
 
 
 def source_rows(source: str, split: str, root: str | None) -> Iterator[SourceRow]:
-    """Yield the rows of any source; `root` is a directory of local copies. Raises UserError."""
+    """Yield the rows of any source; `root` is a directory of local copies. Raises UserError if the
+    source, the split or the copy does not exist."""
     spec = find_spec(source)
     if spec is None and source == "-":
         return json_rows("stdin", sys.stdin.buffer)
@@ -163,13 +165,13 @@ def source_rows(source: str, split: str, root: str | None) -> Iterator[SourceRow
         return file_rows(Path(source).parent / spec.source)
     if root is None:
         return _hub_rows(source, spec, (spec.splits or {}).get(own, split))
-    # A copy is called by its split, or lies by it in a folder; that of a set of one split plainly.
+    # A copy is NAME_SPLIT.jsonl or NAME/SPLIT.jsonl; of a set of one split also NAME.jsonl.
     stems = [f"{source}_{split}", f"{source}/{split}", *([source] if splits == [split] else [])]
     for path in (Path(root) / f"{stem}{suffix}" for stem in stems for suffix in COPIES):
         if path.is_file():
             return file_rows(path)
-    looked = " or ".join(f"{stem}.jsonl" for stem in stems)
-    raise UserError(f"{source}: {root} holds no {looked} (nor .parquet, nor .csv)")
+    files = " or ".join(f"{stem}.jsonl" for stem in stems)
+    raise UserError(f"{source}: {root} holds no {files} (nor .parquet, nor .csv)")
 
 
 def _hub_rows(name: str, spec: ProblemSetSpec, split: str) -> Iterator[SourceRow]:
@@ -216,8 +218,8 @@ def file_rows(path: Path) -> Iterator[SourceRow]:
 
 
 def json_rows(name: str, file: IO[bytes]) -> Iterator[SourceRow]:
-    """Yield the rows of JSON lines, or of a JSON array; an invalid line comes as a BadRowError.
-    Raises UserError at a line without end, and where an array cannot be read any further."""
+    """Yield the rows of JSON lines or of a JSON array; the value of an invalid line is a
+    BadRowError. Raises UserError at a line that is too long, and where an array is invalid."""
     readable: Any = file if hasattr(file, "peek") else io.BufferedReader(file)
     if _ARRAY.match(readable.peek(64)):
         yield from ((f"{name}:{n}", n, row) for n, row in enumerate(json_values(name, readable), 1))
@@ -235,7 +237,7 @@ def json_rows(name: str, file: IO[bytes]) -> Iterator[SourceRow]:
 
 
 class _Unpacked(gzip.GzipFile):
-    """The content of a gzipped file. Raises ValueError past a size that only a bomb has."""
+    """The content of a gzipped file. Raises ValueError beyond a size that only a bomb has."""
 
     left = 0
 
@@ -248,7 +250,7 @@ class _Unpacked(gzip.GzipFile):
 
 
 def _unpacked(file: io.BufferedReader) -> io.BufferedReader:
-    """Return what a gzipped file holds, or the file itself. Raises ValueError for other packers."""
+    """Unpack a gzipped file; return another file as it is. Raises ValueError for other packers."""
     start = file.peek(8)
     for magic, packer in _PACKED.items():
         if start.startswith(magic):
@@ -261,7 +263,7 @@ def _unpacked(file: io.BufferedReader) -> io.BufferedReader:
 
 
 def _parquet_rows(path: Path) -> Iterator[SourceRow]:
-    """Yield rows a batch at a time, each bounded: a small file may decompress to any size."""
+    """Yield rows by batches of bounded time and memory: a small file may decompress to any size."""
     import pyarrow.parquet
 
     first = 1
@@ -281,7 +283,7 @@ def _parquet_rows(path: Path) -> Iterator[SourceRow]:
 
 
 def _table_rows(path: Path, text: IO[str], delimiters: str) -> Iterator[SourceRow]:
-    """Yield the rows of a table with a header; of the delimiters it has the most frequent there."""
+    """Yield the rows of a table with a header, whose most frequent delimiter is the table's."""
     lines = bounded_lines(str(path), text)
     header = next(lines, "")
     delimiter = max(delimiters, key=re.sub('"[^"]*"', "", header).count)
@@ -289,15 +291,15 @@ def _table_rows(path: Path, text: IO[str], delimiters: str) -> Iterator[SourceRo
     _check_columns(reader.fieldnames or ())
     line = reader.line_num + 1
     for n, row in enumerate(reader, 1):
-        found: Any = row
+        value: Any = row
         if more := row.pop(None, ()):
             cells = f"{len(row) + len(more)} cells for {plural(len(row), 'column')}"
-            found = BadRowError(f"{cells}: put a text that has a {delimiter!r} in it in quotes")
-        yield f"{path}:{line}", n, found
+            value = BadRowError(f"{cells}: put a text that has a {delimiter!r} in it in quotes")
+        yield f"{path}:{line}", n, value
         line = reader.line_num + 1
 
 
 def _check_columns(names: Sequence[str]) -> None:
-    """Raise ValueError for a duplicate column, which would silently replace the first."""
+    """Raise ValueError for a duplicate column, whose cells would silently replace the first's."""
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise ValueError(f"the column {shortened(twice[0])} stands twice")

@@ -1,7 +1,7 @@
 """Estimate pass@k, cons@k, intervals and paired differences, exactly where possible.
 
-Everything here works on `Tally`s, one a problem: how many of its judged responses are right, and
-how the wrong ones share out over different answers.
+The estimators take one `Tally` per problem: how many of its judged responses are right, and how
+often each wrong answer was given.
 """
 
 import math
@@ -14,10 +14,11 @@ Z = 1.959963984540054  # 97.5 % of a normal distribution lie below
 EXACT_UP_TO = 512
 """Responses a problem up to which cons@k is exact; beyond, subsets are drawn."""
 DRAWS = 4000
+"""Subsets drawn for cons@k: a standard error of at most 0.008."""
 FLIPS = 9_999
 """Draws of the sign-flip test, after Davison & Hinkley 1997: p is a multiple of 1 / 10,000."""
 _SIGNS_AT_ONCE = 1 << 20
-"""Signs held in memory, 8 MiB of them."""
+"""Signs held in memory at once: 8 MiB."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +27,9 @@ class Tally:
 
     correct: int
     wrong: tuple[int, ...] = ()
-    """How often each different wrong answer was given, most often first."""
+    """How often each wrong answer was given, the most frequent first."""
     silent: int = 0
-    """Responses without an answer: they are wrong, and do not vote."""
+    """Responses without an answer: they count as wrong and do not vote."""
 
     @property
     def n(self) -> int:
@@ -37,14 +38,14 @@ class Tally:
 
 
 Estimate = dict[str, Any]
-"""A mean over problems as a report has it: `value`, its 95 % `interval`, the number of `problems`,
-and `error`, that of drawing subsets, where any were drawn. A paired difference has more."""
+"""A mean over problems in a report: `value`, its 95 % `interval`, the number of `problems`, and,
+where subsets were drawn, their standard `error`. A paired difference has further keys."""
 
 
 def mean(values: Iterable[float]) -> float | None:
     """Compute the mean; None if there are no values."""
-    listed = list(values)
-    return sum(listed) / len(listed) if listed else None
+    numbers = list(values)
+    return sum(numbers) / len(numbers) if numbers else None
 
 
 def default_ks(n: int) -> list[int]:
@@ -53,7 +54,7 @@ def default_ks(n: int) -> list[int]:
 
 
 def pass_at_k(n: int, correct: int, k: int) -> float:
-    """Compute 1 - C(n-c, k) / C(n, k): the chance that k of the n responses hold a right one.
+    """Compute 1 - C(n-c, k) / C(n, k): the chance that k of the n responses include a right one.
 
     Unbiased (Chen et al. 2021, arXiv:2107.03374, eq. 1). Raises ValueError unless 1 <= k <= n.
     """
@@ -64,9 +65,9 @@ def pass_at_k(n: int, correct: int, k: int) -> float:
 def cons_at_k(tally: Tally, k: int) -> tuple[float, float]:
     """Compute the chance that the most frequent answer of k responses is right, and its error.
 
-    The mean over all subsets of k; where answers tie, over a uniform choice among them; a subset
-    in which nobody votes is wrong. Exact (error 0) up to `EXACT_UP_TO` responses, then the mean of
-    `DRAWS` seeded draws with its standard error. Raises ValueError unless 1 <= k <= n.
+    Takes the mean over all subsets of k and, where answers tie, over a uniform choice among them; a
+    subset without any vote is wrong. Exact (error 0) up to `EXACT_UP_TO` responses, then the mean
+    of `DRAWS` seeded draws with its standard error. Raises ValueError unless 1 <= k <= n.
     """
     _check(tally.n, k)
     if k == 1:
@@ -79,16 +80,16 @@ def cons_at_k(tally: Tally, k: int) -> tuple[float, float]:
 def interval(values: Sequence[float], responses: int = 1) -> tuple[float, float]:
     """Compute a 95 % interval for the mean of values in [0, 1], one per problem.
 
-    Wilson's score interval at the effective number of problems, which is that of yes-or-no values
-    with the spread seen, P m (1-m) / s^2 (Korn & Graubard 1998); `responses` a problem bound what
-    a value can tell, and the spread of one problem is unknown. A kind of problem that is not among
-    these may exist: the upper end is never below that of 0 right of P, nor the lower end above that
-    of P right of P.
+    Wilson's score interval at the effective number of problems P m (1-m) / s^2: as many yes-or-no
+    values would have the spread s^2 of the values (Korn & Graubard 1998). It is at most P times the
+    `responses` a problem; of one problem, whose spread is unknown, it is 1. Since a kind of problem
+    that is not among these may exist, the upper end is at least that of 0 right of P, and the lower
+    end at most that of P right of P.
     """
     count, mean = len(values), sum(values) / len(values)
     spread = math.fsum((value - mean) ** 2 for value in values) / max(1, count - 1)
     most = count * responses if 0 < mean < 1 and count > 1 else count
-    has_spread = spread > 0 and 0 < mean < 1  # a sum of ones may be off by its last bit
+    has_spread = spread > 0 and 0 < mean < 1  # rounding may move a sum of ones by its last bit
     size = min(most, count * mean * (1 - mean) / spread) if has_spread else most
     center = (mean + Z**2 / (2 * size)) / (1 + Z**2 / size)
     half = Z / (1 + Z**2 / size) * math.sqrt(mean * (1 - mean) / size + Z**2 / (4 * size**2))
@@ -100,12 +101,12 @@ def interval(values: Sequence[float], responses: int = 1) -> tuple[float, float]
 def estimate(
     values: Sequence[float], responses: int = 1, errors: Sequence[float] = ()
 ) -> Estimate | None:
-    """Compute the mean over problems with its interval; None if there are none."""
+    """Compute the mean over problems with its interval; None if there are no problems."""
     if not values:
         return None
     value, error = math.fsum(values) / len(values), math.sqrt(math.fsum(e**2 for e in errors))
-    found = {"value": value, "interval": interval(values, responses), "problems": len(values)}
-    return found | ({"error": error / len(values)} if error else {})
+    result = {"value": value, "interval": interval(values, responses), "problems": len(values)}
+    return result | ({"error": error / len(values)} if error else {})
 
 
 def pass_estimate(tallies: Sequence[Tally], k: int) -> Estimate | None:
@@ -122,15 +123,16 @@ def _over_problems(
     tallies: Sequence[Tally], k: int, value: Callable[[Tally], tuple[float, float]]
 ) -> Estimate | None:
     enough = [tally for tally in tallies if tally.n >= k]
-    found = [value(tally) for tally in enough]
+    pairs = [value(tally) for tally in enough]
     responses = min((tally.n for tally in enough), default=1)
-    return estimate([one for one, _ in found], responses, [error for _, error in found])
+    return estimate([mean for mean, _ in pairs], responses, [error for _, error in pairs])
 
 
 def paired_difference(ours: Sequence[float], theirs: Sequence[float]) -> Estimate:
-    """Compute the mean difference, ours less theirs on the same problems, with Student's 95 %
-    interval; `p` of a sign-flip test: how often signs drawn at random give a mean as far from 0;
-    and how many problems are `better` or `worse`. Raises ValueError for unequal lengths."""
+    """Compute the mean difference, ours minus theirs on the same problems, with Student's 95 %
+    interval; `p` of a sign-flip test, the share of random signs that give a mean as far from 0;
+    and the numbers of problems that are `better` or `worse`. Raises ValueError for unequal lengths.
+    """
     differences = [a - b for a, b in zip(ours, theirs, strict=True)]
     return {
         "value": math.fsum(differences) / len(differences),
@@ -145,8 +147,8 @@ def paired_difference(ours: Sequence[float], theirs: Sequence[float]) -> Estimat
 def paired_interval(differences: Sequence[float]) -> tuple[float, float]:
     """Compute Student's 95 % interval for the mean of differences, one a problem.
 
-    It reaches at least as far as problems that are not among these may move the mean, if they
-    differ by as much as the one here that differs most: equal differences do not make it certain.
+    It is at least as wide as problems that are not among these may move the mean, if they differ as
+    much as the largest difference here: equal differences do not make the mean certain.
     """
     count, value = len(differences), math.fsum(differences) / len(differences)
     half = math.inf
@@ -170,7 +172,7 @@ def student(freedom: int) -> float:
 
 
 def _unseen(count: int) -> float:
-    """Return Wilson's upper end of 0 of `count`: the share of problems that these may not show."""
+    """Return Wilson's upper end of 0 of `count`: the share of problems that a sample may miss."""
     return Z**2 / (count + Z**2)
 
 
@@ -183,9 +185,9 @@ def _check(n: int, k: int) -> None:
 def _majority(tally: Tally) -> list[float]:
     """Sum the right answer's share of the win over all subsets of k responses, for each k.
 
-    For every count a of right answers: wrong answers given less than a times can only fill up, so
-    they join the silent; the others are chosen at most a times, and `ways[t, j]` counts the ways
-    to choose j responses from them with t answers at exactly a.
+    Takes every count a of right answers in turn. Wrong answers given less than a times cannot win
+    and fill up the subset like the silent ones. The others may be chosen at most a times each:
+    `ways[t, j]` counts the ways to choose j responses from them so that t answers have exactly a.
     """
     import numpy
 

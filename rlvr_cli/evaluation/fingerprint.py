@@ -28,7 +28,7 @@ Fingerprint = dict[str, Any]
 
 
 def model_hash(directory: Path) -> str:
-    """Compute SHA-256 over the names and contents of the files that make the model."""
+    """Compute SHA-256 over the names and contents of weights, configuration and tokenizer."""
     whole = hashlib.sha256()
     for path in sorted(directory.iterdir()):
         if path.is_file() and _MODEL_FILES.fullmatch(path.name):
@@ -42,7 +42,7 @@ def data_hash(problems: Iterable[Problem]) -> str:
 
 
 def prompts_hash(prompts: Iterable[Prompt]) -> str:
-    """Compute SHA-256 over the prompts' token ids: a chat template may insert the date."""
+    """Compute SHA-256 over the prompts' token ids, since a chat template may insert the date."""
     return _rows_hash(prompt.token_ids for prompt in prompts)
 
 
@@ -54,8 +54,8 @@ def _rows_hash(rows: Iterable[Sequence[Any]]) -> str:
 
 
 def judge_versions(judge: str) -> dict[str, str]:
-    """Return the versions that the judge's verdicts depend on, without our own rules. Raises
-    UserError if there is no such judge, or it is not installed."""
+    """Return the versions of the libraries on which a judge's verdicts depend. Raises UserError if
+    there is no such judge, or it is not installed."""
     if judge not in JUDGES:
         raise UserError(f"--judge {judge}: no such judge; choose from {', '.join(JUDGES)}, both")
     try:
@@ -65,8 +65,8 @@ def judge_versions(judge: str) -> dict[str, str]:
 
 
 def judging(answer_format: Format, judge: str = OURS, votes: str = "valid") -> Fingerprint:
-    """Return the fingerprint's part about verdicts; the version is that of the rules' source.
-    Another judge takes any form, has versions of its own, and all that it extracts votes."""
+    """Return the fingerprint of the judging: form, checksum of the rules' source and votes; of
+    another judge, which takes any form and lets all that it extracts vote, also its versions."""
     source = hashlib.sha256()
     package = Path(verifiers.__file__).parent
     for path in sorted([*package.rglob("*.py"), *package.rglob("*.toml")]):
@@ -80,29 +80,29 @@ def judging(answer_format: Format, judge: str = OURS, votes: str = "valid") -> F
 
 
 def sampling(params: SamplingParams, seed: int, template: str) -> Fingerprint:
-    """Return the part about sampling."""
+    """Return the fingerprint of the sampling."""
     return {"prompt": template, "sampling": vars(params) | {"seed": seed}}
 
 
 def engine_versions(engine: str, device: Any, threads: int) -> Fingerprint:
-    """Return the fingerprint's part about engine, hardware and library versions."""
+    """Return the fingerprint of engine, library versions and hardware."""
     import torch
 
-    where: Fingerprint = {"device": device.type, "threads": threads}
+    hardware: Fingerprint = {"device": device.type, "threads": threads}
     if device.type == "cuda":
-        where = {"device": torch.cuda.get_device_name(device)}
+        hardware = {"device": torch.cuda.get_device_name(device)}
     libraries = sorted({engine, "torch", "transformers"})
     versions = {name: importlib.import_module(name).__version__ for name in libraries}
-    return {"engine": {"name": engine, **versions, **where}}
+    return {"engine": {"name": engine, **versions, **hardware}}
 
 
 def differences(ours: Fingerprint, theirs: Fingerprint) -> list[str]:
     """Return a text for each part that differs: `sampling.seed 0, theirs 1`."""
-    left, right = dict(leaves(ours)), dict(leaves(theirs))
-    found = []
+    left, right, texts = dict(leaves(ours)), dict(leaves(theirs)), []
     for key in dict.fromkeys([*left, *right]):
-        if (both := (left.get(key), right.get(key)))[0] != both[1]:
-            texts = ("none" if value is None else repr(value) for value in both)
-            cut = (text if len(text) <= 2 * _SHORT else f"{text[:_SHORT]}…" for text in texts)
-            found.append(f"{shortened(key)} {', theirs '.join(cut)}")
-    return found
+        values = left.get(key), right.get(key)
+        if values[0] != values[1]:
+            both = ("none" if value is None else repr(value) for value in values)
+            cut = (text if len(text) <= 2 * _SHORT else f"{text[:_SHORT]}…" for text in both)
+            texts.append(f"{shortened(key)} {', theirs '.join(cut)}")
+    return texts

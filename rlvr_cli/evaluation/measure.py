@@ -1,4 +1,4 @@
-"""Measure a policy, the first half of the training loop, and say in numbers what was sampled."""
+"""Measure a policy by the first half of the training loop, and compute figures of what it gave."""
 
 from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -14,7 +14,7 @@ from rlvr_cli.rollout.sampler import Sampler, response_seed
 _MOST_LEVELS = 12
 
 Evaluation = dict[str, Any]
-"""The figures of one evaluation, with its settings, as JSON (`summarize`)."""
+"""The figures of one evaluation with its settings, as JSON values (`summarize`)."""
 
 
 def evaluate(
@@ -27,7 +27,7 @@ def evaluate(
 ) -> list[Group]:
     """Sample and verify every prompt except those of problems whose ids are in `done`.
 
-    `on_group` sees the groups as they finish; they come back in the order of the prompts.
+    `on_group` gets each group when it is finished; the groups return in the order of the prompts.
     """
     pairs = zip(prompts, prompt_seeds(prompts, seed), strict=True)
     left = [(prompt, first) for prompt, first in pairs if prompt.problem.id not in done]
@@ -37,7 +37,7 @@ def evaluate(
 
 def prompt_seeds(prompts: Sequence[Prompt], seed: int) -> list[int]:
     """Return the seed of each prompt's first response, which depends only on the run's seed, the
-    problem's text and how often it came before."""
+    problem's text and the number of its earlier occurrences."""
     seen: Counter[str] = Counter()
     seeds = []
     for prompt in prompts:
@@ -47,15 +47,17 @@ def prompt_seeds(prompts: Sequence[Prompt], seed: int) -> list[int]:
     return seeds
 
 
-def held_out_metrics(found: Mapping[str, Evaluation]) -> dict[str, Any]:
-    """Return the metrics of a step's held-out sets; `/NAME` follows those after the first set."""
+def held_out_metrics(sets: Mapping[str, Evaluation]) -> dict[str, Any]:
+    """Return the metrics of a step's held-out sets; those after the first set end in `/NAME`."""
     metrics: dict[str, Any] = {}
-    for name, one in found.items():
-        low, high = one["interval"] or (None, None)
-        of_set = {"pass@1": one["pass@1"], "pass@1_low": low, "pass@1_high": high}
-        of_set["cons@k"], suffix = one["cons@k"], f"/{name}" if metrics else ""
-        metrics |= {f"held_out_{key}{suffix}": value for key, value in of_set.items()}
-        metrics.setdefault("held_out_by_level", one["by_level"])
+    for name, figures in sets.items():
+        low, high = figures["interval"] or (None, None)
+        suffix = f"/{name}" if metrics else ""
+        metrics[f"held_out_pass@1{suffix}"] = figures["pass@1"]
+        metrics[f"held_out_pass@1_low{suffix}"] = low
+        metrics[f"held_out_pass@1_high{suffix}"] = high
+        metrics[f"held_out_cons@k{suffix}"] = figures["cons@k"]
+        metrics.setdefault("held_out_by_level", figures["by_level"])
     return metrics
 
 
@@ -63,16 +65,16 @@ def summarize(
     groups: Sequence[Group], params: SamplingParams, cluster: Cluster, has_format: bool = True
 ) -> Evaluation:
     """Summarize all groups: pass@1 with its 95 % interval over problems, None where no response was
-    judged; cons@k of all samples, None where no problem has as many that were judged; `by_level`
-    where the problems have levels. `has_format` says whether responses were asked for a format."""
+    judged; cons@k of all samples, None where no problem has that many judged responses; `by_level`
+    where the problems have levels. `has_format`: the prompt asks for a format."""
     metrics = rollout_metrics(groups, has_format)
     tallies = [tally_of(list(map(response_row, group.rollouts)), cluster) for group in groups]
     shares = ("format_share", "cut_off_share", "response_length", "verdicts")
-    passed, agreed = pass_estimate(tallies, 1), cons_estimate(tallies, params.samples)
+    passed, consensus = pass_estimate(tallies, 1), cons_estimate(tallies, params.samples)
     return {
         "pass@1": metrics["pass@1"],
         "interval": passed["interval"] if passed else None,
-        "cons@k": agreed["value"] if agreed else None,
+        "cons@k": consensus["value"] if consensus else None,
         "problems": len(groups),
         **vars(params),
         **{key: metrics[key] for key in shares},
@@ -87,8 +89,8 @@ def pass_at_1(groups: Sequence[Group]) -> float | None:
 
 
 def by_level(groups: Sequence[Group]) -> dict[str, float | None]:
-    """Compute pass@1 of each value of the problems' field `level`; nothing where one has none, or
-    there are more than a table holds."""
+    """Compute pass@1 for each value of the problems' field `level`; empty where a problem has none,
+    or where there are more values than a table holds."""
     parts = by_key(groups, lambda group: str(group.prompt.problem.extra.get("level")))
     if str(None) in parts or len(parts) > _MOST_LEVELS:
         return {}
@@ -96,8 +98,8 @@ def by_level(groups: Sequence[Group]) -> dict[str, float | None]:
 
 
 def rollout_metrics(groups: Sequence[Group], has_format: bool = True) -> dict[str, Any]:
-    """Summarize all that a step sampled, before a filter: verdicts counted by name in order, and
-    each reward's mean before its weight; no format share without `has_format`."""
+    """Summarize all that a step sampled, before the group filter: shares, verdicts counted by name,
+    each reward's mean before its weight; format_share is None without `has_format`."""
     rollouts = [rollout for group in groups for rollout in group.rollouts]
     judged = [r.verification for r in rollouts if r.verification]
     tokens = [len(rollout.completion.token_ids) for rollout in rollouts]
@@ -107,12 +109,12 @@ def rollout_metrics(groups: Sequence[Group], has_format: bool = True) -> dict[st
         "pass@1": pass_at_1(groups),
         "response_length": mean(tokens),
         "mixed_share": mean(group.is_mixed for group in groups),
-        "format_share": mean(one.format_ok for one in judged) if has_format else None,
+        "format_share": mean(verdict.format_ok for verdict in judged) if has_format else None,
         "unjudged_share": mean(r.reward is None for r in rollouts),
         "cut_off_share": mean(r.completion.finish_reason == "length" for r in rollouts),
         "groups_sampled": len(groups),
         "tokens_sampled": sum(tokens),
-        "verdicts": dict(Counter(sorted(one.verdict.value for one in judged))),
+        "verdicts": dict(Counter(sorted(v.verdict.value for v in judged))),
         **{
             f"reward/{name}": mean(r.rewards[name] for r in rollouts if name in r.rewards)
             for name in names

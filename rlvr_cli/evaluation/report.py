@@ -1,5 +1,5 @@
-"""Compute the published figures from judged response rows, as JSON: of a result, beside an earlier
-one, and of two judges."""
+"""Compute the published figures from judged response rows, as JSON values: those of a result, its
+difference from an earlier one, the agreement of two judges."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,7 +16,8 @@ from rlvr_cli.evaluation import estimators
 from rlvr_cli.evaluation.fingerprint import Fingerprint, differences
 from verifiers import Attempt, Verifier
 
-Cluster = Callable[[Sequence[str]], list[int]]
+Cluster = Callable[[Sequence[str]], list[int]] | None
+"""A function that gives equal answers the same number; None where no votes are counted."""
 UNJUDGED = frozenset(NO_SIGNAL)
 PEER = "math-verify"
 """The judge that others publish with."""
@@ -26,7 +27,7 @@ _NO_ANSWERS = UNJUDGED | {"bad_format", "truncated"}
 
 @dataclass(frozen=True)
 class JudgedProblem:
-    """The responses to one problem, their tally, and the votes that cons@k counts."""
+    """The responses to one problem, their tally, and the tally of the votes that cons@k counts."""
 
     id: str
     rows: tuple[ResponseRow, ...]
@@ -43,90 +44,90 @@ class Result:
     fingerprint: Fingerprint
     problems: tuple[JudgedProblem, ...]
     any_form: estimators.Estimate | None = None
-    """pass@1 where a right answer counts in any form; None where that is what was asked for."""
+    """pass@1 if a right answer counts in any form; None where the verdicts take any form."""
     speed: dict[str, float] | None = None
-    """Of what this command sampled: tokens, seconds, and the share of the engine in them."""
+    """Tokens that this command sampled, their seconds, and the engine's share of these."""
 
 
 def judged_problems(rows: Iterable[ResponseRow], cluster: Cluster) -> tuple[JudgedProblem, ...]:
     """Group the rows by problem, in the order in which the problems first come."""
-    grouped = by_key(rows, lambda row: row["id"]).items()
-    tallies = [tally_of(part, cluster) for _, part in grouped]
-    both = zip(grouped, tallies, strict=True)
-    return tuple(JudgedProblem(key, tuple(part), tally, tally) for (key, part), tally in both)
+    problems = []
+    for identity, part in by_key(rows, lambda row: row["id"]).items():
+        tally = tally_of(part, cluster)
+        problems.append(JudgedProblem(identity, tuple(part), tally, tally))
+    return tuple(problems)
 
 
 def tally_of(rows: Sequence[ResponseRow], cluster: Cluster) -> estimators.Tally:
-    """Tally the judged responses to one problem; all right ones are one answer."""
+    """Tally the judged responses to one problem; all right ones count as one answer."""
     judged = [row for row in rows if row["verdict"] not in UNJUDGED]
     correct = sum(row["verdict"] == "correct" for row in judged)
     wrong = [row["extracted"] for row in judged if row["verdict"] == "wrong" and row["extracted"]]
-    sizes = sorted(Counter(cluster(wrong)).values(), reverse=True)
+    sizes = sorted(Counter(cluster(wrong) if cluster else range(len(wrong))).values(), reverse=True)
     return estimators.Tally(correct, tuple(sizes), len(judged) - correct - len(wrong))
 
 
-def apart(answers: Sequence[str]) -> list[int]:
-    """Number the answers as if none equaled another, where no votes are counted."""
-    return list(range(len(answers)))
-
-
-def counted_in_any_form(result: Result, verifier: Verifier) -> Result:
-    """Return the result with what its fingerprint asks of answers in any form: pass@1, where
-    another was asked for, and the votes of cons@k. `verifier` takes all forms."""
-    how = result.fingerprint.get("verifier", {})
-    if how.get("format", "any") != "any":
-        tallies = _tallies(result.problems, verifier, apart, heeds_end=True)
+def count_any_form(result: Result, verifier: Verifier) -> Result:
+    """Add pass@1 of answers in any form where the verdicts ask for one form, and let all answers
+    vote where the result's fingerprint says so. `verifier` must take any form."""
+    judging = result.fingerprint.get("verifier", {})
+    if judging.get("format", "any") != "any":
+        tallies = _tallies(result.problems, verifier, None, cuts=True)
         result = replace(result, any_form=estimators.pass_estimate(tallies, 1))
-    return with_all_votes(result, verifier) if how.get("votes") == "all" else result
+    return with_all_votes(result, verifier) if judging.get("votes") == "all" else result
 
 
 def with_all_votes(result: Result, verifier: Verifier) -> Result:
-    """Return the result with a vote for every answer that can be extracted, also where a response
-    was cut off. Raises UserError where rows have no response or gold answer."""
+    """Give every answer that can be extracted a vote, also where a response was cut off. Raises
+    UserError where rows have no response or gold answer."""
     rows = [row for problem in result.problems for row in problem.rows]
     if not all(isinstance(row.get("response"), str) and row.get("answer") for row in rows):
         raise UserError(f"{result.model}: eval.votes=all needs rows with response and answer")
-    tallies = _tallies(result.problems, verifier, verifier.cluster, heeds_end=False)
+    tallies = _tallies(result.problems, verifier, verifier.cluster, cuts=False)
     pairs = zip(result.problems, tallies, strict=True)
-    return replace(result, problems=tuple(replace(one, votes=votes) for one, votes in pairs))
+    problems = tuple(replace(problem, votes=votes) for problem, votes in pairs)
+    return replace(result, problems=problems)
 
 
 def _tallies(
-    problems: Sequence[JudgedProblem], verifier: Verifier, cluster: Cluster, heeds_end: bool
+    problems: Sequence[JudgedProblem], verifier: Verifier, cluster: Cluster, cuts: bool
 ) -> list[estimators.Tally]:
-    """Tally each problem where answers in all forms that `verifier` takes count; `heeds_end` says
-    whether a value at the end of a response that was cut off is none."""
+    """Tally each problem anew by a verifier of other forms; with `cuts` a value at the end of a
+    response that was cut off is no answer."""
     attempts = [
         Attempt(
             row["response"],
             str(row["answer"] or ""),
             opens_thought(row.get("prompt")),
-            heeds_end and row.get("finish_reason") == "length",
+            cuts and row.get("finish_reason") == "length",
         )
         for problem in problems
         for row in problem.rows
         if row["verdict"] != "correct"
     ]
-    found = (
-        {"verdict": one.verdict.value, "extracted": one.extracted}
-        for one in verifier.verify_many(attempts)
+    again = (
+        {"verdict": verification.verdict.value, "extracted": verification.extracted}
+        for verification in verifier.verify_many(attempts)
     )
-    counted = [
-        [row if row["verdict"] == "correct" else next(found) for row in problem.rows]
+    rows_of = [
+        [row if row["verdict"] == "correct" else next(again) for row in problem.rows]
         for problem in problems
     ]
-    return [tally_of(rows, cluster) for rows in counted]
+    return [tally_of(rows, cluster) for rows in rows_of]
 
 
 def chosen_ks(asked: Sequence[int], result: Result) -> list[int]:
-    """Return the k of pass@k and cons@k, in order: those asked for, else those at which every
-    problem with a judged response counts. Raises UserError if no problem has as many responses."""
+    """Return the values of k for pass@k and cons@k, sorted: 1 and those asked for, else 1, 2, 4, …
+    at which every problem with a judged response counts. Raises UserError if no problem has that
+    many responses."""
     counts = [len(problem.rows) for problem in result.problems]
     if (largest := max(asked, default=1)) > max(counts):
         most = plural(max(counts), "response")
         raise UserError(f"--k {largest}: no problem of {result.data} has more than {most}")
+    if asked:
+        return sorted({1, *asked})
     judged = [problem.tally.n for problem in result.problems if problem.tally.n]
-    return sorted({1, *asked}) if asked else estimators.default_ks(min(judged or counts))
+    return estimators.default_ks(min(judged or counts))
 
 
 def figures(
@@ -135,10 +136,10 @@ def figures(
     """Compute all figures of a set of problems.
 
     pass@k and cons@k leave out responses that were not judged (timeouts, unreadable golds) and
-    problems with fewer than k others; shares and the mean length are over all responses of which
-    they are known. Without `has_format` none was asked for, so that no share has it.
+    problems with fewer than k others; shares and the mean length are over all responses for which
+    they are known. format_share is None without `has_format`.
     """
-    tallies, votes = [one.tally for one in problems], [one.votes for one in problems]
+    tallies, votes = [p.tally for p in problems], [p.votes for p in problems]
     rows = [row for problem in problems for row in problem.rows]
     verdicts = Counter(sorted(row["verdict"] for row in rows))
     ends = [row["finish_reason"] for row in rows if row["finish_reason"] is not None]
@@ -158,7 +159,7 @@ def figures(
 
 
 def drawn_in_words(problems: int, drawn: Mapping[str, Any]) -> str:
-    """Say how many responses were sampled, and how."""
+    """Describe how many responses were sampled, and with which settings."""
     return (
         f"{plural(problems, 'problem')} x {plural(drawn['samples'], 'sample')}, temperature "
         f"{drawn['temperature']:g}, top-p {drawn['top_p']:g}, at most {drawn['max_tokens']} tokens"
@@ -166,7 +167,7 @@ def drawn_in_words(problems: int, drawn: Mapping[str, Any]) -> str:
 
 
 def report_entry(result: Result, ks: Sequence[int], by: Sequence[str]) -> dict[str, Any]:
-    """Build one result's entry of `report.json`."""
+    """Build a result's entry in `report.json`."""
     has_format = result.fingerprint["verifier"]["format"] != "any"
     entry = {
         "model": result.model,
@@ -178,47 +179,49 @@ def report_entry(result: Result, ks: Sequence[int], by: Sequence[str]) -> dict[s
     if result.any_form is not None:
         entry["any_form"] = result.any_form
     if by:
-        parts = {field: by_value(result.problems, field).items() for field in by}
         entry["by"] = {
-            field: {value: figures(part, ks, has_format) for value, part in of_field}
-            for field, of_field in parts.items()
+            field: {
+                value: figures(part, ks, has_format)
+                for value, part in by_value(result.problems, field).items()
+            }
+            for field in by
         }
     return entry
 
 
 def by_value(problems: Sequence[JudgedProblem], field: str) -> dict[str, list[JudgedProblem]]:
-    """Group the problems by a field of theirs, its values in order, numbers by size."""
+    """Group the problems by the value of a field; the values are sorted, numbers by size."""
     parts = by_key(problems, lambda problem: str(problem.rows[0].get(field)))
     return {value: parts[value] for value in sorted(parts, key=numbers_first)}
 
 
-def check_fields(by: Sequence[str], known: Iterable[str], data: str) -> None:
+def check_fields(by: Sequence[str], fields: Iterable[str], data: str) -> None:
     """Raise UserError for a field that no problem of the set has."""
-    fields = sorted(set(known))
+    names = sorted(set(fields))
     for field in by:
-        if field not in fields:
-            has = f"it has {', '.join(fields)}" if fields else "its problems have no fields"
+        if field not in names:
+            has = f"it has {', '.join(names)}" if names else "its problems have no fields"
             raise UserError(f"--by {field}: no such field in {data}; {has}")
 
 
 def check_comparable(data: str, ours: Mapping[str, str | None], theirs: Result) -> None:
-    """Raise UserError if the problems of a set (texts by id, None if unknown) share none with the
-    baseline, or an id is that of another problem there."""
-    known = {problem.id: problem.rows[0]["problem"] for problem in theirs.problems}
-    shared = ours.keys() & known.keys()
+    """Raise UserError if the problems of a set (texts by id, None if unknown) and the baseline have
+    no id in common, or an id with two texts."""
+    baseline = {problem.id: problem.rows[0]["problem"] for problem in theirs.problems}
+    shared = ours.keys() & baseline.keys()
     for identity in sorted(shared):
-        texts = ours[identity], known[identity]
+        texts = ours[identity], baseline[identity]
         if None not in texts and texts[0] != texts[1]:
             raise UserError(f"--against: problem {identity} of {data} is another problem there")
     if not shared:
         raise UserError(
             f"--against: no problem of {data} is in it: the ids here are such as "
-            f"{next(iter(ours))}, there {next(iter(known))}"
+            f"{next(iter(ours))}, there {next(iter(baseline))}"
         )
 
 
-def compared(ours: Result, theirs: Result, ks: Sequence[int]) -> dict[str, Any]:
-    """Compare by problem, votes counted alike. Raises UserError if none can be compared."""
+def compare(ours: Result, theirs: Result, ks: Sequence[int]) -> dict[str, Any]:
+    """Compare two results problem by problem. Raises UserError if no problem can be compared."""
     texts = {problem.id: problem.rows[0]["problem"] for problem in ours.problems}
     check_comparable(ours.data, texts, theirs)
     by_id = {problem.id: problem for problem in theirs.problems}
@@ -227,7 +230,7 @@ def compared(ours: Result, theirs: Result, ks: Sequence[int]) -> dict[str, Any]:
     if not pairs:
         raise UserError(f"--against: no problem of {ours.data} has judged responses on both sides")
     golds = [(a.id, a.rows[0].get("answer"), b.rows[0].get("answer")) for a, b in shared]
-    listed = differences(ours.fingerprint, theirs.fingerprint)
+    differs = differences(ours.fingerprint, theirs.fingerprint)
     entry: dict[str, Any] = {
         "model": ours.model,
         "data": ours.data,
@@ -240,7 +243,7 @@ def compared(ours: Result, theirs: Result, ks: Sequence[int]) -> dict[str, Any]:
             name for name, *both in golds if None not in both and len(set(map(str, both))) == 2
         ],
         "unjudged": len(shared) - len(pairs),
-        "differs": [one for one in listed if not one.startswith("verifier.votes ")],
+        "differs": [text for text in differs if not text.startswith("verifier.votes ")],
     }
     passed = [(a.tally, b.tally) for a, b in pairs]
     voted = [(a.votes, b.votes) for a, b in pairs]
@@ -260,11 +263,11 @@ def compared(ours: Result, theirs: Result, ks: Sequence[int]) -> dict[str, Any]:
 
 
 Pair = tuple[tuple[str, ...], ResponseRow, ResponseRow]
-"""One response: what tells its problem apart, and its row by our judge and by the peer."""
+"""One response: the key of its problem, its row by our judge, its row by the peer."""
 
 
-def paired(results: Sequence[Result]) -> list[Pair]:
-    """Pair the rows of each of our results with those of the peer's, which follows it."""
+def pair_judges(results: Sequence[Result]) -> list[Pair]:
+    """Pair the rows of each result by our judge with the peer's result, which follows it."""
     return [
         ((ours.model, ours.data, problem.id), row, other)
         for ours, theirs in zip(results[::2], results[1::2], strict=True)
@@ -273,9 +276,9 @@ def paired(results: Sequence[Result]) -> list[Pair]:
     ]
 
 
-def rights(pair: Pair) -> tuple[bool, bool] | None:
-    """Return whether our judge and the peer find the response right; None unless both verdicts are
-    about the answer: what is said of the format, or of one that was cut off, is ours alone."""
+def both_right(pair: Pair) -> tuple[bool, bool] | None:
+    """Return whether our judge and whether the peer finds the response right; None unless both
+    judged the answer, since only ours has verdicts about the format and about what was cut off."""
     ours, theirs = pair[1]["verdict"], pair[2]["verdict"]
     is_judged = {ours, theirs}.isdisjoint(_NO_ANSWERS)
     return (ours == "correct", theirs == "correct") if is_judged else None
@@ -283,11 +286,11 @@ def rights(pair: Pair) -> tuple[bool, bool] | None:
 
 def agreement(pairs: Sequence[Pair]) -> dict[str, Any]:
     """Compute the mean over problems of the share of responses on which the judges agree, with its
-    95 % interval (None where none was judged by both), and count the responses behind it."""
-    judged = [(pair[0], found) for pair in pairs if (found := rights(pair))]
-    by_problem = by_key(judged, lambda one: one[0]).values()
+    95 % interval (None where none was judged by both), and the numbers of responses behind it."""
+    judged = [(pair[0], rights) for pair in pairs if (rights := both_right(pair))]
+    by_problem = by_key(judged, lambda item: item[0]).values()
     shares = [sum(a == b for _, (a, b) in part) / len(part) for part in by_problem]
-    counts = Counter(found for _, found in judged)
+    counts = Counter(rights for _, rights in judged)
     return {
         "share": estimators.estimate(shares, min(map(len, by_problem), default=1)),
         "judged by both": len(judged),

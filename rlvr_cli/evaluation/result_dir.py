@@ -1,7 +1,7 @@
-"""A result directory: `report.json`, `responses/*.jsonl`, and what a stopped evaluation left.
+"""Read and write a result directory: `report.json`, `responses/*.jsonl`, `unfinished/*.jsonl`.
 
-While it is measured, a result lies in `unfinished/NAME.jsonl`: a line with the rows of each problem
-as it is done. The same command goes on there; nothing is sampled twice.
+Each problem's rows are a line of `unfinished/NAME.jsonl` as soon as they are judged. After a stop
+the same command goes on from there and samples nothing twice.
 """
 
 import hashlib
@@ -37,17 +37,17 @@ _REPORT, _RESPONSES, _UNFINISHED = "report.json", "responses", "unfinished"
 _SHOWN = 10
 _LARGEST_REPORT = 256 << 20
 _LONGEST_NAME = 180
-"""Bytes of a file's name, which leaves room for an ending within the 255 of a file system."""
+"""Bytes of a file's name; a file system allows 255 with the ending."""
 
 
 class _Stored(BaseModel):
-    """A part of a result's files; additional keys are kept."""
+    """A part of a result's files; unknown keys are allowed."""
 
     model_config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False)
 
 
 class _DoneProblem(_Stored):
-    """A line of an unfinished result: the rows of one problem, and what they were made with."""
+    """A line of an unfinished result: the rows of one problem and their fingerprint."""
 
     fingerprint: dict[str, Any]
     rows: Annotated[list[JudgedRow], Field(min_length=1)]
@@ -66,18 +66,18 @@ class _Report(_Stored):
 
 
 class PartialResult:
-    """The rows of one result, problem by problem, kept in a file if there is one.
+    """The rows of one result by problem, also in a file if `path` is not None.
 
-    Each line holds the fingerprint and the rows of one problem, so that a line that a power cut
-    has torn is sampled again. Raises UserError for what other settings made.
+    Each line of the file has the fingerprint and the rows of one problem, so that only a line torn
+    by a power cut is sampled again. Raises UserError if the file is of other settings.
     """
 
     def __init__(self, path: Path | None, fingerprint: Fingerprint, samples: int) -> None:
         self.path, self.fingerprint = path, fingerprint
         self.rows_of: dict[str, list[ResponseRow]] = {}
-        """By the problem's id."""
+        """The rows by the problem's id."""
         self.dropped = 0
-        """Lines of the file that could not be taken: their problems are sampled again."""
+        """Lines of the file that could not be read; their problems are sampled again."""
         if path is None:
             return
         lines = b""
@@ -107,7 +107,7 @@ class PartialResult:
         return jsonl_line({"fingerprint": self.fingerprint, "rows": rows})
 
     def add(self, identity: str, rows: Sequence[ResponseRow]) -> None:
-        """Store the rows of a finished problem; they reach the disk before this returns."""
+        """Store the rows of a finished problem; they are on the disk when this returns."""
         line = self._line(rows)
         if self.path is not None:
             append_line(self.path, line)
@@ -119,8 +119,8 @@ class PartialResult:
 
 
 class ResultDirectory:
-    """The `--out` directory; locked by this process from the first write, or from the start if it
-    holds partial results. Raises UserError if it is finished, locked, or holds anything else."""
+    """The `--out` directory, locked by this process from the first write, or at once if it has
+    partial results. Raises UserError if it is finished, locked, or has anything else."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -154,8 +154,8 @@ class ResultDirectory:
         self.hold()
         with writing(f"--out {self.directory}"):
             (self.directory / _RESPONSES).mkdir(parents=True, exist_ok=True)
-            for name, listed in rows.items():
-                text = "".join(map(jsonl_line, listed))
+            for name, of_result in rows.items():
+                text = "".join(map(jsonl_line, of_result))
                 write_atomically(self.directory / _RESPONSES / f"{name}.jsonl", text)
             text = json.dumps(report, indent=2, ensure_ascii=False, default=str) + "\n"
             write_atomically(self.directory / _REPORT, text)
@@ -163,8 +163,8 @@ class ResultDirectory:
 
 
 def file_names(pairs: Sequence[tuple[str, str]]) -> list[str]:
-    """Return a file name for each (model, data), all different and such as a file system accepts;
-    one that is cut ends with its checksum."""
+    """Return a different, valid file name for each (model, data); a long name is cut and ends with
+    its checksum."""
     names: dict[str, None] = {}
     number_of: Counter[str] = Counter()
     for model, data in pairs:
@@ -180,20 +180,20 @@ def file_names(pairs: Sequence[tuple[str, str]]) -> list[str]:
     return list(names)
 
 
-def read_results(path: Path, cluster: Cluster, asked: str = "--against") -> list[Result]:
+def read_results(path: Path, cluster: Cluster, option: str = "--against") -> list[Result]:
     """Read the results of a finished directory (or its report), or of a file of judged rows.
 
-    Rows of a file say by `model` and `problem_set` which result they are of, if there are several.
-    Raises UserError, beginning with what was `asked`, if it is neither.
+    Rows of several results in one file are told apart by `model` and `problem_set`. Raises
+    UserError, beginning with the `option` that names the path, if it is neither.
     """
     if path.name == _REPORT:
         path = path.parent
     if not path.exists():
-        raise UserError(f"{asked} {path}: no such result or file")
+        raise UserError(f"{option} {path}: no such result or file")
 
     def rows_of(file: Path) -> list[ResponseRow]:
         if not (rows := list(stored_rows(file))):
-            raise UserError(f"{asked} {file}: no rows in it")
+            raise UserError(f"{option} {file}: no rows in it")
         return rows
 
     if not path.is_dir():
@@ -201,12 +201,12 @@ def read_results(path: Path, cluster: Cluster, asked: str = "--against") -> list
             rows_of(path),
             lambda row: (str(row.get("model") or path), str(row.get("problem_set") or "")),
         )
-        return [Result(*of, {}, judged_problems(rows, cluster)) for of, rows in parts.items()]
+        return [Result(*key, {}, judged_problems(rows, cluster)) for key, rows in parts.items()]
     try:
         text = read_regular(path / _REPORT, _LARGEST_REPORT)
         entries = _Report.model_validate(parse_json(text)).results
     except (OSError, ValueError):
-        raise UserError(f"{asked} {path}: no report.json of rlvr eval in it") from None
+        raise UserError(f"{option} {path}: no report.json of rlvr eval in it") from None
     results = []
     names = file_names([(entry.model, entry.data) for entry in entries])
     for entry, name in zip(entries, names, strict=True):
@@ -215,16 +215,16 @@ def read_results(path: Path, cluster: Cluster, asked: str = "--against") -> list
     return results
 
 
-def matching(model: str, data: str, theirs: Sequence[Result], where: Path) -> Result:
-    """Find the baseline result on this problem set (or on one without a name), of this model if
-    there are several; a single one always matches. Raises UserError if that is ambiguous."""
+def find_match(model: str, data: str, theirs: Sequence[Result], where: Path) -> Result:
+    """Find the baseline result on this problem set (or on one without a name), by this model if
+    there are several; a single result always matches. Raises UserError if none or several do."""
     name = bare_name(data)
     same_data = [result for result in theirs if bare_name(result.data) in (name, "")]
     same_model = [result for result in same_data if result.model == model]
-    found = same_model or same_data or theirs[: len(theirs) == 1]
-    if len(found) != 1:
-        listed = [f"{one.model} on {one.data or 'a set without name'}" for one in theirs[:_SHOWN]]
-        names = ", ".join(map(shortened, listed)) + (", …" if len(theirs) > _SHOWN else "")
-        count = "none" if not found else f"{len(found)} results"
+    matches = same_model or same_data or (theirs if len(theirs) == 1 else [])
+    if len(matches) != 1:
+        first = [f"{each.model} on {each.data or 'a set without name'}" for each in theirs[:_SHOWN]]
+        names = ", ".join(map(shortened, first)) + (", …" if len(theirs) > _SHOWN else "")
+        count = f"{len(matches)} results" if matches else "none"
         raise UserError(f"--against {where}: it has {count} for {data}; it holds {names}")
-    return found[0]
+    return matches[0]

@@ -1,5 +1,5 @@
-"""Checkpoints: a plain Hugging Face model directory with the trainer's state in `trainer/` and
-checksums of all files. No pickle: safetensors and JSON."""
+"""Checkpoints: a plain Hugging Face model directory, the trainer's state in `trainer/`, checksums
+of all files. No pickle: safetensors and JSON."""
 
 import json
 import shutil
@@ -7,25 +7,78 @@ import tempfile
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from rlvr_cli.config import OF_A_MODEL, Config, as_yaml
+from pydantic import ConfigDict, Field
+
+from rlvr_cli.config import OF_A_MODEL, Config, as_yaml, setting_at
 from rlvr_cli.core import files
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import parse_json
+from rlvr_cli.core.settings import leaves
 from rlvr_cli.core.text import first_mistake, shown
+from rlvr_cli.core.types import Completion
 from rlvr_cli.model.adapter import is_adapter, load_adapter, matrices, save_adapter_config
 from rlvr_cli.model.loading import DEFAULTS_FILE, LoadedModel, step_directories
 from rlvr_cli.model.pretrained import model_from_pretrained, stored_weights
 from rlvr_cli.ranks.files import read_tensors, write_tensors
 from rlvr_cli.ranks.group import by_the_first, is_first, spread
-from rlvr_cli.runs.stored import StoredState, computing_settings
+from rlvr_cli.runs.run_dir import Count, Finite, Stored
 from rlvr_cli.training.state import State
 from rlvr_cli.training.trainer import Trainer
+from verifiers import Verification
 
 _VALUES, _TENSORS = "trainer/state.json", "trainer/state.safetensors"
-"""In `TRAINER_STATE`, which is no part of the model."""
 _LARGEST_STATE = 1 << 30
+
+
+class _Rollout(Stored):
+    text: str
+    completion: Completion
+    verification: Verification | None
+    reward: float | None
+    rewards: dict[str, float] = Field({})
+
+
+class _Group(Stored):
+    prompt: Count
+    weight_version: Count
+    rollouts: list[_Rollout]
+
+
+class _Measured(Stored):
+    model_config = ConfigDict(extra="allow")
+
+    pass_at_1: Finite | None = Field(alias="pass@1")
+    by_level: dict[str, Finite | None] = Field({})
+
+
+class _Best(Stored):
+    step: Count
+    pass_at_1: Finite = Field(alias="pass@1")
+
+
+class _Progress(Stored):
+    before: _Measured | None
+    best: _Best | None
+    seconds: Annotated[Finite, Field(ge=0)]
+
+
+class StoredState(Stored):
+    """The state.json of a checkpoint."""
+
+    step: Count
+    settings: dict[str, Any]
+    """`computing_settings` of the run."""
+    problems: str
+    start: str
+    cursor: Count
+    weight_version: Count
+    carried: list[_Group]
+    kl_coef: Finite
+    mismatch: Finite | None
+    optimizer: list[dict[str, Any]]
+    progress: _Progress
 
 
 @dataclass(frozen=True)
@@ -36,7 +89,7 @@ class Checkpoint:
     path: Path
 
     def integrity_error(self) -> str | None:
-        """Describe what is wrong with its checksums, state or name; None if nothing is."""
+        """Describe what is wrong with the checksums, the state or the step; None if nothing is."""
         tensors = _TENSORS.replace(".", "*.")
         needed = (*files.weight_files(self.path), _VALUES, tensors)
         if reason := files.integrity_error(self.path, needed=needed):
@@ -66,13 +119,13 @@ class Checkpoint:
 def save_checkpoint(
     run: Path, step: int, policy: LoadedModel, config: Config, state: State
 ) -> Path:
-    """Write `checkpoints/step-N` atomically; of several processes, which all come here, each its
-    part of the files, of which it holds no more than one at a time.
+    """Write `checkpoints/step-N` atomically. All processes call it; each writes its part of the
+    files and holds no more than one file at a time.
 
-    The settings that the policy was trained and measured with go along, so that `rlvr eval` on the
-    run measures the same thing. So do the weights as they are, whatever type the start model came
-    in: an update is often smaller than half a step of bfloat16, and rounded it would be undone.
-    Raises OSError if it cannot be written.
+    The checkpoint has the settings that the policy was trained and measured with, so that `rlvr
+    eval` on the run measures the same thing. Weights are stored as they are, whatever type the
+    start model came in: an update is often smaller than half a step of bfloat16, and rounding would
+    undo it. Raises OSError if it cannot be written.
     """
     has_adapter, model = config.lora.rank is not None, policy.model
     weights = matrices(model).items() if has_adapter else stored_weights(model)
@@ -114,19 +167,21 @@ def save_checkpoint(
 
 
 def check_savable(policy: LoadedModel) -> None:
-    """Save all but the weights once, aside. Raises UserError for a model that cannot be saved."""
+    """Save all but the weights to a temporary directory. Raises UserError if that fails."""
     try:
         with tempfile.TemporaryDirectory() as directory:
             policy.model.save_pretrained(directory, state_dict={})
             policy.tokenizer.save_pretrained(directory)
     except Exception as error:  # whatever transformers refuses to write
         reason = f"{type(error).__name__}: {' '.join(str(error).split()):.300}"
-        wrong = f"it cannot be saved again ({reason})"
-        raise UserError(f"{policy.directory}: {wrong}; take another model") from None
+        raise UserError(
+            f"{policy.directory}: it cannot be saved again ({reason}); take another model"
+        ) from None
 
 
 def load_weights(checkpoint: Checkpoint, model: Any) -> None:
-    """Copy weights or adapter into `model`, of one shape. Raises UserError if some are missing."""
+    """Copy weights or an adapter into a model of the same shapes. Raises UserError if some are
+    missing."""
     if is_adapter(checkpoint.path):
         load_adapter(model, checkpoint.path)
         return
@@ -140,24 +195,24 @@ def load_weights(checkpoint: Checkpoint, model: Any) -> None:
 
 def checkpoints(run: Path) -> list[Checkpoint]:
     """List the run's checkpoints, newest first, damaged ones included."""
-    return [Checkpoint(*one) for one in step_directories(run)]
+    return [Checkpoint(step, path) for step, path in step_directories(run)]
 
 
 def whole_checkpoints(run: Path, warn: Callable[[str], None]) -> Iterator[Checkpoint]:
-    """Yield the checkpoints that are whole, newest first, and warn of the others. Raises UserError
-    where no further one is whole; ends at once where there never was one."""
-    found = checkpoints(run)
-    for checkpoint in found:
+    """Yield the undamaged checkpoints, newest first, and warn of damaged ones. Raises UserError
+    where no further one is whole; yields nothing where there is no checkpoint at all."""
+    stored = checkpoints(run)
+    for checkpoint in stored:
         if reason := checkpoint.integrity_error():
             warn(f"{checkpoint.path} is damaged: {reason}")
         else:
             yield checkpoint
-    if found:
+    if stored:
         raise UserError(f"{run}: no checkpoint is whole; start a new run")
 
 
 def remove_checkpoints(run: Path, steps: Collection[int]) -> None:
-    """Let the first process remove the checkpoints of those steps."""
+    """Remove the checkpoints of those steps, by the first process."""
     for checkpoint in checkpoints(run) if is_first() else ():
         if checkpoint.step in steps:
             files.remove_directory(checkpoint.path)
@@ -172,8 +227,19 @@ class OtherRunError(UserError):
     """A saved state is of a run with other problems, weights or settings."""
 
 
+def computing_settings(config: Config) -> dict[str, Any]:
+    """Return the settings that determine a run's results, by `section.key`, as JSON values: all but
+    paths and those that a resumed run may change."""
+    flat = dict(leaves(config.model_dump(mode="json")))
+    settings = {key: setting_at(key) for key in flat}
+    fixed = {key for key, at in settings.items() if at is None or at.use.on_resume == "fixed"}
+    if config.optim.schedule != "constant":
+        fixed.add("steps")
+    return {key: value for key, value in flat.items() if key in fixed and value != {}}
+
+
 def state_of(trainer: Trainer) -> State:
-    """Return the state at the end of a step, with what identifies its run."""
+    """Return the trainer's state at the end of a step, with what identifies its run."""
     identity = {
         "settings": computing_settings(trainer.config),
         "problems": trainer.problems_digest,
@@ -183,22 +249,23 @@ def state_of(trainer: Trainer) -> State:
 
 
 def restore(trainer: Trainer, state: State) -> None:
-    """Restore a trainer from `state_of`'s state; its policy has its weights already. Raises
-    OtherRunError if its problems, its reference policy or its settings are not those of the other,
-    and whatever else a state that is none leads to."""
-    config, then = trainer.config, state.values["settings"]
-    now = computing_settings(config)
+    """Restore a trainer, whose policy has its weights already, from the state of `state_of`. Raises
+    OtherRunError if settings, problems or the reference policy are not those of the state; errors
+    of an invalid state pass through."""
+    now, then = computing_settings(trainer.config), state.values["settings"]
     for key in dict.fromkeys([*now, *then]):
         if now.get(key) != then.get(key):
-            found = f"{key} is {shown(now.get(key))} there, and the run computes with"
-            value = shown(then.get(key))
-            raise OtherRunError(f"config.yaml was edited: {found} {value}; put it back")
-    changed = None
-    if state.values["problems"] != trainer.problems_digest:
-        changed = f"the problems of {', '.join(config.data.sources)}, or prompts"
-    elif state.values["start"] != trainer.start_digest:
-        changed = f"the weights of {config.model}, the reference policy,"
-    if changed is not None:
-        remedy = "restore them, or start a new run"
-        raise OtherRunError(f"{changed} are not those that the run began with; {remedy}")
+            raise OtherRunError(
+                f"config.yaml was edited: {key} is {shown(now.get(key))} there, and the run "
+                f"computes with {shown(then.get(key))}; put it back"
+            )
+    sources, model = ", ".join(trainer.config.data.sources), trainer.config.model
+    for digest, own, name in (
+        ("problems", trainer.problems_digest, f"the problems of {sources}, or prompts"),
+        ("start", trainer.start_digest, f"the weights of {model}, the reference policy,"),
+    ):
+        if state.values[digest] != own:
+            raise OtherRunError(
+                f"{name} are not those that the run began with; restore them, or start a new run"
+            )
     trainer.load_state_dict(state)

@@ -17,7 +17,7 @@ from rlvr_cli.core.yaml_text import load_yaml
 from rlvr_cli.evaluation.fingerprint import judging, model_hash
 from rlvr_cli.model.loading import DEFAULTS_FILE, TINY, load_model, model_files
 from rlvr_cli.runs.checkpoint import Checkpoint, checkpoints, whole_checkpoints
-from rlvr_cli.runs.narration import in_words
+from rlvr_cli.runs.narration import format_figures
 
 _LARGEST = 1 << 24
 """Bytes of a summary, or of a start model's card."""
@@ -46,14 +46,15 @@ Made with `rlvr train --config FILE`, with this FILE:
 def write_export(
     run: Path, step: str, dtype: str, out: Path | None, push: str | None, display: Display
 ) -> None:
-    """Run `rlvr export`. Raises UserError for a run, a step or a directory that cannot be."""
+    """Run `rlvr export`. Raises UserError if the run, the step or the target does not allow it."""
     config = resolve(run_layer(run, "export"))
     try:
-        measured = parse_json(read_regular(run / "summary.json", _LARGEST))
+        summary = parse_json(read_regular(run / "summary.json", _LARGEST))
     except (OSError, ValueError):
-        measured = None
-    summary = measured if isinstance(measured, dict) else {}
-    checkpoint = _chosen(run, step, summary, display)
+        summary = {}
+    if not isinstance(summary, dict):
+        summary = {}
+    checkpoint = _find_checkpoint(run, step, summary, display)
     target = out or run / f"export-{checkpoint.step}"
     if target.exists():
         raise UserError(f"--out {target}: it exists already; name another directory")
@@ -80,35 +81,40 @@ def write_export(
     display.result("pushed", str(url))
 
 
-def _chosen(run: Path, step: str, summary: dict[str, Any], display: Display) -> Checkpoint:
-    """Return the checkpoint that `best`, `last` or a number names."""
+def _find_checkpoint(run: Path, step: str, summary: dict[str, Any], display: Display) -> Checkpoint:
+    """Return the checkpoint that `best`, `last` or a number names. Raises UserError if there is no
+    such checkpoint, or if it is damaged."""
+    stored = {str(checkpoint.step): checkpoint for checkpoint in checkpoints(run)}
+    best = summary.get("best")
     if step == "last":
-        found = next(whole_checkpoints(run, display.warn), None)
+        checkpoint = next(whole_checkpoints(run, display.warn), None)
+    elif step != "best":
+        checkpoint = stored.get(step)
+    elif isinstance(best, dict):
+        checkpoint = stored.get(str(best.get("step")))
     else:
-        best = summary.get("best")
-        if step == "best" and not isinstance(best, dict):
-            remedy = "set eval.every in training, or take last"
-            raise UserError(f"--step best: {run} measured no step; {remedy}")
-        number = str(best.get("step")) if step == "best" and best else step
-        found = next((one for one in checkpoints(run) if str(one.step) == number), None)
-    if found is None:
-        kept = ", ".join(str(one.step) for one in checkpoints(run)) or "none"
-        raise UserError(f"--step {step}: {run} has no such checkpoint; kept are: {kept}")
-    if reason := found.integrity_error():
-        raise UserError(f"{found.path} is damaged: {reason}; take another --step")
-    return found
+        raise UserError(
+            f"--step best: {run} measured no step; set eval.every in training, or take last"
+        )
+    if checkpoint is None:
+        steps = ", ".join(stored) or "none"
+        raise UserError(f"--step {step}: {run} has no such checkpoint; kept are: {steps}")
+    if reason := checkpoint.integrity_error():
+        raise UserError(f"{checkpoint.path} is damaged: {reason}; take another --step")
+    return checkpoint
 
 
 def _card(config: Config, step: int, summary: dict[str, Any], digest: str) -> str:
-    """Return the model card: where it comes from, what it was measured with, how to make it."""
+    """Return the model card: the base model, the figures, the settings that reproduce the run."""
     measured = []
     for when in ("before", "after"):
-        found = summary.get(when) or {}
+        figures = summary.get(when) or {}
         try:
-            sets = {name: in_words(one) for name, one in found.get("sets", {"": found}).items()}
+            sets = figures.get("sets", {"": figures})
+            rows = {name: format_figures(of_set) for name, of_set in sets.items()}
         except (KeyError, TypeError, ValueError, AttributeError):  # edited by hand
-            sets = {"": in_words(None)}
-        measured += [f"| {when} training{name and f', {name}'} | {sets[name]} |" for name in sets]
+            rows = {"": format_figures(None)}
+        measured += [f"| {when} training{name and f', {name}'} | {rows[name]} |" for name in rows]
     trained_on = ", ".join(config.data.sources)
     return _CARD.format(
         model=json.dumps(config.model),
@@ -129,7 +135,7 @@ def _license(model: str) -> str:
         return "apache-2.0"
     try:
         text = read_regular(model_files(model) / "README.md", _LARGEST).decode()
-        found = load_yaml(text.split("---")[1]).get("license")
+        name = load_yaml(text.split("---")[1]).get("license")
     except (UserError, OSError, ValueError, IndexError, AttributeError):
-        found = None
-    return found if isinstance(found, str) else "unknown: see the start model"
+        name = None
+    return name if isinstance(name, str) else "unknown: see the start model"

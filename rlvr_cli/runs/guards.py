@@ -13,9 +13,9 @@ History = Sequence[Mapping[str, Any]]
 
 MORE_SIGNAL = "take easier or harder problems, a stronger model, more samples (-n) or --max-tokens"
 _WINDOW = 3
-"""Steps that a warning averages over, so that one odd step is not warned of."""
+"""Steps over which a warning averages, so that a single odd step raises none."""
 _MOSTLY_RIGHT = 0.9
-"""A policy that is right so often has reason to be sure of its tokens."""
+"""pass@1 from which low entropy is no collapse: the policy has reason to be sure of its tokens."""
 
 
 def check(history: History, config: GuardsConfig) -> list[Finding]:
@@ -32,18 +32,18 @@ def check(history: History, config: GuardsConfig) -> list[Finding]:
 
 
 def _reasons_to_stop(history: History, config: GuardsConfig) -> Iterator[str]:
-    """Say what has gone wrong for so many steps in a row that the run cannot go on usefully."""
+    """Yield a text for each condition that has lasted too many steps for the run to go on."""
     silent = _in_a_row(history, lambda row: row["no_update"] and not row["mixed_share"])
     if silent >= config.no_signal_steps:
         yield f"no signal for {silent} steps: {MORE_SIGNAL}, or raise guards.no_signal_steps"
     skipped = _in_a_row(history, lambda row: row.get("updates_skipped"))
     if skipped >= config.not_finite_steps:
-        found = f"loss or gradient was not finite in {skipped} steps in a row"
-        yield f"{found}; lower --lr, or go back to an earlier checkpoint with --model"
+        text = f"loss or gradient was not finite in {skipped} steps in a row"
+        yield f"{text}; lower --lr, or go back to an earlier checkpoint with --model"
 
 
 def _warnings(history: History, config: GuardsConfig) -> Iterator[tuple[str, str]]:
-    """Say what goes wrong at the newest step: by its name, what it is and its remedy."""
+    """Yield a name and a text with its remedy for each condition that holds at the newest step."""
     if history and history[-1].get("updates_skipped"):
         text = "the loss or the gradient is not finite, so the update was skipped"
         yield "not finite", f"{text}; lower --lr if it comes again (guards.not_finite_steps)"

@@ -1,4 +1,4 @@
-"""The lifecycle of a run: measure, train step by step, guard, save, measure again, report."""
+"""Lead a run from start to end: measure, train step by step, guard, save, measure, report."""
 
 import json
 import shlex
@@ -41,7 +41,7 @@ from rlvr_cli.training.record import run_throughput
 from rlvr_cli.training.trainer import Trainer
 
 _SAVING_SHARE = 0.05
-"""The share of the time that saving may take where no interval is asked for."""
+"""Share of the run's time that saving may take where `checkpoint.every` is none."""
 
 
 class RunLifecycle:
@@ -54,14 +54,14 @@ class RunLifecycle:
         self.trackers = trackers if is_first() else ()
         self.history: list[dict[str, Any]] = []
         self.progress: dict[str, Any] = {"before": None, "best": None, "seconds": 0.0}
-        """What was measured before the first step, the best step, seconds of earlier sessions."""
+        """The measurement before the first step, the best step, the seconds of earlier sessions."""
         self._started = self._saved_at = time.monotonic()
         self._state: State | None = None
         self._saved, self._saving_takes = 0, 0.0
 
     def resume(self, newest: Checkpoint | None, older: Iterator[Checkpoint]) -> None:
-        """Put trainer and run directory where they were at the newest checkpoint, at an `older` one
-        where it cannot be read, or at the start where there is none. Raises UserError if none can
+        """Put trainer and run directory where they were at the newest checkpoint, or at an `older`
+        one where it cannot be read; at the start where there is none. Raises UserError if none can
         be read, or if it is of another run."""
         trainer, directory, warn = self.trainer, self.run.directory, self.display.warn
         while newest is not None:
@@ -85,8 +85,8 @@ class RunLifecycle:
             warn(f"{directory}/rollouts: not as the run wrote it: {changed}")
         self.history = self.run.truncate_to(step)
         if len(self.history) < step:
-            known = f"{len(self.history)} of {step} steps can be read"
-            warn(f"{directory}/metrics.jsonl: {known}; guards and curves go without the others")
+            readable = f"{len(self.history)} of {step} steps can be read"
+            warn(f"{directory}/metrics.jsonl: {readable}; guards and curves go without the others")
         where = f"from the end of step {step}" if step else "no step was saved, so from the start"
         self.display.say("resume", f"{directory}: {where}")
         self.run.write("config.yaml", as_yaml(trainer.config))
@@ -102,7 +102,7 @@ class RunLifecycle:
             if not isinstance(error, UserError | EngineError | OSError) and is_interrupted():
                 # Of several processes another has ended, and so all were told to.
                 raise KeyboardInterrupt from None
-            with suppress(Exception):  # as far as the disk allows
+            with suppress(Exception):  # the disk may be full
                 self._save_together()
             hint, directory = self._resume_hint(), self.run.directory
             if isinstance(error, BrokenPipeError):
@@ -111,10 +111,11 @@ class RunLifecycle:
             if isinstance(error, UserError | EngineError):
                 raise type(error)(f"{error}; {hint}") from None
             if isinstance(error, OSError):
-                where = f"{error.filename or directory}: {error.strerror}"
-                text = f"the run cannot be written, {where}; what is on disk is good: {hint}"
-                raise UserError(text) from None
-            # An engine, a driver, a fault of ours: its traceback goes to a file.
+                raise UserError(
+                    f"the run cannot be written, {error.filename or directory}: {error.strerror}; "
+                    f"what is on disk is good: {hint}"
+                ) from None
+            # An engine's, a driver's or our fault: its traceback goes to a file.
             path, step = directory / "error.txt", self.trainer.step + 1
             with suppress(OSError):
                 write_atomically(path, "".join(traceback.format_exception(error)))
@@ -142,21 +143,23 @@ class RunLifecycle:
     def _train(self, interrupts: Interrupts) -> None:
         trainer, config, steps = self.trainer, self.trainer.config, self.trainer.config.steps
         lines = StepLines(self.display, steps, bool(trainer.held_out and config.eval.every))
-        mirrored = self.trackers, self.run.directory, config, trainer.step + 1, self.display.warn
+        run = self.run.directory
+        mirrors = Mirrors(self.trackers, run, config, trainer.step + 1, self.display.warn)
         with (
-            closing(Mirrors(*mirrored)) as mirrors,
+            closing(mirrors),
             self.display.progress("training", steps, done=trainer.step) as bar,
         ):
             trainer.watch = bar.enter
             for result in trainer.train_steps(interrupts.interruptible):
                 self.run.record(result)
-                metrics, rollouts = result.metrics, (one.rollouts for one in result.sampled)
-                mirrors.send(metrics, map(response_row, chain.from_iterable(rollouts)))
+                metrics = result.metrics
+                rollouts = chain.from_iterable(group.rollouts for group in result.sampled)
+                mirrors.send(metrics, map(response_row, rollouts))
                 self.history.append(metrics)
-                found, best = metrics.get("held_out_pass@1"), self.progress["best"]
-                is_best = found is not None and (best is None or found > best["pass@1"])
+                value, best = metrics.get("held_out_pass@1"), self.progress["best"]
+                is_best = value is not None and (best is None or value > best["pass@1"])
                 if is_best:
-                    self.progress["best"] = {"step": result.step, "pass@1": found}
+                    self.progress["best"] = {"step": result.step, "pass@1": value}
                 progress = self.progress | {"seconds": self._seconds()}
                 self._state = state_of(trainer) | State({"progress": progress}, {})
                 findings = self._findings()
@@ -174,7 +177,7 @@ class RunLifecycle:
         self._save()
 
     def _findings(self) -> list[Finding]:
-        """Return what is wrong with the newest step: errors stop the run."""
+        """Return the guards' findings about the newest step; an error stops the run."""
         config = self.trainer.config
         findings = check(self.history, config.guards)
         if self.trainer.stopped and (refill := config.algorithm.filter):
@@ -184,12 +187,12 @@ class RunLifecycle:
         return findings
 
     def _seconds(self) -> float:
-        """Return how long the run has taken, in all of its sessions."""
+        """Return the seconds that the run has taken, in all of its sessions."""
         return float(self.progress["seconds"] + time.monotonic() - self._started)
 
     def _save(self) -> None:
         """Save the end of the newest step, unless it is saved already or no longer in memory: the
-        next one has begun to update, or its own state was not taken any more."""
+        next step has begun to update, or the step's own state was not recorded."""
         trainer, state, directory = self.trainer, self._state, self.run.directory
         if state is None or not self._saved < state.values["step"] == trainer.step:
             return
@@ -206,13 +209,13 @@ class RunLifecycle:
         self._saving_takes = self._saved_at - started
 
     def _save_together(self) -> None:
-        """Save the end of the newest step, unless a process failed alone: all write a part."""
+        """Save the end of the newest step, unless one process failed alone: each writes a part."""
         if meet():
             self._save()
 
     def _is_due(self) -> bool:
-        """Return whether to save: at the steps that `every` names, else where it takes a small
-        share of the time since the last checkpoint; in any case after so many minutes."""
+        """Return whether to save now: at every `every`-th step; without `every`, once saving is a
+        small share of the time since the last checkpoint; in any case after `minutes`."""
         settings, since = self.trainer.config.checkpoint, time.monotonic() - self._saved_at
         is_due = self._saving_takes <= _SAVING_SHARE * since
         if settings.every is not None:
@@ -220,29 +223,29 @@ class RunLifecycle:
         return is_due or since >= 60 * settings.minutes
 
     def _measured(self, when: str) -> dict[str, Any] | None:
-        """Measure the held-out sets and say their figures; return those of the first set, with all
-        of them by name as `sets` if there are several."""
+        """Measure the held-out sets and print their figures. Return those of the first set, and of
+        several sets all by name as `sets`; None without a held-out set."""
         if not self.trainer.held_out:
             return None
         with self.display.progress("measuring", len(self.trainer.held_out)) as bar:
             self.trainer.watch = lambda *_: bar.tick()
-            groups, found = self.trainer.measure()
+            groups, sets = self.trainer.measure()
         self.run.write_rollouts(f"held-out-{when}", groups)
-        for name, of_set in found.items():
-            said = f"{narration.in_words(of_set)} {when} training ({of_set['settings']})"
-            self.display.say("pass@1", f"{name}: {said}" if name else said)
-            narration.warn_of_unjudged(of_set, self.display)
-        first = dict(next(iter(found.values())))
-        return first if "" in found else first | {"sets": found}
+        for name, figures in sets.items():
+            text = f"{narration.format_figures(figures)} {when} training ({figures['settings']})"
+            self.display.say("pass@1", f"{name}: {text}" if name else text)
+            narration.warn_of_unjudged(figures, self.display)
+        first = dict(next(iter(sets.values())))
+        return first if "" in sets else first | {"sets": sets}
 
     def _resume_hint(self) -> str:
         words = ["rlvr", "train", "--resume", str(self.run.directory)]
         if self.trainer.session.rewarder.own:  # code is only taken from the command line
-            words += [f"--reward={one}" for one in self.trainer.config.reward.functions]
+            words += [f"--reward={name}" for name in self.trainer.config.reward.functions]
         return f"saved up to step {self._saved}; go on with {shlex.join(words)}"
 
     def _conclude(self, how: str, after: dict[str, Any] | None = None) -> None:
-        """Write the summary and report the results."""
+        """Write the summary and print the results."""
         steps, directory, minutes = self.trainer.step, self.run.directory, self._seconds() / 60
         before, best = self.progress["before"], self.progress["best"]
         figures = run_throughput(self.history)
@@ -263,10 +266,11 @@ class RunLifecycle:
         if before and after:
             for name, now in after.get("sets", {"": after}).items():
                 then = before.get("sets", {"": before}).get(name)
-                change = f"{narration.in_words(then)} before, {narration.in_words(now)} after"
+                texts = narration.format_figures(then), narration.format_figures(now)
+                change = "{} before, {} after training".format(*texts)
                 of_set = f"{name}: " if name else ""
-                self.display.result("pass@1", f"{of_set}{change} training ({now['settings']})")
-            levels = [found.get("by_level", {}) for found in (before, after)]
+                self.display.result("pass@1", f"{of_set}{change} ({now['settings']})")
+            levels = [figures.get("by_level", {}) for figures in (before, after)]
             if levels[0].keys() == levels[1].keys() != set():
                 self.display.table(by_level(*levels))
         if best:

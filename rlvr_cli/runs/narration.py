@@ -1,4 +1,4 @@
-"""Messages that several commands share, and how a run went, in words."""
+"""Write the messages that several commands share, and those at the end of a run."""
 
 import shlex
 from collections import Counter
@@ -19,21 +19,20 @@ from verifiers import Verifier
 _SHORT, _SHOWN, _LONGEST_QUESTION = 60, 5, 60
 
 
-def in_words(found: Mapping[str, Any] | None) -> str:
-    """Return pass@1 with its interval, and cons@k, of a measurement."""
-    found = found or {}
-    if not found.get("interval"):
-        return measured(found.get("pass@1"))
-    low, high = found["interval"]
-    agreed, k = found["cons@k"], found["samples"]
-    cons = "" if agreed is None or k == 1 else f", cons@{k} {agreed:.3f}"
-    return f"{found['pass@1']:.3f} [{low:.3f}, {high:.3f}]{cons}"
+def format_figures(figures: Mapping[str, Any] | None) -> str:
+    """Format pass@1 with its interval, and cons@k, of a measurement; None was not measured."""
+    figures = figures or {}
+    if not figures.get("interval"):
+        return measured(figures.get("pass@1"))
+    low, high = figures["interval"]
+    consensus, k = figures["cons@k"], figures["samples"]
+    cons = "" if consensus is None or k == 1 else f", cons@{k} {consensus:.3f}"
+    return f"{figures['pass@1']:.3f} [{low:.3f}, {high:.3f}]{cons}"
 
 
 def warn_of_unjudged(evaluation: Evaluation, display: Display) -> None:
     """Warn of responses that pass@1 leaves out, if any."""
-    unjudged = sum(evaluation["verdicts"].get(verdict, 0) for verdict in NO_SIGNAL)
-    if unjudged:
+    if unjudged := sum(evaluation["verdicts"].get(verdict, 0) for verdict in NO_SIGNAL):
         responses = plural(unjudged, "response")
         display.warn(f"{responses} could not be judged (timeout, bad gold); pass@1 leaves them out")
 
@@ -49,7 +48,7 @@ def warn_of_bad_golds(prompts: Sequence[Prompt], judge: Verifier, display: Displ
 
 
 def say_template(prompts: Sequence[Prompt], session: Session, display: Display) -> None:
-    """Warn of a missing chat template, or report one that opens <think> by itself."""
+    """Warn of a missing chat template; report one that opens <think> by itself."""
     if session.policy.tokenizer.chat_template is None:
         display.warn(NO_TEMPLATE)
     elif prompts and prompts[0].think_open:
@@ -57,7 +56,7 @@ def say_template(prompts: Sequence[Prompt], session: Session, display: Display) 
 
 
 def say_throughput(figures: Mapping[str, Any], display: Display) -> None:
-    """Report the speed of a run as measured; verbose, the shares that say why."""
+    """Print the measured speed of a run; verbose, also MFU and how engine and trainer differ."""
     words = {
         "tokens_per_second_rollout": "rollout {:,.0f} tokens/s",
         "tokens_per_second_update": "update {:,.0f} tokens/s",
@@ -67,9 +66,9 @@ def say_throughput(figures: Mapping[str, Any], display: Display) -> None:
     if display.verbose:
         words["mfu"] = "the update at {:.1%} of the GPU's peak (mfu)"
         words["mismatch_max"] = "engine and trainer differ by at most {:.1e} nats a token"
-    known = [form.format(figures[key]) for key, form in words.items() if figures[key] is not None]
-    if known:
-        display.say("speed", ", ".join(known))
+    texts = [form.format(figures[key]) for key, form in words.items() if figures[key] is not None]
+    if texts:
+        display.say("speed", ", ".join(texts))
 
 
 def warn_of_outcome(trainer: Trainer, history: Sequence[dict[str, Any]], display: Display) -> None:
@@ -77,9 +76,10 @@ def warn_of_outcome(trainer: Trainer, history: Sequence[dict[str, Any]], display
     reasons, steps = Counter(metrics["no_update"] for metrics in history), len(history)
     short, refill = reasons["batch not full"], trainer.config.algorithm.filter
     if short and refill and not trainer.stopped:
-        tried = f"{refill.max_gen_batches} generation batches did not fill the batch"
-        where = "(algorithm.filter.max_gen_batches)"
-        display.warn(f"{short} of {steps} steps made no update: {tried} {where}")
+        display.warn(
+            f"{short} of {steps} steps made no update: {refill.max_gen_batches} generation batches "
+            "did not fill the batch (algorithm.filter.max_gen_batches)"
+        )
     silent = [metrics for metrics in history if metrics["no_update"] == "no signal"]
     cause = "nothing set right responses apart from wrong ones"
     if any(metrics["mixed_share"] for metrics in silent):
@@ -90,12 +90,12 @@ def warn_of_outcome(trainer: Trainer, history: Sequence[dict[str, Any]], display
         verdicts: Counter[str] = Counter()
         for metrics in silent:
             verdicts.update(metrics["verdicts"])
-        listed = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
-        display.warn(f"no signal in {plural(steps, 'step')}: {cause} ({listed}): {MORE_SIGNAL}")
+        counts = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
+        display.warn(f"no signal in {plural(steps, 'step')}: {cause} ({counts}): {MORE_SIGNAL}")
 
 
 def say_what_is_next(trainer: Trainer, directory: Path, display: Display) -> None:
-    """Print the commands that come after a run."""
+    """Print the commands that a user may give after a run."""
     data, named = trainer.config.data, trainer.config.eval.sources
     sources = named or (data.sources if trainer.held_out else ("PROBLEMS.jsonl",))
     words = ["rlvr", "eval", *sources, "--model", str(directory)]

@@ -1,4 +1,4 @@
-"""The run directory: resolved configuration, a line a step, every rollout, the model."""
+"""The run directory: settings, metrics, rollouts and problems, as they are written and read."""
 
 import hashlib
 import json
@@ -9,35 +9,81 @@ from contextlib import nullcontext, suppress
 from itertools import chain, count
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from rlvr_cli.config import Config, as_yaml
 from rlvr_cli.core import files
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import bounded_lines, jsonl_line, parse_json
 from rlvr_cli.core.text import first_mistake
-from rlvr_cli.core.types import Group, Problem
+from rlvr_cli.core.types import TOKEN_FIGURES, Group, Problem
 from rlvr_cli.data.rows import response_row
 from rlvr_cli.model.loading import step_directories
 from rlvr_cli.ranks.group import broadcast_from_first, by_the_first, gather, is_first, world
-from rlvr_cli.runs.stored import StoredProblem, read_metrics
 from rlvr_cli.training.record import StepResult
 
 PROBLEMS = "problems.jsonl"
-"""Where a run keeps problems that came through a pipe."""
+"""The file in which a run keeps problems that came through a pipe."""
 _NUMBER = re.compile(r"step-(\d{1,9})\Z", re.ASCII)
+_EXISTS = "--out {0}: it exists already; name another directory, or go on with --resume {0}"
+_LARGEST_TOKENS = 16 << 20
+"""Bytes of a file of tokens."""
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+Finite = Annotated[float, Field(allow_inf_nan=False, ge=-1e100, le=1e100)]
+"""A number that can be added up and drawn."""
+StoredProblem: TypeAdapter[Problem] = TypeAdapter(Problem)
+"""The schema of a line of problems.jsonl."""
+
+
+class Stored(BaseModel):
+    """A part of a file that rlvr wrote: strict types, no unknown keys."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class StoredMetrics(Stored):
+    """A line of metrics.jsonl: the metrics that guards and curves read."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Finite | bool | None]
+
+    step: Annotated[int, Field(ge=1, lt=2**63)]
+    no_update: str | None
+    mixed_share: Finite | None
+    verdicts: dict[str, Count]
+    held_out_by_level: dict[str, Finite | None] = {}
+
+
+class StoredTokens(Stored):
+    """A response in tokens-step-N.json: what the update saw of its tokens (`training/record.py`);
+    `group` is its group's number in the step."""
+
+    group: Count
+    sample: Count
+    text: list[str]
+    figures: dict[str, list[Finite]]
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> "StoredTokens":
+        if list(self.figures) != list(TOKEN_FIGURES):
+            raise ValueError(f"its figures are not {', '.join(TOKEN_FIGURES)}")
+        if any(len(values) != len(self.text) for values in self.figures.values()):
+            raise ValueError("its lists are not of one length")
+        return self
 
 
 class Run:
-    """A run directory, held by this process until it ends or calls `close`; of several processes
-    the first alone holds it and writes. Raises UserError if another process holds it, or a part of
-    it lies elsewhere. Writing raises OSError where that fails."""
+    """A run directory, locked by this process until it ends or calls `close`; of several processes
+    the first alone locks it and writes. Raises UserError if another process holds it, or if a part
+    of it is a link. Writing raises OSError where that fails."""
 
     def __init__(self, directory: Path) -> None:
         self.directory, self._rollouts = directory, directory / "rollouts"
         self._checksums: dict[str, str] = {}
         self._lock = files.lock_directory(directory) if is_first() else None
-        _refuse_unless(directory.is_dir(), directory)
+        _check_shared(directory.is_dir(), directory)
         files.refuse_links(directory, ("rollouts", "checkpoints"))
         names = [path.name for _, path in step_directories(directory)]
         files.refuse_links(directory / "checkpoints", names)
@@ -56,7 +102,7 @@ class Run:
         """Write the step's rollouts and tokens and append its metrics."""
         number = f"step-{result.step:06d}"
         if result.tokens:
-            self._keep(f"tokens-{number}.json", json.dumps(result.tokens))
+            self._write_with_checksum(f"tokens-{number}.json", json.dumps(result.tokens))
         if result.held_out:
             self.write_rollouts(f"held-out-{number}", result.held_out)
         self.write_rollouts(number, result.sampled)
@@ -65,43 +111,43 @@ class Run:
 
     def write_rollouts(self, name: str, groups: Iterable[Group]) -> None:
         """Write `rollouts/NAME.jsonl`, one line per response, and its checksum."""
-        self._keep(f"{name}.jsonl", "".join(rollout_lines(groups)))
+        self._write_with_checksum(f"{name}.jsonl", "".join(rollout_lines(groups)))
 
-    def _keep(self, name: str, text: str) -> None:
+    def _write_with_checksum(self, name: str, text: str) -> None:
         self.write(f"rollouts/{name}", text)
         self._checksums[name] = hashlib.sha256(text.encode()).hexdigest()
-        self._seal()
+        self._write_manifest()
 
-    def _seal(self) -> None:
+    def _write_manifest(self) -> None:
         self.write(f"rollouts/{files.MANIFEST}", json.dumps(self._checksums, indent=2))
 
     def rollouts_error(self, step: int) -> str | None:
         """Describe what was changed in the rollouts up to that step; None if nothing was."""
-        later = [path.name for path in self._after(step)]
+        later = [path.name for path in self._rollouts_after(step)]
         return files.integrity_error(self._rollouts, lambda name: name not in later, ())
 
-    def _after(self, step: int) -> list[Path]:
-        """List the rollouts of what came after that step."""
+    def _rollouts_after(self, step: int) -> list[Path]:
+        """List the files of rollouts that were written after that step."""
+        numbers = {path: _NUMBER.search(path.stem) for path in self._rollouts.glob("*.json*")}
         return [
             path
-            for path in self._rollouts.glob("*.json*")
-            if path.stem == "held-out-after"
-            or ((number := _NUMBER.search(path.stem)) and int(number[1]) > step)
+            for path, number in numbers.items()
+            if path.stem == "held-out-after" or (number and int(number[1]) > step)
         ]
 
     def truncate_to(self, step: int) -> list[dict[str, Any]]:
-        """Truncate the files to the end of that step; return those metrics that can be read."""
+        """Truncate the files to the end of that step; return its and the earlier steps' metrics."""
         rows: list[dict[str, Any]] = []
         if is_first():
             self._rollouts.mkdir(exist_ok=True)
             for part in (".", "rollouts", "checkpoints"):
                 files.clear_leftovers(self.directory / part)
-            later = self._after(step)
+            later = self._rollouts_after(step)
             with suppress(OSError, ValueError):
                 self._checksums = files.read_manifest(self._rollouts)
             for path in later:
                 self._checksums.pop(path.name, None)
-            self._seal()
+            self._write_manifest()
             for path in [*later, self.directory / "summary.json"]:
                 files.remove(path)
             metrics = read_metrics(self.directory / "metrics.jsonl")
@@ -110,29 +156,25 @@ class Run:
         return broadcast_from_first(rows)
 
 
-def _refuse_unless(is_seen: bool, directory: Path) -> None:
+def _check_shared(is_seen: bool, directory: Path) -> None:
     """Raise UserError in all processes if one of them does not see the directory."""
     if not all(gather(is_seen)):
-        text = "not seen by all processes: name a directory that all nodes share"
-        raise UserError(f"{directory}: {text}")
+        raise UserError(
+            f"{directory}: not seen by all processes: name a directory that all nodes share"
+        )
 
 
 def refuse_place(directory: Path) -> None:
-    """Raise UserError for a directory that exists, or where not all processes would see what one of
-    them writes."""
+    """Raise UserError for a directory that exists, or that not all processes would see."""
     if is_first() and directory.exists():
-        raise _taken(directory)
+        raise UserError(_EXISTS.format(directory))
     if world() == 1:
         return
+    # The first process writes a file beside it; the others look for it.
     place = next(parent for parent in directory.absolute().parents if parent.is_dir())
     with NamedTemporaryFile(dir=place, prefix=".") if is_first() else nullcontext() as file:
         name = broadcast_from_first(Path(file.name).name if file else None)
-        _refuse_unless((place / name).exists(), directory)
-
-
-def _taken(directory: Path) -> UserError:
-    text = f"it exists already; name another directory, or go on with --resume {directory}"
-    return UserError(f"--out {directory}: {text}")
+        _check_shared((place / name).exists(), directory)
 
 
 def create_run(directory: Path, config: Config, problems: Iterable[Problem] | None = None) -> Run:
@@ -151,24 +193,10 @@ def create_run(directory: Path, config: Config, problems: Iterable[Problem] | No
     try:
         by_the_first(lambda: files.make_directory(directory, fill))
     except FileExistsError:
-        raise _taken(directory) from None
+        raise UserError(_EXISTS.format(directory)) from None
     except OSError as error:
         raise UserError(f"--out {directory}: cannot be made ({error.strerror})") from None
     return Run(directory)
-
-
-def kept_problems(directory: Path) -> list[Problem]:
-    """Read the copy that `create_run` made. Raises UserError if it cannot be read."""
-    path, problems = directory / PROBLEMS, list[Problem]()
-    with files.reading(path), files.open_regular(path) as file:
-        for number, line in enumerate(bounded_lines(str(path), file), 1):
-            try:
-                problems.append(Problem(**vars(StoredProblem.model_validate(parse_json(line)))))
-            except ValueError as error:
-                raise UserError(f"{path}:{number}: {first_mistake(error)}") from None
-    if not problems:
-        raise UserError(f"{path}: no problems in it")
-    return problems
 
 
 def default_directory(algo: str, sources: Sequence[str]) -> Path:
@@ -184,3 +212,43 @@ def default_directory(algo: str, sources: Sequence[str]) -> Path:
 def rollout_lines(groups: Iterable[Group]) -> Iterator[str]:
     """Yield rollouts, one line per response."""
     return (jsonl_line(response_row(rollout)) for group in groups for rollout in group.rollouts)
+
+
+def read_problems(directory: Path) -> list[Problem]:
+    """Read the copy that `create_run` made. Raises UserError if it cannot be read."""
+    path, problems = directory / PROBLEMS, list[Problem]()
+    with files.reading(path), files.open_regular(path) as file:
+        for number, line in enumerate(bounded_lines(str(path), file), 1):
+            try:
+                problems.append(StoredProblem.validate_python(parse_json(line)))
+            except ValueError as error:
+                raise UserError(f"{path}:{number}: {first_mistake(error)}") from None
+    if not problems:
+        raise UserError(f"{path}: no problems in it")
+    return problems
+
+
+def read_tokens(path: Path) -> list[StoredTokens]:
+    """Read a tokens-step-N.json. Raises UserError if that cannot be."""
+    with files.reading(path):
+        rows = parse_json(files.read_regular(path, _LARGEST_TOKENS))
+    try:
+        return TypeAdapter(list[StoredTokens]).validate_python(rows)
+    except ValidationError as error:
+        raise UserError(f"{path}: {first_mistake(error)}") from None
+
+
+def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the rows of metrics.jsonl in the order of their steps; skip invalid ones."""
+    last = 0
+    # an OSError: no such file yet, or none; a UserError: a line without end
+    with suppress(OSError, UserError), files.open_regular(path, follow=False) as file:
+        for line in bounded_lines(str(path), file):
+            try:
+                row = parse_json(line)
+                step = StoredMetrics.model_validate(row).step
+            except ValueError:
+                continue
+            if step > last and line.endswith(b"\n"):
+                last = step
+                yield row

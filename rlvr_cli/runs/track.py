@@ -1,4 +1,4 @@
-"""Mirror a run's metrics.jsonl in trackers. A run neither waits for one nor fails with it."""
+"""Mirror a run's metrics.jsonl in trackers, for which a run neither waits nor fails."""
 
 import os
 import sys
@@ -20,7 +20,7 @@ _ID, _PROJECT = "track-id.txt", "rlvr"
 _COLUMNS = ("id", "sample", "verdict", "reward", "problem", "response")
 Send = Callable[[int, Mapping[str, float], list[list[str]]], None]
 Client = tuple[Send, Callable[[], None]]
-"""What queues a step, its figures and some of its responses, and what sends the rest and ends."""
+"""A function that queues a step's number, figures and some responses; one that sends the rest."""
 
 
 def _tensorboard(run: Path, name: str, settings: dict[str, Any], first: int) -> Client:
@@ -56,8 +56,8 @@ def _wandb(run: Path, name: str, settings: dict[str, Any], first: int) -> Client
 def _trackio(run: Path, name: str, settings: dict[str, Any], first: int) -> Client:
     import trackio
 
-    for module in [one for key, one in sys.modules.items() if key.startswith("trackio")]:
-        vars(module)["print"] = lambda *said, **how: None  # stdout is data
+    for module in [one for name, one in sys.modules.items() if name.startswith("trackio")]:
+        vars(module)["print"] = lambda *texts, **options: None  # stdout is data
     quiet: Any = {"auto_log_gpu": False, "auto_log_cpu": False}
     opened = trackio.init(_PROJECT, name, config=settings, resume="allow", **quiet)
     return _logging(trackio, opened)
@@ -81,7 +81,7 @@ TRACKERS: dict[str, Callable[[Path, str, dict[str, Any], int], Client]] = {
 
 
 def check_trackers(names: Sequence[str]) -> None:
-    """Raise UserError for a tracker that is not known, or not installed."""
+    """Raise UserError for a tracker that does not exist, or is not installed."""
     for name in names:
         if name not in TRACKERS:
             raise UserError(f"--track {name:.50}: no such tracker; known: {', '.join(TRACKERS)}")
@@ -102,33 +102,30 @@ class Mirrors:
     ) -> None:
         self.warn, self.run, self.failed = warn, run, False
         self.clients: dict[str, Client] = {}
-        settings = dict(leaves(config.model_dump(mode="json")))
+        settings, path = dict(leaves(config.model_dump(mode="json"))), run / _ID
         for name in names:
             with self._guarded(name):
-                self.clients[name] = TRACKERS[name](run, self._name(), settings, first)
-
-    def _name(self) -> str:
-        """Return the run's name with a random end, which is kept in its directory."""
-        path = self.run / _ID
-        if not path.exists():
-            write_atomically(path, uuid.uuid4().hex[:8] + "\n")
-        return f"{self.run.resolve().name[-50:]}-{read_regular(path, 32).decode().strip()}"
+                # The run's name there has a random end, which the run directory keeps.
+                if not path.exists():
+                    write_atomically(path, uuid.uuid4().hex[:8] + "\n")
+                title = f"{run.resolve().name[-50:]}-{read_regular(path, 32).decode().strip()}"
+                self.clients[name] = TRACKERS[name](run, title, settings, first)
 
     def send(self, metrics: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> None:
-        """Hand a step over; its first responses go along every so many steps."""
+        """Queue a step's figures, and in every tenth step its first responses."""
         if not self.clients:
             return
         step = metrics["step"]
         numbers = {key: value for key, value in metrics.items() if type(value) in (int, float)}
         figures = {key: value for key, value in numbers.items() if key != "step"}
         first = islice(rows, 0 if step % _TABLE_EVERY else _ROWS)
-        listed = [[str(row[key]) for key in _COLUMNS] for row in first]
+        table = [[str(row[key]) for key in _COLUMNS] for row in first]
         for name, (send, _) in list(self.clients.items()):
             with self._guarded(name):
-                send(step, figures, listed)
+                send(step, figures, table)
 
     def close(self) -> bool:
-        """Let each send what it has queued; return whether all was sent."""
+        """Send what is queued; return whether all was sent."""
         for name, (_, close) in list(self.clients.items()):
             with self._guarded(name):
                 close()
@@ -136,12 +133,14 @@ class Mirrors:
 
     @contextmanager
     def _guarded(self, name: str) -> Iterator[None]:
-        """Leave a tracker out that fails, and say how to send it all again."""
+        """Drop a tracker that fails, and warn how to send everything again."""
         try:
             yield
         except (Exception, SystemExit) as error:  # whatever a library may do
             self.failed = True
             self.clients.pop(name, None)
             reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-            again = f"rlvr show {self.run} --track {name} sends all again"
-            self.warn(f"--track {name}: {reason}; it gets no more, {again}")
+            self.warn(
+                f"--track {name}: {reason}; it gets no more, rlvr show {self.run} --track {name} "
+                "sends all again"
+            )

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import plural, shortened
-from rlvr_cli.runs.stored import StoredTokens
+from rlvr_cli.runs.run_dir import StoredTokens
 from rlvr_cli.show.source import Source, reason
 
 _REASON, _TEXT, _FURTHEST = 48, 24, 6

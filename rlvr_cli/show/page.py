@@ -18,7 +18,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import write_new, writing
 from rlvr_cli.core.text import printable
 from rlvr_cli.data.rows import ROW_KEYS
-from rlvr_cli.runs.stored import StoredTokens
+from rlvr_cli.runs.run_dir import StoredTokens
 from rlvr_cli.show.screen import cut, differing, pass_at_1
 from rlvr_cli.show.source import REASONS, Source, StoredGroup, reason
 

@@ -12,9 +12,9 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import PROBLEM_SET, Completion, Group, Problem, Prompt, Rollout, by_key
 from rlvr_cli.data.rows import ResponseRow, stored_rows
-from rlvr_cli.evaluation.report import UNJUDGED, JudgedProblem, Result, apart, judged_problems
+from rlvr_cli.evaluation.report import UNJUDGED, JudgedProblem, Result, judged_problems
 from rlvr_cli.evaluation.result_dir import read_results
-from rlvr_cli.runs.stored import StoredTokens, read_metrics, read_tokens
+from rlvr_cli.runs.run_dir import StoredTokens, read_metrics, read_tokens
 from verifiers import Verdict, Verification
 
 REASONS = {
@@ -175,7 +175,7 @@ class Source:
         several = len(self.config.eval.sources) > 1
         parts = by_key(rows, lambda row: str(row.get(PROBLEM_SET, "")) if several else "")
         return {
-            name if len(parts) > 1 else "": judged_problems(part, apart)
+            name if len(parts) > 1 else "": judged_problems(part, None)
             for name, part in parts.items()
         }
 
@@ -187,7 +187,7 @@ def open_source(path: Path) -> Source:
     if (path / "config.yaml").is_file():
         return Source(path, resolve(run_layer(path, "show")))
     if (path / "report.json").is_file() or path.is_file():
-        return Source(path, None, read_results(path, apart, "show"))
+        return Source(path, None, read_results(path, None, "show"))
     if (path / "unfinished").is_dir():
         raise UserError(f"show {path}: not finished; give its rlvr eval command again to go on")
     raise UserError(

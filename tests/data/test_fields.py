@@ -17,8 +17,8 @@ from rlvr_cli.data.fields import (
     FieldReader,
     gold_and_place,
     is_chat,
+    lone_turn,
     read_chat,
-    spoken_alone,
 )
 from rlvr_cli.data.problems import load_problems
 
@@ -368,8 +368,8 @@ def test_a_chat_without_a_question_at_its_end_is_refused(chat):
 
 @pytest.mark.parametrize("said", [None, "a", ["a"], [], [USER], [USER, REPLY], [REPLY, REPLY], {}])
 def test_only_an_assistants_turn_alone_is_its_text(said):
-    assert spoken_alone([REPLY], "f") == "a"
-    assert spoken_alone(said, "f") is said
+    assert lone_turn([REPLY], "f") == "a"
+    assert lone_turn(said, "f") is said
 
 
 DERIVED = "1 + 1 is\n2"

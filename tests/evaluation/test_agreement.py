@@ -2,7 +2,7 @@
 
 import pytest
 
-from rlvr_cli.evaluation.report import agreement, rights
+from rlvr_cli.evaluation.report import agreement, both_right
 
 
 def pair(problem, ours, theirs, **fields):
@@ -26,13 +26,13 @@ def test_agreement_is_the_mean_over_problems():
     assert share["value"] == pytest.approx((1 / 2 + 2 / 3) / 2)
     assert share["problems"] == 2
     assert counts == [5, 1, 1, 1, 2, 4]
-    assert [rights(one) for one in pairs[:4]] == [
+    assert [both_right(one) for one in pairs[:4]] == [
         (True, True),
         (True, False),
         (False, False),
         (False, True),
     ]
-    assert [rights(one) for one in pairs[4:]] == [None, None, (False, False), None, None]
+    assert [both_right(one) for one in pairs[4:]] == [None, None, (False, False), None, None]
 
 
 def test_full_agreement_is_not_certain():

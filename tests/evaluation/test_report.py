@@ -12,12 +12,12 @@ from rlvr_cli.evaluation.report import (
     check_comparable,
     check_fields,
     chosen_ks,
-    compared,
+    compare,
     figures,
     judged_problems,
     report_entry,
 )
-from rlvr_cli.evaluation.result_dir import matching, read_results
+from rlvr_cli.evaluation.result_dir import find_match, read_results
 from verifiers import Verifier
 
 
@@ -113,7 +113,7 @@ def test_a_timeout_drops_no_problem_from_a_default_k_and_tables_say_who_counts()
     assert [estimate["problems"] for estimate in entry["pass@k"].values()] == [2, 2, 2]
     asked = by_k([report_entry(found, chosen_ks((2, 4), found), [])], ["k", "problems"])
     assert asked == [["k", "problems"], ["1", "2"], ["2", "2"], ["4", "1"]]
-    difference = differences(compared(found, result(ROWS[:8], "n"), [3, 4]))
+    difference = differences(compare(found, result(ROWS[:8], "n"), [3, 4]))
     assert [line[:2] for line in difference[1:]] == [
         ["pass@3", "2"],
         ["pass@4", "1"],
@@ -122,40 +122,40 @@ def test_a_timeout_drops_no_problem_from_a_default_k_and_tables_say_who_counts()
     ]
     many = [row(str(n), "correct", "1") for n in range(20)]
     worse = [row(str(n), "wrong", "2") for n in range(20)]
-    certain = differences(compared(result(many), result(worse, "n"), [1]))
+    certain = differences(compare(result(many), result(worse, "n"), [1]))
     assert certain[1][-3:] == ["<0.001", "20", "0"]
 
 
 def test_a_comparison_is_of_the_problems_in_common():
     ours = result([row("a", "correct", "1"), row("b", "wrong", "1"), row("c", "correct", "1")])
     theirs = result([row("b", "wrong", "1"), row("a", "wrong", "2"), row("x", "correct", "1")], "n")
-    found = compared(ours, theirs, [1])
+    found = compare(ours, theirs, [1])
     assert (found["problems"], found["missing"], found["unjudged"]) == (2, 1, 0)
     assert found["pass@k"]["1"]["value"] == 0.5
     assert (found["pass@k"]["1"]["better"], found["pass@k"]["1"]["worse"]) == (1, 0)
     assert found["differs"] == ["seed 'm', theirs 'n'"]
     late = result([row("a", "timeout"), row("b", "wrong", "1"), row("c", "timeout")], "n")
-    found = compared(result([row("a", "correct", "1"), row("b", "wrong", "1")]), late, [1])
+    found = compare(result([row("a", "correct", "1"), row("b", "wrong", "1")]), late, [1])
     assert (found["problems"], found["missing"], found["unjudged"]) == (1, 0, 1)
     with pytest.raises(UserError, match="no problem of d has judged responses on both sides"):
-        compared(result([row("a", "correct", "1")]), late, [1])
+        compare(result([row("a", "correct", "1")]), late, [1])
     with pytest.raises(UserError, match="no problem of d is in it"):
-        compared(ours, result([row("z", "correct", "1")]), [1])
+        compare(ours, result([row("z", "correct", "1")]), [1])
     with pytest.raises(UserError, match="problem a of d is another problem there"):
-        compared(ours, result([{**row("a", "correct", "1"), "problem": "other"}]), [1])
+        compare(ours, result([{**row("a", "correct", "1"), "problem": "other"}]), [1])
 
 
 def test_the_result_to_compare_with(tmp_path):
     one, two = result(ROWS, "m", "d"), result(ROWS, "n", "d")
-    assert matching("m", "d", [one, two], tmp_path) is one
-    assert matching("new", "d", [two], tmp_path) is two
-    assert matching("new", "e", [two], tmp_path) is two
+    assert find_match("m", "d", [one, two], tmp_path) is one
+    assert find_match("new", "d", [two], tmp_path) is two
+    assert find_match("new", "e", [two], tmp_path) is two
     moved, other = result(ROWS, "n", "there/d.jsonl"), result(ROWS, "n", "e.jsonl")
-    assert matching("new", "here/d.jsonl", [moved, other], tmp_path) is moved
+    assert find_match("new", "here/d.jsonl", [moved, other], tmp_path) is moved
     with pytest.raises(UserError, match="it has 2 results for d; it holds m on d, n on d"):
-        matching("new", "d", [one, two], tmp_path)
+        find_match("new", "d", [one, two], tmp_path)
     with pytest.raises(UserError, match="it has none for e; it holds m on d, n on d"):
-        matching("new", "e", [one, two], tmp_path)
+        find_match("new", "e", [one, two], tmp_path)
 
 
 def test_a_file_of_several_results_is_not_one(tmp_path):
@@ -173,12 +173,12 @@ def test_a_file_of_several_results_is_not_one(tmp_path):
         found = read_results(path, verifier.cluster)
     assert [(one.model, one.data) for one in found] == [("good", "d"), ("bad", "d"), ("bad", "e")]
     assert [one.problems[0].tally for one in found] == [Tally(1), Tally(0, (1,)), Tally(1)]
-    assert matching("good", "d", found, path) is found[0]
-    assert matching("new", "e", found, path) is found[2]
+    assert find_match("good", "d", found, path) is found[0]
+    assert find_match("new", "e", found, path) is found[2]
     with pytest.raises(UserError, match="it has 2 results for d"):
-        matching("new", "d", found, path)
+        find_match("new", "d", found, path)
     unnamed = [result(ROWS, "m", ""), result(ROWS, "n", "")]
-    assert matching("n", "d", unnamed, path) is unnamed[1]
+    assert find_match("n", "d", unnamed, path) is unnamed[1]
 
 
 def test_a_comparison_of_the_most_frequent_answers_by_hand():
@@ -186,7 +186,7 @@ def test_a_comparison_of_the_most_frequent_answers_by_hand():
     one_of_three = [
         row(n, *said) for n in "123" for said in (("correct", "4"), ("wrong", "5"), ("wrong", "5"))
     ]
-    entry = compared(result(right), result(one_of_three, model="other"), [1, 3])
+    entry = compare(result(right), result(one_of_three, model="other"), [1, 3])
     assert entry["pass@k"]["1"]["value"] == pytest.approx(1 - 1 / 3)
     assert entry["cons@k"]["1"]["value"] == pytest.approx(1 - 1 / 3)
     assert entry["cons@k"]["3"]["value"] == 1.0  # all three against none
@@ -232,7 +232,7 @@ def test_two_results_are_of_the_same_problems_or_not_compared():
         check_comparable("d", {"b": "q", "a": "q"}, theirs)
     with pytest.raises(UserError, match=r"the ids here are such as c, there b$"):
         check_comparable("d", {"c": "pc", "e": None}, theirs)
-    entry = compared(result([row("a", "correct", "1")]), theirs, [1, 2])
+    entry = compare(result([row("a", "correct", "1")]), theirs, [1, 2])
     assert (list(entry["pass@k"]), list(entry["cons@k"])) == (["1"], ["1"])
     assert (entry["model"], entry["data"], entry["against"]) == ("m", "d", "n")
     assert entry["pass@k"]["1"].keys() == {*("value", "interval", "p"), *COUNTS}

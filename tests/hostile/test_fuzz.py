@@ -27,8 +27,7 @@ from rlvr_cli.evaluation.responses import read_responses
 from rlvr_cli.evaluation.result_dir import PartialResult, read_results
 from rlvr_cli.runs.checkpoint import Checkpoint
 from rlvr_cli.runs.guards import check
-from rlvr_cli.runs.run_dir import Run, kept_problems
-from rlvr_cli.runs.stored import read_tokens
+from rlvr_cli.runs.run_dir import Run, read_problems, read_tokens
 from rlvr_cli.training.record import run_throughput
 
 NASTY = (
@@ -182,7 +181,7 @@ def test_kept_problems(place, tmp_path):
 
     def read(document: bytes) -> None:
         (tmp_path / "problems.jsonl").write_bytes(document)
-        assert all(isinstance(problem.id, str) for problem in kept_problems(tmp_path))
+        assert all(isinstance(problem.id, str) for problem in read_problems(tmp_path))
 
     look((place / "run/problems.jsonl").read_bytes(), read)
 

@@ -14,7 +14,7 @@ from rlvr_cli.runs.run_dir import (
     Run,
     create_run,
     default_directory,
-    kept_problems,
+    read_problems,
     rollout_lines,
 )
 from rlvr_cli.training.record import StepResult
@@ -113,10 +113,10 @@ PROBLEMS = [Problem("1", "p\u2028q", None, {"level": 3}), Problem("2", "é", "7"
 
 def test_problems_of_a_pipe_are_kept_as_they_were(tmp_path):
     create_run(tmp_path / "run", CONFIG, PROBLEMS).close()
-    assert kept_problems(tmp_path / "run") == PROBLEMS
+    assert read_problems(tmp_path / "run") == PROBLEMS
     create_run(tmp_path / "other", CONFIG).close()
     with pytest.raises(UserError, match=r"problems\.jsonl: cannot be read \(No such file"):
-        kept_problems(tmp_path / "other")
+        read_problems(tmp_path / "other")
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_problems_of_a_pipe_are_kept_as_they_were(tmp_path):
 def test_a_copy_that_was_edited_is_named_with_its_line(tmp_path, text, message):
     (tmp_path / "problems.jsonl").write_text(text)
     with pytest.raises(UserError, match=f"problems.jsonl{message}"):
-        kept_problems(tmp_path)
+        read_problems(tmp_path)
 
 
 def test_a_run_without_a_name_gets_one_that_is_free(tmp_path, monkeypatch):

@@ -4,7 +4,8 @@ import pytest
 from pydantic import ValidationError
 
 from rlvr_cli.config import resolve, set_layer
-from rlvr_cli.runs.stored import StoredMetrics, StoredProblem, StoredState, computing_settings
+from rlvr_cli.runs.checkpoint import StoredState, computing_settings
+from rlvr_cli.runs.run_dir import StoredMetrics, StoredProblem
 
 PROBLEM = {"id": "1", "problem": "?", "answer": None, "extra": {}}
 METRICS = {"step": 1, "no_update": None, "mixed_share": 0.5, "verdicts": {"correct": 1}}
@@ -32,7 +33,6 @@ ROLLOUT = {
     ("schema", "base", "changed"),
     [
         (StoredProblem, PROBLEM, {"id": 1}),
-        (StoredProblem, PROBLEM, {"more": 1}),
         (StoredProblem, PROBLEM, {"extra": None}),
         (StoredMetrics, METRICS, {"step": 0}),
         (StoredMetrics, METRICS, {"step": 2**63}),
@@ -54,9 +54,10 @@ ROLLOUT = {
     ],
 )
 def test_each_mistake_is_refused_and_nothing_else(schema, base, changed):
-    schema.model_validate(base)
+    validate = StoredProblem.validate_python if schema is StoredProblem else schema.model_validate
+    validate(base)
     with pytest.raises(ValidationError):
-        schema.model_validate(base | changed)
+        validate(base | changed)
 
 
 def test_metrics_of_any_name_are_numbers_or_none():
