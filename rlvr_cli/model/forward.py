@@ -127,15 +127,15 @@ def choose_forward(model: Any, vocab_size: int, samples: Sequence[Sample], conte
         try:
             with torch.no_grad():
                 hidden_N = hidden_states(model.base_model, inputs)
-                where = inputs.mask.bool()
-                logits = head_logits(model, hidden_N[inputs.predicted_from[where]], is_plain)
+                states_N = hidden_N[inputs.of_tokens(inputs.predicted_from)]
+                logits = head_logits(model, states_N, is_plain)
         except Exception as error:  # whatever a model does with what it does not know
             failures.append(f"{name}: {type(error).__name__}")
             continue
         if packed and any(window < context for window in WINDOWS):
             failures.append(f"{name}: a layer sees {min(WINDOWS)} tokens only")
             continue
-        logprobs = _logprobs(logits, inputs.response_ids[where], vocab_size)
+        logprobs = _logprobs(logits, inputs.of_tokens(inputs.response_ids), vocab_size)
         gap = float((logprobs - own).abs().max())
         if gap <= tolerance:
             why = "; ".join(failures)

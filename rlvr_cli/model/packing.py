@@ -7,7 +7,7 @@ attends to its prompt and to itself. The last token of a response predicts nothi
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import torch
@@ -35,8 +35,6 @@ class Layout:
     """[B, T], likewise."""
     prompt_of: torch.Tensor
     """[B]: the prompt of each response."""
-    visible: torch.Tensor
-    """[B, 1, T, L + T]: 0 where a response token may look (its prompt and itself), else -inf."""
     unpack: torch.Tensor
     """[N]: the place of each packed token among the U L and then B T padded ones."""
     keys: torch.Tensor
@@ -48,6 +46,17 @@ class Layout:
     """Where the responses begin in the packed row."""
     longest: tuple[int, int, int]
     """Tokens of a prompt, a response, and the two together."""
+
+    @cached_property
+    def visible(self) -> torch.Tensor:
+        """[B, 1, T, L + T]: 0 where a response token may look (its prompt and itself), else -inf.
+        It is made when it is first read: the kernel for runs has no use for it."""
+        (B, T), L, device = self.response_index.shape, self.longest[0], self.prompt_of.device
+        lengths_B11 = self.ends[0].diff()[self.prompt_of][:, None, None]
+        sees_prompt = (torch.arange(L, device=device) < lengths_B11).expand(-1, T, -1)
+        sees_itself = torch.ones(T, T, dtype=torch.bool, device=device).tril().expand(B, -1, -1)
+        visible = torch.cat([sees_prompt, sees_itself], -1)[:, None]
+        return torch.zeros_like(visible, dtype=torch.float32).masked_fill_(~visible, -torch.inf)
 
 
 @dataclass(frozen=True)
@@ -71,19 +80,36 @@ class ModelInputs:
     """[B, T], 0 in the padding."""
     mask: torch.Tensor
     """[B, T]: 1 for the tokens of the response, its end token among them; from lengths alone."""
+    places: tuple[torch.Tensor, ...]
+    """Row and column of each 1 in the mask, [N] both, found on the CPU: no GPU is waited for."""
+
+    def of_tokens(self, rows_BT: torch.Tensor) -> torch.Tensor:
+        """Return the values of the response tokens alone, [N]."""
+        return rows_BT[self.places]
+
+    def in_rows(self, values_N: torch.Tensor) -> torch.Tensor:
+        """Return values of the response tokens as [B, T], 0 in the padding."""
+        return values_N.new_zeros(self.mask.shape).index_put(self.places, values_N)
+
+
+def send(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Copy to a device, to a GPU without waiting for what it is doing."""
+    tensor = tensor.pin_memory() if device.type == "cuda" else tensor
+    return tensor.to(device, non_blocking=True)
 
 
 def pack(
     prompts: Sequence[Sequence[int]], responses: Sequence[Sequence[int]], like: torch.Tensor
 ) -> ModelInputs:
     """Pack response i with prompt i, equal prompts once. Device and type are those of `like`."""
+    to_device = partial(send, device=like.device)
     number = {prompt: index for index, prompt in enumerate(dict.fromkeys(map(tuple, prompts)))}
     prompt_of = torch.tensor([number[tuple(prompt)] for prompt in prompts])
     lengths = torch.tensor([len(prompt) for prompt in number])
     kept = torch.tensor([len(response) - 1 for response in responses])
     both = lengths[prompt_of] + kept
-    response_ids, mask = _responses(responses, like)
-    L, T, start, device = int(lengths.max()), mask.shape[1], int(lengths.sum()), like.device
+    response_ids, mask, places = _responses(responses, like)
+    L, T, start = int(lengths.max()), mask.shape[1], int(lengths.sum())
     prompt_index, prompt_valid = _indices(lengths, L, 0)
     response_index, response_valid = _indices(kept, T, start)
     # The row: ids, the position of each in its own text, and what stands before each response.
@@ -92,34 +118,29 @@ def pack(
     in_prompt = torch.arange(L).expand_as(prompt_index)[prompt_valid]
     in_response = (lengths[prompt_of][:, None] + torch.arange(T))[response_valid]
     before = prompt_index.gather(1, lengths[:, None] - 1)[prompt_of]
-    # Attention with a mask: a prompt whole, and of a response what has been said.
-    sees_prompt = prompt_valid[prompt_of][:, None, :].expand(-1, T, -1)
-    sees_itself = torch.ones(T, T, dtype=torch.bool).tril().expand(len(responses), -1, -1)
-    visible = torch.cat([sees_prompt, sees_itself], -1)[:, None]
-    bias = torch.zeros_like(visible, dtype=like.dtype).masked_fill(~visible, -torch.inf)
     unpack = torch.cat([prompt_valid.flatten(), response_valid.flatten()]).nonzero()[:, 0]
     # The same as runs.
     keys = torch.cat([prompt_index[prompt_of], response_index], 1)
     keys = keys[torch.cat([prompt_valid[prompt_of], response_valid], 1)]
     layout = Layout(
-        prompt_index=prompt_index.to(device),
-        response_index=response_index.to(device),
-        prompt_of=prompt_of.to(device),
-        visible=bias.to(device),
-        unpack=unpack.to(device),
-        keys=keys.to(device),
-        ends=tuple(F.pad(n.cumsum(0), (1, 0)).int().to(device) for n in (lengths, kept, both)),
+        prompt_index=to_device(prompt_index),
+        response_index=to_device(response_index),
+        prompt_of=to_device(prompt_of),
+        unpack=to_device(unpack),
+        keys=to_device(keys),
+        ends=tuple(to_device(F.pad(n.cumsum(0), (1, 0)).int()) for n in (lengths, kept, both)),
         start=start,
         longest=(L, int(kept.max()), int(both.max())),
     )
     return ModelInputs(
-        input_ids=torch.tensor([flat], device=device),
-        position_ids=torch.cat([in_prompt, in_response])[None].to(device),
+        input_ids=to_device(torch.tensor([flat])),
+        position_ids=to_device(torch.cat([in_prompt, in_response])[None]),
         layout=layout,
         attention_mask=None,
-        predicted_from=torch.cat([before, response_index[:, :-1]], 1).to(device),
+        predicted_from=to_device(torch.cat([before, response_index[:, :-1]], 1)),
         response_ids=response_ids,
         mask=mask,
+        places=places,
     )
 
 
@@ -127,32 +148,37 @@ def pad(
     prompts: Sequence[Sequence[int]], responses: Sequence[Sequence[int]], like: torch.Tensor
 ) -> ModelInputs:
     """Place response i behind prompt i, one row each, for a model that cannot be packed."""
+    to_device = partial(send, device=like.device)
     rows = [[*p, *r[:-1]] for p, r in zip(prompts, responses, strict=True)]
     lengths = torch.tensor([len(row) for row in rows])
     L = int(lengths.max())
     input_ids = torch.tensor([row + [0] * (L - len(row)) for row in rows])
-    response_ids, mask = _responses(responses, like)
+    response_ids, mask, places = _responses(responses, like)
     starts = torch.tensor([b * L + len(prompt) - 1 for b, prompt in enumerate(prompts)])
-    places = starts[:, None] + torch.arange(mask.shape[1])
+    before = starts[:, None] + torch.arange(mask.shape[1])
     return ModelInputs(
-        input_ids=input_ids.to(like.device),
+        input_ids=to_device(input_ids),
         position_ids=None,
         layout=None,
-        attention_mask=(torch.arange(L) < lengths[:, None]).long().to(like.device),
-        predicted_from=places.to(like.device) * mask.long(),
+        attention_mask=to_device((torch.arange(L) < lengths[:, None]).long()),
+        predicted_from=to_device(before) * mask.long(),
         response_ids=response_ids,
         mask=mask,
+        places=places,
     )
 
 
 def _responses(
     responses: Sequence[Sequence[int]], like: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the responses padded with 0 [B, T], and their mask of `like`'s type."""
+) -> tuple[torch.Tensor, torch.Tensor, tuple[torch.Tensor, ...]]:
+    """Return the responses padded with 0 [B, T], their mask of `like`'s type, and its places."""
     lengths = torch.tensor([len(response) for response in responses])
     T = int(lengths.max())
     ids = torch.tensor([[*response, *[0] * (T - len(response))] for response in responses])
-    return ids.to(like.device), (torch.arange(T) < lengths[:, None]).to(like)
+    mask = torch.arange(T) < lengths[:, None]
+    columns = (ids, mask.to(like.dtype), *mask.nonzero(as_tuple=True))
+    ids, mask, *places = (send(column, like.device) for column in columns)
+    return ids, mask, tuple(places)
 
 
 def _indices(lengths: torch.Tensor, width: int, start: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -206,11 +232,11 @@ def attention_of_runs(
     how = {"scale": scale, "window_size": (-1, 0), "enable_gqa": query.shape[1] != key.shape[1]}
     of_prompt, of_response, of_both = layout.longest
     of_prompts = (q[:start], k[:start], v[:start], prompts, prompts, of_prompt, of_prompt)
-    found = [attend(*of_prompts, **how)]
+    parts = [attend(*of_prompts, **how)]
     if of_response:
         of_responses = (q[start:], k[keys], v[keys], responses, both, of_response, of_both)
-        found.append(attend(*of_responses, **how))
-    return torch.cat(found)[None]
+        parts.append(attend(*of_responses, **how))
+    return torch.cat(parts)[None]
 
 
 def _attention(

@@ -7,11 +7,11 @@ from functools import wraps
 from typing import Any, NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch.utils.checkpoint import checkpoint
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from rlvr_cli.model.forward import PACKED, Forward, head_logits, head_weights, hidden_states
+from rlvr_cli.model.head import ChunkedHead, Head
 from rlvr_cli.model.packing import ModelInputs
 from rlvr_cli.model.settings import OptimConfig
 from rlvr_cli.ranks.group import shard
@@ -56,33 +56,37 @@ class Policy(torch.nn.Module):
     ) -> Any:
         """Return the TokenStats of the responses, at least in float32: entropy 0 unless asked for,
         with a gradient if asked. Without the head return the hidden states alone, [N, H]."""
-        where = inputs.mask.bool()
-        states_N = hidden_states(self.model.base_model, inputs)[inputs.predicted_from[where]]
+        hidden_N = hidden_states(self.model.base_model, inputs)
+        states_N = hidden_N[inputs.of_tokens(inputs.predicted_from)]
         if not with_head:
             return states_N
-        plain = self.how.plain_head
-        weights = head_weights(self.model, states_N.dtype) if plain else []
+        plain, target_N = self.how.plain_head, inputs.of_tokens(inputs.response_ids)
+        rows = chunk_rows(self.vocab_size, states_N.device)
 
-        def through_head(hidden: torch.Tensor, target: torch.Tensor) -> list[torch.Tensor]:
-            own = F.linear(hidden, *weights) if plain else head_logits(self.model, hidden, False)
-            logits = own[:, : self.vocab_size].to(torch.promote_types(own.dtype, torch.float32))
-            logprobs = torch.log_softmax(logits / self.temperature, -1)
+        def through_head(states: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            own = head_logits(self.model, states, plain)[:, : self.vocab_size]
+            logits = own.to(torch.promote_types(own.dtype, torch.float32)) / self.temperature
+            logprobs = torch.log_softmax(logits, -1)
             chosen = logprobs.gather(-1, target[:, None])[:, 0]
             if not entropy:
-                return [chosen, torch.zeros_like(chosen)]
+                return chosen, torch.zeros_like(chosen)
             with torch.set_grad_enabled(entropy_gradient and torch.is_grad_enabled()):
-                return [chosen, -(logprobs.exp() * logprobs).sum(-1)]
+                return chosen, -(logprobs.exp() * logprobs).sum(-1)
 
-        # Chunks of rows, whose logits the backward pass computes again, so that never all are held.
-        target_N, rows = inputs.response_ids[where], chunk_rows(self.vocab_size, states_N.device)
-        if len(states_N) <= rows:
-            parts = [through_head(states_N, target_N)]
+        # Logits of a chunk of rows that the backward pass computes again, so that never all are
+        # held; few in full precision are cheaper kept.
+        is_half = torch.finfo(states_N.dtype).bits <= 16
+        if plain and (is_half or len(states_N) > rows):
+            head = Head(self.vocab_size, self.temperature, rows, entropy, entropy_gradient)
+            weights = head_weights(self.model, states_N.dtype)
+            figures: Any = ChunkedHead.apply(states_N, *weights, target_N, head)
+        elif len(states_N) <= rows:
+            figures = through_head(states_N, target_N)
         else:
             chunks = zip(states_N.split(rows), target_N.split(rows), strict=True)
-            parts = [checkpoint(through_head, *one, use_reentrant=False) for one in chunks]
-        of_tokens = [torch.cat(each) for each in zip(*parts, strict=True)]
-        zeros = of_tokens[0].new_zeros(where.shape)
-        logprobs, entropies = (zeros.masked_scatter(where, one) for one in of_tokens)
+            parts = [checkpoint(through_head, *chunk, use_reentrant=False) for chunk in chunks]
+            figures = [torch.cat(each) for each in zip(*parts, strict=True)]
+        logprobs, entropies = map(inputs.in_rows, figures)
         return TokenStats(logprobs, entropies, states_N)
 
 
@@ -111,14 +115,12 @@ class Critic(torch.nn.Module):
     def forward(self, inputs: ModelInputs, policy_states_N: torch.Tensor | None) -> torch.Tensor:
         """Compute V before each response token, [B, T], 0 in the padding; a critic without a body
         of its own needs the policy's hidden states."""
-        where, states_N = inputs.mask.bool(), policy_states_N
+        states_N = policy_states_N
         if self.body is not None:
-            hidden_N = hidden_states(self.body, inputs)
-            states_N = hidden_N[inputs.predicted_from[where]]
+            states_N = hidden_states(self.body, inputs)[inputs.of_tokens(inputs.predicted_from)]
         if states_N is None:
             raise ValueError("a critic on the policy's body needs the policy's hidden states")
-        values_N = self.head(states_N)
-        return values_N.new_zeros(where.shape).masked_scatter(where, values_N)
+        return inputs.in_rows(self.head(states_N))
 
 
 class _ValueHead(torch.nn.Linear):

@@ -7,7 +7,7 @@ import torch
 
 from rlvr_cli.algorithm.samples import Samples
 from rlvr_cli.core.types import by_key
-from rlvr_cli.model.packing import ModelInputs, pack, pad
+from rlvr_cli.model.packing import ModelInputs, pack, pad, send
 from rlvr_cli.model.policy import Policy
 from rlvr_cli.ranks.group import deal
 
@@ -30,13 +30,19 @@ class MicroBatch:
         return self.inputs.mask
 
     @property
+    def tokens(self) -> int:
+        """Return how many tokens the responses have."""
+        return sum(len(self.samples.response_ids[row]) for row in self.rows)
+
+    @property
     def is_fresh(self) -> torch.Tensor:
         """Return which rows the present weights sampled, bool [b, 1]."""
-        return self.samples.is_fresh[self.rows, None].to(self.mask.device)
+        return send(self.samples.is_fresh[self.rows, None], self.mask.device)
 
     def column(self, name: str) -> torch.Tensor:
         """Return a column of these rows, [b, t], in the mask's type."""
-        return self.samples.column(name)[self.rows, : self.mask.shape[1]].to(self.mask)
+        column = self.samples.column(name)[self.rows, : self.mask.shape[1]]
+        return send(column.to(self.mask.dtype), self.mask.device)
 
 
 def micro_batches(

@@ -15,6 +15,7 @@ from rlvr_cli.algorithm.samples import Samples
 from rlvr_cli.config.sections import OptimConfig
 from rlvr_cli.core.errors import EngineError
 from rlvr_cli.model.adapter import trained
+from rlvr_cli.model.packing import send
 from rlvr_cli.model.policy import Critic, Policy, TokenStats
 from rlvr_cli.ranks.group import sum_values, sync_gradients, whole, world
 from rlvr_cli.training.batch import MicroBatch, micro_batches
@@ -133,6 +134,7 @@ class Updater:
         done = max(0, step - 1 - optim.warmup_steps) / max(1, self.steps - optim.warmup_steps)
         factor = min(1.0, step / max(1, optim.warmup_steps)) * SCHEDULES[optim.schedule](done)
         set_rates(self.optimizer, factor)
+        samples.seen = samples.seen.to(self.policy.like.device)
         rng = random.Random(f"{seed}:{step}")
         sums: defaultdict[str, float] = defaultdict(float)
         moved: dict[str, float] = {}
@@ -184,24 +186,28 @@ class Updater:
         """Add up the gradients of all micro-batches of these rows, and take a step."""
         denominators = self._denominators(samples, rows)
         self.optimizer.zero_grad()
-        own: defaultdict[str, float] = defaultdict(float)
+        own: defaultdict[str, torch.Tensor | float] = defaultdict(float)
         for batch in micro_batches(self.policy, samples, rows, self.optim.micro_tokens):
             loss, per_token = self.objective(batch, denominators, learns_policy)
             is_wanted = batch.is_last or self.optim.offload == "all"  # on a GPU they lie whole
             sync_gradients(filter(None, (self.policy, self.critic)), is_wanted)
             (loss * batch.counts).backward()
-            tokens = batch.counts * world() * int(batch.mask.sum())
+            tokens = batch.counts * world() * batch.tokens
             advance(tokens, tokens)
-            own["loss"] += batch.counts * float(loss.detach())
+            own["loss"] += batch.counts * loss.detach().double()
             for name, values in per_token.items():
-                own[name] += batch.counts * float((values * batch.mask).sum())
-        found, clip = sum_values(own), torch.nn.utils.clip_grad_norm_
+                own[name] += batch.counts * (values.detach() * batch.mask).sum().double()
+        clip, norms = torch.nn.utils.clip_grad_norm_, dict[str, torch.Tensor]()
         if learns_policy:
-            norm = clip(self.policy.model.parameters(), self.optim.grad_clip)
-            found["grad_norm"] = float(whole(norm))
+            norms["grad_norm"] = clip(self.policy.model.parameters(), self.optim.grad_clip)
         if self.critic is not None:
-            norm = clip(self.critic.parameters(), self.optim.grad_clip)
-            found["critic_grad_norm"] = float(whole(norm))
+            norms["critic_grad_norm"] = clip(self.critic.parameters(), self.optim.grad_clip)
+        # Here alone the GPU is waited for.
+        exact = {"device": self.policy.like.device, "dtype": torch.float64}
+        totals = [*map(torch.as_tensor, own.values()), *map(whole, norms.values())]
+        figures = torch.stack([total.to(**exact) for total in totals]).tolist()
+        found = sum_values(dict(zip(own, figures[: len(own)], strict=True)))
+        found |= dict(zip(norms, figures[len(own) :], strict=True))
         if not all(math.isfinite(value) for value in found.values()):
             sums["updates_skipped"] += 1
             return
@@ -233,7 +239,8 @@ class Updater:
         if batch.counts:
             figures = (inputs.logprobs, inputs.ratio, inputs.advantages, inputs.entropy)
             seen = torch.stack([*figures, per_token["clip_fraction"]], -1).detach()
-            samples.seen[batch.rows, : batch.mask.shape[1]] = seen.to(samples.seen)
+            rows = send(torch.tensor(batch.rows), seen.device)
+            samples.seen[rows, : batch.mask.shape[1]] = seen.to(samples.seen.dtype)
         gap = (inputs.rollout_logprobs - inputs.logprobs.detach()).abs()
         per_token["mismatch"] = gap * batch.is_fresh
         if "ref_kl" in per_token:  # an estimate for samples of the policy itself
@@ -273,15 +280,16 @@ class Updater:
         are none."""
         fresh = samples.is_fresh.nonzero()[:, 0].tolist()
         denominators = self._denominators(samples, fresh)
-        found: defaultdict[str, float] = defaultdict(float)
+        moved: defaultdict[str, torch.Tensor | float] = defaultdict(float)
         for batch in micro_batches(self.policy, samples, fresh, self.optim.micro_tokens):
             inputs = self._loss_inputs(batch, self.policy(batch.inputs))
             _, per_token = policy_loss(self.algo, inputs, denominators, self.kl_coef)
             for name in ("approx_kl", "ref_kl"):
                 if name in per_token:
-                    total = float((per_token[name] * batch.mask).sum())
-                    found[f"{name}_after"] += batch.counts * total
-        return {name: value / denominators.tokens for name, value in sum_values(found).items()}
+                    total = (per_token[name] * batch.mask).sum().double()
+                    moved[f"{name}_after"] += batch.counts * total
+        totals = sum_values({name: float(total) for name, total in moved.items()})
+        return {name: total / denominators.tokens for name, total in totals.items()}
 
     def _denominators(self, samples: Samples, rows: Sequence[int]) -> LossDenominators:
         tokens = sum(len(samples.response_ids[row]) for row in rows)

@@ -10,6 +10,7 @@ from families import VOCAB
 from small_samples import Row, samples_of
 
 import rlvr_cli.model.policy
+from rlvr_cli.model import head
 from rlvr_cli.model.adapter import add_adapter, switched_off
 from rlvr_cli.model.forward import PACKED
 from rlvr_cli.model.policy import Critic, Policy, recompute, share_out, weights_digest
@@ -91,18 +92,21 @@ def test_rows_of_logits_at_once_by_hand():
     assert rlvr_cli.model.policy.chunk_rows(1 << 25, cpu) == 1
 
 
-def test_rows_of_logits_that_fit_are_not_computed_again(monkeypatch):
-    policy, chunks = Policy(random_model(), VOCAB, 1.0), []
+@pytest.mark.parametrize(("rows", "chunks"), [(8, []), (7, [7, 1])])
+def test_rows_of_logits_that_fit_are_not_computed_again(monkeypatch, rows, chunks):
+    """Of 4 + 1 + 3 responses' tokens; a chunk's logits are computed once forth and once back."""
+    policy, made, compute = Policy(random_model(), VOCAB, 1.0), [], head.logits_of
 
-    def spy(chunk, *args, **kwargs):
-        chunks.append(len(args[0]))
-        return chunk(*args)
+    def spy(states, *args):
+        made.append(len(states))
+        return compute(states, *args)
 
-    monkeypatch.setattr(rlvr_cli.model.policy, "checkpoint", spy)
-    for rows in (8, 7):  # of 4 + 1 + 3 responses' tokens
-        monkeypatch.setattr(rlvr_cli.model.policy, "_CHUNK_LOGITS", rows * VOCAB)
-        stats(policy)
-    assert chunks == [7, 1]
+    monkeypatch.setattr(head, "logits_of", spy)
+    monkeypatch.setattr(rlvr_cli.model.policy, "_CHUNK_LOGITS", rows * VOCAB)
+    _, found = stats(policy)
+    assert made == chunks
+    found.logprobs.sum().backward()
+    assert made == 2 * chunks
 
 
 def test_without_entropy_it_is_0_and_all_else_the_same():

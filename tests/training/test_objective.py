@@ -7,11 +7,13 @@ import torch
 from conftest import double_model
 from families import VOCAB
 from small_samples import Row, policy_like, samples_of
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from rlvr_cli.algorithm.choices import ALGORITHMS
 from rlvr_cli.algorithm.objective import LossDenominators
 from rlvr_cli.config.sections import OptimConfig
 from rlvr_cli.model.policy import Critic, Policy
+from rlvr_cli.training import update
 from rlvr_cli.training.batch import MicroBatch, micro_batches
 from rlvr_cli.training.update import Updater
 
@@ -81,3 +83,50 @@ def test_the_coefficient_is_that_of_the_algorithm_and_counts(policy):
         assert (found["ref_kl"] > 0).all()
     assert losses[2] - losses[1] == pytest.approx(losses[1] - losses[0])
     assert losses[1] > losses[0]
+
+
+class Waits(TorchDispatchMode):
+    """The operations that have a GPU's number read, or wait for how many there are."""
+
+    WAITING = ("_local_scalar_dense", "nonzero", "masked_select", "equal", "unique")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        name = function.name().removeprefix("aten::").split(".")[0]
+        indices = args[1] if name in ("index", "index_put", "index_put_") else ()
+        by_mask = any(index is not None and index.dtype == torch.bool for index in indices)
+        self.names += [name] if name in self.WAITING or by_mask else []
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("chunk_logits", [1 << 24, 2 * VOCAB])
+def test_no_number_is_read_from_the_gpu_while_a_micro_batch_is_computed(
+    policy, name, chunk_logits, monkeypatch
+):
+    monkeypatch.setattr("rlvr_cli.model.policy._CHUNK_LOGITS", chunk_logits)
+    critic = Critic(policy.model, True).double() if ALGORITHMS[name].critic else None
+    updater = made(policy, critic, name)
+    batch = batch_of(replace(OF_SEVERAL, old_values=torch.zeros(3), returns=torch.ones(3)), CARRIED)
+    with Waits() as waits:
+        loss, _ = updater.objective(batch, DENOMINATORS)
+        loss.backward()
+    assert waits.names == []
+
+
+def test_one_optimizer_step_reads_as_much_whatever_its_micro_batches(policy, monkeypatch):
+    """What lies on the GPU: a batch is laid out on the CPU beforehand."""
+    rows, counts = [replace(FRESH, response_ids=[7, 8, n]) for n in range(2, 8)], []
+    for micro_tokens in (1000, 5):
+        updater, samples = made(policy, None, "grpo"), samples_of(rows)
+        parts = list(micro_batches(policy, samples, range(6), micro_tokens))
+        monkeypatch.setattr(update, "micro_batches", lambda *_, parts=parts: iter(parts))
+        with Waits() as waits:
+            updater.update(samples, 1, 0)
+        counts.append((len(parts), len(waits.names)))
+    (one, few), (many, as_few) = counts
+    assert (one, few) == (1, as_few)
+    assert many == 6

@@ -1,0 +1,89 @@
+"""The output layer in chunks beside the plain form, its numbers of 16 bits, what it holds."""
+
+import pytest
+import torch
+from torch.distributions import Categorical
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from rlvr_cli.model.head import ChunkedHead, Head, product
+
+N, H, V, KNOWN = 11, 6, 40, 37
+
+
+def inputs(dtype=torch.float64, tokens=N):
+    torch.manual_seed(0)
+    shapes = ((tokens, H), (V, H), (V,))
+    states, weight, bias = (torch.randn(shape, dtype=dtype, requires_grad=True) for shape in shapes)
+    return states, weight, bias, torch.randint(KNOWN, (tokens,))
+
+
+@pytest.mark.parametrize("rows", [1, 4, 11])
+@pytest.mark.parametrize("has_bias", [True, False])
+@pytest.mark.parametrize("entropy_gradient", [True, False])
+def test_chunks_are_the_plain_form_and_its_gradient(rows, has_bias, entropy_gradient):
+    states, weight, bias, target = inputs()
+    given = (states, weight, *([bias] if has_bias else []))
+    plain = Categorical(logits=((states @ weight.T + bias * has_bias) / 0.7)[:, :KNOWN])
+    expected = plain.log_prob(target), plain.entropy()
+    head = Head(KNOWN, 0.7, rows, True, entropy_gradient)
+    found = ChunkedHead.apply(states, weight, bias if has_bias else None, target, head)
+    assert found[1].requires_grad == entropy_gradient
+    upstream = torch.sin(torch.arange(2 * N)).double().reshape(2, N)
+    upstream[1] *= entropy_gradient
+    totals = [
+        sum((weights * values).sum() for weights, values in zip(upstream, pair, strict=True))
+        for pair in (found, expected)
+    ]
+    gradients = [torch.autograd.grad(total, given) for total in totals]
+    for ours, theirs in zip((*found, *gradients[0]), (*expected, *gradients[1]), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+
+
+def test_frozen_weights_get_no_gradient_and_no_memory():
+    states, weight, bias, target = inputs()
+    found, _ = ChunkedHead.apply(states, weight.detach(), None, target, Head(V, 1, 4, False, False))
+    found.sum().backward()
+    assert states.grad.any()
+    assert weight.grad is None
+    assert bias.grad is None
+
+
+def test_numbers_of_16_bits_have_logits_in_float32_and_a_gradient_that_is_rounded_once():
+    """Rounded logits are 0.01 off; gradients rounded in each of 600 chunks lose what is small."""
+    states, weight, _, target = inputs(torch.bfloat16, 600)
+    exact = [tensor.detach().double().requires_grad_() for tensor in (states, weight)]
+    expected = (exact[0] @ exact[1].T).log_softmax(-1).gather(-1, target[:, None])[:, 0]
+    found, _ = ChunkedHead.apply(states, weight, None, target, Head(V, 1.0, 1, False, False))
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-5)
+    rounded = (states @ weight.T).float().log_softmax(-1).gather(-1, target[:, None])[:, 0]
+    assert (rounded - expected).abs().max() > 5e-3
+    for total in (found.sum(), expected.sum()):
+        total.backward()
+    assert weight.grad.dtype == torch.bfloat16
+    scale = exact[1].grad.abs().max()
+    assert (weight.grad - exact[1].grad).abs().max() < 2**-8 * scale
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_product_in_full_precision_is_the_plain_one(dtype):
+    left, right = torch.randn(3, 4, dtype=dtype), torch.randn(4, 5, dtype=dtype)
+    assert torch.equal(product(left, right), left @ right)
+
+
+def test_nothing_larger_than_a_chunk_of_logits_is_ever_made():
+    """1,024 tokens of 900 ids, 4 rows at a time; states and weights have 6,144 and 5,400."""
+    largest = [0]
+
+    class Largest(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            made = function(*args, **(kwargs or {}))
+            largest[0] = max(largest[0], made.numel() if isinstance(made, torch.Tensor) else 0)
+            return made
+
+    states = torch.randn(1024, H, requires_grad=True)
+    weight, target = torch.randn(900, H, requires_grad=True), torch.zeros(1024, dtype=torch.long)
+    with Largest():
+        found, _ = ChunkedHead.apply(states, weight, None, target, Head(900, 1.0, 4, True, False))
+        found.sum().backward()
+    assert largest[0] == 1024 * H
