@@ -42,7 +42,8 @@ def policy(seed: int = 0, model=None):
 
 def state(step: int) -> State:
     values = {"step": step, "settings": {}, "problems": "0", "start": "0", "cursor": 1}
-    values |= {"weight_version": step, "carried": [], "kl_coef": 0.1 + 0.2, "optimizer": [{}]}
+    values |= {"weight_version": step, "carried": [], "kl_coef": 0.1 + 0.2, "mismatch": None}
+    values["optimizer"] = [{}]
     progress = {"before": None, "best": None, "seconds": 1.0}
     return State(values | {"progress": progress}, {"a.b": torch.tensor([float(step)])})
 

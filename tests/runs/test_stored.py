@@ -18,6 +18,7 @@ STATE = {
     "weight_version": 2,
     "carried": [],
     "kl_coef": 0.1,
+    "mismatch": None,
     "optimizer": [{}],
     "progress": {"before": None, "best": None, "seconds": 1.5},
 }
