@@ -112,6 +112,7 @@ TOKEN_ADVANTAGES: dict[str, Callable[..., torch.Tensor]] = {
     ),
     "right_only": lambda rewards, s: s.is_correct[:, None] * s.mask,
     "one": lambda rewards, s: s.mask.clone(),
+    "divergence": lambda rewards, s: rewards * s.mask,
     "return": lambda rewards, s, gamma: reward_to_go(rewards, gamma) * s.mask,
     "batch_baseline": _batch_baseline,
 }
@@ -144,7 +145,8 @@ def with_advantages(samples: Samples, algo: Algorithm, kl_coef: float) -> Sample
     if algo.kl is not None and algo.kl.place == "reward":
         old, reference = samples.column("old_logprobs"), samples.column("ref_logprobs")
         rewards += -kl_coef * ESTIMATORS[algo.kl.kind](old, reference)
-    rewards = rewards.scatter_add(1, ends, samples.reward[:, None])
+    if algo.advantage.reads_rewards:
+        rewards = rewards.scatter_add(1, ends, samples.reward[:, None])
     advantages = advantages_of(rewards, samples, algo.advantage)
     samples.returns = advantages + samples.column("old_values") if algo.critic else None
     stays = torch.ones(len(samples), dtype=torch.bool)

@@ -15,6 +15,7 @@ from rlvr_cli.algorithm.kinds import (
     Clip,
     Correction,
     Critic,
+    Divergence,
     DualClip,
     Gae,
     GeometricMask,
@@ -41,9 +42,9 @@ from rlvr_cli.core.settings import Section, describe, setting
 class Algorithm(Section):
     """All choices and numbers that make an algorithm: one row of the table of presets."""
 
-    advantage: Annotated[Gae | GroupNormalized | GroupBaseline | Return | Likelihood, ByKind] = (
-        GroupNormalized()
-    )
+    advantage: Annotated[
+        Gae | GroupNormalized | GroupBaseline | Return | Likelihood | Divergence, ByKind
+    ] = GroupNormalized()
     whiten: bool = False
     """Whether to whiten advantages over all tokens, after the returns are taken."""
     surrogate: Annotated[
@@ -130,6 +131,16 @@ class Algorithm(Section):
         return isinstance(self.overlong, MaskOverlong)
 
     @property
+    def has_teacher(self) -> bool:
+        """Return whether the reference is another model than the policy."""
+        return self.kl is not None and self.kl.reference.kind == "teacher"
+
+    @property
+    def needs_verdicts(self) -> bool:
+        """Return whether a response trains only if it was judged."""
+        return self.advantage.kind not in ("one", "divergence")
+
+    @property
     def reads_responses(self) -> bool:
         """Return whether the responses are those of the data's rows, in the engine's place."""
         return self.advantage.kind == "one"
@@ -168,7 +179,12 @@ def contradictions(a: Algorithm) -> dict[str, bool]:
         "importance_correction none": takes_engine and a.correction is not None,
         f"algorithm.advantage {advantage} reads no rewards: algorithm.kl.place reward and "
         "algorithm.overlong soft would do nothing; use place loss, or overlong mask": (
-            a.advantage.is_likelihood and (a.rewards_kl or isinstance(a.overlong, SoftOverlong))
+            (a.advantage.is_likelihood and a.rewards_kl)
+            or (not a.advantage.reads_rewards and isinstance(a.overlong, SoftOverlong))
+        ),
+        "algorithm.advantage divergence is the penalty of each token and nothing else: use "
+        "algorithm.kl with place reward, without filter": (
+            advantage == "divergence" and not (a.rewards_kl and a.filter is None)
         ),
         "algorithm.kl k1 with algorithm.kl.place loss: its gradient is 0 on average; use k2 or "
         "k3_k2, or place reward": (

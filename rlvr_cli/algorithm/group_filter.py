@@ -17,13 +17,18 @@ def trains(group: Group, algo: Algorithm) -> bool:
     if algo.filter is not None:
         return group.differs_in(algo.filter.metric)
     least = 2 if algo.advantage.needs_group else 1
-    return algo.reads_responses or len(group.judged) >= least
+    return not algo.needs_verdicts or len(group.judged) >= least
+
+
+def is_alike(group: Group, algo: Algorithm) -> bool:
+    """Return whether nothing sets the responses apart: what the filter compares, else rewards."""
+    return not group.differs_in(algo.filter.metric if algo.filter is not None else "reward")
 
 
 def with_signal(groups: Sequence[Group], algo: Algorithm) -> list[Rollout]:
     """Return the responses whose rewards give a gradient: those of groups (else of a batch) with
     different ones, where a baseline or whitening takes the mean away; the right ones; else all."""
-    if algo.reads_responses:
+    if not algo.needs_verdicts:
         return [rollout for group in groups for rollout in group.rollouts]
     compared = [group.judged for group in groups]
     if not algo.advantage.needs_group:

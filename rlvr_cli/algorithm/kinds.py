@@ -34,6 +34,8 @@ class Advantage(Choice):
     """Whether the baseline is the group of responses to the prompt: one advantage per response."""
     is_likelihood: ClassVar[bool] = False
     """Whether it is 1 for every response that trains: maximum likelihood, without a baseline."""
+    reads_rewards: ClassVar[bool] = True
+    """Whether the reward of the response is a part of it."""
 
 
 class Gae(Advantage):
@@ -70,7 +72,16 @@ class Likelihood(Advantage):
     comes from the data's rows (one)."""
 
     is_likelihood: ClassVar[bool] = True
+    reads_rewards: ClassVar[bool] = False
     kind: Literal["right_only", "one"]
+
+
+class Divergence(Advantage):
+    """The penalty of each token alone, -coef KL from the reference: no reward is read, and nothing
+    is summed over the response."""
+
+    reads_rewards: ClassVar[bool] = False
+    kind: Literal["divergence"]
 
 
 class Surrogate(Choice):
@@ -202,9 +213,10 @@ class GeometricMask(Correction):
 
 
 class FixedReference(Choice):
-    """A reference that never changes: the start policy, or the one that sampled the batch."""
+    """A reference that never changes: the start policy (fixed), the policy that sampled the batch
+    (old), or the model of --teacher."""
 
-    kind: Literal["fixed", "old"] = "fixed"
+    kind: Literal["fixed", "old", "teacher"] = "fixed"
 
 
 class IterativeReference(Choice):

@@ -80,12 +80,12 @@ class Samples:
 def to_samples(
     groups: Sequence[Group], algo: Algorithm, max_tokens: int, weight_version: int
 ) -> Samples:
-    """Return the judged responses of the groups as a batch; all of them where they are those of the
-    data's rows."""
+    """Return the judged responses of the groups as a batch; all of them where no verdict is
+    needed."""
     listed = [
         (number, group, rollout)
         for number, group in enumerate(groups)
-        for rollout in (group.rollouts if algo.reads_responses else group.judged)
+        for rollout in (group.judged if algo.needs_verdicts else group.rollouts)
     ]
     completions = [rollout.completion for _, _, rollout in listed]
     mask = _padded([[1.0] * len(completion.token_ids) for completion in completions])

@@ -17,7 +17,7 @@ from rlvr_cli.model.adapter import merged_parameters
 from rlvr_cli.model.loading import STEP
 from rlvr_cli.ranks.group import broadcast_from_first
 from rlvr_cli.rollout.plan import plan_for
-from rlvr_cli.rollout.session import Session, open_session, prompts_for
+from rlvr_cli.rollout.session import Session, check_teacher, open_session, prompts_for
 from rlvr_cli.runs.checkpoint import (
     Checkpoint,
     check_savable,
@@ -26,7 +26,7 @@ from rlvr_cli.runs.checkpoint import (
 )
 from rlvr_cli.runs.lifecycle import RunLifecycle
 from rlvr_cli.runs.narration import warn_of_bad_golds
-from rlvr_cli.runs.preflight import fitted, preflight
+from rlvr_cli.runs.preflight import fitted, preflight, to_judge
 from rlvr_cli.runs.run_dir import Run, create_run, default_directory, read_problems, refuse_place
 from rlvr_cli.runs.track import check_trackers
 from rlvr_cli.training.trainer import Trainer
@@ -65,6 +65,7 @@ def start(
         config = session.plan.config
         begins = newest is None or config.algorithm.has_reference_model
         parent = _load_parent(session, Path(config.parent)) if begins and config.parent else None
+        check_teacher(session)
         check_savable(session.policy)
         prompts = prompts_for(problems, session.policy, config, config.rollout.max_tokens)
         held_out = _held_out_prompts(session)
@@ -91,13 +92,12 @@ def _training_problems(config: Config, run: Path | None) -> ProblemSet:
     """Return the problems of the sources; of a run that began with stdin, its own copy."""
     if run is not None and "-" in config.data.sources:
         return ProblemSet("stdin", tuple(read_problems(run)), config.data.prompt or "")
-    learns_rows = config.algorithm.reads_responses
     return load_all(
         config.data.sources,
         config.data.split or "train",
         config.data,
-        need_answer=not learns_rows,
-        need_response=learns_rows,
+        need_answer=config.algorithm.needs_verdicts,
+        need_response=config.algorithm.reads_responses,
     )
 
 
@@ -164,12 +164,14 @@ def _announce(
     algo, rollout, optim = config.algorithm, config.rollout, config.optim
     display.say("policy", f"{config.model}: {session.description}")
     display.say("model", f"{type(session.policy.model).__name__}: {session.forward}")
+    if session.teacher is not None:
+        kind = type(session.teacher.model).__name__
+        display.say("teacher", f"{config.teacher}: {kind}: {session.teacher_forward}")
     if rewarder.asked.functions != ("math",):
         hashes = {name: f" ({one[:8]})" for name, one in rewarder.sources.items()}
         terms = [f"{r.weight:g} x {r.name}{hashes.get(r.name, '')}" for r in rewarder.asked.terms]
         display.say("reward", " + ".join(terms))
-    judged = [*([] if algo.reads_responses else prompts), *held_out]
-    warn_of_bad_golds(judged, session.sampler.verifier, display)
+    warn_of_bad_golds([*to_judge(prompts, algo), *held_out], session.sampler.verifier, display)
     known = {prompt.problem.problem for prompt in prompts}
     if shared := sum(prompt.problem.problem in known for prompt in held_out):
         text = f"{shared} of {len(held_out)} held-out problems are also trained on"

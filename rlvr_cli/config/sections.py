@@ -176,6 +176,9 @@ class Config(Section):
         "tiny", read_by=SAMPLING, flag="--model", panel="Options", on_resume="moves"
     )
     """The model: a hub id, a model directory, a run, or tiny, the built-in policy."""
+    teacher: str | None = setting(None, flag="--teacher", metavar="MODEL", on_resume="moves")
+    """The model that --algo opd learns from, named as --model is and of the same tokenizer; none
+    means that there is no teacher."""
     parent: str | None = setting(None, on_resume="moves")
     """The checkpoint whose weights and optimizer the run begins with; --from sets it."""
     engine: Literal["auto", "vllm", "transformers"] = setting(
@@ -221,9 +224,18 @@ class Config(Section):
                 f"algorithm.filter.metric {algo.filter.metric}: no such reward; choose from "
                 f"accuracy, reward, {', '.join(names)}"
             )
-        if algo.advantage.is_likelihood and self.reward != RewardConfig():
+        if not algo.advantage.reads_rewards and self.reward != RewardConfig():
             raise ValueError(
                 f"--reward with algorithm.advantage {algo.advantage.kind}, which reads no rewards: "
                 "leave one of the two out"
+            )
+        if algo.has_teacher and self.teacher is None:
+            raise ValueError(
+                "algorithm.kl.reference teacher: no teacher is given; name it with --teacher MODEL"
+            )
+        if self.teacher is not None and not algo.has_teacher:
+            raise ValueError(
+                f"--teacher {self.teacher} with --algo {self.algo}, which has no teacher; take "
+                "--algo opd, or leave the teacher out (teacher=none)"
             )
         return self

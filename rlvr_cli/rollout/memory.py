@@ -51,9 +51,9 @@ class Need:
         return sum(self.always.values()) + self.updating.get("gradients", 0)
 
 
-def memory_needed(model: Any, config: Config, engine_has_own: bool) -> Need:
-    """Predict what training needs on the model's device; the model may be a description without
-    weights (meta). `engine_has_own`: keys and values are not ours to find room for."""
+def memory_needed(model: Any, config: Config, engine_has_own: bool, teacher: Any = None) -> Need:
+    """Predict what training needs on the model's device; model and teacher may be descriptions
+    without weights (meta). `engine_has_own`: keys and values are not ours to find room for."""
     optim, algo, rank = config.optim, config.algorithm, config.lora.rank
     shape = model.config.get_text_config()
     vocabulary, hidden = model.get_output_embeddings().weight.shape[0], shape.hidden_size
@@ -67,13 +67,15 @@ def memory_needed(model: Any, config: Config, engine_has_own: bool) -> Need:
     moments = {"full": 2 * of_trained, "8bit": 2 * _BYTE}[optim.moments]
     critic = algo.critic is not None and algo.critic.kind == "own"
     copies, own, trained_here = 1 + critic, size * count // world(), trained // world()
-    shares_reference = rank is not None and algo.renewal is None
+    reference = 0 if rank is not None and algo.renewal is None else own
+    if teacher is not None:
+        reference = size * sum(parameter.numel() for parameter in teacher.parameters()) // world()
     always = {
         "weights": own,
         "responses of a step": responses_memory(config),
         "AdamW": int(copies * moments * trained_here),
         "adapter": 0 if rank is None else copies * _FLOAT * trained_here,
-        "reference policy": own if algo.has_reference_model and not shares_reference else 0,
+        "reference policy": reference if algo.has_reference_model else 0,
         "critic": own if critic else 0,
     }
     if on_cpu:
@@ -131,9 +133,12 @@ def responses_memory(config: Config) -> int:
     return rollout.prompts * rollout.samples * rollout.max_tokens * _TOKEN
 
 
-def check_gpu(described: Any, config: Config, training: bool, total: int) -> None:
+def check_gpu(
+    described: Any, config: Config, training: bool, total: int, teacher: Any = None
+) -> None:
     """Raise UserError if a model, as its configuration describes it, does not fit a GPU of `total`
-    bytes beside vLLM, which takes `gpu_share` of it for weights in bfloat16, keys and values.
+    bytes beside its teacher and vLLM, which takes `gpu_share` of it for weights in bfloat16, keys
+    and values.
 
     In evaluation the weights stay beside vLLM in float32; in training all that does not depend on
     the batch, where gradients have the whole GPU while vLLM sleeps.
@@ -141,7 +146,7 @@ def check_gpu(described: Any, config: Config, training: bool, total: int) -> Non
     count = sum(parameter.numel() for parameter in described.parameters())
     beside = updating = _FLOAT * count
     if training:
-        need = memory_needed(described, config, engine_has_own=True)
+        need = memory_needed(described, config, engine_has_own=True, teacher=teacher)
         beside, updating = sum(need.always.values()), need.resident
     share = config.rollout.gpu_share
     lent, within = int(share * total), _HALF * count + _WORKSPACE

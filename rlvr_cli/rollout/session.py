@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 
 import torch
 
@@ -16,7 +17,7 @@ from rlvr_cli.core.text import plural
 from rlvr_cli.core.types import Problem, Prompt
 from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.data.prompts import forward_samples, render_prompts
-from rlvr_cli.model.adapter import add_adapter, is_adapter
+from rlvr_cli.model.adapter import add_adapter, is_adapter, merged_parameters
 from rlvr_cli.model.forward import PACKED, Forward, choose_forward
 from rlvr_cli.model.loading import (
     LoadedModel,
@@ -51,6 +52,8 @@ class Session:
     device: torch.device
     """Where the model was loaded: with vLLM it makes room there in evaluation."""
     rewarder: Rewarder = field(default_factory=Rewarder)
+    teacher: LoadedModel | None = None
+    teacher_forward: Forward = PACKED
 
     @property
     def clocks(self) -> dict[str, Sampler | Rewarder]:
@@ -83,19 +86,27 @@ def open_session(plan: Plan, training: bool = False) -> Iterator[Session]:
         is_half = optim.weights == "bfloat16"
         # What is rounded or cut after the check of its log-probabilities waits on the CPU.
         waits = training and (world() > 1 or is_half or optim.offload == "all")
-        policy = load_model(config.model, on_cpu=waits)
+        policy, teacher = load_model(config.model, on_cpu=waits), None
         model, vocabulary = policy.model, len(policy.tokenizer)
+        if training and config.teacher is not None:
+            teacher = load_teacher(config.teacher, policy, waits)
+            policy = replace(policy, context=min(policy.context, teacher.context))
         raise_if_interrupted()
         plan = replace(plan, config=config).with_threads(model.num_parameters())
         torch.set_num_threads(plan.config.threads or 1)
-        forward, with_vllm = PACKED, plan.engine.name == "vllm"
+        forward = teacher_forward = PACKED
+        with_vllm = plan.engine.name == "vllm"
         samples = forward_samples(policy.tokenizer, policy.context)
         if training or not with_vllm:
             forward = choose_forward(model, vocabulary, samples, policy.context)
-        if len({tuple(way) for way in gather([forward.packed, forward.attention])}) > 1:
+        if teacher is not None:
+            teacher_forward = choose_forward(teacher.model, vocabulary, samples, policy.context)
+        ways = [(way.packed, way.attention) for way in (forward, teacher_forward)]
+        if len(set(map(str, gather(ways)))) > 1:
             raise UserError("--processes: the machines are too unlike to run the model in one way")
         if training and is_half:
-            model.bfloat16()
+            for loaded in filter(None, (policy, teacher)):
+                loaded.model.bfloat16()
         # The engine has the policy's weights: vLLM always a copy of its own, transformers one where
         # an adapter is merged or weights are put together for it.
         common = (vocabulary, policy.stop_ids, config.rollout.kv_budget_mb)
@@ -118,7 +129,9 @@ def open_session(plan: Plan, training: bool = False) -> Iterator[Session]:
             if training and lora.rank is not None:
                 add_adapter(model, lora.rank, lora.alpha, lora.targets, config.seed)
             sampler = Sampler(engine, policy.tokenizer, verifier)
-            yield Session(plan, policy, engine, sampler, forward, torch.device(device), rewarder)
+            loaded_on = torch.device(device)
+            made = plan, policy, engine, sampler, forward, loaded_on, rewarder
+            yield Session(*made, teacher, teacher_forward)
         finally:
             engine.close()
 
@@ -138,7 +151,11 @@ def check_before_loading(plan: Plan, training: bool) -> None:
             )
         if default_device() == "cuda":
             total = torch.cuda.get_device_properties(0).total_memory
-            check_gpu(described_model(described), config, training, total)
+            teacher = None
+            if training and config.teacher is not None:
+                with _named_teacher():
+                    teacher = described_model(read_config(config.teacher))
+            check_gpu(described_model(described), config, training, total, teacher)
     rank = config.lora.rank
     if training and rank is not None and is_adapter(model_directory(name)):
         raise UserError(
@@ -148,6 +165,46 @@ def check_before_loading(plan: Plan, training: bool) -> None:
     if training and is_shared_out(config.optim):
         model = described_model(read_config(name))
         shard(model, decoder_layers(model))
+
+
+def load_teacher(name: str, policy: LoadedModel, on_cpu: bool) -> LoadedModel:
+    """Load the teacher of a policy. Raises UserError if that fails, or if a token of one is not the
+    same token of the other."""
+    with _named_teacher():
+        teacher = load_model(name, on_cpu)
+    if teacher.tokenizer.get_vocab() != policy.tokenizer.get_vocab():
+        sizes = f"{len(teacher.tokenizer)} tokens and {len(policy.tokenizer)}"
+        raise UserError(
+            f"--teacher {name}: its tokens are not those of the policy {policy.name} ({sizes}), so "
+            "it cannot judge them; take a teacher with the policy's tokenizer"
+        )
+    return teacher
+
+
+@contextmanager
+def _named_teacher() -> Iterator[None]:
+    """Say of what cannot be loaded that it is the teacher."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(str(error).replace("--model", "--teacher", 1)) from None
+
+
+def check_teacher(session: Session) -> None:
+    """Raise UserError if the teacher has the policy's own weights."""
+    if session.teacher is None:
+        return
+    own = merged_parameters(session.policy.model)
+    its = session.teacher.model.named_parameters()
+    nothing = ("", torch.empty(0))
+    if all(
+        name == other and weight.shape == its_own.shape and torch.equal(weight, its_own.to(weight))
+        for (name, weight), (other, its_own) in zip_longest(own, its, fillvalue=nothing)
+    ):
+        raise UserError(
+            f"--teacher {session.plan.config.teacher}: it is the policy itself, which has nothing "
+            "to learn from it; take another model"
+        )
 
 
 def unreadable_golds(prompts: Sequence[Prompt], verifier: Verifier) -> list[Problem]:

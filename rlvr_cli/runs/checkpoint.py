@@ -259,7 +259,8 @@ def restore(trainer: Trainer, state: State) -> None:
                 f"config.yaml was edited: {key} is {shown(now.get(key))} there, and the run "
                 f"computes with {shown(then.get(key))}; put it back"
             )
-    sources, model = ", ".join(trainer.config.data.sources), trainer.config.model
+    sources = ", ".join(trainer.config.data.sources)
+    model = trainer.config.teacher or trainer.config.model
     for digest, own, name in (
         ("problems", trainer.problems_digest, f"the problems of {sources}, or prompts"),
         ("start", trainer.start_digest, f"the weights of {model}, the reference policy,"),

@@ -64,8 +64,11 @@ def _warnings(history: History, config: GuardsConfig) -> Iterator[tuple[str, str
         yield "entropy", f"{text}; lower --lr or {remedy} (guards.min_entropy)"
     for key in ("approx_kl", "approx_kl_after", "ref_kl"):
         kl = _recent(history, key)
-        if kl is not None and kl > config.max_kl:
-            other = "the reference policy" if key == "ref_kl" else "the policy that sampled"
+        is_reference = key == "ref_kl"
+        # A teacher may be far away at first: what comes nearer does not run away.
+        first = next((row[key] for row in history if is_reference and row.get(key)), 0.0)
+        if kl is not None and kl > config.max_kl and kl >= first:
+            other = "the reference policy" if is_reference else "the policy that sampled"
             remedy = "lower --lr or algorithm.epochs, or raise algorithm.kl.coef (guards.max_kl)"
             yield "kl", f"KL to {other} is {kl:.2g} nats a token and running away; {remedy}"
             break

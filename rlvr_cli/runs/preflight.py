@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
+from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.group_filter import trains, with_signal
 from rlvr_cli.config import Config
 from rlvr_cli.config.sections import DataConfig
@@ -55,7 +56,9 @@ def preflight(session: Session, prompts: Sequence[Prompt], strict: bool, display
     groups = session.sampler.verify(tried, drawn, session.rewarder)
     kept = [group for group in groups if trains(group, config.algorithm)]
     learns = bool(with_signal(kept, config.algorithm)) and any(
-        rollout.is_correct or rollout.rewards for group in kept for rollout in group.rollouts
+        rollout.is_correct or rollout.rewards or not config.algorithm.needs_verdicts
+        for group in kept
+        for rollout in group.rollouts
     )
     lines, findings = of_probe(groups, learns, config.data, session.plan.answer_format != "any")
     if strict and not learns:
@@ -85,14 +88,23 @@ def _of_data(session: Session, prompts: Sequence[Prompt]) -> tuple[Lines, list[F
     stops = map(str, tokenizer.convert_ids_to_tokens(list(session.policy.stop_ids)))
     lines = [("prompt", text), ("template", f"{opened}; a response ends with {' or '.join(stops)}")]
     bad = 0
-    if not config.algorithm.reads_responses:
-        bad = len(unreadable_golds(prompts, session.sampler.verifier))
-        lines.append(("golds", f"{len(prompts) - bad} of {len(prompts)} can be read"))
+    if judged := to_judge(prompts, config.algorithm):
+        bad = len(unreadable_golds(judged, session.sampler.verifier))
+        lines.append(("golds", f"{len(judged) - bad} of {len(judged)} can be read"))
     lengths = [len(prompt.token_ids) for prompt in prompts]
     text = f"prompts of {statistics.median(lengths):.0f} tokens (longest {max(lengths)})"
     room = f"responses of at most {config.rollout.max_tokens}, context {session.policy.context}"
     lines.append(("lengths", f"{text}, {room}"))
-    return lines, data_findings(config, prompts, tokenizer.chat_template is not None, bad)
+    lost = bad if config.algorithm.needs_verdicts else 0
+    return lines, data_findings(config, prompts, tokenizer.chat_template is not None, lost)
+
+
+def to_judge(prompts: Sequence[Prompt], algo: Algorithm) -> list[Prompt]:
+    """Return the problems whose responses are judged: none for responses that are given, and those
+    with a gold answer where none is needed."""
+    if algo.reads_responses:
+        return []
+    return [one for one in prompts if algo.needs_verdicts or one.problem.answer is not None]
 
 
 def data_findings(
@@ -146,13 +158,14 @@ def fitted(session: Session) -> Session:
 def _memory(session: Session, config: Config) -> tuple[Need, int]:
     """Return the memory needed, and the memory free but for what is loaded already."""
     model, is_vllm = session.policy.model, session.plan.engine.name == "vllm"
-    loaded = {model, getattr(session.engine, "model", model)}
+    teacher = session.teacher.model if session.teacher is not None else None
+    loaded = {model, teacher or model, getattr(session.engine, "model", model)}
     parameters = (p for one in loaded for p in one.parameters() if p.device == model.device)
     held = sum(p.nbytes for p in parameters)
     free = memory_free(model.device, config.rollout.gpu_share if is_vllm else 0.0)
     if model.device.type == "cpu":
         free //= local_world()
-    return memory_needed(model, config, is_vllm), free + held
+    return memory_needed(model, config, is_vllm, teacher), free + held
 
 
 def _ways_to_fit(session: Session, free: int) -> Iterator[str]:
@@ -187,10 +200,10 @@ def of_probe(
     a policy that gives nothing to learn from, or hardly anything."""
     metrics, found = rollout_metrics(groups), []
     verdicts, right = metrics["verdicts"], metrics["format_share"]
-    responses = sum(verdicts.values())
+    responses, judged = sum(len(one.rollouts) for one in groups), sum(verdicts.values())
     parts = [
-        *([f"format right {right:.0%}"] if has_format else []),
-        f"correct {verdicts.get('correct', 0) / responses:.0%}",
+        *([f"format right {right:.0%}"] if has_format and judged else []),
+        f"correct {verdicts.get('correct', 0) / max(1, judged):.0%}",
         f"mixed groups {metrics['mixed_share']:.0%}",
         f"cut off {metrics['cut_off_share']:.0%}",
     ]
@@ -201,7 +214,7 @@ def of_probe(
         listed = ", ".join(f"{n} {verdict}" for verdict, n in verdicts.items())
         text = f"the probe found no signal: on {len(groups)} problems nothing sets right responses"
         found.append(f"{text} apart from wrong ones ({listed}): {MORE_SIGNAL}")
-    if has_format and not right:
+    if has_format and judged and not right:
         other = "" if data.prompt == "boxed" else " --set data.prompt=boxed"
         text = f"no response had the format {data.answer_format}, so none can be rewarded"
         remedy = f"judge any form with --set data.answer_format=any{other}"

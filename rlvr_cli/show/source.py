@@ -100,7 +100,7 @@ class StoredGroup:
         from rlvr_cli.algorithm.reward import shaped_reward
 
         algo, limit = self.config.algorithm, self.config.rollout.max_tokens
-        judged = self.group.rollouts if algo.reads_responses else self.group.judged
+        judged = self.group.judged if algo.needs_verdicts else self.group.rollouts
         rewards = [shaped_reward(rollout, algo, limit) for rollout in judged]
         advantages: list[float | None] = [None] * len(judged)
         if algo.advantage.needs_group and not (algo.whiten or algo.rewards_kl) and len(judged) > 1:

@@ -32,13 +32,18 @@ def add_logprobs(
     passed, every_row = 0, range(len(samples))
 
     def each(
-        batch: Samples, rows: Sequence[int], compute: Callable[[MicroBatch], torch.Tensor], n: int
+        batch: Samples,
+        rows: Sequence[int],
+        compute: Callable[[MicroBatch], torch.Tensor],
+        n: int,
+        model: Policy = policy,
     ) -> torch.Tensor:
-        """Return `compute` [n, b, t] of these rows as [n, B, T], 0 in the others."""
+        """Return `compute` [n, b, t] of these rows, laid out for the model, as [n, B, T], 0 in the
+        others."""
         nonlocal passed
         longest = max(map(len, batch.response_ids))
         found = torch.zeros(n, len(batch), longest, dtype=policy.like.dtype)
-        for part in micro_batches(policy, batch, rows, micro_tokens):
+        for part in micro_batches(model, batch, rows, micro_tokens):
             values = compute(part) * part.mask * part.counts
             found[:, part.rows, : values.shape[-1]] = values.to(found)
         passed += sum(len(batch.response_ids[row]) for row in rows)
@@ -61,9 +66,12 @@ def add_logprobs(
         samples.old_logprobs = samples.rollout_logprobs
     if reference is not None:
         with switched_off(policy.model) if reference is policy else nullcontext():
-            (samples.ref_logprobs,) = each(
-                samples, every_row, lambda part: reference(part.inputs, entropy=False).logprobs, 1
-            )
+
+            def of_reference(part: MicroBatch) -> torch.Tensor:
+                stats: TokenStats = reference(part.inputs, entropy=False)
+                return stats.logprobs
+
+            (samples.ref_logprobs,) = each(samples, every_row, of_reference, 1, reference)
     if critic is not None and algo.critic is not None:
         ids = samples.response_ids
         if algo.critic.cut_off_value == "bootstrap":

@@ -49,13 +49,23 @@ class Trainer:
         has_adapter = config.lora.rank is not None
         torch.manual_seed(config.seed)
         self.reference, self.start_digest = None, ""
-        if algo.has_reference_model:
+        teacher = session.teacher
+        if teacher is not None:
+            frozen_teacher = teacher.model.requires_grad_(False)
+            self.reference = Policy(frozen_teacher, *of_policy[:2], session.teacher_forward)
+            self.reference.like = self.reference.like.to(session.device)
+        elif algo.has_reference_model:
             is_policy = has_adapter and algo.renewal is None
             start = model if is_policy else deepcopy(model).requires_grad_(False)
             self.reference = self.policy if is_policy else Policy(start, *of_policy)
-        if has_adapter or self.reference is not None:
-            frozen = (p for p in model.parameters() if not (has_adapter and p.requires_grad))
-            self.start_digest = weights_digest(frozen)
+        kept: list[torch.Tensor] = []
+        """The weights that stay as they are, or that the reference began with."""
+        if has_adapter or (self.reference is not None and teacher is None):
+            kept = [p for p in model.parameters() if not (has_adapter and p.requires_grad)]
+        if teacher is not None:
+            kept += teacher.model.parameters()
+        if kept:
+            self.start_digest = weights_digest(kept)
         critic = Critic(model, algo.critic.kind == "own") if algo.critic is not None else None
         for module in dict.fromkeys(filter(None, (self.policy, critic, self.reference))):
             if optim.checkpointing == "on":
