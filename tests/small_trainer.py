@@ -2,6 +2,7 @@
 
 from contextlib import closing
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -53,7 +54,8 @@ class Judge:
 def make_trainer(
     is_right, *settings: str, model: PreTrainedModel | None = None, forward: Forward = PACKED
 ) -> Trainer:
-    here = ("engine=transformers",)
+    """A trainer of these settings; the teacher of `algo=opd` is another random model."""
+    here = ("engine=transformers", *(["teacher=other"] if "algo=opd" in settings else []))
     config = resolve(set_layer([*SMALL, *here, *settings]))
     plan = plan_for(config, ProblemSet("small", (), "think_answer")).with_threads(1)
     model, lora = model or random_model(), config.lora
@@ -66,6 +68,9 @@ def make_trainer(
     policy = LoadedModel(model, Tokenizer(), (1,), 128, "")
     sampler = Sampler(engine, Tokenizer(), Judge(is_right))
     session = Session(plan, policy, engine, sampler, forward, model.device)
+    if config.teacher:
+        teacher = random_model(seed=1).to(next(model.parameters()).dtype)
+        session = replace(session, teacher=LoadedModel(teacher, Tokenizer(), (1,), 128, "other"))
     prompts = [
         Prompt(Problem(str(n), "?", "1"), "?", (2 + n, 3 + n, 4 + n), False) for n in range(9)
     ]

@@ -182,7 +182,7 @@ def contradictions(a: Algorithm) -> dict[str, bool]:
             (a.advantage.is_likelihood and a.rewards_kl)
             or (not a.advantage.reads_rewards and isinstance(a.overlong, SoftOverlong))
         ),
-        "algorithm.advantage divergence is the penalty of each token and nothing else: use "
+        "algorithm.advantage divergence is the penalty of each token and nothing else; use "
         "algorithm.kl with place reward, without filter": (
             advantage == "divergence" and not (a.rewards_kl and a.filter is None)
         ),

@@ -54,6 +54,9 @@ class DataConfig(Section):
     """Arguments for the chat template, such as `enable_thinking: false`."""
     answer_format: Format | None = setting(None, kept=True)
     """The form in which an answer counts; none means the problem set's, else the prompt's."""
+    rest: bool = setting(False, read_by=("train",))
+    """Let a problem rest whose responses were all alike: for one pass over the data, and twice as
+    long each time they are alike again. A tenth of what rests is drawn all the same."""
     root: str | None = setting(None, on_resume="moves")
     """A directory of local copies of the hub's problem sets, such as gsm8k_test.jsonl."""
 
@@ -224,6 +227,8 @@ class Config(Section):
                 f"algorithm.filter.metric {algo.filter.metric}: no such reward; choose from "
                 f"accuracy, reward, {', '.join(names)}"
             )
+        if self.data.rest:
+            self._can_rest()
         if not algo.advantage.reads_rewards and self.reward != RewardConfig():
             raise ValueError(
                 f"--reward with algorithm.advantage {algo.advantage.kind}, which reads no rewards: "
@@ -239,3 +244,17 @@ class Config(Section):
                 "--algo opd, or leave the teacher out (teacher=none)"
             )
         return self
+
+    def _can_rest(self) -> None:
+        """Raise ValueError if data.rest makes no sense here."""
+        algo = self.algorithm
+        if "-" in self.data.sources:
+            raise ValueError(
+                "data.rest with problems from stdin: the history of the problems is for a resume, "
+                "which needs them again; put them in a file"
+            )
+        if not (algo.advantage.needs_group or algo.filter):
+            raise ValueError(
+                f"data.rest with algorithm.advantage {algo.advantage.kind}: groups that are all "
+                "alike train there as well; take an algorithm with a group, or leave data.rest out"
+            )

@@ -27,6 +27,11 @@ T = TypeVar("T")
 _SHOWN_BAD_LINES = 5
 _SHOWN_VALUES = 20
 _MOST_ROWS = 10_000_000
+_WOKEN_SHARE = 0.1
+"""The share of resting problems that is drawn all the same: each is seen every tenth pass on
+average, however long it rests, and nine tenths of what resting saves is still saved."""
+_LONGEST_REST = 64
+"""Passes, within which a problem is drawn all the same but for one in a thousand (0.9^64)."""
 _AS_IT_STANDS = "plain"
 """The template of problems that are whole prompts already."""
 
@@ -146,11 +151,45 @@ def joined(parts: Sequence[ProblemSet]) -> ProblemSet:
     )
 
 
-def drawn_problems(size: int, seed: int, first: int, count: int) -> list[int]:
-    """Return the indices of `count` problems of `size`, from draw `first` on: in a seeded order, of
-    which every epoch is a new shuffle, none repeated within one."""
-    draws = (divmod(draw, size) for draw in range(first, first + count))
-    return [_shuffled(size, seed, epoch)[place] for epoch, place in draws]
+class ProblemOrder:
+    """The seeded order in which problems are drawn, a new shuffle for every pass over the data, and
+    with `rests` the history by which some are passed over.
+
+    A problem whose group was all alike is likely to be so again: it rests for one pass, and for
+    twice as many each time that its group is alike again. After GRESO, Zheng et al. 2025,
+    arXiv:2506.02177, which draws such problems with a falling probability.
+    """
+
+    def __init__(self, size: int, seed: int, rests: bool = False) -> None:
+        self.size, self.seed, self.rests = size, seed, rests
+        self.cursor = 0
+        """The number of places in the order so far, with those that were passed over."""
+        self.resting: dict[int, tuple[int, int]] = {}
+        """The problems whose newest group was alike, each with the passes of its rest and the first
+        pass in which it is drawn again."""
+
+    def draw(self, count: int) -> list[tuple[int, int]]:
+        """Return the next `count` draws as (place, problem): without rests no problem comes twice
+        in a pass."""
+        draws: list[tuple[int, int]] = []
+        while len(draws) < count:
+            epoch, position = divmod(self.cursor, self.size)
+            problem = _shuffled(self.size, self.seed, epoch)[position]
+            if epoch >= self.resting.get(problem, (0, 0))[1] or self._is_woken(self.cursor):
+                draws.append((self.cursor, problem))
+            self.cursor += 1
+        return draws
+
+    def note(self, draws: Sequence[tuple[int, int]], are_alike: Sequence[bool]) -> None:
+        """Let the drawn problems rest whose groups were alike; others rest no more."""
+        for (place, problem), is_alike in zip(draws, are_alike, strict=True):
+            passes, _ = self.resting.pop(problem, (0, 0))
+            if is_alike and self.rests:
+                passes = min(max(1, 2 * passes), _LONGEST_REST)
+                self.resting[problem] = passes, place // self.size + 1 + passes
+
+    def _is_woken(self, place: int) -> bool:
+        return random.Random(f"{self.seed}:rest:{place}").random() < _WOKEN_SHARE
 
 
 @lru_cache(2)

@@ -73,6 +73,8 @@ class StoredState(Stored):
     problems: str
     start: str
     cursor: Count
+    resting: list[tuple[Count, Count, Count]]
+    """Problems that rest: number, passes of the rest, first pass after it."""
     weight_version: Count
     carried: list[_Group]
     kl_coef: Finite

@@ -12,10 +12,11 @@ from typing import Any
 
 import torch
 
-from rlvr_cli.algorithm.group_filter import Batch, with_signal
+from rlvr_cli.algorithm.group_filter import Batch, is_alike, with_signal
 from rlvr_cli.algorithm.samples import Samples
 from rlvr_cli.core.text import GIB
 from rlvr_cli.core.types import TOKEN_FIGURES, Group
+from rlvr_cli.evaluation.estimators import mean
 from rlvr_cli.evaluation.measure import rollout_metrics
 from rlvr_cli.model.packing import attention_sizes
 from rlvr_cli.ranks.group import is_first, sum_tensor, world
@@ -72,6 +73,8 @@ class StepRecord:
         self.session, self.watch = session, watch
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self.memory: dict[str, float] = {}
+        self.rested = 0
+        """Problems that were passed over because they rest."""
         self.scored = 0
         """Tokens that were passed before the update."""
         self.rejected_share: float | None = None
@@ -121,6 +124,7 @@ class StepRecord:
             "groups_trained": 0 if no_update else len(batch.kept),
             "groups_carried": carried,
             "no_update": no_update,
+            **self._rests(batch),
             **self.update,
             **self.held_out_metrics,
             **self.seconds,
@@ -132,6 +136,14 @@ class StepRecord:
         peak *= 1 if sys.platform == "darwin" else 1024
         row |= {**self.memory, "memory_peak_gib": max(self.memory.values(), default=peak)}
         return StepResult(step, row, batch.sampled, self.held_out, self.tokens)
+
+    def _rests(self, batch: Batch) -> dict[str, float | None]:
+        """Return what resting did, if problems may: how many were passed over, and the share of the
+        sampled groups that have a signal."""
+        if not self.session.plan.config.data.rest:
+            return {}
+        differ = [not is_alike(group, batch.algo) for group in batch.sampled]
+        return {"rested": self.rested, "groups_with_signal": mean(differ)}
 
 
 def token_rows(batch: Batch, samples: Samples, tokenizer: Any) -> list[dict[str, Any]]:

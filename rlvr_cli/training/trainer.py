@@ -1,6 +1,6 @@
 """The training loop, top to bottom."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from itertools import count
@@ -8,7 +8,7 @@ from itertools import count
 import torch
 
 from rlvr_cli.algorithm.advantage import with_advantages
-from rlvr_cli.algorithm.group_filter import Batch, with_signal
+from rlvr_cli.algorithm.group_filter import Batch, is_alike, with_signal
 from rlvr_cli.algorithm.loss import rejected
 from rlvr_cli.algorithm.samples import Samples, to_samples
 from rlvr_cli.core.types import (
@@ -20,7 +20,7 @@ from rlvr_cli.core.types import (
     groups_as_json,
     groups_from_json,
 )
-from rlvr_cli.data.problems import drawn_problems
+from rlvr_cli.data.problems import ProblemOrder
 from rlvr_cli.data.prompts import prompts_digest
 from rlvr_cli.evaluation.measure import Evaluation, evaluate, held_out_metrics, summarize
 from rlvr_cli.model.adapter import merged_parameters
@@ -74,7 +74,7 @@ class Trainer:
                 share_out(module, optim)
         limits = rollout.max_tokens, config.steps, rollout.mismatch_limit
         self.updater = Updater(self.policy, critic, algo, optim, *limits)
-        self.cursor = 0  # draws of problems so far
+        self.order = ProblemOrder(len(prompts), config.seed, config.data.rest)
         self.carried: list[Group] = []
         """What was sampled beyond a step's batch, and the next one begins with; oldest first."""
         self.given: list[Completion] = []
@@ -100,11 +100,15 @@ class Trainer:
             phase = "reading" if algo.reads_responses else "rollout"
             with interruptible(), record.phase(phase, memory="awake"):
                 batch = Batch(self.config.rollout.prompts, algo, self.carried)
-                while draws := batch.next_draw():
+                first = self.order.cursor
+                while missing := batch.next_draw():
+                    draws = self.order.draw(missing)
                     prompts, drawn = self._rollout(draws)  # ROLLOUT: G responses a problem,
                     groups = self._verify(prompts, drawn)  # as VERIFY asks for them
+                    self.order.note(draws, [is_alike(group, algo) for group in groups])
                     batch.keep(groups)  # FILTER: the groups that train
                 self.carried = batch.end()
+                record.rested = self.order.cursor - first - len(batch.sampled)
             samples = to_samples(batch.kept, algo, self.params.max_tokens, self.weight_version)
             self.settled = False
             no_update, is_skipped = self._skips(batch, samples)
@@ -143,15 +147,13 @@ class Trainer:
             if self.stopped:
                 break
 
-    def _rollout(self, count: int) -> tuple[list[Prompt], Drawn]:
-        """Sample the next `count` problems in the cursor's order, or take their rows' responses."""
-        first, seed = self.cursor, self.config.seed
-        indices = drawn_problems(len(self.prompts), seed, first, count)
-        self.cursor += count
-        prompts = [self.prompts[index] for index in indices]
+    def _rollout(self, draws: Sequence[tuple[int, int]]) -> tuple[list[Prompt], Drawn]:
+        """Sample the drawn problems, each with the seed of its place in the order, or take their
+        rows' responses."""
+        prompts = [self.prompts[problem] for _, problem in draws]
         if self.given:
-            return prompts, ((n, [self.given[i]]) for n, i in enumerate(share(indices)))
-        seeds = [response_seed(seed, "train", first + draw) for draw in range(count)]
+            return prompts, ((n, [self.given[i]]) for n, (_, i) in enumerate(share(draws)))
+        seeds = [response_seed(self.config.seed, "train", place) for place, _ in draws]
         return prompts, self.session.sampler.rollout(prompts, self.params, seeds)
 
     def _verify(self, prompts: list[Prompt], drawn: Drawn) -> list[Group]:
@@ -173,7 +175,8 @@ class Trainer:
             "weight_version": self.weight_version,
             "kl_coef": self.updater.kl_coef,
             "mismatch": self.updater.mismatch,
-            "cursor": self.cursor,
+            "cursor": self.order.cursor,
+            "resting": [[problem, *rest] for problem, rest in self.order.resting.items()],
             "carried": groups_as_json(self.carried, self.prompts),
         }
         state = State(values, {"torch_rng": torch.get_rng_state()}) | self.updater.state_dict()
@@ -187,7 +190,8 @@ class Trainer:
         self.step, self.weight_version = state.values["step"], state.values["weight_version"]
         self.updater.kl_coef = state.values["kl_coef"]
         self.updater.mismatch = state.values["mismatch"]
-        self.cursor = state.values["cursor"]
+        self.order.cursor = state.values["cursor"]
+        self.order.resting = {problem: (k, until) for problem, k, until in state.values["resting"]}
         self.carried = groups_from_json(state.values["carried"], self.prompts)
         self.updater.load_state_dict(state)
         torch.set_rng_state(state.tensors["torch_rng"])  # loading may have drawn numbers

@@ -20,7 +20,14 @@ from rlvr_cli.algorithm.advantage import (
     reward_to_go,
     whiten,
 )
-from rlvr_cli.algorithm.kinds import Gae, GroupBaseline, GroupNormalized, Likelihood, Return
+from rlvr_cli.algorithm.kinds import (
+    Divergence,
+    Gae,
+    GroupBaseline,
+    GroupNormalized,
+    Likelihood,
+    Return,
+)
 from rlvr_cli.algorithm.samples import Samples
 
 GAMMA, LAM = 0.97, 0.9
@@ -33,6 +40,7 @@ ADVANTAGES = {
     "batch_baseline": Return(kind="batch_baseline", gamma=GAMMA),
     "right_only": Likelihood(kind="right_only"),
     "one": Likelihood(kind="one"),
+    "divergence": Divergence(kind="divergence"),
 }
 
 
@@ -165,7 +173,9 @@ def slow(name: str, rewards: torch.Tensor, batch: Samples) -> list[list[float]]:
     for index, (rewards, values) in enumerate(responses):
         own = [total for total, g in zip(totals, groups, strict=True) if g == groups[index]]
         mean = sum(own) / len(own)
-        if name == "group_normalized":
+        if name == "divergence":
+            found.append(rewards)
+        elif name == "group_normalized":
             deviation = math.sqrt(sum((r - mean) ** 2 for r in own) / (len(own) - 1))
             found.append([(totals[index] - mean) / (deviation + 1e-6)] * len(rewards))
         elif name == "group_centered":

@@ -49,6 +49,10 @@ from rlvr_cli.core.errors import UserError
             ["algorithm.old_logprobs=engine", "algorithm.importance_correction=geometric_mask"],
             "algorithm.old_logprobs engine with algorithm.importance_correction geometric_mask",
         ),
+        (
+            ["algo=opd", "teacher=other", "algorithm.filter=mixed"],
+            "algorithm.advantage divergence is the penalty of each token and nothing else",
+        ),
     ],
 )
 def test_what_contradicts_itself_is_refused_by_name(settings, message):
@@ -105,6 +109,14 @@ def test_the_way_out_of_a_contradiction_is_open(settings):
         (["algo=grpo", "algorithm.kl.control=doubling"], "algorithm.kl.control.target has no"),
         (["algorithm.overlong=mask", "algorithm.overlong.cache=1"], "overlong mask has no cache"),
         (["algo=rloo", "algorithm.advantage.deviation=sample"], "leave_one_out has no deviation"),
+        (["algo=opd"], "no teacher is given; name it with --teacher MODEL"),
+        (
+            ["teacher=tiny"],
+            "--teacher tiny with --algo dapo, which has no teacher; take --algo",
+        ),
+        (["algo=ppo", "data.rest=true"], "data.rest with algorithm.advantage gae: groups that are"),
+        (["data.rest=true", "data.source='-'"], "data.rest with problems from stdin: the history"),
+        (["algo=opd", "teacher=tiny", "data.rest=true"], "data.rest with algorithm.advantage"),
     ],
 )
 def test_what_means_nothing_cannot_be_written(settings, message):

@@ -36,6 +36,7 @@ def test_the_presets_of_the_design():
         "gmpo": ("group_normalized", "gmpo", "sequence_mean", *off),
         "raft": ("right_only", "policy_gradient", "token_mean", *off),
         "sft": ("one", "policy_gradient", "token_mean", *off),
+        "opd": ("divergence", "clip", "token_mean", *in_reward),
     }
 
 
@@ -55,16 +56,16 @@ def test_the_numbers_of_the_presets():
         "grpo": 0.04,
         "reinforce++": 0.005,
         "reinforce++_baseline": 0.005,
+        "opd": 1.0,
     }
     penalty = ALGORITHMS["ppo_penalty"].kl
     assert (penalty.reference.kind, penalty.control.kind, penalty.control.target) == (
         *("old", "doubling"),
         0.01,
     )
-    fixed = {
-        row.kl.reference.kind for name, row in ALGORITHMS.items() if row.kl and "_p" not in name
-    }
-    assert fixed == {"fixed"}
+    references = {name: row.kl.reference.kind for name, row in ALGORITHMS.items() if row.kl}
+    moved = {name: kind for name, kind in references.items() if kind != "fixed"}
+    assert moved == {"ppo_penalty": "old", "opd": "teacher"}
     whitened = {name for name, row in ALGORITHMS.items() if row.whiten}
     assert whitened == {"ppo", "ppo_penalty", "reinforce++", "reinforce++_baseline"}
     assert ALGORITHMS["luspo"].surrogate.cells == {"low": 2e-3, "high": 2.5e-3}

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.data.problems import drawn_problems, load_problems
+from rlvr_cli.data import problems as problems_module
+from rlvr_cli.data.problems import ProblemOrder, load_problems
 from rlvr_cli.data.sources import has_split, known_sets
 from rlvr_cli.evaluation.fingerprint import data_hash
 
@@ -187,9 +188,46 @@ def test_a_value_that_no_problem_has_is_said(where, message):
 
 @given(size=st.integers(1, 20), seed=st.integers(0, 99), counts=st.lists(st.integers(0, 30)))
 def test_every_problem_is_drawn_once_an_epoch_from_any_place_on(size, seed, counts):
-    drawn = []
+    order, drawn = ProblemOrder(size, seed), []
     for count in counts:
-        drawn += drawn_problems(size, seed, len(drawn), count)
-    assert drawn == drawn_problems(size, seed, 0, len(drawn))
+        drawn += order.draw(count)
+    assert drawn == ProblemOrder(size, seed).draw(len(drawn))
+    assert [place for place, _ in drawn] == list(range(len(drawn)))
     for start in range(0, len(drawn) - size + 1, size):
-        assert sorted(drawn[start : start + size]) == list(range(size))
+        assert sorted(problem for _, problem in drawn[start : start + size]) == list(range(size))
+
+
+def test_what_is_alike_rests_ever_longer_and_what_is_mixed_not_at_all(monkeypatch):
+    """Problem 0 is always alike but for its fourth time: it is drawn in passes 0, 2 (after 1), 5
+    (after 2) and 10 (after 4), is mixed there, and so in 11, 13 (after 1) and so on."""
+    monkeypatch.setattr(problems_module, "_WOKEN_SHARE", 0)
+    order, drawn_in = ProblemOrder(3, 0, rests=True), {0: [], 1: [], 2: []}
+    while order.cursor < 3 * 15:
+        ((place, problem),) = draws = order.draw(1)
+        drawn_in[problem].append(place // 3)
+        order.note(draws, [problem == 0 and place // 3 != 10])
+    assert drawn_in[0] == [0, 2, 5, 10, 11, 13]
+    assert drawn_in[1] == list(range(15))
+
+
+def test_without_rests_nothing_is_kept_of_what_was_alike():
+    order = ProblemOrder(4, 0)
+    order.note(order.draw(4), [True] * 4)
+    assert not order.resting
+
+
+def test_a_tenth_of_what_rests_is_drawn_all_the_same_and_by_the_seed():
+    runs = []
+    for seed in (0, 0, 1):
+        order = ProblemOrder(1000, seed, rests=True)
+        order.resting = dict.fromkeys(range(1000), (64, 99))
+        runs.append(order.draw(300))
+        assert order.cursor / 300 == pytest.approx(10, rel=0.15)  # two deviations are 11 %
+    assert runs[0] == runs[1] != runs[2]
+
+
+def test_no_rest_is_longer_than_the_longest():
+    order = ProblemOrder(1, 0, rests=True)
+    for _ in range(9):
+        order.note(order.draw(1), [True])
+    assert order.resting[0][0] == 64

@@ -30,6 +30,7 @@ PRESETS = {
     "ppo": ("algo=ppo", "algorithm.advantage.critic.warmup=1"),
     "shared critic": ("algo=ppo", "algorithm.advantage.critic=shared", "algorithm.epochs=2"),
     "lora": ("algo=grpo", "lora.rank=2"),
+    "teacher": ("algo=opd",),
     "experts": ("algo=dapo",),
 }
 EXACT = ("dapo", "shared critic", "lora")

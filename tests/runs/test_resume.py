@@ -53,6 +53,9 @@ PRESETS = {
     "lora, critic": ("algo=ppo", "lora.rank=2", "lora.targets=[q_proj,down_proj]"),
     "bfloat16": ("algo=ppo", "optim.weights=bfloat16", "rollout.mismatch_limit=1"),
     "computed again": ("algo=grpo", "optim.checkpointing=on"),
+    "teacher": ("algo=opd", "rollout.samples=1"),
+    "teacher, lora": ("algo=opd", "lora.rank=2"),
+    "rests": ("algo=dapo", "rollout.prompts=4", "data.rest=true"),
 }
 STEPS = 4
 

@@ -6,7 +6,6 @@ import pytest
 from small_runs import made_metrics, made_run, made_tokens, write_rows
 
 from rlvr_cli.algorithm.choices import ALGORITHMS
-from rlvr_cli.config import resolve, set_layer
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.show.explain import explain
@@ -58,8 +57,9 @@ def test_tokens_with_advantages_of_their_own_are_shown(tmp_path, capsys):
 
 @pytest.mark.parametrize("algo", sorted(ALGORITHMS))
 def test_each_algorithm_is_told_by_its_settings(tmp_path, capsys, algo):
-    text = said(capsys, made_run(tmp_path / "run", f"algo={algo}"))
-    algorithm = resolve(set_layer([f"algo={algo}"])).algorithm
+    algorithm = ALGORITHMS[algo]
+    teacher = ["teacher=other"] if algorithm.has_teacher else []
+    text = said(capsys, made_run(tmp_path / "run", f"algo={algo}", *teacher))
     for choice in (algorithm.advantage, algorithm.surrogate, algorithm.aggregation):
         assert str(choice) in text
 

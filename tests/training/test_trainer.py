@@ -16,9 +16,10 @@ from small_trainer import (
 
 from rlvr_cli.algorithm.choices import ALGORITHMS
 from rlvr_cli.core.errors import EngineError
+from rlvr_cli.data import problems
 from rlvr_cli.model.policy import weights_digest
 
-SAMPLED = [name for name, row in ALGORITHMS.items() if not row.reads_responses]
+SAMPLED = [name for name, row in ALGORITHMS.items() if row.needs_verdicts]
 SKIPS = [
     name
     for name in SAMPLED
@@ -109,6 +110,30 @@ def test_raft_learns_of_the_right_ones_alone(tmp_path):
         right = [r["n_tokens"] for r in responses if r["verdict"] == "correct"]
         assert 0 < row["tokens_trained"] == sum(right) < row["tokens_sampled"]
         assert row["signal_share"] == pytest.approx(sum(right) / row["tokens_sampled"])
+
+
+def test_a_student_comes_nearer_to_its_teacher_whatever_the_verdicts(tmp_path):
+    """With one response a problem, all of them wrong."""
+    settings = ("algo=opd", "rollout.samples=1", "rollout.prompts=9", "optim.warmup_steps=0")
+    history = steps(make_trainer(lambda text: False, *settings, "steps=12"), tmp_path / "run")
+    divergences = [row["ref_kl"] for row in history]
+    assert sum(divergences[-3:]) < 0.6 * sum(divergences[:3])
+    assert all(row["tokens_trained"] == row["tokens_sampled"] for row in history)
+    assert [row["no_update"] for row in history] == [None] * 12
+
+
+def test_problems_rest_whose_groups_were_alike(tmp_path, monkeypatch):
+    """Nothing is ever right: nine problems are drawn in pass 0, rest in 1, are drawn in 2, rest in
+    3 and 4, are drawn in 5, and will rest for four passes."""
+    monkeypatch.setattr(problems, "_WOKEN_SHARE", 0)
+    settings = ("algo=grpo", "data.rest=true", "rollout.prompts=9", "steps=3")
+    trainer = make_trainer(lambda text: False, *settings)
+    rows = steps(trainer, tmp_path / "run")
+    assert [row["rested"] for row in rows] == [0, 9, 18]
+    assert [row["groups_with_signal"] for row in rows] == [0, 0, 0]
+    assert trainer.order.resting == dict.fromkeys(range(9), (4, 10))
+    plain = steps(make_trainer(lambda text: False, "algo=grpo", "steps=1"), tmp_path / "plain")
+    assert not {"rested", "groups_with_signal"} & plain[0].keys()
 
 
 def test_no_response_of_any_step_shares_its_seed(tmp_path):
