@@ -43,7 +43,7 @@ def policy(seed: int = 0, model=None):
 def state(step: int) -> State:
     values = {"step": step, "settings": {}, "problems": "0", "start": "0", "cursor": 1}
     values |= {"weight_version": step, "carried": [], "kl_coef": 0.1 + 0.2, "mismatch": None}
-    values["optimizer"] = [{}]
+    values |= {"optimizer": [{}], "resting": []}
     progress = {"before": None, "best": None, "seconds": 1.0}
     return State(values | {"progress": progress}, {"a.b": torch.tensor([float(step)])})
 

@@ -15,6 +15,7 @@ STATE = {
     "problems": "0",
     "start": "0",
     "cursor": 0,
+    "resting": [[7, 2, 5]],
     "weight_version": 2,
     "carried": [],
     "kl_coef": 0.1,
