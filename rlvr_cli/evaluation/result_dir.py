@@ -15,16 +15,8 @@ from typing import IO, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from rlvr_cli.core import files
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.files import (
-    append_line,
-    lock_directory,
-    open_regular,
-    read_regular,
-    refuse_links,
-    write_atomically,
-    writing,
-)
 from rlvr_cli.core.jsonl import jsonl_line, parse_json
 from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import by_key
@@ -82,7 +74,7 @@ class PartialResult:
             return
         lines = b""
         if path.is_symlink() or path.exists():
-            with open_regular(path, follow=False) as file:
+            with files.open_regular(path, follow=False) as file:
                 lines = file.read()
         ours = parse_json(jsonl_line(fingerprint))  # as a file gives it back
         for line in filter(None, lines.split(b"\n")):
@@ -101,7 +93,7 @@ class PartialResult:
                 self.dropped += 1
             else:
                 self.rows_of[identity] = [row.values for row in done.rows]
-        write_atomically(path, "".join(map(self._line, self.rows_of.values())))
+        files.write_atomically(path, "".join(map(self._line, self.rows_of.values())))
 
     def _line(self, rows: Sequence[ResponseRow]) -> str:
         return jsonl_line({"fingerprint": self.fingerprint, "rows": rows})
@@ -110,7 +102,7 @@ class PartialResult:
         """Store the rows of a finished problem; they are on the disk when this returns."""
         line = self._line(rows)
         if self.path is not None:
-            append_line(self.path, line)
+            files.append_line(self.path, line)
         self.rows_of[identity] = json.loads(line)["rows"]
 
     def rows(self, identities: Iterable[str]) -> list[ResponseRow]:
@@ -125,7 +117,7 @@ class ResultDirectory:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._lock: IO[str] | None = None
-        refuse_links(directory, (_UNFINISHED, _RESPONSES))
+        files.refuse_links(directory, (_UNFINISHED, _RESPONSES))
         if (directory / _UNFINISHED).is_dir():
             self.hold()
         elif directory.exists():
@@ -134,9 +126,9 @@ class ResultDirectory:
     def hold(self) -> None:
         """Create and lock the directory until the process ends. Raises UserError if that fails."""
         if self._lock is None:
-            with writing(f"--out {self.directory}"):
+            with files.writing(f"--out {self.directory}"):
                 (self.directory / _UNFINISHED).mkdir(parents=True, exist_ok=True)
-            self._lock = lock_directory(self.directory / _UNFINISHED)
+            self._lock = files.lock_directory(self.directory / _UNFINISHED)
             if (self.directory / _REPORT).exists():
                 raise UserError(
                     f"--out {self.directory}: it exists already, finished; name another"
@@ -145,20 +137,20 @@ class ResultDirectory:
     def unfinished(self, name: str, fingerprint: Fingerprint, samples: int) -> PartialResult:
         """Return the partial result of this name, empty if there is none."""
         self.hold()
-        with writing(f"--out {self.directory}"):
+        with files.writing(f"--out {self.directory}"):
             path = self.directory / _UNFINISHED / f"{name}.jsonl"
             return PartialResult(path, fingerprint, samples)
 
     def finish(self, report: Mapping[str, Any], rows: Mapping[str, Sequence[ResponseRow]]) -> None:
         """Write the rows in their order, then the report, atomically; remove partial results."""
         self.hold()
-        with writing(f"--out {self.directory}"):
+        with files.writing(f"--out {self.directory}"):
             (self.directory / _RESPONSES).mkdir(parents=True, exist_ok=True)
             for name, of_result in rows.items():
                 text = "".join(map(jsonl_line, of_result))
-                write_atomically(self.directory / _RESPONSES / f"{name}.jsonl", text)
+                files.write_atomically(self.directory / _RESPONSES / f"{name}.jsonl", text)
             text = json.dumps(report, indent=2, ensure_ascii=False, default=str) + "\n"
-            write_atomically(self.directory / _REPORT, text)
+            files.write_atomically(self.directory / _REPORT, text)
         shutil.rmtree(self.directory / _UNFINISHED, ignore_errors=True)
 
 
@@ -203,7 +195,7 @@ def read_results(path: Path, cluster: Cluster, option: str = "--against") -> lis
         )
         return [Result(*key, {}, judged_problems(rows, cluster)) for key, rows in parts.items()]
     try:
-        text = read_regular(path / _REPORT, _LARGEST_REPORT)
+        text = files.read_regular(path / _REPORT, _LARGEST_REPORT)
         entries = _Report.model_validate(parse_json(text)).results
     except (OSError, ValueError):
         raise UserError(f"{option} {path}: no report.json of rlvr eval in it") from None

@@ -220,9 +220,9 @@ def remove_checkpoints(run: Path, steps: Collection[int]) -> None:
             files.remove_directory(checkpoint.path)
 
 
-def prunable(steps: Collection[int], keep: int, best: int | None) -> set[int]:
-    """Return the steps to remove: all but the newest `keep` and the best."""
-    return set(sorted(steps)[:-keep]) - {best}
+def prune_checkpoints(run: Path, keep: int, best: int | None) -> None:
+    """Remove all checkpoints but the newest `keep` and the best, by the first process."""
+    remove_checkpoints(run, {checkpoint.step for checkpoint in checkpoints(run)[keep:]} - {best})
 
 
 class OtherRunError(UserError):

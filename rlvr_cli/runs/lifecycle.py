@@ -21,23 +21,13 @@ from rlvr_cli.core.signals import Interrupts, is_interrupted
 from rlvr_cli.core.text import shortened
 from rlvr_cli.data.rows import response_row
 from rlvr_cli.ranks.group import broadcast_from_first, is_first, meet, world
-from rlvr_cli.runs import narration
-from rlvr_cli.runs.checkpoint import (
-    Checkpoint,
-    OtherRunError,
-    State,
-    checkpoints,
-    load_weights,
-    prunable,
-    remove_checkpoints,
-    restore,
-    save_checkpoint,
-    state_of,
-)
+from rlvr_cli.runs import checkpoint, narration
+from rlvr_cli.runs.checkpoint import Checkpoint
 from rlvr_cli.runs.guards import MORE_SIGNAL, check
 from rlvr_cli.runs.run_dir import Run
 from rlvr_cli.runs.track import Mirrors
 from rlvr_cli.training.record import run_throughput
+from rlvr_cli.training.state import State
 from rlvr_cli.training.trainer import Trainer
 
 _SAVING_SHARE = 0.05
@@ -67,9 +57,9 @@ class RunLifecycle:
         while newest is not None:
             try:
                 state = newest.load_state()
-                load_weights(newest, trainer.session.policy.model)
-                restore(trainer, state)
-            except (OtherRunError, MemoryError):
+                checkpoint.load_weights(newest, trainer.session.policy.model)
+                checkpoint.restore(trainer, state)
+            except (checkpoint.OtherRunError, MemoryError):
                 raise
             except Exception as error:  # whatever a state may hold
                 reason = f"{type(error).__name__}: {shortened(str(error))}"
@@ -79,8 +69,8 @@ class RunLifecycle:
             self.progress, self._saved = state.values["progress"], trainer.step
             break
         step = trainer.step
-        newer = {other.step for other in checkpoints(directory) if other.step > step}
-        remove_checkpoints(directory, newer)
+        steps = {saved.step for saved in checkpoint.checkpoints(directory)}
+        checkpoint.remove_checkpoints(directory, {saved for saved in steps if saved > step})
         if newest is not None and (changed := self.run.rollouts_error(step)):
             warn(f"{directory}/rollouts: not as the run wrote it: {changed}")
         self.history = self.run.truncate_to(step)
@@ -161,7 +151,7 @@ class RunLifecycle:
                 if is_best:
                     self.progress["best"] = {"step": result.step, "pass@1": value}
                 progress = self.progress | {"seconds": self._seconds()}
-                self._state = state_of(trainer) | State({"progress": progress}, {})
+                self._state = checkpoint.state_of(trainer) | State({"progress": progress}, {})
                 findings = self._findings()
                 stop = next((finding.text for finding in findings if finding.is_error), None)
                 if broadcast_from_first(self._is_due()) or is_best or stop:
@@ -199,12 +189,11 @@ class RunLifecycle:
         if not trainer.settled:
             return
         started = time.monotonic()
-        save_checkpoint(directory, trainer.step, trainer.session.policy, trainer.config, state)
+        policy = trainer.session.policy
+        checkpoint.save_checkpoint(directory, trainer.step, policy, trainer.config, state)
         self._saved = trainer.step
-        steps = [checkpoint.step for checkpoint in checkpoints(directory)]
-        best = self.progress["best"]
-        removed = prunable(steps, trainer.config.checkpoint.keep, best and best["step"])
-        remove_checkpoints(directory, removed)
+        best, keep = self.progress["best"], trainer.config.checkpoint.keep
+        checkpoint.prune_checkpoints(directory, keep, best and best["step"])
         self._saved_at = time.monotonic()
         self._saving_takes = self._saved_at - started
 

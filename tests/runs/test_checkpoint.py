@@ -3,6 +3,7 @@
 import json
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 
 import pytest
@@ -20,7 +21,7 @@ from rlvr_cli.runs.checkpoint import (
     check_savable,
     checkpoints,
     load_weights,
-    prunable,
+    prune_checkpoints,
     remove_checkpoints,
     save_checkpoint,
     whole_checkpoints,
@@ -124,12 +125,12 @@ def test_only_the_named_steps_are_removed(run):
 
 @given(st.sets(st.integers(1, 99), max_size=9), st.integers(1, 4), st.integers(1, 99) | st.none())
 def test_the_newest_and_the_best_are_never_pruned(steps, keep, best):
-    removed = prunable(steps, keep, best)
-    left = steps - removed
-    assert removed <= steps
-    assert set(sorted(steps)[-keep:]) <= left
-    assert best not in removed
-    assert len(left) <= keep + (best in steps)
+    with TemporaryDirectory() as run:
+        for step in steps:
+            (Path(run) / f"checkpoints/step-{step}").mkdir(parents=True)
+        prune_checkpoints(Path(run), keep, best)
+        left = {checkpoint.step for checkpoint in checkpoints(Path(run))}
+    assert left == set(sorted(steps)[-keep:]) | ({best} & steps)
 
 
 def test_a_model_that_cannot_be_saved_is_found_out_before_training():

@@ -20,7 +20,7 @@ from rlvr_cli.cli.main import app
 from rlvr_cli.core import files
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
-from rlvr_cli.runs.checkpoint import prunable, whole_checkpoints
+from rlvr_cli.runs.checkpoint import whole_checkpoints
 from verifiers import api
 
 STEPS = 4
@@ -128,9 +128,6 @@ def test_half_a_line_of_metrics_is_cut_off(run, whole):
 
 
 def test_the_newest_and_the_best_are_kept(run):
-    assert prunable([1, 2, 3, 4, 5], keep=2, best=None) == {1, 2, 3}
-    assert prunable([1, 2, 3, 4, 5], keep=2, best=2) == {1, 3}
-    assert prunable([4], keep=2, best=None) == set()
     rows = [json.loads(line) for line in (run / "metrics.jsonl").open()]
     measured = {row["step"]: row["held_out_pass@1"] for row in rows if "held_out_pass@1" in row}
     assert list(measured) == [2, 4]
