@@ -73,7 +73,7 @@ class StoredState(Stored):
     problems: str
     start: str
     cursor: Count
-    resting: list[tuple[Count, Count, Count]]
+    resting: list[Annotated[list[Count], Field(min_length=3, max_length=3)]]
     """Problems that rest: number, passes of the rest, first pass after it."""
     weight_version: Count
     carried: list[_Group]
