@@ -4,12 +4,15 @@ of all files. No pickle: safetensors and JSON."""
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+import torch
 from pydantic import ConfigDict, Field
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 
 from rlvr_cli.config import OF_A_MODEL, Config, as_yaml, setting_at
 from rlvr_cli.core import files
@@ -21,8 +24,8 @@ from rlvr_cli.core.types import Completion
 from rlvr_cli.model.adapter import is_adapter, load_adapter, matrices, save_adapter_config
 from rlvr_cli.model.loading import DEFAULTS_FILE, LoadedModel, step_directories
 from rlvr_cli.model.pretrained import model_from_pretrained, stored_weights
-from rlvr_cli.ranks.files import read_tensors, write_tensors
-from rlvr_cli.ranks.group import by_the_first, is_first, spread
+from rlvr_cli.ranks.group import by_the_first, gather, is_first, spread, whole, world
+from rlvr_cli.ranks.launch import rank
 from rlvr_cli.runs.run_dir import Count, Finite, Stored
 from rlvr_cli.training.state import State
 from rlvr_cli.training.trainer import Trainer
@@ -30,6 +33,8 @@ from verifiers import Verification
 
 _VALUES, _TENSORS = "trainer/state.json", "trainer/state.safetensors"
 _LARGEST_STATE = 1 << 30
+_LARGEST_FILE = 4 << 30
+"""Bytes of a file of tensors, unless a single tensor has more."""
 
 
 class _Rollout(Stored):
@@ -166,6 +171,75 @@ def save_checkpoint(
             shutil.rmtree(aside, ignore_errors=True)
         raise
     return target
+
+
+def write_tensors(path: Path, tensors: Iterable[tuple[str, torch.Tensor]]) -> dict[str, str]:
+    """Write tensors, each put together as it comes, into one file, or several with the hub's index,
+    which the processes write in turn; all must call it with the same names. Return the checksums by
+    the files' names. Raises OSError in all if one cannot write."""
+    processes, own = world(), rank() % world()
+    parts: list[list[str]] = [[]]
+    held: dict[str, torch.Tensor] = {}
+    sums: dict[int, str] = {}
+    written = size = 0
+    failure: OSError | None = None
+
+    def partial(number: int) -> Path:
+        return path.with_name(f"{path.stem}-{number}.partial")
+
+    def write() -> None:
+        """Write the file of this round that is this process's, if there are tensors for it."""
+        nonlocal failure
+        number = (len(parts) - 1) // processes * processes + own
+        if number < len(parts) and failure is None:
+            try:
+                save_file(held, partial(number), metadata={"format": "pt"})
+                files.sync(partial(number))
+                sums[number] = files.sha256(partial(number))
+            except OSError as error:
+                failure = error
+            except SafetensorError as error:
+                failure = OSError(0, str(error), str(path))
+        held.clear()
+
+    for name, slices in tensors:
+        tensor = whole(slices.detach())
+        if parts[-1] and size + tensor.nbytes > _LARGEST_FILE:
+            if len(parts) % processes == 0:  # each has one to write: all at once
+                write()
+            parts.append([])
+            size = 0
+        parts[-1].append(name)
+        size, written = size + tensor.nbytes, written + tensor.nbytes
+        if (len(parts) - 1) % processes == own:
+            held[name] = tensor.cpu().contiguous()
+    write()
+    count = len(parts)
+    names = [
+        path.name if count == 1 else f"{path.stem}-{n:05d}-of-{count:05d}{path.suffix}"
+        for n in range(1, count + 1)
+    ]
+    own_sums = [(names[number], digest) for number, digest in sums.items()]
+    checksums = dict(pair for pairs in gather(own_sums, failure) for pair in pairs)
+
+    def rename() -> None:
+        for number, name in enumerate(names):
+            partial(number).replace(path.with_name(name))
+        if count > 1:
+            path.unlink(missing_ok=True)
+            pairs = zip(names, parts, strict=True)
+            places = {tensor: file for file, tensors in pairs for tensor in tensors}
+            index = {"metadata": {"total_size": written}, "weight_map": places}
+            path.with_name(f"{path.name}.index.json").write_text(json.dumps(index, indent=2))
+
+    by_the_first(rename)
+    return checksums
+
+
+def read_tensors(path: Path) -> dict[str, torch.Tensor]:
+    """Read what `write_tensors` wrote, mapped: only rows that a process copies enter memory."""
+    parts = sorted(path.parent.glob(f"{path.stem}-*-of-*{path.suffix}")) or [path]
+    return {name: tensor for file in parts for name, tensor in load_file(file).items()}
 
 
 def check_savable(policy: LoadedModel) -> None:

@@ -18,7 +18,7 @@ from rlvr_cli.model.adapter import (
     switched_off,
     trained,
 )
-from rlvr_cli.ranks.files import write_tensors
+from rlvr_cli.runs.checkpoint import write_tensors
 
 IDS = torch.tensor([[3, 5, 7, 11, 13]])
 

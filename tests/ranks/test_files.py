@@ -14,10 +14,15 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from rlvr_cli.model.policy import decoder_layers
 from rlvr_cli.model.pretrained import stored_weights
-from rlvr_cli.ranks import files
-from rlvr_cli.ranks.files import read_tensors, write_tensors
 from rlvr_cli.ranks.group import is_first, own_slice, shard, world
-from rlvr_cli.runs.checkpoint import checkpoints, load_weights, save_checkpoint
+from rlvr_cli.runs import checkpoint
+from rlvr_cli.runs.checkpoint import (
+    checkpoints,
+    load_weights,
+    read_tensors,
+    save_checkpoint,
+    write_tensors,
+)
 from rlvr_cli.training.state import State
 
 BOUND = 20_000
@@ -25,7 +30,7 @@ FAMILIES = ("qwen2-tied", "qwen2-untied", "qwen2-moe")
 
 
 def test_a_file_ends_before_the_tensor_that_is_too_much(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "_LARGEST", 32)
+    monkeypatch.setattr(checkpoint, "_LARGEST_FILE", 32)
     tensors = {name: torch.full((4,), float(n)) for n, name in enumerate("abc")}
     path = tmp_path / "model.safetensors"
     path.touch()
@@ -42,7 +47,7 @@ def test_a_file_ends_before_the_tensor_that_is_too_much(tmp_path, monkeypatch):
 
 
 def test_a_tensor_that_is_too_large_has_a_file_of_its_own(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "_LARGEST", 1)
+    monkeypatch.setattr(checkpoint, "_LARGEST_FILE", 1)
     write_tensors(tmp_path / "a.safetensors", [("x", torch.ones(2)), ("y", torch.ones(3))])
     assert len(list(tmp_path.glob("*-of-00002.safetensors"))) == 2
     write_tensors(tmp_path / "b.safetensors", [])
@@ -80,7 +85,7 @@ def loaded(run: Path) -> None:
 def full(place: Path) -> None:
     """The disk of the second process is full as it writes; the first writes too."""
     if not is_first():
-        files.save_file = no_room
+        checkpoint.save_file = no_room
     with pytest.raises(OSError, match="No space left"):
         saved(place)
 
@@ -91,7 +96,7 @@ def no_room(*args: object, **options: object) -> None:
 
 @pytest.fixture
 def small_files(monkeypatch) -> None:
-    monkeypatch.setattr(files, "_LARGEST", BOUND)
+    monkeypatch.setattr(checkpoint, "_LARGEST_FILE", BOUND)
 
 
 @pytest.mark.usefixtures("small_files")

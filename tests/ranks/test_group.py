@@ -13,8 +13,7 @@ from transformers import Qwen2ForCausalLM
 from rlvr_cli.__main__ import _run
 from rlvr_cli.cli.main import app
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.ranks import files, group
-from rlvr_cli.ranks.files import read_tensors
+from rlvr_cli.ranks import group
 from rlvr_cli.ranks.group import (
     broadcast_from_first,
     by_the_first,
@@ -26,6 +25,8 @@ from rlvr_cli.ranks.group import (
     start,
     sum_values,
 )
+from rlvr_cli.runs import checkpoint
+from rlvr_cli.runs.checkpoint import read_tensors
 
 SMALL = ("--prompts", "3", "-n", "4", "--max-tokens", "30", "--limit", "16", "--quiet")
 SMALL += ("--set", "checkpoint.every=1", "--set", "eval.limit=3", "--set", "checkpoint.keep=9")
@@ -68,7 +69,7 @@ def same_files(one: Path, other: Path) -> None:
 @pytest.fixture
 def small_files(monkeypatch) -> None:
     """Checkpoints of several files, which the forked processes write too."""
-    monkeypatch.setattr(files, "_LARGEST", 1 << 20)
+    monkeypatch.setattr(checkpoint, "_LARGEST_FILE", 1 << 20)
 
 
 @pytest.fixture(scope="module")
