@@ -13,13 +13,18 @@ from rlvr_cli.algorithm.samples import Samples
 
 
 def group_normalized(
-    rewards_G: torch.Tensor, deviation: Literal["sample", "population"] = "sample"
+    rewards_G: torch.Tensor,
+    deviation: Literal["sample", "population", "batch"] = "sample",
+    rewards_B: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Compute A_i = (r_i - mean r) / (std r + 1e-6), [G]; the n-1 deviation or the n one.
+    """Compute A_i = (r_i - mean r) / (std r + 1e-6), [G]; the n-1 deviation or the n one of the
+    group, or with "batch" the n-1 one of all responses' rewards.
 
-    GRPO, Shao et al. 2024, arXiv:2402.03300, section 4.1.2.
+    GRPO, Shao et al. 2024, arXiv:2402.03300, section 4.1.2; batch: Liu et al. 2025,
+    arXiv:2508.08221.
     """
-    std = rewards_G.std(correction=1 if deviation == "sample" else 0)
+    compared = rewards_B if deviation == "batch" and rewards_B is not None else rewards_G
+    std = compared.std(correction=0 if deviation == "population" else 1)
     return (rewards_G - rewards_G.mean()) / (std + 1e-6)
 
 
@@ -33,6 +38,15 @@ def leave_one_out(rewards_G: torch.Tensor) -> torch.Tensor:
     arXiv:2402.14740."""
     G = len(rewards_G)
     return (rewards_G - rewards_G.mean()) * G / (G - 1)
+
+
+def mean_normalized(rewards_G: torch.Tensor) -> torch.Tensor:
+    """Compute A_i = (r_i - mean r) / mean r, [G], and 0 where all are alike. Rewards count from the
+    group's lowest, so that any two values act as the paper's 0 and 1. MaxRL, 2026,
+    arXiv:2602.02710."""
+    above_G = rewards_G - rewards_G.min()
+    mean = above_G.mean()
+    return torch.where(above_G.max() > 0, (above_G - mean) / mean, 0.0)
 
 
 def reward_to_go(rewards: torch.Tensor, gamma: float) -> torch.Tensor:
@@ -93,11 +107,15 @@ def of_highest_entropy(
 
 
 GROUP_ADVANTAGES: dict[str, Callable[..., torch.Tensor]] = {
-    "group_normalized": group_normalized,
-    "group_centered": group_centered,
-    "leave_one_out": leave_one_out,
+    "group_normalized": lambda rewards_G, rewards_B, deviation, normalization: group_normalized(
+        rewards_G, deviation, rewards_B
+    ),
+    "group_centered": lambda rewards_G, rewards_B: group_centered(rewards_G),
+    "leave_one_out": lambda rewards_G, rewards_B: leave_one_out(rewards_G),
+    "mean_normalized": lambda rewards_G, rewards_B: mean_normalized(rewards_G),
 }
-"""[G] advantages of the responses to one prompt, from their rewards and the cells of the kind."""
+"""[G] advantages of the responses to one prompt, from their rewards, those of the batch and the
+cells of the kind."""
 
 
 def _batch_baseline(rewards: torch.Tensor, samples: Samples, gamma: float) -> torch.Tensor:
@@ -122,16 +140,23 @@ TOKEN_ADVANTAGES: dict[str, Callable[..., torch.Tensor]] = {
 def advantages_of(rewards: torch.Tensor, samples: Samples, advantage: Advantage) -> torch.Tensor:
     """Compute the advantages of a batch, [B, T], by the kind and its cells: of a group from the
     responses' total rewards, equal for all tokens. Raises ValueError for a group of one."""
-    kind, cells, totals = advantage.kind, advantage.cells, rewards.sum(1)
+    kind, cells = advantage.kind, advantage.cells
     if not advantage.needs_group:
         return TOKEN_ADVANTAGES[kind](rewards, samples, **cells)
-    found = torch.zeros_like(totals)
+    totals, weights = rewards.sum(1)[:, None], torch.ones(1, 1)
+    if samples.terms is not None:  # each reward by itself: GDPO, 2026, arXiv:2601.05242
+        totals, weights = samples.terms.unbind(-1)
+    summed = torch.zeros_like(totals[:, 0])
     for number in samples.group.unique():
         members = samples.group == number
         if members.sum() < 2:
             raise ValueError("a group of one has no advantage: sample at least two a prompt")
-        found[members] = GROUP_ADVANTAGES[kind](totals[members], **cells)
-    return found[:, None] * samples.mask
+        columns = [GROUP_ADVANTAGES[kind](one[members], one, **cells) for one in totals.T]
+        own = torch.stack(columns, 1)
+        summed[members] = own[:, 0] if samples.terms is None else (own * weights[members]).sum(1)
+    if samples.terms is not None:
+        summed = whiten(summed, torch.ones_like(summed))
+    return summed[:, None] * samples.mask
 
 
 def with_advantages(samples: Samples, algo: Algorithm, kl_coef: float) -> Samples:

@@ -16,6 +16,7 @@ from rlvr_cli.algorithm.kinds import (
     Correction,
     Critic,
     Divergence,
+    Dppo,
     DualClip,
     Gae,
     GeometricMask,
@@ -48,7 +49,7 @@ class Algorithm(Section):
     whiten: bool = False
     """Whether to whiten advantages over all tokens, after the returns are taken."""
     surrogate: Annotated[
-        Unclipped | Clip | DualClip | SequenceClip | Cispo | Sapo | Vespo | Gmpo, ByKind
+        Unclipped | Clip | DualClip | Dppo | SequenceClip | Cispo | Sapo | Vespo | Gmpo, ByKind
     ] = Clip()
     aggregation: Literal["token_mean", "sequence_mean", "sequence_sum", "constant_length"] = (
         "token_mean"
@@ -79,6 +80,9 @@ class Algorithm(Section):
     """The approx_kl after an epoch beyond which no further epoch follows, in nats per token."""
     entropy_coef: float = Field(0.0, ge=0)
     """The coefficient of the entropy bonus."""
+    positive_nll: float = Field(0.0, ge=0)
+    """The coefficient of the mean of -log pi over the tokens of right responses, beside the
+    loss."""
     filter: Mixed | None = None
     """The filter of dynamic sampling; none means that all groups train, sampled once."""
     overlong: Annotated[SoftOverlong | MaskOverlong, ByKind] | None = None
@@ -117,6 +121,19 @@ class Algorithm(Section):
         compares = not (computes_alike or self.reads_responses or self.old_logprobs == "engine")
         chosen = GeometricMask() if compares else None
         return self.model_copy(update={"importance_correction": chosen})
+
+    @property
+    def normalizes_each(self) -> bool:
+        """Return whether each reward is normalized before they are weighed and added up."""
+        advantage = self.advantage
+        return isinstance(advantage, GroupNormalized) and advantage.normalization == "each"
+
+    @property
+    def compares_batch(self) -> bool:
+        """Return whether the advantages in a group depend on more than the group's rewards."""
+        advantage = self.advantage
+        divides = isinstance(advantage, GroupNormalized) and advantage.deviation == "batch"
+        return self.whiten or self.rewards_kl or self.normalizes_each or divides
 
     @property
     def needs_old_logprobs(self) -> bool:
@@ -166,13 +183,13 @@ def contradictions(a: Algorithm) -> dict[str, bool]:
     advantage, surrogate, kl = a.advantage.kind, a.surrogate.kind, a.kl
     is_on_policy = surrogate == "policy_gradient"  # its gradient is that of the present policy's
     takes_engine, correction = a.old_logprobs == "engine", a.correction and a.correction.kind
+    needs_sampling = a.filter is not None or a.correction is not None or takes_engine
     is_of_response = a.surrogate.is_of_response
     is_from_old = kl is not None and not a.has_reference_model  # the policy that sampled
     return {
         "algorithm.advantage one: its responses are not sampled; use surrogate policy_gradient, "
-        "without filter, importance_correction and old_logprobs engine": (
-            a.reads_responses
-            and not (is_on_policy and a.filter is a.correction is None and not takes_engine)
+        "without filter, importance_correction, positive_nll and old_logprobs engine": (
+            a.reads_responses and (not is_on_policy or needs_sampling or a.positive_nll > 0)
         ),
         f"algorithm.old_logprobs engine with algorithm.importance_correction {correction}: it "
         "compares the trainer's log-probabilities with the engine's; use old_logprobs trainer, or "
@@ -185,6 +202,10 @@ def contradictions(a: Algorithm) -> dict[str, bool]:
         "algorithm.advantage divergence is the penalty of each token and nothing else; use "
         "algorithm.kl with place reward, without filter": (
             advantage == "divergence" and not (a.rewards_kl and a.filter is None)
+        ),
+        "algorithm.advantage.normalization each with algorithm.kl.place reward: a divergence is "
+        "none of the rewards that are normalized; use place loss": (
+            a.normalizes_each and a.rewards_kl
         ),
         "algorithm.kl k1 with algorithm.kl.place loss: its gradient is 0 on average; use k2 or "
         "k3_k2, or place reward": (
@@ -232,7 +253,8 @@ every choice by the name of another kind, `--set algorithm.surrogate=cispo`."""
 def without_ratio(algo: Algorithm) -> str | None:
     """Say that the surrogate's ratio does nothing; None where it matters: with several updates a
     batch, or groups carried over."""
-    if algo.updates > 1 or algo.filter is not None or algo.surrogate.kind == "policy_gradient":
+    has_ratio = algo.updates > 1 or algo.filter is not None or algo.old_logprobs == "engine"
+    if has_ratio or algo.surrogate.kind == "policy_gradient":
         return None
     return (
         f"one update a batch: every ratio is 1, so {algo.surrogate.kind} is policy_gradient; "

@@ -27,7 +27,8 @@ def is_alike(group: Group, algo: Algorithm) -> bool:
 
 def with_signal(groups: Sequence[Group], algo: Algorithm) -> list[Rollout]:
     """Return the responses whose rewards give a gradient: those of groups (else of a batch) with
-    different ones, where a baseline or whitening takes the mean away; the right ones; else all."""
+    different ones, where a baseline or whitening takes the mean away; the right ones, where their
+    likelihood counts; else all."""
     if not algo.needs_verdicts:
         return [rollout for group in groups for rollout in group.rollouts]
     compared = [group.judged for group in groups]
@@ -36,11 +37,18 @@ def with_signal(groups: Sequence[Group], algo: Algorithm) -> list[Rollout]:
     if algo.advantage.is_likelihood:
         return [rollout for rollout in compared[0] if rollout.is_correct]
     is_plain = algo.advantage.kind == "return" and not algo.whiten
+    learns_right = algo.positive_nll > 0
+
+    def differ(judged: list[Rollout]) -> bool:
+        if algo.normalizes_each:
+            return len({tuple(rollout.rewards.values()) for rollout in judged}) > 1
+        return len({rollout.reward for rollout in judged}) > 1
+
     return [
         rollout
         for judged in compared
-        if is_plain or len({rollout.reward for rollout in judged}) > 1
         for rollout in judged
+        if is_plain or (learns_right and rollout.is_correct) or differ(judged)
     ]
 
 

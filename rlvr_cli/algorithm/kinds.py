@@ -50,13 +50,16 @@ class Gae(Advantage):
 class GroupNormalized(Advantage):
     needs_group: ClassVar[bool] = True
     kind: Literal["group_normalized"] = "group_normalized"
-    deviation: Literal["sample", "population"] = "sample"
-    """The divisor of the group: the n-1 or the n standard deviation."""
+    deviation: Literal["sample", "population", "batch"] = "sample"
+    """The divisor: the n-1 or the n standard deviation of the group, or the batch's n-1 one."""
+    normalization: Literal["sum", "each"] = "sum"
+    """What is normalized: the weighted sum of the rewards; or each of them, before they are weighed
+    and added up, and the sum is whitened over the batch's responses."""
 
 
 class GroupBaseline(Advantage):
     needs_group: ClassVar[bool] = True
-    kind: Literal["group_centered", "leave_one_out"]
+    kind: Literal["group_centered", "leave_one_out", "mean_normalized"]
 
 
 class Return(Advantage):
@@ -110,6 +113,14 @@ class DualClip(_Clipping):
     kind: Literal["dual_clip"] = "dual_clip"
     dual: float = Field(3.0, gt=1)
     """The third clip: for A < 0 the surrogate is at least this times A."""
+
+
+class Dppo(Surrogate):
+    kind: Literal["dppo"] = "dppo"
+    low: float = Field(0.2, ge=0, le=1)
+    """The largest fall of a token's probability, beyond which A < 0 has no gradient."""
+    high: float = Field(0.2, ge=0, le=1)
+    """The largest rise of a token's probability, beyond which A > 0 has no gradient."""
 
 
 class SequenceClip(_Clipping):

@@ -38,7 +38,11 @@ def policy_loss(
             token_loss = token_loss + kl_coef * divergence
         per_token["ref_kl"] = divergence.detach()
     weights = AGGREGATIONS[algo.aggregation](mask, denominators)
-    return (weights * token_loss).sum(), per_token
+    loss = (weights * token_loss).sum()
+    if algo.positive_nll > 0:  # VAPO, Yue et al. 2025, arXiv:2504.05118, section 4.3
+        nll = -(inputs.logprobs * inputs.is_right * mask).sum() / max(1, denominators.right_tokens)
+        loss = loss + algo.positive_nll * nll
+    return loss, per_token
 
 
 def corrected(correction: Correction, log_weight: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:

@@ -62,6 +62,8 @@ class LossInputs:
     ref_logprobs: torch.Tensor
     advantages: torch.Tensor
     mask: torch.Tensor
+    is_right: torch.Tensor
+    """1 for the tokens of right responses."""
 
     @property
     def ratio(self) -> torch.Tensor:
@@ -92,6 +94,18 @@ def dual_clip(inputs: LossInputs, low: float, high: float, dual: float) -> Surro
     floor = dual * inputs.advantages
     capped = (inputs.advantages < 0) & (surrogate < floor)
     return torch.where(capped, floor, surrogate), clipped | capped
+
+
+def dppo(inputs: LossInputs, low: float, high: float) -> Surrogate:
+    """Compute L_t = r_t A_t, and 0 where A_t > 0 and pi_t - old_t > high, or A_t < 0 and
+    old_t - pi_t > low: rare tokens move freely, and likely ones cannot lurch.
+
+    DPPO, 2026, arXiv:2602.04879, by the probability of the sampled token; its old policy is the
+    engine's (`algorithm.old_logprobs`).
+    """
+    rise = inputs.logprobs.exp() - inputs.old_logprobs.exp()
+    masked = ((rise > high) & (inputs.advantages > 0)) | ((rise < -low) & (inputs.advantages < 0))
+    return torch.where(masked, 0.0, inputs.ratio * inputs.advantages), masked
 
 
 def sequence_clip(inputs: LossInputs, low: float, high: float) -> Surrogate:
@@ -162,6 +176,7 @@ SURROGATES: dict[str, Callable[..., Surrogate]] = {
     "ratio": ratio_times_advantage,
     "clip": clip,
     "dual_clip": dual_clip,
+    "dppo": dppo,
     "sequence_clip": sequence_clip,
     "cispo": cispo,
     "sapo": sapo,
@@ -180,6 +195,7 @@ class LossDenominators:
     responses: int
     max_tokens: int
     """The longest response that was allowed."""
+    right_tokens: int = 0
 
 
 def token_mean(mask: torch.Tensor, denominators: LossDenominators) -> torch.Tensor:

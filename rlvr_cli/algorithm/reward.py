@@ -130,10 +130,13 @@ def overlong_penalty(n_tokens: int, max_tokens: int, cache: float) -> float:
     return -min(1.0, max(0.0, (n_tokens - (max_tokens - cache_tokens)) / cache_tokens))
 
 
+def length_penalty(rollout: Rollout, algo: Algorithm, max_tokens: int) -> float:
+    """Return what a response's length adds to its reward in training, 0 or less."""
+    if not isinstance(algo.overlong, SoftOverlong):
+        return 0.0
+    return overlong_penalty(len(rollout.completion.token_ids), max_tokens, algo.overlong.cache)
+
+
 def shaped_reward(rollout: Rollout, algo: Algorithm, max_tokens: int) -> float:
     """Return what a response is paid in training: its reward, less what its length costs."""
-    paid = rollout.reward or 0.0
-    if isinstance(algo.overlong, SoftOverlong):
-        n_tokens = len(rollout.completion.token_ids)
-        paid += overlong_penalty(n_tokens, max_tokens, algo.overlong.cache)
-    return paid
+    return (rollout.reward or 0.0) + length_penalty(rollout, algo, max_tokens)

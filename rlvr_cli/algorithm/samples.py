@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from rlvr_cli.algorithm.choices import Algorithm
-from rlvr_cli.algorithm.reward import shaped_reward
+from rlvr_cli.algorithm.reward import Reward, length_penalty, shaped_reward
 from rlvr_cli.core.types import TOKEN_FIGURES, Group
 
 
@@ -35,6 +35,9 @@ class Samples:
     """1 for the tokens of the response, the end token among them."""
     seen: torch.Tensor
     """[B, T, figures]: what the newest epoch of the update saw of each token (TOKEN_FIGURES)."""
+    terms: torch.Tensor | None = None
+    """[B, rewards, 2]: the value and the weight of each reward, the length's penalty last; None
+    where their sum is what counts."""
     rollout_logprobs: torch.Tensor | None = None
     """ROLLOUT: the engine's; None for responses that were not sampled."""
     old_logprobs: torch.Tensor | None = None
@@ -64,8 +67,8 @@ class Samples:
 
     def column(self, name: str) -> torch.Tensor:
         """Return a column [B, T]; zeros if it was not filled."""
-        found: torch.Tensor | None = getattr(self, name)
-        return torch.zeros_like(self.mask) if found is None else found
+        column: torch.Tensor | None = getattr(self, name)
+        return torch.zeros_like(self.mask) if column is None else column
 
     def only(self, rows: Sequence[int]) -> "Samples":
         """Return a batch of these rows."""
@@ -78,32 +81,43 @@ class Samples:
 
 
 def to_samples(
-    groups: Sequence[Group], algo: Algorithm, max_tokens: int, weight_version: int
+    groups: Sequence[Group],
+    algo: Algorithm,
+    max_tokens: int,
+    weight_version: int,
+    asked: Sequence[Reward] = (),
 ) -> Samples:
-    """Return the judged responses of the groups as a batch; all of them where no verdict is
-    needed."""
-    listed = [
+    """Return the judged responses of the groups as a batch; all of them where no verdict is needed.
+    `asked` are the rewards of the sum, where the algorithm takes each by itself."""
+    judged = [
         (number, group, rollout)
         for number, group in enumerate(groups)
         for rollout in (group.judged if algo.needs_verdicts else group.rollouts)
     ]
-    completions = [rollout.completion for _, _, rollout in listed]
+    completions = [rollout.completion for _, _, rollout in judged]
     mask = _padded([[1.0] * len(completion.token_ids) for completion in completions])
-    rewards = [shaped_reward(rollout, algo, max_tokens) for _, _, rollout in listed]
-    sampled = None if algo.reads_responses else _padded([one.logprobs for one in completions])
-    return Samples(
-        prompt_ids=[group.prompt.token_ids for _, group, _ in listed],
+    rewards = [shaped_reward(rollout, algo, max_tokens) for _, _, rollout in judged]
+    samples = Samples(
+        prompt_ids=[group.prompt.token_ids for _, group, _ in judged],
         response_ids=[completion.token_ids for completion in completions],
-        sample=[rollout.sample for _, _, rollout in listed],
-        group=torch.tensor([number for number, _, _ in listed]),
+        sample=[rollout.sample for _, _, rollout in judged],
+        group=torch.tensor([number for number, _, _ in judged]),
         reward=torch.tensor(rewards, dtype=torch.float64),
-        is_fresh=torch.tensor([group.weight_version == weight_version for _, group, _ in listed]),
-        is_cut_off=torch.tensor([one.finish_reason == "length" for one in completions]),
-        is_correct=torch.tensor([rollout.is_correct for _, _, rollout in listed]),
+        is_fresh=torch.tensor([group.weight_version == weight_version for _, group, _ in judged]),
+        is_cut_off=torch.tensor([c.finish_reason == "length" for c in completions]),
+        is_correct=torch.tensor([rollout.is_correct for _, _, rollout in judged]),
         mask=mask,
         seen=torch.zeros(*mask.shape, len(TOKEN_FIGURES)),
-        rollout_logprobs=sampled,
     )
+    if not algo.reads_responses:
+        samples.rollout_logprobs = _padded([completion.logprobs for completion in completions])
+    if algo.normalizes_each:
+        values = [[rollout.rewards[term.name] for term in asked] for _, _, rollout in judged]
+        penalties = [length_penalty(rollout, algo, max_tokens) for _, _, rollout in judged]
+        columns = torch.tensor([*zip(*values, strict=True), penalties], dtype=torch.float64)
+        weights = torch.tensor([*(term.weight for term in asked), 1.0], dtype=torch.float64)
+        samples.terms = torch.stack((columns.T, weights.expand(len(judged), -1)), -1)
+    return samples
 
 
 def _padded(rows: Sequence[Sequence[float]]) -> torch.Tensor:

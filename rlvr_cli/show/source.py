@@ -103,10 +103,10 @@ class StoredGroup:
         judged = self.group.judged if algo.needs_verdicts else self.group.rollouts
         rewards = [shaped_reward(rollout, algo, limit) for rollout in judged]
         advantages: list[float | None] = [None] * len(judged)
-        if algo.advantage.needs_group and not (algo.whiten or algo.rewards_kl) and len(judged) > 1:
+        if algo.advantage.needs_group and not algo.compares_batch and len(judged) > 1:
             formula = GROUP_ADVANTAGES[algo.advantage.kind]
             values = torch.tensor(rewards, dtype=torch.float64)
-            advantages = formula(values, **algo.advantage.cells).tolist()
+            advantages = formula(values, values, **algo.advantage.cells).tolist()
         paid = {}
         for rollout, reward, advantage in zip(judged, rewards, advantages, strict=True):
             is_masked = algo.masks_cut_off and rollout.completion.finish_reason == "length"

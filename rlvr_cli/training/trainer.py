@@ -109,7 +109,8 @@ class Trainer:
                     batch.keep(groups)  # FILTER: the groups that train
                 self.carried = batch.end()
                 record.rested = self.order.cursor - first - len(batch.sampled)
-            samples = to_samples(batch.kept, algo, self.params.max_tokens, self.weight_version)
+            shaping = self.params.max_tokens, self.weight_version, self.config.reward.terms
+            samples = to_samples(batch.kept, algo, *shaping)
             self.settled = False
             no_update, is_skipped = self._skips(batch, samples)
             if not is_skipped:

@@ -271,6 +271,7 @@ class Updater:
             ref_logprobs=batch.column("ref_logprobs"),
             advantages=batch.column("advantages"),
             mask=batch.mask,
+            is_right=batch.samples.is_correct[batch.rows, None].to(batch.mask) * batch.mask,
         )
 
     @torch.no_grad()
@@ -292,8 +293,9 @@ class Updater:
         return {name: total / denominators.tokens for name, total in totals.items()}
 
     def _denominators(self, samples: Samples, rows: Sequence[int]) -> LossDenominators:
-        tokens = sum(len(samples.response_ids[row]) for row in rows)
-        return LossDenominators(tokens, len(rows), self.max_tokens)
+        tokens = {row: len(samples.response_ids[row]) for row in rows}
+        right = sum(tokens[row] for row in rows if samples.is_correct[row])
+        return LossDenominators(sum(tokens.values()), len(rows), self.max_tokens, right)
 
 
 def _means(sums: defaultdict[str, float]) -> dict[str, float]:

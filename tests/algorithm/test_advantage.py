@@ -36,6 +36,7 @@ ADVANTAGES = {
     "group_normalized": GroupNormalized(),
     "group_centered": GroupBaseline(kind="group_centered"),
     "leave_one_out": GroupBaseline(kind="leave_one_out"),
+    "mean_normalized": GroupBaseline(kind="mean_normalized"),
     "return": Return(kind="return", gamma=GAMMA),
     "batch_baseline": Return(kind="batch_baseline", gamma=GAMMA),
     "right_only": Likelihood(kind="right_only"),
@@ -77,7 +78,7 @@ def test_group_centered_and_leave_one_out():
     assert leave_one_out(tensor(1, -1, -1, -1)).tolist() == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("name", ["group_normalized", "group_centered", "leave_one_out"])
+@pytest.mark.parametrize("name", GROUP_ADVANTAGES)
 def test_a_group_of_one_is_an_error(name):
     rewards, batch = make_batch()
     batch.group = torch.tensor([0, 1, 0, 1, 2])
@@ -183,6 +184,9 @@ def slow(name: str, rewards: torch.Tensor, batch: Samples) -> list[list[float]]:
         elif name == "leave_one_out":
             others = (sum(own) - totals[index]) / (len(own) - 1)
             found.append([totals[index] - others] * len(rewards))
+        elif name == "mean_normalized":
+            above = mean - min(own)
+            found.append([(totals[index] - mean) / above] * len(rewards))
         elif name == "return":
             found.append(go[index])
         elif name == "batch_baseline":

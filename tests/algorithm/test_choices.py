@@ -46,6 +46,13 @@ from rlvr_cli.core.errors import UserError
         ),
         (["algo=sft", "algorithm.filter=mixed"], "algorithm.advantage one: its responses are not"),
         (
+            [
+                *("algo=grpo", "algorithm.advantage.normalization=each"),
+                *("algorithm.kl=k1", "algorithm.kl.place=reward"),
+            ],
+            "algorithm.advantage.normalization each with algorithm.kl.place reward",
+        ),
+        (
             ["algorithm.old_logprobs=engine", "algorithm.importance_correction=geometric_mask"],
             "algorithm.old_logprobs engine with algorithm.importance_correction geometric_mask",
         ),

@@ -43,6 +43,6 @@ def test_a_component_takes_just_the_cells_of_its_kind(field, table):
     choices = kinds(Algorithm.model_fields[field].annotation)
     choices.pop("auto", None)  # decided before the run
     for kind, choice in choices.items():
-        given = 1 if field == "surrogate" or kind in GROUP_ADVANTAGES else 2
+        given = 1 if field == "surrogate" else 2  # else with the batch or the mask
         taken = list(inspect.signature(table[kind]).parameters)[given:]
         assert taken == list(choice.model_construct(kind=kind).cells), kind

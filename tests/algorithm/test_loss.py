@@ -50,6 +50,7 @@ VARIANTS = {
     "geometric_mask and weights": Algorithm(
         importance_correction=GeometricMask(low=0.7, high=1.3, weight=TruncatedWeights(cap=1.2))
     ),
+    "positive_nll": Algorithm(positive_nll=0.1),
     "entropy": Algorithm(entropy_coef=0.05, aggregation="sequence_mean"),
     "shared": Algorithm(advantage=Gae(critic=Critic(kind="shared", clip=0.3))),
 }
@@ -69,13 +70,15 @@ def make_tokens(seed: int = 0) -> LossInputs:
                 column[row, t] = rng.gauss(-1.5, 0.6)
         columns[field.name] = column
     columns["mask"] = (torch.arange(T) < torch.tensor(LENGTHS)[:, None]).double()
+    columns["is_right"] = (columns["is_right"] > -1.5) * columns["mask"]
     columns["entropy"] = columns["entropy"].abs()
     columns["advantages"] = (columns["advantages"] + 1.5) * columns["mask"]
     return LossInputs(**columns)
 
 
 def totals(tokens: LossInputs) -> LossDenominators:
-    return LossDenominators(int(tokens.mask.sum()), int(tokens.mask.any(1).sum()), 9)
+    rights = int((tokens.is_right * tokens.mask).sum())
+    return LossDenominators(int(tokens.mask.sum()), int(tokens.mask.any(1).sum()), 9, rights)
 
 
 def slow_loss(algo: Algorithm, tokens: LossInputs, frozen: torch.Tensor, estimator: str) -> float:
@@ -126,6 +129,10 @@ def slow_loss(algo: Algorithm, tokens: LossInputs, frozen: torch.Tensor, estimat
                 surrogate = weight * adv[t] * logp[t]
             elif kind == "gmpo":
                 surrogate = geometric * adv[t]
+            elif kind == "dppo":
+                rise = math.exp(still[t]) - math.exp(old[t])
+                masked = rise > bounds["high"] if adv[t] > 0 else -rise > bounds["low"]
+                surrogate = 0.0 if masked else ratio * adv[t]
             else:
                 surrogate = min(ratio * adv[t], near * adv[t])
                 if kind == "dual_clip" and adv[t] < 0:
@@ -147,6 +154,7 @@ def slow_loss(algo: Algorithm, tokens: LossInputs, frozen: torch.Tensor, estimat
             if kl and kl.place == "loss":
                 d = old[t] - logp[t] if kl.reference.kind == "old" else logp[t] - ref[t]
                 term += KL_COEF * {"k1": d, "k2": d * d / 2, "k3": math.exp(-d) + d - 1}[estimator]
+            loss -= algo.positive_nll * logp[t] * tokens.is_right[i, t].item() / n.right_tokens
             loss += (
                 term
                 / {

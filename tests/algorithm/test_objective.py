@@ -1,6 +1,7 @@
 """Objectives against numbers that can be checked by hand."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from rlvr_cli.algorithm.objective import (
     cispo,
     clipped_surrogate,
     constant_length,
+    dppo,
     dual_clip,
     explained_variance,
     geometric_mask,
@@ -72,6 +74,7 @@ def one_token(ratio: float, advantage: float) -> LossInputs:
         ref_logprobs=zero,
         advantages=zero + advantage,
         mask=zero + 1,
+        is_right=zero,
     )
 
 
@@ -91,6 +94,26 @@ def test_the_dual_clip_bounds_what_a_bad_token_costs(ratio, advantage, value, gr
     assert surrogate.item() == pytest.approx(value)
     assert inputs.logprobs.grad.item() == pytest.approx(gradient)
     assert clipped.item() == (gradient == 0)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "advantage", "gradient"),
+    [
+        (0.5, 0.75, 1.0, 0.0),  # likelier by 0.25
+        (0.5, 0.69, 1.0, 1.38),
+        (0.01, 0.1, 1.0, 10.0),  # ten times as likely, and free: it moved by 0.09
+        (0.5, 0.25, -1.0, 0.0),
+        (0.5, 0.75, -1.0, -1.5),
+        (0.5, 0.25, 1.0, 0.5),
+    ],
+)
+def test_dppo_bounds_probabilities_and_not_their_ratio(old, new, advantage, gradient):
+    inputs = replace(one_token(new, advantage), old_logprobs=tensor(math.log(old))[None])
+    surrogate, masked = dppo(inputs, 0.2, 0.2)
+    surrogate.sum().backward()
+    assert inputs.logprobs.grad.item() == pytest.approx(gradient)
+    assert surrogate.item() == pytest.approx(gradient)
+    assert masked.item() == (gradient == 0)
 
 
 def test_cispo_clips_the_weight_and_keeps_the_gradient():
@@ -129,7 +152,7 @@ def response(ratios: list[float], advantage: float) -> LossInputs:
     logprobs = tensor(*map(math.log, ratios), 7.0)[None].requires_grad_()
     mask = tensor(*[1.0] * len(ratios), 0.0)[None]
     zero = torch.zeros_like(mask)
-    return LossInputs(logprobs, zero, zero, zero, zero, mask * advantage, mask)
+    return LossInputs(logprobs, zero, zero, zero, zero, mask * advantage, mask, zero)
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,8 @@ def test_the_presets_of_the_design():
         "ppo": ("gae", "clip", "token_mean", *in_reward),
         "grpo": ("group_normalized", "clip", "sequence_mean", ("k3", "loss"), None, None),
         "dapo": ("group_normalized", "clip", "token_mean", None, "mixed", "soft"),
+        "dppo": ("group_normalized", "dppo", "token_mean", ("k2", "loss"), None, None),
+        "maxrl": ("mean_normalized", "clip", "token_mean", *off),
         "dr_grpo": ("group_centered", "clip", "constant_length", *off),
         "rloo": ("leave_one_out", "policy_gradient", "sequence_sum", *off),
         "reinforce": ("return", "policy_gradient", "sequence_sum", *off),
@@ -47,6 +49,7 @@ def test_the_numbers_of_the_presets():
     assert (ppo.critic.kind, ppo.critic.clip, ppo.critic.warmup) == ("own", 0.2, 2)
     assert ALGORITHMS["dapo"].surrogate == Clip(low=0.2, high=0.28)
     assert ALGORITHMS["dapo"].advantage == GroupNormalized(deviation="sample")
+    assert ALGORITHMS["dppo"].surrogate.cells == {"low": 0.2, "high": 0.2}
     assert ALGORITHMS["gspo"].surrogate.cells == {"low": 3e-4, "high": 4e-4}
     assert ALGORITHMS["cispo"].surrogate.cells == {"low": 1.0, "high": 4.0}
     coefs = {name: row.kl.coef for name, row in ALGORITHMS.items() if row.kl}
@@ -54,6 +57,7 @@ def test_the_numbers_of_the_presets():
         "ppo": 0.005,
         "ppo_penalty": 1.0,
         "grpo": 0.04,
+        "dppo": 0.002,
         "reinforce++": 0.005,
         "reinforce++_baseline": 0.005,
         "opd": 1.0,
@@ -65,7 +69,7 @@ def test_the_numbers_of_the_presets():
     )
     references = {name: row.kl.reference.kind for name, row in ALGORITHMS.items() if row.kl}
     moved = {name: kind for name, kind in references.items() if kind != "fixed"}
-    assert moved == {"ppo_penalty": "old", "opd": "teacher"}
+    assert moved == {"ppo_penalty": "old", "dppo": "old", "opd": "teacher"}
     whitened = {name for name, row in ALGORITHMS.items() if row.whiten}
     assert whitened == {"ppo", "ppo_penalty", "reinforce++", "reinforce++_baseline"}
     assert ALGORITHMS["luspo"].surrogate.cells == {"low": 2e-3, "high": 2.5e-3}

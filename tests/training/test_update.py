@@ -17,11 +17,13 @@ from rlvr_cli.algorithm.kinds import (
     Critic,
     FixedReference,
     Gae,
+    GeometricMask,
     KLControl,
     MaskOverlong,
     Return,
     Unclipped,
 )
+from rlvr_cli.algorithm.loss import rejected
 from rlvr_cli.config.sections import OptimConfig
 from rlvr_cli.core.errors import EngineError
 from rlvr_cli.model import policy as models
@@ -88,12 +90,13 @@ class Made:
 
     def rows(self, rows: list[Row]) -> list[Row]:
         samples = samples_of(self.scored(rows))
+        samples.is_rejected = rejected(samples, self.algo)
         return rows_of(with_advantages(samples, self.algo, self.updater.kl_coef))
 
     def scored(self, rows: list[Row]) -> list[Row]:
         samples = samples_of(rows)
         models = self.policy, self.reference, self.critic
-        add_logprobs(samples, self.algo, self.micro_tokens, *models)
+        add_logprobs(samples, self.algo, self.micro_tokens, *models, self.updater.takes_engine)
         return rows_of(samples)
 
     def train(self, rows: list[Row], step: int = STEP, seed: int = 0, **more) -> dict[str, float]:
@@ -139,7 +142,8 @@ def slow_policy_loss(made: Made, rows: list[Row]) -> torch.Tensor:
     loss = torch.zeros((), dtype=torch.float64)
     for row in rows:
         logprobs = torch.stack(token_logprobs(made.policy, row))
-        old = logprobs.detach() if row.is_fresh else row.rollout_logprobs
+        own = row.is_fresh and algo.old_logprobs != "engine"
+        old = logprobs.detach() if own else row.rollout_logprobs
         ratio = torch.exp(logprobs - old)
         if surrogate.kind == "sequence_clip":
             ratio = torch.exp((logprobs - old).mean()).expand(len(logprobs))
@@ -148,6 +152,11 @@ def slow_policy_loss(made: Made, rows: list[Row]) -> torch.Tensor:
             terms = -advantages * logprobs
         elif surrogate.kind == "ratio":
             terms = -ratio * advantages
+        elif surrogate.kind == "dppo":
+            rise = logprobs.exp() - old.exp()
+            free = (rise < 0.2) | (advantages < 0)
+            free &= (rise > -0.2) | (advantages > 0)
+            terms = -ratio * advantages * free
         elif surrogate.kind == "sapo":
             tau = 1.05 - 0.05 * (advantages > 0).double()
             terms = -4 / (1 + torch.exp(-tau * (ratio - 1))) / tau * advantages
@@ -314,6 +323,24 @@ def test_masked_responses_count_in_the_baseline_and_do_not_train():
     assert 0 < len(kept) < len(rows)
     for row, same in zip(kept, expected, strict=True):
         assert torch.equal(row.advantages, same.advantages)
+
+
+def test_rejected_responses_count_in_the_baseline_and_do_not_train():
+    """The last three rows are a thousandth off by engine, the others by nothing or by nats."""
+    close = make_rows()
+    for row in Made(Algorithm(epochs=2)).scored(close)[-3:]:
+        close[close.index(next(r for r in close if r.response_ids == row.response_ids))] = (
+            dataclasses.replace(row, rollout_logprobs=row.old_logprobs + 1e-3, old_logprobs=None)
+        )
+    everything = Made(Algorithm(importance_correction=None)).rows(close)
+    made = Made(Algorithm(importance_correction=GeometricMask()))
+    kept = made.rows(close)
+    expected = [everything[i] for i, row in enumerate(close) if i >= 6 or not row.is_fresh]
+    assert len(kept) == len(expected) == 5
+    for row, same in zip(kept, expected, strict=True):
+        assert torch.equal(row.advantages, same.advantages)
+    tokens = sum(len(row.response_ids) for row in kept)
+    assert made.train(kept)["tokens_trained"] == tokens
 
 
 def test_several_updates_train_every_row_once_an_epoch():
