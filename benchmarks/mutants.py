@@ -81,8 +81,8 @@ ALSO = {
 EQUIVALENT: dict[tuple[str, str, str], str] = {
     (
         "rlvr_cli/algorithm/reward.py",
-        "paid = rollout.reward or 0.0",
-        "paid = rollout.reward or 1.0",
+        "return (rollout.reward or 0.0) + length_penalty(rollout, algo, max_tokens)",
+        "return (rollout.reward or 1.0) + length_penalty(rollout, algo, max_tokens)",
     ): "what was judged has a reward, and none of 0",
     (
         "rlvr_cli/algorithm/objective.py",
