@@ -4,7 +4,6 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pydantic_core import PydanticUndefined
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -13,15 +12,15 @@ from rlvr_cli.algorithm.choices import ALGORITHMS
 from rlvr_cli.config import Config
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import write_jsonl_line
-from rlvr_cli.core.settings import NONE, Setting, settings_of
+from rlvr_cli.core.settings import default_in_words, settings_of
 from rlvr_cli.data.sources import find_spec, known_sets
 
 
 def list_algorithms() -> None:
     """Print the presets; piped, with every choice."""
     _print(
-        ({"algo": name, **one.model_dump(mode="json")}, [name, str(one)])
-        for name, one in ALGORITHMS.items()
+        ({"algo": name, **algo.model_dump(mode="json")}, [name, str(algo)])
+        for name, algo in ALGORITHMS.items()
     )
 
 
@@ -38,41 +37,27 @@ def list_sets() -> None:
 
 
 def list_settings(sections: Sequence[str]) -> None:
-    """Print the settings, or those of some sections: name, default, meaning, flag. Raises UserError
-    for a section that does not exist."""
-    every = list(settings_of(Config))
-    found = [] if sections else every
+    """Print the settings, or those of some sections: name, default, meaning, with the words that
+    the value can be and the kinds of a choice that have it, and flag. Raises UserError for a
+    section that does not exist."""
+    settings = list(settings_of(Config))
     for section in sections:
-        inside = [one for one in every if f"{one.name}.".startswith(f"{section}.")]
-        if not inside:
-            known = dict.fromkeys(one.name.split(".")[0] for one in every)
+        if not any(f"{setting.name}.".startswith(f"{section}.") for setting in settings):
+            known = dict.fromkeys(setting.name.split(".")[0] for setting in settings)
             raise UserError(f"--settings {section}: no such section; known: {', '.join(known)}")
-        found += inside
-    rows = [_described(one) for one in found]
-    _print((row, [row["name"], row["default"], row["flag"] or "", row["meaning"]]) for row in rows)
-
-
-def _described(one: Setting) -> dict[str, Any]:
-    """Return name and default of a setting; its meaning, with the words that it can be and the
-    kinds of a choice that have it; and its flag."""
-    words = f" ({', '.join(one.values)})" if one.values else ""
-    only = f" With {', '.join(one.of)} only." if one.of else ""
-    value, of = one.default, one.use.flag_of or one.use.read_by
-    if value is None or value == {}:
-        value = NONE
-    elif value is PydanticUndefined:
-        value = "to be set"
-    elif isinstance(value, float):
-        value = f"{value:g}"
-    elif isinstance(value, tuple):
-        value = ", ".join(map(str, value))
-    elif isinstance(value, bool):
-        value = str(value).lower()
-    flag = one.use.flag
-    if flag and "train" not in of:
-        flag = f"{flag} of {' and '.join(of)}"
-    meaning = f"{one.meaning}{words}{only}"
-    return {"name": one.name, "default": str(value), "meaning": meaning, "flag": flag}
+    rows = []
+    for setting in settings:
+        if sections and not f"{setting.name}.".startswith(tuple(f"{one}." for one in sections)):
+            continue
+        words = f" ({', '.join(setting.values)})" if setting.values else ""
+        only = f" With {', '.join(setting.of)} only." if setting.of else ""
+        flag, commands = setting.use.flag, setting.use.flag_of or setting.use.read_by
+        if flag and "train" not in commands:
+            flag = f"{flag} of {' and '.join(commands)}"
+        default, meaning = default_in_words(setting.default), f"{setting.meaning}{words}{only}"
+        row = {"name": setting.name, "default": default, "meaning": meaning, "flag": flag}
+        rows.append((row, [setting.name, default, flag or "", meaning]))
+    _print(rows)
 
 
 def _print(rows: Iterable[tuple[dict[str, Any], list[str]]]) -> None:

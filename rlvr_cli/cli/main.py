@@ -287,10 +287,51 @@ def show(
       rlvr show results/mine --by level
     """
     with reported_errors("nothing is lost"):
-        from rlvr_cli.show import show as command
+        from rlvr_cli.console.display import Display
+        from rlvr_cli.core.errors import UserError
+        from rlvr_cli.show import screen
+        from rlvr_cli.show.explain import explain as explain_step
+        from rlvr_cli.show.page import write_page
+        from rlvr_cli.show.source import open_source, send_to
+        from verifiers import Verdict
 
-        chosen = (step, group, verdict, problem)
-        command(sources or (), *chosen, by or (), html, track or (), follow, explain)
+        paths = list(dict.fromkeys(sources or ()))
+        numbers = [path for path in paths if str(path).isdecimal() and not path.exists()]
+        if explain and step is None and len(numbers) == 1:  # --explain 30
+            step = int(numbers[0].name)
+            paths.remove(numbers[0])
+        opened, display = [open_source(path) for path in paths], Display(stderr=False)
+        runs = sum(source.config is not None for source in opened)
+        of_responses = not (step is None and verdict is None and problem is None)
+        of_runs = {"--follow": follow, "--explain": explain, "--track": track}
+        asked = [name for name, is_given in of_runs.items() if is_given]
+        is_no_verdict = verdict is not None and verdict not in list(Verdict)
+        mistakes = {
+            "show: give the directory of a run or a result": not opened,
+            "show: give runs or results, not both": 0 < runs < len(opened),
+            "--group: one of a step's groups; give --step as well": group is not None
+            and step is None,
+            "show: one at a time for its responses": (of_responses or explain) and len(opened) > 1,
+            f"{''.join(asked[:1])}: of runs only": asked and not runs,
+            "--by: of results only": by and runs,
+            f"--verdict {verdict}: no verdict; they are {', '.join(Verdict)}": is_no_verdict,
+        }
+        if mistake := next((text for text, holds in mistakes.items() if holds), None):
+            raise UserError(mistake)
+        if track:
+            send_to(track, opened, display)
+        elif html is not None:
+            write_page(opened, html, display)
+        elif explain:
+            explain_step(opened[0], step, group, display)
+        elif of_responses:
+            screen.show_responses(opened[0], step, group, problem, verdict, display)
+        elif follow:
+            screen.follow(opened, display)
+        elif runs:
+            screen.show_runs(opened, display)
+        else:
+            screen.show_results(opened, by or (), display)
 
 
 @app.command()

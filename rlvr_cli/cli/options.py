@@ -1,5 +1,4 @@
-"""The options of commands: a flag for each setting that a command reads, made from the setting, and
-those that are no settings, which commands share."""
+"""Make a flag for each setting that a command reads, and declare the options shared by commands."""
 
 from functools import partial
 from importlib import resources
@@ -37,26 +36,29 @@ Track = Annotated[
 
 
 class SettingsCommand(TyperCommand):
-    """A command with a flag for each setting that it reads, but those that its function declares.
-    They are made when they are first asked for, so that help of the program loads no settings, and
-    what they were given goes to `ctx.obj`."""
+    """A command with a flag for each setting that it reads and that its function does not declare.
+    The flags are made when they are first asked for, so that help of the program loads no settings,
+    and their values go to `ctx.obj`."""
 
-    made: list[str] | None = None
+    names: list[str] | None = None
+    """The parameters that were made from settings; None before they are."""
     _options: list[Any]
 
     @property
     def params(self) -> list[Any]:
-        if self.made is None:
-            made, own = setting_options(self.name), {one.name: one for one in self._options}
-            for one in made:
-                if one.name in own:
-                    own[one.name].help += one.help[one.help.rfind(" [dim]") :]
-            made = [one for one in made if one.name not in own]
-            self.made = [one.name for one in made]
+        if self.names is None:
+            own = {option.name: option for option in self._options}
+            made = []
+            for option in setting_options(self.name):
+                if option.name in own:  # help of the function's own has the setting's default
+                    own[option.name].help += option.help[option.help.rfind(" [dim]") :]
+                else:
+                    made.append(option)
+            self.names = [option.name for option in made]
             panels = [None, *PANELS]
             self._options = sorted(
-                [*made, *self._options],
-                key=lambda one: panels.index(getattr(one, "rich_help_panel", None)),
+                [*made, *own.values()],
+                key=lambda option: panels.index(getattr(option, "rich_help_panel", None)),
             )
         return self._options
 
@@ -65,7 +67,7 @@ class SettingsCommand(TyperCommand):
         self._options = own
 
     def invoke(self, ctx: Any) -> Any:
-        ctx.obj = {name: ctx.params.pop(name) for name in self.made or ()}
+        ctx.obj = {name: ctx.params.pop(name) for name in self.names or ()}
         return super().invoke(ctx)
 
 
@@ -74,29 +76,32 @@ def setting_options(command: Any) -> list[Any]:
     the setting itself says what is wrong with one. Help shows the default, and that of the built-in
     policy where it has one of its own."""
     from rlvr_cli.config import flags_of, yaml_layer
+    from rlvr_cli.core.settings import default_in_words
 
     tiny = yaml_layer(Path(str(resources.files("rlvr_cli") / "tiny" / "rlvr.yaml")))
-    of_tiny = {one.key: one.value for one in tiny}
+    of_tiny = {given.key: given.value for given in tiny}
     made = list[Parameter]()
-    for name, one in flags_of(command).items():
-        text = escape(one.meaning)
-        special = one.use.default_in.get(command)
-        if special or not (one.default is None or one.default is False or one.default == {}):
-            ours, theirs = _number(one.default), _number(of_tiny.get(one.name, one.default))
-            default = special or (ours if theirs == ours else f"{ours}; tiny: {theirs}")
+    for name, setting in flags_of(command).items():
+        text, default = escape(setting.meaning), default_in_words(setting.default)
+        if default not in ("none", "false"):
+            theirs = default_in_words(of_tiny.get(setting.name, setting.default))
+            default += f"; tiny: {theirs}" if theirs != default else ""
+        default = setting.use.default_in.get(command, default)
+        if default not in ("none", "false"):
             text += f" [dim]\\[default: {default}][/]"
-        types = (one.annotation, *get_args(one.annotation))
+        types = (setting.annotation, *get_args(setting.annotation))
         number = next((f"<{kind.__name__}>" for kind in (int, float) if kind in types), None)
-        said: dict[str, Any] = {"help": text, "metavar": one.use.metavar or number}
-        flag = str(one.use.flag)
+        settings: dict[str, Any] = {"help": text, "metavar": setting.use.metavar or number}
+        flag = str(setting.use.flag)
         if not flag.startswith("--"):
-            option: Any = typer.Argument(**said)
+            option: Any = typer.Argument(**settings)
         else:
-            panel = one.use.panel or (TRAINING if one.use.read_by == ("train",) else SAMPLING)
-            said["rich_help_panel"] = None if panel == "Options" else panel
-            option = typer.Option(*filter(None, (SHORT.get(flag), flag)), **said)
-        several = any(kind in str(one.annotation) for kind in ("tuple", "dict"))
-        is_flag = one.annotation is bool
+            is_trained = setting.use.read_by == ("train",)
+            panel = setting.use.panel or (TRAINING if is_trained else SAMPLING)
+            settings["rich_help_panel"] = None if panel == "Options" else panel
+            option = typer.Option(*filter(None, (SHORT.get(flag), flag)), **settings)
+        several = any(kind in str(setting.annotation) for kind in ("tuple", "dict"))
+        is_flag = setting.annotation is bool
         kind: Any = bool if is_flag else list[str] | None if several else str | None
         annotation, unset = Annotated[kind, option], False if is_flag else None
         made.append(Parameter(name, Parameter.KEYWORD_ONLY, default=unset, annotation=annotation))
@@ -107,9 +112,3 @@ def setting_options(command: Any) -> list[Any]:
     app = typer.Typer(add_completion=False)
     app.command()(flags)
     return list(typer.main.get_command(app).params)
-
-
-def _number(value: Any) -> str:
-    if isinstance(value, tuple):
-        return " ".join(value)
-    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -177,7 +177,7 @@ def _show(entry: dict[str, Any], name_model: bool, display: Display) -> None:
     display.say("responses", ", ".join(parts))
     if (flexible := entry.get("any_form")) is not None:
         words = "where a right answer counts in any form"
-        display.say("any form", f"pass@1 {tables.shown(flexible)} {words}")
+        display.say("any form", f"pass@1 {tables.in_words(flexible)} {words}")
         missed = 1 - first["value"] / flexible["value"] if first and flexible["value"] else 0.0
         if missed > 0.01:  # below 1 % the two figures tell the same
             display.warn(
@@ -201,7 +201,7 @@ def _show_agreement(
     """Show how often the judges agree, and list where they differ."""
     whole = agreement(pairs)
     counts = ", ".join(f"{count} {name}" for name, count in whole.items() if name != "share")
-    display.result("agreement", f"{tables.shown(whole['share'])} with {peer}: {counts}")
+    display.result("agreement", f"{tables.in_words(whole['share'])} with {peer}: {counts}")
     lines = [["differ", "sample", "gold", "ours", "verdict", PEER, "verdict"]]
     for _, ours, other in differing[:_ROWS_ON_A_TERMINAL]:
         cells = [ours[key] for key in ("id", "sample", "answer", "extracted", "verdict")]

@@ -18,12 +18,7 @@ from rlvr_cli.model.loading import STEP
 from rlvr_cli.ranks.group import broadcast_from_first
 from rlvr_cli.rollout.plan import plan_for
 from rlvr_cli.rollout.session import Session, check_teacher, open_session, prompts_for
-from rlvr_cli.runs.checkpoint import (
-    Checkpoint,
-    check_savable,
-    load_weights,
-    whole_checkpoints,
-)
+from rlvr_cli.runs.checkpoint import Checkpoint, check_savable, load_weights, whole_checkpoints
 from rlvr_cli.runs.lifecycle import RunLifecycle
 from rlvr_cli.runs.narration import warn_of_bad_golds
 from rlvr_cli.runs.preflight import fitted, preflight, to_judge
@@ -41,15 +36,14 @@ def start(
     check_only: bool = False,
 ) -> None:
     """Begin a run in a new directory, or go on (`again`) with the one in `out` from its newest
-    whole checkpoint; `check_only` ends before the first step. Raises UserError where that cannot
-    be."""
+    whole checkpoint; `check_only` ends before the first step. Raises UserError if that fails."""
     check_trackers(trackers)
-    directory = out or default_directory(config.algo, config.data.sources)
-    found, newest = whole_checkpoints(directory, display.warn), None
+    directory, newest = out or default_directory(config.algo, config.data.sources), None
+    checkpoints = whole_checkpoints(directory, display.warn)
     with ExitStack() as stack:
         if again:
             run = stack.enter_context(closing(Run(directory)))
-            newest = next(found, None)
+            newest = next(checkpoints, None)
             done = newest.step if newest else 0
             if broadcast_from_first(done) != done:
                 text = "not the same for all processes; they need one directory"
@@ -59,12 +53,19 @@ def start(
                 raise UserError(f"--resume {directory}: {text}; give more or leave --steps out")
         elif not check_only:
             refuse_place(directory)
-        problems = _training_problems(config, directory if again else None)
+        data, from_stdin = config.data, "-" in config.data.sources
+        if again and from_stdin:  # of which the run keeps a copy
+            problems = ProblemSet("stdin", tuple(read_problems(directory)), data.prompt or "")
+        else:
+            algo = config.algorithm
+            needs = {"need_answer": algo.needs_verdicts, "need_response": algo.reads_responses}
+            problems = load_all(data.sources, data.split or "train", data, **needs)
         plan = plan_for(config, problems)
         session = fitted(stack.enter_context(open_session(plan, training=True)))
         config = session.plan.config
-        begins = newest is None or config.algorithm.has_reference_model
-        parent = _load_parent(session, Path(config.parent)) if begins and config.parent else None
+        parent = None
+        if config.parent and (newest is None or config.algorithm.has_reference_model):
+            parent = _load_parent(session, Path(config.parent))
         check_teacher(session)
         check_savable(session.policy)
         prompts = prompts_for(problems, session.policy, config, config.rollout.max_tokens)
@@ -77,33 +78,26 @@ def start(
             return
         trainer = Trainer(session, prompts, held_out)
         if newest is None and parent is not None:
-            _inherit(trainer, parent, display)
+            try:
+                trainer.updater.inherit(parent.load_state())
+            except Exception as error:  # whatever a state may hold
+                trainer.updater.reset_optimizer()
+                reason = f"its optimizer does not fit and begins anew ({shortened(str(error))})"
+                display.warn(f"{parent.path}: {reason}")
+            display.say("parent", f"{parent.path}")
         if not again:
-            kept = problems.problems if "-" in config.data.sources else None
-            run = stack.enter_context(closing(create_run(directory, config, kept)))
+            copied = problems.problems if from_stdin else None
+            run = stack.enter_context(closing(create_run(directory, config, copied)))
             display.say("run", f"{directory}")
         loop = RunLifecycle(trainer, run, display, trackers)
         if again:
-            loop.resume(newest, found)
+            loop.resume(newest, checkpoints)
         loop.run_to_end()
 
 
-def _training_problems(config: Config, run: Path | None) -> ProblemSet:
-    """Return the problems of the sources; of a run that began with stdin, its own copy."""
-    if run is not None and "-" in config.data.sources:
-        return ProblemSet("stdin", tuple(read_problems(run)), config.data.prompt or "")
-    return load_all(
-        config.data.sources,
-        config.data.split or "train",
-        config.data,
-        need_answer=config.algorithm.needs_verdicts,
-        need_response=config.algorithm.reads_responses,
-    )
-
-
 def _held_out_prompts(session: Session) -> list[Prompt]:
-    """Return the held-out problems; none where the sources have no test split or train on it. Those
-    of several sets that eval.source names say of which they are."""
+    """Return the held-out problems; none where the sources have no test split or train on it. Each
+    problem of several sets that eval.source names has the name of its set."""
     config = session.plan.config
     limit, named = config.eval.limit, config.eval.sources
     if limit == 0:
@@ -125,8 +119,8 @@ def _held_out_prompts(session: Session) -> list[Prompt]:
 
 
 def _load_parent(session: Session, path: Path) -> Checkpoint:
-    """Load the weights of the run's parent before anything is made of them. Raises UserError if it
-    is none, damaged, or of another kind of model."""
+    """Load the weights of the run's parent. Raises UserError if it is no checkpoint, damaged, or of
+    another kind of model."""
     step = STEP.fullmatch(path.name)
     parent = Checkpoint(int(step[1]) if step else 0, path)
     if reason := parent.integrity_error():
@@ -139,17 +133,6 @@ def _load_parent(session: Session, path: Path) -> Checkpoint:
         raise UserError(wrong) from None
     session.engine.sync_weights(merged_parameters(session.policy.model))
     return parent
-
-
-def _inherit(trainer: Trainer, parent: Checkpoint, display: Display) -> None:
-    """Take over the parent's optimizer, or say why it begins anew."""
-    try:
-        trainer.updater.inherit(parent.load_state())
-    except Exception as error:  # whatever a state may hold
-        trainer.updater.reset_optimizer()
-        reason = f"its optimizer does not fit and begins anew ({shortened(str(error))})"
-        display.warn(f"{parent.path}: {reason}")
-    display.say("parent", f"{parent.path}")
 
 
 def _announce(
@@ -168,12 +151,12 @@ def _announce(
         kind = type(session.teacher.model).__name__
         display.say("teacher", f"{config.teacher}: {kind}: {session.teacher_forward}")
     if rewarder.asked.functions != ("math",):
-        hashes = {name: f" ({one[:8]})" for name, one in rewarder.sources.items()}
+        hashes = {name: f" ({sha[:8]})" for name, sha in rewarder.sources.items()}
         terms = [f"{r.weight:g} x {r.name}{hashes.get(r.name, '')}" for r in rewarder.asked.terms]
         display.say("reward", " + ".join(terms))
     warn_of_bad_golds([*to_judge(prompts, algo), *held_out], session.sampler.verifier, display)
-    known = {prompt.problem.problem for prompt in prompts}
-    if shared := sum(prompt.problem.problem in known for prompt in held_out):
+    texts = {prompt.problem.problem for prompt in prompts}
+    if shared := sum(prompt.problem.problem in texts for prompt in held_out):
         text = f"{shared} of {len(held_out)} held-out problems are also trained on"
         display.warn(f"{text}, so pass@1 on them says little; take another eval.source")
     taken = f"; {problems.taken}" if problems.taken else ""

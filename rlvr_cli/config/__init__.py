@@ -1,5 +1,5 @@
-"""Settings as each source gives them, a model's own file, `--config`, a flag or `--set`, and the
-configuration that they make together."""
+"""Read the settings that each source gives (a model's own file, `--config`, a flag, `--set`) and
+resolve them to one configuration."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -14,16 +14,16 @@ from rlvr_cli.config.sections import Config
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import open_regular, reading
 from rlvr_cli.core.settings import NONE, Command, Setting, leaves, settings_of
-from rlvr_cli.core.text import shortened, shown, what_is_wrong
+from rlvr_cli.core.text import format_value, shortened, what_is_wrong
 from rlvr_cli.core.yaml_text import LARGEST_YAML, load_yaml
 
 SETTINGS: dict[str, Setting] = {}
-"""Each setting by dotted name; of those that several kinds have the first."""
-for _one in settings_of(Config):
-    SETTINGS.setdefault(_one.name, _one)
-OF_A_MODEL = nested((key, True) for key, one in SETTINGS.items() if one.use.kept)
-"""What a checkpoint says of the settings it was trained and measured with. Nothing else is read of
-a model directory: which problems, and what of this machine, is not for a stranger to say."""
+"""Each setting by dotted name; where several kinds of a choice have it, that of the first."""
+for _setting in settings_of(Config):
+    SETTINGS.setdefault(_setting.name, _setting)
+OF_A_MODEL = nested((name, True) for name, setting in SETTINGS.items() if setting.use.kept)
+"""The settings that a checkpoint keeps, with which it was trained and measured. Nothing else is
+read of a model directory, because a downloaded model must not choose problems or machine."""
 
 
 def setting_at(key: str) -> Setting | None:
@@ -35,8 +35,8 @@ def setting_at(key: str) -> Setting | None:
 
 def flags_of(command: Command) -> dict[str, Setting]:
     """Return the setting of each flag of a command, by the name of its parameter."""
-    named = ((one.use.parameter(command), one) for one in SETTINGS.values())
-    return {name: one for name, one in named if name is not None}
+    named = ((setting.use.parameter(command), setting) for setting in SETTINGS.values())
+    return {name: setting for name, setting in named if name is not None}
 
 
 class Given(NamedTuple):
@@ -48,8 +48,8 @@ class Given(NamedTuple):
 
 
 def in_order(given: Iterable[Given]) -> list[Given]:
-    """Return the settings so that what drops others comes first: an algorithm before its cells, a
-    kind before its own, a prompt before its format. The order of the others stays."""
+    """Sort settings so that what drops others comes first: an algorithm before its cells, a kind
+    before its own, a prompt before its format. The order of the others stays."""
 
     def depth(one: Given) -> int:
         is_first = one.key in SETTINGS and SETTINGS[one.key].use.resets is not None
@@ -80,18 +80,20 @@ def yaml_layer(path: Path, origin: str | None = None) -> list[Given]:
     return layer(origin, values or {})
 
 
-def run_layer(run: Path, asked: str) -> list[Given]:
+def run_layer(run: Path, option: str) -> list[Given]:
     """Read the settings that a run was saved with. Raises UserError for what is no run."""
     file = run / "config.yaml"
     if not file.is_file():
-        raise UserError(f"{asked} {run}: no config.yaml in it; give the directory of a run")
+        raise UserError(f"{option} {run}: no config.yaml in it; give the directory of a run")
     return yaml_layer(file, str(file))
 
 
 def flag_layer(key: str, value: Any) -> list[Given]:
     """Return a setting as its flag gave it."""
-    parts = [f"{k}={v}" for k, v in value.items()] if isinstance(value, dict) else [value]
-    words = " ".join(map(str, value if isinstance(value, tuple) else parts))
+    if isinstance(value, dict):
+        words = " ".join(f"{name}={path}" for name, path in value.items())
+    else:
+        words = " ".join(map(str, value if isinstance(value, tuple) else [value]))
     return [Given(key, value, f"{SETTINGS[key].use.flag} {shortened(words)}")]
 
 
@@ -117,8 +119,7 @@ def resolve(given: Sequence[Given]) -> Config:
     it is dropped. A prompt drops the verifier that went with the prompt before. Raises UserError
     naming the key and the source it came from.
     """
-    algo = next((one.value for one in given if one.key == "algo"), Config().algo)
-    values = _preset(algo)
+    values = _preset(next((one.value for one in given if one.key == "algo"), Config().algo))
     for key, value, origin in given:
         resets = SETTINGS[key].use.resets if key in SETTINGS else None
         if key == "algo" and value != values["algo"]:
@@ -143,19 +144,19 @@ def resolve(given: Sequence[Given]) -> Config:
     if first["type"] == "missing":
         wrong = f"{name}.{first['loc'][-1]} has no default; set it"
     elif path and not isinstance(first["input"], dict):
-        wrong = f"{name}{wrong}, not {shown(first['input'])}"
-    around = [".".join(path[:end]) for end in range(len(path), 0, -1)]
-    origins = (
-        one.origin for key in around for one in given[::-1] if f"{one.key}.".startswith(f"{key}.")
-    )
-    origin = f"{next(origins, 'configuration')}: " if path else ""
-    raise UserError(f"{origin}{wrong.removeprefix(': ')}")
+        wrong = f"{name}{wrong}, not {format_value(first['input'])}"
+    for end in range(len(path), 0, -1):  # the last setting of the name, else of what is around it
+        around = f"{'.'.join(path[:end])}."
+        for key, _, origin in reversed(given):
+            if f"{key}.".startswith(around):
+                raise UserError(f"{origin}: {wrong.removeprefix(': ')}")
+    raise UserError(f"{'configuration: ' if path else ''}{wrong.removeprefix(': ')}")
 
 
 def _preset(algo: Any) -> Flat:
     if not isinstance(algo, str) or algo not in ALGORITHMS:
-        given = shortened(algo) if isinstance(algo, str) else shown(algo)
-        raise UserError(f"--algo {given}: no such algorithm; choose from {', '.join(ALGORITHMS)}")
+        name = shortened(algo) if isinstance(algo, str) else format_value(algo)
+        raise UserError(f"--algo {name}: no such algorithm; choose from {', '.join(ALGORITHMS)}")
     return dict(leaves({"algo": algo, "algorithm": ALGORITHMS[algo].model_dump()}))
 
 
@@ -165,10 +166,11 @@ def as_yaml(config: Config, include: Any = None) -> str:
 
 
 def changed_cells(config: Config) -> dict[str, tuple[Any, Any]]:
-    """Return what of the algorithm differs from its preset, as (preset, chosen) by dotted name."""
+    """Return (preset, chosen) by dotted name of every cell of the algorithm that is not its
+    preset's."""
     old, new = (
-        {key: NONE if value is None else value for key, value in leaves(one.model_dump())}
-        for one in (
+        {key: NONE if value is None else value for key, value in leaves(algorithm.model_dump())}
+        for algorithm in (
             ALGORITHMS[config.algo].for_engine(config.computes_alike),
             config.algorithm.for_engine(config.computes_alike),
         )

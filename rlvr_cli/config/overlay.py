@@ -8,7 +8,7 @@ from typing import Any, get_args, get_origin
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.settings import NONE, Section, is_section, kinds, leaves, settings_of
-from rlvr_cli.core.text import shortened, shown
+from rlvr_cli.core.text import format_value, shortened
 from rlvr_cli.core.yaml_text import load_yaml
 
 Flat = dict[str, Any]
@@ -31,17 +31,17 @@ def assign(root: type[Section], values: Flat, key: str, value: Any, origin: str)
             raise UserError(f"{origin}: {foreign_answer(key) or hint}")
         annotation: Any = section.model_fields[part].annotation
         types = {annotation, *get_args(annotation)}
-        if found := kinds(annotation):
+        if choices := kinds(annotation):
             if rest in ([], ["kind"]):
-                return _choose(values, name, found, NoneType in types, value, origin)
+                return _choose(values, name, choices, NoneType in types, value, origin)
             kind = values.get(f"{name}.kind")
             if kind is None:
                 raise UserError(
                     f"{origin}: {name} is none here and has no {shortened('.'.join(rest))}; choose "
-                    f"one first, {name}=KIND of {', '.join(found)}"
+                    f"one first, {name}=KIND of {', '.join(choices)}"
                 )
-            section = found[kind]
-            others = [other for other in found if rest[0] in found[other].model_fields]
+            section = choices[kind]
+            others = [other for other in choices if rest[0] in choices[other].model_fields]
             if others and kind not in others:
                 raise UserError(
                     f"{origin}: {name} {kind} has no {rest[0]}; choose {name}="
@@ -50,8 +50,8 @@ def assign(root: type[Section], values: Flat, key: str, value: Any, origin: str)
         elif is_section(annotation):
             section = annotation
             if not rest and value != {}:
-                known = ", ".join(f"{name}.{inside}" for inside in section.model_fields)
-                raise UserError(f"{origin}: {name} is a section; set one of {known}")
+                inside = ", ".join(f"{name}.{part}" for part in section.model_fields)
+                raise UserError(f"{origin}: {name} is a section; set one of {inside}")
         elif get_origin(annotation) is dict and (rest or isinstance(value, dict)):
             before = values.get(name)
             named = {".".join(rest): value} if rest else value
@@ -67,11 +67,11 @@ def assign(root: type[Section], values: Flat, key: str, value: Any, origin: str)
 
 
 def _choose(
-    values: Flat, name: str, found: dict[str, Any], is_optional: bool, value: Any, origin: str
+    values: Flat, name: str, choices: dict[str, Any], is_optional: bool, value: Any, origin: str
 ) -> None:
     """Set a choice by a kind, a number or none. Another kind starts from its own defaults: the
     cells of the one before are dropped, unless the two kinds share them all."""
-    old, first = values.get(f"{name}.kind"), next(iter(found.values()))
+    old, first = values.get(f"{name}.kind"), next(iter(choices.values()))
     number = None
     if first.number and type(value) in (int, float):
         if value < 0:
@@ -81,12 +81,12 @@ def _choose(
         drop(values, name)
         values[name] = None
         return
-    if not isinstance(value, str) or value not in found:
-        listed = ", ".join([*found, *([NONE] if is_optional else [])])
-        raise UserError(f"{origin}: {name} cannot be {shown(value)}; choose from {listed}")
-    if old is None or found[old] is not found[value]:
+    if not isinstance(value, str) or value not in choices:
+        words = ", ".join([*choices, *([NONE] if is_optional else [])])
+        raise UserError(f"{origin}: {name} cannot be {format_value(value)}; choose from {words}")
+    if old is None or choices[old] is not choices[value]:
         drop(values, name)
-        values |= leaves(found[value].model_construct(kind=value).model_dump(), f"{name}.")
+        values |= leaves(choices[value].model_construct(kind=value).model_dump(), f"{name}.")
     values[f"{name}.kind"] = value
     if number is not None:
         values[f"{name}.{first.number}"] = number
@@ -100,26 +100,26 @@ def drop(values: Flat, name: str) -> None:
 
 def nested(flat: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     """Return settings by dotted name as sections inside one another."""
-    found: dict[str, Any] = {}
+    whole: dict[str, Any] = {}
     for key, value in flat:
-        inside = found
+        inside = whole
         *path, last = key.split(".")
         for part in path:
             inside = inside.setdefault(part, {})
         inside[last] = value
-    return found
+    return whole
 
 
 def _nearest(section: type[Section], key: str, prefix: str, root: type[Section]) -> str:
     """Say which setting may be meant: all of that last name, one nearby, or one spelled alike."""
-    last = {one.name: one.name.rpartition(".")[2] for one in settings_of(root)}
+    last = {setting.name: setting.name.rpartition(".")[2] for setting in settings_of(root)}
     same = [name for name in last if last[name] == key]
-    near = [f"{prefix}{one}" for one in difflib.get_close_matches(key, section.model_fields, 1)]
+    near = [f"{prefix}{name}" for name in difflib.get_close_matches(key, section.model_fields, 1)]
     alike = difflib.get_close_matches(key, last.values(), 1)
-    if found := same or near or [name for name in last if last[name] in alike][:1]:
-        return f"did you mean {'one of ' if len(found) > 1 else ''}{', '.join(found)}?"
-    known = ", ".join(f"{prefix}{inside}" for inside in section.model_fields)
-    return f"known: {known}; rlvr train --settings lists all"
+    if meant := same or near or [name for name in last if last[name] in alike][:1]:
+        return f"did you mean {'one of ' if len(meant) > 1 else ''}{', '.join(meant)}?"
+    names = ", ".join(f"{prefix}{name}" for name in section.model_fields)
+    return f"known: {names}; rlvr train --settings lists all"
 
 
 def foreign_names() -> dict[str, list[str]]:
@@ -130,7 +130,7 @@ def foreign_names() -> dict[str, list[str]]:
 
 def foreign_answer(name: str) -> str | None:
     """Say what a foreign flag or setting is here; None for a name that no other program has."""
-    answers = {theirs: ours for ours, listed in foreign_names().items() for theirs in listed}
+    answers = {theirs: ours for ours, names in foreign_names().items() for theirs in names}
     parts = name.lstrip("-").lower().replace("-", "_").split(".")
     suffixes = (".".join(parts[start:]) for start in range(len(parts)))
     ours = next((answers[suffix] for suffix in suffixes if suffix in answers), None)

@@ -9,19 +9,17 @@ from typing import Any
 TABLE = "table"
 Table = list[Sequence[Any]]
 """Rows of cells below a header."""
-_CELL = 32
-"""Characters of a cell."""
 COLUMNS: dict[str, Callable[[dict[str, Any], str], Any]] = {
     "model": lambda entry, k: entry["model"],
     "data": lambda entry, k: entry["data"],
     "version": lambda entry, k: entry["data_version"] or "",
     "problems": lambda entry, k: str(counted(entry["pass@k"][k])),
     "k": lambda entry, k: k,
-    "pass@k [95 %]": lambda entry, k: shown(entry["pass@k"][k]),
-    "cons@k [95 %]": lambda entry, k: shown(entry["cons@k"][k]),
-    "pass@1 in any form": lambda entry, k: shown(entry.get("any_form")) if k == "1" else "",
+    "pass@k [95 %]": lambda entry, k: in_words(entry["pass@k"][k]),
+    "cons@k [95 %]": lambda entry, k: in_words(entry["cons@k"][k]),
+    "pass@1 in any form": lambda entry, k: in_words(entry.get("any_form")) if k == "1" else "",
 }
-"""What a line of the figures says of a result at one k."""
+"""The cells of a result at one k, by the name of their column."""
 
 
 def by_k(entries: Sequence[dict[str, Any]], names: Sequence[str] = tuple(COLUMNS)) -> Table:
@@ -37,7 +35,7 @@ def by_field(entry: dict[str, Any], field: str) -> Table:
     if last != "1":
         columns |= {f"{name[:-1]}{last}": (name, last) for name in ("pass@k", "cons@k")}
     lines = [
-        [value, str(part["problems"]), *(shown(part[name][k]) for name, k in columns.values())]
+        [value, str(part["problems"]), *(in_words(part[name][k]) for name, k in columns.values())]
         for value, part in entry["by"][field].items()
     ]
     return [[field, "problems", *columns], *lines]
@@ -47,20 +45,21 @@ def differences(entry: dict[str, Any]) -> Table:
     """Return a comparison, one line per k."""
     lines = [["ours less theirs", "problems", "difference [95 %]", "p", "better", "worse"]]
     for name in ("pass@k", "cons@k"):
-        for k, found in entry[name].items():
-            said = [f"{name[:-1]}{k}", str(counted(found)), shown(found), significance(found["p"])]
-            lines.append([*said, str(found["better"]), str(found["worse"])])
+        for k, estimate in entry[name].items():
+            cells = [f"{name[:-1]}{k}", str(counted(estimate)), in_words(estimate)]
+            cells += [significance(estimate["p"]), str(estimate["better"]), str(estimate["worse"])]
+            lines.append(cells)
     return [*lines]
 
 
 def as_markdown(report: dict[str, Any]) -> str:
     """Format the figures of a report as tables in Markdown: of all, by each field, and compared."""
     tables = [by_k(report["results"])]
-    tables += [by_field(one, field) for one in report["results"] for field in one.get("by", {})]
-    tables += [differences(one) for one in report.get("against", {}).get("results", ())]
+    tables += [by_field(entry, by) for entry in report["results"] for by in entry.get("by", {})]
+    tables += [differences(entry) for entry in report.get("against", {}).get("results", ())]
 
     def line(cells: Sequence[Any]) -> str:
-        texts = (" ".join(str(one).replace("|", r"\|").split()) for one in cells)
+        texts = (" ".join(str(cell).replace("|", r"\|").split()) for cell in cells)
         return f"| {' | '.join(texts)} |"
 
     return "\n\n".join(
@@ -73,10 +72,11 @@ def as_csv(report: dict[str, Any]) -> str:
     header = ["model", "data", "version", "problems", "k", "pass@k", "low", "high"]
     rows = [[*header, "cons@k", "low", "high", "pass@1 in any form"]]
     for entry in report["results"]:
-        for k, found in entry["pass@k"].items():
-            row = [entry["model"], entry["data"], entry["data_version"], counted(found), k]
-            for one in (found, entry["cons@k"][k]):
-                row += ["", "", ""] if one is None else [one["value"], *one["interval"]]
+        for k, passed in entry["pass@k"].items():
+            row = [entry["model"], entry["data"], entry["data_version"], counted(passed), k]
+            for estimate in (passed, entry["cons@k"][k]):
+                value = estimate and [estimate["value"], *estimate["interval"]]
+                row += value or ["", "", ""]
             flexible = entry.get("any_form")
             rows.append([*row, flexible["value"] if flexible and k == "1" else ""])
     text = io.StringIO()
@@ -89,7 +89,7 @@ FORMATS: dict[str, Callable[[dict[str, Any]], str]] = {
     "csv": as_csv,
     "json": lambda report: json.dumps(report, ensure_ascii=False, indent=2),
 }
-"""How figures are printed on stdout, by name; a table is for people, on stderr."""
+"""How `--format` prints figures on stdout; a table is for people, on stderr."""
 
 
 def by_level(before: Mapping[str, float | None], after: Mapping[str, float | None]) -> Table:
@@ -111,7 +111,7 @@ def percent(share: float | None) -> str:
     return "-" if share is None else f"{share:.1%}"
 
 
-def shown(estimate: dict[str, Any] | None) -> str:
+def in_words(estimate: dict[str, Any] | None) -> str:
     """Format as `0.433 [0.274, 0.608]`, with the error of drawn subsets if there is one."""
     if estimate is None:
         return "-"
@@ -121,9 +121,9 @@ def shown(estimate: dict[str, Any] | None) -> str:
 
 
 def cell(value: object) -> str:
-    """Put a value on one line of a table, cut if it is long."""
-    text = "-" if value is None else " ".join(str(value)[: 4 * _CELL].split())
-    return text if len(text) <= _CELL else f"{text[: _CELL - 1]}…"
+    """Put a value on one line of a table, cut to 32 characters."""
+    text = "-" if value is None else " ".join(str(value)[:128].split())
+    return text if len(text) <= 32 else f"{text[:31]}…"
 
 
 def significance(p: float) -> str:

@@ -1,4 +1,4 @@
-"""Settings as typed sections and choices, what is done with each, and their list."""
+"""Declare settings as typed sections and choices, with the use of each, and list them."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
@@ -6,17 +6,17 @@ from types import NoneType
 from typing import Any, ClassVar, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic_core import PydanticUndefined
 
 NONE = "none"
 """The word for an optional choice that is not made; YAML's null means the same."""
 Command = Literal["train", "eval", "sample", "responses"]
-"""What reads settings; `responses` is `rlvr eval --responses`, which has the flags of eval."""
+"""A reader of settings; `responses` is `rlvr eval --responses`, which has the flags of eval."""
 
 
 @dataclass(frozen=True)
 class Use:
-    """What is done with a setting: what is not said where it is declared (`setting`) holds for its
-    section."""
+    """The use of a setting: what its declaration (`setting`) leaves out holds for its section."""
 
     read_by: tuple[Command, ...] = ("train",)
     flag: str | None = None
@@ -24,11 +24,11 @@ class Use:
     flag_of: tuple[Command, ...] | None = None
     """The commands that have the flag; None means all that read the setting."""
     panel: str | None = None
-    """Where help shows the flag."""
+    """The panel of help that shows the flag."""
     metavar: str | None = None
-    """What help shows for the flag's value, where it is not of the setting's type."""
+    """The name of the flag's value in help, where it is not the setting's type."""
     default_in: dict[Command, str] = field(default_factory=dict)
-    """Where a command has another default than the model: that one in words, for help."""
+    """The default in words, for help, of a command where it is not the model's."""
     kept: bool = False
     """A checkpoint keeps it beside the weights, and it is read again with the model."""
     on_resume: Literal["fixed", "free", "moves"] = "fixed"
@@ -38,7 +38,7 @@ class Use:
     """Another setting that loses its value when this one is set."""
 
     def parameter(self, command: Command) -> str | None:
-        """Return the flag's name as a parameter of the command; None without a flag."""
+        """Return the name of the command's parameter; None where it has no such flag."""
         if self.flag is None or command not in (self.flag_of or self.read_by):
             return None
         return self.flag.removeprefix("--").replace("-", "_").lower()
@@ -51,7 +51,7 @@ class Section(BaseModel):
         extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True
     )
     use: ClassVar[Use] = Use()
-    """What holds for all settings that say nothing else."""
+    """The use of all its settings, but for what their declarations say."""
 
 
 class Choice(Section):
@@ -74,15 +74,15 @@ class Choice(Section):
         return f"{self.kind} ({inside})" if inside else self.kind
 
 
-def setting(default: Any, **said: Any) -> Any:
+def setting(default: Any, **declared: Any) -> Any:
     """Declare a setting: its default, its use (fields of `Use`), limits of pydantic's Field."""
-    use = {one.name: said.pop(one.name) for one in fields(Use) if one.name in said}
-    return Field(default, json_schema_extra=use, **said)
+    use = {one.name: declared.pop(one.name) for one in fields(Use) if one.name in declared}
+    return Field(default, json_schema_extra=use, **declared)
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting by its dotted name, with what there is to say of it."""
+    """A setting by its dotted name, as help and lists print it."""
 
     name: str
     default: Any
@@ -96,44 +96,39 @@ class Setting:
 
 
 def settings_of(
-    section: type[Section],
-    prefix: str = "",
-    of: tuple[str, ...] = (),
-    own: Any = None,
+    section: type[Section], prefix: str = "", of: tuple[str, ...] = (), own: Any = None
 ) -> Iterator[Setting]:
-    """List all settings inside a section, or a kind of a choice, in their order; `own` has the
-    defaults where they are not the section's."""
-    for name, declared in section.model_fields.items():
+    """Yield all settings inside a section, or inside a kind of a choice, in their order. `own` has
+    the defaults where they are not the section's."""
+    for name, field_info in section.model_fields.items():
         if name == "kind":
             continue
-        annotation, path = declared.annotation, f"{prefix}{name}"
-        default = declared.default if own is None else getattr(own, name)
-        said: Any = declared.json_schema_extra or {}
-        use = replace(section.use, **said)
-        found = kinds(annotation)
-        if is_section(annotation) and not found:
+        annotation, path = field_info.annotation, f"{prefix}{name}"
+        default = field_info.default if own is None else getattr(own, name)
+        choices = kinds(annotation)
+        if is_section(annotation) and not choices:
             yield from settings_of(annotation, f"{path}.", (), default)  # type: ignore[arg-type]
             continue
         parts = () if get_origin(annotation) is dict else (annotation, *get_args(annotation))
         literals = (get_args(part) for part in parts if get_origin(part) is Literal)
-        words = tuple(found) or tuple(str(word) for listed in literals for word in listed)
+        words = tuple(choices) or tuple(str(word) for literal in literals for word in literal)
         if NoneType in parts and words:
             words = (*words, NONE)
-        # A docstring is inherited where a kind only has another default; a choice without one has
-        # that of the nearest class that all its kinds have above them.
-        fields_above = (getattr(one, "model_fields", {}).get(name) for one in section.__mro__)
-        meaning = next((one.description for one in fields_above if one and one.description), None)
-        if meaning is None and found:
-            above = next(iter(found.values())).__mro__
-            shared = next(c for c in above if all(issubclass(kind, c) for kind in found.values()))
-            meaning = shared.__doc__ if shared is not Choice else None
-        shown = default.kind if isinstance(default, Choice) else default
-        text = " ".join((meaning or "").split())
-        yield Setting(path, shown, text, annotation, use, words, of)
-        for kind in dict.fromkeys(found.values()):
-            having = tuple(name for name, one in found.items() if one is kind)
+        # A kind that only has another default inherits the docstring of the field; a choice without
+        # one has that of the nearest class that all its kinds have above them.
+        inherited = (getattr(above, "model_fields", {}).get(name) for above in section.__mro__)
+        meaning = next((one.description for one in inherited if one and one.description), "")
+        if not meaning and choices:
+            classes = list(choices.values())
+            shared = next(c for c in classes[0].__mro__ if all(issubclass(k, c) for k in classes))
+            meaning = "" if shared is Choice else shared.__doc__ or ""
+        use = replace(section.use, **(field_info.json_schema_extra or {}))  # type: ignore[arg-type]
+        value = default.kind if isinstance(default, Choice) else default
+        yield Setting(path, value, " ".join(meaning.split()), annotation, use, words, of)
+        for kind in dict.fromkeys(choices.values()):
+            names = tuple(name for name, one in choices.items() if one is kind)
             inside = default if isinstance(default, kind) else None
-            only = having if len(having) < len(found) else ()
+            only = names if len(names) < len(choices) else ()
             yield from settings_of(kind, f"{path}.", only, inside)
 
 
@@ -162,3 +157,16 @@ def describe(cells: Iterable[tuple[str, Any]]) -> str:
     """List the cells that are neither empty nor left to `auto`: `name value, name value`."""
     named = ((name, str(value)) for name, value in cells if value not in (None, False, 0))
     return ", ".join(f"{name} {value}" for name, value in named if value != "auto")
+
+
+def default_in_words(value: Any) -> str:
+    """Return a default as help and lists print it."""
+    if value is PydanticUndefined:
+        return "to be set"
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value))
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return NONE if value is None or value == {} else str(value)

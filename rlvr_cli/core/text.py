@@ -51,7 +51,7 @@ def shortened(text: str) -> str:
     return " ".join((text if len(text) <= SHORT else f"{text[:SHORT]}…").splitlines())
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Format any value for a message, cut if it is long or deep."""
     try:
         return shortened(repr(value) if isinstance(value, str) else reprlib.repr(value))

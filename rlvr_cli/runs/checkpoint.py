@@ -19,7 +19,7 @@ from rlvr_cli.core import files
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import parse_json
 from rlvr_cli.core.settings import leaves
-from rlvr_cli.core.text import first_mistake, shown
+from rlvr_cli.core.text import first_mistake, format_value
 from rlvr_cli.core.types import Completion
 from rlvr_cli.model.adapter import is_adapter, load_adapter, matrices, save_adapter_config
 from rlvr_cli.model.loading import DEFAULTS_FILE, LoadedModel, step_directories
@@ -332,8 +332,8 @@ def restore(trainer: Trainer, state: State) -> None:
     for key in dict.fromkeys([*now, *then]):
         if now.get(key) != then.get(key):
             raise OtherRunError(
-                f"config.yaml was edited: {key} is {shown(now.get(key))} there, and the run "
-                f"computes with {shown(then.get(key))}; put it back"
+                f"config.yaml was edited: {key} is {format_value(now.get(key))} there, and the run "
+                f"computes with {format_value(then.get(key))}; put it back"
             )
     sources = ", ".join(trainer.config.data.sources)
     model = trainer.config.teacher or trainer.config.model

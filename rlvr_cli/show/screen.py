@@ -9,7 +9,7 @@ from rich.text import Text
 
 from rlvr_cli.console.display import Display
 from rlvr_cli.console.steps import MEASURED, StepLines, measured_sets, points, print_curves
-from rlvr_cli.console.tables import Table, cell, shown, significance
+from rlvr_cli.console.tables import Table, cell, in_words, significance
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.settings import leaves
 from rlvr_cli.core.text import plural, printable, shortened
@@ -85,7 +85,7 @@ def pass_at_1(sources: Sequence[Source]) -> Table:
 
 
 def _estimate(problems: Sequence[JudgedProblem]) -> str:
-    return shown(pass_estimate([problem.tally for problem in problems], 1))
+    return in_words(pass_estimate([problem.tally for problem in problems], 1))
 
 
 def show_results(results: Sequence[Source], by: Sequence[str], display: Display) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from rlvr_cli.algorithm.group_filter import trains
 from rlvr_cli.config import Config, resolve, run_layer
+from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import PROBLEM_SET, Completion, Group, Problem, Prompt, Rollout, by_key
@@ -15,6 +16,7 @@ from rlvr_cli.data.rows import ResponseRow, stored_rows
 from rlvr_cli.evaluation.report import UNJUDGED, JudgedProblem, Result, judged_problems
 from rlvr_cli.evaluation.result_dir import read_results
 from rlvr_cli.runs.run_dir import StoredTokens, read_metrics, read_tokens
+from rlvr_cli.runs.track import Mirrors, check_trackers
 from verifiers import Verdict, Verification
 
 REASONS = {
@@ -193,6 +195,21 @@ def open_source(path: Path) -> Source:
     raise UserError(
         f"show {path}: neither a run (no config.yaml) nor a result (no report.json) is there"
     )
+
+
+def send_to(trackers: Sequence[str], runs: Sequence[Source], display: Display) -> None:
+    """Send the metrics and responses of stored runs to trackers."""
+    check_trackers(trackers)
+    for run in runs:
+        assert run.config is not None
+        history, files = run.metrics, run.files
+        mirrors = Mirrors(trackers, run.path, run.config, 1, display.warn)
+        for metrics in history:
+            groups = run.groups(metrics["step"]) if metrics["step"] in files else ()
+            mirrors.send(metrics, (row for group in groups for row in group.rows))
+        if mirrors.close():
+            steps = f"{len(history)} steps of {run.path}"
+            display.result("tracked", f"{steps}: {', '.join(trackers)}")
 
 
 def grouped(rows: Iterable[ResponseRow]) -> Iterator[tuple[ResponseRow, ...]]:

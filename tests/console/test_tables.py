@@ -7,8 +7,8 @@ from rlvr_cli.console.tables import (
     by_k,
     counted,
     differences,
+    in_words,
     percent,
-    shown,
 )
 
 
@@ -40,7 +40,7 @@ def entry(**more) -> dict:
     ],
 )
 def test_an_estimate_with_its_interval(given, expected):
-    assert shown(given) == expected
+    assert in_words(given) == expected
 
 
 def test_shares_and_counts():

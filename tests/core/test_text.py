@@ -9,12 +9,12 @@ from rlvr_cli.core.text import (
     DEEPEST,
     SHORT,
     first_mistake,
+    format_value,
     is_too_deep,
     opens_thought,
     plural,
     printable,
     shortened,
-    shown,
 )
 
 
@@ -52,11 +52,11 @@ def test_a_shortened_text_is_one_line():
     ],
 )
 def test_any_value_in_a_message(value, expected):
-    assert shown(value) == expected
+    assert format_value(value) == expected
 
 
 def test_a_number_that_python_does_not_print():
-    assert shown(10**5000) == "so large a number"
+    assert format_value(10**5000) == "so large a number"
 
 
 class Inner(BaseModel):
