@@ -26,7 +26,7 @@ def test_each_part_of_a_step_has_its_numbers(tmp_path, capsys):
         "answered 2 problems 4 times each, in 1 round: 92 tokens.",
         "7 wrong, 1 correct",
         "Its rewards' mean is -0.583",  # 1, -1, -1, -1 - 1/3 for 13 tokens, over 12 of 15
-        "advantages are by group_normalized (deviation sample)",
+        "advantages are by group_normalized (deviation sample",
         "1 wrong: 1 is not the gold answer 7 -1.000 -0.500 11",
         "2 wrong: 2 is not the gold answer 7 -1.000 -0.390 12",
         "Of 2 groups: 1 trained, 1 dropped, all wrong (algorithm.filter mixed",
