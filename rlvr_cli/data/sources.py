@@ -114,12 +114,6 @@ def find_spec(source: str) -> ProblemSetSpec | None:
         raise UserError(f"{source}: {first_mistake(error)}") from None
 
 
-def set_version(source: str) -> int | None:
-    """Return the version of a set in datasets_cfg; None for any other source."""
-    spec = find_spec(source) if source in known_sets() else None
-    return spec.version if spec else None
-
-
 def bare_name(source: str) -> str:
     """Return the prefix of problem ids: the name of a set, or of a file without its directory, on
     which ids must not depend."""

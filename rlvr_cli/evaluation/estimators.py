@@ -62,6 +62,11 @@ def pass_at_k(n: int, correct: int, k: int) -> float:
     return 1.0 - math.comb(n - correct, k) / math.comb(n, k)
 
 
+def pass_of_tally(tally: Tally, k: int) -> tuple[float, float]:
+    """Compute pass@k of a tally, and its error, which is 0."""
+    return pass_at_k(tally.n, tally.correct, k), 0.0
+
+
 def cons_at_k(tally: Tally, k: int) -> tuple[float, float]:
     """Compute the chance that the most frequent answer of k responses is right, and its error.
 
@@ -111,19 +116,19 @@ def estimate(
 
 def pass_estimate(tallies: Sequence[Tally], k: int) -> Estimate | None:
     """Estimate pass@k over the problems that have k judged responses."""
-    return _over_problems(tallies, k, lambda t: (pass_at_k(t.n, t.correct, k), 0.0))
+    return _over_problems(tallies, k, pass_of_tally)
 
 
 def cons_estimate(tallies: Sequence[Tally], k: int) -> Estimate | None:
     """Estimate cons@k over the problems that have k judged responses."""
-    return _over_problems(tallies, k, lambda tally: cons_at_k(tally, k))
+    return _over_problems(tallies, k, cons_at_k)
 
 
 def _over_problems(
-    tallies: Sequence[Tally], k: int, value: Callable[[Tally], tuple[float, float]]
+    tallies: Sequence[Tally], k: int, value: Callable[[Tally, int], tuple[float, float]]
 ) -> Estimate | None:
     enough = [tally for tally in tallies if tally.n >= k]
-    pairs = [value(tally) for tally in enough]
+    pairs = [value(tally, k) for tally in enough]
     responses = min((tally.n for tally in enough), default=1)
     return estimate([mean for mean, _ in pairs], responses, [error for _, error in pairs])
 

@@ -11,7 +11,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import numbers_first, opens_thought, plural
 from rlvr_cli.core.types import by_key
 from rlvr_cli.data.rows import ResponseRow
-from rlvr_cli.data.sources import set_version
+from rlvr_cli.data.sources import find_spec, known_sets
 from rlvr_cli.evaluation import estimators
 from rlvr_cli.evaluation.fingerprint import Fingerprint, differences
 from verifiers import Attempt, Verifier
@@ -169,10 +169,11 @@ def drawn_in_words(problems: int, drawn: Mapping[str, Any]) -> str:
 def report_entry(result: Result, ks: Sequence[int], by: Sequence[str]) -> dict[str, Any]:
     """Build a result's entry in `report.json`."""
     has_format = result.fingerprint["verifier"]["format"] != "any"
+    spec = find_spec(result.data) if result.data in known_sets() else None
     entry = {
         "model": result.model,
         "data": result.data,
-        "data_version": set_version(result.data),
+        "data_version": spec and spec.version,
         "fingerprint": result.fingerprint,
         **figures(result.problems, ks, has_format),
     }
@@ -229,7 +230,8 @@ def compare(ours: Result, theirs: Result, ks: Sequence[int]) -> dict[str, Any]:
     pairs = [(a, b) for a, b in shared if a.tally.n and b.tally.n]
     if not pairs:
         raise UserError(f"--against: no problem of {ours.data} has judged responses on both sides")
-    golds = [(a.id, a.rows[0].get("answer"), b.rows[0].get("answer")) for a, b in shared]
+    golds = {a.id: [a.rows[0].get("answer"), b.rows[0].get("answer")] for a, b in shared}
+    changed = [i for i, both in golds.items() if None not in both and len({*map(str, both)}) == 2]
     differs = differences(ours.fingerprint, theirs.fingerprint)
     entry: dict[str, Any] = {
         "model": ours.model,
@@ -239,26 +241,19 @@ def compare(ours: Result, theirs: Result, ks: Sequence[int]) -> dict[str, Any]:
         "problems": len(pairs),
         "missing": len(ours.problems) - len(shared),
         "only_there": len(theirs.problems) - len(shared),
-        "other_golds": [
-            name for name, *both in golds if None not in both and len(set(map(str, both))) == 2
-        ],
+        "other_golds": changed,
         "unjudged": len(shared) - len(pairs),
         "differs": [text for text in differs if not text.startswith("verifier.votes ")],
     }
-    passed = [(a.tally, b.tally) for a, b in pairs]
-    voted = [(a.votes, b.votes) for a, b in pairs]
     for name, tallies, value in (
-        ("pass@k", passed, lambda t, k: estimators.pass_at_k(t.n, t.correct, k)),
-        ("cons@k", voted, lambda t, k: estimators.cons_at_k(t, k)[0]),
+        ("pass@k", [(a.tally, b.tally) for a, b in pairs], estimators.pass_of_tally),
+        ("cons@k", [(a.votes, b.votes) for a, b in pairs], estimators.cons_at_k),
     ):
-        enough = {k: [(a, b) for a, b in tallies if min(a.n, b.n) >= k] for k in ks}
-        entry[name] = {
-            str(k): estimators.paired_difference(
-                [value(a, k) for a, _ in both], [value(b, k) for _, b in both]
-            )
-            for k, both in enough.items()
-            if both
-        }
+        entry[name] = {}
+        for k in ks:
+            values = [(value(a, k)[0], value(b, k)[0]) for a, b in tallies if min(a.n, b.n) >= k]
+            if values:
+                entry[name][str(k)] = estimators.paired_difference(*zip(*values, strict=True))
     return entry
 
 

@@ -86,16 +86,13 @@ def _find_checkpoint(run: Path, step: str, summary: dict[str, Any], display: Dis
     such checkpoint, or if it is damaged."""
     stored = {str(checkpoint.step): checkpoint for checkpoint in checkpoints(run)}
     best = summary.get("best")
+    if step == "best" and not isinstance(best, dict):
+        remedy = "set eval.every in training, or take last"
+        raise UserError(f"--step best: {run} measured no step; {remedy}")
     if step == "last":
         checkpoint = next(whole_checkpoints(run, display.warn), None)
-    elif step != "best":
-        checkpoint = stored.get(step)
-    elif isinstance(best, dict):
-        checkpoint = stored.get(str(best.get("step")))
     else:
-        raise UserError(
-            f"--step best: {run} measured no step; set eval.every in training, or take last"
-        )
+        checkpoint = stored.get(str(best.get("step")) if step == "best" and best else step)
     if checkpoint is None:
         steps = ", ".join(stored) or "none"
         raise UserError(f"--step {step}: {run} has no such checkpoint; kept are: {steps}")
