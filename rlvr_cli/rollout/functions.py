@@ -1,4 +1,4 @@
-"""Rewards of one's own: functions that only a worker process loads and calls."""
+"""Load and call the user's reward functions; only worker processes do."""
 
 import hashlib
 import importlib
@@ -34,8 +34,8 @@ class _Function(NamedTuple):
 
 
 def answering(directory: str, specs: Sequence[str]) -> Callable[[_Reply], _Reply]:
-    """Load functions; return what answers the question of a worker: {"function": number, "rows",
-    "responses"}, or {} for what was loaded. Each reply has the function's source."""
+    """Load functions; return the function that answers a worker's questions: {"function": number,
+    "rows", "responses"}, or {} to hear what was loaded. Each reply has the function's source."""
     os.chdir(directory)
     sys.dont_write_bytecode = True
     sys.path.insert(0, directory)
@@ -44,20 +44,20 @@ def answering(directory: str, specs: Sequence[str]) -> Callable[[_Reply], _Reply
         try:
             loaded.append(_load(spec, directory))
         except BaseException as error:
-            reason = f"{spec}: {_said(error, Path(directory) / spec.partition(':')[0])}"
+            reason = f"{spec}: {_reason(error, Path(directory) / spec.partition(':')[0])}"
             return lambda question: {"error": reason}
 
     def answer(question: _Reply) -> _Reply:
         if "function" not in question:
-            batches = [one.takes_batch for one in loaded]
-            return {"sources": [one.source for one in loaded], "batches": batches}
+            batches = [function.takes_batch for function in loaded]
+            return {"sources": [function.source for function in loaded], "batches": batches}
         function = loaded[question["function"]]
         try:
             rewards = _rewards(function, question["rows"], question["responses"])
         except MemoryError:
             raise
         except BaseException as error:
-            return {"source": function.source, "error": _said(error, function.file)}
+            return {"source": function.source, "error": _reason(error, function.file)}
         return {"source": function.source, "rewards": rewards}
 
     return answer
@@ -66,19 +66,19 @@ def answering(directory: str, specs: Sequence[str]) -> Callable[[_Reply], _Reply
 def _rewards(function: _Function, rows: list[Any], responses: list[str]) -> list[float]:
     """Call a function on the responses to the rows; its errors pass through."""
     if function.takes_batch:
-        found = list(function.call(rows, responses))
+        rewards = list(function.call(rows, responses))
     else:
-        found = [function.call(*pair) for pair in zip(rows, responses, strict=True)]
-    if len(found) != len(responses):
-        raise _BadRewardError(f"it returned {len(found)} rewards for {len(responses)} responses")
-    for value in found:
+        rewards = [function.call(*pair) for pair in zip(rows, responses, strict=True)]
+    if len(rewards) != len(responses):
+        raise _BadRewardError(f"it returned {len(rewards)} rewards for {len(responses)} responses")
+    for value in rewards:
         try:
             is_number = not isinstance(value, str | bytes) and math.isfinite(value)
         except (TypeError, ValueError, OverflowError):
             is_number = False
         if not is_number:
             raise _BadRewardError(f"it returned {value!r:.80}, not a finite number")
-    return [float(value) for value in found]
+    return [float(value) for value in rewards]
 
 
 def _load(spec: str, directory: str) -> _Function:
@@ -106,8 +106,8 @@ def _load(spec: str, directory: str) -> _Function:
             and not key.startswith("_")
         ]
         if not hasattr(module, "reward") and len(own) != 1:
-            listed = ", ".join(own) or "none"
-            raise _BadRewardError(f"name one of its functions behind a colon; it has {listed}")
+            names = ", ".join(own) or "none"
+            raise _BadRewardError(f"name one of its functions behind a colon; it has {names}")
         name = "reward" if hasattr(module, "reward") else own[0]
     try:
         function = operator.attrgetter(name)(module)
@@ -127,21 +127,21 @@ def _load(spec: str, directory: str) -> _Function:
 
 
 def _module_at(path: Path) -> ModuleType:
-    """Run a file as a module of its own name: a file may be called as a standard library's."""
+    """Run a file as module reward_NAME: a file may be named like one of the standard library."""
     if not path.is_file():
         raise _BadRewardError("no such file")
     sys.path.insert(0, str(path.parent))
-    found = importlib.util.spec_from_file_location(f"reward_{path.stem}", path)
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules[found.name] = module
-    found.loader.exec_module(module)
+    spec = importlib.util.spec_from_file_location(f"reward_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
     return module
 
 
-def _said(error: BaseException, file: Path) -> str:
-    """Describe what the user's code raised in a line, with the line of the file."""
+def _reason(error: BaseException, file: Path) -> str:
+    """Describe an error of the user's code in one line, with the line of the file."""
     if isinstance(error, _BadRewardError):
         return str(error)
     frames = traceback.extract_tb(error.__traceback__)

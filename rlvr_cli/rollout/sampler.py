@@ -1,4 +1,4 @@
-"""Sample G responses per prompt, or take those of the data's rows; have them judged and paid."""
+"""Sample G responses per prompt, or read them from the data; have them judged and rewarded."""
 
 import hashlib
 import json
@@ -35,11 +35,11 @@ from verifiers.workers.pool import Pool, WorkerLostError
 Drawn = Generator[tuple[int, list[Completion]]]
 """(Index among this process's prompts, G completions) as they finish."""
 _MEET_EVERY_S = 30.0
-"""Seconds until processes tell each other what they have sampled: rare beside a group's seconds,
+"""Seconds between two exchanges of samples among processes: rare beside the seconds of a group,
 often enough for a display, an error or a signal."""
 _SHOWN = 3
 Begun = Future[tuple[str, dict[int, float | str]]]
-"""A function at work on some responses of a group: its name, and what each is given."""
+"""A function at work on some responses of a group: its name, and the reward of each sample."""
 
 
 def response_seed(seed: int, *name: object) -> int:
@@ -77,8 +77,8 @@ class Rewarder:
         if "error" in loaded:
             self.__exit__()
             is_unknown = "no such reward" in loaded["error"]
-            known = f" (built in are {', '.join(BUILT_IN)})" if is_unknown else ""
-            raise UserError(f"--reward {printable(loaded['error'])}{known}")
+            built_in = f" (built in are {', '.join(BUILT_IN)})" if is_unknown else ""
+            raise UserError(f"--reward {printable(loaded['error'])}{built_in}")
         names = [term.name for term in self.own]
         self.sources = dict(zip(names, loaded["sources"], strict=True))
         self._takes_batch = loaded["batches"]
@@ -108,7 +108,7 @@ class Rewarder:
     def _ask(
         self, number: int, row: dict[str, Any], responses: list[str], samples: Sequence[int]
     ) -> tuple[str, dict[int, float | str]]:
-        """Return a function's name and what it gives each sample; a text says why it is late."""
+        """Return a function's name and its reward of each sample; a text says why there is none."""
         reward, rows = self.own[number], [row] * len(responses)
         question = {"function": number, "rows": rows, "responses": responses}
         try:
@@ -123,15 +123,15 @@ class Rewarder:
         return reward.name, dict(zip(samples, reply["rewards"], strict=True))
 
     def paid(self, group: Group, begun: Sequence[Begun]) -> Group:
-        """Return a judged group with its rewards; waits for what was begun. A slow function makes
-        its response a `timeout`. Raises UserError for a function that fails."""
+        """Return a judged group with its rewards, once its functions have ended. A slow function
+        makes its response a `timeout`. Raises UserError for a function that fails."""
         started = time.perf_counter()
-        found = [one.result() for one in begun]
+        results = [future.result() for future in begun]
         self.seconds += time.perf_counter() - started
         rollouts = []
         for sample, rollout in enumerate(group.rollouts):
             own, verification = {}, rollout.verification
-            for name, values in found:
+            for name, values in results:
                 value = values.get(sample)
                 if isinstance(value, float):
                     own[name] = value
@@ -168,7 +168,7 @@ class Sampler:
         seeds: Sequence[int],
         listener: Listener | None = None,
     ) -> Drawn:
-        """Return what samples this process's share of the prompts."""
+        """Sample this process's share of the prompts, lazily."""
         token_ids = [prompt.token_ids for prompt in share(prompts)]
         return self.engine.generate(token_ids, params, share(seeds), listener)
 
@@ -202,9 +202,11 @@ class Sampler:
             started = time.perf_counter()
             group = self._verified(prompts[own[place]], completions, weight_version)
             self.seconds += time.perf_counter() - started
-            begun = rewarder.begin(group.prompt.problem, [one.text for one in group.rollouts])
+            begun = rewarder.begin(
+                group.prompt.problem, [rollout.text for rollout in group.rollouts]
+            )
             waiting.append((own[place], group, begun))
-            while waiting and all(one.done() for one in waiting[0][2]):
+            while waiting and all(future.done() for future in waiting[0][2]):
                 index, group, begun = waiting.popleft()
                 yield index, rewarder.paid(group, begun)
         for index, group, begun in waiting:
@@ -255,13 +257,13 @@ def exchanged(
             is_done = is_stopped = True
         except Exception as error:
             failure = error
-        said = str(failure) if isinstance(failure, ReportedError) else repr(failure)
-        met = gather([own, is_done, is_stopped or is_interrupted(), failure and said])
+        reason = str(failure) if isinstance(failure, ReportedError) else repr(failure)
+        met = gather([own, is_done, is_stopped or is_interrupted(), failure and reason])
         if failure is not None:
             raise failure
         if errors := [error for *_, error in met if error is not None]:
             raise EngineError(errors[0])
-        for index, rows in (one for groups, *_ in met for one in groups):
+        for index, rows in (pair for groups, *_ in met for pair in groups):
             yield index, groups_from_json(rows, [prompts[index]])[0]
         if any(is_asked for *_, is_asked, _ in met):
             raise KeyboardInterrupt

@@ -36,7 +36,12 @@ def test_what_is_left_open_is_answered_by_the_problems_and_the_machine():
 
 def test_what_was_said_stays_and_a_plan_of_a_plan_is_the_same():
     said = ("data.prompt=plain", "data.answer_format=any", "engine=transformers", "threads=3")
-    settings = (*said, "optim.precision=float32", "optim.weights=float32")
+    settings = (
+        *said,
+        "optim.precision=float32",
+        "optim.weights=float32",
+        "rollout.precision=float32",
+    )
     first = planned(*settings).with_threads(10**9)
     assert first.config == resolve(set_layer(settings))
     assert (first.engine.reason, first.answer_format) == ("as set", "any")

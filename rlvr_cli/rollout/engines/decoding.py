@@ -1,5 +1,5 @@
-"""Decode a token a row: a cache that is filled once a prompt, repeated for its group, then thinned,
-and layers of Llama's build without the cost of their modules."""
+"""Decode one token a row: a cache that is filled once a prompt, repeated for its group and freed of
+finished rows, and a forward pass of Llama's layers without the overhead of their modules."""
 
 from typing import Any
 
@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 _GROWTH = 16
+"""Positions by which the cache grows at once."""
 _LINEAR = (
     *(f"self_attn.{name}_proj" for name in "qkvo"),
     *(f"mlp.{name}_proj" for name in ("gate", "up", "down")),
@@ -15,7 +16,7 @@ _LINEAR = (
 _WEIGHTS = {f"{name}.weight" for name in (*_LINEAR, "input_layernorm", "post_attention_layernorm")}
 _BIASES = {f"{name}.bias" for name in _LINEAR}
 _OFF = 1e-4
-"""The part of the largest logit that may be due to another order of summation."""
+"""The difference, as a share of the largest logit, that another order of summation may cause."""
 
 
 class GroupLayer(CacheLayerMixin):
@@ -47,20 +48,20 @@ class GroupLayer(CacheLayerMixin):
         return self.keys, self.values
 
     def grow(self, capacity: int, rows: torch.Tensor | None = None) -> None:
-        """Make room for so many positions, zeros at first, of each row or of the given ones."""
+        """Extend all or the given rows to `capacity` positions, which are zero at first."""
         rows = torch.arange(len(self.keys), device=self.keys.device) if rows is None else rows
-        found = []
+        grown = []
         for old in (self.keys, self.values):
             new = old.new_zeros(len(rows), old.shape[1], capacity, old.shape[3])
             filled, place = old[:, :, : self.length], new[:, :, : self.length]
             torch.index_select(filled, 0, rows, out=place)
-            found.append(new)
-        self.keys, self.values = found
+            grown.append(new)
+        self.keys, self.values = grown
 
     def move(self, rows: torch.Tensor, places: torch.Tensor, left: int) -> None:
         """Move rows to these places, and keep the first `left`."""
-        for one in (self.keys, self.values):
-            one[places] = one[rows]
+        for states in (self.keys, self.values):
+            states[places] = states[rows]
         self.keys, self.values = self.keys[:left], self.values[:left]
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
@@ -110,15 +111,16 @@ class GroupCache(Cache):
 
 
 def moved_up(done_B: torch.Tensor, left: int) -> torch.Tensor:
-    """Return the `left` rows not done, in place; for one that is done there, one from behind."""
+    """Return the numbers of the `left` unfinished rows: each in its own place, those from behind in
+    the places of finished ones."""
     rows = torch.arange(left, device=done_B.device)
     rows[done_B[:left]] = left + (~done_B[left:]).nonzero()[:, 0]
     return rows
 
 
 class QuickLayers:
-    """The layers of a model in half the operations that its modules take, which are what a step
-    of a small model costs on a CPU. Weights are read where they are: they are always current."""
+    """Computes the layers of a model with half the operations of its modules: their overhead is
+    what a step of a small model costs on a CPU. Reads the model's own weights, always current."""
 
     def __init__(self, model: Any) -> None:
         self.body, self.head = model.base_model, model.get_output_embeddings()
@@ -148,8 +150,8 @@ class QuickLayers:
             queries = turned[:, :heads].reshape(B * kv_heads, -1, D)
             keys = keys.flatten(0, 1).transpose(1, 2)
             scores = torch.baddbmm(bias, queries, keys, alpha=attention.scaling)
-            found = torch.bmm(torch.softmax(scores, -1), values.flatten(0, 1)).view(B, -1)
-            hidden = hidden + _linear(attention.o_proj, found)
+            mixed = torch.bmm(torch.softmax(scores, -1), values.flatten(0, 1)).view(B, -1)
+            hidden = hidden + _linear(attention.o_proj, mixed)
             normed, mlp = _normed(layer.post_attention_layernorm, hidden), layer.mlp
             gate = mlp.act_fn(_linear(mlp.gate_proj, normed))
             hidden = hidden + _linear(mlp.down_proj, gate.mul_(_linear(mlp.up_proj, normed)))
@@ -157,8 +159,8 @@ class QuickLayers:
 
 
 def quick_layers(model: Any) -> QuickLayers | None:
-    """Return the layers of a model on a CPU whose weights are those of Llama's build and no more,
-    if they give its own logits; None of any other, which decodes through its modules."""
+    """Return the quick layers of a model on a CPU that has Llama's weights and no others, if they
+    give the model's own logits; None for any other, which decodes through its modules."""
     layers = getattr(model.base_model, "layers", ())
     weights = [{name for name, _ in layer.named_parameters()} - _BIASES for layer in layers]
     if model.device.type != "cpu" or not weights or any(names != _WEIGHTS for names in weights):
@@ -169,11 +171,11 @@ def quick_layers(model: Any) -> QuickLayers | None:
         with torch.inference_mode():
             model.base_model(input_ids=ids[:, :-1], past_key_values=cache, use_cache=True)
             cache.start(torch.arange(2), torch.tensor([3, 3]))
-            found = quick.logits(ids[:, -1], torch.tensor([3, 3]), cache)
+            logits = quick.logits(ids[:, -1], torch.tensor([3, 3]), cache)
             own = model(input_ids=ids, use_cache=False).logits[:, -1]
     except Exception:  # whatever a model does with what it does not know
         return None
-    is_right = (found - own).abs() <= _OFF * own.abs().max()
+    is_right = (logits - own).abs() <= _OFF * own.abs().max()
     return quick if bool(is_right.all()) else None
 
 

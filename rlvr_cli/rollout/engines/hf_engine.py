@@ -1,4 +1,4 @@
-"""Rollouts through any causal model of transformers: a prefill per prompt, finished rows leave."""
+"""Sample from any causal model of transformers: one prefill a prompt; finished rows leave."""
 
 import sys
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -21,6 +21,8 @@ from rlvr_cli.rollout.engines.decoding import GroupCache, moved_up, quick_layers
 from rlvr_cli.rollout.engines.sampling import Drawn, sample, uniform
 
 _COMPACT_BELOW = 0.9
+"""The share of unfinished rows below which the finished ones are taken out of the cache: a copy
+costs about as much as a step."""
 
 
 class TransformersEngine(Engine):
@@ -68,16 +70,16 @@ class TransformersEngine(Engine):
             if not self.forward.packed:  # padding would enter the state of a recurrent layer
                 batch = [p for p in batch if len(prompts[p]) == len(prompts[batch[0]])]
             order = order[len(batch) :]
-            found: dict[int, list[Completion]] = {p: [] for p in batch}
+            groups: dict[int, list[Completion]] = {p: [] for p in batch}
             for first in range(0, params.samples, rows):
                 part = replace(params, samples=min(rows, params.samples - first))
                 part_seeds = [seeds[p] + first for p in batch]
                 asked = [prompts[p] for p in batch]
                 for place, completions in self._decode(asked, part, part_seeds, listener):
                     p = batch[place]
-                    found[p] += completions
-                    if len(found[p]) == params.samples:
-                        yield p, found.pop(p)
+                    groups[p] += completions
+                    if len(groups[p]) == params.samples:
+                        yield p, groups.pop(p)
 
     def sync_weights(self, named_parameters: Iterable[tuple[str, torch.Tensor]]) -> None:
         own = dict(self.model.named_parameters())

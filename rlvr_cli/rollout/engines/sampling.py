@@ -1,5 +1,5 @@
 """Sample one token per row, each with a random number that depends on its own row only, and collect
-what was drawn so far, with the groups that it finishes."""
+the tokens until a group is finished."""
 
 import math
 from collections.abc import Iterator
@@ -61,7 +61,7 @@ def _shifted_right(z: torch.Tensor, bits: int) -> torch.Tensor:
 
 
 class Drawn:
-    """The tokens of each row so far."""
+    """Collects the tokens of each row and the groups that are finished."""
 
     def __init__(
         self, P: int, params: SamplingParams, stop_ids: set[int], listener: Listener | None
@@ -94,7 +94,7 @@ class Drawn:
         for p in finished:
             rows = slice(p * self.samples, (p + 1) * self.samples)
             pairs = zip(self.token_ids[rows], self.logprobs[rows], strict=True)
-            yield p, [Completion(ids, found, self._end(ids)) for ids, found in pairs]
+            yield p, [Completion(ids, values, self._end(ids)) for ids, values in pairs]
 
     def _end(self, ids: list[int]) -> FinishReason:
         return "stop" if ids[-1] in self.stop_ids else "length"
