@@ -8,12 +8,12 @@ from verifiers import Verdict, Verification
 
 FinishReason = Literal["stop", "length"]
 FieldName = Literal["problem", "answer", "id", "response"]
-"""What is read of a row of problems, or of responses to them."""
+"""The fields that are read from a row of a problem set, or of responses to one."""
 
 PROBLEM_SET = "problem_set"
-"""The field of a row that says which of several sets its problem is of."""
+"""The field of a row that names the set of its problem, where there are several."""
 TOKEN_FIGURES = ("logprob", "ratio", "advantage", "entropy", "clipped")
-"""What is kept of a token that an update saw."""
+"""The figures that a run keeps of a token that an update saw."""
 Turn = tuple[str, str]
 """Role and text of a turn of a chat."""
 
@@ -38,7 +38,7 @@ class Problem:
     answer: str | None
     extra: dict[str, Any] = field(default_factory=dict)
     turns: tuple[Turn, ...] = ()
-    """What stands before the problem, where it is the last turn of a chat."""
+    """The turns before the problem, where it is the last turn of a chat."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Prompt:
 
 @dataclass(frozen=True)
 class SamplingParams:
-    """How the engine samples: `samples` responses a prompt, each of at most `max_tokens` tokens."""
+    """The settings of sampling: `samples` responses a prompt, each of at most `max_tokens` tokens."""
 
     samples: int
     max_tokens: int
