@@ -54,7 +54,7 @@ class Prompt:
 
 @dataclass(frozen=True)
 class SamplingParams:
-    """The settings of sampling: `samples` responses a prompt, each of at most `max_tokens` tokens."""
+    """Settings of sampling: `samples` responses a prompt, each of at most `max_tokens` tokens."""
 
     samples: int
     max_tokens: int

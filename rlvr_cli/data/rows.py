@@ -1,10 +1,10 @@
 """Response rows: how train, eval and sample write a response, and how it is read again."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -15,6 +15,7 @@ from rlvr_cli.core.text import first_mistake
 from rlvr_cli.core.types import Problem, Rollout
 from verifiers import Verdict, Verification
 
+T = TypeVar("T")
 _Count = Annotated[int, Field(ge=0, lt=2**31)]
 
 
@@ -99,19 +100,25 @@ def response_row(rollout: Rollout) -> ResponseRow:
 
 
 def stored_rows(path: Path) -> Iterator[ResponseRow]:
-    """Yield the judged rows of a file without an unfinished last line. Raises UserError for a row
-    that is not judged, or cannot be read."""
+    """Yield the judged rows of a file. Raises UserError for a row that is not judged."""
+    advice = (
+        "; rows that rlvr eval has judged are expected: judge others first with rlvr eval "
+        "--responses"
+    )
+    return (row.values for row in validated_lines(path, JudgedRow.model_validate, advice))
+
+
+def validated_lines(path: Path, validate: Callable[[Any], T], advice: str = "") -> Iterator[T]:
+    """Yield what `validate` returns for each line of a JSONL file, without an unfinished last line.
+    Raises UserError with file and line for invalid JSON, and with `advice` for an invalid row."""
     with reading(path), open_regular(path) as file:
         for number, line in enumerate(bounded_lines(str(path), file), 1):
             try:
-                row = JudgedRow.model_validate(parse_json(line))
+                row = validate(parse_json(line))
             except ValidationError as error:
-                raise UserError(
-                    f"{path}:{number}: {first_mistake(error)}; rows that rlvr eval has judged are "
-                    "expected: judge others first with rlvr eval --responses"
-                ) from None
+                raise UserError(f"{path}:{number}: {first_mistake(error)}{advice}") from None
             except ValueError as error:
                 if number > 1 and not line.endswith(b"\n"):
                     return  # it is being written
                 raise UserError(f"{path}:{number}: {error}") from None
-            yield row.values
+            yield row

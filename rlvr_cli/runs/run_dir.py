@@ -19,7 +19,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import bounded_lines, jsonl_line, parse_json
 from rlvr_cli.core.text import first_mistake
 from rlvr_cli.core.types import TOKEN_FIGURES, Group, Problem
-from rlvr_cli.data.rows import response_row
+from rlvr_cli.data.rows import response_row, validated_lines
 from rlvr_cli.model.loading import step_directories
 from rlvr_cli.ranks.group import broadcast_from_first, by_the_first, gather, is_first, world
 from rlvr_cli.training.record import StepResult
@@ -116,9 +116,6 @@ class Run:
     def _write_with_checksum(self, name: str, text: str) -> None:
         self.write(f"rollouts/{name}", text)
         self._checksums[name] = hashlib.sha256(text.encode()).hexdigest()
-        self._write_manifest()
-
-    def _write_manifest(self) -> None:
         self.write(f"rollouts/{files.MANIFEST}", json.dumps(self._checksums, indent=2))
 
     def rollouts_error(self, step: int) -> str | None:
@@ -147,7 +144,7 @@ class Run:
                 self._checksums = files.read_manifest(self._rollouts)
             for path in later:
                 self._checksums.pop(path.name, None)
-            self._write_manifest()
+            self.write(f"rollouts/{files.MANIFEST}", json.dumps(self._checksums, indent=2))
             for path in [*later, self.directory / "summary.json"]:
                 files.remove(path)
             metrics = read_metrics(self.directory / "metrics.jsonl")
@@ -216,15 +213,9 @@ def rollout_lines(groups: Iterable[Group]) -> Iterator[str]:
 
 def read_problems(directory: Path) -> list[Problem]:
     """Read the copy that `create_run` made. Raises UserError if it cannot be read."""
-    path, problems = directory / PROBLEMS, list[Problem]()
-    with files.reading(path), files.open_regular(path) as file:
-        for number, line in enumerate(bounded_lines(str(path), file), 1):
-            try:
-                problems.append(StoredProblem.validate_python(parse_json(line)))
-            except ValueError as error:
-                raise UserError(f"{path}:{number}: {first_mistake(error)}") from None
+    problems = list(validated_lines(directory / PROBLEMS, StoredProblem.validate_python))
     if not problems:
-        raise UserError(f"{path}: no problems in it")
+        raise UserError(f"{directory / PROBLEMS}: no problems in it")
     return problems
 
 
