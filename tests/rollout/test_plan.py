@@ -41,6 +41,7 @@ def test_what_was_said_stays_and_a_plan_of_a_plan_is_the_same():
         "optim.precision=float32",
         "optim.weights=float32",
         "rollout.precision=float32",
+        "algorithm.importance_correction=none",
     )
     first = planned(*settings).with_threads(10**9)
     assert first.config == resolve(set_layer(settings))
