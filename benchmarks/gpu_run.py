@@ -114,7 +114,8 @@ def ours(model: str, settings: list[str], work: Path) -> dict[str, Any]:
         values = [row[key] for row in rows if row.get(key) is not None]
         return statistics.median(values) if values else None
 
-    sampling, updating = predicted_gib(trainer)
+    phases = trainer.session.memory.needed(trainer.config).phases
+    sampling, updating = (size / GIB for size in phases.values())
     optim = trainer.config.optim
     return {
         "start, seconds": begun[1],
@@ -140,22 +141,6 @@ def ours(model: str, settings: list[str], work: Path) -> dict[str, Any]:
         "fitted": f"checkpointing {optim.checkpointing}, {optim.precision}, "
         f"gpu_share {trainer.config.rollout.gpu_share:g}",
     }
-
-
-def predicted_gib(trainer: Any) -> tuple[float, float]:
-    """Return what the preflight predicts of both phases, in GiB, vLLM's share in the first."""
-    import torch
-
-    from rlvr_cli.rollout.memory import memory_needed
-
-    config, model = trainer.config, trainer.session.policy.model
-    need = memory_needed(model, config, torch.cuda.is_available())
-    always, lent = sum(need.always.values()), 0.0
-    if torch.cuda.is_available():
-        lent = config.rollout.gpu_share * torch.cuda.get_device_properties(0).total_memory
-    phases = (sum(part.values()) for part in (need.sampling, need.updating))
-    sampling, updating = ((always + phase) / GIB for phase in phases)
-    return sampling + lent / GIB, updating
 
 
 def timed(method: Callable[..., Any], seconds: list[float]) -> Callable[..., Any]:

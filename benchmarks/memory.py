@@ -34,12 +34,17 @@ SHAPES = {  # width, inner width, layers, heads, key heads, vocabulary
 SETTINGS = {
     "full": (),
     "full, computed again": ("optim.checkpointing=on",),
-    "bfloat16": ("optim.weights=bfloat16", "optim.checkpointing=on"),
+    "full, computed in bfloat16": ("optim.precision=bfloat16",),
+    "bfloat16": (
+        *("optim.weights=bfloat16", "optim.precision=bfloat16"),
+        "optim.checkpointing=on",
+    ),
     "lora": ("lora.rank=32",),
     "lora, computed again": ("lora.rank=32", "optim.checkpointing=on"),
 }
 GIB = 1 << 30
-CARDS = (24, 40, 80, 141)
+CARDS = {24: 23.6, 40: 39.4, 80: 79.2, 141: 139.8}
+"""GiB of a card's memory, as torch tells it, by the GB of its name."""
 PROMPT, ROWS = 32, 4
 """Tokens of the prompt, and responses of one pass; an update has two passes, both full."""
 
@@ -83,43 +88,48 @@ def settled(settings: tuple[str, ...], tokens: int):
 
 
 def predicted(name: str, settings: tuple[str, ...], tokens: int) -> int:
-    """All that an update needs, in bytes."""
-    from rlvr_cli.rollout.memory import memory_needed
+    """All that an update needs, in bytes, without what an engine has."""
+    from rlvr_cli.rollout.memory import Machine, Memory
 
+    device = "cuda" if torch.cuda.is_available() else "cpu"
     config, model = settled(settings, tokens), shaped(name, "meta")
-    return memory_needed(model, config, True).peak
+    need = Memory(model, Machine(device, 0, 0)).needed(config)
+    of_engine = ("the engine's weights", "context")
+    return need.phases["to update"] - sum(need.always.get(part, 0) for part in of_engine)
 
 
 def cards() -> Iterator[str]:
-    """The table of models, settings and cards: GiB of an update in bfloat16, and the largest part
-    of each card that can be vLLM's while it samples."""
-    from rlvr_cli.rollout.memory import memory_needed
+    """The table of models, settings and cards: GiB of an update that computes in bfloat16, and each
+    layer twice, and the part of each card that is vLLM's while it samples, at most a half; - where
+    one of the two does not fit."""
+    from rlvr_cli.rollout.memory import Machine, Memory
 
     settings = {
-        "all weights, float32": (),
-        "all weights, bfloat16": ("optim.weights=bfloat16",),
-        "--lora 32": ("optim.weights=bfloat16", "lora.rank=32"),
+        "dapo, all weights, float32": (),
+        "dapo, all weights, bfloat16": ("optim.weights=bfloat16",),
+        "dapo, --lora 32": ("optim.weights=bfloat16", "lora.rank=32"),
+        "grpo, all weights, float32": ("algo=grpo",),
+        "ppo, all weights, float32": ("algo=ppo",),
     }
-    fixed = ("rollout.prompts=32", "rollout.samples=8", "optim.checkpointing=on")
+    fixed = (
+        *("engine=vllm", "rollout.precision=bfloat16"),
+        *("optim.precision=bfloat16", "optim.checkpointing=on"),
+        *("rollout.prompts=32", "rollout.samples=8"),
+    )
     yield f"| model | trained | an update | {' | '.join(f'{card} GB' for card in CARDS)} |"
     yield f"| --- | --- | --- {'| --- ' * len(CARDS)}|"
     for name in ("0.5B", "1.5B", "3B", "7B"):
         model = shaped(name, "meta")
-        engine = 2 * sum(one.numel() for one in model.parameters()) + GIB
-        for setting, changed in settings.items():
-            config = settled((*fixed, "optim.precision=bfloat16", *changed), 8192)
-            need = memory_needed(model, config, True)
-            always = sum(need.always.values())
-            shares = (fitting(engine, always, need.peak, card * 10**9) for card in CARDS)
-            peak = f"{need.peak / GIB:.0f} GiB"
-            yield f"| {name} | {setting} | {peak} | {' | '.join(shares)} |"
-
-
-def fitting(engine: float, always: int, peak: int, card: float) -> str:
-    """The largest of five values of rollout.gpu_share with which both phases fit a card, or -."""
-    shares = (0.5, 0.4, 0.3, 0.2, 0.1)
-    fits = (s for s in shares if engine <= s * card and always <= (1 - s) * card)
-    return next((f"{share:g}" for share in fits if peak <= card - GIB), "-")
+        for setting, changes in settings.items():
+            asked, shares = settled((*fixed, *changes), 8192), []
+            for gib in CARDS.values():
+                machine = Machine("cuda", int(gib * GIB), int(gib * GIB))
+                memory = Memory(model, machine)
+                config = memory.fitted(asked)
+                need = memory.needed(config)
+                shares.append(f"{config.rollout.gpu_share:g}" if need.peak <= machine.free else "-")
+            update = f"{need.phases['to update'] / GIB:.0f} GiB"
+            yield f"| {name} | {setting} | {update} | {' | '.join(shares)} |"
 
 
 def measured(name: str, settings: tuple[str, ...], tokens: int) -> int:
@@ -183,7 +193,7 @@ def update(updater, samples) -> None:
 def resident(line: str = "VmRSS") -> int:
     """Bytes of this process's own memory: now, or at the most (`VmHWM`)."""
     with open("/proc/self/status", encoding="utf-8") as file:
-        return next(int(one.split()[1]) << 10 for one in file if one.startswith(line))
+        return next(int(text.split()[1]) << 10 for text in file if text.startswith(line))
 
 
 def main() -> None:
@@ -214,8 +224,8 @@ def main() -> None:
                 print(f"{row} | |", flush=True)
                 continue
             cell = ["--cell", json.dumps([[name, setting]]), "--tokens", str(args.tokens)]
-            found = int(run([sys.executable, __file__, *cell]).split()[-1])
-            print(f"{row} {found / GIB:.2f} | {need / found:.2f} |", flush=True)
+            peak = int(run([sys.executable, __file__, *cell]).split()[-1])
+            print(f"{row} {peak / GIB:.2f} | {need / peak:.2f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from rlvr_cli.model.forward import PACKED, Forward
 from rlvr_cli.model.loading import LoadedModel
 from rlvr_cli.ranks.group import whole
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
+from rlvr_cli.rollout.memory import Memory, this_machine
 from rlvr_cli.rollout.plan import is_shared_out, plan_for
 from rlvr_cli.rollout.sampler import Sampler
 from rlvr_cli.rollout.session import Session
@@ -67,7 +68,8 @@ def make_trainer(
         add_adapter(model, lora.rank, lora.alpha, lora.targets, config.seed)
     policy = LoadedModel(model, Tokenizer(), (1,), 128, "")
     sampler = Sampler(engine, Tokenizer(), Judge(is_right))
-    session = Session(plan, policy, engine, sampler, forward, model.device)
+    memory = Memory(model, this_machine())
+    session = Session(plan, policy, engine, sampler, forward, model.device, memory)
     if config.teacher:
         teacher = random_model(seed=1).to(next(model.parameters()).dtype)
         session = replace(session, teacher=LoadedModel(teacher, Tokenizer(), (1,), 128, "other"))

@@ -21,7 +21,7 @@ from rlvr_cli.rollout.session import Session, check_teacher, open_session, promp
 from rlvr_cli.runs.checkpoint import Checkpoint, check_savable, load_weights, whole_checkpoints
 from rlvr_cli.runs.lifecycle import RunLifecycle
 from rlvr_cli.runs.narration import warn_of_bad_golds
-from rlvr_cli.runs.preflight import fitted, preflight, to_judge
+from rlvr_cli.runs.preflight import preflight, to_judge
 from rlvr_cli.runs.run_dir import Run, create_run, default_directory, read_problems, refuse_place
 from rlvr_cli.runs.track import check_trackers
 from rlvr_cli.training.trainer import Trainer
@@ -61,7 +61,7 @@ def start(
             needs = {"need_answer": algo.needs_verdicts, "need_response": algo.reads_responses}
             problems = load_all(data.sources, data.split or "train", data, **needs)
         plan = plan_for(config, problems)
-        session = fitted(stack.enter_context(open_session(plan, training=True)))
+        session = stack.enter_context(open_session(plan, training=True))
         config = session.plan.config
         parent = None
         if config.parent and (newest is None or config.algorithm.has_reference_model):

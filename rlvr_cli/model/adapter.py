@@ -128,8 +128,8 @@ def base_of(directory: Path) -> str:
 
 @torch.no_grad()
 def merge(model: Any, directory: Path) -> None:
-    """Add the adapter of a directory to the weights of its model, which is in float32. Raises
-    UserError if the two do not belong together."""
+    """Add the adapter of a directory to the weights of its model: in float32, whatever their type.
+    Raises UserError if the two do not belong together."""
     settings, found = read_object(directory / _CONFIG), load_file(directory / _WEIGHTS)
     try:
         scale = settings["lora_alpha"] / settings["r"]
@@ -138,7 +138,8 @@ def merge(model: Any, directory: Path) -> None:
             layer = model.get_submodule(name.removeprefix(_ROOT))
             delta = found[f"{name}.lora_B.weight"] @ found[key]
             delta = delta if isinstance(layer, torch.nn.Linear) else delta.T  # GPT-2's Conv1D
-            layer.weight.add_(delta.mul_(scale).reshape(layer.weight.shape).to(layer.weight))
+            delta = delta.mul_(scale).reshape(layer.weight.shape).to(layer.weight.device)
+            layer.weight.copy_(layer.weight + delta)
     except (KeyError, TypeError, ZeroDivisionError, AttributeError, RuntimeError) as error:
         raise UserError(f"its adapter does not fit {base_of(directory)} ({error})") from None
 

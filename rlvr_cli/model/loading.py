@@ -15,6 +15,7 @@ from rlvr_cli.model.pretrained import (
     check_files,
     check_settings,
     check_weights,
+    described_model,
     from_pretrained,
     model_from_pretrained,
 )
@@ -107,6 +108,13 @@ def read_config(name: str) -> Any:
         return from_pretrained(transformers.AutoConfig, directory)
 
 
+def model_outline(name: str) -> Any:
+    """Return the model without its weights, on no device. Raises UserError as `read_config`."""
+    config = read_config(name)
+    with _loading(name):
+        return described_model(config)
+
+
 def default_device() -> str:
     """Return where models are loaded: the GPU if there is one. Once loaded, ask the model."""
     import torch
@@ -114,9 +122,9 @@ def default_device() -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def load_model(name: str, on_cpu: bool = False) -> LoadedModel:
-    """Load the model in float32, on the GPU if there is one, unless `on_cpu`. An adapter is added
-    to the weights it was trained beside. Raises UserError if that fails."""
+def load_model(name: str, on_cpu: bool = False, dtype: str = "float32") -> LoadedModel:
+    """Load the model in a type of torch's, on the GPU if there is one, unless `on_cpu`. An adapter
+    is added to the weights it was trained beside. Raises UserError if that fails."""
     directory = model_directory(name)
     if isinstance(directory, Path) and (directory / MANIFEST).exists():
         reason = integrity_error(directory, lambda path: path.split("/")[0] != TRAINER_STATE)
@@ -125,7 +133,7 @@ def load_model(name: str, on_cpu: bool = False) -> LoadedModel:
                 f"--model {name}: {directory} is damaged: {reason}; take another checkpoint"
             )
     if adapter.is_adapter(directory):
-        return _load_merged(name, Path(directory), on_cpu)
+        return _load_merged(name, Path(directory), on_cpu, dtype)
     config = read_config(name)
 
     import torch
@@ -140,7 +148,7 @@ def load_model(name: str, on_cpu: bool = False) -> LoadedModel:
         if not kept or not tokenizer.decode(sorted(kept), skip_special_tokens=True).strip():
             raise UserError("its tokenizer keeps nothing of a text; is tokenizer.json missing?")
         model = model_from_pretrained(
-            transformers.AutoModelForCausalLM, directory, dtype=torch.float32
+            transformers.AutoModelForCausalLM, directory, dtype=getattr(torch, dtype)
         )
         stop_ids = _stop_ids(model, tokenizer)
         # Published generation settings are not used here, and some cannot be saved.
@@ -153,7 +161,7 @@ def load_model(name: str, on_cpu: bool = False) -> LoadedModel:
     return LoadedModel(model, tokenizer, stop_ids, context, directory)
 
 
-def _load_merged(name: str, directory: Path, on_cpu: bool) -> LoadedModel:
+def _load_merged(name: str, directory: Path, on_cpu: bool, dtype: str) -> LoadedModel:
     """Load the model that an adapter of a checkpoint belongs to, and add the adapter."""
     if not (directory / MANIFEST).exists():
         raise UserError(
@@ -165,7 +173,7 @@ def _load_merged(name: str, directory: Path, on_cpu: bool) -> LoadedModel:
         base = adapter.base_of(directory)
         if adapter.is_adapter(model_directory(base)):
             raise UserError(f"the model of its adapter, {base}, is an adapter itself")
-        loaded = load_model(base, on_cpu)
+        loaded = load_model(base, on_cpu, dtype)
         adapter.merge(loaded.model, directory)
     return replace(loaded, directory=directory)
 

@@ -1,115 +1,308 @@
-"""Predict the memory that training needs, by part and phase, and find how much there is."""
+"""Predict the memory that a command needs, by part and phase, and choose what fits a machine."""
 
+import math
 import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from rlvr_cli.config import Config
-from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import GIB
+from rlvr_cli.model.loading import default_device
 from rlvr_cli.model.packing import attention_sizes
 from rlvr_cli.model.policy import chunk_rows, decoder_layers
-from rlvr_cli.ranks.group import world
+from rlvr_cli.ranks.group import gather, local_world, world
+from rlvr_cli.rollout.engines.vllm_engine import SEQUENCES
 from rlvr_cli.rollout.plan import is_shared_out
 
 _FLOAT, _HALF, _BYTE = 4, 2, 1.02
 """Bytes of a number; of 8 bits with the scale that 256 of them share."""
 _KEPT_HIDDEN, _KEPT_HEADS, _KEPT_INNER, _KEPT_RANK = 7, 4, 4, 7
-"""Vectors a token that one layer keeps for the backward pass, of each of its widths."""
+"""Vectors that autograd keeps per token in one layer, by their width (hidden, heads, MLP inner,
+LoRA rank); counted in the layers of Llama and Qwen2."""
 _KEPT_NORMS = 2
 """Those of the hidden width that only the gradients of its norms need, which LoRA leaves out."""
-_LOGITS = 4
-"""Copies of one chunk of logits: scaled, log-softmax, and their gradients (model/policy.py)."""
+_LOGITS = 5
+"""Copies of one chunk: logits, log-softmax, softmax, two of the gradient (model/head.py)."""
+_ROUNDED = 8
+"""Copies in float32 or int32 of the weight that AdamW rounds (training/optimizer.py)."""
 _TOKEN = 100
 """Bytes of one sampled token with its log-probability, as Python keeps them."""
-_WORKSPACE = GIB
-"""Of vLLM, and of torch's kernels beside it."""
+_CONTEXT, _GRAPHS, _WORKSPACE = GIB, GIB, GIB
+"""Estimates, not measured on a GPU: torch's context and kernels; the CUDA graphs that vLLM has
+outside of its share, asleep too; its activations inside the share."""
+_ALONE = 0.9
+"""vLLM's share of a GPU that nothing is trained on."""
+_WAYS = 3
+"""Ways to need less memory that are named."""
+VLLM, GRADIENTS = "vLLM", "gradients"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The memory of one process before anything is loaded: a GPU's, or its part of the host's."""
+
+    device: str
+    """cuda or cpu."""
+    total: int
+    free: int
 
 
 @dataclass(frozen=True)
 class Need:
-    """The bytes needed, by part: at any time, and in the two phases."""
+    """The bytes needed, by part: at any time, while sampling, and at the worst moment of an update.
+
+    The moments of AdamW count from the start: vLLM has to wake up beside them after the first step.
+    """
 
     always: dict[str, int]
     sampling: dict[str, int]
     updating: dict[str, int]
 
     @property
+    def phases(self) -> dict[str, int]:
+        """Return the bytes of each phase, with those that are always needed."""
+        always = sum(self.always.values())
+        parts = {"to sample": self.sampling, "to update": self.updating}
+        return {phase: always + sum(part.values()) for phase, part in parts.items()}
+
+    @property
     def peak(self) -> int:
         """Return the bytes of the larger phase."""
-        phases = (sum(part.values()) for part in (self.sampling, self.updating))
-        return sum(self.always.values()) + max(phases)
+        return max(self.phases.values())
 
     @property
     def resident(self) -> int:
-        """Return the bytes that do not depend on the batch."""
-        return sum(self.always.values()) + self.updating.get("gradients", 0)
+        """Return the bytes without those that depend on the lengths of the responses."""
+        lasting = max(self.sampling.get(VLLM, 0), self.updating.get(GRADIENTS, 0))
+        return sum(self.always.values()) + lasting
+
+    def shortage(self, free: int) -> str:
+        """Say how much is needed, in which phase, and how much there is."""
+        phase = max(self.phases, key=self.phases.__getitem__)
+        needed = f"about {self.peak / GIB:.1f} GiB are needed {phase}"
+        return f"{needed} and {free / GIB:.1f} GiB are free"
 
 
-def memory_needed(model: Any, config: Config, engine_has_own: bool, teacher: Any = None) -> Need:
-    """Predict what training needs on the model's device; model and teacher may be descriptions
-    without weights (meta). `engine_has_own`: keys and values are not ours to find room for."""
-    optim, algo, rank = config.optim, config.algorithm, config.lora.rank
-    shape = model.config.get_text_config()
-    vocabulary, hidden = model.get_output_embeddings().weight.shape[0], shape.hidden_size
-    on_cpu, shared_out = optim.offload == "all", is_shared_out(optim)
-    # What there is a parameter: weights, AdamW's moments and gradients of policy and critic.
-    size = _HALF if optim.weights == "bfloat16" else _FLOAT
-    count = sum(parameter.numel() for parameter in model.parameters())
-    trained, of_trained = count, size
-    if rank is not None:
-        trained, of_trained = _adapter_numbers(model, rank, config.lora.targets), _FLOAT
-    moments = {"full": 2 * of_trained, "8bit": 2 * _BYTE}[optim.moments]
-    critic = algo.critic is not None and algo.critic.kind == "own"
-    copies, own, trained_here = 1 + critic, size * count // world(), trained // world()
-    reference = 0 if rank is not None and algo.renewal is None else own
-    if teacher is not None:
-        reference = size * sum(parameter.numel() for parameter in teacher.parameters()) // world()
-    always = {
-        "weights": own,
-        "responses of a step": responses_memory(config),
-        "AdamW": int(copies * moments * trained_here),
-        "adapter": 0 if rank is None else copies * _FLOAT * trained_here,
-        "reference policy": reference if algo.has_reference_model else 0,
-        "critic": own if critic else 0,
-    }
-    if on_cpu:
-        always = {"responses of a step": responses_memory(config)}
-    # What the layers keep of the tokens of a micro-batch for the backward pass: all of it, or their
-    # inputs and what one layer takes beyond the logits, which are gone by then.
-    rows = min(chunk_rows(vocabulary, model.device), optim.micro_tokens)
-    logits = _LOGITS * _FLOAT * vocabulary * rows
-    number = _HALF if optim.precision == "bfloat16" else _FLOAT
+def this_machine() -> Machine:
+    """Measure the memory there is; of several processes, the least that any of them has."""
+    device = default_device()
+    if device == "cuda":
+        free, total = torch.cuda.mem_get_info()
+    else:
+        free = total = host_memory() // local_world()
+    measured = gather([total, free])
+    return Machine(device, *(min(sizes) for sizes in zip(*measured, strict=True)))
+
+
+def host_memory() -> int:
+    """Return the bytes still available of this computer's or container's memory."""
+    limits, group = list[int](), Path("/sys/fs/cgroup")
+    with suppress(OSError, StopIteration, ValueError):
+        lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
+        line = next(line for line in lines if line.startswith("MemAvailable"))
+        limits.append(int(line.split()[1]) << 10)
+    with suppress(OSError, ValueError):  # no limit is the word max
+        limit = int((group / "memory.max").read_text(encoding="utf-8"))
+        limits.append(limit - int((group / "memory.current").read_text(encoding="utf-8")))
+    return min(limits, default=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The memory of a command on a machine, which may be another than this one. The models may be
+    outlines without weights; a configuration has its engine and types decided."""
+
+    model: Any
+    machine: Machine
+    training: bool = True
+    teacher: Any = None
+
+    def needed(self, config: Config) -> Need:
+        """Predict what the command needs on the machine's device."""
+        on_gpu, with_vllm = self.machine.device == "cuda", config.engine == "vllm"
+        optim, algo, rollout = config.optim, config.algorithm, config.rollout
+        has_adapter = config.lora.rank is not None
+        count, responses = _parameters(self.model), rollout.prompts * rollout.samples
+        size = _bytes(optim.weights if self.training else "float32")
+        of_engine = _bytes(rollout.precision)
+        always, sampling = dict[str, int](), dict[str, int]()
+        if with_vllm and on_gpu:
+            always["graphs and context"] = _GRAPHS + _CONTEXT
+            share = int(rollout.gpu_share * self.machine.total)
+            sampling[VLLM] = max(share, _vllm_memory(self.model, config, responses=1))
+        elif with_vllm:
+            always[VLLM] = of_engine * count + (rollout.kv_budget_mb << 20)
+        else:
+            always["context"] = _CONTEXT if on_gpu else 0
+            has_own = has_adapter or is_shared_out(optim) or of_engine != size
+            always["the engine's weights"] = of_engine * count if self.training and has_own else 0
+            sampling["keys and values"] = rollout.kv_budget_mb << 20
+        if not self.training:
+            always["weights"] = 0 if with_vllm and on_gpu else size * count
+            return _without_zeros(always, sampling, {})
+        if optim.offload != "all":
+            copies, trained, of_trained = _trained(self.model, config)
+            of_moments = {"full": 2 * of_trained, "8bit": 2 * _BYTE}[optim.moments]
+            own, trained_here = size * count // world(), trained // world()
+            reference = 0 if has_adapter and algo.renewal is None else own
+            if self.teacher is not None:
+                reference = size * _parameters(self.teacher) // world()
+            always |= {
+                "weights": own,
+                "responses of a step": 0 if on_gpu else responses * rollout.max_tokens * _TOKEN,
+                "AdamW": int(copies * of_moments * trained_here),
+                "adapter": copies * _FLOAT * trained_here if has_adapter else 0,
+                "reference policy": reference if algo.has_reference_model else 0,
+                "critic": (copies - 1) * own,
+            }
+        moments = _moments_of_update(self.model, config, self.machine)
+        return _without_zeros(always, sampling, max(moments, key=lambda part: sum(part.values())))
+
+    def fitted(self, config: Config) -> Config:
+        """Decide what depends on the memory: vLLM's share of a GPU, and `checkpointing: auto`.
+
+        The share becomes smaller where vLLM could not wake up beside what stays after the first
+        update, but not smaller than half of it unless that holds the keys and values of a step's
+        responses. Layers are computed again in the backward pass where an update would not fit
+        otherwise.
+        """
+        rollout, optim, machine = config.rollout, config.optim, self.machine
+        if self.lends(config):
+            asked = rollout.gpu_share
+            if not self.training and "gpu_share" not in rollout.model_fields_set:
+                asked = _ALONE
+            most, responses = asked * machine.total, 1
+            if self.training:
+                responses = min(-(-rollout.prompts * rollout.samples // world()), SEQUENCES)
+            enough = min(_vllm_memory(self.model, config, responses), most / 2)
+            within = max(enough, self.left(config))
+            share = asked if most <= within else _share(within, machine)
+            config = _changed(config, "rollout", "gpu_share", share)
+        if self.training and optim.checkpointing == "auto":
+            is_short = self.needed(config).phases["to update"] > machine.free
+            again = "on" if is_short and decoder_layers(self.model) else "off"
+            config = _changed(config, "optim", "checkpointing", again)
+        return config
+
+    def lends(self, config: Config) -> bool:
+        """Return whether vLLM has a share of a GPU, which it gives back for an update."""
+        return config.engine == "vllm" and self.machine.device == "cuda"
+
+    def left(self, config: Config) -> int:
+        """Return the bytes that are left beside what is always needed."""
+        return self.machine.free - sum(self.needed(config).always.values())
+
+    def smaller(self, config: Config) -> Iterator[tuple[str, Config]]:
+        """Yield settings that need less memory, cheapest first, each beside those before it."""
+        rollout, optim, training = config.rollout, config.optim, self.training
+        lends, left = self.lends(config), self.left(config)
+        least = _share(left, self.machine)
+        starts = lends and _vllm_memory(self.model, config, responses=1) <= left
+        changes: list[tuple[bool, str, str, Any]] = [
+            (starts and least < rollout.gpu_share, "rollout", "gpu_share", least),
+            (training and bool(decoder_layers(self.model)), "optim", "checkpointing", "on"),
+            (training, "optim", "micro_tokens", max(1, optim.micro_tokens // 4)),
+            (not lends, "rollout", "kv_budget_mb", max(1, rollout.kv_budget_mb // 4)),
+            (training, "optim", "weights", "bfloat16"),
+            (training, "lora", "rank", 32),
+            (training and self.machine.device == "cuda", "optim", "offload", "all"),
+        ]
+        texts = list[str]()
+        for applies, section, key, value in changes:
+            if applies and getattr(getattr(config, section), key) != value:
+                config = _changed(config, section, key, value)
+                texts.append("--lora 32" if section == "lora" else f"--set {section}.{key}={value}")
+                yield " ".join(texts), config
+
+    def advice(self, config: Config) -> str:
+        """Name the cheapest settings that would fit, each with the GiB that it would need."""
+        ways = (
+            f"{text} ({need.peak / GIB:.1f} GiB)"
+            for text, changed in self.smaller(config)
+            if (need := self.needed(changed)).peak <= self.machine.free
+        )
+        otherwise = "take a smaller model, or lower --prompts, -n or --max-tokens"
+        return ", or ".join(islice(ways, _WAYS)) or otherwise
+
+
+def _without_zeros(*phases: dict[str, int]) -> Need:
+    return Need(*({name: size for name, size in part.items() if size} for part in phases))
+
+
+def _moments_of_update(model: Any, config: Config, machine: Machine) -> list[dict[str, int]]:
+    """Predict the moments at which an update may need most, beside what is always there."""
+    optim, rank, shape = config.optim, config.lora.rank, model.config.get_text_config()
+    count, layers, hidden = _parameters(model), shape.num_hidden_layers, shape.hidden_size
+    head, embedding = model.get_output_embeddings().weight, model.get_input_embeddings().weight
+    outside = head.numel() if head is embedding else head.numel() + embedding.numel()
+    layer = max(0, count - outside) // layers
+    number = _bytes(optim.precision)
+    copies, trained, of_trained = _trained(model, config)
+    trains_all, shared_out = rank is None, is_shared_out(optim)
+    # Of the tokens of a pass, which has one response at least, each model keeps for the backward
+    # pass what is in its layers, or their inputs alone and what one layer takes when it is computed
+    # again. The graphs of policy and critic live at once.
+    tokens = max(optim.micro_tokens, config.rollout.max_tokens)
     sizes, inner = attention_sizes(shape), getattr(shape, "intermediate_size", None) or 4 * hidden
-    layer = _KEPT_HIDDEN * hidden + _KEPT_HEADS * sizes.heads * sizes.head_dim + _KEPT_INNER * inner
+    width = _KEPT_HIDDEN * hidden + _KEPT_HEADS * sizes.heads * sizes.head_dim + _KEPT_INNER * inner
     if rank is not None:
-        layer += _KEPT_RANK * rank - _KEPT_NORMS * hidden
-    layers, numbers = shape.num_hidden_layers, number * optim.micro_tokens
-    kept = numbers * layers * layer
+        width += _KEPT_RANK * rank - _KEPT_NORMS * hidden
+    graph, again = number * tokens * layers * width, 0
     if optim.checkpointing == "on":
-        kept = numbers * layers * hidden + max(0, numbers * layer - logits)
-    # Shared out, weights are put together at times: those outside of the layers, and two layers.
-    outside = 2 * vocabulary * hidden
-    together = number * (outside + 2 * max(0, count - outside) // layers) if shared_out else 0
-    merged = size * count if (rank is not None or shared_out) and not engine_has_own else 0
-    sampling = {
-        "keys and values": 0 if engine_has_own else config.rollout.kv_budget_mb << 20,
-        "merged weights": merged,
+        graph, again = number * tokens * layers * hidden, number * tokens * width
+    rows = min(chunk_rows(head.shape[0], torch.device(machine.device)), tokens)
+    # Shared out, weights are put together for as long as they compute, and gradients wait whole, in
+    # float32, for the last pass: then two copies of a group's are made to add them up, and one of
+    # the group before is still there. torch 2.13 keeps none of this between the two passes.
+    gradients = copies * (_FLOAT if shared_out else of_trained) * trained
+    if optim.offload == "all":
+        gradients = 0
+    together = number if shared_out else 0
+    of_sums = _FLOAT if shared_out and trains_all else 0
+    of_head = head.numel() if trains_all else 0
+    at_head = {
+        GRADIENTS: gradients,
+        "weights put together": together * outside,
+        "forward and backward": graph,
+        "logits": _LOGITS * _FLOAT * head.shape[0] * rows,
+        "gradients of the output layer": 2 * _FLOAT * of_head,
     }
-    updating = {
-        # Shared out they wait whole, in float32, for the last micro-batch.
-        "gradients": 0 if on_cpu else copies * (_FLOAT if shared_out else of_trained) * trained,
-        "merged weights": merged,
-        "weights put together": together,
-        "forward and backward": kept,
-        "logits": logits,
+    in_layer = {
+        GRADIENTS: gradients,
+        "weights put together": together * (outside + 2 * layer),
+        "forward and backward": copies * graph + again,
+        "sums of gradients": 3 * of_sums * layer + together * of_head,
     }
-    return Need(*({k: v for k, v in part.items() if v} for part in (always, sampling, updating)))
+    at_end = {GRADIENTS: gradients, "sums of gradients": of_sums * (2 * outside + layer)}
+    in_step = {GRADIENTS: copies * of_trained * trained // world()}
+    if trains_all and optim.weights == "bfloat16" and optim.offload != "all":
+        largest = max(parameter.numel() for parameter in model.parameters())
+        in_step["AdamW in float32"] = _ROUNDED * _FLOAT * largest // world()
+    return [at_head, in_layer, at_end, in_step]
+
+
+def _trained(model: Any, config: Config) -> tuple[int, int, int]:
+    """Return how many models are trained (a critic of its own is the second), the numbers that are
+    trained of each, and the bytes of a number."""
+    critic, rank = config.algorithm.critic, config.lora.rank
+    copies = 2 if critic is not None and critic.kind == "own" else 1
+    if rank is not None:
+        return copies, _adapter_numbers(model, rank, config.lora.targets), _FLOAT
+    return copies, _parameters(model), _bytes(config.optim.weights)
+
+
+def _bytes(precision: str) -> int:
+    return _HALF if precision == "bfloat16" else _FLOAT
+
+
+def _parameters(model: Any) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
 
 
 def _adapter_numbers(model: Any, rank: int, targets: Any) -> int:
@@ -122,78 +315,25 @@ def _adapter_numbers(model: Any, rank: int, targets: Any) -> int:
         and layer.weight.dim() == 2
         and not isinstance(layer, torch.nn.Embedding)
         and layer is not head
-        and ".lora_" not in name
-        and (targets == "all-linear" or name.removesuffix(".base_layer").endswith(tuple(targets)))
+        and (targets == "all-linear" or name.endswith(tuple(targets)))
     )
 
 
-def responses_memory(config: Config) -> int:
-    """Estimate the bytes of one step's responses at full length while they wait for the update."""
-    rollout = config.rollout
-    return rollout.prompts * rollout.samples * rollout.max_tokens * _TOKEN
+def _vllm_memory(model: Any, config: Config, responses: int) -> int:
+    """Estimate what vLLM holds inside its share of a GPU: weights, activations, and the keys and
+    values of so many responses at full length."""
+    shape = model.config.get_text_config()
+    sizes = attention_sizes(shape)
+    of_token = 2 * shape.num_hidden_layers * sizes.kv_heads * sizes.head_dim
+    keys = responses * config.rollout.max_tokens * of_token
+    return _bytes(config.rollout.precision) * (_parameters(model) + keys) + _WORKSPACE
 
 
-def check_gpu(
-    described: Any, config: Config, training: bool, total: int, teacher: Any = None
-) -> None:
-    """Raise UserError if a model, as its configuration describes it, does not fit a GPU of `total`
-    bytes beside its teacher and vLLM, which takes `gpu_share` of it for weights in bfloat16, keys
-    and values.
-
-    In evaluation the weights stay beside vLLM in float32; in training all that does not depend on
-    the batch, where gradients have the whole GPU while vLLM sleeps.
-    """
-    count = sum(parameter.numel() for parameter in described.parameters())
-    beside = updating = _FLOAT * count
-    if training:
-        need = memory_needed(described, config, engine_has_own=True, teacher=teacher)
-        beside, updating = sum(need.always.values()), need.resident
-    share = config.rollout.gpu_share
-    lent, within = int(share * total), _HALF * count + _WORKSPACE
-    if within <= lent and beside <= total - lent and updating <= total - _WORKSPACE:
-        return
-    raise UserError(
-        f"--model {config.model}: {'training' if training else 'sampling'} {count / 1e9:.2g} "
-        f"billion parameters beside vLLM does not fit a GPU of {total / GIB:.0f} GiB with "
-        f"rollout.gpu_share {share:g}: vLLM needs {within / GIB:.1f} GiB in its share, the model "
-        f"{beside / GIB:.1f} beside it and {updating / GIB:.1f} while it sleeps; take a smaller "
-        "model, a larger GPU, another rollout.gpu_share, --lora 32 or --engine transformers"
-    )
+def _share(size: float, machine: Machine) -> float:
+    """Return a size as a share of the GPU, rounded down to whole percents."""
+    return max(1, math.floor(100 * size / machine.total)) / 100
 
 
-def smaller(config: Config, model: Any) -> Iterator[tuple[str, Config]]:
-    """Yield settings that need less memory, cheapest first, each beside those before it."""
-    changes: list[tuple[str, str, Any]] = [
-        ("optim", "checkpointing", "on"),
-        ("optim", "micro_tokens", max(1, config.optim.micro_tokens // 4)),
-        ("rollout", "kv_budget_mb", max(1, config.rollout.kv_budget_mb // 4)),
-        ("optim", "weights", "bfloat16"),
-        ("lora", "rank", 32),
-    ]
-    if model.device.type == "cuda":
-        changes += [("optim", "offload", "all")]
-    said = []
-    for section, key, value in changes:
-        part = getattr(config, section)
-        if getattr(part, key) == value or (key == "checkpointing" and not decoder_layers(model)):
-            continue
-        config = config.model_copy(update={section: part.model_copy(update={key: value})})
-        said.append("--lora 32" if section == "lora" else f"--set {section}.{key}={value}")
-        yield " ".join(said), config
-
-
-def memory_free(device: torch.device, lent_share: float) -> int:
-    """Return the bytes still available on the device: on the GPU, where the engine returns
-    `lent_share` while the policy is updated, or of this machine or container."""
-    if device.type == "cuda":
-        free, total = torch.cuda.mem_get_info(device)
-        return free + int(lent_share * total)
-    found, group = [], Path("/sys/fs/cgroup")
-    with suppress(OSError, StopIteration, ValueError):
-        lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
-        line = next(line for line in lines if line.startswith("MemAvailable"))
-        found.append(int(line.split()[1]) << 10)
-    with suppress(OSError, ValueError):  # no limit is the word max
-        limit = int((group / "memory.max").read_text(encoding="utf-8"))
-        found.append(limit - int((group / "memory.current").read_text(encoding="utf-8")))
-    return min(found, default=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+def _changed(config: Config, section: str, key: str, value: Any) -> Config:
+    changed = getattr(config, section).model_copy(update={key: value})
+    return config.model_copy(update={section: changed})

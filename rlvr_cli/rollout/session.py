@@ -19,19 +19,12 @@ from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.data.prompts import forward_samples, render_prompts
 from rlvr_cli.model.adapter import add_adapter, is_adapter, merged_parameters
 from rlvr_cli.model.forward import PACKED, Forward, choose_forward
-from rlvr_cli.model.loading import (
-    LoadedModel,
-    default_device,
-    load_model,
-    model_directory,
-    read_config,
-)
+from rlvr_cli.model.loading import LoadedModel, load_model, model_directory, model_outline
 from rlvr_cli.model.policy import decoder_layers
-from rlvr_cli.model.pretrained import described_model
 from rlvr_cli.ranks.group import gather, shard, world
 from rlvr_cli.rollout.engines.base import Engine, check_scores
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
-from rlvr_cli.rollout.memory import check_gpu
+from rlvr_cli.rollout.memory import Memory, this_machine
 from rlvr_cli.rollout.plan import Plan, is_shared_out, vllm_version
 from rlvr_cli.rollout.sampler import Rewarder, Sampler
 from verifiers import Verifier
@@ -50,7 +43,8 @@ class Session:
     sampler: Sampler
     forward: Forward
     device: torch.device
-    """Where the model was loaded: with vLLM it makes room there in evaluation."""
+    """Where the engine samples and the trainer computes; the model may lie on the CPU."""
+    memory: Memory
     rewarder: Rewarder = field(default_factory=Rewarder)
     teacher: LoadedModel | None = None
     teacher_forward: Forward = PACKED
@@ -81,12 +75,17 @@ def open_session(plan: Plan, training: bool = False) -> Iterator[Session]:
     ):
         reward = asked.model_copy(update={"sources": rewarder.sources})
         config = plan.config.model_copy(update={"reward": reward})
-        check_before_loading(plan, training)
-        optim, lora, device = config.optim, config.lora, default_device()
-        is_half = optim.weights == "bfloat16"
-        # What is rounded or cut after the check of its log-probabilities waits on the CPU.
-        waits = training and (world() > 1 or is_half or optim.offload == "all")
-        policy, teacher = load_model(config.model, on_cpu=waits), None
+        memory, config = check_before_loading(config, training)
+        device = memory.machine.device
+        optim, lora, rollout = config.optim, config.lora, config.rollout
+        with_vllm, is_half = config.engine == "vllm", optim.weights == "bfloat16"
+        # What is rounded or cut after the check of its log-probabilities waits on the CPU; an
+        # evaluation leaves the GPU to vLLM.
+        waits, dtype = world() > 1 or is_half or optim.offload == "all", "float32"
+        if not training:
+            waits = with_vllm and device == "cuda"
+            dtype = rollout.precision if waits else dtype
+        policy, teacher = load_model(config.model, waits, dtype), None
         model, vocabulary = policy.model, len(policy.tokenizer)
         if training and config.teacher is not None:
             teacher = load_teacher(config.teacher, policy, waits)
@@ -95,7 +94,6 @@ def open_session(plan: Plan, training: bool = False) -> Iterator[Session]:
         plan = replace(plan, config=config).with_threads(model.num_parameters())
         torch.set_num_threads(plan.config.threads or 1)
         forward = teacher_forward = PACKED
-        with_vllm = plan.engine.name == "vllm"
         samples = forward_samples(policy.tokenizer, policy.context)
         if training or not with_vllm:
             forward = choose_forward(model, vocabulary, samples, policy.context)
@@ -109,62 +107,60 @@ def open_session(plan: Plan, training: bool = False) -> Iterator[Session]:
                 loaded.model.bfloat16()
         # The engine has the policy's weights: vLLM always a copy of its own, transformers one where
         # an adapter is merged or weights are put together for it.
-        common = (vocabulary, policy.stop_ids, config.rollout.kv_budget_mb)
+        common = (vocabulary, policy.stop_ids, rollout.kv_budget_mb)
         engine: Engine
         if with_vllm:
             from rlvr_cli.rollout.engines.vllm_engine import VllmEngine
 
-            engine = VllmEngine(model, *common, config.rollout.gpu_share, config.rollout.precision)
+            engine = VllmEngine(model, *common, rollout.gpu_share, rollout.precision, training)
         else:
-            dtype = getattr(torch, config.rollout.precision) if training else model.dtype
-            has_own = lora.rank is not None or is_shared_out(optim) or dtype != model.dtype
-            own = deepcopy(model).to(device, dtype) if training and has_own else model
+            of_own = getattr(torch, rollout.precision) if training else model.dtype
+            has_own = lora.rank is not None or is_shared_out(optim) or of_own != model.dtype
+            own = deepcopy(model).to(device, of_own) if training and has_own else model
             engine = TransformersEngine(own, *common, forward)
         try:
             if with_vllm:
-                check_scores(engine, model, vocabulary, samples, config.rollout.mismatch_limit)
-                if not training:  # the model makes room
-                    model.to("cpu")
-                    torch.cuda.empty_cache()
+                check_scores(engine, model, vocabulary, samples, rollout.mismatch_limit)
             if training and lora.rank is not None:
                 add_adapter(model, lora.rank, lora.alpha, lora.targets, config.seed)
             sampler = Sampler(engine, policy.tokenizer, verifier)
-            loaded_on = torch.device(device)
-            made = plan, policy, engine, sampler, forward, loaded_on, rewarder
+            made = plan, policy, engine, sampler, forward, torch.device(device), memory, rewarder
             yield Session(*made, teacher, teacher_forward)
         finally:
             engine.close()
 
 
-def check_before_loading(plan: Plan, training: bool) -> None:
-    """Raise UserError for what vLLM, peft or torch would refuse once the model is loaded."""
-    config, name = plan.config, plan.config.model
-    if plan.engine.name == "vllm":
+def check_before_loading(config: Config, training: bool) -> tuple[Memory, Config]:
+    """Return the memory of a command, and its settings fitted to it. Raises UserError for a model
+    that does not fit, and for what vLLM, peft or torch would refuse once it is loaded."""
+    name, rank, teacher = config.model, config.lora.rank, None
+    outline = model_outline(name)
+    if config.engine == "vllm":
         from rlvr_cli.rollout.engines.vllm_engine import known_architectures
 
-        described = read_config(name)
-        architectures = described.architectures or [type(described).__name__]
+        architectures = outline.config.architectures or [type(outline.config).__name__]
         if not set(architectures) & set(known_architectures()):
             raise UserError(
                 f"--model {name}: vLLM {vllm_version()} does not know the architecture "
                 f"{architectures[0]}; --engine transformers may"
             )
-        if default_device() == "cuda":
-            total = torch.cuda.get_device_properties(0).total_memory
-            teacher = None
-            if training and config.teacher is not None:
-                with _named_teacher():
-                    teacher = described_model(read_config(config.teacher))
-            check_gpu(described_model(described), config, training, total, teacher)
-    rank = config.lora.rank
     if training and rank is not None and is_adapter(model_directory(name)):
         raise UserError(
             f"--lora {rank}: {name} has an adapter already: merge it with rlvr export and train on "
             "that, go on with --resume, or train all weights of it with --set lora.rank=null"
         )
+    if training and config.teacher is not None:
+        with _named_teacher():
+            teacher = model_outline(config.teacher)
+    memory = Memory(outline, this_machine(), training, teacher)
+    config = memory.fitted(config)
+    need, free = memory.needed(config), memory.machine.free
+    if need.resident > free:
+        raise UserError(f"--model {name}: {need.shortage(free)}: {memory.advice(config)}")
     if training and is_shared_out(config.optim):
-        model = described_model(read_config(name))
+        model = model_outline(name)
         shard(model, decoder_layers(model))
+    return memory, config
 
 
 def load_teacher(name: str, policy: LoadedModel, on_cpu: bool) -> LoadedModel:

@@ -16,7 +16,7 @@ from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import GIB
 from rlvr_cli.model.loading import TINY, default_device, model_directory
-from rlvr_cli.rollout.memory import memory_free
+from rlvr_cli.rollout.memory import host_memory
 from rlvr_cli.rollout.plan import choose_engine
 
 _DISTRIBUTION = "rlvr-cli"
@@ -37,7 +37,7 @@ def examine(display: Display) -> None:
     display.say("rlvr", f"{__version__}, Python {platform.python_version()}, {platform.platform()}")
     display.say("device", device)
     display.say("engine", "{0.name} ({0.reason})".format(choose_engine("auto")))
-    free, disk = memory_free(torch.device("cpu"), 0.0) / GIB, shutil.disk_usage(".").free / GIB
+    free, disk = host_memory() / GIB, shutil.disk_usage(".").free / GIB
     display.say("free", f"{free:.1f} GiB of memory; {disk:.1f} GiB on the disk of this directory")
     paths = [Path(model_directory(TINY)) / name for name in _FILES]
     again = f"pip install --force-reinstall {_DISTRIBUTION}"

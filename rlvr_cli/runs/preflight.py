@@ -2,9 +2,7 @@
 
 import random
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from itertools import islice
+from collections.abc import Sequence
 
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.group_filter import trains, with_signal
@@ -15,9 +13,7 @@ from rlvr_cli.core.errors import Finding, UserError
 from rlvr_cli.core.text import GIB
 from rlvr_cli.core.types import Group, Prompt
 from rlvr_cli.evaluation.measure import rollout_metrics
-from rlvr_cli.model.policy import decoder_layers
-from rlvr_cli.ranks.group import broadcast_from_first, local_world
-from rlvr_cli.rollout.memory import Need, memory_free, memory_needed, smaller
+from rlvr_cli.rollout.memory import Memory
 from rlvr_cli.rollout.sampler import response_seed
 from rlvr_cli.rollout.session import NO_TEMPLATE, Session, unreadable_golds
 from rlvr_cli.runs.guards import MORE_SIGNAL
@@ -26,8 +22,6 @@ _PROBLEMS = 8
 """Those of the probe: some seconds' work, and enough to see a signal that is there."""
 _SHOWN = 600
 """Characters of a prompt that is shown."""
-_WAYS = 3
-"""Ways to need less memory that are named."""
 _OFTEN = 0.5
 """The share of responses cut off that is worth a warning."""
 Lines = Sequence[tuple[str, str]]
@@ -43,8 +37,7 @@ def preflight(session: Session, prompts: Sequence[Prompt], strict: bool, display
     """
     config = session.plan.config
     settle(*_of_data(session, prompts), display)
-    needed, free = _memory(session, config)
-    settle(*of_memory(needed, free, _ways_to_fit(session, free)), display)
+    settle(*of_memory(session.memory, config), display)
     if config.algorithm.reads_responses:
         return
     # As in training: sample, verify and reward responses to a few problems.
@@ -141,56 +134,21 @@ def data_findings(
     return findings
 
 
-def fitted(session: Session) -> Session:
-    """Decide what `auto` leaves to the memory: layers are computed again where it is short."""
-    config = session.plan.config
-    if config.optim.checkpointing != "auto":
-        return session
-    needed, free = _memory(session, config)
-    is_short = broadcast_from_first(
-        needed.peak > free and bool(decoder_layers(session.policy.model))
+def of_memory(memory: Memory, config: Config) -> tuple[Lines, list[Finding]]:
+    """Return a line of what is needed by phase and part, and as a finding a need for more than is
+    free, with settings that would need less. What cannot fit at all was refused before loading."""
+    need, free = memory.needed(config), memory.machine.free
+    phases = {"always": need.always, "to sample": need.sampling, "to update": need.updating}
+    listing = "; ".join(
+        f"{phase} " + ", ".join(f"{name} {size / GIB:.2f}" for name, size in parts.items())
+        for phase, parts in phases.items()
+        if parts
     )
-    optim = config.optim.model_copy(update={"checkpointing": "on" if is_short else "off"})
-    plan = replace(session.plan, config=config.model_copy(update={"optim": optim}))
-    return replace(session, plan=plan)
-
-
-def _memory(session: Session, config: Config) -> tuple[Need, int]:
-    """Return the memory needed, and the memory free but for what is loaded already."""
-    model, is_vllm = session.policy.model, session.plan.engine.name == "vllm"
-    teacher = session.teacher.model if session.teacher is not None else None
-    loaded = {model, teacher or model, getattr(session.engine, "model", model)}
-    parameters = (p for one in loaded for p in one.parameters() if p.device == model.device)
-    held = sum(p.nbytes for p in parameters)
-    free = memory_free(model.device, config.rollout.gpu_share if is_vllm else 0.0)
-    if model.device.type == "cpu":
-        free //= local_world()
-    return memory_needed(model, config, is_vllm, teacher), free + held
-
-
-def _ways_to_fit(session: Session, free: int) -> Iterator[str]:
-    """Yield the settings that would fit, each with what it would need, cheapest first."""
-    for text, config in smaller(session.plan.config, session.policy.model):
-        if (peak := _memory(session, config)[0].peak) <= free:
-            yield f"{text} ({peak / GIB:.1f} GiB)"
-
-
-def of_memory(needed: Need, free: int, ways: Iterable[str]) -> tuple[Lines, list[Finding]]:
-    """Return a line of what is needed by part and phase, and as a finding a need for more than the
-    `free` bytes, with the first of the `ways` to need less."""
-    parts = {"always": needed.always, "to sample": needed.sampling, "to update": needed.updating}
-    listed = "; ".join(
-        f"{phase} " + ", ".join(f"{name} {size / GIB:.2f}" for name, size in part.items())
-        for phase, part in parts.items()
-        if part
-    )
-    line = f"{free / GIB:.1f} GiB free, at most {needed.peak / GIB:.2f} needed: {listed}"
-    if needed.peak <= free:
-        return [("memory", line)], []
-    text = f"about {needed.peak / GIB:.1f} GiB are needed and {free / GIB:.1f} GiB are free"
-    otherwise = "take a smaller model, or lower --prompts, -n or --max-tokens"
-    advice = ", or ".join(islice(ways, _WAYS)) or otherwise
-    return [("memory", line)], [Finding(f"{text}: {advice}", is_error=needed.resident > free)]
+    line = f"{free / GIB:.1f} GiB free, at most {need.peak / GIB:.2f} needed: {listing}"
+    findings = []
+    if need.peak > free:
+        findings.append(Finding(f"{need.shortage(free)}: {memory.advice(config)}"))
+    return [("memory", line)], findings
 
 
 def of_probe(

@@ -25,10 +25,10 @@ from rlvr_cli.model.loading import default_device
 from rlvr_cli.ranks.group import is_joined, world
 from rlvr_cli.rollout.engines.base import Engine, Listener, refuse_prompts
 
-_SEQUENCES = 512
+SEQUENCES = 512
 """Responses that are decoded together at most."""
 _BATCH_TOKENS = 8192
-_GRAPHS = [1, 2, 4, 8, 16, 32, 64, 128, 192, 256, 384, _SEQUENCES]
+_GRAPHS = [1, 2, 4, 8, 16, 32, 64, 128, 192, 256, 384, SEQUENCES]
 """The batches that vLLM captures a CUDA graph of, and pads others to. It would take 51: each costs
 a fraction of a second at the start, and memory."""
 _LOG_LEVEL, _QUIET = "VLLM_LOGGING_LEVEL", "CRITICAL"
@@ -47,7 +47,7 @@ class VllmEngine(Engine):
 
     `vocab_size` is the tokenizer's: the copy has no other ids, so none beyond can be sampled.
     `kv_budget_mb` bounds the keys and values on a CPU, `gpu_share` all that vLLM holds on a GPU. It
-    computes in `precision`.
+    computes in `precision`, and can give its memory back if it `sleeps`.
     Raises UserError if vLLM cannot start with the model or the memory.
     """
 
@@ -61,6 +61,7 @@ class VllmEngine(Engine):
         kv_budget_mb: int,
         gpu_share: float,
         precision: str = "float32",
+        sleeps: bool = True,
     ) -> None:
         self.stop_ids, self._asleep = list(stop_ids), False
         self._on_gpu = default_device() == "cuda"  # the model may wait on the CPU
@@ -92,7 +93,7 @@ class VllmEngine(Engine):
         if self._on_gpu:
             device: dict[str, Any] = {
                 "gpu_memory_utilization": gpu_share,
-                "enable_sleep_mode": True,
+                "enable_sleep_mode": sleeps,
                 "compilation_config": {"cudagraph_capture_sizes": _GRAPHS},
             }
         else:  # vLLM cannot rewind a CPU generator between chunks of a prefill
@@ -117,7 +118,7 @@ class VllmEngine(Engine):
                     skip_tokenizer_init=True,
                     load_format="dummy",
                     max_model_len=-1,
-                    max_num_seqs=_SEQUENCES,
+                    max_num_seqs=SEQUENCES,
                     logprobs_mode="processed_logprobs",
                     generation_config="vllm",
                     **device,
