@@ -89,7 +89,9 @@ class RolloutConfig(Section):
     kv_budget_mb: int = setting(1024, read_by=SAMPLING, kept=False, ge=1)
     """The memory for keys and values of a batch, in MiB. vLLM on a GPU uses `gpu_share` instead."""
     gpu_share: float = setting(0.5, read_by=SAMPLING, kept=False, gt=0, lt=1)
-    """The share of a GPU's memory that vLLM takes for weights, keys and values while it samples."""
+    """The share of a GPU's memory that vLLM takes for weights, keys and values while it samples. In
+    training it becomes smaller where what is trained leaves less; in evaluation it is 0.9 unless it
+    is set."""
     precision: Literal["auto", "float32", "bfloat16"] = setting("auto", kept=False)
     """The compute dtype of the engine; auto means the trainer's weights' with transformers, and
     with vLLM bfloat16 on a GPU and float32 on a CPU."""

@@ -2,6 +2,7 @@
 
 import re
 from contextlib import suppress
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -14,7 +15,9 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Problem
 from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.rollout import session as module
-from rlvr_cli.rollout.plan import plan_for
+from rlvr_cli.rollout.engines import vllm_engine
+from rlvr_cli.rollout.memory import Machine
+from rlvr_cli.rollout.plan import Choice, plan_for
 from rlvr_cli.rollout.session import open_session, prompts_for, unreadable_golds
 from verifiers import Attempt, Verdict, Verifier
 
@@ -59,6 +62,42 @@ def test_the_engine_is_closed_and_the_workers_end_whatever_happens(monkeypatch, 
         raise KeyError
     assert closed == [session.engine]
     torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize(
+    ("training", "dtype", "where", "lent"),
+    [(True, torch.float32, "default", 0.5), (False, torch.bfloat16, "cpu", 0.9)],
+)
+def test_on_a_gpu_an_evaluation_loads_halves_beside_it_and_gives_vllm_the_card(
+    monkeypatch, training, dtype, where, lent
+):
+    built, load = [], module.load_model
+
+    class Engine:
+        def __init__(self, model, vocab_size, stop_ids, kv_budget_mb, gpu_share, precision, sleeps):
+            built.append((model.dtype, gpu_share, precision, sleeps))
+
+        def close(self):
+            built.append("closed")
+
+    def loaded(name, on_cpu=False, dtype="float32"):
+        built.append("cpu" if on_cpu else "default")
+        return load(name, True, dtype)
+
+    gpu = Machine("cuda", total=80 << 30, free=79 << 30)
+    monkeypatch.setattr(module, "this_machine", lambda: gpu)
+    monkeypatch.setattr(module, "load_model", loaded)
+    monkeypatch.setattr(module, "check_scores", lambda *_: 0.0)
+    monkeypatch.setattr(vllm_engine, "VllmEngine", Engine)
+    monkeypatch.setattr(vllm_engine, "known_architectures", lambda: ["Qwen2ForCausalLM"])
+    plan = plan_for(resolve(set_layer(["threads=1", "rollout.precision=bfloat16"])), PROBLEMS)
+    config = plan.config.model_copy(update={"engine": "vllm"})
+    plan = replace(plan, config=config, engine=Choice("vllm", "as set"))
+    with open_session(plan, training) as session:
+        assert session.device.type == "cuda"
+        assert session.machine is gpu
+        assert session.plan.config.rollout.gpu_share == lent
+    assert built == [where, (dtype, lent, "bfloat16", training), "closed"]
 
 
 class Words:
