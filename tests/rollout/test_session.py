@@ -95,7 +95,7 @@ def test_on_a_gpu_an_evaluation_loads_halves_beside_it_and_gives_vllm_the_card(
     plan = replace(plan, config=config, engine=Choice("vllm", "as set"))
     with open_session(plan, training) as session:
         assert session.device.type == "cuda"
-        assert session.machine is gpu
+        assert session.memory.machine is gpu
         assert session.plan.config.rollout.gpu_share == lent
     assert built == [where, (dtype, lent, "bfloat16", training), "closed"]
 
