@@ -109,9 +109,12 @@ def read_config(name: str) -> Any:
 
 
 def model_outline(name: str) -> Any:
-    """Return the model without its weights, on no device. Raises UserError as `read_config`."""
-    config = read_config(name)
+    """Return the model without its weights. Raises UserError as `read_config`, and where the files
+    cannot hold so many."""
+    directory, config = model_directory(name), read_config(name)
     with _loading(name):
+        if isinstance(directory, Path) and not adapter.is_adapter(directory):
+            return check_weights(directory, config)
         return described_model(config)
 
 

@@ -136,15 +136,17 @@ def check_files(directory: Path) -> None:
                     )
 
 
-def check_weights(directory: Path, config: Any) -> None:
-    """Raise UserError if the configuration describes far more weights than the files can hold."""
+def check_weights(directory: Path, config: Any) -> Any:
+    """Return the model that a configuration describes, without its numbers. Raises UserError if
+    those are far more than the files can hold."""
     held = sum(path.stat().st_size for path in directory.iterdir() if path.suffix in _WEIGHTS)
-    described = described_model(config).num_parameters()
-    if held and described > _PARAMETERS_PER_BYTE * held:
+    outline = described_model(config)
+    if held and outline.num_parameters() > _PARAMETERS_PER_BYTE * held:
         raise UserError(
-            f"config.json describes {described:,} parameters, but the files of weights have only "
-            f"{held:,} bytes"
+            f"config.json describes {outline.num_parameters():,} parameters, but the files of "
+            f"weights have only {held:,} bytes"
         )
+    return outline
 
 
 def _check_sizes(config: dict[str, Any]) -> None:
