@@ -25,16 +25,12 @@ LABELS = ("model", PROBLEM_SET)
 """Keys by which rows of several results in one file say to which result they belong."""
 _BATCH = 512
 _SHORT, _DIGITS, _SHOWN = 40, 12, 5
-CUT_OFF = {
-    *("length", "max_tokens", "max_length", "model_length", "max_new_tokens", "max_output_tokens"),
-    *("max_completion_tokens", "model_context_window_exceeded", "incomplete"),
-}
+CUT_OFF = {"length", "max_tokens", "max_length", "model_length", "max_new_tokens", "incomplete"}
+CUT_OFF |= {"max_output_tokens", "max_completion_tokens", "model_context_window_exceeded"}
 """Finish reasons, in other programs' words, of a response that was cut off."""
-FINISH_REASONS = {
-    *("length", "stop", "stop_sequence", "end_turn", "eos", "eos_token", "complete", "completed"),
-    *("finished", "content_filter", "safety", "refusal", "tool_calls", "tool_use"),
-    *("function_call", "abort", "unknown"),
-}
+FINISH_REASONS = {"length", "stop", "stop_sequence", "end_turn", "eos", "eos_token", "complete"}
+FINISH_REASONS |= {"completed", "finished", "content_filter", "safety", "refusal", "tool_calls"}
+FINISH_REASONS |= {"tool_use", "function_call", "abort", "unknown"}
 """Finish reasons of which it is known whether they mean cut off (`length`) or not."""
 _LONGEST_NUMBER, _MOST_TOKENS = 12, 1 << 31
 

@@ -135,10 +135,8 @@ class RunLifecycle:
         lines = StepLines(self.display, steps, bool(trainer.held_out and config.eval.every))
         run = self.run.directory
         mirrors = Mirrors(self.trackers, run, config, trainer.step + 1, self.display.warn)
-        with (
-            closing(mirrors),
-            self.display.progress("training", steps, done=trainer.step) as bar,
-        ):
+        progress = self.display.progress("training", steps, done=trainer.step)
+        with closing(mirrors), progress as bar:
             trainer.watch = bar.enter
             for result in trainer.train_steps(interrupts.interruptible):
                 self.run.record(result)
@@ -150,8 +148,8 @@ class RunLifecycle:
                 is_best = value is not None and (best is None or value > best["pass@1"])
                 if is_best:
                     self.progress["best"] = {"step": result.step, "pass@1": value}
-                progress = self.progress | {"seconds": self._seconds()}
-                self._state = checkpoint.state_of(trainer) | State({"progress": progress}, {})
+                of_run = {"progress": self.progress | {"seconds": self._seconds()}}
+                self._state = checkpoint.state_of(trainer) | State(of_run, {})
                 findings = self._findings()
                 stop = next((finding.text for finding in findings if finding.is_error), None)
                 if broadcast_from_first(self._is_due()) or is_best or stop:
