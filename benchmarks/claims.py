@@ -41,6 +41,8 @@ _TRAIN = "--train"
 PLAIN = ["algo=grpo", "algorithm.kl=none"]
 FOUR, MANY = "algorithm.mini_batches=4", "algorithm.mini_batches=16"
 HIGHER = [*PLAIN, MANY, "algorithm.surrogate.high=0.28"]
+GAP = ["algo=dapo", MANY, "rollout.precision=bfloat16", "rollout.mismatch_limit=1"]
+"""An engine in bfloat16 beside a trainer in float32: a large gap, also on a CPU."""
 ARMS: dict[str, list[str]] = {
     "dapo_all": ["algo=dapo"],
     "grpo4_all": ["algo=grpo", FOUR],
@@ -54,6 +56,9 @@ ARMS: dict[str, list[str]] = {
     "dapo16_low": ["algo=dapo", MANY, "algorithm.surrogate.high=0.2"],
     "dapo16_ratio": ["algo=dapo", MANY, "algorithm.surrogate=ratio"],
     "token4": [*PLAIN, FOUR, "algorithm.aggregation=token_mean"],
+    "gap": [*GAP, "algorithm.importance_correction=none"],
+    "gap_token": [*GAP, "algorithm.importance_correction=truncate"],
+    "gap_response": [*GAP, "algorithm.importance_correction=geometric_mask"],
     "dr_grpo4": ["algo=dr_grpo", FOUR],
     "ppo4": ["algo=ppo", FOUR],
 }
@@ -105,6 +110,16 @@ CLAIMS = {
     "baseline": Claim("A baseline takes variance away", ("reinforce", "rloo"), "grad_norm"),
     "clip": Claim(
         "Several updates a batch need the clip", ("dapo16_ratio", "dapo16"), "clip_fraction"
+    ),
+    "rows": Claim(
+        "Bounds on probabilities and maximum likelihood, beside DAPO",
+        ("dapo", "dppo", "maxrl"),
+        "clip_fraction",
+    ),
+    "gap": Claim(
+        "A correction is for a gap between engine and trainer",
+        ("dapo16", "gap", "gap_token", "gap_response"),
+        "mismatch",
     ),
     "presets": Claim("Every preset as it is", PRESETS, "entropy"),
 }

@@ -18,6 +18,7 @@ RECIPES = sorted((ROOT / "recipes").glob("*.yaml"))
 FAMILIES = {
     "HuggingFaceTB/SmolLM2-135M-Instruct": "llama",
     "deepseek-ai/deepseek-math-7b-instruct": "llama",
+    "deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B": "qwen2-untied",
     "Qwen/Qwen2.5-7B": "qwen2-untied",
     "Qwen/Qwen2.5-7B-Instruct": "qwen2-untied",
     "Qwen/Qwen2.5-1.5B": "qwen2-tied",
@@ -87,9 +88,13 @@ def test_the_recipe_of_the_built_in_policy_is_the_default_run():
 
 
 def test_the_papers_numbers_stand_in_their_recipes():
-    dapo, grpo, ppo = (
-        printed(ROOT / "recipes" / f"paper-{name}.yaml") for name in ("dapo", "grpo", "ppo")
+    dapo, grpo, ppo, just = (
+        printed(ROOT / "recipes" / f"{name}.yaml")
+        for name in ("paper-dapo", "paper-grpo", "paper-ppo", "justrl")
     )
+    clip, none = just["algorithm"]["surrogate"], ("kl", "filter", "overlong")
+    assert (clip["kind"], clip["low"], clip["high"]) == ("clip", 0.2, 0.28)
+    assert [just["algorithm"][name] for name in none] == [None] * 3
     assert (dapo["rollout"]["prompts"], dapo["rollout"]["samples"]) == (512, 16)
     assert dapo["algorithm"]["mini_batches"] == 16
     assert dapo["algorithm"]["overlong"]["cache"] * dapo["rollout"]["max_tokens"] == 4096
