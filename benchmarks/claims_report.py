@@ -15,6 +15,7 @@ LEVELS = (0.2, 0.3, 0.4, 0.6, 0.8, 0.9, 0.95)
 LAST = 10
 """Steps over which a figure is averaged."""
 FIGURES = ("response_length", "entropy", "mixed_share", "clip_fraction", "grad_norm")
+FIGURES += ("mismatch", "rejected_share")
 COLORS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd")
 WIDTH, HEIGHT, MARGIN = 300, 220, 45
 
