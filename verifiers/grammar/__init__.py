@@ -1,1 +1,1 @@
-"""From text to a tree."""
+"""Read the text of an answer as a tree."""

@@ -1,33 +1,28 @@
-"""Text to tokens: LaTeX, plain text and their mixtures, in one linear scan."""
+"""Split an answer into tokens: LaTeX, plain text and mixtures of both, in one linear scan."""
 
 import re
 from dataclasses import dataclass
+from string import ascii_letters
 
+from verifiers.grammar import vocabulary
 from verifiers.grammar.spelling import plain_signs
 from verifiers.grammar.tree import ParseError, TooLargeError
-from verifiers.grammar.vocabulary import (
-    MATH_GROUPS,
-    SILENT,
-    SKIPPED_WITH_GROUP,
-    SPACING,
-    TEXT_GROUPS,
-)
 
 MAX_TOKENS = 3000  # a list of 1,500 numbers
-MAX_GROUP_DEPTH = 40
-GROUPED = r"[1-9]\d{0,2}(?:(?P<sep>%s)\d{3}(?:(?P=sep)\d{3})*)(?!\d)(?:\.\d+)?"
-PLAIN = r"\d+(?:\.\d+)?|\.\d+"
-EXPONENT = r"(?:[eE][-+]?\d{1,12}(?![\dA-Za-z]))?"
+MAX_GROUP_DEPTH = 40  # of \text{…} and the like, far more than a person nests
+_GROUPED = r"[1-9]\d{0,2}(?:(?P<sep>%s)\d{3}(?:(?P=sep)\d{3})*)(?!\d)(?:\.\d+)?"
+_PLAIN = r"\d+(?:\.\d+)?|\.\d+"
+_EXPONENT = r"(?:[eE][-+]?\d{1,12}(?![\dA-Za-z]))?"
 LOOSE_SEPARATORS = r"\\!,\\!|,|\{,\}|,\\!\s*|\\,|\\ | "
 TIGHT_SEPARATORS = r"\{,\}|,\\!\s*|\\,"
 INSIDE = re.compile(r"[^)\]}]{0,2000}")
-OPENING = {"sign": ("(", "["), "command": ("{", "lbrace", "langle")}
-CLOSING = {"sign": (")", "]"), "command": ("}", "rbrace", "rangle")}
+OPENING_BRACKETS = {"sign": ("(", "["), "command": ("{", "lbrace", "langle")}
+CLOSING_BRACKETS = {"sign": (")", "]"), "command": ("}", "rbrace", "rangle")}
 NUMBER = {
-    grouping: re.compile(f"(?:{GROUPED % separators}|{PLAIN}){EXPONENT}", re.ASCII)
+    grouping: re.compile(f"(?:{_GROUPED % separators}|{_PLAIN}){_EXPONENT}", re.ASCII)
     for grouping, separators in ((True, LOOSE_SEPARATORS), (False, TIGHT_SEPARATORS))
 }
-SCRIPT_NUMBER = re.compile(PLAIN, re.ASCII)  # \log_2 128 has no thousands
+SCRIPT_NUMBER = re.compile(_PLAIN, re.ASCII)  # \log_2 128 has no thousands
 RECURRING = re.compile(r"\d*\.\d*\\(?:overline|bar|dot)\s*(?:\{\s*\d+\s*\}|\d)", re.ASCII)
 ROW_SPACE = re.compile(r"\*?\[\s*-?[\d.]+\s*(?:pt|em|ex|mm|cm|in|px)\s*\]", re.ASCII)
 LETTERS = re.compile(r"[A-Za-z]+")
@@ -42,7 +37,10 @@ SIGNS = set("+-*/^_=<>()[]{}|,;:!%&'$€£¥₹¢")
 
 @dataclass(frozen=True)
 class Token:
-    """kind: number, word, command, sign, begin, end, setname. `text_mode`: from inside \\text."""
+    """Holds a token: its text, and its kind: number, word, command, sign, begin, end or setname.
+
+    `spaced`: a space stands before it. `text_mode`: it stands inside of \\text{…}.
+    """
 
     kind: str
     text: str
@@ -68,7 +66,7 @@ class _Lexer:
         self.tokens: list[Token] = []
         self.position = 0
         self.spaced = False
-        # the closing positions of open \text-like groups, and whether each is words or mathematics
+        # where each open \text-like group closes, and whether it holds words or mathematics
         self.groups: list[tuple[int, bool]] = []
 
     def run(self) -> None:
@@ -82,61 +80,56 @@ class _Lexer:
                 raise TooLargeError("too many tokens")
 
     def _step(self) -> None:
+        """Read what stands at the position, at most one token."""
         char = self.text[self.position]
-        if match := SPACES.match(self.text, self.position):
-            self.position = match.end()
-            self.spaced = True
-        elif match := self._number():
-            self._emit("number", match[0], match.end())
-        elif match := LETTERS.match(self.text, self.position):
-            self._emit("word", match[0], match.end())
-        elif match := COMMAND.match(self.text, self.position):
-            self._command(match[0][1:], match.end())
-        elif char in '$~"`':
+        number = None if char in SIGNS else self._number()
+        if char.isspace() or char in '$~"`':
             self.position += 1
             self.spaced = True
+        elif number:
+            self._emit("number", number[0], number.end())
         elif char in SIGNS:
             self._sign(char)
-        elif char == "." or char == "?":
+        elif char in ".?":
             self._stop(char)
+        elif char in ascii_letters:
+            end = self._end(LETTERS, self.position)
+            self._emit("word", self.text[self.position : end], end)
+        elif COMMAND.match(self.text, self.position):
+            end = self._end(COMMAND, self.position)
+            self._command(self.text[self.position + 1 : end], end)
         else:
             raise ParseError(f"unexpected character {char!r}")
 
     def _number(self) -> re.Match[str] | None:
+        """Return the number that begins here; thousands are grouped where no comma separates."""
         if self.position and self.text[self.position - 1] in "_^":
             return SCRIPT_NUMBER.match(self.text, self.position)
+        number = NUMBER[self.grouping and not any(self.separating)]
         recurring = RECURRING.match(self.text, self.position)
-        return recurring or NUMBER[self.grouping and not any(self.separating)].match(
-            self.text, self.position
-        )
+        return recurring or number.match(self.text, self.position)
 
     def _stop(self, char: str) -> None:
+        """Read three dots; skip a full stop that ends the answer, a word or an abbreviation."""
+        in_words = bool(self.groups) and self.groups[-1][1]
+        at_end = not self.text[self.position + 1 :].strip(" .$}*\n)\\]")
+        around = self.text[self.position - 2 : self.position + 2]
+        after_word = len(around) == 4 and around[:2].isalpha() and around[3] == " "  # sq. ft
         if self.text.startswith("...", self.position):
             self._emit("command", "ldots", self.position + 3)
-        elif char == "." and (self._at_end() or self._in_words() or self._ends_abbreviation()):
+        elif char == "." and (at_end or in_words or after_word):
             self.position += 1
         else:
             raise ParseError("full stop inside")
 
-    def _at_end(self) -> bool:
-        return not self.text[self.position + 1 :].strip(" .$}*\n)\\]")
-
-    def _in_words(self) -> bool:
-        return bool(self.groups) and self.groups[-1][1]
-
-    def _ends_abbreviation(self) -> bool:
-        """Return whether the full stop ends an abbreviation, as in "sq. ft"."""
-        around = self.text[self.position - 2 : self.position + 2]
-        return len(around) == 4 and around[:2].isalpha() and around[3] == " "
-
-    def _emit(self, kind: str, text: str, end: int, *, text_mode: bool = False) -> None:
-        if kind in ("sign", "command"):  # a plain comma between brackets separates
-            if text in OPENING[kind]:
-                inside = INSIDE.match(self.text, end)
-                self.separating.append(", " not in inside[0] if inside else True)
-            elif text in CLOSING[kind] and self.separating:
-                self.separating.pop()
-        text_mode = text_mode or any(words for _, words in self.groups)
+    def _emit(self, kind: str, text: str, end: int) -> None:
+        """Append a token; note of brackets whether a plain comma in them separates: (1,234)."""
+        if text in OPENING_BRACKETS.get(kind, ()):
+            inside = INSIDE.match(self.text, end)
+            self.separating.append(", " not in inside[0] if inside else True)
+        elif text in CLOSING_BRACKETS.get(kind, ()) and self.separating:
+            self.separating.pop()
+        text_mode = any(is_words for _, is_words in self.groups)
         self.tokens.append(Token(kind, text, self.spaced, text_mode))
         self.position = end
         self.spaced = False
@@ -154,42 +147,41 @@ class _Lexer:
             self._emit("sign", char, self.position + 1)
 
     def _command(self, name: str, end: int) -> None:
-        if name == "\\" and (match := ROW_SPACE.match(self.text, end)):
-            end = match.end()
-        if name in SPACING:
+        """Read a command whose name ends at `end`, and what belongs to it."""
+        if name == "\\":
+            end = self._end(ROW_SPACE, end)
+        if name in vocabulary.SPACING:
             self.position, self.spaced = end, True
         elif name in ("left", "right") and self.text[end : end + 1] == ".":
             self.position = end + 1
         elif name in ("left", "right") and self.text[end : end + 1] == "|":
             self._emit("command", "lvert" if name == "left" else "rvert", end + 1)
-        elif name in SILENT:
+        elif name in vocabulary.SILENT:
             self.position = end
-        elif name in SKIPPED_WITH_GROUP:
+        elif name in vocabulary.SKIPPED_WITH_GROUP:
             end += self.text.startswith("*", end)
-            self.position = self._group_end(self._skip_spaces(end)) + 1
+            self.position = self._group_end(self._end(SPACES, end)) + 1
         elif name in ("begin", "end"):
             self._environment(name, end)
         elif name == "mathbb":
             self._set_name(end)
-        elif name in TEXT_GROUPS:
+        elif name in vocabulary.TEXT_GROUPS:
             self._open_group(name, end)
         elif name in ("%", "$", "&", "_", "#"):
             self._emit("sign" if name != "$" else "command", name, end)
         elif name in ("top", "intercal"):
             self._emit("word", "T", end)
         elif name == "not":
-            self._negated(end)
+            opposite = {"=": "ne", ">": "le", "<": "ge"}.get(self.text[end : end + 1])
+            if opposite is None:
+                raise ParseError("unsupported negation")
+            self._emit("command", opposite, end + 1)
         else:
             self._emit("command", USUAL_NAMES.get(name, name), end)
 
-    def _negated(self, end: int) -> None:
-        opposite = {"=": "ne", ">": "le", "<": "ge"}.get(self.text[end : end + 1])
-        if opposite is None:
-            raise ParseError("unsupported negation")
-        self._emit("command", opposite, end + 1)
-
-    def _skip_spaces(self, position: int) -> int:
-        match = SPACES.match(self.text, position)
+    def _end(self, pattern: re.Pattern[str], position: int) -> int:
+        """Return where a pattern that matches at a position ends; the position if it does not."""
+        match = pattern.match(self.text, position)
         return match.end() if match else position
 
     def _group_end(self, opening: int) -> int:
@@ -206,44 +198,50 @@ class _Lexer:
         raise ParseError("unclosed group")
 
     def _open_group(self, name: str, end: int) -> None:
-        opening = self._skip_spaces(end)
-        if self.text[opening : opening + 1] != "{":
+        """Open the group of \\text{…} and the like; skip the command where no group follows."""
+        opening = self._end(SPACES, end)
+        if not self.text.startswith("{", opening):
             self.position = end
             return
         if len(self.groups) >= MAX_GROUP_DEPTH:
             raise TooLargeError("groups too deep")
         closing = self._group_end(opening)
         content = self.text[opening + 1 : closing]
-        if name in ("vec", "overrightarrow") and (letters := ARROW_NAME.fullmatch(content)):
+        letters = ARROW_NAME.fullmatch(content)
+        if letters and name in ("vec", "overrightarrow"):
             self._emit("command", f"{letters[1]}{letters[2]} arrow", closing + 1)
             return
-        one_letter = len(content.strip()) == 1 and name != "text"
-        self.groups.append((closing, name not in MATH_GROUPS and not one_letter))
+        is_letter = len(content.strip()) == 1 and name != "text"
+        is_words = name not in vocabulary.MATH_GROUPS and not is_letter
+        self.groups.append((closing, is_words))
         self.position = opening + 1
         self.spaced = True
 
     def _environment(self, name: str, end: int) -> None:
-        opening = self._skip_spaces(end)
+        """Read \\begin{…} or \\end{…}; skip the columns of an array."""
+        opening = self._end(SPACES, end)
         closing = self._group_end(opening)
         environment = self.text[opening + 1 : closing].strip("* ")
         end = closing + 1
         if name == "begin" and environment == "array":
-            columns = self._skip_spaces(end)
-            if self.text[columns : columns + 1] == "{":
+            columns = self._end(SPACES, end)
+            if self.text.startswith("{", columns):
                 end = self._group_end(columns) + 1
         self._emit(name, environment, end)
 
     def _set_name(self, end: int) -> None:
-        opening = self._skip_spaces(end)
-        if self.text[opening : opening + 1] == "{":
+        """Read \\mathbb{R} and what stands below or above it; \\mathbb P( is a probability."""
+        opening = self._end(SPACES, end)
+        if self.text.startswith("{", opening):
             end = self._group_end(opening) + 1
             name = self.text[opening + 1 : end - 1].strip()
         else:
             name, end = self.text[opening : opening + 1], opening + 1
         if name in ("P", "E") and self.text[end : end + 1] in ("(", "["):
-            self._emit("word", name, end)  # a probability, an expected value
+            self._emit("word", name, end)
             return
-        if mark := SET_MARK.match(self.text, end):
+        mark = SET_MARK.match(self.text, end)
+        if mark:
             name = f"{name}{mark[0].strip()[0]}{mark[1] or mark[2]}"
             end = mark.end()
         self._emit("setname", name, end)

@@ -1,4 +1,4 @@
-"""Exact numbers from their digits."""
+"""Read exact numbers from their digits."""
 
 import re
 from fractions import Fraction
@@ -6,23 +6,23 @@ from functools import lru_cache
 
 from verifiers.grammar.tree import Node, TooLargeError, num
 
-MAX_DIGITS = 4000  # Python writes numbers of up to 4,300 digits
-LONGEST_PLAIN = 60
+MAX_DIGITS = 4000  # Python reads and writes decimals of up to 4,300 digits
+LONGEST_PLAIN = 60  # characters, enough for 40 digits with their commas
 MAX_DECIMAL_EXPONENT = 5000
-RECURRING = re.compile(r"(\d*)\.(\d*)\\(?:overline|bar|dot)\s*\{?\s*(\d+)\s*\}?", re.ASCII)
+RECURRING_PARTS = re.compile(r"(\d*)\.(\d*)\\(?:overline|bar|dot)\s*\{?\s*(\d+)\s*\}?", re.ASCII)
 PLAIN_NUMBER = re.compile(
     r"([-+]?)\$?([1-9]\d{0,2}(?:,\d{3})+|\d{1,40})(?:\.(\d{1,12}))?", re.ASCII
 )
 
 
 def is_plain_number(text: str) -> bool:
-    """Return whether a text is a short plain number, the commonest answer by far."""
+    """Return whether a text is a short plain number, as most answers are."""
     return len(text) <= LONGEST_PLAIN and plain_number(text) is not None
 
 
 @lru_cache(maxsize=4096)
 def plain_number(text: str) -> Fraction | None:
-    """Return the value of a short plain number; None for all else."""
+    """Return the value of a short plain number; None for any other text."""
     match = PLAIN_NUMBER.fullmatch(text) if len(text) <= LONGEST_PLAIN else None
     if match is None:
         return None
@@ -32,9 +32,10 @@ def plain_number(text: str) -> Fraction | None:
 
 
 def read_literal(text: str) -> Node:
-    """Return an exact number from its digits; keeps how many significant ones a decimal has."""
-    if match := RECURRING.fullmatch(text):
-        return num(_recurring(match[1], match[2], match[3]))
+    """Return an exact number; of a decimal also how many significant digits it has."""
+    recurring = RECURRING_PARTS.fullmatch(text)
+    if recurring:
+        return num(_recurring(*recurring.groups()))
     plain = re.sub(r"[^\d.eE+-]", "", text)
     mantissa, _, exponent = plain.lower().partition("e")
     if len(mantissa) > MAX_DIGITS or abs(int(exponent or 0)) > MAX_DECIMAL_EXPONENT:
@@ -47,7 +48,7 @@ def read_literal(text: str) -> Node:
 
 
 def whole_number(node: Node) -> int | None:
-    """Return the value of a literal that is a whole number."""
+    """Return the value of a literal that is a whole number; None for any other node."""
     whole = node.kind == "num" and node.value.denominator == 1
     return int(node.value) if whole else None
 
@@ -57,8 +58,8 @@ def _recurring(whole: str, fixed: str, period: str) -> Fraction:
     return base + Fraction(int(period), (10 ** len(period) - 1) * 10 ** len(fixed))
 
 
-def continued(text: str, node: Node) -> Node:
-    """Read 0.333… as repeating for ever, 3.14159… as a decimal whose rest is not said."""
+def continued_decimal(text: str, node: Node) -> Node:
+    """Read 0.333… as 1/3: the last digits repeat three times. Other decimals, 3.14…, stay."""
     whole, _, decimals = text.partition(".")
     for length in range(1, len(decimals) // 3 + 1):
         period = decimals[-length:]

@@ -1,4 +1,4 @@
-"""Read an answer: text to tokens to one tree, within limits of length and depth."""
+"""Read an answer from text to tokens to one tree, within limits of length and depth."""
 
 import re
 from functools import lru_cache
@@ -11,8 +11,8 @@ from verifiers.grammar.readers.names import read_letter, read_set_name, read_wor
 from verifiers.grammar.readers.quantities import read_number, read_unit
 from verifiers.grammar.tree import Node, ParseError, TooLargeError
 
-MAX_TEXT = 12_000
-LONGEST_KEPT = 200
+MAX_TEXT = 12_000  # characters: a list of 1,500 numbers with spaces fits
+LONGEST_CACHED = 200  # characters of an answer whose tree is cached
 ATOMS = {
     "number": read_number,
     "word": read_word,
@@ -33,11 +33,11 @@ def parse(text: str, *, grouping: bool = True) -> Node:
     """
     if len(text) > MAX_TEXT:
         raise TooLargeError("too long")
-    return _parse(text, grouping) if len(text) > LONGEST_KEPT else _parse_kept(text, grouping)
+    return _parse(text, grouping) if len(text) > LONGEST_CACHED else _parse_cached(text, grouping)
 
 
 def tree_of(text: str) -> Node | None:
-    """Return an answer as a tree; None for what cannot be read."""
+    """Return an answer as a tree; None if it cannot be read."""
     try:
         return parse(text)
     except ParseError:
@@ -57,4 +57,4 @@ def _parse(text: str, grouping: bool) -> Node:
     return node
 
 
-_parse_kept = lru_cache(maxsize=8192)(_parse)
+_parse_cached = lru_cache(maxsize=8192)(_parse)

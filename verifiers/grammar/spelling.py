@@ -1,4 +1,4 @@
-"""One spelling for mathematics written in Unicode or in words: that of LaTeX."""
+"""Write mathematics that is in Unicode or in words as LaTeX, in one spelling."""
 
 import re
 
@@ -41,7 +41,7 @@ CHOOSE = re.compile(
 
 def plain_signs(text: str) -> str:
     """Write Unicode mathematics, ordinals, currency codes and clock times in LaTeX."""
-    text = CHOOSE.sub(_binomial, text) if "C" in text else text
+    text = CHOOSE.sub(_binomial_command, text) if "C" in text else text
     text = DECIMAL_COMMA.sub(".", text) if "{,}" in text else text
     if "]" in text or "[" in text:
         text = THIN_SPACE.sub(" ", text) if "\\" in text else text
@@ -75,8 +75,8 @@ def _usual_brackets(match: re.Match[str]) -> str:
     return f"{'(' if opening == ']' else '['}{low}, {high}{')' if closing == '[' else ']'}"
 
 
-def _binomial(match: re.Match[str]) -> str:
-    """Write {}_5C_2 and C(5, 2) as a binomial."""
+def _binomial_command(match: re.Match[str]) -> str:
+    """Write {}_5C_2 and C(5, 2) as \\binom52."""
     above, below = (part for part in match.groups() if part)
     return rf"\binom{{{above}}}{{{below}}}"
 
@@ -88,6 +88,7 @@ def _script(mark: str, table: dict[str, str], run: str) -> str:
 def _cardinal(match: re.Match[str]) -> str:
     """Write 14th as 14; leave 14rd as it is, which nothing reads."""
     number, suffix = int(match[1]), match[2] or match[3] or match[4]
-    teen = number // 10 % 10 == 1
-    usual = "th" if teen else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return match[1] if suffix == usual else match[0]
+    right_suffix = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    if number // 10 % 10 == 1:  # 11th, 12th, 13th
+        right_suffix = "th"
+    return match[1] if suffix == right_suffix else match[0]

@@ -1,4 +1,4 @@
-"""The parsed form of an answer: one small immutable node for everything."""
+"""Represent a parsed answer: one small immutable node for everything."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -7,21 +7,21 @@ from typing import Any
 
 
 class ParseError(ValueError):
-    """The text is not in the grammar."""
+    """Says that a text is not in the grammar."""
 
 
 class TooLargeError(ParseError):
-    """The text, or what it denotes, is too large to work with."""
+    """Says that a text, or the value that it denotes, is too large to work with."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """One node of the tree: its kind, its parts, and a value of its own where the kind has one.
+    """Holds a node of the tree: its kind, its parts, and a value of its own for some kinds.
 
     kind      value                        parts
     num       Fraction; `digits`: how many significant ones a decimal literal has
     sym, const, text, setname              the name (constants: e, i, pi, inf; sets: R, Z, R^+)
-    add, mul, neg, div, pow, fact, pct, deg    of arithmetic; `div` was written as a fraction
+    add, mul, neg, div, pow, fact, pct, deg    the operands; `div` was written as a fraction
     mul       "applied": a name right before a bracket, which may be a product
     call      the function                 its arguments: it can be evaluated
     opaque    the name                     never evaluated: P(A), det A, dy/dx
@@ -36,7 +36,8 @@ class Node:
     list      "," "and" "or"               items
     tuple     its two brackets             items, also of an interval
     matrix    (rows, columns)              cells, row by row
-    set, union, inter, diff, builder, empty, dots    of sets; `builder`: what, and its condition
+    set, union, inter, diff, empty, dots       members, or the sets that are joined
+    builder                                    the variable or its range, and a condition
     """
 
     kind: str
@@ -53,12 +54,15 @@ class Node:
             waiting.extend(node.args)
 
     def has(self, *kinds: str) -> bool:
+        """Return whether this node, or one below it, is of one of these kinds."""
         return any(node.kind in kinds for node in self.walk())
 
     def symbols(self) -> set[str]:
+        """Return the names of the variables."""
         return {node.value for node in self.walk() if node.kind == "sym"}
 
     def with_args(self, args: tuple["Node", ...]) -> "Node":
+        """Return this node with other parts."""
         return replace(self, args=args) if args != self.args else self
 
 

@@ -1,4 +1,4 @@
-"""Units: their spellings, and their size within one dimension."""
+"""Know the units: their spellings, and their sizes within one dimension."""
 
 from fractions import Fraction
 
@@ -12,13 +12,13 @@ for _name, _entry in TABLE["units"].items():
     UNITS[_name] = (_dimension, Fraction(_size))
     SPELLINGS |= dict.fromkeys(_spellings, _name)
 COMPOUNDS = {"mph": {"mile": 1, "hour": -1}, "kph": {"km": 1, "hour": -1}}
-# Read as a unit after a number even where letters could be variables.
+# These are read as units after a number even where letters could be variables.
 SAFE_SYMBOLS = words(
     "cm mm km kg mg ft lb lbs oz Hz mph kph kJ kW mL ml USD EUR GBP hrs hr sec yd gal mol Pa "
     "kWh mi day cup yen deg rad yrs wks pct nm ha kB KB MB GB kHz MHz GHz kPa keV MeV "
     "lei TL kr Ft CHF PLN RON SEK NOK DKK RM"
 )
-# Single letters that a number may be followed by: dropped where the other side has no variables.
+# These letters after a number are units where the other side has no variables.
 LETTER_UNITS = words("m s g h L l N J W V A K")
 CURRENCIES = {
     "sign": {"$": "dollar", "€": "euro", "£": "gbp", "¥": "yen", "₹": "rupee", "¢": "cent"},
@@ -31,10 +31,12 @@ GENERIC = words("unit units")
 
 
 def unit_name(word: str) -> str:
-    """Return the canonical name of a unit; an unknown noun names itself, in the singular."""
+    """Return the canonical name of a unit; any other noun names itself, in the singular."""
     lower = word.lower()
-    if word in SPELLINGS or (lower in SPELLINGS and len(word) > 1):
-        return SPELLINGS.get(word) or SPELLINGS[lower]
+    if word in SPELLINGS:
+        return SPELLINGS[word]
+    if lower in SPELLINGS and len(word) > 1:
+        return SPELLINGS[lower]
     if len(lower) > 3 and lower.endswith("ies"):
         return lower[:-3] + "y"
     return lower[:-1] if len(lower) > 2 and lower.endswith("s") else lower
@@ -59,8 +61,7 @@ def currency_of(token: Token) -> str | None:
 
 
 def conversion(left: dict[str, int], right: dict[str, int]) -> Fraction | None:
-    """Return how many of the right unit make one of the left; None if they measure different
-    things."""
+    """Return how many of the right unit make one of the left; None if their dimensions differ."""
     left_size, left_dimensions = measure(left)
     right_size, right_dimensions = measure(right)
     return left_size / right_size if left_dimensions == right_dimensions else None

@@ -1,4 +1,4 @@
-"""The words and signs of the grammar, as data; the longer lists stand in a table."""
+"""Hold the words and signs of the grammar as data; the longer lists stand in a table."""
 
 import tomllib
 from pathlib import Path
@@ -51,8 +51,8 @@ EMPTY_WORDS = {"no solution", "no solutions", "empty set", "the empty set", "no 
 EMPTY_WORDS |= {"no real solution", "null set"}
 REAL_WORDS = {"all real numbers", "all reals", "all real x", "real numbers", "the real numbers"}
 REAL_WORDS |= {"all real values", "all real values of x", "the set of all real numbers"}
-# Short words that are no products of letters.
-KNOWN_WORDS = words(
+# Short words that are not products of letters.
+SHORT_WORDS = words(
     "yes no odd all any not nor yet red tan east west north south even true get got let was has "
     "our the are"
 )

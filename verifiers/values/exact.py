@@ -7,7 +7,7 @@ from fractions import Fraction
 from verifiers.grammar.tree import Node, TooLargeError
 from verifiers.values.effort import check
 
-MAX_BITS = 60_000  # of a numerator or denominator: one product of two takes about 1 ms
+MAX_BITS = 60_000  # of a numerator or denominator: a product of two takes some milliseconds
 MAX_FACTORIAL = 3_000  # its factorial has 30,000 bits
 MAX_BINOMIAL = 10_000  # its largest binomial has 10,000 bits
 MAX_ROOT = 12

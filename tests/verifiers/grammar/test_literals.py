@@ -7,7 +7,7 @@ from verifier_nodes import Sym
 
 from verifiers.grammar.literals import (
     MAX_DIGITS,
-    continued,
+    continued_decimal,
     plain_number,
     read_literal,
     whole_number,
@@ -53,9 +53,9 @@ def test_a_literal_has_a_longest_length() -> None:
 
 
 def test_dots_continue_a_period_that_is_seen_three_times() -> None:
-    assert continued("0.333", read_literal("0.333")).value == Fraction(1, 3)
-    assert continued("0.121212", read_literal("0.121212")).value == Fraction(4, 33)
-    assert continued("3.14159", read_literal("3.14159")).value == Fraction(314159, 100000)
+    assert continued_decimal("0.333", read_literal("0.333")).value == Fraction(1, 3)
+    assert continued_decimal("0.121212", read_literal("0.121212")).value == Fraction(4, 33)
+    assert continued_decimal("3.14159", read_literal("3.14159")).value == Fraction(314159, 100000)
 
 
 def test_whole_numbers() -> None:

@@ -6,7 +6,7 @@ import sys
 import pytest
 from verifier_nodes import List, Sym, Tuple
 
-from verifiers.grammar.parse import LONGEST_KEPT, MAX_TEXT, parse
+from verifiers.grammar.parse import LONGEST_CACHED, MAX_TEXT, parse
 from verifiers.grammar.tree import ParseError, TooLargeError, num
 
 
@@ -28,7 +28,7 @@ def test_nothing_may_be_left_over() -> None:
 
 
 def test_long_texts_are_read_and_too_long_ones_refused() -> None:
-    assert parse(" " * LONGEST_KEPT + "x") == Sym("x")
+    assert parse(" " * LONGEST_CACHED + "x") == Sym("x")
     with pytest.raises(TooLargeError):
         parse("1" * (MAX_TEXT + 1))
 

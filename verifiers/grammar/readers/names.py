@@ -6,9 +6,9 @@ from verifiers.grammar.tree import Node, ParseError, num, sym
 from verifiers.grammar.vocabulary import (
     FILLERS,
     FUNCTIONS,
-    KNOWN_WORDS,
     LISTED_FUNCTIONS,
     NUMBER_WORDS,
+    SHORT_WORDS,
 )
 
 CONSTANTS = {"e": "e", "i": "i", "pi": "pi", "infinity": "inf", "oo": "inf", "inf": "inf"}
@@ -32,7 +32,7 @@ def read_word(parser: Parser, token: Token) -> Node:
         return num(_spelled_number(parser, NUMBER_WORDS[word.lower()]))
     if len(word) == 1:
         return read_letter(parser, token)
-    if token.text_mode or len(word) > LONGEST_RUN or word.lower() in KNOWN_WORDS:
+    if token.text_mode or len(word) > LONGEST_RUN or word.lower() in SHORT_WORDS:
         words = [word]
         while parser.at("word") and parser.peek().text.lower() not in ("and", "or", "except"):
             words.append(parser.take().text)

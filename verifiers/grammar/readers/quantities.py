@@ -1,11 +1,11 @@
-"""Numbers, and what may stand after a quantity: units, scale words, halves of the day, bases."""
+"""Read numbers, and what may follow them: units, scale words, halves of the day, bases."""
 
 import re
 from collections import Counter
 from fractions import Fraction
 
 from verifiers.grammar.lexer import Token
-from verifiers.grammar.literals import continued, read_literal, whole_number
+from verifiers.grammar.literals import continued_decimal, read_literal, whole_number
 from verifiers.grammar.parser import Parser
 from verifiers.grammar.readers.names import subscript
 from verifiers.grammar.tree import Node, ParseError, num, product_of
@@ -19,14 +19,15 @@ PREFIXES = {"square": 2, "sq": 2, "cubic": 3, "cu": 3}
 
 
 def read_number(parser: Parser, token: Token) -> Node:
+    """Read a number with what belongs to it: dots, a base, the fraction of a mixed number."""
     node = read_literal(token.text)
     if "." in token.text and parser.accept("command", *DOTS):
-        return continued(token.text, node)
+        return continued_decimal(token.text, node)
     return in_base(parser, node) if parser.at("sign", "_") else _mixed(parser, node)
 
 
 def in_base(parser: Parser, node: Node) -> Node:
-    """Read digits with their base as a subscript: 101_2, 77_{eight}."""
+    """Read the base below a number: 101_2, 77_{eight}."""
     parser.take()
     return _with_base(node, subscript(parser).strip("()"))
 
@@ -47,14 +48,10 @@ def _mixed(parser: Parser, node: Node) -> Node:
     top = bottom = None
     if parser.accept("command", "frac"):
         top, bottom = whole_number(parser.argument()), whole_number(parser.argument())
-    elif (
-        parser.at("number")
-        and parser.peek().spaced
-        and parser.peek(1).text == "/"
-        and parser.peek(2).kind == "number"
-    ):
-        top, bottom = (whole_number(read_literal(parser.peek(at).text)) for at in (0, 2))
-        parser.position += 3
+    elif parser.at("number") and parser.peek().spaced and parser.peek(1).text == "/":
+        above, _, below = parser.take(), parser.take(), parser.take()
+        if below.kind == "number":
+            top, bottom = (whole_number(read_literal(part.text)) for part in (above, below))
     if top is None or not bottom:
         parser.position = start
         return node
@@ -62,7 +59,7 @@ def _mixed(parser: Parser, node: Node) -> Node:
 
 
 def read_unit(parser: Parser, node: Node) -> Node:
-    """Read the words after a quantity: 3 million, 9 PM, 101 base 2, 5 ft 6 in, 3 m/s."""
+    """Read the words that follow a quantity: 3 million, 9 PM, 101 base 2, 5 ft 6 in, 3 m/s."""
     word = parser.peek().text
     scale = 1000 if word == "k" and parser.peek().text_mode else SCALES.get(word.lower())
     if scale:
@@ -113,6 +110,7 @@ def _unit_words(parser: Parser, powers: Counter[str], direction: int) -> None:
 
 
 def _unit_exponent(parser: Parser, prefix: int) -> int:
+    """Return the exponent after a unit, else that of the word before it: square, cubic."""
     if parser.accept("word", "squared", "cubed"):
         return 2 if parser.peek(-1).text == "squared" else 3
     if not parser.accept("sign", "^"):
