@@ -3,18 +3,11 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
+from verifiers.equality import labels
 from verifiers.equality.equations import same_relation
 from verifiers.equality.forms import spelled_out
 from verifiers.equality.keys import Key, member_keys
-from verifiers.equality.labels import (
-    Named,
-    as_equation,
-    collect,
-    labels_agree,
-    renamed_argument,
-    unname,
-    with_sign,
-)
+from verifiers.equality.labels import Named
 from verifiers.equality.lists import are_components, as_tuples, by_name, distinct_labels
 from verifiers.equality.matrices import as_matrix
 from verifiers.equality.quantities import same_quantity
@@ -48,7 +41,7 @@ def _is_unevaluated(node: Node) -> bool:
     """Return whether an answer holds an integral, a maximum or the like, which is no result yet."""
     return any(
         part.kind == "big" or (part.kind == "call" and part.value in UNDONE_CALLS)
-        for part in unname(node).value.walk()
+        for part in labels.unname(node).value.walk()
     )
 
 
@@ -59,7 +52,7 @@ def _same_range(gold: Node, answer: Node) -> tuple[bool, str]:
         pass
     if gold.kind == answer.kind == "rel":
         return same_relation(gold, answer), "relation"
-    left, right = unname(gold).value, unname(answer).value
+    left, right = labels.unname(gold).value, labels.unname(answer).value
     if left.kind == right.kind == "tuple":
         return _same_tuple(left, right), "interval"
     if left.kind == right.kind == "diff":
@@ -68,7 +61,7 @@ def _same_range(gold: Node, answer: Node) -> tuple[bool, str]:
         members, others = ([Named(None, arg) for arg in side.args] for side in (left, right))
         same = len(members) == len(others) and _same_members(members, others)
         return same, "sets, part by part"
-    if collect(gold) is not None and collect(answer) is not None:
+    if labels.collect(gold) is not None and labels.collect(answer) is not None:
         return _same_collection(gold, answer)
     if (left, right) != (gold, answer) and left.kind != "rel" and right.kind != "rel":
         return same_answer(left, right)
@@ -79,11 +72,11 @@ def _same_collection(gold: Node, answer: Node) -> tuple[bool, str]:
     signs = [part.value for side in (gold, answer) for part in side.walk() if part.kind == "pm"]
     if "-" in signs and gold.has("pm") and answer.has("pm"):
         return _same_signs(gold, answer), "signs that go together"
-    members, others = collect(gold), collect(answer)
+    members, others = labels.collect(gold), labels.collect(answer)
     if members is not None and others is not None:
         return _same_lists(members, others)
     if members is not None:
-        single = unname(answer)
+        single = labels.unname(answer)
         if single.value.kind == "tuple" and are_components(members):
             values = by_name(members, single.label)
             return _same_ordered(values, single.value.args), "named components"
@@ -91,7 +84,7 @@ def _same_collection(gold: Node, answer: Node) -> tuple[bool, str]:
             return False, "answers missing"
         return _same_lists(members, [single])
     if others is not None:
-        single = unname(gold)
+        single = labels.unname(gold)
         if single.value.kind == "tuple" and are_components(others):
             values = by_name(others, single.label)
             return _same_ordered(single.value.args, values), "named components"
@@ -103,7 +96,9 @@ def _same_collection(gold: Node, answer: Node) -> tuple[bool, str]:
 
 def _same_signs(gold: Node, answer: Node) -> bool:
     """Compare x = ±1, y = ∓2 by the upper signs and by the lower ones."""
-    left, right = ([with_sign(side, plus) for plus in (True, False)] for side in (gold, answer))
+    left, right = (
+        [labels.with_sign(side, plus) for plus in (True, False)] for side in (gold, answer)
+    )
     return _same_ordered(left, right) or _same_ordered(left, right[::-1])
 
 
@@ -191,16 +186,16 @@ def _covers(others: list[Named], members: list[Named], *, others_are_gold: bool)
 
 
 def _keys(member: Named) -> frozenset[Key]:
-    equation = as_equation(member)
+    equation = labels.as_equation(member)
     return member_keys(member.value) | (member_keys(equation) if equation else frozenset())
 
 
 def _same_named(gold: Named, answer: Named) -> tuple[bool, str]:
     """Compare two values if their names agree, else as equations: y = 2x, x = y/2."""
     comparison = False, "another variable"
-    if labels_agree(gold, answer):
-        comparison = same_answer(gold.value, renamed_argument(gold, answer))
-    left, right = as_equation(gold), as_equation(answer)
+    if labels.labels_agree(gold, answer):
+        comparison = same_answer(gold.value, labels.renamed_argument(gold, answer))
+    left, right = labels.as_equation(gold), labels.as_equation(answer)
     if not comparison[0] and left and right:
         return same_relation(left, right), "equation"
     return comparison
@@ -208,7 +203,7 @@ def _same_named(gold: Named, answer: Named) -> tuple[bool, str]:
 
 def _same_single(gold: Node, answer: Node) -> tuple[bool, str]:
     """Compare two answers of which neither is a list."""
-    left, right = unname(gold), unname(answer)
+    left, right = labels.unname(gold), labels.unname(answer)
     are_relations = gold.kind == answer.kind == "rel"
     if left.label is not None or right.label is not None:
         comparison = _same_named(left, right)

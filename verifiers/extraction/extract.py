@@ -5,30 +5,7 @@ import re
 from typing import NamedTuple
 
 from verifiers.equality.compare import members
-from verifiers.extraction.marks import (
-    BOX,
-    END_OF_TURN,
-    FORMAT,
-    HASHES,
-    OWN_TURN,
-    STATEMENT,
-    TAG,
-    Span,
-    after_thought,
-    boxes,
-    check_format,
-    own_problem,
-)
-from verifiers.extraction.prose import (
-    EDGE,
-    WORD,
-    answer_text,
-    groups,
-    is_joined,
-    is_whole,
-    sentences,
-    values,
-)
+from verifiers.extraction import marks, prose
 from verifiers.grammar.literals import is_plain_number
 from verifiers.types import Format
 
@@ -72,24 +49,24 @@ def extract(
     cut_off: bool = False,
 ) -> Extraction:
     """Return the answer of a response. The gold says only how many values are asked for."""
-    if format == "think_answer" and not check_format(response, think_open=think_open):
+    if format == "think_answer" and not marks.check_format(response, think_open=think_open):
         return Extraction(None, "not <think>…</think> then <answer>…</answer>")
-    text = after_thought(response, think_open=think_open)
+    text = marks.after_thought(response, think_open=think_open)
     if text is None:
         return Extraction(None, "the thought never closes")
     if "<" in text:
-        text = END_OF_TURN.split(OWN_TURN.sub("", text, count=1), maxsplit=1)[0]
+        text = marks.END_OF_TURN.split(marks.OWN_TURN.sub("", text, count=1), maxsplit=1)[0]
     if format != "boxed" and "answer>" in text:
-        tags = [tag for tag in TAG.findall(own_problem(text, CLOSED_BLOCK)) if "answer" in tag]
-        if tags != FORMAT[2:]:
+        tags = marks.TAG.findall(marks.own_problem(text, CLOSED_BLOCK))
+        if [tag for tag in tags if "answer" in tag] != marks.FORMAT[2:]:
             return Extraction(None, "answer tags that repeat or do not close")
         inside = text.partition("<answer>")[2].partition("</answer>")[0]
         block = _block_answer(inside)
-        if format == "think_answer" or is_whole(block):
+        if format == "think_answer" or prose.is_whole(block):
             return Extraction(block, "answer block")
         text, cut_off = inside, False
-    text = own_problem(text, BOX)
-    spans, is_closed = boxes(text)
+    text = marks.own_problem(text, marks.BOX)
+    spans, is_closed = marks.boxes(text)
     if not is_closed:
         return Extraction(None, "the last box never closes")
     if spans:
@@ -106,20 +83,22 @@ def boxed_answer(text: str, *, think_open: bool = False) -> str | None:
 
 def _block_answer(inside: str) -> str:
     """Return what an answer block states: all of it, or the boxes that make up all of it."""
-    spans, _ = boxes(inside)
+    spans, _ = marks.boxes(inside)
     ends = [0, *(span.end for span in spans)]
     starts = [*(span.start for span in spans), len(inside)]
-    if spans and all(is_joined(inside, *gap) for gap in zip(ends, starts, strict=True)):
-        return answer_text(inside, spans)
+    if spans and all(prose.is_joined(inside, *gap) for gap in zip(ends, starts, strict=True)):
+        return prose.answer_text(inside, spans)
     return inside.strip().strip("*`")
 
 
-def _boxed_answer(text: str, spans: list[Span], gold: str) -> Extraction:
+def _boxed_answer(text: str, spans: list[marks.Span], gold: str) -> Extraction:
     """Return the last box with those joined to it, or all boxes as the list that is asked for."""
     contents = [span.content for span in spans]
     if len(spans) > 1 and members(gold) == len(spans) and max(map(members, contents)) == 1:
         return Extraction(", ".join(contents), "all boxes")
-    return _last([answer_text(text, group) for group in groups(text, spans)], "last box")
+    return _last(
+        [prose.answer_text(text, group) for group in prose.groups(text, spans)], "last box"
+    )
 
 
 def _last(answers: list[str], place: str) -> Extraction:
@@ -138,25 +117,25 @@ def _prose_answer(text: str, *, cut_off: bool) -> Extraction:
     text = CALCULATOR.sub("", text)
     if "**" in text:
         text = BOLD.sub("", text)
-    lines = HASHES.findall(own_problem(text, HASHES))
+    lines = marks.HASHES.findall(marks.own_problem(text, marks.HASHES))
     if lines:
         return _last([_marked(line, "####") for line in lines[-MOST_MARKS_READ:]], "last ####")
-    own = own_problem(text, STATEMENT)
-    marks = list(STATEMENT.finditer(own))[-MOST_MARKS_READ:]
-    ends = [*(mark.start() for mark in marks[1:]), len(own)]
+    own = marks.own_problem(text, marks.STATEMENT)
+    statements = list(marks.STATEMENT.finditer(own))[-MOST_MARKS_READ:]
+    ends = [*(statement.start() for statement in statements[1:]), len(own)]
     answers = []
-    for mark, end in zip(marks, ends, strict=False):
-        following = sentences(own[mark.end() : end])
+    for statement, end in zip(statements, ends, strict=False):
+        following = prose.sentences(own[statement.end() : end])
         if following:
-            answers.append(_marked(following[0], mark[0]))
+            answers.append(_marked(following[0], statement[0]))
     if answers:
         return _last(answers, 'last "answer is"')
     if cut_off:
         return Extraction(None, "cut off before an answer was marked")
     whole = text.strip()
-    if len(whole) <= LONGEST_VALUE and is_whole(whole):
+    if len(whole) <= LONGEST_VALUE and prose.is_whole(whole):
         return Extraction(whole, "whole text")
-    return _last_sentence_answer(sentences(text))
+    return _last_sentence_answer(prose.sentences(text))
 
 
 def _marked(sentence: str, mark: str) -> str:
@@ -166,29 +145,31 @@ def _marked(sentence: str, mark: str) -> str:
     yes_or_no = YES_OR_NO.match(sentence)
     if yes_or_no:
         return yes_or_no[1]
-    if len(sentence) > LONGEST_VALUE or is_whole(sentence):
+    if len(sentence) > LONGEST_VALUE or prose.is_whole(sentence):
         return sentence
-    lists = groups(sentence, values(sentence))
+    lists = prose.groups(sentence, prose.values(sentence))
     if not lists:
         choice = CHOICE_IN_PROSE.match(sentence)
         return choice[choice.lastindex or 0] if choice else sentence
     if mark == "####":
-        return answer_text(sentence, lists[0]) if len(lists) == 1 else sentence
-    if not WORD.search(sentence[: lists[0][0].start]):
-        return answer_text(sentence, lists[0])
-    return answer_text(sentence, lists[-1]) if HEADING.search(mark) else sentence
+        return prose.answer_text(sentence, lists[0]) if len(lists) == 1 else sentence
+    if not prose.WORD.search(sentence[: lists[0][0].start]):
+        return prose.answer_text(sentence, lists[0])
+    return prose.answer_text(sentence, lists[-1]) if HEADING.search(mark) else sentence
 
 
 def _last_sentence_answer(all_sentences: list[str]) -> Extraction:
     """Return the answer of the last sentence that has one."""
     numbers = {sentence for sentence in all_sentences if is_plain_number(sentence)}
     for sentence in reversed(all_sentences):
-        spans = [] if sentence.endswith("?") else values(sentence)
+        spans = [] if sentence.endswith("?") else prose.values(sentence)
         if not spans:
             continue
         if sentence in numbers and len(numbers) > MOST_MARKS:
             return Extraction(None, f"last line: more than {MOST_MARKS} different ones")
-        return Extraction(answer_text(sentence, groups(sentence, spans)[-1]), "last value")
+        return Extraction(
+            prose.answer_text(sentence, prose.groups(sentence, spans)[-1]), "last value"
+        )
     last = all_sentences[-1] if all_sentences else ""
     if not last or len(last) > LONGEST_VALUE:
         return Extraction(None, "no answer found")
@@ -198,7 +179,7 @@ def _last_sentence_answer(all_sentences: list[str]) -> Extraction:
     choices = list(CHOICE_IN_PROSE.finditer(last))
     if choices:
         return Extraction(choices[-1][choices[-1].lastindex or 0], "last choice")
-    words = IS.split(last)[-1].strip(EDGE)
+    words = IS.split(last)[-1].strip(prose.EDGE)
     if len(words.split()) > MOST_WORDS:
         return Extraction(None, "no answer found")
     return Extraction(words, "last words")

@@ -1,4 +1,4 @@
-"""One spelling for answers that differ only in markup; choices and plain words."""
+"""Give answers that differ only in markup one spelling; read choices and plain words."""
 
 import re
 import unicodedata
@@ -7,14 +7,14 @@ from functools import lru_cache
 from verifiers.grammar.spoken import spoken
 
 GOLD_MARK = "####"
-MAX_WORDS = 200
+MAX_WORDS = 200  # characters of an answer in words
 WRAPPERS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ("**", "**"), ("`", "`"),
             ("__", "__"), ("*", "*"))  # fmt: skip
-LONGEST_PHRASE = 40
-LONGEST_KEPT = 200
+LONGEST_PHRASE = 40  # characters of a phrase that is rewritten
+LONGEST_REMEMBERED = 200  # characters of a text whose spelling is cached
 RESPECTIVELY = re.compile(r",?\s+respectively$")
 ONE_DOLLAR = re.compile(r"-?\$\s?\d")
-GROUPED = re.compile(  # 12,34,567 and 1'234'567 and 1.234.567
+THOUSANDS = re.compile(  # 12,34,567 and 1'234'567 and 1.234.567
     r"\d{1,2}(?:,\d{2})+,\d{3}|\d{1,3}(?:[\u00a0\u202f\u2009']\d{3})+|\d{1,3}(?:\.\d{3}){2,}"
 )
 COUNTED = r"(?:day|week|month|year|century|floor|hour|grade|place)"
@@ -40,9 +40,10 @@ DOES_NOT_EXIST = re.compile(
     r"(?:dne|does\s?n['’]t\s+exist|does\s+not\s+exist)\W*",
     re.I,
 )
-UNIT = re.compile(r"(?<=\S) ([a-z]{2,20})$")
-SAYS = re.compile(r"[^\W\d_]{2}|[^\x00-\x7f]|\d in")
-EDGE = " \t\r\n.,;:"
+LAST_WORD = re.compile(r"(?<=\S) ([a-z]{2,20})$")
+MAY_BE_SPOKEN = re.compile(r"[^\W\d_]{2}|[^\x00-\x7f]|\d in")
+PUNCTUATION = " \t\r\n.,;:"
+CUT_SPACING = (r"\,", r"\;", r"\:", r"\!")  # a LaTeX space, of which no part may be stripped
 EXCLAMATION = re.compile(r"(?<=[A-Za-z]{3})!+$")
 INVISIBLE_EDGE = "\ufeff\u200b\u200c\u200d\u2060"
 MARKUP = re.compile(
@@ -50,7 +51,7 @@ MARKUP = re.compile(
 )
 SPACE = re.compile(r"(?:\s|~|\\[,;:! ]|\\quad|\\qquad)+")
 LETTER = r"(?:\(([A-J])\)|\[([A-J])\]|([A-J]))"
-CHOICE = re.compile(
+CHOICE_ALONE = re.compile(
     rf"(?:the )?(?:correct )?(?:option|choice|answer|answer is)?[:\s]*{LETTER}[.:)]?", re.I
 )
 CHOICE_WITH_TEXT = re.compile(
@@ -68,8 +69,8 @@ RUN = re.compile(r"[A-J]{2,6}")
 
 
 def gold_text(gold: str) -> str:
-    """Return the answer inside a gold field; GSM8K writes its solution first and then `####
-    answer`. Digits of other scripts become plain ones."""
+    """Return the answer in a gold field, in which GSM8K writes its solution and then `#### answer`.
+    Digits of other scripts become plain ones."""
     gold = gold.rpartition(GOLD_MARK)[2].strip().strip(INVISIBLE_EDGE)
     if gold.isascii():
         return gold
@@ -77,8 +78,8 @@ def gold_text(gold: str) -> str:
 
 
 def normalize(text: str) -> str:
-    """Drop the wrappers and the punctuation around an answer."""
-    return _normalized(text) if len(text) > LONGEST_KEPT else _kept(text)
+    """Drop the wrappers and the punctuation around an answer, and rewrite its phrases."""
+    return _normalized(text) if len(text) > LONGEST_REMEMBERED else _cached_normalized(text)
 
 
 def _normalized(text: str) -> str:
@@ -87,94 +88,104 @@ def _normalized(text: str) -> str:
         if text.upper() == "DNE":
             return "does not exist"
         return (spoken(text) if text.isalpha() else None) or text
-    for _ in range(4):
+    for _ in range(4):  # wrappers nest: **$(…)$**
         before = text
         text = text.strip()
-        if not text.endswith(("...", r"\,", r"\;", r"\:", r"\!")):
-            text = text.rstrip(EDGE)
-            text = EXCLAMATION.sub("", text) if text.endswith("!") else text
-        elif text.endswith((r"\,", r"\;", r"\:", r"\!")):
+        if text.endswith(CUT_SPACING):
             text = text[:-2]
+        elif not text.endswith("..."):
+            text = EXCLAMATION.sub("", text.rstrip(PUNCTUATION))
         if text.endswith("\\") and not text.endswith("\\\\"):
             text = text[:-1]
         text = text.lstrip(" \t\r\n,;:")
         for opening, closing in WRAPPERS:
-            if not (text.startswith(opening) and text.endswith(closing)):
-                continue
             inner = text[len(opening) : -len(closing)]
-            if len(text) > len(opening) + len(closing) and opening not in inner:
+            is_wrapped = text.startswith(opening) and text.endswith(closing)
+            if is_wrapped and inner and opening not in inner:
                 text = inner
         if text == before:
             break
-    text = RESPECTIVELY.sub("", text) if text.endswith("respectively") else text
+    if text.endswith("respectively"):
+        text = RESPECTIVELY.sub("", text)
     if text.count("$") == 1 and ONE_DOLLAR.match(text):
         text = text.replace("$", r"\$")
     if len(text) <= LONGEST_PHRASE:
-        text = _as_usual(text)
-    return (spoken(text) if SAYS.search(text) else None) or text
+        text = _rewritten_phrase(text)
+    return (spoken(text) if MAY_BE_SPOKEN.search(text) else None) or text
 
 
-_kept = lru_cache(maxsize=4096)(_normalized)
+_cached_normalized = lru_cache(maxsize=4096)(_normalized)
 
 
-def _as_usual(text: str) -> str:
+def _rewritten_phrase(text: str) -> str:
     """Write the 5th day as 5th, 7 in the evening as 7 pm, "seven (7)" as 7."""
-    if GROUPED.fullmatch(text.lstrip("₹ ")):
+    if THOUSANDS.fullmatch(text.lstrip("₹ ")):
         return "".join(filter(str.isdigit, text))
     words = plain_words(text) if text.startswith("\\text") else text
-    if time := HOURS_AND_MINUTES.fullmatch(words):
+    time = HOURS_AND_MINUTES.fullmatch(words)
+    if time:
         return f"{time[1]} hours {time[2]} minutes"
     for phrase in (ORDINAL_OF, NO_SOLUTION, INFINITELY, CHANCE):
-        if match := phrase.fullmatch(words):
+        match = phrase.fullmatch(words)
+        if match:
             return next(group for group in match.groups() if group)
     if WHEN.match(words) and words[-1] in "mM.":
         text = words = WHEN.sub("", words)
-    if match := HALF_OF_DAY.search(words):
-        return f"{words[: match.start()]} {'am' if match[1] == 'morning' else 'pm'}"
-    text = RATE.sub(r" per \1", text) if "/" in text or " a" in text.lower() else text
-    text = MEASURED.sub(r"\1", text) if text[:1].isdigit() else text
-    text = INCHES.sub(" inches", text) if "in" in text.lower() else text
+    half = HALF_OF_DAY.search(words)
+    if half:
+        return f"{words[: half.start()]} {'am' if half[1] == 'morning' else 'pm'}"
+    text = RATE.sub(r" per \1", text)
+    if text[:1].isdigit():
+        text = MEASURED.sub(r"\1", text)
+    text = INCHES.sub(" inches", text)
     if DOES_NOT_EXIST.fullmatch(words):
         return "does not exist"
-    if twice := TWICE.fullmatch(words):
-        return _said_once(*twice.groups()) or text
+    twice = TWICE.fullmatch(words)
+    if twice:
+        return _one_of_two(*twice.groups()) or text
     return words if words != text and spoken(words) else text
 
 
-def _said_once(first: str, second: str, unit: str | None) -> str | None:
+def _one_of_two(first: str, second: str, unit: str | None) -> str | None:
     """Write "six (6) apples" and "six apples (6 apples)" as 6 apples; None for two values."""
-    if unit is None and (named := UNIT.search(second)) and first.endswith(named[0]):
-        unit, first, second = named[1], first[: -len(named[0])], second[: named.start()]
-    both = [spoken(part) or part for part in (first, second)]
-    return " ".join(filter(None, (both[0], unit))) if both[0] == both[1] else None
+    word = LAST_WORD.search(second)
+    if unit is None and word and first.endswith(word[0]):
+        unit, first, second = word[1], first[: -len(word[0])], second[: word.start()]
+    value, other = (spoken(part) or part for part in (first, second))
+    if value != other:
+        return None
+    return f"{value} {unit}" if unit else value
 
 
 def plain_words(text: str) -> str:
-    """Return the text with its markup groups opened and its spacing made single."""
-    text = MARKUP.sub("", text).replace("}", "") if MARKUP.search(text) else text
-    return SPACE.sub(" ", text.replace("$", "").replace("*", "")).strip().rstrip(EDGE)
+    """Return a text without markup, its spacing made single."""
+    if MARKUP.search(text):
+        text = MARKUP.sub("", text).replace("}", "")
+    return SPACE.sub(" ", text.replace("$", "").replace("*", "")).strip().rstrip(PUNCTUATION)
 
 
 def choices(text: str, *, with_text: bool = False) -> frozenset[str]:
-    """Return the letters of a multiple-choice answer: B, (B), Option B, A and C; else nothing."""
+    """Return the letters of a multiple-choice answer: B, (B), Option B, A and C; else nothing.
+    `with_text`: also that of (B) 7."""
     if len(text) > MAX_WORDS:
         return frozenset()
     words = plain_words(text)
-    if match := CHOICE.fullmatch(words):
+    match = CHOICE_ALONE.fullmatch(words)
+    if match:
         letter = next(group for group in match.groups() if group)
-        bracketed = match[3] is None or words.endswith(")")
-        return frozenset({letter.upper()}) if letter.isupper() or bracketed else frozenset()
+        is_bracketed = match[3] is None or words.endswith(")")
+        return frozenset({letter.upper()}) if letter.isupper() or is_bracketed else frozenset()
     if SEVERAL.fullmatch(words):
         return frozenset(re.findall(r"[A-J]\b", words))
     if RUN.fullmatch(words) and list(words) == sorted(set(words)):
         return frozenset(words)
-    if with_text and (labelled := label_and_text(text)):
-        return frozenset({labelled[0]})
-    return frozenset()
+    label = label_and_text(text) if with_text else None
+    return frozenset({label[0]}) if label else frozenset()
 
 
 def label_and_text(text: str) -> tuple[str, str] | None:
-    """Return the letter of a choice and what it labels, (C) 7; None where other choices follow."""
+    """Return the letter of a choice and the text it labels, as (C) 7; None for any other text, and
+    where other choices follow."""
     if len(text) > MAX_WORDS:
         return None
     words = plain_words(text)
@@ -183,5 +194,5 @@ def label_and_text(text: str) -> tuple[str, str] | None:
     if match is None or not letter.isupper() or OTHER_LABEL.search(words, match.end()):
         return None
     rest = LABEL.sub("", text, count=1).strip()
-    whole = rest.count("{") == rest.count("}")
-    return letter, rest if whole else words[match.end() :]
+    is_balanced = rest.count("{") == rest.count("}")
+    return letter, rest if is_balanced else words[match.end() :]

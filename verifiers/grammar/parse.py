@@ -7,7 +7,7 @@ from verifiers.grammar.lexer import tokenize
 from verifiers.grammar.parser import END, Parser
 from verifiers.grammar.readers.functions import read_command, read_function
 from verifiers.grammar.readers.groups import read_environment, read_sign
-from verifiers.grammar.readers.names import read_letter, read_set_name, read_word
+from verifiers.grammar.readers.names import read_letter, read_word
 from verifiers.grammar.readers.quantities import read_number, read_unit
 from verifiers.grammar.tree import Node, ParseError, TooLargeError
 
@@ -21,7 +21,7 @@ ATOMS = {
     "function": read_function,
     "sign": read_sign,
     "begin": read_environment,
-    "setname": read_set_name,
+    "setname": lambda parser, token: Node("setname", (), token.text),
 }
 OTHER_BASE = re.compile(r"0(?:x[0-9a-f]+|[bo][0-7]+)(?!\w)", re.I)
 

@@ -1,4 +1,4 @@
-"""The levels of the grammar, outermost first: lists, relations, sets, sums, products, powers."""
+"""Parse the levels of the grammar: lists, relations, sets, sums, products, powers, atoms."""
 
 from collections.abc import Callable, Mapping
 
@@ -7,9 +7,9 @@ from verifiers.grammar.tree import Node, ParseError, TooLargeError, call, neg, n
 from verifiers.grammar.units import currency_of, is_unit
 from verifiers.grammar.vocabulary import CONNECTIVES, NOT_FACTORS, NOT_UNITS, REAL_WORDS, RELATIONS
 
-MAX_DEPTH = 50
-MAX_POSTFIXES = 8
-MAX_SIGNS = 6  # each ± doubles what there is to compare
+MAX_DEPTH = 50  # of brackets and arguments, within Python's limit of 1,000 calls
+MAX_POSTFIXES = 8  # signs after one atom, as in 5!^2
+MAX_SIGNS = 6  # each ± doubles the values to compare
 END = Token("end_of_text", "")
 FARTHEST_PEEK = 4
 SET_OPERATORS = {"cup": "union", "cap": "inter", "setminus": "diff", "backslash": "diff"}
@@ -21,7 +21,7 @@ DIFFERENTIALS = ("d", "\\partial")
 
 
 class Parser:
-    """Recursive descent over tokens, one method a level of precedence, with a depth limit.
+    """Descends recursively over tokens, with one method for each level of precedence.
 
     `atoms`: readers of atoms by the kind of their first token, which is taken already.
     `read_unit`: reads the unit words after a quantity. `open_bars`: how many | wait for their
@@ -45,70 +45,75 @@ class Parser:
         self.in_limits = False
 
     def peek(self, ahead: int = 0) -> Token:
-        """Return a token without taking it; past the last one stands END."""
+        """Return the next token, or one `ahead` of it, without taking it; END past the last."""
         return self.tokens[self.position + ahead]
 
     def take(self) -> Token:
+        """Return the next token and step over it."""
         token = self.tokens[self.position]
         self.position += token is not END
         return token
 
     def take_first(self) -> str:
-        """Take the first character of the token that stands here and leave the rest."""
+        """Return the first character of the next token, of which the rest stays."""
         token = self.peek()
         self.tokens[self.position] = Token(token.kind, token.text[1:])
         return token.text[0]
 
     def at(self, kind: str, *texts: str) -> bool:
+        """Return whether the next token is of this kind, and has one of these texts if any."""
         token = self.tokens[self.position]
         return token.kind == kind and (not texts or token.text in texts)
 
     def accept(self, kind: str, *texts: str) -> bool:
-        token = self.tokens[self.position]
-        if token.kind != kind or (texts and token.text not in texts):
-            return False
-        self.position += 1
-        return True
+        """Take the next token if it is such a one; return whether it was."""
+        is_match = self.at(kind, *texts)
+        self.position += is_match
+        return is_match
 
     def expect(self, kind: str, text: str) -> None:
+        """Take the next token. Raises ParseError if it is another."""
         if not self.accept(kind, text):
             raise ParseError(f"{text!r} expected")
 
     def at_unit(self) -> bool:
+        """Return whether the next token is read as a unit."""
         token = self.peek()
         return token.kind == "word" and is_unit(token, self.peek(1))
 
     def answer(self) -> Node:
-        """Return a comma list, "a or b", or a single item."""
+        """Read a list with commas, "a or b", or a single item."""
         items = [self.relation()]
         connective = ""
-        while separator := self._separator():
+        while True:
+            separator = self._separator()
             if separator != ",":
-                connective = separator
-            if self.peek() is END or self.peek().text in CLOSERS:
+                connective = separator or connective
+            if not separator or self.peek() is END or self.peek().text in CLOSERS:
                 break
             items.append(self.relation())
         return items[0] if len(items) == 1 else Node("list", tuple(items), connective or ",")
 
     def _separator(self) -> str:
-        """Take the separators that stand here; the strongest of them, or nothing."""
-        strongest = ""
+        """Take the separators that come next; return "and", "or", "," or nothing."""
+        separator = ""
         while True:
             token = self.peek()
             word = token.text.lower() if token.kind in ("word", "command") else ""
             if token.kind == "sign" and token.text in (",", ";", "&"):
-                strongest = strongest or ("and" if token.text == "&" else ",")
+                separator = separator or ("and" if token.text == "&" else ",")
             elif token.kind == "command" and token.text == "\\" and self.depth == 0:
-                strongest = strongest or ","
+                separator = separator or ","
             elif word in CONNECTIVES:
-                strongest = CONNECTIVES[word]
+                separator = CONNECTIVES[word]
             elif token.kind == "command" and word in ("cup", "cap"):
-                strongest = "or" if word == "cup" else "and"
+                separator = "or" if word == "cup" else "and"
             else:
-                return strongest
+                return separator
             self.take()
 
     def relation(self) -> Node:
+        """Read a chain of equations or inequalities, or one side alone."""
         if self.at("sign", "=") or self.at("command", "approx"):
             self.take()
         operands, operators = [self.ratio()], []
@@ -120,6 +125,7 @@ class Parser:
         return Node("rel", tuple(operands), tuple(operators)) if operators else operands[0]
 
     def ratio(self) -> Node:
+        """Read 1 : 2, 1 to 2, and the time of day 9:30 pm."""
         terms = [self.set_expression()]
         while not self.in_builder and (
             self.accept("sign", ":")
@@ -135,8 +141,7 @@ class Parser:
         return Node("ratio", tuple(terms))
 
     def _stacked(self) -> Node:
-        """Return a sum, or the old commands that stand between two: {n \\choose k}, {a \\over
-        b}."""
+        """Read a sum, or two sums with an old command between: {n \\choose k}, {a \\over b}."""
         node = self.sum()
         if self.accept("command", "choose"):
             return call("binom", node, self.sum())
@@ -145,6 +150,7 @@ class Parser:
         return node
 
     def set_expression(self) -> Node:
+        """Read unions, intersections and differences of sets."""
         node = self._stacked()
         while True:
             token = self.peek()
@@ -164,17 +170,21 @@ class Parser:
             node = Node(kind, (*node.args, right) if more else (node, right))
 
     def _except(self, node: Node) -> Node:
-        """Read "all real numbers except 0" and "x = 2"."""
-        self.accept("word", "for")
-        inside = self.answer()
-        items = inside.args if inside.kind == "list" else (inside,)
-        points = tuple(item.args[-1] if item.kind == "rel" else item for item in items)
-        whole = node if node.kind != "text" else Node("setname", (), "R")
+        """Read what follows "all real numbers except": 0, or "for x = 2"."""
         if node.kind == "text" and node.value.lower() not in REAL_WORDS:
             raise ParseError("exception from words")
-        return Node("diff", (whole, Node("set", points)))
+        self.accept("word", "for")
+        points = [item.args[-1] if item.kind == "rel" else item for item in self.items()]
+        whole = Node("setname", (), "R") if node.kind == "text" else node
+        return Node("diff", (whole, Node("set", tuple(points))))
+
+    def items(self) -> tuple[Node, ...]:
+        """Read a list and return its items, or the one item that stands there."""
+        inside = self.answer()
+        return inside.args if inside.kind == "list" else (inside,)
 
     def sum(self) -> Node:
+        """Read terms with signs before them."""
         terms: list[Node] = []
         while True:
             sign = self._signs()
@@ -191,7 +201,7 @@ class Parser:
         return terms[0] if len(terms) == 1 else Node("add", tuple(terms))
 
     def _signs(self) -> str:
-        """Return the sign before a term: "", "+", "-", "pm" or "mp"; two minus signs cancel."""
+        """Take the signs before a term: "", "+", "-", "pm" or "mp"; two minus signs cancel."""
         sign = ""
         while True:
             if self.accept("sign", "+"):
@@ -204,6 +214,7 @@ class Parser:
                 return sign
 
     def product(self) -> Node:
+        """Read factors, with signs or side by side, and the unit after them."""
         factors = [self.power()]
         while True:
             if self.accept("sign", "*") or self.accept("command", "cdot", "times", "ast"):
@@ -222,12 +233,11 @@ class Parser:
                 return product_of(factors)
 
     def _divide(self, factors: list[Node]) -> None:
-        """Read what stands behind a slash: one factor, or both letters of AB/CD and dy/dx."""
+        """Read what follows a slash: one factor, or both letters of AB/CD and dy/dx."""
         word = self.peek()
-        names = len(factors) == 2 and all(node.kind == "sym" for node in factors)
-        if not names or word.kind != "word" or len(word.text) != 2:
-            factors.append(Node("pow", (self._signed_power(), num(-1))))
-        elif word.text.isupper() or factors[0].value == word.text[0] == "d":
+        are_names = len(factors) == 2 and all(node.kind == "sym" for node in factors)
+        are_pairs = are_names and word.kind == "word" and len(word.text) == 2
+        if are_pairs and (word.text.isupper() or factors[0].value == word.text[0] == "d"):
             below = product_of([self.power(), self.power()])
             factors[:] = [quotient(product_of(factors), below)]
         else:
@@ -241,32 +251,34 @@ class Parser:
         return neg(node) if sign == "-" else node
 
     def _starts_factor(self) -> bool:
+        """Return whether the next token begins a factor of a product without a sign."""
         token = self.peek()
         if token.kind == "sign":
-            return token.text in "([{" or (
-                token.text == "|" and not self.open_bars and not self.in_builder
-            )
+            opens_bar = token.text == "|" and not self.open_bars and not self.in_builder
+            return token.text in "([{" or opens_bar
         if token.kind == "word":
-            if token.text == "U" and self.peek(1).text in ("(", "["):
-                return False
-            return token.text.lower() not in NOT_UNITS and token.text != "to"
+            is_union = token.text == "U" and self.peek(1).text in ("(", "[")
+            return not is_union and token.text.lower() not in NOT_UNITS and token.text != "to"
         if token.kind == "number":
             before, sign = self.tokens[self.position - 1], self.tokens[self.position - 2]
-            raised = sign.kind == "sign" and sign.text == "^" and token.spaced
-            return before.kind != "number" or raised  # 2^2 3 is a product
-        if token.kind == "begin" or token.kind == "setname":
-            return token.kind == "begin"
-        return token.kind == "command" and token.text not in NOT_FACTORS
+            after_exponent = sign.kind == "sign" and sign.text == "^" and token.spaced
+            return before.kind != "number" or after_exponent  # 2^2 3 is a product
+        if token.kind == "command":
+            return token.text not in NOT_FACTORS
+        return token.kind == "begin"
 
     def power(self) -> Node:
-        """Return an atom with its exponent and what may follow: factorials, degrees, per cent."""
-        if money := currency_of(self.peek()):
+        """Read an atom with its exponent and the signs that follow, or an amount of money."""
+        money = currency_of(self.peek())
+        if money:
             self.take()
             return Node("unit", (self._signed_power(),), ((money, 1),))
         return self.postfixed(self.atom())
 
     def postfixed(self, node: Node) -> Node:
+        """Read the signs after an atom: exponents, factorials, per cent, degrees, currencies."""
         for _ in range(MAX_POSTFIXES):
+            money = currency_of(self.peek())
             if self.accept("sign", "^"):
                 node = self._raised(node)
             elif self.accept("sign", "!"):
@@ -276,7 +288,7 @@ class Parser:
                 node = Node("pct", (node,))
             elif self.accept("command", *DEGREES):
                 node = Node("deg", (node,))
-            elif money := currency_of(self.peek()):
+            elif money:
                 self.take()
                 node = Node("unit", (node,), ((money, 1),))
             else:
@@ -284,27 +296,29 @@ class Parser:
         raise TooLargeError("too many signs after a number")
 
     def _raised(self, node: Node) -> Node:
-        self.depth += 1
-        braced = self.at("sign", "{")
-        ahead = self.peek(1) if braced else self.peek()
-        if ahead.kind == "command" and ahead.text in DEGREES:
-            self.position += 3 if braced else 1
-            self.depth -= 1
+        """Read the exponent after ^, or the sign of degrees."""
+        is_braced = self.at("sign", "{")
+        sign = self.peek(1) if is_braced else self.peek()
+        if sign.kind == "command" and sign.text in DEGREES:
+            self.position += 3 if is_braced else 1
             return Node("deg", (node,))
-        exponent = self.signed_exponent() if not braced else self.argument()
+        self.depth += 1
+        exponent = self.argument() if is_braced else self.signed_exponent()
         self.depth -= 1
         return Node("pow", (node, exponent))
 
     def signed_exponent(self) -> Node:
-        negative = False
+        """Read an exponent without braces: 2^-3, 2^3^2."""
+        is_negative = False
         while self.at("sign", "-", "+"):
-            negative ^= self.take().text == "-"
+            is_negative ^= self.take().text == "-"
         node = self.atom()
-        node = self._raised(node) if self.accept("sign", "^") else node
-        return neg(node) if negative else node
+        if self.accept("sign", "^"):
+            node = self._raised(node)
+        return neg(node) if is_negative else node
 
     def atom(self) -> Node:
-        """Return one number, name, group or function with its argument."""
+        """Read one number, name or group, or a function with its argument."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise TooLargeError("nested too deeply")
@@ -317,7 +331,7 @@ class Parser:
         return node
 
     def argument(self) -> Node:
-        """Return what a LaTeX command takes: a group, or a single digit, letter or command."""
+        """Read the argument of a LaTeX command: a group, or one digit, letter or command."""
         if self.accept("sign", "{"):
             return self.closed("}")
         token = self.peek()
@@ -329,21 +343,22 @@ class Parser:
         return self.atom()
 
     def closed(self, closing: str) -> Node:
-        """Return a list up to a closing bracket."""
+        """Read a list up to its closing bracket."""
         node = self.answer()
         self.expect("sign", closing)
         return node
 
 
 def quotient(top: Node, bottom: Node) -> Node:
-    """Return a fraction; the d of dy/dx and d/dx is no factor that cancels."""
+    """Return a fraction, or the derivative dy/dx or d/dx, in which no d cancels."""
     above = top.args[0] if top.kind == "mul" else top
-    by_variable = bottom.kind == "mul" and len(bottom.args) == 2
-    if by_variable and _is_differential(bottom.args[0]) and _is_differential(above):
+    is_product = bottom.kind == "mul" and len(bottom.args) == 2
+    if is_product and _is_differential(bottom.args[0]) and _is_differential(above):
         return Node("opaque", (top, bottom), "derivative")
     return Node("div", (top, bottom))
 
 
 def _is_differential(node: Node) -> bool:
+    """Return whether a node is d or ∂, or a power of it."""
     node = node.args[0] if node.kind == "pow" else node
     return node.kind == "sym" and node.value in DIFFERENTIALS

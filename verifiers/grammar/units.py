@@ -2,22 +2,17 @@
 
 from fractions import Fraction
 
+from verifiers.grammar import vocabulary
 from verifiers.grammar.lexer import Token
-from verifiers.grammar.vocabulary import FUNCTIONS, NOT_UNITS, NUMBER_WORDS, SCALES, TABLE, words
+from verifiers.grammar.vocabulary import SCALES, words
 
 UNITS: dict[str, tuple[str, Fraction]] = {}  # dimension, and size in the dimension's base unit
 SPELLINGS: dict[str, str] = {}
-for _name, _entry in TABLE["units"].items():
+for _name, _entry in vocabulary.TABLE["units"].items():
     _dimension, _size, *_spellings = _entry.split()
     UNITS[_name] = (_dimension, Fraction(_size))
     SPELLINGS |= dict.fromkeys(_spellings, _name)
 COMPOUNDS = {"mph": {"mile": 1, "hour": -1}, "kph": {"km": 1, "hour": -1}}
-# These are read as units after a number even where letters could be variables.
-SAFE_SYMBOLS = words(
-    "cm mm km kg mg ft lb lbs oz Hz mph kph kJ kW mL ml USD EUR GBP hrs hr sec yd gal mol Pa "
-    "kWh mi day cup yen deg rad yrs wks pct nm ha kB KB MB GB kHz MHz GHz kPa keV MeV "
-    "lei TL kr Ft CHF PLN RON SEK NOK DKK RM"
-)
 # These letters after a number are units where the other side has no variables.
 LETTER_UNITS = words("m s g h L l N J W V A K")
 CURRENCIES = {
@@ -25,8 +20,8 @@ CURRENCIES = {
     "command": {"$": "dollar", "pounds": "gbp", "euro": "euro", "yen": "yen"},
 }
 HALVES_OF_DAY = words("am pm AM PM")
-SHORT_UNIT_WORDS = SAFE_SYMBOLS | HALVES_OF_DAY | words("per way old sq cu")
-NEVER_UNITS = FUNCTIONS.keys() | words("pi sqrt to")
+SHORT_UNIT_WORDS = vocabulary.SAFE_UNITS | HALVES_OF_DAY | words("per way old sq cu")
+NEVER_UNITS = vocabulary.FUNCTIONS.keys() | words("pi sqrt to")
 GENERIC = words("unit units")
 
 
@@ -47,9 +42,9 @@ def is_unit(token: Token, following: Token) -> bool:
     lower = token.text.lower()
     if token.text == "min":
         return following.text not in ("(", "{")
-    if token.text in NEVER_UNITS or lower in NUMBER_WORDS:
+    if token.text in NEVER_UNITS or lower in vocabulary.NUMBER_WORDS:
         return False
-    if lower in NOT_UNITS and lower not in SCALES and lower not in SPELLINGS:
+    if lower in vocabulary.NOT_UNITS and lower not in SCALES and lower not in SPELLINGS:
         return False
     short = token.text in SHORT_UNIT_WORDS or token.text in SCALES
     return token.text_mode or short or len(token.text) > 3

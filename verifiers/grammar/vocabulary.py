@@ -42,17 +42,8 @@ MATRICES = words(TABLE["matrices"])
 FILLERS = words(TABLE["fillers"])
 NOT_UNITS = words(TABLE["not_units"])
 NUMBER_WORDS = TABLE["number_words"]
-SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9}
-SCALES |= {"trillion": 10**12, "dozen": 12, "score": 20, "lakh": 10**5, "crore": 10**7}
-SCALES |= {
-    f"{name}s": SCALES[name] for name in ("hundred", "thousand", "million", "billion", "dozen")
-}
-EMPTY_WORDS = {"no solution", "no solutions", "empty set", "the empty set", "no real solutions"}
-EMPTY_WORDS |= {"no real solution", "null set"}
-REAL_WORDS = {"all real numbers", "all reals", "all real x", "real numbers", "the real numbers"}
-REAL_WORDS |= {"all real values", "all real values of x", "the set of all real numbers"}
-# Short words that are not products of letters.
-SHORT_WORDS = words(
-    "yes no odd all any not nor yet red tan east west north south even true get got let was has "
-    "our the are"
-)
+SCALES = TABLE["scales"]
+EMPTY_WORDS = frozenset(TABLE["empty_words"])
+REAL_WORDS = frozenset(TABLE["real_words"])
+SHORT_WORDS = words(TABLE["short_words"])  # these are words and not products of letters
+SAFE_UNITS = words(TABLE["safe_units"])  # units after a number even where letters are variables

@@ -1,1 +1,1 @@
-"""Readers: plain functions that receive the parser and read one kind of atom each."""
+"""Read atoms: plain functions that receive the parser, each for one kind of atom."""

@@ -1,23 +1,16 @@
-"""LaTeX commands, and functions with their arguments: sines, logarithms, roots, fractions, sums."""
+"""Read LaTeX commands, and functions with their arguments: sines, logarithms, roots, fractions."""
 
 from collections.abc import Callable, Mapping
 
+from verifiers.grammar import vocabulary
 from verifiers.grammar.lexer import Token
 from verifiers.grammar.literals import read_literal
 from verifiers.grammar.parser import DEGREES, Parser, quotient
-from verifiers.grammar.readers.groups import between_bars, read_set
+from verifiers.grammar.readers.groups import between_bars, read_braced_set
 from verifiers.grammar.readers.names import applied, subscripted
 from verifiers.grammar.tree import Node, ParseError, call, neg, num, product_of, sym
-from verifiers.grammar.vocabulary import (
-    BIG,
-    FUNCTIONS,
-    GREEK,
-    INVERSES,
-    LISTED_FUNCTIONS,
-    OPERATORS,
-)
 
-CONSTANTS = {
+SINGLE_COMMANDS = {
     "pi": Node("const", (), "pi"), "infty": Node("const", (), "inf"),
     "imath": Node("const", (), "i"),
     "emptyset": Node("empty"), "varnothing": Node("empty"),
@@ -26,9 +19,10 @@ CONSTANTS = {
 
 
 def read_command(parser: Parser, token: Token) -> Node:
+    """Read a LaTeX command with its arguments."""
     name = token.text
-    if name in CONSTANTS:
-        return CONSTANTS[name]
+    if name in SINGLE_COMMANDS:
+        return SINGLE_COMMANDS[name]
     if name in COMMANDS:
         return COMMANDS[name](parser, token)
     if name.endswith(" arrow"):
@@ -37,37 +31,37 @@ def read_command(parser: Parser, token: Token) -> Node:
 
 
 def read_function(parser: Parser, token: Token) -> Node:
-    """Return a function and its argument, with a power or a base between the two."""
+    """Read a function and its argument, with a power or a base between the two."""
     if token.text == "sqrt":
         index = parser.closed("]") if parser.accept("sign", "[") else num(2)
         return call("root", parser.atom() if parser.at("number") else parser.argument(), index)
-    function = FUNCTIONS[token.text]
+    function = vocabulary.FUNCTIONS[token.text]
     base: Node | None = None
     exponent: Node | None = None
     if function == "log" and parser.accept("sign", "_"):
         base = _log_base(parser)
     if parser.accept("sign", "^"):
         exponent = parser.argument()
-        if exponent in (num(-1), neg(num(1))) and function in INVERSES:
-            function, exponent = INVERSES[function], None
+        if exponent in (num(-1), neg(num(1))) and function in vocabulary.INVERSES:
+            function, exponent = vocabulary.INVERSES[function], None
     if function == "log" and base is None and parser.accept("sign", "_"):
         base = _log_base(parser)
     argument = _argument(parser)
     args = (argument,) if base is None else (argument, base)
-    unknown_part = function in ("re", "im") and argument.symbols()
-    node = Node("opaque" if unknown_part else "call", args, function)
+    is_unknown = function in ("re", "im") and argument.symbols()  # the real part of z
+    node = Node("opaque" if is_unknown else "call", args, function)
     return node if exponent is None else Node("pow", (node, exponent))
 
 
 def _argument(parser: Parser) -> Node:
-    """Return a bracket, or the factors up to the next sign: sin 2x cos x is (sin 2x)(cos x)."""
+    """Read a bracket, or the factors up to the next sign: sin 2x cos x is (sin 2x)(cos x)."""
     if parser.at("sign", "{"):
         return parser.power()
     if parser.at("sign", "(", "["):
         inside = parser.atom()
         above = parser.peek(2 if parser.peek(1).text == "{" else 1)
-        squared = parser.at("sign", "^") and above.text not in DEGREES
-        return inside if squared else parser.postfixed(inside)  # sin(x)^2 is (sin x)^2
+        has_power = parser.at("sign", "^") and above.text not in DEGREES
+        return inside if has_power else parser.postfixed(inside)  # sin(x)^2 is (sin x)^2
     factors = [parser.power()]
     while _continues_argument(parser.peek()):
         factors.append(parser.power())
@@ -75,32 +69,32 @@ def _argument(parser: Parser) -> Node:
 
 
 def _continues_argument(token: Token) -> bool:
-    if token.text_mode or token.text in FUNCTIONS:
+    if token.text_mode or token.text in vocabulary.FUNCTIONS:
         return False
     if token.kind == "word":
         return len(token.text) <= 3 and token.text not in ("and", "or", "U")
-    return token.kind == "command" and token.text in GREEK | {"pi", "sqrt", "frac"}
+    return token.kind == "command" and token.text in vocabulary.GREEK | {"pi", "sqrt", "frac"}
 
 
 def _log_base(parser: Parser) -> Node:
-    """Read log_10 5 with the base 10, log_25 as LaTeX shows it: the log of 5 to the base 2."""
+    """Read the base of log_10 5 as 10; that of log_25 as 2, as LaTeX shows it."""
     token, following = parser.peek(), parser.peek(1)
     opens = following.text in ("(", "{", "[")
-    argument_follows = opens or following.kind in ("number", "word", "command")
-    if token.kind == "number" and token.text.isdigit() and argument_follows:
+    has_argument = opens or following.kind in ("number", "word", "command")
+    if token.kind == "number" and token.text.isdigit() and has_argument:
         return read_literal(parser.take().text)
     return parser.argument()
 
 
-def _listed(parser: Parser, token: Token) -> Node:
-    """Read max(1, 2): a function of a list of arguments."""
+def _function_of_list(parser: Parser, token: Token) -> Node:
+    """Read max(1, 2), a function of several arguments."""
     if parser.peek().text not in ("(", "{"):
         return _operator(parser, token)
     parser.take()
-    inside = parser.answer()
+    items = parser.items()
     if parser.take().text not in (")", "}"):
         raise ParseError("argument list not closed")
-    return call(token.text, *(inside.args if inside.kind == "list" else (inside,)))
+    return call(token.text, *items)
 
 
 def _operator(parser: Parser, token: Token) -> Node:
@@ -110,7 +104,7 @@ def _operator(parser: Parser, token: Token) -> Node:
 
 
 def _big(parser: Parser, token: Token) -> Node:
-    """Return a sum, product, integral or limit: kept as it stands, never evaluated."""
+    """Read a sum, product, integral or limit, which is never evaluated."""
     limits = []
     while parser.accept("sign", "_", "^"):
         parser.in_limits = True
@@ -134,13 +128,12 @@ def _rounded(parser: Parser, token: Token) -> Node:
     return call(token.text[1:], inside)
 
 
-def _absolute(parser: Parser, token: Token) -> Node:
+def _between_verts(parser: Parser, token: Token) -> Node:
     return call("abs", between_bars(parser, "command", "rvert"))
 
 
 def _overlined(parser: Parser, token: Token) -> Node:
-    """Read a bar over AB as a segment, over abc as a number with these digits, else as a
-    conjugate."""
+    """Read a bar: over AB a segment, over abc a number with these digits, else a conjugate."""
     inside = parser.argument()
     if inside.kind == "mul" and all(part.kind in ("sym", "num") for part in inside.args):
         name = " ".join(str(part.value) for part in inside.args)
@@ -149,26 +142,23 @@ def _overlined(parser: Parser, token: Token) -> Node:
 
 
 def _angled(parser: Parser, token: Token) -> Node:
-    inside = parser.answer()
+    items = parser.items()
     parser.expect("command", "rangle")
-    return Node("tuple", inside.args if inside.kind == "list" else (inside,), "<>")
+    return Node("tuple", items, "<>")
 
 
 def _greek(parser: Parser, token: Token) -> Node:
     return applied(parser, subscripted(parser, "\\" + token.text.removeprefix("var")))
 
 
-def _figure(parser: Parser, token: Token) -> Node:
-    r"""Read \angle ABC and \triangle ABC as what follows: the letters are the name."""
-    return parser.atom()
-
-
 COMMANDS: Mapping[str, Callable[[Parser, Token], Node]] = {
     "frac": _fraction, "binom": _binomial, "dbinom": _binomial, "tbinom": _binomial,
-    "{": read_set, "lbrace": read_set, "langle": _angled, "lvert": _absolute,
-    "lfloor": _rounded, "lceil": _rounded,
-    "overline": _overlined, "angle": _figure, "triangle": _figure,
-    **dict.fromkeys(BIG, _big), **dict.fromkeys(OPERATORS, _operator),
-    **dict.fromkeys(GREEK, _greek), **dict.fromkeys(LISTED_FUNCTIONS, _listed),
-    **dict.fromkeys((*FUNCTIONS, "sqrt"), read_function),
+    "{": read_braced_set, "lbrace": read_braced_set, "langle": _angled, "lvert": _between_verts,
+    "lfloor": _rounded, "lceil": _rounded, "overline": _overlined,
+    "angle": lambda parser, token: parser.atom(),  # \angle ABC: the letters are the name
+    "triangle": lambda parser, token: parser.atom(),
+    **dict.fromkeys(vocabulary.BIG, _big), **dict.fromkeys(vocabulary.OPERATORS, _operator),
+    **dict.fromkeys(vocabulary.GREEK, _greek),
+    **dict.fromkeys(vocabulary.LISTED_FUNCTIONS, _function_of_list),
+    **dict.fromkeys((*vocabulary.FUNCTIONS, "sqrt"), read_function),
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Brackets of every kind, and what stands between \\begin and \\end."""
+"""Read brackets of every kind, and what stands between \\begin and \\end."""
 
 from itertools import pairwise
 
@@ -8,15 +8,16 @@ from verifiers.grammar.readers.quantities import in_base
 from verifiers.grammar.tree import Node, ParseError, call
 from verifiers.grammar.vocabulary import MATRICES, RELATIONS, SYSTEMS
 
-CLOSING = {"(": ")", "[": "]"}
+CLOSING_OF = {"(": ")", "[": "]"}
 
 
 def read_sign(parser: Parser, token: Token) -> Node:
-    if token.text in CLOSING:
+    """Read what an opening bracket, brace or bar holds."""
+    if token.text in CLOSING_OF:
         return _bracketed(parser, token.text)
-    if token.text == "{" and parser.accept("sign", "}"):
-        return Node("empty")
     if token.text == "{":
+        if parser.accept("sign", "}"):
+            return Node("empty")
         node = parser.closed("}")
         if node.kind == "list":
             return Node("set", node.args)
@@ -27,6 +28,7 @@ def read_sign(parser: Parser, token: Token) -> Node:
 
 
 def _bracketed(parser: Parser, opening: str) -> Node:
+    """Read a tuple, an interval or a bracket around one expression."""
     outer = parser.open_bars, parser.in_builder
     parser.open_bars, parser.in_builder = 0, False
     inside = parser.answer()
@@ -36,7 +38,7 @@ def _bracketed(parser: Parser, opening: str) -> Node:
         raise ParseError("bracket not closed")
     if inside.kind == "list" and inside.value == ",":
         return Node("tuple", inside.args, opening + closing)
-    if closing != CLOSING[opening]:
+    if closing != CLOSING_OF[opening]:
         raise ParseError("brackets do not match")
     if inside.kind == "num" and parser.at("sign", "_"):
         return in_base(parser, inside)
@@ -44,7 +46,7 @@ def _bracketed(parser: Parser, opening: str) -> Node:
 
 
 def between_bars(parser: Parser, kind: str, closing: str) -> Node:
-    """Return a sum up to the closing bar, inside which no other bar opens."""
+    """Read a sum up to the closing bar; no other bar opens inside."""
     parser.open_bars += 1
     inside = parser.sum()
     parser.open_bars -= 1
@@ -52,8 +54,8 @@ def between_bars(parser: Parser, kind: str, closing: str) -> Node:
     return inside
 
 
-def read_set(parser: Parser, token: Token) -> Node:
-    """Return a set by its members or by a condition, after \\{."""
+def read_braced_set(parser: Parser, token: Token) -> Node:
+    """Read the members or the condition of a set, after \\{."""
     if parser.accept("command", "}", "rbrace"):
         return Node("empty")
     outer = parser.open_bars, parser.in_builder
@@ -100,10 +102,9 @@ def read_environment(parser: Parser, token: Token) -> Node:
 
 def _holds_equation(parser: Parser) -> bool:
     """Return whether an array is a column of equations rather than a matrix."""
-    for token in parser.tokens[parser.position :]:
-        if token.kind == "end" or token.text == "=":
-            return token.text == "="
-    return False
+    ahead = parser.tokens[parser.position :]
+    first = next((token for token in ahead if token.kind == "end" or token.text == "="), END)
+    return first.text == "="
 
 
 def _system(parser: Parser, name: str) -> Node:
@@ -111,9 +112,7 @@ def _system(parser: Parser, name: str) -> Node:
     rows = []
     while not parser.at("end", name):
         start = end = parser.position
-        while (token := parser.peek(end - start)) is not END and token.kind != "end":
-            if token.text == "\\":
-                break
+        while parser.tokens[end].kind not in ("end", END.kind) and parser.tokens[end].text != "\\":
             end += 1
         row = [*parser.tokens[start:end], END]
         parser.tokens[start:end] = [

@@ -1,15 +1,9 @@
-"""Names: letters with subscripts and primes, applied names like f(x), events, plain words."""
+"""Read names: letters with subscripts and primes, applied names like f(x), plain words."""
 
+from verifiers.grammar import vocabulary
 from verifiers.grammar.lexer import Token
 from verifiers.grammar.parser import END, Parser
 from verifiers.grammar.tree import Node, ParseError, num, sym
-from verifiers.grammar.vocabulary import (
-    FILLERS,
-    FUNCTIONS,
-    LISTED_FUNCTIONS,
-    NUMBER_WORDS,
-    SHORT_WORDS,
-)
 
 CONSTANTS = {"e": "e", "i": "i", "pi": "pi", "infinity": "inf", "oo": "inf", "inf": "inf"}
 APPLIED_NAMES = set("fghFGHPQ")
@@ -19,20 +13,20 @@ LONGEST_RUN = 3  # of letters that are multiplied: xy, abc
 def read_word(parser: Parser, token: Token) -> Node:
     """Read a function, a constant, a number, letters that are multiplied, or plain words."""
     word = token.text
-    if word in FUNCTIONS or word == "sqrt":
+    if word in vocabulary.FUNCTIONS or word == "sqrt":
         return parser.atoms["function"](parser, token)
-    if word in LISTED_FUNCTIONS or word == "det":
+    if word in vocabulary.LISTED_FUNCTIONS or word == "det":
         return parser.atoms["command"](parser, token)
-    if word.lower() in FILLERS and parser.peek() is not END:
+    if word.lower() in vocabulary.FILLERS and parser.peek() is not END:
         return parser.power()
     if word in CONSTANTS and not (len(word) == 1 and token.text_mode):
         named = parser.at("sign", "_")
         return subscripted(parser, word) if named else Node("const", (), CONSTANTS[word])
-    if word.lower() in NUMBER_WORDS:
-        return num(_spelled_number(parser, NUMBER_WORDS[word.lower()]))
+    if word.lower() in vocabulary.NUMBER_WORDS:
+        return num(_spelled_number(parser, vocabulary.NUMBER_WORDS[word.lower()]))
     if len(word) == 1:
         return read_letter(parser, token)
-    if token.text_mode or len(word) > LONGEST_RUN or word.lower() in SHORT_WORDS:
+    if token.text_mode or len(word) > LONGEST_RUN or word.lower() in vocabulary.SHORT_WORDS:
         words = [word]
         while parser.at("word") and parser.peek().text.lower() not in ("and", "or", "except"):
             words.append(parser.take().text)
@@ -43,17 +37,17 @@ def read_word(parser: Parser, token: Token) -> Node:
 
 
 def _spelled_number(parser: Parser, value: int) -> int:
-    """Read twenty-one, twenty one."""
-    hyphen = parser.at("sign", "-")
-    ones = NUMBER_WORDS.get(parser.peek(int(hyphen)).text.lower(), 0)
+    """Return the value of a number word with the ones that follow it: twenty-one, twenty one."""
+    ahead = 1 if parser.at("sign", "-") else 0
+    ones = vocabulary.NUMBER_WORDS.get(parser.peek(ahead).text.lower(), 0)
     if value < 20 or value % 10 or not 0 < ones < 10:
         return value
-    parser.position += 1 + hyphen
+    parser.position += ahead + 1
     return value + ones
 
 
 def read_letter(parser: Parser, token: Token) -> Node:
-    """Return a variable or a constant of one letter, with what belongs to it: x_1, x', f(x)."""
+    """Read a variable or a constant of one letter, with what belongs to it: x_1, x', f(x)."""
     letter = token.text
     if letter in CONSTANTS and not parser.at("sign", "_"):
         return Node("const", (), CONSTANTS[letter])
@@ -63,16 +57,13 @@ def read_letter(parser: Parser, token: Token) -> Node:
     return applied(parser, node)
 
 
-def read_set_name(parser: Parser, token: Token) -> Node:
-    return Node("setname", (), token.text)
-
-
 def subscripted(parser: Parser, name: str) -> Node:
+    """Return the symbol of a name, with its subscript if one follows."""
     return sym(f"{name}_{subscript(parser)}" if parser.accept("sign", "_") else name)
 
 
 def subscript(parser: Parser) -> str:
-    """Return the subscript as text; a subscript names things and is not computed with."""
+    """Return a subscript as text, because it names things and is not computed with."""
     if not parser.accept("sign", "{"):
         token = parser.peek()
         if token.kind == "word" and len(token.text) > 1 and not token.text_mode:
@@ -89,12 +80,12 @@ def subscript(parser: Parser) -> str:
 
 
 def applied(parser: Parser, node: Node) -> Node:
-    """Read f(x), I(0): a name applied to an argument rather than a product."""
+    """Read the argument of f(x) or I(0), where a bracket is no factor of a product."""
     if not parser.at("sign", "(") or parser.peek().spaced:
         return node
     name = node.value
-    of_number = parser.peek(1).kind == "number" and parser.peek(2).text == ")"
-    if name[0] not in APPLIED_NAMES and not (of_number and name[0].isupper()):
+    holds_number = parser.peek(1).kind == "number" and parser.peek(2).text == ")"
+    if name[0] not in APPLIED_NAMES and not (holds_number and name[0].isupper()):
         return node
     parser.take()
     outer, parser.in_builder = parser.in_builder, name == "P"

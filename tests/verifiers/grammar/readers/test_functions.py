@@ -18,7 +18,7 @@ from verifier_nodes import (
 )
 
 from verifiers.grammar.parse import parse
-from verifiers.grammar.readers.functions import COMMANDS, CONSTANTS
+from verifiers.grammar.readers.functions import COMMANDS, SINGLE_COMMANDS
 from verifiers.grammar.tree import Node, ParseError, num
 
 X, Y = Sym("x"), Sym("y")
@@ -100,4 +100,4 @@ def test_an_unknown_command_is_refused() -> None:
 
 
 def test_no_command_has_two_readers() -> None:
-    assert not CONSTANTS.keys() & COMMANDS.keys()
+    assert not SINGLE_COMMANDS.keys() & COMMANDS.keys()
