@@ -114,7 +114,8 @@ def _prose_answer(text: str, *, cut_off: bool) -> Extraction:
         text = text[-LONGEST_PROSE:].partition("\n")[2]
     if cut_off:
         text = text.rpartition("\n")[0]
-    text = CALCULATOR.sub("", text)
+    if "<<" in text:
+        text = CALCULATOR.sub("", text)
     if "**" in text:
         text = BOLD.sub("", text)
     lines = marks.HASHES.findall(marks.own_problem(text, marks.HASHES))

@@ -74,6 +74,8 @@ def own_problem(text: str, mark: re.Pattern[str]) -> str:
 def boxes(text: str) -> tuple[list[Span], bool]:
     """Return the outermost boxes that close, and whether the last one closes, in one pass over the
     braces. Without any brace after \\boxed, a number right after it is in the box."""
+    if "box" not in text:  # the usual case, at a tenth of the time
+        return [], True
     matches = list(BOX.finditer(text))
     starts = {match.end() - 1: match.start() for match in matches if match[1]}
     if not starts:  # \boxed 5
