@@ -16,6 +16,7 @@ with what else runs. TRL (`trl_run.py`) needs the Python of an environment that 
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -35,7 +36,9 @@ PICTURES = ROOT / "benchmarks" / "pictures"
 EVERY = 10
 """How often the held-out problems are measured, in steps."""
 TRL = ("trl", "trl_all")
-PRESETS = tuple(name for name in ALGORITHMS if name != "sft")
+TEACHER = "TEACHER"
+"""In an arm: the directory of the default run that is made once, for all arms to learn from."""
+PRESETS = tuple(name for name in ALGORITHMS if name not in ("sft", "opd"))
 _TRAIN = "--train"
 
 PLAIN = ["algo=grpo", "algorithm.kl=none"]
@@ -61,10 +64,16 @@ ARMS: dict[str, list[str]] = {
     "gap_response": [*GAP, "algorithm.importance_correction=geometric_mask"],
     "dr_grpo4": ["algo=dr_grpo", FOUR],
     "ppo4": ["algo=ppo", FOUR],
+    "opd_all": ["algo=opd", f"teacher={TEACHER}", "rollout.samples=1", "rollout.prompts=64"],
+    "grpo4_512": ["algo=grpo", FOUR, "data.limit=512"],
+    "dapo_512": ["algo=dapo", "data.limit=512"],
+    "rest_grpo4_512": ["algo=grpo", FOUR, "data.limit=512", "data.rest=true"],
+    "rest_dapo_512": ["algo=dapo", "data.limit=512", "data.rest=true"],
 }
 """By name; any other arm is the preset of its name as it is."""
-STEPS = dict.fromkeys(("dapo", "grpo4", "trl"), 90)
-STEPS |= dict.fromkeys(("dapo_all", "grpo4_all", "trl_all"), 60)
+OF_512 = ("grpo4_512", "dapo_512", "rest_grpo4_512", "rest_dapo_512")
+STEPS = dict.fromkeys(OF_512, 160) | dict.fromkeys(("dapo", "grpo4", "trl"), 90)
+STEPS |= dict.fromkeys(("dapo_all", "grpo4_all", "trl_all", "opd_all"), 60)
 STEPS |= dict.fromkeys(("plain4", "token4", "dr_grpo4", "ppo4"), 45)
 STEPS |= dict.fromkeys(("plain16", "higher16", "token16", "grpo16"), 40)
 """Steps of an arm, else 30: more where a step takes fewer tokens or learns less than beside it."""
@@ -122,6 +131,10 @@ CLAIMS = {
         "mismatch",
     ),
     "presets": Claim("Every preset as it is", PRESETS, "entropy"),
+    "opd": Claim(
+        "A trained teacher is worth its tokens many times", ("dapo_all", "opd_all"), "entropy"
+    ),
+    "rest": Claim("What was alike is better left to rest", OF_512, "mixed_share"),
 }
 
 
@@ -139,6 +152,7 @@ def make(results: Path, trl_python: str | None, asked: int | None, run: tuple[st
             command += ["--our-python", sys.executable] + ["--all"] * (arm == "trl_all")
         else:
             settings = [*ARMS.get(arm, [f"algo={arm}"]), f"seed={seed}", f"steps={steps}"]
+            settings = [one.replace(TEACHER, str(results / "teacher")) for one in settings]
             settings += [f"data.where={KNOWN}"] * (not arm.endswith("_all"))
             settings += [
                 "threads=1",
@@ -159,6 +173,15 @@ def make(results: Path, trl_python: str | None, asked: int | None, run: tuple[st
     unfinished.replace(kept)
     last = found["measured"][-1]
     print(f"{arm} seed {seed}: {last}", file=sys.stderr, flush=True)
+
+
+def make_teacher(directory: Path) -> None:
+    """Make the default run whose policy is the teacher of others, by a seed of no arm."""
+    unfinished = directory.with_suffix(".part")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    settings = ("threads=1", "seed=1000", "checkpoint.every=1000", "engine=transformers")
+    subprocess.run([sys.executable, __file__, _TRAIN, str(unfinished), *settings], check=True)
+    unfinished.replace(directory)
 
 
 def train(directory: str, settings: list[str]) -> None:
@@ -223,6 +246,9 @@ def main() -> None:
         and (arm not in TRL or args.trl_python)
     }
     if not args.report:
+        needs_teacher = any(TEACHER in "".join(ARMS.get(arm, ())) for arm, _ in wanted)
+        if needs_teacher and not (args.results / "teacher").exists():
+            make_teacher(args.results / "teacher")
         with ThreadPoolExecutor(args.jobs) as pool:
             list(pool.map(partial(make, args.results, args.trl_python, args.steps), wanted))
     for name, claim in claims.items():
