@@ -70,17 +70,22 @@ def train(
     out: Annotated[File, output(help="Write the run to this new directory.")] = None,
     quiet: options.Quiet = False,
     verbose: Annotated[
-        bool, output("--verbose", "-v", help="Also print throughput, memory and timing of steps.")
+        bool,
+        output("--verbose", "-v", help="Also print throughput, memory and timing of every step."),
     ] = False,
     track: options.Track = None,
     config: options.ConfigFile = None,
     set_: options.Set = None,
     processes: options.Processes = None,
     settings: Annotated[
-        bool, setting("--settings", help="List all settings, or those of sections given as DATA.")
+        bool,
+        setting("--settings", help="List all settings, or those of the sections given as DATA."),
     ] = False,
     print_config: Annotated[
-        bool, setting("--print-config", help="Print the settings that would run, for --config.")
+        bool,
+        setting(
+            "--print-config", help="Print the settings that would run, as --config reads them."
+        ),
     ] = False,
 ) -> None:
     """Train a policy on problems with known answers.
@@ -143,7 +148,11 @@ def eval_(
     ] = None,
     by: Annotated[Texts, report(help="Also report figures by this field of the problems.")] = None,
     k: Annotated[
-        Texts, report("--k", help="Values of k of pass@k and cons@k. Default: 1,2,4,… to -n.")
+        Texts,
+        report(
+            "--k",
+            help="Values of k for pass@k and cons@k, e.g. 1,4,16. Default: 1, 2, 4, … up to -n.",
+        ),
     ] = None,
     list_: Annotated[bool, output("--list", help="Name the problem sets.")] = False,
     judge: Annotated[
@@ -228,7 +237,8 @@ def export(
     dtype: Annotated[
         Literal["bfloat16", "float16", "float32"],
         Option(
-            help="Dtype of the weights. 16 bits lose updates below half their step: evaluate it."
+            help="Dtype of the weights. 16 bits round away updates smaller than half their step: "
+            "evaluate the export."
         ),
     ] = "float32",
     out: Annotated[
@@ -237,7 +247,7 @@ def export(
     push: Annotated[Text, Option(help="Also upload it to the hub under this name.")] = None,
     quiet: options.Quiet = False,
 ) -> None:
-    """Hand a trained policy on: a plain model directory, merged, with a card made from the run.
+    """Write a trained policy as a plain model directory, merged, with a card made from the run.
 
     \b
     [bold]Examples[/]
@@ -256,7 +266,8 @@ def export(
 @app.command()
 def show(
     sources: Annotated[
-        list[Path] | None, Argument(metavar="RUN|RESULT", help="Directories of train or eval.")
+        list[Path] | None,
+        Argument(metavar="RUN|RESULT", help="Directories that train or eval wrote."),
     ] = None,
     follow: Annotated[
         bool, Option("--follow", "-f", help="Keep showing until the runs end.")
@@ -355,7 +366,8 @@ def doctor() -> None:
 def sample(
     ctx: typer.Context,
     inputs: Annotated[
-        Texts, Argument(metavar="PROMPT|FILE|-", help="Texts, .jsonl files, or - for stdin.")
+        Texts,
+        Argument(metavar="PROMPT|FILE|-", help="Prompts as text, .jsonl files, or - for stdin."),
     ] = None,
     out: Annotated[File, output(help="Write the response rows to this new file.")] = None,
     quiet: options.Quiet = False,

@@ -22,8 +22,8 @@ SETTINGS: dict[str, Setting] = {}
 for _setting in settings_of(Config):
     SETTINGS.setdefault(_setting.name, _setting)
 OF_A_MODEL = nested((name, True) for name, setting in SETTINGS.items() if setting.use.kept)
-"""The settings that a checkpoint keeps, with which it was trained and measured. Nothing else is
-read of a model directory, because a downloaded model must not choose problems or machine."""
+"""The settings of the model, which a checkpoint keeps. Only these are read from its directory: data
+paths and machine settings are ignored, because a downloaded checkpoint must not choose them."""
 
 
 def setting_at(key: str) -> Setting | None:

@@ -17,9 +17,8 @@ from rlvr_cli.evaluation.estimators import paired_difference, pass_at_k, pass_es
 from rlvr_cli.evaluation.report import JudgedProblem, by_value, check_fields
 from rlvr_cli.show.source import Source, reason
 
-_LONGEST_TEXT = 20_000
-"""Characters of a response on the screen."""
-_SHOWN, _ANSWERS, _REDRAWN_S = 20, 3, 1.0
+_PROBLEMS, _ANSWERS = 20, 3
+"""The problems of a result on the screen, and the different answers to one."""
 
 
 def show_runs(runs: Sequence[Source], display: Display) -> None:
@@ -27,14 +26,12 @@ def show_runs(runs: Sequence[Source], display: Display) -> None:
     histories = [run.metrics for run in runs]
     for number, (run, history) in enumerate(zip(runs, histories, strict=True), 1):
         assert run.config is not None
-        done = [f"{len(history)} of {run.config.steps} steps"]
+        parts = [f"{len(history)} of {run.config.steps} steps"]
         for key in measured_sets([history]):
             name = key.replace(MEASURED, "held out").replace("/", " ")
-            done += [f"{name} {value:.3f}" for _, value in points(history, key)[-1:]]
-        sources = ", ".join(run.config.data.sources)
-        display.say(
-            f"run {number}", f"{run.path}: {run.config.algo} on {sources}, {', '.join(done)}"
-        )
+            parts += [f"{name} {value:.3f}" for _, value in points(history, key)[-1:]]
+        what = f"{run.config.algo} on {', '.join(run.config.data.sources)}"
+        display.say(f"run {number}", f"{run.path}: {what}, {', '.join(parts)}")
         if history and (lost := history[-1]["step"] - len(history)):
             display.warn(f"{run.path}/metrics.jsonl: {plural(lost, 'step')} cannot be read")
     if any(histories):
@@ -46,12 +43,12 @@ def show_runs(runs: Sequence[Source], display: Display) -> None:
 
 def differing(runs: Sequence[Source]) -> Table:
     """Return the settings that are not the same in all runs."""
-    flat = [dict(leaves(run.config.model_dump(mode="json"))) for run in runs if run.config]
-    keys = dict.fromkeys(key for one in flat for key in one)
-    lines = [[key, *(cell(one.get(key)) for one in flat)] for key in keys]
+    configs = [dict(leaves(run.config.model_dump(mode="json"))) for run in runs if run.config]
+    keys = dict.fromkeys(key for config in configs for key in config)
+    lines = [[key, *(cell(config.get(key)) for config in configs)] for key in keys]
     lines = [line for line in lines if len(set(line[1:])) > 1]
-    header = ["settings that differ", *(f"run {number}" for number in range(1, len(flat) + 1))]
-    return [header, *(lines or [["none", *[""] * len(flat)]])]
+    header = ["settings that differ", *(f"run {number}" for number in range(1, len(configs) + 1))]
+    return [header, *(lines or [["none", *[""] * len(configs)]])]
 
 
 def pass_at_1(sources: Sequence[Source]) -> Table:
@@ -62,18 +59,19 @@ def pass_at_1(sources: Sequence[Source]) -> Table:
         before = source.held_out("before") if source.config else {}
         for name, now in source.held_out().items():
             base = first.get(name, next(iter(first.values())) if len(first) == 1 else ())
-            known = {(p.id, p.rows[0]["problem"]): p.tally for p in base}
-            pairs = [(p.tally, known.get((p.id, p.rows[0]["problem"]))) for p in now]
+            of_first = {(p.id, p.rows[0]["problem"]): p.tally for p in base}
+            pairs = [(p.tally, of_first.get((p.id, p.rows[0]["problem"]))) for p in now]
             both = [(a, b) for a, b in pairs if b is not None and a.n and b.n]
             difference, p = ("", "") if number == 1 else ("no problem in common", "-")
             if both and number > 1:
-                sides = zip(*both, strict=True)
-                found = paired_difference(
-                    *([pass_at_k(t.n, t.correct, 1) for t in side] for side in sides)
+                ours, theirs = (
+                    [pass_at_k(tally.n, tally.correct, 1) for tally in side]
+                    for side in zip(*both, strict=True)
                 )
-                low, high = found["interval"]
-                difference = f"{found['value']:+.3f} [{low:.3f}, {high:.3f}]"
-                p = significance(found["p"])
+                estimate = paired_difference(ours, theirs)
+                low, high = estimate["interval"]
+                difference = f"{estimate['value']:+.3f} [{low:.3f}, {high:.3f}]"
+                p = significance(estimate["p"])
             label = f"{number} {source.path}" + (f": {name}" if name else "")
             measured = [_estimate(before.get(name, ())), _estimate(now)]
             lines.append([label, str(len(now)), *measured, difference, p])
@@ -90,85 +88,85 @@ def _estimate(problems: Sequence[JudgedProblem]) -> str:
 
 def show_results(results: Sequence[Source], by: Sequence[str], display: Display) -> None:
     """Show pass@1 of results, by fields where asked for, and their problems, wrong ones first."""
-    listed = {
+    sets = {
         f"{result.path}: {name}" if name else str(result.path): problems
         for result in results
         for name, problems in result.held_out().items()
     }
-    for name, problems in listed.items():
+    for name, problems in sets.items():
         check_fields(by, {key for problem in problems for key in problem.rows[0]}, name)
     display.table(pass_at_1(results))
-    for name, problems in listed.items():
-        of_result = f" of {name}" if len(listed) > 1 else ""
+    for name, problems in sets.items():
+        of_result = f" of {name}" if len(sets) > 1 else ""
         for field in by:
             parts = by_value(problems, field).items()
             lines = [[value, str(len(part)), _estimate(part)] for value, part in parts]
             display.table([[cell(field) + of_result, "problems", "pass@1 [95 %]"], *lines])
         lines = [[f"wrong ones first{of_result}", "right", "gold", "answers"]]
-        ordered = sorted(problems, key=lambda one: one.tally.correct / len(one.rows))
-        for problem in ordered[:_SHOWN]:
+        ordered = sorted(problems, key=lambda problem: problem.tally.correct / len(problem.rows))
+        for problem in ordered[:_PROBLEMS]:
             right = f"{problem.tally.correct} of {len(problem.rows)}"
-            said = Counter(str(row["extracted"] or row["verdict"]) for row in problem.rows)
-            answers = [f"{count} x {text}" for text, count in said.most_common(_ANSWERS)]
-            answers += ["…"] if len(said) > _ANSWERS else []
+            counts = Counter(str(row["extracted"] or row["verdict"]) for row in problem.rows)
+            answers = [f"{count} x {text}" for text, count in counts.most_common(_ANSWERS)]
+            answers += ["…"] if len(counts) > _ANSWERS else []
             gold = cell(problem.rows[0]["answer"])
             lines.append([cell(problem.id), right, gold, cell(", ".join(answers))])
         display.table(lines)
-        if (more := len(ordered) - _SHOWN) > 0:
+        if (more := len(ordered) - _PROBLEMS) > 0:
             display.say("", f"and {more} more problems; --problem ID shows one")
 
 
 def show_responses(
     source: Source,
     step: int | None,
-    group: int | None,
+    number: int | None,
     problem: str | None,
     verdict: str | None,
     display: Display,
 ) -> None:
     """Show the responses that fit what is asked for, by group. Raises UserError for none."""
-    is_found, known = False, dict[str, None]()
-    for one in source.groups(step):
-        first = one.rows[0]
-        known[first["id"]] = None
-        rows = [row for row in one.rows if verdict in (None, row["verdict"])]
-        if not rows or group not in (None, one.number) or problem not in (None, first["id"]):
+    has_shown, ids = False, dict[str, None]()
+    for group in source.groups(step):
+        first = group.rows[0]
+        ids[first["id"]] = None
+        rows = [row for row in group.rows if verdict in (None, row["verdict"])]
+        if not rows or number not in (None, group.number) or problem not in (None, first["id"]):
             continue
-        is_found = True
-        place = f"step {one.step}, group {one.number}: " if one.config else ""
-        place += f"{shortened(one.result)}: " if one.result else ""
-        count = f"{one.right} of {plural(len(one.rows), 'response')} right"
-        count += f", {one.fate}" if one.config else ""
+        has_shown = True
+        place = f"step {group.step}, group {group.number}: " if group.config else ""
+        place += f"{shortened(group.result)}: " if group.result else ""
+        count = f"{group.right} of {plural(len(group.rows), 'response')} right"
+        count += f", {group.fate}" if group.config else ""
         head = f"{place}{shortened(first['id'])}, gold {cell(first['answer'])}; {count}"
         display.lines([head], "bold")
         display.lines([cut(str(first["problem"])), ""])
         for row in rows:
-            says = [f"sample {row['sample']}  {row['verdict']}: {reason(row)}"]
-            if row["sample"] in one.paid:
-                reward, advantage = one.paid[row["sample"]]
-                says.append(f"reward {reward:+.2f}")
-                says += [] if advantage is None else [f"advantage {advantage:+.3f}"]
-            says += [] if row["n_tokens"] is None else [plural(row["n_tokens"], "token")]
-            says += ["cut off"] if row["finish_reason"] == "length" else []
-            display.lines([", ".join(says)], "green" if row["verdict"] == "correct" else "cyan")
+            parts = [f"sample {row['sample']}  {row['verdict']}: {reason(row)}"]
+            if row["sample"] in group.paid:
+                reward, advantage = group.paid[row["sample"]]
+                parts.append(f"reward {reward:+.2f}")
+                parts += [] if advantage is None else [f"advantage {advantage:+.3f}"]
+            parts += [] if row["n_tokens"] is None else [plural(row["n_tokens"], "token")]
+            parts += ["cut off"] if row["finish_reason"] == "length" else []
+            display.lines([", ".join(parts)], "green" if row["verdict"] == "correct" else "cyan")
             display.console.print(thought_dimmed(cut(row["response"])))
             display.lines([""])
-    if not is_found:
-        asked = {"--group": group, "--problem": problem, "--verdict": verdict, "--step": step}
+    if not has_shown:
+        asked = {"--group": number, "--problem": problem, "--verdict": verdict, "--step": step}
         words = ", ".join(f"{name} {value}" for name, value in asked.items() if value is not None)
-        such = ", ".join(map(shortened, islice(known, 3)))
+        such = ", ".join(map(shortened, islice(ids, 3)))
         hint = f"; problems are such as {such}" if problem else ""
         raise UserError(f"{source.path}: no response with {words}{hint}")
 
 
 def thought_dimmed(response: str) -> Text:
-    """Return a response as text that no terminal obeys, its thought dimmed."""
+    """Return a response as text that no terminal obeys, with its thought dimmed."""
     thought, end, answer = response.rpartition("</think>")
     return Text.assemble((printable(thought + end), "dim"), printable(answer))
 
 
 def follow(runs: Sequence[Source], display: Display) -> None:
-    """Show runs again as steps come, until all have ended; a pipe gets a line a step."""
+    """Show runs again as steps come, until all have ended; a pipe gets a line per step."""
     seen, sizes = [0] * len(runs), list[int]()
     lines = [StepLines(display, run.config.steps, True) for run in runs if run.config]
     while True:
@@ -187,9 +185,9 @@ def follow(runs: Sequence[Source], display: Display) -> None:
                 seen = [len(history) for history in histories]
         if has_ended:
             return
-        time.sleep(_REDRAWN_S)
+        time.sleep(1.0)
 
 
-def cut(text: str, most: int = _LONGEST_TEXT) -> str:
+def cut(text: str, most: int = 20_000) -> str:
     """Return the first `most` characters of a text, and how many it has if that is not all."""
     return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters in all)"
