@@ -124,27 +124,22 @@ def _sample(
     done = set(broadcast_from_first(list(partial.rows_of)))
     with display.progress(name, len(prompts), len(done), lines=True) as bar:
         warn_of_bad_golds(prompts, sampler.verifier, display)
-        tokens, written, started = 0, 0.0, time.perf_counter()
-        shares: list[float] = []
+        tokens, started, shares = 0, time.perf_counter(), list[float]()
 
         def on_group(group: Group) -> None:
-            nonlocal tokens, written
-            before = time.perf_counter()
+            nonlocal tokens
             tokens += sum(len(rollout.completion.token_ids) for rollout in group.rollouts)
             partial.add(group.prompt.problem.id, list(map(response_row, group.rollouts)))
             if (share := pass_at_1([group])) is not None:
                 shares.append(share)
             bar.tick(f"pass@1 {measured(mean(shares))}")
-            written += time.perf_counter() - before
 
         evaluate(sampler, prompts, params, seed, on_group, done)
     if not tokens:
         return None
     seconds = time.perf_counter() - started
-    share = 1 - (sampler.seconds + written) / seconds
-    rate = f"{tokens:,} tokens, {tokens / seconds:,.0f} a second"
-    display.say("speed", f"{rate}; the engine took {share:.0%} of the time")
-    return {"tokens": tokens, "seconds": seconds, "engine_share": share}
+    display.say("speed", f"{tokens:,} tokens, {tokens / seconds:,.0f} a second")
+    return {"tokens": tokens, "seconds": seconds}
 
 
 def _problem_sets(

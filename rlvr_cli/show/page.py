@@ -23,12 +23,12 @@ from rlvr_cli.show.screen import cut, differing, pass_at_1
 from rlvr_cli.show.source import REASONS, Source, StoredGroup, reason
 
 MOST_BYTES = 3_500_000
-"""Of responses in a page; of more a sample is shown."""
+"""Bytes of the responses in a page; of more a sample is shown."""
 _TOKENS_SHARE = 0.3
-"""Of those bytes, for the groups whose tokens were kept."""
+"""The share of these bytes for groups with stored tokens."""
 _LONGEST_TEXT, _LONGEST_TOKEN, _LONGEST_FIELD, _MOST_FIELDS = 4_000, 100, 40, 8
 _GOLDEN = (5**0.5 - 1) / 2
-"""Its multiples modulo 1 are spread evenly, however many are taken."""
+"""The golden ratio less 1: its multiples modulo 1 are spread evenly, however many are taken."""
 _FILES = resources.files("rlvr_cli") / "show" / "page_files"
 _STYLES, _SCRIPTS = ("uPlot.min.css", "page.css"), ("uPlot.iife.min.js", "page.js")
 _FATES = ("trained", "dropped, all right", "dropped, all wrong", "not judged", "cut off")
@@ -56,39 +56,39 @@ def page(sources: Sequence[Source]) -> str:
     filled |= {"title": html.escape(title), "data": data}
     for kind, files in (("styles", _STYLES), ("scripts", _SCRIPTS)):
         sums = (hashlib.sha256(filled[name].encode()).digest() for name in files)
-        filled[kind] = " ".join(f"'sha256-{base64.b64encode(one).decode()}'" for one in sums)
-    return re.sub(r"@\{(.+?)\}", lambda found: filled[found[1]], filled["page.html"])
+        filled[kind] = " ".join(f"'sha256-{base64.b64encode(sha).decode()}'" for sha in sums)
+    return re.sub(r"@\{(.+?)\}", lambda match: filled[match[1]], filled["page.html"])
 
 
-class _Kept:
-    """Groups of the page up to a number of bytes. Of more a share is kept, evenly spread: each has
-    a number in [0, 1), and what is above a limit goes, which falls until the others fit."""
+class _Sample:
+    """Hold groups up to a number of bytes. Of more it holds an evenly spread share: each group has
+    a place in [0, 1), and those above a limit go, which falls until the others fit."""
 
     def __init__(self, most: float) -> None:
         self.most, self.limit, self.seen, self.size = most, 1.0, 0, 0
-        self.found: list[tuple[float, int, list[Any]]] = []
+        self.entries: list[tuple[float, int, list[Any]]] = []
 
     def add(self, source: int, group: StoredGroup, tokens: dict[int, list[StoredTokens]]) -> None:
-        """Keep a group of a source if there is room for it."""
+        """Add a group of a source if there is room for it."""
         self.seen += 1
         if (place := self.seen * _GOLDEN % 1) >= self.limit:
             return
         entry = _entry(source, group, tokens)
         written = json.dumps(entry, separators=(",", ":"))
         size = len(written) + 5 * sum(map(written.count, "<>&"))
-        self.found.append((place, size, entry))
+        self.entries.append((place, size, entry))
         self.size += size
         while self.size > self.most:
             self.limit *= 0.97
-            self.found = [one for one in self.found if one[0] < self.limit]
-            self.size = sum(size for _, size, _ in self.found)
+            self.entries = [entry for entry in self.entries if entry[0] < self.limit]
+            self.size = sum(size for _, size, _ in self.entries)
 
 
 def page_data(sources: Sequence[Source]) -> dict[str, Any]:
     """Return all that the page shows, as JSON."""
     histories = [source.metrics for source in sources]
     glossary = _glossary(histories)
-    plain, with_tokens = _Kept(MOST_BYTES), _Kept(_TOKENS_SHARE * MOST_BYTES)
+    plain, with_tokens = _Sample(MOST_BYTES), _Sample(_TOKENS_SHARE * MOST_BYTES)
     runs: list[dict[str, Any]] = []
     count = 0
     for source, history in zip(sources, histories, strict=True):
@@ -99,8 +99,8 @@ def page_data(sources: Sequence[Source]) -> dict[str, Any]:
             if group.step != step:
                 step, tokens = group.step, source.tokens(group.step)
             plain.most = MOST_BYTES - with_tokens.size
-            kept = with_tokens if group.number in tokens else plain
-            kept.add(len(runs), group, tokens)
+            sample = with_tokens if group.number in tokens else plain
+            sample.add(len(runs), group, tokens)
             count += len(group.rows)
             trains_cut_off = group.fate == "trained" and not (
                 source.config and source.config.algorithm.masks_cut_off
@@ -121,7 +121,7 @@ def page_data(sources: Sequence[Source]) -> dict[str, Any]:
     problems: dict[str, tuple[int, list[Any]]] = {}
     groups: list[list[Any]] = []
     rows: list[list[Any]] = []
-    entries = [entry for *_, entry in (*plain.found, *with_tokens.found)]
+    entries = [entry for *_, entry in (*plain.entries, *with_tokens.entries)]
     for group, problem, of_group in sorted(entries, key=lambda entry: entry[0][:3]):
         place, _ = problems.setdefault(json.dumps(problem), (len(problems), problem))
         groups.append([*group[:3], place, group[3]])
@@ -133,8 +133,8 @@ def page_data(sources: Sequence[Source]) -> dict[str, Any]:
             "the steps; the figures and curves are of all."
         )
     words = json.loads((_FILES / "words.json").read_text(encoding="utf-8"))
-    for verdict, said in REASONS.items():
-        words[verdict] = said.format_map(defaultdict(lambda: "…"))
+    for verdict, form in REASONS.items():
+        words[verdict] = form.format_map(defaultdict(lambda: "…"))
     is_compared = len(sources) > 1 and sources[0].config is not None
     return {
         "runs": runs,
@@ -150,14 +150,14 @@ def page_data(sources: Sequence[Source]) -> dict[str, Any]:
 
 
 def _glossary(histories: Sequence[History]) -> dict[str, str]:
-    """Return the drawn metrics in their order with what they say, each held-out set its own."""
-    told: dict[str, str] = json.loads((_FILES / "glossary.json").read_text(encoding="utf-8"))
-    found: dict[str, str] = {}
+    """Return the meaning of the drawn metrics in their order, of each held-out set in turn."""
+    meanings = json.loads((_FILES / "glossary.json").read_text(encoding="utf-8"))
+    glossary: dict[str, str] = {}
     sets = measured_sets(histories) or [MEASURED]
-    for key, words in told.items():
-        suffixes = [one.removeprefix(MEASURED) for one in sets] if "held_out" in key else [""]
-        found |= {f"{key}{suffix}": f"{suffix[1:]} {words}".strip() for suffix in suffixes}
-    return found
+    for key, meaning in meanings.items():
+        suffixes = [name.removeprefix(MEASURED) for name in sets] if "held_out" in key else [""]
+        glossary |= {f"{key}{suffix}": f"{suffix[1:]} {meaning}".strip() for suffix in suffixes}
+    return glossary
 
 
 def _entry(source: int, group: StoredGroup, tokens: dict[int, list[StoredTokens]]) -> list[Any]:
@@ -171,9 +171,12 @@ def _entry(source: int, group: StoredGroup, tokens: dict[int, list[StoredTokens]
         and len(str(value)) <= _LONGEST_FIELD
     ]
     fields = own[:_MOST_FIELDS] + ([f"result: {group.result}"] if group.result else [])
-    known = {
-        one.sample: [[printable(t)[:_LONGEST_TOKEN] for t in one.text], *one.figures.values()]
-        for one in tokens.get(group.number, ())
+    figures = {
+        stored.sample: [
+            [printable(text)[:_LONGEST_TOKEN] for text in stored.text],
+            *stored.figures.values(),
+        ]
+        for stored in tokens.get(group.number, ())
     }
     rows = []
     for row in group.rows:
@@ -181,7 +184,7 @@ def _entry(source: int, group: StoredGroup, tokens: dict[int, list[StoredTokens]
         entry = [row["sample"], row["verdict"], row["n_tokens"] or 0, row["reward"]]
         entry += [None if advantage is None else round(advantage, 4)]
         entry += [_short(row["response"]), _short(reason(row))]
-        rows.append(entry + ([known[row["sample"]]] if row["sample"] in known else []))
+        rows.append(entry + ([figures[row["sample"]]] if row["sample"] in figures else []))
     problem = [*(_short(first[key]) for key in ("id", "problem", "answer")), fields]
     return [[source, group.step, group.number, group.fate], problem, rows]
 

@@ -54,7 +54,7 @@ def test_a_killed_evaluation_goes_on_and_ends_byte_for_byte_the_same(rlvr, tmp_p
     assert unbroken.returncode == 0, unbroken.stderr
     (speed,) = report(tmp_path / "whole")["speed"]
     assert speed["tokens"] > 64
-    assert 0.5 < speed["engine_share"] < 1
+    assert speed["seconds"] > 0
     assert f"{speed['tokens']:,} tokens, " in unbroken.stderr
     unfinished = killed_midway(tmp_path, at_least=2)
     done = unfinished.read_text().splitlines(keepends=True)
