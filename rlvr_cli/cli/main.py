@@ -202,7 +202,7 @@ def eval_(
         )
         flags = given.read_flags({**ctx.obj, "model": None, "data": None}, "eval")
         if responses:
-            from rlvr_cli.cli.responses import score
+            from rlvr_cli.cli.publish import score
             from rlvr_cli.core.errors import UserError
 
             if model or len(data or ()) > 1:
