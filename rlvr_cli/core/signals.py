@@ -37,8 +37,7 @@ class Interrupts:
     def __enter__(self) -> "Interrupts":
         self._before = {name: signal.signal(name, self._handle) for name in _SIGNALS}
         self._before[signal.SIGALRM] = signal.signal(signal.SIGALRM, _look_again)
-        self._hook = show = sys.unraisablehook
-        sys.unraisablehook = lambda fault: fault.exc_type is KeyboardInterrupt or show(fault)
+        self._hook, sys.unraisablehook = sys.unraisablehook, self._show_others
         _in_force.append(self)
         return self
 
@@ -65,6 +64,10 @@ class Interrupts:
             raise
         finally:
             self._interruptible = False
+
+    def _show_others(self, fault: Any) -> None:
+        if fault.exc_type is not KeyboardInterrupt:
+            self._hook(fault)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         self._signals += 1

@@ -33,7 +33,7 @@ _LARGEST_TOKENS = 16 << 20
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 Finite = Annotated[float, Field(allow_inf_nan=False, ge=-1e100, le=1e100)]
 """A number that can be added up and drawn."""
-StoredProblem: TypeAdapter[Problem] = TypeAdapter(Problem)
+STORED_PROBLEM: TypeAdapter[Problem] = TypeAdapter(Problem)
 """The schema of a line of problems.jsonl."""
 
 
@@ -213,7 +213,7 @@ def rollout_lines(groups: Iterable[Group]) -> Iterator[str]:
 
 def read_problems(directory: Path) -> list[Problem]:
     """Read the copy that `create_run` made. Raises UserError if it cannot be read."""
-    problems = list(validated_lines(directory / PROBLEMS, StoredProblem.validate_python))
+    problems = list(validated_lines(directory / PROBLEMS, STORED_PROBLEM.validate_python))
     if not problems:
         raise UserError(f"{directory / PROBLEMS}: no problems in it")
     return problems

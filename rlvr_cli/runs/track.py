@@ -56,7 +56,7 @@ def _wandb(run: Path, name: str, settings: dict[str, Any], first: int) -> Client
 def _trackio(run: Path, name: str, settings: dict[str, Any], first: int) -> Client:
     import trackio
 
-    for module in [one for name, one in sys.modules.items() if name.startswith("trackio")]:
+    for module in [m for name, m in sys.modules.items() if name.startswith("trackio")]:
         vars(module)["print"] = lambda *texts, **options: None  # stdout is data
     quiet: Any = {"auto_log_gpu": False, "auto_log_cpu": False}
     opened = trackio.init(_PROJECT, name, config=settings, resume="allow", **quiet)

@@ -5,7 +5,7 @@ from pydantic import ValidationError
 
 from rlvr_cli.config import resolve, set_layer
 from rlvr_cli.runs.checkpoint import StoredState, computing_settings
-from rlvr_cli.runs.run_dir import StoredMetrics, StoredProblem
+from rlvr_cli.runs.run_dir import STORED_PROBLEM, StoredMetrics
 
 PROBLEM = {"id": "1", "problem": "?", "answer": None, "extra": {}}
 METRICS = {"step": 1, "no_update": None, "mixed_share": 0.5, "verdicts": {"correct": 1}}
@@ -34,8 +34,8 @@ ROLLOUT = {
 @pytest.mark.parametrize(
     ("schema", "base", "changed"),
     [
-        (StoredProblem, PROBLEM, {"id": 1}),
-        (StoredProblem, PROBLEM, {"extra": None}),
+        (STORED_PROBLEM, PROBLEM, {"id": 1}),
+        (STORED_PROBLEM, PROBLEM, {"extra": None}),
         (StoredMetrics, METRICS, {"step": 0}),
         (StoredMetrics, METRICS, {"step": 2**63}),
         (StoredMetrics, METRICS, {"verdicts": {"correct": -1}}),
@@ -56,7 +56,7 @@ ROLLOUT = {
     ],
 )
 def test_each_mistake_is_refused_and_nothing_else(schema, base, changed):
-    validate = StoredProblem.validate_python if schema is StoredProblem else schema.model_validate
+    validate = STORED_PROBLEM.validate_python if schema is STORED_PROBLEM else schema.model_validate
     validate(base)
     with pytest.raises(ValidationError):
         validate(base | changed)
