@@ -5,9 +5,12 @@ rounds what it gives to the type of the hidden states: 0.004 of a log-probabilit
 """
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
+
+from rlvr_cli.model.compiling import compiled
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,14 @@ class Head:
     entropy: bool
     """Whether it is asked for; else it is 0."""
     entropy_gradient: bool
+    compiles: bool = False
+
+    def run(self, function: Any) -> Any:
+        """Return the function, compiled if asked."""
+        return _compiled(function) if self.compiles else function
+
+
+_compiled = cache(compiled)
 
 
 class ChunkedHead(torch.autograd.Function):
@@ -41,10 +52,10 @@ class ChunkedHead(torch.autograd.Function):
         head: Head,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         ctx.save_for_backward(states_NH, weight_VH, bias_V, target_N)
-        ctx.head = head
+        ctx.head, figures = head, head.run(token_figures)
         chunks = zip(states_NH.split(head.rows), target_N.split(head.rows), strict=True)
         parts = [
-            token_figures(logits_of(states, weight_VH, bias_V, head), target, head.entropy)
+            figures(logits_of(states, weight_VH, bias_V, head), target, head.entropy)
             for states, target in chunks
         ]
         logprobs_N, entropy_N = (torch.cat(figures) for figures in zip(*parts, strict=True))
@@ -65,7 +76,7 @@ class ChunkedHead(torch.autograd.Function):
         for start in range(0, len(states_NH), head.rows):
             rows = slice(start, start + head.rows)
             logits = logits_of(states_NH[rows], weight_VH, bias_V, head)
-            of_logits = logit_gradient(
+            of_logits = head.run(logit_gradient)(
                 logits, target_N[rows], of_logprob_N[rows, None], of_entropy_N[rows, None], head
             )
             if of_bias is not None:

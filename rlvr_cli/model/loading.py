@@ -1,5 +1,6 @@
 """Find and load a model: `tiny`, a directory, a run, or a hub id."""
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ STEP = re.compile(r"step-(\d{1,9})", re.ASCII)
 """The name of a checkpoint's directory."""
 _FALLBACK_CONTEXT = 4096
 _TEXT = "What is 1 + 1?"
+_GPU = Path("/dev/nvidia0")
 
 
 def model_directory(name: str) -> Path | str:
@@ -123,6 +125,21 @@ def default_device() -> str:
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def unused_gpu() -> str:
+    """Say why torch cannot use the GPU of this machine; empty if it can, or there is none."""
+    import torch
+
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
+    if hidden or not _GPU.exists() or torch.cuda.is_available():
+        return ""
+    try:
+        torch.cuda.init()
+        reason = "unknown"
+    except (RuntimeError, AssertionError) as error:  # an old driver; a torch without CUDA
+        reason = str(error).split(". ")[0].split("\n")[0]
+    return f"; the GPU that is there is not used: {reason}"
 
 
 def load_model(name: str, on_cpu: bool = False, dtype: str = "float32") -> LoadedModel:

@@ -5,14 +5,18 @@ from collections.abc import Iterable
 from copy import deepcopy
 from functools import wraps
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import torch
 from torch.utils.checkpoint import checkpoint
+from transformers import AttentionInterface
 from transformers.modeling_layers import GradientCheckpointingLayer
 
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.model.compiling import compiled
 from rlvr_cli.model.forward import PACKED, Forward, head_logits, head_weights, hidden_states
 from rlvr_cli.model.head import ChunkedHead, Head
-from rlvr_cli.model.packing import ModelInputs
+from rlvr_cli.model.packing import ATTENTION, ModelInputs, pack, pad
 from rlvr_cli.model.settings import OptimConfig
 from rlvr_cli.ranks.group import shard
 
@@ -42,7 +46,7 @@ class Policy(torch.nn.Module):
     ) -> None:
         super().__init__()
         self.model, self.vocab_size = model, vocab_size
-        self.temperature, self.how = temperature, how
+        self.temperature, self.how, self.compiles = temperature, how, False
         weight = model.get_output_embeddings().weight
         self.like = weight.new_empty(0, dtype=torch.promote_types(weight.dtype, torch.float32))
         """An empty tensor where the model computes, of the type of sums: at least float32."""
@@ -77,7 +81,8 @@ class Policy(torch.nn.Module):
         # held; few in full precision are cheaper kept.
         is_half = torch.finfo(states_N.dtype).bits <= 16
         if plain and (is_half or len(states_N) > rows):
-            head = Head(self.vocab_size, self.temperature, rows, entropy, entropy_gradient)
+            asked = entropy, entropy_gradient, self.compiles
+            head = Head(self.vocab_size, self.temperature, rows, *asked)
             weights = head_weights(self.model, states_N.dtype)
             figures: Any = ChunkedHead.apply(states_N, *weights, target_N, head)
         elif len(states_N) <= rows:
@@ -131,6 +136,46 @@ class _ValueHead(torch.nn.Linear):
 def decoder_layers(model: torch.nn.Module) -> list[torch.nn.Module]:
     """Return the model's decoder layers; none where its code does not tell."""
     return [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
+
+
+def compile_passes(module: Any) -> None:
+    """Compile what is computed of packed tokens: decoder layers, but for attention, which has its
+    own kernel and shapes that change; and the sums over logits."""
+    attention = AttentionInterface()[ATTENTION]
+    AttentionInterface.register(ATTENTION, torch.compiler.disable(attention))
+    module.compiles = True
+
+    def where_packed(forward: Any) -> Any:
+        quick = compiled(forward, dynamic=True)
+
+        @wraps(forward)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            return (quick if "layout" in kwargs else forward)(*args, **kwargs)
+
+        return run
+
+    for layer in decoder_layers(module):
+        layer.forward = where_packed(layer.forward)
+
+
+@torch.no_grad()
+def check_as_trained(policy: Policy, limit: float) -> None:
+    """Hold a policy that is ready to train, in its type, by its kernels, against the model's own
+    log-probabilities in float32. Raises UserError if they differ by more than `limit` nats."""
+    how = policy.how
+    if how.own is None:
+        return
+    prompts, responses = zip(*how.samples, strict=True)
+    inputs = (pack if how.packed else pad)(prompts, responses, policy.like)
+    with patch.object(policy, "temperature", 1.0):
+        logprobs = inputs.of_tokens(policy(inputs, entropy=False).logprobs)
+    gap = float((logprobs.cpu() - how.own.cpu()).abs().mean())
+    if not gap <= limit:  # nan is not
+        raise UserError(
+            f"{type(policy.model).__name__} cannot be trained as set: its log-probabilities are "
+            f"{gap:.2g} nats off its own in float32, {limit:g} allowed (rollout.mismatch_limit); "
+            "take --set optim.precision=float32 or --set optim.compile=off, and please report it"
+        )
 
 
 def recompute(model: torch.nn.Module) -> None:

@@ -53,6 +53,9 @@ class OptimConfig(Section):
     """The offload to the CPU's memory: all means weights, gradients and moments."""
     checkpointing: Literal["auto", "on", "off"] = setting("auto", on_resume="free")
     """Recomputation of layers in the backward pass; auto means on if memory is short."""
+    compile: Literal["auto", "on", "off"] = setting("auto", on_resume="free")
+    """The compilation of decoder layers and output layer by torch.compile; auto means on with a GPU
+    and off on a CPU."""
     micro_tokens: int = setting(8192, kept=True, ge=1)
     """The number of tokens in one forward pass; it changes memory and speed, never the result."""
 

@@ -94,7 +94,10 @@ def plan_for(config: Config, problems: ProblemSet) -> Plan:
     optim = {
         "precision": "bfloat16" if is_half else precision_on(device, asked.precision),
         "weights": weights,
+        "compile": asked.compile,
     }
+    if asked.compile == "auto":
+        optim["compile"] = "on" if device == "cuda" else "off"
     sampling = precision_on(device, config.rollout.precision)
     if engine.name == "transformers" and config.rollout.precision == "auto":
         sampling = weights

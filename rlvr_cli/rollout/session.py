@@ -19,7 +19,13 @@ from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.data.prompts import forward_samples, render_prompts
 from rlvr_cli.model.adapter import add_adapter, is_adapter, merged_parameters
 from rlvr_cli.model.forward import PACKED, Forward, choose_forward
-from rlvr_cli.model.loading import LoadedModel, load_model, model_directory, model_outline
+from rlvr_cli.model.loading import (
+    LoadedModel,
+    load_model,
+    model_directory,
+    model_outline,
+    unused_gpu,
+)
 from rlvr_cli.model.policy import decoder_layers
 from rlvr_cli.ranks.group import gather, shard, world
 from rlvr_cli.rollout.engines.base import Engine, check_scores
@@ -59,7 +65,7 @@ class Session:
         """Describe model, device and engine in one line."""
         device = self.device.type
         if device == "cpu":
-            device = f"cpu, {plural(self.plan.config.threads or 1, 'thread')}"
+            device = f"cpu, {plural(self.plan.config.threads or 1, 'thread')}{unused_gpu()}"
         size = self.policy.model.num_parameters() / 1e6
         choice = self.plan.engine
         return f"{size:.1f} M parameters on {device}; engine {choice.name} ({choice.reason})"

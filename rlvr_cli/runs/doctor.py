@@ -15,7 +15,7 @@ from rlvr_cli import __version__
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import GIB
-from rlvr_cli.model.loading import TINY, default_device, model_directory
+from rlvr_cli.model.loading import TINY, default_device, model_directory, unused_gpu
 from rlvr_cli.rollout.memory import host_memory
 from rlvr_cli.rollout.plan import choose_engine
 
@@ -34,6 +34,8 @@ def examine(display: Display) -> None:
         device = f"{torch.cuda.device_count()} x {card.name}, {memory}"
     elif torch.backends.mps.is_available():
         device += "; Apple's GPU is not used"
+    else:
+        device += unused_gpu()
     display.say("rlvr", f"{__version__}, Python {platform.python_version()}, {platform.platform()}")
     display.say("device", device)
     display.say("engine", "{0.name} ({0.reason})".format(choose_engine("auto")))

@@ -96,6 +96,8 @@ class StepRecord:
         try:
             yield
         finally:
+            if self.session.device.type == "cuda":
+                torch.cuda.synchronize()  # what was asked of it belongs to this phase
             passed = {name: clock.seconds - before[name] for name, clock in clocks.items()}
             own = time.perf_counter() - started - sum(passed.values())
             self.seconds[f"seconds_{name}"] += own
@@ -192,20 +194,20 @@ def step_throughput(
     signal = with_signal(batch.sampled, batch.algo)
     is_cuda = model.device.type == "cuda"
     peak = peak_flops(torch.cuda.get_device_name(model.device) if is_cuda else "")
-    found = {
+    figures = {
         "tokens_with_signal": sum(len(rollout.completion.token_ids) for rollout in signal),
         "tokens_updated": epochs * sum(tokens for _, tokens in lengths),
         "mfu": None,
     }
     if peak and took:
-        found["mfu"] = epochs * update_flops(model, lengths) / (took * peak * world())
-    return {**found, **_rates({**row, **found})}
+        figures["mfu"] = epochs * update_flops(model, lengths) / (took * peak * world())
+    return {**figures, **_rates({**row, **figures})}
 
 
 def peak_flops(name: str) -> float | None:
     """Look up the peak of a GPU by name; None if it is not in the table."""
-    for known, flops in PEAK_FLOPS.items():
-        if re.search(rf"\b{known}\b(?! (NVL|Laptop))", name):
+    for device, flops in PEAK_FLOPS.items():
+        if re.search(rf"\b{device}\b(?! (NVL|Laptop))", name):
             return flops
     return None
 
@@ -213,19 +215,23 @@ def peak_flops(name: str) -> float | None:
 def update_flops(model: Any, lengths: Sequence[tuple[int, int]]) -> float:
     """Compute the operations of a forward and backward pass over responses and their prompts.
 
-    6 a parameter and token, the output layer for the responses alone, and causal attention;
-    nothing is counted twice for being computed again. Every response counts its prompt, so that
-    passing a shared prompt once, as the trainer does, shows as speed. Chowdhery et al. 2022,
-    arXiv:2204.02311, appendix B.
+    6 a parameter and token, 4 where it is frozen and has no gradient of its own; the output layer
+    for the responses alone, and causal attention; nothing is counted twice for being computed
+    again. Every response counts its prompt, so that passing a shared prompt once, as the trainer
+    does, shows as speed. Chowdhery et al. 2022, arXiv:2204.02311, appendix B.
     """
     config = model.config.get_text_config()
     heads, _, head_dim = attention_sizes(config)
     embedding, head = model.get_input_embeddings().weight, model.get_output_embeddings().weight
-    outside = {id(weight): weight.numel() for weight in (embedding, head)}
-    body = sum(parameter.numel() for parameter in model.parameters()) - sum(outside.values())
-    width = config.num_hidden_layers * heads * head_dim
-    return 6 * sum(
-        body * (prompt + tokens) + head.numel() * tokens + width * (prompt + tokens) ** 2
+    outside = {id(embedding), id(head)}
+
+    def flops(weight: torch.Tensor) -> int:
+        return (6 if weight.requires_grad else 4) * weight.numel()
+
+    body = sum(flops(weight) for weight in model.parameters() if id(weight) not in outside)
+    width = 6 * config.num_hidden_layers * heads * head_dim
+    return sum(
+        body * (prompt + tokens) + flops(head) * tokens + width * (prompt + tokens) ** 2
         for prompt, tokens in lengths
     )
 

@@ -24,7 +24,15 @@ from rlvr_cli.data.problems import ProblemOrder
 from rlvr_cli.data.prompts import prompts_digest
 from rlvr_cli.evaluation.measure import Evaluation, evaluate, held_out_metrics, summarize
 from rlvr_cli.model.adapter import merged_parameters
-from rlvr_cli.model.policy import Critic, Policy, recompute, share_out, weights_digest
+from rlvr_cli.model.policy import (
+    Critic,
+    Policy,
+    check_as_trained,
+    compile_passes,
+    recompute,
+    share_out,
+    weights_digest,
+)
 from rlvr_cli.ranks.group import share
 from rlvr_cli.rollout.plan import is_shared_out
 from rlvr_cli.rollout.sampler import Drawn, given_completions, response_seed
@@ -68,10 +76,14 @@ class Trainer:
             self.start_digest = weights_digest(kept)
         critic = Critic(model, algo.critic.kind == "own") if algo.critic is not None else None
         for module in dict.fromkeys(filter(None, (self.policy, critic, self.reference))):
+            if optim.compile == "on":
+                compile_passes(module)
             if optim.checkpointing == "on":
                 recompute(module)
             if is_shared_out(optim):
                 share_out(module, optim)
+        if is_shared_out(optim) or optim.compile == "on":
+            check_as_trained(self.policy, rollout.mismatch_limit)
         limits = rollout.max_tokens, config.steps, rollout.mismatch_limit
         self.updater = Updater(self.policy, critic, algo, optim, *limits)
         self.order = ProblemOrder(len(prompts), config.seed, config.data.rest)

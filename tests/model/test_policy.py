@@ -10,10 +10,18 @@ from families import VOCAB
 from small_samples import Row, samples_of
 
 import rlvr_cli.model.policy
-from rlvr_cli.model import head
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.model import head, packing
 from rlvr_cli.model.adapter import add_adapter, switched_off
-from rlvr_cli.model.forward import PACKED
-from rlvr_cli.model.policy import Critic, Policy, recompute, share_out, weights_digest
+from rlvr_cli.model.forward import PACKED, choose_forward
+from rlvr_cli.model.policy import (
+    Critic,
+    Policy,
+    check_as_trained,
+    recompute,
+    share_out,
+    weights_digest,
+)
 from rlvr_cli.model.settings import OptimConfig
 from rlvr_cli.ranks.group import own_slice
 from rlvr_cli.training.batch import micro_batches
@@ -211,6 +219,26 @@ def test_shared_out_over_one_process_it_computes_in_another_type(offload):
     found = critic(batch.inputs, None)
     assert found.dtype == torch.float64
     assert 0 < (found - values).abs().max() < 0.5
+
+
+@pytest.mark.usefixtures("_one_process")
+def test_what_trains_is_held_against_the_models_own_numbers(monkeypatch):
+    """In bfloat16 they are near; where a response does not see its prompt they are not."""
+    model = random_model("llama")
+    samples = [(row.prompt_ids, row.response_ids) for row in ROWS]
+    policy = Policy(model, VOCAB, 0.5, choose_forward(model, VOCAB, samples, 128))
+    check_as_trained(policy, 1e-5)
+    share_out(policy, OptimConfig(precision="bfloat16"))
+    check_as_trained(policy, 0.1)
+    assert policy.temperature == 0.5
+    with pytest.raises(UserError, match=r"LlamaForCausalLM cannot be trained as set: .* nats off"):
+        check_as_trained(policy, 1e-5)
+    monkeypatch.setattr(
+        packing, "packed_attention", lambda q, *_: torch.zeros_like(q).transpose(1, 2)
+    )
+    with pytest.raises(UserError, match="nats off"):
+        check_as_trained(policy, 0.1)
+    check_as_trained(Policy(model, VOCAB, 1.0), 0.0)  # nothing to compare with
 
 
 @pytest.mark.parametrize("has_own_body", [True, False])

@@ -7,8 +7,10 @@ import sys
 from importlib import metadata
 
 import pytest
+import torch
 from conftest import invoke
 
+from rlvr_cli.model import loading
 from rlvr_cli.rollout import plan
 from rlvr_cli.runs import doctor
 
@@ -41,6 +43,23 @@ def test_a_library_out_of_range_stops_and_one_of_an_extra_does_not(monkeypatch):
 def test_the_engine_says_whether_vllm_is_in_range(monkeypatch, version, said):
     monkeypatch.setattr(plan, "vllm_version", lambda: version)
     assert said in invoke("doctor").stdout
+
+
+@pytest.mark.parametrize(("hidden", "is_there"), [(None, True), ("", True), (None, False)])
+def test_a_gpu_that_torch_cannot_use_is_said_and_why(monkeypatch, tmp_path, hidden, is_there):
+    """Torch for CPUs beside a card; one that its user hides is none."""
+    if torch.cuda.is_available():
+        pytest.skip("torch can use the GPU here")
+    card = tmp_path / "nvidia0"
+    if is_there:
+        card.touch()
+    monkeypatch.setattr(loading, "_GPU", card)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if hidden is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
+    texts = invoke("doctor").stdout, invoke("sample", "What is 1 + 1?", "-n", "1").stderr
+    for text in (" ".join(text.split()) for text in texts):
+        assert ("the GPU that is there is not used: Torch" in text) == (is_there and hidden is None)
 
 
 def test_a_full_disk_and_a_lost_file_are_said(monkeypatch, tmp_path):

@@ -125,6 +125,7 @@ def test_without_an_update_nothing_trained(clock):
 def test_the_memory_of_a_gpu_is_noted_by_phase(monkeypatch):
     left = iter([3 << 30, 1 << 30])
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (next(left), 8 << 30))
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     record = made()
     record.session.device = torch.device("cuda")
     for phase in ("update", "rollout"):
@@ -133,3 +134,15 @@ def test_the_memory_of_a_gpu_is_noted_by_phase(monkeypatch):
     assert record.memory == {"memory_update_gib": 5.0, "memory_rollout_gib": 7.0}
     row = record.result(1, Batch(0, Algorithm(), []), 0, None).metrics
     assert (row["memory_rollout_gib"], row["memory_peak_gib"]) == (7.0, 7.0)
+
+
+def test_a_phase_ends_when_the_gpu_has_done_what_was_asked_of_it(monkeypatch, clock):
+    def wait():
+        clock.now += 7
+
+    monkeypatch.setattr(torch.cuda, "synchronize", wait)
+    record = made()
+    record.session.device = torch.device("cuda")
+    with record.phase("logprobs"):
+        clock.now += 1
+    assert record.seconds == {"seconds_logprobs": 8.0}

@@ -6,6 +6,7 @@ from small_groups import LATE, RIGHT, WRONG, made_group
 
 from rlvr_cli.algorithm.choices import ALGORITHMS
 from rlvr_cli.algorithm.group_filter import Batch
+from rlvr_cli.model.adapter import add_adapter
 from rlvr_cli.training import record as module
 from rlvr_cli.training.record import (
     peak_flops,
@@ -119,6 +120,18 @@ def test_the_operations_of_an_update_by_hand(family, tied):
     by_hand = 6 * body * (7 + 5) + 6 * head * (4 + 2) + 6 * 2 * 4 * 8 * (49 + 25)
     assert update_flops(model, [(3, 4), (3, 2)]) == by_hand
     assert update_flops(model, []) == 0
+
+
+def test_frozen_weights_cost_two_thirds_and_an_adapter_its_own():
+    """No gradient of their own: 2 forward and 2 back to their inputs a parameter and token."""
+    model = random_model("qwen2-untied")
+    head = 50 * 32
+    body = model.num_parameters() - 2 * head
+    add_adapter(model, 2, 4, "all-linear", seed=0)
+    adapter = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    assert adapter > 0
+    by_hand = (4 * body + 6 * adapter) * 7 + 4 * head * 4 + 6 * 2 * 4 * 8 * 49
+    assert update_flops(model, [(3, 4)]) == by_hand
 
 
 @pytest.mark.parametrize(
