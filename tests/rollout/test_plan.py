@@ -40,6 +40,7 @@ def test_what_was_said_stays_and_a_plan_of_a_plan_is_the_same():
         *said,
         "optim.precision=float32",
         "optim.weights=float32",
+        "optim.compile=off",
         "rollout.precision=float32",
         "algorithm.importance_correction=none",
     )

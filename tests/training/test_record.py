@@ -10,6 +10,7 @@ from small_groups import RIGHT, WRONG, made_group
 
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.group_filter import Batch
+from rlvr_cli.config import Config
 from rlvr_cli.evaluation.measure import rollout_metrics
 from rlvr_cli.training import record as module
 from rlvr_cli.training.record import StepRecord, counted
@@ -36,7 +37,7 @@ def made(watch=lambda *seen: None) -> StepRecord:
     session = SimpleNamespace(
         clocks={name: SimpleNamespace(seconds=7.0) for name in ("verification", "reward")},
         device=torch.device("cpu"),
-        plan=SimpleNamespace(answer_format="any"),
+        plan=SimpleNamespace(answer_format="any", config=Config()),
         policy=SimpleNamespace(model="the model"),
     )
     return StepRecord(session, watch)
@@ -104,6 +105,7 @@ def test_a_step_is_one_row(clock, asked, no_update, trained):
         "gen_batches": 3,
         "groups_trained": trained,
         "groups_carried": 6,
+        "rejected_share": None,
         "no_update": no_update,
         "loss": 0.5,
         "epochs": 2,
