@@ -151,7 +151,7 @@ def advantages_of(rewards: torch.Tensor, samples: Samples, advantage: Advantage)
         members = samples.group == number
         if members.sum() < 2:
             raise ValueError("a group of one has no advantage: sample at least two a prompt")
-        columns = [GROUP_ADVANTAGES[kind](one[members], one, **cells) for one in totals.T]
+        columns = [GROUP_ADVANTAGES[kind](total[members], total, **cells) for total in totals.T]
         own = torch.stack(columns, 1)
         summed[members] = own[:, 0] if samples.terms is None else (own * weights[members]).sum(1)
     if samples.terms is not None:

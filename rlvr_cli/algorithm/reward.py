@@ -73,7 +73,7 @@ class RewardConfig(Section):
 def parse_rewards(functions: Sequence[str]) -> tuple[Reward, ...]:
     """Read `SPEC[:WEIGHT]` of each reward. Raises ValueError for two of one name, a weight that is
     not finite, or none above or below 0."""
-    found = []
+    rewards = []
     for text in functions:
         spec, _, last = text.rpartition(":")
         try:
@@ -85,13 +85,13 @@ def parse_rewards(functions: Sequence[str]) -> tuple[Reward, ...]:
         name = function or Path(file).stem if is_file else re.split(r"[.:]", spec)[-1]
         if not name or not math.isfinite(weight):
             raise ValueError(f"a reward is SPEC or SPEC:WEIGHT, such as format:0.2, not {text!r}")
-        found.append(Reward(name, spec, weight))
-    ((name, count),) = Counter(one.name for one in found).most_common(1)
+        rewards.append(Reward(name, spec, weight))
+    ((name, count),) = Counter(reward.name for reward in rewards).most_common(1)
     if count > 1:
         raise ValueError(f"two rewards are called {name}; rename a function, or give it once")
-    if not any(one.weight for one in found):
+    if not any(reward.weight for reward in rewards):
         raise ValueError("the weights of all rewards are 0, so nothing would train")
-    return tuple(found)
+    return tuple(rewards)
 
 
 def reward(verification: Verification, correct: float = 1.0, wrong: float = -1.0) -> float | None:
@@ -110,11 +110,11 @@ def pay(
     `length` is the response's share of the longest one; `own` holds the values of one's own
     functions. In training length may cost more (`shaped_reward`), and so may the KL.
     """
-    known: dict[str, float | None] = {"length": -length}
+    computed: dict[str, float | None] = {"length": -length}
     if verification is not None:
-        known["math"] = reward(verification, asked.correct, asked.wrong)
-        known["format"] = asked.format if verification.format_ok else 0.0
-    paid = {term.name: (own if term.is_own else known).get(term.name) for term in asked.terms}
+        computed["math"] = reward(verification, asked.correct, asked.wrong)
+        computed["format"] = asked.format if verification.format_ok else 0.0
+    paid = {term.name: (own if term.is_own else computed).get(term.name) for term in asked.terms}
     values = {name: value for name, value in paid.items() if value is not None}
     if len(values) < len(paid):
         return None, values

@@ -42,12 +42,12 @@ def add_logprobs(
         others."""
         nonlocal passed
         longest = max(map(len, batch.response_ids))
-        found = torch.zeros(n, len(batch), longest, dtype=policy.like.dtype)
+        columns = torch.zeros(n, len(batch), longest, dtype=policy.like.dtype)
         for part in micro_batches(model, batch, rows, micro_tokens):
             values = compute(part) * part.mask * part.counts
-            found[:, part.rows, : values.shape[-1]] = values.to(found)
+            columns[:, part.rows, : values.shape[-1]] = values.to(columns)
         passed += sum(len(batch.response_ids[row]) for row in rows)
-        return sum_tensor(found)
+        return sum_tensor(columns)
 
     picks_tokens, fresh = algo.top_entropy is not None, samples.is_fresh
     if picks_tokens or (algo.needs_old_logprobs and not takes_engine):
@@ -77,15 +77,15 @@ def add_logprobs(
         if algo.critic.cut_off_value == "bootstrap":
             # A cut-off response gets one more token, whose value follows its last.
             cut_off = zip(ids, samples.is_cut_off.tolist(), strict=True)
-            ids = [[*one, one[-1]] if is_cut else one for one, is_cut in cut_off]
+            ids = [[*own, own[-1]] if is_cut else own for own, is_cut in cut_off]
 
         def values(part: MicroBatch) -> torch.Tensor:
             states_N = policy(part.inputs, with_head=False) if critic.body is None else None
-            found: torch.Tensor = critic(part.inputs, states_N)
-            return found
+            of_tokens: torch.Tensor = critic(part.inputs, states_N)
+            return of_tokens
 
-        (found,) = each(replace(samples, response_ids=ids), every_row, values, 1)
-        samples.old_values = found[:, : samples.mask.shape[1]] * samples.mask
+        (predicted,) = each(replace(samples, response_ids=ids), every_row, values, 1)
+        samples.old_values = predicted[:, : samples.mask.shape[1]] * samples.mask
         ends = samples.mask.sum(1, keepdim=True).long()
-        samples.end_value = F.pad(found, (0, 1)).gather(1, ends)[:, 0]
+        samples.end_value = F.pad(predicted, (0, 1)).gather(1, ends)[:, 0]
     return passed

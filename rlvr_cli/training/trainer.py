@@ -153,8 +153,8 @@ class Trainer:
             self._renew_reference(step)
             every = self.config.eval.every
             if every and self.held_out and step % every == 0:
-                record.held_out, found = self.measure()
-                record.held_out_metrics = held_out_metrics(found)
+                record.held_out, evaluations = self.measure()
+                record.held_out_metrics = held_out_metrics(evaluations)
             self.step, self.settled = step, True
             yield record.result(step, batch, len(self.carried), no_update)
             if self.stopped:
@@ -174,7 +174,7 @@ class Trainer:
         advance = counted(self.watch, "rollout", len(prompts) * self.params.samples)
 
         def on_group(group: Group) -> None:
-            tokens = sum(len(one.completion.token_ids) for one in group.rollouts)
+            tokens = sum(len(rollout.completion.token_ids) for rollout in group.rollouts)
             advance(len(group.rollouts), tokens)
 
         sampler, rewarder = self.session.sampler, self.session.rewarder

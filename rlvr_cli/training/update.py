@@ -205,20 +205,20 @@ class Updater:
         # Here alone the GPU is waited for.
         exact = {"device": self.policy.like.device, "dtype": torch.float64}
         totals = [*map(torch.as_tensor, own.values()), *map(whole, norms.values())]
-        figures = torch.stack([total.to(**exact) for total in totals]).tolist()
-        found = sum_values(dict(zip(own, figures[: len(own)], strict=True)))
-        found |= dict(zip(norms, figures[len(own) :], strict=True))
-        if not all(math.isfinite(value) for value in found.values()):
+        numbers = torch.stack([total.to(**exact) for total in totals]).tolist()
+        figures = sum_values(dict(zip(own, numbers[: len(own)], strict=True)))
+        figures |= dict(zip(norms, numbers[len(own) :], strict=True))
+        if not all(math.isfinite(value) for value in figures.values()):
             sums["updates_skipped"] += 1
             return
         fresh = [row for row in rows if samples.is_fresh[row]]
-        found |= {"updates": 1, "tokens": denominators.tokens}
-        found["fresh_tokens"] = self._denominators(samples, fresh).tokens
-        gap = found.pop("mismatch")
-        if self.mismatch is None and found["fresh_tokens"] and not sums["updates"]:
-            self.mismatch = gap / found["fresh_tokens"]
+        figures |= {"updates": 1, "tokens": denominators.tokens}
+        figures["fresh_tokens"] = self._denominators(samples, fresh).tokens
+        gap = figures.pop("mismatch")
+        if self.mismatch is None and figures["fresh_tokens"] and not sums["updates"]:
+            self.mismatch = gap / figures["fresh_tokens"]
             check_agreement(self.mismatch, self.mismatch_limit, step)
-        for name, value in found.items():
+        for name, value in figures.items():
             sums[name] += value
         self.optimizer.step()
 
@@ -305,8 +305,8 @@ def _means(sums: defaultdict[str, float]) -> dict[str, float]:
     counts = dict.fromkeys(("loss", "grad_norm", "critic_grad_norm"), sums["updates"])
     counts["ref_kl"] = sums["fresh_tokens"]
     counts |= dict.fromkeys(("updates", "updates_skipped", "tokens", "fresh_tokens"), 0)
-    found = {name: (value, counts.get(name, sums["tokens"])) for name, value in sums.items()}
-    return {name: value / count for name, (value, count) in found.items() if count}
+    pairs = {name: (value, counts.get(name, sums["tokens"])) for name, value in sums.items()}
+    return {name: value / count for name, (value, count) in pairs.items() if count}
 
 
 def check_agreement(mismatch: float, limit: float, step: int) -> None:
