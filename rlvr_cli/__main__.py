@@ -6,11 +6,13 @@ import signal
 import sys
 
 if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # until a command heeds it: no traceback
+    signal.signal(
+        signal.SIGINT, signal.SIG_DFL
+    )  # a command sets its own; so none leaves a traceback
 
 
 def main() -> None:
-    """Run the command. A mistake in the options is reported in one line with exit code 2."""
+    """Run the command. Report a mistake in the options in one line with exit code 2."""
     _open_missing()
     try:
         from rlvr_cli.core.libraries import other_verifiers
@@ -39,7 +41,7 @@ def _run(arguments: list[str]) -> int:
     from rlvr_cli.cli.errors import report
     from rlvr_cli.cli.main import app
 
-    # click's own, which newer versions of typer bring along under another name
+    # The usage error is click's, which newer versions of typer bring along under another name.
     usage_error: type[Exception] = typer.BadParameter.__mro__[1]
     for argument in arguments:
         if not argument.isascii() and argument.encode(errors="replace").decode() != argument:
@@ -67,7 +69,7 @@ def _open_missing() -> None:
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest free number: this one
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
         if getattr(sys, name) is None:
             setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8"))  # noqa: SIM115
 

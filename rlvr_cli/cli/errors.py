@@ -1,6 +1,7 @@
-"""How every command ends: a mistake, a fault, an interruption, a pipe that nobody reads."""
+"""End a command after a mistake, a fault, an interruption, or a pipe that was closed."""
 
 import os
+import re
 import sys
 import tempfile
 import traceback
@@ -14,21 +15,17 @@ from rlvr_cli.core.libraries import neutralize_logs
 from rlvr_cli.core.signals import Interrupts
 from rlvr_cli.ranks.launch import reports_errors
 
-_FULL = (
-    "can't allocate memory",
-    "out of memory",
-    "not enough memory",
-    "Resource temporarily unavailable",
+_OUT_OF_MEMORY = re.compile(
+    "can't allocate memory|out of memory|not enough memory|Resource temporarily unavailable"
 )
-"""What torch says in a RuntimeError, and the tokenizers where no thread can be had."""
-_LONGEST = 300
+"""The words of torch's RuntimeError, and of the tokenizers where the system gives no thread."""
 
 
 @contextmanager
 def reported_errors(interrupted: str = "") -> Iterator[None]:
     """Report a mistake or a fault in one line with exit code 2; end quietly for a closed pipe.
 
-    Ctrl-C and SIGTERM end it with what the KeyboardInterrupt says, else with `interrupted`.
+    After Ctrl-C or SIGTERM it prints the text of the KeyboardInterrupt, else `interrupted`.
     """
     neutralize_logs()
     try:
@@ -54,15 +51,15 @@ def reported_errors(interrupted: str = "") -> Iterator[None]:
     except BaseException as error:  # a panic of the tokenizers is no Exception
         report(fault(error))
         code = 2
-    with suppress(OSError, ValueError):  # what stdout holds cannot be written at the end either
+    with suppress(OSError, ValueError):  # at its exit Python cannot write stdout either
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     raise typer.Exit(code)
 
 
 def fault(error: BaseException) -> str:
-    """Describe what was not foreseen in one line; its traceback goes to a file."""
-    reason = " ".join(str(error).split())[:_LONGEST]
-    if isinstance(error, MemoryError) or any(words in reason for words in _FULL):
+    """Describe an unforeseen error in one line, and write its traceback to a file."""
+    reason = " ".join(str(error).split())[:300]
+    if isinstance(error, MemoryError) or _OUT_OF_MEMORY.search(reason):
         return (
             "out of memory: take a smaller model, fewer or shorter responses, or a larger machine"
         )
@@ -73,12 +70,13 @@ def fault(error: BaseException) -> str:
         details = f"details: {path}"
     except Exception:  # no room, no directory, no memory
         details = "its details could not be written"
-    what = type(error).__name__ + f": {reason}" * bool(reason)
+    name = type(error).__name__
+    what = f"{name}: {reason}" if reason else name
     return f"{what} (a fault that was not foreseen; {details})"
 
 
 def report(message: str) -> None:
-    """Print the line on a stderr that may be full or gone."""
+    """Print the line of an error on stderr, which may be full or closed."""
     from rlvr_cli.console.display import fail
 
     with suppress(OSError):

@@ -29,8 +29,8 @@ app = typer.Typer(
 )
 
 
-def _say_version(asked: bool) -> None:
-    if asked:
+def _print_version(is_given: bool) -> None:
+    if is_given:
         print(f"rlvr {__version__}")
         raise typer.Exit
 
@@ -38,7 +38,7 @@ def _say_version(asked: bool) -> None:
 @app.callback()
 def main(
     version: Annotated[
-        bool, Option("--version", callback=_say_version, is_eager=True, help="Print the version.")
+        bool, Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Reinforcement learning with verifiable rewards on math reasoning.
@@ -103,7 +103,7 @@ def train(
       rlvr train --from runs/RUN --lr 5e-7 --steps 50
       rlvr train --settings optim
 
-    Piped, stdout carries one JSON object of metrics a step.
+    Piped, stdout carries one JSON object of metrics per step.
     """
     with reported_errors():
         from rlvr_cli.cli import resolve as given
@@ -118,7 +118,9 @@ def train(
         display = Display(quiet, verbose)
         if resume is not None:
             others = {"--config": config, "--out": out, "--check": check, "--from": from_}
-            resolved = given.load_again(resume, flags, set_, [one for one in others if others[one]])
+            resolved = given.load_again(
+                resume, flags, set_, [name for name, value in others.items() if value]
+            )
         else:
             resolved = given.load("train", flags, set_, config, from_)
         if print_config:
@@ -154,7 +156,7 @@ def eval_(
             help="Values of k for pass@k and cons@k, e.g. 1,4,16. Default: 1, 2, 4, … up to -n.",
         ),
     ] = None,
-    list_: Annotated[bool, output("--list", help="Name the problem sets.")] = False,
+    list_: Annotated[bool, output("--list", help="List the problem sets.")] = False,
     judge: Annotated[
         str, report(help="Judge: rlvr, math-verify, or both to compare them.")
     ] = "rlvr",
@@ -180,14 +182,14 @@ def eval_(
       rlvr eval --responses made.jsonl --judge both > differ.jsonl
       cat problems.jsonl | rlvr eval - --limit 50 > responses.jsonl
 
-    Piped, stdout carries one JSON object a response (with --judge both, one for each on which the
-    judges differ). With --out it stays empty, and a stopped evaluation goes on where it was when
-    the command is given again.
+    Piped, stdout carries one JSON object per response (with --judge both, where the judges differ).
+    With --out it stays empty, and a stopped evaluation goes on where it was when the command is
+    given again.
     """
-    kept = "nothing is kept; rlvr eval with --out DIR keeps what was sampled"
+    after = "nothing is kept; rlvr eval with --out DIR keeps the responses that it has sampled"
     if out is not None:
-        kept = f"what was sampled is kept in {out}; give the same command again to go on"
-    with reported_errors("nothing is kept" if responses else kept):
+        after = f"{out} keeps the sampled responses; give the same command again to go on"
+    with reported_errors("nothing is kept" if responses else after):
         if list_:
             from rlvr_cli.cli.listings import list_sets
 
@@ -213,15 +215,15 @@ def eval_(
             plain = given.load("responses", flags, set_, config)
             return score(plain, responses, data or (), asked, Display(quiet))
         begin(processes, "-" in (data or ()))
-        models = [{"model": one} for one in dict.fromkeys(model or ())]
-        sources = [{"data.source": one} for one in dict.fromkeys(map(canonical, data or ()))]
+        models = [{"model": name} for name in dict.fromkeys(model or ())]
+        sources = [{"data.source": name} for name in dict.fromkeys(map(canonical, data or ()))]
         configs = [
             given.load("eval", flags | of_model | of_set, set_, config)
             for of_model in models or [{}]
             for of_set in sources or [{}]
         ]
         display = Display(quiet)
-        given.say_own_settings([one.model for one in configs], display)
+        given.say_own_settings([config.model for config in configs], display)
         from rlvr_cli.cli.eval import eval_ as command
 
         command(configs, asked, display)
@@ -285,7 +287,7 @@ def show(
     track: options.Track = None,
     html: Annotated[File, output(help="Write an interactive page to this new file.")] = None,
 ) -> None:
-    """Look at runs and results: live, later, beside one another, response by response.
+    """Show runs and results: live, later, beside one another, response by response.
 
     \b
     [bold]Examples[/]
@@ -347,7 +349,7 @@ def show(
 
 @app.command()
 def doctor() -> None:
-    """Say what this installation has, what is missing, and for what.
+    """Check this installation: what it has, what is missing, and for what.
 
     \b
     [bold]Examples[/]
@@ -374,7 +376,7 @@ def sample(
     config: options.ConfigFile = None,
     set_: options.Set = None,
 ) -> None:
-    """Read what a policy answers.
+    """Print the answers of a policy to prompts.
 
     \b
     [bold]Examples[/]
@@ -382,7 +384,7 @@ def sample(
       rlvr sample --model runs/RUN "Start at 2, keep last digits: (a) -9"
       cat problems.jsonl | rlvr sample - | jq .response
 
-    A terminal shows each response while it is written. Piped, stdout carries one JSON object a
+    A terminal shows each response while it is written. Piped, stdout carries one JSON object per
     response, in the rows of rlvr eval; with --out it stays empty.
     """
     with reported_errors("responses that are not written yet are lost"):

@@ -89,7 +89,7 @@ def load(
             package = Path(rlvr_cli.__file__).parent
             file = next(filter(Path.is_file, (package / file, package.parent / file)), file)
         given = [*config.yaml_layer(file), *given]
-    chosen = {one.key: one.value for one in given}
+    chosen = {key: value for key, value, _ in given}
     if parent is not None:
         if "model" in flags:
             raise UserError(f"--from {parent} brings its own model; leave --model out")
@@ -100,7 +100,7 @@ def load(
     own = _own_settings(model)[0] if isinstance(model, str) else []
     # Where no learning rate is given, an adapter takes ten times that of the model's own settings
     # for all weights, and all weights a tenth of that of an adapter.
-    saved = {one.key: one.value for one in own}
+    saved = {key: value for key, value, _ in own}
     was_adapter = saved.get("lora.rank") is not None
     is_adapter = (saved | chosen).get("lora.rank") is not None
     rate = saved.get("optim.lr", config.SETTINGS["optim.lr"].default)
@@ -138,7 +138,7 @@ def _parent(run: Path, has_rewards: bool) -> list[Given]:
 
     # The sources of rewards are left out: a new run fills in its own.
     layer = config.run_layer(run, "--from")
-    saved = [one for one in layer if not one.key.startswith("reward.sources")]
+    saved = [given for given in layer if not given.key.startswith("reward.sources")]
     checkpoint = next(whole_checkpoints(run, LOG.warning), None)
     if checkpoint is None:
         raise UserError(f"--from {run}: it has no checkpoint yet")
@@ -166,10 +166,10 @@ def say_own_settings(models: Iterable[str], display: Display) -> None:
     for model in dict.fromkeys(models):
         own, ignored = _own_settings(model)
         if own and model != TINY:
-            values = ", ".join(f"{one.key} {one.value!r}" for one in own)
+            values = ", ".join(f"{key} {value!r}" for key, value, _ in own)
             display.say("settings", f"{own[0].origin}: {values}")
         if ignored:
-            names, of_model = ", ".join(one.key for one in ignored), config.OF_A_MODEL
+            names, of_model = ", ".join(given.key for given in ignored), config.OF_A_MODEL
             display.warn(
                 f"{ignored[0].origin}: not read: {names:.200}; of a model's own settings only "
                 f"{', '.join(of_model)} are, and of data only {', '.join(of_model['data'])}"
@@ -184,15 +184,15 @@ def _own_settings(model: str) -> tuple[list[Given], list[Given]]:
     if model == TINY:
         return saved, []
     own, ignored = list[Given](), list[Given]()
-    for one in saved:
-        setting = config.setting_at(one.key)
+    for given in saved:
+        key, value, _ = given
+        setting = config.setting_at(key)
         # A section that is no mapping is left for `config.resolve` to refuse.
-        is_read = one.key in config.OF_A_MODEL or (setting is not None and setting.use.kept)
-        (own if is_read else ignored).append(one)
-        is_prompt = one.key == "data.prompt" and isinstance(one.value, str)
-        if is_prompt and not is_kept_template(one.value):
+        is_read = key in config.OF_A_MODEL or (setting is not None and setting.use.kept)
+        (own if is_read else ignored).append(given)
+        if key == "data.prompt" and isinstance(value, str) and not is_kept_template(value):
             raise UserError(
-                f"{file}: data.prompt {one.value:.80} is neither {', '.join(TEMPLATES)} nor a text "
+                f"{file}: data.prompt {value:.80} is neither {', '.join(TEMPLATES)} nor a text "
                 "with {problem} in it, and no other file is read for a model; give it with --prompt"
             )
     return own, ignored
@@ -205,17 +205,18 @@ def load_again(
     Raises UserError for a setting that would change it, and for any of the `others`, options that
     were given and are no settings."""
     given, saved = _flags_and_sets(flags, sets), config.run_layer(run, "--resume")
-    before = {one.key: one.value for one in saved}
+    before = {key: value for key, value, _ in saved}
     functions = before.get("reward.functions", config.SETTINGS["reward.functions"].default)
     if list(flags.get("reward.functions", ())) == functions:  # the run's own, given once more
-        given = [one for one in given if one.key != "reward.functions"]
+        given = [setting for setting in given if setting.key != "reward.functions"]
     else:
         _refuse_code_of(saved)
     as_it_was = f"--resume goes on with {run} as it was"
-    for key in [*(one.key for one in given), *others]:
+    for key in [*(key for key, *_ in given), *others]:
         setting = config.setting_at(key)
         if setting is None or setting.use.on_resume != "free":
-            free = (name for name, one in config.SETTINGS.items() if one.use.on_resume == "free")
+            settings = config.SETTINGS.values()
+            free = (setting.name for setting in settings if setting.use.on_resume == "free")
             raise UserError(
                 f"{as_it_was}: {key} cannot change, only {', '.join(free)} can; "
                 f"rlvr train --from {run} begins a new run from its weights"

@@ -51,9 +51,9 @@ def in_order(given: Iterable[Given]) -> list[Given]:
     """Sort settings so that what drops others comes first: an algorithm before its cells, a kind
     before its own, a prompt before its format. The order of the others stays."""
 
-    def depth(one: Given) -> int:
-        is_first = one.key in SETTINGS and SETTINGS[one.key].use.resets is not None
-        return -1 if is_first else one.key.removesuffix(".kind").count(".")
+    def depth(setting: Given) -> int:
+        is_first = setting.key in SETTINGS and SETTINGS[setting.key].use.resets is not None
+        return -1 if is_first else setting.key.removesuffix(".kind").count(".")
 
     return sorted(given, key=depth)
 
@@ -119,7 +119,7 @@ def resolve(given: Sequence[Given]) -> Config:
     it is dropped. A prompt drops the verifier that went with the prompt before. Raises UserError
     naming the key and the source it came from.
     """
-    values = _preset(next((one.value for one in given if one.key == "algo"), Config().algo))
+    values = _preset(next((value for key, value, _ in given if key == "algo"), Config().algo))
     for key, value, origin in given:
         resets = SETTINGS[key].use.resets if key in SETTINGS else None
         if key == "algo" and value != values["algo"]:

@@ -223,7 +223,7 @@ class Config(Section):
                 f"rollout.samples {self.rollout.samples} with algorithm.filter {algo.filter.kind}: "
                 "a group of one is never mixed; sample 2 or more"
             )
-        names = [one.name for one in self.reward.terms]
+        names = [term.name for term in self.reward.terms]
         if algo.filter is not None and algo.filter.metric not in ("accuracy", "reward", *names):
             raise ValueError(
                 f"algorithm.filter.metric {algo.filter.metric}: no such reward; choose from "

@@ -76,7 +76,7 @@ class Choice(Section):
 
 def setting(default: Any, **declared: Any) -> Any:
     """Declare a setting: its default, its use (fields of `Use`), limits of pydantic's Field."""
-    use = {one.name: declared.pop(one.name) for one in fields(Use) if one.name in declared}
+    use = {part.name: declared.pop(part.name) for part in fields(Use) if part.name in declared}
     return Field(default, json_schema_extra=use, **declared)
 
 
@@ -117,7 +117,7 @@ def settings_of(
         # A kind that only has another default inherits the docstring of the field; a choice without
         # one has that of the nearest class that all its kinds have above them.
         inherited = (getattr(above, "model_fields", {}).get(name) for above in section.__mro__)
-        meaning = next((one.description for one in inherited if one and one.description), "")
+        meaning = next((info.description for info in inherited if info and info.description), "")
         if not meaning and choices:
             classes = list(choices.values())
             shared = next(c for c in classes[0].__mro__ if all(issubclass(k, c) for k in classes))
@@ -126,7 +126,7 @@ def settings_of(
         value = default.kind if isinstance(default, Choice) else default
         yield Setting(path, value, " ".join(meaning.split()), annotation, use, words, of)
         for kind in dict.fromkeys(choices.values()):
-            names = tuple(name for name, one in choices.items() if one is kind)
+            names = tuple(name for name, other in choices.items() if other is kind)
             inside = default if isinstance(default, kind) else None
             only = names if len(names) < len(choices) else ()
             yield from settings_of(kind, f"{path}.", only, inside)

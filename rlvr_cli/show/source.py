@@ -147,7 +147,8 @@ class Source:
             steps = f"{min(files)} to {max(files)}" if files else "no steps"
             raise UserError(f"--step {step}: {self.path} has no such step; it has {steps}")
         if self.config is None:
-            parts = [(name, one.rows) for name, of in self.held_out().items() for one in of]
+            sets = self.held_out().items()
+            parts = [(name, problem.rows) for name, problems in sets for problem in problems]
             for number, (name, rows) in enumerate(parts, 1):
                 yield StoredGroup(0, number, rows, None, name)
             return
@@ -165,9 +166,10 @@ class Source:
         """Return each held-out set of a run as measured before training, or last; or each result.
         A single one has an empty name."""
         if self.config is None:
-            names = [f"{one.model} on {one.data}".removesuffix(" on ") for one in self.results]
-            named = dict(zip(names, (one.problems for one in self.results), strict=True))
-            return named if len(named) > 1 else {"": self.results[0].problems}
+            if len(self.results) == 1:
+                return {"": self.results[0].problems}
+            named = {f"{result.model} on {result.data}": result.problems for result in self.results}
+            return {name.removesuffix(" on "): problems for name, problems in named.items()}
         folder = self.path / "rollouts"
         files = [folder / "held-out-before.jsonl"]
         if when == "newest":
