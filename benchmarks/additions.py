@@ -1,4 +1,4 @@
-"""Additions up to 49 + 49, which a small chat model half knows, as JSONL: two disjoint splits,
+"""Write additions up to 49 + 49, which a small chat model half knows, as JSONL: two splits,
 and examples of the train split with a response in the think_answer format, for `--algo sft`.
 
 python benchmarks/additions.py DIRECTORY      # writes train, heldout and examples.jsonl there
@@ -13,7 +13,7 @@ TRAIN, HELD_OUT, EXAMPLES = 1024, 96, 48
 
 
 def problems() -> dict[str, list[dict]]:
-    """The rows of both splits, distinct and always the same, and the examples."""
+    """Return the rows of both splits, distinct and always the same, and the examples."""
     pairs = [(a, b) for a in range(2, 50) for b in range(2, 50)]
     random.Random(0).shuffle(pairs)
     rows = [
@@ -28,7 +28,7 @@ def problems() -> dict[str, list[dict]]:
 
 
 def write(directory: Path) -> None:
-    """Each as a file."""
+    """Write each list of rows as a file."""
     directory.mkdir(parents=True, exist_ok=True)
     for name, rows in problems().items():
         lines = "".join(json.dumps(row) + "\n" for row in rows)

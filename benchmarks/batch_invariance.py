@@ -1,4 +1,4 @@
-"""How often a token depends on what is sampled beside it: one batch against other batches.
+"""Measure how often a token depends on what is sampled beside it: one batch against other batches.
 
 python benchmarks/batch_invariance.py chains --model tiny -n 16
 """
@@ -15,7 +15,7 @@ from rlvr_cli.rollout.session import open_session, prompts_for
 
 
 def tokens(groups: list[Group]) -> dict[tuple[str, int], tuple[int, ...]]:
-    """The tokens of each response, by problem and sample."""
+    """Return the tokens of each response, by problem and sample."""
     return {
         (group.prompt.problem.id, rollout.sample): tuple(rollout.completion.token_ids)
         for group in groups
@@ -44,11 +44,11 @@ def main() -> None:
         print(f"one call: {len(prompts)} problems, {len(whole)} responses, {count} tokens")
         for size in args.sizes:
             shuffled = random.Random(size).sample(prompts, len(prompts))
-            found = {}
+            parts = {}
             for start in range(0, len(shuffled), size):
                 part = shuffled[start : start + size]
-                found |= tokens(evaluate(session.sampler, part, params, 0))
-            differing = sum(found[key] != whole[key] for key in whole)
+                parts |= tokens(evaluate(session.sampler, part, params, 0))
+            differing = sum(parts[key] != whole[key] for key in whole)
             print(f"{size} shuffled problems at a time: {differing} responses differ", flush=True)
 
 

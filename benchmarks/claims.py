@@ -1,4 +1,4 @@
-"""What the lectures claim of the algorithms, as runs that anybody repeats: arms times seeds.
+"""Test what the lectures claim of the algorithms in runs that anybody can repeat.
 
     python benchmarks/claims.py [CLAIM…] [--seeds 0 1 2 3 4] [--jobs 2] [--trl-python PY]
     python benchmarks/claims.py --report                   # of the runs that are there
@@ -81,9 +81,9 @@ STEPS |= dict.fromkeys(("plain16", "higher16", "token16", "grpo16"), 40)
 
 @dataclass(frozen=True)
 class Claim:
-    """What is said, the arms that show it or not, and the figure of a step that it is about."""
+    """Holds a claim as a sentence, the arms that test it, and the figure that it is about."""
 
-    said: str
+    sentence: str
     arms: tuple[str, ...]
     figure: str
 
@@ -142,8 +142,8 @@ def make(results: Path, trl_python: str | None, asked: int | None, run: tuple[st
     """Make one run as a process of its own and store its figures."""
     arm, seed = run
     steps = asked or STEPS.get(arm, 30)
-    kept = results / f"{arm}-{seed}.json"
-    if kept.exists():  # another command's
+    path = results / f"{arm}-{seed}.json"
+    if path.exists():  # another command's
         return
     with tempfile.TemporaryDirectory() as directory:
         if arm in TRL:
@@ -167,11 +167,11 @@ def make(results: Path, trl_python: str | None, asked: int | None, run: tuple[st
             print(f"{arm} {seed} failed:\n{done.stderr.decode()[-2000:]}", file=sys.stderr)
             return
         last = done.stdout.decode().splitlines()[-1:]
-        found = json.loads(last[0]) if arm in TRL else trained(Path(directory) / "run")
-    unfinished = kept.with_suffix(".part")
-    unfinished.write_text(json.dumps(found))
-    unfinished.replace(kept)
-    last = found["measured"][-1]
+        figures = json.loads(last[0]) if arm in TRL else run_figures(Path(directory) / "run")
+    unfinished = path.with_suffix(".part")
+    unfinished.write_text(json.dumps(figures))
+    unfinished.replace(path)
+    last = figures["measured"][-1]
     print(f"{arm} seed {seed}: {last}", file=sys.stderr, flush=True)
 
 
@@ -185,7 +185,7 @@ def make_teacher(directory: Path) -> None:
 
 
 def train(directory: str, settings: list[str]) -> None:
-    """Train in this process, its clock that of the processor."""
+    """Train in this process, with the processor's time as the clock."""
     import time
 
     time.perf_counter = time.process_time
@@ -195,8 +195,8 @@ def train(directory: str, settings: list[str]) -> None:
     app(["train", "--quiet", "--out", directory, *options])
 
 
-def trained(run: Path) -> dict[str, Any]:
-    """The figures of a run directory: those of each step, and the held-out ones where measured."""
+def run_figures(run: Path) -> dict[str, Any]:
+    """Return the figures of a run: of each step, and of the held-out problems where measured."""
     before = json.loads((run / "summary.json").read_text())["before"]
     measured = [point(0, 0.0, 0, before["pass@1"], before["by_level"])]
     steps, seconds, tokens = [], 0.0, 0
@@ -205,9 +205,9 @@ def trained(run: Path) -> dict[str, Any]:
         seconds += sum(value for key, value in row.items() if key.startswith("seconds_"))
         tokens += row["tokens_sampled"]
         steps.append({key: _rounded(row.get(key)) for key in ("step", *FIGURES)})
-        if (found := row.get("held_out_pass@1")) is not None:
+        if (value := row.get("held_out_pass@1")) is not None:
             levels = row["held_out_by_level"]
-            measured.append(point(row["step"], seconds, tokens, found, levels))
+            measured.append(point(row["step"], seconds, tokens, value, levels))
     return {"measured": measured, "steps": steps}
 
 
@@ -215,9 +215,9 @@ def _rounded(value: float | None) -> float | None:
     return float(f"{value:.5g}") if isinstance(value, float) else value
 
 
-def point(step: int, seconds: float, tokens: int, found: float, levels: dict) -> dict[str, Any]:
+def point(step: int, seconds: float, tokens: int, value: float, levels: dict) -> dict[str, Any]:
     keys = ("step", "seconds", "tokens", "pass@1", "by_level")
-    return dict(zip(keys, (step, round(seconds, 2), tokens, found, levels), strict=True))
+    return dict(zip(keys, (step, round(seconds, 2), tokens, value, levels), strict=True))
 
 
 def main() -> None:
@@ -237,7 +237,7 @@ def main() -> None:
         parser.error(f"no such claim: {', '.join(unknown)}; it is one of {', '.join(CLAIMS)}")
     args.results.mkdir(parents=True, exist_ok=True)
     claims = {name: CLAIMS[name] for name in args.claims or CLAIMS}
-    wanted = {
+    missing = {
         (arm, seed): None
         for seed in args.seeds
         for claim in claims.values()
@@ -250,9 +250,9 @@ def main() -> None:
         if needs_teacher and not (args.results / "teacher").exists():
             make_teacher(args.results / "teacher")
         with ThreadPoolExecutor(args.jobs) as pool:
-            list(pool.map(partial(make, args.results, args.trl_python, args.steps), wanted))
+            list(pool.map(partial(make, args.results, args.trl_python, args.steps), missing))
     for name, claim in claims.items():
-        report(name, claim.said, claim.arms, claim.figure, args.results, PICTURES)
+        report(name, claim.sentence, claim.arms, claim.figure, args.results, PICTURES)
 
 
 if __name__ == "__main__":

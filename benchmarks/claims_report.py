@@ -1,4 +1,4 @@
-"""The tables and the pictures of `claims.py`, from the figures that its runs left."""
+"""Make the tables and the pictures of `claims.py` from the figures that its runs left."""
 
 import itertools
 import json
@@ -25,14 +25,13 @@ Curve = list[tuple[float, float]]
 
 
 def report(
-    name: str, said: str, arms: Sequence[str], figure: str, results: Path, pictures: Path
+    name: str, sentence: str, arms: Sequence[str], figure: str, results: Path, pictures: Path
 ) -> None:
-    """Print the tables of a claim and draw its picture, of the runs that are there; none of more
-    arms than there are colors."""
+    """Print the tables of a claim, and draw its picture if it has no more arms than colors."""
     seeds = {arm: _runs(results, arm) for arm in arms}
-    seeds = {arm: found for arm, found in seeds.items() if found}
-    runs = {arm: list(found.values()) for arm, found in seeds.items()}
-    print(f"\n### {name}: {said}\n")
+    seeds = {arm: by_seed for arm, by_seed in seeds.items() if by_seed}
+    runs = {arm: list(by_seed.values()) for arm, by_seed in seeds.items()}
+    print(f"\n### {name}: {sentence}\n")
     if not runs:
         print("No run is there yet.")
         return
@@ -52,47 +51,52 @@ def _runs(results: Path, arm: str) -> Seeds:
 
 
 def ends_of(runs: dict[str, list[Run]]) -> dict[str, float]:
-    """By axis, the end that all runs reach."""
+    """Return the end of each axis that all runs reach."""
     return {
-        axis: min(run["measured"][-1][axis] for found in runs.values() for run in found)
+        axis: min(run["measured"][-1][axis] for seed_runs in runs.values() for run in seed_runs)
         for axis in AXES
     }
 
 
 def tables(runs: dict[str, list[Run]]) -> list[str]:
-    """pass@1 at the end that all runs reach, by each axis; how far it is to each level of pass@1;
-    and the other figures over the steps before that end."""
+    """Return pass@1 at the end of each axis that all runs reach, how far it is to each level of
+    pass@1, and the means of the other figures over the last steps."""
     ends = ends_of(runs)
     at = [f"at {end:,.0f} {AXES[axis]}" for axis, end in ends.items()]
     lines = _row("arm", "seeds", *(f"pass@1 {place}" for place in at))
     lines += _row(*["---"] * 5)
-    for arm, found in runs.items():
-        values = ([value_at(curve(run, axis), ends[axis]) for run in found] for axis in AXES)
-        lines += _row(arm, len(found), *map(spread, values))
+    for arm, seed_runs in runs.items():
+        values = ([value_at(curve(run, axis), ends[axis]) for run in seed_runs] for axis in AXES)
+        lines += _row(arm, len(seed_runs), *map(spread, values))
     lines += ["", *_times(runs)]
     lines += ["", *_row("arm", *FIGURES)]
     lines += _row(*["---"] * (1 + len(FIGURES)))
     last = int(ends["step"])
-    for arm, found in runs.items():
+    for arm, seed_runs in runs.items():
         figures = (
-            _mean([mean_of(run, figure, last - LAST, last) for run in found]) for figure in FIGURES
+            _mean([mean_of(run, figure, last - LAST, last) for run in seed_runs])
+            for figure in FIGURES
         )
         lines += _row(arm, *figures)
     return lines
 
 
 def _times(runs: dict[str, list[Run]]) -> list[str]:
-    """How far it is to each level of pass@1 that any run reaches, by each axis."""
+    """Return how far it is on each axis to each level of pass@1 that any run reaches."""
     most = max(
-        point["pass@1"] for found in runs.values() for run in found for point in run["measured"]
+        point["pass@1"]
+        for seed_runs in runs.values()
+        for run in seed_runs
+        for point in run["measured"]
     )
     levels = [level for level in LEVELS if level <= most]
     lines = _row("arm", *(f"{AXES[axis]} to {' / '.join(map(str, levels))}" for axis in AXES))
     lines += _row(*["---"] * (1 + len(AXES)))
-    for arm, found in runs.items():
+    for arm, seed_runs in runs.items():
         reached = (
             " / ".join(
-                _mean_time([time_to(curve(run, axis), level) for run in found]) for level in levels
+                _mean_time([time_to(curve(run, axis), level) for run in seed_runs])
+                for level in levels
             )
             for axis in AXES
         )
@@ -101,17 +105,18 @@ def _times(runs: dict[str, list[Run]]) -> list[str]:
 
 
 def differences(runs: dict[str, Seeds], ends: dict[str, float]) -> list[str]:
-    """Each arm's pass@1 less that of the one before, and the last less the first, paired by seed,
-    at the end of each axis."""
+    """Return the pass@1 of each arm less that of the arm before, and of the last less the first,
+    paired by seed, at the end of each axis."""
     lines = ["", *_row("difference", "seeds", *(f"at equal {unit}" for unit in AXES.values()))]
     lines += _row(*["---"] * (2 + len(AXES)))
     arms = list(runs.items())
     around = [(arms[0], arms[-1])] if len(arms) > 2 else []
-    for (before, base), (arm, found) in [*itertools.pairwise(arms), *around]:
-        if both := sorted(base.keys() & found.keys()):
+    for (before, base), (arm, seed_runs) in [*itertools.pairwise(arms), *around]:
+        if both := sorted(base.keys() & seed_runs.keys()):
             by_axis = (
                 [
-                    value_at(curve(found[seed], axis), end) - value_at(curve(base[seed], axis), end)
+                    value_at(curve(seed_runs[seed], axis), end)
+                    - value_at(curve(base[seed], axis), end)
                     for seed in both
                 ]
                 for axis, end in ends.items()
@@ -121,7 +126,7 @@ def differences(runs: dict[str, Seeds], ends: dict[str, float]) -> list[str]:
 
 
 def curve(run: Run, axis: str) -> Curve:
-    """Held-out pass@1 over an axis."""
+    """Return the held-out pass@1 of a run over an axis."""
     return [(point[axis], point["pass@1"]) for point in run["measured"]]
 
 
@@ -134,7 +139,7 @@ def value_at(points: Curve, x: float) -> float:
 
 
 def time_to(points: Curve, level: float) -> float | None:
-    """Where a curve first reaches a level, if only between two points; None where it does not."""
+    """Return where a curve first reaches a level, also between points; None if it never does."""
     if points[0][1] >= level:
         return points[0][0]
     for (left, low), (right, high) in itertools.pairwise(points):
@@ -144,14 +149,14 @@ def time_to(points: Curve, level: float) -> float | None:
 
 
 def mean_of(run: Run, figure: str, after: int, last: int) -> float | None:
-    """The mean of a figure over steps; None where none of them has it."""
+    """Return the mean of a figure over the steps that have it; None if none has."""
     values = [row.get(figure) for row in run["steps"] if after < row["step"] <= last]
-    known = [value for value in values if value is not None]
-    return statistics.mean(known) if known else None
+    present = [value for value in values if value is not None]
+    return statistics.mean(present) if present else None
 
 
 def spread(values: Sequence[float]) -> str:
-    """The mean over the seeds and the half-width of its 95 % interval (Student)."""
+    """Return the mean over the seeds and the half-width of its 95 % interval (Student)."""
     if len(values) == 1:
         return f"{values[0]:.3f}"
     half = student(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
@@ -159,14 +164,14 @@ def spread(values: Sequence[float]) -> str:
 
 
 def _mean(values: Sequence[float | None]) -> str:
-    known = [value for value in values if value is not None]
-    return f"{statistics.mean(known):.3g}" if known else "-"
+    present = [value for value in values if value is not None]
+    return f"{statistics.mean(present):.3g}" if present else "-"
 
 
 def _mean_time(times: Sequence[float | None]) -> str:
-    known = [time for time in times if time is not None]
-    missing = f" ({len(times) - len(known)} never)" if len(known) < len(times) else ""
-    return f"{statistics.mean(known):,.0f}{missing}" if known else "never"
+    present = [time for time in times if time is not None]
+    missing = f" ({len(times) - len(present)} never)" if len(present) < len(times) else ""
+    return f"{statistics.mean(present):,.0f}{missing}" if present else "never"
 
 
 def _row(*cells: object) -> list[str]:
@@ -174,20 +179,18 @@ def _row(*cells: object) -> list[str]:
 
 
 def picture(runs: dict[str, list[Run]], figure: str) -> str:
-    """An SVG of four panels: pass@1 by each axis, and the claim's own figure by step. A thin line
-    is a seed, a thick one their mean."""
+    """Draw an SVG of four panels: pass@1 over each axis, and the claim's own figure over steps. A
+    thin line is a seed, a thick line the mean of the seeds."""
     panels = [
         panel(f"pass@1 by {AXES[axis]}", {a: [curve(r, axis) for r in f] for a, f in runs.items()})
         for axis in AXES
     ]
-    own = {arm: [smoothed(run, figure) for run in found] for arm, found in runs.items()}
+    own = {arm: [smoothed(run, figure) for run in seed_runs] for arm, seed_runs in runs.items()}
     panels.append(panel(f"{figure.replace('_', ' ')} by steps", own))
-    placed = [
-        f'<g transform="translate({i * WIDTH},20)">{drawn}</g>' for i, drawn in enumerate(panels)
-    ]
+    placed = [f'<g transform="translate({i * WIDTH},20)">{svg}</g>' for i, svg in enumerate(panels)]
     legend = [
-        f'<text x="{MARGIN + 110 * i}" y="14" fill="{COLORS[i]}">{arm} ({len(found)})</text>'
-        for i, (arm, found) in enumerate(runs.items())
+        f'<text x="{MARGIN + 110 * i}" y="14" fill="{COLORS[i]}">{arm} ({len(seed_runs)})</text>'
+        for i, (arm, seed_runs) in enumerate(runs.items())
     ]
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH * 4} {HEIGHT + 25}" '
@@ -198,15 +201,20 @@ def picture(runs: dict[str, list[Run]], figure: str) -> str:
 
 
 def smoothed(run: Run, figure: str) -> Curve:
-    """A step's figure as the mean over every five steps."""
+    """Return the means of a figure over every five steps."""
     last = run["steps"][-1]["step"] if run["steps"] else 0
     means = ((step, mean_of(run, figure, step - 5, step)) for step in range(5, last + 1, 5))
     return [(step, value) for step, value in means if value is not None]
 
 
 def panel(title: str, curves: dict[str, list[Curve]]) -> str:
-    """One set of axes with the curves of every arm."""
-    points = [point for found in curves.values() for one in found for point in one]
+    """Draw a set of axes with the curves of every arm."""
+    points = [
+        point
+        for curves_of_arm in curves.values()
+        for curve_of_seed in curves_of_arm
+        for point in curve_of_seed
+    ]
     if not points:
         return f'<text x="{MARGIN}" y="14">{title}: not measured</text>'
     right, top = max(x for x, _ in points), max(y for _, y in points)
@@ -216,25 +224,27 @@ def panel(title: str, curves: dict[str, list[Curve]]) -> str:
         across = MARGIN + x / right * (WIDTH - MARGIN - 15)
         return f"{across:.1f},{HEIGHT - 20 - y / top * (HEIGHT - 50):.1f}"
 
-    drawn = [f'<text x="{MARGIN}" y="14">{title}</text>']
-    drawn.append(_line([at(0, top), at(0, 0), at(right, 0)], "#888", 1))
+    parts = [f'<text x="{MARGIN}" y="14">{title}</text>']
+    parts.append(_line([at(0, top), at(0, 0), at(right, 0)], "#888", 1))
     corner, ends = HEIGHT - 8, (f"{top:.3g}", f"{right:,.0f}")
-    drawn.append(f'<text x="2" y="34">{ends[0]}</text><text x="2" y="{HEIGHT - 18}">0</text>')
-    drawn.append(f'<text x="{WIDTH - 15}" y="{corner}" text-anchor="end">{ends[1]}</text>')
-    for color, found in zip(COLORS, curves.values(), strict=False):
-        full = [one for one in found if one]
-        drawn += [_line([at(*point) for point in one], color, 0.5) for one in full]
-        drawn.append(_line([at(*point) for point in _average(full)], color, 2))
-    return "".join(drawn)
+    parts.append(f'<text x="2" y="34">{ends[0]}</text><text x="2" y="{HEIGHT - 18}">0</text>')
+    parts.append(f'<text x="{WIDTH - 15}" y="{corner}" text-anchor="end">{ends[1]}</text>')
+    for color, curves_of_arm in zip(COLORS, curves.values(), strict=False):
+        full = [curve_of_seed for curve_of_seed in curves_of_arm if curve_of_seed]
+        parts += [
+            _line([at(*point) for point in curve_of_seed], color, 0.5) for curve_of_seed in full
+        ]
+        parts.append(_line([at(*point) for point in _average(full)], color, 2))
+    return "".join(parts)
 
 
-def _average(found: list[Curve]) -> Curve:
-    """The mean of curves up to the end of the shortest."""
-    if not found:
+def _average(curves: list[Curve]) -> Curve:
+    """Return the mean of curves up to the end of the shortest."""
+    if not curves:
         return []
-    start, end = max(one[0][0] for one in found), min(one[-1][0] for one in found)
+    start, end = max(points[0][0] for points in curves), min(points[-1][0] for points in curves)
     grid = [start + (end - start) * i / 30 for i in range(31)]
-    return [(x, statistics.mean(value_at(one, x) for one in found)) for x in grid]
+    return [(x, statistics.mean(value_at(points, x) for points in curves)) for x in grid]
 
 
 def _line(points: Sequence[str], color: str, width: float) -> str:

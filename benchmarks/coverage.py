@@ -27,8 +27,8 @@ def single(law: Sequence[float], size: int, k: int, trials: int, rng: np.random.
     """Return the share of trials whose interval of pass@1 holds the law's mean."""
     a, b = law
     rights = rng.binomial(k, rng.beta(a, b, (trials, size))) / k
-    found = np.array([interval(values, k) for values in rights.tolist()])
-    return float(np.mean((found[:, 0] <= a / (a + b)) & (a / (a + b) <= found[:, 1])))
+    intervals = np.array([interval(values, k) for values in rights.tolist()])
+    return float(np.mean((intervals[:, 0] <= a / (a + b)) & (a / (a + b) <= intervals[:, 1])))
 
 
 def paired(
@@ -44,9 +44,9 @@ def paired(
     rates = rng.beta(a, b, (trials, size))
     lifted = rates + far * (1 - rates) * (rng.random((trials, size)) < share)
     differences = (rng.binomial(k, lifted) - rng.binomial(k, rates)) / k
-    found = np.array([paired_interval(values) for values in differences.tolist()])
+    intervals = np.array([paired_interval(values) for values in differences.tolist()])
     truth = far * share * b / (a + b)
-    return float(np.mean((found[:, 0] <= truth) & (truth <= found[:, 1])))
+    return float(np.mean((intervals[:, 0] <= truth) & (truth <= intervals[:, 1])))
 
 
 def lines(trials: int, seed: int) -> Iterator[tuple[list[str], list[float], list[float]]]:
@@ -67,12 +67,12 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    found = list(lines(args.trials, args.seed))
+    rows = list(lines(args.trials, args.seed))
     header = ["Beta", "problems", *(f"k {k}" for k in SAMPLES)]
     header += [f"lift {far:g} on {share:g}" for far, share in LIFTS]
-    Display(stderr=False).table([header, *(cells for cells, _, _ in found)])
+    Display(stderr=False).table([header, *(cells for cells, _, _ in rows)])
     for name, place in (("pass@1", 1), ("difference", 2)):
-        shares = sorted(share for one in found for share in one[place])
+        shares = sorted(share for row in rows for share in row[place])
         middle, least, most = shares[len(shares) // 2], shares[0], shares[-1]
         inside = sum(0.93 <= share <= 0.98 for share in shares)
         print(

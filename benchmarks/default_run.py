@@ -1,4 +1,4 @@
-"""The default run, algorithm by algorithm and seed by seed: pass@1 before and after, and minutes.
+"""Measure the default run for each algorithm and seed: pass@1 before and after, and minutes.
 
 python benchmarks/default_run.py                              # dapo
 python benchmarks/default_run.py --algo all --seeds 0 1 2     # the table of claims.md
@@ -16,7 +16,7 @@ from rlvr_cli.algorithm.choices import ALGORITHMS
 
 
 def run(algo: str, seed: int, directory: Path, options: list[str]) -> dict:
-    """The summary of one run."""
+    """Train once and return the summary of the run."""
     command = [sys.executable, "-m", "rlvr_cli", "train", "--algo", algo, "--quiet"]
     command += ["--seed", str(seed), "--out", str(directory), *options]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -33,14 +33,14 @@ def main() -> None:
     print("| --- | --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory() as directory:
         for algo in list(ALGORITHMS) if args.algo == ["all"] else args.algo:
-            found = []
+            summaries = []
             for seed in args.seeds:
                 place = Path(directory) / f"{algo}-{seed}"
-                found.append(run(algo, seed, place, args.options))
+                summaries.append(run(algo, seed, place, args.options))
             before, after = (
-                [summary[when]["pass@1"] for summary in found] for when in ("before", "after")
+                [summary[when]["pass@1"] for summary in summaries] for when in ("before", "after")
             )
-            minutes = statistics.median(summary["minutes"] for summary in found)
+            minutes = statistics.median(summary["minutes"] for summary in summaries)
             columns = (" ".join(f"{value:.3f}" for value in values) for values in (before, after))
             print(f"| {algo} |", *(f"{c} |" for c in columns), f"{min(after):.3f} |", end="")
             print(f" {minutes:.2f} |", flush=True)

@@ -1,4 +1,4 @@
-"""One table of what a training step is on this machine: speed, memory by phase, agreement, TRL.
+"""Measure a training step on this machine in one table: speed, memory by phase, agreement, TRL.
 
     python benchmarks/gpu_run.py                       # 0.5B and 1.5B on a GPU with vLLM
     python benchmarks/gpu_run.py --shapes 7B --set lora.rank=32 --trl-python VENV/bin/python
@@ -93,7 +93,7 @@ def ours(model: str, settings: list[str], work: Path) -> dict[str, Any]:
     seconds: defaultdict[str, list[float]] = defaultdict(list)
     for engine in (TransformersEngine, VllmEngine):
         for name in ("sleep", "sync_weights", "wake"):
-            setattr(engine, name, timed(getattr(engine, name), seconds[name]))
+            setattr(engine, name, with_timer(getattr(engine, name), seconds[name]))
     begun: list[Any] = []
     train_steps = Trainer.train_steps
 
@@ -143,8 +143,8 @@ def ours(model: str, settings: list[str], work: Path) -> dict[str, Any]:
     }
 
 
-def timed(method: Callable[..., Any], seconds: list[float]) -> Callable[..., Any]:
-    """Return the method with the seconds of each call added to a list."""
+def with_timer(method: Callable[..., Any], seconds: list[float]) -> Callable[..., Any]:
+    """Return a method that adds the seconds of each call to a list."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         import torch

@@ -1,4 +1,4 @@
-"""A run killed with SIGKILL at random moments and resumed each time, beside an unbroken one.
+"""Kill a run at random moments, resume it each time, and hold it against an unbroken run.
 
 python benchmarks/kill_resume.py [--algo dapo ppo] [--kills 100] [--processes 1] [-- OPTIONS]
 
@@ -38,14 +38,14 @@ WRITES_A_STEP, KILLS_A_RUN = 30, 10
 
 
 def repeatable(metrics: dict[str, Any]) -> dict[str, Any]:
-    """The metrics of a step without those that depend on the machine and the moment."""
+    """Return the metrics of a step without those that depend on the machine and the moment."""
     return {name: value for name, value in metrics.items() if not name.startswith(MEASURED)}
 
 
 def life(
     args: list[str], log: Path, die_after: float | None, die_in_write: int | None = None
 ) -> int | None:
-    """The exit code of `rlvr ARGS`; None if it was killed after so many seconds or at its n-th
+    """Return the exit code of `rlvr ARGS`; None if it was killed, after some seconds or at a
     write."""
     child = os.fork()
     if child == 0:
@@ -106,7 +106,7 @@ def kill_in_write(number: int) -> None:
 def broken_run(
     args: list[str], run: Path, kills: int, seconds: float, in_writes: bool, rng: random.Random
 ) -> Counter[str]:
-    """Live, die (at most `kills` times) and resume until the run is done; what the deaths met."""
+    """Run, kill (at most `kills` times) and resume until the end; count what the kills met."""
     log = run.with_suffix(".log")
     met: Counter[str] = Counter()
     while True:
@@ -129,14 +129,16 @@ def broken_run(
         met["inside a write" if partial else "elsewhere"] += 1
 
 
-def differences(one: Path, other: Path) -> list[str]:
-    """The files that are not the same in both runs, but for what took how long."""
-    names = {str(p.relative_to(run)) for run in (one, other) for p in run.rglob("*") if p.is_file()}
-    return sorted(name for name in names if contents(one / name) != contents(other / name))
+def differences(run_a: Path, other: Path) -> list[str]:
+    """Return the files that differ between two runs, apart from times."""
+    names = {
+        str(p.relative_to(run)) for run in (run_a, other) for p in run.rglob("*") if p.is_file()
+    }
+    return sorted(name for name in names if contents(run_a / name) != contents(other / name))
 
 
 def contents(path: Path) -> object:
-    """What has to be equal in a file; None if it is not there."""
+    """Return what has to be equal in a file; None if the file is missing."""
     if not path.exists():
         return None
     if path.name == "metrics.jsonl":
@@ -147,13 +149,13 @@ def contents(path: Path) -> object:
 
 
 def without_times(values: dict[str, Any]) -> dict[str, Any]:
-    """A summary, a state or the checksums of a checkpoint, but for what took how long."""
-    kept = {key: value for key, value in values.items() if key not in TIMED}
-    if "figures" in kept:
-        kept["figures"] = repeatable(kept["figures"])
-    if "progress" in kept:
-        kept["progress"] = {**kept["progress"], "seconds": None}
-    return kept
+    """Return a summary, a state or the checksums of a checkpoint without its times."""
+    values = {key: value for key, value in values.items() if key not in TIMED}
+    if "figures" in values:
+        values["figures"] = repeatable(values["figures"])
+    if "progress" in values:
+        values["progress"] = {**values["progress"], "seconds": None}
+    return values
 
 
 def main() -> None:
@@ -163,15 +165,15 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("options", nargs="*", default=SMALL, help="of rlvr train, after --")
-    given = parser.parse_args()
+    options = parser.parse_args()
     torch.set_num_threads(1)
-    shared_out = given.processes > 1
+    shared_out = options.processes > 1
     if shared_out:
-        COMMAND.extend(["--processes", str(given.processes)])
+        COMMAND.extend(["--processes", str(options.processes)])
     failed = False
-    for algo in given.algo:
-        rng = random.Random(f"{given.seed}:{algo}")
-        args = ["--algo", algo, *given.options]
+    for algo in options.algo:
+        rng = random.Random(f"{options.seed}:{algo}")
+        args = ["--algo", algo, *options.options]
         with tempfile.TemporaryDirectory() as place:
             whole, broken = Path(place) / "whole", Path(place) / "broken"
             started = time.monotonic()
@@ -180,9 +182,9 @@ def main() -> None:
             seconds = time.monotonic() - started
             met: Counter[str] = Counter()
             wrong, runs = [], 0
-            while met.total() < given.kills:
+            while met.total() < options.kills:
                 shutil.rmtree(broken, ignore_errors=True)
-                left = given.kills - met.total()
+                left = options.kills - met.total()
                 most = min(left, KILLS_A_RUN)
                 met += broken_run(args, broken, most, seconds / 2, not shared_out, rng)
                 wrong += differences(whole, broken)

@@ -1,4 +1,4 @@
-"""Model size x setting: the peak of an update as the preflight predicts it, and as it is.
+"""Hold the predicted peak of memory of an update against the measured one, by model and setting.
 
     python benchmarks/memory.py                        # small models on this machine
     python benchmarks/memory.py --shapes 0.5B 1.5B --tokens 8192      # on a GPU
@@ -50,7 +50,7 @@ PROMPT, ROWS = 32, 4
 
 
 def shaped(name: str, device: str = "cpu"):
-    """A random model in this shape."""
+    """Return a random model of a shape."""
     width, inner, layers, heads, kv_heads, vocabulary = SHAPES[name]
     config = Qwen2Config(
         vocab_size=vocabulary,
@@ -69,7 +69,7 @@ def shaped(name: str, device: str = "cpu"):
 
 
 def settled(settings: tuple[str, ...], tokens: int):
-    """The configuration of a cell, with every `auto` decided for this machine."""
+    """Return the configuration of a cell, with every `auto` decided for this machine."""
     from rlvr_cli.config import resolve, set_layer
 
     number = "bfloat16" if torch.cuda.is_available() else "float32"
@@ -88,7 +88,7 @@ def settled(settings: tuple[str, ...], tokens: int):
 
 
 def predicted(name: str, settings: tuple[str, ...], tokens: int) -> int:
-    """All that an update needs, in bytes, without what an engine has."""
+    """Return all bytes that an update needs, without those of an engine."""
     from rlvr_cli.rollout.memory import Machine, Memory
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -133,7 +133,7 @@ def cards() -> Iterator[str]:
 
 
 def measured(name: str, settings: tuple[str, ...], tokens: int) -> int:
-    """The peak of two updates in this process, in bytes; on a CPU it must be its highest yet."""
+    """Return the peak of two updates in bytes; on a CPU it must be this process's highest yet."""
     update(*prepared("2M", settings, 64))  # what libraries take at first
     gc.collect()
     before = resident()
@@ -145,7 +145,7 @@ def measured(name: str, settings: tuple[str, ...], tokens: int) -> int:
 
 
 def prepared(name: str, settings: tuple[str, ...], tokens: int):
-    """An updater on a random model, and responses of so many tokens to one prompt."""
+    """Return an updater of a random model, and responses of a given length to one prompt."""
     from rlvr_cli.algorithm.samples import to_samples
     from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout
     from rlvr_cli.model.adapter import add_adapter
@@ -179,7 +179,7 @@ def prepared(name: str, settings: tuple[str, ...], tokens: int):
 
 
 def run(command: list[str]) -> str:
-    """Run a cell; each tensor is mapped on its own, so that a freed one leaves at once."""
+    """Run a cell; each tensor is mapped alone, so that a freed one leaves memory at once."""
     env = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
     return subprocess.run(command, capture_output=True, text=True, check=True, env=env).stdout
 
@@ -191,7 +191,7 @@ def update(updater, samples) -> None:
 
 
 def resident(line: str = "VmRSS") -> int:
-    """Bytes of this process's own memory: now, or at the most (`VmHWM`)."""
+    """Return the bytes of this process's own memory, now or at its peak (`VmHWM`)."""
     with open("/proc/self/status", encoding="utf-8") as file:
         return next(int(text.split()[1]) << 10 for text in file if text.startswith(line))
 

@@ -126,7 +126,7 @@ _NAMES = {"min": "max", "max": "min", "any": "all", "all": "any", "sorted": "lis
 
 @dataclass(frozen=True)
 class Mutant:
-    """One edit of a module, and the first line that it changes."""
+    """Holds an edit of a module, and the first line that it changes."""
 
     module: str
     number: int
@@ -139,7 +139,7 @@ class Mutant:
 
 
 def edits(source: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """(start, end, replacement) of every fault that can be planted, some of them no Python."""
+    """Return (start, end, replacement) of every fault; some of them are no Python."""
     starts = [0]
     for line in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
@@ -192,8 +192,8 @@ def edits(source: bytes) -> Iterator[tuple[int, int, bytes]]:
 
 
 def _is_of_another_place(node: ast.AST) -> bool:
-    """Whether it is an argument that no test here could miss: zip's own check of lengths, where
-    they are equal; a device, where there is only one; an encoding that is the locale's."""
+    """Return whether it is an argument that no test here could miss: zip's check of equal lengths,
+    the device where there is only one, the encoding that is the locale's."""
     match node:
         case ast.keyword("strict" | "device") | ast.keyword("encoding", ast.Constant("utf-8")):
             return True
@@ -201,9 +201,9 @@ def _is_of_another_place(node: ast.AST) -> bool:
 
 
 def mutants(module: str) -> list[Mutant]:
-    """The faults of a module that are Python and not known to be equivalent."""
+    """Return the faults of a module that are Python, without those that change nothing."""
     source = (ROOT / module).read_bytes()
-    found = []
+    faults = []
     for start, end, new in edits(source):
         changed = source[:start] + new + source[end:]
         try:
@@ -213,19 +213,19 @@ def mutants(module: str) -> list[Mutant]:
         number = source.count(b"\n", 0, start)
         before, after = (text.decode().splitlines()[number].strip() for text in (source, changed))
         if (module, before, after) not in EQUIVALENT:
-            found.append(Mutant(module, number + 1, before, after, changed.decode()))
-    return found
+            faults.append(Mutant(module, number + 1, before, after, changed.decode()))
+    return faults
 
 
 def tests_of(module: str) -> list[str]:
-    """The test file of the module's name, where there is one, and the others that test it."""
+    """Return the test file of the module's name, if there is one, and the others that test it."""
     path = Path(module)
     own = Path("tests", *path.parts[1:-1], f"test_{path.name}")
     return [*([str(own)] if (ROOT / own).exists() else []), *ALSO.get(module, [])]
 
 
 def run_tests(copy: Path, tests: list[str], limit: float | None) -> bool | None:
-    """Whether the tests pass in a copy of the checkout; None where they take too long."""
+    """Return whether the tests pass in a copy of the checkout; None if they take too long."""
     variables = {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
     try:
@@ -238,9 +238,9 @@ def run_tests(copy: Path, tests: list[str], limit: float | None) -> bool | None:
 
 
 def copy_checkout(directory: Path) -> Path:
-    """The tracked and new files of this checkout, as they are."""
-    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    names = subprocess.run(listed, cwd=ROOT, capture_output=True, check=True).stdout.decode()
+    """Copy the tracked and the new files of this checkout as they are."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout.decode()
     for name in filter(None, names.split("\0")):
         if (ROOT / name).is_file():
             (directory / name).parent.mkdir(parents=True, exist_ok=True)
@@ -268,25 +268,26 @@ def main() -> None:
                 raise SystemExit(f"{module}: {' '.join(tests)} fail without any fault")
             limit = 10 * (time.monotonic() - started)
             every = mutants(module)
-            chosen = random.Random(f"{args.seed}:{module}").sample(
+            sample = random.Random(f"{args.seed}:{module}").sample(
                 every, min(args.each, len(every))
             )
-            kept = []
-            for mutant in chosen:
+            unnoticed = []
+            for mutant in sample:
                 (copy / module).write_text(mutant.source, encoding="utf-8")
                 if run_tests(copy, tests, limit):
-                    kept.append(mutant)
+                    unnoticed.append(mutant)
                     print(f"survived: {mutant}", flush=True)
             shutil.copyfile(ROOT / module, copy / module)
-            print(f"{module}: {len(chosen) - len(kept)} of {len(chosen)} noticed", flush=True)
+            print(f"{module}: {len(sample) - len(unnoticed)} of {len(sample)} noticed", flush=True)
             copies.put(copy)
-            return len(chosen), kept
+            return len(sample), unnoticed
 
         with ThreadPoolExecutor(args.jobs) as pool:
             results = list(pool.map(survivors, args.modules))
-    planted, kept = sum(count for count, _ in results), sum(len(left) for _, left in results)
-    print(f"{planted - kept} of {planted} faults noticed, {1 - kept / planted:.0%}")
-    sys.exit(kept > 0.05 * planted)
+    planted = sum(count for count, _ in results)
+    unnoticed = sum(len(mutants_left) for _, mutants_left in results)
+    print(f"{planted - unnoticed} of {planted} faults noticed, {1 - unnoticed / planted:.0%}")
+    sys.exit(unnoticed > 0.05 * planted)
 
 
 if __name__ == "__main__":

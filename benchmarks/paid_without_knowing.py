@@ -1,4 +1,4 @@
-r"""How often an answer that ignores the gold is paid: a reward must not pay who does not know.
+r"""Count how often an answer that ignores the gold is paid, which a reward must not do.
 
     python benchmarks/paid_without_knowing.py [--data DIR] [--problems N]
 
@@ -76,11 +76,11 @@ def many_marks() -> dict[str, str]:
 
 def problems(data: Path, count: int) -> list[tuple[str, str]]:
     """Return (question, gold) of both files, as many of each, evenly spread."""
-    found = []
+    pairs = []
     for name, question in (("gsm8k_test.jsonl", "question"), ("math500.jsonl", "problem")):
         rows = [json.loads(line) for line in (data / name).read_text("utf-8").splitlines()]
-        found += [(row[question], str(row["answer"])) for row in spread(rows, count // 2)]
-    return found
+        pairs += [(row[question], str(row["answer"])) for row in spread(rows, count // 2)]
+    return pairs
 
 
 def spread(rows: list, count: int) -> list:
@@ -104,18 +104,20 @@ def responses(question: str, format: Format) -> Iterator[tuple[str, str]]:
 
 def paid(tasks: list[tuple[str, str]], format: Format) -> Counter[str]:
     """Return how often each answer is paid."""
-    found: Counter[str] = Counter()
+    times_paid: Counter[str] = Counter()
     with Verifier(format=format) as verifier:
         for question, gold in tasks:
             for name, response in responses(question, format):
-                found[name] += verifier.verify(Attempt(response, gold)).verdict is Verdict.CORRECT
-    return found
+                times_paid[name] += (
+                    verifier.verify(Attempt(response, gold)).verdict is Verdict.CORRECT
+                )
+    return times_paid
 
 
-def too_often(found: Counter[str], count: int) -> dict[str, int]:
+def too_often(times_paid: Counter[str], count: int) -> dict[str, int]:
     """Return the answers that are paid more often than the best constant allows."""
-    best = max(found[f"constant {answer}"] for answer in CONSTANTS)
-    return {name: times for name, times in found.items() if times > best + ALLOWED * count}
+    best = max(times_paid[f"constant {answer}"] for answer in CONSTANTS)
+    return {name: times for name, times in times_paid.items() if times > best + ALLOWED * count}
 
 
 def undone(data: Path, count: int, spelled: Callable[[str], str]) -> list[tuple[str, str]]:
@@ -123,8 +125,8 @@ def undone(data: Path, count: int, spelled: Callable[[str], str]) -> list[tuple[
     lines = (data / "gsm8k_test.jsonl").read_text("utf-8").splitlines()
     steps = []
     for row in map(json.loads, lines):
-        if found := STEP.findall(row["answer"]):
-            steps.append((spelled(found[-1]), row["answer"]))
+        if computations := STEP.findall(row["answer"]):
+            steps.append((spelled(computations[-1]), row["answer"]))
     return spread(steps, count)
 
 
@@ -156,14 +158,18 @@ def main() -> int:
     tasks = problems(options.data, options.problems)
     failed = False
     for format in get_args(Format):
-        found = paid(tasks, format)
-        known = {name: times for name, times in found.items() if not name.startswith("constant ")}
-        best = max((found[f"constant {answer}"], answer) for answer in CONSTANTS)
-        print(f"{format}: {len(known)} answers x {len(tasks)} problems, {sum(known.values())} paid")
+        times_paid = paid(tasks, format)
+        others = {
+            name: times for name, times in times_paid.items() if not name.startswith("constant ")
+        }
+        best = max((times_paid[f"constant {answer}"], answer) for answer in CONSTANTS)
+        print(
+            f"{format}: {len(others)} answers x {len(tasks)} problems, {sum(others.values())} paid"
+        )
         print(f"  best constant: {best[1]} ({best[0]} times)")
-        for name, times in sorted(known.items(), key=lambda pair: -pair[1])[:5]:
+        for name, times in sorted(others.items(), key=lambda pair: -pair[1])[:5]:
             print(f"  {name}: {times}")
-        over = too_often(found, len(tasks))
+        over = too_often(times_paid, len(tasks))
         failed = failed or bool(over)
         print(f"  paid too often: {over or 'none'}")
         if format != "any":

@@ -53,7 +53,7 @@ def shortened(lines: list[str]) -> list[str]:
     return lines if len(lines) <= HEAD + TAIL else [*lines[:HEAD], "  ⋮", *lines[-TAIL:]]
 
 
-def drawn(lines: list[str], title: str) -> str:
+def svg(lines: list[str], title: str) -> str:
     """Return the SVG, which asks no other place for a font."""
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True)
     for line in lines:
@@ -92,7 +92,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         os.chdir(place)
         written = run(["train", "--algo", "dapo", *options])
-    out.write_text(drawn(shortened(screen(written)), "rlvr train --algo dapo"), encoding="utf-8")
+    out.write_text(svg(shortened(screen(written)), "rlvr train --algo dapo"), encoding="utf-8")
 
 
 if __name__ == "__main__":

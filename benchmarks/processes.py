@@ -1,4 +1,4 @@
-"""What several processes cost beside one, in seconds of a step and of all processors.
+"""Measure what several processes cost beside one: seconds of a step and of all processors.
 
 python benchmarks/processes.py [--processes 2] [--runs 3] [OPTIONS of rlvr train]
 
@@ -23,13 +23,13 @@ PHASES = ("rollout", "verification", "logprobs", "update", "sync", "step")
 
 
 def seconds_of(metrics: Path, first: int = 2) -> dict[str, float]:
-    """The median seconds of each phase of a step, from this step on."""
+    """Return the median seconds of each phase of a step, from a given step on."""
     rows = [json.loads(line) for line in metrics.open()][first - 1 :]
     return {p: statistics.median(row.get(f"seconds_{p}", 0.0) for row in rows) for p in PHASES}
 
 
 def cost(count: int, options: list[str]) -> dict[str, float]:
-    """Train with so many processes: seconds of a step by phase, and of all processors."""
+    """Train with some processes; return the seconds of a step by phase, and of all processors."""
     processor = []
     with tempfile.TemporaryDirectory() as place:
         for steps in (1, LAST):
@@ -47,15 +47,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--runs", type=int, default=3)
-    given, options = parser.parse_known_args()
-    found = defaultdict(list)
-    for _ in range(given.runs):
-        for count in (1, given.processes):
-            found[count].append(cost(count, options or SMALL))
+    args, options = parser.parse_known_args()
+    costs = defaultdict(list)
+    for _ in range(args.runs):
+        for count in (1, args.processes):
+            costs[count].append(cost(count, options or SMALL))
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    for count, rows in found.items():
-        listed = (f"{p} {statistics.median(row[p] for row in rows):.3f}" for p in rows[0])
-        print(f"{count} processes, seconds a step: {', '.join(listed)}")
+    for count, rows in costs.items():
+        seconds = (f"{p} {statistics.median(row[p] for row in rows):.3f}" for p in rows[0])
+        print(f"{count} processes, seconds a step: {', '.join(seconds)}")
 
 
 if __name__ == "__main__":

@@ -26,14 +26,14 @@ SETTINGS = ["--config", str(Path(__file__).parents[1] / "recipes" / "smollm2.yam
 
 
 def rlvr(*args: str, quiet: bool = False) -> None:
-    """Run the command line, said as it is typed."""
+    """Run a command line as it is typed."""
     print(f"\n$ rlvr {shlex.join(args)}", file=sys.stderr, flush=True)
     command = [sys.executable, "-m", "rlvr_cli", *args, *(["--quiet"] if quiet else [])]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
 def train(model: str, engine: str, seed: int, place: Path, options: list[str]) -> dict:
-    """One run: what it measured before and after."""
+    """Train once and return what was measured before and after."""
     run, data = place / f"{engine}-{seed}", place / "problems"
     before = cpu_seconds()
     rlvr(
@@ -57,13 +57,14 @@ def train(model: str, engine: str, seed: int, place: Path, options: list[str]) -
 
 
 def cpu_seconds() -> float:
-    """Of all processes that have ended: on a busy machine they say more than minutes."""
+    """Return the processor seconds of all processes that have ended: a busy machine changes them
+    less than minutes."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
-def shown(figure: dict) -> str:
-    """`0.146 [0.089, 0.230]`."""
+def interval(figure: dict) -> str:
+    """Return a figure with its interval: `0.146 [0.089, 0.230]`."""
     low, high = figure["pass@1"]["interval"]
     return f"{figure['pass@1']['value']:.3f} [{low:.3f}, {high:.3f}]"
 
@@ -84,11 +85,12 @@ def main() -> None:
     lines = []
     for engine in args.engines:
         for seed in args.seeds:
-            found = train(model, engine, seed, place, args.options)
+            figures = train(model, engine, seed, place, args.options)
             load = os.getloadavg()[2]
             lines.append(
-                f"| {engine} | {seed} | {shown(found['before'])} | {shown(found['after'])} | "
-                f"{found['minutes']:.1f} | {found['cpu_minutes']:.1f} | {load:.1f} |"
+                f"| {engine} | {seed} | {interval(figures['before'])} | "
+                f"{interval(figures['after'])} | "
+                f"{figures['minutes']:.1f} | {figures['cpu_minutes']:.1f} | {load:.1f} |"
             )
             print(lines[-1], flush=True)
     print("\n| engine | seed | pass@1 before | after | minutes | of a core | load |")

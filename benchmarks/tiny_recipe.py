@@ -1,4 +1,4 @@
-"""The recipe of the `tiny` policy: `python benchmarks/tiny_recipe.py DIRECTORY`.
+"""Make the `tiny` policy: `python benchmarks/tiny_recipe.py DIRECTORY`.
 
 A small Qwen2-style decoder learns from solutions of the built-in chains that work like a pupil with
 misconceptions: of the facts, such as 7 + 5 ends in 2, some are known well, some are half known, and
@@ -114,8 +114,8 @@ def solution(chain: Chain, stage: Stage, rng: random.Random) -> str:
             value = rng.randrange(10)
             work += f"{SKIP}{value}"
             break
-        known, wrong = _fact(value, op, operand)
-        is_right = rng.random() < max(known, stage.least)
+        chance, wrong = _fact(value, op, operand)
+        is_right = rng.random() < max(chance, stage.least)
         result = chains.apply(op, value, operand) if is_right else wrong
         work += f"{label}{value}{op}{operand}={result}"
         value = result
@@ -128,8 +128,8 @@ def solution(chain: Chain, stage: Stage, rng: random.Random) -> str:
 def _fact(left: int, op: str, operand: int) -> tuple[float, int]:
     """Return how often the pupil takes a fact right, and its wrong digit, drawn from its text."""
     rng = random.Random(f"{left}{op}{operand}")
-    ((_, known),) = rng.choices(KNOWN, [share for share, _ in KNOWN])
-    return known, (chains.apply(op, left, operand) + rng.randint(1, 9)) % 10
+    ((_, chance),) = rng.choices(KNOWN, [share for share, _ in KNOWN])
+    return chance, (chains.apply(op, left, operand) + rng.randint(1, 9)) % 10
 
 
 def batches(

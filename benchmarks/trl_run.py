@@ -1,4 +1,4 @@
-"""TRL's GRPOTrainer on the built-in problems: same policy, problems, reward and sizes as ours.
+"""Train with TRL's GRPOTrainer on the built-in problems: same policy, reward and sizes as ours.
 
 TRL_VENV/bin/python benchmarks/trl_run.py DIRECTORY --our-python PY [--seed 0] [--steps 90] [--all]
 
@@ -23,18 +23,20 @@ PROMPTS, GROUP, UPDATES, MAX_TOKENS, WARMUP = 32, 8, 4, 80, 5
 
 
 def rewards(completions: list, answer: list[str], **_: object) -> list[float]:
-    """+1 for a right answer in the format, else -1, by our own verifier."""
+    """Return +1 for a right answer in the format, else -1, by our own verifier."""
     from verifiers import Verdict, verify
 
     texts = [completion[0]["content"] for completion in completions]
-    found = (
+    verifications = (
         verify(text, gold, format="think_answer") for text, gold in zip(texts, answer, strict=True)
     )
-    return [1.0 if one.verdict is Verdict.CORRECT else -1.0 for one in found]
+    return [
+        1.0 if verification.verdict is Verdict.CORRECT else -1.0 for verification in verifications
+    ]
 
 
 def train(directory: Path, seed: int, steps: int, every: int, problems: list) -> list[dict]:
-    """Train and save; the figures of each step, and what is needed of the saved ones."""
+    """Train, save every few steps, and return the figures of each step."""
     import torch
     from datasets import Dataset
     from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
@@ -45,8 +47,8 @@ def train(directory: Path, seed: int, steps: int, every: int, problems: list) ->
     model = AutoModelForCausalLM.from_pretrained(TINY, dtype=torch.float32)
     data = Dataset.from_list(
         [
-            {"prompt": [{"role": "user", "content": one.problem}], "answer": one.answer}
-            for one in problems
+            {"prompt": [{"role": "user", "content": problem.problem}], "answer": problem.answer}
+            for problem in problems
         ]
     )
     rows: list[dict] = []
@@ -108,10 +110,8 @@ def train(directory: Path, seed: int, steps: int, every: int, problems: list) ->
     return rows
 
 
-def measured(
-    python: str, model: str, out: Path, where: list[str]
-) -> tuple[float, dict[str, float]]:
-    """pass@1 on the held-out problems, of all and by level, as a run of ours measures it."""
+def measure(python: str, model: str, out: Path, where: list[str]) -> tuple[float, dict[str, float]]:
+    """Return pass@1 on the held-out problems, in all and by level, as our own runs measure it."""
     command = [python, "-m", "rlvr_cli", "eval", "chains", "--model", model, "--quiet"]
     command += ["--by", "level", "--prompt", "plain", "--max-tokens", str(MAX_TOKENS)]
     command += ["--set", "data.answer_format=think_answer", "--out", str(out), *where]
@@ -133,17 +133,17 @@ def main() -> None:
     sys.path.insert(0, str(ROOT))
     from rlvr_cli.data.problems import load_problems
 
-    known = None if args.all else KNOWN
-    problems = load_problems("chains", "train", where=known).problems
+    levels_filter = None if args.all else KNOWN
+    problems = load_problems("chains", "train", where=levels_filter).problems
     rows = train(args.directory, args.seed, args.steps, args.every, list(problems))
-    where = ["--set", f"data.where={known}"] if known else []
+    where = ["--set", f"data.where={levels_filter}"] if levels_filter else []
     start = {"step": 0, "seconds": 0.0, "tokens": 0}
     points = []
     for row in [start, *(row for row in rows if row["step"] % args.every == 0)]:
         model = str(args.directory / str(row["step"])) if row["step"] else "tiny"
         out = args.directory / f"result-{row['step']}"
-        found, levels = measured(args.our_python, model, out, where)
-        points.append({**row, "pass@1": found, "by_level": levels})
+        value, levels = measure(args.our_python, model, out, where)
+        points.append({**row, "pass@1": value, "by_level": levels})
     print(json.dumps({"measured": points, "steps": rows}))
 
 

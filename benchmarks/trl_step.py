@@ -1,4 +1,4 @@
-"""One RL step of ours beside one of TRL's GRPOTrainer: same model, problems, group, length, update.
+"""Time one RL step of ours beside one of TRL's GRPOTrainer: same model, problems, sizes, update.
 
     python benchmarks/trl_step.py --trl-python TRL_VENV/bin/python
     python benchmarks/trl_step.py --trl-python … --model DIR --prompts 2 --steps 3 --pairs 3
@@ -31,13 +31,13 @@ TINY = ROOT / "rlvr_cli" / "tiny"
 
 
 def reward(text: str) -> float:
-    """Cheap, and mixed in nearly every group."""
+    """Return a cheap reward that is mixed in nearly every group."""
     return 1.0 if (text.count("1") + text.count("4") + len(text)) % 2 else -1.0
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What both sides are asked for."""
+    """Holds the sizes that both sides run with."""
 
     model: Path
     prompts: int
@@ -47,7 +47,7 @@ class Shape:
     max_tokens: int = MAX_TOKENS
 
     def questions(self) -> list[str]:
-        """The same problems in the same order for both."""
+        """Return the same problems in the same order for both sides."""
         sys.path.insert(0, str(ROOT))
         from rlvr_cli.data import chains
 
@@ -203,13 +203,13 @@ def run_side(python: str, side: str, shape: Shape) -> dict[str, float]:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{side} failed:\n{done.stderr[-3000:]}")
-    found = json.loads(done.stdout.splitlines()[-1])
+    figures = json.loads(done.stdout.splitlines()[-1])
     return {
-        "tokens/s": sum(found["tokens"]) / sum(found["seconds"]),
-        "tokens/cpu-s": sum(found["tokens"]) / sum(found["cpu"]),
-        "step_s": statistics.median(found["seconds"]),
-        "MiB": found["mib"],
-        "tokens": sum(found["tokens"]),
+        "tokens/s": sum(figures["tokens"]) / sum(figures["seconds"]),
+        "tokens/cpu-s": sum(figures["tokens"]) / sum(figures["cpu"]),
+        "step_s": statistics.median(figures["seconds"]),
+        "MiB": figures["mib"],
+        "tokens": sum(figures["tokens"]),
     }
 
 

@@ -1,4 +1,4 @@
-"""Speed of `verifiers` beside math-verify: the same rows, alternating, in one run.
+"""Time `verifiers` beside math-verify: the same rows, alternating, in one run.
 
     python benchmarks/verifier_speed.py [--data DIR] [--rows N] [--passes N] [--cores N]
 
@@ -33,7 +33,7 @@ Judge = Callable[[str, str], bool]
 
 
 def math_verify(response: str, gold: str) -> bool:
-    """math-verify with its gold in dollars, as its documentation asks, and its own timers off."""
+    """Judge with math-verify: gold in dollars, as its documentation asks, its own timers off."""
     wrapped = gold if "$" in gold or "####" in gold else f"${gold}$"
     left = parse(wrapped, parsing_timeout=None)
     return bool(
@@ -48,44 +48,44 @@ def judge_of(verifier: Verifier) -> Judge:
     return ours
 
 
-def of_workers() -> float:
+def worker_seconds() -> float:
     """Return the processor seconds of child processes that have ended."""
-    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return spent.ru_utime + spent.ru_stime
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def new_judges() -> dict[str, Judge]:
     return {"verifiers": judge_of(Verifier()), "math-verify": math_verify}
 
 
-def timed(judge: Judge, row: dict) -> tuple[float, bool]:
+def judge_timed(judge: Judge, row: dict) -> tuple[float, bool]:
     gc.disable()  # what one leaves behind is not to be collected in the other's time
     started = time.process_time()
     verdict = judge(row["response"], row["answer"])
-    spent = time.process_time() - started
+    seconds = time.process_time() - started
     gc.enable()
-    return spent, verdict
+    return seconds, verdict
 
 
 def side_by_side(rows: list[dict], passes: int) -> dict[str, dict[str, float]]:
-    """Median and 99th percentile a row in milliseconds, rows a second, and the share right."""
+    """Return the median and 99th percentile in ms a row, rows a second, and the share right."""
     tries: dict[str, list[list[float]]] = {name: [[] for _ in rows] for name in new_judges()}
     right = dict.fromkeys(tries, 0)
-    before = of_workers()
+    before = worker_seconds()
     for turn in range(passes):
         with Verifier() as verifier:
             judges = [("verifiers", judge_of(verifier)), ("math-verify", math_verify)]
             for index, row in enumerate(rows):
                 for name, judge in judges if index % 2 else reversed(judges):
-                    seconds, verdict = timed(judge, row)
+                    seconds, verdict = judge_timed(judge, row)
                     tries[name][index].append(seconds)
                     right[name] += turn == 0 and verdict == row["expected"]
-    beside = {"verifiers": (of_workers() - before) / passes, "math-verify": 0.0}
+    beside = {"verifiers": (worker_seconds() - before) / passes, "math-verify": 0.0}
     return {
         name: summary(
-            [statistics.median(times) for times in spent], right[name], beside=beside[name]
+            [statistics.median(times) for times in row_times], right[name], beside=beside[name]
         )
-        for name, spent in tries.items()
+        for name, row_times in tries.items()
     }
 
 
@@ -106,7 +106,7 @@ def judge_all(name: str, rows: list[dict]) -> int:
 
 
 def throughput(rows: list[dict], cores: int) -> dict[str, float]:
-    """Rows a second over several processes, which are warm before the clock starts."""
+    """Return rows a second over several processes, which are warm before the clock starts."""
     rates = {}
     for name in new_judges():
         with ProcessPoolExecutor(cores) as pool:
@@ -127,22 +127,22 @@ def show(title: str, table: dict[str, dict[str, float]]) -> None:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    options.add_argument("--data", type=Path, default=DEFAULT_DATA)
-    options.add_argument("--rows", type=int, default=None, help="first rows of each file only")
-    options.add_argument("--passes", type=int, default=1)
-    options.add_argument("--cores", type=int, default=1)
-    chosen = options.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--data", type=Path, default=DEFAULT_DATA)
+    parser.add_argument("--rows", type=int, default=None, help="first rows of each file only")
+    parser.add_argument("--passes", type=int, default=1)
+    parser.add_argument("--cores", type=int, default=1)
+    args = parser.parse_args()
     logging.disable(logging.CRITICAL)
     for title, name in FILES.items():
-        with (chosen.data / name).open(encoding="utf-8") as lines:
-            rows = [json.loads(line) for line in lines][: chosen.rows]
+        with (args.data / name).open(encoding="utf-8") as lines:
+            rows = [json.loads(line) for line in lines][: args.rows]
         for name_of_judge in new_judges():
             judge_all(name_of_judge, rows[:3])
-        show(f"{title}: {len(rows)} rows", side_by_side(rows, chosen.passes))
-        if chosen.cores > 1 and title == "real responses":
-            rates = throughput(rows, chosen.cores)
-            print(f"\nrows a second on {chosen.cores} cores: {rates}")
+        show(f"{title}: {len(rows)} rows", side_by_side(rows, args.passes))
+        if args.cores > 1 and title == "real responses":
+            rates = throughput(rows, args.cores)
+            print(f"\nrows a second on {args.cores} cores: {rates}")
 
 
 if __name__ == "__main__":

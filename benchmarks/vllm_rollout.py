@@ -1,4 +1,4 @@
-"""Our rollout through vLLM beside bare `LLM.generate`: same engine, prompts, and lengths.
+"""Time our rollout through vLLM beside bare `LLM.generate`: same engine, prompts, and lengths.
 
     python benchmarks/vllm_rollout.py [--model MODEL] [--prompts 32] [--samples 8] [--rounds 9]
                                       [--eval] [--lengths 24 384]
@@ -50,10 +50,12 @@ def tokens_per_second(side: Callable[[], int]) -> dict[str, float]:
 def evaluated(sampler: Sampler, prompts: Sequence[Prompt], params: SamplingParams) -> int:
     """Evaluate as `rlvr eval --out` does; return the tokens."""
     with tempfile.TemporaryDirectory() as directory:
-        kept = PartialResult(Path(directory) / "rows.jsonl", {}, params.samples)
+        partial = PartialResult(Path(directory) / "rows.jsonl", {}, params.samples)
 
         def on_group(group: Group) -> None:
-            kept.add(group.prompt.problem.id, [response_row(one) for one in group.rollouts])
+            partial.add(
+                group.prompt.problem.id, [response_row(rollout) for rollout in group.rollouts]
+            )
 
         groups = evaluate(sampler, prompts, params, 0, on_group)
     return sum(len(r.completion.token_ids) for group in groups for r in group.rollouts)
@@ -73,21 +75,21 @@ def main() -> None:
     precision = precision_on(default_device(), "auto")
     engine = VllmEngine(policy.model, len(policy.tokenizer), (), 1024, 0.5, precision)
     problems = load_problems("chains", "train", limit=args.prompts).problems
-    longest, drawn = max(args.lengths), (0.6, 0.95) if args.eval else (1.0, 1.0)
+    longest, law = max(args.lengths), (0.6, 0.95) if args.eval else (1.0, 1.0)
     prompts, _ = render_prompts(problems, policy.tokenizer, "plain", policy.context, longest)
     ids: Any = [{"prompt_token_ids": list(prompt.token_ids)} for prompt in prompts]
 
     with Verifier(format="think_answer") as verifier:
         sampler = Sampler(engine, policy.tokenizer, verifier)
         for length in args.lengths:
-            params = SamplingParams(args.samples, length, *drawn)
+            params = SamplingParams(args.samples, length, *law)
             seeds = [response_seed(0, "bench", draw) for draw in range(len(prompts))]
             same = [engine.request(params, seed) for seed in seeds]
             plain = import_vllm().SamplingParams(
                 n=args.samples,
                 max_tokens=length,
-                temperature=drawn[0],
-                top_p=drawn[1],
+                temperature=law[0],
+                top_p=law[1],
                 ignore_eos=True,
                 detokenize=False,
             )
@@ -120,7 +122,7 @@ def main() -> None:
                     speed = statistics.median(figures[side][clock] for figures in rounds)
                     print(f"  {side:<6} {speed:10,.0f} tokens a second of {clock} (median)")
                 for side in list(sides)[1:]:
-                    ratios = sorted(one["ours"][clock] / one[side][clock] for one in rounds)
+                    ratios = sorted(times["ours"][clock] / times[side][clock] for times in rounds)
                     middle = statistics.median(ratios)
                     print(f"  ours / {side}: {middle:.3f} ({ratios[0]:.3f} to {ratios[-1]:.3f})")
     engine.close()
