@@ -246,7 +246,7 @@ def main() -> None:
         and (arm not in TRL or args.trl_python)
     }
     if not args.report:
-        needs_teacher = any(TEACHER in "".join(ARMS.get(arm, ())) for arm, _ in wanted)
+        needs_teacher = any(TEACHER in "".join(ARMS.get(arm, ())) for arm, _ in missing)
         if needs_teacher and not (args.results / "teacher").exists():
             make_teacher(args.results / "teacher")
         with ThreadPoolExecutor(args.jobs) as pool:
