@@ -11,9 +11,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import open_regular, reading
 from rlvr_cli.core.jsonl import bounded_lines, parse_json
-from rlvr_cli.core.text import first_mistake
+from rlvr_cli.core.text import first_mistake, opens_thought
 from rlvr_cli.core.types import Problem, Rollout
-from verifiers import Verdict, Verification
+from verifiers import Attempt, Verdict, Verification
 
 T = TypeVar("T")
 _Count = Annotated[int, Field(ge=0, lt=2**31)]
@@ -97,6 +97,14 @@ def response_row(rollout: Rollout) -> ResponseRow:
     }
     judged = (rollout.verification, rollout.reward, rollout.rewards)
     return row_of(prompt.problem, rollout.sample, values, *judged)
+
+
+def attempt_of(row: Mapping[str, Any], sees_cut: bool = True) -> Attempt:
+    """Return what a verifier judges of a row. Without `sees_cut` it is not told that a response was
+    cut off, so that a value at its end counts as its answer."""
+    prompt, is_cut = row.get("prompt"), row.get("finish_reason") == "length"
+    opens = opens_thought(prompt if isinstance(prompt, str) else None)  # another's may be a chat
+    return Attempt(row["response"], str(row["answer"] or ""), opens, sees_cut and is_cut)
 
 
 def stored_rows(path: Path) -> Iterator[ResponseRow]:

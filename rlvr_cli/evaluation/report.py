@@ -8,13 +8,13 @@ from typing import Any
 
 from rlvr_cli.algorithm.reward import NO_SIGNAL
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.text import numbers_first, opens_thought, plural
+from rlvr_cli.core.text import numbers_first, plural
 from rlvr_cli.core.types import by_key
-from rlvr_cli.data.rows import ResponseRow
+from rlvr_cli.data.rows import ResponseRow, attempt_of
 from rlvr_cli.data.sources import find_spec, known_sets
 from rlvr_cli.evaluation import estimators
 from rlvr_cli.evaluation.fingerprint import Fingerprint, differences
-from verifiers import Attempt, Verifier
+from verifiers import Verifier
 
 Cluster = Callable[[Sequence[str]], list[int]] | None
 """A function that gives equal answers the same number; None where no votes are counted."""
@@ -72,7 +72,7 @@ def count_any_form(result: Result, verifier: Verifier) -> Result:
     vote where the result's fingerprint says so. `verifier` must take any form."""
     judging = result.fingerprint.get("verifier", {})
     if judging.get("format", "any") != "any":
-        tallies = _tallies(result.problems, verifier, None, cuts=True)
+        tallies = _tallies(result.problems, verifier, None, sees_cut=True)
         result = replace(result, any_form=estimators.pass_estimate(tallies, 1))
     return with_all_votes(result, verifier) if judging.get("votes") == "all" else result
 
@@ -83,37 +83,26 @@ def with_all_votes(result: Result, verifier: Verifier) -> Result:
     rows = [row for problem in result.problems for row in problem.rows]
     if not all(isinstance(row.get("response"), str) and row.get("answer") for row in rows):
         raise UserError(f"{result.model}: eval.votes=all needs rows with response and answer")
-    tallies = _tallies(result.problems, verifier, verifier.cluster, cuts=False)
+    tallies = _tallies(result.problems, verifier, verifier.cluster, sees_cut=False)
     pairs = zip(result.problems, tallies, strict=True)
     problems = tuple(replace(problem, votes=votes) for problem, votes in pairs)
     return replace(result, problems=problems)
 
 
 def _tallies(
-    problems: Sequence[JudgedProblem], verifier: Verifier, cluster: Cluster, cuts: bool
+    problems: Sequence[JudgedProblem], verifier: Verifier, cluster: Cluster, sees_cut: bool
 ) -> list[estimators.Tally]:
-    """Tally each problem anew by a verifier of other forms; with `cuts` a value at the end of a
-    response that was cut off is no answer."""
-    attempts = [
-        Attempt(
-            row["response"],
-            str(row["answer"] or ""),
-            opens_thought(row.get("prompt")),
-            cuts and row.get("finish_reason") == "length",
-        )
-        for problem in problems
-        for row in problem.rows
-        if row["verdict"] != "correct"
-    ]
+    """Tally each problem anew by a verifier of other forms; right responses stay right."""
+    rows = [row for p in problems for row in p.rows if row["verdict"] != "correct"]
+    attempts = [attempt_of(row, sees_cut) for row in rows]
     again = (
         {"verdict": verification.verdict.value, "extracted": verification.extracted}
         for verification in verifier.verify_many(attempts)
     )
-    rows_of = [
-        [row if row["verdict"] == "correct" else next(again) for row in problem.rows]
-        for problem in problems
+    return [
+        tally_of([r if r["verdict"] == "correct" else next(again) for r in p.rows], cluster)
+        for p in problems
     ]
-    return [tally_of(rows, cluster) for rows in rows_of]
 
 
 def chosen_ks(asked: Sequence[int], result: Result) -> list[int]:

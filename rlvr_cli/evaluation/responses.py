@@ -13,13 +13,13 @@ from rlvr_cli.algorithm.reward import reward
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import MANIFEST, integrity_error
 from rlvr_cli.core.libraries import LOG
-from rlvr_cli.core.text import opens_thought, plural, shortened
+from rlvr_cli.core.text import plural, shortened
 from rlvr_cli.core.types import PROBLEM_SET, FieldName, Problem, by_key
 from rlvr_cli.data.fields import BadRowError, FieldReader
 from rlvr_cli.data.problems import ProblemSet, read_rows
-from rlvr_cli.data.rows import RESPONSE_KEYS, ROW_KEYS, row_of
+from rlvr_cli.data.rows import RESPONSE_KEYS, ROW_KEYS, attempt_of, row_of
 from rlvr_cli.data.sources import file_rows, json_rows
-from verifiers import Attempt, Format, Verifier
+from verifiers import Format, Verifier
 
 LABELS = ("model", PROBLEM_SET)
 """Keys by which rows of several results in one file say to which result they belong."""
@@ -215,15 +215,7 @@ def judged_rows(
     rows = []
     for start in range(0, len(numbered), _BATCH):
         batch = numbered[start : start + _BATCH]
-        attempts = [
-            Attempt(
-                response.response,
-                response.problem.answer or "",
-                opens_thought(response.prompt),
-                response.finish_reason == "length",
-            )
-            for _, response in batch
-        ]
+        attempts = [attempt_of(vars(made) | {"answer": made.problem.answer}) for _, made in batch]
         verifications = verifier.verify_many(attempts)
         for (sample, response), verification in zip(batch, verifications, strict=True):
             values = {key: getattr(response, key) for key in RESPONSE_KEYS}
