@@ -79,7 +79,7 @@ def settled(settings: tuple[str, ...], tokens: int):
             "algorithm.mini_batches=1",
             "rollout.prompts=1",
             "rollout.kv_budget_mb=1",
-            "rollout.max_tokens=1024",
+            f"rollout.max_tokens={tokens}",
         ),
         *(f"optim.micro_tokens={tokens}", f"optim.precision={number}", "optim.weights=float32"),
         "optim.checkpointing=off",
@@ -114,7 +114,7 @@ def cards() -> Iterator[str]:
     fixed = (
         *("engine=vllm", "rollout.precision=bfloat16"),
         *("optim.precision=bfloat16", "optim.checkpointing=on"),
-        *("rollout.prompts=32", "rollout.samples=8"),
+        *("rollout.prompts=32", "rollout.samples=8", "rollout.max_tokens=1024"),
     )
     yield f"| model | trained | an update | {' | '.join(f'{card} GB' for card in CARDS)} |"
     yield f"| --- | --- | --- {'| --- ' * len(CARDS)}|"

@@ -45,14 +45,14 @@ class Plan:
     @property
     def training(self) -> SamplingParams:
         """Return the sampling settings of training."""
-        one = self.config.rollout
-        return SamplingParams(one.samples, one.max_tokens, one.temperature, one.top_p)
+        own = self.config.rollout
+        return SamplingParams(own.samples, own.max_tokens, own.temperature, own.top_p)
 
     @property
     def evaluation(self) -> SamplingParams:
         """Return the sampling settings of an evaluation, within a run too."""
-        one, longest = self.config.eval, self.config.rollout.max_tokens
-        return SamplingParams(one.samples, longest, one.temperature, one.top_p)
+        own, longest = self.config.eval, self.config.rollout.max_tokens
+        return SamplingParams(own.samples, longest, own.temperature, own.top_p)
 
     def evaluation_within(self, room: int) -> SamplingParams:
         """Return the settings of an evaluation of no set length with `room` tokens of context."""
@@ -118,11 +118,11 @@ def foreseen(config: Config) -> Config:
     """Return the configuration with what is known before any problem or model is read: the prompt
     of a set that is no built-in one stays open, and what cannot run here stays as it was given."""
     specs = [find_spec(name) for name in config.data.sources if name in known_sets()]
-    sets = [ProblemSet("", (), one.prompt, one.answer_format) for one in specs if one]
+    sets = [ProblemSet("", (), spec.prompt, spec.answer_format) for spec in specs if spec]
     with suppress(UserError):
-        found = plan_for(config, joined(sets or [ProblemSet("", (), "plain")])).config
-        is_known = len(sets) == len(config.data.sources)
-        return found if is_known else found.model_copy(update={"data": config.data})
+        planned = plan_for(config, joined(sets or [ProblemSet("", (), "plain")])).config
+        is_built_in = len(sets) == len(config.data.sources)
+        return planned if is_built_in else planned.model_copy(update={"data": config.data})
     return config
 
 
@@ -165,7 +165,7 @@ def choose(asked: str, version: str | None, has_gpu: bool) -> Choice:
     if version is None:
         lack = "vLLM is not installed"
     elif not numbers or not _OLDEST <= (int(numbers[1]), int(numbers[2])) <= _NEWEST:
-        oldest, newest = (".".join(map(str, one)) for one in (_OLDEST, _NEWEST))
+        oldest, newest = (".".join(map(str, release)) for release in (_OLDEST, _NEWEST))
         lack = f"vLLM {version} is outside the tested range, {oldest} to {newest}"
     elif asked == "vllm":
         return Choice("vllm", f"{version}, as set")

@@ -19,13 +19,13 @@ from rlvr_cli.rollout.session import NO_TEMPLATE, Session, unreadable_golds
 from rlvr_cli.runs.guards import MORE_SIGNAL
 
 _PROBLEMS = 8
-"""Those of the probe: some seconds' work, and enough to see a signal that is there."""
+"""Problems of the probe: some seconds' work, and enough to see a signal that is there."""
 _SHOWN = 600
 """Characters of a prompt that is shown."""
 _OFTEN = 0.5
 """The share of responses cut off that is worth a warning."""
 Lines = Sequence[tuple[str, str]]
-"""What is observed, each with its label."""
+"""Observations, each with its label."""
 
 
 def preflight(session: Session, prompts: Sequence[Prompt], strict: bool, display: Display) -> None:
@@ -61,7 +61,7 @@ def preflight(session: Session, prompts: Sequence[Prompt], strict: bool, display
 
 
 def settle(lines: Lines, findings: Sequence[Finding], display: Display) -> None:
-    """Say what one check observed and found. Raises UserError if there is an error in it."""
+    """Show a check's lines and warnings. Raises UserError if one of its findings is an error."""
     for label, text in lines:
         display.say(label, text)
     for finding in findings:
@@ -97,7 +97,7 @@ def to_judge(prompts: Sequence[Prompt], algo: Algorithm) -> list[Prompt]:
     with a gold answer where none is needed."""
     if algo.reads_responses:
         return []
-    return [one for one in prompts if algo.needs_verdicts or one.problem.answer is not None]
+    return [p for p in prompts if algo.needs_verdicts or p.problem.answer is not None]
 
 
 def data_findings(
@@ -106,24 +106,24 @@ def data_findings(
     """Find settings that are valid but probably not intended, a chat template that is missing or
     drops the problem, and gold answers that the verifier cannot read."""
     critic, drawn, count = config.algorithm.critic, config.rollout.prompts, len(prompts)
-    found = []
+    texts = []
     if not config.optim.lr:
-        found.append("the learning rate is 0, so the policy will not change: set --lr")
+        texts.append("the learning rate is 0, so the policy will not change: set --lr")
     if critic is not None and config.steps <= critic.warmup:
         text = f"in the first {critic.warmup} steps only the critic learns"
-        found.append(f"{text}: raise --steps or lower algorithm.advantage.critic.warmup")
+        texts.append(f"{text}: raise --steps or lower algorithm.advantage.critic.warmup")
     kept = config.algorithm.filter and config.algorithm.filter.metric
-    if kept == "accuracy" and "math" not in {one.spec for one in config.reward.terms}:
+    if kept == "accuracy" and "math" not in {term.spec for term in config.reward.terms}:
         text = (
             "dynamic sampling keeps the groups with right and wrong answers, whatever their rewards"
         )
-        found.append(f"{text}: algorithm.filter.metric=reward keeps those whose rewards differ")
+        texts.append(f"{text}: algorithm.filter.metric=reward keeps those whose rewards differ")
     if drawn > count:
         text = f"a step draws {drawn} of {count} problems, some several times"
-        found.append(f"{text}: lower --prompts or add problems")
+        texts.append(f"{text}: lower --prompts or add problems")
     if not has_template:
-        found.append(NO_TEMPLATE)
-    findings = [Finding(text) for text in found]
+        texts.append(NO_TEMPLATE)
+    findings = [Finding(text) for text in texts]
     lost = sum(prompt.problem.problem.strip() not in prompt.text for prompt in prompts)
     if has_template and lost:
         text = f"the chat template changes the text of {lost} of {count} problems (prompt above)"
@@ -156,9 +156,9 @@ def of_probe(
 ) -> tuple[Lines, list[Finding]]:
     """Return the probe in a line, with the share in the format if one is required, and as findings
     a policy that gives nothing to learn from, or hardly anything."""
-    metrics, found = rollout_metrics(groups), []
+    metrics, texts = rollout_metrics(groups), list[str]()
     verdicts, right = metrics["verdicts"], metrics["format_share"]
-    responses, judged = sum(len(one.rollouts) for one in groups), sum(verdicts.values())
+    responses, judged = sum(len(group.rollouts) for group in groups), sum(verdicts.values())
     parts = [
         *([f"format right {right:.0%}"] if has_format and judged else []),
         f"correct {verdicts.get('correct', 0) / max(1, judged):.0%}",
@@ -169,15 +169,15 @@ def of_probe(
     parts += [f"{name} {mean:.3g}" for name, mean in own.items() if mean is not None]
     line = f"{len(groups)} problems, {responses} responses: {', '.join(parts)}"
     if not learns:
-        listed = ", ".join(f"{n} {verdict}" for verdict, n in verdicts.items())
+        verdict_counts = ", ".join(f"{n} {verdict}" for verdict, n in verdicts.items())
         text = f"the probe found no signal: on {len(groups)} problems nothing sets right responses"
-        found.append(f"{text} apart from wrong ones ({listed}): {MORE_SIGNAL}")
+        texts.append(f"{text} apart from wrong ones ({verdict_counts}): {MORE_SIGNAL}")
     if has_format and judged and not right:
         other = "" if data.prompt == "boxed" else " --set data.prompt=boxed"
         text = f"no response had the format {data.answer_format}, so none can be rewarded"
         remedy = f"judge any form with --set data.answer_format=any{other}"
-        found.append(f"{text}: {remedy}, or take a model that writes it")
+        texts.append(f"{text}: {remedy}, or take a model that writes it")
     if metrics["cut_off_share"] > _OFTEN:
         text = f"{metrics['cut_off_share']:.0%} of the responses were cut off at --max-tokens"
-        found.append(f"{text}: raise it, or take a model whose responses end")
-    return [("probe", line)], [Finding(text) for text in found]
+        texts.append(f"{text}: raise it, or take a model whose responses end")
+    return [("probe", line)], [Finding(text) for text in texts]
