@@ -46,7 +46,7 @@ def eval_(configs: Sequence[Config], asked: ReportOptions, display: Display) -> 
         is_ours = choose_format(problems, config.data) == DEFAULT_PROMPT
         if config.data.prompt is None and is_ours and not has_own_settings(config.model):
             display.say(
-                "asked",
+                "prompt",
                 f"{config.model} is no run, so {problems.name} asks it for a \\boxed{{}} answer; "
                 f"--prompt {DEFAULT_PROMPT} asks for the format that runs are trained on",
             )
@@ -120,7 +120,7 @@ def _sample(
         display.warn(f"{partial.path}: {lines} could not be read; their problems are sampled again")
     if partial.rows_of:
         count = f"{len(partial.rows_of)} of {len(prompts)} problems"
-        display.say("going on", f"{count} are done already")
+        display.say("resumed", f"{count} are done already")
     done = set(broadcast_from_first(list(partial.rows_of)))
     with display.progress(name, len(prompts), len(done), lines=True) as bar:
         warn_of_bad_golds(prompts, sampler.verifier, display)

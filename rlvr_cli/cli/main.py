@@ -317,17 +317,18 @@ def show(
         runs = sum(source.config is not None for source in opened)
         of_responses = not (step is None and verdict is None and problem is None)
         of_runs = {"--follow": follow, "--explain": explain, "--track": track}
-        asked = [name for name, is_given in of_runs.items() if is_given]
+        option = next((name for name, value in of_runs.items() if value), None)
         is_no_verdict = verdict is not None and verdict not in list(Verdict)
         mistakes = {
             "show: give the directory of a run or a result": not opened,
             "show: give runs or results, not both": 0 < runs < len(opened),
-            "--group: one of a step's groups; give --step as well": group is not None
+            "--group is a group of one step; give --step as well": group is not None
             and step is None,
-            "show: one at a time for its responses": (of_responses or explain) and len(opened) > 1,
-            f"{''.join(asked[:1])}: of runs only": asked and not runs,
-            "--by: of results only": by and runs,
-            f"--verdict {verdict}: no verdict; they are {', '.join(Verdict)}": is_no_verdict,
+            "show: responses are those of one run or result; give one": len(opened) > 1
+            and (of_responses or explain),
+            f"{option} takes runs only": option and not runs,
+            "--by takes results only": by and runs,
+            f"--verdict {verdict} is no verdict; choose from {', '.join(Verdict)}": is_no_verdict,
         }
         if mistake := next((text for text, holds in mistakes.items() if holds), None):
             raise UserError(mistake)

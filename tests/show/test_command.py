@@ -20,7 +20,7 @@ def test_one_thing_at_a_time(tmp_path):
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (("run", "--by", "level"), "--by: of results only"),
+        (("run", "--by", "level"), "--by takes results only"),
         (("run", "--problem", "zz"), "no response with --problem zz; problems are such as aa, b"),
         (("bare", "--explain"), "--explain: bare has no finished step with responses"),
     ],
