@@ -1,4 +1,4 @@
-"""Put one setting over those before it, and answer for names that are none."""
+"""Set one setting over those before it, and answer for names that are no setting."""
 
 import difflib
 from collections.abc import Iterable

@@ -16,11 +16,11 @@ OUTPUT = "Input and output"
 MEASURING: tuple[Command, ...] = ("eval", "sample")
 JUDGING: tuple[Command, ...] = (*SAMPLING, "responses")
 LONGEST_RESPONSE = 32_768
-"""Tokens of a response at most, where the context leaves more: as reasoning models have it."""
+"""Tokens of a response at most, where the context leaves more; reasoning models use this limit."""
 
 
 class DataConfig(Section):
-    """Which problems, and how they are put to the policy."""
+    """The problems, and how they are put to the policy."""
 
     use = Use(read_by=JUDGING)
     source: str | Annotated[tuple[str, ...], Field(min_length=1)] = setting(
@@ -67,7 +67,7 @@ class DataConfig(Section):
 
 
 class RolloutConfig(Section):
-    """How one step samples."""
+    """The sampling of one step."""
 
     use = Use(kept=True)
     prompts: int = setting(32, flag="--prompts", ge=1)
@@ -101,7 +101,7 @@ class RolloutConfig(Section):
 
 
 class EvalConfig(Section):
-    """How pass@1 is measured, by `rlvr eval` and before and after training alike."""
+    """The measurement of pass@1, by `rlvr eval` and before and after training alike."""
 
     use = Use(read_by=SAMPLING, flag_of=MEASURING, kept=True)
     source: str | Annotated[tuple[str, ...], Field(min_length=1)] | None = setting(
@@ -115,7 +115,7 @@ class EvalConfig(Section):
     every: int = setting(
         0, read_by=("train",), flag="--eval-every", flag_of=("train",), kept=False, ge=0
     )
-    """Steps between two measurements in training, which choose the best checkpoint; 0: none."""
+    """Steps between measurements in training, which choose the best checkpoint; 0 means none."""
     samples: int = setting(4, flag="--samples", default_in={"sample": "1"}, ge=1)
     """The number of responses per problem."""
     temperature: float = setting(0.6, flag="--temperature", ge=0, le=100)
@@ -133,7 +133,7 @@ class EvalConfig(Section):
 
 
 class CheckpointConfig(Section):
-    """What a crash may cost, and what is kept."""
+    """How often checkpoints are written, and how many are kept."""
 
     use = Use(on_resume="free")
     every: int | None = Field(None, ge=1)
@@ -145,7 +145,7 @@ class CheckpointConfig(Section):
 
 
 class GuardsConfig(Section):
-    """When a run is warned about or stopped; averages are over the last three measured steps."""
+    """The limits that warn of a run or stop it; averages are over the last three measured steps."""
 
     use = Use(on_resume="free")
     no_signal_steps: int = Field(10, ge=1)
@@ -165,7 +165,7 @@ class GuardsConfig(Section):
 
 
 class Config(Section):
-    """Everything that decides a run; saved as it was resolved."""
+    """All settings of a run, saved as they were resolved."""
 
     algo: str = setting("dapo", flag="--algo", metavar="NAME|FILE.yaml", resets="algorithm")
     """The algorithm: a preset of `rlvr train --list`, or a YAML file of one's own."""

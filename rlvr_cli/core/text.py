@@ -8,11 +8,11 @@ from typing import Any
 GIB = 1 << 30
 """Bytes of a gibibyte."""
 LONGEST_ANSWER = 10_000
-"""Characters of a gold answer; a longer one is a mistake, and every response would carry it."""
+"""Characters of a gold answer at most; a longer one is a mistake, which every row would repeat."""
 DEEPEST = 100
-"""Levels of nesting in a problem's own fields."""
+"""Levels of nesting in a problem's own fields at most."""
 SHORT = 100
-"""Characters of untrusted text in a message."""
+"""Characters of untrusted text in a message at most."""
 _WRONG = {
     "greater_than_equal": "must be {ge} or more",
     "less_than_equal": "must be {le} or less",
@@ -33,8 +33,8 @@ _WRONG = {
     "dict": "must be a mapping",
     "model": "must be a mapping",
 }
-"""What is wrong with a field, by pydantic's type of the error or, of another type (int_parsing,
-int_from_float), by its first word."""
+"""The words for a wrong value, by pydantic's type of the error or by the first word of that type,
+such as int of int_parsing."""
 _CONTROL = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 and C1 but for tab and newline
     r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # what turns the direction of text round
@@ -42,7 +42,7 @@ _CONTROL = re.compile(
 
 
 def printable(text: str) -> str:
-    """Replace every character that a terminal would obey."""
+    """Replace every character that a terminal would execute."""
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.encode("utf-8", "replace").decode())
 
 
@@ -72,7 +72,7 @@ def first_mistake(error: ValueError) -> str:
 
 
 def what_is_wrong(error: Mapping[str, Any]) -> str:
-    """Say what pydantic found wrong in our words, to follow the name of the field it is about."""
+    """Describe an error of pydantic in words that follow the name of its field."""
     words = _WRONG.get(error["type"]) or _WRONG.get(error["type"].partition("_")[0])
     if words is None:
         return f": {error['msg'].removeprefix('Value error, ')}"
@@ -82,7 +82,7 @@ def what_is_wrong(error: Mapping[str, Any]) -> str:
 
 
 def is_too_deep(value: Any, levels: int = DEEPEST) -> bool:
-    """Return whether lists and objects are nested more than so many levels."""
+    """Return whether lists and objects are nested more than `levels` deep."""
     if not isinstance(value, dict | list):
         return False
     inside = value.values() if isinstance(value, dict) else value
@@ -95,7 +95,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def opens_thought(prompt: str | None) -> bool:
-    """Say whether a rendered prompt, where one is known, opens <think> by itself."""
+    """Return whether a rendered prompt opens <think> by itself; False where it is not known."""
     return (prompt or "").rstrip().endswith("<think>")
 
 

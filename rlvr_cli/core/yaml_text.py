@@ -8,7 +8,7 @@ import yaml
 from rlvr_cli.core.text import DEEPEST, shortened
 
 LARGEST_YAML = 100_000
-"""Characters: the parser takes about a second for so many."""
+"""Characters of a document at most; the parser takes about a second for them."""
 _TEXT, _BOOL = "tag:yaml.org,2002:str", "tag:yaml.org,2002:bool"
 
 
