@@ -48,6 +48,15 @@ def test_memory_by_hand():
     assert with_vllm == Need({"vLLM": weights + (3 << 20)} | needed.always, {}, needed.updating)
 
 
+@pytest.mark.parametrize("more", [(), ("lora.rank=2",)])
+def test_a_teacher_takes_the_room_of_its_own_weights(more):
+    config = resolve(set_layer([*FIXED, "algo=opd", "teacher=other", *more]))
+    model, teacher = random_model(), random_model("gemma2")
+    count = sum(parameter.numel() for parameter in teacher.parameters())
+    needed = Memory(model, CPU, teacher=teacher).needed(config)
+    assert needed.always["reference policy"] == 4 * count
+
+
 def test_an_evaluation_needs_weights_and_keys_alone():
     model, config = random_model(), resolve(set_layer([*FIXED, "optim.precision=auto"]))
     count = sum(parameter.numel() for parameter in model.parameters())
