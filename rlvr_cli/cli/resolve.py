@@ -72,7 +72,9 @@ def load(
     parent: Path | None = None,
 ) -> config.Config:
     """Return the configuration of, in rising order: the model's own file or a parent run, --config,
-    flags, --set. Raises UserError for a flag or an assignment that the command does not read."""
+    flags, --set. Raises UserError for a flag or an assignment that the command does not read, and
+    for a parent that is no run, has no checkpoint, or has rewards of its own where none are
+    given."""
     given = _flags_and_sets(flags, sets)
     for key, _, origin in given:
         setting = config.setting_at(key)
@@ -93,7 +95,18 @@ def load(
     if parent is not None:
         if "model" in flags:
             raise UserError(f"--from {parent} brings its own model; leave --model out")
-        return config.resolve([*_parent(parent, "reward.functions" in chosen), *given])
+        from rlvr_cli.runs.checkpoint import whole_checkpoints
+
+        # The new run begins with the newest whole checkpoint; it fills in its sources of rewards.
+        layer = config.run_layer(parent, "--from")
+        inherited = [one for one in layer if not one.key.startswith("reward.sources")]
+        checkpoint = next(whole_checkpoints(parent, LOG.warning), None)
+        if checkpoint is None:
+            raise UserError(f"--from {parent}: it has no checkpoint yet")
+        if "reward.functions" not in chosen:
+            _refuse_code_of(inherited)
+        start = Given("parent", str(checkpoint.path), f"--from {parent}")
+        return config.resolve([*inherited, start, *given])
     if command == "responses":
         return config.resolve(given)
     model = chosen.get("model") or config.SETTINGS["model"].default
@@ -129,22 +142,6 @@ def _flags_and_sets(flags: dict[str, Any], sets: Iterable[str] | None) -> list[G
         if kl is not None and is_penalty and not names_estimator:
             raise UserError(f"--kl {kl} and {origin} set one coefficient; leave one out")
     return config.in_order([*given, *assigned])
-
-
-def _parent(run: Path, has_rewards: bool) -> list[Given]:
-    """Return the settings of a run, and its newest whole checkpoint as the parent. Raises UserError
-    for what is no run, has no checkpoint, or has rewards of its own where none are given."""
-    from rlvr_cli.runs.checkpoint import whole_checkpoints
-
-    # The sources of rewards are left out: a new run fills in its own.
-    layer = config.run_layer(run, "--from")
-    saved = [given for given in layer if not given.key.startswith("reward.sources")]
-    checkpoint = next(whole_checkpoints(run, LOG.warning), None)
-    if checkpoint is None:
-        raise UserError(f"--from {run}: it has no checkpoint yet")
-    if not has_rewards:
-        _refuse_code_of(saved)
-    return [*saved, Given("parent", str(checkpoint.path), f"--from {run}")]
 
 
 def _refuse_code_of(saved: Sequence[Given]) -> None:
