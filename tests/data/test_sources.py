@@ -18,7 +18,6 @@ from rlvr_cli.data.sources import (
     find_spec,
     has_split,
     json_rows,
-    set_version,
     source_rows,
 )
 
@@ -194,8 +193,8 @@ def test_a_file_of_a_sets_name_is_the_file(tmp_path, monkeypatch):
 
 
 def test_only_sets_that_come_along_have_a_version(tmp_path):
-    assert set_version("aime24") == 1
-    assert set_version("a.jsonl") is None
+    assert find_spec("aime24").version == 1
+    assert find_spec("a.jsonl") is None
 
 
 ROWS = [{"problem": f"p{n} ]é[" * (n % 7), "answer": n} for n in range(200)]
