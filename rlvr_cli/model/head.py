@@ -106,7 +106,7 @@ def token_figures(
     chosen_N = logprobs_NV.gather(-1, target_N[:, None])[:, 0]
     if not entropy:
         return chosen_N, torch.zeros_like(chosen_N)
-    return chosen_N, -(logprobs_NV.exp() * logprobs_NV).sum(-1)
+    return chosen_N, -logprobs_NV.exp().mul_(logprobs_NV).sum(-1)
 
 
 def logit_gradient(
@@ -118,14 +118,15 @@ def logit_gradient(
 ) -> torch.Tensor:
     """Return the gradient of the logits [N, V]: of log p(target) it is 1[target] - p, and of the
     entropy H it is -p (log p + H), both over the temperature."""
-    logprobs_NV = torch.log_softmax(logits_NV, -1)
-    p_NV = logprobs_NV.exp()
-    gradient = -of_logprob_N1 * p_NV
-    gradient = gradient.scatter_add(-1, target_N[:, None], of_logprob_N1)
+    p_NV, of_entropy = torch.softmax(logits_NV, -1), None
     if head.entropy_gradient:
+        logprobs_NV = torch.log_softmax(logits_NV, -1)
         entropy_N1 = -(p_NV * logprobs_NV).sum(-1, keepdim=True)
-        gradient = gradient - of_entropy_N1 * p_NV * (logprobs_NV + entropy_N1)
-    return gradient / head.temperature
+        of_entropy = of_entropy_N1 * p_NV * (logprobs_NV + entropy_N1)
+    gradient = p_NV.mul_(-of_logprob_N1).scatter_add_(-1, target_N[:, None], of_logprob_N1)
+    if of_entropy is not None:
+        gradient -= of_entropy
+    return gradient.div_(head.temperature)
 
 
 def product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
