@@ -56,6 +56,7 @@ ALSO = {
     "rlvr_cli/evaluation/report.py": ["tests/cli/test_publish.py", "tests/cli/test_eval.py"],
     "rlvr_cli/evaluation/responses.py": ["tests/cli/test_publish.py"],
     "rlvr_cli/model/adapter.py": [],
+    "rlvr_cli/model/head.py": ["tests/model/test_policy.py"],
     "rlvr_cli/model/packing.py": ["tests/model/test_policy.py", "tests/model/test_attention.py"],
     "rlvr_cli/model/policy.py": [f"{_TRAINING}update.py"],
     "rlvr_cli/rollout/engines/sampling.py": ["tests/rollout/engines/test_hf_engine.py"],
@@ -96,8 +97,8 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
     ): "an advantage of 0 makes the surrogate 0 with either",
     (
         "rlvr_cli/training/optimizer.py",
-        "return torch.optim.AdamW(listed, fused=True if is_large else None, **common)",
-        "return torch.optim.AdamW(listed, fused=False if is_large else None, **common)",
+        "return torch.optim.AdamW(with_peaks, fused=True if is_large else None, **common)",
+        "return torch.optim.AdamW(with_peaks, fused=False if is_large else None, **common)",
     ): "only a GPU would show it",
 }
 """(module, the line, the line with the fault): why no test could notice it."""

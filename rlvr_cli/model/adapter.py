@@ -39,10 +39,10 @@ def add_adapter(model: Any, rank: int, alpha: int, targets: str | Sequence[str],
     for target in names if targets != ALL_LINEAR else ():
         meant = {name for name in modules if f".{name}".endswith(f".{target}")}
         if not meant or not meant <= linear.keys():
-            known = sorted({name.rpartition(".")[2] for name in linear})
+            choices = sorted({name.rpartition(".")[2] for name in linear})
             raise UserError(
                 f"lora.targets {target}: not a linear layer of {type(model).__name__} that can "
-                f"have an adapter; choose from {ALL_LINEAR}, {', '.join(known)}"
+                f"have an adapter; choose from {ALL_LINEAR}, {', '.join(choices)}"
             )
     config = peft.LoraConfig(
         r=rank,
@@ -106,11 +106,11 @@ def save_adapter_config(model: Any, base: str, directory: Path) -> None:
 
 def load_adapter(model: Any, directory: Path) -> None:
     """Copy the matrices of `save_adapter`. Raises ValueError if they are not of this model."""
-    found, own = load_file(directory / _WEIGHTS), matrices(model)
-    if {key: t.shape for key, t in found.items()} != {key: t.shape for key, t in own.items()}:
+    stored, own = load_file(directory / _WEIGHTS), matrices(model)
+    if {key: t.shape for key, t in stored.items()} != {key: t.shape for key, t in own.items()}:
         raise ValueError(f"{_WEIGHTS} is not of this model")
     for key, tensor in own.items():
-        tensor.copy_(spread(found[key], tensor))
+        tensor.copy_(spread(stored[key], tensor))
 
 
 def is_adapter(directory: Path | str) -> bool:
@@ -130,13 +130,13 @@ def base_of(directory: Path) -> str:
 def merge(model: Any, directory: Path) -> None:
     """Add the adapter of a directory to the weights of its model: in float32, whatever their type.
     Raises UserError if the two do not belong together."""
-    settings, found = read_object(directory / _CONFIG), load_file(directory / _WEIGHTS)
+    settings, stored = read_object(directory / _CONFIG), load_file(directory / _WEIGHTS)
     try:
         scale = settings["lora_alpha"] / settings["r"]
-        for key in (key for key in found if key.endswith(".lora_A.weight")):
+        for key in (key for key in stored if key.endswith(".lora_A.weight")):
             name = key.removesuffix(".lora_A.weight")
             layer = model.get_submodule(name.removeprefix(_ROOT))
-            delta = found[f"{name}.lora_B.weight"] @ found[key]
+            delta = stored[f"{name}.lora_B.weight"] @ stored[key]
             delta = delta if isinstance(layer, torch.nn.Linear) else delta.T  # GPT-2's Conv1D
             delta = delta.mul_(scale).reshape(layer.weight.shape).to(layer.weight.device)
             layer.weight.copy_(layer.weight + delta)

@@ -106,7 +106,7 @@ def token_figures(
     chosen_N = logprobs_NV.gather(-1, target_N[:, None])[:, 0]
     if not entropy:
         return chosen_N, torch.zeros_like(chosen_N)
-    return chosen_N, -logprobs_NV.exp().mul_(logprobs_NV).sum(-1)
+    return chosen_N, -(logprobs_NV.exp() * logprobs_NV).sum(-1)
 
 
 def logit_gradient(

@@ -44,7 +44,7 @@ def model_directory(name: str) -> Path | str:
     if (path / "config.json").is_file():
         return path
     checkpoints = (place for _, place in step_directories(path))
-    if newest := next((one for one in checkpoints if (one / "config.json").is_file()), None):
+    if newest := next((path for path in checkpoints if (path / "config.json").is_file()), None):
         return newest
     if path.exists():
         raise UserError(f"--model {name}: no config.json and no checkpoints/step-N in it")
@@ -213,14 +213,15 @@ def _stop_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
             "one model"
         )
     settings = (model.generation_config, model.config.get_text_config(), tokenizer)
-    named = [one.eos_token_id for one in settings]
-    listed = [one if isinstance(one, list) else [one] for one in named if one is not None]
-    ids = [token for tokens in listed for token in tokens]
+    ids: list[Any] = []
+    for end in (source.eos_token_id for source in settings):
+        ids += end if isinstance(end, list) else [] if end is None else [end]
     for token in ids:
         if not isinstance(token, int) or isinstance(token, bool):
             raise UserError(f"eos_token_id must be a number or a list of them, not {token!r}")
-    if found := tuple(sorted({token for token in ids if 0 <= token < rows})):
-        return found
+    stop_ids = tuple(sorted({token for token in ids if 0 <= token < rows}))
+    if stop_ids:
+        return stop_ids
     raise UserError("neither model nor tokenizer names an end token that the model can give")
 
 
@@ -232,7 +233,7 @@ def _loading(name: str) -> Iterator[None]:
         yield
     except Exception as error:  # whatever a file or a hub may hold
         if isinstance(error, UserError) and str(error).startswith(f"--model {name}: "):
-            raise  # said where it was read first
+            raise  # it was read there first
         lines = [line.strip() for line in str(error).strip().split("\n")]
         reason = " ".join(lines[:2] if lines[0].endswith(":") else lines[:1])
         if isinstance(error, LookupError | AttributeError | TypeError):

@@ -15,7 +15,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.model.compiling import compiled
 from rlvr_cli.model.forward import PACKED, Forward, head_logits, head_weights, hidden_states
-from rlvr_cli.model.head import ChunkedHead, Head
+from rlvr_cli.model.head import ChunkedHead, Head, token_figures
 from rlvr_cli.model.packing import ATTENTION, ModelInputs, pack, pad
 from rlvr_cli.model.settings import OptimConfig
 from rlvr_cli.ranks.group import shard
@@ -70,12 +70,8 @@ class Policy(torch.nn.Module):
         def through_head(states: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tensor, ...]:
             own = head_logits(self.model, states, plain)[:, : self.vocab_size]
             logits = own.to(torch.promote_types(own.dtype, torch.float32)) / self.temperature
-            logprobs = torch.log_softmax(logits, -1)
-            chosen = logprobs.gather(-1, target[:, None])[:, 0]
-            if not entropy:
-                return chosen, torch.zeros_like(chosen)
-            with torch.set_grad_enabled(entropy_gradient and torch.is_grad_enabled()):
-                return chosen, -(logprobs.exp() * logprobs).sum(-1)
+            logprobs, of_entropy = token_figures(logits, target, entropy)
+            return logprobs, of_entropy if entropy_gradient else of_entropy.detach()
 
         # Logits of a chunk of rows that the backward pass computes again, so that never all are
         # held; few in full precision are cheaper kept.

@@ -83,10 +83,10 @@ def stored_weights(model: Any) -> Iterator[tuple[str, Any]]:
             names.setdefault(id(own[name]), name)
     kept = (name for name in own if names.get(id(own[name])) == name)
     for _, of_layer in groupby(kept, lambda name: (_LAYER.match(name) or [name])[0]):
-        found = {name: whole(own[name].detach()) for name in of_layer}
-        found = revert_weight_conversion(model, found)
-        for name in list(found):
-            yield name, found.pop(name)
+        weights = {name: whole(own[name].detach()) for name in of_layer}
+        weights = revert_weight_conversion(model, weights)
+        for name in list(weights):
+            yield name, weights.pop(name)
 
 
 def described_model(config: Any) -> Any:
@@ -166,9 +166,9 @@ def _check_sizes(config: dict[str, Any]) -> None:
 
 def read_object(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or is_too_deep(found):
+        value = None
+    if not isinstance(value, dict) or is_too_deep(value):
         raise UserError(f"{path.name} is not a JSON object")
-    return found
+    return value

@@ -17,16 +17,16 @@ _LOW = 0xFFFF
 
 def new_optimizer(groups: Parameters, optim: OptimConfig) -> torch.optim.Optimizer:
     """Make AdamW for the groups. Raises UserError if a library is missing."""
-    listed: Any = [{"params": list(params), "peak": peak} for params, peak in groups]
+    with_peaks: Any = [{"params": list(params), "peak": peak} for params, peak in groups]
     common: Any = optim.model_dump(include={"lr", "betas", "eps", "weight_decay"})
     parameters = [parameter for params, _ in groups for parameter in params]
     if optim.moments == "8bit":
         adamw = library("torchao.optim", "optim.moments 8bit").AdamW8bit
-        return adamw(listed, bf16_stochastic_round=True, **common)
+        return adamw(with_peaks, bf16_stochastic_round=True, **common)
     if any(parameter.dtype == torch.bfloat16 for parameter in parameters):
-        return BFloat16AdamW(listed, **common)
+        return BFloat16AdamW(with_peaks, **common)
     is_large = optim.offload == "all" or all(parameter.is_cuda for parameter in parameters)
-    return torch.optim.AdamW(listed, fused=True if is_large else None, **common)
+    return torch.optim.AdamW(with_peaks, fused=True if is_large else None, **common)
 
 
 def set_rates(optimizer: torch.optim.Optimizer, factor: float) -> None:
