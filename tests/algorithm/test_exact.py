@@ -73,10 +73,10 @@ CORRECTIONS = [
     TRUNCATE,
     MASK,
     TruncatedWeights(kind="sequence_truncate", cap=1.3),
-    SequenceMask(low=0.5, high=2.0),
-    GeometricMask(low=0.8, high=1.25),
-    GeometricMask(low=0.7, high=1.3, weight=TRUNCATE),
-    GeometricMask(low=0.7, high=1.3, weight=MASK),
+    SequenceMask(low=0.5, high=1.9),
+    GeometricMask(low=0.75, high=1.2),
+    GeometricMask(low=0.75, high=1.2, weight=TRUNCATE),
+    GeometricMask(low=0.75, high=1.2, weight=MASK),
 ]
 
 
