@@ -18,7 +18,7 @@ from rlvr_cli.ranks.group import spread, whole
 ALL_LINEAR = "all-linear"
 """Every linear layer but the output layer."""
 _CONFIG, _WEIGHTS = ADAPTER_FILES
-_LINEAR = (torch.nn.Linear, Conv1D)
+LINEAR = (torch.nn.Linear, Conv1D)
 _ROOT = "base_model.model."
 """How peft's files call the model."""
 
@@ -28,7 +28,7 @@ def add_adapter(model: Any, rank: int, alpha: int, targets: str | Sequence[str],
     gains alpha / rank times B A x, 0 at first. Raises UserError for a name or rank of no layer."""
     peft = library("peft", f"--lora {rank}")
     modules, head = dict(model.named_modules()), model.get_output_embeddings()
-    linear = {n: m for n, m in modules.items() if isinstance(m, _LINEAR) and m is not head}
+    linear = {n: m for n, m in modules.items() if isinstance(m, LINEAR) and m is not head}
     highest = max((min(module.weight.shape) for module in linear.values()), default=0)
     if rank > highest:
         raise UserError(

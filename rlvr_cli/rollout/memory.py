@@ -13,6 +13,7 @@ import torch
 
 from rlvr_cli.config import Config
 from rlvr_cli.core.text import GIB
+from rlvr_cli.model.adapter import ALL_LINEAR, LINEAR
 from rlvr_cli.model.loading import default_device
 from rlvr_cli.model.packing import attention_sizes
 from rlvr_cli.model.policy import chunk_rows, decoder_layers
@@ -55,7 +56,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Need:
-    """The bytes needed, by part: at any time, while sampling, and at the worst moment of an update.
+    """The bytes needed, by part: at any time, while sampling, and at the worst stage of an update.
 
     The moments of AdamW count from the start: vLLM has to wake up beside them after the first step.
     """
@@ -161,8 +162,8 @@ class Memory:
                 "reference policy": reference if algo.has_reference_model else 0,
                 "critic": (copies - 1) * own,
             }
-        moments = _moments_of_update(self.model, config, self.machine)
-        return _without_zeros(always, sampling, max(moments, key=lambda part: sum(part.values())))
+        stages = _stages_of_update(self.model, config, self.machine)
+        return _without_zeros(always, sampling, max(stages, key=lambda part: sum(part.values())))
 
     def fitted(self, config: Config) -> Config:
         """Decide what depends on the memory: vLLM's share of a GPU, and `checkpointing: auto`.
@@ -235,8 +236,8 @@ def _without_zeros(*phases: dict[str, int]) -> Need:
     return Need(*({name: size for name, size in part.items() if size} for part in phases))
 
 
-def _moments_of_update(model: Any, config: Config, machine: Machine) -> list[dict[str, int]]:
-    """Predict the moments at which an update may need most, beside what is always there."""
+def _stages_of_update(model: Any, config: Config, machine: Machine) -> list[dict[str, int]]:
+    """Predict the stages in which an update may need most, beside what is always there."""
     optim, rank, shape = config.optim, config.lora.rank, model.config.get_text_config()
     count, layers, hidden = _parameters(model), shape.num_hidden_layers, shape.hidden_size
     head, embedding = model.get_output_embeddings().weight, model.get_input_embeddings().weight
@@ -260,9 +261,8 @@ def _moments_of_update(model: Any, config: Config, machine: Machine) -> list[dic
     # Shared out, weights are put together for as long as they compute, and gradients wait whole, in
     # float32, for the last pass: then two copies of a group's are made to add them up, and one of
     # the group before is still there. torch 2.13 keeps none of this between the two passes.
-    gradients = copies * (_FLOAT if shared_out else of_trained) * trained
-    if optim.offload == "all":
-        gradients = 0
+    whole = copies * (_FLOAT if shared_out else of_trained) * trained
+    gradients = 0 if optim.offload == "all" else whole
     together = number if shared_out else 0
     of_sums = _FLOAT if shared_out and trains_all else 0
     of_head = head.numel() if trains_all else 0
@@ -308,15 +308,13 @@ def _parameters(model: Any) -> int:
 def _adapter_numbers(model: Any, rank: int, targets: Any) -> int:
     """Count the numbers of an adapter: rank times both widths of each linear layer that has one."""
     head = model.get_output_embeddings()
-    return sum(
-        rank * sum(layer.weight.shape)
-        for name, layer in model.named_modules()
-        if getattr(layer, "weight", None) is not None
-        and layer.weight.dim() == 2
-        and not isinstance(layer, torch.nn.Embedding)
-        and layer is not head
-        and (targets == "all-linear" or name.endswith(tuple(targets)))
+    widths = (
+        sum(module.weight.shape)
+        for name, module in model.named_modules()
+        if isinstance(module, LINEAR) and module is not head
+        if targets == ALL_LINEAR or name.endswith(tuple(targets))
     )
+    return rank * sum(widths)
 
 
 def _vllm_memory(model: Any, config: Config, responses: int) -> int:
