@@ -43,11 +43,11 @@ def list_settings(sections: Sequence[str]) -> None:
     settings = list(settings_of(Config))
     for section in sections:
         if not any(f"{setting.name}.".startswith(f"{section}.") for setting in settings):
-            known = dict.fromkeys(setting.name.split(".")[0] for setting in settings)
-            raise UserError(f"--settings {section}: no such section; known: {', '.join(known)}")
-    rows = []
+            names = dict.fromkeys(setting.name.split(".")[0] for setting in settings)
+            raise UserError(f"--settings {section}: no such section; known: {', '.join(names)}")
+    rows, prefixes = [], tuple(f"{section}." for section in sections)
     for setting in settings:
-        if sections and not f"{setting.name}.".startswith(tuple(f"{one}." for one in sections)):
+        if sections and not f"{setting.name}.".startswith(prefixes):
             continue
         words = f" ({', '.join(setting.values)})" if setting.values else ""
         only = f" With {', '.join(setting.of)} only." if setting.of else ""
