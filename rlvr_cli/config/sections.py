@@ -31,7 +31,8 @@ class DataConfig(Section):
     fields: dict[FieldName, str] = setting(
         {}, flag="--field", panel=OUTPUT, metavar="NAME=PATH", on_resume="moves"
     )
-    """The path of `problem`, `answer` or `id` in a row; others are found by their usual names."""
+    """The path of `problem`, `answer`, `id` or `response` in a row; without it the usual names are
+    looked for."""
     split: Literal["train", "test"] | None = None
     """The split to read; none means `train` for training and `test` for evaluation."""
     where: str | None = setting(None, read_by=("train", "eval"))

@@ -119,8 +119,10 @@ def _load(spec: str, directory: str) -> _Function:
     try:
         signature.bind({}, "")
     except TypeError:
-        wanted = "(problem, response) or (problems, responses)"
-        raise _BadRewardError(f"a reward takes {wanted}") from None
+        takes = "a reward takes (problem, response) or (problems, responses)"
+        hint = "; a function of TRL's form needs three lines around it (docs/coming-from.md)"
+        is_trl = "completions" in signature.parameters
+        raise _BadRewardError(takes + hint if is_trl else takes) from None
     file = Path(module.__file__ or "")
     source = hashlib.sha256(file.read_bytes()).hexdigest()
     return _Function(function, file, source, next(iter(signature.parameters)) == "problems")

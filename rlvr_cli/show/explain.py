@@ -75,16 +75,17 @@ def explain(run: Source, step: int | None, number: int | None, display: Display)
         "3 compare": f"Take group {group.number}: {shortened(str(first['problem']))} Gold: "
         f"{shortened(str(first['answer']))}. Its rewards' mean is {mean:.3f}; advantages are by "
         f"{algo.advantage}.",
-        "4 choose": f"Of {plural(len(groups), 'group')}: {fates} (algorithm.filter {algo.filter}). "
-        f"{metrics.get('groups_trained', 0)} trained in this step, "
+        "4 choose": f"Of {plural(len(groups), 'group')}: {fates} (algorithm.filter "
+        f"{algo.filter or 'none'}). {metrics.get('groups_trained', 0)} trained in this step, "
         f"{metrics.get('groups_carried', 0)} wait for the next.",
         "5 clip": f"The surrogate is {algo.surrogate}. It took the gradient of "
-        f"{metrics.get('clip_fraction') or 0:.2%} of the tokens.{of_tokens}",
+        f"{metrics.get('clip_fraction') or 0:.2%} of the tokens. Its equation is in "
+        f"rlvr_cli/algorithm/objective.py.{of_tokens}",
         "6 average": f"The loss is averaged by {algo.aggregation}. In this group the longest "
         f"response has {max(lengths)} of {sum(lengths)} tokens. KL to the reference: {algo.kl}.",
         "7 length": f"A response ends at {config.rollout.max_tokens} tokens; overlong is "
-        f"{algo.overlong}. {sum(row['finish_reason'] == 'length' for row in rows)} of {len(rows)} "
-        "responses were cut off.",
+        f"{algo.overlong or 'none'}. {sum(row['finish_reason'] == 'length' for row in rows)} of "
+        f"{len(rows)} responses were cut off.",
         "8 move": " ".join(moves),
     }
     display.lines([f"Step {step} of {run.path}: {config.algo}", ""])
