@@ -6,9 +6,9 @@ from verifiers import Attempt, Verdict, Verifier, check_format, verify
 
 
 def test_answer_tag_and_number() -> None:
-    found = verify("<think>a</think><answer>1,200</answer>", "1200", format="think_answer")
-    assert found.verdict is Verdict.CORRECT
-    assert found.format_ok
+    verification = verify("<think>a</think><answer>1,200</answer>", "1200", format="think_answer")
+    assert verification.verdict is Verdict.CORRECT
+    assert verification.format_ok
     assert verify("<answer>1201</answer>", "1200").verdict is Verdict.WRONG
 
 
@@ -19,8 +19,8 @@ def test_format_comes_first() -> None:
 
 def test_worker_decides_what_strings_cannot() -> None:
     with Verifier() as verifier:
-        found = verifier.verify_many([Attempt(r"\boxed{(x+1)^2}", "x^2+2x+1")])
-    assert found[0].verdict is Verdict.CORRECT
+        verifications = verifier.verify_many([Attempt(r"\boxed{(x+1)^2}", "x^2+2x+1")])
+    assert verifications[0].verdict is Verdict.CORRECT
 
 
 @pytest.mark.parametrize("gold", ["", "  ", "$$", r"\frac{1}{", r"\frac{3}{0}", "{", "####"])

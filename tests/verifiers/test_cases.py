@@ -26,9 +26,9 @@ def test_every_case_is_judged_as_its_writer_did(name: str) -> None:
         with Verifier(format=format) as verifier:
             for row in rows:
                 if row["format"] == format:
-                    found = verifier.verify(Attempt(row["response"], row["answer"]))
-                    if (found.verdict is Verdict.CORRECT) != row["expected"]:
-                        wrong.append((row["kind"], row["response"], row["answer"], found))
+                    verification = verifier.verify(Attempt(row["response"], row["answer"]))
+                    if (verification.verdict is Verdict.CORRECT) != row["expected"]:
+                        wrong.append((row["kind"], row["response"], row["answer"], verification))
     assert not wrong
 
 

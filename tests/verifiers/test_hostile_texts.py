@@ -37,13 +37,13 @@ TEXTS = [
 
 def seconds(text: str, gold: str) -> float:
     """The least processor time of three verdicts on one text."""
-    found = []
+    seconds = []
     for end in ("", " ", "  "):
         with Verifier() as verifier:
             started = time.process_time()
             verifier.verify(Attempt(text + end, gold))
-            found.append(time.process_time() - started)
-    return min(found)
+            seconds.append(time.process_time() - started)
+    return min(seconds)
 
 
 @pytest.mark.parametrize(("before", "piece", "after", "gold"), TEXTS)

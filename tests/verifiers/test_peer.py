@@ -34,8 +34,12 @@ def peer():
     ],
 )
 def test_its_verdicts_are_in_our_words(peer, response, gold, verdict, extracted):
-    found = peer.verify(Attempt(response, gold))
-    assert (found.verdict, found.extracted, found.format) == (verdict, extracted, "math-verify")
+    verification = peer.verify(Attempt(response, gold))
+    assert (verification.verdict, verification.extracted, verification.format) == (
+        verdict,
+        extracted,
+        "math-verify",
+    )
 
 
 def test_a_response_cut_off_before_its_answer_is_truncated(peer):
@@ -51,8 +55,8 @@ def test_a_hang_costs_one_row_and_no_more():
     tower = "$9^{9^{9^{9^{9}}}}$"
     with PeerVerifier("math-verify", workers=1, timeout=5) as peer:
         attempts = [Attempt("$4$", "4"), Attempt(tower, "5"), Attempt("$6$", "6")]
-        found = [verification.verdict for verification in peer.verify_many(attempts)]
-    assert found == [Verdict.CORRECT, Verdict.TIMEOUT, Verdict.CORRECT]
+        verdicts = [verification.verdict for verification in peer.verify_many(attempts)]
+    assert verdicts == [Verdict.CORRECT, Verdict.TIMEOUT, Verdict.CORRECT]
 
 
 def test_the_library_is_imported_by_the_worker_only():

@@ -50,8 +50,8 @@ def test_an_answer_equals_its_respelling(pair: tuple[str, str]) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(expressions(), expressions())
-def test_equality_is_symmetric(one: tuple[str, str], other: tuple[str, str]) -> None:
-    assert compare(one[0], other[0]).equal == compare(other[0], one[0]).equal
+def test_equality_is_symmetric(left: tuple[str, str], right: tuple[str, str]) -> None:
+    assert compare(left[0], right[0]).equal == compare(right[0], left[0]).equal
 
 
 @settings(max_examples=80, deadline=None)

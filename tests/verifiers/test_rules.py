@@ -17,8 +17,8 @@ def verifier():
 
 @pytest.mark.parametrize(("kind", "response", "gold", "verdict"), SPOKEN)
 def test_response(verifier, kind: str, response: str, gold: str, verdict: str) -> None:
-    found = verifier.verify(Attempt(response, gold))
-    assert (found.verdict == "correct") == (verdict == "correct"), found
+    verification = verifier.verify(Attempt(response, gold))
+    assert (verification.verdict == "correct") == (verdict == "correct"), verification
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_a_trick_is_never_correct_with_the_strict_format() -> None:
 )
 def test_a_long_response_hides_no_box(verifier, filler: str) -> None:
     padding = filler * (1_000_000 // len(filler))
-    found = verifier.verify(Attempt(padding + r"\boxed{42}", "42"))
-    assert found.verdict is Verdict.CORRECT
+    verification = verifier.verify(Attempt(padding + r"\boxed{42}", "42"))
+    assert verification.verdict is Verdict.CORRECT
     if not filler.strip() or "answer" not in filler:
         assert verifier.verify(Attempt(r"\boxed{42} " + padding, "42")).verdict is Verdict.CORRECT

@@ -14,13 +14,17 @@ LIMIT_S, SLACK_S = 2.0, 5.0
 def judged(name: str) -> list[tuple[dict, Verdict]]:
     rows = shared_rows(name)
     with Verifier(timeout=LIMIT_S) as verifier:
-        found = verifier.verify_many([Attempt(row["response"], row["answer"]) for row in rows])
-    return [(row, item.verdict) for row, item in zip(rows, found, strict=True)]
+        verifications = verifier.verify_many(
+            [Attempt(row["response"], row["answer"]) for row in rows]
+        )
+    return [(row, item.verdict) for row, item in zip(rows, verifications, strict=True)]
 
 
 def accuracy(pairs: list[tuple[dict, Verdict]]) -> float:
-    known = [(row, verdict) for row, verdict in pairs if row["expected"] is not None]
-    return sum((v is Verdict.CORRECT) == row["expected"] for row, v in known) / len(known)
+    judged_pairs = [(row, verdict) for row, verdict in pairs if row["expected"] is not None]
+    return sum((v is Verdict.CORRECT) == row["expected"] for row, v in judged_pairs) / len(
+        judged_pairs
+    )
 
 
 def test_reviewed_cases() -> None:

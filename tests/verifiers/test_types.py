@@ -18,12 +18,12 @@ def test_verdicts_are_their_words_in_files() -> None:
 
 
 def test_what_is_shared_cannot_be_changed() -> None:
-    found = Verification(Verdict.WRONG, "5", False, "exact number")
-    assert (found.format, Attempt("5", "6").truncated, Judgement(True, "").extracted) == (
+    verification = Verification(Verdict.WRONG, "5", False, "exact number")
+    assert (verification.format, Attempt("5", "6").truncated, Judgement(True, "").extracted) == (
         *("any", False),
         None,
     )
-    for shared in (found, Attempt("5", "6"), Judgement(True, "")):
+    for shared in (verification, Attempt("5", "6"), Judgement(True, "")):
         with pytest.raises(FrozenInstanceError):
             shared.reason = "changed"
     assert {Attempt("5", "6"), Attempt("5", "6")} == {Attempt("5", "6")}

@@ -21,13 +21,13 @@ EQUAL = [
 
 @pytest.mark.parametrize("group", EQUAL)
 def test_equal_answers_share_a_key(group: tuple[str, ...]) -> None:
-    for one in group:
-        for other in group:
-            assert keys(one) & keys(other), (one, other)
+    for left in group:
+        for right in group:
+            assert keys(left) & keys(right), (left, right)
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("left", "right"),
     [
         ("1", "2"),
         ("x+1", "x+2"),
@@ -38,5 +38,5 @@ def test_equal_answers_share_a_key(group: tuple[str, ...]) -> None:
         ("sky", "sea"),
     ],
 )
-def test_unequal_answers_do_not(one: str, other: str) -> None:
-    assert not keys(one) & keys(other)
+def test_unequal_answers_do_not(left: str, right: str) -> None:
+    assert not keys(left) & keys(right)

@@ -88,13 +88,13 @@ def test_signs_are_chosen_together() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "members"),
+    ("text", "values"),
     [("1, 2", "12"), (r"\{1, 2\}", "12"), (r"\{1\} \cup \{2\}", "12"), ("x = 1 or 2", "12")],
 )
-def test_members(text: str, members: str) -> None:
-    found = collect(parse(text))
-    assert found is not None
-    assert [member.value for member in found] == [parse(member) for member in members]
+def test_members(text: str, values: str) -> None:
+    members = collect(parse(text))
+    assert members is not None
+    assert [member.value for member in members] == [parse(value) for value in values]
 
 
 def test_a_single_answer_has_no_members() -> None:

@@ -63,8 +63,8 @@ def test_bases_and_times(gold: str, answer: str, same: bool) -> None:
     ],
 )
 def test_marks(text: str, mark: str, unit: tuple) -> None:
-    found = read_quantity(parse(text))
-    assert (found.mark, found.unit) == (mark, unit)
+    quantity = read_quantity(parse(text))
+    assert (quantity.mark, quantity.unit) == (mark, unit)
 
 
 def test_two_units_of_one_kind_are_one_quantity() -> None:

@@ -33,8 +33,8 @@ from verifiers.extraction.extract import extract
     ],
 )
 def test_any_takes_the_first_place_that_there_is(response, text, place):
-    found = extract(response)
-    assert (found.text.rstrip("."), found.place) == (text.rstrip("."), place)
+    extraction = extract(response)
+    assert (extraction.text.rstrip("."), extraction.place) == (text.rstrip("."), place)
 
 
 @pytest.mark.parametrize(
@@ -53,9 +53,9 @@ def test_any_takes_the_first_place_that_there_is(response, text, place):
     ],
 )
 def test_there_is_no_answer(response, format, place):
-    found = extract(response, format=format)
-    assert found.text is None
-    assert found.place.startswith(place)
+    extraction = extract(response, format=format)
+    assert extraction.text is None
+    assert extraction.place.startswith(place)
 
 
 def test_five_different_marks_are_not_too_many():
@@ -102,8 +102,8 @@ def test_another_problem_after_the_mark_ends_the_text():
 )
 def test_a_response_that_was_cut_off_states_only_what_is_complete(response, text):
     assert extract(response, cut_off=True).text in (text, text and f"{text}.")
-    found = verify(response, "12", truncated=True)
-    assert found.verdict is (Verdict.CORRECT if text else Verdict.TRUNCATED)
+    verification = verify(response, "12", truncated=True)
+    assert verification.verdict is (Verdict.CORRECT if text else Verdict.TRUNCATED)
 
 
 def test_a_block_of_boxes_is_what_they_hold_and_all_else_is_read_whole():

@@ -1,4 +1,4 @@
-"""Numbers said in words."""
+"""Numbers words in words."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from verifiers.grammar.spoken import spoken
 
 
 @pytest.mark.parametrize(
-    ("said", "value"),
+    ("words", "value"),
     [
         ("minus 7", "-7"),
         ("twenty-one", "21"),
@@ -23,10 +23,10 @@ from verifiers.grammar.spoken import spoken
         ("two thirds of 9", "6"),
     ],
 )
-def test_a_number_in_words_is_that_number(said: str, value: str) -> None:
-    assert spoken(said)
-    assert compare(value, said).equal
-    assert not compare(value + "1", said).equal
+def test_a_number_in_words_is_that_number(words: str, value: str) -> None:
+    assert spoken(words)
+    assert compare(value, words).equal
+    assert not compare(value + "1", words).equal
 
 
 @pytest.mark.parametrize(

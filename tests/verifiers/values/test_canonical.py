@@ -7,7 +7,7 @@ from verifiers.values.canonical import canonical
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "same"),
+    ("left", "right", "same"),
     [
         ("a+b", "b+a", True),
         ("a+(b+c)", "(c+a)+b", True),
@@ -26,8 +26,8 @@ from verifiers.values.canonical import canonical
         (r"\sin x", r"\cos x", False),
     ],
 )
-def test_keys(one: str, other: str, same: bool) -> None:
-    assert (canonical(parse(one)) == canonical(parse(other))) is same
+def test_keys(left: str, right: str, same: bool) -> None:
+    assert (canonical(parse(left)) == canonical(parse(right))) is same
 
 
 def test_a_long_number_has_a_key() -> None:

@@ -9,7 +9,7 @@ from verifiers.values.polynomials import coefficients, real_roots
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         ("x^2 - 5x + 6", (1, -5, 6)),
         ("(x-1)(x+1)", (1, 0, -1)),
@@ -22,8 +22,8 @@ from verifiers.values.polynomials import coefficients, real_roots
         ("x y", None),
     ],
 )
-def test_coefficients(text: str, found: tuple | None) -> None:
-    assert coefficients(parse(text), "x") == found
+def test_coefficients(text: str, expected: tuple | None) -> None:
+    assert coefficients(parse(text), "x") == expected
 
 
 @pytest.mark.parametrize(

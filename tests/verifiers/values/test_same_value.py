@@ -68,5 +68,4 @@ def test_points_are_the_same_each_time() -> None:
      ("1", "2", None)],
 )  # fmt: skip
 def test_proportional(left: str, right: str, sign: int | None) -> None:
-    found = proportional(parse(left), parse(right))
-    assert found == sign
+    assert proportional(parse(left), parse(right)) == sign

@@ -114,9 +114,11 @@ def test_a_worker_outlives_the_thread_that_asked_first(only_workers) -> None:
 def test_many_keeps_order_and_rows(only_workers) -> None:
     attempts = [Attempt(rf"\boxed{{{n}+x}}", f"x+{n + n % 3}") for n in range(30)]
     with Verifier(workers=2, timeout=20) as verifier:
-        found = verifier.verify_many(attempts)
-    assert [item.extracted for item in found] == [f"{n}+x" for n in range(30)]
-    assert [item.verdict is Verdict.CORRECT for item in found] == [n % 3 == 0 for n in range(30)]
+        verifications = verifier.verify_many(attempts)
+    assert [item.extracted for item in verifications] == [f"{n}+x" for n in range(30)]
+    assert [item.verdict is Verdict.CORRECT for item in verifications] == [
+        n % 3 == 0 for n in range(30)
+    ]
 
 
 def test_close_ends_the_workers(only_workers) -> None:
