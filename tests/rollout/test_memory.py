@@ -406,7 +406,6 @@ def test_prediction_and_resident_memory_agree_at_three_sizes():
     table = util.module_from_spec(spec)
     spec.loader.exec_module(table)
     cells = [("2M", "full"), ("8M", "full, computed again"), ("30M", "lora")]
-    cells += [("30M", "full, computed in bfloat16")]
     command = [sys.executable, str(TABLE), "--tokens", "512", "--cell", json.dumps(cells)]
     peaks = [int(line) for line in table.run(command).splitlines()]
     needs = [table.predicted(name, table.SETTINGS[setting], 512) for name, setting in cells]
