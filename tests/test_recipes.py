@@ -1,6 +1,7 @@
 """Every recipe resolves, names sets that there are, and passes the preflight on a small random
 model of its architecture."""
 
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -77,8 +78,8 @@ def test_a_recipe_passes_the_preflight_with_a_small_model(recipe, small, problem
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
 def test_a_recipe_names_sets_that_there_are(recipe):
     asked = printed(recipe)
-    sources = asked["data"]["source"]
-    for name in [*(sources if isinstance(sources, list) else [sources]), asked["eval"]["source"]]:
+    sources = asked["data"]["source"], asked["eval"]["source"]
+    for name in chain.from_iterable(s if isinstance(s, list) else [s] for s in sources):
         assert name is None or name.startswith("problems/") or find_spec(name) is not None
 
 

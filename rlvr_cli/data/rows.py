@@ -116,8 +116,11 @@ def stored_rows(path: Path) -> Iterator[ResponseRow]:
     return (row.values for row in validated_lines(path, JudgedRow.model_validate, advice))
 
 
-def validated_lines(path: Path, validate: Callable[[Any], T], advice: str = "") -> Iterator[T]:
-    """Yield what `validate` returns for each line of a JSONL file, without an unfinished last line.
+def validated_lines(
+    path: Path, validate: Callable[[Any], T], advice: str = "", grows: bool = True
+) -> Iterator[T]:
+    """Yield what `validate` returns for each line of a JSONL file; one that `grows` may end in an
+    unfinished line, which is left out.
     Raises UserError with file and line for invalid JSON, and with `advice` for an invalid row."""
     with reading(path), open_regular(path) as file:
         for number, line in enumerate(bounded_lines(str(path), file), 1):
@@ -126,7 +129,7 @@ def validated_lines(path: Path, validate: Callable[[Any], T], advice: str = "") 
             except ValidationError as error:
                 raise UserError(f"{path}:{number}: {first_mistake(error)}{advice}") from None
             except ValueError as error:
-                if number > 1 and not line.endswith(b"\n"):
-                    return  # it is being written
+                if grows and number > 1 and not line.endswith(b"\n"):
+                    return
                 raise UserError(f"{path}:{number}: {error}") from None
             yield row

@@ -78,12 +78,13 @@ class StoredState(Stored):
     problems: str
     start: str
     cursor: Count
-    resting: list[Annotated[list[Count], Field(min_length=3, max_length=3)]]
-    """Problems that rest: number, passes of the rest, first pass after it."""
+    resting: list[Annotated[list[Count], Field(min_length=3, max_length=3)]] = Field([])
+    """Problems that rest: number, passes of the rest, first pass after it. Like the mismatch, it is
+    not in the states of version 0.2 and before, which are read all the same."""
     weight_version: Count
     carried: list[_Group]
     kl_coef: Finite
-    mismatch: Finite | None
+    mismatch: Finite | None = None
     optimizer: list[dict[str, Any]]
     progress: _Progress
 
@@ -331,10 +332,15 @@ def restore(trainer: Trainer, state: State) -> None:
     now, then = computing_settings(trainer.config), state.values["settings"]
     for key in dict.fromkeys([*now, *then]):
         if now.get(key) != then.get(key):
-            raise OtherRunError(
-                f"config.yaml was edited: {key} is {format_value(now.get(key))} there, and the run "
-                f"computes with {format_value(then.get(key))}; put it back"
+            text = (
+                f"config.yaml was edited: {key} is {format_value(now.get(key))} there, and the run"
             )
+            if key not in then:
+                raise OtherRunError(
+                    f"{text} did not have it; remove it, or, where an earlier version of rlvr made "
+                    "the run, begin a new one with rlvr train --from"
+                )
+            raise OtherRunError(f"{text} computes with {format_value(then[key])}; put it back")
     sources = ", ".join(trainer.config.data.sources)
     model = trainer.config.teacher or trainer.config.model
     for digest, own, name in (

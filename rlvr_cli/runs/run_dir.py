@@ -213,7 +213,9 @@ def rollout_lines(groups: Iterable[Group]) -> Iterator[str]:
 
 def read_problems(directory: Path) -> list[Problem]:
     """Read the copy that `create_run` made. Raises UserError if it cannot be read."""
-    problems = list(validated_lines(directory / PROBLEMS, STORED_PROBLEM.validate_python))
+    problems = list(
+        validated_lines(directory / PROBLEMS, STORED_PROBLEM.validate_python, grows=False)
+    )
     if not problems:
         raise UserError(f"{directory / PROBLEMS}: no problems in it")
     return problems

@@ -202,9 +202,10 @@ class Trainer:
         already, and hand them to the engine; errors of an invalid state pass through."""
         self.step, self.weight_version = state.values["step"], state.values["weight_version"]
         self.updater.kl_coef = state.values["kl_coef"]
-        self.updater.mismatch = state.values["mismatch"]
+        self.updater.mismatch = state.values.get("mismatch")
         self.order.cursor = state.values["cursor"]
-        self.order.resting = {problem: (k, until) for problem, k, until in state.values["resting"]}
+        resting = state.values.get("resting", [])
+        self.order.resting = {problem: (k, until) for problem, k, until in resting}
         self.carried = groups_from_json(state.values["carried"], self.prompts)
         self.updater.load_state_dict(state)
         torch.set_rng_state(state.tensors["torch_rng"])  # loading may have drawn numbers

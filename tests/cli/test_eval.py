@@ -76,7 +76,7 @@ def test_a_killed_evaluation_goes_on_and_ends_byte_for_byte_the_same(rlvr, tmp_p
 @pytest.mark.parametrize(
     ("number", "out", "said"),
     [
-        (signal.SIGINT, ("--out", "result"), "what was sampled is kept in result; give the"),
+        (signal.SIGINT, ("--out", "result"), "result keeps the sampled responses; give the"),
         pytest.param(
             signal.SIGTERM,
             (),

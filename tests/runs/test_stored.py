@@ -67,7 +67,9 @@ def test_metrics_of_any_name_are_numbers_or_none():
     assert (row.step, row.model_extra["loss"]) == (1, 2)
 
 
-@pytest.mark.parametrize("name", STATE)
+@pytest.mark.parametrize(
+    "name", sorted(STATE.keys() - {"resting", "mismatch"})
+)  # not in version 0.2
 def test_no_part_of_a_state_may_be_missing(name):
     with pytest.raises(ValidationError):
         StoredState.model_validate({key: value for key, value in STATE.items() if key != name})
