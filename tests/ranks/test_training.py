@@ -36,8 +36,9 @@ PRESETS = {
 EXACT = ("dapo", "shared critic", "lora")
 """Those that are trained in float64 as well; the experts' products have none."""
 ROUNDED = (*SMALL, "algo=grpo", "optim.weights=bfloat16", "rollout.mismatch_limit=1")
-CLOSE = 1e-5
-"""Of what float32 rounds in three steps at a learning rate of 0.01."""
+CLOSE = 2e-5
+"""What float32 may round in three steps at a learning rate of 0.01: a five-hundredth of a step. The
+same runs in float64 agree to 1e-10."""
 
 
 def made(name: str, exact: bool) -> Trainer:
