@@ -16,6 +16,11 @@ def importance_ratio(logprobs: torch.Tensor, old_logprobs: torch.Tensor) -> torc
     return bounded(logprobs - old_logprobs).exp()
 
 
+def of_response(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Sum the values over each response, [B, 1]: of log-ratios, the log of their product."""
+    return (values * mask).sum(1, keepdim=True)
+
+
 def sequence_ratio(
     logprobs: torch.Tensor, old_logprobs: torch.Tensor, mask: torch.Tensor
 ) -> torch.Tensor:
@@ -23,8 +28,7 @@ def sequence_ratio(
 
     GSPO, Zheng et al. 2025, arXiv:2507.18071, eq. 7.
     """
-    total = ((logprobs - old_logprobs) * mask).sum(1, keepdim=True)
-    mean = total / mask.sum(1, keepdim=True).clamp_min(1)
+    mean = of_response(logprobs - old_logprobs, mask) / mask.sum(1, keepdim=True).clamp_min(1)
     return bounded(mean).exp().expand_as(logprobs)
 
 
@@ -43,10 +47,15 @@ def clipped_surrogate(
 def is_clipped(
     ratio: torch.Tensor, advantages: torch.Tensor, clip_low: float, clip_high: float
 ) -> torch.Tensor:
-    """Return where the clip removes the gradient, bool [B, T]: outside bounds on A's side."""
-    return ((ratio > 1 + clip_high) & (advantages > 0)) | (
-        (ratio < 1 - clip_low) & (advantages < 0)
-    )
+    """Return where the clip removes the gradient, bool [B, T]."""
+    return is_beyond(ratio, advantages, 1 - clip_low, 1 + clip_high)
+
+
+def is_beyond(
+    values: torch.Tensor, advantages: torch.Tensor, least: float, most: float
+) -> torch.Tensor:
+    """Return where values are above `most` with A > 0, or below `least` with A < 0, bool [B, T]."""
+    return ((values > most) & (advantages > 0)) | ((values < least) & (advantages < 0))
 
 
 @dataclass(frozen=True)
@@ -104,7 +113,7 @@ def dppo(inputs: LossInputs, low: float, high: float) -> Surrogate:
     engine's (`algorithm.old_logprobs`).
     """
     rise = inputs.logprobs.exp() - inputs.old_logprobs.exp()
-    masked = ((rise > high) & (inputs.advantages > 0)) | ((rise < -low) & (inputs.advantages < 0))
+    masked = is_beyond(rise, inputs.advantages, -low, high)
     return torch.where(masked, 0.0, inputs.ratio * inputs.advantages), masked
 
 
@@ -142,8 +151,7 @@ def vespo(
 
     VESPO, 2026, arXiv:2602.10693, and its authors' code: no bound; the weight is 1 at W = 1.
     """
-    log_ratio = (inputs.logprobs - inputs.old_logprobs) * inputs.mask
-    log_weight = bounded(log_ratio.sum(1, keepdim=True)).detach()
+    log_weight = bounded(of_response(inputs.logprobs - inputs.old_logprobs, inputs.mask)).detach()
     positive = (inputs.advantages >= 0).to(inputs.mask)
     k, lam = k_neg + (k_pos - k_neg) * positive, lam_neg + (lam_pos - lam_neg) * positive
     weight = (k * log_weight + lam * (1 - log_weight.exp())).exp()
@@ -159,9 +167,8 @@ def gmpo(inputs: LossInputs, low: float, high: float) -> Surrogate:
     """
     log_ratio, sign = inputs.logprobs - inputs.old_logprobs, inputs.advantages.sign()
     kept = sign * torch.minimum(sign * log_ratio, sign * log_ratio.clamp(-low, high))
-    zero = torch.zeros_like(kept)
-    surrogate = sequence_ratio(kept, zero, inputs.mask) * inputs.advantages
-    return surrogate, ((log_ratio > high) & (sign > 0)) | ((log_ratio < -low) & (sign < 0))
+    surrogate = sequence_ratio(kept, torch.zeros_like(kept), inputs.mask) * inputs.advantages
+    return surrogate, is_beyond(log_ratio, inputs.advantages, -low, high)
 
 
 def _clip(ratio: torch.Tensor, advantages: torch.Tensor, low: float, high: float) -> Surrogate:
@@ -243,25 +250,18 @@ def masked_weight(
     return torch.where((weight >= low) & (weight <= high), weight, 0.0)
 
 
-def sequence_weight(log_weight: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Compute W = prod_t w_t, [B, T], one for a response."""
-    total = (log_weight * mask).sum(1, keepdim=True)
-    return bounded(total).exp().expand_as(log_weight)
-
-
 def sequence_truncated_weight(
     log_weight: torch.Tensor, mask: torch.Tensor, cap: float
 ) -> torch.Tensor:
-    """Compute min(W, cap), [B, T], one for a response."""
-    return sequence_weight(log_weight, mask).clamp_max(cap)
+    """Compute min(W, cap), [B, T], with W = prod_t w_t, one for a response."""
+    return truncated_weight(of_response(log_weight, mask).expand_as(log_weight), mask, cap)
 
 
 def sequence_masked_weight(
     log_weight: torch.Tensor, mask: torch.Tensor, low: float, high: float
 ) -> torch.Tensor:
-    """Compute W where low <= W <= high, else 0, [B, T], one for a response."""
-    weight = sequence_weight(log_weight, mask)
-    return torch.where((weight >= low) & (weight <= high), weight, 0.0)
+    """Compute W where low <= W <= high, else 0, [B, T], with W = prod_t w_t, one for a response."""
+    return masked_weight(of_response(log_weight, mask).expand_as(log_weight), mask, low, high)
 
 
 def geometric_mask(
