@@ -46,7 +46,7 @@ class Result:
     any_form: estimators.Estimate | None = None
     """pass@1 if a right answer counts in any form; None where the verdicts take any form."""
     speed: dict[str, float] | None = None
-    """Tokens that this command sampled, their seconds, and the engine's share of these."""
+    """Tokens that this command sampled, and their seconds."""
 
 
 def judged_problems(rows: Iterable[ResponseRow], cluster: Cluster) -> tuple[JudgedProblem, ...]:

@@ -27,7 +27,12 @@ PRESETS = {
         *("algo=grpo", "algorithm.kl.reference=iterative", "algorithm.kl.reference.every=2"),
         "algorithm.kl.reference.resets_optimizer=true",
     ),
-    "ppo": ("algo=ppo", "algorithm.advantage.critic.warmup=1"),
+    # With the engine's log-probabilities as old ones the ratio is 1 but for rounding, and not
+    # exactly, which AdamW carries into weights without a gradient.
+    "ppo": (
+        *("algo=ppo", "algorithm.advantage.critic.warmup=1"),
+        "algorithm.old_logprobs=trainer",
+    ),
     "shared critic": ("algo=ppo", "algorithm.advantage.critic=shared", "algorithm.epochs=2"),
     "lora": ("algo=grpo", "lora.rank=2"),
     "teacher": ("algo=opd",),
@@ -36,9 +41,8 @@ PRESETS = {
 EXACT = ("dapo", "shared critic", "lora")
 """Those that are trained in float64 as well; the experts' products have none."""
 ROUNDED = (*SMALL, "algo=grpo", "optim.weights=bfloat16", "rollout.mismatch_limit=1")
-CLOSE = 2e-5
-"""What float32 may round in three steps at a learning rate of 0.01: a five-hundredth of a step. The
-same runs in float64 agree to 1e-10."""
+CLOSE = 1e-5
+"""What float32 may round in three steps at a learning rate of 0.01."""
 
 
 def made(name: str, exact: bool) -> Trainer:

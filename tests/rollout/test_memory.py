@@ -3,15 +3,14 @@
 import json
 import math
 import sys
-from importlib import util
 from pathlib import Path
 from types import SimpleNamespace
 
+import memory as table  # benchmarks/memory.py
 import pytest
 import torch
 from conftest import random_model
 from small_trainer import has_even, make_trainer
-from transformers import AutoModelForCausalLM, Qwen2Config
 
 from rlvr_cli.config import resolve, set_layer
 from rlvr_cli.core.text import GIB
@@ -24,7 +23,6 @@ from rlvr_cli.rollout.memory import (
     this_machine,
 )
 
-TABLE = Path(__file__).parents[2] / "benchmarks" / "memory.py"
 CPU = Machine("cpu", 1 << 50, 1 << 50)
 
 
@@ -213,26 +211,7 @@ def test_each_part_of_the_memory_by_hand():
     }
 
 
-def qwen(hidden: int, inner: int, layers: int, heads: int, kv_heads: int, vocabulary: int):
-    config = Qwen2Config(
-        vocab_size=vocabulary,
-        hidden_size=hidden,
-        intermediate_size=inner,
-        num_hidden_layers=layers,
-        num_attention_heads=heads,
-        num_key_value_heads=kv_heads,
-        tie_word_embeddings=layers != 28 or hidden != 3584,
-    )
-    with torch.device("meta"):
-        return AutoModelForCausalLM.from_config(config)
-
-
-SHAPES = {
-    "1.5B": (1536, 8960, 28, 12, 2, 151_936),
-    "3B": (2048, 11_008, 36, 16, 2, 151_936),
-    "7B": (3584, 18_944, 28, 28, 4, 152_064),
-}
-QWEN = {name: qwen(*shape) for name, shape in SHAPES.items()}
+QWEN = {name: table.shaped(name, "meta") for name in ("1.5B", "3B", "7B")}
 COUNTS = {"1.5B": 1_543_714_304, "3B": 3_085_938_688, "7B": 7_615_616_512}
 H100 = Machine("cuda", int(79.2 * GIB), int(79.2 * GIB))
 ON_GPU = (
@@ -358,7 +337,7 @@ def test_ppos_update_on_a_gpu_by_hand():
 
 def test_adamw_in_bfloat16_rounds_one_weight_at_a_time():
     """0.5B: its embedding is more than a quarter of it. 8 copies of 4 bytes outweigh the logits."""
-    model = qwen(896, 4864, 24, 14, 2, 151_936)
+    model = table.shaped("0.5B", "meta")
     fixed = (*ON_GPU, "algo=dapo", "optim.weights=bfloat16", "optim.checkpointing=on")
     config = resolve(set_layer([*fixed, "optim.micro_tokens=128", "rollout.max_tokens=128"]))
     updating = Memory(model, H100).needed(config).updating
@@ -402,11 +381,8 @@ def test_an_evaluation_gives_vllm_the_card():
 
 @pytest.mark.slow
 def test_prediction_and_resident_memory_agree_at_three_sizes():
-    spec = util.spec_from_file_location("memory", TABLE)
-    table = util.module_from_spec(spec)
-    spec.loader.exec_module(table)
     cells = [("2M", "full"), ("8M", "full, computed again"), ("30M", "lora")]
-    command = [sys.executable, str(TABLE), "--tokens", "512", "--cell", json.dumps(cells)]
+    command = [sys.executable, table.__file__, "--tokens", "512", "--cell", json.dumps(cells)]
     peaks = [int(line) for line in table.run(command).splitlines()]
     needs = [table.predicted(name, table.SETTINGS[setting], 512) for name, setting in cells]
     assert needs == pytest.approx(peaks, rel=0.15)
