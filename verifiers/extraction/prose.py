@@ -26,10 +26,10 @@ SENTENCE_END = re.compile(
 )
 NAME = r"(?:[A-Za-z](?:_\{?\w{1,3}\}?)?\s{0,3}(?:=|\\in(?![a-z]))\s{0,3})"
 NAME_BEFORE = re.compile(rf"{NAME}$")
-JOINER = re.compile(
-    r"(?:\n\s*(?:[-*•]|\d\d?[.)])\s|[\s,;.$&，、；]|\\[()\[\],;! ]|\\q?quad"
+JOINER = re.compile(  # atomic groups, since Python 3.11.2 misses matches of the possessive (…)*+
+    r"(?>(?:\n\s*(?:[-*•]|\d\d?[.)])\s|[\s,;.$&，、；]|\\[()\[\],;! ]|\\q?quad"
     r"|\\text\s*\{\s*,?\s*(?:and|or)\s*\}|\b(?:and|or)\b|\\cup"
-    rf"|{NAME})*+"
+    rf"|{NAME})*)"
 )
 
 # These tell a word of prose from a part of a formula.
@@ -39,8 +39,8 @@ FORMULA_WORDS = {*FUNCTIONS, *SPELLINGS, "and", "or", "sqrt", "pi", "per", "squa
 MATHEMATICAL = re.compile(r"[\d\\=<>^_√π∞]")
 BEYOND_ASCII = re.compile(r"[^\x00-\x7f≤≥≠≈±√π∞°€£¥₹×·÷−–²³⁴⁵⁶⁷⁸⁹½¼¾⅓⅔∪∩∈→¬…]")
 FORMULA_PART = re.compile(
-    r"(?:(?:sqrt|pi|sin|cos|tan|ln|log|exp|infinity|inf)(?![a-z])|\\[a-zA-Z]+|\\[$%,;!{} ]"
-    r"|(?<![A-Za-z])[A-Za-z](?![A-Za-z])|[^A-Za-z\\\"#@?])++"
+    r"(?>(?:(?:sqrt|pi|sin|cos|tan|ln|log|exp|infinity|inf)(?![a-z])|\\[a-zA-Z]+|\\[$%,;!{} ]"
+    r"|(?<![A-Za-z])[A-Za-z](?![A-Za-z])|[^A-Za-z\\\"#@?])+)"
 )
 OPERATOR = "+-*/^=<>≤≥≠≈±×·÷−–|∪∩"
 LONE = re.compile(r"[A-Za-z]|[-–—:.,;*_()]*")
